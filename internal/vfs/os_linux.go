@@ -1,0 +1,26 @@
+package vfs
+
+import "syscall"
+
+// Datasync implements File. fdatasync leaves out what a reader does not need, such as the time of
+// the last change; the size is not left out.
+func (f osFile) Datasync() error {
+	return f.pathError("fdatasync", retry(func() error { return syscall.Fdatasync(int(f.Fd())) }))
+}
+
+func (f osFile) preallocate(size int64) error {
+	err := retry(func() error { return syscall.Fallocate(int(f.Fd()), 0, 0, size) })
+	if err == syscall.EOPNOTSUPP || err == syscall.ENOSYS {
+		return f.Truncate(size) // a system that cannot reserve; zeros will do
+	}
+	return f.pathError("fallocate", err)
+}
+
+// retry makes a system call until no signal has interrupted it.
+func retry(call func() error) error {
+	for {
+		if err := call(); err != syscall.EINTR {
+			return err
+		}
+	}
+}

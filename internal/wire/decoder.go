@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// ErrTruncated is the error of a record that ends before its last field.
+var ErrTruncated = errors.New("record ends early")
+
+// A Decoder reads jute fields from a frame. The first error sticks: later reads return zero
+// values, so that a caller reads a whole record and looks at Err once.
+type Decoder struct {
+	buf []byte
+	err error
+}
+
+// NewDecoder returns a decoder of b. What it returns as buffers points into b.
+func NewDecoder(b []byte) *Decoder { return &Decoder{buf: b} }
+
+// Reset makes d decode b from the start, without an error.
+func (d *Decoder) Reset(b []byte) { d.buf, d.err = b, nil }
+
+// Err returns the first error met.
+func (d *Decoder) Err() error { return d.err }
+
+// Rest returns the bytes not yet read.
+func (d *Decoder) Rest() []byte { return d.buf }
+
+// Fail makes err the decoder's error, unless it has one already.
+func (d *Decoder) Fail(err error) {
+	if d.err == nil {
+		d.err = err
+		d.buf = nil
+	}
+}
+
+// take is the only place that believes a length from outside, and it does not.
+func (d *Decoder) take(n int) []byte {
+	if d.err != nil {
+		return nil
+	}
+	if n < 0 || n > len(d.buf) {
+		d.Fail(ErrTruncated)
+		return nil
+	}
+	b := d.buf[:n:n]
+	d.buf = d.buf[n:]
+	return b
+}
+
+// Bool reads one byte; any but 0 is true.
+func (d *Decoder) Bool() bool {
+	b := d.take(1)
+	return b != nil && b[0] != 0
+}
+
+// Int32 reads a big-endian int32.
+func (d *Decoder) Int32() int32 {
+	if b := d.take(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
+
+// Int64 reads a big-endian int64.
+func (d *Decoder) Int64() int64 {
+	if b := d.take(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+// Buffer reads a byte buffer; null is nil, empty is not. The result points into the frame:
+// whoever keeps it beyond the frame's life copies it.
+func (d *Decoder) Buffer() []byte {
+	switch n := d.Int32(); {
+	case d.err != nil || n == -1:
+		return nil
+	case n < -1:
+		d.Fail(fmt.Errorf("buffer of negative length %d", n))
+		return nil
+	default:
+		return d.take(int(n))
+	}
+}
+
+// String reads a string that must not be null.
+func (d *Decoder) String() string {
+	s, ok := d.NullString()
+	if !ok {
+		d.Fail(errors.New("null string where one is required"))
+	}
+	return s
+}
+
+// NullString reads a string that may be null, in which case ok is false.
+func (d *Decoder) NullString() (s string, ok bool) {
+	switch n := d.Int32(); {
+	case d.err != nil || n == -1:
+		return "", false
+	case n < -1:
+		d.Fail(fmt.Errorf("string of negative length %d", n))
+		return "", false
+	default:
+		return string(d.take(int(n))), d.err == nil
+	}
+}
+
+// Count reads the count of a vector whose elements take at least elemMin bytes each, so that no
+// count can make a caller allocate more than the frame could hold. Null is −1; as in ZooKeeper's
+// own reader, any other negative count reads as empty.
+func (d *Decoder) Count(elemMin int) int {
+	n := int(d.Int32())
+	switch {
+	case d.err != nil || n == -1:
+		return -1
+	case n < 0:
+		return 0
+	case n > len(d.buf)/max(elemMin, 1):
+		d.Fail(fmt.Errorf("vector of %d elements in %d bytes", n, len(d.buf)))
+		return -1
+	}
+	return n
+}
+
+// Strings reads a vector of strings; null is nil.
+func (d *Decoder) Strings() []string {
+	n := d.Count(4)
+	if n < 0 {
+		return nil
+	}
+	out := make([]string, 0, n)
+	for range n {
+		out = append(out, d.String())
+	}
+	if d.err != nil {
+		return nil
+	}
+	return out
+}
