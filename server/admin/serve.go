@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// AddressDefault is where to listen unless told otherwise: ZooKeeper's port, but this machine alone.
+const AddressDefault = "127.0.0.1:8080"
+
+// Limits of the port. Its connections take descriptors that clients might want.
+const (
+	connectionsMax  = 64
+	headerBytesMax  = 16 << 10
+	headerTimeout   = 5 * time.Second
+	requestTimeout  = 10 * time.Second
+	answerTimeout   = 30 * time.Second
+	idleTimeout     = 30 * time.Second // admin.idleTimeout of ZooKeeper
+	farewellTimeout = time.Second      // for answers that are being given when Serve ends
+)
+
+// Serve answers on l with h until ctx ends, and closes l. The error is nil if ctx was the reason.
+// When it returns, h answers nobody any more.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	guests := &limited{Listener: l, room: make(chan struct{}, connectionsMax)}
+	srv := &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout,
+		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
+		ConnState: guests.changed,
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(guests) }()
+	defer guests.inside.Wait()
+	select {
+	case err := <-served:
+		srv.Close()
+		return err
+	case <-ctx.Done():
+	}
+	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
+	defer cancel()
+	if err := srv.Shutdown(bye); err != nil {
+		srv.Close()
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// A limited listener hangs up on whoever comes when there is no room.
+type limited struct {
+	net.Listener
+	room   chan struct{} // holds a token for each connection
+	inside sync.WaitGroup
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.room <- struct{}{}:
+			return c, nil
+		default:
+			c.Close()
+		}
+	}
+}
+
+// changed is called by the HTTP server: before it gives a connection a goroutine of its own, and as
+// the last thing on that goroutine.
+func (l *limited) changed(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		l.inside.Add(1)
+	case http.StateClosed:
+		<-l.room
+		l.inside.Done()
+	}
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"crypto/tls"
+	"net"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server/tree"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// ipOf is the address of a peer as ACLs of the scheme "ip" know it. Who comes over a Unix socket
+// comes from this machine.
+func ipOf(addr net.Addr) string {
+	switch a := addr.(type) {
+	case *net.TCPAddr:
+		return a.AddrPort().Addr().Unmap().WithZone("").String()
+	case *net.UnixAddr:
+		return "127.0.0.1"
+	}
+	return hostOf(addr)
+}
+
+// certified is the identity that a peer has proved with a certificate: the subject, as in
+// ZooKeeper's scheme "x509". Whether the certificate is to be believed was for the listener to say.
+func certified(nc net.Conn) (tree.Identity, bool) {
+	tc, ok := nc.(*tls.Conn)
+	if !ok {
+		return tree.Identity{}, false
+	}
+	chain := tc.ConnectionState().PeerCertificates
+	if len(chain) == 0 {
+		return tree.Identity{}, false
+	}
+	subject, err := subjectOf(chain[0].RawSubject)
+	return tree.Identity{Scheme: tree.SchemeX509, ID: subject}, err == nil && subject != ""
+}
+
+// hostOf is what connections are counted by.
+func hostOf(addr net.Addr) string {
+	host, _, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	return host
+}
+
+// authenticate carries out an auth request: it adds to what the connection is known by. Any code
+// but OK ends the connection: nothing that was sent in the belief of having authenticated is
+// carried out. The caller has the turn.
+func (c *conn) authenticate(op wire.Op, body []byte) zk.Code {
+	ids, ok := c.who, false
+	if op == wire.OpAuth {
+		var q wire.AuthRequest
+		if wire.Unmarshal(body, &q) == nil {
+			ids, ok = c.s.identify(c.who, &q)
+		}
+	}
+	if !ok || len(ids) > identitiesMax {
+		c.ended = true
+		why := "unknown scheme, or too many identities"
+		if op == wire.OpSASL {
+			why = "SASL is not supported: use digest or x509"
+		}
+		c.s.log.Info("authentication refused", "remote", c.nc.RemoteAddr().String(), "session", sessionID(c.session), "why", why)
+		return zk.ErrAuthFailed
+	}
+	c.out.mu.Lock()
+	c.who = ids
+	c.out.mu.Unlock()
+	return zk.OK
+}
+
+// identify returns ids and what q adds to them. As in ZooKeeper, any credential makes a digest
+// identity: what it opens shows when an ACL is compared with it.
+func (s *Server) identify(ids tree.Identities, q *wire.AuthRequest) (_ tree.Identities, ok bool) {
+	switch q.Scheme {
+	case tree.SchemeDigest:
+		if q.Auth == nil {
+			return ids, false
+		}
+		id := zk.DigestID(string(q.Auth))
+		if id == s.opts.SuperDigest {
+			ids = ids.With(tree.Identity{Scheme: tree.SchemeSuper})
+		}
+		return ids.With(tree.Identity{Scheme: tree.SchemeDigest, ID: id}), true
+	case tree.SchemeIP:
+		return ids, true // it has had that from the start
+	}
+	return ids, false
+}
+
+// answerAuth answers an auth request, with no zxid.
+func (c *conn) answerAuth(h wire.RequestHeader, code zk.Code) {
+	c.out.reply(wire.ReplyHeader{Xid: h.Xid, Err: code})
+	if code == zk.ErrAuthFailed {
+		c.end()
+	}
+}
+
+func (t *turn) whoAmI() {
+	var answer wire.WhoAmIResponse
+	for _, id := range t.who {
+		name := id.ID
+		if id.Scheme == tree.SchemeDigest {
+			name, _, _ = strings.Cut(name, ":")
+		}
+		answer.Identities = append(answer.Identities, wire.Identity{Scheme: id.Scheme, ID: name})
+	}
+	b, start := t.ok()
+	t.end(answer.AppendTo(b), start)
+}

@@ -1,0 +1,352 @@
+package server
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server/store"
+	"github.com/lockkeeper/lockkeeper/server/tree"
+	"github.com/lockkeeper/lockkeeper/server/txn"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// commitLoop is the one goroutine that changes anything. It takes what has gathered and carries it
+// through in three steps:
+//
+//  1. decide: in order of arrival each request becomes a transaction, or is set aside to be carried
+//     out in its turn, or is dropped because its connection has lost the session;
+//  2. log: all transactions are written together and synced once. Meanwhile the next batch gathers;
+//  3. finish: in the same order, transactions are applied, watchers told, and everything answered,
+//     under the lock that keeps readers out.
+//
+// When the disk fails, the batch and all that follow are dropped unanswered, and the server ends.
+func (s *Server) commitLoop() {
+	var items []*request
+	for {
+		items = s.queue.take(items)
+		if len(items) == 0 {
+			return
+		}
+		for rest := items; len(rest) > 0; {
+			n := s.commit(rest[:min(len(rest), batchMax)])
+			rest = rest[n:]
+		}
+	}
+}
+
+// commit carries the first requests of a batch through, at least one of them, and returns how many.
+func (s *Server) commit(batch []*request) int {
+	if s.failed {
+		s.drop(batch)
+		return len(batch)
+	}
+	batch = s.decideAll(batch)
+	if e, ok := s.draft.Excess(); ok {
+		s.speakOf(e)
+	}
+	if err := s.logAll(); err != nil {
+		s.failed = true
+		s.stop(err)
+		s.drop(batch)
+		return len(batch)
+	}
+	s.finishAll(batch)
+	s.draft.Reset()
+	for _, c := range s.dirty {
+		c.out.flush()
+		c.dirty = false
+	}
+	clear(s.dirty)
+	s.dirty = s.dirty[:0]
+	n := len(batch)
+	for _, r := range batch {
+		r.release()
+	}
+	s.considerSnapshot()
+	return n
+}
+
+func (s *Server) drop(batch []*request) {
+	for _, r := range batch {
+		if r.conn != nil && r.attach == nil {
+			r.conn.out.answered(r.size)
+		}
+		r.release()
+	}
+}
+
+// place sets the next place in the order of all changes aside for r.
+func (s *Server) place(r *request) *tree.Request {
+	s.lastPlaced++
+	s.placed = tree.Request{Session: r.session, Cxid: r.xid, Zxid: s.lastPlaced, Time: s.batchTime, Who: r.who}
+	return &s.placed
+}
+
+// decideAll decides as many requests of a batch as can be logged together, and returns them.
+func (s *Server) decideAll(batch []*request) []*request {
+	s.batchTime = time.Now().UnixMilli()
+	s.records = s.records[:0]
+	bytes := 0
+	for i, r := range batch {
+		if bytes += r.size; i > 0 && bytes > batchBytesMax {
+			return batch[:i]
+		}
+		s.decide(r)
+		if r.fate != logged {
+			continue
+		}
+		spared := r.txn.Type == wire.OpCloseSession && settlePaths(&r.txn)
+		if txnBytes(&r.txn) > store.TxnBytesMax {
+			// It has left its mark on the draft, which only a reset takes off. What came
+			// before goes first; then this one's turn comes again, and it is refused.
+			s.lastPlaced--
+			r.code = zk.ErrMarshalling
+			if i > 0 {
+				return batch[:i]
+			}
+			s.draft.Reset()
+			s.decide(r)
+		}
+		rec := store.Record{Txn: &r.txn}
+		if r.txn.Type != wire.OpError && !spared {
+			rec.Digest, _ = s.draft.Digest()
+		}
+		s.records = append(s.records, rec)
+	}
+	return batch
+}
+
+// decide settles the fate of one request.
+func (s *Server) decide(r *request) {
+	r.fate = dropped
+	if r.attach != nil {
+		s.decideAttach(r)
+		return
+	}
+	if c := r.conn; c != nil {
+		if c.ended || !s.owns(c) {
+			return
+		}
+		r.who = c.who
+	}
+	switch {
+	case r.op == wire.OpCloseSession:
+		s.decideClose(r)
+	case isWrite(r.op) || r.op == wire.OpDeleteContainer && r.conn == nil:
+		r.fate, r.txn = logged, s.decideWrite(r)
+	default:
+		r.fate = unlogged
+		switch _, known := answers[r.op]; {
+		case r.op == wire.OpAuth || r.op == wire.OpSASL:
+			r.code = r.conn.authenticate(r.op, r.body)
+		case !known:
+			r.conn.ended = true
+		}
+	}
+}
+
+func (s *Server) decideWrite(r *request) txn.Txn {
+	at := s.place(r)
+	switch {
+	case r.code != zk.OK:
+		return s.draft.Fail(at, r.code)
+	case r.op == wire.OpMulti:
+		return s.draft.Multi(at, r.multi)
+	case r.op == wire.OpSetACL:
+		return s.draft.SetACL(at, &r.acl)
+	case r.op == wire.OpDeleteContainer:
+		return s.draft.DeleteContainer(at, r.single.Path)
+	}
+	return s.draft.Op(at, &r.single)
+}
+
+// decideClose ends a session, for its client or because its time is over. What follows on its
+// connection is dropped.
+func (s *Server) decideClose(r *request) {
+	if r.conn != nil {
+		s.sessions.Lock()
+		s.sessions.table.BeginClose(r.session)
+		s.sessions.Unlock()
+		r.conn.ended = true
+	}
+	r.fate, r.txn = logged, s.draft.CloseSession(s.place(r))
+}
+
+// owns reports whether c is the owner of its session, and that alive.
+func (s *Server) owns(c *conn) bool {
+	s.sessions.Lock()
+	defer s.sessions.Unlock()
+	return s.sessions.table.Owns(c.session, c.id)
+}
+
+// logAll makes the batch's transactions durable.
+func (s *Server) logAll() error {
+	if len(s.records) == 0 {
+		return nil
+	}
+	began := s.now()
+	s.logging.Store(max(int64(began), 1))
+	defer s.logging.Store(0)
+	if err := s.store.Append(s.records); err != nil {
+		return err
+	}
+	appended := s.now()
+	if err := s.store.Sync(); err != nil {
+		return err
+	}
+	took := s.now() - appended
+	s.counters.syncs.Add(int64(took))
+	s.counters.batches.Add(int64(len(s.records)))
+	if took >= slowSync {
+		s.counters.slowSyncs.Add(1)
+		s.log.Warn("the disk is slow: a sync of the transaction log took long, and every write waited for it", "took", took)
+	}
+	return nil
+}
+
+// finishAll applies, tells and answers.
+func (s *Server) finishAll(batch []*request) {
+	s.state.Lock()
+	defer s.state.Unlock()
+	now := s.now()
+	for _, r := range batch {
+		if r.fate == logged {
+			s.tree.Apply(&r.txn, &s.outcome)
+			s.digests.note(s.tree)
+			s.sinceSnapshot++
+			s.tell(s.outcome.Effects)
+			if r.txn.Type == wire.OpCloseSession {
+				s.finishClose(r)
+			}
+		}
+		c := r.conn
+		if c == nil {
+			continue
+		}
+		h := wire.RequestHeader{Xid: r.xid, Op: r.op}
+		switch {
+		case r.fate == dropped:
+		case r.attach != nil:
+			s.finishAttach(r)
+		case r.fate == logged:
+			c.answerWrite(h, &s.outcome)
+		case r.op == wire.OpAuth || r.op == wire.OpSASL:
+			c.answerAuth(h, r.code)
+		case !c.fenced:
+			c.answer(h, r.body, r.who)
+		}
+		if r.attach == nil {
+			if r.fate != dropped {
+				c.answered(h, s.tree.LastZxid(), r.received, now)
+			}
+			c.out.answered(r.size)
+		}
+		s.touchUp(c)
+	}
+}
+
+// touchUp notes that a connection has something to send when the batch is done.
+func (s *Server) touchUp(c *conn) {
+	if !c.dirty {
+		c.dirty = true
+		s.dirty = append(s.dirty, c)
+	}
+}
+
+// finishClose forgets a session that has been closed, and ends its connection behind the answer.
+func (s *Server) finishClose(r *request) {
+	s.sessions.Lock()
+	owner := s.sessions.table.Owner(r.session)
+	s.sessions.table.Remove(r.session)
+	s.sessions.Unlock()
+	if c := s.connection(owner); c != nil && c != r.conn {
+		s.fence(c)
+	}
+}
+
+// tell sends events to those who watch and may read.
+func (s *Server) tell(effects []tree.Effect) {
+	for i := range effects {
+		e := &effects[i]
+		s.deliveries = s.watches.Trigger(s.deliveries[:0], e.Event)
+		for _, d := range s.deliveries {
+			if c := s.connection(uint64(d.To)); c != nil && c.sendEvent(d.Event, e.ACL) {
+				s.touchUp(c)
+			}
+		}
+	}
+}
+
+// sendEvent adds an event, unless the client may not read what it is about, and reports whether it
+// did.
+func (c *conn) sendEvent(ev zk.Event, acl []zk.ACL) bool {
+	b, start := c.out.begin(wire.ReplyHeader{Xid: wire.XidEvent, Zxid: ev.Zxid})
+	may := c.who.May(acl, zk.PermRead)
+	if !may {
+		c.out.cancel()
+		return false
+	}
+	w := wire.WatcherEvent{Type: ev.Type, State: wire.StateConnected, Path: ev.Path}
+	c.out.end(w.AppendTo(b), start)
+	c.counters.sent.Add(1)
+	c.s.counters.sent.Add(1)
+	return true
+}
+
+// answerWrite answers a write that has been applied.
+func (c *conn) answerWrite(h wire.RequestHeader, out *tree.Outcome) {
+	b, start := c.out.begin(wire.ReplyHeader{Xid: h.Xid, Zxid: c.s.tree.LastZxid(), Err: out.Err})
+	if out.Err == zk.OK {
+		switch h.Op {
+		case wire.OpCreate:
+			b = wire.AppendString(b, out.Path)
+		case wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+			b = wire.AppendStat(wire.AppendString(b, out.Path), &out.Stat)
+		case wire.OpSetData, wire.OpSetACL:
+			b = wire.AppendStat(b, &out.Stat)
+		case wire.OpMulti:
+			m := wire.MultiResponse{Results: out.Multi}
+			b = m.AppendTo(b)
+		}
+	}
+	c.out.end(b, start)
+	if h.Op == wire.OpCloseSession {
+		c.fenced = true
+		c.out.finish()
+	}
+}
+
+// txnBytes is what a transaction takes in the log, or a little more.
+func txnBytes(t *txn.Txn) int {
+	const header, digest = 32, 12
+	return header + digest + changeBytes(&t.Change)
+}
+
+func changeBytes(c *txn.Change) int {
+	n := 40 + len(c.Path) + len(c.Data)
+	for i := range c.ACL {
+		n += 12 + len(c.ACL[i].Scheme) + len(c.ACL[i].ID)
+	}
+	for _, p := range c.Paths {
+		n += 4 + len(p)
+	}
+	for i := range c.Subs {
+		n += changeBytes(&c.Subs[i])
+	}
+	return n
+}
+
+// settlePaths makes sure that the transaction that closes a session lists what goes with it, if
+// only that it is nothing: without a list, ZooKeeper would take the digest behind it for one. But
+// a list that the log could not hold is left out, and then the digest must be too; without both,
+// all that the session owns goes, at once and in every replay. Only a session whose ephemerals
+// another server let grow beyond ephemeralBytesMax comes to that.
+func settlePaths(tx *txn.Txn) (leftOut bool) {
+	if tx.Paths == nil {
+		tx.Paths = []string{}
+	}
+	if txnBytes(tx) > store.TxnBytesMax {
+		tx.Paths = nil
+	}
+	return tx.Paths == nil
+}

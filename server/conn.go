@@ -1,0 +1,244 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server/tree"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A conn is a client's connection. It has two goroutines: one reads requests, answers those it may
+// and hands the others to the commit loop; the other sends (output.run).
+//
+// Its state belongs to whoever has the turn: the reader while no request of this connection is with
+// the commit loop, else the commit loop. So no lock guards it, and answers cannot overtake each
+// other.
+type conn struct {
+	// Fixed when it is accepted.
+	s       *Server
+	id      uint64 // owner of its session, and watcher
+	nc      net.Conn
+	in      *bufio.Reader
+	out     *output
+	address string // that it is counted under; "" if it is not
+	opened  time.Time
+
+	// Fixed by the handshake.
+	session int64
+	timeout time.Duration
+
+	// Owned by the reader.
+	deadline time.Duration // when the session expires, as last reported to the table
+	frame    []byte        // for requests that are over when they are answered
+
+	// Owned by whoever has the turn.
+	who   tree.Identities // also guarded by out.mu: the commit loop reads it for events
+	ended bool            // no request is carried out any more
+	turn  turn            // the read being answered
+
+	// Guarded by Server.state: a reader that finds it set must not read the tree any more, because
+	// the session belongs to another connection, or is over.
+	fenced bool
+
+	dirty bool // owned by the commit loop: has something to send once the batch is done
+
+	counters connCounters
+	asking   atomic.Bool // a four-letter word
+}
+
+// readBufferBytes is what a connection reads ahead.
+const readBufferBytes = 4 << 10
+
+func (s *Server) newConn(id uint64, nc net.Conn) *conn {
+	c := &conn{
+		s: s, id: id, nc: nc, opened: time.Now(),
+		in:  bufio.NewReaderSize(nc, readBufferBytes),
+		out: newOutput(nc, s.opts.OutputBytesMax, &s.throttle),
+		who: tree.Identities{{Scheme: tree.SchemeIP, ID: ipOf(nc.RemoteAddr())}},
+	}
+	c.counters.reset()
+	return c
+}
+
+// serve sees the connection from its first byte to its end, one way or the other, and cleans up
+// behind it.
+func (c *conn) serve() {
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		c.out.run()
+	}()
+	c.nc.SetDeadline(time.Now().Add(c.s.opts.HandshakeTimeout))
+	if q, ok := c.greet(); ok && c.attach(q) {
+		if c.s.draining() { // the deadline that Shutdown set may be the one that attach took away
+			c.nc.SetReadDeadline(time.Now())
+		}
+		err := c.readRequests()
+		if c.s.draining() {
+			c.out.settle()
+		} else if err != nil && !errors.Is(err, io.EOF) && !c.out.closed() {
+			c.s.log.Debug("connection ends", "remote", c.nc.RemoteAddr().String(), "session", sessionID(c.session), "err", err)
+		}
+	}
+	c.out.finish()
+	<-sent
+	io.Copy(io.Discard, c.nc) // until the peer hangs up or the deadline that run has set
+	c.nc.Close()
+	c.s.detach(c)
+}
+
+// readRequests carries out one request after the other until an error, or until the connection has
+// ended, in which case the error is nil.
+func (c *conn) readRequests() error {
+	for {
+		head, err := c.in.Peek(4)
+		if err != nil {
+			return err
+		}
+		n, err := wire.FrameLength([4]byte(head), c.s.opts.FrameBytesMax)
+		if err != nil {
+			return err
+		}
+		if n < requestHeadBytes-4 {
+			return errShortRequest
+		}
+		if head, err = c.in.Peek(requestHeadBytes); err != nil {
+			return err
+		}
+		var h wire.RequestHeader
+		h.DecodeFrom(wire.NewDecoder(head[4:]))
+		c.in.Discard(4)
+		now := c.s.now()
+		c.s.counters.received.Add(1)
+		c.counters.received.Add(1)
+
+		if c.out.pending.Load() > 0 || isWrite(h.Op) || h.Op == wire.OpSync {
+			if err := c.submit(h, n, now); err != nil {
+				return err
+			}
+			continue
+		}
+		if c.frame, err = wire.ReadBody(c.in, c.frame, n); err != nil {
+			return err
+		}
+		if c.ended || !c.touch(h.Op, now) || !c.answerNow(h, c.frame[requestHeadBytes-4:], now) {
+			return nil
+		}
+		if cap(c.frame) > frameKeep {
+			c.frame = nil
+		}
+		if !c.nextIsHere() || c.out.size() > outputFlush {
+			c.out.write()
+		}
+	}
+}
+
+// nextIsHere reports whether another whole frame has been read ahead: then what has been answered
+// can wait for its answer.
+func (c *conn) nextIsHere() bool {
+	here := c.in.Buffered()
+	if here < requestHeadBytes {
+		return false
+	}
+	head, _ := c.in.Peek(4)
+	n, err := wire.FrameLength([4]byte(head), c.s.opts.FrameBytesMax)
+	return err == nil && n+4 <= here
+}
+
+const (
+	requestHeadBytes = 12       // a frame's length, a request's xid and op
+	frameKeep        = 64 << 10 // a larger buffer is not kept from one request to the next
+)
+
+var errShortRequest = errors.New("frame too short for a request")
+
+// submit hands a request to the commit loop.
+func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
+	if c.out.pending.Load() == 0 {
+		c.out.write() // what was answered here must not wait for the sync
+	}
+	r := requests.Get().(*request)
+	var err error
+	if r.frame, err = wire.ReadBody(c.in, r.frame, n); err != nil {
+		return err
+	}
+	if !c.touch(h.Op, now) || !c.out.awaitTurn(n, c.s.opts.OutstandingMax) {
+		return nil
+	}
+	r.conn, r.session, r.xid, r.op, r.size, r.received = c, c.session, h.Xid, h.Op, n, now
+	if body := r.frame[requestHeadBytes-4:]; isWrite(h.Op) {
+		r.decodeWrite(body)
+	} else {
+		r.body = body
+	}
+	c.s.queue.put(r)
+	return nil
+}
+
+// touch notes that the client lives. It reports false if the session is not this connection's any
+// more. Authentication does not count as a sign of life, as in ZooKeeper.
+func (c *conn) touch(op wire.Op, now time.Duration) bool {
+	if op == wire.OpAuth || op == wire.OpSASL {
+		return true
+	}
+	s := c.s
+	d := s.sessions.table.Deadline(now, c.timeout)
+	if d == c.deadline {
+		return true // nothing to tell the table
+	}
+	s.sessions.Lock()
+	defer s.sessions.Unlock()
+	c.deadline = d
+	return s.sessions.table.Touch(c.session, c.id, now)
+}
+
+// answerNow carries out a request on the reader's goroutine, which has the turn. It reports false
+// if the connection has ended.
+func (c *conn) answerNow(h wire.RequestHeader, body []byte, received time.Duration) bool {
+	s, zxid := c.s, int64(0)
+	switch h.Op {
+	case wire.OpAuth, wire.OpSASL:
+		c.answerAuth(h, c.authenticate(h.Op, body))
+	default:
+		s.state.RLock()
+		if c.fenced {
+			c.ended = true
+		} else {
+			zxid = s.tree.LastZxid()
+			c.answer(h, body, c.who)
+		}
+		s.state.RUnlock()
+	}
+	c.answered(h, zxid, received, s.now())
+	return !c.ended
+}
+
+// end makes this the last answer: nothing that the client has sent behind it is carried out. The
+// caller has the turn.
+func (c *conn) end() {
+	c.ended = true
+	c.out.finish()
+}
+
+// answer carries out whatever is not a write and answers it. The caller has the turn and holds
+// Server.state, for reading at least; who is known by the identities that the connection had when
+// the request's turn came.
+func (c *conn) answer(h wire.RequestHeader, body []byte, who tree.Identities) {
+	serve, ok := answers[h.Op]
+	if !ok {
+		c.out.reply(wire.ReplyHeader{Xid: h.Xid, Zxid: -1, Err: zk.ErrUnimplemented})
+		c.end()
+		return
+	}
+	t := &c.turn
+	t.c, t.who, t.h = c, who, wire.ReplyHeader{Xid: h.Xid, Zxid: c.s.tree.LastZxid()}
+	t.d.Reset(body)
+	serve(t)
+	t.d.Reset(nil) // a large frame must not be kept for as long as the connection is silent
+}

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+)
+
+// An expirer is what wakes the goroutine that ends silent sessions. It sleeps until the first
+// session can be due, and without sessions for ever.
+type expirer struct {
+	wakesAt atomic.Int64  // on the server's clock, in nanoseconds
+	sooner  chan struct{} // somebody can be due before that
+}
+
+func newExpirer() *expirer { return &expirer{sooner: make(chan struct{}, 1)} }
+
+// mind makes the expirer wake by the time at.
+func (e *expirer) mind(at time.Duration) {
+	if int64(at) < e.wakesAt.Load() {
+		select {
+		case e.sooner <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// expireSessions asks the commit loop to close the sessions that have been silent for too long.
+func (s *Server) expireSessions() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.expiry.sooner:
+		case <-s.ctx.Done():
+			return
+		}
+		// Before the table is looked at, so that whoever enters it from now on wakes us again.
+		s.expiry.wakesAt.Store(math.MaxInt64)
+		s.sessions.Lock()
+		dead := s.sessions.table.Expire(s.now())
+		next, any := s.sessions.table.NextExpiry()
+		s.sessions.Unlock()
+		s.counters.expired.Add(int64(len(dead)))
+		for _, id := range dead {
+			s.log.Info("session expired", "session", sessionID(id))
+			s.closeSession(id, nil)
+		}
+		timer.Stop()
+		if any {
+			timer.Reset(next - s.now())
+			s.expiry.wakesAt.Store(int64(next))
+		}
+	}
+}
+
+// closeSession has the commit loop close a session that has been marked as closing, and close done
+// when that is on disk. It reports false if the server has ended.
+func (s *Server) closeSession(id int64, done chan struct{}) bool {
+	r := requests.Get().(*request)
+	r.session, r.op, r.received, r.done = id, wire.OpCloseSession, s.now(), done
+	return s.queue.put(r)
+}
+
+// ExpireSession ends a session as if its client had been silent for too long, and returns when
+// that is on disk. It reports whether there was such a session.
+func (s *Server) ExpireSession(id int64) bool {
+	s.sessions.Lock()
+	ok := s.sessions.table.BeginClose(id)
+	s.sessions.Unlock()
+	done := make(chan struct{})
+	if !ok || !s.closeSession(id, done) {
+		return false
+	}
+	<-done
+	return true
+}

@@ -1,0 +1,60 @@
+// Package gcpace sets the pace of the garbage collector for a process that is a server of znodes:
+// what it keeps may be a few megabytes or many gigabytes, and what it throws away is the same small
+// stuff either way. The runtime's own rule, a heap twice as large as what is alive, suits neither:
+// with little alive it collects all the time, with much it takes twice the memory.
+//
+// The pace belongs to the whole process. So it is for a command to set it, not for a library.
+package gcpace
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// The heap may grow by headroomBytes beyond what is alive before it is collected, but by no less and
+// no more than the percentages.
+const (
+	headroomBytes = 48 << 20
+	percentMin    = 20
+	percentMax    = 800
+	every         = time.Second
+)
+
+// Run adjusts the pace once a second until ctx ends. Then it restores what it found.
+func Run(ctx context.Context) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	set := percent(live())
+	found := debug.SetGCPercent(set)
+	defer func() { debug.SetGCPercent(found) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		// Every setting stops the world for a moment. What makes little difference can wait.
+		if want := percent(live()); math.Abs(float64(want-set)) > float64(set)/10 {
+			set = want
+			debug.SetGCPercent(set)
+		}
+	}
+}
+
+// percent is the growth to allow with so much alive.
+func percent(liveBytes uint64) int {
+	return int(min(max(headroomBytes*100/max(liveBytes, 1), percentMin), percentMax))
+}
+
+// live is what the last collection found to be in use.
+func live() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	if s[0].Value.Kind() != metrics.KindUint64 {
+		return headroomBytes
+	}
+	return s[0].Value.Uint64()
+}

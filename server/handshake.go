@@ -1,0 +1,170 @@
+package server
+
+import (
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server/session"
+	"github.com/lockkeeper/lockkeeper/server/tree"
+	"github.com/lockkeeper/lockkeeper/server/watch"
+)
+
+// An attachment is a connection's wish for a session, on its way through the commit loop.
+type attachment struct {
+	req      wire.ConnectRequest
+	timeout  time.Duration // granted
+	fresh    bool          // the session is new
+	previous uint64        // owner until now
+	refused  bool          // the session does not exist, or not any more
+}
+
+// greet reads the first frame. If it was a four-letter word instead, it answers that; then, and if
+// the peer makes no sense, it reports false.
+func (c *conn) greet() (*wire.ConnectRequest, bool) {
+	head, err := c.in.Peek(4)
+	if err != nil {
+		c.blameTLS(err)
+		return nil, false
+	}
+	if id, ok := certified(c.nc); ok {
+		if c.who = c.who.With(id); id.ID == c.s.opts.SuperSubject {
+			c.who = c.who.With(tree.Identity{Scheme: tree.SchemeSuper})
+		}
+	}
+	if c.answerWord(string(head)) {
+		return nil, false
+	}
+	n, err := wire.FrameLength([4]byte(head), c.s.opts.FrameBytesMax)
+	if err != nil {
+		return nil, false
+	}
+	c.in.Discard(4)
+	body, err := wire.ReadBody(c.in, nil, n)
+	if err != nil {
+		return nil, false
+	}
+	q := new(wire.ConnectRequest)
+	if err := wire.Unmarshal(body, q); err != nil {
+		c.s.log.Debug("connect request cannot be read", "remote", c.nc.RemoteAddr().String(), "err", err)
+		return nil, false
+	}
+	c.s.counters.received.Add(1)
+	c.s.counters.connects.Add(1)
+	c.counters.received.Add(1)
+	return q, true
+}
+
+// blameTLS says in the log why a client with the wrong certificate, or none, or without TLS, got no
+// further. It does not see it on its side: in TLS 1.3 it learns of a refusal only behind the handshake.
+func (c *conn) blameTLS(err error) {
+	tc, ok := c.nc.(*tls.Conn)
+	if !ok || tc.ConnectionState().HandshakeComplete || errors.Is(err, io.EOF) {
+		return
+	}
+	if unsaid, ok := c.s.tlsLog.due(c.s.now()); ok {
+		c.s.log.Warn("TLS handshake failed", "remote", c.nc.RemoteAddr().String(), "err", err, "unsaid", unsaid)
+	}
+}
+
+// attach gets the connection its session and reports whether it has one. The password is checked
+// before anything else happens to the session: nobody is put out by somebody who knows only an id.
+func (c *conn) attach(q *wire.ConnectRequest) bool {
+	s := c.s
+	if last := s.Zxid(); q.LastZxid > last {
+		s.log.Warn("client has seen more than this server has; it is told to look elsewhere",
+			"remote", c.nc.RemoteAddr().String(), "client zxid", zxidText(q.LastZxid), "zxid", zxidText(last))
+		return false
+	}
+	if q.SessionID != 0 {
+		if want := session.Password(q.SessionID); subtle.ConstantTimeCompare(q.Password, want[:]) != 1 {
+			c.greetBack(q, 0, 0)
+			return false
+		}
+		// The client lives. It must not lose its session because the disk keeps its turn away.
+		s.sessions.Lock()
+		s.sessions.table.Renew(q.SessionID, s.now())
+		s.sessions.Unlock()
+	}
+	r := requests.Get().(*request)
+	done := make(chan struct{})
+	r.conn, r.received, r.done = c, s.now(), done
+	r.attach = &attachment{
+		req:     *q,
+		timeout: session.Negotiate(q.Timeout, s.opts.MinSessionTimeout, s.opts.MaxSessionTimeout),
+	}
+	// From here on the session's timeout is the limit. Not later: once the commit loop has the
+	// connection, it may set deadlines of its own, because somebody else has taken the session.
+	c.nc.SetDeadline(time.Time{})
+	s.queue.put(r)
+	<-done
+	return c.session != 0
+}
+
+// decideAttach gives the session to the connection: from here on, requests of the previous one are
+// dropped when their turn comes.
+func (s *Server) decideAttach(r *request) {
+	a, now := r.attach, s.now()
+	s.sessions.Lock()
+	defer s.sessions.Unlock()
+	table := s.sessions.table
+	if a.fresh = a.req.SessionID == 0; a.fresh {
+		r.session = s.sessions.ids.Next(table)
+		table.Add(r.session, a.timeout, r.conn.id, now)
+		r.fate, r.txn = logged, s.draft.CreateSession(s.place(r), int32(a.timeout.Milliseconds()))
+		return
+	}
+	var ok bool
+	r.session = a.req.SessionID
+	a.previous, ok = table.Attach(r.session, a.timeout, r.conn.id, now)
+	a.refused, r.fate = !ok, unlogged
+}
+
+// finishAttach answers a connect request; Server.state is locked.
+func (s *Server) finishAttach(r *request) {
+	c, a := r.conn, r.attach
+	if a.refused {
+		c.greetBack(&a.req, 0, 0)
+		return
+	}
+	if old := s.connection(a.previous); old != nil {
+		s.fence(old)
+	}
+	c.session, c.timeout = r.session, a.timeout
+	c.greetBack(&a.req, r.session, a.timeout)
+	if a.fresh {
+		c.took(wire.RequestHeader{Op: wire.OpCreateSession}, r.txn.Zxid, r.received, s.now())
+	}
+	s.expiry.mind(s.sessions.table.Deadline(s.now(), a.timeout))
+}
+
+// fence takes the session away from a connection; Server.state is locked.
+func (s *Server) fence(c *conn) {
+	c.fenced = true
+	s.watches.RemoveAll(watch.Watcher(c.id))
+	c.out.finish()
+}
+
+// greetBack answers a connect request; a session of 0 says that there is none.
+func (c *conn) greetBack(q *wire.ConnectRequest, id int64, timeout time.Duration) {
+	password := make([]byte, session.PasswordBytes)
+	if id != 0 {
+		p := session.Password(id)
+		copy(password, p[:])
+	}
+	answer := wire.ConnectResponse{
+		Timeout: int32(timeout.Milliseconds()), SessionID: id, Password: password, HasReadOnly: q.HasReadOnly,
+	}
+	b, start := c.out.beginBare()
+	c.out.end(answer.AppendTo(b), start)
+	c.out.flush()
+	c.counters.sent.Add(1)
+	c.s.counters.sent.Add(1)
+}
+
+func sessionID(id int64) string  { return fmt.Sprintf("0x%x", uint64(id)) }
+func zxidText(zxid int64) string { return fmt.Sprintf("0x%x", uint64(zxid)) }

@@ -1,0 +1,266 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+func TestF47_EmptyContainersAreReaped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) {
+			o.ReapInterval = 5 * time.Minute
+			o.ExtendedTypes = true
+			o.MaxSessionTimeout = time.Hour
+		})
+		p := r.connect("c")
+		p.handshakeTimeout(r, time.Hour)
+		const used = 3*reapBatch + 7
+		for i := range used {
+			dir := fmt.Sprintf("/c%d", i)
+			p.call(wire.OpCreateContainer, createReq(dir, zk.Container), nil)
+			p.create(dir+"/x", zk.Persistent)
+			p.call(wire.OpDelete, &wire.VersionRequest{Path: dir + "/x", Version: -1}, nil)
+		}
+		p.call(wire.OpCreateContainer, createReq("/unused", zk.Container), nil)
+		p.call(wire.OpCreateContainer, createReq("/full", zk.Container), nil)
+		p.create("/full/x", zk.Persistent)
+		p.call(wire.OpCreateTTL, &wire.CreateTTLRequest{CreateRequest: *createReq("/ttl", zk.PersistentTTL), TTL: 1000}, nil)
+		time.Sleep(5*time.Minute + time.Second)
+		got := p.children("/")
+		slices.Sort(got)
+		if want := []string{"full", "unused", "zookeeper"}; !slices.Equal(got, want) {
+			t.Errorf("%d children are left, %v; want %v", len(got), got[:min(len(got), 10)], want)
+		}
+	})
+}
+
+func TestSnapshotsAreWrittenAndOldOnesDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.SnapCount = 50 })
+		p := r.connect("c")
+		for i := range 1000 {
+			p.create(fmt.Sprintf("/n%d", i), zk.Persistent)
+		}
+		synctest.Wait()
+		names, err := r.fs.ReadDir(filepath.Join(r.opts.DataDir, "version-2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(names); n < 4 || n > 12 {
+			t.Errorf("%d files after 1000 transactions, a snapshot every 50 and three of them kept: %v", n, names)
+		}
+		r.reopen(r.fs.CrashClone(nil))
+		if n := len(r.connect("c").children("/")); n != 1001 {
+			t.Errorf("%d children after recovery, want 1001", n)
+		}
+	})
+}
+
+func TestShutdownAnswersWhatItHasReceived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p, idle := r.connect("c"), r.connect("idle")
+		release := r.stall()
+		p.send(wire.OpCreate, createReq("/n", zk.Persistent))
+		synctest.Wait()
+		done := make(chan error)
+		go func() { done <- r.Shutdown(t.Context()) }()
+		synctest.Wait()
+		if _, err := r.net.Dial(t.Context(), "zk"); err == nil {
+			t.Error("still listening")
+		}
+		idle.wantClosed()
+		release()
+		if code := p.answerTo(p.xid, nil); code != zk.OK {
+			t.Error(code)
+		}
+		p.wantClosed()
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if !errors.Is(r.Err(), ErrClosed) {
+			t.Errorf("Err() = %v, want %v", r.Err(), ErrClosed)
+		}
+	})
+}
+
+func TestShutdownGivesUpWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		release := r.stall()
+		p.send(wire.OpCreate, createReq("/n", zk.Persistent))
+		synctest.Wait()
+		time.AfterFunc(time.Minute, release)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown: %v", err)
+		}
+		p.wantClosed()
+	})
+}
+
+func TestServeEndsWithTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		l, _ := r.net.Listen("second")
+		ended := make(chan error)
+		go func() { ended <- r.Serve(l) }()
+		synctest.Wait()
+		r.Close()
+		if err := <-ended; !errors.Is(err, ErrClosed) {
+			t.Errorf("Serve: %v", err)
+		}
+		l, _ = r.net.Listen("third")
+		if err := r.Serve(l); !errors.Is(err, ErrClosed) {
+			t.Errorf("Serve of a closed server: %v", err)
+		}
+		if _, err := r.net.Dial(t.Context(), "third"); err == nil {
+			t.Error("the listener is open after Serve")
+		}
+	})
+}
+
+func TestServeReportsABrokenListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		l, _ := r.net.Listen("second")
+		ended := make(chan error)
+		go func() { ended <- r.Serve(l) }()
+		synctest.Wait()
+		l.Close()
+		if err := <-ended; !errors.Is(err, net.ErrClosed) || errors.Is(err, ErrClosed) {
+			t.Errorf("Serve: %v, want what Accept said", err)
+		}
+		r.connect("c").ping()
+	})
+}
+
+func TestWaitIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		begin := time.Now()
+		go func() {
+			time.Sleep(4 * time.Second)
+			p.nc.Close()
+			time.Sleep(6 * time.Second)
+			p := r.connect("c")
+			time.Sleep(2 * time.Second)
+			p.nc.Close()
+		}()
+		if err := r.WaitIdle(t.Context(), 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begin); d != 22*time.Second {
+			t.Errorf("idle after %v, want 22s: 10 s after the last connection", d)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.WaitIdle(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("WaitIdle: %v", err)
+		}
+		time.AfterFunc(time.Second, func() { r.Close() })
+		if err := r.WaitIdle(t.Context(), time.Hour); !errors.Is(err, ErrClosed) {
+			t.Errorf("WaitIdle: %v", err)
+		}
+	})
+}
+
+func TestOpenRefusesNonsense(t *testing.T) {
+	for _, o := range []Options{
+		{},
+		{DataDir: "d", TickTime: time.Microsecond},
+		{DataDir: "d", MinSessionTimeout: time.Minute, MaxSessionTimeout: time.Second},
+	} {
+		if s, err := Open(o); err == nil {
+			s.Close()
+			t.Errorf("Open(%+v) succeeded", o)
+		}
+	}
+}
+
+// A transaction can be larger than the request it comes from: each entry "auth" becomes one for
+// every identity. What the log could not hold is refused, and the server goes on.
+func TestTransactionsBeyondTheLogsLimitAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		for i := range identitiesMax - 1 {
+			p.raw(frameOf(wire.XidAuth, wire.OpAuth, &wire.AuthRequest{Scheme: "digest", Auth: fmt.Append(nil, "user", i, ":")}))
+			if a := p.receive(); a.Err != zk.OK {
+				t.Fatal(i, a.Err)
+			}
+		}
+		q := createReq("/big", zk.Persistent)
+		q.ACL = nil
+		for i := range aclEntriesMax {
+			q.ACL = append(q.ACL, zk.ACL{Perms: zk.Perm(i), Scheme: "auth"})
+		}
+		burst := frameOf(1, wire.OpCreate, createReq("/before", zk.Persistent))
+		burst = append(burst, frameOf(2, wire.OpCreate, q)...)
+		burst = append(burst, frameOf(3, wire.OpCreate, createReq("/behind", zk.Persistent))...)
+		p.raw(burst)
+		var zxids []int64
+		for i, want := range []zk.Code{zk.OK, zk.ErrMarshalling, zk.OK} {
+			a := p.receive()
+			if zxids = append(zxids, a.Zxid); a.Err != want {
+				t.Errorf("answer %d: %v, want %v", i, a.Err, want)
+			}
+		}
+		if zxids[1] != zxids[0]+1 || zxids[2] != zxids[1]+1 {
+			t.Errorf("zxids %v have gaps", zxids)
+		}
+		r.reopen(r.fs)
+		c := r.connect("c")
+		if !c.exists("/before") || !c.exists("/behind") || c.exists("/big") {
+			t.Error("after a restart the tree is another")
+		}
+	})
+}
+
+// A server that is restarted again and again shows the same tree, whatever happened between.
+func TestRestartsChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seed := rand.Uint64()
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		r := start(t, func(o *Options) { o.SnapCount = 30 })
+		for round := range 10 {
+			p := r.connect("c")
+			for i := range 20 {
+				path := fmt.Sprintf("/n%d", rnd.IntN(20))
+				switch rnd.IntN(3) {
+				case 0:
+					p.call(wire.OpCreate, createReq(path, zk.Mode(rnd.IntN(4))), nil)
+				case 1:
+					p.call(wire.OpDelete, &wire.VersionRequest{Path: path, Version: -1}, nil)
+				default:
+					p.call(wire.OpSetData, &wire.SetDataRequest{Path: path, Data: fmt.Append(nil, i), Version: -1}, nil)
+				}
+			}
+			if rnd.IntN(2) == 0 {
+				p.call(wire.OpCloseSession, nil, nil)
+			}
+			synctest.Wait()
+			before, _ := r.tree.Digest()
+			sessions := r.Stats().Sessions
+			r.reopen(r.fs.CrashClone(nil))
+			after, _ := r.tree.Digest()
+			if before != after || r.Stats().Sessions != sessions {
+				t.Fatalf("seed %d round %d: digest %x with %d sessions became %x with %d", seed, round, before.Tree, sessions, after.Tree, r.Stats().Sessions)
+			}
+		}
+	})
+}

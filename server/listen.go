@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"time"
+)
+
+// Serve answers connections from l until the server is closed or fails, and closes l. It may be
+// called for several listeners. The error is never nil; after Close or Shutdown it is ErrClosed,
+// after a failure of the disk it says which.
+func (s *Server) Serve(l net.Listener) error {
+	defer l.Close()
+	if !s.addListener(l) {
+		return s.reason()
+	}
+	defer s.removeListener(l)
+	for wait := time.Duration(0); ; {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			s.accept(nc)
+			wait = 0
+		case s.draining():
+			return s.reason()
+		case !passes(err):
+			return err
+		default: // out of descriptors or the like
+			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
+			s.log.Warn("no connection can be accepted for now", "listener", l.Addr().String(), "err", err, "retry", wait)
+			select {
+			case <-time.After(wait):
+			case <-s.ending:
+			}
+		}
+	}
+}
+
+// passes reports whether an error of Accept is one that goes away.
+func passes(err error) bool {
+	for _, e := range []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EINTR} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// reason is why Serve returns.
+func (s *Server) reason() error {
+	select {
+	case <-s.ending:
+		return s.err
+	default:
+		return ErrClosed // a Shutdown that is still waiting for its last answers
+	}
+}
+
+func (s *Server) addListener(l net.Listener) bool {
+	s.conns.Lock()
+	defer s.conns.Unlock()
+	if !s.conns.closed {
+		s.conns.listeners[l] = struct{}{}
+	}
+	return !s.conns.closed
+}
+
+func (s *Server) removeListener(l net.Listener) {
+	s.conns.Lock()
+	defer s.conns.Unlock()
+	delete(s.conns.listeners, l)
+}
+
+// accept takes a connection in, or hangs up if there are too many.
+func (s *Server) accept(nc net.Conn) {
+	address := ""
+	if _, unix := nc.RemoteAddr().(*net.UnixAddr); !unix {
+		address = hostOf(nc.RemoteAddr())
+	}
+	s.conns.Lock()
+	defer s.conns.Unlock()
+	perAddress := s.opts.ConnectionsPerAddressMax
+	switch {
+	case s.conns.closed:
+		nc.Close()
+		return
+	case s.opts.ConnectionsMax > 0 && len(s.conns.byID) >= s.opts.ConnectionsMax,
+		address != "" && perAddress > 0 && s.conns.perAddress[address] >= perAddress:
+		nc.Close()
+		s.counters.rejected.Add(1)
+		if unsaid, ok := s.floodLog.due(s.now()); ok {
+			s.log.Warn("too many connections", "remote", nc.RemoteAddr().String(), "open", len(s.conns.byID), "unsaid", unsaid)
+		}
+		return
+	}
+	s.conns.lastID++
+	c := s.newConn(s.conns.lastID, nc)
+	c.address = address
+	s.conns.perAddress[address]++
+	s.conns.byID[c.id] = c
+	if len(s.conns.byID) == 1 {
+		s.conns.idleSince = time.Time{}
+		s.turn()
+	}
+	s.conns.running.Go(c.serve)
+}
+
+// detach forgets a connection that is over.
+func (s *Server) detach(c *conn) {
+	if c.session != 0 {
+		s.state.Lock()
+		s.fence(c)
+		s.state.Unlock()
+	}
+	s.conns.Lock()
+	defer s.conns.Unlock()
+	delete(s.conns.byID, c.id)
+	if s.conns.perAddress[c.address]--; s.conns.perAddress[c.address] == 0 {
+		delete(s.conns.perAddress, c.address)
+	}
+	if len(s.conns.byID) == 0 {
+		s.conns.idleSince = time.Now()
+		s.turn()
+	}
+}
+
+// connection returns the connection with this number, or nil.
+func (s *Server) connection(id uint64) *conn {
+	s.conns.Lock()
+	defer s.conns.Unlock()
+	return s.conns.byID[id]
+}
+
+// stopAccepting closes the listeners and lets the readers of all connections come to an end.
+func (s *Server) stopAccepting() {
+	s.conns.Lock()
+	defer s.conns.Unlock()
+	s.conns.closed = true
+	for l := range s.conns.listeners {
+		l.Close()
+	}
+	for _, c := range s.conns.byID {
+		c.nc.SetReadDeadline(time.Now())
+	}
+}
+
+// draining reports whether stopAccepting has been called.
+func (s *Server) draining() bool {
+	s.conns.Lock()
+	defer s.conns.Unlock()
+	return s.conns.closed
+}
+
+// hangUp breaks all connections.
+func (s *Server) hangUp() {
+	s.conns.Lock()
+	var all []*conn
+	for _, c := range s.conns.byID {
+		all = append(all, c)
+	}
+	s.conns.Unlock()
+	for _, c := range all {
+		c.out.hangUp()
+	}
+}
+
+// turn tells those who wait in WaitIdle; conns is locked.
+func (s *Server) turn() {
+	close(s.conns.turned)
+	s.conns.turned = make(chan struct{})
+}
+
+// WaitIdle returns nil once there has been no connection for d without interruption, or ctx's
+// error if that ends first, or ErrClosed or the failure if the server does. A four-letter word is a
+// connection too.
+func (s *Server) WaitIdle(ctx context.Context, d time.Duration) error {
+	for {
+		s.conns.Lock()
+		since, turned := s.conns.idleSince, s.conns.turned
+		s.conns.Unlock()
+		var enough <-chan time.Time
+		if !since.IsZero() {
+			timer := time.NewTimer(time.Until(since.Add(d)))
+			defer timer.Stop()
+			enough = timer.C
+		}
+		select {
+		case <-enough:
+			return nil
+		case <-turned:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ending:
+			return s.err
+		}
+	}
+}

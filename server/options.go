@@ -1,0 +1,150 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/vfs"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server/tree"
+)
+
+// Options configures a Server. The zero value of each field stands for its default, and those are
+// Apache ZooKeeper's where it has such a setting.
+type Options struct {
+	// DataDir holds the snapshots and LogDir the transaction logs, each in a folder version-2
+	// below it. DataDir is required; LogDir is DataDir by default.
+	DataDir, LogDir string
+	// FS is the disk. Default the operating system's.
+	FS vfs.FS
+
+	// TickTime is the unit of time of sessions: they expire at multiples of it. Default 3 s.
+	TickTime time.Duration
+	// MinSessionTimeout and MaxSessionTimeout bound what a client is granted. Defaults 2 and 20
+	// ticks.
+	MinSessionTimeout, MaxSessionTimeout time.Duration
+
+	// FrameBytesMax is the largest request (jute.maxbuffer). Default 1048575.
+	FrameBytesMax int
+	// ConnectionsPerAddressMax limits the connections from one address; connections over Unix
+	// sockets have none. Default 60; negative is unlimited.
+	ConnectionsPerAddressMax int
+	// ConnectionsMax limits all connections. Default unlimited.
+	ConnectionsMax int
+	// OutstandingMax is how many requests of one connection may wait for their answers before
+	// the server stops reading from it. Default 1000.
+	OutstandingMax int
+	// OutstandingAllMax is how many requests of all connections together may wait for their
+	// answers (globalOutstandingLimit); beyond it the server reads only from connections that have
+	// none waiting. Default 1000; negative is unlimited.
+	OutstandingAllMax int
+	// OutputBytesMax is how many bytes of answers and events may wait for a client that does not
+	// read; beyond it the connection is closed. Default 16 MiB.
+	OutputBytesMax int
+	// WatchesMax is how many watches one connection may have; a request for more is answered
+	// with zk.ErrThrottled. Default 1000000.
+	WatchesMax int
+	// HandshakeTimeout is how long a connection may take to ask for a session. Default 10 s.
+	HandshakeTimeout time.Duration
+
+	// SuperDigest is the digest identity ("super:base64") that may do everything. Default nobody.
+	SuperDigest string
+	// SuperSubject is the subject of a client certificate ("CN=admin,O=ops") whose owner may do
+	// anything (X509AuthenticationProvider.superUser). Default nobody.
+	SuperSubject string
+	// Words are the four-letter words that are answered besides srvr, which always is; "*" is
+	// all. Default none.
+	Words []string
+	// ExtendedTypes allows znodes with a time to live.
+	ExtendedTypes bool
+
+	// EnforceQuota makes hard limits of quotas binding: a write beyond one is answered with
+	// zk.ErrQuotaExceeded (enforceQuota). Without it, all limits are only spoken of in the log.
+	EnforceQuota bool
+
+	// ReapInterval is how often empty containers and outlived znodes are looked for. Default 60 s.
+	ReapInterval time.Duration
+	// NeverUsed is the age at which a container that never had a child is reaped. Default never.
+	NeverUsed time.Duration
+
+	// SnapCount is about how many transactions there are between two snapshots: a random number
+	// between half of it and all of it. Default 100000.
+	SnapCount int
+	// SnapRetain is how many snapshots, with the logs that belong to them, are kept when a new
+	// one has been written. Default 3; negative keeps them all.
+	SnapRetain int
+	// PreAllocBytes is the step by which log files grow. Default 64 MiB.
+	PreAllocBytes int64
+	// NoSync leaves it to the operating system when transactions reach the disk (forceSync=no).
+	// Power failure then loses what was acknowledged.
+	NoSync bool
+	// NoDigests leaves out the sum over the tree that ZooKeeper since 3.6 puts beside every
+	// transaction to notice damage.
+	NoDigests bool
+	// TrustEmpty accepts logs without any snapshot, as ZooKeeper 3.4 left them.
+	TrustEmpty bool
+
+	// Logger hears of what an operator should know. Default silence.
+	Logger *slog.Logger
+}
+
+// Limits without an option.
+const (
+	outstandingBytesMax = 4 << 20  // of one connection's requests that wait; one request more may be beyond it
+	outstandingBytesAll = 64 << 20 // of all connections' requests that wait; one more of each may be beyond it
+	identitiesMax       = 128      // that one connection may collect with auth requests
+	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
+	batchMax            = 1000     // requests that share one sync
+	batchBytesMax       = 8 << 20  // of those requests, if there is more than one
+	lingerTimeout       = time.Second
+)
+
+// withDefaults fills in what is zero, and refuses what makes no sense.
+func (o Options) withDefaults() (Options, error) {
+	if o.DataDir == "" {
+		return o, errors.New("server: no data directory given")
+	}
+	setDefault(&o.LogDir, o.DataDir)
+	if o.FS == nil {
+		o.FS = vfs.OS{}
+	}
+	setDefault(&o.TickTime, 3*time.Second)
+	setDefault(&o.MinSessionTimeout, 2*o.TickTime)
+	setDefault(&o.MaxSessionTimeout, 20*o.TickTime)
+	setDefault(&o.FrameBytesMax, wire.FrameBytesMax)
+	setDefault(&o.ConnectionsPerAddressMax, 60)
+	setDefault(&o.OutstandingMax, 1000)
+	setDefault(&o.OutstandingAllMax, 1000)
+	setDefault(&o.OutputBytesMax, 16<<20)
+	setDefault(&o.WatchesMax, 1000000)
+	setDefault(&o.HandshakeTimeout, 10*time.Second)
+	setDefault(&o.ReapInterval, time.Minute)
+	setDefault(&o.SnapCount, 100000)
+	setDefault(&o.SnapRetain, 3)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.TickTime < time.Millisecond || o.MinSessionTimeout < time.Millisecond || o.MinSessionTimeout > o.MaxSessionTimeout {
+		return o, fmt.Errorf("server: tick of %v and session timeouts from %v to %v make no sense",
+			o.TickTime, o.MinSessionTimeout, o.MaxSessionTimeout)
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (o *Options) treeOptions() tree.Options {
+	return tree.Options{
+		ExtendedTypes:     o.ExtendedTypes,
+		EphemeralBytesMax: ephemeralBytesMax,
+		EnforceQuota:      o.EnforceQuota,
+		NeverUsed:         o.NeverUsed.Milliseconds(),
+	}
+}

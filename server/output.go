@@ -1,0 +1,228 @@
+package server
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+)
+
+// Sizes of an output's buffers, in bytes.
+const (
+	outputFlush = 64 << 10 // a reader that answers on its own goroutine flushes beyond it
+	outputKeep  = 64 << 10 // a larger buffer is not kept once it is empty
+)
+
+// An output is what a connection still has to send: answers and events in the order in which they
+// must leave, and the count of the requests that still have to be answered through the commit
+// loop. Whoever adds to it never waits for the peer: what the peer does not take piles up to a
+// limit, and then the connection is broken.
+//
+// Two may write to the socket: the output's own goroutine (run), and the connection's reader, which
+// thereby saves the answer to a read the way over another goroutine. The flag writing decides.
+type output struct {
+	nc       net.Conn
+	bytesMax int
+	all      *throttle // shared by all connections
+
+	// pending counts the requests handed to the commit loop and not yet answered. Only the
+	// connection's reader raises it; where it reads 0, the reader has the turn.
+	pending atomic.Int32
+
+	mu   sync.Mutex // innermost: nothing else is locked under it
+	wake sync.Cond  // for run: buf, writing or closing changed
+	room sync.Cond  // for the reader: pending or closing changed
+
+	// Guarded by mu.
+	buf          []byte
+	spare        []byte
+	pendingBytes int
+	writing      bool
+	closing      bool // nothing is added any more; what is there goes out
+	broken       bool // nothing goes out any more
+}
+
+func newOutput(nc net.Conn, bytesMax int, all *throttle) *output {
+	o := &output{nc: nc, bytesMax: bytesMax, all: all}
+	o.wake.L, o.room.L = &o.mu, &o.mu
+	return o
+}
+
+// begin locks the output and begins a message. The caller appends its record to b and calls end.
+func (o *output) begin(h wire.ReplyHeader) (b []byte, start int) {
+	b, start = o.beginBare()
+	return h.AppendTo(b), start
+}
+
+// beginBare is begin for the one message without a header.
+func (o *output) beginBare() (b []byte, start int) {
+	o.mu.Lock()
+	return wire.BeginFrame(o.buf)
+}
+
+// end completes the message and unlocks. What was added leaves with the next flush.
+func (o *output) end(b []byte, start int) {
+	if o.closing || o.broken {
+		b = o.buf
+	} else {
+		b = wire.EndFrame(b, start)
+	}
+	o.buf = b
+	if len(o.buf) > o.bytesMax && start > 0 { // one message may be as long as it needs to be
+		o.broken = true
+	}
+	o.mu.Unlock()
+}
+
+// cancel unlocks without adding the message that was begun.
+func (o *output) cancel() { o.mu.Unlock() }
+
+// reply adds an answer that has no record.
+func (o *output) reply(h wire.ReplyHeader) { o.end(o.begin(h)) }
+
+// answered notes that a request of so many bytes, handed to the commit loop, is done with.
+func (o *output) answered(bytes int) {
+	o.all.add(-1, -bytes)
+	o.mu.Lock()
+	o.pendingBytes -= bytes
+	o.pending.Add(-1)
+	o.room.Signal()
+	o.mu.Unlock()
+}
+
+// awaitTurn counts a request that is going to the commit loop, after waiting until there is room
+// for it. It reports false if the output is closing.
+func (o *output) awaitTurn(bytes, pendingMax int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closing && !o.broken && o.pending.Load() > 0 &&
+		(int(o.pending.Load()) >= pendingMax || o.pendingBytes > outstandingBytesMax || o.all.full()) {
+		o.room.Wait()
+	}
+	if o.closing || o.broken {
+		return false
+	}
+	o.all.add(1, bytes)
+	o.pendingBytes += bytes
+	o.pending.Add(1)
+	return true
+}
+
+// settle waits until all requests handed to the commit loop are answered.
+func (o *output) settle() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closing && !o.broken && o.pending.Load() > 0 {
+		o.room.Wait()
+	}
+}
+
+// flush makes what was added leave by way of run, or breaks the connection if there is too much.
+func (o *output) flush() {
+	o.mu.Lock()
+	broken := o.broken
+	if !o.writing {
+		o.wake.Signal()
+	}
+	o.mu.Unlock()
+	if broken {
+		o.hangUp()
+	}
+}
+
+// write sends what was added on the caller's goroutine, unless run is sending already.
+func (o *output) write() {
+	o.mu.Lock()
+	if !o.writing {
+		o.writeLocked()
+	}
+	broken := o.broken
+	o.mu.Unlock()
+	if broken {
+		o.hangUp()
+	}
+}
+
+// writeLocked sends the buffer, without the mutex, as the only writer.
+func (o *output) writeLocked() {
+	if len(o.buf) == 0 || o.broken {
+		return
+	}
+	b := o.buf
+	o.buf, o.spare, o.writing = o.spare[:0], nil, true
+	o.mu.Unlock()
+	_, err := o.nc.Write(b)
+	o.mu.Lock()
+	o.writing = false
+	if cap(b) <= outputKeep {
+		o.spare = b
+	}
+	if err != nil {
+		o.broken = true
+	}
+	if len(o.buf) > 0 || o.closing || o.broken {
+		o.wake.Signal()
+	}
+}
+
+// finish ends the output in good order: what is in it goes out, for as long as lingerTimeout, and
+// then the sending side is closed.
+func (o *output) finish() {
+	o.mu.Lock()
+	o.closing = true
+	o.wake.Signal()
+	o.room.Broadcast()
+	o.mu.Unlock()
+	o.nc.SetWriteDeadline(time.Now().Add(lingerTimeout))
+}
+
+// size returns how many bytes wait.
+func (o *output) size() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.buf)
+}
+
+// closed reports whether finish or hangUp was called.
+func (o *output) closed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closing || o.broken
+}
+
+// hangUp ends the output at once.
+func (o *output) hangUp() {
+	o.mu.Lock()
+	o.broken, o.buf = true, nil
+	o.wake.Signal()
+	o.room.Broadcast()
+	o.mu.Unlock()
+	raw := o.nc
+	if wrapped, ok := raw.(interface{ NetConn() net.Conn }); ok {
+		raw = wrapped.NetConn() // TLS would wait for the peer to take its farewell
+	}
+	raw.Close()
+}
+
+// run sends what flush was called for until the output ends. After finish it half-closes the
+// connection, so that the peer gets all of it even if it has sent what nobody has read, and leaves
+// the reader lingerTimeout to see the peer's end.
+func (o *output) run() {
+	o.mu.Lock()
+	for !o.broken && (len(o.buf) > 0 || o.writing || !o.closing) {
+		if len(o.buf) == 0 || o.writing {
+			o.wake.Wait()
+			continue
+		}
+		o.writeLocked()
+	}
+	broken := o.broken
+	o.mu.Unlock()
+	if half, ok := o.nc.(interface{ CloseWrite() error }); ok && !broken && half.CloseWrite() == nil {
+		o.nc.SetReadDeadline(time.Now().Add(lingerTimeout))
+		return
+	}
+	o.nc.Close()
+}

@@ -1,0 +1,212 @@
+package server
+
+import (
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server/tree"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A turn is the answering of one request that changes nothing in the tree, by whoever has the
+// connection's turn and holds Server.state.
+type turn struct {
+	c   *conn
+	who tree.Identities
+	h   wire.ReplyHeader // of the answer, if all goes well
+	d   wire.Decoder     // at the request's record
+}
+
+// answers says how to serve the requests that are no writes. What is not here, and is no write,
+// is not in the protocol.
+var answers = map[wire.Op]func(*turn){
+	wire.OpExists:           (*turn).exists,
+	wire.OpGetData:          (*turn).data,
+	wire.OpGetChildren:      (*turn).children,
+	wire.OpGetChildren2:     (*turn).children2,
+	wire.OpGetACL:           (*turn).acl,
+	wire.OpAllChildrenCount: (*turn).allChildrenCount,
+	wire.OpGetEphemerals:    (*turn).ephemerals,
+	wire.OpMultiRead:        (*turn).multiRead,
+	wire.OpSync:             (*turn).sync,
+	wire.OpPing:             (*turn).ping,
+	wire.OpWhoAmI:           (*turn).whoAmI,
+	wire.OpAuth:             nil, // carried out elsewhere, because it changes the connection
+	wire.OpSASL:             nil,
+	wire.OpSetWatches:       (*turn).setWatches,
+	wire.OpSetWatches2:      (*turn).setWatches,
+	wire.OpAddWatch:         (*turn).addWatch,
+	wire.OpCheckWatches:     (*turn).checkWatches,
+	wire.OpRemoveWatches:    (*turn).removeWatches,
+}
+
+// ok begins a successful answer: the caller appends the record and calls end.
+func (t *turn) ok() (b []byte, start int) { return t.c.out.begin(t.h) }
+
+func (t *turn) end(b []byte, start int) { t.c.out.end(b, start) }
+
+// refuse answers with a code.
+func (t *turn) refuse(code zk.Code) {
+	t.h.Err = code
+	t.c.out.reply(t.h)
+}
+
+// decoded reports whether the record could be read; if not, it has been answered.
+func (t *turn) decoded() bool {
+	if t.d.Err() != nil {
+		t.refuse(zk.ErrMarshalling)
+		return false
+	}
+	return true
+}
+
+// watched reads a path and whether to watch it.
+func (t *turn) watched() (path string, watch, ok bool) {
+	path, watch = t.d.String(), t.d.Bool()
+	if !t.decoded() {
+		return "", false, false
+	}
+	if watch && !t.c.mayWatch(1) {
+		t.refuse(zk.ErrThrottled)
+		return "", false, false
+	}
+	return path, watch, true
+}
+
+func (t *turn) exists() {
+	path, watch, ok := t.watched()
+	if !ok {
+		return
+	}
+	stat, code := t.c.s.tree.Exists(t.who, path)
+	if watch && (code == zk.OK || code == zk.ErrNoNode) {
+		t.c.watch(path, zk.WatchData)
+	}
+	if code != zk.OK {
+		t.refuse(code)
+		return
+	}
+	b, start := t.ok()
+	t.end(wire.AppendStat(b, &stat), start)
+}
+
+func (t *turn) data() {
+	path, watch, ok := t.watched()
+	if !ok {
+		return
+	}
+	data, stat, code := t.c.s.tree.Get(t.who, path)
+	if code != zk.OK {
+		t.refuse(code)
+		return
+	}
+	if watch {
+		t.c.watch(path, zk.WatchData)
+	}
+	b, start := t.ok()
+	t.end(wire.AppendStat(wire.AppendBuffer(b, data), &stat), start)
+}
+
+func (t *turn) children()  { t.listChildren(false) }
+func (t *turn) children2() { t.listChildren(true) }
+
+func (t *turn) listChildren(withStat bool) {
+	path, watch, ok := t.watched()
+	if !ok {
+		return
+	}
+	names, stat, code := t.c.s.tree.Children(t.who, path)
+	if code != zk.OK {
+		t.refuse(code)
+		return
+	}
+	if watch {
+		t.c.watch(path, zk.WatchChildren)
+	}
+	b, start := t.ok()
+	b = wire.AppendStrings(b, names)
+	if withStat {
+		b = wire.AppendStat(b, &stat)
+	}
+	t.end(b, start)
+}
+
+func (t *turn) acl() {
+	path := t.d.String()
+	if !t.decoded() {
+		return
+	}
+	acl, stat, code := t.c.s.tree.ACL(t.who, path)
+	if code != zk.OK {
+		t.refuse(code)
+		return
+	}
+	b, start := t.ok()
+	t.end(wire.AppendStat(wire.AppendACL(b, acl), &stat), start)
+}
+
+func (t *turn) allChildrenCount() {
+	path := t.d.String()
+	if !t.decoded() {
+		return
+	}
+	n, code := t.c.s.tree.AllChildrenCount(t.who, path)
+	if code != zk.OK {
+		t.refuse(code)
+		return
+	}
+	b, start := t.ok()
+	t.end(wire.AppendInt32(b, n), start)
+}
+
+func (t *turn) ephemerals() {
+	prefix, _ := t.d.NullString()
+	if !t.decoded() {
+		return
+	}
+	b, start := t.ok()
+	t.end(wire.AppendStrings(b, t.c.s.tree.Ephemerals(t.c.session, prefix)), start)
+}
+
+// multiRead answers several reads, each with its own code. It sets no watches.
+func (t *turn) multiRead() {
+	var q wire.MultiRequest
+	q.DecodeFrom(&t.d)
+	for i := range q.Ops {
+		if op := q.Ops[i].Op; op != wire.OpGetData && op != wire.OpGetChildren {
+			t.d.Fail(errMultiKinds)
+		}
+	}
+	if !t.decoded() {
+		return
+	}
+	answer := wire.MultiResponse{Results: make([]wire.MultiResult, len(q.Ops))}
+	for i := range q.Ops {
+		op, res := &q.Ops[i], &answer.Results[i]
+		res.Op = op.Op
+		if op.Op == wire.OpGetData {
+			res.Data, res.Stat, res.Err = t.c.s.tree.Get(t.who, op.Path)
+		} else {
+			res.Children, _, res.Err = t.c.s.tree.Children(t.who, op.Path)
+		}
+		if res.Err != zk.OK {
+			res.Op = wire.OpError
+		}
+	}
+	b, start := t.ok()
+	t.end(answer.AppendTo(b), start)
+}
+
+// sync has waited for its turn behind all writes that were there before it: that is all it does.
+func (t *turn) sync() {
+	path := t.d.String()
+	if !t.decoded() {
+		return
+	}
+	b, start := t.ok()
+	t.end(wire.AppendString(b, path), start)
+}
+
+// ping is answered with its own xid, whatever the request's was.
+func (t *turn) ping() {
+	t.h.Xid = wire.XidPing
+	t.c.out.reply(t.h)
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server/tree"
+	"github.com/lockkeeper/lockkeeper/server/txn"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A request is something for the commit loop to do in its turn: all writes, all that concerns a
+// session's life, and whatever a connection asks for behind one of those.
+type request struct {
+	// Set by whoever submits it.
+	conn     *conn // nil if the server asks itself
+	session  int64
+	xid      int32
+	op       wire.Op
+	size     int           // bytes, as counted in the connection's output
+	received time.Duration // on the server's clock
+	frame    []byte        // of a connection's request; what follows points into it
+	body     []byte        // of what is not a write: still to be decoded
+	code     zk.Code       // of a write that is refused already
+	single   wire.MultiOp
+	multi    []wire.MultiOp
+	acl      wire.SetACLRequest
+	attach   *attachment   // not nil if this is a connection's wish for a session; op then says nothing
+	done     chan struct{} // closed when the request is done with; may be nil
+
+	// Set by the commit loop while it decides.
+	fate fate
+	who  tree.Identities
+	txn  txn.Txn
+}
+
+// A fate is what the commit loop has decided to do with a request.
+type fate uint8
+
+const (
+	dropped  fate = iota // nothing, not even an answer
+	logged               // txn is to be logged, applied and answered
+	unlogged             // it is to be carried out in its turn, without a transaction
+)
+
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+func (r *request) release() {
+	if r.done != nil {
+		close(r.done)
+	}
+	frame := r.frame // the tree has copied what it keeps
+	if cap(frame) > frameKeep {
+		frame = nil
+	}
+	*r = request{frame: frame}
+	requests.Put(r)
+}
+
+// isWrite reports whether op takes a place in the order of all changes.
+func isWrite(op wire.Op) bool {
+	switch op {
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpDelete,
+		wire.OpSetData, wire.OpSetACL, wire.OpMulti, wire.OpReconfig, wire.OpCloseSession:
+		return true
+	}
+	return false
+}
+
+// aclEntriesMax bounds an access control list, because telling its entries apart takes the square
+// of their number.
+const aclEntriesMax = 1024
+
+// decodeWrite reads the record of a write. What cannot be decoded becomes a refused write: it is
+// answered, and takes its place in the log, in its turn.
+func (r *request) decodeWrite(body []byte) {
+	d := wire.NewDecoder(body)
+	o := &r.single
+	o.Op = r.op
+	switch r.op {
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		var c wire.CreateRequest
+		c.DecodeFrom(d)
+		o.Path, o.Data, o.ACL, o.Mode = c.Path, c.Data, c.ACL, c.Mode
+		if r.op == wire.OpCreateTTL {
+			o.TTL = d.Int64()
+		}
+	case wire.OpDelete:
+		o.Path, o.Version = d.String(), d.Int32()
+	case wire.OpSetData:
+		o.Path, _ = d.NullString() // which is no path, and refused as one
+		o.Data, o.Version = d.Buffer(), d.Int32()
+	case wire.OpSetACL:
+		r.acl.Path, _ = d.NullString()
+		r.acl.ACL, r.acl.Version = d.ACL(), d.Int32()
+	case wire.OpMulti:
+		var m wire.MultiRequest
+		m.DecodeFrom(d)
+		if r.multi = m.Ops; !multiValid(m.Ops) {
+			d.Fail(errMultiKinds)
+		}
+	case wire.OpReconfig:
+		new(wire.ReconfigRequest).DecodeFrom(d)
+		r.code = zk.ErrReconfigDisabled
+	}
+	switch {
+	case d.Err() != nil:
+		r.code = zk.ErrMarshalling
+	case r.tooManyACLs():
+		r.code = zk.ErrInvalidACL
+	}
+}
+
+var errMultiKinds = errors.New("operation that does not belong into this kind of multi")
+
+// multiValid reports whether ops may stand in a multi: only writes, and only modes that exist, those
+// with a time to live only where there is a field for it.
+func multiValid(ops []wire.MultiOp) bool {
+	for i := range ops {
+		switch ops[i].Op {
+		case wire.OpGetData, wire.OpGetChildren:
+			return false
+		}
+		if m := ops[i].Mode; !m.Valid() || m.TTL() && ops[i].Op != wire.OpCreateTTL {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *request) tooManyACLs() bool {
+	n := max(len(r.single.ACL), len(r.acl.ACL))
+	for i := range r.multi {
+		n = max(n, len(r.multi[i].ACL))
+	}
+	return n > aclEntriesMax
+}

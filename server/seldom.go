@@ -1,0 +1,51 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/server/tree"
+)
+
+// seldomEvery is how often a line that clients can provoke comes to the log.
+const seldomEvery = 10 * time.Second
+
+// A seldom keeps something that may happen at any rate from filling the log.
+type seldom struct {
+	mu struct {
+		sync.Mutex
+		next   time.Duration // on the server's clock
+		unsaid int
+	}
+}
+
+// due reports whether to speak of what happens now, and of how often it happened since it was
+// last spoken of, this time not counted.
+func (d *seldom) due(now time.Duration) (unsaid int, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now < d.mu.next {
+		d.mu.unsaid++
+		return 0, false
+	}
+	unsaid = d.mu.unsaid
+	d.mu.next, d.mu.unsaid = now+seldomEvery, 0
+	return unsaid, true
+}
+
+// speakOf notes in the log that a quota's limit was reached.
+func (s *Server) speakOf(e tree.Excess) {
+	unsaid, ok := s.quotaLog.due(s.now())
+	if !ok {
+		return
+	}
+	what, kind := "znodes", "soft"
+	if e.Bytes {
+		what = "bytes"
+	}
+	if e.Hard {
+		kind = "hard"
+	}
+	s.log.Warn("quota exceeded", "path", e.Path, what, e.Reached, "limit", e.Limit, "kind", kind,
+		"refused", e.Hard && s.opts.EnforceQuota, "unsaid", unsaid)
+}

@@ -1,0 +1,215 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/server/session"
+	"github.com/lockkeeper/lockkeeper/server/store"
+	"github.com/lockkeeper/lockkeeper/server/tree"
+	"github.com/lockkeeper/lockkeeper/server/watch"
+)
+
+// ErrClosed is what Serve returns after Close or Shutdown.
+var ErrClosed = errors.New("server: closed")
+
+// A Server answers clients on any number of listeners from one data directory. Its methods may be
+// called from any goroutine.
+type Server struct {
+	// Fixed by Open.
+	opts    Options
+	log     *slog.Logger
+	started time.Time
+	store   *store.Store
+	queue   *queue
+	expiry  *expirer
+
+	// state guards the tree, the watches and conn.fenced. The commit loop alone locks it for
+	// writing, but for detach. Lock order: state, watchMu, sessions, conns, output.mu.
+	state   sync.RWMutex
+	tree    *tree.Tree
+	watches *watch.Table
+	watchMu sync.Mutex // keeps apart those who hold state for reading
+
+	sessions struct {
+		sync.Mutex
+		table *session.Table
+		ids   session.IDs
+	}
+
+	conns struct {
+		sync.Mutex
+		byID       map[uint64]*conn
+		perAddress map[string]int
+		listeners  map[net.Listener]struct{}
+		lastID     uint64
+		idleSince  time.Time
+		turned     chan struct{} // closed and replaced when the first connection comes or the last goes
+		closed     bool          // no more connections
+		running    sync.WaitGroup
+	}
+
+	throttle throttle
+	quotaLog seldom // of limits reached
+	floodLog seldom // of connections refused
+	tlsLog   seldom // of handshakes that failed
+
+	// Owned by the commit loop.
+	draft         *tree.Draft
+	lastPlaced    int64 // zxid
+	batchTime     int64 // milliseconds since 1970
+	placed        tree.Request
+	records       []store.Record
+	outcome       tree.Outcome
+	deliveries    []watch.Delivery
+	dirty         []*conn
+	failed        bool
+	sinceSnapshot int // transactions
+	snapshotAt    int
+
+	counters     counters
+	logging      atomic.Int64                  // when the write to the log that is going on began, on the server's clock; 0 if none is
+	lastSnapshot atomic.Pointer[savedSnapshot] // nil: the one that was recovered
+	digests      digestLog
+
+	// The end. ending is closed first, with err set; done when all is over.
+	ctx          context.Context // of the helpers
+	cancel       context.CancelFunc
+	helpers      sync.WaitGroup // expirer and reaper
+	snapshots    sync.WaitGroup
+	snapshotting atomic.Bool
+	committed    chan struct{} // closed when the commit loop is over
+	once         sync.Once
+	err          error
+	ending       chan struct{}
+	done         chan struct{}
+}
+
+// Open recovers the state from opts.DataDir, which it creates if it is not there, and starts the
+// server: sessions that were open have their full timeout from now on. Clients come with Serve.
+func Open(opts Options) (*Server, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opts: opts, log: opts.Logger, started: time.Now(),
+		queue: newQueue(), expiry: newExpirer(), watches: watch.NewTable(),
+		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
+	}
+	s.throttle.requestsMax, s.throttle.bytesMax = int64(opts.OutstandingAllMax), outstandingBytesAll
+	s.sessions.table = session.NewTable(opts.TickTime)
+	s.sessions.ids = session.NewIDs(serverNumber, s.started.UnixMilli())
+	s.conns.byID = make(map[uint64]*conn)
+	s.conns.perAddress = make(map[string]int)
+	s.conns.listeners = make(map[net.Listener]struct{})
+	s.conns.idleSince = s.started
+	s.conns.turned = make(chan struct{})
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.helpers.Go(s.expireSessions)
+	s.helpers.Go(s.reap)
+	go func() {
+		defer close(s.committed)
+		s.commitLoop()
+	}()
+	go s.end()
+	return s, nil
+}
+
+// serverNumber is the top byte of session ids: that of a ZooKeeper without an ensemble.
+const serverNumber = 1
+
+// now is the server's clock: the time since it was opened.
+func (s *Server) now() time.Duration { return time.Since(s.started) }
+
+// Zxid returns the last transaction.
+func (s *Server) Zxid() int64 {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.tree.LastZxid()
+}
+
+// Shutdown stops accepting, answers what has been received, hangs up and closes the data
+// directory. When ctx ends first, the rest is done as Close does it, and ctx's error returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopAccepting()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		s.conns.running.Wait()
+	}()
+	var err error
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if cerr := s.Close(); err == nil {
+		err = cerr
+	}
+	<-gone
+	return err
+}
+
+// Close hangs up at once and closes the data directory. Sessions live on: they have their full
+// timeout when the server is opened again. When it returns, all goroutines of the server are over.
+// The error is nil unless the disk failed, now or earlier.
+func (s *Server) Close() error {
+	s.stop(ErrClosed)
+	<-s.done
+	if errors.Is(s.err, ErrClosed) {
+		return nil
+	}
+	return s.err
+}
+
+// stop begins the end of the server. The first reason is the one that counts.
+func (s *Server) stop(reason error) {
+	s.once.Do(func() {
+		if !errors.Is(reason, ErrClosed) {
+			s.log.Error("the server stops: nothing is acknowledged any more", "err", reason)
+			reason = fmt.Errorf("server: %w", reason)
+		}
+		s.err = reason
+		close(s.ending)
+	})
+}
+
+// end takes the server apart, from the outside in, once there is a reason to.
+func (s *Server) end() {
+	defer close(s.done)
+	<-s.ending
+	s.stopAccepting()
+	s.hangUp()
+	s.conns.running.Wait()
+	s.cancel()
+	s.helpers.Wait()
+	s.queue.close()
+	<-s.committed
+	s.snapshots.Wait()
+	if err := s.store.Close(); err != nil && errors.Is(s.err, ErrClosed) {
+		s.err = fmt.Errorf("server: close %s: %w", s.opts.LogDir, err)
+	}
+}
+
+// Done is closed when the server has ended, by Close, Shutdown or a failure.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err says why the server has ended: nil until Done is closed, ErrClosed after Close or Shutdown.
+func (s *Server) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}

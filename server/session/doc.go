@@ -1,0 +1,12 @@
+// Package session knows who is alive until when.
+//
+// A Table holds the sessions of a server: each with the timeout it was granted, the connection
+// that owns it and the moment at which it is taken for dead. It is pure: it has no clock and no
+// goroutine. Whoever calls it says what time it is, as a monotonic duration since a moment of the
+// caller's choice, and carries out what follows from the answers.
+//
+// Time is counted in ticks, as in ZooKeeper: a session that was last heard of at now is expired at
+// the first multiple of the tick after now+timeout. So it never dies early, and late by at most
+// one tick, and because sessions share these moments, an expiry sweep costs as much as there are
+// moments and victims, however many sessions live.
+package session

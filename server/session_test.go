@@ -1,0 +1,461 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/vfs"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+func TestF46_SilentSessionsExpireWithinTimeoutAndTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seed := rand.Uint64()
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		r := start(t, func(o *Options) { o.ConnectionsPerAddressMax = -1 })
+		observer := r.connect("observer")
+		observer.handshakeTimeout(r, 40*time.Second)
+		const n = 200
+		heard := make(map[string]time.Time)
+		for i := range n {
+			p := r.connect("victim")
+			path := fmt.Sprintf("/e%d", i)
+			p.create(path, zk.Ephemeral)
+			time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
+			p.ping()
+			heard[path] = time.Now()
+		}
+		r.net.Freeze("victim") // nothing arrives, nobody hangs up
+		const timeout, step = 10 * time.Second, 10 * time.Millisecond
+		for len(heard) > 0 {
+			time.Sleep(step)
+			left := observer.children("/")
+			for path, at := range heard {
+				if slices.Contains(left, path[1:]) {
+					continue
+				}
+				if d := time.Since(at); d < timeout || d > timeout+testTick+step {
+					t.Errorf("seed %d: %s expired after %v, want %v to %v", seed, path, d, timeout, timeout+testTick)
+				}
+				delete(heard, path)
+			}
+		}
+	})
+}
+
+// handshakeTimeout moves p to a longer timeout by way of another connection.
+func (p *peer) handshakeTimeout(r *rig, d time.Duration) {
+	q := r.dial("observer")
+	q.handshake(wire.ConnectRequest{Timeout: int32(d.Milliseconds()), SessionID: p.session, Password: p.password})
+	*p = *q
+}
+
+func TestExpiredClientSeesTheEndAndIsToldWhenItComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		a, watcher := r.connect("a"), r.connect("w")
+		a.create("/e", zk.Ephemeral)
+		watcher.call(wire.OpExists, &wire.WatchRequest{Path: "/e", Watch: true}, nil)
+		for range 4 {
+			time.Sleep(4 * time.Second)
+			watcher.raw(frameOf(wire.XidPing, wire.OpPing, nil))
+		}
+		for {
+			a := watcher.receive()
+			if a.Xid == wire.XidPing {
+				continue
+			}
+			if a.Xid != wire.XidEvent || a.event.Type != zk.NodeDeleted {
+				t.Errorf("received %+v, want the deletion of /e", a)
+			}
+			break
+		}
+		a.wantClosed()
+		if b := r.resume(a); b.session != 0 || b.timeout != 0 {
+			t.Errorf("an expired session was resumed as %x", b.session)
+		}
+	})
+}
+
+func TestAuthIsNoSignOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("a")
+		for begin := time.Now(); ; time.Sleep(time.Second) {
+			if _, err := p.nc.Write(frameOf(wire.XidAuth, wire.OpAuth, &wire.AuthRequest{Scheme: "digest", Auth: []byte("a:b")})); err != nil {
+				break
+			}
+			if d := time.Since(begin); d > 20*time.Second {
+				t.Fatalf("session of 10 s lives after %v of nothing but auth requests", d)
+			}
+		}
+	})
+}
+
+func TestF46_RestartGivesFullTimeoutAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		a, dead := r.connect("a"), r.connect("dead")
+		a.create("/alive", zk.Ephemeral)
+		dead.create("/dead", zk.Ephemeral)
+		time.Sleep(9 * time.Second)
+		r.reopen(r.fs.CrashClone(nil))
+		restart := time.Now()
+		time.Sleep(9 * time.Second)
+		b := r.resume(a)
+		if b.session != a.session {
+			t.Fatal("a live session did not survive the restart")
+		}
+		if !b.exists("/dead") {
+			t.Error("a session was expired before its full timeout after the restart")
+		}
+		for b.exists("/dead") {
+			time.Sleep(100 * time.Millisecond)
+			if d := time.Since(restart); d > 10*time.Second+2*testTick {
+				t.Fatalf("a dead session lives on %v after the restart", d)
+			}
+		}
+		if !b.exists("/alive") {
+			t.Error("the live session lost its ephemeral")
+		}
+	})
+}
+
+func TestCloseSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		a, b := r.connect("a"), r.connect("b")
+		a.create("/e", zk.Ephemeral)
+		b.call(wire.OpGetData, &wire.WatchRequest{Path: "/e", Watch: true}, nil)
+		burst := frameOf(7, wire.OpCloseSession, nil)
+		burst = append(burst, frameOf(8, wire.OpCreate, createReq("/behind", zk.Ephemeral))...)
+		burst = append(burst, frameOf(9, wire.OpExists, &wire.WatchRequest{Path: "/"})...)
+		a.raw(burst)
+		if got := a.receive(); got.Xid != 7 || got.Err != zk.OK || got.Zxid != b.lastZxid+1 {
+			t.Errorf("answer to the close: %+v", got)
+		}
+		a.wantClosed()
+		b.wantEvent(zk.NodeDeleted, "/e")
+		if b.exists("/behind") {
+			t.Error("a request behind the close was carried out")
+		}
+		if r.resume(a).session != 0 {
+			t.Error("a closed session was resumed")
+		}
+	})
+}
+
+// stall makes the disk hang in its next sync, and returns a function that lets it go on.
+func (r *rig) stall() (release func()) {
+	gate, once := make(chan struct{}), sync.Once{}
+	r.fs.SetFault(func(op vfs.Op, path string, _ int64) error {
+		if op == vfs.OpDatasync {
+			<-gate
+		}
+		return nil
+	})
+	return func() { once.Do(func() { close(gate) }) }
+}
+
+func TestAHangingDiskCostsNoSessionWhoseClientKeepsAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		a, idle, w := r.connect("a"), r.connect("idle"), r.connect("w")
+		for _, p := range []*peer{a, idle} {
+			p.call(wire.OpCreate, createReq(fmt.Sprintf("/e%x", p.session), zk.Ephemeral), nil)
+		}
+		release := r.stall()
+		defer release()
+		w.send(wire.OpCreate, createReq("/n", zk.Persistent))
+		a.nc.Close()
+		var last *peer
+		for range 5 { // its connect requests wait behind the disk, and it gives up each of them
+			last = r.dial("a")
+			wire.WriteRecord(last.nc, &wire.ConnectRequest{Timeout: 10000, SessionID: a.session, Password: a.password})
+			time.Sleep(5 * time.Second)
+		}
+		release()
+		var got wire.ConnectResponse
+		if wire.Unmarshal(last.frame(), &got); got.SessionID != a.session {
+			t.Error("the session is gone though its client was heard of all the time")
+		}
+		if last.exists(fmt.Sprintf("/e%x", idle.session)) {
+			t.Error("a session whose client was silent is there still")
+		}
+	})
+}
+
+func TestF45_RequestsOfTheOldConnectionAreDroppedOnceTheSessionHasMoved(t *testing.T) {
+	parks := map[string]func(t *testing.T, r *rig, old *peer) (unpark func()){
+		"on the way to the server": func(t *testing.T, r *rig, old *peer) func() {
+			link := r.net.Link("old", "")
+			link.Mute(memnet.ToServer)
+			old.send(wire.OpCreate, createReq("/parked", zk.Ephemeral))
+			return link.Heal
+		},
+		"in the server, behind the new connection": nil,
+	}
+	for name, park := range parks {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				old := r.connect("old")
+				other := r.connect("other")
+				var fresh *peer
+				if park != nil {
+					unpark := park(t, r, old)
+					defer unpark()
+					fresh = r.resume(old)
+					fresh.call(wire.OpSync, &wire.PathRecord{Path: "/"}, nil)
+					if fresh.exists("/parked") {
+						t.Fatal("carried out before it arrived")
+					}
+					unpark()
+				} else {
+					// The disk is busy with somebody's write. The new connection's wish is in
+					// the queue, and then comes a request of the old one.
+					release := r.stall()
+					defer release()
+					other.send(wire.OpCreate, createReq("/other", zk.Persistent))
+					synctest.Wait()
+					fresh = r.dial("fresh")
+					wire.WriteRecord(fresh.nc, &wire.ConnectRequest{Timeout: 10000, SessionID: old.session, Password: old.password})
+					synctest.Wait()
+					old.send(wire.OpCreate, createReq("/parked", zk.Ephemeral))
+					synctest.Wait()
+					release()
+					fresh.frame()
+				}
+				synctest.Wait()
+				if fresh.exists("/parked") {
+					t.Error("a request of the old connection was carried out after the new one had the session")
+				}
+				old.wantClosed()
+			})
+		})
+	}
+}
+
+func TestF45_RequestsThatCameFirstAreCarriedOutFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		old, other := r.connect("old"), r.connect("other")
+		release := r.stall()
+		defer release()
+		other.send(wire.OpCreate, createReq("/other", zk.Persistent))
+		synctest.Wait()
+		old.send(wire.OpCreate, createReq("/e", zk.Ephemeral))
+		synctest.Wait()
+		fresh := r.dial("fresh")
+		wire.WriteRecord(fresh.nc, &wire.ConnectRequest{Timeout: 10000, SessionID: old.session, Password: old.password})
+		synctest.Wait()
+		release()
+		fresh.frame()
+		if !fresh.exists("/e") {
+			t.Error("when the session had moved, an earlier request was neither carried out nor past")
+		}
+	})
+}
+
+func TestF45_TwoConnectionsFightForASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.ConnectionsPerAddressMax = -1 })
+		p := r.connect("first")
+		p.create("/d", zk.Persistent)
+		const rounds = 1000
+		mayBe, sure := 0, 0
+		for i := range rounds {
+			// The loser's create races with the winner's arrival.
+			burst := frameOf(int32(i+1), wire.OpCreate, createReq("/d/n-", zk.PersistentSequential))
+			if i%2 == 0 {
+				p.raw(burst)
+			} else {
+				go p.nc.Write(burst)
+			}
+			mayBe++
+			q := r.resume(p)
+			if q.session != p.session {
+				t.Fatalf("round %d: the session is lost", i)
+			}
+			before := len(q.children("/d"))
+			q.create("/d/n-", zk.PersistentSequential)
+			sure++
+			synctest.Wait()
+			if after := len(q.children("/d")); after != before+1 {
+				t.Fatalf("round %d: %d children after one create, want %d: a request of the old connection slipped in", i, after, before+1)
+			}
+			p.nc.Close()
+			p = q
+		}
+		if n := len(p.children("/d")); n < sure || n > sure+mayBe {
+			t.Errorf("%d children after %d answered and %d unanswered creates", n, sure, mayBe)
+		}
+		p.ping()
+	})
+}
+
+// TestF44 lets clients come, create ephemerals and go, crashes the disk at a random moment, and
+// compares what is there afterwards with what was acknowledged.
+func TestF44_AfterACrashNoEphemeralWithoutSessionAndNothingAcknowledgedIsLost(t *testing.T) {
+	for round := range 20 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { crashRound(t, seed) })
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func crashRound(t *testing.T, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	r := start(t, func(o *Options) { o.SnapCount = 20 + rnd.IntN(100) })
+
+	var mu sync.Mutex
+	sessions := make(map[string]int64) // owner of each acknowledged ephemeral
+	closing := make(map[int64]bool)    // close sent: they may be gone
+	persistent := make(map[string]bool)
+	crashAt := int64(100 + rnd.IntN(700))
+	crash := make(chan struct{})
+	r.fs.SetFault(func(_ vfs.Op, _ string, nth int64) error {
+		if nth == crashAt {
+			close(crash)
+		}
+		if nth > crashAt {
+			return errors.New("no power")
+		}
+		return nil
+	})
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				p, ok := r.tryConnect(fmt.Sprint("c", i))
+				if !ok {
+					return
+				}
+				for k := range 3 {
+					path, mode := fmt.Sprintf("/e-%d-%d-%d", i, n, k), zk.Ephemeral
+					if k == 2 {
+						path, mode = fmt.Sprintf("/p-%d-%d", i, n), zk.Persistent
+					}
+					if !p.tryCall(wire.OpCreate, createReq(path, mode)) {
+						return
+					}
+					mu.Lock()
+					if mode == zk.Ephemeral {
+						sessions[path] = p.session
+					} else {
+						persistent[path] = true
+					}
+					mu.Unlock()
+				}
+				if n%2 == 0 {
+					mu.Lock()
+					closing[p.session] = true
+					mu.Unlock()
+					if !p.tryCall(wire.OpCloseSession, nil) {
+						return
+					}
+				}
+				p.nc.Close()
+			}
+		})
+	}
+	<-crash
+	wg.Wait()
+	if err := r.Close(); err == nil {
+		t.Error("the server closed without an error on a disk without power")
+	}
+	r.fs = r.fs.CrashClone(rnd)
+	r.open()
+	p := r.connect("judge")
+	have := p.children("/")
+	for path, session := range sessions {
+		if !slices.Contains(have, path[1:]) && !closing[session] {
+			t.Errorf("seed %d: acknowledged ephemeral %s is lost", seed, path)
+		}
+	}
+	for path := range persistent {
+		if !slices.Contains(have, path[1:]) {
+			t.Errorf("seed %d: acknowledged %s is lost", seed, path)
+		}
+	}
+	live := make(map[int64]bool)
+	r.sessions.Lock()
+	for id := range r.sessions.table.All() {
+		live[id] = true
+	}
+	r.sessions.Unlock()
+	for _, name := range have {
+		if !strings.HasPrefix(name, "e-") {
+			continue
+		}
+		var st wire.StatResponse
+		p.call(wire.OpExists, &wire.WatchRequest{Path: "/" + name}, &st)
+		if !live[st.Stat.EphemeralOwner] {
+			t.Errorf("seed %d: ephemeral /%s of session %x, which does not exist", seed, name, st.Stat.EphemeralOwner)
+		}
+	}
+	time.Sleep(time.Minute) // all but the judge's session expire, which is closed by now as well
+	if n := r.Stats().Ephemerals; n != 0 {
+		t.Errorf("seed %d: %d ephemerals are left when all sessions are over", seed, n)
+	}
+}
+
+// tryConnect and tryCall are for clients that outlive their server.
+func (r *rig) tryConnect(label string) (*peer, bool) {
+	nc, err := r.net.DialAs(r.t.Context(), label, "zk")
+	if err != nil {
+		return nil, false
+	}
+	p := newPeer(r.t, nc)
+	if wire.WriteRecord(nc, &wire.ConnectRequest{Timeout: 5000}) != nil {
+		return nil, false
+	}
+	b, err := wire.ReadFrame(p.in, nil, 1<<20)
+	var a wire.ConnectResponse
+	if err != nil || wire.Unmarshal(b, &a) != nil {
+		return nil, false
+	}
+	p.session, p.password = a.SessionID, a.Password
+	return p, true
+}
+
+func (p *peer) tryCall(op wire.Op, q wire.Record) bool {
+	p.xid++
+	if _, err := p.nc.Write(frameOf(p.xid, op, q)); err != nil {
+		return false
+	}
+	b, err := wire.ReadFrame(p.in, nil, 1<<20)
+	var h wire.ReplyHeader
+	return err == nil && wire.Unmarshal(b, &h) == nil && h.Err == zk.OK
+}
+
+func TestExpireSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		a := r.connect("a")
+		a.create("/e", zk.Ephemeral)
+		if !r.ExpireSession(a.session) {
+			t.Error("ExpireSession reports that there is no such session")
+		}
+		a.wantClosed()
+		if r.connect("b").exists("/e") {
+			t.Error("the ephemeral is there after ExpireSession")
+		}
+		if r.ExpireSession(a.session) {
+			t.Error("ExpireSession reports success for a session that is over")
+		}
+	})
+}

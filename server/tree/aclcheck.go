@@ -1,0 +1,85 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// settle turns the list of a request into the one to keep: without repetitions, and with the
+// caller's own identities in place of "auth". It is ErrInvalidACL if nothing is left of it or an
+// entry makes no sense. The result may be the argument.
+func settle(who Identities, acl []zk.ACL) ([]zk.ACL, zk.Code) {
+	if len(acl) == 0 {
+		return nil, zk.ErrInvalidACL
+	}
+	plain := true // nothing to replace
+	for i, a := range acl {
+		if !validEntry(a) {
+			return nil, zk.ErrInvalidACL
+		}
+		if a.Scheme == SchemeAuth || slices.Contains(acl[:i], a) {
+			plain = false
+		}
+	}
+	if plain {
+		return acl, zk.OK
+	}
+	var out []zk.ACL
+	for i, a := range acl {
+		switch {
+		case slices.Contains(acl[:i], a):
+		case a.Scheme != SchemeAuth:
+			out = append(out, a)
+		default:
+			before := len(out)
+			for _, id := range who {
+				if id.authenticated() {
+					out = append(out, zk.ACL{Perms: a.Perms, Scheme: id.Scheme, ID: id.ID})
+				}
+			}
+			if len(out) == before {
+				return nil, zk.ErrInvalidACL
+			}
+		}
+	}
+	return out, zk.OK
+}
+
+// authenticated reports whether an "auth" entry means id: an address proves nobody, and super
+// cannot stand in a list.
+func (id Identity) authenticated() bool {
+	return id.Scheme != SchemeIP && id.Scheme != SchemeSuper && id.Scheme != SchemeWorld
+}
+
+func validEntry(a zk.ACL) bool {
+	switch a.Scheme {
+	case SchemeAuth:
+		return true
+	case SchemeWorld:
+		return a.ID == "anyone"
+	case SchemeDigest:
+		_, hash, _ := strings.Cut(a.ID, ":")
+		return hash != "" && !strings.Contains(hash, ":")
+	case SchemeIP:
+		_, ok := parseNetwork(a.ID)
+		return ok
+	case SchemeX509:
+		return strings.Contains(a.ID, "=") // a distinguished name
+	}
+	return false
+}
+
+// masked returns acl without the hashes of digest identities.
+func masked(acl []zk.ACL) []zk.ACL {
+	out := slices.Clone(acl)
+	for i := range out {
+		if out[i].Scheme == SchemeDigest {
+			if user, _, ok := strings.Cut(out[i].ID, ":"); ok {
+				out[i].ID = user + ":x"
+			}
+		}
+	}
+	return out
+}

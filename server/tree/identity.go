@@ -1,0 +1,82 @@
+package tree
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// An Identity is what a connection is known by under one scheme.
+type Identity struct{ Scheme, ID string }
+
+// The schemes of identities. SchemeSuper is that of whoever may do anything: it cannot stand in an
+// ACL. SchemeAuth stands in requests only, for all identities under which the caller has
+// authenticated.
+const (
+	SchemeWorld  = "world"
+	SchemeAuth   = "auth"
+	SchemeDigest = "digest"
+	SchemeIP     = "ip"
+	SchemeX509   = "x509"
+	SchemeSuper  = "super"
+)
+
+// Identities is everything a connection is known by. It is a value: With returns another, so that
+// one may be read while its connection is getting the next.
+type Identities []Identity
+
+// With returns ids and id; ids itself if id is among them.
+func (ids Identities) With(id Identity) Identities {
+	if slices.Contains(ids, id) {
+		return ids
+	}
+	return append(slices.Clip(ids), id)
+}
+
+// Super reports whether ids may do anything.
+func (ids Identities) Super() bool {
+	return slices.ContainsFunc(ids, func(id Identity) bool { return id.Scheme == SchemeSuper })
+}
+
+// May reports whether acl grants ids one of the permissions in perm. An empty list grants all.
+func (ids Identities) May(acl []zk.ACL, perm zk.Perm) bool {
+	for i := range acl {
+		a := &acl[i]
+		if a.Perms&perm == 0 {
+			continue
+		}
+		if a.Scheme == SchemeWorld && a.ID == "anyone" {
+			return true
+		}
+		for _, id := range ids {
+			if id.Scheme == a.Scheme && (id.ID == a.ID || id.Scheme == SchemeIP && ipMatches(a.ID, id.ID)) {
+				return true
+			}
+		}
+	}
+	return len(acl) == 0 || ids.Super()
+}
+
+// ipMatches reports whether an address lies in a network: an address or one with the number of
+// leading bits that count.
+func ipMatches(network, address string) bool {
+	prefix, ok := parseNetwork(network)
+	if !ok {
+		return false
+	}
+	addr, err := netip.ParseAddr(address)
+	return err == nil && prefix.Contains(addr.Unmap().WithZone(""))
+}
+
+func parseNetwork(s string) (netip.Prefix, bool) {
+	if prefix, err := netip.ParsePrefix(s); err == nil {
+		return prefix, true
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil || addr.Zone() != "" {
+		return netip.Prefix{}, false
+	}
+	addr = addr.Unmap()
+	return netip.PrefixFrom(addr, addr.BitLen()), true
+}

@@ -1,0 +1,145 @@
+package tree
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Exists returns the stat of a znode. It is ErrNoAuth if the znode is there and may not be read.
+func (t *Tree) Exists(who Identities, path string) (zk.Stat, zk.Code) {
+	if strings.IndexByte(path, 0) >= 0 {
+		return zk.Stat{}, zk.ErrBadArguments
+	}
+	r, code := t.open(who, path, zk.PermRead)
+	if code != zk.OK {
+		return zk.Stat{}, code
+	}
+	return t.stat(t.nodes.at(r)), zk.OK
+}
+
+// Get returns the data of a znode; nil is null.
+func (t *Tree) Get(who Identities, path string) ([]byte, zk.Stat, zk.Code) {
+	r, code := t.open(who, path, zk.PermRead)
+	if code != zk.OK {
+		return nil, zk.Stat{}, code
+	}
+	n := t.nodes.at(r)
+	return n.data(), t.stat(n), zk.OK
+}
+
+// Children returns the names of the direct children in no particular order, never nil on success.
+func (t *Tree) Children(who Identities, path string) ([]string, zk.Stat, zk.Code) {
+	r, code := t.open(who, path, zk.PermRead)
+	if code != zk.OK {
+		return nil, zk.Stat{}, code
+	}
+	n := t.nodes.at(r)
+	names := make([]string, 0, t.children(n))
+	for kid := t.firstChild(n); kid != 0; {
+		k := t.nodes.at(kid)
+		names = append(names, k.name())
+		kid = k.next
+	}
+	return names, t.stat(n), zk.OK
+}
+
+// ACL returns the access control list of a znode. Those without the admin permission are not shown
+// the hashes of digest identities.
+func (t *Tree) ACL(who Identities, path string) ([]zk.ACL, zk.Stat, zk.Code) {
+	r, code := t.open(who, path, zk.PermRead|zk.PermAdmin)
+	if code != zk.OK {
+		return nil, zk.Stat{}, code
+	}
+	n := t.nodes.at(r)
+	acl := t.lists.acl(n.acl)
+	if !who.May(acl, zk.PermAdmin) {
+		acl = masked(acl)
+	}
+	return acl, t.stat(n), zk.OK
+}
+
+// AllChildrenCount returns the number of znodes below path, at any depth.
+func (t *Tree) AllChildrenCount(who Identities, path string) (int32, zk.Code) {
+	top, code := t.open(who, path, zk.PermRead)
+	if code != zk.OK {
+		return 0, code
+	}
+	if top == rootRef {
+		return int32(t.count - 1), zk.OK
+	}
+	below := int32(-1) // the top itself does not count
+	for range t.below(top) {
+		below++
+	}
+	return below, zk.OK
+}
+
+// below yields the nodes of the subtree at top, parents first; 0 has none.
+func (t *Tree) below(top ref) iter.Seq[ref] {
+	return func(yield func(ref) bool) {
+		for r := top; r != 0 && yield(r); {
+			if kid := t.firstChild(t.nodes.at(r)); kid != 0 {
+				r = kid
+				continue
+			}
+			for r != top && t.nodes.at(r).next == 0 {
+				r = t.nodes.at(r).parent
+			}
+			if r == top {
+				return
+			}
+			r = t.nodes.at(r).next
+		}
+	}
+}
+
+// Lookup returns the stat of a znode, whoever asks: what setting watches again needs.
+func (t *Tree) Lookup(path string) (stat zk.Stat, ok bool) {
+	r := t.find(path)
+	if r == 0 {
+		return zk.Stat{}, false
+	}
+	return t.stat(t.nodes.at(r)), true
+}
+
+// Ephemerals returns the paths of the session's ephemeral znodes that begin with prefix, oldest
+// first; "" and "/" ask for all.
+func (t *Tree) Ephemerals(session int64, prefix string) []string {
+	paths := []string{}
+	if !isSession(session) {
+		return paths
+	}
+	for r := t.groups[session].first; r != 0; r = t.younger(r) {
+		if p := t.path(r); strings.HasPrefix(p, prefix) {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// EphemeralSessions returns the sessions that own ephemeral znodes, in increasing order.
+func (t *Tree) EphemeralSessions() []int64 {
+	var sessions []int64
+	for key := range t.groups {
+		if isSession(key) {
+			sessions = append(sessions, key)
+		}
+	}
+	slices.Sort(sessions)
+	return sessions
+}
+
+// open returns the node at path if who has one of the permissions in perm on it.
+func (t *Tree) open(who Identities, path string, perm zk.Perm) (ref, zk.Code) {
+	r := t.find(path)
+	if r == 0 {
+		return 0, zk.ErrNoNode
+	}
+	if !who.May(t.lists.acl(t.nodes.at(r).acl), perm) {
+		return 0, zk.ErrNoAuth
+	}
+	return r, zk.OK
+}

@@ -1,0 +1,184 @@
+package watch
+
+import (
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Watcher is whoever is told: a connection, by a number of its owner's choice.
+type Watcher int64
+
+// A Delivery is an event and whom to send it to.
+type Delivery struct {
+	To    Watcher
+	Event zk.Event
+}
+
+// A Table holds watches. The kinds of one watcher on one path are independent of each other;
+// setting a watch twice is setting it once. Not safe for concurrent use.
+//
+// A watch is in two lists, that of its place (path and kind) and that of its watcher, and in one
+// map that finds it. What the lists are made of are numbers into slices, so that a waiting lock
+// contender costs little more than the text of its paths.
+type Table struct {
+	watches  store[watch]
+	paths    store[place]
+	watchers store[holder]
+
+	byKey     map[key]uint32     // into watches
+	byPath    map[string]uint32  // into paths
+	byWatcher map[Watcher]uint32 // into watchers
+
+	counts [kinds]int
+	stamp  uint64 // of the last trigger
+}
+
+// kinds is how many kinds there are, 0 included: that is none, and WatchAny holds none.
+const kinds = int(zk.WatchPersistentRecursive) + 1
+
+// A key tells a watch from all others.
+type key struct {
+	holder, place uint32
+	kind          uint8
+}
+
+type watch struct {
+	key
+	placePrev, placeNext   uint32 // of the same path and kind
+	holderPrev, holderNext uint32 // of the same watcher
+}
+
+// A place is a path that has watches: the first of each kind.
+type place struct {
+	path  string
+	first [kinds]uint32
+}
+
+// A holder is a watcher that has watches.
+type holder struct {
+	id    Watcher
+	first uint32
+	count int32
+	stamp uint64 // the last trigger that told it
+}
+
+// NewTable returns an empty table.
+func NewTable() *Table {
+	return &Table{
+		byKey:     map[key]uint32{},
+		byPath:    map[string]uint32{},
+		byWatcher: map[Watcher]uint32{},
+	}
+}
+
+// Add sets a watch; kind is one of WatchChildren, WatchData (also of a znode that is not there),
+// WatchPersistent and WatchPersistentRecursive.
+func (t *Table) Add(w Watcher, path string, kind zk.WatchKind) {
+	h, ok := t.byWatcher[w]
+	if !ok {
+		h = t.watchers.take()
+		t.watchers.at(h).id = w
+		t.byWatcher[w] = h
+	}
+	p, ok := t.byPath[path]
+	if !ok {
+		p = t.paths.take()
+		path = strings.Clone(path) // which may be a part of something large
+		t.paths.at(p).path = path
+		t.byPath[path] = p
+	}
+	k := key{h, p, uint8(kind)}
+	if _, ok := t.byKey[k]; ok {
+		return
+	}
+	i := t.watches.take()
+	t.byKey[k] = i
+	at, hold := t.paths.at(p), t.watchers.at(h)
+	*t.watches.at(i) = watch{key: k, placeNext: at.first[kind], holderNext: hold.first}
+	if next := at.first[kind]; next != 0 {
+		t.watches.at(next).placePrev = i
+	}
+	if next := hold.first; next != 0 {
+		t.watches.at(next).holderPrev = i
+	}
+	at.first[kind], hold.first = i, i
+	hold.count++
+	t.counts[kind]++
+}
+
+// Check returns zk.OK if w has a watch of that kind on path, else ErrNoWatcher. WatchAny asks for
+// a watch of any kind, and an unknown kind is ErrMarshalling, as in the protocol.
+func (t *Table) Check(w Watcher, path string, kind zk.WatchKind) zk.Code {
+	return t.each(w, path, kind, func(uint32) {})
+}
+
+// Remove takes away what Check would find; no event is sent.
+func (t *Table) Remove(w Watcher, path string, kind zk.WatchKind) zk.Code {
+	return t.each(w, path, kind, t.drop)
+}
+
+// each calls do with the watches that w has on path.
+func (t *Table) each(w Watcher, path string, kind zk.WatchKind, do func(uint32)) zk.Code {
+	if kind < zk.WatchChildren || int(kind) >= kinds {
+		return zk.ErrMarshalling
+	}
+	code := zk.ErrNoWatcher
+	h, p := t.byWatcher[w], t.byPath[path]
+	for k := zk.WatchChildren; int(k) < kinds; k++ {
+		if k != kind && kind != zk.WatchAny {
+			continue
+		}
+		if i, ok := t.byKey[key{h, p, uint8(k)}]; ok {
+			do(i)
+			code = zk.OK
+		}
+	}
+	return code
+}
+
+// RemoveAll takes away all watches of w: its connection has ended.
+func (t *Table) RemoveAll(w Watcher) {
+	h, ok := t.byWatcher[w]
+	if !ok {
+		return
+	}
+	for i := t.watchers.at(h).first; i != 0; {
+		next := t.watches.at(i).holderNext
+		t.drop(i)
+		i = next
+	}
+}
+
+// drop takes a watch out, and its path and its watcher with the last of theirs.
+func (t *Table) drop(i uint32) {
+	v := *t.watches.at(i)
+	at, hold := t.paths.at(v.place), t.watchers.at(v.holder)
+	if v.placePrev != 0 {
+		t.watches.at(v.placePrev).placeNext = v.placeNext
+	} else {
+		at.first[v.kind] = v.placeNext
+	}
+	if v.placeNext != 0 {
+		t.watches.at(v.placeNext).placePrev = v.placePrev
+	}
+	if v.holderPrev != 0 {
+		t.watches.at(v.holderPrev).holderNext = v.holderNext
+	} else {
+		hold.first = v.holderNext
+	}
+	if v.holderNext != 0 {
+		t.watches.at(v.holderNext).holderPrev = v.holderPrev
+	}
+	delete(t.byKey, v.key)
+	t.counts[v.kind]--
+	if at.first == [kinds]uint32{} {
+		delete(t.byPath, at.path)
+		t.paths.give(v.place)
+	}
+	if hold.count--; hold.count == 0 {
+		delete(t.byWatcher, hold.id)
+		t.watchers.give(v.holder)
+	}
+	t.watches.give(i)
+}

@@ -1,0 +1,63 @@
+package watch
+
+import (
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Trigger appends to dst whom ev is to be sent to, each watcher once, and takes away the one-shot
+// watches that it uses up. Watchers come in no particular order.
+func (t *Table) Trigger(dst []Delivery, ev zk.Event) []Delivery {
+	t.stamp++
+	if p, ok := t.byPath[ev.Path]; ok {
+		for _, kind := range hearing[ev.Type] {
+			dst = t.tell(dst, p, kind, ev)
+		}
+	}
+	if ev.Type != zk.NodeChildrenChanged {
+		dst = t.tellAbove(dst, ev)
+	}
+	return dst
+}
+
+// hearing says which kinds of watches on a path an event of that path is for, recursive ones aside.
+var hearing = [...][]zk.WatchKind{
+	zk.NodeCreated:         {zk.WatchData, zk.WatchPersistent},
+	zk.NodeDeleted:         {zk.WatchData, zk.WatchChildren, zk.WatchPersistent},
+	zk.NodeDataChanged:     {zk.WatchData, zk.WatchPersistent},
+	zk.NodeChildrenChanged: {zk.WatchChildren, zk.WatchPersistent},
+}
+
+// tellAbove tells the recursive watchers of the event's path and of all paths above it.
+func (t *Table) tellAbove(dst []Delivery, ev zk.Event) []Delivery {
+	for path := ev.Path; t.counts[zk.WatchPersistentRecursive] > 0; {
+		if p, ok := t.byPath[path]; ok {
+			dst = t.tell(dst, p, zk.WatchPersistentRecursive, ev)
+		}
+		cut := strings.LastIndexByte(path, '/')
+		if cut < 0 || path == "/" {
+			break
+		}
+		path = path[:max(cut, 1)]
+	}
+	return dst
+}
+
+// tell tells those who watch one place in one way. Dropping the last watch gives the place back,
+// so that it is not looked at again.
+func (t *Table) tell(dst []Delivery, p uint32, kind zk.WatchKind, ev zk.Event) []Delivery {
+	for i := t.paths.at(p).first[kind]; i != 0; {
+		v := t.watches.at(i)
+		next := v.placeNext
+		if h := t.watchers.at(v.holder); h.stamp != t.stamp {
+			h.stamp = t.stamp
+			dst = append(dst, Delivery{h.id, ev})
+		}
+		if kind == zk.WatchData || kind == zk.WatchChildren {
+			t.drop(i)
+		}
+		i = next
+	}
+	return dst
+}

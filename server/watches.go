@@ -1,0 +1,85 @@
+package server
+
+import (
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server/watch"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Watches are set by readers, many at a time, in the same hold of Server.state in which they read
+// what they watch: so no change falls between. Server.watchMu keeps the readers apart; the commit
+// loop holds state alone and needs no more.
+
+// watch sets a watch for the connection.
+func (c *conn) watch(path string, kind zk.WatchKind) {
+	c.s.watchMu.Lock()
+	defer c.s.watchMu.Unlock()
+	c.s.watches.Add(watch.Watcher(c.id), path, kind)
+}
+
+// mayWatch reports whether the connection may have n more watches.
+func (c *conn) mayWatch(n int) bool {
+	c.s.watchMu.Lock()
+	defer c.s.watchMu.Unlock()
+	return c.s.watches.CountOf(watch.Watcher(c.id))+n <= c.s.opts.WatchesMax
+}
+
+func (t *turn) addWatch() {
+	path, mode := t.d.String(), t.d.Int32()
+	if !t.decoded() {
+		return
+	}
+	var kind zk.WatchKind
+	switch mode {
+	case wire.AddWatchPersistent:
+		kind = zk.WatchPersistent
+	case wire.AddWatchPersistentRecursive:
+		kind = zk.WatchPersistentRecursive
+	default:
+		t.refuse(zk.ErrMarshalling)
+		return
+	}
+	if !t.c.mayWatch(1) {
+		t.refuse(zk.ErrThrottled)
+		return
+	}
+	t.c.watch(path, kind)
+	b, start := t.ok()
+	t.end(wire.AppendInt32(b, int32(zk.OK)), start)
+}
+
+func (t *turn) checkWatches()  { t.lookForWatch((*watch.Table).Check) }
+func (t *turn) removeWatches() { t.lookForWatch((*watch.Table).Remove) }
+
+func (t *turn) lookForWatch(look func(*watch.Table, watch.Watcher, string, zk.WatchKind) zk.Code) {
+	path, kind := t.d.String(), zk.WatchKind(t.d.Int32())
+	if !t.decoded() {
+		return
+	}
+	t.c.s.watchMu.Lock()
+	code := look(t.c.s.watches, watch.Watcher(t.c.id), path, kind)
+	t.c.s.watchMu.Unlock()
+	t.refuse(code) // which is OK more often than not
+}
+
+// setWatches arms again what a client had armed on its last connection. The events that it missed
+// come before the answer.
+func (t *turn) setWatches() {
+	var q wire.SetWatchesRequest
+	q.DecodeFrom(&t.d)
+	if !t.decoded() {
+		return
+	}
+	if !t.c.mayWatch(len(q.Data) + len(q.Exist) + len(q.Child) + len(q.Persistent) + len(q.Recursive)) {
+		t.refuse(zk.ErrThrottled)
+		return
+	}
+	s := t.c.s
+	s.watchMu.Lock()
+	missed := s.watches.SetWatches(watch.Watcher(t.c.id), &q, s.tree.Lookup)
+	s.watchMu.Unlock()
+	for _, ev := range missed {
+		t.c.sendEvent(ev, nil)
+	}
+	t.c.out.reply(t.h)
+}
