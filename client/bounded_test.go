@@ -1,0 +1,128 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// slack is what a call may take beyond its deadline.
+const slack = 250 * time.Millisecond
+
+// F08: a call ends with its context, whatever has become of the servers, and a Close as well.
+func TestF08_EveryCallEndsInTime(t *testing.T) {
+	const limit = 2 * time.Second
+	faults := []struct {
+		name   string
+		inject func(n *memnet.Network, down func())
+	}{
+		{"down", func(_ *memnet.Network, down func()) { down() }},
+		{"black hole", func(n *memnet.Network, _ func()) { n.Link("client", "").Lose(memnet.Both) }},
+		{"frozen", func(n *memnet.Network, _ func()) { n.Freeze("client") }},
+		{"answers lost", func(n *memnet.Network, _ func()) { n.Link("client", "").Lose(memnet.ToClient) }},
+		{"refusing", func(n *memnet.Network, _ func()) { n.Link("client", "").Refuse(); n.Link("client", "").Cut() }},
+		{"accepting and silent", func(n *memnet.Network, down func()) {
+			down()
+			n.Listen("zk1:2181") // nobody accepts: connecting works, and then nothing
+		}},
+	}
+	calls := []struct {
+		name string
+		call func(ctx context.Context, s *client.Session) error
+	}{
+		{"get", func(ctx context.Context, s *client.Session) error {
+			_, _, err := s.Get(ctx, "/")
+			return err
+		}},
+		{"create", func(ctx context.Context, s *client.Session) error {
+			_, err := s.Create(ctx, "/n", nil, zk.Persistent, nil)
+			return err
+		}},
+		{"watch", func(ctx context.Context, s *client.Session) error {
+			_, err := s.Watch(ctx, "/n", true)
+			return err
+		}},
+		{"watch children", func(ctx context.Context, s *client.Session) error {
+			_, _, _, err := s.WatchChildren(ctx, "/")
+			return err
+		}},
+		{"auth", func(ctx context.Context, s *client.Session) error {
+			return s.AddAuth(ctx, client.Auth{Scheme: "digest", Credential: []byte("a:b")})
+		}},
+		{"close", func(ctx context.Context, s *client.Session) error { return s.Close(ctx) }},
+	}
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				srv := start(t, n, "zk1:2181")
+				// The second server of the list is never there.
+				s := open(t, n, "zk1:2181,zk2:2181", client.Options{})
+				fault.inject(n, srv.down)
+				for _, c := range calls {
+					began := time.Now()
+					err := c.call(short(t, limit), s)
+					if took := time.Since(began); took > limit+slack {
+						t.Errorf("%s took %v with a limit of %v", c.name, took, limit)
+					}
+					if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, zk.ErrConnectionLoss) {
+						t.Errorf("%s: %v", c.name, err)
+					}
+				}
+				if l := client.LeftoversOf(s); l != (client.Leftovers{}) {
+					t.Errorf("left after Close: %+v", l)
+				}
+			})
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				srv := start(t, n, "zk1:2181")
+				fault.inject(n, srv.down)
+				began := time.Now()
+				_, err := client.Open(short(t, limit), "zk1:2181,zk2:2181", client.Options{Dial: n.Dialer("client")})
+				if took := time.Since(began); took > limit+slack {
+					t.Errorf("Open took %v with a limit of %v", took, limit)
+				}
+				wantErr(t, "Open", err, context.DeadlineExceeded)
+			})
+		})
+	}
+}
+
+// Without its own limit, Close takes CloseTimeout and no longer, and says what it leaves behind.
+func TestCloseTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, fakeAddr)
+		s := open(t, n, fakeAddr, client.Options{CloseTimeout: time.Second})
+		n.Freeze("client")
+		began := time.Now()
+		err := s.Close(context.Background())
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("Close took %v, want 1s", took)
+		}
+		wantErr(t, "Close", err, context.DeadlineExceeded)
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("second Close: %v", err)
+		}
+	})
+}
+
+// Requests that give up while there is no server leave nothing behind: an outage may be long.
+func TestWithdrawnRequestsLeaveTheQueue(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{})
+		n.Link("client", "").Refuse()
+		n.Link("client", "").Cut()
+		await(t, s, client.Disconnected)
+		for range 100 {
+			_, _, _, err := s.WatchGet(short(t, time.Millisecond), "/n")
+			wantErr(t, "get", err, context.DeadlineExceeded)
+		}
+		if l := client.LeftoversOf(s); l != (client.Leftovers{}) {
+			t.Errorf("left by 100 requests that gave up: %+v", l)
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package client
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A call is one request on its way. It is completed exactly once: by its answer, by the end of the
+// connection it was sent on, by the end of the session, or by being withdrawn before it was sent.
+type call struct {
+	// Fixed when the call is made.
+	op     wire.Op
+	name   string // of the operation, for errors
+	path   string // as the caller named it
+	write  bool   // changes something, so that a lost answer leaves a doubt
+	frame  []byte // the request with its length, room for the xid at xidOffset
+	proves proof  // what its answer proves of the session
+	answer answer // decodes the response and arms watches; nil if there is nothing to decode
+	room   bool   // counts against InFlightMax
+	refuse error  // why it must not be sent; nil if it may
+
+	// Guarded by Session.mu.
+	stage stage
+	xid   int32
+	sent  clock.Instant
+
+	// Written before done is closed, read after.
+	err  error // a *OpError
+	conn uint64
+	done chan struct{}
+}
+
+// xidOffset is where a request's xid stands in its frame.
+const xidOffset = 4
+
+// A stage is how far a call has come.
+type stage uint8
+
+const (
+	queued stage = iota
+	inFlight
+	completed
+)
+
+// An answer takes the response to a call. Both methods run on the goroutine that reads the
+// connection, before any later message is looked at, with Session.mu held.
+type answer interface {
+	// decode reads the response. What the decoder cannot read is the decoder's error; what the
+	// response says has failed is the one returned.
+	decode(s *Session, d *wire.Decoder) error
+	// settle is told the outcome, whatever it is: the server's code, or OK with answered false if
+	// no answer came.
+	settle(s *Session, conn uint64, code zk.Code, answered bool)
+}
+
+// ownCall makes a request of the session's own: nobody waits for its answer, and it takes no room.
+func ownCall(op wire.Op, name, path string, req wire.Record) *call {
+	k := &call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), done: make(chan struct{})}
+	k.encode(req)
+	return k
+}
+
+// encode makes the frame of the request.
+func (c *call) encode(r wire.Record) {
+	buf, start := wire.BeginFrame(make([]byte, 0, frameSizeHint(c.path)))
+	buf = (&wire.RequestHeader{Op: c.op}).AppendTo(buf)
+	if r != nil {
+		buf = r.AppendTo(buf)
+	}
+	c.frame = wire.EndFrame(buf, start)
+}
+
+func frameSizeHint(path string) int { return 96 + len(path) }
+
+// A Pending is a request that has been handed over and whose outcome may not be known yet.
+type Pending[T any] struct {
+	call
+	s     *Session
+	value T
+	read  func(*Session, *wire.Decoder, *T) error
+	arm   *arming // the watch that the request registers, if any
+}
+
+// Done is closed when the outcome is known.
+func (p *Pending[T]) Done() <-chan struct{} { return p.done }
+
+// Conn returns the number of the connection on which the answer came, once Done is closed: two
+// answers with the same number came without a break between them. It is 0 if none came.
+func (p *Pending[T]) Conn() uint64 { return p.conn }
+
+// Wait returns the outcome as soon as it is known. When ctx ends first, a request that has not been
+// sent is withdrawn, which settles that it does nothing; one that has been sent goes on, and a later
+// Wait can learn what became of it. MaybeApplied tells the two apart.
+func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
+	select {
+	case <-p.done:
+		return p.result()
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.result()
+	case <-ctx.Done():
+	}
+	var none T
+	if !p.s.withdraw(&p.call, context.Cause(ctx)) {
+		select {
+		case <-p.done: // the answer came just now
+			return p.result()
+		default:
+			return none, &OpError{Op: p.name, Path: p.path, Err: context.Cause(ctx), Maybe: p.write}
+		}
+	}
+	return none, p.err
+}
+
+func (p *Pending[T]) result() (T, error) {
+	if p.err != nil {
+		var none T
+		return none, p.err
+	}
+	return p.value, nil
+}
+
+func (p *Pending[T]) decode(s *Session, d *wire.Decoder) error {
+	if p.read == nil {
+		return nil
+	}
+	return p.read(s, d, &p.value)
+}
+
+func (p *Pending[T]) settle(s *Session, conn uint64, code zk.Code, answered bool) {
+	if p.arm != nil {
+		s.watches.settle(p.arm, conn, code, answered)
+	}
+}
+
+// failLocked completes c without an answer.
+func (s *Session) failLocked(c *call, err error, maybe bool) {
+	if c.stage == completed {
+		return
+	}
+	if c.answer != nil {
+		c.answer.settle(s, 0, zk.OK, false)
+	}
+	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && c.write}
+	s.completeLocked(c)
+}
+
+func (s *Session) completeLocked(c *call) {
+	c.stage = completed
+	c.frame = nil
+	if c.room {
+		s.mu.inFlight--
+		if s.mu.roomWanted != nil {
+			close(s.mu.roomWanted)
+			s.mu.roomWanted = nil
+		}
+	}
+	close(c.done)
+}
+
+// withdraw completes c if it has not been sent, and reports whether it did.
+func (s *Session) withdraw(c *call, cause error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.stage != queued {
+		return false
+	}
+	s.failLocked(c, cause, false)
+	if i := slices.Index(s.mu.queue, c); i >= 0 { // or the queue would grow for as long as there is no server
+		s.mu.queue = slices.Delete(s.mu.queue, i, i+1)
+	}
+	return true
+}

@@ -1,0 +1,196 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// connect goes through the servers until one takes the session. It returns nil, nil when the session's
+// context has ended, and an error when the session is over.
+func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
+	behind := 0 // servers in a row that hung up during the handshake
+	var behindSince time.Time
+	for {
+		srv, newRound := s.servers.take()
+		if newRound && !s.sleep(s.backoff.pause()) {
+			return nil, nil
+		}
+		nc, resp, asked, err := s.attempt(srv)
+		if s.ctx.Err() != nil {
+			if nc != nil {
+				hangUp(nc)
+			}
+			failed.noteFirst(srv.String(), errUnanswered)
+			return nil, nil
+		}
+		if err == nil {
+			c, over := s.adopt(srv, nc, resp, asked)
+			if c != nil || over != nil {
+				return c, over
+			}
+			continue
+		}
+		s.tracer.attempt(srv.String(), err)
+		failed.note(srv.String(), err)
+		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
+
+		// Servers that have lost their data, or lag for ever, refuse without a word whoever has seen
+		// more than they have. Once all of them have done nothing else for longer than the session
+		// could live, it is over.
+		if !errors.Is(err, errBehind) || s.ID() == 0 {
+			behind = 0
+			continue
+		}
+		if behind++; behind == 1 {
+			behindSince = time.Now()
+		}
+		if behind >= 2*len(s.servers.servers) && time.Since(behindSince) > s.Timeout()*4/3 {
+			return nil, &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired,
+				Detail: "every server refuses it: they are behind what this session has seen, or not serving"}
+		}
+	}
+}
+
+// sleep waits and reports whether the session's context still lives.
+func (s *Session) sleep(d time.Duration) bool {
+	if d <= 0 {
+		return s.ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// attempt connects to one server and shakes hands with it. asked is when the request left.
+func (s *Session) attempt(srv server) (_ net.Conn, _ *wire.ConnectResponse, asked clock.Instant, err error) {
+	timeout := s.opt.ConnectTimeout
+	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	defer cancel()
+	nc, err := s.dial(ctx, srv)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, nil, asked, err
+	}
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) }) // a blocked Read listens to nothing else
+	asked = s.opt.Clock.Now()
+	resp, err := s.shake(nc)
+	if !stop() || err != nil {
+		hangUp(nc)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, nil, asked, err
+	}
+	return nc, resp, asked, nil
+}
+
+func (s *Session) dial(ctx context.Context, srv server) (net.Conn, error) {
+	nc, err := s.opt.Dial(ctx, srv.network, srv.address)
+	if err != nil || s.opt.TLS == nil || srv.network == "unix" {
+		return nc, err
+	}
+	cfg := s.opt.TLS
+	if cfg.ServerName == "" {
+		cfg = cfg.Clone()
+		cfg.ServerName = srv.host
+	}
+	tc := tls.Client(nc, cfg)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	return tc, nil
+}
+
+// connectBytesMax is more than a ConnectResponse ever takes.
+const connectBytesMax = 1 << 10
+
+// shake exchanges the first frames.
+func (s *Session) shake(nc net.Conn) (*wire.ConnectResponse, error) {
+	s.mu.Lock()
+	req := wire.ConnectRequest{
+		LastZxid: s.mu.lastZxid, Timeout: int32(s.opt.SessionTimeout.Milliseconds()),
+		SessionID: s.mu.id, Password: s.password, HasReadOnly: true,
+	}
+	s.mu.Unlock()
+	if req.Password == nil {
+		req.Password = make([]byte, 16)
+	}
+	if err := wire.WriteRecord(nc, &req); err != nil {
+		return nil, err
+	}
+	frame, err := wire.ReadFrame(nc, nil, connectBytesMax)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, errBehind
+	case err != nil:
+		return nil, fmt.Errorf("handshake: %w", err)
+	}
+	var resp wire.ConnectResponse
+	if err := wire.Unmarshal(frame, &resp); err != nil {
+		return nil, fmt.Errorf("handshake: answer is not ZooKeeper's: %w", err)
+	}
+	return &resp, nil
+}
+
+// adopt makes nc the session's connection if the answer lets it. An answer for another session than
+// ours says that ours is over, whatever else it offers (ClickHouse 116690: a server answered a resume
+// with a fresh session).
+func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, asked clock.Instant) (*conn, *SessionError) {
+	refuse := func(code zk.Code, detail string) *SessionError {
+		hangUp(nc)
+		return &SessionError{ID: s.ID(), Err: code, Detail: detail}
+	}
+	granted := time.Duration(resp.Timeout) * time.Millisecond
+	switch {
+	case s.ID() == 0 && (resp.Timeout <= 0 || resp.SessionID == 0):
+		return nil, refuse(zk.ErrSessionExpired, fmt.Sprintf("%v gave no session", srv))
+	case resp.Timeout <= 0:
+		return nil, refuse(zk.ErrSessionExpired, fmt.Sprintf("%v no longer knows it", srv))
+	case s.ID() != 0 && resp.SessionID != s.ID():
+		return nil, refuse(zk.ErrSessionExpired, fmt.Sprintf("%v answered with another session, 0x%x", srv, resp.SessionID))
+	case s.opt.SessionTimeoutMin > 0 && granted < s.opt.SessionTimeoutMin:
+		return nil, refuse(zk.ErrClosed, fmt.Sprintf("%v grants a timeout of %v, at least %v is required", srv, granted, s.opt.SessionTimeoutMin))
+	case s.opt.SessionTimeoutMax > 0 && granted > s.opt.SessionTimeoutMax:
+		return nil, refuse(zk.ErrClosed, fmt.Sprintf("%v grants a timeout of %v, at most %v is allowed", srv, granted, s.opt.SessionTimeoutMax))
+	}
+
+	s.mu.Lock()
+	if s.mu.over != nil {
+		s.mu.Unlock()
+		hangUp(nc)
+		return nil, nil
+	}
+	proves := provesSync // the leader was asked whether it knows the session
+	if s.mu.id == 0 {
+		proves = provesWrite // a quorum has agreed to it
+	}
+	s.mu.id, s.mu.timeout = resp.SessionID, granted
+	s.password = append([]byte(nil), resp.Password...)
+	s.vouchLocked(proves, asked)
+	s.mu.stats.Connections++
+	c := newConn(s, nc, srv, s.mu.stats.Connections, granted, asked)
+	s.mu.conn = c
+	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)
+	log := s.setStateLocked(State{Phase: Connected, Server: srv.String(), Conn: c.number})
+	s.mu.Unlock()
+	s.tracer.attempt(srv.String(), nil)
+	log()
+	return c, nil
+}

@@ -1,0 +1,29 @@
+// Package client keeps one session with a ZooKeeper ensemble.
+//
+// One [Session] value is one ZooKeeper session, for ever. It finds a server, keeps its heartbeat
+// going, moves to another server when a connection breaks, and when the ensemble says that the
+// session is over, the value is over too: no request, watch or lock of one session ever continues
+// under another. Whoever wants to go on opens a new one.
+//
+// # What an error means
+//
+// Every error of an operation is an [*OpError] that names the operation and the path; errors.Is
+// finds the server's [zk.Code] in it. A write whose answer was lost is neither done nor failed but
+// unknown, and [MaybeApplied] says so: look before writing again. Reads have no such doubt, so the
+// plain methods (Get, Children, …) repeat a read whose connection broke until their context ends.
+// Writes are never repeated.
+//
+// # Order
+//
+// Requests go out in the order in which they were handed over, and answers come back in that order.
+// A [Pipeline] hands over several at once: they leave in one write, nothing in between. An event of
+// a watch is delivered before the answer of any request that was processed after the change.
+//
+// # State
+//
+// The state of a session is a level, not a stream of events that could overflow: [Session.State]
+// returns what is true now and a channel that is closed when it no longer is. [Session.Done] is
+// closed when the session is over and [Session.Err] says why.
+//
+// A Session is safe for use by many goroutines.
+package client

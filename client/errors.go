@@ -1,0 +1,132 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// An OpError says which operation on which znode went wrong. errors.Is(err, zk.ErrNoNode) and the
+// like work however far the error has travelled.
+type OpError struct {
+	Op   string // "create", "delete", …
+	Path string // as the caller named it, without the chroot
+	Err  error  // a zk.Code from the server, the context's error, or why the session is over
+
+	// Maybe is set when the operation could have taken effect nevertheless; see MaybeApplied.
+	Maybe bool
+}
+
+func (e *OpError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Path != "" {
+		b.WriteString(" " + e.Path)
+	}
+	fmt.Fprintf(&b, ": %v", e.Err)
+	if e.Maybe {
+		b.WriteString(" (outcome unknown)")
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// MaybeApplied reports whether the write behind err could have taken effect: the request left, and
+// the answer did not come. Look before writing again. It is false for an error that proves that
+// nothing happened, and for reads.
+func MaybeApplied(err error) bool {
+	for err != nil {
+		if op, ok := err.(*OpError); ok && op.Maybe {
+			return true
+		}
+		switch u := err.(type) {
+		case interface{ Unwrap() error }:
+			err = u.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, e := range u.Unwrap() {
+				if MaybeApplied(e) {
+					return true
+				}
+			}
+			return false
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// A SizeError is the error of a request or an answer that is larger than Options.RequestBytesMax or
+// ReplyBytesMax.
+type SizeError struct {
+	Bytes int64
+	Max   int
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("message of %d bytes, limit is %d", e.Bytes, e.Max)
+}
+
+// A SessionError says why a session is over. Its cause is zk.ErrSessionExpired, zk.ErrClosed or
+// zk.ErrAuthFailed.
+type SessionError struct {
+	ID     int64
+	Err    error
+	Detail string // what led to it; may be empty
+}
+
+func (e *SessionError) Error() string {
+	s := fmt.Sprintf("session 0x%x: %v", e.ID, e.Err)
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *SessionError) Unwrap() error { return e.Err }
+
+// An OpenError says why no session could be established in the time given: for each server, what
+// came of the last attempt.
+type OpenError struct {
+	Attempts []Attempt
+	Err      error // the context's error
+}
+
+// An Attempt is what came of trying one server.
+type Attempt struct {
+	Server string // as configured
+	Err    error
+}
+
+func (e *OpenError) Error() string {
+	if len(e.Attempts) == 0 {
+		return fmt.Sprintf("no ZooKeeper session: %v", e.Err)
+	}
+	parts := make([]string, len(e.Attempts))
+	for i, a := range e.Attempts {
+		parts[i] = fmt.Sprintf("%s: %v", a.Server, a.Err)
+	}
+	return fmt.Sprintf("no ZooKeeper session: %v (%s)", e.Err, strings.Join(parts, "; "))
+}
+
+// Unwrap returns the context's error and those of the attempts.
+func (e *OpenError) Unwrap() []error {
+	errs := []error{e.Err}
+	for _, a := range e.Attempts {
+		errs = append(errs, a.Err)
+	}
+	return errs
+}
+
+var (
+	errBehind     = errors.New("the server hung up during the handshake: it is not serving, or behind what this session has seen")
+	errUnanswered = errors.New("no answer in the time given")
+)
+
+// lost reports whether err is a lost connection and nothing worse.
+func lost(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) }

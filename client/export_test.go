@@ -1,0 +1,27 @@
+package client
+
+// What the tests of this package's surface have to reach below it.
+
+// SetXid makes the next request carry the xid behind xid.
+func SetXid(s *Session, xid int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.xid = xid
+}
+
+// Leftovers is what a session keeps in memory for others.
+type Leftovers struct{ Queued, InFlight, Spots, Streams int }
+
+// LeftoversOf counts what s keeps.
+func LeftoversOf(s *Session) Leftovers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := Leftovers{Queued: len(s.mu.queue), Spots: len(s.watches.spots), Streams: len(s.watches.streams)}
+	if c := s.mu.conn; c != nil {
+		l.InFlight = len(c.inFlight.calls) - c.inFlight.head
+	}
+	return l
+}
+
+// StreamEventsMax is how many events wait for a stream's reader.
+const StreamEventsMax = streamEventsMax

@@ -1,0 +1,453 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// F20: a server that answers a resume with another session ends ours, for good, and with it what waited:
+// nothing of it runs under the other.
+func TestF20_AnotherSessionIsExpiry(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, func(p *peer) {
+			req, _ := p.hello()
+			if p.number > 1 && req.SessionID != fakeSession {
+				p.fake.t.Errorf("resumed with 0x%x, want 0x%x", req.SessionID, fakeSession)
+			}
+			p.grant(fakeSession+int64(p.number)-1, 10*time.Second)
+			p.serve(nil)
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		_, _, w, err := s.WatchGet(t.Context(), "/n")
+		must(t, err)
+		stream, err := s.Watch(t.Context(), "/n", true)
+		must(t, err)
+		n.Link("client", "").Refuse()
+		n.Link("client", "").Cut()
+		await(t, s, client.Disconnected)
+		p := s.Pipeline()
+		created := p.Create("/n", nil, zk.Ephemeral, nil)
+		p.Send(t.Context())
+		n.Link("client", "").Heal()
+
+		_, err = created.Wait(t.Context())
+		wantErr(t, "create", err, zk.ErrSessionExpired)
+		if client.MaybeApplied(err) {
+			t.Errorf("MaybeApplied(%v), but it was never sent", err)
+		}
+		<-s.Done()
+		fired(t, w)
+		_, _, err = w.Event()
+		wantErr(t, "watch", err, zk.ErrSessionExpired)
+		for err = nil; err == nil; {
+			_, err = stream.Next(t.Context())
+		}
+		wantErr(t, "stream", err, zk.ErrSessionExpired)
+		if st, _ := s.State(); st.Phase != client.Expired || !errors.Is(st.Cause, zk.ErrSessionExpired) {
+			t.Errorf("state %v, %v, want expired", st.Phase, st.Cause)
+		}
+		_, _, err = s.Get(t.Context(), "/n")
+		wantErr(t, "get afterwards", err, zk.ErrSessionExpired)
+		must(t, s.Close(t.Context()))
+		wantErr(t, "Err after Close", s.Err(), zk.ErrSessionExpired)
+		<-time.After(time.Minute)
+		if len(f.asked(wire.OpCreate2)) != 0 || f.connections() != 2 {
+			t.Errorf("%d connections, asked %v: nothing may reach the other session", f.connections(), f.asked())
+		}
+	})
+}
+
+// F20: all servers away for five timeouts and back with what they knew: one loss at most, and it is told
+// by the server, not guessed.
+func TestF20_LongOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		srv := start(t, n, fakeAddr)
+		var mu sync.Mutex
+		var phases []client.Phase
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 4 * time.Second,
+			Trace: client.Trace{State: func(st client.State) {
+				mu.Lock()
+				defer mu.Unlock()
+				phases = append(phases, st.Phase)
+			}}})
+		srv.down()
+		await(t, s, client.Disconnected)
+		<-time.After(20 * time.Second)
+		if err := s.Err(); err != nil {
+			t.Errorf("while the servers were down: %v", err)
+		}
+		srv.up() // with a full timeout for every session it knew
+		await(t, s, client.Connected)
+		n.Link("client", "").Refuse()
+		n.Link("client", "").Cut()
+		<-time.After(10 * time.Second) // now the session expires
+		n.Link("client", "").Heal()
+		<-s.Done()
+		wantErr(t, "Err", s.Err(), zk.ErrSessionExpired)
+		<-time.After(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		want := []client.Phase{client.Connected, client.Disconnected, client.Connected, client.Disconnected, client.Expired}
+		if len(phases) != len(want) {
+			t.Fatalf("phases %v, want %v", phases, want)
+		}
+		for i := range want {
+			if phases[i] != want[i] {
+				t.Fatalf("phases %v, want %v", phases, want)
+			}
+		}
+	})
+}
+
+// F44: a server that is behind what the session has seen hangs up, and the next one is tried.
+func TestF44_ServerBehindIsPassedOver(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		handler := func(zxid int64) func(p *peer) {
+			return func(p *peer) {
+				req, ok := p.hello()
+				if !ok || req.LastZxid > zxid {
+					return
+				}
+				p.zxid = zxid
+				p.grant(fakeSession, 10*time.Second)
+				p.serve(nil)
+			}
+		}
+		serveFake(t, n, "ahead:2181", handler(7))
+		behind := serveFake(t, n, "behind:2181", handler(3))
+		s := open(t, n, "ahead:2181,behind:2181", client.Options{})
+		if st, _ := s.State(); st.Server != "ahead:2181" {
+			cut(t, n, s)
+		}
+		_, _, err := s.Get(t.Context(), "/n") // its answer says 7
+		must(t, err)
+		for range 20 {
+			if st := cut(t, n, s); st.Server != "ahead:2181" {
+				t.Fatalf("connected to %v, which is behind", st.Server)
+			}
+		}
+		if behind.connections() == 0 {
+			t.Error("the server that is behind was never tried")
+		}
+	})
+}
+
+// F44: the zxid of a watch event is not that of an answer: before 3.9.0 it is -1, and a server that sends
+// catch-up events may be behind them.
+func TestF44_EventsDoNotCountAsSeen(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		seen := make(chan int64, 2)
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			req, _ := p.hello()
+			seen <- req.LastZxid
+			p.grant(fakeSession, 10*time.Second)
+			p.serve(func(h heard) bool {
+				p.zxid = 5
+				if h.Op == wire.OpGetData {
+					p.answer(h.Xid, zk.OK, &wire.DataResponse{})
+					p.zxid = 99
+					p.event(zk.NodeDataChanged, "/n")
+				}
+				return h.Op == wire.OpGetData
+			})
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		_, _, w, err := s.WatchGet(t.Context(), "/n")
+		must(t, err)
+		fired(t, w)
+		cut(t, n, s)
+		if first, second := <-seen, <-seen; first != 0 || second != 5 {
+			t.Errorf("last zxids %d and %d, want 0 and 5", first, second)
+		}
+	})
+}
+
+// F44: servers that have lost their data refuse for ever; the session ends with an error that says so,
+// within a bounded time and at a bounded rate.
+func TestF44_Wiped(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		srv := start(t, n, fakeAddr)
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+		_, err := s.Create(t.Context(), "/n", nil, zk.Ephemeral, nil)
+		must(t, err)
+		srv.wipe()
+		srv.up()
+		began := time.Now()
+		_, _, err = s.Get(short(t, time.Minute), "/n")
+		wantErr(t, "get", err, zk.ErrSessionExpired)
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("it took %v to find out", took)
+		}
+		if got := s.Err().Error(); !contains(got, "every server refuses it") {
+			t.Errorf("error %q does not say why", got)
+		}
+	})
+}
+
+// F46: the granted timeout of the newest connection is what counts, and a later connection may grant
+// another.
+func TestF46_GrantedTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		grants := []time.Duration{4 * time.Second, 8 * time.Second, 2 * time.Second}
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			p.hello()
+			p.grant(fakeSession, grants[p.number-1])
+			p.serve(nil)
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: time.Minute, SessionTimeoutMin: 3 * time.Second})
+		for _, want := range grants[:2] {
+			await(t, s, client.Connected)
+			if s.Timeout() != want {
+				t.Errorf("Timeout() = %v, want %v", s.Timeout(), want)
+			}
+			if want == grants[0] {
+				cut(t, n, s)
+			} else {
+				n.Link("client", "").Cut()
+			}
+		}
+		<-s.Done() // the third grant is too small
+		if got := s.Err().Error(); !contains(got, "grants a timeout of 2s, at least 3s is required") {
+			t.Errorf("error %q", got)
+		}
+	})
+}
+
+// A silent connection is given up after two thirds of the granted timeout, so that there is time for
+// another server.
+func TestSilentConnectionIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() && p.number == 1 {
+				silent(p)
+			}
+			p.serve(nil)
+		})
+		states := make(chan client.State, 10)
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 9 * time.Second,
+			Trace: client.Trace{State: func(st client.State) { states <- st }}})
+		began := time.Now()
+		st := <-states
+		for st.Phase != client.Disconnected {
+			st = <-states
+		}
+		if took := time.Since(began); took != 6*time.Second {
+			t.Errorf("given up after %v, want 6s", took)
+		}
+		if got, want := st.Cause.Error(), "nothing heard from zk:2181 for 6s"; got != want {
+			t.Errorf("cause %q, want %q", got, want)
+		}
+		await(t, s, client.Connected)
+	})
+}
+
+// A handshake that is never answered, as by a server that was just starting, does not cost the session.
+func TestSilentHandshakeIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.number == 2 {
+				silent(p)
+				return
+			}
+			well(p)
+		})
+		const timeout = 6 * time.Second
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: timeout})
+		began := time.Now()
+		cut(t, n, s)
+		if took := time.Since(began); took > timeout/2 {
+			t.Errorf("reconnected after %v with a session timeout of %v", took, timeout)
+		}
+	})
+}
+
+// Credentials that the server refuses end the session with an error that says which; there is no loop.
+func TestRefusedCredentialsEndTheSession(t *testing.T) {
+	refuse := func(p *peer) {
+		if p.open() {
+			p.serve(func(h heard) bool {
+				if h.Op == wire.OpAuth {
+					p.answer(h.Xid, zk.ErrAuthFailed, nil)
+					p.nc.Close()
+				}
+				return h.Op == wire.OpAuth
+			})
+		}
+	}
+	bad := client.Auth{Scheme: "sasl", Credential: []byte("x")}
+	t.Run("at the start", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			f := serveFake(t, n, fakeAddr, refuse)
+			s, err := client.Open(t.Context(), fakeAddr, client.Options{Auth: []client.Auth{bad}, Dial: n.Dialer("client")})
+			if err == nil { // the refusal is still under way
+				_, _, err = s.Get(t.Context(), "/n")
+				if st, _ := s.State(); st.Phase != client.AuthFailed {
+					t.Errorf("state %v", st.Phase)
+				}
+				must(t, s.Close(t.Context()))
+			}
+			wantErr(t, "Open or get", err, zk.ErrAuthFailed)
+			if !contains(err.Error(), "zk:2181 refused the sasl credential") {
+				t.Errorf("error %v", err)
+			}
+			<-time.After(time.Minute)
+			if f.connections() != 1 {
+				t.Errorf("%d connections, want 1", f.connections())
+			}
+		})
+	})
+	t.Run("later, with calls waiting", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			serveFake(t, n, fakeAddr, refuse)
+			s := open(t, n, fakeAddr, client.Options{})
+			err := s.AddAuth(t.Context(), bad)
+			wantErr(t, "AddAuth", err, zk.ErrAuthFailed)
+			<-s.Done()
+			wantErr(t, "Err", s.Err(), zk.ErrAuthFailed)
+		})
+	})
+}
+
+// F50: credentials go ahead of everything else on every connection, once each.
+func TestF50_CredentialsOnEveryConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, well)
+		a, b := client.Auth{Scheme: "digest", Credential: []byte("a:1")}, client.Auth{Scheme: "digest", Credential: []byte("b:2")}
+		s := open(t, n, fakeAddr, client.Options{Auth: []client.Auth{a}})
+		must(t, s.AddAuth(t.Context(), b))
+		must(t, s.AddAuth(t.Context(), b)) // known already
+		_, _, _, err := s.WatchGet(t.Context(), "/n")
+		must(t, err)
+		n.Link("client", "").Refuse()
+		n.Link("client", "").Cut()
+		await(t, s, client.Disconnected)
+		p := s.Pipeline()
+		got := p.Get("/n")
+		p.Send(t.Context())
+		n.Link("client", "").Heal()
+		_, err = got.Wait(t.Context())
+		must(t, err)
+		synctest.Wait()
+		var ops []wire.Op
+		for _, h := range f.asked() {
+			if h.Peer == 2 {
+				ops = append(ops, h.Op)
+			}
+		}
+		want := []wire.Op{wire.OpAuth, wire.OpAuth, wire.OpSetWatches, wire.OpGetData}
+		if len(ops) != len(want) {
+			t.Fatalf("second connection: %v, want %v", ops, want)
+		}
+		for i := range want {
+			if ops[i] != want[i] {
+				t.Fatalf("second connection: %v, want %v", ops, want)
+			}
+		}
+	})
+}
+
+// F50: a znode that only one user may touch stays within reach across reconnects, and for a new session
+// with the same options.
+func TestF50_DigestAcrossSessions(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, fakeAddr)
+		opt := client.Options{SessionTimeout: 4 * time.Second, Auth: []client.Auth{{Scheme: "digest", Credential: []byte("bob:pw")}}}
+		s := open(t, n, fakeAddr, opt)
+		_, err := s.Create(t.Context(), "/private", nil, zk.Persistent, zk.CreatorACL())
+		must(t, err)
+		n.Link("client", "").Cut()
+		_, _, err = s.Get(t.Context(), "/private")
+		must(t, err)
+		n.Link("client", "").Refuse()
+		n.Link("client", "").Cut()
+		<-time.After(10 * time.Second)
+		n.Link("client", "").Heal()
+		<-s.Done()
+		again := open(t, n, fakeAddr, opt)
+		_, _, err = again.Get(t.Context(), "/private")
+		must(t, err)
+		stranger := open(t, n, fakeAddr, client.Options{})
+		_, _, err = stranger.Get(t.Context(), "/private")
+		wantErr(t, "a stranger's get", err, zk.ErrNoAuth)
+	})
+}
+
+// F50: a server that accepts and hangs up at once is no better than one that is down: the pauses grow and
+// stay long, also if it gets as far as granting the session.
+func TestF50_StormBound(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		serve func(p *peer)
+	}{
+		{"hangs up at once", func(p *peer) {}},
+		{"hangs up on the request", func(p *peer) { p.hello() }},
+		{"hangs up after the grant", func(p *peer) {
+			if _, ok := p.hello(); ok {
+				p.grant(fakeSession, 10*time.Second)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				f := serveFake(t, n, fakeAddr, tt.serve)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				s, err := client.Open(ctx, fakeAddr, client.Options{Dial: n.Dialer("client")})
+				if err == nil {
+					<-ctx.Done()
+					s.Close(short(t, time.Second))
+				}
+				// 50 ms doubling to 2 s, each up to half as long: at most about one a second.
+				if got := f.connections(); got < 20 || got > 75 {
+					t.Errorf("%d connections in a minute, want about 40", got)
+				}
+			})
+		})
+	}
+}
+
+// F50: names are looked up at every attempt, by whoever dials; one that is not found costs nothing but its
+// turn.
+func TestF50_NamesAreResolvedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		var mu sync.Mutex
+		table := map[string]string{"zk1:2181": "10.0.0.1:2181"} // zk2 is not known
+		dial := func(ctx context.Context, network, address string) (nc netConn, err error) {
+			mu.Lock()
+			ip, ok := table[address]
+			mu.Unlock()
+			if !ok {
+				return nil, errors.New("no such host: " + address)
+			}
+			return n.DialAs(ctx, "client", ip)
+		}
+		old := serveFake(t, n, "10.0.0.1:2181", well)
+		moved := serveFake(t, n, "10.0.0.2:2181", well)
+		s := open(t, n, "zk1:2181,zk2:2181", client.Options{Dial: dial})
+		if old.connections() != 1 {
+			t.Errorf("%d connections to the old address, want 1", old.connections())
+		}
+		n.Link("", "10.0.0.1:2181").Refuse()
+		mu.Lock()
+		table["zk1:2181"] = "10.0.0.2:2181"
+		mu.Unlock()
+		n.Link("", "10.0.0.1:2181").Cut()
+		_, _, err := s.Get(short(t, time.Minute), "/n")
+		must(t, err)
+		if moved.connections() != 1 {
+			t.Errorf("%d connections to the new address, want 1", moved.connections())
+		}
+		if id := s.ID(); id != fakeSession {
+			t.Errorf("session 0x%x, want the same as before", id)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package client
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+)
+
+func TestParseServers(t *testing.T) {
+	for _, tt := range []struct {
+		list    string
+		servers string // as printed, with the host that a certificate must name
+		chroot  string
+		fails   string
+	}{
+		{list: "zk", servers: "zk:2181=zk"},
+		{list: "zk:1", servers: "zk:1=zk"},
+		{list: " a:1 , b ,c:3", servers: "a:1=a b:2181=b c:3=c"},
+		{list: "a:1,b:2/app", servers: "a:1=a b:2=b", chroot: "/app"},
+		{list: "a/app/x/", servers: "a:2181=a", chroot: "/app/x"},
+		{list: "a/", servers: "a:2181=a"},
+		{list: "[::1]:5", servers: "[::1]:5=::1"},
+		{list: "[::1]", servers: "[::1]:2181=::1"},
+		{list: "10.0.0.1:65535", servers: "10.0.0.1:65535=10.0.0.1"},
+		{list: "unix:/run/zk.sock", servers: "unix:/run/zk.sock="},
+		{list: "unix:/run/zk.sock,a", servers: "unix:/run/zk.sock= a:2181=a"},
+		{list: "", fails: "has no host"},
+		{list: "a,,b", fails: "has no host"},
+		{list: ":2181", fails: "has no host"},
+		{list: "a:0", fails: "not a number from 1 to 65535"},
+		{list: "a:65536", fails: "not a number from 1 to 65535"},
+		{list: "a:x", fails: "not a number from 1 to 65535"},
+		{list: "::1", fails: "stands in brackets"},
+		{list: "a/app,b", fails: "only follow the last server"},
+		{list: "a//b", fails: "empty component"},
+		{list: "a/..", fails: "relative component"},
+		{list: "unix:", fails: "without a path"},
+	} {
+		servers, chroot, err := parseServers(tt.list)
+		var got []string
+		for _, s := range servers {
+			got = append(got, s.String()+"="+s.host)
+		}
+		if tt.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.fails) || !strings.Contains(err.Error(), fmt.Sprintf("%q", tt.list)) {
+				t.Errorf("parseServers(%q): %v, want an error that says %q and quotes the list", tt.list, err, tt.fails)
+			}
+			continue
+		}
+		if s := strings.Join(got, " "); s != tt.servers || chroot != tt.chroot || err != nil {
+			t.Errorf("parseServers(%q) = %q, %q, %v, want %q, %q", tt.list, s, chroot, err, tt.servers, tt.chroot)
+		}
+	}
+}
+
+// F50: clients of one ensemble spread over it, and each tries every server in a round.
+func TestF50_Rotation(t *testing.T) {
+	list := []server{{address: "a"}, {address: "b"}, {address: "c"}}
+	first := map[string]int{}
+	for range 300 {
+		r := newRotation(list)
+		seen := map[string]bool{}
+		for i := range 6 {
+			s, newRound := r.take()
+			if newRound != (i%3 == 0) {
+				t.Fatalf("attempt %d begins a round: %v", i, newRound)
+			}
+			if i == 0 {
+				first[s.address]++
+			}
+			seen[s.address] = true
+		}
+		if len(seen) != 3 {
+			t.Fatalf("two rounds tried %v", seen)
+		}
+	}
+	for address, n := range first {
+		if n < 50 {
+			t.Errorf("%s came first %d times of 300", address, n)
+		}
+	}
+	if list[0].address != "a" || list[1].address != "b" {
+		t.Error("the caller's list was shuffled")
+	}
+}
+
+// F50: pauses double up to the maximum, each at least half of what it could be; only reset starts again.
+func TestF50_Backoff(t *testing.T) {
+	b := backoff{min: 50 * time.Millisecond, max: 2 * time.Second}
+	for range 2 {
+		if d := b.pause(); d != 0 {
+			t.Errorf("first pause %v, want none", d)
+		}
+		want := b.min
+		for i := range 100 {
+			if d := b.pause(); d > want || d < want/2-1 {
+				t.Errorf("pause %d: %v, want between %v and %v", i+1, d, want/2, want)
+			}
+			want = min(2*want, b.max)
+		}
+		b.reset()
+	}
+}
+
+// A fifo against a plain slice.
+func TestFifo(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 3))
+	var f fifo
+	var twin []*call
+	for range 200_000 {
+		if r.IntN(2000) < 1000+len(twin)/-8+200 {
+			k := &call{}
+			f.push(k)
+			twin = append(twin, k)
+			continue
+		}
+		var want *call
+		if len(twin) > 0 {
+			want, twin = twin[0], twin[1:]
+		}
+		if got := f.peek(); got != want {
+			t.Fatalf("seed %d: peek = %p, want %p", seed, got, want)
+		}
+		if got := f.pop(); got != want {
+			t.Fatalf("seed %d: pop = %p, want %p", seed, got, want)
+		}
+	}
+}
+
+func TestChrootNames(t *testing.T) {
+	for _, tt := range []struct{ chroot, ours, servers string }{
+		{"", "/", "/"}, {"", "/a", "/a"},
+		{"/app", "/", "/app"}, {"/app", "/a", "/app/a"}, {"/app", "/a/b", "/app/a/b"},
+	} {
+		s := &Session{chroot: tt.chroot}
+		if got := s.chrooted(tt.ours); got != tt.servers {
+			t.Errorf("below %q: chrooted(%q) = %q, want %q", tt.chroot, tt.ours, got, tt.servers)
+		}
+		if got := s.unchrooted(tt.servers); got != tt.ours {
+			t.Errorf("below %q: unchrooted(%q) = %q, want %q", tt.chroot, tt.servers, got, tt.ours)
+		}
+	}
+	for _, path := range []string{"/", "/apple", "/apple/a", "/other"} { // not ours
+		if got := (&Session{chroot: "/app"}).unchrooted(path); got != path {
+			t.Errorf("unchrooted(%q) = %q, want it as it is", path, got)
+		}
+	}
+}
+
+// F49: paths are packed into frames of bounded size, each path once; one that is larger than a frame goes
+// alone.
+func TestF49_RearmPacks(t *testing.T) {
+	const bytesMax = 1000
+	w := newWatches()
+	want := map[string]int{}
+	for i := range 500 {
+		size := 1 + i%300
+		if i == 499 {
+			size = 3 * bytesMax
+		}
+		path := fmt.Sprintf("/%d-%s", i, strings.Repeat("x", size))
+		key := watchKey{watchTable(i % 2), path}
+		w.spots[key] = &watchSpot{watches: []*Watch{{key: key, absent: i%4 == 0}}}
+		want[path]++
+	}
+	w.spots[watchKey{dataTable, "/nobody"}] = &watchSpot{}
+	calls := w.rearm(7, 42, bytesMax)
+	for _, k := range calls {
+		var req wire.SetWatchesRequest
+		if err := wire.Unmarshal(k.frame[12:], &req); err != nil || req.RelativeZxid != 42 || k.op != wire.OpSetWatches {
+			t.Fatalf("%v: %+v, %v", k.op, req, err)
+		}
+		bytes, paths := 0, 0
+		for _, list := range [][]string{req.Data, req.Exist, req.Child} {
+			for _, path := range list {
+				want[path]--
+				bytes += len(path)
+				paths++
+			}
+		}
+		if bytes > bytesMax && paths > 1 {
+			t.Errorf("%d bytes of %d paths in a frame, limit %d", bytes, paths, bytesMax)
+		}
+	}
+	for path, n := range want {
+		if n != 0 {
+			t.Errorf("%.20s: %d missing", path, n)
+		}
+	}
+	for _, spot := range w.spots {
+		for _, watch := range spot.watches {
+			if watch.set != 7 || !spot.armed {
+				t.Fatalf("watch set on %d, armed %v", watch.set, spot.armed)
+			}
+		}
+	}
+}

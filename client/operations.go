@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Create creates a znode and returns its final path and its stat. A nil acl lets anybody do anything.
+// A lost answer is not resolved here: see MaybeApplied.
+func (s *Session) Create(ctx context.Context, path string, data []byte, mode zk.Mode, acl []zk.ACL) (Created, error) {
+	p := s.Pipeline()
+	return wait(ctx, p, p.Create(path, data, mode, acl))
+}
+
+// CreateTTL creates a znode with a time to live; see Pipeline.CreateTTL.
+func (s *Session) CreateTTL(ctx context.Context, path string, data []byte, mode zk.Mode, acl []zk.ACL, ttl time.Duration) (Created, error) {
+	p := s.Pipeline()
+	return wait(ctx, p, p.CreateTTL(path, data, mode, acl, ttl))
+}
+
+// Delete deletes a znode if its data has that version; -1 is any.
+func (s *Session) Delete(ctx context.Context, path string, version int32) error {
+	p := s.Pipeline()
+	_, err := wait(ctx, p, p.Delete(path, version))
+	return err
+}
+
+// Set replaces the data of a znode if it has that version; -1 is any.
+func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (zk.Stat, error) {
+	p := s.Pipeline()
+	return wait(ctx, p, p.Set(path, data, version))
+}
+
+// SetACL replaces the access control list of a znode if the list has that version; -1 is any.
+func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (zk.Stat, error) {
+	p := s.Pipeline()
+	return wait(ctx, p, p.SetACL(path, acl, version))
+}
+
+// Exists returns the stat of a znode and whether it is there.
+func (s *Session) Exists(ctx context.Context, path string) (stat zk.Stat, ok bool, err error) {
+	stat, err = again(ctx, s, func(p *Pipeline) *Pending[zk.Stat] { return p.Exists(path) })
+	if errors.Is(err, zk.ErrNoNode) {
+		return zk.Stat{}, false, nil
+	}
+	return stat, err == nil, err
+}
+
+// WatchExists is Exists with a watch, which is also set if the znode is not there. The watch is nil
+// if err is not.
+func (s *Session) WatchExists(ctx context.Context, path string) (stat zk.Stat, ok bool, w *Watch, err error) {
+	stat, err = again(ctx, s, func(p *Pipeline) (k *Pending[zk.Stat]) {
+		k, w = p.WatchExists(path)
+		return k
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return zk.Stat{}, false, w, nil
+	case err != nil:
+		w.Cancel()
+		return zk.Stat{}, false, nil, err
+	}
+	return stat, true, w, nil
+}
+
+// Get returns the data and the stat of a znode.
+func (s *Session) Get(ctx context.Context, path string) ([]byte, zk.Stat, error) {
+	n, err := again(ctx, s, func(p *Pipeline) *Pending[Node] { return p.Get(path) })
+	return n.Data, n.Stat, err
+}
+
+// WatchGet is Get with a watch, which is set only if err is nil.
+func (s *Session) WatchGet(ctx context.Context, path string) (data []byte, stat zk.Stat, w *Watch, err error) {
+	n, err := again(ctx, s, func(p *Pipeline) (k *Pending[Node]) {
+		k, w = p.WatchGet(path)
+		return k
+	})
+	if err != nil {
+		w.Cancel()
+		return nil, zk.Stat{}, nil, err
+	}
+	return n.Data, n.Stat, w, nil
+}
+
+// Children returns the names of a znode's children, in no particular order, and the znode's stat.
+func (s *Session) Children(ctx context.Context, path string) ([]string, zk.Stat, error) {
+	l, err := again(ctx, s, func(p *Pipeline) *Pending[Listing] { return p.Children(path) })
+	return l.Names, l.Stat, err
+}
+
+// WatchChildren is Children with a watch, which is set only if err is nil.
+func (s *Session) WatchChildren(ctx context.Context, path string) (names []string, stat zk.Stat, w *Watch, err error) {
+	l, err := again(ctx, s, func(p *Pipeline) (k *Pending[Listing]) {
+		k, w = p.WatchChildren(path)
+		return k
+	})
+	if err != nil {
+		w.Cancel()
+		return nil, zk.Stat{}, nil, err
+	}
+	return l.Names, l.Stat, w, nil
+}
+
+// ACL returns the access control list of a znode and its stat.
+func (s *Session) ACL(ctx context.Context, path string) ([]zk.ACL, zk.Stat, error) {
+	a, err := again(ctx, s, func(p *Pipeline) *Pending[Access] { return p.ACL(path) })
+	return a.ACL, a.Stat, err
+}
+
+// Sync waits until the server we are connected to has everything that the leader had when it saw the
+// request: later reads see no older state.
+func (s *Session) Sync(ctx context.Context, path string) error {
+	_, err := again(ctx, s, func(p *Pipeline) *Pending[struct{}] { return p.Sync(path) })
+	return err
+}
+
+// AddAuth authenticates the session under one more identity, now and on every later connection. A
+// credential that the server refuses ends the session, because servers hang up on it.
+func (s *Session) AddAuth(ctx context.Context, a Auth) error {
+	s.mu.Lock()
+	if !slices.ContainsFunc(s.mu.auth, a.equal) {
+		s.mu.auth = append(s.mu.auth, a)
+	}
+	s.mu.Unlock()
+	_, err := again(ctx, s, func(p *Pipeline) *Pending[struct{}] {
+		return add[struct{}](p, "auth", wire.OpAuth, a.Scheme, &wire.AuthRequest{Scheme: a.Scheme, Auth: a.Credential}, nil)
+	})
+	return err
+}
+
+// again sends a request that is safe to repeat, and repeats it as long as its connection breaks. The
+// session paces the reconnects, so this cannot spin.
+func again[T any](ctx context.Context, s *Session, make func(*Pipeline) *Pending[T]) (T, error) {
+	for {
+		p := s.Pipeline()
+		v, err := wait(ctx, p, make(p))
+		if !lost(err) {
+			return v, err
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+)
+
+// Options configure a session. The zero value of every field means its default.
+type Options struct {
+	// SessionTimeout is asked of the ensemble, which may grant less or more (Session.Timeout): how
+	// long it keeps the session, and its ephemeral znodes, without hearing from us. Default 10 s.
+	SessionTimeout time.Duration
+
+	// SessionTimeoutMin and SessionTimeoutMax refuse a grant outside them: Open then fails instead
+	// of going on with guarantees that were not asked for. Default: any grant will do.
+	SessionTimeoutMin, SessionTimeoutMax time.Duration
+
+	// ConnectTimeout bounds one attempt to reach one server, handshake included. Default: the
+	// session timeout divided by the number of servers, and at most a third of it.
+	ConnectTimeout time.Duration
+
+	// BackoffMin and BackoffMax bound the pause between rounds through the server list. The pause
+	// doubles from one to the other with jitter, and starts again only after a connection has
+	// proved good. Defaults 50 ms and 2 s.
+	BackoffMin, BackoffMax time.Duration
+
+	// CloseTimeout bounds how long Close waits for the server's answer, besides its context.
+	// Default 5 s.
+	CloseTimeout time.Duration
+
+	// Auth are credentials, sent on every connection before anything else.
+	Auth []Auth
+
+	// TLS, if not nil, encrypts connections to TCP servers. The server's name is verified as it
+	// stands in the server list, unless TLS.ServerName says otherwise. Client certificates go here.
+	TLS *tls.Config
+
+	// Dial makes the connections; default a net.Dialer. Names are passed unresolved, so that they
+	// are looked up again at every attempt.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// RequestBytesMax is the largest request that is sent: a larger one fails at once, because
+	// servers hang up on it without a word. Default 1,048,575, as servers have it.
+	RequestBytesMax int
+
+	// ReplyBytesMax is the largest answer that is read; a larger one fails its request and is
+	// skipped. Default 64 MiB: servers limit what they receive, not what they send.
+	ReplyBytesMax int
+
+	// InFlightMax is how many requests may wait for sending or for their answer; further ones wait
+	// for room. Default 1,000.
+	InFlightMax int
+
+	// WatchBytesMax is how many bytes of paths one frame carries when watches are registered again
+	// after a reconnect. Default 128 KiB.
+	WatchBytesMax int
+
+	// Logger gets one line for each change of the session's state. Default: silent.
+	Logger *slog.Logger
+
+	// Trace observes the session.
+	Trace Trace
+
+	// Clock measures the age of heartbeats. Default: the machine's clock, suspended time included.
+	Clock *clock.Clock
+}
+
+// Auth is a credential: for the scheme "digest" it is "user:password".
+type Auth struct {
+	Scheme     string
+	Credential []byte
+}
+
+func (a Auth) equal(b Auth) bool {
+	return a.Scheme == b.Scheme && bytes.Equal(a.Credential, b.Credential)
+}
+
+const (
+	defaultSessionTimeout = 10 * time.Second
+	defaultBackoffMin     = 50 * time.Millisecond
+	defaultBackoffMax     = 2 * time.Second
+	defaultCloseTimeout   = 5 * time.Second
+	defaultReplyBytesMax  = 64 << 20
+	defaultInFlightMax    = 1000
+	defaultWatchBytesMax  = 128 << 10
+
+	// messageBytesLeast leaves room for headers and whatever the session itself has to say.
+	messageBytesLeast = 1 << 10
+)
+
+// withDefaults fills in what was left out and refuses what makes no sense.
+func (o Options) withDefaults(servers int) (Options, error) {
+	for _, d := range []struct {
+		name  string
+		field *time.Duration
+		value time.Duration
+	}{
+		{"SessionTimeout", &o.SessionTimeout, defaultSessionTimeout},
+		{"SessionTimeoutMin", &o.SessionTimeoutMin, 0},
+		{"SessionTimeoutMax", &o.SessionTimeoutMax, 0},
+		{"ConnectTimeout", &o.ConnectTimeout, 0},
+		{"BackoffMin", &o.BackoffMin, defaultBackoffMin},
+		{"BackoffMax", &o.BackoffMax, defaultBackoffMax},
+		{"CloseTimeout", &o.CloseTimeout, defaultCloseTimeout},
+	} {
+		if *d.field < 0 {
+			return o, fmt.Errorf("client option %s: %v is negative", d.name, *d.field)
+		}
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if o.SessionTimeout < time.Millisecond || o.SessionTimeout.Milliseconds() > 1<<31-1 {
+		return o, fmt.Errorf("client option SessionTimeout: %v is not between 1ms and 2^31 ms", o.SessionTimeout)
+	}
+	if o.ConnectTimeout == 0 {
+		// A server that is starting may take a connection and never answer on it. One such attempt must
+		// not take so long that the session expires meanwhile.
+		o.ConnectTimeout = max(o.SessionTimeout/time.Duration(max(servers, 3)), time.Millisecond)
+	}
+	if o.BackoffMax < o.BackoffMin {
+		return o, fmt.Errorf("client options: BackoffMax %v is below BackoffMin %v", o.BackoffMax, o.BackoffMin)
+	}
+	for _, d := range []struct {
+		name  string
+		field *int
+		value int
+		least int
+	}{
+		{"RequestBytesMax", &o.RequestBytesMax, wire.FrameBytesMax, messageBytesLeast},
+		{"ReplyBytesMax", &o.ReplyBytesMax, defaultReplyBytesMax, messageBytesLeast},
+		{"InFlightMax", &o.InFlightMax, defaultInFlightMax, 1},
+		{"WatchBytesMax", &o.WatchBytesMax, defaultWatchBytesMax, 1},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+		if *d.field < d.least {
+			return o, fmt.Errorf("client option %s: %d is below %d", d.name, *d.field, d.least)
+		}
+	}
+	o.WatchBytesMax = min(o.WatchBytesMax, o.RequestBytesMax/2) // they travel in a request too
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		system := clock.System()
+		o.Clock = &system
+	}
+	return o, nil
+}

@@ -1,0 +1,249 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A countingConn counts the writes to a connection.
+type countingConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c countingConn) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+// The requests of a pipeline leave in one write, in order, with nothing between them, however many others
+// are sending.
+func TestPipelineLeavesInOneWrite(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, well)
+		var writes atomic.Int64
+		s := open(t, n, fakeAddr, client.Options{Dial: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			nc, err := n.DialAs(ctx, "client", addr)
+			return countingConn{nc, &writes}, err
+		}})
+		synctest.Wait()
+		before := writes.Load()
+		p := s.Pipeline()
+		created := p.Create("/n", nil, zk.Persistent, nil)
+		listed := p.Children("/")
+		got := p.Get("/n")
+		synctest.Wait()
+		if f.asked() != nil {
+			t.Error("requests left before Send")
+		}
+		p.Send(t.Context())
+		_, err := created.Wait(t.Context())
+		must(t, err)
+		_, err = listed.Wait(t.Context())
+		must(t, err)
+		_, err = got.Wait(t.Context())
+		must(t, err)
+		if w := writes.Load() - before; w != 1 {
+			t.Errorf("%d writes, want 1", w)
+		}
+		if created.Conn() != 1 || got.Conn() != 1 {
+			t.Errorf("answered on connections %d and %d, want 1", created.Conn(), got.Conn())
+		}
+
+		done := make(chan struct{})
+		for i := range 20 {
+			go func() {
+				for j := range 20 {
+					p := s.Pipeline()
+					var last *client.Pending[client.Node]
+					for k := range 5 {
+						last = p.Get(fmt.Sprintf("/%d/%d/%d", i, j, k))
+					}
+					p.Send(context.Background())
+					last.Wait(context.Background())
+				}
+				done <- struct{}{}
+			}()
+		}
+		for range 20 {
+			<-done
+		}
+		var paths []string
+		for _, h := range f.asked(wire.OpGetData)[1:] {
+			var req wire.WatchRequest
+			must(t, wire.Unmarshal(h.Body, &req))
+			paths = append(paths, req.Path)
+		}
+		next := map[int]int{}
+		for ; len(paths) >= 5; paths = paths[5:] {
+			var i, j int
+			fmt.Sscanf(paths[0], "/%d/%d/", &i, &j)
+			for k := range 5 {
+				if want := fmt.Sprintf("/%d/%d/%d", i, next[i], k); paths[k] != want {
+					t.Fatalf("%s where %s was due", paths[k], want)
+				}
+			}
+			next[i]++
+		}
+	})
+}
+
+// An event is delivered before the answer of any request that saw the change.
+func TestEventsComeBeforeAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, fakeAddr)
+		s := open(t, n, fakeAddr, client.Options{})
+		_, err := s.Create(t.Context(), "/n", nil, zk.Persistent, nil)
+		must(t, err)
+		for i := range 100 {
+			p := s.Pipeline()
+			got, w := p.WatchGet("/n")
+			set := p.Set("/n", nil, -1)
+			p.Send(t.Context())
+			_, err := got.Wait(t.Context())
+			must(t, err)
+			_, err = set.Wait(t.Context())
+			must(t, err)
+			select {
+			case <-w.Done():
+			default:
+				t.Fatalf("round %d: the answer to the set is here and the event is not", i)
+			}
+		}
+	})
+}
+
+// The xid wraps around to 1, past the numbers that mean something else.
+func TestXidWraps(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{})
+		client.SetXid(s, math.MaxInt32-2)
+		for range 4 {
+			_, _, err := s.Get(t.Context(), "/n")
+			must(t, err)
+		}
+		var xids []int32
+		for _, h := range f.asked(wire.OpGetData) {
+			xids = append(xids, h.Xid)
+		}
+		if want := []int32{math.MaxInt32 - 1, math.MaxInt32, 1, 2}; !slices.Equal(xids, want) {
+			t.Errorf("xids %d, want %d", xids, want)
+		}
+		if c := s.Stats().Connections; c != 1 {
+			t.Errorf("%d connections, want 1", c)
+		}
+	})
+}
+
+// InFlightMax: further requests wait for room, give up with their context, and go on when there is room.
+// A pipeline that is larger than the limit goes alone.
+func TestInFlightMax(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		hold := make(chan struct{})
+		f := serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() {
+				p.serve(func(h heard) bool {
+					if h.Op == wire.OpGetData {
+						<-hold
+					}
+					return false
+				})
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{InFlightMax: 3, SessionTimeout: time.Hour})
+		answered := make(chan error, 10)
+		for range 5 {
+			go func() {
+				_, _, err := s.Get(context.Background(), "/n")
+				answered <- err
+			}()
+		}
+		synctest.Wait()
+		if got := s.Stats().Requests; got != 3 {
+			t.Errorf("%d requests sent, want 3", got)
+		}
+		_, err := s.Set(short(t, time.Second), "/n", nil, -1)
+		wantErr(t, "set without room", err, context.DeadlineExceeded)
+		if client.MaybeApplied(err) {
+			t.Errorf("MaybeApplied(%v), but it was never sent", err)
+		}
+		close(hold)
+		for range 5 {
+			must(t, <-answered)
+		}
+		p := s.Pipeline()
+		var last *client.Pending[client.Node]
+		for range 10 {
+			last = p.Get("/n")
+		}
+		p.Send(t.Context())
+		_, err = last.Wait(t.Context())
+		must(t, err)
+		if got := len(f.asked(wire.OpGetData)); got != 15 {
+			t.Errorf("%d gets, want 15", got)
+		}
+	})
+}
+
+// RequestBytesMax: a request that is too large fails at once, is not sent, and costs no connection. The
+// limit is the same as the server's.
+func TestRequestBytesMax(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, fakeAddr)
+		s := open(t, n, fakeAddr, client.Options{})
+		_, err := s.Create(t.Context(), "/n", nil, zk.Persistent, nil)
+		must(t, err)
+		const rest = 8 + 4 + len("/n") + 4 + 4 // header, path, length of the data, version
+		_, err = s.Set(t.Context(), "/n", make([]byte, wire.FrameBytesMax-rest), -1)
+		must(t, err)
+		_, err = s.Set(t.Context(), "/n", make([]byte, wire.FrameBytesMax-rest+1), -1)
+		var size *client.SizeError
+		if !errors.As(err, &size) || size.Bytes != wire.FrameBytesMax+1 || client.MaybeApplied(err) {
+			t.Errorf("set of a byte more: %v, want a *SizeError", err)
+		}
+		if c := s.Stats().Connections; c != 1 {
+			t.Errorf("%d connections, want 1", c)
+		}
+	})
+}
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	for _, tt := range []struct {
+		opt  client.Options
+		says string
+	}{
+		{client.Options{SessionTimeout: -1}, "SessionTimeout"},
+		{client.Options{SessionTimeout: time.Microsecond}, "SessionTimeout"},
+		{client.Options{SessionTimeout: 25 * 24 * time.Hour}, "SessionTimeout"},
+		{client.Options{SessionTimeoutMin: -1}, "SessionTimeoutMin"},
+		{client.Options{SessionTimeoutMax: -1}, "SessionTimeoutMax"},
+		{client.Options{ConnectTimeout: -1}, "ConnectTimeout"},
+		{client.Options{BackoffMin: -1}, "BackoffMin"},
+		{client.Options{BackoffMax: -1}, "BackoffMax"},
+		{client.Options{BackoffMin: time.Minute}, "BackoffMax"},
+		{client.Options{CloseTimeout: -1}, "CloseTimeout"},
+		{client.Options{RequestBytesMax: 100}, "RequestBytesMax"},
+		{client.Options{ReplyBytesMax: 15}, "ReplyBytesMax"},
+		{client.Options{InFlightMax: -1}, "InFlightMax"},
+		{client.Options{WatchBytesMax: -1}, "WatchBytesMax"},
+	} {
+		s, err := client.Open(t.Context(), "zk", tt.opt)
+		if s != nil || err == nil || !contains(err.Error(), tt.says) {
+			t.Errorf("Open with %s out of bounds: %v, %v", tt.says, s, err)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package client
+
+import (
+	"context"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Pipeline collects requests that are to leave together: in one write, in the order in which they
+// were added, with no other request of the session between them. Nothing happens before Send.
+// A Pipeline is used by one goroutine, once.
+type Pipeline struct {
+	s     *Session
+	calls []*call
+	few   [4]*call // room for the usual number
+}
+
+// Pipeline returns an empty pipeline.
+func (s *Session) Pipeline() *Pipeline {
+	p := &Pipeline{s: s}
+	p.calls = p.few[:0]
+	return p
+}
+
+// Send hands the requests over. It waits while the session has no room for them (InFlightMax), at
+// most until ctx ends. It returns no error: what became of each request, its Pending says, also if
+// it could not be handed over.
+func (p *Pipeline) Send(ctx context.Context) { p.s.submit(ctx, p.calls) }
+
+// check notes whether path is one: below a chroot, another string could name a znode outside. The name
+// of a sequential znode ends with what the server appends.
+func (c *call) check(path string, mode zk.Mode) {
+	if mode.Sequential() {
+		path += "0"
+	}
+	if c.refuse == nil {
+		c.refuse = zk.ValidatePath(path)
+	}
+}
+
+// add makes a call and returns its Pending. Every kind of request comes through here.
+func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*Session, *wire.Decoder, *T) error) *Pending[T] {
+	k := &Pending[T]{s: p.s, read: read}
+	k.call = call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), room: true, done: make(chan struct{})}
+	k.answer = k
+	switch op {
+	case wire.OpAuth: // names a scheme instead
+	case wire.OpMulti, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL: // look at theirs themselves
+	default:
+		k.check(path, zk.Persistent)
+	}
+	k.encode(req)
+	p.calls = append(p.calls, &k.call)
+	return k
+}
+
+// submit queues the calls, all or none, or completes each with the reason why not.
+func (s *Session) submit(ctx context.Context, calls []*call) {
+	for {
+		s.mu.Lock()
+		reason := s.refusalLocked(calls)
+		if reason == nil && s.mu.inFlight > 0 && s.mu.inFlight+len(calls) > s.opt.InFlightMax {
+			if s.mu.roomWanted == nil {
+				s.mu.roomWanted = make(chan struct{})
+			}
+			room := s.mu.roomWanted
+			s.mu.Unlock()
+			select {
+			case <-room:
+				continue
+			case <-s.done:
+				continue // refused in the next round
+			case <-ctx.Done():
+			}
+			s.mu.Lock()
+			reason = context.Cause(ctx)
+		}
+		if reason == nil && ctx.Err() != nil {
+			reason = context.Cause(ctx)
+		}
+		s.mu.inFlight += len(calls)
+		for _, c := range calls {
+			if reason != nil {
+				s.failLocked(c, reason, false)
+			} else {
+				s.queueLocked(c)
+			}
+		}
+		s.mu.Unlock()
+		if reason == nil {
+			s.wakeWriter()
+		}
+		return
+	}
+}
+
+// refusalLocked returns why the calls cannot be taken at all, or nil.
+func (s *Session) refusalLocked(calls []*call) error {
+	if s.mu.over != nil {
+		return s.mu.over
+	}
+	if s.mu.closing != nil {
+		return s.mu.closing
+	}
+	for _, c := range calls {
+		if c.refuse != nil {
+			return c.refuse
+		}
+		if n := len(c.frame) - 4; n > s.opt.RequestBytesMax {
+			return &SizeError{Bytes: int64(n), Max: s.opt.RequestBytesMax}
+		}
+	}
+	return nil
+}
+
+// queueLocked puts c at the end of the line.
+func (s *Session) queueLocked(c *call) {
+	c.stage = queued
+	if p, ok := c.answer.(interface{ registers() *arming }); ok {
+		if a := p.registers(); a != nil {
+			s.watches.expect(a)
+		}
+	}
+	s.mu.queue = append(s.mu.queue, c)
+}
+
+func (p *Pending[T]) registers() *arming { return p.arm }
+
+// wakeWriter tells the writer of the current connection, if there is one, to look at the queue.
+func (s *Session) wakeWriter() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it has been told already
+	}
+}
+
+// wait is Send and Wait for a pipeline of one request.
+func wait[T any](ctx context.Context, p *Pipeline, k *Pending[T]) (T, error) {
+	p.Send(ctx)
+	return k.Wait(ctx)
+}

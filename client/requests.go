@@ -1,0 +1,165 @@
+package client
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Created is what a create made.
+type Created struct {
+	Path string // with the counter, if the mode was sequential
+	Stat zk.Stat
+}
+
+// A Node is the data and the stat of a znode.
+type Node struct {
+	Data []byte // nil if the data is null
+	Stat zk.Stat
+}
+
+// A Listing is the children of a znode.
+type Listing struct {
+	Names []string // without their parent's path, in no particular order
+	Stat  zk.Stat  // of the parent
+}
+
+// Create adds a request to create a znode. A nil acl lets anybody do anything. Modes with a time to
+// live go through CreateTTL.
+func (p *Pipeline) Create(path string, data []byte, mode zk.Mode, acl []zk.ACL) *Pending[Created] {
+	op := wire.OpCreate2
+	if mode == zk.Container {
+		op = wire.OpCreateContainer
+	}
+	req := wire.CreateRequest{Path: p.s.chrooted(path), Data: data, ACL: orOpen(acl), Mode: mode}
+	return addCreate(p, op, path, mode, &req)
+}
+
+// CreateTTL adds a request to create a znode that the server deletes once it has had no children and
+// no change for ttl. Servers refuse it unless extended types are enabled.
+func (p *Pipeline) CreateTTL(path string, data []byte, mode zk.Mode, acl []zk.ACL, ttl time.Duration) *Pending[Created] {
+	req := wire.CreateTTLRequest{
+		CreateRequest: wire.CreateRequest{Path: p.s.chrooted(path), Data: data, ACL: orOpen(acl), Mode: mode},
+		TTL:           ttl.Milliseconds(),
+	}
+	return addCreate(p, wire.OpCreateTTL, path, mode, &req)
+}
+
+func addCreate(p *Pipeline, op wire.Op, path string, mode zk.Mode, req wire.Record) *Pending[Created] {
+	k := add(p, "create", op, path, req, readCreated)
+	k.check(path, mode)
+	return k
+}
+
+func orOpen(acl []zk.ACL) []zk.ACL {
+	if acl == nil {
+		return zk.OpenACL()
+	}
+	return acl
+}
+
+func readCreated(s *Session, d *wire.Decoder, v *Created) error {
+	var r wire.CreateResponse
+	r.DecodeFrom(d)
+	*v = Created{Path: s.unchrooted(r.Path), Stat: r.Stat}
+	return nil
+}
+
+// Delete adds a request to delete a znode, if its data has that version; -1 is any.
+func (p *Pipeline) Delete(path string, version int32) *Pending[struct{}] {
+	return add[struct{}](p, "delete", wire.OpDelete, path, &wire.VersionRequest{Path: p.s.chrooted(path), Version: version}, nil)
+}
+
+// Exists adds a request for the stat of a znode; one that is not there is zk.ErrNoNode.
+func (p *Pipeline) Exists(path string) *Pending[zk.Stat] {
+	return add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.chrooted(path)}, readStat)
+}
+
+// WatchExists is Exists with a watch, which is also set if the znode is not there.
+func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
+	k := add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readStat)
+	w := p.s.newWatch(dataTable, path)
+	k.arm = &arming{watch: w, exists: true}
+	return k, w
+}
+
+func readStat(_ *Session, d *wire.Decoder, v *zk.Stat) error {
+	*v = d.Stat()
+	return nil
+}
+
+// Get adds a request for the data and stat of a znode.
+func (p *Pipeline) Get(path string) *Pending[Node] {
+	return add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.chrooted(path)}, readNode)
+}
+
+// WatchGet is Get with a watch, which is set only if the request succeeds.
+func (p *Pipeline) WatchGet(path string) (*Pending[Node], *Watch) {
+	k := add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readNode)
+	w := p.s.newWatch(dataTable, path)
+	k.arm = &arming{watch: w}
+	return k, w
+}
+
+func readNode(_ *Session, d *wire.Decoder, v *Node) error {
+	v.Data = bytes.Clone(d.Buffer()) // the frame's bytes are used again
+	v.Stat = d.Stat()
+	return nil
+}
+
+// Children adds a request for the children of a znode.
+func (p *Pipeline) Children(path string) *Pending[Listing] {
+	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path)}, readListing)
+}
+
+// WatchChildren is Children with a watch, which is set only if the request succeeds.
+func (p *Pipeline) WatchChildren(path string) (*Pending[Listing], *Watch) {
+	k := add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readListing)
+	w := p.s.newWatch(childTable, path)
+	k.arm = &arming{watch: w}
+	return k, w
+}
+
+func readListing(_ *Session, d *wire.Decoder, v *Listing) error {
+	v.Names, v.Stat = d.Strings(), d.Stat()
+	return nil
+}
+
+func (s *Session) newWatch(table watchTable, path string) *Watch {
+	return &Watch{s: s, key: watchKey{table, s.chrooted(path)}, fired: make(chan struct{})}
+}
+
+// Set adds a request to replace the data of a znode, if it has that version; -1 is any.
+func (p *Pipeline) Set(path string, data []byte, version int32) *Pending[zk.Stat] {
+	return add(p, "set", wire.OpSetData, path, &wire.SetDataRequest{Path: p.s.chrooted(path), Data: data, Version: version}, readStat)
+}
+
+// Sync adds a request that is answered once the server we are connected to has everything that the
+// leader had when it saw the request: reads behind it see no older state.
+func (p *Pipeline) Sync(path string) *Pending[struct{}] {
+	return add[struct{}](p, "sync", wire.OpSync, path, &wire.PathRecord{Path: p.s.chrooted(path)}, nil)
+}
+
+// ACL adds a request for the access control list of a znode.
+func (p *Pipeline) ACL(path string) *Pending[Access] {
+	return add(p, "getACL", wire.OpGetACL, path, &wire.PathRecord{Path: p.s.chrooted(path)}, readAccess)
+}
+
+func readAccess(_ *Session, d *wire.Decoder, v *Access) error {
+	v.ACL, v.Stat = d.ACL(), d.Stat()
+	return nil
+}
+
+// Access is who may do what to a znode.
+type Access struct {
+	ACL  []zk.ACL
+	Stat zk.Stat
+}
+
+// SetACL adds a request to replace the access control list of a znode, if the list has that version
+// (Stat.Aversion); -1 is any.
+func (p *Pipeline) SetACL(path string, acl []zk.ACL, version int32) *Pending[zk.Stat] {
+	return add(p, "setACL", wire.OpSetACL, path, &wire.SetACLRequest{Path: p.s.chrooted(path), ACL: acl, Version: version}, readStat)
+}

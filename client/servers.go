@@ -1,0 +1,98 @@
+package client
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A server is one entry of a server list.
+type server struct {
+	network string // "tcp" or "unix"
+	address string // host:port, or the path of a socket
+	host    string // what a certificate has to vouch for; empty for a socket
+}
+
+func (s server) String() string {
+	if s.network == "unix" {
+		return "unix:" + s.address
+	}
+	return s.address
+}
+
+const defaultPort = "2181"
+
+// parseServers reads a server list: "host:port,host:port/chroot". The port may be left out (2181),
+// IPv6 addresses stand in brackets, and "unix:/path" is a socket of this machine. The chroot, if
+// any, follows the last server; behind a socket it cannot be given.
+func parseServers(list string) (servers []server, chroot string, err error) {
+	entries := strings.Split(list, ",")
+	for i, entry := range entries {
+		entry = strings.TrimSpace(entry)
+		if path, ok := strings.CutPrefix(entry, "unix:"); ok {
+			if path == "" {
+				return nil, "", fmt.Errorf("server list %q: unix: without a path", list)
+			}
+			servers = append(servers, server{network: "unix", address: path})
+			continue
+		}
+		if j := strings.IndexByte(entry, '/'); j >= 0 {
+			if i != len(entries)-1 {
+				return nil, "", fmt.Errorf("server list %q: a chroot may only follow the last server", list)
+			}
+			entry, chroot = entry[:j], strings.TrimSuffix(entry[j:], "/")
+			if chroot != "" {
+				if err := zk.ValidatePath(chroot); err != nil {
+					return nil, "", fmt.Errorf("server list %q: chroot: %w", list, err)
+				}
+			}
+		}
+		s, err := parseServer(entry)
+		if err != nil {
+			return nil, "", fmt.Errorf("server list %q: %w", list, err)
+		}
+		servers = append(servers, s)
+	}
+	return servers, chroot, nil
+}
+
+func parseServer(entry string) (server, error) {
+	host, port, err := net.SplitHostPort(entry)
+	if err != nil { // most likely there is no port
+		host, port = strings.TrimSuffix(strings.TrimPrefix(entry, "["), "]"), defaultPort
+		if strings.Contains(host, ":") && !strings.HasPrefix(entry, "[") {
+			return server{}, fmt.Errorf("%q is not host:port (an IPv6 address stands in brackets)", entry)
+		}
+	}
+	if host == "" {
+		return server{}, fmt.Errorf("%q has no host", entry)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return server{}, fmt.Errorf("%q: port %q is not a number from 1 to 65535", entry, port)
+	}
+	return server{network: "tcp", address: net.JoinHostPort(host, port), host: host}, nil
+}
+
+// A rotation goes through the servers in an order of its own, round after round, so that the
+// clients of an ensemble spread over it.
+type rotation struct {
+	servers []server
+	next    int
+}
+
+func newRotation(servers []server) *rotation {
+	r := &rotation{servers: append([]server(nil), servers...)}
+	rand.Shuffle(len(r.servers), func(i, j int) { r.servers[i], r.servers[j] = r.servers[j], r.servers[i] })
+	return r
+}
+
+// take returns the next server and whether a new round begins with it.
+func (r *rotation) take() (s server, newRound bool) {
+	s, newRound = r.servers[r.next], r.next == 0
+	r.next = (r.next + 1) % len(r.servers)
+	return s, newRound
+}

@@ -1,0 +1,300 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Session is one session with a ZooKeeper ensemble, from its first connection to its end.
+type Session struct {
+	// Fixed by Open.
+	opt     Options
+	chroot  string // "" or "/a/b"
+	servers *rotation
+	tracer  *tracer
+
+	wake   chan struct{}      // callers → writer: the queue or the demand has changed; one token is enough
+	done   chan struct{}      // closed when the state becomes final
+	cancel context.CancelFunc // ends run
+	ctx    context.Context    // of run and of everything that belongs to the session
+	wg     sync.WaitGroup     // run and what Go started
+
+	// Owned by run.
+	password []byte
+	backoff  backoff
+
+	// watches has no lock of its own: its methods are called with mu held.
+	watches watches
+
+	// mu is never held across I/O or a call of the user's.
+	mu struct {
+		sync.Mutex
+		id       int64         // 0 until established
+		timeout  time.Duration // granted
+		state    State
+		changed  chan struct{} // closed when state is replaced
+		over     *SessionError // why the session has ended; nil while it lives
+		closing  *SessionError // not nil once Close has been called: nothing new is taken
+		conn     *conn         // the present connection, if one is established
+		xid      int32         // of the last request, on whichever connection
+		lastZxid int64         // newest transaction seen in an answer
+		auth     []Auth        // sent on each connection
+
+		queue      []*call       // not sent yet, in order
+		inFlight   int           // calls queued or sent that count against InFlightMax
+		roomWanted chan struct{} // closed when inFlight falls; nil if nobody waits
+
+		demand  demand
+		vouched [strengths]clock.Instant // send time of the last answered request, by strength
+		stats   Stats
+	}
+}
+
+// Open establishes a session with the ensemble of a server list, "host:port,host:port/chroot" or
+// "unix:/path/of/socket". It returns when the session is established; if ctx ends before that, the
+// error is an *OpenError that says what became of the attempt at each server. ctx bounds the opening
+// only: the session lives until Close or expiry.
+func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
+	list, chroot, err := parseServers(servers)
+	if err != nil {
+		return nil, err
+	}
+	if opt, err = opt.withDefaults(len(list)); err != nil {
+		return nil, err
+	}
+	s := &Session{
+		opt: opt, chroot: chroot, servers: newRotation(list),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		backoff: backoff{min: opt.BackoffMin, max: opt.BackoffMax},
+		watches: newWatches(),
+	}
+	s.watches.send = func(k *call) { // with mu held, as all of watches
+		s.mu.queue = append(s.mu.queue, k)
+		s.wakeWriter()
+	}
+	s.tracer = newTracer(opt.Trace)
+	s.mu.changed = make(chan struct{})
+	s.mu.state.Since = time.Now()
+	s.mu.demand.writers = make(map[*Vouching]struct{})
+	s.mu.auth = append(s.mu.auth, opt.Auth...)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+
+	attempts := make(chan struct{})
+	var failed attemptLog
+	s.wg.Go(func() { s.run(&failed, attempts) })
+	select {
+	case <-attempts: // established, or over
+		if err := s.Err(); err != nil {
+			s.wg.Wait()
+			return nil, err
+		}
+		return s, nil
+	case <-ctx.Done():
+	}
+	s.abort()
+	return nil, &OpenError{Attempts: failed.all(), Err: context.Cause(ctx)}
+}
+
+// abort ends a session that was never handed out.
+func (s *Session) abort() {
+	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
+	s.wg.Wait()
+}
+
+// ID returns the session's id, as ZooKeeper prints it in hexadecimal.
+func (s *Session) ID() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.id
+}
+
+// Timeout returns the session timeout that the ensemble granted on the last connection.
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.timeout
+}
+
+// Done is closed when the session is over: expired, refused its credentials, or closed. It is closed
+// when Close begins, not when it returns, because from then on the ensemble may free what the session
+// holds at any moment.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err returns nil until Done is closed and then, for ever, a *SessionError that says why the session
+// ended.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.mu.closing != nil:
+		return s.mu.closing
+	case s.mu.over != nil:
+		return s.mu.over
+	}
+	return nil
+}
+
+// Stats returns what the session has done so far.
+func (s *Session) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.mu.stats
+	stats.TraceDropped = s.tracer.dropped.Load()
+	return stats
+}
+
+// String names the session as ZooKeeper's logs do.
+func (s *Session) String() string { return fmt.Sprintf("0x%x", s.ID()) }
+
+// Go runs f on a goroutine that belongs to the session: its context ends with the session, and Close
+// waits for it. It reports false, and runs nothing, if the session is over.
+func (s *Session) Go(f func(ctx context.Context)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.over != nil {
+		return false
+	}
+	s.wg.Go(func() { f(s.ctx) })
+	return true
+}
+
+// run keeps the session: one connection after the other until the session is over. attempts is
+// closed when the first connection is established or the session has ended before.
+func (s *Session) run(failed *attemptLog, attempts chan struct{}) {
+	defer s.tracer.stop()
+	first := sync.OnceFunc(func() { close(attempts) })
+	defer first()
+	for s.ctx.Err() == nil {
+		c, err := s.connect(failed)
+		if err != nil {
+			s.end(err)
+			return
+		}
+		if c == nil {
+			return // s.ctx has ended
+		}
+		first()
+		began := time.Now()
+		cause := c.serve(s.ctx)
+		if time.Since(began) >= goodAfter {
+			s.backoff.reset()
+		}
+		var refused *SessionError
+		if errors.As(cause, &refused) {
+			s.end(refused)
+			return
+		}
+		s.disconnected(c, cause)
+	}
+}
+
+// nextXidLocked returns the xid of the next request. The count goes on from connection to connection: a
+// server of an ensemble finds the request that a commit belongs to by session and xid, so a new request
+// with the xid of one that is still on its way from the old connection could be given the other's answer.
+func (s *Session) nextXidLocked() int32 {
+	if s.mu.xid++; s.mu.xid <= 0 { // wrapped: the special xids are negative
+		s.mu.xid = 1
+	}
+	return s.mu.xid
+}
+
+// disconnected settles what the end of a connection leaves open.
+func (s *Session) disconnected(c *conn, cause error) {
+	s.mu.Lock()
+	if s.mu.over != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.mu.conn = nil
+	c.failInFlightLocked(zk.ErrConnectionLoss)
+	s.dropOwnLocked()
+	s.watches.disconnected()
+	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: cause})
+	s.mu.Unlock()
+	log()
+}
+
+// dropOwnLocked takes out of the queue what only made sense on the connection that has ended: watches
+// to be forgotten went with it, and the greeting is made anew for the next.
+func (s *Session) dropOwnLocked() {
+	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool {
+		if k.room || k.op == wire.OpCloseSession {
+			return false
+		}
+		s.failLocked(k, zk.ErrConnectionLoss, false)
+		return true
+	})
+}
+
+// end makes the session over, once, with a cause: every call is completed, every watch told.
+func (s *Session) end(why *SessionError) {
+	s.mu.Lock()
+	if s.mu.over != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.mu.over = why
+	phase := Expired
+	switch {
+	case errors.Is(why, zk.ErrClosed):
+		phase = Closed
+	case errors.Is(why, zk.ErrAuthFailed):
+		phase = AuthFailed
+	}
+	if c := s.mu.conn; c != nil {
+		s.mu.conn = nil
+		c.failInFlightLocked(why)
+	}
+	for _, c := range s.mu.queue {
+		s.failLocked(c, why, false)
+	}
+	s.mu.queue = nil
+	s.watches.end(why)
+	log := s.setStateLocked(State{Phase: phase, Conn: s.mu.state.Conn, Cause: why})
+	s.mu.Unlock()
+	s.cancel()
+	log()
+}
+
+func (s *Session) closedError() *SessionError { return &SessionError{ID: s.mu.id, Err: zk.ErrClosed} }
+
+// An attemptLog remembers the last failure at each server.
+type attemptLog struct {
+	mu  sync.Mutex
+	log []Attempt // guarded by mu
+}
+
+func (l *attemptLog) note(server string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.log {
+		if l.log[i].Server == server {
+			l.log[i].Err = err
+			return
+		}
+	}
+	l.log = append(l.log, Attempt{server, err})
+}
+
+// noteFirst notes err unless there has been another failure, which says more.
+func (l *attemptLog) noteFirst(server string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.ContainsFunc(l.log, func(a Attempt) bool { return a.Server == server }) {
+		l.log = append(l.log, Attempt{server, err})
+	}
+}
+
+func (l *attemptLog) all() []Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Attempt(nil), l.log...)
+}

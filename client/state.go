@@ -1,0 +1,77 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+)
+
+// A Phase is what a session is doing.
+type Phase int
+
+// The phases. The last three are final.
+const (
+	Connecting   Phase = iota // there has been no session yet
+	Connected                 // a server answers
+	Disconnected              // looking for a server; the ensemble may still keep the session, or not
+	Expired                   // the ensemble has ended the session
+	Closed                    // Close has been called
+	AuthFailed                // the ensemble refused the credentials
+)
+
+func (p Phase) String() string {
+	names := [...]string{"connecting", "connected", "disconnected", "expired", "closed", "authentication failed"}
+	if p < 0 || int(p) >= len(names) {
+		return fmt.Sprintf("Phase(%d)", int(p))
+	}
+	return names[p]
+}
+
+// Final reports whether no other phase can follow.
+func (p Phase) Final() bool { return p >= Expired }
+
+// A State is what is true of a session at one moment.
+type State struct {
+	Phase  Phase
+	Server string    // connected to, as configured; otherwise empty
+	Conn   uint64    // number of the connection within the session, from 1; the last one while disconnected
+	Since  time.Time // when the phase began
+	Cause  error     // why the session is disconnected or over; otherwise nil
+}
+
+// State returns the state of the session and a channel that is closed when that state has passed.
+func (s *Session) State() (State, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.state, s.mu.changed
+}
+
+// setStateLocked makes st the state and wakes whoever waits for a change; a final state it leaves as it
+// is. The function that it returns logs the change, and is for when the lock has been released.
+func (s *Session) setStateLocked(st State) (log func()) {
+	if s.mu.state.Phase.Final() {
+		return func() {}
+	}
+	st.Since = time.Now()
+	s.mu.state = st
+	close(s.mu.changed)
+	s.mu.changed = make(chan struct{})
+	s.tracer.state(st)
+	if st.Phase.Final() {
+		s.mu.vouched = [strengths]clock.Instant{}
+		close(s.done)
+	}
+	return func() { s.logState(st) }
+}
+
+func (s *Session) logState(st State) {
+	attrs := []any{"session", s.String(), "state", st.Phase.String()}
+	if st.Server != "" {
+		attrs = append(attrs, "server", st.Server)
+	}
+	if st.Cause != nil {
+		attrs = append(attrs, "cause", st.Cause)
+	}
+	s.opt.Logger.Info("zookeeper session", attrs...)
+}

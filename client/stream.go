@@ -1,0 +1,207 @@
+package client
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Stream is a persistent watch: it goes on reporting until it is closed. Up to streamEventsMax
+// events wait for the reader. When more happens than fits, or a connection was lost, in which time
+// the server reports nothing, the reader gets a gap: events may have been missed, read what is
+// watched again.
+//
+// Servers before 3.9 keep one kind of watch for each path and connection: there, a persistent watch and a
+// one-shot watch of one session on the same path spoil each other.
+type Stream struct {
+	s   *Session
+	key streamKey
+
+	// Guarded by s.mu.
+	events []StreamEvent
+	more   chan struct{} // closed when events or err are set; replaced when they are taken
+	err    error         // why there will be no more
+}
+
+// A StreamEvent is an event, or a gap.
+type StreamEvent struct {
+	zk.Event
+	Gap bool // events may have been missed before this point; Event is empty
+}
+
+// streamEventsMax is how many events wait for the reader of a stream.
+const streamEventsMax = 1024
+
+// A streamKey is what the server knows a persistent watch by.
+type streamKey struct {
+	recursive bool
+	path      string // as the server names it
+}
+
+func (k streamKey) kind() zk.WatchKind {
+	if k.recursive {
+		return zk.WatchPersistentRecursive
+	}
+	return zk.WatchPersistent
+}
+
+type streamSpot struct{ streams []*Stream }
+
+// Watch sets a persistent watch on path (server 3.6 or later): on the znode and its list of children
+// or, if recursive, on the znode and everything below it (then changes of lists of children are not
+// reported, only the creations and deletions that make them).
+func (s *Session) Watch(ctx context.Context, path string, recursive bool) (*Stream, error) {
+	if err := zk.ValidatePath(path); err != nil {
+		return nil, &OpError{Op: "watch", Path: path, Err: err}
+	}
+	st := &Stream{s: s, key: streamKey{recursive, s.chrooted(path)}, more: make(chan struct{})}
+	mode := wire.AddWatchPersistent
+	if recursive {
+		mode = wire.AddWatchPersistentRecursive
+	}
+	s.mu.Lock()
+	if s.mu.over == nil { // otherwise the request will say so
+		spot := s.watches.streams[st.key]
+		if spot == nil {
+			spot = &streamSpot{}
+			s.watches.streams[st.key] = spot
+		}
+		spot.streams = append(spot.streams, st)
+	}
+	s.mu.Unlock()
+	for {
+		p := s.Pipeline()
+		_, err := wait(ctx, p, add[struct{}](p, "watch", wire.OpAddWatch, path, &wire.AddWatchRequest{Path: st.key.path, Mode: mode}, nil))
+		if err == nil {
+			return st, nil
+		}
+		if !lost(err) {
+			st.Close()
+			return nil, err
+		}
+		// The stream is among what is registered again on the next connection; asking once more is
+		// harmless and tells whether it worked.
+	}
+}
+
+// Next returns the next event, waiting for it until ctx ends. After the session's end it returns what
+// is left and then the *SessionError.
+func (st *Stream) Next(ctx context.Context) (StreamEvent, error) {
+	for {
+		st.s.mu.Lock()
+		if len(st.events) > 0 {
+			ev := st.events[0]
+			st.events = st.events[1:]
+			st.s.mu.Unlock()
+			return ev, nil
+		}
+		err, more := st.err, st.more
+		st.s.mu.Unlock()
+		if err != nil {
+			return StreamEvent{}, err
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return StreamEvent{}, &OpError{Op: "watch", Path: st.s.unchrooted(st.key.path), Err: context.Cause(ctx)}
+		}
+	}
+}
+
+// Close ends the stream. If no other stream of the session needs the watch, the server is told to
+// forget it; Close does not wait for that.
+func (st *Stream) Close() {
+	s := st.s
+	s.mu.Lock()
+	spot := s.watches.streams[st.key]
+	if spot == nil || !slices.Contains(spot.streams, st) {
+		s.mu.Unlock()
+		return
+	}
+	spot.streams = slices.DeleteFunc(spot.streams, func(o *Stream) bool { return o == st })
+	if len(spot.streams) == 0 {
+		delete(s.watches.streams, st.key)
+		if s.mu.conn != nil {
+			k := removeCall(st.key.path, st.key.kind())
+			k.answer = unwatched(st.key.path)
+			s.watches.send(k)
+		}
+	}
+	st.endLocked(&OpError{Op: "watch", Path: s.unchrooted(st.key.path), Err: zk.ErrClosed})
+	s.mu.Unlock()
+}
+
+// unwatched takes the answer to the removal of a persistent watch on the path that it names. Servers before
+// 3.9 do not know that kind, and forget it only with all others of the path.
+type unwatched string
+
+func (unwatched) decode(*Session, *wire.Decoder) error { return nil }
+
+func (path unwatched) settle(s *Session, _ uint64, code zk.Code, _ bool) {
+	if code == zk.ErrMarshalling && !s.watches.uses(string(path)) {
+		s.watches.send(removeCall(string(path), zk.WatchAny))
+	}
+}
+
+// uses reports whether anything watches path, or is about to.
+func (t *watches) uses(path string) bool {
+	return t.spots[watchKey{dataTable, path}] != nil || t.spots[watchKey{childTable, path}] != nil ||
+		t.streams[streamKey{false, path}] != nil || t.streams[streamKey{true, path}] != nil
+}
+
+// fireStreams delivers an event to the persistent watches that it concerns.
+func (t *watches) fireStreams(ev zk.Event) {
+	if len(t.streams) == 0 {
+		return
+	}
+	if spot := t.streams[streamKey{false, ev.Path}]; spot != nil {
+		spot.put(ev)
+	}
+	if ev.Type == zk.NodeChildrenChanged {
+		return // meant for another watch below a recursive one
+	}
+	for path := ev.Path; ; path = zk.Parent(path) {
+		if spot := t.streams[streamKey{true, path}]; spot != nil {
+			spot.put(ev)
+		}
+		if path == "/" {
+			return
+		}
+	}
+}
+
+func (spot *streamSpot) put(ev zk.Event) {
+	for _, st := range spot.streams {
+		if len(st.events) >= streamEventsMax {
+			st.events = st.events[:0]
+			st.gapLocked()
+			continue
+		}
+		ev := ev
+		ev.Path = st.s.unchrooted(ev.Path)
+		st.putLocked(StreamEvent{Event: ev})
+	}
+}
+
+func (st *Stream) putLocked(ev StreamEvent) {
+	st.events = append(st.events, ev)
+	st.tellLocked()
+}
+
+func (st *Stream) gapLocked() {
+	if n := len(st.events); n == 0 || !st.events[n-1].Gap {
+		st.putLocked(StreamEvent{Gap: true})
+	}
+}
+
+func (st *Stream) endLocked(why error) {
+	st.err = why
+	st.tellLocked()
+}
+
+func (st *Stream) tellLocked() {
+	close(st.more)
+	st.more = make(chan struct{})
+}

@@ -1,0 +1,175 @@
+package client
+
+import (
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Vouch says how much the answer to a heartbeat proves about the session.
+type Vouch int
+
+// The levels. Each includes those before it.
+const (
+	// VouchSync: the leader has answered, and its answer travels behind all that it has committed,
+	// the end of the session included. A follower that is cut off from its leader cannot fake it.
+	// This is the default.
+	VouchSync Vouch = iota
+	// VouchPing: the server we are connected to has answered. A follower passes the news on to
+	// the leader up to half a tick later, and one that is cut off goes on answering for a while
+	// although the leader may have expired the session.
+	VouchPing
+	// VouchWrite: a quorum has answered. A leader that is cut off cannot fake it either.
+	VouchWrite
+)
+
+func (v Vouch) String() string {
+	switch v {
+	case VouchPing:
+		return "ping"
+	case VouchSync:
+		return "sync"
+	case VouchWrite:
+		return "write"
+	}
+	return "invalid"
+}
+
+// Valid reports whether v is one of the levels.
+func (v Vouch) Valid() bool { return v >= VouchSync && v <= VouchWrite }
+
+// strength orders the levels: 0 ping, 1 sync, 2 write.
+func (v Vouch) strength() int {
+	switch v {
+	case VouchPing:
+		return 0
+	case VouchSync:
+		return 1
+	default:
+		return 2
+	}
+}
+
+const strengths = 3
+
+// A proof is what an answer proves of the session: the levels up to this strength, or nothing.
+type proof int
+
+const (
+	provesNothing proof = iota
+	provesPing
+	provesSync
+	provesWrite
+)
+
+// writes reports whether a request of this type changes something.
+func writes(op wire.Op) bool { return provenBy(op) == provesWrite || op == wire.OpCloseSession }
+
+// provenBy returns what an answer to a request of this type proves. A write is answered by a quorum
+// even if it fails, because its failure goes through the log too. Credentials do not count as a sign
+// of life with any server, and a session that is being closed is as good as gone.
+func provenBy(op wire.Op) proof {
+	switch op {
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpDelete,
+		wire.OpSetData, wire.OpSetACL, wire.OpMulti, wire.OpReconfig:
+		return provesWrite
+	case wire.OpSync:
+		return provesSync
+	case wire.OpAuth, wire.OpCloseSession:
+		return provesNothing
+	}
+	return provesPing
+}
+
+// given returns how much of p is left if the answer has this code. Some codes can only come from where
+// transactions are decided, so that they prove what a success would; some say that the session is
+// gone; all others may come from the first server that sees a request.
+func (p proof) given(code zk.Code) proof {
+	switch code {
+	case zk.OK, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrNoChildrenForEphemerals:
+		return p
+	case zk.ErrSessionExpired, zk.ErrUnknownSession, zk.ErrSessionMoved:
+		return provesNothing
+	}
+	return min(p, provesPing)
+}
+
+// A Vouching is a demand for heartbeats of a level; see Session.Vouch.
+type Vouching struct {
+	s     *Session
+	level Vouch
+	path  string // what to write to, for VouchWrite; as the server names it
+	once  sync.Once
+}
+
+// Vouch asks for heartbeats of the given level, a sixth of the granted timeout apart at most, until
+// Stop is called. Ordinary requests of that strength count as heartbeats. For VouchWrite, path names
+// a znode whose version is checked in a transaction of its own: a quorum has to agree, but nothing
+// changes and no watch fires.
+func (s *Session) Vouch(level Vouch, path string) *Vouching {
+	v := &Vouching{s: s, level: level, path: s.chrooted(path)}
+	s.mu.Lock()
+	s.mu.demand.counts[level.strength()]++
+	if level == VouchWrite {
+		s.mu.demand.writers[v] = struct{}{}
+	}
+	s.mu.Unlock()
+	s.wakeWriter()
+	return v
+}
+
+// Stop withdraws the demand. It may be called more than once.
+func (v *Vouching) Stop() {
+	v.once.Do(func() {
+		v.s.mu.Lock()
+		defer v.s.mu.Unlock()
+		v.s.mu.demand.counts[v.level.strength()]--
+		delete(v.s.mu.demand.writers, v)
+	})
+}
+
+// A demand is what all Vouchings of a session together ask for.
+type demand struct {
+	counts  [strengths]int
+	writers map[*Vouching]struct{} // those of VouchWrite
+}
+
+// strongest returns the strongest level that is asked for and, for VouchWrite, a path.
+func (d *demand) strongest() (level Vouch, path string, any bool) {
+	switch {
+	case d.counts[VouchWrite.strength()] > 0:
+		for v := range d.writers {
+			return VouchWrite, v.path, true
+		}
+	case d.counts[VouchSync.strength()] > 0:
+		return VouchSync, "", true
+	case d.counts[VouchPing.strength()] > 0:
+		return VouchPing, "", true
+	}
+	return VouchPing, "", false
+}
+
+// Age returns how long ago the last request of at least this level that has been answered was sent:
+// the server heard from the session no earlier than that. Time during which the machine was suspended
+// counts. A session that is over or being closed has no age: it is older than any timeout.
+func (s *Session) Age(level Vouch) time.Duration {
+	s.mu.Lock()
+	at := s.mu.vouched[level.strength()] // once the session is over, the zero Instant: for ever ago
+	s.mu.Unlock()
+	return s.opt.Clock.Since(at)
+}
+
+// vouchLocked notes that a request which proves so much, sent at that moment, has been answered.
+func (s *Session) vouchLocked(p proof, sent clock.Instant) {
+	if s.mu.state.Phase.Final() {
+		return
+	}
+	for i := range int(p) {
+		if sent.After(s.mu.vouched[i]) {
+			s.mu.vouched[i] = sent
+		}
+	}
+}

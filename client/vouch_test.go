@@ -1,0 +1,335 @@
+package client_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// ages returns the age at each level, weakest first.
+func ages(s *client.Session) [3]time.Duration {
+	return [3]time.Duration{s.Age(client.VouchPing), s.Age(client.VouchSync), s.Age(client.VouchWrite)}
+}
+
+// F17: what the answer to each request proves, counted from the sending of the request and not from the
+// arrival of its answer, which comes a second later here.
+func TestF17_WhatAnAnswerProves(t *testing.T) {
+	const trip = time.Second
+	old := -1 * time.Second // in wants: as old as it was before
+	for _, tt := range []struct {
+		name string
+		code zk.Code
+		call func(ctx context.Context, s *client.Session)
+		want [3]time.Duration // ages right after the answer
+	}{
+		{"get", zk.OK, func(ctx context.Context, s *client.Session) { s.Get(ctx, "/n") }, [3]time.Duration{trip, old, old}},
+		{"get, refused", zk.ErrNoNode, func(ctx context.Context, s *client.Session) { s.Get(ctx, "/n") }, [3]time.Duration{trip, old, old}},
+		{"sync", zk.OK, func(ctx context.Context, s *client.Session) { s.Sync(ctx, "/n") }, [3]time.Duration{trip, trip, old}},
+		{"set", zk.OK, func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }, [3]time.Duration{trip, trip, trip}},
+		{"set, refused where it was decided", zk.ErrBadVersion, func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }, [3]time.Duration{trip, trip, trip}},
+		{"set, refused by whoever saw it first", zk.ErrThrottled, func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }, [3]time.Duration{trip, old, old}},
+		{"set, session gone", zk.ErrSessionExpired, func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }, [3]time.Duration{old, old, old}},
+		{"multi", zk.OK, func(ctx context.Context, s *client.Session) { s.Multi(ctx, client.OpCheck("/n", -1)) }, [3]time.Duration{trip, trip, trip}},
+		{"credentials", zk.OK, func(ctx context.Context, s *client.Session) {
+			s.AddAuth(ctx, client.Auth{Scheme: "digest", Credential: []byte("a:b")})
+		}, [3]time.Duration{old, old, old}},
+		{"persistent watch", zk.OK, func(ctx context.Context, s *client.Session) { s.Watch(ctx, "/n", false) }, [3]time.Duration{trip, old, old}},
+		{"removal of a watch", zk.OK, func(ctx context.Context, s *client.Session) {
+			_, _, w, _ := s.WatchGet(ctx, "/n")
+			w.Cancel()
+			<-time.After(trip)
+		}, [3]time.Duration{trip, old, old}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				serveFake(t, n, fakeAddr, func(p *peer) {
+					if p.open() {
+						p.serve(func(h heard) bool {
+							if h.Op == wire.OpCloseSession {
+								return false
+							}
+							<-time.After(trip)
+							if tt.code != zk.OK {
+								p.answer(h.Xid, tt.code, nil)
+							}
+							return tt.code != zk.OK
+						})
+					}
+				})
+				s := open(t, n, fakeAddr, client.Options{SessionTimeout: time.Minute})
+				<-time.After(5 * time.Second)
+				before, began := ages(s), time.Now()
+				tt.call(t.Context(), s)
+				synctest.Wait()
+				for i, want := range tt.want {
+					if want == old {
+						want = before[i] + time.Since(began)
+					}
+					if got := ages(s)[i]; got != want {
+						t.Errorf("age at strength %d: %v, want %v", i, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// F17: a handshake proves as much as a write if it made the session, and as a sync if it resumed it, both
+// from when it was sent. Heartbeats go on from there, not from when the answer came.
+func TestF17_WhatAHandshakeProves(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		const slow = 3 * time.Second
+		f := serveFake(t, n, fakeAddr, func(p *peer) {
+			req, _ := p.hello()
+			<-time.After(slow)
+			p.grant(fakeSession, time.Duration(req.Timeout)*time.Millisecond)
+			p.serve(nil)
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 12 * time.Second})
+		if got, want := ages(s), ([3]time.Duration{slow, slow, slow}); got != want {
+			t.Errorf("ages after the first handshake: %v, want %v", got, want)
+		}
+		<-time.After(500 * time.Millisecond)
+		cut(t, n, s)
+		a := ages(s)
+		if a[0] != slow || a[1] != slow || a[2] <= slow {
+			t.Errorf("ages after the second handshake: %v, want %v for ping and sync and more for write", a, slow)
+		}
+		v := s.Vouch(client.VouchSync, "")
+		defer v.Stop()
+		<-time.After(10 * time.Millisecond)
+		if got := len(f.asked(wire.OpSync)); got != 1 {
+			t.Errorf("%d heartbeats, want 1 at once: the handshake left %v ago, a sixth of the timeout is 2s", got, slow)
+		}
+	})
+}
+
+// F17: what goes ahead on a new connection is answered by its server alone. A follower that is cut off
+// would take watches and credentials for as long as it does not notice.
+func TestF17_ReconnectingProvesNoMoreThanItsHandshake(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, func(p *peer) {
+			req, ok := p.hello()
+			if p.number > 1 {
+				<-time.After(time.Second)
+			}
+			p.grant(fakeSession, time.Duration(req.Timeout)*time.Millisecond)
+			if ok {
+				p.serve(func(h heard) bool {
+					if h.Op == wire.OpSetWatches || h.Op == wire.OpSetWatches2 || h.Op == wire.OpAuth {
+						<-time.After(time.Second)
+					}
+					return false
+				})
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: time.Minute,
+			Auth: []client.Auth{{Scheme: "digest", Credential: []byte("a:b")}}})
+		_, _, _, err := s.WatchGet(t.Context(), "/n")
+		must(t, err)
+		_, err = s.Watch(t.Context(), "/m", true)
+		must(t, err)
+		<-time.After(3 * time.Second)
+		cut(t, n, s)
+		connected := time.Now()
+		<-time.After(5 * time.Second) // the answers are here
+		if len(f.asked(wire.OpSetWatches2)) != 1 || len(f.asked(wire.OpAuth)) != 2 {
+			t.Errorf("asked: %v", f.asked())
+		}
+		if got, want := s.Age(client.VouchSync), time.Since(connected)+time.Second; got != want {
+			t.Errorf("age at sync %v, want %v: since the handshake", got, want)
+		}
+	})
+}
+
+// F17: heartbeats leave a third of the timeout apart on an idle session, a sixth while somebody asks for
+// vouching, of the strength that was asked for; ordinary requests of that strength take their place. The
+// timeout is the one that was granted.
+func TestF17_HeartbeatPacing(t *testing.T) {
+	const granted = 6 * time.Second
+	for _, tt := range []struct {
+		name  string
+		vouch []client.Vouch
+		every time.Duration
+		op    wire.Op
+		work  func(ctx context.Context, s *client.Session) // every 500 ms
+		beats bool
+	}{
+		{name: "idle", every: granted / 3, op: wire.OpPing, beats: true},
+		{name: "ping", vouch: []client.Vouch{client.VouchPing}, every: granted / 6, op: wire.OpPing, beats: true},
+		{name: "sync", vouch: []client.Vouch{client.VouchSync}, every: granted / 6, op: wire.OpSync, beats: true},
+		{name: "write", vouch: []client.Vouch{client.VouchWrite}, every: granted / 6, op: wire.OpMulti, beats: true},
+		{name: "all", vouch: []client.Vouch{client.VouchSync, client.VouchPing, client.VouchWrite, client.VouchSync}, every: granted / 6, op: wire.OpMulti, beats: true},
+		{name: "idle, reading", op: wire.OpPing, work: func(ctx context.Context, s *client.Session) { s.Get(ctx, "/n") }},
+		{name: "sync, reading", vouch: []client.Vouch{client.VouchSync}, every: granted / 6, op: wire.OpSync, beats: true,
+			work: func(ctx context.Context, s *client.Session) { s.Get(ctx, "/n") }},
+		{name: "sync, writing", vouch: []client.Vouch{client.VouchSync}, op: wire.OpSync,
+			work: func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }},
+		{name: "idle, authenticating", every: granted / 3, op: wire.OpPing, beats: true,
+			work: func(ctx context.Context, s *client.Session) {
+				s.AddAuth(ctx, client.Auth{Scheme: "digest", Credential: []byte("a:b")})
+			}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				f := serveFake(t, n, fakeAddr, func(p *peer) {
+					p.hello()
+					p.grant(fakeSession, granted)
+					p.serve(nil)
+				})
+				s := open(t, n, fakeAddr, client.Options{SessionTimeout: time.Minute})
+				if s.Timeout() != granted {
+					t.Errorf("F46: Timeout() = %v, want what was granted, %v", s.Timeout(), granted)
+				}
+				for _, v := range tt.vouch {
+					defer s.Vouch(v, "/n").Stop()
+				}
+				end := time.Now().Add(time.Minute)
+				for time.Now().Before(end) {
+					if tt.work != nil {
+						tt.work(t.Context(), s)
+					}
+					<-time.After(500 * time.Millisecond)
+				}
+				synctest.Wait()
+				beats := f.asked(tt.op)
+				if !tt.beats {
+					if len(beats) != 0 {
+						t.Errorf("%d heartbeats, want none", len(beats))
+					}
+					return
+				}
+				if s.Stats().Heartbeats != uint64(len(beats)) {
+					t.Errorf("%d heartbeats, of which %d of the right kind", s.Stats().Heartbeats, len(beats))
+				}
+				if want := int(time.Minute / tt.every); len(beats) < want-1 || len(beats) > want+1 {
+					t.Errorf("%d heartbeats in a minute, want %d", len(beats), want)
+				}
+				for i := 1; i < len(beats); i++ {
+					if d := beats[i].At.Sub(beats[i-1].At); d > tt.every+10*time.Millisecond {
+						t.Errorf("%v between two heartbeats, want %v", d, tt.every)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A vouching that is stopped asks for nothing any more.
+func TestVouchingStops(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+		for _, level := range []client.Vouch{client.VouchPing, client.VouchSync, client.VouchWrite} {
+			v := s.Vouch(level, "/n")
+			<-time.After(10 * time.Second)
+			v.Stop()
+			v.Stop()
+		}
+		<-time.After(time.Second)
+		before := len(f.asked())
+		<-time.After(time.Minute)
+		if got := len(f.asked()) - before; got > 31 {
+			t.Errorf("%d requests in a minute, want a ping every 2s", got)
+		}
+	})
+}
+
+// F17: with the way cut at a random moment, the age exceeds two thirds of the timeout, where a holder
+// gives up, before the server can expire the session; and it never looks younger than what the server
+// has heard. Both in one time.
+func TestF17_TheHolderKnowsFirst(t *testing.T) {
+	for _, level := range []client.Vouch{client.VouchPing, client.VouchSync, client.VouchWrite} {
+		for range 70 {
+			seed := rand.Uint64()
+			r := rand.New(rand.NewPCG(seed, 1))
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				start(t, n, fakeAddr)
+				const timeout = 4 * time.Second
+				n.Link("holder", "").Latency(time.Duration(r.IntN(300)) * time.Millisecond)
+				s := open(t, n, fakeAddr, client.Options{SessionTimeout: timeout, Dial: n.Dialer("holder")})
+				other := open(t, n, fakeAddr, client.Options{SessionTimeout: timeout, Dial: n.Dialer("other")})
+				_, err := s.Create(t.Context(), "/held", nil, zk.Ephemeral, nil)
+				must(t, err)
+				defer s.Vouch(level, "/held").Stop()
+				_, _, w, err := other.WatchGet(t.Context(), "/held")
+				must(t, err)
+				<-time.After(time.Duration(r.IntN(int(5 * time.Second))))
+				way := []memnet.Direction{memnet.ToServer, memnet.ToClient, memnet.Both}[r.IntN(3)]
+				n.Link("holder", "").Lose(way)
+				<-time.After(max(timeout*2/3-s.Age(level), 0))
+				for s.Age(level) <= timeout*2/3 { // a last answer was under way
+					<-time.After(timeout*2/3 - s.Age(level) + 1)
+				}
+				select {
+				case <-w.Done():
+					t.Errorf("seed %d: %v: the node is gone and its holder's age is %v of %v", seed, level, s.Age(level), timeout)
+				default:
+				}
+			})
+		}
+	}
+}
+
+// F18: the age counts time during which the machine slept.
+func TestF18_AgeCountsSleep(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		asleep, began := time.Duration(0), time.Now()
+		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + asleep }}
+		s := open(t, n, fakeAddr, client.Options{Clock: &c})
+		must(t, s.Sync(t.Context(), "/"))
+		asleep = time.Hour
+		if got := s.Age(client.VouchSync); got != time.Hour {
+			t.Errorf("age after an hour's sleep: %v", got)
+		}
+		<-time.After(time.Millisecond)
+		must(t, s.Sync(t.Context(), "/"))
+		if got := s.Age(client.VouchSync); got != 0 {
+			t.Errorf("age after the next answer: %v", got)
+		}
+	})
+}
+
+// F48: from the moment Close is called the session vouches for nothing: the server may free its locks
+// before its answer is here.
+func TestF48_ClosingVouchesForNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, fakeAddr)
+		n.Link("client", "").Latency(500 * time.Millisecond)
+		s := open(t, n, fakeAddr, client.Options{})
+		other := open(t, n, fakeAddr, client.Options{Dial: n.Dialer("other")})
+		_, err := s.Create(t.Context(), "/held", nil, zk.Ephemeral, nil)
+		must(t, err)
+		_, _, w, err := other.WatchGet(t.Context(), "/held")
+		must(t, err)
+		closed := make(chan error)
+		go func() { closed <- s.Close(t.Context()) }()
+		<-s.Done()
+		wantErr(t, "Err", s.Err(), zk.ErrClosed)
+		if st, _ := s.State(); st.Phase != client.Closed {
+			t.Errorf("state %v, want closed", st.Phase)
+		}
+		select {
+		case <-w.Done():
+			t.Error("the node went before Done was closed")
+		default:
+		}
+		if age := s.Age(client.VouchPing); age < time.Hour {
+			t.Errorf("age %v while closing, want for ever", age)
+		}
+		fired(t, w)
+		must(t, <-closed)
+		if age := s.Age(client.VouchPing); age < time.Hour {
+			t.Errorf("age %v after Close, want for ever", age)
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package client
+
+import (
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Watch waits for one change of a znode, as the request that made it asked: WatchGet and
+// WatchExists for the znode itself, WatchChildren for its list of children. It fires once. It
+// survives reconnects: what changed in between fires it then. It ends without firing only if the
+// session does, or by Cancel.
+type Watch struct {
+	s   *Session
+	key watchKey
+
+	// Guarded by s.mu until fired is closed, then fixed.
+	set    uint64 // number of the connection on which it was set
+	absent bool   // the znode was not there when the watch was armed
+	over   bool   // fired, cancelled or ended
+	event  zk.Event
+	conn   uint64
+	err    error
+	fired  chan struct{}
+}
+
+// Done is closed when the watch has fired or the session has ended.
+func (w *Watch) Done() <-chan struct{} { return w.fired }
+
+// Event returns what fired the watch and the number of the connection that brought it, or the error
+// that ended the session. It may be called once Done is closed.
+func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, w.conn, w.err }
+
+// Conn returns the number of the connection on which the watch was set, or on which it was set again
+// after a reconnect; 0 if it is not set.
+func (w *Watch) Conn() uint64 {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return w.set
+}
+
+// Cancel ends the watch. If no other watch of the session needs it, the server is told to forget it;
+// Cancel does not wait for that. A watch that nobody waits for any more must be cancelled, or it stays
+// until its znode changes.
+func (w *Watch) Cancel() {
+	s := w.s
+	s.mu.Lock()
+	if w.over {
+		s.mu.Unlock()
+		return
+	}
+	w.over = true
+	s.watches.drop(w)
+	s.mu.Unlock()
+}
+
+// The tables in which a server keeps one-shot watches.
+type watchTable uint8
+
+const (
+	dataTable watchTable = iota
+	childTable
+)
+
+func (t watchTable) kind() zk.WatchKind {
+	if t == childTable {
+		return zk.WatchChildren
+	}
+	return zk.WatchData
+}
+
+// A watchKey is what the server knows a one-shot watch of this connection by.
+type watchKey struct {
+	table watchTable
+	path  string // as the server names it
+}
+
+// A watchSpot is everything of ours that depends on one registration at the server.
+type watchSpot struct {
+	watches []*Watch
+	pending int  // requests under way that will register here if they succeed
+	armed   bool // the server of the present connection has a registration
+}
+
+// An arming is the registration that comes with a request.
+type arming struct {
+	watch    *Watch
+	exists   bool // the request is an exists, which registers also if the znode is not there
+	expected bool // the request has been queued, and its spot counts it as pending
+}
+
+// watches is what a session watches. Its methods are called with Session.mu held.
+type watches struct {
+	spots   map[watchKey]*watchSpot
+	streams map[streamKey]*streamSpot
+	send    func(*call) // queues a call of the session's own
+}
+
+func newWatches() watches {
+	return watches{spots: map[watchKey]*watchSpot{}, streams: map[streamKey]*streamSpot{}}
+}
+
+// expect notes that a request which will register a is about to be queued.
+func (t *watches) expect(a *arming) {
+	spot := t.spots[a.watch.key]
+	if spot == nil {
+		spot = &watchSpot{}
+		t.spots[a.watch.key] = spot
+	}
+	spot.pending++
+	a.expected = true
+}
+
+// settle is told what became of the request that was to register a.
+func (t *watches) settle(a *arming, conn uint64, code zk.Code, answered bool) {
+	if !a.expected {
+		return // the request was refused before it was queued
+	}
+	spot, w := t.spots[a.watch.key], a.watch
+	if spot == nil {
+		return // the session has ended
+	}
+	spot.pending--
+	missing := code == zk.ErrNoNode && a.exists
+	if answered && (code == zk.OK || missing) {
+		spot.armed = true
+		if !w.over {
+			w.absent, w.set = missing, conn
+			spot.watches = append(spot.watches, w)
+		}
+	}
+	t.tidy(w.key, spot)
+}
+
+// drop forgets w.
+func (t *watches) drop(w *Watch) {
+	spot := t.spots[w.key]
+	if spot == nil {
+		return
+	}
+	if i := slices.Index(spot.watches, w); i >= 0 {
+		last := len(spot.watches) - 1
+		spot.watches[i] = spot.watches[last]
+		spot.watches[last] = nil
+		spot.watches = spot.watches[:last]
+	}
+	t.tidy(w.key, spot)
+}
+
+// tidy forgets a spot that nobody needs, and has the server forget it too.
+func (t *watches) tidy(key watchKey, spot *watchSpot) {
+	if len(spot.watches) > 0 || spot.pending > 0 {
+		return
+	}
+	delete(t.spots, key)
+	if spot.armed {
+		t.send(removeCall(key.path, key.table.kind()))
+	}
+}
+
+func removeCall(path string, kind zk.WatchKind) *call {
+	return ownCall(wire.OpRemoveWatches, "remove watch", path, &wire.WatchKindRequest{Path: path, Kind: kind})
+}
+
+// fire delivers an event to the watches that it concerns.
+func (t *watches) fire(ev zk.Event, conn uint64) {
+	switch ev.Type {
+	case zk.NodeChildrenChanged:
+		t.fireAt(watchKey{childTable, ev.Path}, ev, conn)
+	case zk.NodeDeleted:
+		t.fireAt(watchKey{childTable, ev.Path}, ev, conn)
+		t.fireAt(watchKey{dataTable, ev.Path}, ev, conn)
+	default:
+		t.fireAt(watchKey{dataTable, ev.Path}, ev, conn)
+	}
+	t.fireStreams(ev)
+}
+
+func (t *watches) fireAt(key watchKey, ev zk.Event, conn uint64) {
+	spot := t.spots[key]
+	if spot == nil {
+		return
+	}
+	spot.armed = false
+	for _, w := range spot.watches {
+		w.finish(ev, conn, nil)
+	}
+	spot.watches = nil
+	if spot.pending == 0 {
+		delete(t.spots, key)
+	}
+}
+
+func (w *Watch) finish(ev zk.Event, conn uint64, err error) {
+	if w.over {
+		return
+	}
+	ev.Path = w.s.unchrooted(ev.Path)
+	w.over, w.event, w.conn, w.err = true, ev, conn, err
+	close(w.fired)
+}
+
+// disconnected notes that the server's registrations went with the connection.
+func (t *watches) disconnected() {
+	for key, spot := range t.spots {
+		spot.armed = false
+		if len(spot.watches) == 0 && spot.pending == 0 {
+			delete(t.spots, key)
+		}
+	}
+}
+
+// end tells every watch that the session is over.
+func (t *watches) end(why error) {
+	for _, spot := range t.spots {
+		for _, w := range spot.watches {
+			w.finish(zk.Event{}, 0, why)
+		}
+	}
+	for _, spot := range t.streams {
+		for _, st := range spot.streams {
+			st.endLocked(why)
+		}
+	}
+	clear(t.spots)
+	clear(t.streams)
+}

@@ -1,0 +1,440 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// serverWatches asks the server how many watches it keeps.
+func serverWatches(t testing.TB, n *memnet.Network) (count int) {
+	t.Helper()
+	nc, err := n.DialAs(t.Context(), "operator", fakeAddr)
+	must(t, err)
+	defer nc.Close()
+	nc.Write([]byte("mntr"))
+	var b strings.Builder
+	buf := make([]byte, 4<<10)
+	for {
+		k, err := nc.Read(buf)
+		b.Write(buf[:k])
+		if err != nil {
+			break
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Sscanf(line, "zk_watch_count\t%d", &count); err == nil {
+			return count
+		}
+	}
+	t.Fatalf("no zk_watch_count in %q", b.String())
+	return 0
+}
+
+func withWords(t testing.TB, n *memnet.Network) *ours {
+	return startWith(t, n, fakeAddr, server.Options{Words: []string{"*"}})
+}
+
+// F10, F49: a watch survives reconnects, and what changed while there was no connection fires it.
+func TestF10_WatchesSurviveAFlap(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(ctx context.Context, s *client.Session) error
+		data   zk.EventType // of the watch on /dir/a, which is there; 0: none
+		child  zk.EventType // on the children of /dir
+		absent zk.EventType // on /dir/b, which is not
+	}{
+		{"nothing", func(context.Context, *client.Session) error { return nil }, 0, 0, 0},
+		{"set", func(ctx context.Context, s *client.Session) error {
+			_, err := s.Set(ctx, "/dir/a", nil, -1)
+			return err
+		}, zk.NodeDataChanged, 0, 0},
+		{"deleted", func(ctx context.Context, s *client.Session) error { return s.Delete(ctx, "/dir/a", -1) },
+			zk.NodeDeleted, zk.NodeChildrenChanged, 0},
+		{"created", func(ctx context.Context, s *client.Session) error {
+			_, err := s.Create(ctx, "/dir/b", nil, zk.Persistent, nil)
+			return err
+		}, 0, zk.NodeChildrenChanged, zk.NodeCreated},
+		{"F49: deleted and created again", func(ctx context.Context, s *client.Session) error {
+			s.Delete(ctx, "/dir/a", -1)
+			_, err := s.Create(ctx, "/dir/a", nil, zk.Persistent, nil)
+			return err
+		}, zk.NodeDataChanged, zk.NodeChildrenChanged, 0},
+		{"F49: everything deleted and created again", func(ctx context.Context, s *client.Session) error {
+			s.Delete(ctx, "/dir/a", -1)
+			s.Delete(ctx, "/dir", -1)
+			s.Create(ctx, "/dir", nil, zk.Persistent, nil)
+			_, err := s.Create(ctx, "/dir/a", nil, zk.Persistent, nil)
+			return err
+		}, zk.NodeDataChanged, zk.NodeChildrenChanged, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				withWords(t, n)
+				other := open(t, n, fakeAddr, client.Options{Dial: n.Dialer("other")})
+				for _, path := range []string{"/dir", "/dir/a"} {
+					_, err := other.Create(t.Context(), path, nil, zk.Persistent, nil)
+					must(t, err)
+				}
+				s := open(t, n, fakeAddr, client.Options{})
+				_, _, data, err := s.WatchGet(t.Context(), "/dir/a")
+				must(t, err)
+				_, _, child, err := s.WatchChildren(t.Context(), "/dir")
+				must(t, err)
+				_, ok, absent, err := s.WatchExists(t.Context(), "/dir/b")
+				must(t, err)
+				if ok {
+					t.Fatal("/dir/b is there")
+				}
+				n.Link("client", "").Refuse()
+				n.Link("client", "").Cut()
+				await(t, s, client.Disconnected)
+				must(t, tt.change(t.Context(), other))
+				n.Link("client", "").Heal()
+				st := await(t, s, client.Connected)
+				_, _, err = s.Get(t.Context(), "/") // events come before any later answer
+				must(t, err)
+				kept := 0
+				for _, w := range []struct {
+					name  string
+					watch *client.Watch
+					path  string
+					want  zk.EventType
+				}{{"data", data, "/dir/a", tt.data}, {"child", child, "/dir", tt.child}, {"absent", absent, "/dir/b", tt.absent}} {
+					select {
+					case <-w.watch.Done():
+						if ev, conn, err := w.watch.Event(); ev.Type != w.want || ev.Path != w.path || conn != st.Conn || err != nil {
+							t.Errorf("%s: %v of %s on connection %d, %v, want %v of %s on %d", w.name, ev.Type, ev.Path, conn, err, w.want, w.path, st.Conn)
+						}
+					default:
+						if kept++; w.want != 0 {
+							t.Errorf("%s: nothing, want %v", w.name, w.want)
+						}
+						if w.watch.Conn() != st.Conn {
+							t.Errorf("%s: armed on connection %d, want %d", w.name, w.watch.Conn(), st.Conn)
+						}
+					}
+				}
+				if got := serverWatches(t, n); got != kept {
+					t.Errorf("%d watches on the server, want %d", got, kept)
+				}
+			})
+		})
+	}
+}
+
+// F14: a watch that nobody waits for any more is forgotten by the server and by the session; one that
+// another needs stays.
+func TestF14_CancelledWatchesAreRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		withWords(t, n)
+		s := open(t, n, fakeAddr, client.Options{})
+		wantWatches := func(when string, want int) {
+			t.Helper()
+			must(t, s.Sync(t.Context(), "/"))
+			if got := serverWatches(t, n); got != want {
+				t.Errorf("%s: %d watches on the server, want %d", when, got, want)
+			}
+			if l := client.LeftoversOf(s); l.Spots != want {
+				t.Errorf("%s: %d watches in the session, want %d", when, l.Spots, want)
+			}
+		}
+		_, _, one, err := s.WatchGet(t.Context(), "/")
+		must(t, err)
+		_, _, two, err := s.WatchExists(t.Context(), "/")
+		must(t, err)
+		_, _, child, err := s.WatchChildren(t.Context(), "/")
+		must(t, err)
+		wantWatches("three watches, two of them one at the server", 2)
+		one.Cancel()
+		one.Cancel()
+		wantWatches("one of two cancelled", 2)
+		child.Cancel()
+		wantWatches("children cancelled", 1)
+		_, err = s.Set(t.Context(), "/", nil, -1)
+		must(t, err)
+		fired(t, two)
+		select {
+		case <-one.Done():
+			t.Error("the cancelled watch fired")
+		default:
+		}
+		two.Cancel()
+		wantWatches("fired", 0)
+
+		// Requests that end before their answer, one way or another.
+		for range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			p := s.Pipeline()
+			got, w := p.WatchGet("/")
+			p.Send(ctx)
+			synctest.Wait()
+			cancel()
+			got.Wait(ctx)
+			w.Cancel()
+		}
+		wantWatches("a hundred abandoned", 0)
+		_, _, _, err = s.WatchGet(t.Context(), "/none")
+		wantErr(t, "get", err, zk.ErrNoNode)
+		wantWatches("a get that failed", 0)
+	})
+}
+
+// F14: the removal may meet the end of the connection; the server's watches went with that, and the next
+// connection does not ask for what nobody needs.
+func TestF14_RemovalMeetsCut(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			withWords(t, n)
+			proxy := faultproxy.New(n.Dialer("client"))
+			defer proxy.Close()
+			s := open(t, n, fakeAddr, client.Options{Dial: proxy.Dial})
+			_, _, w, err := s.WatchGet(t.Context(), "/")
+			must(t, err)
+			m := faultproxy.Match{Ops: []wire.Op{wire.OpRemoveWatches}}
+			if before {
+				proxy.CutBefore(m)
+			} else {
+				proxy.CutAfter(m)
+			}
+			w.Cancel()
+			<-time.After(time.Second)
+			must(t, s.Sync(t.Context(), "/"))
+			if got := serverWatches(t, n); got != 0 {
+				t.Errorf("cut before: %v: %d watches on the server, want none", before, got)
+			}
+			if l := client.LeftoversOf(s); l.Spots != 0 {
+				t.Errorf("cut before: %v: %+v", before, l)
+			}
+			must(t, s.Close(t.Context()))
+		})
+	}
+}
+
+// F49: however many watches there are, each is there again after each reconnect, in frames of bounded size.
+func TestF49_ManyWatches(t *testing.T) {
+	const watches, reconnects = 20_000, 20
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{})
+		long := "/" + strings.Repeat("x", 200)
+		all := make([]*client.Watch, watches)
+		for i := 0; i < watches; i += 500 {
+			p := s.Pipeline()
+			var last *client.Pending[client.Node]
+			for j := i; j < i+500; j++ {
+				last, all[j] = p.WatchGet(fmt.Sprintf("%s/%d", long, j))
+			}
+			p.Send(t.Context())
+			_, err := last.Wait(t.Context())
+			must(t, err)
+		}
+		for range reconnects {
+			cut(t, n, s)
+			_, _, err := s.Get(t.Context(), "/") // answered behind the registrations
+			must(t, err)
+		}
+		seen := make(map[int]int) // connection → paths
+		for _, h := range f.asked(wire.OpSetWatches) {
+			var req wire.SetWatchesRequest
+			must(t, wire.Unmarshal(h.Body, &req))
+			seen[h.Peer] += len(req.Data)
+			if len(h.Body) > 129<<10 {
+				t.Fatalf("a frame of %d bytes", len(h.Body))
+			}
+		}
+		if len(seen) != reconnects {
+			t.Errorf("registered again on %d connections, want %d", len(seen), reconnects)
+		}
+		for conn, paths := range seen {
+			if paths != watches {
+				t.Errorf("connection %d: %d watches, want %d", conn, paths, watches)
+			}
+		}
+		for i, w := range all {
+			if w.Conn() != reconnects+1 {
+				t.Fatalf("watch %d is set on connection %d, want %d", i, w.Conn(), reconnects+1)
+			}
+		}
+	})
+}
+
+// F49: watches that cannot be registered again leave nobody blind: the connection is given up.
+func TestF49_RefusedRegistrationIsNotSilent(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() {
+				p.serve(func(h heard) bool {
+					if h.Op == wire.OpSetWatches && p.number < 4 {
+						p.answer(h.Xid, zk.ErrMarshalling, nil)
+						return true
+					}
+					return false
+				})
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		_, _, w, err := s.WatchGet(t.Context(), "/n")
+		must(t, err)
+		n.Link("client", "").Cut()
+		<-time.After(10 * time.Second)
+		if w.Conn() != 4 || f.connections() != 4 {
+			t.Errorf("set on connection %d of %d, want 4 of 4", w.Conn(), f.connections())
+		}
+	})
+}
+
+// F49: the state is a level: who looks late sees what is true, and a trace that blocks holds nobody up.
+// F15: user code runs on no goroutine that the session needs, and may use the session.
+func TestF15_TraceMayBlock(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, fakeAddr)
+		var s *client.Session
+		ready, release := make(chan struct{}), make(chan struct{})
+		s = open(t, n, fakeAddr, client.Options{SessionTimeout: 4 * time.Second, Trace: client.Trace{State: func(st client.State) {
+			<-ready
+			if st.Conn == 1 && st.Phase == client.Connected {
+				if _, err := s.Create(context.Background(), "/from-trace", nil, zk.Ephemeral, nil); err != nil {
+					t.Errorf("create in a trace function: %v", err)
+				}
+				<-time.After(8 * time.Second) // twice the timeout
+			}
+			<-release
+		}}})
+		close(ready)
+		<-time.After(9 * time.Second)
+		if _, ok, err := s.Exists(t.Context(), "/from-trace"); !ok || err != nil {
+			t.Errorf("exists: %v, %v: a blocked trace function cost the session", ok, err)
+		}
+		for range 300 {
+			cut(t, n, s)
+		}
+		if st, _ := s.State(); st.Phase != client.Connected || st.Conn != 301 {
+			t.Errorf("state %v on connection %d", st.Phase, st.Conn)
+		}
+		if s.Stats().TraceDropped == 0 {
+			t.Error("600 changes of state fit into the trace's queue?")
+		}
+		must(t, s.Close(t.Context()))
+		close(release)
+	})
+}
+
+// A persistent watch reports what happens, in order, until it is closed; over a break it reports a gap.
+func TestStream(t *testing.T) {
+	for _, recursive := range []bool{false, true} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			withWords(t, n)
+			other := open(t, n, fakeAddr, client.Options{Dial: n.Dialer("other")})
+			s := open(t, n, fakeAddr, client.Options{})
+			st, err := s.Watch(t.Context(), "/dir", recursive)
+			must(t, err)
+			twin, err := s.Watch(t.Context(), "/dir", recursive)
+			must(t, err)
+			work := func() {
+				t.Helper()
+				for _, path := range []string{"/dir", "/dir/a"} {
+					_, err := other.Create(t.Context(), path, nil, zk.Persistent, nil)
+					must(t, err)
+				}
+				_, err := other.Set(t.Context(), "/dir", nil, -1)
+				must(t, err)
+				must(t, other.Delete(t.Context(), "/dir/a", -1))
+				must(t, other.Delete(t.Context(), "/dir", -1))
+			}
+			want := []zk.Event{{Type: zk.NodeCreated, Path: "/dir"}, {Type: zk.NodeChildrenChanged, Path: "/dir"},
+				{Type: zk.NodeDataChanged, Path: "/dir"}, {Type: zk.NodeChildrenChanged, Path: "/dir"}, {Type: zk.NodeDeleted, Path: "/dir"}}
+			if recursive {
+				want = []zk.Event{{Type: zk.NodeCreated, Path: "/dir"}, {Type: zk.NodeCreated, Path: "/dir/a"},
+					{Type: zk.NodeDataChanged, Path: "/dir"}, {Type: zk.NodeDeleted, Path: "/dir/a"}, {Type: zk.NodeDeleted, Path: "/dir"}}
+			}
+			reads := func(st *client.Stream, gap bool) {
+				t.Helper()
+				if gap {
+					if ev, err := st.Next(short(t, time.Second)); !ev.Gap || err != nil {
+						t.Errorf("%+v, %v, want a gap", ev, err)
+					}
+				}
+				for _, w := range want {
+					ev, err := st.Next(short(t, time.Second))
+					if ev.Gap || ev.Type != w.Type || ev.Path != w.Path || err != nil {
+						t.Errorf("recursive %v: %+v, %v, want %v of %s", recursive, ev, err, w.Type, w.Path)
+					}
+				}
+				_, err := st.Next(short(t, time.Second))
+				wantErr(t, "next", err, context.DeadlineExceeded)
+			}
+			work()
+			reads(st, false)
+			reads(twin, false)
+			cut(t, n, s)
+			must(t, s.Sync(t.Context(), "/")) // behind the registration
+			work()
+			reads(st, true)
+			st.Close()
+			st.Close()
+			_, err = st.Next(t.Context())
+			wantErr(t, "next of a closed stream", err, zk.ErrClosed)
+			work()
+			twin.Close()
+			must(t, s.Sync(t.Context(), "/"))
+			if got := serverWatches(t, n); got != 0 {
+				t.Errorf("%d watches on the server after Close", got)
+			}
+			if l := client.LeftoversOf(s); l.Streams != 0 {
+				t.Errorf("left: %+v", l)
+			}
+		})
+	}
+}
+
+// A stream whose reader is too slow gets a gap in place of what did not fit, and no more memory.
+func TestStreamOverflow(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() {
+				p.serve(func(h heard) bool {
+					if h.Op == wire.OpGetData {
+						for i := range 3*client.StreamEventsMax + 10 {
+							p.event(zk.NodeDataChanged, fmt.Sprintf("/n/%d", i))
+						}
+					}
+					return false
+				})
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		st, err := s.Watch(t.Context(), "/n", true)
+		must(t, err)
+		_, _, err = s.Get(t.Context(), "/n")
+		must(t, err)
+		gaps, events, last := 0, 0, ""
+		for {
+			ev, err := st.Next(short(t, time.Second))
+			if err != nil {
+				break
+			}
+			if ev.Gap {
+				gaps++
+				if events > 0 {
+					t.Errorf("a gap behind %d events: they should have been replaced", events)
+				}
+				continue
+			}
+			events, last = events+1, ev.Path
+		}
+		if gaps != 1 || events > client.StreamEventsMax || last != fmt.Sprintf("/n/%d", 3*client.StreamEventsMax+9) {
+			t.Errorf("%d gaps, %d events, last %s", gaps, events, last)
+		}
+	})
+}
