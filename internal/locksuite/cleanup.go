@@ -1,0 +1,160 @@
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+// Group E of the atlas: limits of time, and what is left by those who gave up.
+var cleanupTests = []test{
+	{"F25_GaveUp", f25GaveUp},
+	{"F25_GaveUpInSilence", f25GaveUpInSilence},
+	{"F27_ManyPredecessors", f27ManyPredecessors},
+	{"F28_TryHeldLock", f28TryHeld},
+	{"F28_TryReplyLost", f28TryReplyLost},
+}
+
+// A waiter's time is over; whoever stands behind it does not wait for it.
+func f25GaveUp(w *World, t *testing.T) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	held := w.MustLock(a.Mutex(lock.Options{}))
+	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
+	defer cancel()
+	gaveUp := w.Lock(ctx, b.Mutex(lock.Options{}))
+	w.WaitLine(2)
+	g := w.Lock(w.Context(), c.Mutex(lock.Options{}))
+	if _, err := w.Outcome(gaveUp); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Lock = %v, want the deadline's error", err)
+	}
+	w.Within(500*time.Millisecond+w.slack(), "the node of the one who gave up is gone", func() bool {
+		return len(w.Line()) == 2 && len(w.NodesOf("b")) == 0
+	})
+	w.MustRelease(held)
+	w.MustRelease(w.Granted(g))
+}
+
+// The same, in the moment in which nothing can be heard or said.
+func f25GaveUpInSilence(w *World, t *testing.T) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	held := w.MustLock(a.Mutex(lock.Options{}))
+	ctx, cancel := context.WithCancel(w.Context())
+	gaveUp := w.Lock(ctx, b.Mutex(lock.Options{}))
+	w.WaitLine(2)
+	g := w.Lock(w.Context(), c.Mutex(lock.Options{}))
+	w.WaitLine(3)
+	b.Blackhole()
+	cancel()
+	w.Bounded("a cancelled Lock", 0, func() { w.Outcome(gaveUp) })
+	time.Sleep(w.Timeout / 4)
+	if n := len(w.NodesOf("b")); n != 1 {
+		t.Errorf("%d nodes of the silent one, want 1", n)
+	}
+	b.Heal()
+	w.Within(time.Second+w.slack(), "the node of the one who gave up is gone", func() bool { return len(w.NodesOf("b")) == 0 })
+	w.MustRelease(held)
+	w.MustRelease(w.Granted(g))
+}
+
+// The limit is one for the whole wait, however often the one in front changes.
+func f27ManyPredecessors(w *World, t *testing.T) {
+	const ahead = 10
+	limit := time.Duration(w.reps(3600, 1)) * time.Second
+	a, b := w.Client("a"), w.Client("b")
+	nodes := make([]string, ahead)
+	holds := make([]*Grant, ahead)
+	for i := range holds {
+		holds[i] = w.Lock(context.Background(), a.Mutex(lock.Options{}))
+		w.WaitLine(i + 1)
+	}
+	nodes = w.NodesOf("a")
+	done := make(chan struct{})
+	go func() { // the last in front leaves first, so that the wait finds another nine times
+		defer close(done)
+		for i := ahead - 1; i > 0; i-- {
+			time.Sleep(limit * 8 / 10 / ahead)
+			if err := w.admin.Delete(context.Background(), nodes[i], -1); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	began := time.Now()
+	h, err := b.Mutex(lock.Options{}).Lock(ctx)
+	if h != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Lock = %v, %v, want the deadline's error", h, err)
+	}
+	if d := time.Since(began); d < limit || d > limit+250*time.Millisecond+w.slack() {
+		t.Errorf("Lock with a limit of %v took %v", limit, d)
+	}
+	<-done
+	w.MustRelease(w.Granted(holds[0]))
+	for _, g := range holds[1:] {
+		if _, err := w.Outcome(g); !errors.Is(err, lock.ErrPlaceLost) {
+			t.Errorf("the wait whose node was deleted: %v", err)
+		}
+	}
+}
+
+// Tries of a held lock leave nothing and take no more than three round trips; they are answered by the line,
+// so the first after the release succeeds.
+func f28TryHeld(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	held := w.MustLock(a.Mutex(lock.Options{}))
+	time.Sleep(w.moment())
+	m := b.Mutex(lock.Options{})
+	for range w.reps(10_000, 200) {
+		mark := b.Proxy.Mark()
+		h, err := m.TryLock(context.Background())
+		var busy *lock.BusyError
+		if h != nil || !errors.As(err, &busy) || !errors.Is(err, lock.ErrBusy) {
+			t.Fatalf("TryLock of a held lock = %v, %v", h, err)
+		}
+		if busy.Holder.Node != held.Node() || busy.Holder.Owner.Label != "a" || busy.Holder.Token != held.Token() {
+			t.Fatalf("busy: the holder is said to be %+v", busy.Holder)
+		}
+		log := b.Proxy.Since(mark).But(wire.OpPing)
+		if trips := log.Asked().Reads(); trips > 3 {
+			t.Fatalf("TryLock took %d round trips:\n%v", trips, log)
+		}
+	}
+	if line := w.Line(); len(line) != 1 {
+		t.Errorf("the tries left %d nodes", len(line)-1)
+	}
+	if w.server != nil {
+		if n := w.server.Stats().Watches; n > 1 {
+			t.Errorf("the tries left %d watches", n-1)
+		}
+	}
+	w.MustRelease(held)
+	h, err := m.TryLock(w.Context())
+	if err != nil {
+		t.Fatalf("TryLock right after the release: %v", err)
+	}
+	w.MustRelease(h)
+}
+
+// The reply to a try's create is lost. It is found again, and the answer is still right.
+func f28TryReplyLost(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	w.MustRelease(w.MustLock(a.Mutex(lock.Options{})))
+	b.Proxy.CutAfter(w.joins())
+	h, err := b.Mutex(lock.Options{}).TryLock(w.Context())
+	if err != nil {
+		t.Fatalf("TryLock of a free lock whose reply was lost: %v", err)
+	}
+	w.MustRelease(h)
+
+	held := w.MustLock(a.Mutex(lock.Options{}))
+	b.Proxy.CutAfter(w.joins())
+	if h, err := b.Mutex(lock.Options{}).TryLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
+		t.Errorf("TryLock of a held lock whose reply was lost: %v, %v", h, err)
+	}
+	w.Within(time.Second+w.slack(), "only the holder's node is left", func() bool { return len(w.Line()) == 1 })
+	w.MustRelease(held)
+}

@@ -1,0 +1,409 @@
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Group C of the atlas: holding, and the loss of sessions.
+var holdTests = []test{
+	{"F16_LossIsTold", f16LossIsTold},
+	{"F17_LostBeforeOthersAreGranted", f17Phases},
+	{"F17_CutOffFollower", f17CutOffFollower},
+	{"F18_Suspended", f18Suspended},
+	{"F19_LateWriteIsRefused", f19LateWrite},
+	{"F19_TokensGrow", f19TokensGrow},
+	{"F20_ResumedAsAnother", f20ResumedAsAnother},
+	{"F21_ShortFlap", f21ShortFlap},
+	{"F21_LostWithTheSessionAlive", f21LostAlive},
+	{"F22_AcquireContextEnds", f22AcquireContextEnds},
+	{"F22_DoPanics", f22DoPanics},
+	{"F22_ManyLocks", f22ManyLocks},
+	{"IdleHoldIsCheap", idleHold},
+	{"HoldWithoutReadPermission", unreadableHold},
+}
+
+// Each way to lose a lock is told once, with its cause and in time.
+func f16LossIsTold(w *World, t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cause  error
+		within time.Duration
+		lose   func(a *Client, h *lock.Hold)
+	}{
+		{"expired", zk.ErrSessionExpired, time.Second, func(a *Client, _ *lock.Hold) { w.Expire(a.Session) }},
+		{"deleted", lock.ErrNodeDeleted, time.Second, func(_ *Client, h *lock.Hold) { w.Delete(h.Node()) }},
+		{"silence", lock.ErrDeadline, w.Timeout * 2 / 3, func(a *Client, _ *lock.Hold) { a.Blackhole() }},
+		{"closed", zk.ErrClosed, time.Second, func(a *Client, _ *lock.Hold) { a.Close(w.Context()) }},
+	} {
+		a := w.Client("a")
+		h := w.MustLock(a.Mutex(lock.Options{}))
+		time.Sleep(w.moment())
+		if h.Cause() != nil || h.Left() <= 0 || h.Context().Err() != nil {
+			t.Fatalf("%s: the hold is over before it was lost: %v", c.name, h.Cause())
+		}
+		began := time.Now()
+		c.lose(a, h)
+		select {
+		case <-h.Done():
+		case <-time.After(patience):
+			t.Fatalf("%s: the loss is not told", c.name)
+		}
+		if w.expired(h.Cause(), lock.ErrNodeDeleted) && c.cause == zk.ErrSessionExpired {
+			c.cause = errors.Unwrap(h.Cause())
+		}
+		if d := time.Since(began); d > c.within+w.slack() {
+			t.Errorf("%s: the loss was told after %v, want %v", c.name, d, c.within)
+		}
+		var lost *lock.LostError
+		if !errors.As(h.Cause(), &lost) || !errors.Is(h.Cause(), lock.ErrLost) || !errors.Is(context.Cause(h.Context()), c.cause) || h.Left() != 0 {
+			t.Errorf("%s: cause %v, context's cause %v, %v left", c.name, h.Cause(), context.Cause(h.Context()), h.Left())
+		}
+		if err := h.Release(w.Context()); !errors.Is(err, c.cause) {
+			t.Errorf("%s: the first release says %v, want the loss", c.name, err)
+		}
+		if err := h.Release(w.Context()); err != nil {
+			t.Errorf("%s: the second release says %v", c.name, err)
+		}
+		a.Heal()
+		w.Clean()
+	}
+}
+
+// The holder goes silent at any phase of its heartbeat. It knows before anybody else can be granted, and
+// the next is granted in time (I3).
+func f17Phases(w *World, t *testing.T) {
+	phases := w.reps(200, 2)
+	beat := w.Timeout / 6
+	for i := range phases {
+		a, b := w.Client("a"), w.Client("b")
+		h := w.MustLock(a.Mutex(lock.Options{}))
+		time.Sleep(beat + beat*time.Duration(i)/time.Duration(phases))
+		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+		w.WaitLine(2)
+		silent := time.Now()
+		a.Blackhole()
+		<-h.Done()
+		lost := time.Now()
+		if !errors.Is(h.Cause(), lock.ErrDeadline) {
+			t.Fatalf("phase %d: lost with %v", i, h.Cause())
+		}
+		if d := lost.Sub(silent); d > w.Timeout*2/3+w.slack() || w.Virtual && d < w.Timeout*2/3-beat {
+			t.Errorf("phase %d: lost after a silence of %v", i, d)
+		}
+		if !g.Pending() {
+			t.Fatalf("phase %d: somebody else was granted before the holder knew", i)
+		}
+		next := w.Granted(g)
+		if !lost.Before(g.at) {
+			t.Errorf("phase %d: lost at %v, granted to the next at %v", i, lost, g.at)
+		}
+		if d := g.at.Sub(silent); d > w.Timeout+2*w.Tick+w.slack() {
+			t.Errorf("phase %d: granted %v after the holder was last heard", i, d)
+		}
+		a.Heal()
+		w.MustRelease(next)
+		a.Close(w.Context())
+		b.Close(w.Context())
+	}
+}
+
+// A follower that is cut off from its leader answers pings and nothing else. That is enough for a hold
+// that is vouched for by pings, as documented, and not for one by default.
+func f17CutOffFollower(w *World, t *testing.T) {
+	for _, c := range []struct {
+		vouch client.Vouch
+		lost  bool
+	}{{client.VouchPing, false}, {client.VouchSync, true}, {client.VouchWrite, true}} {
+		var cutOff atomic.Bool
+		f := w.follower()
+		f.swallow = func(_ int, op wire.Op) bool { return cutOff.Load() && op != wire.OpPing }
+		a := w.ClientWith("a", client.Options{Dial: f.Dial})
+		h := w.MustLock(a.Mutex(lock.Options{Vouch: c.vouch}))
+		time.Sleep(w.moment())
+		cutOff.Store(true)
+		select {
+		case <-h.Done():
+		case <-time.After(w.Timeout*2/3 + w.slack()/4):
+		}
+		if lost := errors.Is(h.Cause(), lock.ErrDeadline); lost != c.lost {
+			t.Errorf("vouched for by %v: lost %v (%v), want %v", c.vouch, lost, h.Cause(), c.lost)
+		}
+		cutOff.Store(false)
+		a.Close(w.Context())
+		w.Clean()
+	}
+}
+
+// The machine was suspended: the first look at the hold knows, timers or not. Somebody sets the clock:
+// nothing happens.
+func f18Suspended(w *World, t *testing.T) {
+	start := time.Now()
+	var jump atomic.Int64
+	c := clock.Clock{Elapsed: func() time.Duration { return time.Since(start) + time.Duration(jump.Load()) }}
+	a := w.ClientWith("a", client.Options{Clock: &c})
+	m := a.Mutex(lock.Options{})
+	h := w.MustLock(m)
+	jump.Store(int64(-time.Hour))
+	time.Sleep(w.Timeout)
+	if err := h.Cause(); err != nil {
+		t.Fatalf("a clock that was set back cost the lock: %v", err)
+	}
+	jump.Store(int64(-time.Hour + 2*w.Timeout))
+	if err := h.Cause(); !errors.Is(err, lock.ErrDeadline) {
+		t.Errorf("the first look after a suspension says %v, want ErrDeadline", err)
+	}
+	if h.Context().Err() == nil {
+		t.Error("the hold's context goes on")
+	}
+
+	again := w.MustLock(m)
+	time.Sleep(w.moment()) // until it looks at the clock only now and then
+	a.Blackhole()          // or a heartbeat shows that the ensemble has kept the session all the same
+	jump.Add(int64(2 * w.Timeout))
+	began := time.Now()
+	w.Ended(again, lock.ErrDeadline) // without being asked
+	if d := time.Since(began); d > time.Second+w.slack() {
+		t.Errorf("the loss was told %v after the machine woke up", d)
+	}
+	a.Heal()
+}
+
+// A holder that does not notice anything writes late. Its token gives it away, and inside ZooKeeper the
+// check that its hold hands out.
+func f19LateWrite(w *World, t *testing.T) {
+	var reg Register
+	a, b := w.Client("a"), w.Client("b")
+	old := w.MustLock(a.Mutex(lock.Options{}))
+	g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	w.WaitLine(2)
+	a.Blackhole()
+	h := w.Granted(g)
+	if h.Token() <= old.Token() {
+		t.Errorf("token %#x after %#x", h.Token(), old.Token())
+	}
+	if !reg.Write(h.Token()) {
+		t.Error("the new holder's write was refused")
+	}
+	if reg.Write(old.Token()) {
+		t.Error("the old holder's late write was taken")
+	}
+	target := w.Create(zk.Parent(w.dir)+"/state", zk.Persistent)
+	if _, err := w.admin.Multi(w.Context(), old.Check(), client.OpSet(target, []byte("old"), -1)); !errors.Is(err, zk.ErrNoNode) {
+		t.Errorf("a write guarded by the old hold = %v, want ErrNoNode", err)
+	}
+	if _, err := w.admin.Multi(w.Context(), h.Check(), client.OpSet(target, []byte("new"), -1)); err != nil {
+		t.Errorf("a write guarded by the new hold = %v", err)
+	}
+	if data, _, err := w.admin.Get(w.Context(), target); string(data) != "new" {
+		t.Errorf("the state is %q (%v)", data, err)
+	}
+	a.Heal()
+	w.MustRelease(h)
+	w.Ended(old, lock.ErrLost)
+}
+
+// Tokens grow from grant to grant, also when the directory is deleted in between and numbers start again.
+func f19TokensGrow(w *World, t *testing.T) {
+	var reg Register
+	clients := []*Client{w.Client("a"), w.Client("b"), w.Client("c")}
+	for i := range w.reps(1000, 100) {
+		h := w.MustLock(clients[i%len(clients)].Mutex(lock.Options{}))
+		reg.Enter(h.Token())
+		reg.Leave()
+		w.MustRelease(h)
+		if i%10 == 0 {
+			w.Delete(w.dir)
+		}
+	}
+	reg.Check(t)
+}
+
+// The server answers the return of a session with a fresh one. Everything of the old one is over, and
+// nothing of it is done in the new one's name.
+func f20ResumedAsAnother(w *World, t *testing.T) {
+	f := w.follower()
+	var shakes atomic.Int64
+	f.handshake = func(r *wire.ConnectRequest) {
+		if shakes.Add(1) > 1 {
+			r.SessionID, r.Password = 0, make([]byte, 16)
+		}
+	}
+	a := w.ClientWith("a", client.Options{Dial: f.Dial})
+	h := w.MustLock(a.Mutex(lock.Options{}))
+	mark := a.Proxy.Mark()
+	a.Unreachable()
+	queued := w.Lock(w.Context(), a.MutexAt(w.dir+"-other", lock.Options{}))
+	time.Sleep(w.moment())
+	a.Reachable()
+	w.Ended(h, zk.ErrSessionExpired)
+	if _, err := w.Outcome(queued); !errors.Is(err, zk.ErrSessionExpired) {
+		t.Errorf("the queued Lock = %v, want the session's end", err)
+	}
+	if sent := a.Proxy.Since(mark).Asked().But(wire.OpCreateSession); len(sent) > 0 {
+		t.Errorf("sent under the other session: %v", sent)
+	}
+	w.Expire(a.Session) // the old one, which the ensemble still keeps
+}
+
+// A break shorter than the deadline costs nothing.
+func f21ShortFlap(w *World, t *testing.T) {
+	a := w.Client("a")
+	h := w.MustLock(a.Mutex(lock.Options{}))
+	for range 3 {
+		time.Sleep(w.moment())
+		a.Unreachable()
+		time.Sleep(200 * time.Millisecond)
+		a.Reachable()
+	}
+	time.Sleep(w.Timeout)
+	if err := h.Cause(); err != nil {
+		t.Fatalf("a short break cost the lock: %v", err)
+	}
+	if line := w.NodesOf("a"); len(line) != 1 || line[0] != h.Node() {
+		t.Errorf("the line is %v, the hold's node %s", line, h.Node())
+	}
+	w.MustRelease(h)
+}
+
+// The hold is lost by its deadline, and then the session turns out to live. The node does not stay in
+// everybody's way, and the same Mutex works again.
+func f21LostAlive(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	m := a.Mutex(lock.Options{})
+	h := w.MustLock(m)
+	g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	w.WaitLine(2)
+	a.Blackhole()
+	w.Ended(h, lock.ErrDeadline)
+	a.Heal()
+	healed := time.Now()
+	next := w.Granted(g)
+	if d := g.at.Sub(healed); d > time.Second+w.slack() {
+		t.Errorf("the next was granted %v after the network was healthy", d)
+	}
+	if err := a.Err(); err != nil {
+		t.Fatalf("the session did not survive: %v", err)
+	}
+	again := w.Lock(w.Context(), m)
+	w.WaitLine(2)
+	w.MustRelease(next)
+	second := w.Granted(again)
+	if second.Token() <= h.Token() || h.Cause() == nil {
+		t.Errorf("tokens %#x and %#x; the first hold says %v", h.Token(), second.Token(), h.Cause())
+	}
+	w.MustRelease(second)
+}
+
+// The context that a lock was asked for with bounds the asking.
+func f22AcquireContextEnds(w *World, t *testing.T) {
+	type key struct{}
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), key{}, "v"), time.Second)
+	h, err := w.Client("a").Mutex(lock.Options{}).Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	time.Sleep(3 * w.Timeout)
+	if err := h.Cause(); err != nil {
+		t.Errorf("the hold is over: %v", err)
+	}
+	if h.Context().Value(key{}) != "v" {
+		t.Error("the hold's context lacks the values of the one that asked")
+	}
+	w.MustRelease(h)
+}
+
+// Do gives the lock back when its function panics, returns, or has its context cancelled.
+func f22DoPanics(w *World, t *testing.T) {
+	m := w.Client("a").Mutex(lock.Options{})
+	func() {
+		defer func() {
+			if p := recover(); p != "oops" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		m.Do(w.Context(), func(context.Context) error { panic("oops") })
+	}()
+	w.Clean()
+
+	ctx, cancel := context.WithCancel(w.Context())
+	wrong := errors.New("wrong")
+	err := m.Do(ctx, func(ctx context.Context) error {
+		cancel()
+		<-ctx.Done()
+		return fmt.Errorf("work: %w", wrong)
+	})
+	if !errors.Is(err, wrong) {
+		t.Errorf("Do = %v, want the function's error", err)
+	}
+	w.Clean()
+
+	err = m.Do(w.Context(), func(ctx context.Context) error {
+		w.Delete(w.NodesOf("a")[0])
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if !errors.Is(err, lock.ErrNodeDeleted) {
+		t.Errorf("Do of a lock that was lost = %v, want the loss", err)
+	}
+}
+
+// Many locks come and go on a session; those that are held stay.
+func f22ManyLocks(w *World, t *testing.T) {
+	a := w.Client("a")
+	h := w.MustLock(a.Mutex(lock.Options{}))
+	many := w.dir + "-many"
+	w.Create(many, zk.Persistent)
+	for i := range w.reps(10_000, 50) {
+		other := w.MustLock(a.MutexAt(fmt.Sprintf("%s/%d", many, i), lock.Options{}))
+		if err := other.Release(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Cause(); err != nil {
+		t.Errorf("the lock that was held is lost: %v", err)
+	}
+	w.MustRelease(h)
+}
+
+// An ACL that does not let us read our own node keeps the hold from watching it, not from holding; and it is
+// no reason to ask again and again.
+func unreadableHold(w *World, t *testing.T) {
+	a := w.Client("a")
+	h := w.MustLock(a.Mutex(lock.Options{ACL: []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}}))
+	mark := a.Proxy.Mark()
+	time.Sleep(w.Timeout)
+	if err := h.Cause(); err != nil {
+		t.Errorf("the hold is over: %v", err)
+	}
+	if sent := a.Proxy.Since(mark).Asked(); len(sent) > 30 {
+		t.Errorf("%d requests while the hold was at rest", len(sent))
+	}
+	w.MustRelease(h)
+}
+
+// A hold at rest sends no more than one request a sixth of the timeout, and its watch on the own node.
+func idleHold(w *World, t *testing.T) {
+	a := w.Client("a")
+	h := w.MustLock(a.Mutex(lock.Options{}))
+	time.Sleep(w.moment())
+	mark := a.Proxy.Mark()
+	const beats = 12
+	time.Sleep(w.Timeout / 6 * beats)
+	sent := a.Proxy.Since(mark).Asked()
+	if len(sent) > beats || len(sent) < beats/2 {
+		t.Errorf("%d requests in %d beats: %s", len(sent), beats, sent.Ops())
+	}
+	w.MustRelease(h)
+}

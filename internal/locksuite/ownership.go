@@ -1,0 +1,116 @@
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+// Group G of the atlas: whose lock it is.
+var ownershipTests = []test{
+	{"F31_OneSessionManyGoroutines", f31OneSession},
+	{"F31_Nested", f31Nested},
+	{"F31_NotByAccident", f31NotByAccident},
+}
+
+// Goroutines of one session, by one Mutex and by another of the same path, exclude each other; who
+// releases does not matter.
+func f31OneSession(w *World, t *testing.T) {
+	var reg Register
+	a := w.Client("a")
+	mutexes := []*lock.Mutex{a.Mutex(lock.Options{}), a.Mutex(lock.Options{})}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range w.reps(50, 5) {
+				h, err := mutexes[i%2].Lock(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				reg.Enter(h.Token())
+				reg.Leave()
+				released := make(chan error)
+				go func() { released <- h.Release(context.Background()) }()
+				if err := <-released; err != nil {
+					t.Errorf("release by another goroutine: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	reg.Check(t)
+}
+
+// Holds within holds, by context, released in any order: the node stays until the last one goes.
+func f31Nested(w *World, t *testing.T) {
+	a := w.Client("a")
+	m := a.Mutex(lock.Options{})
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range w.reps(50, 5) {
+		holds := []*lock.Hold{w.MustLock(m)}
+		for range 3 {
+			lockOrTry := m.Lock
+			if r.IntN(2) == 0 {
+				lockOrTry = m.TryLock
+			}
+			h, err := lockOrTry(holds[r.IntN(len(holds))].Context())
+			if err != nil {
+				t.Fatalf("seed %d: lock again: %v", seed, err)
+			}
+			if h.Node() != holds[0].Node() || h.Token() != holds[0].Token() {
+				t.Fatalf("seed %d: locked again with another node", seed)
+			}
+			holds = append(holds, h)
+		}
+		r.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
+		for i, h := range holds {
+			if n := len(w.Line()); n != 1 {
+				t.Fatalf("seed %d: %d nodes with %d holds left", seed, n, len(holds)-i)
+			}
+			w.MustRelease(h)
+			w.MustRelease(h) // once more does not count
+			if !errors.Is(h.Cause(), lock.ErrReleased) {
+				t.Fatalf("seed %d: a released hold says %v", seed, h.Cause())
+			}
+		}
+		w.Clean()
+	}
+
+	// A loss is that of all of them.
+	outer := w.MustLock(m)
+	inner, err := m.Lock(outer.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Delete(outer.Node())
+	w.Ended(outer, lock.ErrNodeDeleted)
+	w.Ended(inner, lock.ErrNodeDeleted)
+	if h, err := m.Lock(inner.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Lock with the context of a lost hold = %v, %v, want the loss", h, err)
+	}
+}
+
+// Nothing but the context makes somebody the owner: not the Mutex, not the session, not the path, and not
+// a context of a lock of another path or session.
+func f31NotByAccident(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	h := w.MustLock(a.Mutex(lock.Options{}))
+	other := w.MustLock(a.MutexAt(w.dir+"-other", lock.Options{}))
+	for name, try := range map[string]func() (*lock.Hold, error){
+		"same session":      func() (*lock.Hold, error) { return a.Mutex(lock.Options{}).TryLock(w.Context()) },
+		"another's path":    func() (*lock.Hold, error) { return a.Mutex(lock.Options{}).TryLock(other.Context()) },
+		"another's session": func() (*lock.Hold, error) { return b.Mutex(lock.Options{}).TryLock(h.Context()) },
+	} {
+		if got, err := try(); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("%s: TryLock = %v, %v, want ErrBusy", name, got, err)
+		}
+	}
+	w.MustRelease(other)
+	w.MustRelease(h)
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package locksuite
+
+// repsDivisor divides long repetitions.
+const repsDivisor = 1

@@ -1,0 +1,419 @@
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// The reply to the create is lost, and the server that the client comes back to does not know the node yet,
+// unless it is asked to catch up. There is no second node.
+func f02StaleListing(w *World, t *testing.T) {
+	b := w.Client("b")
+	held := w.MustLock(b.Mutex(lock.Options{}))
+	var synced, stale atomic.Int64 // connection that has seen a sync; listings that were behind
+	f := w.follower()
+	f.swallow = func(conn int, op wire.Op) bool {
+		if op == wire.OpSync {
+			synced.Store(int64(conn))
+		}
+		return false
+	}
+	f.listing = func(conn int, names []string) []string {
+		if conn == 1 || synced.Load() == int64(conn) {
+			return names
+		}
+		stale.Add(1)
+		return []string{path.Base(held.Node())}
+	}
+	a := w.ClientWith("a", client.Options{Dial: f.Dial})
+	a.Proxy.CutAfter(w.joins())
+	g := w.Lock(w.Context(), a.Mutex(lock.Options{}))
+	w.WaitLine(2)
+	w.StillPending(g, w.moment())
+	if line := w.Line(); len(line) != 2 {
+		t.Errorf("%d nodes in line, want the holder's and one of the waiter's: %v", len(line), line)
+	}
+	if n := len(a.Proxy.Since(0).Asked(wire.OpCreate2)); n != 1 {
+		t.Errorf("%d creates were sent, want 1", n)
+	}
+	w.MustRelease(held)
+	w.MustRelease(w.Granted(g))
+	if stale.Load() > 0 {
+		t.Error("the client listed without a sync after its reconnect")
+	}
+}
+
+// beforeSecondLook calls f between the client's create and the listing that its attempt goes by: the first,
+// which leaves in one write with the create, is lost.
+func (w *World) beforeSecondLook(c *Client, f func()) {
+	c.Proxy.CutBefore(w.lists())
+	second := w.lists()
+	second.Skip = 1
+	c.Proxy.Before(second, func(faultproxy.Request) { f() })
+}
+
+// A second node that carries the attempt's id, however it came about, is removed, and the waiter does not
+// wait for itself.
+func f02Duplicate(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	held := w.MustLock(b.Mutex(lock.Options{}))
+	var prefix atomic.Value
+	a.Proxy.Before(w.joins(), func(r faultproxy.Request) { prefix.Store(r.Path) })
+	w.beforeSecondLook(a, func() { w.Create(prefix.Load().(string), zk.EphemeralSequential) })
+	g := w.Lock(w.Context(), a.Mutex(lock.Options{}))
+	time.Sleep(w.moment())
+	w.WaitLine(2)
+	first := w.NodesOf("a")
+	if len(first) != 1 {
+		t.Fatalf("nodes of the attempt: %v, want its first", first)
+	}
+	c := w.Lock(w.Context(), w.Client("c").Mutex(lock.Options{}))
+	w.WaitLine(3)
+	w.MustRelease(held)
+	h := w.Granted(g)
+	if h.Node() != first[0] {
+		t.Errorf("granted with %s, the place in line was %s", h.Node(), first[0])
+	}
+	w.MustRelease(h)
+	w.MustRelease(w.Granted(c))
+}
+
+// A node that carries the attempt's id but is not of the session is not ours: it goes when it likes.
+func f03ForeignNode(w *World, t *testing.T) {
+	for _, requeue := range []bool{false, true} {
+		a := w.Client("a")
+		w.MustRelease(w.MustLock(a.Mutex(lock.Options{})))
+		var foreign atomic.Value
+		a.Proxy.Before(w.joins(), func(r faultproxy.Request) {
+			foreign.Store(w.Create(r.Path, zk.EphemeralSequential))
+		})
+		a.Proxy.CutBefore(w.joins())
+		h, err := a.Mutex(lock.Options{Requeue: requeue}).Lock(w.Context())
+		switch {
+		case !requeue && !errors.Is(err, lock.ErrPlaceLost):
+			t.Errorf("Lock = %v, %v, want ErrPlaceLost", h, err)
+		case requeue && err != nil:
+			t.Errorf("Lock with Requeue = %v", err)
+		case requeue && h.Node() == foreign.Load():
+			t.Errorf("the hold stands on another session's node")
+		}
+		if h != nil {
+			w.MustRelease(h)
+		}
+		w.Clean()
+	}
+}
+
+// A process whose session has expired comes back with a new one while others compete. The new session does
+// not profit from the old one's node.
+func f03NewSession(w *World, t *testing.T) {
+	var reg Register
+	a, b := w.Client("a"), w.Client("b")
+	old := w.MustLock(a.Mutex(lock.Options{}))
+	reg.Enter(old.Token())
+	wait := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	w.WaitLine(2)
+	reg.Leave()
+	w.Expire(a.Session)
+	again := w.Client("a")
+	next := w.Lock(w.Context(), again.Mutex(lock.Options{}))
+	h := w.Granted(wait)
+	reg.Enter(h.Token())
+	w.StillPending(next, w.moment())
+	reg.Leave()
+	w.MustRelease(h)
+	h = w.Granted(next)
+	reg.Enter(h.Token())
+	reg.Leave()
+	w.MustRelease(h)
+	w.Ended(old, lock.ErrLost)
+	reg.Check(t)
+}
+
+// Cancelled while the create is under way: the call returns, and the node that is made later goes.
+func f04CancelDuringCreate(w *World, t *testing.T) {
+	a := w.Client("a")
+	w.MustRelease(w.MustLock(a.Mutex(lock.Options{})))
+	a.Proxy.Hold(w.joins(), 500*time.Millisecond)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
+	defer cancel()
+	w.Bounded("a cancelled Lock", 100*time.Millisecond, func() {
+		if h, err := a.Mutex(lock.Options{}).Lock(ctx); h != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Lock = %v, %v, want the deadline's error", h, err)
+		}
+	})
+	w.Within(1500*time.Millisecond-time.Since(began)+w.slack(), "the node is gone a second after the reply",
+		func() bool { return len(w.Line()) == 0 })
+}
+
+// Cancelled at any moment of two round trips: either a hold or an error, never both or neither, and what
+// is not held leaves nothing.
+func f04CancelAnywhere(w *World, t *testing.T) {
+	a := w.Client("a")
+	m := a.Mutex(lock.Options{})
+	w.MustRelease(w.MustLock(m)) // the directory is there
+	w.slow()
+	began := time.Now()
+	w.MustRelease(w.MustLock(m))
+	trip := time.Since(began) / 2
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	granted, refused := 0, 0
+	for range w.reps(10_000, 200) {
+		ctx, cancel := context.WithCancel(context.Background())
+		stop := time.AfterFunc(time.Duration(r.Int64N(int64(2*trip))), cancel)
+		h, err := m.Lock(ctx)
+		stop.Stop()
+		cancel()
+		switch {
+		case (h == nil) == (err == nil):
+			t.Fatalf("seed %d: hold %v and error %v: exactly one of them must be nil", seed, h, err)
+		case h != nil:
+			granted++
+			if err := h.Release(context.Background()); err != nil {
+				t.Fatalf("seed %d: release: %v", seed, err)
+			}
+		case !errors.Is(err, context.Canceled):
+			t.Fatalf("seed %d: Lock = %v, want the context's error", seed, err)
+		default:
+			refused++
+		}
+		time.Sleep(time.Duration(r.Int64N(int64(4 * trip)))) // or all stand behind what those before left
+	}
+	if granted == 0 || refused == 0 {
+		t.Errorf("seed %d: %d granted and %d cancelled: the cancels hit one side only", seed, granted, refused)
+	}
+}
+
+// A break before or after any step of a wait costs neither the node nor the place.
+func f05KeepsPlace(w *World, t *testing.T) {
+	gets := faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Prefix: w.dir + "/"}
+	again := w.lists()
+	again.Skip = 1 // the listing after the neighbour gave up
+	steps := []struct {
+		name string
+		m    faultproxy.Match
+	}{{"S4", w.lists()}, {"S6", gets}, {"S9", again}}
+	for _, s := range steps {
+		for name, cut := range map[string]func(*Client) *faultproxy.Rule{
+			"before": func(c *Client) *faultproxy.Rule { return c.Proxy.CutBefore(s.m) },
+			"after":  func(c *Client) *faultproxy.Rule { return c.Proxy.CutAfter(s.m) },
+		} {
+			f05Step(w, t, s.name+" "+name, func(c *Client) { cut(c) }, func(*Client) {})
+		}
+	}
+	f05Step(w, t, "S7", func(*Client) {}, func(c *Client) { c.Proxy.CutAll() })
+}
+
+// f05Step lets b wait behind a and in front of c, while b's connection breaks. A neighbour ahead of it gives
+// up meanwhile.
+func f05Step(w *World, t *testing.T, step string, plant, meanwhile func(b *Client)) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	held := w.MustLock(a.Mutex(lock.Options{}))
+	ctx, giveUp := context.WithCancel(w.Context())
+	neighbour := w.Lock(ctx, c.Mutex(lock.Options{}))
+	w.WaitLine(2)
+	plant(b)
+	wait := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	w.WaitLine(3)
+	first := w.NodesOf("b")
+	behind := w.Lock(w.Context(), c.Mutex(lock.Options{}))
+	w.WaitLine(4)
+	time.Sleep(w.moment())
+	meanwhile(b)
+	giveUp()
+	w.Outcome(neighbour)
+	w.WaitLine(3)
+	time.Sleep(w.moment())
+	if now := w.NodesOf("b"); !slices.Equal(now, first) {
+		t.Errorf("%s: the waiter's node was %v and is %v", step, first, now)
+	}
+	w.MustRelease(held)
+	h := w.Granted(wait)
+	if h.Node() != first[0] {
+		t.Errorf("%s: granted with node %s, joined with %s", step, h.Node(), first[0])
+	}
+	w.StillPending(behind, w.moment())
+	w.MustRelease(h)
+	w.MustRelease(w.Granted(behind))
+	w.Clean()
+	for _, c := range []*Client{a, b, c} {
+		c.Close(w.Context())
+	}
+}
+
+// The session ends between the create and the listing, in an empty directory: "lowest" is not enough.
+func f06Expired(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	w.MustRelease(w.MustLock(b.Mutex(lock.Options{})))
+	w.beforeSecondLook(a, func() { w.Expire(a.Session) })
+	h, err := a.Mutex(lock.Options{}).Lock(w.Context())
+	if h != nil || !errors.Is(err, zk.ErrSessionExpired) {
+		t.Errorf("Lock = %v, %v, want the session's end", h, err)
+	}
+	other := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	w.MustRelease(w.Granted(other))
+}
+
+// An administrator deletes the node between create and listing.
+func f06Deleted(w *World, t *testing.T) {
+	for _, requeue := range []bool{false, true} {
+		a := w.Client("a")
+		w.MustRelease(w.MustLock(w.Client("b").Mutex(lock.Options{})))
+		w.beforeSecondLook(a, func() {
+			for _, name := range w.Line() {
+				w.Delete(zk.Join(w.dir, name))
+			}
+		})
+		h, err := a.Mutex(lock.Options{Requeue: requeue}).Lock(w.Context())
+		switch {
+		case !requeue && !errors.Is(err, lock.ErrPlaceLost):
+			t.Errorf("Lock = %v, %v, want ErrPlaceLost", h, err)
+		case requeue && err != nil:
+			t.Errorf("Lock with Requeue = %v", err)
+		case requeue:
+			if ok, err := w.Exists(h.Node()); !ok {
+				t.Errorf("the hold's node %s is not there (%v)", h.Node(), err)
+			}
+			w.MustRelease(h)
+		}
+	}
+}
+
+// An administrator deletes the node of a waiter: its call ends at once, or it goes to the end of the line.
+func f06DeletedWhileWaiting(w *World, t *testing.T) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	held := w.MustLock(a.Mutex(lock.Options{}))
+	plain := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	w.WaitLine(2)
+	requeued := w.Lock(w.Context(), c.Mutex(lock.Options{Requeue: true}))
+	w.WaitLine(3)
+	time.Sleep(w.moment())
+	first := w.NodesOf("c")[0]
+	w.Delete(w.NodesOf("b")[0])
+	w.Bounded("a Lock whose node is deleted", 0, func() {
+		if _, err := w.Outcome(plain); !errors.Is(err, lock.ErrPlaceLost) {
+			t.Errorf("Lock = %v, want ErrPlaceLost", err)
+		}
+	})
+	w.Delete(first)
+	w.WaitLine(2)
+	if again := w.NodesOf("c"); len(again) != 1 || again[0] == first {
+		t.Errorf("after its node %s was deleted, the waiter has %v", first, again)
+	}
+	w.StillPending(requeued, w.moment())
+	w.MustRelease(held)
+	w.MustRelease(w.Granted(requeued))
+}
+
+// Somebody clears away the empty directory each time before the create arrives.
+func f07DirectoryVanishes(w *World, t *testing.T) {
+	a := w.Client("a")
+	const times = 50
+	rule := a.Proxy.Before(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: w.dir + "/", Times: times}, func(faultproxy.Request) {
+		if err := w.admin.Delete(w.Context(), w.dir, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			t.Error(err)
+		}
+	})
+	w.MustRelease(w.MustLock(a.Mutex(lock.Options{})))
+	if n := rule.Count(); n != times {
+		t.Errorf("the directory was taken away %d times, want %d", n, times)
+	}
+}
+
+// What is above the lock may not be ours to change. It is enough that it is there.
+func f07ReadOnlyAncestors(w *World, t *testing.T) {
+	a := w.Client("a")
+	if err := w.admin.AddAuth(w.Context(), client.Auth{Scheme: "digest", Credential: []byte("admin:secret")}); err != nil {
+		t.Fatal(err)
+	}
+	above := w.Create(zk.Parent(w.dir)+"/above", zk.Persistent)
+	if _, err := w.admin.SetACL(w.Context(), above, append(zk.CreatorACL(), zk.ReadOnlyACL()...), -1); err != nil {
+		t.Fatal(err)
+	}
+	dir := zk.Join(above, "lock")
+	// It is made by somebody else just when we find it missing, so we try, and may not.
+	a.Proxy.Before(faultproxy.Match{Ops: faultproxy.Creates(), Path: dir}, func(faultproxy.Request) {
+		w.Create(dir, zk.Persistent)
+	})
+	h := w.MustLock(a.MutexAt(dir, lock.Options{}))
+	w.MustRelease(h)
+
+	_, err := a.MutexAt(zk.Join(above, "other"), lock.Options{}).Lock(w.Context())
+	if !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("Lock in a directory that we may not make = %v, want ErrNoAuth", err)
+	}
+}
+
+// Two clients make the same deep path at once.
+func f07SamePathAtOnce(w *World, t *testing.T) {
+	for range w.reps(50, 5) {
+		w.dir = zk.Join(w.dir, "a/b/c")
+		a, b := w.Lock(w.Context(), w.Client("a").Mutex(lock.Options{})), w.Lock(w.Context(), w.Client("b").Mutex(lock.Options{}))
+		select {
+		case <-a.done:
+		case <-b.done:
+			a, b = b, a
+		}
+		w.MustRelease(w.Granted(a))
+		w.MustRelease(w.Granted(b))
+	}
+}
+
+// No server, servers that swallow everything, servers that take connections and never answer: every call
+// ends with its context.
+func f08Bounded(w *World, t *testing.T) {
+	limit := time.Duration(w.reps(2000, 500)) * time.Millisecond
+	for name, fault := range map[string]func(*Client){
+		"down":  (*Client).Unreachable,
+		"black": (*Client).Blackhole,
+		"mute": func(c *Client) {
+			c.Proxy.Hold(faultproxy.Match{Ops: []wire.Op{wire.OpCreateSession}, Times: faultproxy.Always}, time.Hour)
+			c.Proxy.CutAll()
+		},
+	} {
+		bounded := func(what string, f func(ctx context.Context)) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			w.Bounded(what+" while servers are "+name, limit, func() { f(ctx) })
+		}
+		a := w.Client("a")
+		h := w.MustLock(a.MutexAt(w.dir+"-"+name, lock.Options{}))
+		fault(a)
+		bounded("Release", func(ctx context.Context) {
+			if err := h.Release(ctx); err == nil {
+				t.Errorf("Release while servers are %s said that the node is gone", name)
+			}
+		})
+		bounded("Lock", func(ctx context.Context) {
+			if h, err := a.Mutex(lock.Options{}).Lock(ctx); h != nil || err == nil {
+				t.Errorf("Lock while servers are %s = %v, %v", name, h, err)
+			}
+		})
+		bounded("TryLock", func(ctx context.Context) {
+			h, err := a.Mutex(lock.Options{}).TryLock(ctx)
+			if h != nil || err == nil || errors.Is(err, lock.ErrBusy) {
+				t.Errorf("TryLock while servers are %s = %v, %v", name, h, err)
+			}
+		})
+		bounded("Close", func(ctx context.Context) {
+			if err := a.Close(ctx); err == nil && a.Err() == nil {
+				t.Errorf("Close while servers are %s said that the session is over", name)
+			}
+		})
+	}
+}

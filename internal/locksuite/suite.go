@@ -1,0 +1,36 @@
+package locksuite
+
+import (
+	"slices"
+	"testing"
+)
+
+// A test is one scenario of the suite. When it returns, all its holds are released and all its waits over.
+type test struct {
+	name string
+	run  func(w *World, t *testing.T)
+}
+
+// groups are the tests that any ensemble must pass.
+var groups = [][]test{acquireTests, waitTests, holdTests, releaseTests, cleanupTests, loadTests, ownershipTests, rwTests, semaphoreTests}
+
+// ours are tests that need more of a server than to answer clients: to be asked how many watches it has,
+// to be started with a state that takes too many requests to reach, to be stopped and started.
+var ours = [][]test{serverTests}
+
+// Run runs the suite against a backend.
+func Run(t *testing.T, b Backend) {
+	all := slices.Concat(groups...)
+	if b.Ours {
+		all = append(all, slices.Concat(ours...)...)
+	}
+	for _, s := range all {
+		t.Run(s.name, func(t *testing.T) {
+			b.Bubble(t, func(t *testing.T) {
+				w := newWorld(t, b)
+				s.run(w, t)
+				w.Clean()
+			})
+		})
+	}
+}

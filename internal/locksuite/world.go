@@ -1,0 +1,432 @@
+// Package locksuite is one suite of tests for the locks that runs against any ensemble: the server of
+// this project in virtual time, and Apache ZooKeeper in real time. "Correct" then means the same for both.
+//
+// The tests of the failure atlas carry its numbers. Faults are injected between client and server, by a
+// faultproxy of each client's own, so that nothing in the server or in the client knows of them.
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Backend is an ensemble that the suite can be run against.
+type Backend struct {
+	// Bubble runs one test; in virtual time if the backend can, then everything that the test uses must
+	// be started in it.
+	Bubble func(t *testing.T, f func(t *testing.T))
+	// Start returns an ensemble for one test, which ends with it.
+	Start func(t *testing.T) Ensemble
+	// Ours says that it is Memory: tests that look behind the server's answers run too.
+	Ours bool
+}
+
+// An Ensemble is what clients connect to.
+type Ensemble struct {
+	Servers string            // the server list
+	Dial    faultproxy.Dialer // connects to one of them
+	Tick    time.Duration     // of the servers
+	Timeout time.Duration     // for sessions; at least two ticks
+	Virtual bool              // time is: nothing takes longer than it should, and repetitions are cheap
+	Clock   *clock.Clock      // of clients; nil is the machine's
+	server  *memory           // the server, if it is ours
+}
+
+// A World is an ensemble with its clients, for one test.
+type World struct {
+	Ensemble
+	t     testing.TB
+	dir   string
+	admin *client.Session
+}
+
+var worlds atomic.Int64
+
+func newWorld(t *testing.T, b Backend) *World {
+	w := &World{Ensemble: b.Start(t), t: t}
+	w.dir = fmt.Sprintf("/locksuite/%d-%d/lock", time.Now().UnixNano(), worlds.Add(1))
+	w.admin = w.open("admin", client.Options{Dial: w.Dial})
+	return w
+}
+
+// patience is how long a test waits for what must happen, in ensembles that run in real time too.
+const patience = 30 * time.Second
+
+// Context ends with the test, or when patience does.
+func (w *World) Context() context.Context {
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+func (w *World) open(label string, opt client.Options) *client.Session {
+	w.t.Helper()
+	if opt.SessionTimeout == 0 {
+		opt.SessionTimeout = w.Timeout
+	}
+	if opt.Clock == nil {
+		opt.Clock = w.Clock
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := client.Open(ctx, w.Servers, opt)
+	if err != nil {
+		w.t.Fatalf("open session %s: %v", label, err)
+	}
+	w.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s.Close(ctx) // a test may have left it unreachable
+	})
+	return s
+}
+
+// A Client is a session that has the way to its servers to itself.
+type Client struct {
+	*client.Session
+	Label string
+	Proxy *faultproxy.Proxy
+	w     *World
+}
+
+// Client opens a session through a proxy of its own.
+func (w *World) Client(label string) *Client { return w.ClientWith(label, client.Options{}) }
+
+// ClientWith is Client with options. opt.Dial, if given, reaches the servers for the proxy, which stands in
+// front of it.
+func (w *World) ClientWith(label string, opt client.Options) *Client {
+	w.t.Helper()
+	if opt.Dial == nil {
+		opt.Dial = w.Dial
+	}
+	p := faultproxy.New(opt.Dial)
+	w.t.Cleanup(p.Close)
+	opt.Dial = p.Dial
+	if opt.BackoffMax == 0 {
+		opt.BackoffMax = backoffMax
+	}
+	return &Client{Session: w.open(label, opt), Label: label, Proxy: p, w: w}
+}
+
+// backoffMax is how long clients pause at most before they try the servers again, so that what must
+// happen within a second after the network is healthy can.
+const backoffMax = 200 * time.Millisecond
+
+// Blackhole makes everything vanish that the client and the servers send each other, until Heal.
+func (c *Client) Blackhole() { c.Proxy.SetFlows(faultproxy.Stall) }
+
+// Heal ends Blackhole.
+func (c *Client) Heal() { c.Proxy.SetFlows(faultproxy.Pass) }
+
+// Unreachable breaks the client's connection and refuses new ones, until Reachable.
+func (c *Client) Unreachable() {
+	c.Proxy.Refuse(true)
+	c.Proxy.CutAll()
+}
+
+// Reachable ends Unreachable.
+func (c *Client) Reachable() { c.Proxy.Refuse(false) }
+
+// Mutex returns the world's lock as seen by the client.
+func (c *Client) Mutex(opt lock.Options) *lock.Mutex {
+	c.w.t.Helper()
+	return c.MutexAt(c.w.dir, opt)
+}
+
+// MutexAt is Mutex for another path.
+func (c *Client) MutexAt(path string, opt lock.Options) *lock.Mutex {
+	c.w.t.Helper()
+	if opt.Label == "" {
+		opt.Label = c.Label
+	}
+	m, err := lock.NewMutex(c.Session, path, opt)
+	if err != nil {
+		c.w.t.Fatal(err)
+	}
+	return m
+}
+
+// MustLock takes the lock or ends the test.
+func (w *World) MustLock(m *lock.Mutex) *lock.Hold {
+	w.t.Helper()
+	h, err := m.Lock(w.Context())
+	if err != nil {
+		w.t.Fatalf("lock: %v", err)
+	}
+	return h
+}
+
+// MustRelease gives a hold back or ends the test.
+func (w *World) MustRelease(h *lock.Hold) {
+	w.t.Helper()
+	if err := h.Release(w.Context()); err != nil {
+		w.t.Fatalf("release: %v", err)
+	}
+}
+
+// A Grant is the outcome of a Lock that runs beside the test.
+type Grant struct {
+	done chan struct{}
+	hold *lock.Hold
+	err  error
+	at   time.Time
+}
+
+// Lock asks for the lock beside the test.
+func (w *World) Lock(ctx context.Context, m *lock.Mutex) *Grant {
+	g := &Grant{done: make(chan struct{})}
+	go func() {
+		defer close(g.done)
+		g.hold, g.err = m.Lock(ctx)
+		g.at = time.Now()
+	}()
+	return g
+}
+
+// Granted waits for the outcome and ends the test unless it is a hold.
+func (w *World) Granted(g *Grant) *lock.Hold {
+	w.t.Helper()
+	if h, err := w.Outcome(g); err != nil {
+		w.t.Fatalf("not granted: %v", err)
+	} else {
+		return h
+	}
+	return nil
+}
+
+// Outcome waits for the outcome, and checks that it is one: a hold or an error, not both, not neither.
+func (w *World) Outcome(g *Grant) (*lock.Hold, error) {
+	w.t.Helper()
+	select {
+	case <-g.done:
+	case <-w.Context().Done():
+		w.t.Fatal("no outcome: the lock was neither granted nor refused")
+	}
+	if (g.hold == nil) == (g.err == nil) {
+		w.t.Fatalf("F26: hold %v and error %v: exactly one of them must be nil", g.hold, g.err)
+	}
+	return g.hold, g.err
+}
+
+// Pending reports whether there is no outcome yet.
+func (g *Grant) Pending() bool {
+	select {
+	case <-g.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Line returns the names of the contenders' nodes in the world's lock directory, in no order; none if the
+// directory is not there.
+func (w *World) Line() []string { return w.LineAt(w.dir) }
+
+// LineAt is Line for another path.
+func (w *World) LineAt(dir string) []string {
+	w.t.Helper()
+	names, _, err := w.admin.Children(w.Context(), dir)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		w.t.Fatal(err)
+	}
+	return names
+}
+
+// NodesOf returns the paths of the contenders whose nodes carry a label, first in line first.
+func (w *World) NodesOf(label string) []string {
+	w.t.Helper()
+	line, err := lock.Inspect(w.Context(), w.admin, w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var nodes []string
+	for _, c := range line {
+		if c.Owner.Label == label {
+			nodes = append(nodes, c.Node)
+		}
+	}
+	return nodes
+}
+
+// StillPending checks that the lock is not granted for as long as d.
+func (w *World) StillPending(g *Grant, d time.Duration) {
+	w.t.Helper()
+	select {
+	case <-g.done:
+		w.t.Fatalf("an outcome came too early: hold %v, error %v", g.hold, g.err)
+	case <-time.After(d):
+	}
+}
+
+// Bounded checks that f returns within limit and a quarter of a second (I5).
+func (w *World) Bounded(what string, limit time.Duration, f func()) {
+	w.t.Helper()
+	began := time.Now()
+	f()
+	if d := time.Since(began); d > limit+250*time.Millisecond+w.slack() {
+		w.t.Errorf("I5: %s took %v, the limit was %v", what, d, limit)
+	}
+}
+
+// Exists reports whether a node is there, behind a sync: the server that answers may lag behind the one that
+// somebody else was told by.
+func (w *World) Exists(path string) (bool, error) {
+	w.t.Helper()
+	if err := w.admin.Sync(w.Context(), path); err != nil {
+		return false, err
+	}
+	_, ok, err := w.admin.Exists(w.Context(), path)
+	return ok, err
+}
+
+// Within waits until cond holds, at most d, and ends the test if it does not.
+func (w *World) Within(d time.Duration, what string, cond func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(d); ; time.Sleep(5 * time.Millisecond) {
+		if cond() {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not within %v: %s", d, what)
+		}
+	}
+}
+
+// WaitLine waits until that many contenders are in line.
+func (w *World) WaitLine(n int) {
+	w.t.Helper()
+	w.Within(patience, fmt.Sprintf("%d contenders in line", n), func() bool { return len(w.Line()) == n })
+}
+
+// Clean checks that nothing is left in the lock directory, soon (I2), and no watch on the server, if that
+// can be asked (I4).
+func (w *World) Clean() {
+	w.t.Helper()
+	w.Within(time.Second+w.slack(), "I2: the lock directory is empty", func() bool { return len(w.Line()) == 0 })
+	if w.server != nil {
+		w.Within(time.Second, "I4: the server has no watches", func() bool { return w.server.Stats().Watches == 0 })
+	}
+}
+
+// slack is what a test in real time grants a busy machine; nothing in virtual time, where machines are
+// never busy.
+func (w *World) slack() time.Duration {
+	if w.Virtual {
+		return 0
+	}
+	return 2 * time.Second
+}
+
+// moment is how long to wait for something that must not happen, or to let things come to rest.
+func (w *World) moment() time.Duration {
+	if w.Virtual {
+		return time.Second
+	}
+	return 50 * time.Millisecond
+}
+
+// slow makes the way to the servers take a while, if it can, and returns what a round trip takes.
+func (w *World) slow() time.Duration {
+	if w.server == nil {
+		return time.Millisecond
+	}
+	const oneWay = time.Millisecond
+	w.server.net.Link("", memoryAddress).Latency(oneWay)
+	return 2 * oneWay
+}
+
+// Ended waits until a hold is over, soon, and checks its cause.
+func (w *World) Ended(h *lock.Hold, cause error) {
+	w.t.Helper()
+	select {
+	case <-h.Done():
+	case <-time.After(patience):
+		w.t.Fatal("the hold does not end")
+	}
+	if !errors.Is(h.Cause(), cause) {
+		w.t.Errorf("the hold ended with %v, want %v", h.Cause(), cause)
+	}
+}
+
+// expired reports whether err is the end of a session, or the news that its node is gone, which an ensemble
+// may bring first: expiry deletes the node, and only then hangs up.
+func (w *World) expired(err, gone error) bool {
+	return errors.Is(err, zk.ErrSessionExpired) || !w.Virtual && errors.Is(err, gone)
+}
+
+// reps is how often a test repeats something: full in virtual time, few where each takes its time.
+func (w *World) reps(full, few int) int {
+	switch {
+	case !w.Virtual:
+		return few
+	case full >= 5000:
+		return full / repsDivisor
+	}
+	return full
+}
+
+// Quiet waits until the clients have nothing under way: for as long as a moment nothing passes their
+// proxies.
+func (w *World) Quiet(clients ...*Client) {
+	w.t.Helper()
+	passed := func() (n faultproxy.Mark) {
+		for _, c := range clients {
+			n += c.Proxy.Mark()
+		}
+		return n
+	}
+	before := passed()
+	w.Within(patience, "the clients come to rest", func() bool {
+		time.Sleep(w.moment())
+		last := before
+		before = passed()
+		return before == last
+	})
+}
+
+// Delete removes a node as an administrator would.
+func (w *World) Delete(path string) {
+	w.t.Helper()
+	if err := w.admin.Delete(w.Context(), path, -1); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// DeleteAll removes a node and everything below it.
+func (w *World) DeleteAll(path string) {
+	w.t.Helper()
+	for _, name := range w.LineAt(path) {
+		w.DeleteAll(zk.Join(path, name))
+	}
+	if err := w.admin.Delete(w.Context(), path, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		w.t.Fatal(err)
+	}
+}
+
+// Create makes a node as somebody else would.
+func (w *World) Create(path string, mode zk.Mode) string {
+	w.t.Helper()
+	for dir := zk.Parent(path); dir != "/"; dir = zk.Parent(dir) {
+		if _, ok, err := w.admin.Exists(w.Context(), dir); err != nil {
+			w.t.Fatal(err)
+		} else if ok {
+			break
+		}
+		w.Create(dir, zk.Persistent)
+	}
+	c, err := w.admin.Create(w.Context(), path, nil, mode, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c.Path
+}

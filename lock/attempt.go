@@ -1,0 +1,307 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// An attempt is one way through the line: join, wait, be granted. It is used by one goroutine. Its
+// nodes, one but for several permits at once, are in one of three states: not made (nodes is empty and
+// created is nil or has failed for sure), made (nodes are their paths), or unknown (created has no certain
+// outcome, or some of them were deleted by somebody). Whatever it leaves, by abandon, the reaper works off.
+type attempt struct {
+	e       *entrance
+	s       *client.Session
+	id      attemptID
+	count   int // of nodes that it needs
+	data    []byte
+	created *creation // the last create that was sent
+	unknown bool      // there may be nodes that we do not know of
+	nodes   []string  // paths of our nodes, first one first, once known
+	token   int64     // creation zxid of our nodes; 0 until known
+
+	waited   bool             // somebody was ahead of us when we joined
+	own      []*client.Watch  // armed on our nodes, as many as those; nil where not
+	vouching *client.Vouching // from when the nodes are known
+	room     roomView
+}
+
+func newAttempt(e *entrance, count int) *attempt {
+	o := e.opt.owner()
+	o.Since = time.Now().Truncate(time.Millisecond)
+	return &attempt{e: e, s: e.s, id: newAttemptID(), count: count, data: o.encode()}
+}
+
+// A view is the line as a listing showed it.
+type view struct {
+	queue queue
+	ahead int    // how many claims are ahead of our first
+	place int    // of our last
+	waits []int  // places of claims that we wait for; none: the lock is ours
+	conn  uint64 // connection that the listing came on
+}
+
+// run joins the line and returns when the lock is ours.
+func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
+	v, err := a.join(ctx)
+	for err == nil {
+		if len(v.waits) == 0 {
+			return a.grant(ctx)
+		}
+		if n := a.e.opt.QueueMax; n > 0 && v.ahead > n {
+			return nil, ErrQueueFull
+		}
+		if a.e.opt.Waiting != nil {
+			a.e.opt.Waiting(Place{Ahead: v.ahead, Node: a.nodes[0], First: zk.Join(a.e.dir, v.queue.line[0].name)})
+		}
+		a.waited = true
+		var granted bool
+		if granted, err = a.wait(ctx, v); granted {
+			return a.grant(ctx)
+		}
+		if err == nil {
+			v, err = a.list(ctx, v.conn)
+		}
+	}
+	return nil, err
+}
+
+// try joins the line and leaves it again unless the lock is ours at once.
+func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
+	v, err := a.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(v.waits) == 0 {
+		return a.grant(ctx)
+	}
+	first := zk.Join(a.e.dir, v.queue.line[0].name)
+	p := a.s.Pipeline()
+	deletes := make([]*client.Pending[struct{}], len(a.nodes))
+	for i, node := range a.nodes {
+		deletes[i] = p.Delete(node, -1)
+	}
+	holder := p.Get(first)
+	p.Send(ctx)
+	gone := 0
+	for _, d := range deletes {
+		if _, err := d.Wait(ctx); err == nil || errors.Is(err, zk.ErrNoNode) {
+			gone++
+		}
+	}
+	if gone == len(deletes) {
+		a.nodes = nil
+	}
+	busy := &BusyError{Path: a.e.dir}
+	if n, err := holder.Wait(ctx); err == nil {
+		busy.Holder = newContender(first, n)
+	}
+	return nil, busy
+}
+
+// join makes our nodes and returns the line with them. The create and a listing leave in one write, so
+// that a free lock costs one round trip.
+func (a *attempt) join(ctx context.Context) (view, error) {
+	for {
+		p := a.s.Pipeline()
+		a.created = a.create(p)
+		a.askRoom(p)
+		listed := p.Children(a.e.dir)
+		p.Send(ctx)
+		nodes, czxid, err := a.created.wait(ctx)
+		switch {
+		case err == nil:
+			a.joined(nodes, czxid)
+			l, err := listed.Wait(ctx)
+			if err != nil {
+				return a.list(ctx, 0)
+			}
+			return a.look(ctx, l, listed.Conn())
+		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
+			a.created = nil
+			if err := a.e.makeDirectory(ctx); err != nil {
+				return view{}, err
+			}
+		case client.MaybeApplied(err):
+			a.unknown = true
+			if !errors.Is(err, zk.ErrConnectionLoss) {
+				return view{}, err
+			}
+			v, err := a.list(ctx, 0)
+			if err != errAbsent {
+				return v, err
+			}
+			a.unknown, a.created = false, nil // it was not applied, and now never will be
+		case errors.Is(err, zk.ErrConnectionLoss):
+			a.created = nil // never sent
+		default:
+			a.created = nil // refused
+			return view{}, err
+		}
+	}
+}
+
+// joined notes that our nodes are known.
+func (a *attempt) joined(nodes []string, czxid int64) {
+	a.nodes, a.token, a.unknown, a.created = nodes, czxid, false, nil
+	a.own = make([]*client.Watch, len(nodes))
+	if a.vouching == nil {
+		a.vouching = a.s.Vouch(a.e.opt.Vouch, nodes[0])
+	}
+}
+
+// errAbsent is the answer of list when a create that may have been applied turns out not to have been.
+var errAbsent = errors.New("the nodes were not made")
+
+// list returns the line as it is now. If the connection is not the one of the last listing, the server
+// may be another that lags behind, so a sync goes ahead: what was true before it is then seen.
+func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
+	for {
+		p := a.s.Pipeline()
+		st, _ := a.s.State()
+		if lastConn == 0 || st.Conn != lastConn {
+			p.Sync(a.e.dir)
+			lastConn = 0
+		}
+		if lastConn == 0 || !a.room.current(lastConn) {
+			a.askRoom(p)
+		}
+		listed := p.Children(a.e.dir)
+		p.Send(ctx)
+		l, err := listed.Wait(ctx)
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			lastConn = 0 // the session paces its reconnects
+			continue
+		case err == nil && lastConn != 0 && listed.Conn() != lastConn:
+			lastConn = 0 // reconnected meanwhile: this listing had no sync ahead of it
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			return a.look(ctx, client.Listing{}, listed.Conn())
+		case err != nil:
+			return view{}, err
+		}
+		return a.look(ctx, l, listed.Conn())
+	}
+}
+
+// look finds our place in a listing that shows every change up to our create.
+func (a *attempt) look(ctx context.Context, l client.Listing, conn uint64) (view, error) {
+	q := parseQueue(l.Names, a.e.recipe.heeds)
+	places := q.mine(a.id)
+	switch {
+	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
+		return view{}, errAbsent
+	case len(places) < a.count:
+		a.forget()
+		return view{}, ErrPlaceLost
+	case len(places) > a.count:
+		if err := a.dropLater(ctx, q, places[a.count:]); err != nil {
+			return view{}, err
+		}
+		return a.list(ctx, 0)
+	}
+	nodes := make([]string, a.count)
+	for i, place := range places {
+		nodes[i] = zk.Join(a.e.dir, q.line[place].name)
+		if q.tied(place) {
+			return view{}, ErrCounterExhausted
+		}
+	}
+	if a.token == 0 || !slices.Equal(a.nodes, nodes) { // found again after a lost reply, or not told by it
+		stat, ok, err := a.s.Exists(ctx, nodes[0])
+		switch {
+		case err != nil:
+			return view{}, err
+		case !ok || stat.EphemeralOwner != a.s.ID():
+			return view{}, ErrPlaceLost
+		}
+		a.joined(nodes, stat.Czxid)
+	}
+	first, last := places[0], places[a.count-1]
+	if n := q.line[last].number; exhausting(n) {
+		a.e.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.e.dir, "number", n)
+	}
+	var err error
+	if q.room, err = a.seeRoom(ctx); err != nil {
+		return view{}, err
+	}
+	waits := a.e.recipe.waitsFor(q, last)
+	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
+	return view{queue: q, ahead: first, place: last, waits: waits, conn: conn}, nil
+}
+
+// dropLater deletes nodes of ours behind those that we need, so that nobody waits for them.
+func (a *attempt) dropLater(ctx context.Context, q queue, places []int) error {
+	for _, i := range places {
+		err := a.s.Delete(ctx, zk.Join(a.e.dir, q.line[i].name), -1)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrConnectionLoss) {
+			a.unknown = true // the reaper looks for all that carries our id
+			return err
+		}
+	}
+	return nil
+}
+
+// grant makes the holds, one of each node. A place at the head of the line is ours only if the session is known to live;
+// after a long wait without an answer that has to be asked first.
+func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
+	for !(loan{a.s.Timeout()}).fresh(a.s.Age(a.e.opt.Vouch)) {
+		if err := prove(ctx, a.s, a.e.opt.Vouch, a.nodes); err != nil {
+			return nil, err
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	holds := make([]*Hold, len(a.nodes))
+	for i, node := range a.nodes {
+		vouching := a.vouching
+		if i > 0 {
+			vouching = a.s.Vouch(a.e.opt.Vouch, node)
+		}
+		holds[i] = newHold(ctx, newGrant(a, node, vouching), a.own[i])
+	}
+	a.room.cancel()
+	a.nodes, a.own, a.vouching = nil, nil, nil // the holds' now
+	return holds, nil
+}
+
+// prove asks for an answer that proves as much as level demands.
+func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) error {
+	if level != client.VouchWrite {
+		return s.Sync(ctx, "/")
+	}
+	checks := make([]client.Op, len(nodes))
+	for i, node := range nodes {
+		checks[i] = client.OpCheck(node, -1)
+	}
+	_, err := s.Multi(ctx, checks...)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return ErrPlaceLost
+	case errors.Is(err, zk.ErrConnectionLoss):
+		return nil // not proved: asked again
+	}
+	return err
+}
+
+// abandon hands what the attempt leaves to the reaper. The watches on our own nodes need no cancelling:
+// they fire when the nodes go.
+func (a *attempt) abandon() {
+	a.room.cancel()
+	if a.vouching != nil {
+		a.vouching.Stop()
+	}
+	if len(a.nodes) > 0 || a.unknown || a.created != nil {
+		a.e.reaper.add(debris{id: a.id, nodes: a.nodes, created: a.created, unknown: a.unknown})
+	}
+}
+
+// forget notes that a node of ours is gone. If it was one of several, the reaper looks for the others.
+func (a *attempt) forget() { a.nodes, a.unknown, a.created = nil, a.count > 1, nil }

@@ -1,0 +1,215 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/server"
+)
+
+// benchServers returns the servers to measure: those of LOCKKEEPER_BENCH_SERVERS, or a server of our own
+// on the real disk and loopback.
+func benchServers(b *testing.B) string {
+	b.Helper()
+	if servers := os.Getenv("LOCKKEEPER_BENCH_SERVERS"); servers != "" {
+		return servers
+	}
+	srv, err := server.Open(server.Options{DataDir: b.TempDir(), ConnectionsPerAddressMax: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	b.Cleanup(func() {
+		srv.Close()
+		<-served
+	})
+	return l.Addr().String()
+}
+
+func benchSession(b *testing.B, servers string, opt client.Options) *client.Session {
+	b.Helper()
+	s, err := client.Open(b.Context(), servers, opt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close(context.Background()) })
+	return s
+}
+
+func benchMutex(b *testing.B, s *client.Session, path string) *lock.Mutex {
+	b.Helper()
+	m, err := lock.NewMutex(s, path, lock.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m
+}
+
+// cycle acquires and releases once.
+func cycle(ctx context.Context, m *lock.Mutex) error {
+	h, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Release(ctx)
+}
+
+// BenchmarkFree takes and gives back a lock that nobody else wants: one round trip each.
+func BenchmarkFree(b *testing.B) {
+	s := benchSession(b, benchServers(b), client.Options{})
+	m := benchMutex(b, s, "/bench/free")
+	if err := cycle(b.Context(), m); err != nil { // the directory is there
+		b.Fatal(err)
+	}
+	before := s.Stats()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := cycle(b.Context(), m); err != nil {
+			b.Fatal(err)
+		}
+	}
+	after := s.Stats()
+	n := float64(b.N)
+	b.ReportMetric(float64(after.Requests-before.Requests)/n, "requests/op")
+	b.ReportMetric(float64(after.Writes-before.Writes)/n, "roundtrips/op")
+}
+
+// BenchmarkHandOver has several sessions pass one lock on as fast as they can. The listings counted are
+// those besides the one that joins the line.
+func BenchmarkHandOver(b *testing.B) {
+	for _, clients := range []int{2, 8, 100} {
+		b.Run(fmt.Sprintf("%d", clients), func(b *testing.B) {
+			servers := benchServers(b)
+			var sessions []*client.Session
+			for range clients {
+				sessions = append(sessions, benchSession(b, servers, client.Options{}))
+			}
+			if err := cycle(b.Context(), benchMutex(b, sessions[0], "/bench/handover")); err != nil {
+				b.Fatal(err)
+			}
+			var before, after client.Stats
+			add := func(sum *client.Stats) {
+				for _, s := range sessions {
+					st := s.Stats()
+					sum.Requests += st.Requests
+					sum.Events += st.Events
+				}
+			}
+			add(&before)
+			turns := make(chan struct{}, clients)
+			var wg sync.WaitGroup
+			for _, s := range sessions {
+				m := benchMutex(b, s, "/bench/handover")
+				wg.Go(func() {
+					for range turns {
+						if err := cycle(context.Background(), m); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			for b.Loop() {
+				turns <- struct{}{}
+			}
+			close(turns)
+			wg.Wait()
+			add(&after)
+			n := float64(b.N)
+			b.ReportMetric(float64(after.Requests-before.Requests)/n, "requests/op")
+			b.ReportMetric(float64(after.Events-before.Events)/n, "events/op")
+		})
+	}
+}
+
+// BenchmarkThousandWaiters releases a lock for which a thousand wait, over ten sessions, and counts what
+// each release makes all of them do until the next is granted.
+func BenchmarkThousandWaiters(b *testing.B) {
+	const waiters, sessions = 1000, 10
+	servers := benchServers(b)
+	proxy := faultproxy.New((&net.Dialer{}).DialContext)
+	defer proxy.Close()
+	var all []*client.Session
+	for range sessions {
+		all = append(all, benchSession(b, servers, client.Options{Dial: proxy.Dial, SessionTimeout: 40 * time.Second}))
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	granted := make(chan *lock.Hold)
+	var wg sync.WaitGroup
+	for i := range waiters {
+		m := benchMutex(b, all[i%sessions], "/bench/thousand")
+		wg.Go(func() {
+			for ctx.Err() == nil { // the line stays as long as it is
+				if h, err := m.Lock(ctx); err == nil {
+					granted <- h
+				}
+			}
+		})
+	}
+	hold := <-granted
+	for {
+		line, err := lock.Inspect(ctx, all[0], "/bench/thousand")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(line) > waiters { // those who wait, and the holder
+			break
+		}
+	}
+	mark := proxy.Mark()
+	releases := 0
+	for b.Loop() {
+		if err := hold.Release(ctx); err != nil {
+			b.Fatal(err)
+		}
+		hold = <-granted
+		releases++
+	}
+	log := proxy.Since(mark)
+	b.ReportMetric(float64(len(log.Asked()))/float64(releases), "requests/release")
+	b.ReportMetric(float64(len(log.Asked(faultproxy.Lists()...)))/float64(releases), "listings/release")
+	events := 0
+	for _, e := range log {
+		if e.Kind == faultproxy.Notified {
+			events++
+		}
+	}
+	b.ReportMetric(float64(events)/float64(releases), "events/release")
+	cancel()
+	go func() { wg.Wait(); close(granted) }()
+	hold.Release(context.Background())
+	for h := range granted {
+		h.Release(context.Background())
+	}
+}
+
+// BenchmarkIdleHold counts what a session sends while it holds a lock and does nothing else: at most one
+// small request in a sixth of its timeout.
+func BenchmarkIdleHold(b *testing.B) {
+	s := benchSession(b, benchServers(b), client.Options{SessionTimeout: 6 * time.Second})
+	hold, err := benchMutex(b, s, "/bench/idle").Lock(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer hold.Release(context.Background())
+	sixth := s.Timeout() / 6
+	time.Sleep(sixth) // the own node's watch is set by now
+	before, began := s.Stats(), time.Now()
+	for b.Loop() {
+		time.Sleep(sixth)
+	}
+	sixths := float64(time.Since(began)) / float64(sixth)
+	b.ReportMetric(float64(s.Stats().Requests-before.Requests)/sixths, "requests/sixth")
+}

@@ -1,0 +1,27 @@
+// Package lock makes distributed locks on a ZooKeeper session.
+//
+// # How a lock works
+//
+// A lock is a directory. Whoever wants it creates an ephemeral sequential znode there, its place in
+// line; the lowest number holds the lock. Everybody else watches the one in front and its own znode,
+// so that one release wakes one waiter. Names are those of Curator's InterProcessMutex and
+// go-zookeeper's Lock, and all of these exclude each other on one path. A read/write lock and a
+// semaphore are the same line under other rules of whom a claim waits for.
+//
+// # What a hold is worth
+//
+// A [Hold] is a loan. It ends once, with a cause: released, session expired, own znode deleted by
+// somebody, deadline passed, session closed. Work runs under [Hold.Context], which ends with it.
+// The deadline is two thirds of the session timeout after the last heartbeat that was answered was
+// sent, so it passes before the ensemble can give the lock to somebody else, even if we no longer
+// hear from it. What an answered heartbeat proves is up to Options.Vouch.
+//
+// No client can exclude that it is paused between looking at its hold and writing somewhere. Whoever
+// must not accept a late write compares [Hold.Token], which grows from holder to holder.
+//
+// # What is left behind
+//
+// Nothing. A request whose answer was lost is looked up after the reconnect. Whatever a caller gives
+// up, because its context ends or an error occurs, is removed in the background for as long as it
+// takes, and what the session cannot remove, its end does.
+package lock

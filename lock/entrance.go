@@ -1,0 +1,162 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// An entrance is a way into the line of one directory, for claims of one recipe. Every fair lock is one or
+// two of them. It has no state but the reaper's.
+type entrance struct {
+	s      *client.Session
+	dir    string
+	opt    Options // with defaults
+	recipe *recipe
+	room   *room     // how many may be granted at once, where the recipe depends on that; otherwise nil
+	gate   *entrance // to the lock that has to be held while in line; nil if none has
+	reaper reaper
+}
+
+func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
+	e := &entrance{s: s, dir: dir, opt: opt, recipe: r}
+	e.reaper.e = e
+	return e
+}
+
+// lock waits in line.
+func (e *entrance) lock(ctx context.Context) (*Hold, error) {
+	if h, err := e.reenter(ctx); h != nil || err != nil {
+		return h, err
+	}
+	return only(e.lockAll(ctx, 1))
+}
+
+// only returns the one hold of several.
+func only(holds []*Hold, err error) (*Hold, error) {
+	if err != nil {
+		return nil, err
+	}
+	return holds[0], nil
+}
+
+// lockAll waits in line with count claims, and returns as many holds or none.
+func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
+	leave, err := e.approach(ctx, (*entrance).lock)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	for {
+		a := newAttempt(e, count)
+		holds, err := a.run(ctx)
+		if err == nil {
+			return holds, nil
+		}
+		a.abandon()
+		if !errors.Is(err, ErrPlaceLost) || !e.opt.Requeue {
+			return nil, &LockError{"lock", e.dir, err}
+		}
+	}
+}
+
+// try joins the line only to look.
+func (e *entrance) try(ctx context.Context) (*Hold, error) {
+	if h, err := e.reenter(ctx); h != nil || err != nil {
+		return h, err
+	}
+	leave, err := e.approach(ctx, (*entrance).try)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	a := newAttempt(e, 1)
+	holds, err := a.try(ctx)
+	if err == nil {
+		return holds[0], nil
+	}
+	a.abandon()
+	var busy *BusyError
+	if errors.As(err, &busy) {
+		return nil, err
+	}
+	return nil, &LockError{"try", e.dir, err}
+}
+
+// approach does what comes before joining the line: it agrees on the room and takes the gate. leave gives
+// the gate back.
+func (e *entrance) approach(ctx context.Context, take func(*entrance, context.Context) (*Hold, error)) (leave func(), err error) {
+	if e.room.varies() && !e.room.agreed.Load() {
+		if err := e.room.agree(ctx, e); err != nil {
+			return nil, &LockError{"agree on the permits of", e.dir, err}
+		}
+	}
+	if e.gate == nil {
+		return func() {}, nil
+	}
+	g, err := take(e.gate, ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		ctx, cancel := e.cleanup(ctx)
+		defer cancel()
+		if err := g.Release(ctx); err != nil { // it goes in the background, or has gone
+			e.opt.Logger.Warn("the lock on the way in was not released in time", "lock", e.gate.dir, "error", err)
+		}
+	}, nil
+}
+
+// cleanup returns a context with time of its own, or a cancelled ctx would leave the lock behind.
+func (e *entrance) cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), e.opt.CleanupTimeout)
+}
+
+// makeDirectory makes the directory and what is missing above it.
+func (e *entrance) makeDirectory(ctx context.Context) error {
+	if e.room.varies() {
+		return e.room.agree(ctx, e)
+	}
+	return makeParents(ctx, e.s, e.dir, e.opt.ParentACL)
+}
+
+// do runs f under a hold.
+func (e *entrance) do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	h, err := e.lock(ctx)
+	if err != nil {
+		return err
+	}
+	work, cancel := context.WithCancelCause(h.Context())
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer stop()
+	defer func() {
+		ctx, cancel := e.cleanup(ctx)
+		defer cancel()
+		err = errors.Join(err, h.Release(ctx))
+	}()
+	return f(work)
+}
+
+// heldKey is the key under which a hold's context carries its grant.
+type heldKey struct {
+	s   *client.Session
+	dir string
+}
+
+// reenter returns another hold of the node that ctx is working under, nil if there is none. Whoever
+// shares the lock cannot be alone with it without leaving first.
+func (e *entrance) reenter(ctx context.Context) (*Hold, error) {
+	g, _ := ctx.Value(heldKey{e.s, e.dir}).(*grant)
+	if g == nil || ctx.Err() != nil || !e.recipe.reenters || g.e.recipe.heeds != e.recipe.heeds {
+		return nil, nil
+	}
+	g.mu.Lock()
+	held := g.mu.kind
+	g.mu.Unlock()
+	if held == shared && e.recipe.kind == exclusive {
+		return nil, &LockError{"lock", e.dir, ErrUpgrade}
+	}
+	return g.hold(context.WithoutCancel(ctx)), nil
+}

@@ -1,0 +1,87 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrBusy: somebody else has the lock. The error is a *BusyError.
+	ErrBusy = errors.New("lock is busy")
+	// ErrLost: a hold ended before it was released. The error is a *LostError.
+	ErrLost = errors.New("lock lost")
+	// ErrReleased is the cause of a hold that was released.
+	ErrReleased = errors.New("lock released")
+	// ErrPlaceLost: the waiting node was deleted by somebody, and the place in line with it.
+	ErrPlaceLost = errors.New("place in line lost: the waiting znode was deleted")
+	// ErrReleasePending: the release was not confirmed in time. The hold is over, and the node goes as
+	// soon as the server can be reached, or with the session.
+	ErrReleasePending = errors.New("release not confirmed yet")
+	// ErrCounterExhausted: the directory's sequence counter has come to its end, so that nobody can
+	// say who came first. Let the directory become empty and delete it; it starts again at 0.
+	ErrCounterExhausted = errors.New("sequence counter of the lock directory is exhausted; delete the empty directory to start again")
+	// ErrQueueFull: more contenders wait than Options.QueueMax allows.
+	ErrQueueFull = errors.New("too many contenders wait")
+
+	// ErrNoPermits: the number of permits was left to what is stored with the semaphore, and nothing is.
+	ErrNoPermits = errors.New("no number of permits is stored with the semaphore")
+
+	// ErrUpgrade: whoever holds the read side asked for the write side. Two who did that would wait for
+	// each other for ever: release first.
+	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")
+
+	// ErrNotWriter: only the one hold of a write side can be downgraded.
+	ErrNotWriter = errors.New("not the only hold of a write lock")
+
+	// ErrNodeDeleted is the cause of a loss: somebody deleted the holder's node.
+	ErrNodeDeleted = errors.New("the holder's znode was deleted")
+	// ErrDeadline is the cause of a loss: no heartbeat was answered for so long that the ensemble may
+	// give the lock to somebody else before we hear of it.
+	ErrDeadline = errors.New("no heartbeat was answered in time")
+)
+
+// A LockError says which operation on which lock went wrong.
+type LockError struct {
+	Op   string // "lock", "try", "release", …
+	Path string // of the lock
+	Err  error
+}
+
+func (e *LockError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
+
+// Unwrap returns the cause.
+func (e *LockError) Unwrap() error { return e.Err }
+
+// A BusyError says who has the lock. errors.Is(err, ErrBusy) holds.
+type BusyError struct {
+	Path   string
+	Holder Contender // as far as it could be read; Node is empty if it left while we looked
+}
+
+func (e *BusyError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "lock %s is busy", e.Path)
+	if who := e.Holder.Who(); who != "" {
+		b.WriteString(": held by " + who)
+	}
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrBusy) hold.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does
+// errors.Is with the cause: ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed.
+type LostError struct {
+	Path  string
+	Cause error
+}
+
+func (e *LostError) Error() string { return fmt.Sprintf("lock %s lost: %v", e.Path, e.Cause) }
+
+// Unwrap returns the cause.
+func (e *LostError) Unwrap() error { return e.Cause }
+
+// Is makes errors.Is(err, ErrLost) hold.
+func (e *LostError) Is(target error) bool { return target == ErrLost }

@@ -1,0 +1,134 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// A grant is a node at the head of the line, and what all holds of it share. It ends once: by the
+// release of the last hold, or by a loss.
+type grant struct {
+	// Fixed when made.
+	e        *entrance
+	s        *client.Session
+	id       attemptID
+	token    int64
+	waited   bool // others may have seen the node behind another's
+	level    client.Vouch
+	vouching *client.Vouching
+
+	ended chan struct{} // closed when the grant has ended
+
+	mu struct {
+		sync.Mutex
+		holds  map[*Hold]struct{} // not released; nil once the grant has ended
+		lost   *LostError         // why it ended, if it was lost
+		node   string             // path of the node
+		kind   kind               // of the claim that it is
+		moving chan struct{}      // closed when it is decided whether another node has taken its place; nil: none shall
+	}
+}
+
+// newGrant makes the grant of one of an attempt's nodes.
+func newGrant(a *attempt, node string, vouching *client.Vouching) *grant {
+	g := &grant{
+		e: a.e, s: a.s, id: a.id, token: a.token, waited: a.waited, level: a.e.opt.Vouch,
+		vouching: vouching, ended: make(chan struct{}),
+	}
+	g.mu.holds = make(map[*Hold]struct{}, 1)
+	g.mu.node, g.mu.kind = node, a.e.recipe.kind
+	return g
+}
+
+// hold returns another hold of the grant, nil if it has ended.
+func (g *grant) hold(parent context.Context) *Hold {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.holds == nil {
+		return nil
+	}
+	h := &Hold{g: g}
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, heldKey{g.s, g.e.dir}, g))
+	h.ctx, h.cancel = ctx, cancel
+	g.mu.holds[h] = struct{}{}
+	return h
+}
+
+// at returns the path of the grant's node.
+func (g *grant) at() string {
+	node, _ := g.whereabouts()
+	return node
+}
+
+// whereabouts returns the path of the grant's node and, while it is open whether another is to take its
+// place, a channel that is closed when that is decided.
+func (g *grant) whereabouts() (node string, moving <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.node, g.mu.moving
+}
+
+// debris is what the grant leaves if it ends now.
+func (g *grant) debris() debris {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return debris{id: g.id, nodes: []string{g.mu.node}, unknown: g.mu.moving != nil}
+}
+
+// left returns how long the grant is good for without another answered heartbeat.
+func (g *grant) left() time.Duration { return loan{g.s.Timeout()}.left(g.s.Age(g.level)) }
+
+// check ends the grant if its deadline has passed, whoever notices first, and returns how long it has
+// otherwise. A session that is over leaves nothing of the deadline; then that is the cause.
+func (g *grant) check() time.Duration {
+	left := g.left()
+	if left > 0 {
+		return left
+	}
+	if err := g.s.Err(); err != nil {
+		g.lose(err)
+	} else {
+		g.lose(ErrDeadline)
+	}
+	return 0
+}
+
+// lose ends the grant with a cause, unless it has ended. If the session lives on, the node is removed:
+// nobody works under it any more, so others must not wait for it.
+func (g *grant) lose(cause error) {
+	lost := &LostError{Path: g.e.dir, Cause: cause}
+	if !g.end(lost) {
+		return
+	}
+	g.e.opt.Logger.Warn("lock lost", "lock", g.e.dir, "node", g.at(), "cause", cause)
+	if !errors.Is(cause, ErrNodeDeleted) {
+		g.e.reaper.add(g.debris())
+	}
+}
+
+// end ends the grant and every hold of it; lost is nil for a release. It reports false if it had ended
+// before.
+func (g *grant) end(lost *LostError) bool {
+	g.mu.Lock()
+	holds := g.mu.holds
+	if holds == nil {
+		g.mu.Unlock()
+		return false
+	}
+	g.mu.holds, g.mu.lost = nil, lost
+	g.mu.Unlock()
+	var cause error = ErrReleased
+	if lost != nil {
+		cause = lost
+	}
+	for h := range holds {
+		h.cancel(cause)
+	}
+	close(g.ended)
+	g.vouching.Stop()
+	return true
+}

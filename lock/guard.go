@@ -1,0 +1,96 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// ownWatchDelay is how long a hold goes on before its own node is watched. Shorter ones do without: the
+// request would cost them more than it could tell.
+const ownWatchDelay = 10 * time.Millisecond
+
+// guardFrom watches over the grant until it ends. own is a watch on the node that is armed already, or
+// nil.
+func (g *grant) guardFrom(own *client.Watch) {
+	if !g.s.Go(func(context.Context) { g.guard(own) }) {
+		g.lose(g.s.Err())
+	}
+}
+
+// guard needs not cancel its watch: the node goes when the grant ends, and the watch with it.
+func (g *grant) guard(own *client.Watch) {
+	watched := g.at()           // the node that own is on
+	missing := ""               // a node of ours that has gone, while it is open whether another has taken its place
+	var decided <-chan struct{} // closed when that is decided
+	var armed <-chan struct{}   // closed when the request that sets own is answered
+	var asked *client.Pending[client.Node]
+	timer := time.NewTimer(ownWatchDelay)
+	defer timer.Stop()
+	for {
+		var fired <-chan struct{}
+		if own != nil {
+			fired = own.Done()
+		}
+		refused := false // the watch, just now, by an ACL perhaps: ask again, but not at once
+		select {
+		case <-g.ended:
+			return
+		case <-g.s.Done():
+			g.lose(g.s.Err())
+			return
+		case <-fired:
+			if ev, _, err := own.Event(); err == nil && ev.Type == zk.NodeDeleted {
+				missing = watched
+			}
+			own = nil // otherwise somebody wrote to the node; watch it again
+		case <-armed:
+			armed = nil
+			if _, err := asked.Wait(context.Background()); err != nil {
+				own = nil
+				if errors.Is(err, zk.ErrNoNode) {
+					missing = watched
+				} else {
+					refused = !errors.Is(err, zk.ErrConnectionLoss)
+				}
+			}
+		case <-decided:
+		case <-timer.C:
+		}
+		if missing != "" {
+			var node string
+			node, decided = g.whereabouts()
+			switch {
+			case decided != nil:
+			case node == missing:
+				g.lose(ErrNodeDeleted)
+				return
+			default:
+				missing = ""
+			}
+		}
+		left := g.check()
+		if left <= 0 {
+			return
+		}
+		if own == nil && armed == nil && missing == "" && !refused {
+			watched = g.at()
+			asked, own = g.watchOwn(watched, left)
+			armed = asked.Done()
+		}
+		timer.Reset(min(left, loan{g.s.Timeout()}.glance()))
+	}
+}
+
+// watchOwn asks for a watch on the node.
+func (g *grant) watchOwn(node string, patience time.Duration) (*client.Pending[client.Node], *client.Watch) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p := g.s.Pipeline()
+	got, w := p.WatchGet(node)
+	p.Send(ctx)
+	return got, w
+}

@@ -1,0 +1,67 @@
+package lock
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// A Hold is the lock as we last heard of it. It is a loan: watch its Context, and send its Token with
+// every write whose late arrival would do harm. Any goroutine may use and release it.
+type Hold struct {
+	g      *grant
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	released atomic.Bool // Release of this hold has been called
+}
+
+// newHold makes the first hold of a node, with the values of ctx but not its end.
+// own is a watch on the node that is armed already, or nil.
+func newHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
+	h := g.hold(context.WithoutCancel(ctx))
+	g.guardFrom(own)
+	return h
+}
+
+// Context returns a context that ends with the hold, with Cause as its cause. It carries the values of
+// the context that the lock was asked for with, but not its end. A Lock of the same path with a context
+// derived from it re-enters.
+func (h *Hold) Context() context.Context { return h.ctx }
+
+// Done is closed when the hold is over.
+func (h *Hold) Done() <-chan struct{} { return h.ctx.Done() }
+
+// Cause returns nil while the lock is held, ErrReleased after a release, and a *LostError if the hold
+// ended before that. Unlike Done, which is told by timers, it looks at the clock, so after the machine
+// was suspended the very first call knows.
+func (h *Hold) Cause() error {
+	if h.ctx.Err() == nil {
+		h.g.check()
+	}
+	return context.Cause(h.ctx)
+}
+
+// Token returns the fencing token: the creation zxid of the holder's node. Tokens of one lock grow from
+// holder to holder for the life of the ensemble, also if the directory is deleted in between. A far side
+// that remembers the highest token it has seen can refuse a holder that has been overtaken. Tokens of a
+// semaphore name its holders but do not order them; permits that were acquired together share theirs.
+func (h *Hold) Token() int64 { return h.g.token }
+
+// Node returns the path of the holder's node. A downgrade gives the hold another one.
+func (h *Hold) Node() string { return h.g.at() }
+
+// Check returns an operation that makes a Multi fail unless the holder's node is still there: a write
+// inside ZooKeeper that carries it takes effect only while the lock has not passed on.
+func (h *Hold) Check() client.Op { return client.OpCheck(h.g.at(), -1) }
+
+// Left returns how long the hold is good for if no further heartbeat is answered: work that cannot be
+// stopped should not begin unless it fits. It is 0 once the hold is over.
+func (h *Hold) Left() time.Duration {
+	if h.ctx.Err() != nil {
+		return 0
+	}
+	return max(h.g.left(), 0)
+}

@@ -1,0 +1,131 @@
+package lock
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// The name of a claim's znode is a prefix that only its attempt has, a word that says what is claimed and
+// that all clients which share the lock agree on, and the number that the server appends:
+//
+//	_c_0123456789abcdef0123456789abcdef-lock-0000000042    ours, go-zookeeper's, Curator's mutex
+//	0123456789abcdef0123456789abcdef__lock__0000000042     kazoo's
+//	lock-0000000042                                        a create without protection
+//	_c_….-__READ__0000000042, _c_…-__WRIT__0000000042      Curator's read/write lock, and ours
+//	0123456789abcdef0123456789abcdef__rlock__0000000042    kazoo's read lock
+//	_c_…-lease-0000000042                                  Curator's semaphore, and ours
+//	_c_…-latch-0000000042                                  Curator's leader latch, and our election
+//
+// Everything else in the directory is somebody else's and none of our business: one stray child must
+// not stop a lock.
+const (
+	protectedPrefix = "_c_"
+	lockWord        = "-lock-"
+	writeWord       = "-__WRIT__"
+	readWord        = "-__READ__"
+	leaseWord       = "-lease-"
+	latchWord       = "-latch-"
+	bareWord        = "lock-"
+)
+
+// A kind is what a claim is to.
+type kind uint8
+
+// The kinds of claims, as a set when they are joined.
+const (
+	exclusive kind = 1 << iota // to be alone
+	shared                     // to be with other shared ones
+	permit                     // to be one of so many
+	candidacy                  // to lead
+)
+
+// words are the words of names, with what they claim.
+var words = [...]struct {
+	word string
+	kind kind
+}{
+	{lockWord, exclusive}, {"__lock__", exclusive}, {writeWord, exclusive},
+	{readWord, shared}, {"__rlock__", shared},
+	{leaseWord, permit}, {latchWord, candidacy},
+}
+
+// An attemptID is what one attempt to get a lock has in its node's name, and no other attempt ever:
+// by it the node is found again after a lost reply, and a delete can only hit the own node.
+type attemptID string
+
+// attemptDigits is how many hexadecimal digits an attemptID has.
+const attemptDigits = 32
+
+func newAttemptID() attemptID {
+	var b [attemptDigits / 2]byte
+	rand.Read(b[:]) // never fails, by its documentation
+	return attemptID(hex.EncodeToString(b[:]))
+}
+
+// prefix returns the name with which a node of this attempt is created, for a claim of that word.
+func (id attemptID) prefix(word string) string { return protectedPrefix + string(id) + word }
+
+// made reports whether the node called name was created by this attempt.
+func (id attemptID) made(name string) bool {
+	rest, ok := strings.CutPrefix(name, protectedPrefix)
+	return ok && strings.HasPrefix(rest, string(id)) && len(rest) > len(id) && rest[len(id)] == '-'
+}
+
+// bellWord is in the name of the znode by which a holder that had to wait announces its release; see
+// grant.remove. It is no contender's name.
+const bellWord = "-released"
+
+// bell returns the name of the bell that belongs to an attempt.
+func (id attemptID) bell() string { return protectedPrefix + string(id) + bellWord }
+
+// bellOf returns the name of the bell that the claim called name would ring, if it is one of ours.
+func bellOf(name string) (bell string, ok bool) {
+	rest, ok := strings.CutPrefix(name, protectedPrefix)
+	if !ok || len(rest) <= attemptDigits || rest[attemptDigits] != '-' {
+		return "", false
+	}
+	id := rest[:attemptDigits]
+	if strings.Trim(id, "0123456789abcdef") != "" { // a UUID, of a client that does not ring
+		return "", false
+	}
+	return attemptID(id).bell(), true
+}
+
+// parseName returns what a claim's node claims, and its number; ok is false for any other node.
+func parseName(name string) (number int32, k kind, ok bool) {
+	for _, w := range words {
+		if i := strings.LastIndex(name, w.word); i > 0 {
+			if number, ok = parseNumber(name[i+len(w.word):]); ok {
+				return number, w.kind, true
+			}
+		}
+	}
+	if digits, found := strings.CutPrefix(name, bareWord); found {
+		number, ok = parseNumber(digits)
+		return number, exclusive, ok
+	}
+	return 0, 0, false
+}
+
+// numberDigits is how wide the server prints the counter, its sign included (%010d).
+const numberDigits = 10
+
+func parseNumber(s string) (int32, bool) {
+	digits, negative := strings.CutPrefix(s, "-")
+	if len(s) != numberDigits && !(negative && len(digits) == numberDigits && digits[0] != '0') {
+		return 0, false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n > math.MaxInt32 || n < math.MinInt32 || negative && n == 0 {
+		return 0, false
+	}
+	return int32(n), true
+}

@@ -1,0 +1,77 @@
+package lock
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Options configure a lock. The zero value of every field means its default.
+type Options struct {
+	// Label is shown to whoever asks who holds the lock or waits for it.
+	Label string
+
+	// PID is the process that they are shown, for a process that takes the lock on behalf of another.
+	// Default: the one that we are.
+	PID int
+
+	// Vouch says how much must be known of the session for a hold to go on. Default VouchSync.
+	Vouch client.Vouch
+
+	// ACL is that of the nodes in line; default: anybody may do anything.
+	ACL []zk.ACL
+
+	// ParentACL is that of directories that have to be made. Default: anybody may do anything.
+	ParentACL []zk.ACL
+
+	// Requeue makes a waiter whose node was deleted by somebody go to the end of the line instead of
+	// failing with ErrPlaceLost.
+	Requeue bool
+
+	// QueueMax refuses to wait, with ErrQueueFull, behind that many contenders. Default: no limit.
+	QueueMax int
+
+	// CleanupTimeout bounds how long Do waits for its release to be confirmed. Default 5 s.
+	CleanupTimeout time.Duration
+
+	// Waiting, if not nil, is called with the place in line whenever it is looked up: when the wait
+	// begins, and again when a predecessor has gone. It runs on the goroutine that waits.
+	Waiting func(Place)
+
+	// Logger gets a line for what an operator should know. Default: silent.
+	Logger *slog.Logger
+}
+
+// A Place is where a waiter stands.
+type Place struct {
+	Ahead int    // contenders in front, the holder included
+	Node  string // our node's path
+	First string // path of the holder's node
+}
+
+const defaultCleanupTimeout = 5 * time.Second
+
+// withDefaults fills in what was left out and refuses what makes no sense, for a lock at path.
+func (o Options) withDefaults(path string) (Options, error) {
+	if err := zk.ValidatePath(path); err != nil {
+		return o, err
+	}
+	switch {
+	case path == "/":
+		return o, &zk.PathError{Path: path, Reason: "is the root, which cannot be a lock"}
+	case !o.Vouch.Valid():
+		return o, fmt.Errorf("lock %s: option Vouch: %d is not a level", path, int(o.Vouch))
+	case o.QueueMax < 0 || o.CleanupTimeout < 0:
+		return o, fmt.Errorf("lock %s: a limit is negative", path)
+	}
+	if o.CleanupTimeout == 0 {
+		o.CleanupTimeout = defaultCleanupTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}

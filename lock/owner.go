@@ -1,0 +1,46 @@
+package lock
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// An Owner is what a contender's node says about whoever made it, as JSON that a person can read.
+type Owner struct {
+	Host    string    `json:"host,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	Program string    `json:"program,omitempty"`
+	Since   time.Time `json:"since,omitzero"` // when the attempt began, by the owner's clock; never used to decide anything
+	Label   string    `json:"label,omitempty"`
+}
+
+// owner describes whoever takes the lock: the process that we are, or the one that it is taken for.
+func (o *Options) owner() Owner {
+	host, _ := os.Hostname() // unknown is unknown
+	who := Owner{Host: host, PID: o.PID, Label: o.Label}
+	if who.PID == 0 {
+		who.PID = os.Getpid()
+	}
+	if len(os.Args) > 0 {
+		who.Program = filepath.Base(os.Args[0])
+	}
+	return who
+}
+
+func (o Owner) encode() []byte {
+	b, err := json.Marshal(o)
+	if err != nil { // a year beyond 9999
+		return nil
+	}
+	return b
+}
+
+// parseOwner reads the data of a contender's node. Other clients write other things; then ok is false.
+func parseOwner(data []byte) (o Owner, ok bool) {
+	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &o) != nil {
+		return Owner{}, false
+	}
+	return o, o != Owner{}
+}

@@ -1,0 +1,74 @@
+package lock
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// A claim is one node in the line.
+type claim struct {
+	name   string
+	number int32
+	kind   kind
+}
+
+// A queue is the line in front of one lock, oldest claim first. It is a pure function of a listing.
+// Guarantees:
+//  1. the line is ordered by number, never by the text of names, and a counter that wraps does not
+//     disturb the order;
+//  2. children that are not claims of the kinds asked for were set aside, never an error.
+type queue struct {
+	line []claim
+	room int // how many claims may be granted at once, where the lock has a number for that; otherwise 0
+}
+
+// parseQueue makes the queue of a directory from its listing, of the claims that are of one of kinds.
+func parseQueue(names []string, kinds kind) queue {
+	q := queue{line: make([]claim, 0, len(names))}
+	for _, name := range names {
+		if n, k, ok := parseName(name); ok && k&kinds != 0 {
+			q.line = append(q.line, claim{name, n, k})
+		}
+	}
+	slices.SortFunc(q.line, func(a, b claim) int {
+		if a.number == b.number { // see tied; the text only makes the order definite
+			return strings.Compare(a.name, b.name)
+		}
+		if before(a.number, b.number) {
+			return -1
+		}
+		return 1
+	})
+	return q
+}
+
+// before reports whether a was given out before b, in the arithmetic of serial numbers (RFC 1982): the
+// counter is a signed 32-bit number that has been seen to wrap, and the line is never 2^31 long.
+func before(a, b int32) bool { return a-b < 0 }
+
+// mine returns the places of the nodes that an attempt made, first one first. More than one is the
+// sign of a create that was repeated although it had succeeded.
+func (q queue) mine(id attemptID) []int {
+	var places []int
+	for i, c := range q.line {
+		if id.made(c.name) {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// tied reports whether another contender has the same number as the one at place. On servers whose
+// counter stops at its end (3.8.0 has been observed to) that is how it ends, and nobody can say who
+// came first.
+func (q queue) tied(place int) bool {
+	n := q.line[place].number
+	return place > 0 && q.line[place-1].number == n || place+1 < len(q.line) && q.line[place+1].number == n
+}
+
+// nearEnd is how many numbers before the end of the counter it is time to warn.
+const nearEnd = 1 << 24
+
+// exhausting reports whether a counter that stands at number comes to its end before long.
+func exhausting(number int32) bool { return number > math.MaxInt32-nearEnd }

@@ -1,0 +1,159 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// debris is what an attempt or a hold left: nodes that are there, or may be.
+type debris struct {
+	id      attemptID
+	nodes   []string  // their paths, as far as they are known
+	created *creation // a create that is still under way, if any
+	unknown bool      // there may be others: look for the id
+}
+
+// A reaper removes what was abandoned on one lock's path until it is known to be gone, or the session is
+// over, which removes it too. It runs only while there is something to do, on a goroutine of the
+// session's.
+type reaper struct {
+	e  *entrance
+	mu struct {
+		sync.Mutex
+		list    []debris
+		running bool
+	}
+}
+
+func (r *reaper) add(d debris) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.list = append(r.mu.list, d)
+	if !r.mu.running {
+		r.mu.running = r.e.s.Go(r.run)
+	}
+	if !r.mu.running {
+		r.mu.list = nil // the session is over, and everything of it
+	}
+}
+
+// The pause after a refusal, such as a changed ACL, doubles between these.
+const (
+	reaperPauseMin = 100 * time.Millisecond
+	reaperPauseMax = 30 * time.Second
+)
+
+func (r *reaper) run(ctx context.Context) {
+	pause := reaperPauseMin
+	for {
+		r.mu.Lock()
+		list := r.mu.list
+		r.mu.list = nil
+		r.mu.running = len(list) > 0
+		r.mu.Unlock()
+		if len(list) == 0 {
+			return
+		}
+		left, err := r.work(ctx, list)
+		r.mu.Lock()
+		r.mu.list = append(left, r.mu.list...)
+		r.mu.Unlock()
+		switch {
+		case r.e.s.Err() != nil:
+			return
+		case err == nil, errors.Is(err, zk.ErrConnectionLoss):
+			pause = reaperPauseMin
+			continue
+		}
+		r.e.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", r.e.dir, "error", err, "retry in", pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		pause = min(2*pause, reaperPauseMax)
+	}
+}
+
+// work does what can be done for each, and returns what is left and an error that says why.
+func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err error) {
+	search := false
+	for i := range list {
+		list[i].resolve(ctx)
+		search = search || list[i].unknown
+	}
+	var q queue
+	if search {
+		if q, err = r.line(ctx); err != nil {
+			return list, err
+		}
+	}
+	p := r.e.s.Pipeline()
+	deletes := make([][]*client.Pending[struct{}], len(list))
+	for i, d := range list {
+		for _, node := range d.all(r.e.dir, q) {
+			deletes[i] = append(deletes[i], p.Delete(node, -1))
+		}
+	}
+	p.Send(ctx)
+	for i, d := range list {
+		var failed error
+		for _, k := range deletes[i] {
+			if _, e := k.Wait(ctx); e != nil && !errors.Is(e, zk.ErrNoNode) {
+				failed = e
+			}
+		}
+		if failed != nil {
+			left, err = append(left, d), failed
+		}
+	}
+	return left, err
+}
+
+// resolve waits for the outcome of a create that is under way. It comes, or the connection ends: both
+// complete it.
+func (d *debris) resolve(ctx context.Context) {
+	if d.created == nil {
+		return
+	}
+	nodes, _, err := d.created.wait(ctx)
+	switch {
+	case err == nil: // and an attempt sends no create while it does not know of one before
+		d.nodes, d.created, d.unknown = nodes, nil, false
+	case ctx.Err() == nil:
+		d.unknown = d.unknown || client.MaybeApplied(err)
+		d.created = nil
+	}
+}
+
+// all returns what there is to delete, given the line.
+func (d *debris) all(dir string, q queue) []string {
+	all := slices.Clone(d.nodes)
+	if d.unknown {
+		for _, i := range q.mine(d.id) {
+			if node := zk.Join(dir, q.line[i].name); !slices.Contains(d.nodes, node) {
+				all = append(all, node)
+			}
+		}
+	}
+	return all
+}
+
+// line lists the directory behind a sync, so that everything that was applied before is seen.
+func (r *reaper) line(ctx context.Context) (queue, error) {
+	p := r.e.s.Pipeline()
+	p.Sync(r.e.dir)
+	listed := p.Children(r.e.dir)
+	p.Send(ctx)
+	l, err := listed.Wait(ctx)
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil // no directory, no nodes
+	}
+	return parseQueue(l.Names, r.e.recipe.heeds), err
+}

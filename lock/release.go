@@ -1,0 +1,97 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Release gives the lock back. The hold is over from the first moment; when the last hold of the node is
+// released, its node is deleted, and a nil error says that it is known to be gone. If ctx ends before
+// that, the error is ErrReleasePending and the deletion goes on in the background.
+//
+// If the lock had been lost before, the first Release returns the *LostError. Releasing again does nothing
+// and returns nil, without waiting for what the first one waits for.
+func (h *Hold) Release(ctx context.Context) error {
+	if h.released.Swap(true) {
+		return nil
+	}
+	return h.g.release(ctx, h)
+}
+
+func (g *grant) release(ctx context.Context, h *Hold) error {
+	g.check()
+	g.mu.Lock()
+	if lost := g.mu.lost; lost != nil {
+		g.mu.Unlock()
+		return lost
+	}
+	if len(g.mu.holds) > 1 {
+		delete(g.mu.holds, h)
+		g.mu.Unlock()
+		h.cancel(ErrReleased)
+		return nil
+	}
+	g.mu.Unlock()
+	if !g.end(nil) { // lost in this moment
+		return context.Cause(h.ctx)
+	}
+	return g.remove(ctx)
+}
+
+// remove deletes the node and does not return nil before it is known to be gone.
+func (g *grant) remove(ctx context.Context) error {
+	ring := g.rings()
+	if err := g.settle(ctx); err != nil {
+		g.e.reaper.add(g.debris())
+		return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
+	}
+	for unknown := false; ; {
+		err := g.delete(ctx, ring)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrConnectionLoss):
+			unknown = unknown || client.MaybeApplied(err)
+			continue
+		case g.s.Err() != nil:
+			return nil // the node has gone with the session, or goes with it
+		case ring && !client.MaybeApplied(err) && ctx.Err() == nil:
+			ring = false // whatever is wrong with the bell, the node must go
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			if unknown { // by us, in the request whose answer was lost
+				return nil
+			}
+			return &LostError{Path: g.e.dir, Cause: ErrNodeDeleted}
+		}
+		g.e.reaper.add(g.debris())
+		return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
+	}
+}
+
+// rings reports whether the release has to be announced: if somebody may have seen the node behind
+// another's, or if the node's end alone could be a downgrade.
+func (g *grant) rings() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.e.recipe.rings && (g.waited || g.e.recipe.moves && g.mu.kind == g.e.recipe.kind)
+}
+
+// delete sends the deletion of the node. If ring is set, the same transaction makes and deletes a znode,
+// the bell, whose creation tells the waiter behind us that a holder has left and not somebody who waited:
+// one who joined when others were still ahead of us would otherwise have to list the directory to know.
+// Nobody ever sees the bell in a listing.
+func (g *grant) delete(ctx context.Context, ring bool) error {
+	if !ring {
+		return g.s.Delete(ctx, g.at(), -1)
+	}
+	bell := zk.Join(g.e.dir, g.id.bell())
+	_, err := g.s.Multi(ctx,
+		client.OpCreate(bell, nil, zk.Ephemeral, g.e.opt.ACL),
+		client.OpDelete(bell, -1),
+		client.OpDelete(g.at(), -1))
+	return err
+}

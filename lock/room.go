@@ -1,0 +1,214 @@
+package lock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// PermitsMax is the largest number of permits of a semaphore. Somebody who waits watches that many znodes.
+const PermitsMax = 500
+
+// A ConflictError says that the number of permits that a semaphore was made with is not the one that is
+// stored with it.
+type ConflictError struct{ Want, Stored int }
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("asked for as a semaphore of %d permits, but %d are stored with it", e.Want, e.Stored)
+}
+
+// A TooManyError says that more permits were asked for at once than there are.
+type TooManyError struct{ Asked, Permits int }
+
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("%d permits asked for at once, there are %d", e.Asked, e.Permits)
+}
+
+// A room is how many claims in a line may be granted at once: a fixed number, or what the data of the
+// directory says.
+type room struct {
+	n      int  // as whoever made the semaphore said; 0 is whatever is stored
+	stored bool // in the directory's data
+	agreed atomic.Bool
+}
+
+// varies reports whether the number has to be asked for.
+func (r *room) varies() bool { return r != nil && r.stored }
+
+// storedRoom is the data of the directory.
+type storedRoom struct {
+	Permits int `json:"permits"`
+}
+
+func encodeRoom(n int) []byte {
+	b, err := json.Marshal(storedRoom{n})
+	if err != nil {
+		panic(err) // a struct of one int
+	}
+	return b
+}
+
+// parseRoom reads the data of a directory; 0 is no data. Data that is not ours is an error.
+func parseRoom(data []byte) (int, error) {
+	if len(data) == 0 {
+		return 0, nil
+	}
+	var r storedRoom
+	if err := json.Unmarshal(data, &r); err != nil || r.Permits < 1 || r.Permits > PermitsMax {
+		return 0, fmt.Errorf("the directory's data is not a number of permits: %.40q", data)
+	}
+	return r.Permits, nil
+}
+
+// agree makes sure that the number is stored, and once for each room that it is the one that was asked
+// for. After that an operator may change it.
+func (r *room) agree(ctx context.Context, e *entrance) error {
+	stored, err := storeRoom(ctx, e, func(stored int) (int, error) {
+		switch {
+		case stored == 0 && r.n == 0:
+			return 0, ErrNoPermits
+		case stored == 0:
+			return r.n, nil
+		case r.n != 0 && r.n != stored && !r.agreed.Load():
+			return 0, &ConflictError{Want: r.n, Stored: stored}
+		}
+		return stored, nil
+	})
+	if err != nil {
+		return err
+	}
+	if r.agreed.Store(true); r.n != 0 && r.n != stored {
+		e.opt.Logger.Info("the number of permits has been changed", "lock", e.dir, "from", r.n, "to", stored)
+	}
+	return nil
+}
+
+// storeRoom stores what choose makes of the number that is stored, 0 if there is none, and returns it. The
+// directory is persistent, so that the number outlives the claims.
+func storeRoom(ctx context.Context, e *entrance, choose func(stored int) (int, error)) (int, error) {
+	for {
+		p := e.s.Pipeline()
+		p.Sync(e.dir)
+		got := p.Get(e.dir)
+		p.Send(ctx)
+		node, err := got.Wait(ctx)
+		missing := errors.Is(err, zk.ErrNoNode)
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			continue
+		case err != nil && !missing:
+			return 0, err
+		}
+		stored, err := parseRoom(node.Data)
+		if err != nil {
+			return 0, err
+		}
+		n, err := choose(stored)
+		if err != nil || n == stored {
+			return n, err
+		}
+		if missing {
+			_, err = e.s.Create(ctx, e.dir, encodeRoom(n), zk.Persistent, e.opt.ParentACL)
+		} else {
+			_, err = e.s.Set(ctx, e.dir, encodeRoom(n), node.Stat.Version)
+		}
+		switch {
+		case err == nil:
+			return n, nil
+		case missing && errors.Is(err, zk.ErrNoNode):
+			if zk.Parent(e.dir) == "/" {
+				return 0, err // "/" is there: it is the chroot that is missing
+			}
+			if err := makeAncestors(ctx, e.s, zk.Parent(e.dir), e.opt.ParentACL); err != nil {
+				return 0, err
+			}
+		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode),
+			errors.Is(err, zk.ErrConnectionLoss): // somebody was faster, perhaps we ourselves: look again
+		default:
+			return 0, err
+		}
+	}
+}
+
+// A roomView is what an attempt knows of the room.
+type roomView struct {
+	n     int                          // as last read
+	asked *client.Pending[client.Node] // a read whose answer has not been looked at; nil if there is none
+	watch *client.Watch                // for changes of what that read or an earlier one told; nil if there is none
+}
+
+// askRoom adds the read of the number of permits, where there is one to read.
+func (a *attempt) askRoom(p *client.Pipeline) {
+	if a.e.room.varies() {
+		a.room.cancel()
+		a.room.asked = p.Get(a.e.dir)
+	}
+}
+
+// watchRoom is askRoom with a watch, unless there is one.
+func (a *attempt) watchRoom(p *client.Pipeline) {
+	if a.e.room.varies() && a.room.watch == nil {
+		a.room.asked, a.room.watch = p.WatchGet(a.e.dir)
+	}
+}
+
+// seeRoom returns how many claims may be granted at once; 0 where the lock has no number for that.
+func (a *attempt) seeRoom(ctx context.Context) (int, error) {
+	r := a.e.room
+	if r == nil {
+		return 0, nil
+	}
+	if !r.stored {
+		a.room.n = r.n
+	}
+	if a.room.asked != nil {
+		node, err := a.room.asked.Wait(ctx)
+		if err != nil {
+			a.room.watch = nil // was not set
+			return 0, err
+		}
+		a.room.asked = nil
+		if a.room.n, err = parseRoom(node.Data); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case a.room.n == 0:
+		return 0, ErrNoPermits
+	case a.count > a.room.n:
+		return 0, &TooManyError{Asked: a.count, Permits: a.room.n}
+	}
+	return a.room.n, nil
+}
+
+// sameRoom reports whether a view has been made with the number of permits that is stored now.
+func (a *attempt) sameRoom(ctx context.Context, v view) (bool, error) {
+	n, err := a.seeRoom(ctx)
+	return n == v.queue.room, a.missed(err, ErrPlaceLost)
+}
+
+// current reports whether the number is known to be stored still, as far as a connection has told.
+func (r *roomView) current(conn uint64) bool {
+	return r.watch != nil && r.watch.Conn() == conn && !hasFired(r.watch)
+}
+
+// changed returns a channel that is closed when the number has changed; nil if that is not watched.
+func (r *roomView) changed() <-chan struct{} {
+	if r.watch == nil {
+		return nil
+	}
+	return r.watch.Done()
+}
+
+// cancel ends the watch.
+func (r *roomView) cancel() {
+	if r.watch != nil {
+		r.watch.Cancel()
+		r.watch = nil
+	}
+}

@@ -1,0 +1,50 @@
+package lock
+
+import (
+	"context"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// An RWMutex is a lock that either any number of readers hold, or one writer. Nobody overtakes: a reader
+// waits for the nearest writer ahead of it, a writer for the nearest claim of any kind, so a stream of
+// readers does not starve a writer. Its node names are those of Curator's InterProcessReadWriteLock. A
+// Mutex of the same path is a writer to it.
+type RWMutex struct{ read, write *entrance }
+
+// NewRWMutex returns the read/write lock of the directory at path; see NewMutex.
+func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
+	opt, err := opt.withDefaults(path)
+	if err != nil {
+		return nil, err
+	}
+	return &RWMutex{newEntrance(s, path, opt, &readRecipe), newEntrance(s, path, opt, &writeRecipe)}, nil
+}
+
+// Path returns the path of the lock's directory.
+func (m *RWMutex) Path() string { return m.write.dir }
+
+// Lock waits until nobody else holds the lock and returns a hold of its write side, which may be
+// downgraded. ctx bounds the waiting, not the hold. With a context derived from that of a hold of the
+// write side it re-enters; from that of a hold of the read side it fails at once with ErrUpgrade.
+func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) { return m.write.lock(ctx) }
+
+// RLock waits until no writer holds the lock or is ahead, and returns a hold of its read side. With a
+// context derived from that of a hold of either side it re-enters.
+func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) { return m.read.lock(ctx) }
+
+// TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError.
+func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) { return m.write.try(ctx) }
+
+// TryRLock is RLock if that takes no waiting, and otherwise returns a *BusyError.
+func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) { return m.read.try(ctx) }
+
+// Do runs f while holding the write side; see Mutex.Do.
+func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return m.write.do(ctx, f)
+}
+
+// RDo runs f while holding the read side; see Mutex.Do.
+func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {
+	return m.read.do(ctx, f)
+}

@@ -1,0 +1,111 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Semaphore is a lock that up to so many hold at a time, in the order of arrival: whoever has fewer
+// claims ahead than there are permits holds one. There is nothing to count and nothing to guard, so a
+// permit is never lost and never given out twice.
+//
+// Each permit is a Hold of its own, with its own znode and its own loss. The tokens of a semaphore name
+// its holders but do not order them: one with a lower token may hold a permit as rightfully as one with
+// a higher. Nothing re-enters: a context derived from a Hold's asks for another permit.
+type Semaphore struct {
+	e    *entrance
+	path string
+}
+
+// NewSemaphore returns the semaphore of n permits, at most PermitsMax, of the directory at path. The number
+// is stored in the directory's data by whoever uses it first, and the directory stays. If another number is
+// stored when this Semaphore is used for the first time, the error is a *ConflictError; from then on it
+// follows what is stored. If n is 0 it takes what is stored, and nothing stored is ErrNoPermits.
+func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
+	opt, err := opt.withDefaults(path)
+	if err == nil && n != 0 {
+		err = validPermits(path, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e := newEntrance(s, path, opt, &permitRecipe)
+	e.room = &room{n: n, stored: true}
+	return &Semaphore{e, path}, nil
+}
+
+// NewCuratorSemaphore returns a semaphore that is shared with Curator's InterProcessSemaphoreV2 of the same
+// path and number of permits: the number is agreed upon elsewhere, claims are in "leases" below path, and
+// whoever wants to join them holds the lock in "locks" while it waits. Curator needs that lock, for it takes
+// everybody in "leases" for a holder: two that wait there at once could wait for each other. To us it is
+// only that; the place in line decides.
+func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
+	opt, err := opt.withDefaults(path)
+	if err == nil {
+		err = validPermits(path, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e := newEntrance(s, zk.Join(path, "leases"), opt, &permitRecipe)
+	e.room = &room{n: n}
+	e.gate = newEntrance(s, zk.Join(path, "locks"), opt, &mutexRecipe)
+	return &Semaphore{e, path}, nil
+}
+
+func validPermits(path string, n int) error {
+	if n < 1 || n > PermitsMax {
+		return fmt.Errorf("semaphore %s: %d permits, want 1 to %d", path, n, PermitsMax)
+	}
+	return nil
+}
+
+// SetPermits stores another number of permits with the semaphore at path, made if it is not there. Those
+// who wait notice. A smaller number takes nothing from those who hold permits, or are being granted one
+// just now: it is kept to once as many have left.
+func SetPermits(ctx context.Context, s *client.Session, path string, n int) error {
+	opt, err := Options{}.withDefaults(path)
+	if err == nil {
+		err = validPermits(path, n)
+	}
+	if err != nil {
+		return err
+	}
+	e := newEntrance(s, path, opt, &permitRecipe)
+	if _, err := storeRoom(ctx, e, func(int) (int, error) { return n, nil }); err != nil {
+		return &LockError{"set permits", path, err}
+	}
+	return nil
+}
+
+// Path returns the path of the semaphore's directory.
+func (m *Semaphore) Path() string { return m.path }
+
+// Acquire waits for a permit and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
+// hold and error is not nil.
+func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.e.lock(ctx) }
+
+// AcquireN waits for k permits and returns k holds, or none. It keeps its place in line until there are as
+// many, so those who want fewer do not pass it. More than there are is a *TooManyError, also if there are
+// fewer only later, while it waits.
+func (m *Semaphore) AcquireN(ctx context.Context, k int) ([]*Hold, error) {
+	if k < 1 {
+		return nil, &LockError{"acquire", m.path, fmt.Errorf("%d permits asked for, want at least 1", k)}
+	}
+	if k > PermitsMax {
+		return nil, &LockError{"acquire", m.path, &TooManyError{Asked: k, Permits: PermitsMax}}
+	}
+	return m.e.lockAll(ctx, k)
+}
+
+// TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the one who
+// has held a permit for longest.
+func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.e.try(ctx) }
+
+// Do runs f while holding a permit; see Mutex.Do.
+func (m *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return m.e.do(ctx, f)
+}

@@ -1,0 +1,221 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// wait sleeps until the line has changed in a way that matters to us. It returns true if the lock is
+// known to be ours, and otherwise asks for a new listing, by returning false, or says why the wait is
+// over. It never sleeps without a watch on a node that was there when the watch was set.
+func (a *attempt) wait(ctx context.Context, v view) (granted bool, err error) {
+	p := a.s.Pipeline()
+	ahead := make([]*lookout, len(v.waits))
+	for i, place := range v.waits {
+		ahead[i] = a.watchAhead(p, v, place)
+		defer ahead[i].cancel()
+	}
+	ownGot := make([]*client.Pending[client.Node], len(a.own))
+	for i, w := range a.own {
+		if w == nil {
+			ownGot[i], a.own[i] = p.WatchGet(a.nodes[i])
+		}
+	}
+	a.watchRoom(p)
+	p.Send(ctx)
+	var missed error
+	for i, got := range ownGot {
+		if got != nil {
+			if _, err := got.Wait(ctx); err != nil {
+				a.own[i], missed = nil, err
+			}
+		}
+	}
+	if missed != nil {
+		return false, a.missed(missed, ErrPlaceLost)
+	}
+	for _, l := range ahead {
+		if _, err := l.got.Wait(ctx); err != nil {
+			return false, a.missed(err, nil)
+		}
+	}
+	if same, err := a.sameRoom(ctx, v); !same || err != nil {
+		return false, err
+	}
+	aheadNodes := make([]*client.Watch, len(ahead))
+	for i, l := range ahead {
+		aheadNodes[i] = l.node
+	}
+	left, stop := anyFired(aheadNodes)
+	defer stop()
+	own, stopOwn := anyFired(a.own)
+	defer stopOwn()
+	for {
+		st, changed := a.s.State()
+		if st.Phase == client.Connected && st.Conn != v.conn {
+			return false, nil // a reconnect: look again instead of trusting events
+		}
+		select {
+		case <-own:
+			return false, a.ownChanged()
+		case <-a.room.changed():
+			return false, nil
+		case <-left:
+			return a.aheadChanged(v, fired(ahead))
+		case <-changed:
+		case <-a.s.Done():
+			return false, a.s.Err()
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// A lookout watches a claim that we wait for.
+type lookout struct {
+	place int // of the claim
+	got   *client.Pending[client.Node]
+	node  *client.Watch
+	bell  *client.Watch // nil if it would tell nothing
+}
+
+// watchAhead adds the requests that watch the claim at place. Its bell is worth watching if knowing that
+// it left does not tell enough, and knowing that it held the lock would.
+func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *lookout {
+	l := &lookout{place: place}
+	name := v.queue.line[place].name
+	if bell, ok := bellOf(name); ok && a.e.recipe.rings && !a.free(v.queue.afterEndOf(place, v.place)) && a.free(v.queue.afterBellOf(place, v.place)) {
+		_, l.bell = p.WatchExists(zk.Join(a.e.dir, bell)) // answered before what follows
+	}
+	l.got, l.node = p.WatchGet(zk.Join(a.e.dir, name))
+	return l
+}
+
+// free reports whether the claim at place of a queue has to wait for nobody.
+func (a *attempt) free(q queue, place int) bool { return len(a.e.recipe.waitsFor(q, place)) == 0 }
+
+func (l *lookout) cancel() {
+	l.node.Cancel()
+	if l.bell != nil {
+		l.bell.Cancel()
+	}
+}
+
+// rung reports whether the claim's bell has been heard on a connection.
+func (l *lookout) rung(conn uint64) bool {
+	if l.bell == nil {
+		return false
+	}
+	select {
+	case <-l.bell.Done():
+		ev, on, err := l.bell.Event()
+		return err == nil && ev.Type == zk.NodeCreated && on == conn
+	default:
+		return false
+	}
+}
+
+// anyFired returns a channel that is closed when one of the watches has fired. stop waits for what watches
+// them.
+func anyFired(watches []*client.Watch) (fired <-chan struct{}, stop func()) {
+	if len(watches) == 1 {
+		return watches[0].Done(), func() {}
+	}
+	any, over := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var wg sync.WaitGroup
+	for _, w := range watches {
+		wg.Go(func() {
+			select {
+			case <-w.Done():
+				once.Do(func() { close(any) })
+			case <-over:
+			}
+		})
+	}
+	return any, func() { close(over); wg.Wait() }
+}
+
+// fired returns a lookout whose watch on the node has fired.
+func fired(ahead []*lookout) *lookout {
+	for _, l := range ahead {
+		if hasFired(l.node) {
+			return l
+		}
+	}
+	return nil
+}
+
+// hasFired reports whether a watch has fired, or the session has ended.
+func hasFired(w *client.Watch) bool {
+	select {
+	case <-w.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// missed turns the error of a read that was to set a watch into what it means for the wait; gone is what
+// it means that the node is not there.
+func (a *attempt) missed(err, gone error) error {
+	switch {
+	case errors.Is(err, zk.ErrConnectionLoss):
+		return nil // list again
+	case errors.Is(err, zk.ErrNoNode):
+		if gone != nil {
+			a.forget()
+		}
+		return gone
+	}
+	return err
+}
+
+// ownChanged says what a change of our own nodes means.
+func (a *attempt) ownChanged() error {
+	for i, w := range a.own {
+		if !hasFired(w) {
+			continue
+		}
+		ev, _, err := w.Event()
+		a.own[i] = nil
+		switch {
+		case err != nil:
+			return err
+		case ev.Type == zk.NodeDeleted:
+			a.forget()
+			return ErrPlaceLost
+		}
+	}
+	return nil // somebody wrote to it; watch it again
+}
+
+// aheadChanged reports whether the end of a node ahead gives us the lock without another listing.
+//
+// Its deletion must have come on the connection of the last listing, without a break, and the watches on
+// our own nodes and on the number of permits, set on the same connection, must not have fired: events
+// arrive in the order of what caused them, so our nodes were still there. And there must be nobody left to wait for in the line of the last listing,
+// given that the node has ended, since whoever came later stands behind us; or given that its holder has
+// left, if it has rung its bell, which only a holder does, in the transaction that deletes its node, so
+// that the bell is heard first.
+func (a *attempt) aheadChanged(v view, l *lookout) (granted bool, err error) {
+	ev, conn, err := l.node.Event()
+	if err != nil {
+		return false, err
+	}
+	if ev.Type != zk.NodeDeleted || conn != v.conn || slices.ContainsFunc(a.own, func(w *client.Watch) bool { return w.Conn() != conn }) {
+		return false, nil
+	}
+	if !a.free(v.queue.afterEndOf(l.place, v.place)) && !(l.rung(conn) && a.free(v.queue.afterBellOf(l.place, v.place))) {
+		return false, nil
+	}
+	if slices.ContainsFunc(a.own, hasFired) || a.e.room.varies() && !a.room.current(conn) {
+		return false, nil // the listing will tell
+	}
+	return true, nil
+}
