@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+func newBreak() *cobra.Command {
+	var servers string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "break LOCK",
+		Short: "Put the holder of a lock out",
+		Long: `Put the holder of a lock out by deleting its znode; of a lock that is shared, all
+who share it. The next in line gets the lock at once. A holder that is a lockkeeper run kills its command as soon as it learns
+of it; a holder that does not listen goes on, and only its fencing token gives it
+away.
+
+On a terminal it shows who that is and asks first.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := lockPath(args[0])
+			if err != nil {
+				return err
+			}
+			if !force && !term.IsTerminal(int(os.Stdin.Fd())) {
+				return exit.Errorf(exit.Usage, "break %s: standard input is no terminal to ask at; use --force to do it without asking", args[0])
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			err = withSession(ctx, servers, func(ctx context.Context, s *client.Session) error {
+				return breakLock(ctx, s, path, cmd.InOrStdin(), cmd.ErrOrStderr(), force)
+			})
+			return orInterrupted(ctx, err)
+		},
+	}
+	addServersFlag(cmd, &servers)
+	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
+	return cmd
+}
+
+// breakLock puts out the holders that it has shown, and nobody else.
+func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader, out io.Writer, force bool) error {
+	line, err := lock.Inspect(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	name := lockName(path)
+	if len(line) == 0 {
+		fmt.Fprintf(out, "lockkeeper: nobody holds %s\n", name)
+		return nil
+	}
+	holders := line[:holding(line)]
+	if !force {
+		var who []string
+		for _, c := range holders {
+			who = append(who, printable(engine.Describe(c))+" for "+age(c.Since))
+		}
+		fmt.Fprintf(out, "%s is held by %s, and %d wait. Put the holder out? [y/N] ", name, strings.Join(who, ", by "), len(line)-len(holders))
+		if !agrees(ctx, in) {
+			return exit.Errorf(exit.Failure, "break %s: not done", name)
+		}
+	}
+	for _, c := range holders {
+		who := printable(engine.Describe(c))
+		gone, err := lock.Break(ctx, s, c)
+		switch {
+		case err != nil:
+			return err
+		case !gone:
+			fmt.Fprintf(out, "lockkeeper: %s had left %s by itself\n", who, name)
+		default:
+			fmt.Fprintf(out, "lockkeeper: put %s out of %s\n", who, name)
+		}
+	}
+	return nil
+}
+
+// agrees reads an answer. The reader is left behind when ctx ends; so does the process.
+func agrees(ctx context.Context, in io.Reader) bool {
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is no agreement
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case a := <-answer:
+		return a == "y" || a == "yes"
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,344 @@
+// Package engine is the process behind a running lock: it keeps the session and holds the lock while
+// the front, which has started it, looks after the child.
+//
+// Guarantees:
+//
+//  1. The cell never holds a deadline later than the one the lock library vouches for.
+//  2. The lock is given back only when the front says that the child is gone or was never started, or
+//     when the front is dead and the engine has itself killed what worked under the lock and seen it
+//     gone. What cannot be killed keeps the lock.
+//  3. If the lock is lost and the front does nothing about it, because it is stopped, the engine kills
+//     what works under the lock when it has to be dead.
+//
+// What works under the lock is, to the engine, which is not its ancestor, the child's process group and
+// (on Linux) all processes that carry the lock's variables in their environment, except, while the lock
+// is held, those that have left the front's session.
+//  4. It never waits for the front: a front that is stopped for a day costs neither a heartbeat nor
+//     memory.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Limits.
+const (
+	releaseLimit     = 5 * time.Second // to give the lock back
+	lostReleaseLimit = time.Second     // the same when it was lost anyway
+	sweepInterval    = 5 * time.Millisecond
+	headStart        = 20 * time.Millisecond // for the front to kill the child itself
+	refreshPerTerm   = 30                    // how often in a session timeout the cell is brought up to date
+	refreshMin       = 5 * time.Millisecond
+
+	// ordersMax is how many orders there can be: to open, that the child has started, and to end.
+	ordersMax = 4
+)
+
+// Connect opens the session for an order. The servers it returns are those that the child is told;
+// with notice it can tell the user something.
+type Connect func(ctx context.Context, o link.Open, notice func(string)) (s *client.Session, servers string, err error)
+
+// An engine is the state of the process. The goroutine of Run owns it.
+type engine struct {
+	connect Connect
+	orders  <-chan link.Order // closed when the front is dead
+	notes   *outbox
+	cell    *link.Cell
+	open    link.Open
+	workers workers
+
+	session *client.Session
+	hold    *lock.Hold
+	plan    link.Plan
+}
+
+// Run serves one front, and returns when there is nothing left to do for it.
+//
+// Processes that spare accepts are never ended.
+func Run(orders io.Reader, notes io.Writer, cell *link.Cell, connect Connect, spare func(proc.Process) bool) {
+	in := make(chan link.Order, ordersMax)
+	go func() { // ends with the front, or with the process
+		defer close(in)
+		link.Receive(orders, func(o link.Order) { in <- o })
+	}()
+	e := &engine{connect: connect, orders: in, notes: newOutbox(link.NewWriter(notes)), cell: cell}
+	e.workers.spare = spare
+	e.workers.session, _ = unix.Getsid(syscall.Getppid()) // 0, and nobody's, if the front has died already
+	defer e.notes.close()
+	first, ok := <-in
+	if !ok || first.Do != link.DoOpen || first.Open == nil {
+		return
+	}
+	e.open = *first.Open
+	e.run()
+}
+
+func (e *engine) run() {
+	servers, err := e.get()
+	if e.session != nil {
+		defer e.session.Close(context.Background()) // if the goodbye below has not done it
+	}
+	if err != nil {
+		e.notes.send(e.refusal(err))
+		return
+	}
+	e.refresh()
+	granted := link.Note{Is: link.IsGranted, Token: e.hold.Token(), Timeout: e.session.Timeout(), Servers: servers}
+	e.workers.env = link.LockEnv(e.open.Lock, granted)
+	e.notes.send(granted)
+	lost := e.keep()
+	limit := releaseLimit
+	if lost {
+		limit = lostReleaseLimit
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	// The end of the session frees the lock, and in one write.
+	note := link.Note{Is: link.IsReleased}
+	if err := e.session.Close(ctx); err != nil && !lost {
+		note.Text = fmt.Sprintf("could not make sure that %s is free again: %v", e.open.Lock, err)
+	}
+	e.notes.send(note)
+}
+
+// errCancelled says that the front does not want the lock any more.
+var errCancelled = errors.New("cancelled")
+
+// get waits for the lock, and gives up when the front says so or dies.
+func (e *engine) get() (servers string, err error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		servers, err = e.acquire(ctx)
+	}()
+	select {
+	case <-done:
+	case <-e.orders: // to cancel, or the end of the front
+		cancel(errCancelled)
+		<-done
+		return "", errCancelled // also if the lock was granted in this moment
+	}
+	cancel(nil)
+	return servers, err
+}
+
+// acquire opens a session and waits for the lock. A session that expires in line is replaced by
+// another, at the end of the line.
+func (e *engine) acquire(ctx context.Context) (servers string, err error) {
+	waiting := ctx
+	if e.open.Wait > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(ctx, e.open.Wait, errWaitOver)
+		defer cancel()
+	}
+	for {
+		if e.session, servers, err = e.dial(ctx); err != nil {
+			return "", err
+		}
+		if e.plan, err = link.NewPlan(e.session.Timeout(), e.open.Grace); err != nil {
+			return "", exit.Errorf(exit.Usage, "%s grants a session timeout of %v: %w", servers, e.session.Timeout(), err)
+		}
+		err = e.line(waiting)
+		if !errors.Is(err, zk.ErrSessionExpired) || waiting.Err() != nil {
+			return servers, err
+		}
+		e.notes.send(link.Note{Is: link.IsNotice, Text: "the session expired while waiting; back to the end of the line"})
+		e.session.Close(ctx)
+	}
+}
+
+// dial opens a session, within the time for that.
+func (e *engine) dial(ctx context.Context) (*client.Session, string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.open.ConnectTimeout, fmt.Errorf("%w within %v", errNoAnswer, e.open.ConnectTimeout))
+	defer cancel()
+	return e.connect(ctx, e.open, func(text string) { e.notes.send(link.Note{Is: link.IsNotice, Text: text}) })
+}
+
+// errWaitOver says that the wait had a limit and has reached it.
+var errWaitOver = errors.New("the wait is over")
+
+// line stands in line until the lock is held.
+func (e *engine) line(ctx context.Context) error {
+	vouch, err := ParseVouch(e.open.Vouch)
+	if err != nil {
+		return err
+	}
+	look, stop := context.WithCancel(ctx)
+	defer stop()
+	w := &watcher{session: e.session, path: e.open.Lock, notes: e.notes}
+	opt := lock.Options{Label: e.open.Label, PID: e.open.PID, Vouch: vouch, Requeue: true}
+	if e.open.Report {
+		opt.Waiting = w.start(look)
+		defer func() { stop(); w.wg.Wait() }()
+	}
+	enter, try, err := e.entrance(opt)
+	if err != nil {
+		return exit.Errorf(exit.Usage, "%w", err)
+	}
+	if e.open.Wait == 0 {
+		ctx, cancel := context.WithTimeoutCause(ctx, e.open.ConnectTimeout, fmt.Errorf("%w within %v", errNoAnswer, e.open.ConnectTimeout))
+		defer cancel()
+		e.hold, err = try(ctx)
+		return err
+	}
+	e.hold, err = enter(ctx)
+	return err
+}
+
+// An entry is a way to get a hold.
+type entry func(context.Context) (*lock.Hold, error)
+
+// entrance returns the ways to wait for the side of the lock that is wanted, and to try for it. A mutex
+// is the side that excludes everybody, under a name that mutexes of other clients know.
+func (e *engine) entrance(opt lock.Options) (enter, try entry, err error) {
+	if e.open.Shared {
+		m, err := lock.NewRWMutex(e.session, e.open.Lock, opt)
+		if err != nil {
+			return nil, nil, err
+		}
+		return m.RLock, m.TryRLock, nil
+	}
+	m, err := lock.NewMutex(e.session, e.open.Lock, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Lock, m.TryLock, nil
+}
+
+// ParseVouch reads the name of a level of vouching.
+func ParseVouch(name string) (client.Vouch, error) {
+	for _, v := range []client.Vouch{client.VouchPing, client.VouchSync, client.VouchWrite} {
+		if v.String() == name {
+			return v, nil
+		}
+	}
+	return 0, exit.Errorf(exit.Usage, "--vouch %s: not one of ping, sync and write", name)
+}
+
+// refusal is the note for a lock that was not got.
+func (e *engine) refusal(err error) link.Note {
+	var busy *lock.BusyError
+	var carries *exit.Error
+	switch {
+	case errors.Is(err, errCancelled):
+		return link.Note{Is: link.IsReleased}
+	case errors.As(err, &busy):
+		return link.Note{Is: link.IsBusy, Text: fmt.Sprintf("lock %s is busy%s", e.open.Lock, heldBy(busy.Holder))}
+	case errors.Is(err, errWaitOver):
+		text := fmt.Sprintf("lock %s: not got within %v", e.open.Lock, e.open.Wait)
+		return link.Note{Is: link.IsBusy, Text: text + e.nowHeldBy()}
+	case errors.As(err, &carries):
+		return link.Note{Is: link.IsFailed, Status: carries.Status, Text: err.Error()}
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed):
+		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: err.Error()}
+	}
+	text := fmt.Sprintf("lock %s: %v", e.open.Lock, err)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: text + " (does the chroot in the server list exist?)"}
+	case errors.Is(err, errNoAnswer), errors.Is(err, zk.ErrConnectionLoss):
+		return link.Note{Is: link.IsFailed, Status: exit.Unreachable, Text: text}
+	}
+	return link.Note{Is: link.IsFailed, Status: exit.Internal, Text: text}
+}
+
+// errNoAnswer says that servers were given time and have not used it.
+var errNoAnswer = errors.New("no answer")
+
+// nowHeldBy names the holder for somebody who has waited in vain, if that is known quickly.
+func (e *engine) nowHeldBy() string {
+	ctx, cancel := context.WithTimeout(context.Background(), lostReleaseLimit)
+	defer cancel()
+	line, err := lock.Inspect(ctx, e.session, e.open.Lock)
+	if err != nil || len(line) == 0 {
+		return ""
+	}
+	return heldBy(line[0])
+}
+
+func heldBy(c lock.Contender) string {
+	if who := Describe(c); who != "" {
+		return ", held by " + who
+	}
+	return "" // it had left when we looked
+}
+
+// refresh brings the cell up to date.
+func (e *engine) refresh() {
+	now := link.Now() // before the library looks at its clock, so that the sum errs on the safe side
+	if left := e.hold.Left(); left > 0 {
+		e.cell.Store(now.Add(left))
+	}
+}
+
+// keep keeps the lock until the front has given it back or died, or the lock is lost; then it returns
+// once nothing works under the lock any more.
+func (e *engine) keep() (lost bool) {
+	tick := time.NewTicker(max(e.session.Timeout()/refreshPerTerm, refreshMin))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			e.refresh()
+		case <-e.hold.Done():
+			e.lose()
+			return true
+		case o, alive := <-e.orders:
+			switch {
+			case !alive:
+				e.workers.end()
+				return false
+			case o.Do == link.DoStarted:
+				e.workers.group = o.Group
+			default: // release or cancel
+				return false
+			}
+		}
+	}
+}
+
+// lose tells the front that the lock is lost, and waits until it has ended the child. If it does not,
+// the engine does.
+func (e *engine) lose() {
+	cause := e.hold.Cause()
+	gone := errors.Is(cause, lock.ErrNodeDeleted) || errors.Is(cause, zk.ErrSessionExpired)
+	e.notes.send(link.Note{Is: link.IsLost, Gone: gone, Text: cause.Error()})
+	killAt := e.plan.KillAt(e.cell.Load())
+	if gone {
+		killAt = link.Now().Add(headStart)
+	}
+	due := time.NewTimer(killAt.Until())
+	defer due.Stop()
+	for {
+		select {
+		case o, alive := <-e.orders:
+			switch {
+			case !alive:
+				e.workers.end()
+				return
+			case o.Do == link.DoStarted:
+				e.workers.group = o.Group // it has crossed our note; the front will read that next
+			default:
+				return
+			}
+		case <-due.C:
+			e.workers.kill(true)
+			due.Reset(max(e.session.Timeout()/refreshPerTerm, sweepInterval)) // for a child that started meanwhile
+		}
+	}
+}

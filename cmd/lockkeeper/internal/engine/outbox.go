@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+)
+
+// outboxMax is how many notes may wait for a front that does not read. Those that matter are four:
+// granted, lost, a notice, and the last one; the rest is dropped while others wait.
+const outboxMax = 8
+
+// An outbox writes notes to the front without making the engine wait for it.
+type outbox struct {
+	queue chan link.Note // sent by anybody, closed by close, received by the writer
+	wg    sync.WaitGroup
+}
+
+func newOutbox(w *link.Writer) *outbox {
+	o := &outbox{queue: make(chan link.Note, outboxMax)}
+	o.wg.Go(func() {
+		for n := range o.queue {
+			w.Send(n) // a dead front shows in the orders
+		}
+	})
+	return o
+}
+
+// send sends a note. News of the line are dropped while older notes wait: there will be newer ones.
+func (o *outbox) send(n link.Note) {
+	if (n.Is == link.IsWaiting || n.Is == link.IsNotice) && len(o.queue) > outboxMax/2 {
+		return
+	}
+	o.queue <- n
+}
+
+// close waits until everything is written.
+func (o *outbox) close() {
+	close(o.queue)
+	o.wg.Wait()
+}

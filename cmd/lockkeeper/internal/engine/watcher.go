@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+// lookInterval is how often the line is looked at for somebody at a terminal. The lock itself needs no
+// looking: it is told when its turn comes.
+const lookInterval = 2 * time.Second
+
+// A watcher tells the front about our place in line, for somebody who looks.
+type watcher struct {
+	session *client.Session
+	path    string
+	notes   *outbox
+	wg      sync.WaitGroup // of the goroutine that looks, once we are in line
+	once    sync.Once
+}
+
+// start returns what to call with a place in line. From the first call on the line is looked at until
+// ctx ends.
+func (w *watcher) start(ctx context.Context) func(lock.Place) {
+	return func(p lock.Place) {
+		w.once.Do(func() { w.wg.Go(func() { w.look(ctx, p.Node) }) })
+	}
+}
+
+func (w *watcher) look(ctx context.Context, own string) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		line, err := lock.Inspect(ctx, w.session, w.path)
+		at := slices.IndexFunc(line, func(c lock.Contender) bool { return c.Node == own })
+		if err == nil && at > 0 {
+			w.notes.send(link.Note{Is: link.IsWaiting, Ahead: at, Holder: Describe(line[0])})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Describe says who a contender is, in the words of run's user where they are known: the label, which
+// is the command by default, and where it runs.
+func Describe(c lock.Contender) string {
+	o := c.Owner
+	if o.Label == "" || o.PID == 0 || o.Host == "" {
+		return c.Who()
+	}
+	return fmt.Sprintf("%s (pid %d on %s)", o.Label, o.PID, o.Host)
+}

@@ -1,0 +1,93 @@
+// Package fourletter asks a ZooKeeper server how it is, with the four-letter word that every server
+// answers.
+package fourletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// answerBytesMax limits an answer.
+const answerBytesMax = 64 << 10
+
+// Status is what a server says about itself.
+type Status struct {
+	Version     string  `json:"version"`
+	Mode        string  `json:"mode"` // leader, follower, observer, standalone or read-only
+	LatencyMin  float64 `json:"latency_min_ms"`
+	LatencyAvg  float64 `json:"latency_avg_ms"`
+	LatencyMax  float64 `json:"latency_max_ms"`
+	Connections int     `json:"connections"`
+	Outstanding int     `json:"outstanding"`
+	Znodes      int     `json:"znodes"`
+	Zxid        string  `json:"zxid"` // hexadecimal
+}
+
+// Ask sends srvr over a new connection and reads the answer. The time that takes is the caller's ctx.
+func Ask(ctx context.Context, network, address string) (Status, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return Status{}, err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := io.WriteString(c, "srvr"); err != nil {
+		return Status{}, err
+	}
+	text, err := io.ReadAll(io.LimitReader(c, answerBytesMax))
+	switch {
+	case ctx.Err() != nil:
+		return Status{}, fmt.Errorf("%s: connected, but no answer: %w", address, context.Cause(ctx))
+	case err != nil:
+		return Status{}, err
+	}
+	s, err := parse(string(text))
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", address, err)
+	}
+	return s, nil
+}
+
+// parse reads the answer to srvr.
+func parse(text string) (Status, error) {
+	var s Status
+	if strings.TrimSpace(text) == "" {
+		return s, errors.New("hung up without an answer: no ZooKeeper server, or one with too many connections")
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		var err error
+		switch key {
+		case "Zookeeper version":
+			s.Version, _, _ = strings.Cut(value, ",")
+		case "Mode":
+			s.Mode = value
+		case "Latency min/avg/max":
+			_, err = fmt.Sscanf(strings.ReplaceAll(value, "/", " "), "%g %g %g", &s.LatencyMin, &s.LatencyAvg, &s.LatencyMax)
+		case "Connections":
+			s.Connections, err = strconv.Atoi(value)
+		case "Outstanding":
+			s.Outstanding, err = strconv.Atoi(value)
+		case "Node count":
+			s.Znodes, err = strconv.Atoi(value)
+		case "Zxid":
+			s.Zxid = value
+		}
+		if err != nil {
+			return s, fmt.Errorf("answered %q", line)
+		}
+	}
+	if s.Mode == "" {
+		first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+		return s, fmt.Errorf("answered %.200q", first)
+	}
+	return s, nil
+}

@@ -1,0 +1,290 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+)
+
+// A child is the command that works under the lock, with what has become of it so far.
+type child struct {
+	pid    int // also its process group; 0 before it is started
+	ended  bool
+	status syscall.WaitStatus // once ended
+
+	ending  bool         // has been told to end, or what it left behind has
+	killAt  link.Instant // when ending: when the patience is over
+	insists int          // how many of INT and TERM we were sent
+	warned  bool         // that we lack the permission to end it
+
+	lost     bool // the lock was
+	cutShort bool // and the child still ran then
+	lostWhy  string
+	suspend  suspension
+}
+
+// start executes the child, if the lock is still ours at this moment.
+func (f *front) start() (out Outcome, started bool) {
+	var err error
+	if f.plan, err = link.NewPlan(f.granted.Timeout, f.cfg.Open.Grace); err != nil {
+		return Outcome{Kind: Failed, Status: exit.Usage, Text: err.Error()}, false
+	}
+	attr := &syscall.ProcAttr{
+		Env:   lockEnv(f.cfg.Env, f.cfg.Open.Lock, f.granted),
+		Files: []uintptr{uintptr(syscall.Stdin), uintptr(syscall.Stdout), uintptr(syscall.Stderr)},
+		Sys:   childAttr(),
+	}
+	f.child.suspend.interactive = f.tty != nil && f.tty.isStdin()
+	handed := f.child.suspend.interactive && f.tty.foreground() == f.group
+	if handed {
+		attr.Sys.Foreground, attr.Sys.Ctty = true, f.tty.fd()
+	} else {
+		attr.Sys.Setpgid = true
+	}
+
+	// The last look before the child runs: from here on there is nothing but the fork.
+	if sig := f.pending(); sig != 0 {
+		return signalled(sig), false
+	}
+	if f.plan.TermAt(f.cell.Load()).Until() <= 0 {
+		return Outcome{Kind: Lost, Status: f.cfg.LostStatus, Token: f.granted.Token,
+			Text: fmt.Sprintf("lost %s before %s was started", f.cfg.Name, f.cfg.Argv[0])}, false
+	}
+	pid, err := syscall.ForkExec(f.cfg.Program, f.cfg.Argv, attr)
+	if err != nil {
+		if handed { // the fork may have taken the terminal before the exec failed
+			f.tty.give(f.group)
+		}
+		return Outcome{Kind: NotExecutable, Status: ExecStatus(err), Token: f.granted.Token,
+			Text: fmt.Sprintf("%s: %v", f.cfg.Argv[0], err)}, false
+	}
+	f.child.pid = pid
+	f.engine.tell(link.Order{Do: link.DoStarted, Group: pid})
+	f.child.suspend.handed = handed
+	letGoOfStreams()
+	if f.heedsStop = !signal.Ignored(syscall.SIGTSTP); f.heedsStop {
+		signal.Notify(f.signals, syscall.SIGTSTP)
+	}
+	f.watchDeadline()
+	return Outcome{}, true
+}
+
+// letGoOfStreams closes our copies of the child's input and output, so that who reads from it or
+// writes to it sees when the child has closed its side. Standard error stays, for our own words.
+func letGoOfStreams() {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return // they stay open, then
+	}
+	unix.Dup2(int(null.Fd()), syscall.Stdin)
+	unix.Dup2(int(null.Fd()), syscall.Stdout)
+	null.Close()
+}
+
+// ExecStatus returns what a shell returns when a program cannot be executed.
+func ExecStatus(err error) int {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return exit.NotFound
+	}
+	return exit.NotExecutable
+}
+
+// lockEnv adds what the child may know about its lock. Variables of the same name, which an outer
+// lock may have set, are overridden.
+func lockEnv(env []string, lock string, granted link.Note) []string {
+	ours := link.LockEnv(lock, granted)
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		return slices.ContainsFunc(ours, func(o string) bool {
+			return strings.HasPrefix(v, o[:strings.IndexByte(o, '=')+1])
+		})
+	})
+	return append(env, ours...)
+}
+
+// attend looks after the child until the last process that works under the lock is gone.
+func (f *front) attend() Outcome {
+	sweep := time.NewTicker(sweepInterval)
+	sweep.Stop()
+	defer sweep.Stop()
+	sweeping := false
+	notes := f.engine.notes
+	for {
+		if f.child.ended {
+			live := f.live()
+			if len(live) == 0 {
+				return f.childOutcome()
+			}
+			f.end(f.plan.Grace, live) // what it left behind
+			if !sweeping {
+				sweeping = true
+				sweep.Reset(sweepInterval)
+			}
+		}
+		select {
+		case <-f.chld:
+			f.reap()
+		case n, ok := <-notes:
+			switch {
+			case !ok:
+				notes = nil
+				f.lose("the process that keeps the session has died", f.plan.Grace)
+			case n.Is == link.IsNotice:
+				f.say("%s", n.Text)
+			case n.Is == link.IsLost && n.Gone:
+				f.lose(n.Text, 0) // somebody else may be working already
+			case n.Is == link.IsLost:
+				f.lose(n.Text, f.plan.Grace)
+			}
+		case s := <-f.signals:
+			f.pass(s.(syscall.Signal))
+		case <-f.alarm.C:
+			f.watchDeadline()
+		case <-sweep.C:
+			f.watchDeadline()
+		}
+	}
+}
+
+// watchDeadline does what is due, and sets the alarm for what is due next.
+func (f *front) watchDeadline() {
+	deadline := f.cell.Load()
+	if !f.child.lost && f.plan.TermAt(deadline).Until() <= 0 {
+		f.lose("no heartbeat was answered in time", f.plan.Grace)
+	}
+	next := f.plan.TermAt(deadline)
+	if f.child.ending {
+		next = f.child.killAt
+		if next.Until() <= 0 {
+			f.kill()
+			next = link.Now().Add(sweepInterval) // and again, until nothing is left to kill
+		}
+	}
+	f.alarm.Set(next)
+}
+
+// lose notes that the lock is lost, and gives the child so long to end.
+func (f *front) lose(why string, grace time.Duration) {
+	if f.child.lost && grace > 0 {
+		return
+	}
+	if !f.child.lost && !f.child.ended {
+		f.child.cutShort, f.child.lostWhy = true, why
+	}
+	f.child.lost = true
+	f.end(grace, f.live())
+}
+
+// end tells the processes to end, once, and sees to it that they are killed after the grace, or when
+// the deadline demands it.
+func (f *front) end(grace time.Duration, live []proc.Process) {
+	killAt := min(link.Now().Add(grace), f.plan.KillAt(f.cell.Load()))
+	if f.child.ending && f.child.killAt <= killAt {
+		return
+	}
+	first := !f.child.ending
+	f.child.ending, f.child.killAt = true, killAt
+	if first && grace > 0 {
+		f.signal(syscall.SIGTERM, live)
+		f.signal(syscall.SIGCONT, live) // a stopped process does not hear
+	}
+	f.watchDeadline()
+}
+
+// kill ends every process that works under the lock.
+func (f *front) kill() { f.signal(syscall.SIGKILL, f.live()) }
+
+// signal sends a signal to the child's group and to those of the live processes that have left it.
+func (f *front) signal(sig syscall.Signal, live []proc.Process) {
+	err := proc.SignalGroup(f.child.pid, sig)
+	for _, p := range live {
+		if p.Group != f.child.pid {
+			err = errors.Join(err, proc.Signal(p, sig))
+		}
+	}
+	if err != nil && !f.child.warned {
+		f.child.warned = true
+		f.say("cannot send %s to %s: %v (a command that changes its user must be the one that calls lockkeeper)",
+			unix.SignalName(sig), f.cfg.Argv[0], err)
+	}
+}
+
+// live returns the processes that work under the lock. Those in a session of their own belong to it
+// only when it is lost. Where there is no process table the child's group stands for all.
+func (f *front) live() []proc.Process {
+	table, err := proc.Table()
+	if err != nil {
+		if proc.GroupAlive(f.child.pid) {
+			return []proc.Process{{Pid: f.child.pid, Group: f.child.pid}}
+		}
+		return nil
+	}
+	return proc.Below(table, f.self, func(p proc.Process) bool {
+		return p.Pid == f.engine.pid ||
+			!f.child.lost && p.Session != f.session && p.Group != f.child.pid ||
+			slices.ContainsFunc(f.strangers, func(s proc.Process) bool { return s.Pid == p.Pid && s.Start == p.Start }) ||
+			f.cfg.Spare != nil && f.cfg.Spare(p)
+	})
+}
+
+// pass forwards a signal to the child's group.
+func (f *front) pass(sig syscall.Signal) {
+	switch sig {
+	case syscall.SIGCONT:
+		f.resume()
+		return
+	case syscall.SIGTSTP:
+		if f.child.suspend.echo {
+			f.child.suspend.echo = false
+			return
+		}
+		f.child.suspend.asked = true
+	case syscall.SIGINT, syscall.SIGTERM:
+		f.child.insists++
+		if f.child.insists > 1 {
+			f.end(0, nil)
+			return
+		}
+	}
+	if err := proc.SignalGroup(f.child.pid, sig); err != nil {
+		f.say("cannot send %s to %s: %v", unix.SignalName(sig), f.cfg.Argv[0], err)
+	}
+}
+
+// childOutcome says what became of it, once nothing is left.
+func (f *front) childOutcome() Outcome {
+	if f.tty != nil && f.tty.foreground() == f.child.pid {
+		f.tty.give(f.group)
+	}
+	status := f.child.status
+	end := &ChildEnd{Exit: status.ExitStatus()}
+	out := Outcome{Kind: Ran, Token: f.granted.Token, Child: end}
+	if status.Signaled() {
+		end.Exit, end.Signal = exit.SignalBase+int(status.Signal()), unix.SignalName(status.Signal())
+	}
+	out.Status = end.Exit
+	switch {
+	case f.child.cutShort:
+		out = f.lostOutcome(out, f.child.lostWhy)
+	case f.child.suspend.handed && status.Signaled() && status.Signal() == syscall.SIGINT:
+		out.Interrupted = true
+	}
+	return out
+}
+
+// lostOutcome makes of out the outcome of a child that was ended because the lock was lost.
+func (f *front) lostOutcome(out Outcome, why string) Outcome {
+	out.Kind, out.Status = Lost, f.cfg.LostStatus
+	out.Text = fmt.Sprintf("lost %s while %s ran, and ended it: %s", f.cfg.Name, f.cfg.Argv[0], why)
+	return out
+}

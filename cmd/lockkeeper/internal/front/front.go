@@ -1,0 +1,338 @@
+// Package front is the process that the user started: it owns the child that works under the lock.
+//
+// Guarantees:
+//
+//  1. The child is started only while the lock is held, and only if no signal asked us to leave.
+//  2. By the deadline of the lock, less a margin, no process of the child is alive: neither a
+//     heartbeat that is not answered nor a frozen, dead or lying engine can change that, because the
+//     deadline lies in shared memory and the front enforces it alone.
+//  3. The lock is given back only after the last process that works under it has ended. What works
+//     under it is the child and all its descendants (on Linux; elsewhere its process group), except
+//     those that have started a session of their own: that is how to leave a daemon behind. When the
+//     lock is lost, these are killed too.
+//  4. Streams, arguments and the controlling terminal are the child's, untouched.
+//
+// If the front itself is killed, the kernel kills the child (on Linux), and the engine the rest of
+// its group. What the front cannot do: kill a process that has changed its user, or one that hangs
+// in the kernel. It then waits, and says so.
+package front
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+)
+
+// Config says what to run under which lock.
+type Config struct {
+	Name    string // of the lock, as the user knows it
+	Open    link.Open
+	Program string   // path of the child's program
+	Argv    []string // the child's arguments, its name first
+	Env     []string // environment; that of the lock is added
+
+	BusyStatus int // when the lock was not got within the wait
+	LostStatus int // when it was lost while the child ran
+
+	// Engine and EngineArgs run the other process.
+	Engine     string
+	EngineArgs []string // the program's name first
+	Stderr     io.Writer
+
+	// Spare tells which descendants are never the child's, besides the engine.
+	Spare func(proc.Process) bool
+}
+
+// What became of it.
+const (
+	Ran           = "ran"            // the child has ended; Child says how
+	Busy          = "busy"           // not got within the wait; nothing was run
+	Lost          = "lost"           // the child was ended because the lock was lost
+	Signalled     = "signalled"      // we were told to leave before the child was started
+	NotExecutable = "not-executable" // the lock was got, the child could not be started
+	Failed        = "failed"         // no lock, for another reason
+)
+
+// An Outcome is what became of it.
+type Outcome struct {
+	Kind   string    // one of the constants above
+	Status int       // the process's exit status
+	Text   string    // for the user; empty if there is nothing to add to the child's own words
+	Token  int64     // of the hold, 0 if there was none
+	Child  *ChildEnd // if the child was started
+
+	// Interrupted: ^C has ended the child. The key was pressed for the whole job, and would have reached
+	// it had we not put the child in a group of its own.
+	Interrupted bool
+}
+
+// ChildEnd is how the child's main process ended.
+type ChildEnd struct {
+	Exit   int    `json:"exit"`             // its exit status, 128+n for a signal
+	Signal string `json:"signal,omitempty"` // the name of the signal that ended it
+}
+
+// Limits on waiting for the engine.
+const (
+	releaseLimit     = 8 * time.Second // to give the lock back; the engine has less
+	lostReleaseLimit = 2 * time.Second // the same when it was lost anyway
+)
+
+// sweepInterval is how often processes that should be gone are looked for.
+const sweepInterval = 5 * time.Millisecond
+
+// A front is the state of the process. One goroutine, that of Run, owns it all.
+type front struct {
+	cfg     Config
+	self    int // process id
+	group   int // process group
+	session int // session
+
+	engine  engine
+	cell    *link.Cell
+	alarm   *link.Alarm
+	signals chan os.Signal
+	chld    chan os.Signal // a token: look for children that changed
+	tty     *terminal      // nil without a controlling terminal
+	line    *waitLine      // nil if nobody would see it
+	granted link.Note
+	plan    link.Plan
+	child   child
+
+	heedsStop bool // we catch TSTP; whoever started us did not have it ignored
+
+	// Children that were here before us, of a shell that has executed us in its place.
+	strangers []proc.Process
+}
+
+// Run gets the lock, runs the child under it and gives the lock back. It takes the calling goroutine's
+// thread for itself, because the kernel ties the child's life to the thread that started it, and it
+// waits for all children of the process.
+func Run(cfg Config) Outcome {
+	runtime.LockOSThread()
+	f := &front{cfg: cfg, self: os.Getpid(), group: syscall.Getpgrp(), session: sessionID()}
+	if err := f.open(); err != nil {
+		return Outcome{Kind: Failed, Status: exit.OS, Text: err.Error()}
+	}
+	defer f.close()
+	return f.run()
+}
+
+func (f *front) run() Outcome {
+	out, granted := f.await()
+	if !granted {
+		f.finish(link.DoCancel, releaseLimit)
+		return out
+	}
+	if out, started := f.start(); !started {
+		f.finish(link.DoCancel, releaseLimit)
+		return out
+	}
+	out = f.attend()
+	limit := releaseLimit
+	if f.child.lost {
+		limit = lostReleaseLimit
+	}
+	if why, lost := f.finish(link.DoRelease, limit); lost && out.Child.Signal == unix.SignalName(syscall.SIGKILL) {
+		// The engine was faster than we in killing the child.
+		out = f.lostOutcome(out, why)
+	}
+	return out
+}
+
+// open starts the engine and whatever we listen to.
+func (f *front) open() (err error) {
+	if err := proc.Adopt(); err != nil {
+		return err
+	}
+	if f.cell, err = link.NewCell(); err != nil {
+		return err
+	}
+	if f.alarm, err = link.NewAlarm(); err != nil {
+		return err
+	}
+	f.signals = make(chan os.Signal, 16) // more at once are more of the same
+	f.chld = make(chan os.Signal, 1)
+	signal.Notify(f.chld, syscall.SIGCHLD)
+	for _, sig := range []os.Signal{
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGCONT, syscall.SIGWINCH,
+	} {
+		if !signal.Ignored(sig) { // nohup and background jobs: the child is to ignore it too
+			signal.Notify(f.signals, sig)
+		}
+	}
+	if f.strangers, err = existingChildren(f.self); err != nil {
+		return err
+	}
+	f.tty = openTerminal()
+	f.line = newWaitLine(f.cfg.Name, f.cfg.Stderr)
+	f.cfg.Open.Report = f.line != nil
+	return f.engine.start(f.cfg.Engine, f.cfg.EngineArgs, f.cell, f.cfg.Open)
+}
+
+func (f *front) close() {
+	f.engine.close()
+	f.alarm.Close()
+	if f.tty != nil {
+		f.tty.Close()
+	}
+	signal.Stop(f.signals)
+	signal.Stop(f.chld)
+}
+
+// await waits for the lock. The outcome counts if it was not granted.
+func (f *front) await() (Outcome, bool) {
+	defer f.line.clear()
+	var leaving syscall.Signal // the signal that told us to
+	for {
+		select {
+		case n, ok := <-f.engine.notes:
+			switch {
+			case !ok || n.Is == link.IsReleased:
+				if leaving != 0 {
+					return signalled(leaving), false
+				}
+				return Outcome{Kind: Failed, Status: exit.Internal, Text: "the process that keeps the session ended unexpectedly"}, false
+			case n.Is == link.IsNotice:
+				f.say("%s", n.Text)
+			case n.Is == link.IsWaiting:
+				f.line.update(n)
+			case leaving != 0:
+				// Whatever it says has crossed our order to leave; the answer to that comes.
+			case n.Is == link.IsGranted:
+				f.granted = n
+				if sig := f.pending(); sig != 0 {
+					return signalled(sig), false
+				}
+				return Outcome{}, true
+			case n.Is == link.IsBusy:
+				return Outcome{Kind: Busy, Status: f.cfg.BusyStatus, Text: n.Text}, false
+			case n.Is == link.IsFailed:
+				return Outcome{Kind: Failed, Status: n.Status, Text: n.Text}, false
+			}
+		case s := <-f.signals:
+			switch sig := s.(syscall.Signal); sig {
+			case syscall.SIGCONT, syscall.SIGWINCH:
+				f.line.draw()
+			default:
+				if leaving != 0 && (sig == syscall.SIGINT || sig == syscall.SIGTERM) {
+					f.engine.kill()
+					return signalled(leaving), false
+				}
+				leaving = sig
+				f.engine.tell(link.Order{Do: link.DoCancel})
+			}
+		case <-f.line.tick():
+			f.line.draw()
+		case <-f.chld:
+			f.reap()
+		}
+	}
+}
+
+// pending returns a signal to leave that has arrived and has not been looked at, or 0.
+func (f *front) pending() syscall.Signal {
+	for {
+		select {
+		case s := <-f.signals:
+			if sig := s.(syscall.Signal); sig != syscall.SIGCONT && sig != syscall.SIGWINCH {
+				return sig
+			}
+		default:
+			return 0
+		}
+	}
+}
+
+// finish gives the last order to the engine and waits until it has ended, but not for ever: what it
+// did not manage in time it does alone, or the session's end does it. It reports a loss of the lock that
+// the engine had told us about before it heard the order.
+func (f *front) finish(order string, limit time.Duration) (why string, lost bool) {
+	f.engine.tell(link.Order{Do: order})
+	patience := time.NewTimer(limit)
+	defer patience.Stop()
+	for {
+		select {
+		case n, ok := <-f.engine.notes:
+			if !ok {
+				f.reap()
+				return why, lost
+			}
+			switch {
+			case n.Is == link.IsLost:
+				why, lost = n.Text, true
+			case n.Is == link.IsReleased && n.Text != "":
+				f.say("%s", n.Text)
+			}
+		case s := <-f.signals:
+			if s == syscall.SIGINT || s == syscall.SIGTERM {
+				return why, lost // in a hurry: the engine goes on alone
+			}
+		case <-f.chld:
+			f.reap()
+		case <-patience.C:
+			f.engine.kill()
+			if !f.child.lost {
+				f.say("could not make sure that %s is free again; it is when the session has expired", f.cfg.Name)
+			}
+			return why, lost
+		}
+	}
+}
+
+// reap takes notice of children that have ended or stopped. Nobody else in the process may wait for
+// children, so that the number of a process cannot change its meaning behind our back.
+func (f *front) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if pid != f.child.pid {
+			continue
+		}
+		if status.Stopped() {
+			f.childStopped(status.StopSignal())
+			continue
+		}
+		f.child.ended, f.child.status = true, status
+	}
+}
+
+// existingChildren returns the children that this process has before it has started any.
+func existingChildren(self int) ([]proc.Process, error) {
+	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == syscall.ECHILD {
+		return nil, nil // as nearly always, and cheaper than looking
+	}
+	table, err := proc.Table()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, nil
+	}
+	return slices.DeleteFunc(table, func(p proc.Process) bool { return p.Parent != self }), err
+}
+
+func (f *front) say(format string, args ...any) {
+	f.line.clear()
+	fmt.Fprintf(f.cfg.Stderr, "lockkeeper: "+format+"\n", args...)
+}
+
+func signalled(sig syscall.Signal) Outcome {
+	return Outcome{Kind: Signalled, Status: exit.SignalBase + int(sig)}
+}

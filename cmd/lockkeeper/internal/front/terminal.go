@@ -1,0 +1,119 @@
+package front
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+)
+
+// A terminal is our controlling terminal.
+type terminal struct{ *os.File }
+
+// openTerminal returns the controlling terminal, or nil if there is none.
+func openTerminal() *terminal {
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil
+	}
+	return &terminal{f}
+}
+
+func (t *terminal) fd() int { return int(t.Fd()) }
+
+// foreground returns the process group that has the terminal, or 0 if that cannot be told.
+func (t *terminal) foreground() int {
+	group, err := unix.IoctlGetInt(t.fd(), unix.TIOCGPGRP)
+	if err != nil {
+		return 0
+	}
+	return group
+}
+
+// give makes group the foreground group. Without ignoring TTOU we would be stopped for asking.
+func (t *terminal) give(group int) {
+	ignored := signal.Ignored(syscall.SIGTTOU)
+	signal.Ignore(syscall.SIGTTOU)
+	unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, group) // it may have gone away; so be it
+	if !ignored {
+		signal.Reset(syscall.SIGTTOU)
+	}
+}
+
+// isStdin reports whether standard input is this terminal.
+func (t *terminal) isStdin() bool {
+	group, err := unix.IoctlGetInt(syscall.Stdin, unix.TIOCGPGRP) // fails on any but the controlling one
+	return err == nil && group == t.foreground()
+}
+
+// A suspension is what ^Z and its kin are doing to us.
+type suspension struct {
+	interactive bool // the child's standard input is our terminal
+
+	asked  bool // we were told to stop, and have passed it on to the child
+	echo   bool // the next TSTP is our own
+	handed bool // the child has had the terminal from us
+}
+
+// childStopped follows a child that has stopped: as far as the shell is concerned, the child and we
+// are one job.
+func (f *front) childStopped(by syscall.Signal) {
+	s := &f.child.suspend
+	wantsTerminal := by == syscall.SIGTTIN || by == syscall.SIGTTOU
+	switch {
+	case f.child.ending:
+		f.signal(syscall.SIGCONT, nil)
+	case f.tty == nil:
+		// Whoever stopped it will continue it.
+	case wantsTerminal && f.tty.foreground() == f.group:
+		s.handed = true
+		f.tty.give(f.child.pid)
+		f.signal(syscall.SIGCONT, nil)
+	case wantsTerminal && f.tty.foreground() == f.child.pid:
+		f.signal(syscall.SIGCONT, nil) // it has got it while it was being stopped
+	case f.tty.foreground() == f.child.pid:
+		// The whole job would have been stopped had we not put the child in a group of its own.
+		f.tty.give(f.group)
+		f.stop(true)
+	case wantsTerminal || s.asked:
+		f.stop(false)
+	}
+}
+
+// stop stops us, or our whole process group, until somebody continues us. A group that no shell could
+// continue is not stopped, as the kernel does not stop one: the child is just continued.
+func (f *front) stop(whole bool) {
+	f.child.suspend.asked = false
+	if !proc.Orphaned(f.group, f.session) {
+		if whole {
+			f.child.suspend.echo = f.heedsStop
+			syscall.Kill(0, syscall.SIGTSTP)
+		}
+		syscall.Kill(f.self, syscall.SIGSTOP) // TSTP is caught; this returns when we have been continued
+	}
+	f.resume()
+}
+
+// resume continues the child after we have been continued, in the foreground if that is where we are.
+func (f *front) resume() {
+	// Being continued is the moment at which deadlines are found to have passed.
+	f.watchDeadline()
+	s := &f.child.suspend
+	if s.interactive && !f.child.ended && f.tty.foreground() == f.group {
+		s.handed = true
+		f.tty.give(f.child.pid)
+	}
+	proc.SignalGroup(f.child.pid, syscall.SIGCONT)
+}
+
+// sessionID returns the session we are in.
+func sessionID() int {
+	sid, err := unix.Getsid(0)
+	if err != nil {
+		return 0 // cannot happen for ourselves
+	}
+	return sid
+}

@@ -1,0 +1,106 @@
+// Package keeper is the server that every user has on a machine without configuring one: it starts
+// itself when a command needs it, listens on a Unix socket that only its user can reach, keeps its
+// data in the user's state directory, and ends when nobody has been connected for a while.
+//
+// There is one keeper to a state directory, because a lock on a file there makes it so. Where its
+// socket is it writes into the state directory too: a shell that was logged in to and a cron job,
+// which have different runtime directories or none, must meet at the same keeper.
+//
+// Everything it has acknowledged is on disk. Killed, it is started again by the next command, or by
+// one that is connected, and knows every session and every lock.
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// Places are the directories of a keeper.
+type Places struct {
+	State   string   // data, log, lock, address
+	Runtime []string // where the socket may be, best first
+}
+
+// FindPlaces derives the places from the environment.
+func FindPlaces(getenv func(string) string) (Places, error) {
+	var p Places
+	switch home := getenv("HOME"); {
+	case filepath.IsAbs(getenv("XDG_STATE_HOME")):
+		p.State = filepath.Join(getenv("XDG_STATE_HOME"), "lockkeeper")
+	case filepath.IsAbs(home):
+		p.State = filepath.Join(home, ".local", "state", "lockkeeper")
+	default:
+		return p, errors.New("local keeper: no place for its data: neither HOME nor XDG_STATE_HOME is set to an absolute path " +
+			"(set one, or name servers with --servers)")
+	}
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		p.Runtime = append(p.Runtime, filepath.Join(dir, "lockkeeper"))
+	}
+	p.Runtime = append(p.Runtime, filepath.Join(os.TempDir(), "lockkeeper-"+strconv.Itoa(os.Getuid())))
+	return p, nil
+}
+
+func (p Places) data() string    { return filepath.Join(p.State, "data") }
+func (p Places) log() string     { return filepath.Join(p.State, "keeper.log") }
+func (p Places) lock() string    { return filepath.Join(p.State, "keeper.lock") }
+func (p Places) address() string { return filepath.Join(p.State, "keeper.json") }
+
+// isNew reports whether there has never been a keeper in these places.
+func (p Places) isNew() bool {
+	_, err := os.Lstat(p.data())
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// socketBytesMax is the longest path of a socket on the systems we know, less its final zero byte.
+const socketBytesMax = 103
+
+// socket returns where to listen: in the first runtime directory that can be made ours alone.
+func (p Places) socket() (string, error) {
+	// Keepers with different state directories may share a runtime directory.
+	name := fmt.Sprintf("keeper-%08x.sock", crc32.ChecksumIEEE([]byte(p.State)))
+	var errs []error
+	for _, dir := range p.Runtime {
+		path := filepath.Join(dir, name)
+		if len(path) > socketBytesMax {
+			errs = append(errs, fmt.Errorf("%s is longer than a socket's path can be (%d bytes)", path, socketBytesMax))
+			continue
+		}
+		if err := privateDir(dir); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		return path, nil
+	}
+	return "", fmt.Errorf("local keeper: no directory for its socket: %w", errors.Join(errs...))
+}
+
+// privateDir makes a directory that nobody else can enter, or makes sure that one is. In a directory
+// like /tmp somebody else may have been there first.
+func privateDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	owner := -1
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		owner = int(stat.Uid)
+	}
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	case owner != os.Getuid():
+		return fmt.Errorf("%s belongs to user %d, not to us (%d)", dir, owner, os.Getuid())
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s is open to others (mode %04o); it must be 0700", dir, info.Mode().Perm())
+	}
+	return nil
+}

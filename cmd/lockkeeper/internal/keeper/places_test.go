@@ -1,0 +1,97 @@
+package keeper
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFindPlaces(t *testing.T) {
+	for name, c := range map[string]struct {
+		env     map[string]string
+		state   string
+		runtime string // the first
+	}{
+		"all":      {map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r"}, "/s/lockkeeper", "/r/lockkeeper"},
+		"home":     {map[string]string{"HOME": "/h"}, "/h/.local/state/lockkeeper", os.TempDir()},
+		"relative": {map[string]string{"HOME": "/h", "XDG_STATE_HOME": "s", "XDG_RUNTIME_DIR": "r"}, "/h/.local/state/lockkeeper", os.TempDir()},
+		"nothing":  {nil, "", ""},
+	} {
+		p, err := FindPlaces(func(key string) string { return c.env[key] })
+		if (err != nil) != (c.state == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && (p.State != c.state || !strings.HasPrefix(p.Runtime[0], c.runtime)) {
+			t.Errorf("%s: %+v, want state %s, runtime %s", name, p, c.state, c.runtime)
+		}
+	}
+}
+
+// In a directory that everybody may write to, somebody else may have made ours before us.
+func TestSocketOnlyInADirectoryOfOurOwn(t *testing.T) {
+	dir := t.TempDir()
+	open, link, file, good := filepath.Join(dir, "open"), filepath.Join(dir, "link"), filepath.Join(dir, "file"), filepath.Join(dir, "good")
+	for _, err := range []error{
+		os.Mkdir(open, 0o700), os.Chmod(open, 0o755), os.Symlink(open, link), os.WriteFile(file, nil, 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := filepath.Join(dir, strings.Repeat("x", socketBytesMax))
+	for _, bad := range []string{open, link, file, long, filepath.Join(dir, "no", "parent")} {
+		if socket, err := (Places{State: "/s", Runtime: []string{bad}}).socket(); err == nil {
+			t.Errorf("socket in %s: %s, want an error", bad, socket)
+		}
+	}
+	if err := privateDir("/proc"); err == nil {
+		t.Error("privateDir took /proc")
+	}
+	one, err := (Places{State: "/s", Runtime: []string{open, good}}).socket()
+	if err != nil || filepath.Dir(one) != good {
+		t.Errorf("socket = %s, %v; want it in %s", one, err, good)
+	}
+	two, err := (Places{State: "/other", Runtime: []string{good}}).socket()
+	if err != nil || one == two {
+		t.Errorf("two keepers at one socket: %s, %v", two, err)
+	}
+}
+
+func TestLockFileHasOneHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := lockFile(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if f, err := lockFile(ctx, path); err == nil {
+		f.Close()
+		t.Error("two holders of a file lock")
+	}
+	first.Close()
+	second, err := lockFile(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+}
+
+func TestAddressOfAnotherHostIsNotUsed(t *testing.T) {
+	p := Places{State: t.TempDir()}
+	if _, _, err := p.Find(); err == nil {
+		t.Error("found a keeper that never was")
+	}
+	if err := p.write(Address{Socket: "/s", Pid: 1, Host: "elsewhere"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, a, err := p.Find(); err == nil || a.Host != "elsewhere" || !strings.Contains(err.Error(), "elsewhere") {
+		t.Errorf("Find = %+v, %v", a, err)
+	}
+	if !p.IsSocket("/s") || p.IsSocket("/t") {
+		t.Error("IsSocket")
+	}
+}

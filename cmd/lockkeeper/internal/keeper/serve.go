@@ -1,0 +1,160 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/server"
+)
+
+// Sessions of a keeper. There is no network between it and its clients, so short timeouts make sense.
+const (
+	tick              = time.Second
+	sessionTimeoutMin = time.Second
+	sessionTimeoutMax = time.Minute
+
+	// logStepBytes is the step by which its log grows: small, for there is little in it.
+	logStepBytes = 1 << 20
+)
+
+const (
+	// patience is how long a new keeper waits for one that is just ending.
+	patience = 5 * time.Second
+	// goodbyeLimit is how long connections may take to end.
+	goodbyeLimit = 5 * time.Second
+	// socketGlance is how often a keeper looks whether its socket is still where it was.
+	socketGlance = 5 * time.Second
+)
+
+// Serve runs a keeper until ctx ends, nobody has been connected for idle, or its socket is taken away,
+// as runtime directories are when their user has logged out. Zero idle is for ever. What is to be known
+// by whoever has started it goes to ready, which is closed then.
+func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteCloser, log *slog.Logger) (err error) {
+	told := false
+	tell := func(text string) {
+		if !told {
+			told = true
+			fmt.Fprintln(ready, text)
+			ready.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			tell(err.Error())
+		}
+		tell(readyWord)
+	}()
+
+	if err := os.MkdirAll(p.State, 0o700); err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeoutCause(ctx, patience, errTaken)
+	lock, err := lockFile(waiting, p.lock())
+	cancel()
+	if err != nil {
+		if errors.Is(err, errTaken) {
+			a, _ := p.read()
+			err = fmt.Errorf("%s is in use by another keeper (process %d on host %s, socket %s)", p.State, a.Pid, a.Host, a.Socket)
+		}
+		return err
+	}
+	defer lock.Close()
+
+	l, err := listen(p)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	socket := l.Addr().String()
+	own, err := os.Lstat(socket)
+	if err != nil {
+		return err
+	}
+	srv, err := server.Open(server.Options{
+		DataDir: p.data(), TickTime: tick, MinSessionTimeout: sessionTimeoutMin, MaxSessionTimeout: sessionTimeoutMax,
+		PreAllocBytes: logStepBytes, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	if err := p.write(Address{Socket: socket, Pid: os.Getpid(), Host: host}); err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	log.Info("local keeper ready", "socket", socket, "data", p.data(), "pid", os.Getpid())
+	tell(readyWord)
+
+	why := await(ctx, srv, idle, socket, own)
+	log.Info("local keeper ends", "why", why)
+	goodbye, cancel := context.WithTimeout(context.Background(), goodbyeLimit)
+	defer cancel()
+	err = srv.Shutdown(goodbye)
+	if e := <-served; e != nil && !errors.Is(e, server.ErrClosed) {
+		return e
+	}
+	return err
+}
+
+var (
+	errTaken      = errors.New("the lock is taken")
+	errIdle       = errors.New("nobody has been connected for a while")
+	errSocketGone = errors.New("its socket was taken away")
+)
+
+// listen makes the socket. One that is there already belongs to a keeper that is dead, because we have
+// the lock.
+func listen(p Places) (net.Listener, error) {
+	socket, err := p.socket()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	return l, os.Chmod(socket, 0o600)
+}
+
+// await returns why a keeper should end, once it should.
+func await(ctx context.Context, srv *server.Server, idle time.Duration, socket string, own fs.FileInfo) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	alone := make(chan struct{})
+	go func() {
+		defer close(alone)
+		if idle > 0 && srv.WaitIdle(ctx, idle) == nil {
+			cancel(errIdle)
+		}
+	}()
+	defer func() { cancel(nil); <-alone }()
+	glance := time.NewTicker(socketGlance)
+	defer glance.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-srv.Done():
+			return srv.Err()
+		case <-glance.C:
+			if now, err := os.Lstat(socket); err != nil || !os.SameFile(now, own) {
+				return errSocketGone
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// FDReady is the descriptor over which a keeper that was started in the background says that it is
+// ready, or what is wrong.
+const FDReady = 3
+
+const readyWord = "ready"
+
+// logBytesMax is how long the log may be when a keeper starts; a longer one is put aside once.
+const logBytesMax = 1 << 20
+
+// A Starter finds the keeper, and starts it if there is none.
+type Starter struct {
+	Places Places
+	// Program and Args run a keeper that reports at FDReady.
+	Program string
+	Args    []string // the program's name first
+	// Notice is told, in a line for the user, when there is a keeper for the first time ever.
+	Notice func(string)
+}
+
+// startsMax is how often a keeper is started that is gone when we look for it. One that had nothing to
+// do may end in just that moment; one that always does is broken.
+const startsMax = 20
+
+// Dial returns a connection to the keeper. It starts one if there is none, and of many who do that at
+// the same time one does it and the others wait.
+func (s Starter) Dial(ctx context.Context) (c net.Conn, a Address, err error) {
+	if c, a, err = s.Places.Find(); err == nil {
+		return c, a, nil
+	}
+	const advice = "set XDG_STATE_HOME to a directory you can write, or name servers with --servers"
+	if err := os.MkdirAll(s.Places.State, 0o700); err != nil {
+		return nil, a, fmt.Errorf("local keeper: %w (%s)", err, advice)
+	}
+	starting, err := lockFile(ctx, filepath.Join(s.Places.State, "starting.lock"))
+	if err != nil {
+		return nil, a, fmt.Errorf("local keeper: %w (%s)", err, advice)
+	}
+	defer starting.Close()
+	for range startsMax {
+		if c, a, err = s.Places.Find(); err == nil {
+			return c, a, nil
+		}
+		first := s.Places.isNew()
+		if err := s.start(ctx); err != nil {
+			return nil, a, fmt.Errorf("local keeper: %w", err)
+		}
+		if first && s.Notice != nil {
+			s.Notice("no servers are configured: using a keeper on this machine, started in the background (data in " + s.Places.State + ")")
+		}
+	}
+	return nil, a, fmt.Errorf("local keeper: it starts and does not answer: %w (see %s)", err, s.Places.log())
+}
+
+// start starts a keeper in a session of its own, without any stream of ours, and waits until it is
+// ready. It is not waited for: it outlives us.
+func (s Starter) start(ctx context.Context) error {
+	log, err := openLog(s.Places.log())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	cmd := &exec.Cmd{Path: s.Program, Args: s.Args, Dir: "/"} // there, so as not to keep a file system busy
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{FDReady - 3: w}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return err
+	}
+	cmd.Process.Release()
+	stop := context.AfterFunc(ctx, func() { r.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	answer, err := io.ReadAll(io.LimitReader(r, 64<<10))
+	switch text := strings.TrimSpace(string(answer)); {
+	case text == readyWord:
+		return nil
+	case text != "":
+		return fmt.Errorf("%s", text)
+	case ctx.Err() != nil:
+		return fmt.Errorf("not ready in time (see %s): %w", s.Places.log(), context.Cause(ctx))
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("it ended while starting (see %s)", s.Places.log())
+}
+
+// openLog opens the log for appending, after putting a long one aside.
+func openLog(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > logBytesMax {
+		if err := os.Rename(path, path+".old"); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+}

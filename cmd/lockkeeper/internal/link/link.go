@@ -1,0 +1,158 @@
+// Package link is what the two processes of a running lock say to each other.
+//
+// The front owns the child; the engine, a second process of the same program, owns the session and
+// the lock. Between them are
+//
+//   - two pipes with one JSON object a line, for what happens: see Order and Note. The end of the
+//     stream means that the other process is dead, however it died;
+//   - a Cell, a word of shared memory that always holds the latest deadline of the lock. A stream of
+//     deadlines would have to be read: a front that was stopped for an hour would act on the oldest
+//     of them, and an engine would in time block on a front that does not read. A word of memory has
+//     neither problem, and the front sleeps while nothing happens.
+//
+// The engine inherits its ends at FDOrders, FDNotes and FDCell.
+package link
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// The engine's descriptors.
+const (
+	FDOrders = 3 // read
+	FDNotes  = 4 // written
+	FDCell   = 5
+)
+
+// lineBytesMax limits one message. The longest are orders with a long command line in the label.
+const lineBytesMax = 256 << 10
+
+// An Order is what the front tells the engine.
+type Order struct {
+	Do string `json:"do"` // one of the Do constants
+
+	Open *Open `json:"open,omitempty"` // for DoOpen
+
+	// For DoStarted: the process group that works under the lock.
+	Group int `json:"group,omitempty"`
+}
+
+// The orders.
+const (
+	DoOpen    = "open"    // first: get this lock
+	DoStarted = "started" // the child runs, its group is Group
+	DoRelease = "release" // the last process of the child is gone: give the lock back and end
+	DoCancel  = "cancel"  // leave the line, or give back the lock under which nothing was started
+)
+
+// Open says which lock is wanted and how.
+type Open struct {
+	Servers        string        `json:"servers"`          // a server list, or Local
+	Lock           string        `json:"lock"`             // path of the znode
+	Shared         bool          `json:"shared,omitempty"` // the read side of a read/write lock
+	PID            int           `json:"pid"`              // the process that stands in line, as others see it
+	SessionTimeout time.Duration `json:"session_timeout"`
+	ConnectTimeout time.Duration `json:"connect_timeout"`
+	Wait           time.Duration `json:"wait"`             // WaitForEver, 0 for one try, or a limit
+	Grace          time.Duration `json:"grace"`            // GraceAuto or what was asked for
+	Vouch          string        `json:"vouch"`            // ping, sync or write
+	Label          string        `json:"label,omitempty"`  // shown to those who ask who holds the lock
+	Report         bool          `json:"report,omitempty"` // tell about the place in line
+}
+
+// Local in place of a server list means the keeper on this machine.
+const Local = "local"
+
+// WaitForEver is a wait without limit, GraceAuto a grace that follows the session timeout.
+const (
+	WaitForEver time.Duration = -1
+	GraceAuto   time.Duration = -1
+)
+
+// A Note is what the engine tells the front.
+type Note struct {
+	Is string `json:"is"` // one of the Is constants
+
+	// For IsWaiting: how many stand in front of us, and who is first.
+	Ahead  int    `json:"ahead,omitempty"`
+	Holder string `json:"holder,omitempty"`
+
+	// For IsGranted: the fencing token, the session timeout that was granted and the addresses of
+	// the servers, as the child may use them.
+	Token   int64         `json:"token,omitempty"`
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Servers string        `json:"servers,omitempty"`
+
+	// For IsLost: Gone says that the lock may already be somebody else's.
+	Gone bool `json:"gone,omitempty"`
+
+	// For IsLost, IsFailed, IsBusy and IsNotice: what to tell the user; for IsFailed with which status to end.
+	Text   string `json:"text,omitempty"`
+	Status int    `json:"status,omitempty"`
+}
+
+// What an engine can report. After IsBusy, IsFailed and IsReleased it ends.
+const (
+	IsNotice   = "notice"   // a line for the user
+	IsWaiting  = "waiting"  // in line
+	IsGranted  = "granted"  // the lock is ours until the deadline in the cell
+	IsLost     = "lost"     // the lock cannot be vouched for any more
+	IsBusy     = "busy"     // not got within the wait
+	IsFailed   = "failed"   // not got for another reason
+	IsReleased = "released" // given back; Text is set if that could not be made sure
+)
+
+// A Writer writes messages, one a line. It may be used by several goroutines.
+type Writer struct {
+	mu sync.Mutex // held across a write: lines must not mix, and the pipe is the only thing waited for
+	w  io.Writer
+}
+
+// NewWriter returns a Writer on w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Send writes one message.
+func (w *Writer) Send(message any) error {
+	line, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	if len(line) >= lineBytesMax {
+		return fmt.Errorf("message of %d bytes is too long", len(line))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err = w.w.Write(append(line, '\n'))
+	return err
+}
+
+// Receive hands every message that arrives to each, in order, until the stream ends. The error is
+// nil if it ended because the other side is gone.
+func Receive[M any](r io.Reader, each func(M)) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, lineBytesMax)
+	for lines.Scan() {
+		var m M
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return fmt.Errorf("message %q: %w", lines.Text(), err)
+		}
+		each(m)
+	}
+	return lines.Err()
+}
+
+// LockEnv returns the variables that tell the child about its lock. Together they are unlike those of any
+// other hold, so they also mark what the child has started.
+func LockEnv(lock string, granted Note) []string {
+	return []string{
+		"LOCKKEEPER_LOCK=" + lock,
+		"LOCKKEEPER_TOKEN=" + strconv.FormatInt(granted.Token, 10),
+		"LOCKKEEPER_SERVERS=" + granted.Servers,
+	}
+}

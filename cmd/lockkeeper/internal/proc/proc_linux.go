@@ -1,0 +1,129 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Adopt makes this process the parent of all its descendants whose parent has died.
+func Adopt() error {
+	return os.NewSyscallError("prctl PR_SET_CHILD_SUBREAPER", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+}
+
+// Table returns the processes of this machine, as far as they can be seen.
+func Table() ([]Process, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	names, err := dir.Readdirnames(-1)
+	dir.Close()
+	if err != nil {
+		return nil, err
+	}
+	var table []Process
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue // ended meanwhile
+		}
+		if p, err := parseStat(stat); err == nil {
+			table = append(table, p)
+		}
+	}
+	return table, nil
+}
+
+// parseStat reads /proc/<pid>/stat. The name of the program stands in brackets and may itself hold
+// brackets and blanks, so the last bracket counts.
+func parseStat(stat []byte) (Process, error) {
+	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if open < 0 || end < open {
+		return Process{}, fmt.Errorf("process status %q: no program name", stat)
+	}
+	fields := bytes.Fields(stat[end+1:])
+	const state, parent, group, session, start = 0, 1, 2, 3, 19
+	if len(fields) <= start {
+		return Process{}, fmt.Errorf("process status %q: %d fields", stat, len(fields))
+	}
+	p := Process{State: fields[state][0]}
+	var errs [5]error
+	p.Pid, errs[0] = strconv.Atoi(string(bytes.TrimSpace(stat[:open])))
+	p.Parent, errs[1] = strconv.Atoi(string(fields[parent]))
+	p.Group, errs[2] = strconv.Atoi(string(fields[group]))
+	p.Session, errs[3] = strconv.Atoi(string(fields[session]))
+	p.Start, errs[4] = strconv.ParseUint(string(fields[start]), 10, 64)
+	return p, errors.Join(errs[:]...)
+}
+
+// Signal sends a signal to a process of an earlier Table, and to no other that has its number now:
+// the descriptor pins the process, and then we look whether it is the one that was meant.
+func Signal(p Process, sig syscall.Signal) error {
+	fd, err := unix.PidfdOpen(p.Pid, 0)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return nil
+	case err != nil: // a kernel before 5.3
+		return os.NewSyscallError("kill", syscall.Kill(p.Pid, sig))
+	}
+	defer unix.Close(fd)
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/stat")
+	if err != nil {
+		return nil // ended
+	}
+	if now, err := parseStat(stat); err != nil || now.Start != p.Start {
+		return err
+	}
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return os.NewSyscallError("pidfd_send_signal", err)
+	}
+	return nil
+}
+
+// SameProgram reports whether p runs the program file that we run.
+func SameProgram(p Process) bool {
+	ours, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return false
+	}
+	theirs, err := os.Stat("/proc/" + strconv.Itoa(p.Pid) + "/exe")
+	return err == nil && os.SameFile(ours, theirs)
+}
+
+// Args returns the command line of p, or nothing if it has ended.
+func Args(p Process) []string {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/cmdline")
+	if err != nil {
+		return nil
+	}
+	var args []string
+	for _, arg := range bytes.Split(bytes.TrimSuffix(line, []byte{0}), []byte{0}) {
+		args = append(args, string(arg))
+	}
+	return args
+}
+
+// HasEnv reports whether p was started with all of these variables ("NAME=value"). What runs as another
+// user cannot be read, and has none.
+func HasEnv(p Process, vars []string) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	env = append([]byte{0}, env...)
+	for _, v := range vars {
+		if !bytes.Contains(env, []byte("\x00"+v+"\x00")) {
+			return false
+		}
+	}
+	return len(vars) > 0
+}

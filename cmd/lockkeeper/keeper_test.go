@@ -1,0 +1,148 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestKeeperComesBackAfterAKill(t *testing.T) {
+	h := newHome(t)
+	h.run("run", "demo", "--", "true").want(0)
+	first := h.keeperPid()
+	syscall.Kill(first, syscall.SIGKILL)
+	wantGone(t, first)
+	h.run("run", "demo", "--", "true").want(0)
+	if second := h.keeperPid(); second == first || second == 0 {
+		t.Errorf("keeper %d after %d", second, first)
+	}
+}
+
+// The session and the lock are on disk: whoever misses the keeper first starts another one, which knows
+// them.
+func TestAHoldSurvivesTheKeeper(t *testing.T) {
+	h := newHome(t)
+	j := h.start("run", "--session-timeout", "6s", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	j.see("up")
+	token := h.held("demo", 1)[0].Contenders[0].Token
+	for range 3 {
+		keeper := h.keeperPid()
+		syscall.Kill(keeper, syscall.SIGKILL)
+		wantGone(t, keeper)
+		if got := h.held("demo", 1)[0].Contenders[0].Token; got != token {
+			t.Errorf("token %d after the kill, %d before", got, token)
+		}
+		h.run("run", "--wait", "0", "demo", "--", "true").want(75)
+	}
+	j.signal(syscall.SIGTERM)
+	j.want(143)
+}
+
+func TestKeeperEndsWhenIdleAndANewcomerNeverNotices(t *testing.T) {
+	h := newHome(t, idleVariable+"=1ms")
+	last := int64(0)
+	for range 12 {
+		j := h.run("run", "demo", "--", "sh", "-c", "echo $LOCKKEEPER_TOKEN").want(0)
+		token, err := strconv.ParseInt(strings.TrimSpace(j.stdout.String()), 10, 64)
+		if err != nil || token <= last {
+			t.Errorf("token %q after %d", j.stdout, last)
+		}
+		last = token
+	}
+	wantGone(t, h.keeperPid())
+	if _, err := os.Stat(h.dir + "/lockkeeper"); err != nil {
+		t.Errorf("the runtime directory: %v", err)
+	}
+}
+
+// A login shell has a runtime directory and a cron job has none; they must exclude each other.
+func TestDifferentRuntimeDirectoriesMeetAtOneKeeper(t *testing.T) {
+	h := newHome(t)
+	j := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	j.see("up")
+	cron := *h
+	cron.env = append(cron.env, "XDG_RUNTIME_DIR=")
+	cron.run("run", "--wait", "0", "demo", "--", "true").want(75)
+}
+
+func TestNoPlaceForTheKeeper(t *testing.T) {
+	h := newHome(t, "XDG_STATE_HOME=/proc/nowhere")
+	h.run("run", "demo", "--", "true").want(71, "/proc/nowhere", "XDG_STATE_HOME")
+	h = newHome(t, "XDG_STATE_HOME=", "HOME=")
+	h.run("run", "demo", "--", "true").want(71, "HOME", "--servers")
+}
+
+// keeperBytesMax is what a keeper that has nothing to do may occupy.
+const keeperBytesMax = 25 << 20
+
+func TestKeeperIsReadyQuicklyAndSmall(t *testing.T) {
+	h := newHome(t)
+	start := time.Now()
+	h.run("run", "demo", "--", "true").want(0)
+	t.Logf("first command, keeper included: %v", time.Since(start))
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(h.keeperPid()) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	var resident int
+	if _, err := fmt.Sscanf(rest, "%d kB", &resident); err != nil {
+		t.Fatalf("%v in %s", err, status)
+	}
+	t.Logf("the keeper occupies %d kB", resident)
+	if resident<<10 > keeperBytesMax && !raceDetector() { // which takes several times as much
+		t.Errorf("the keeper occupies %d kB, more than %d", resident, keeperBytesMax>>10)
+	}
+}
+
+// raceDetector reports whether the race detector is built in.
+func raceDetector() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// Whoever reads a pipe to its end must not have to wait for the keeper, nor for an engine: neither may
+// inherit it.
+func TestTheKeeperHoldsOnToNothingOfOurs(t *testing.T) {
+	h := newHome(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	j := h.startWith(func(c *exec.Cmd) { c.ExtraFiles = []*os.File{nil, nil, nil, w} }, "run", "demo", "--", "sh", "-c", "echo through >&6")
+	w.Close()
+	j.want(0)
+	r.SetReadDeadline(time.Now().Add(limit))
+	if got, err := io.ReadAll(r); err != nil || string(got) != "through\n" {
+		t.Errorf("the pipe: %q, %v", got, err)
+	}
+	if err := syscall.Kill(h.keeperPid(), 0); err != nil {
+		t.Errorf("the keeper: %v", err)
+	}
+}
+
+func TestASecondKeeperInTheForegroundIsRefused(t *testing.T) {
+	h := newHome(t)
+	h.run("run", "demo", "--", "true").want(0)
+	h.run("server", "--local").want(71, "in use", strconv.Itoa(h.keeperPid()))
+}
+
+func TestStatusOfTheLocalKeeper(t *testing.T) {
+	h := newHome(t)
+	h.run("status").want(69, "no local keeper")
+	h.run("run", "demo", "--", "true").want(0)
+	if out := h.run("status").want(0).stdout.String(); !strings.Contains(out, "standalone") {
+		t.Errorf("status: %s", out)
+	}
+}

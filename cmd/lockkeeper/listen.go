@@ -1,0 +1,120 @@
+package main
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zoocfg"
+	"github.com/lockkeeper/lockkeeper/server/tlsconf"
+)
+
+// adminHostDefault is where the admin port listens: for this machine only, since it has much to tell and
+// asks nobody who he is.
+const adminHostDefault = "127.0.0.1"
+
+// The listeners of a server. Those that are not wanted are nil.
+type listeners struct {
+	clients, secure net.Listener
+	admin, metrics  net.Listener
+}
+
+// doors are the listeners that clients come by.
+func (l *listeners) doors() []net.Listener { return present(l.clients, l.secure) }
+
+func (l *listeners) close() {
+	for _, one := range present(l.clients, l.secure, l.admin, l.metrics) {
+		one.Close()
+	}
+}
+
+func present(all ...net.Listener) []net.Listener {
+	return slices.DeleteFunc(all, func(l net.Listener) bool { return l == nil })
+}
+
+// attrs tells a log where the listeners are.
+func (l *listeners) attrs() []any {
+	var attrs []any
+	for _, one := range []struct {
+		name string
+		net.Listener
+	}{{"address", l.clients}, {"secure", l.secure}, {"admin", l.admin}, {"metrics", l.metrics}} {
+		if one.Listener != nil {
+			attrs = append(attrs, one.name, one.Addr().String())
+		}
+	}
+	return attrs
+}
+
+// listenAll opens the listeners of a configuration. Nobody has asked for an admin port that is just the
+// default, so that a taken one is no reason to stay away; warn is told then.
+func listenAll(c *zoocfg.Config, warn func(string, error)) (l listeners, err error) {
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if c.SecureAddress != "" {
+		config, err := tlsconf.New(c.TLS)
+		if err != nil {
+			return l, exit.Errorf(exit.Config, "server: secureClientPort: %w", err)
+		}
+		plain, err := listenOn(c.SecureAddress)
+		if err != nil {
+			return l, err
+		}
+		l.secure = tls.NewListener(plain, config)
+	}
+	if c.Address != "" {
+		if l.clients, err = listenOn(c.Address); err != nil {
+			return l, err
+		}
+	}
+	if c.Metrics != "" {
+		if l.metrics, err = listenOn(c.Metrics); err != nil {
+			return l, err
+		}
+	}
+	if c.Admin.Enabled {
+		address := net.JoinHostPort(cmp.Or(c.Admin.Host, adminHostDefault), c.Admin.Port)
+		if l.admin, err = listenOn(address); err != nil && !c.Admin.Asked {
+			warn(address, err)
+			err = nil
+		}
+	}
+	return l, err
+}
+
+// listenOn opens a listener on host:port or unix:/path.
+func listenOn(address string) (net.Listener, error) {
+	network := "tcp"
+	path, isSocket := strings.CutPrefix(address, "unix:")
+	if isSocket {
+		network, address = "unix", path
+		// A socket that nobody answers at is left over from a server that was killed.
+		if c, err := net.Dial(network, path); err == nil {
+			c.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, exit.Errorf(exit.OS, "server: %w", err)
+			}
+		}
+	} else if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, exit.Errorf(exit.Usage, "server: address %s: neither host:port nor unix:/path", address)
+	}
+	l, err := net.Listen(network, address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, exit.Errorf(exit.OS, "server: %w (is a server running already? choose another place with --listen)", err)
+	}
+	if err != nil {
+		return nil, exit.Errorf(exit.OS, "server: %w", err)
+	}
+	return l, nil
+}

@@ -1,0 +1,158 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+func TestLocksShowsHolderAndWaitersInOrder(t *testing.T) {
+	h := newHome(t)
+	holder := h.start("run", "--label", "first", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+	h.start("run", "--label", "second", "demo", "--", "true")
+	line := h.held("demo", 2)[0]
+	c := line.Contenders
+	if line.Path != "/lockkeeper/locks/demo" || c[0].State != "held" || c[0].Label != "first" || c[1].State != "waiting" || c[1].Label != "second" ||
+		c[0].PID != holder.cmd.Process.Pid || c[0].Host == "" || c[0].Program != "lockkeeper" || time.Since(c[0].Since) > time.Minute || c[0].Token >= c[1].Token {
+		t.Errorf("locks --json: %+v", line)
+	}
+	table := h.run("locks").want(0).stdout.String()
+	if rows := strings.Split(strings.TrimSpace(table), "\n"); len(rows) != 3 || !strings.Contains(rows[1], "held") || !strings.Contains(rows[2], "waiting 1") {
+		t.Errorf("locks:\n%s", table)
+	}
+	if free := h.run("locks", "nobody").want(0).stdout.String(); !strings.Contains(free, "free") {
+		t.Errorf("locks of a free lock:\n%s", free)
+	}
+	watch := h.start("locks", "--watch", "--json", "demo")
+	watch.see("second")
+	holder.signal(syscall.SIGTERM)
+	watch.see(`"contenders": []`)
+	watch.signal(syscall.SIGINT)
+	watch.want(130)
+	if h.run("locks", "--json").want(0).stdout.String() != "[]\n" {
+		t.Error("no locks are not an empty list")
+	}
+}
+
+// Two who share the lock hold it together, and who wants it alone waits for both and is not overtaken.
+func TestSharedRunsOverlapAndAnExclusiveOneWaits(t *testing.T) {
+	h := newHome(t)
+	const hold = "echo up; exec sleep 1000"
+	first := h.start("run", "--shared", "demo", "--", "sh", "-c", hold)
+	first.see("up")
+	second := h.start("run", "--shared", "--wait", "0", "demo", "--", "sh", "-c", hold)
+	second.see("up")
+	h.run("run", "--wait", "0", "demo", "--", "true").want(75)
+	alone := h.start("run", "demo", "--", "sh", "-c", hold)
+	h.held("demo", 3)
+	late := h.start("run", "--shared", "demo", "--", "sh", "-c", hold)
+	var got []string
+	for _, c := range h.held("demo", 4)[0].Contenders {
+		got = append(got, fmt.Sprint(c.State, c.Shared, c.Place))
+	}
+	if want := []string{"heldtrue 0", "heldtrue 1", "waitingfalse 2", "waitingtrue 3"}; !slices.Equal(got, want) {
+		t.Errorf("state, shared and place: %v, want %v", got, want)
+	}
+	table := h.run("locks").want(0).stdout.String()
+	for _, want := range []string{"held, shared", "waiting 2 ", "waiting 3, shared"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+	first.signal(syscall.SIGTERM)
+	first.want(143)
+	if c := h.held("demo", 3)[0].Contenders; c[1].State != "waiting" {
+		t.Errorf("alone with one who still shares: %+v", c)
+	}
+	h.run("break", "--force", "demo").want(0, "put", strconv.Itoa(second.cmd.Process.Pid))
+	second.want(74)
+	alone.see("up")
+	alone.signal(syscall.SIGTERM)
+	late.see("up")
+	late.signal(syscall.SIGTERM)
+}
+
+func TestHolding(t *testing.T) {
+	const exclusive, shared = false, true
+	for _, c := range []struct {
+		line []bool
+		want int
+	}{
+		{nil, 0},
+		{[]bool{exclusive}, 1},
+		{[]bool{exclusive, shared}, 1},
+		{[]bool{exclusive, exclusive}, 1},
+		{[]bool{shared, shared}, 2},
+		{[]bool{shared, exclusive, shared}, 1},
+		{[]bool{shared, shared, exclusive, shared}, 2},
+	} {
+		var line []lock.Contender
+		for _, s := range c.line {
+			line = append(line, lock.Contender{Shared: s})
+		}
+		if got := holding(line); got != c.want {
+			t.Errorf("of %v, %d hold the lock; want %d", c.line, got, c.want)
+		}
+	}
+}
+
+// What Curator or anybody else writes into a node is shown as it can be shown, and cannot move the
+// cursor.
+func TestForeignDataIsShownReadably(t *testing.T) {
+	h := newHome(t)
+	h.run("locks").want(0)
+	b := h.run("status", "--json").want(0).stdout.String()
+	var rows []serverStatus
+	if err := json.Unmarshal([]byte(b), &rows); err != nil || len(rows) != 1 || rows[0].Mode != "standalone" {
+		t.Fatalf("status --json: %v: %s", err, b)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	s, err := client.Open(ctx, rows[0].Server, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(ctx)
+	for _, path := range []string{"/curator"} {
+		if _, err := s.Create(ctx, path, nil, zk.Persistent, zk.OpenACL()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, data := range [][]byte{[]byte("10.0.0.7"), {0xff, 0xfe}, []byte("\x1b[2Jevil\n")} {
+		name := "/curator/_c_0123456789abcdef0123456789abcde" + string(rune('0'+i)) + "-lock-"
+		if _, err := s.Create(ctx, name, data, zk.EphemeralSequential, zk.OpenACL()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := h.run("locks", "/curator").want(0).stdout.String()
+	for _, want := range []string{"10.0.0.7", "2 bytes", "?[2Jevil?", "waiting 2"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+	if strings.Contains(table, "\x1b") {
+		t.Errorf("an escape sequence got through: %q", table)
+	}
+	h.run("run", "--wait", "0", "/curator", "--", "true").want(75)
+}
+
+func TestPrintTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := printTable(&out, [][]string{{"A", "B"}, {"long", "x"}, {"y", ""}}); err != nil || out.String() != "A     B\nlong  x\ny\n" {
+		t.Errorf("printTable: %v %q", err, out.String())
+	}
+}

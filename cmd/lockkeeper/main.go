@@ -1,0 +1,49 @@
+// The command lockkeeper runs programs under distributed locks, shows and breaks such locks, and is a
+// ZooKeeper server. Its contract with scripts, the exit statuses above all, is in package exit and in
+// the help of each command.
+//
+// Each subcommand is a file; this is where the parts are wired together. What a command says to people
+// goes to standard error as "lockkeeper: …", what it was asked for goes to standard output.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+)
+
+func init() {
+	// The front ties its child's life to the thread that starts it. The main goroutine keeps the main
+	// thread, which lives as long as the process.
+	runtime.LockOSThread()
+}
+
+func main() { os.Exit(execute(os.Args[1:])) }
+
+// execute runs a command line and returns the exit status.
+func execute(args []string) int {
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return exit.OK
+	}
+	var ran *ranError
+	if asRan(err, &ran) {
+		return ran.end()
+	}
+	fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
+	return exit.StatusOf(err, exit.Usage) // without a status it is cobra's word on the command line
+}
+
+// interruptJob ends the process and whatever else is in its job, as ^C does. A script around us would go
+// on if we just returned a status.
+func interruptJob() {
+	signal.Reset(syscall.SIGINT)
+	syscall.Kill(0, syscall.SIGINT)
+	select {} // it is on its way
+}

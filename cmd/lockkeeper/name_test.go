@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+)
+
+func TestLockPath(t *testing.T) {
+	for name, want := range map[string]string{
+		"nightly-backup":         "/lockkeeper/locks/nightly-backup",
+		"/some/where":            "/some/where",
+		"/lockkeeper/locks/x":    "/lockkeeper/locks/x",
+		"ünï":                    "/lockkeeper/locks/ünï",
+		"-x":                     "/lockkeeper/locks/-x",
+		"/zookeepers":            "/zookeepers",
+		strings.Repeat("x", 255): "/lockkeeper/locks/" + strings.Repeat("x", 255),
+		strings.Repeat("x", 256): "",
+		"":                       "",
+		"a/b":                    "",
+		".":                      "",
+		"..":                     "",
+		"a\nb":                   "",
+		"\xff":                   "",
+		"/":                      "",
+		"/a/":                    "",
+		"/zookeeper":             "",
+		"/zookeeper/config":      "",
+	} {
+		got, err := lockPath(name)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("lockPath(%q) = %q, %v; want %q", name, got, err, want)
+		}
+		if err != nil && exit.StatusOf(err, 0) != exit.Usage {
+			t.Errorf("lockPath(%q): status %d", name, exit.StatusOf(err, 0))
+		}
+		if err == nil {
+			if back, err := lockPath(lockName(got)); back != got {
+				t.Errorf("lockName(%q) = %q leads to %q, %v", got, lockName(got), back, err)
+			}
+		}
+	}
+}

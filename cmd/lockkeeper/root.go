@@ -1,0 +1,42 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+)
+
+// connectTimeoutDefault is how long a command looks for a server before it says that there is none.
+const connectTimeoutDefault = 10 * time.Second
+
+// newRoot makes the command with its subcommands. Every call makes a new one, without state shared
+// between them.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lockkeeper",
+		Short: "Distributed locks on ZooKeeper, for people at a shell",
+		Long: `Lockkeeper runs programs under distributed locks.
+
+    lockkeeper run nightly-backup -- ./backup.sh
+
+runs the script on one machine at a time. Locks live on ZooKeeper servers, which
+are named with --servers or LOCKKEEPER_SERVERS. Without them they live on this
+machine: a small server of your own is started in the background.
+
+LOCK is a name, or the absolute path of a znode, which is used as it is.`,
+		SilenceUsage:      true, // a page of flags hides the one line that says what is wrong
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		hint := "see lockkeeper " + cmd.Name() + " --help"
+		if cmd.Name() == "run" {
+			hint += "; the command to run, with its own flags, stands behind --"
+		}
+		return exit.Errorf(exit.Usage, "%s: %w (%s)", cmd.Name(), err, hint)
+	})
+	root.AddCommand(newRun(), newLocks(), newBreak(), newServer(), newStatus(), newBench(), newVersion(), newEngine())
+	return root
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+)
+
+// sessionTimeoutDefault outlasts a busy machine and a short break of the network. What it costs, that
+// others wait so long after a holder's machine has died, is little to the jobs that run under a command:
+// one that is merely killed gives its lock back at once.
+const sessionTimeoutDefault = 30 * time.Second
+
+// sessionTimeoutMin is where a plan to end the child in time stops making sense.
+const sessionTimeoutMin = 300 * time.Millisecond
+
+const runHelp = `Run COMMAND while holding LOCK.
+
+The command is executed as it stands, without a shell. Standard streams,
+arguments and the terminal are its own. It sees the path of the lock in
+LOCKKEEPER_LOCK, the fencing token, a number that grows from holder to holder,
+in LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS.
+
+With --shared any number of runs hold LOCK together, but none while somebody holds
+it alone. Nobody overtakes: who shares waits for whoever came before to be alone.
+
+The lock is given back when the command and all it has started are gone. What is
+left when its main process has ended is told to end, and killed after --grace.
+Only a process that has started a session of its own (setsid) stays: that is how
+to leave a daemon behind.
+
+If the lock is lost, the command is told to end (TERM) and killed after --grace,
+early enough to be dead before anybody else can get the lock. If the lock has
+been given away already, because the session has expired or an operator has
+broken the lock, it is killed at once. A command that becomes another user must
+be the one that calls lockkeeper (lockkeeper run LOCK -- sudo … cannot be killed;
+use sudo lockkeeper run LOCK -- …).
+
+lockkeeper is two processes, this one and its engine. If one of them is killed or
+frozen, the other ends the command in time. If both are, processes that the command
+has started can outlive the lock, and only the token tells that they were overtaken.
+
+INT, TERM, HUP, QUIT, USR1 and USR2 go to the command; a second INT or TERM kills
+it. While waiting they leave the line. A run that is stopped (^Z) keeps its place
+and its lock.
+
+Exit status: the command's own, 128+n if signal n ended it, and
+   64  wrong usage, or settings that cannot work
+   69  no server could be reached
+   70  a process of lockkeeper died
+   71  the operating system refused something, 73 the status file
+   74  the lock was lost while the command ran (--lost-code)
+   75  somebody else has the lock, or the wait is over (--busy-code)
+   77  the servers do not let us
+  126  the command cannot be executed, 127 it cannot be found
+128+n  signal n came while waiting
+A command may use the same numbers. --status-file tells them apart: it gets a line
+of JSON with the outcome (ran, busy, lost, signalled, not-executable, failed), the
+exit status, the token, and how the command itself ended. It stays empty if
+lockkeeper is killed. /dev/fd/3 is a file, too.`
+
+// runFlags are the flags of run.
+type runFlags struct {
+	servers        string
+	shared         bool
+	wait           time.Duration
+	grace          time.Duration
+	sessionTimeout time.Duration
+	connectTimeout time.Duration
+	vouch          string
+	label          string
+	statusFile     string
+	busyCode       int
+	lostCode       int
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] LOCK -- COMMAND [ARG…]",
+		Short: "Run a command while holding a lock",
+		Long:  runHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			const form = "lockkeeper run [flags] LOCK -- COMMAND [ARG…]"
+			switch dash := cmd.ArgsLenAtDash(); {
+			case dash < 0 && len(args) > 0:
+				return exit.Errorf(exit.Usage, "run: no -- in front of the command; it is %s", form)
+			case dash != 1 || len(args) < 2:
+				return exit.Errorf(exit.Usage, "run: one lock and a command are needed; it is %s", form)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return run(f, cmd.Flags().Changed, args[0], args[1:]) },
+	}
+	flags := cmd.Flags()
+	addServersFlag(cmd, &f.servers)
+	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with others who share it; who does not share it waits for them all, and they for him")
+	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after that long; 0 tries once")
+	flags.Lookup("wait").DefValue = "for ever"
+	flags.DurationVar(&f.grace, "grace", link.GraceAuto, "time between TERM and KILL when the command has to end")
+	flags.Lookup("grace").DefValue = "5s, or less if the session timeout is short"
+	flags.DurationVar(&f.sessionTimeout, "session-timeout", sessionTimeoutDefault, "how long the servers keep the lock for a machine that has died")
+	flags.DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
+	flags.StringVar(&f.vouch, "vouch", "sync", "what a heartbeat must prove: ping (the server is there), sync (the leader is), write (a quorum is)")
+	flags.StringVar(&f.label, "label", "", "what others see who ask for the holder (default the command's name)")
+	flags.StringVar(&f.statusFile, "status-file", "", "write the outcome to this file, as JSON")
+	flags.IntVar(&f.busyCode, "busy-code", exit.Busy, "exit status if the lock was not got in time")
+	flags.IntVar(&f.lostCode, "lost-code", exit.Lost, "exit status if the lock was lost")
+	return cmd
+}
+
+// check refuses values that make no sense. changed reports whether a flag was given.
+func (f runFlags) check(changed func(string) bool) error {
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+		min   time.Duration
+	}{
+		{"wait", f.wait, 0}, {"grace", f.grace, 0},
+		{"session-timeout", f.sessionTimeout, sessionTimeoutMin}, {"connect-timeout", f.connectTimeout, time.Millisecond},
+	} {
+		if changed(d.flag) && d.value < d.min {
+			return exit.Errorf(exit.Usage, "--%s %v: not a duration of at least %v", d.flag, d.value, d.min)
+		}
+	}
+	for flag, code := range map[string]int{"busy-code": f.busyCode, "lost-code": f.lostCode} {
+		if code < 0 || code > 255 {
+			return exit.Errorf(exit.Usage, "--%s %d: an exit status is a number from 0 to 255", flag, code)
+		}
+	}
+	if _, err := engine.ParseVouch(f.vouch); err != nil {
+		return err
+	}
+	if _, err := link.NewPlan(f.sessionTimeout, f.grace); err != nil { // and again with what the server grants
+		return exit.Errorf(exit.Usage, "%w", err)
+	}
+	return nil
+}
+
+func run(f runFlags, changed func(string) bool, name string, argv []string) error {
+	path, err := lockPath(name)
+	if err == nil {
+		err = f.check(changed)
+	}
+	if err != nil {
+		return err
+	}
+	program, err := exec.LookPath(argv[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) { // no waiting in line for what cannot run
+		return exit.Errorf(notFoundStatus(err), "%s: %w", argv[0], errors.Unwrap(err))
+	}
+	status, err := openStatusFile(f.statusFile)
+	if err != nil {
+		return err
+	}
+	if f.label == "" {
+		f.label = filepath.Base(argv[0])
+	}
+	out := front.Run(front.Config{
+		Name: name,
+		Open: link.Open{
+			Servers: chooseServers(f.servers), Lock: path, Shared: f.shared, Label: f.label, PID: os.Getpid(),
+			SessionTimeout: f.sessionTimeout, ConnectTimeout: f.connectTimeout,
+			Wait: f.wait, Grace: f.grace, Vouch: f.vouch,
+		},
+		Program: program, Argv: argv, Env: os.Environ(),
+		BusyStatus: f.busyCode, LostStatus: f.lostCode,
+		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", name},
+		Stderr: os.Stderr,
+		Spare:  ownProcess,
+	})
+	if err := status.write(out); err != nil {
+		fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
+	}
+	return &ranError{out}
+}
+
+// notFoundStatus tells a program that is not there from one that cannot be executed.
+func notFoundStatus(err error) int {
+	if errors.Is(err, exec.ErrNotFound) {
+		return exit.NotFound
+	}
+	return front.ExecStatus(err)
+}
+
+// ownProcess reports whether p, somewhere below the child, is one that looks after itself: the local
+// keeper, or the engine of a lock that is held inside of this one.
+func ownProcess(p proc.Process) bool {
+	if !proc.SameProgram(p) {
+		return false
+	}
+	args := proc.Args(p)
+	return len(args) >= 2 && args[1] == "engine" || len(args) >= 3 && args[1] == "server" && args[2] == "--local"
+}
+
+// A ranError is how run has ended, well or badly.
+type ranError struct{ front.Outcome }
+
+func (e *ranError) Error() string { return e.Text }
+
+func asRan(err error, ran **ranError) bool { return errors.As(err, ran) }
+
+// end tells the user what is to be told, and returns the exit status, unless the process is to end by
+// a signal.
+func (e *ranError) end() int {
+	if e.Text != "" {
+		fmt.Fprintf(os.Stderr, "lockkeeper: %s\n", e.Text)
+	}
+	if e.Interrupted {
+		interruptJob()
+	}
+	return e.Status
+}

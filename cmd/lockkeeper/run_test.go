@@ -1,0 +1,361 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Nothing is installed or configured; eight shells start at the same moment. One of them starts the
+// keeper, and no two are ever inside together: the register is a file that only one can create.
+func TestEightShellsNeverOverlap(t *testing.T) {
+	h := newHome(t)
+	const shells, rounds = 8, 4
+	script := fmt.Sprintf(`
+for i in $(seq %d); do
+	"$LK" run demo -- sh -c 'set -C; : > "$DIR/register" || { echo OVERLAP; exit 1; }; echo "$LOCKKEEPER_TOKEN" >> "$DIR/tokens"; rm "$DIR/register"' || echo "STATUS $?"
+done`, rounds)
+	var jobs []*job
+	for range shells {
+		jobs = append(jobs, h.startWith(func(c *exec.Cmd) {
+			c.Path, c.Args = "/bin/sh", []string{"sh", "-c", script}
+		}))
+	}
+	for _, j := range jobs {
+		if j.want(0); j.stdout.String() != "" {
+			t.Errorf("a shell says %s%s", j.stdout, j.stderr)
+		}
+	}
+	b, err := os.ReadFile(h.dir + "/tokens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, tokens := int64(0), strings.Fields(string(b))
+	for _, f := range tokens {
+		token, err := strconv.ParseInt(f, 10, 64)
+		if err != nil || token <= last {
+			t.Errorf("token %q after %d", f, last)
+		}
+		last = token
+	}
+	if len(tokens) != shells*rounds {
+		t.Errorf("%d runs, want %d", len(tokens), shells*rounds)
+	}
+	log, err := os.ReadFile(h.dir + "/state/lockkeeper/keeper.log")
+	if err != nil || strings.Count(string(log), "local keeper ready") != 1 {
+		t.Errorf("not exactly one keeper was started: %v\n%s", err, log)
+	}
+	said := 0
+	for _, j := range jobs {
+		said += strings.Count(j.stderr.String(), "no servers are configured")
+	}
+	if said != 1 {
+		t.Errorf("%d commands have said that a keeper was started, want 1", said)
+	}
+}
+
+func TestF42_ExitStatuses(t *testing.T) {
+	h := newHome(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close() // it accepts, in the kernel, and never says a word
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	plain := h.dir + "/plain"
+	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	holder := h.start("run", "taken", "--label", "nightly job", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+
+	for _, c := range []struct {
+		args   string // separated by blanks
+		status int
+		words  []string
+	}{
+		{"run free -- true", 0, nil},
+		{"run free -- false", 1, nil},
+		{"run --wait 0 free -- sh -c exit\x0042", 42, nil},
+		{"run free -- sh -c kill\x00-INT\x00$$", 130, nil},
+		{"run --wait 0 taken -- true", 75, []string{"taken", "nightly job", "pid"}},
+		{"run --wait 100ms taken -- true", 75, []string{"taken", "100ms", "nightly job"}},
+		{"run --wait 0 --busy-code 3 taken -- true", 3, nil},
+		{"run --servers " + closed.Addr().String() + " --connect-timeout 300ms free -- true", 69, []string{closed.Addr().String(), "refused", "lockkeeper status"}},
+		{"run --servers " + silent.Addr().String() + " --connect-timeout 300ms free -- true", 69, []string{silent.Addr().String()}},
+		{"locks --servers :0", 64, []string{":0"}},
+		{"run --servers a:b:c free -- true", 64, []string{"a:b:c"}},
+		{"run free true", 64, []string{"--"}},
+		{"run free --", 64, nil},
+		{"run -- true", 64, nil},
+		{"run --frob free -- true", 64, []string{"--frob", "--help"}},
+		{"run free sh -c true", 64, []string{"behind --"}},
+		{"run a/b -- true", 64, []string{"a/b", "/a/b"}},
+		{"run /a//b -- true", 64, []string{"/a//b"}},
+		{"run / -- true", 64, nil},
+		{"run /zookeeper/x -- true", 64, []string{"reserved"}},
+		{"run .. -- true", 64, nil},
+		{"run --grace 20s free -- true", 64, []string{"20s", "30s", "9s"}},
+		{"run --session-timeout 1h --grace 25s free -- true", 64, []string{"1m0s", "25s"}}, // the keeper grants a minute
+		{"run --session-timeout 1ms free -- true", 64, nil},
+		{"run --wait -1s free -- true", 64, []string{"--wait"}},
+		{"run --vouch maybe free -- true", 64, []string{"maybe", "sync"}},
+		{"run --lost-code 256 free -- true", 64, []string{"256"}},
+		{"run --status-file /no/such/dir/file free -- true", 73, []string{"/no/such/dir/file"}},
+		{"run free -- /no/such/program", 127, []string{"/no/such/program"}},
+		{"run free -- no-such-program-in-path", 127, []string{"no-such-program-in-path"}},
+		{"run free -- " + plain, 126, []string{plain}},
+		{"frob", 64, []string{"frob"}},
+		{"break taken", 64, []string{"--force"}},
+		{"status 127.0.0.1:1", 69, nil},
+		{"version --frob", 64, nil},
+		{"version", 0, nil},
+	} {
+		args := strings.Fields(c.args)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "\x00", " ")
+		}
+		h.run(args...).want(c.status, c.words...)
+	}
+	holder.signal(syscall.SIGTERM)
+	holder.want(143)
+}
+
+// A command's own 75 and 74 are told apart from ours by the status file.
+func TestF42_StatusFile(t *testing.T) {
+	h := newHome(t)
+	path := h.dir + "/status"
+	outcome := func() (o outcomeLine) {
+		t.Helper()
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(b, &o)
+		}
+		if err != nil {
+			t.Fatalf("%v: %q", err, b)
+		}
+		return o
+	}
+	h.run("run", "--status-file", path, "demo", "--", "sh", "-c", "exit 75").want(75)
+	if o := outcome(); o.Outcome != "ran" || o.Status != 75 || o.Token == 0 || o.Command == nil || o.Command.Exit != 75 {
+		t.Errorf("the command's own 75: %+v", o)
+	}
+	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+	h.run("run", "--status-file", path, "--wait", "0", "demo", "--", "true").want(75)
+	if o := outcome(); o.Outcome != "busy" || o.Status != 75 || o.Command != nil || o.Message == "" {
+		t.Errorf("busy: %+v", o)
+	}
+	waiter := h.start("run", "--status-file", path, "--lost-code", "9", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	h.held("demo", 2)
+	holder.signal(syscall.SIGTERM)
+	waiter.see("up")
+	h.run("break", "--force", "demo").want(0, "put", "out")
+	waiter.want(9, "lost demo")
+	if o := outcome(); o.Outcome != "lost" || o.Status != 9 || o.Command == nil || o.Command.Signal != "SIGKILL" {
+		t.Errorf("lost: %+v", o)
+	}
+	// A descriptor will do, too.
+	j := h.startWith(func(c *exec.Cmd) {
+		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", `"$LK" run --status-file /dev/fd/3 demo -- true 3>&- 3>&1`}
+	})
+	if j.want(0); !strings.Contains(j.stdout.String(), `"outcome":"ran"`) {
+		t.Errorf("through a descriptor: %q", j.stdout)
+	}
+}
+
+func TestF41_ASignalWhileWaitingLeavesTheLine(t *testing.T) {
+	h := newHome(t)
+	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
+		waiter := h.start("run", "demo", "--", "echo", "never")
+		h.held("demo", 2)
+		waiter.signal(sig)
+		if waiter.want(128 + int(sig)); waiter.stdout.String() != "" {
+			t.Errorf("%v: the command ran", sig)
+		}
+		if line := h.run("locks", "--json", "demo"); strings.Count(line.stdout.String(), `"node"`) != 1 {
+			t.Errorf("%v: a node is left behind: %s", sig, line.stdout)
+		}
+	}
+}
+
+func TestF41_ASignalWhileRunningFreesTheLockAfterTheChild(t *testing.T) {
+	h := newHome(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
+		j := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+		j.see("up")
+		engine := engineOf(t, j.cmd.Process.Pid)
+		j.signal(sig)
+		j.want(128 + int(sig))
+		wantGone(t, engine)
+		h.run("run", "--wait", "0", "demo", "--", "true").want(0)
+	}
+}
+
+// stubborn is a command with a grandchild, both of which ignore TERM and hold a lock of the kernel, the
+// outside register, for as long as they live.
+const stubborn = `exec 9>"$DIR/register"; flock -n 9 || { echo OVERLAP; exit 1; }
+trap "" TERM; (while :; do sleep 1000; done) & echo up; while :; do sleep 1000; done`
+
+// successor is a command that finds out whether the one before it still works.
+const successor = `exec 9>"$DIR/register"; flock -n 9 && echo alone || echo OVERLAP`
+
+func TestF41_KillingTheFrontKillsTheChildAndFreesTheLockAtOnce(t *testing.T) {
+	h := newHome(t)
+	j := h.start("run", "demo", "--", "sh", "-c", stubborn)
+	j.see("up")
+	next := h.start("run", "demo", "--", "sh", "-c", successor)
+	h.held("demo", 2)
+	start := time.Now()
+	j.signal(syscall.SIGKILL)
+	next.see("alone")
+	next.want(0)
+	if took := time.Since(start); took > sessionTimeoutDefault/3 {
+		t.Errorf("the next one had to wait for %v: the session was not closed", took)
+	}
+}
+
+// The child's jobs are in groups of their own, as those of an interactive shell are. Nobody tells the
+// engine about them.
+func TestF41_KillingTheFrontKillsJobsInOtherGroups(t *testing.T) {
+	h := newHome(t)
+	j := h.start("run", "demo", "--", "bash", "-c", `set -m; sh -c 'exec 9>"$DIR/register"; flock -n 9 && echo up; while :; do sleep 1000; done' & wait`)
+	j.see("up")
+	next := h.start("run", "demo", "--", "sh", "-c", successor)
+	h.held("demo", 2)
+	j.signal(syscall.SIGKILL)
+	if next.want(0); next.stdout.String() != "alone\n" {
+		t.Errorf("the next one says %q", next.stdout)
+	}
+}
+
+func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
+	for name, disturb := range map[string]func(*home, *job){
+		"engine stopped": func(h *home, j *job) { syscall.Kill(engineOf(t, j.cmd.Process.Pid), syscall.SIGSTOP) },
+		"engine killed":  func(h *home, j *job) { syscall.Kill(engineOf(t, j.cmd.Process.Pid), syscall.SIGKILL) },
+		"node deleted":   func(h *home, j *job) { h.run("break", "--force", "demo").want(0) },
+		"front stopped, keeper frozen": func(h *home, j *job) {
+			j.signal(syscall.SIGSTOP)
+			keeper := h.keeperPid()
+			syscall.Kill(keeper, syscall.SIGSTOP)
+			for _, pid := range childrenOf(t, j.cmd.Process.Pid) {
+				if pid != engineOf(t, j.cmd.Process.Pid) {
+					wantGone(t, pid) // by the engine, since the front is stopped
+				}
+			}
+			syscall.Kill(keeper, syscall.SIGCONT)
+			j.signal(syscall.SIGCONT)
+		},
+		"keeper frozen": func(h *home, j *job) {
+			keeper := h.keeperPid()
+			syscall.Kill(keeper, syscall.SIGSTOP)
+			j.want(74, "lost demo")
+			syscall.Kill(keeper, syscall.SIGCONT)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t)
+			j := h.start("run", "--session-timeout", "3s", "--grace", "300ms", "demo", "--", "sh", "-c", stubborn)
+			j.see("up")
+			next := h.start("run", "demo", "--", "sh", "-c", successor)
+			h.held("demo", 2)
+			if disturb(h, j); name == "node deleted" {
+				// Nothing can prevent the overlap here, because the lock passes on before the holder
+				// hears of it. It must be short.
+				next.want(0)
+			} else if next.want(0); next.stdout.String() != "alone\n" {
+				t.Errorf("the next one says %q", next.stdout)
+			}
+			j.want(74)
+		})
+	}
+}
+
+func TestAStoppedFrontKeepsTheLock(t *testing.T) {
+	h := newHome(t)
+	j := h.start("run", "--session-timeout", "1s", "demo", "--", "sh", "-c", "echo up; read x; echo done")
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.signal(syscall.SIGKILL)
+	j = h.startWith(func(c *exec.Cmd) { c.Stdin = in }, "run", "--session-timeout", "1s", "demo", "--", "sh", "-c", "echo up; read x; echo done")
+	j.see("up")
+	j.signal(syscall.SIGSTOP)
+	h.run("run", "--wait", "2500ms", "demo", "--", "true").want(75)
+	j.signal(syscall.SIGCONT)
+	out.WriteString("go\n")
+	j.see("done")
+	j.want(0)
+}
+
+func TestF43_NestedLocksAndStreams(t *testing.T) {
+	h := newHome(t)
+	j := h.run("run", "outer", "--", "sh", "-c", `echo "$LOCKKEEPER_LOCK $LOCKKEEPER_TOKEN"; "$LK" run inner -v -- true 2>/dev/null || echo refused; `+
+		`"$LK" run inner -- sh -c 'echo "$LOCKKEEPER_LOCK $LOCKKEEPER_TOKEN $#" "$@"' sh -v -- "a  b"`).want(0)
+	var outer, inner int64
+	lines := strings.Split(j.stdout.String(), "\n")
+	if _, err := fmt.Sscanf(lines[0], "/lockkeeper/locks/outer %d", &outer); err != nil {
+		t.Errorf("outer: %v in %q", err, j.stdout)
+	}
+	if lines[1] != "refused" {
+		t.Errorf("the unknown flag -v: %q", lines[1])
+	}
+	var rest string
+	if _, err := fmt.Sscanf(lines[2], "/lockkeeper/locks/inner %d 3 %s", &inner, &rest); err != nil || !strings.HasSuffix(lines[2], "-v -- a  b") {
+		t.Errorf("inner: %v in %q", err, lines[2])
+	}
+	if inner <= outer {
+		t.Errorf("tokens: inner %d, outer %d", inner, outer)
+	}
+
+	blob := make([]byte, 10<<20)
+	rand.NewChaCha8([32]byte{1}).Read(blob)
+	j = h.startWith(func(c *exec.Cmd) { c.Stdin = bytes.NewReader(blob) }, "run", "demo", "--", "cat").want(0)
+	if j.stdout.String() != string(blob) {
+		t.Error("10 MiB through cat have changed")
+	}
+}
+
+// A TERM at any moment between the start and the first breath of the child: the status is always the
+// same, and nothing is left, whether the child ran or not.
+func TestF43_TermAtAnyMoment(t *testing.T) {
+	h := newHome(t)
+	h.run("run", "demo", "--", "true").want(0)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	ran := 0
+	for range 25 {
+		j := h.start("run", "demo", "--", "sh", "-c", "echo ran; exec sleep 1000")
+		time.Sleep(time.Duration(rng.IntN(80)) * time.Millisecond) // the moment, not a barrier
+		// Before the front listens, TERM ends it as it ends anybody, and nothing has been started.
+		j.signal(syscall.SIGTERM)
+		if got := j.status(); got != 143 && got != -1 {
+			t.Errorf("exit status %d, want 143\n%s", got, j.stderr)
+		}
+		ran += strings.Count(j.stdout.String(), "ran")
+		h.run("run", "--wait", "10s", "demo", "--", "true").want(0)
+		if left := h.run("locks", "--json", "demo").stdout.String(); strings.Contains(left, `"node"`) {
+			t.Errorf("left behind: %s", left)
+		}
+	}
+	t.Logf("the child ran %d times of 25", ran)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+)
+
+const (
+	// listenDefault is where a server without a configuration listens: for this machine only, since it
+	// lets everybody in who reaches it.
+	listenDefault = "127.0.0.1:2181"
+	// idleDefault is how long a local keeper stays when nobody is connected; idleVariable changes that
+	// for those that are started in the background.
+	idleDefault  = 10 * time.Minute
+	idleVariable = "LOCKKEEPER_KEEPER_IDLE"
+)
+
+// serverFlags are the flags of server.
+type serverFlags struct {
+	config, data, listen string
+	set                  []string
+	local                bool
+	idle                 time.Duration
+	reportReady          bool
+}
+
+func newServer() *cobra.Command {
+	var f serverFlags
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run a ZooKeeper server in the foreground",
+		Long: `Run a server that speaks ZooKeeper's protocol and keeps ZooKeeper's files. It
+stands alone: for more than one machine run Apache ZooKeeper, which takes the
+data directory over as it is.
+
+--config reads ZooKeeper's own zoo.cfg. --set changes or makes any of its settings,
+as in --set tickTime=1000 --set secureClientPort=2281; --data and --listen have
+precedence over both. --listen takes host:port, or unix:/path for a socket. What
+has no effect here is told of at the start.
+
+Like ZooKeeper, a server with --config has an HTTP port with commands at /commands;
+it has /metrics (Prometheus) and /healthz, too. Unlike ZooKeeper's it listens at
+127.0.0.1:8080 unless admin.serverAddress says otherwise, and a server without
+--config has it only with --set admin.enableServer=true.
+
+--local runs the keeper that other commands start by themselves when no servers
+are configured.
+
+It tells systemd when it is ready and when it ends (Type=notify).
+
+It ends with INT or TERM, after answering what it has received. Exit status: 64
+wrong usage, 71 it cannot listen, 73 it cannot use the data directory, 78 the
+configuration file is wrong, 1 it failed while it ran.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			ctx, stop := interruptible()
+			defer stop()
+			if f.local {
+				return serveLocal(ctx, f)
+			}
+			return serve(ctx, f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", "", "ZooKeeper configuration file (zoo.cfg)")
+	flags.StringArrayVar(&f.set, "set", nil, "a setting KEY=VALUE of zoo.cfg; may be repeated")
+	flags.StringVar(&f.data, "data", "", "data directory")
+	flags.StringVar(&f.listen, "listen", "", "where to listen (default "+listenDefault+", or as configured)")
+	flags.BoolVar(&f.local, "local", false, "be the local keeper of this user")
+	flags.DurationVar(&f.idle, "idle", idleDefault, "with --local: end when nobody has been connected for that long; 0 never")
+	flags.BoolVar(&f.reportReady, "report-ready", false, "")
+	flags.MarkHidden("report-ready")
+	cmd.MarkFlagsMutuallyExclusive("local", "config")
+	cmd.MarkFlagsMutuallyExclusive("local", "data")
+	cmd.MarkFlagsMutuallyExclusive("local", "set")
+	cmd.MarkFlagsMutuallyExclusive("local", "listen")
+	cmd.AddCommand(newServerCheck())
+	return cmd
+}
+
+// serveLocal is the local keeper, in the foreground for whoever wants it so.
+func serveLocal(ctx context.Context, f serverFlags) error {
+	var ready io.WriteCloser = discard{} // in the foreground the log is enough
+	if f.reportReady {
+		if err := proc.CloseInherited(keeper.FDReady); err != nil {
+			return exit.Errorf(exit.OS, "local keeper: %w", err)
+		}
+		syscall.CloseOnExec(keeper.FDReady)
+		ready = os.NewFile(keeper.FDReady, "ready")
+	}
+	signal.Ignore(syscall.SIGHUP)
+	places, err := keeper.FindPlaces(os.Getenv)
+	if err != nil {
+		return exit.Errorf(exit.OS, "%w", err)
+	}
+	if err := keeper.Serve(ctx, places, f.idle, ready, newLogger()); err != nil {
+		return exit.Errorf(exit.OS, "local keeper: %w", err)
+	}
+	return nil
+}
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) Close() error                { return nil }
+
+func newLogger() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/fourletter"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+)
+
+const (
+	// statusTimeout is how long a server may take to say how it is.
+	statusTimeout = 5 * time.Second
+	// statusParallelMax is how many are asked at a time.
+	statusParallelMax = 16
+	defaultPort       = "2181"
+)
+
+func newStatus() *cobra.Command {
+	var servers string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status [HOST:PORT…]",
+		Short: "Show how servers are doing",
+		Long: `Ask each server how it is, with the four-letter word srvr: its mode (leader,
+follower, observer, standalone), how long it takes to answer, and its last zxid.
+
+Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				var err error
+				if args, err = statusServers(chooseServers(servers)); err != nil {
+					return err
+				}
+			}
+			rows := askAll(args)
+			if asJSON {
+				if err := printJSON(cmd.OutOrStdout(), rows); err != nil {
+					return err
+				}
+			} else if err := printTable(cmd.OutOrStdout(), statusTable(rows)); err != nil {
+				return err
+			}
+			return statusError(rows)
+		},
+	}
+	addServersFlag(cmd, &servers)
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+// statusServers returns the members of a server list.
+func statusServers(servers string) ([]string, error) {
+	if servers != link.Local {
+		return strings.Split(servers, ","), nil
+	}
+	places, err := keeper.FindPlaces(os.Getenv)
+	if err != nil {
+		return nil, exit.Errorf(exit.OS, "%w", err)
+	}
+	c, a, err := places.Find()
+	if err != nil {
+		return nil, exit.Errorf(exit.Unreachable, "no servers are configured, and no local keeper is running in %s; the first command that needs it starts it", places.State)
+	}
+	c.Close()
+	return []string{"unix:" + a.Socket}, nil
+}
+
+// A serverStatus is what came of asking a server.
+type serverStatus struct {
+	Server string `json:"server"`
+	*fourletter.Status
+	Error string `json:"error,omitempty"`
+}
+
+func askAll(servers []string) []serverStatus {
+	rows := make([]serverStatus, len(servers))
+	room := make(chan struct{}, statusParallelMax)
+	var wg sync.WaitGroup
+	for i, server := range servers {
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			rows[i] = ask(strings.TrimSpace(server))
+		})
+	}
+	wg.Wait()
+	return rows
+}
+
+func ask(server string) serverStatus {
+	network, address := "tcp", server
+	if path, ok := strings.CutPrefix(server, "unix:"); ok {
+		network, address = "unix", path
+	} else {
+		address, _, _ = strings.Cut(address, "/") // a chroot
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			address = net.JoinHostPort(strings.Trim(address, "[]"), defaultPort)
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), statusTimeout, fmt.Errorf("within %v", statusTimeout))
+	defer cancel()
+	s, err := fourletter.Ask(ctx, network, address)
+	if err != nil {
+		return serverStatus{Server: server, Error: err.Error()}
+	}
+	return serverStatus{Server: server, Status: &s}
+}
+
+func statusTable(rows []serverStatus) [][]string {
+	table := [][]string{{"SERVER", "MODE", "LATENCY MIN/AVG/MAX", "ZXID", "CONNECTIONS", "ZNODES", "VERSION"}}
+	for _, r := range rows {
+		if r.Status == nil {
+			table = append(table, []string{r.Server, "no answer", r.Error})
+			continue
+		}
+		ms := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+		table = append(table, []string{
+			r.Server, r.Mode, ms(r.LatencyMin) + "/" + ms(r.LatencyAvg) + "/" + ms(r.LatencyMax) + " ms", r.Zxid,
+			strconv.Itoa(r.Connections), strconv.Itoa(r.Znodes), r.Version,
+		})
+	}
+	return table
+}
+
+// statusError sums up who has not answered.
+func statusError(rows []serverStatus) error {
+	silent := 0
+	for _, r := range rows {
+		if r.Status == nil {
+			silent++
+		}
+	}
+	switch silent {
+	case 0:
+		return nil
+	case len(rows):
+		return &exit.Error{Status: exit.Unreachable, Err: errors.New("no server has answered")}
+	}
+	return exit.Errorf(exit.Failure, "%d of %d servers have not answered", silent, len(rows))
+}

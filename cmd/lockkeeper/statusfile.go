@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+)
+
+// A statusFile gets the outcome, for scripts that cannot live with a number. The nil one does not
+// exist.
+type statusFile struct{ *os.File }
+
+// openStatusFile opens the file before anything is run, so that it cannot fail afterwards for reasons
+// that could have been known.
+func openStatusFile(path string) (*statusFile, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NOCTTY, 0o666)
+	if err != nil {
+		return nil, exit.Errorf(exit.CannotCreate, "status file: %w", err)
+	}
+	return &statusFile{f}, nil
+}
+
+// outcomeLine is the contract of the status file.
+type outcomeLine struct {
+	Outcome string          `json:"outcome"`
+	Status  int             `json:"status"`
+	Token   int64           `json:"token,omitempty"`
+	Command *front.ChildEnd `json:"command,omitempty"`
+	Message string          `json:"message,omitempty"`
+}
+
+func (f *statusFile) write(out front.Outcome) error {
+	if f == nil {
+		return nil
+	}
+	line, err := json.Marshal(outcomeLine{out.Kind, out.Status, out.Token, out.Child, out.Text})
+	if err == nil {
+		_, err = f.Write(append(line, '\n'))
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("status file: %w", err)
+	}
+	return nil
+}

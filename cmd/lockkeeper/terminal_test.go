@@ -1,0 +1,127 @@
+//go:build linux
+
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
+)
+
+// shellOn starts an interactive shell on a terminal.
+func (h *home) shellOn(x *ptytest.Terminal) *job {
+	h.t.Helper()
+	tty := x.Slave()
+	defer tty.Close()
+	j := h.startWith(func(c *exec.Cmd) {
+		c.Path, c.Args = "/bin/bash", []string{"bash", "--norc", "--noprofile", "-i"}
+		c.Env = append(c.Env, "PS1=> ", "TERM=dumb", "HISTFILE=")
+		c.Stdin, c.Stdout, c.Stderr = tty, tty, tty
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	})
+	x.WaitFor("> ")
+	return j
+}
+
+// F40: a child that works at the terminal reads what is typed, ^C interrupts it, ^Z stops it together
+// with the wrapper, and fg brings both back, while the lock is kept.
+func TestF40_AnInteractiveChild(t *testing.T) {
+	h, x := newHome(t), ptytest.Open(t)
+	h.run("run", "demo", "--", "true").want(0) // so that nobody has to tell of the keeper
+	h.shellOn(x)
+
+	x.Type("$LK run demo -- sh -c 'echo up; exec cat'\n")
+	x.WaitFor("\r\nup\r\n")
+	x.Type("hello\n")
+	x.WaitFor("hello\r\nhello\r\n") // what the terminal echoes, and what cat says
+	x.Type("\x1a")
+	x.WaitFor("Stopped")
+	x.WaitFor("> ")
+	h.run("run", "--wait", "0", "demo", "--", "true").want(75)
+	x.Type("fg\n")
+	x.WaitFor("cat'\r\n")
+	x.Type("again\n")
+	x.WaitFor("again\r\nagain\r\n")
+	x.Type("\x1a")
+	x.WaitFor("Stopped")
+	x.Type("bg\n") // it reads in the background, and is stopped for that
+	x.WaitFor("&")
+	x.Type("while jobs -r | grep -q .; do :; done; echo set''tled\n")
+	x.WaitFor("settled")
+	x.Type("echo; fg\n")
+	x.WaitFor("fg\r\n\r\n")
+	x.WaitFor("cat'\r\n")
+	x.Type("third\n")
+	x.WaitFor("third\r\nthird\r\n")
+	x.Type("\x03")
+	x.WaitFor("> ")
+	x.Type("echo status $?\n")
+	x.WaitFor("status 130")
+
+	// What interrupts the child interrupts the script around it.
+	x.Type(`sh -c '$LK run demo -- sh -c "echo up; exec cat"; echo the script went on'; echo status $?` + "\n")
+	x.WaitFor("script went on'") // the echo of the line
+	x.WaitFor("\r\nup\r\n")
+	x.Type("\x03")
+	x.WaitFor("^C")
+	if shown := x.WaitFor("> "); strings.Contains(shown, "went on") {
+		t.Errorf("the script went on after ^C: %q", shown)
+	}
+
+	// The terminal is given to a child that is not connected to it and asks for it.
+	x.Type("echo | $LK run demo -- sh -c 'echo up; read line < /dev/tty; echo got $line'\n")
+	x.WaitFor("\r\nup\r\n")
+	x.Type("a line\n")
+	x.WaitFor("got a line")
+	x.Type("exit\n")
+}
+
+func TestAWaitingCommandShowsItsPlaceOnATerminal(t *testing.T) {
+	h, x := newHome(t), ptytest.Open(t)
+	holder := h.start("run", "--label", "the holder", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+	quiet := h.start("run", "demo", "--", "true") // with a pipe
+	h.held("demo", 2)
+	h.shellOn(x)
+	x.Type("$LK run demo -- echo it is mine\n")
+	x.WaitFor("for demo, behind 2")
+	x.WaitFor("the holder")
+	holder.signal(syscall.SIGTERM)
+	quiet.want(0)
+	if got := quiet.stderr.String(); got != "" {
+		t.Errorf("a waiting command without a terminal says %q", got)
+	}
+	x.WaitFor("\x1b[K") // the line is taken away
+	x.WaitFor("it is mine")
+	x.WaitFor("> ")
+
+	holder = h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+	x.Type("$LK run demo -- echo never; echo status $?\n")
+	x.WaitFor("behind 1")
+	x.Type("\x03")
+	x.WaitFor("status 130")
+	x.Type("exit\n")
+}
+
+func TestBreakAsks(t *testing.T) {
+	h, x := newHome(t), ptytest.Open(t)
+	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+	h.shellOn(x)
+	x.Type("$LK break demo; echo status $?\n")
+	x.WaitFor("demo is held by")
+	x.WaitFor("[y/N] ")
+	x.Type("n\n")
+	x.WaitFor("not done")
+	x.WaitFor("status 1")
+	x.Type("$LK break demo; echo status $?\n")
+	x.WaitFor("[y/N] ")
+	x.Type("y\n")
+	x.WaitFor("status 0")
+	holder.want(74, "lost demo")
+	x.Type("exit\n")
+}
