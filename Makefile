@@ -1,0 +1,80 @@
+# What is done to this repository, by people and by CI alike: make test is the whole of it.
+# Needs Go, make and, for the tests, Debian or something like it (see packages).
+
+GO      ?= go
+TIMEOUT ?= 15m
+
+# The second module keeps what only tests need out of users' builds, the third the tools,
+# the fourth what compares us with others.
+INTEROP := test/interop
+BENCH   := bench
+TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit interop crash bench bench-server fmt clean
+
+build: ## the command
+	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
+
+test: packages fmt-check vet staticcheck vulncheck unit interop ## all that must be green
+
+packages: ## Debian packages that the tests need; installed if we may, named if not
+	@missing=$$(cd $(INTEROP) && CGO_ENABLED=0 $(GO) run ./packages) || exit 1; \
+	[ -n "$$missing" ] || exit 0; \
+	if [ "$$(id -u)" -ne 0 ]; then \
+		echo "The tests need Debian packages that are not installed. Run:" >&2; \
+		echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends" $$missing >&2; \
+		exit 1; \
+	fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update && apt-get install -y --no-install-recommends $$missing
+
+fmt-check:
+	@unformatted=$$(gofmt -l .); \
+	[ -z "$$unformatted" ] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+	cd $(INTEROP) && $(GO) vet ./...
+	cd $(BENCH) && $(GO) vet ./...
+
+staticcheck:
+	$(TOOL) staticcheck ./...
+	cd $(INTEROP) && $(TOOL) staticcheck ./...
+	cd $(BENCH) && $(TOOL) staticcheck ./...
+
+# Known vulnerabilities fail the run; a database out of reach does not.
+vulncheck:
+	@for dir in . $(INTEROP) $(BENCH); do \
+		(cd $$dir && $(TOOL) govulncheck ./...) >.vulncheck 2>&1; status=$$?; \
+		cat .vulncheck; \
+		if [ $$status -ne 0 ] && grep -q 'fetching vulnerabilities' .vulncheck; then \
+			echo "The vulnerability database is out of reach: $$dir was not checked against it."; \
+			status=0; \
+		fi; \
+		rm -f .vulncheck; \
+		[ $$status -eq 0 ] || exit $$status; \
+	done
+
+unit: ## all tests that need nothing but Go
+	$(GO) test -race -timeout $(TIMEOUT) ./...
+
+interop: packages ## tests against Apache ZooKeeper, Curator, go-zookeeper and kazoo; one package at a time, for many JVMs make slow clocks
+	cd $(INTEROP) && $(GO) test -race -p 1 -timeout $(TIMEOUT) ./...
+
+crash: ## kill -9 of the server under load, a hundred times
+	cd $(INTEROP) && $(GO) test -v -count=1 -timeout $(TIMEOUT) -run TestKill9 ./crash -crash.kills=100
+
+bench: ## micro-benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-server: ## our server beside Apache ZooKeeper: rates, memory, start
+	cd $(BENCH) && $(GO) run . server
+
+fmt:
+	gofmt -w .
+
+clean:
+	rm -f lockkeeper
+	$(GO) clean ./...

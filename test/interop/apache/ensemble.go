@@ -1,0 +1,217 @@
+package apache
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An Ensemble is some servers that form a quorum.
+type Ensemble struct {
+	t       testing.TB
+	Servers []*Server
+}
+
+// StartEnsemble runs n servers and returns when all of them serve.
+func StartEnsemble(t testing.TB, n int, o Options) *Ensemble {
+	t.Helper()
+	return &Ensemble{t: t, Servers: startAll(t, n, o)}
+}
+
+// Connect returns the addresses of all servers, as clients want them.
+func (e *Ensemble) Connect() string {
+	addrs := make([]string, len(e.Servers))
+	for i, s := range e.Servers {
+		addrs[i] = s.addr
+	}
+	return strings.Join(addrs, ",")
+}
+
+// CutOff cuts the way between the two servers on which one follows the other; HealAll ends it.
+func (e *Ensemble) CutOff(a, b *Server) {
+	a.links[b.id].Cut()
+	b.links[a.id].Cut()
+}
+
+// HealAll heals all links.
+func (e *Ensemble) HealAll() {
+	for _, s := range e.Servers {
+		for _, l := range s.links {
+			l.Heal()
+		}
+	}
+}
+
+// electionTimeout bounds how long an ensemble may be without a leader.
+const electionTimeout = 30 * time.Second
+
+// Leader waits until one of the servers leads and returns it.
+func (e *Ensemble) Leader() *Server {
+	e.t.Helper()
+	return e.await("leader")[0]
+}
+
+// Followers waits until some servers follow, and returns them.
+func (e *Ensemble) Followers() []*Server {
+	e.t.Helper()
+	return e.await("follower")
+}
+
+func (e *Ensemble) await(mode string) []*Server {
+	e.t.Helper()
+	for deadline := time.Now().Add(electionTimeout); time.Now().Before(deadline); time.Sleep(pollInterval) {
+		var found []*Server
+		for _, s := range e.Servers {
+			if m, err := s.Mode(); err == nil && m == mode {
+				found = append(found, s)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	e.t.Fatalf("no %s after %v", mode, electionTimeout)
+	return nil
+}
+
+// startAll runs n servers: an ensemble, if there are several. The ports are free when they are
+// chosen, but only the servers themselves can bind them; if somebody else was faster, all are
+// started again on other ports.
+func startAll(t testing.TB, n int, o Options) []*Server {
+	t.Helper()
+	for range startAttempts {
+		ports, err := freePorts(portsEach * n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers, err := tryStart(t, ports, o)
+		if err == nil {
+			for _, s := range servers {
+				t.Cleanup(s.cleanup)
+			}
+			return servers
+		}
+		conflict := errors.Is(err, errPortTaken)
+		for _, s := range servers {
+			s.Kill()
+			if !conflict {
+				t.Logf("log of server %d:\n%s", s.id, s.log())
+			}
+			s.close()
+		}
+		if !conflict {
+			t.Fatalf("start ZooKeeper: %v", err)
+		}
+	}
+	t.Fatalf("start ZooKeeper: no free ports in %d attempts", startAttempts)
+	return nil
+}
+
+// tryStart starts servers once, with three ports each. Whatever the error, the servers that it
+// returns exist.
+func tryStart(t testing.TB, ports []int, o Options) ([]*Server, error) {
+	var servers []*Server
+	for i := range len(ports) / portsEach {
+		s := &Server{t: t, id: i + 1, dir: t.TempDir(), opts: o, addr: fmt.Sprintf("127.0.0.1:%d", ports[portsEach*i])}
+		var err error
+		if s.logOut, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
+			return servers, err
+		}
+		servers = append(servers, s)
+		members, err := s.members(ports)
+		if err != nil {
+			return servers, err
+		}
+		if err := s.configure(ports[portsEach*i], members); err != nil {
+			return servers, err
+		}
+		if err := s.launch(); err != nil {
+			return servers, err
+		}
+	}
+	for _, s := range servers {
+		if err := s.awaitServing(servers...); err != nil {
+			return servers, fmt.Errorf("server %d: %w", s.id, err)
+		}
+	}
+	return servers, nil
+}
+
+// portsEach is how many ports a server has: for clients, for those who follow it, for elections.
+const portsEach = 3
+
+// members returns the lines of zoo.cfg that name the servers of an ensemble. The ports where the
+// others are followed are reached by way of links.
+func (s *Server) members(ports []int) (string, error) {
+	if len(ports) == portsEach {
+		return "", nil
+	}
+	var b strings.Builder
+	s.links = map[int]*Link{}
+	for i := range len(ports) / portsEach {
+		id, quorumPort := i+1, ports[portsEach*i+1]
+		if id != s.id {
+			l, err := newLink(fmt.Sprintf("127.0.0.1:%d", quorumPort))
+			if err != nil {
+				return "", err
+			}
+			s.links[id], quorumPort = l, l.port()
+		}
+		fmt.Fprintf(&b, "server.%d=127.0.0.1:%d:%d\n", id, quorumPort, ports[portsEach*i+2])
+	}
+	return b.String(), nil
+}
+
+// configure writes zoo.cfg and myid.
+func (s *Server) configure(port int, members string) error {
+	config := map[string]string{
+		"tickTime":               fmt.Sprint(s.opts.tick().Milliseconds()),
+		"dataDir":                s.DataDir(),
+		"clientPort":             fmt.Sprint(port),
+		"clientPortAddress":      "127.0.0.1",
+		"maxClientCnxns":         "0",
+		"maxSessionTimeout":      fmt.Sprint(sessionTimeoutMax.Milliseconds()),
+		"initLimit":              "20",
+		"syncLimit":              "5",
+		"4lw.commands.whitelist": "*",
+		"admin.enableServer":     "false",
+	}
+	maps.Copy(config, s.opts.Config)
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(config)) {
+		fmt.Fprintf(&b, "%s=%s\n", k, config[k])
+	}
+	b.WriteString(members)
+	if err := os.Mkdir(s.DataDir(), 0o755); err != nil {
+		return err
+	}
+	if s.opts.Seed != "" {
+		if err := os.CopyFS(filepath.Join(s.DataDir(), "version-2"), os.DirFS(filepath.Join(s.opts.Seed, "version-2"))); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(s.DataDir(), "myid"), fmt.Appendln(nil, s.id), 0o644),
+		os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(b.String()), 0o644))
+}
+
+// freePorts returns n different ports of the loopback address that nobody listens on.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer ln.Close() // all at the end, so that no port is chosen twice
+		ports[i] = ln.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}

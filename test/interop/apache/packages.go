@@ -1,0 +1,44 @@
+package apache
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// needs lists files that tests need, and the Debian packages that they are in.
+var needs = []struct{ file, pkg string }{
+	{"/usr/bin/cc", "gcc"}, // for the race detector, as is libc6-dev
+	{"/usr/include/stdlib.h", "libc6-dev"},
+	{"/usr/bin/java", "default-jdk-headless"},
+	{"/usr/bin/javac", "default-jdk-headless"},
+	{zookeeperJar, "zookeeper"},
+	{"/usr/share/zookeeper/bin/zkCli.sh", "zookeeper"},
+	{"/usr/lib/zookeeper/bin/cli_mt", "zookeeper-bin"},
+	{loggingJar, "libslf4j-java"},
+	{"/usr/share/java/servlet-api.jar", "libservlet-api-java"}, // for the AdminServer
+	{"/usr/share/java/curator-recipes.jar", "libcurator-recipes-java"},
+	{"/usr/lib/python3/dist-packages/kazoo/client.py", "python3-kazoo"},
+}
+
+// Missing returns the Debian packages that have to be installed before the tests can run.
+func Missing() []string {
+	var pkgs []string
+	for _, n := range needs {
+		if _, err := os.Stat(n.file); err != nil && !slices.Contains(pkgs, n.pkg) {
+			pkgs = append(pkgs, n.pkg)
+		}
+	}
+	return pkgs
+}
+
+// Require returns nil if all that the tests need is installed, and otherwise an error that says
+// what to run. A TestMain that gets an error fails: a test that is skipped proves nothing.
+func Require() error {
+	if pkgs := Missing(); len(pkgs) > 0 {
+		return fmt.Errorf("these tests need Debian packages that are not installed; run: "+
+			"sudo apt-get update && sudo apt-get install -y --no-install-recommends %s", strings.Join(pkgs, " "))
+	}
+	return nil
+}

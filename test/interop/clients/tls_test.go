@@ -1,0 +1,120 @@
+package clients
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/test/interop/apache"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+const storePassword = "changeit"
+
+// keytool makes a key pair with a self-signed certificate for a host, in a store of its own, and returns
+// the store and the certificate as PEM.
+func keytool(t *testing.T, dir, name, host string) (store, cert string) {
+	t.Helper()
+	store, cert = filepath.Join(dir, name+".p12"), filepath.Join(dir, name+".pem")
+	common := []string{"-storetype", "PKCS12", "-keystore", store, "-storepass", storePassword, "-alias", name}
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("keytool", append(args, common...)...).CombinedOutput(); err != nil {
+			t.Fatalf("keytool %s: %v\n%s", args[0], err, out)
+		}
+	}
+	run("-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2", "-dname", "CN="+name, "-ext", "san=dns:"+host)
+	run("-exportcert", "-rfc", "-file", cert)
+	return store, cert
+}
+
+// selfSigned makes a key pair with a self-signed certificate for a client, and returns both and the
+// certificate as PEM.
+func selfSigned(t *testing.T, dir, name string) (pair tls.Certificate, file string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	must(t, err)
+	file = filepath.Join(dir, name+".pem")
+	must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}
+
+// F50: TLS to Apache ZooKeeper: the name is verified, a client certificate is presented, and its subject
+// is an identity for ACLs.
+func TestF50_TLS(t *testing.T) {
+	// Debian's zookeeper.jar names too few of Netty's jars for a server on Netty.
+	jars, err := filepath.Glob("/usr/share/java/netty-*.jar")
+	must(t, err)
+	t.Setenv("JDK_JAVA_OPTIONS", "-Xbootclasspath/a:"+strings.Join(jars, ":"))
+	dir := t.TempDir()
+	serverStore, serverPEM := keytool(t, dir, "server", "localhost")
+	pair, clientPEM := selfSigned(t, dir, "client")
+	trust := filepath.Join(dir, "trust.p12")
+	if out, err := exec.Command("keytool", "-importcert", "-noprompt", "-storetype", "PKCS12", "-keystore", trust,
+		"-storepass", storePassword, "-alias", "client", "-file", clientPEM).CombinedOutput(); err != nil {
+		t.Fatalf("keytool: %v\n%s", err, out)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	port := ln.Addr().(*net.TCPAddr).Port
+	must(t, ln.Close())
+	apache.Start(t, apache.Options{Tick: tick,
+		Config: map[string]string{"secureClientPort": strconv.Itoa(port), "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider"},
+		Properties: map[string]string{
+			"zookeeper.serverCnxnFactory":       "org.apache.zookeeper.server.NettyServerCnxnFactory",
+			"zookeeper.ssl.keyStore.location":   serverStore,
+			"zookeeper.ssl.keyStore.password":   storePassword,
+			"zookeeper.ssl.trustStore.location": trust,
+			"zookeeper.ssl.trustStore.password": storePassword,
+		}})
+
+	file, err := os.ReadFile(serverPEM)
+	must(t, err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(file)
+	address := net.JoinHostPort("localhost", strconv.Itoa(port))
+
+	s := open(t, address, client.Options{TLS: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}})
+	create(t, s, "/over-tls", zk.Persistent)
+	_, err = s.Create(within(t, patience), "/mine", nil, zk.Persistent, []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=client"}})
+	must(t, err)
+	if _, _, err := s.Get(within(t, patience), "/mine"); err != nil {
+		t.Errorf("get of what the certificate's subject may read: %v", err)
+	}
+
+	var name x509.HostnameError
+	_, err = client.Open(within(t, time.Second), net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		client.Options{TLS: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}})
+	if !errors.As(err, &name) {
+		t.Errorf("another name: %v, want an x509.HostnameError", err)
+	}
+	var authority x509.UnknownAuthorityError
+	_, err = client.Open(within(t, time.Second), address, client.Options{TLS: &tls.Config{Certificates: []tls.Certificate{pair}}})
+	if !errors.As(err, &authority) {
+		t.Errorf("an authority that is not ours: %v, want an x509.UnknownAuthorityError", err)
+	}
+	if s, err := client.Open(within(t, time.Second), address, client.Options{TLS: &tls.Config{RootCAs: roots}}); err == nil {
+		s.Close(within(t, time.Second))
+		t.Error("no client certificate: a session")
+	}
+}

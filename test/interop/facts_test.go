@@ -1,0 +1,253 @@
+package interop
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/test/interop/apache"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// These tests are about Apache ZooKeeper alone: what the library's design takes for granted.
+
+// vouchingWrite is the smallest quorum write that changes nothing.
+func vouchingWrite(path string) *wire.MultiRequest {
+	return &wire.MultiRequest{Ops: []wire.MultiOp{{Op: wire.OpCheck, Path: path, Version: -1}}}
+}
+
+func TestACheckAloneInAMultiIsAWrite(t *testing.T) {
+	r := connect(t, apache.Start(t, apache.Options{}).Addr(), 2*time.Second, nil)
+	node := r.create("/held", zk.Ephemeral)
+	before := r.call(wire.OpExists, &wire.WatchRequest{Path: "/held"}, nil)
+	var resp wire.MultiResponse
+	after := r.call(wire.OpMulti, vouchingWrite("/held"), &resp)
+	if before.Zxid != node.Stat.Czxid || after.Zxid != before.Zxid+1 {
+		t.Errorf("zxid %#x before, %#x after; want one transaction between them", before.Zxid, after.Zxid)
+	}
+	if len(resp.Results) != 1 || resp.Results[0].Op != wire.OpCheck || resp.Results[0].Err != zk.OK {
+		t.Errorf("results: %+v, want one check that succeeded", resp.Results)
+	}
+	r.call(wire.OpMulti, vouchingWrite("/gone"), &resp)
+	if len(resp.Results) != 1 || resp.Results[0].Err != zk.ErrNoNode {
+		t.Errorf("results for a znode that is not there: %+v, want %v", resp.Results, zk.ErrNoNode)
+	}
+}
+
+// Without a quorum, what a server can answer by itself is no proof that a session lives.
+func TestWhatALeaderAnswersWithoutAQuorum(t *testing.T) {
+	e := apache.StartEnsemble(t, 3, apache.Options{})
+	r := connect(t, e.Leader().Addr(), 6*time.Second, nil)
+	r.create("/held", zk.Ephemeral)
+	followers := e.Followers()
+	for _, f := range followers {
+		f.Freeze()
+	}
+	for _, tt := range []struct {
+		op       wire.Op
+		record   wire.Record
+		answered bool
+	}{
+		{wire.OpPing, nil, true},
+		{wire.OpGetData, &wire.WatchRequest{Path: "/held"}, true},
+		{wire.OpSync, &wire.PathRecord{Path: "/held"}, true},
+		{wire.OpMulti, vouchingWrite("/held"), false},
+	} {
+		r.send(tt.op, tt.record)
+		h, _, err := r.receive(300 * time.Millisecond)
+		t.Logf("%v: %v, %v", tt.op, h.Err, err)
+		if answered := err == nil; answered != tt.answered {
+			t.Errorf("%v with both followers frozen: answered %v (%v), want %v", tt.op, answered, err, tt.answered)
+		} else if !answered && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%v with both followers frozen: %v, want silence", tt.op, err)
+		}
+	}
+	for _, f := range followers {
+		f.Thaw()
+	}
+	if h, _, err := r.receive(rawTimeout); err != nil || h.Err != zk.OK {
+		t.Errorf("multi after the thaw: %v, %v; want it answered at last", h.Err, err)
+	}
+}
+
+// A follower whose leader is silent answers pings and reads by itself, and nothing else.
+func TestWhatAFollowerAnswersWithoutItsLeader(t *testing.T) {
+	e := apache.StartEnsemble(t, 3, apache.Options{})
+	leader := e.Leader()
+	r := connect(t, e.Followers()[0].Addr(), 6*time.Second, nil)
+	r.create("/held", zk.Ephemeral)
+	leader.Freeze()
+	for _, tt := range []struct {
+		op       wire.Op
+		record   wire.Record
+		answered bool
+	}{
+		{wire.OpPing, nil, true},
+		{wire.OpGetData, &wire.WatchRequest{Path: "/held"}, true},
+		{wire.OpSync, &wire.PathRecord{Path: "/held"}, false},
+	} {
+		r.send(tt.op, tt.record)
+		_, _, err := r.receive(300 * time.Millisecond)
+		if answered := err == nil; answered != tt.answered {
+			t.Errorf("%v with the leader frozen: answered %v (%v), want %v", tt.op, answered, err, tt.answered)
+		}
+	}
+	leader.Thaw()
+}
+
+// The gap between a ping and the truth, on a real ensemble: a follower that is cut off from its
+// leader goes on answering pings while the leader expires the session and gives its znode's place to
+// others. A sync closes the gap: it is not answered. F17 is about clients that believe the ping.
+func TestF17_ACutOffFollowerAnswersPingsForADeadSession(t *testing.T) {
+	e := apache.StartEnsemble(t, 3, apache.Options{Config: map[string]string{"syncLimit": "10"}})
+	leader, followers := e.Leader(), e.Followers()
+	holder := connect(t, followers[0].Addr(), 600*time.Millisecond, nil)
+	holder.create("/held", zk.Ephemeral)
+	looker := connect(t, followers[1].Addr(), watcherTimeout, nil)
+
+	e.CutOff(followers[0], leader)
+	cut := time.Now()
+	for {
+		holder.call(wire.OpPing, nil, nil)
+		looker.send(wire.OpExists, &wire.WatchRequest{Path: "/held"})
+		h, _, err := looker.receive(rawTimeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Err == zk.ErrNoNode {
+			break
+		}
+		if time.Since(cut) > rawTimeout {
+			t.Fatal("the leader does not expire the session")
+		}
+		time.Sleep(50 * time.Millisecond) // between pings, as a client would
+	}
+	t.Logf("the znode was gone %v after the cut", time.Since(cut))
+	holder.call(wire.OpPing, nil, nil)
+	holder.call(wire.OpGetData, &wire.WatchRequest{Path: "/held"}, nil)
+	holder.send(wire.OpSync, &wire.PathRecord{Path: "/held"})
+	if h, _, err := holder.receive(time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("sync of a dead session at a cut-off follower: %v, %v; want silence", h.Err, err)
+	}
+	e.HealAll()
+	if h, _, err := holder.receive(rawTimeout); err == nil {
+		t.Errorf("sync of a dead session is answered with %v after the follower has come back", h.Err)
+	}
+}
+
+// A session may be resumed on another server while its old connection is still open. The old one
+// then goes on answering all but writes, syncs included: the leader does not ask whose they are.
+func TestWhatAnOldConnectionIsAnsweredAfterItsSessionMoved(t *testing.T) {
+	e := apache.StartEnsemble(t, 3, apache.Options{})
+	f := e.Followers()
+	for _, tt := range []struct {
+		op     wire.Op
+		record wire.Record
+		err    error // of the connection
+	}{
+		{wire.OpPing, nil, nil},
+		{wire.OpGetData, &wire.WatchRequest{Path: "/"}, nil},
+		{wire.OpSync, &wire.PathRecord{Path: "/"}, nil},
+		{wire.OpMulti, vouchingWrite("/"), io.EOF},
+	} {
+		old := connect(t, f[0].Addr(), 6*time.Second, nil)
+		moved := connect(t, f[1].Addr(), 6*time.Second, old)
+		moved.call(wire.OpMulti, vouchingWrite("/"), nil)
+		old.send(tt.op, tt.record)
+		if h, _, err := old.receive(rawTimeout); h.Err != zk.OK || !errors.Is(err, tt.err) {
+			t.Errorf("%v on the old connection: %v, %v; want %v", tt.op, h.Err, err, tt.err)
+		}
+	}
+}
+
+// What makes the answer to a sync a proof that the session lived when the leader saw the sync: the
+// end of a session is a transaction, the leader sends it to the follower before the answer to a
+// later sync, and the follower closes the session's connections when it applies it. So a sync that
+// is sent after a session's end is known is never answered.
+//
+// The two connections share no xid, for the reason that the next test gives.
+func TestSyncIsNotAnsweredOnceTheSessionIsOver(t *testing.T) {
+	e := apache.StartEnsemble(t, 3, apache.Options{})
+	f := e.Followers()
+	for range 50 {
+		old := connect(t, f[0].Addr(), 6*time.Second, nil)
+		moved := connect(t, f[1].Addr(), 6*time.Second, old)
+		old.xid = 1000 // whereas the close has 1
+		moved.call(wire.OpCloseSession, nil, nil)
+		old.send(wire.OpSync, &wire.PathRecord{Path: "/"})
+		if h, _, err := old.receive(rawTimeout); err == nil {
+			t.Fatalf("sync after the session's end: answered with %v", h.Err)
+		}
+	}
+}
+
+// A server of an ensemble finds the request that a commit belongs to by session and xid. If a client
+// that resumes its session on another server begins to count again, the commit of a request from its
+// old connection can be taken for that of a new one: with equal xids here, every third create or so
+// is answered with the path of the other connection's znode. So a client goes on counting for as
+// long as its session lives, and then gets its own answers.
+func TestAnswersAreRightIfASessionNeverRepeatsAnXid(t *testing.T) {
+	e := apache.StartEnsemble(t, 3, apache.Options{})
+	f := e.Followers()
+	connect(t, f[1].Addr(), 6*time.Second, nil).create("/x", zk.Persistent)
+	for range 100 {
+		old := connect(t, f[0].Addr(), 6*time.Second, nil)
+		old.send(wire.OpCreate2, createRequest("/x/old-", zk.EphemeralSequential))
+		moved := connect(t, f[1].Addr(), 6*time.Second, old)
+		moved.xid = old.xid
+		if c := moved.create("/x/new-", zk.EphemeralSequential); !strings.HasPrefix(c.Path, "/x/new-") {
+			t.Fatalf("created %s, asked for /x/new-", c.Path)
+		}
+		moved.call(wire.OpCloseSession, nil, nil)
+		old.nc.Close()
+	}
+}
+
+func TestCreate2AnswersPathAndStat(t *testing.T) {
+	r := connect(t, apache.Start(t, apache.Options{}).Addr(), 2*time.Second, nil)
+	r.call(wire.OpCreateContainer, createRequest("/l", zk.Container), &wire.CreateResponse{})
+	for i := range 3 {
+		c := r.create("/l/_c_x-lock-", zk.EphemeralSequential)
+		if want := fmt.Sprintf("/l/_c_x-lock-%010d", i); c.Path != want || c.Stat.EphemeralOwner != r.Opened.SessionID || c.Stat.Czxid == 0 {
+			t.Errorf("answer %q, %+v; want %q owned by %#x", c.Path, c.Stat, want, r.Opened.SessionID)
+		}
+	}
+	if got := r.children("/l"); len(got) != 3 || !strings.HasPrefix(got[0], "_c_x-lock-") {
+		t.Errorf("children: %q", got)
+	}
+}
+
+// What began as one server can become an ensemble: each member is given a copy of the directory.
+func TestAStandaloneDirectorySeedsAnEnsemble(t *testing.T) {
+	one := apache.Start(t, apache.Options{})
+	r := connect(t, one.Addr(), 2*time.Second, nil)
+	was := r.create("/kept", zk.Persistent).Stat
+	r.create("/session", zk.Ephemeral)
+	one.Kill()
+	e := apache.StartEnsemble(t, 3, apache.Options{Seed: one.DataDir()})
+	for _, s := range e.Servers {
+		r := connect(t, s.Addr(), 6*time.Second, nil)
+		var is wire.StatResponse
+		r.call(wire.OpExists, &wire.WatchRequest{Path: "/kept"}, &is)
+		if is.Stat != was {
+			t.Errorf("server %d has %+v, want %+v", s.ID(), is.Stat, was)
+		}
+	}
+	// The old session is granted its time once more, and then its znode goes.
+	r = connect(t, e.Leader().Addr(), watcherTimeout, nil)
+	for deadline := time.Now().Add(rawTimeout); slices.Contains(r.children("/"), "session"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the znode of a session that nobody resumes does not go")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if c := r.create("/new", zk.Persistent); c.Stat.Czxid <= was.Czxid {
+		t.Errorf("zxid %#x after %#x: tokens would shrink", c.Stat.Czxid, was.Czxid)
+	}
+}

@@ -1,0 +1,10 @@
+module github.com/lockkeeper/lockkeeper/test/interop
+
+go 1.26.0
+
+replace github.com/lockkeeper/lockkeeper => ../..
+
+require (
+	github.com/go-zookeeper/zk v1.0.4
+	github.com/lockkeeper/lockkeeper v0.0.0-00010101000000-000000000000
+)

@@ -1,0 +1,49 @@
+// Package locks runs the suite of the locks against Apache ZooKeeper: one server, and three.
+package locks
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/locksuite"
+	"github.com/lockkeeper/lockkeeper/test/interop/apache"
+)
+
+func TestMain(m *testing.M) {
+	if err := apache.Require(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	tick    = 200 * time.Millisecond
+	timeout = 3 * time.Second
+)
+
+func backend(servers string) locksuite.Backend {
+	return locksuite.Backend{
+		Bubble: func(t *testing.T, f func(*testing.T)) { f(t) },
+		Start: func(*testing.T) locksuite.Ensemble {
+			return locksuite.Ensemble{
+				Servers: servers, Tick: tick, Timeout: timeout,
+				Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					return (&net.Dialer{}).DialContext(ctx, network, address)
+				},
+			}
+		},
+	}
+}
+
+func TestOneServer(t *testing.T) {
+	locksuite.Run(t, backend(apache.Start(t, apache.Options{Tick: tick}).Addr()))
+}
+
+func TestThreeServers(t *testing.T) {
+	locksuite.Run(t, backend(apache.StartEnsemble(t, 3, apache.Options{Tick: tick}).Connect()))
+}
