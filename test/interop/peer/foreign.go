@@ -1,8 +1,9 @@
 package peer
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +15,10 @@ const (
 	curatorClass = "CuratorPeer"
 )
 
-//go:embed testdata/CuratorPeer.java
-var curatorSource []byte
+// curatorSources are the Java program, one class a file.
+//
+//go:embed testdata/curator/*.java
+var curatorSources embed.FS
 
 //go:embed testdata/kazoo_peer.py
 var kazooSource string
@@ -29,11 +32,18 @@ var curatorClasses = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	src := filepath.Join(dir, curatorClass+".java")
-	if err := os.WriteFile(src, curatorSource, 0o644); err != nil {
+	if err := os.CopyFS(dir, curatorSources); err != nil {
 		return "", err
 	}
-	out, err := exec.Command("/usr/bin/javac", "-d", dir, "-cp", curatorJars, src).CombinedOutput()
+	names, err := fs.Glob(curatorSources, "testdata/curator/*.java")
+	if err != nil {
+		return "", err
+	}
+	args := []string{"-d", dir, "-cp", curatorJars}
+	for _, n := range names {
+		args = append(args, filepath.Join(dir, n))
+	}
+	out, err := exec.Command("/usr/bin/javac", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("javac: %w\n%s", err, out)
 	}

@@ -1,0 +1,14 @@
+/** try PATH MILLIS */
+final class Try implements Command {
+    private final Holding holding;
+
+    Try(Holding holding) {
+        this.holding = holding;
+    }
+
+    @Override
+    public String run(String[] f) throws Exception {
+        long token = holding.take(f[1], Long.parseLong(f[2]));
+        return token < 0 ? "busy" : "held " + token;
+    }
+}
