@@ -19,9 +19,9 @@ const kindVariable = "LOCKKEEPER_INTEROP_PEER"
 
 // A locker is a lock client written in Go.
 type locker interface {
-	// lock acquires the lock at path, waiting no longer than limit unless that is negative; the
-	// token is 0 if that was too short.
-	lock(path string, limit time.Duration) (token int64, err error)
+	// lock acquires the lock at path, or all of those that path names, waiting no longer than limit
+	// unless that is negative. There is a token for each lock, and none if that was too short.
+	lock(path string, as As, limit time.Duration) (tokens []int64, err error)
 	unlock() error
 	close()
 }
@@ -86,13 +86,14 @@ func runPeer(k Kind, args []string) error {
 	if err != nil {
 		return err
 	}
+	h := &holding{l: l, reg: reg}
 	fmt.Println("ready")
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		f := strings.Fields(lines.Text())
 		if f[0] == "quit" {
 			break
 		}
-		answer, err := obey(l, reg, f)
+		answer, err := h.obey(f)
 		if err != nil {
 			answer = fmt.Sprint("error ", err)
 		}
@@ -101,47 +102,4 @@ func runPeer(k Kind, args []string) error {
 	l.close()
 	fmt.Println("bye")
 	return nil
-}
-
-// obey carries out one command.
-func obey(l locker, reg *register.Client, f []string) (answer string, err error) {
-	switch {
-	case f[0] == "lock" && len(f) == 2:
-		return lockAndEnter(l, reg, f[1], -1)
-	case f[0] == "try" && len(f) == 3:
-		millis, err := strconv.Atoi(f[2])
-		if err != nil {
-			return "", err
-		}
-		return lockAndEnter(l, reg, f[1], time.Duration(millis)*time.Millisecond)
-	case f[0] == "unlock" && len(f) == 1:
-		return "released", leaveAndUnlock(l, reg)
-	case f[0] == "cycle" && len(f) == 3:
-		n, err := strconv.Atoi(f[2])
-		for i := 0; i < n && err == nil; i++ {
-			if _, err = lockAndEnter(l, reg, f[1], -1); err == nil {
-				err = leaveAndUnlock(l, reg)
-			}
-		}
-		return "done " + f[2], err
-	}
-	return "", fmt.Errorf("unknown command %q", f)
-}
-
-func lockAndEnter(l locker, reg *register.Client, path string, limit time.Duration) (string, error) {
-	token, err := l.lock(path, limit)
-	if err != nil {
-		return "", err
-	}
-	if token == 0 {
-		return "busy", nil
-	}
-	return fmt.Sprintf("held %d", token), reg.Enter(token)
-}
-
-func leaveAndUnlock(l locker, reg *register.Client) error {
-	if err := reg.Leave(); err != nil {
-		return err
-	}
-	return l.unlock()
 }

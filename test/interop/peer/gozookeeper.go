@@ -31,16 +31,17 @@ func newGoZookeeper(servers string, timeout time.Duration) (locker, error) {
 	return &goZookeeper{conn: conn}, nil
 }
 
-func (g *goZookeeper) lock(path string, limit time.Duration) (int64, error) {
-	if limit >= 0 {
-		return 0, errors.New("go-zookeeper's lock waits for ever")
+func (g *goZookeeper) lock(path string, as As, limit time.Duration) ([]int64, error) {
+	if as != Mutex || limit >= 0 {
+		return nil, errors.New("go-zookeeper has one lock, which waits for ever")
 	}
 	l := zk.NewLock(g.conn, path, zk.WorldACL(zk.PermAll))
 	if err := l.Lock(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	g.held = l
-	return g.token(path)
+	token, err := g.token(path)
+	return []int64{token}, err
 }
 
 // token finds the znode that the lock does not tell the name of.

@@ -28,7 +28,8 @@ const (
 	Kazoo Kind = "kazoo"
 	// KazooPatterns does so as well, but heeds znodes with Curator's names.
 	KazooPatterns Kind = "kazoo-extra-patterns"
-	// KazooCurator uses names that Curator recognises, too.
+	// KazooCurator uses names that Curator recognises, too, and as a reader waits only for writers
+	// ahead of it.
 	KazooCurator Kind = "kazoo-curator-names"
 )
 
@@ -177,11 +178,40 @@ func (p *Peer) ExpectHeld() int64 {
 	return token
 }
 
-// Lock acquires the lock at path and returns the token.
+// Lock acquires the mutex at path and returns the token.
 func (p *Peer) Lock(path string) int64 {
 	p.t.Helper()
-	p.Send("lock %s", path)
+	return p.Take(path, Mutex)
+}
+
+// Take acquires the lock at path and returns the token.
+func (p *Peer) Take(path string, as As) int64 {
+	p.t.Helper()
+	p.Ask(path, as)
 	return p.ExpectHeld()
+}
+
+// Ask begins to acquire the lock at path; ExpectHeld is the end of that.
+func (p *Peer) Ask(path string, as As) {
+	p.t.Helper()
+	p.Send("lock %s %s", path, as)
+}
+
+// Spin begins to take the lock at path again and again, as each of several in turn, for as long as d,
+// and to stay inside for a while each time; ExpectDone is the end of that.
+func (p *Peer) Spin(path string, d, inside time.Duration, as ...As) {
+	p.t.Helper()
+	p.Send("spin %s %d %d %s", path, d.Milliseconds(), inside.Milliseconds(), join(as))
+}
+
+// ExpectDone waits until what the peer was told to repeat is over, and returns how often it did it.
+func (p *Peer) ExpectDone() int {
+	p.t.Helper()
+	n, err := strconv.Atoi(p.Expect("done"))
+	if err != nil {
+		p.t.Fatalf("%s: %v", p.name, err)
+	}
+	return n
 }
 
 // Unlock releases it.

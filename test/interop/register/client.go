@@ -23,11 +23,13 @@ func Dial(addr, name string) (*Client, error) {
 	return &Client{nc, bufio.NewScanner(nc), name}, nil
 }
 
-// Enter says that the holder has the lock.
-func (c *Client) Enter(token int64) error { return c.say("enter %s %d", c.name, token) }
+// Enter says that the holder has the lock that e names.
+func (c *Client) Enter(e Entry) error {
+	return c.say("enter %s %d %s %d", c.name, e.Token, e.Place, e.Limit)
+}
 
 // Leave says that the holder is about to give it up.
-func (c *Client) Leave() error { return c.say("leave %s", c.name) }
+func (c *Client) Leave(place string) error { return c.say("leave %s %s", c.name, place) }
 
 // Close hangs up.
 func (c *Client) Close() error { return c.nc.Close() }

@@ -6,15 +6,21 @@
 // socket. As a holder enters after it has the lock and leaves before it gives it up, two that
 // overlap here have overlapped in truth.
 //
-// A line of the protocol is "enter NAME TOKEN" or "leave NAME"; the answer is "ok" or what is wrong.
-// The token is the creation zxid of the holder's znode. Tokens must grow from holder to holder: that
-// is what makes them fencing tokens, and it also is first come, first served, as a znode's creation
-// is the moment its owner joined the line.
+// Holders are judged by place: the lock that they hold. Each says how many may be inside there with it
+// at most, itself included: one if it is to be alone, the number of permits of a semaphore, Unlimited if
+// it shares with all who share.
+//
+// A line of the protocol is "enter NAME TOKEN [PLACE LIMIT]" or "leave NAME [PLACE]"; the answer is "ok"
+// or what is wrong. Without a place it is the lock that has no name, and the limit is one. The token is
+// the creation zxid of the holder's znode. It must be above that of all who entered before, among those
+// of whom one must be alone: that is what makes it a fencing token, and it also is first come, first
+// served, as a znode's creation is the moment its owner joined the line.
 package register
 
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -23,11 +29,22 @@ import (
 	"time"
 )
 
+// Unlimited is the limit of a holder that shares with all who share.
+const Unlimited = math.MaxInt32
+
+// An Entry is what a holder says of what it holds.
+type Entry struct {
+	Place string // a word, or nothing
+	Token int64
+	Limit int // how many may be inside with it, itself included
+}
+
 // A Visit is one holder's stay inside.
 type Visit struct {
-	Name         string
-	Token        int64
+	Name string
+	Entry
 	Enter, Leave time.Time
+	Together     int  // how many were inside when it had entered, itself included
 	Died         bool // the connection ended instead of a leave
 }
 
@@ -39,12 +56,18 @@ type Register struct {
 	mu struct {
 		sync.Mutex
 		conns   map[net.Conn]struct{}
-		inside  map[string]*Visit // by name
-		visits  []Visit           // over, in the order of leaving
-		last    Visit             // the newest to have entered
+		places  map[string]*place
+		visits  []Visit // over, in the order of leaving
 		faults  []string
 		changed chan struct{} // closed and replaced at every entry and departure
 	}
+}
+
+// A place is one lock.
+type place struct {
+	inside map[string]*Visit // by name
+	last   Visit             // with the highest token of all who entered
+	alone  Visit             // the same of those who had to be alone
 }
 
 // faultsMax bounds how many faults are kept; the first ones tell the story.
@@ -58,7 +81,7 @@ func Open() (*Register, error) {
 	}
 	r := &Register{ln: ln}
 	r.mu.conns = map[net.Conn]struct{}{}
-	r.mu.inside = map[string]*Visit{}
+	r.mu.places = map[string]*place{}
 	r.mu.changed = make(chan struct{})
 	r.wg.Go(r.accept)
 	return r, nil
@@ -92,15 +115,17 @@ func (r *Register) Faults() []string {
 	return slices.Clone(r.mu.faults)
 }
 
-// Inside returns who is inside, and a channel that is closed when that changes.
+// Inside returns who is inside anywhere, and a channel that is closed when that changes.
 func (r *Register) Inside() (names []string, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for n := range r.mu.inside {
-		names = append(names, n)
+	for _, p := range r.mu.places {
+		for n := range p.inside {
+			names = append(names, n)
+		}
 	}
 	slices.Sort(names)
-	return names, r.mu.changed
+	return slices.Compact(names), r.mu.changed
 }
 
 func (r *Register) accept() {
@@ -118,11 +143,11 @@ func (r *Register) accept() {
 
 // serve answers one holder's connection.
 func (r *Register) serve(nc net.Conn) {
-	var name string // that is inside by way of this connection
+	entered := map[string]string{} // by way of this connection: names, by place
 	defer func() {
 		nc.Close()
-		if name != "" {
-			r.leave(name, true)
+		for place, name := range entered {
+			r.leave(name, place, true)
 		}
 		r.mu.Lock()
 		delete(r.mu.conns, nc)
@@ -131,14 +156,17 @@ func (r *Register) serve(nc net.Conn) {
 	for lines := bufio.NewScanner(nc); lines.Scan(); {
 		answer := "bad line"
 		switch f := strings.Fields(lines.Text()); {
-		case len(f) == 3 && f[0] == "enter":
-			if token, err := strconv.ParseInt(f[2], 10, 64); err == nil {
-				name = f[1]
-				answer = r.enter(name, token)
+		case (len(f) == 3 || len(f) == 5) && f[0] == "enter":
+			if e, err := parseEntry(f[2:]); err == nil {
+				entered[e.Place] = f[1]
+				answer = r.enter(f[1], e)
 			}
-		case len(f) == 2 && f[0] == "leave" && f[1] == name:
-			name = ""
-			answer = r.leave(f[1], false)
+		case (len(f) == 2 || len(f) == 3) && f[0] == "leave":
+			place := strings.Join(f[2:], "")
+			if entered[place] == f[1] {
+				delete(entered, place)
+				answer = r.leave(f[1], place, false)
+			}
 		}
 		if _, err := fmt.Fprintln(nc, answer); err != nil {
 			return
@@ -146,32 +174,59 @@ func (r *Register) serve(nc net.Conn) {
 	}
 }
 
-func (r *Register) enter(name string, token int64) string {
+// parseEntry reads "TOKEN" or "TOKEN PLACE LIMIT".
+func parseEntry(f []string) (e Entry, err error) {
+	e.Limit = 1
+	if e.Token, err = strconv.ParseInt(f[0], 10, 64); err == nil && len(f) > 1 {
+		e.Place = f[1]
+		e.Limit, err = strconv.Atoi(f[2])
+	}
+	return e, err
+}
+
+func (r *Register) enter(name string, e Entry) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v := Visit{Name: name, Token: token, Enter: time.Now()}
-	for other, o := range r.mu.inside {
-		r.faultLocked("%s entered with token %#x while %s was inside with %#x, since %v",
-			name, token, other, o.Token, v.Enter.Sub(o.Enter))
+	p := r.mu.places[e.Place]
+	if p == nil {
+		p = &place{inside: map[string]*Visit{}}
+		r.mu.places[e.Place] = p
 	}
-	if token <= r.mu.last.Token {
-		r.faultLocked("%s entered with token %#x after %s had entered with %#x",
-			name, token, r.mu.last.Name, r.mu.last.Token)
+	v := Visit{Name: name, Entry: e, Enter: time.Now(), Together: len(p.inside) + 1}
+	for other, o := range p.inside {
+		if v.Together > min(e.Limit, o.Limit) {
+			r.faultLocked("%s entered %s with token %#x while %s was inside with %#x, since %v: %d, and may be %d and %d",
+				name, e.Place, e.Token, other, o.Token, v.Enter.Sub(o.Enter), v.Together, e.Limit, o.Limit)
+		}
 	}
-	r.mu.inside[name] = &v
-	r.mu.last = v
+	before := p.alone
+	if e.Limit == 1 {
+		before = p.last
+	}
+	if e.Token <= before.Token {
+		r.faultLocked("%s entered %s with token %#x after %s had entered with %#x",
+			name, e.Place, e.Token, before.Name, before.Token)
+	}
+	p.inside[name] = &v
+	if v.Token > p.last.Token {
+		p.last = v
+	}
+	if v.Limit == 1 && v.Token > p.alone.Token {
+		p.alone = v
+	}
 	r.changeLocked()
 	return "ok"
 }
 
-func (r *Register) leave(name string, died bool) string {
+func (r *Register) leave(name, from string, died bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	v, ok := r.mu.inside[name]
-	if !ok {
+	p := r.mu.places[from]
+	if p == nil || p.inside[name] == nil {
 		return "not inside"
 	}
-	delete(r.mu.inside, name)
+	v := p.inside[name]
+	delete(p.inside, name)
 	v.Leave, v.Died = time.Now(), died
 	r.mu.visits = append(r.mu.visits, *v)
 	r.changeLocked()

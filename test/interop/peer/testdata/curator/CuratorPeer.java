@@ -20,6 +20,7 @@ public final class CuratorPeer {
         commands.put("try", new Try(holding));
         commands.put("unlock", new Unlock(holding));
         commands.put("cycle", new Cycle(holding));
+        commands.put("spin", new Spin(holding));
         client.start();
         client.blockUntilConnected();
     }

@@ -1,4 +1,4 @@
-/** cycle PATH N */
+/** cycle PATH N [AS] */
 final class Cycle implements Command {
     private final Holding holding;
 
@@ -10,7 +10,7 @@ final class Cycle implements Command {
     public String run(String[] f) throws Exception {
         int n = Integer.parseInt(f[2]);
         for (int i = 0; i < n; i++) {
-            holding.take(f[1], -1);
+            holding.take(f[1], f.length > 3 ? f[3] : "mutex", -1);
             holding.giveUp();
         }
         return "done " + n;

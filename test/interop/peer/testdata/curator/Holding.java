@@ -1,43 +1,32 @@
-import java.util.concurrent.TimeUnit;
-import org.apache.curator.framework.recipes.locks.InterProcessMutex;
-import org.apache.curator.framework.CuratorFramework;
-
-/** The lock that the peer holds, if any. */
+/** The lock that the peer holds, if any, and whom it has told of it. */
 final class Holding {
-    /** A mutex that tells the name of its znode. */
-    private static final class Mutex extends InterProcessMutex {
-        Mutex(CuratorFramework client, String path) {
-            super(client, path);
-        }
-
-        String node() {
-            return getLockPath();
-        }
-    }
-
     private final CuratorPeer peer;
-    private Mutex held;
+    private Claim held;
+    private String[] places;
 
     Holding(CuratorPeer peer) {
         this.peer = peer;
     }
 
     /** Acquires the lock, waiting no longer than millis unless that is negative; -1 is too short. */
-    long take(String path, long millis) throws Exception {
-        Mutex mutex = new Mutex(peer.client, path);
-        if (millis < 0) {
-            mutex.acquire();
-        } else if (!mutex.acquire(millis, TimeUnit.MILLISECONDS)) {
+    long take(String path, String as, long millis) throws Exception {
+        Claim claim = Claims.make(peer.client, path, as);
+        if (!claim.acquire(millis)) {
             return -1;
         }
-        long token = peer.client.checkExists().forPath(mutex.node()).getCzxid();
-        peer.register.enter(token);
-        held = mutex;
-        return token;
+        long[] tokens = claim.tokens();
+        places = path.split(",");
+        for (int i = 0; i < places.length; i++) {
+            peer.register.enter(places[i], tokens[i], Claims.limit(as));
+        }
+        held = claim;
+        return tokens[0];
     }
 
     void giveUp() throws Exception {
-        peer.register.leave();
+        for (String place : places) {
+            peer.register.leave(place);
+        }
         held.release();
         held = null;
     }

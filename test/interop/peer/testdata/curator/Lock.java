@@ -1,4 +1,4 @@
-/** lock PATH */
+/** lock PATH [AS] */
 final class Lock implements Command {
     private final Holding holding;
 
@@ -8,6 +8,6 @@ final class Lock implements Command {
 
     @Override
     public String run(String[] f) throws Exception {
-        return "held " + holding.take(f[1], -1);
+        return "held " + holding.take(f[1], f.length > 2 ? f[2] : "mutex", -1);
     }
 }

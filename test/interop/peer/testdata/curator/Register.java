@@ -18,8 +18,18 @@ final class Register {
         to = new PrintWriter(socket.getOutputStream(), true);
     }
 
+    /** Says that the holder is inside the lock that has no name, alone. */
     void enter(long token) throws Exception {
         say("enter " + name + " " + token);
+    }
+
+    /** Says that the holder is inside with at most so many, itself included. */
+    void enter(String place, long token, int limit) throws Exception {
+        say("enter " + name + " " + token + " " + place + " " + limit);
+    }
+
+    void leave(String place) throws Exception {
+        say("leave " + name + " " + place);
     }
 
     void leave() throws Exception {

@@ -1,4 +1,4 @@
-/** try PATH MILLIS */
+/** try PATH MILLIS [AS] */
 final class Try implements Command {
     private final Holding holding;
 
@@ -8,7 +8,7 @@ final class Try implements Command {
 
     @Override
     public String run(String[] f) throws Exception {
-        long token = holding.take(f[1], Long.parseLong(f[2]));
+        long token = holding.take(f[1], f.length > 3 ? f[3] : "mutex", Long.parseLong(f[2]));
         return token < 0 ? "busy" : "held " + token;
     }
 }
