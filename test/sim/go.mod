@@ -1,0 +1,7 @@
+module github.com/lockkeeper/lockkeeper/test/sim
+
+go 1.26.0
+
+replace github.com/lockkeeper/lockkeeper => ../..
+
+require github.com/lockkeeper/lockkeeper v0.0.0-00010101000000-000000000000

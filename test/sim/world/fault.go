@@ -1,0 +1,76 @@
+package world
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+)
+
+// faults are what goes wrong.
+var faults = []deed{
+	{"cut", 5, planNothing, runCut},
+	{"mute", 5, planSpell, runMute},
+	{"deaf", 3, planSpell, runHalfOpen},
+	{"refuse", 3, planSpell, runRefuse},
+	{"expire", 3, planNothing, runExpire},
+	{"crash", 3, planDown, runCrash},
+}
+
+func planNothing(*dice, *Step) {}
+
+func planSpell(d *dice, s *Step) {
+	s.For = d.upTo(100*time.Millisecond, d.plan.Timeout, 2*d.plan.Timeout)
+	s.N = d.IntN(3)
+}
+
+func planDown(d *dice, s *Step) { s.For = d.upTo(10*time.Millisecond, d.plan.Timeout) }
+
+// runCut breaks the process's connections.
+func runCut(w *World, s Step) { w.procs[s.Who].link().Cut() }
+
+// runMute makes nothing arrive for a while, in one direction or in both; then all of it does.
+func runMute(w *World, s Step) {
+	l, d := w.procs[s.Who].link(), directionOf(s)
+	l.Mute(d)
+	w.spell(s.For)
+	l.Unmute(d)
+}
+
+// runHalfOpen makes everything vanish that is sent, in one direction or in both, while connections seem to
+// be open. No stream goes on after that: they break.
+func runHalfOpen(w *World, s Step) {
+	l := w.procs[s.Who].link()
+	l.Lose(directionOf(s))
+	w.spell(s.For)
+	l.Cut()
+	l.Heal()
+}
+
+func directionOf(s Step) memnet.Direction {
+	return []memnet.Direction{memnet.Both, memnet.ToServer, memnet.ToClient}[s.N]
+}
+
+// runRefuse lets nobody connect for a while.
+func runRefuse(w *World, s Step) {
+	l := w.procs[s.Who].link()
+	l.Refuse()
+	l.Cut()
+	w.spell(s.For)
+	l.Heal()
+}
+
+// runExpire ends the process's session on the server, as an operator would.
+func runExpire(w *World, s Step) {
+	cs, srv := w.procs[s.Who].now(), w.keeper.now()
+	if cs == nil || srv == nil {
+		return
+	}
+	w.witness.putOut(cs.ID())
+	srv.ExpireSession(cs.ID())
+}
+
+// runCrash takes the server's power away for a while.
+func runCrash(w *World, s Step) { w.keeper.crash(s.For, w.dice(s)) }
+
+// spell is how long a fault lasts: it ends with the turmoil.
+func (w *World) spell(d time.Duration) { time.Sleep(min(d, turmoil-w.now())) }

@@ -1,0 +1,112 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/test/sim/rt"
+)
+
+// systemClock is that of whoever no fault concerns: virtual time alone.
+var systemClock = &clock.Clock{}
+
+// A proc is one process with a session, and with another one when that is over.
+type proc struct {
+	w     *World
+	n     int
+	label string
+	group rt.Group
+	turn  chan struct{} // holds one token, for whoever opens a session
+	clock clock.Clock
+	step  atomic.Int64 // by which the clock that counts suspended time is ahead
+
+	mu      sync.Mutex // guards what follows
+	session *client.Session
+	paused  int           // pauses that are going on
+	resumed time.Duration // when the last pause ended; -1 if there was none
+}
+
+func newProc(w *World, n int) *proc {
+	p := &proc{w: w, n: n, label: fmt.Sprint("p", n), group: rt.Group(n + 1), turn: make(chan struct{}, 1), resumed: -1}
+	p.clock.Elapsed = func() time.Duration { return w.now() + time.Duration(p.step.Load()) }
+	p.turn <- struct{}{}
+	return p
+}
+
+// link is the process's way to everybody.
+func (p *proc) link() *memnet.Link { return p.w.net.Link(p.label, "") }
+
+// now returns the session, nil if there is none or it is over.
+func (p *proc) now() *client.Session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.session == nil || p.session.Err() != nil {
+		return nil
+	}
+	return p.session
+}
+
+// open returns the session, or a new one if that is over.
+func (p *proc) open(ctx context.Context) (*client.Session, error) {
+	select {
+	case <-p.turn:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { p.turn <- struct{}{} }()
+	if s := p.now(); s != nil {
+		return s, nil
+	}
+	s, err := client.Open(ctx, keeperAddress, client.Options{
+		SessionTimeout: p.w.plan.Timeout, BackoffMax: backoffMax, Dial: p.w.net.Dialer(p.label), Clock: &p.clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.w.note(p.n, "opened session %v", s)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.session = s
+	return s, nil
+}
+
+// backoffMax is how long processes pause at most before they try the servers again, so that what must
+// happen within a second after the network is healthy can.
+const backoffMax = 200 * time.Millisecond
+
+// excused reports whether the process could not look at its holds in this instant.
+func (p *proc) excused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paused > 0 || p.resumed == p.w.now()
+}
+
+// bounded runs a call and checks that it returned within its limit (I5).
+func (p *proc) bounded(what string, limit time.Duration, f func(ctx context.Context)) {
+	began := p.w.now()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	f(ctx)
+	p.mu.Lock()
+	due := max(began+limit, p.resumed) + 250*time.Millisecond
+	p.mu.Unlock()
+	if now := p.w.now(); now > due {
+		p.w.violated("I5: %s of p%d took %v, the limit was %v", what, p.n, now-began, limit)
+	}
+}
+
+func (p *proc) close() {
+	if s := p.now(); s != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			p.w.violated("close session of p%d: %v", p.n, err)
+		}
+	}
+}

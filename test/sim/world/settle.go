@@ -1,0 +1,78 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// stepsPatience is how long steps may go on after the turmoil: longer than any of their limits.
+const stepsPatience = 2 * time.Minute
+
+// settle waits until all steps are over, with everything healed, and checks what must hold then.
+func (w *World) settle() {
+	over := make(chan struct{})
+	go func() {
+		w.steps.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(stepsPatience):
+		panic(fmt.Sprintf("I5: steps do not come to an end %v after the turmoil", stepsPatience))
+	}
+	// Sessions that lost touch are gone in time. Then nothing is left (I2, I4), and the locks are free for
+	// all, one after the other (I3).
+	time.Sleep(w.plan.Timeout + 2*w.plan.Tick)
+	admin, err := w.admin()
+	if err != nil {
+		w.violated("I3: no session a while after all was healed: %v", err)
+		return
+	}
+	defer admin.Close(context.Background())
+	for _, dir := range lockDirs {
+		var left []string
+		if !w.within(time.Second, func() bool { left = children(admin, dir); return len(left) == 0 }) {
+			w.violated("I2: left in %s: %v", dir, left)
+		}
+	}
+	if !w.within(time.Second, func() bool { return w.keeper.now().Stats().Watches == 0 }) {
+		w.violated("I4: %d watches are left", w.keeper.now().Stats().Watches)
+	}
+	for _, p := range w.procs {
+		w.passes(p)
+	}
+}
+
+// passes checks that a process gets every lock within a second (I3).
+func (w *World) passes(p *proc) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	cs, err := p.open(ctx)
+	for i := 0; err == nil && i < len(lockDirs); i++ {
+		var m *lock.Mutex
+		var h *lock.Hold
+		if m, err = lock.NewMutex(cs, lockDirs[i], lock.Options{PID: 1}); err != nil {
+			break
+		}
+		if h, err = m.TryLock(ctx); err == nil {
+			err = h.Release(ctx)
+		}
+	}
+	if err != nil {
+		w.violated("I3: p%d after all was healed: %v", p.n, err)
+	}
+}
+
+func children(s *client.Session, dir string) []string {
+	names, _, err := s.Children(context.Background(), dir)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return []string{err.Error()}
+	}
+	return names
+}
