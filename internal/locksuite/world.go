@@ -235,6 +235,7 @@ func (w *World) Line() []string { return w.LineAt(w.dir) }
 // LineAt is Line for another path.
 func (w *World) LineAt(dir string) []string {
 	w.t.Helper()
+	w.catchUp(dir)
 	names, _, err := w.admin.Children(w.Context(), dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		w.t.Fatal(err)
@@ -245,6 +246,7 @@ func (w *World) LineAt(dir string) []string {
 // NodesOf returns the paths of the contenders whose nodes carry a label, first in line first.
 func (w *World) NodesOf(label string) []string {
 	w.t.Helper()
+	w.catchUp(w.dir)
 	line, err := lock.Inspect(w.Context(), w.admin, w.dir)
 	if err != nil {
 		w.t.Fatal(err)
@@ -278,13 +280,19 @@ func (w *World) Bounded(what string, limit time.Duration, f func()) {
 	}
 }
 
-// Exists reports whether a node is there, behind a sync: the server that answers may lag behind the one that
-// somebody else was told by.
-func (w *World) Exists(path string) (bool, error) {
+// catchUp makes what is read next at least as new as what anybody has been told: the server that answers us
+// may lag behind the one that answered them.
+func (w *World) catchUp(path string) {
 	w.t.Helper()
 	if err := w.admin.Sync(w.Context(), path); err != nil {
-		return false, err
+		w.t.Fatal(err)
 	}
+}
+
+// Exists reports whether a node is there.
+func (w *World) Exists(path string) (bool, error) {
+	w.t.Helper()
+	w.catchUp(path)
 	_, ok, err := w.admin.Exists(w.Context(), path)
 	return ok, err
 }
