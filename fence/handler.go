@@ -1,0 +1,91 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// A Register lets work begin under a claim, and keeps the promises of this package for it; Memory.Do
+// says more. It calls f at most once, before it returns.
+type Register interface {
+	Do(ctx context.Context, c Claim, f func(ctx context.Context) error) error
+}
+
+// HandlerOptions configure a Handler.
+type HandlerOptions struct {
+	// Register compares tokens and is held while the request is served. Nil leaves the comparison to the
+	// next handler, which has the claim from FromContext and compares it in a transaction of its own
+	// with Table.Check: that is how to fence a database.
+	Register Register
+
+	// Resource says which resource a request is for, where the request's method and path tell; then
+	// ResourceHeader is not looked at, and no caller can get around the fence by naming another
+	// resource. An empty result is answered with 400. Default: what ResourceHeader says.
+	Resource func(*http.Request) string
+
+	// Missing serves requests without a token. Default: 428 Precondition Required. Give it the handler
+	// for requests that need no lock.
+	Missing http.Handler
+}
+
+// NewHandler returns a handler that serves with next the requests of those who have not been overtaken.
+// It answers others itself:
+//
+//	400 Bad Request            there is a token, but the claim is not valid, or it is there twice
+//	412 Precondition Failed    the token is stale: the lock has passed on. Do not try again with it
+//	428 Precondition Required  there is no token; see HandlerOptions.Missing
+//	503 Service Unavailable    the register is full or failed, or the client left before its turn
+//
+// The request's context ends, with a *StaleError as its cause, when its holder is overtaken while next
+// runs; the one who has overtaken it waits until next has returned.
+func NewHandler(next http.Handler, opt HandlerOptions) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := claimOf(r, opt.Resource)
+		if errors.Is(err, ErrMissing) && opt.Missing != nil {
+			opt.Missing.ServeHTTP(w, r)
+			return
+		}
+		if err != nil {
+			WriteError(w, err)
+			return
+		}
+		served := false
+		serve := func(ctx context.Context) error {
+			served = true
+			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, claimKey{}, c)))
+			return nil
+		}
+		if opt.Register == nil {
+			serve(r.Context())
+			return
+		}
+		if err := opt.Register.Do(r.Context(), c, serve); err != nil && !served {
+			WriteError(w, err)
+		}
+	})
+}
+
+func claimOf(r *http.Request, resource func(*http.Request) string) (Claim, error) {
+	if resource == nil {
+		return ParseHeader(r.Header)
+	}
+	return parseClaim(r.Header, func() (string, error) { return resource(r), nil })
+}
+
+// WriteError answers a request whose claim was not accepted, with the status that NewHandler documents
+// for err. Errors that are not of this package are not shown to the client.
+func WriteError(w http.ResponseWriter, err error) {
+	status, text := http.StatusServiceUnavailable, "fencing register is not available"
+	switch {
+	case errors.Is(err, ErrStale):
+		status, text = http.StatusPreconditionFailed, err.Error()
+	case errors.Is(err, ErrMissing):
+		status, text = http.StatusPreconditionRequired, err.Error()
+	case errors.Is(err, ErrInvalid):
+		status, text = http.StatusBadRequest, err.Error()
+	case errors.Is(err, ErrFull):
+		text = err.Error()
+	}
+	http.Error(w, text, status)
+}

@@ -1,0 +1,165 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// holder is a hold that says what the test wants.
+type holder struct {
+	token int64
+	cause error
+}
+
+func (h holder) Token() int64 { return h.token }
+func (h holder) Cause() error { return h.cause }
+
+func request(headers ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodPut, "/r/fixed", nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	return r
+}
+
+// echo answers with the claim that it finds.
+var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c, ok := FromContext(r.Context())
+	fmt.Fprint(w, c.Resource, " ", c.Token, " ", ok)
+})
+
+func TestHandlerAnswers(t *testing.T) {
+	const T, R = TokenHeader, ResourceHeader
+	for _, tt := range []struct {
+		name    string
+		opt     HandlerOptions
+		headers []string
+		status  int
+		body    string // is in it
+	}{
+		{"let in", HandlerOptions{}, []string{T, "7", R, "a"}, 200, "a 7 true"},
+		{"letter case", HandlerOptions{}, []string{"lockkeeper-token", "7", "LOCKKEEPER-RESOURCE", "a"}, 200, "a 7 true"},
+		{"the same again", HandlerOptions{Register: seen("a", 7)}, []string{T, "7", R, "a"}, 200, "a 7 true"},
+		{"newer", HandlerOptions{Register: seen("a", 7)}, []string{T, "8", R, "a"}, 200, "a 8 true"},
+		{"stale", HandlerOptions{Register: seen("a", 7)}, []string{T, "6", R, "a"}, 412, "token 6 is stale, 7 was seen"},
+		{"another resource", HandlerOptions{Register: seen("a", 7)}, []string{T, "6", R, "b"}, 200, "b 6 true"},
+		{"no token", HandlerOptions{}, []string{R, "a"}, 428, T},
+		{"no header at all", HandlerOptions{}, nil, 428, T},
+		{"no token, two resources", HandlerOptions{}, []string{R, "a", R, "b"}, 428, T},
+		{"no token, but allowed", HandlerOptions{Missing: echo}, nil, 200, " 0 false"},
+		{"Missing is not for what is bad", HandlerOptions{Missing: echo}, []string{T, "x", R, "a"}, 400, "decimal"},
+		{"no resource", HandlerOptions{}, []string{T, "7"}, 400, "no name"},
+		{"two tokens", HandlerOptions{}, []string{T, "7", T, "8", R, "a"}, 400, "2 headers"},
+		{"two resources", HandlerOptions{}, []string{T, "7", R, "a", R, "b"}, 400, "2 headers"},
+		{"empty", HandlerOptions{}, []string{T, "", R, "a"}, 400, "decimal"},
+		{"hexadecimal", HandlerOptions{}, []string{T, "0x7", R, "a"}, 400, "decimal"},
+		{"two ways to write it", HandlerOptions{}, []string{T, "+7", R, "a"}, 400, "decimal"},
+		{"zero", HandlerOptions{}, []string{T, "0", R, "a"}, 400, "not positive"},
+		{"too large", HandlerOptions{}, []string{T, "9223372036854775808", R, "a"}, 400, "decimal"},
+		{"long resource", HandlerOptions{}, []string{T, "7", R, strings.Repeat("a", ResourceBytesMax+1)}, 400, "513 bytes"},
+		{"the server names the resource", HandlerOptions{Resource: byPath, Register: seen("fixed", 7)},
+			[]string{T, "6", R, "evasion"}, 412, "fence fixed"},
+		{"the server knows no resource", HandlerOptions{Resource: func(*http.Request) string { return "" }},
+			[]string{T, "6"}, 400, "no name"},
+		{"full", HandlerOptions{Register: &Memory{ResourcesMax: -1}}, []string{T, "7", R, "a"}, 503, "full"},
+		{"a register that fails", HandlerOptions{Register: failing{}}, []string{T, "7", R, "a"}, 503, "not available"},
+	} {
+		w := httptest.NewRecorder()
+		NewHandler(echo, tt.opt).ServeHTTP(w, request(tt.headers...))
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.body) {
+			t.Errorf("%s: %d %q, want %d with %q", tt.name, w.Code, w.Body, tt.status, tt.body)
+		}
+	}
+}
+
+func byPath(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/r/") }
+
+// seen returns a register that has seen a token.
+func seen(resource string, token int64) *Memory {
+	m := &Memory{}
+	m.Do(context.Background(), Claim{resource, token}, nothing)
+	return m
+}
+
+type failing struct{}
+
+func (failing) Do(context.Context, Claim, func(context.Context) error) error {
+	return errors.New("secret of the database")
+}
+
+func TestSetHeader(t *testing.T) {
+	r := request()
+	if err := SetHeader(r.Header, "a", holder{token: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := ParseHeader(r.Header); c != (Claim{"a", 7}) || err != nil {
+		t.Errorf("claim %v, %v", c, err)
+	}
+	lost := errors.New("lost")
+	for _, tt := range []struct {
+		resource string
+		holder   holder
+		want     error
+	}{
+		{"a", holder{7, lost}, lost}, // over: nothing is sent in its name
+		{"", holder{7, nil}, ErrInvalid},
+		{"a", holder{0, nil}, ErrInvalid},
+	} {
+		r := request()
+		if err := SetHeader(r.Header, tt.resource, tt.holder); !errors.Is(err, tt.want) || len(r.Header) > 0 {
+			t.Errorf("%+v: %v, header %v; want %v and no header", tt, err, r.Header, tt.want)
+		}
+	}
+}
+
+// A request that was let in and then takes its time is over before the next holder's begins: F19 at an
+// HTTP server.
+func TestHandlerNewerWaitsForOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stored []string
+		h := NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c, _ := FromContext(r.Context())
+			time.Sleep(time.Duration(10-c.Token) * time.Minute) // the older, the slower
+			if err := context.Cause(r.Context()); err != nil {
+				WriteError(w, err)
+				return
+			}
+			stored = append(stored, fmt.Sprint(c.Token))
+		}), HandlerOptions{Register: &Memory{}})
+		old := httptest.NewRecorder()
+		go h.ServeHTTP(old, request(TokenHeader, "1", ResourceHeader, "a"))
+		synctest.Wait()
+		recent := httptest.NewRecorder()
+		h.ServeHTTP(recent, request(TokenHeader, "2", ResourceHeader, "a"))
+		if old.Code != 412 || recent.Code != 200 || fmt.Sprint(stored) != "[2]" {
+			t.Errorf("the older was answered with %d, the newer with %d, stored: %v", old.Code, recent.Code, stored)
+		}
+	})
+}
+
+// Whatever is in the headers, a claim that is accepted is valid and means what it says.
+func FuzzParseHeader(f *testing.F) {
+	f.Add("7", "a")
+	f.Add("-0", " ")
+	f.Add("9223372036854775808", "\x00")
+	f.Fuzz(func(t *testing.T, token, resource string) {
+		h := http.Header{TokenHeader: {token}, ResourceHeader: {resource}}
+		c, err := ParseHeader(h)
+		if err != nil {
+			if c != (Claim{}) || !errors.Is(err, ErrInvalid) {
+				t.Fatalf("claim %v beside error %v", c, err)
+			}
+			return
+		}
+		if c.Check() != nil || fmt.Sprint(c.Token) != token || c.Resource != resource {
+			t.Fatalf("%q %q: %v", token, resource, c)
+		}
+	})
+}

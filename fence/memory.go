@@ -1,0 +1,147 @@
+package fence
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// MemoryResourcesMax is how many resources a Memory remembers unless it is told otherwise.
+const MemoryResourcesMax = 1 << 16
+
+// A Memory is a register that lives in the process and is forgotten with it: for what is protected and
+// lives there too. The zero value is ready. Its methods may be called from any goroutine.
+type Memory struct {
+	// ResourcesMax bounds how many resources are remembered; one more is refused with ErrFull. None is
+	// ever forgotten, for then its old tokens would be accepted again. Default MemoryResourcesMax.
+	ResourcesMax int
+
+	mu        sync.Mutex
+	resources map[string]*resource // guarded by mu
+}
+
+// A resource is what is remembered of one; the Memory's mu guards it.
+type resource struct {
+	newest  int64
+	visits  map[*visit]struct{}
+	changed chan struct{} // closed and replaced when a visit ends
+}
+
+// A visit is one call of Do that has been let in, or waits for older ones to leave.
+type visit struct {
+	token int64
+	end   context.CancelCauseFunc
+}
+
+// Do runs f if no token above c.Token has been seen for c.Resource, and returns its error. While f runs,
+// a call with the same token runs beside it, one with a lower token is refused with a *StaleError, and
+// one with a higher token ends f's context with a *StaleError as its cause and waits until f has
+// returned. So whatever f has done has happened before whatever the next holder does.
+//
+// While Do waits for older work to end it also heeds ctx: if that ends first, f is not run, the error is
+// ctx's cause, and the token stays remembered.
+func (m *Memory) Do(ctx context.Context, c Claim, f func(ctx context.Context) error) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	r, v, err := m.enter(c, end)
+	if err != nil {
+		return err
+	}
+	defer m.leave(r, v)
+	if err := m.awaitOlder(ctx, c, r); err != nil {
+		return err
+	}
+	return f(ctx)
+}
+
+// Newest returns the highest token that was seen for a resource; 0 if there was none.
+func (m *Memory) Newest(resource string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.resources[resource]; r != nil {
+		return r.newest
+	}
+	return 0
+}
+
+// enter remembers the token and ends the work of older ones, or refuses it.
+func (m *Memory) enter(c Claim, end context.CancelCauseFunc) (*resource, *visit, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, err := m.resourceLocked(c.Resource)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Token < r.newest {
+		return nil, nil, &StaleError{c, r.newest}
+	}
+	if c.Token > r.newest {
+		r.newest = c.Token
+		for older := range r.visits {
+			older.end(&StaleError{Claim{c.Resource, older.token}, c.Token}) // runs nobody's code in here
+		}
+	}
+	v := &visit{c.Token, end}
+	r.visits[v] = struct{}{}
+	return r, v, nil
+}
+
+func (m *Memory) resourceLocked(name string) (*resource, error) {
+	if r := m.resources[name]; r != nil {
+		return r, nil
+	}
+	limit := m.ResourcesMax
+	if limit == 0 {
+		limit = MemoryResourcesMax
+	}
+	if len(m.resources) >= limit {
+		return nil, fmt.Errorf("fence %s: %w: %d resources", name, ErrFull, limit)
+	}
+	if m.resources == nil {
+		m.resources = map[string]*resource{}
+	}
+	r := &resource{visits: map[*visit]struct{}{}, changed: make(chan struct{})}
+	m.resources[name] = r
+	return r, nil
+}
+
+func (m *Memory) leave(r *resource, v *visit) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(r.visits, v)
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// awaitOlder returns nil once nobody with a lower token is inside, and c has still not been overtaken.
+func (m *Memory) awaitOlder(ctx context.Context, c Claim, r *resource) error {
+	for {
+		wait, err := m.look(c, r)
+		if wait == nil || err != nil {
+			return err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// look returns what to wait for before looking again, if older visits are under way.
+func (m *Memory) look(c Claim, r *resource) (<-chan struct{}, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.Token < r.newest {
+		return nil, &StaleError{c, r.newest}
+	}
+	for v := range r.visits {
+		if v.token < c.Token {
+			return r.changed, nil
+		}
+	}
+	return nil, nil
+}
