@@ -127,7 +127,7 @@ func TestPureCodeKnowsNoWorld(t *testing.T) {
 }
 
 func TestWhoMayLeanOnWhom(t *testing.T) {
-	library := []string{"zk", "client", "lock", "election"}
+	library := []string{"zk", "client", "lock", "election", "fence"}
 	for _, rule := range []struct {
 		in     []string
 		except []string
