@@ -1,7 +1,8 @@
 package interop
 
 import (
-	"fmt"
+	"flag"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -11,160 +12,332 @@ import (
 	"github.com/lockkeeper/lockkeeper/test/interop/register"
 )
 
-// sharing are the makes that heed each other on one path.
-var sharing = []peer.Kind{peer.Lockkeeper, peer.Curator, peer.GoZookeeper, peer.KazooCurator}
-
-const (
-	tick           = 300 * time.Millisecond
-	sessionTimeout = 2 * time.Second
+var (
+	spinFor = flag.Duration("peers.spin", 3*time.Second, "how long peers go through each lock as fast as they can")
+	crashes = flag.Int("peers.crashes", 1, "how often a peer of each make crashes while they do so")
 )
 
-// A line is a lock's directory on a server, with a register to judge those who use it.
-type line struct {
-	t       *testing.T
-	servers string
-	path    string
-	reg     *register.Register
-	look    *raw
-	started int
+// A mix is peers of several makes that share locks.
+type mix struct {
+	name    string
+	members []member
+	dirs    []string // where they stand in line
+	permits int      // if it is a semaphore
+
+	// minTogether is how many must have been inside at once at some time.
+	minTogether int
 }
 
-func newLine(t *testing.T, path, servers, lookAt string) *line {
+type member struct {
+	kind peer.Kind
+	path string
+	as   []peer.As // in turn
+}
+
+var mixes = []mix{
+	{name: "mutex", minTogether: 1, dirs: []string{"/m"}, members: []member{
+		{peer.Lockkeeper, "/m", []peer.As{peer.Mutex}},
+		{peer.Lockkeeper, "/m", []peer.As{peer.Mutex}},
+		{peer.Curator, "/m", []peer.As{peer.Mutex}},
+		{peer.GoZookeeper, "/m", []peer.As{peer.Mutex}},
+		{peer.KazooCurator, "/m", []peer.As{peer.Mutex}},
+	}},
+	// kazoo under its own names cannot share a lock with Curator, but it can with us once it has been
+	// told of our names.
+	{name: "kazoo", minTogether: 1, dirs: []string{"/k"}, members: []member{
+		{peer.Lockkeeper, "/k", []peer.As{peer.Mutex}},
+		{peer.KazooPatterns, "/k", []peer.As{peer.Mutex}},
+		{peer.GoZookeeper, "/k", []peer.As{peer.Mutex}},
+	}},
+	{name: "read write", minTogether: 2, dirs: []string{"/rw"}, members: []member{
+		{peer.Lockkeeper, "/rw", []peer.As{peer.Read, peer.Write}},
+		{peer.Lockkeeper, "/rw", []peer.As{peer.Read}},
+		{peer.Curator, "/rw", []peer.As{peer.Read, peer.Read, peer.Write}},
+		{peer.Curator, "/rw", []peer.As{peer.Read}},
+		{peer.KazooCurator, "/rw", []peer.As{peer.Write, peer.Read}},
+	}},
+	{name: "semaphore", minTogether: 3, permits: 3, dirs: []string{"/s/locks", "/s/leases"}, members: []member{
+		{peer.Lockkeeper, "/s", []peer.As{peer.Permit(3)}},
+		{peer.Lockkeeper, "/s", []peer.As{peer.Permit(3)}},
+		{peer.Lockkeeper, "/s", []peer.As{peer.Permit(3)}},
+		{peer.Curator, "/s", []peer.As{peer.Permit(3)}},
+		{peer.Curator, "/s", []peer.As{peer.Permit(3)}},
+	}},
+	{name: "several", minTogether: 1, dirs: []string{"/all-a", "/all-b", "/all-c"}, members: []member{
+		{peer.Lockkeeper, "/all-a,/all-b", []peer.As{peer.All}},
+		{peer.Curator, "/all-b,/all-c", []peer.As{peer.All}},
+		{peer.Lockkeeper, "/all-a,/all-c", []peer.As{peer.All}},
+		{peer.GoZookeeper, "/all-b", []peer.As{peer.Mutex}},
+		{peer.KazooCurator, "/all-c", []peer.As{peer.Mutex}},
+	}},
+}
+
+// start starts the peers of a mix.
+func (m mix) start(l *line) []*peer.Peer {
+	l.t.Helper()
+	kinds := make([]peer.Kind, len(m.members))
+	for i, who := range m.members {
+		kinds[i] = who.kind
+	}
+	return l.startAll(kinds...)
+}
+
+// inside is how long a peer stays: those who share must meet.
+func (m mix) inside() time.Duration {
+	if m.minTogether > 1 {
+		return 2 * time.Millisecond
+	}
+	return 0
+}
+
+// judge checks what the register has seen, and returns how many visits there were.
+func (m mix) judge(t *testing.T, visits []register.Visit) int {
 	t.Helper()
-	return &line{t: t, servers: servers, path: path, reg: openRegister(t),
-		look: connect(t, lookAt, watcherTimeout, nil)}
-}
-
-// start starts a peer that is to use the lock.
-func (l *line) start(k peer.Kind) *peer.Peer {
-	l.t.Helper()
-	l.started++
-	return peer.Start(l.t, k, peer.Config{Servers: l.servers, Timeout: sessionTimeout,
-		Name: fmt.Sprintf("%d-%s", l.started, k), Register: l.reg.Addr()})
-}
-
-// join lets p ask for the lock and returns when it stands in line.
-func (l *line) join(p *peer.Peer) {
-	l.t.Helper()
-	before := len(l.look.children(l.path))
-	p.Send("lock %s", l.path)
-	for deadline := time.Now().Add(10 * time.Second); len(l.look.children(l.path)) == before; {
-		if time.Now().After(deadline) {
-			l.t.Fatal("a peer asked for the lock and does not stand in line")
+	handOvers, together := 0, 0
+	last := map[string]string{} // name, by place
+	for _, v := range visits {
+		if name, ok := last[v.Place]; ok && name != v.Name {
+			handOvers++
 		}
-		time.Sleep(time.Millisecond)
+		last[v.Place] = v.Name
+		together = max(together, v.Together)
 	}
+	t.Logf("%d visits, %d hand-overs, at most %d together", len(visits), handOvers, together)
+	if handOvers < len(visits)/4 {
+		t.Errorf("%d hand-overs in %d visits: hardly anybody competed", handOvers, len(visits))
+	}
+	if together < m.minTogether {
+		t.Errorf("at most %d were inside together, want %d", together, m.minTogether)
+	}
+	return len(visits)
 }
 
-// empty checks that nobody is left in line.
-func (l *line) empty() {
-	l.t.Helper()
-	var left []string
-	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if left = l.look.children(l.path); len(left) == 0 {
-			return
-		}
-	}
-	l.t.Errorf("left in line: %q", left)
-}
-
-// All makes go through one lock as fast as they can. kazoo under its own names cannot share a lock
-// with Curator, but with us it can once it has been told of our names.
+// All makes go through one lock as fast as they can. The register judges: who must be alone is, nobody
+// is let in ahead of somebody that it would have had to wait for, and there never are more inside than
+// there are permits.
 func TestMixedHandOvers(t *testing.T) {
-	const cycles = 80
-	srv := apache.Start(t, apache.Options{Tick: tick})
-	for _, kinds := range [][]peer.Kind{
-		append(slices.Clone(sharing), peer.Lockkeeper),
-		{peer.Lockkeeper, peer.KazooPatterns, peer.GoZookeeper},
-	} {
-		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
-			l := newLine(t, fmt.Sprintf("/mixed-%d", len(kinds)), srv.Addr(), srv.Addr())
-			var peers []*peer.Peer
-			for _, k := range kinds {
-				peers = append(peers, l.start(k))
-			}
-			begin := time.Now()
-			for _, p := range peers {
-				p.Send("cycle %s %d", l.path, cycles)
-			}
-			for _, p := range peers {
-				p.Expect("done")
-			}
-			visits := l.reg.Visits()
-			if want := cycles * len(peers); len(visits) != want {
-				t.Errorf("%d visits, want %d", len(visits), want)
-			}
-			handOvers := 0
-			for i := 1; i < len(visits); i++ {
-				if visits[i].Name != visits[i-1].Name {
-					handOvers++
+	onBothServers(t, func(t *testing.T, addr string) {
+		for _, m := range mixes {
+			t.Run(m.name, func(t *testing.T) {
+				l := newLine(t, m.members[0].path, addr, addr)
+				peers := m.start(l)
+				for i, p := range peers {
+					p.Spin(m.members[i].path, *spinFor, m.inside(), m.members[i].as...)
 				}
+				for i, p := range peers {
+					if n := p.ExpectDone(); n < 5 {
+						t.Errorf("%s was let in %d times", m.members[i].kind, n)
+					}
+				}
+				m.judge(t, l.reg.Visits())
+				l.empty(m.dirs...)
+			})
+		}
+	})
+}
+
+// The same, while one after another is killed, wherever it is, and replaced, and in the end all are.
+func TestMixedHandOversWithCrashes(t *testing.T) {
+	onBothServers(t, func(t *testing.T, addr string) {
+		for _, m := range mixes {
+			if m.name == "kazoo" || m.name == "several" {
+				continue
 			}
-			t.Logf("%d visits, %d of them hand-overs, in %v", len(visits), handOvers, time.Since(begin))
-			if handOvers < len(visits)/2 {
-				t.Errorf("%d hand-overs in %d visits: hardly anybody competed", handOvers, len(visits))
+			t.Run(m.name, func(t *testing.T) {
+				l := newLine(t, m.members[0].path, addr, addr)
+				peers := m.start(l)
+				spin := func(i int) { peers[i].Spin(m.members[i].path, time.Hour, m.inside(), m.members[i].as...) }
+				for i := range peers {
+					spin(i)
+				}
+				l.busy(20)
+				victims := m.victims(*crashes)
+				for _, i := range victims {
+					time.Sleep(time.Duration(rand.IntN(int(100 * time.Millisecond))))
+					peers[i].Kill()
+					peers[i] = l.start(m.members[i].kind)
+					spin(i)
+					l.busy(20)
+				}
+				for _, p := range peers {
+					p.Kill()
+				}
+				m.judge(t, l.reg.Visits())
+				t.Logf("%d crashes, %d at once", len(victims)+len(peers), len(peers))
+				l.empty(m.dirs...)
+			})
+		}
+	})
+}
+
+// victims returns members that are to crash, each make so many times.
+func (m mix) victims(each int) []int {
+	var victims []int
+	for range each {
+		seen := map[peer.Kind]bool{}
+		for _, i := range rand.Perm(len(m.members)) {
+			if kind := m.members[i].kind; !seen[kind] {
+				seen[kind] = true
+				victims = append(victims, i)
 			}
-			l.empty()
-		})
+		}
 	}
+	return victims
 }
 
 // Whoever stands in line first is first, whatever the makes.
 func TestMixedFirstComeFirstServed(t *testing.T) {
-	srv := apache.Start(t, apache.Options{Tick: tick})
-	l := newLine(t, "/order", srv.Addr(), srv.Addr())
-	var peers []*peer.Peer
-	for _, k := range sharing {
-		peers = append(peers, l.start(k))
-	}
-	for range peers {
-		peers = append(peers[1:], peers[0])
-		peers[0].Lock(l.path)
-		for _, p := range peers[1:] {
-			l.join(p)
+	onBothServers(t, func(t *testing.T, addr string) {
+		l := newLine(t, "/order", addr, addr)
+		peers := l.startAll(sharing...)
+		for range peers {
+			peers = append(peers[1:], peers[0])
+			peers[0].Lock(l.path)
+			for _, p := range peers[1:] {
+				l.join(p)
+			}
+			for i, p := range peers[1:] {
+				peers[i].Unlock()
+				p.ExpectHeld() // the register knows if somebody else was faster
+			}
+			peers[len(peers)-1].Unlock()
 		}
-		for i, p := range peers[1:] {
-			peers[i].Unlock()
-			p.ExpectHeld() // the register knows if somebody else was faster
-		}
-		peers[len(peers)-1].Unlock()
-	}
-	l.empty()
+		l.empty()
+	})
 }
 
-// Each make in turn crashes: as the holder, and in the middle of the line.
-func TestMixedCrashes(t *testing.T) {
-	srv := apache.Start(t, apache.Options{Tick: tick})
-	for _, victim := range sharing {
-		t.Run(string(victim), func(t *testing.T) {
-			l := newLine(t, "/crash-"+string(victim), srv.Addr(), srv.Addr())
-			holder, waiter := l.start(victim), l.start(victim)
-			holder.Lock(l.path)
-			var others []*peer.Peer
-			for i, k := range sharing {
-				if i == len(sharing)/2 {
-					l.join(waiter)
-				}
-				others = append(others, l.start(k))
-				l.join(others[i])
+// settled is how long somebody who must wait is watched for not being let in.
+const settled = 100 * time.Millisecond
+
+// A writer, two readers, a writer, a reader and a writer stand in line, all makes in all places: readers
+// that stand together are inside together, and nobody overtakes.
+func TestMixedReadersAndWriters(t *testing.T) {
+	onBothServers(t, func(t *testing.T, addr string) {
+		l := newLine(t, "/rw-order", addr, addr)
+		kinds := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
+		peers := l.startAll(slices.Concat(kinds, kinds)...)
+		for range kinds {
+			peers = append(peers[1:], peers[0])
+			w1, r2, r3, w4, r5, w6 := peers[0], peers[1], peers[2], peers[3], peers[4], peers[5]
+			w1.Take(l.path, peer.Write)
+			l.joinAs(r2, peer.Read)
+			l.joinAs(r3, peer.Read)
+			l.joinAs(w4, peer.Write)
+			l.joinAs(r5, peer.Read)
+			l.joinAs(w6, peer.Write)
+			r2.Quiet(settled)
+			w1.Unlock()
+			r2.ExpectHeld()
+			r3.ExpectHeld()
+			w4.Quiet(settled)
+			r3.Unlock()
+			w4.Quiet(settled)
+			r5.Quiet(settled)
+			r2.Unlock()
+			w4.ExpectHeld()
+			r5.Quiet(settled)
+			w4.Unlock()
+			r5.ExpectHeld()
+			w6.Quiet(settled)
+			r5.Unlock()
+			w6.ExpectHeld()
+			w6.Unlock()
+		}
+		l.empty()
+	})
+}
+
+// Two permits, six who want one, all makes in all places: two are inside whenever as many want to be,
+// never more, and permits are given out in the order of arrival, whoever gives one back.
+func TestMixedPermits(t *testing.T) {
+	permit := peer.Permit(2)
+	onBothServers(t, func(t *testing.T, addr string) {
+		l := newPermitLine(t, "/permits", addr)
+		peers := l.startAll(peer.Lockkeeper, peer.Curator, peer.Curator, peer.Lockkeeper, peer.Lockkeeper, peer.Curator)
+		for range 3 {
+			peers = append(peers[1:], peers[0])
+			holders, waiters := slices.Clone(peers[:2]), peers[2:]
+			for _, p := range holders {
+				p.Take(l.path, permit)
 			}
-			waiter.Kill()
-			holder.Kill()
-			begin := time.Now()
-			for i, p := range others {
-				p.ExpectHeld()
-				// Both crashed sessions expire, and with them both nodes.
-				if d, most := time.Since(begin), sessionTimeout+2*tick+time.Second; i == 0 && d > most {
-					t.Errorf("granted %v after the holder's crash, want at most %v", d, most)
-				}
+			for _, p := range waiters {
+				l.joinAs(p, permit)
+			}
+			for i, next := range waiters {
+				next.Quiet(settled)
+				leaver := i % 2 // the one that came last, then the one that came first, …
+				holders[leaver].Unlock()
+				next.ExpectHeld()
+				holders[leaver] = next
+			}
+			for _, p := range holders {
 				p.Unlock()
 			}
-			for _, p := range others {
-				p.Quit()
-			}
-			l.empty()
-		})
+		}
+		l.empty("/permits/leases", "/permits/locks")
+	})
+}
+
+// Each make in turn crashes: as the holder, and in the middle of the line, of every kind of lock.
+func TestMixedCrashes(t *testing.T) {
+	const path = "/crash"
+	rw := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
+	ofSemaphores := []peer.Kind{peer.Lockkeeper, peer.Curator}
+	locks := []struct {
+		name           string
+		makes          []peer.Kind
+		holder, waiter peer.As // of those who crash
+		others         peer.As
+	}{
+		{"mutex", sharing, peer.Mutex, peer.Mutex, peer.Mutex},
+		{"writer before writers", rw, peer.Write, peer.Read, peer.Write},
+		{"reader before writers", rw, peer.Read, peer.Write, peer.Write},
+		{"writer before readers", rw, peer.Write, peer.Write, peer.Read},
+		{"permit", ofSemaphores, peer.Permit(1), peer.Permit(1), peer.Permit(1)},
 	}
+	onBothServers(t, func(t *testing.T, addr string) {
+		for _, c := range locks {
+			t.Run(c.name, func(t *testing.T) {
+				l := newLine(t, path, addr, addr)
+				dirs := []string{path}
+				if c.name == "permit" {
+					l.dir = path + "/locks"
+					dirs = []string{path + "/locks", path + "/leases"}
+				}
+				others := l.startAll(c.makes...)
+				for _, victim := range c.makes {
+					crashed := l.startAll(victim, victim)
+					holder, waiter := crashed[0], crashed[1]
+					holder.Take(path, c.holder)
+					for i, p := range others {
+						if i == len(others)/2 {
+							l.joinAs(waiter, c.waiter)
+						}
+						l.joinAs(p, c.others)
+					}
+					waiter.Kill()
+					holder.Kill()
+					begin := time.Now()
+					for i, p := range others {
+						p.ExpectHeld()
+						// Both crashed sessions expire, and with them both nodes.
+						if d, most := time.Since(begin), sessionTimeout+2*tick+2*time.Second; i == 0 && d > most {
+							t.Errorf("%s: granted %v after the holder's crash, want at most %v", victim, d, most)
+						}
+						if c.others != peer.Read {
+							p.Unlock()
+						}
+					}
+					if c.others == peer.Read { // all at once
+						for _, p := range others {
+							p.Unlock()
+						}
+					}
+					l.empty(dirs...)
+				}
+			})
+		}
+	})
 }
 
 // The line outlives the ensemble's leader. go-zookeeper and kazoo report a lost connection to their
@@ -174,7 +347,7 @@ func TestMixedAcrossALeaderChange(t *testing.T) {
 	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick})
 	leader := e.Leader()
 	l := newLine(t, "/leader", e.Connect(), e.Followers()[0].Addr())
-	peers := []*peer.Peer{l.start(peer.Lockkeeper), l.start(peer.Lockkeeper), l.start(peer.Curator)}
+	peers := l.startAll(peer.Lockkeeper, peer.Lockkeeper, peer.Curator)
 	for _, p := range peers {
 		p.Send("cycle %s %d", l.path, cycles)
 	}

@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"testing"
@@ -57,7 +58,6 @@ func TestZnodeNamesOfThePeers(t *testing.T) {
 // Who heeds whom: one holds, the other waits in line, or does not. Two makes that do not heed each
 // other both ways may not share a lock, whatever we do.
 func TestWhichPeersHeedWhom(t *testing.T) {
-	srv := apache.Start(t, apache.Options{})
 	all := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.GoZookeeper, peer.Kazoo, peer.KazooPatterns, peer.KazooCurator}
 	curatorNames := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.GoZookeeper, peer.KazooCurator}
 	kazooNames := []peer.Kind{peer.Kazoo, peer.KazooPatterns}
@@ -69,54 +69,127 @@ func TestWhichPeersHeedWhom(t *testing.T) {
 		peer.KazooPatterns: all,
 		peer.KazooCurator:  curatorNames,
 	}
+	h := newHeeding(t, all...)
+	for _, waiter := range all {
+		for _, holder := range all {
+			h.check(holder, peer.Mutex, waiter, peer.Mutex, slices.Contains(heeded[waiter], holder))
+		}
+	}
+}
+
+// The same of read/write locks: go-zookeeper has none.
+func TestWhichReadersAndWritersHeedWhom(t *testing.T) {
+	all := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.Kazoo, peer.KazooPatterns, peer.KazooCurator}
+	curatorNames := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
+	kazooNames := []peer.Kind{peer.Kazoo, peer.KazooPatterns}
+	heeded := map[peer.Kind][]peer.Kind{ // by waiter
+		peer.Lockkeeper:    all,
+		peer.Curator:       curatorNames,
+		peer.Kazoo:         kazooNames,
+		peer.KazooPatterns: all,
+		peer.KazooCurator:  curatorNames,
+	}
+	h := newHeeding(t, all...)
 	for _, waiter := range all {
 		for _, holder := range all {
 			want := slices.Contains(heeded[waiter], holder)
-			if got := heeds(t, srv, holder, waiter); got != want {
-				t.Errorf("%s waits for %s: %v, want %v", waiter, holder, got, want)
-			}
+			h.check(holder, peer.Write, waiter, peer.Write, want)
+			h.check(holder, peer.Read, waiter, peer.Write, want)
+			h.check(holder, peer.Write, waiter, peer.Read, want)
+			h.check(holder, peer.Read, waiter, peer.Read, false)
 		}
 	}
+}
+
+// A heeding is two peers of each make, one to hold locks and one to want them.
+type heeding struct {
+	t                *testing.T
+	reg              *register.Register // whose judgement is what the test wants to know
+	look             *raw
+	holders, waiters map[peer.Kind]*peer.Peer
+	checked          int
+}
+
+func newHeeding(t *testing.T, kinds ...peer.Kind) *heeding {
+	t.Helper()
+	srv := apache.Start(t, apache.Options{})
+	reg, err := register.Open()
+	must(t, err)
+	t.Cleanup(reg.Close)
+	h := &heeding{t: t, reg: reg, look: connect(t, srv.Addr(), watcherTimeout, nil),
+		holders: map[peer.Kind]*peer.Peer{}, waiters: map[peer.Kind]*peer.Peer{}}
+	for _, k := range kinds {
+		c := peer.Config{Servers: srv.Addr(), Timeout: 10 * time.Second, Register: reg.Addr()}
+		c.Name = "holder-" + string(k)
+		h.holders[k] = peer.Start(t, k, c)
+		c.Name = "waiter-" + string(k)
+		h.waiters[k] = peer.Start(t, k, c)
+	}
+	return h
 }
 
 // heedWindow is how long a waiter must have been in line, without getting in, to be said to wait.
 const heedWindow = 200 * time.Millisecond
 
-func heeds(t *testing.T, srv *apache.Server, holder, waiter peer.Kind) bool {
-	reg, err := register.Open() // whose judgement is what the test wants to know
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reg.Close()
-	path := "/heed-" + string(holder) + "-" + string(waiter)
-	c := peer.Config{Servers: srv.Addr(), Timeout: 2 * time.Second, Register: reg.Addr()}
-	c.Name = "holder"
-	h := peer.Start(t, holder, c)
-	defer h.Kill()
-	c.Name = "waiter"
-	w := peer.Start(t, waiter, c)
-	defer w.Kill()
-	h.Lock(path)
-	w.Send("lock %s", path)
-	look := connect(t, srv.Addr(), watcherTimeout, nil)
-	for len(look.children(path)) < 2 {
+// check lets one hold a lock and the other want it, and compares whether it waits.
+func (h *heeding) check(holder peer.Kind, held peer.As, waiter peer.Kind, wanted peer.As, want bool) {
+	h.t.Helper()
+	h.checked++
+	path := fmt.Sprint("/heed-", h.checked)
+	hold, wait := h.holders[holder], h.waiters[waiter]
+	hold.Take(path, held)
+	wait.Ask(path, wanted)
+	for len(h.look.children(path)) < 2 {
 		time.Sleep(5 * time.Millisecond)
 	}
+	waits := h.waits("waiter-" + string(waiter))
+	if waits != want {
+		h.t.Errorf("%s (%s) waits for %s (%s): %v, want %v", waiter, wanted, holder, held, waits, want)
+	}
+	hold.Unlock()
+	wait.ExpectHeld()
+	wait.Unlock()
+}
+
+// waits reports whether the one called name stays outside for the window.
+func (h *heeding) waits(name string) bool {
 	deadline := time.After(heedWindow)
 	for {
-		names, changed := reg.Inside()
-		if slices.Contains(names, "waiter") {
-			w.ExpectHeld()
+		names, changed := h.reg.Inside()
+		if slices.Contains(names, name) {
 			return false
 		}
 		select {
 		case <-changed:
-			continue
 		case <-deadline:
+			return true
 		}
-		break
 	}
-	h.Unlock()
-	w.ExpectHeld()
-	return true
+}
+
+// kazoo's own read lock waits for the last writer in line, also for one behind it, which waits for it:
+// that is why it cannot take part, with us or without us, and needs the few lines that KazooCurator has.
+// Neither is let in before the other gives up.
+func TestKazoosReadLockWaitsForWritersBehindIt(t *testing.T) {
+	srv := apache.Start(t, apache.Options{Tick: tick})
+	for _, writers := range []peer.Kind{peer.Kazoo, peer.Lockkeeper} {
+		t.Run("writers of "+string(writers), func(t *testing.T) {
+			l := newLine(t, "/kazoo-reader-"+string(writers), srv.Addr(), srv.Addr())
+			reader := peer.KazooPatterns
+			if writers == peer.Kazoo {
+				reader = peer.Kazoo
+			}
+			peers := l.startAll(writers, reader, writers)
+			w1, r, w2 := peers[0], peers[1], peers[2]
+			w1.Take(l.path, peer.Write)
+			l.joinAs(r, peer.Read)
+			l.joinAs(w2, peer.Write)
+			w1.Unlock()
+			r.Quiet(10 * settled)
+			w2.Quiet(10 * settled)
+			w2.Kill()
+			r.ExpectHeld()
+			r.Unlock()
+		})
+	}
 }

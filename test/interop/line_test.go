@@ -1,0 +1,148 @@
+package interop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server"
+	"github.com/lockkeeper/lockkeeper/test/interop/apache"
+	"github.com/lockkeeper/lockkeeper/test/interop/conformance/ours"
+	"github.com/lockkeeper/lockkeeper/test/interop/peer"
+	"github.com/lockkeeper/lockkeeper/test/interop/register"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// sharing are the makes that heed each other on one path.
+var sharing = []peer.Kind{peer.Lockkeeper, peer.Curator, peer.GoZookeeper, peer.KazooCurator}
+
+const (
+	tick           = 300 * time.Millisecond
+	sessionTimeout = 2 * time.Second
+)
+
+// onBothServers runs f with Apache ZooKeeper and with the server of this project.
+func onBothServers(t *testing.T, f func(t *testing.T, addr string)) {
+	t.Run("apache", func(t *testing.T) { f(t, apache.Start(t, apache.Options{Tick: tick}).Addr()) })
+	t.Run("ours", func(t *testing.T) { f(t, ours.Start(t, server.Options{TickTime: tick}).Addr()) })
+}
+
+// A line is a lock's directory on a server, with a register to judge those who use it.
+type line struct {
+	t       *testing.T
+	servers string
+	path    string
+	dir     string // where those who wait have a znode each
+	reg     *register.Register
+	look    *raw
+	started int
+}
+
+func newLine(t *testing.T, path, servers, lookAt string) *line {
+	t.Helper()
+	return &line{t: t, servers: servers, path: path, dir: path, reg: openRegister(t),
+		look: connect(t, lookAt, watcherTimeout, nil)}
+}
+
+// newPermitLine is newLine for a semaphore in Curator's layout.
+func newPermitLine(t *testing.T, path, servers string) *line {
+	t.Helper()
+	l := newLine(t, path, servers, servers)
+	l.dir = path + "/locks"
+	return l
+}
+
+// start starts a peer that is to use the lock.
+func (l *line) start(k peer.Kind) *peer.Peer {
+	l.t.Helper()
+	p := l.launch(k)
+	p.Expect("ready")
+	return p
+}
+
+// startAll starts peers side by side.
+func (l *line) startAll(kinds ...peer.Kind) []*peer.Peer {
+	l.t.Helper()
+	peers := make([]*peer.Peer, len(kinds))
+	for i, k := range kinds {
+		peers[i] = l.launch(k)
+	}
+	for _, p := range peers {
+		p.Expect("ready")
+	}
+	return peers
+}
+
+func (l *line) launch(k peer.Kind) *peer.Peer {
+	l.t.Helper()
+	l.started++
+	return peer.Launch(l.t, k, peer.Config{Servers: l.servers, Timeout: sessionTimeout,
+		Name: fmt.Sprintf("%d-%s", l.started, k), Register: l.reg.Addr()})
+}
+
+// join lets p ask for the mutex and returns when it stands in line.
+func (l *line) join(p *peer.Peer) {
+	l.t.Helper()
+	l.joinAs(p, peer.Mutex)
+}
+
+func (l *line) joinAs(p *peer.Peer, as peer.As) {
+	l.t.Helper()
+	before := len(l.children(l.dir))
+	p.Ask(l.path, as)
+	for deadline := time.Now().Add(10 * time.Second); len(l.children(l.dir)) == before; {
+		if time.Now().After(deadline) {
+			l.t.Fatal("a peer asked for the lock and does not stand in line")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// busy waits until so many more have come and gone.
+func (l *line) busy(visits int) {
+	l.t.Helper()
+	want := len(l.reg.Visits()) + visits
+	for end := time.After(30 * time.Second); len(l.reg.Visits()) < want; {
+		_, changed := l.reg.Inside()
+		select {
+		case <-changed:
+		case <-end:
+			l.t.Fatalf("the line stands still: %d visits, waiting for %d", len(l.reg.Visits()), want)
+		}
+	}
+}
+
+// children lists a directory; one that is not there, or has gone because it was empty, has none.
+func (l *line) children(dir string) []string {
+	l.t.Helper()
+	l.look.send(wire.OpGetChildren2, &wire.WatchRequest{Path: dir})
+	h, body, err := l.look.receive(rawTimeout)
+	var resp wire.ChildrenResponse
+	if err == nil && h.Err == zk.OK {
+		resp.DecodeFrom(body)
+		err = body.Err()
+	}
+	if err != nil || h.Err != zk.OK && h.Err != zk.ErrNoNode {
+		l.t.Fatalf("list %s: %v, %v", dir, h.Err, err)
+	}
+	return resp.Children
+}
+
+// empty checks that nobody is left in the directories that stay when those who crashed have expired.
+func (l *line) empty(dirs ...string) {
+	l.t.Helper()
+	if len(dirs) == 0 {
+		dirs = []string{l.path}
+	}
+	for _, dir := range dirs {
+		var left []string
+		deadline := time.Now().Add(sessionTimeout + 2*tick + 2*time.Second)
+		for left = l.children(dir); len(left) > 0 && time.Now().Before(deadline); left = l.children(dir) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if len(left) > 0 {
+			l.t.Errorf("left in %s: %q", dir, left)
+		}
+	}
+}
