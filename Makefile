@@ -12,7 +12,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit interop crash bench bench-server fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit interop crash bench bench-server bench-curves bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -69,8 +69,14 @@ crash: ## kill -9 of the server under load, a hundred times
 bench: ## micro-benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-bench-server: ## our server beside Apache ZooKeeper: rates, memory, start
+bench-server: ## our server beside Apache ZooKeeper: rates, who is the limit, memory, start
 	cd $(BENCH) && $(GO) run . server
+
+bench-curves: ## our server with ever more sessions and znodes
+	cd $(BENCH) && $(GO) run . curves
+
+bench-waiters: ## what a waiting contender costs our server in memory
+	cd $(BENCH) && $(GO) run . waiters
 
 fmt:
 	gofmt -w .

@@ -13,12 +13,13 @@ import (
 const (
 	connections    = 16
 	inFlight       = 16 // on each connection
+	workers        = connections * inFlight
 	sessionTimeout = 30 * time.Second
-	connectLimit   = 30 * time.Second
+	connectLimit   = time.Minute
 	valueBytes     = 100
 )
 
-// A load is what is done again and again, each worker below a znode of its own.
+// A load is what is done again and again.
 type load struct {
 	name            string
 	conns, inFlight int
@@ -44,50 +45,104 @@ func pair(c *zk.Conn, path string) error {
 	return c.Delete(path+"/e", -1)
 }
 
-// measure returns how often a second the load was done.
-func (l load) measure(addr string, each time.Duration) (float64, error) {
-	var done atomic.Int64
-	var failed atomic.Pointer[error]
-	var wg sync.WaitGroup
-	conns := make([]*zk.Conn, l.conns)
-	for i := range conns {
-		c, err := connect(addr)
-		if err != nil {
-			return 0, err
-		}
-		defer c.Close()
-		conns[i] = c
-		for j := range l.inFlight {
-			if _, err := c.Create(workerPath(i, j), value, 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-				return 0, err
-			}
+// measure does the load for a while, each worker on a znode of its own.
+func (l load) measure(s *server, dial zk.Dialer, each time.Duration) (run, error) {
+	conns, err := connectAll(s.addr, l.conns, dial)
+	defer closeAll(conns)
+	if err != nil {
+		return run{}, err
+	}
+	n := l.conns * l.inFlight
+	if err := createWorkers(conns[0], n); err != nil {
+		return run{}, err
+	}
+	return s.measure(each, n, func(worker, _ int) error { return l.do(conns[worker%l.conns], workerPath(worker)) })
+}
+
+func workerPath(worker int) string { return fmt.Sprintf("/w%d", worker) }
+
+// createWorkers makes the znodes of so many workers, unless they are there.
+func createWorkers(c *zk.Conn, n int) error {
+	for i := range n {
+		if _, err := c.Create(workerPath(i), value, 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
 		}
 	}
-	begin := time.Now()
-	for i, c := range conns {
-		for j := range l.inFlight {
-			wg.Go(func() {
-				for path := workerPath(i, j); time.Since(begin) < each; done.Add(1) {
-					if err := l.do(c, path); err != nil {
-						failed.Store(&err)
-						return
-					}
-				}
-			})
+	return nil
+}
+
+// measure has workers do something again and again for a while; they are told their own number and how often they did
+// it before.
+func (s *server) measure(each time.Duration, workers int, do func(worker, times int) error) (run, error) {
+	var done atomic.Int64
+	before, err := s.now()
+	if err != nil {
+		return run{}, err
+	}
+	err = inParallel(workers, func(worker int) error {
+		for times := 0; time.Since(before.at) < each; times++ {
+			if err := do(worker, times); err != nil {
+				return err
+			}
+			done.Add(1)
 		}
+		return nil
+	})
+	after, clockErr := s.now()
+	if err := errors.Join(err, clockErr); err != nil {
+		return run{}, err
+	}
+	return runBetween(before, after, done.Load()), nil
+}
+
+// inParallel has n workers do something once, and returns an error if one of them has.
+func inParallel(n int, do func(worker int) error) error {
+	var failed atomic.Pointer[error]
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if err := do(i); err != nil {
+				failed.Store(&err)
+			}
+		})
 	}
 	wg.Wait()
 	if err := failed.Load(); err != nil {
-		return 0, *err
+		return *err
 	}
-	return float64(done.Load()) / time.Since(begin).Seconds(), nil
+	return nil
 }
 
-func workerPath(i, j int) string { return fmt.Sprintf("/w%d-%d", i, j) }
+// connectAll returns when all have a session, or with those that have one and an error.
+func connectAll(addr string, n int, dial zk.Dialer) ([]*zk.Conn, error) {
+	conns := make([]*zk.Conn, n)
+	var next atomic.Int64
+	err := inParallel(min(n, connections), func(int) error {
+		for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+			c, err := connect(addr, dial)
+			if err != nil {
+				return err
+			}
+			conns[i] = c
+		}
+		return nil
+	})
+	return conns, err
+}
+
+// closeAll closes the connections that are there.
+func closeAll(conns []*zk.Conn) {
+	inParallel(len(conns), func(i int) error {
+		if conns[i] != nil {
+			conns[i].Close()
+		}
+		return nil
+	})
+}
 
 // connect returns when there is a session.
-func connect(addr string) (*zk.Conn, error) {
-	c, events, err := zk.Connect([]string{addr}, sessionTimeout, zk.WithLogger(silent{}))
+func connect(addr string, dial zk.Dialer) (*zk.Conn, error) {
+	c, events, err := zk.Connect([]string{addr}, sessionTimeout, zk.WithLogger(silent{}), zk.WithDialer(dial))
 	if err != nil {
 		return nil, err
 	}

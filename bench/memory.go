@@ -1,19 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 )
-
-// workers is how many fill a server at a time.
-const workers = 256
 
 // measureMemory starts s twice: as it is, to be filled with znodes, and with them.
 func measureMemory(s *server, znodes int, target string) error {
@@ -25,7 +22,7 @@ func measureMemory(s *server, znodes int, target string) error {
 	if err != nil {
 		return err
 	}
-	if err := fill(s.addr, znodes); err != nil {
+	if err := fill(s.addr, 0, znodes); err != nil {
 		return fmt.Errorf("fill %s: %w", s.name, err)
 	}
 	after, err := s.resident()
@@ -47,47 +44,33 @@ func measureMemory(s *server, znodes int, target string) error {
 	return nil
 }
 
-// fill creates znodes, a thousand below one.
-func fill(addr string, znodes int) error {
-	var conns []*zk.Conn
-	for range connections {
-		c, err := connect(addr)
-		if err != nil {
+// fill creates the znodes from number begin up to end, a thousand below one.
+func fill(addr string, begin, end int) error {
+	conns, err := connectAll(addr, connections, dialGathering)
+	defer closeAll(conns)
+	if err != nil {
+		return err
+	}
+	for i := begin / perDirectory; i*perDirectory < end; i++ {
+		if _, err := conns[0].Create(fmt.Sprintf("/m%d", i), value, 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
-		defer c.Close()
-		conns = append(conns, c)
 	}
 	var next atomic.Int64
-	var failed atomic.Pointer[error]
-	var wg sync.WaitGroup
-	create := func(c *zk.Conn, path string) bool {
-		_, err := c.Create(path, value, 0, zk.WorldACL(zk.PermAll))
-		if err != nil {
-			failed.Store(&err)
-		}
-		return err == nil
-	}
-	for i := range (znodes + 999) / 1000 {
-		if !create(conns[0], fmt.Sprintf("/m%d", i)) {
-			return *failed.Load()
-		}
-	}
-	for i := range workers {
-		wg.Go(func() {
-			for n := next.Add(1) - 1; n < int64(znodes) && failed.Load() == nil; n = next.Add(1) - 1 {
-				if !create(conns[i%connections], fmt.Sprintf("/m%d/n%d", n/1000, n)) {
-					return
-				}
+	next.Store(int64(begin))
+	return inParallel(workers, func(worker int) error {
+		for n := int(next.Add(1) - 1); n < end; n = int(next.Add(1) - 1) {
+			if _, err := conns[worker%connections].Create(filledPath(n), value, 0, zk.WorldACL(zk.PermAll)); err != nil {
+				return err
 			}
-		})
-	}
-	wg.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	return nil
+		}
+		return nil
+	})
 }
+
+const perDirectory = 1000
+
+func filledPath(n int) string { return fmt.Sprintf("/m%d/n%d", n/perDirectory, n) }
 
 // resident returns the bytes of memory that the server occupies.
 func (s *server) resident() (int64, error) {
