@@ -14,6 +14,8 @@ var faults = []deed{
 	{"refuse", 3, planSpell, runRefuse},
 	{"expire", 3, planNothing, runExpire},
 	{"crash", 3, planDown, runCrash},
+	{"pause", 5, planSpell, runPause},
+	{"clock", 1, planSpell, runClock},
 }
 
 func planNothing(*dice, *Step) {}
@@ -67,6 +69,20 @@ func runExpire(w *World, s Step) {
 	}
 	w.witness.putOut(cs.ID())
 	srv.ExpireSession(cs.ID())
+}
+
+// runPause stops the process for a while: none of its goroutines runs, while its connections stay open and
+// the kernel goes on taking what arrives for it.
+func runPause(w *World, s Step) {
+	p := w.procs[s.Who]
+	p.pause()
+	w.spell(s.For)
+	p.resume()
+}
+
+// runClock steps the clock that counts suspended time, back or forward.
+func runClock(w *World, s Step) {
+	w.procs[s.Who].step.Add(int64(s.For) * []int64{-1, 1, 1}[s.N])
 }
 
 // runCrash takes the server's power away for a while.

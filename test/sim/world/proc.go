@@ -87,6 +87,31 @@ func (p *proc) excused() bool {
 	return p.paused > 0 || p.resumed == p.w.now()
 }
 
+// pause stops the process. Pauses may overlap. Without a patched runtime only its network stops.
+func (p *proc) pause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused++; p.paused > 1 {
+		return
+	}
+	if rt.Pause(p.group); !rt.Patched {
+		p.w.net.Freeze(p.label)
+	}
+}
+
+// resume ends one pause.
+func (p *proc) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused--; p.paused > 0 {
+		return
+	}
+	if p.resumed = p.w.now(); !rt.Patched {
+		p.w.net.Thaw(p.label)
+	}
+	rt.Resume(p.group)
+}
+
 // bounded runs a call and checks that it returned within its limit (I5).
 func (p *proc) bounded(what string, limit time.Duration, f func(ctx context.Context)) {
 	began := p.w.now()
