@@ -17,7 +17,7 @@ import (
 var (
 	first = flag.Uint64("sim.first", 1, "first seed")
 	count = flag.Int("sim.count", 20, "how many seeds")
-	lines = flag.Bool("sim.lines", false, "report everything that happened")
+	given = flag.Bool("sim.plan", false, "run the plan that is read from standard input, and report everything that happened")
 )
 
 // seeded is where ids come from: chance that follows the seed, with a patched runtime.
@@ -54,7 +54,14 @@ func TestSeeds(t *testing.T) {
 		fmt.Printf("@begin %d\n", seed)
 		collect()
 		synctest.Test(t, func(t *testing.T) {
-			r := Run(NewPlan(seed), *lines)
+			p := NewPlan(seed)
+			if *given {
+				p = new(Plan)
+				if err := json.NewDecoder(os.Stdin).Decode(p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := Run(p, *given)
 			fmt.Print("@report ")
 			out.Encode(r)
 			if len(r.Violations) > 0 {

@@ -1,0 +1,102 @@
+// Command sim runs the simulation: many seeds, one of them again, or all mutations. See packages world,
+// drive and patch, and docs/proof.md.
+//
+//	go run . -seeds 10000          as many seeds, from -first on
+//	go run . -seed 4711            one seed, with all that happens
+//
+// It ends with status 1 if an invariant was violated; then it shows the first seed that did so, and the
+// shortest script that still does.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/test/sim/drive"
+	"github.com/lockkeeper/lockkeeper/test/sim/world"
+)
+
+func main() {
+	seeds := flag.Int("seeds", 2000, "how many seeds to run")
+	first := flag.Uint64("first", 1, "the first seed")
+	procs := flag.Int("procs", runtime.NumCPU(), "how many processes to use")
+	one := flag.Uint64("seed", 0, "run this seed alone and show all that happens")
+	flag.Parse()
+	bad, err := sim(*first, *seeds, *procs, *one)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sim:", err)
+		os.Exit(2)
+	}
+	if bad {
+		os.Exit(1)
+	}
+}
+
+func sim(first uint64, seeds, procs int, one uint64) (bad bool, err error) {
+	dir, err := os.MkdirTemp("", "lockkeeper-sim-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	w, err := drive.Build(dir, nil)
+	if err != nil {
+		return false, err
+	}
+	if w.Stock != nil {
+		fmt.Println("Go's runtime is not patched, seeds do not replay exactly and processes cannot be stopped:", w.Stock)
+	}
+	if one != 0 {
+		return replay(w, one)
+	}
+	sum, err := w.Seeds(first, seeds, procs, false)
+	if err != nil {
+		return false, err
+	}
+	if len(sum.Failed) > 0 {
+		if err := show(w, sum.Failed[0]); err != nil {
+			return true, err
+		}
+	}
+	fmt.Println(sum)
+	return len(sum.Failed) > 0, nil
+}
+
+// replay runs a seed twice and shows what happens, and whether it was the same both times.
+func replay(w *drive.Worker, seed uint64) (bad bool, err error) {
+	p := world.NewPlan(seed)
+	r, err := w.Plan(p)
+	if err != nil {
+		return false, err
+	}
+	again, err := w.Plan(p)
+	if err != nil {
+		return false, err
+	}
+	fmt.Print(p, "\n", strings.Join(r.Lines, "\n"), "\n")
+	for _, v := range r.Violations {
+		fmt.Println("violated:", v)
+	}
+	fmt.Printf("sim: seed=%d violations=%d hash=%016x again=%016x same=%v\n", seed, len(r.Violations), r.Hash, again.Hash, r.Hash == again.Hash)
+	return len(r.Violations) > 0, nil
+}
+
+// show prints a violation and its shortest script.
+func show(w *drive.Worker, r *world.Report) error {
+	fmt.Printf("first failing seed: %d\n", r.Seed)
+	for _, v := range r.Violations {
+		fmt.Println("  violated:", v)
+	}
+	p, shrunk, err := w.Shrink(world.NewPlan(r.Seed))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("shortest script found: %s", p)
+	for _, v := range shrunk.Violations {
+		fmt.Println("  violated:", v)
+	}
+	fmt.Println(strings.Join(shrunk.Lines, "\n"))
+	return nil
+}
