@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -32,9 +31,7 @@ type attempt struct {
 }
 
 func newAttempt(e *entrance, count int) *attempt {
-	o := e.opt.owner()
-	o.Since = time.Now().Truncate(time.Millisecond)
-	return &attempt{e: e, s: e.s, id: newAttemptID(), count: count, data: o.encode()}
+	return &attempt{e: e, s: e.s, id: newAttemptID(), count: count, data: e.opt.nodeData()}
 }
 
 // A view is the line as a listing showed it.

@@ -49,7 +49,7 @@ func (g *grant) downgrade(ctx context.Context) (err error) {
 	write := g.at()
 	number, _, _ := parseName(zk.Base(write))
 	read := zk.Join(g.e.dir, fmt.Sprintf("%s%010d", g.id.prefix(readWord), number))
-	o := g.e.opt.owner()
+	data := g.e.opt.nodeData()
 	defer func() {
 		if err != nil {
 			read = ""
@@ -58,7 +58,7 @@ func (g *grant) downgrade(ctx context.Context) (err error) {
 	}()
 	for {
 		_, err := g.s.Multi(ctx,
-			client.OpCreate(read, o.encode(), zk.Ephemeral, g.e.opt.ACL),
+			client.OpCreate(read, data, zk.Ephemeral, g.e.opt.ACL),
 			client.OpDelete(write, -1))
 		if err == nil {
 			return nil

@@ -18,6 +18,7 @@ type Contender struct {
 	Token   int64     // creation zxid of the node
 	Since   time.Time // when it joined the line, by the server's clock; not when it got the lock
 	Shared  bool      // it asks for the read side of a read/write lock
+	Latch   bool      // it stands in a latch's line, as a candidate of an election
 	Owner   Owner     // what the node says; zero if it was made by a client that says other things
 	Data    []byte    // the node's data as it is
 }
@@ -51,7 +52,7 @@ func newContender(node string, n client.Node) Contender {
 	_, k, _ := parseName(zk.Base(node))
 	return Contender{
 		Node: node, Session: n.Stat.EphemeralOwner, Token: n.Stat.Czxid,
-		Since: time.UnixMilli(n.Stat.Ctime), Shared: k == shared, Owner: owner, Data: n.Data,
+		Since: time.UnixMilli(n.Stat.Ctime), Shared: k == shared, Latch: k == candidacy, Owner: owner, Data: n.Data,
 	}
 }
 

@@ -18,6 +18,10 @@ type Options struct {
 	// Default: the one that we are.
 	PID int
 
+	// Data is what the nodes say, instead of an Owner; for those who share a lock with clients that
+	// write other things.
+	Data []byte
+
 	// Vouch says how much must be known of the session for a hold to go on. Default VouchSync.
 	Vouch client.Vouch
 

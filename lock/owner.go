@@ -16,8 +16,9 @@ type Owner struct {
 	Label   string    `json:"label,omitempty"`
 }
 
-// owner describes whoever takes the lock: the process that we are, or the one that it is taken for.
-func (o *Options) owner() Owner {
+// Owner describes whoever takes the lock: the process that we are, or the one that it is taken for. Since is
+// left open.
+func (o *Options) Owner() Owner {
 	host, _ := os.Hostname() // unknown is unknown
 	who := Owner{Host: host, PID: o.PID, Label: o.Label}
 	if who.PID == 0 {
@@ -27,6 +28,16 @@ func (o *Options) owner() Owner {
 		who.Program = filepath.Base(os.Args[0])
 	}
 	return who
+}
+
+// nodeData returns what a node that is made now says.
+func (o *Options) nodeData() []byte {
+	if o.Data != nil {
+		return o.Data
+	}
+	who := o.Owner()
+	who.Since = time.Now().Truncate(time.Millisecond)
+	return who.encode()
 }
 
 func (o Owner) encode() []byte {

@@ -56,7 +56,7 @@ func TestOptionsOwner(t *testing.T) {
 		{Options{Label: "nightly"}, os.Getpid()},
 		{Options{Label: "nightly", PID: 4711}, 4711},
 	} {
-		o := c.opt.owner()
+		o := c.opt.Owner()
 		if o.PID != c.pid || o.Label != "nightly" || o.Program == "" || strings.ContainsAny(o.Program, `/\`) {
 			t.Errorf("owner of %+v = %+v, want process %d", c.opt, o, c.pid)
 		}

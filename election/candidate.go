@@ -1,0 +1,74 @@
+package election
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Candidate is somebody in an election's line. The zero value is nobody.
+type Candidate struct {
+	Node    string     // path of its znode; empty if there is nobody
+	Session int64      // that owns the znode
+	Token   int64      // creation zxid of the znode: the fencing token of its term
+	Since   time.Time  // when it joined the line, by the server's clock; not when it began to lead
+	ID      string     // what it calls itself
+	Owner   lock.Owner // which process it is; zero if it is of another make, or says its ID only
+	Data    []byte     // what else it says
+}
+
+// record is what a candidate's znode says: an owner as with every lock, and more.
+type record struct {
+	lock.Owner
+	ID   string `json:"id,omitempty"`
+	Data []byte `json:"data,omitempty"`
+}
+
+// nodeData returns what the candidate's znode says if it joins the line at that time.
+func (o *Options) nodeData(since time.Time) []byte {
+	if o.IDOnly {
+		return []byte(o.ID)
+	}
+	r := record{o.Lock.Owner(), o.ID, o.Data}
+	r.Since = since
+	b, err := json.Marshal(r)
+	if err != nil { // a year beyond 9999
+		return []byte(o.ID)
+	}
+	return b
+}
+
+// parse reads what a znode says. Whatever is not of our make is an ID, as it is with Curator.
+func (c *Candidate) parse(data []byte) {
+	var r record
+	if len(data) > 0 && data[0] == '{' && json.Unmarshal(data, &r) == nil && r.PID != 0 {
+		c.ID, c.Owner, c.Data = r.ID, r.Owner, r.Data
+		return
+	}
+	c.ID = string(data)
+}
+
+func newCandidate(node string, n client.Node) Candidate {
+	c := Candidate{Node: node, Session: n.Stat.EphemeralOwner, Token: n.Stat.Czxid, Since: time.UnixMilli(n.Stat.Ctime)}
+	c.parse(n.Data)
+	return c
+}
+
+func ofContender(l lock.Contender) Candidate {
+	c := Candidate{Node: l.Node, Session: l.Session, Token: l.Token, Since: l.Since}
+	c.parse(l.Data)
+	return c
+}
+
+// first returns the path of the znode at the head of the line in a directory with these children, empty if
+// there is none.
+func first(dir string, names []string) string {
+	line := lock.Candidates(names)
+	if len(line) == 0 {
+		return ""
+	}
+	return zk.Join(dir, line[0])
+}

@@ -1,0 +1,79 @@
+package election
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+func TestCandidateSays(t *testing.T) {
+	since := time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)
+	for _, c := range []struct {
+		opt  Options
+		want Candidate
+	}{
+		{Options{ID: "a:80", Data: []byte{0, 0xff}, Lock: lock.Options{Label: "api"}}, Candidate{ID: "a:80", Data: []byte{0, 0xff}}},
+		{Options{}, Candidate{}},
+		{Options{ID: "a:80", IDOnly: true, Lock: lock.Options{Label: "api"}}, Candidate{ID: "a:80"}},
+	} {
+		data := c.opt.nodeData(since)
+		var got Candidate
+		got.parse(data)
+		if got.ID != c.want.ID || string(got.Data) != string(c.want.Data) {
+			t.Errorf("%s is read as %+v, want %+v", data, got, c.want)
+		}
+		if owner := got.Owner; c.opt.IDOnly {
+			if string(data) != c.opt.ID || owner != (lock.Owner{}) {
+				t.Errorf("IDOnly says %q, read as %+v", data, got)
+			}
+		} else if owner.PID != os.Getpid() || owner.Label != c.opt.Lock.Label || !owner.Since.Equal(since) {
+			t.Errorf("%s is read as owner %+v", data, owner)
+		}
+		var owner lock.Owner // as whoever lists locks reads it
+		if err := json.Unmarshal(data, &owner); !c.opt.IDOnly && (err != nil || owner != got.Owner) {
+			t.Errorf("%s as an owner is %+v, %v, want %+v", data, owner, err, got.Owner)
+		}
+	}
+}
+
+// What Curator's candidates say is their id, whatever it looks like.
+func TestForeignCandidates(t *testing.T) {
+	for _, text := range []string{"", "10.0.0.1:80", `{"host":"a","port":80}`, `{`, "null", "\xff", `{"id":"x"}`} {
+		var c Candidate
+		if c.parse([]byte(text)); c.ID != text || c.Owner != (lock.Owner{}) || c.Data != nil {
+			t.Errorf("%q is read as %+v", text, c)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	const timeout = 9 * time.Second
+	for _, c := range []struct {
+		opt  Options
+		want string // in the error
+	}{
+		{Options{Grace: -1}, "Grace"},
+		{Options{Margin: 3*time.Second + 1}, "third"},
+		{Options{Lock: lock.Options{Data: []byte("x")}}, "Lock.Data"},
+		{Options{IDOnly: true, Data: []byte("x")}, "IDOnly"},
+		{Options{Data: make([]byte, dataBytesMax)}, "bytes"},
+		{Options{ID: strings.Repeat("x", dataBytesMax+1), IDOnly: true}, "bytes"},
+	} {
+		if _, err := c.opt.withDefaults("/e", timeout); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "/e") {
+			t.Errorf("%.60v: error %v, want one about %s", c.opt, err, c.want)
+		}
+	}
+	for _, c := range []struct{ given, want time.Duration }{{0, timeout / 6}, {-1, 0}, {timeout / 3, timeout / 3}} {
+		opt, err := Options{Margin: c.given}.withDefaults("/e", timeout)
+		if err != nil || opt.Margin != c.want || opt.Grace != graceDefault || !opt.Lock.Requeue {
+			t.Errorf("margin %v: %+v, %v", c.given, opt, err)
+		}
+	}
+	if _, err := (Options{ID: strings.Repeat("x", dataBytesMax), IDOnly: true}).withDefaults("/e", timeout); err != nil {
+		t.Errorf("an id of %d bytes: %v", dataBytesMax, err)
+	}
+}

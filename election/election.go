@@ -1,0 +1,54 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+// An Election is a way to stand for election under one session, and to see who leads. It is used by any
+// number of goroutines; each Campaign is a candidate of its own.
+type Election struct {
+	s   *client.Session
+	dir string
+	opt Options // with defaults
+}
+
+// New returns the election of the directory at path, which must not be "/". The directory and what is above
+// it is made when somebody stands. Who only wants to know who leads needs no options.
+func New(s *client.Session, path string, opt Options) (*Election, error) {
+	opt, err := opt.withDefaults(path, s.Timeout())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lock.NewLatch(s, path, opt.Lock); err != nil {
+		return nil, err
+	}
+	return &Election{s, path, opt}, nil
+}
+
+// Path returns the path of the election's directory.
+func (e *Election) Path() string { return e.dir }
+
+// Campaign waits until we lead. ctx bounds the waiting, not the term. Exactly one of term and error is not
+// nil. Whoever leads must Resign, also after the term has ended by itself, or let Lead or Run do it.
+func (e *Election) Campaign(ctx context.Context) (*Term, error) {
+	opt := e.opt.Lock
+	opt.Data = e.opt.nodeData(time.Now().Truncate(time.Millisecond))
+	latch, err := lock.NewLatch(e.s, e.dir, opt)
+	if err != nil {
+		return nil, err
+	}
+	hold, err := latch.Lock(ctx)
+	if err != nil {
+		var at *lock.LockError
+		if errors.As(err, &at) {
+			return nil, &lock.LockError{Op: "campaign", Path: at.Path, Err: at.Err}
+		}
+		return nil, err
+	}
+	return newTerm(e, hold), nil
+}

@@ -1,0 +1,71 @@
+package election
+
+import (
+	"context"
+	"errors"
+)
+
+// Work is what a leader does. ctx ends with the term, and then the work must return.
+type Work func(ctx context.Context, t *Term) error
+
+// Lead campaigns, does the work under the term, and resigns when the work returns, or when ctx ends and the
+// work has had Options.Grace to return. If the term is lost, Lead waits as long for the work.
+//
+// The error is the work's, joined with the loss of leadership, the failure to hand over, or ErrOverran if
+// the work goes on; then another may lead while it does, and the process should end. The work runs on a
+// goroutine of its own.
+func (e *Election) Lead(ctx context.Context, work Work) error {
+	t, err := e.Campaign(ctx)
+	if err != nil {
+		return err
+	}
+	return t.run(ctx, work).err()
+}
+
+// A performance is what has become of work under a term.
+type performance struct {
+	worked     error // what the work returned; nil if it goes on
+	inTerm     bool  // it returned before the term was over
+	handedOver error // as Resign has it
+}
+
+// err returns all that there is to say.
+func (p performance) err() error {
+	switch {
+	case p.handedOver == nil:
+		return p.worked
+	case errors.Is(p.handedOver, p.worked): // the work says why it was to end, or nothing
+		return p.handedOver
+	}
+	return errors.Join(p.worked, p.handedOver)
+}
+
+// errVanished is the error of work that ended its goroutine instead of returning.
+var errVanished = errors.New("the work has ended its goroutine")
+
+// run does the work, and ends the term with it, or when ctx ends.
+func (t *Term) run(ctx context.Context, work Work) performance {
+	stop := context.AfterFunc(ctx, func() { t.end(context.Cause(ctx)) })
+	defer stop()
+	returned := make(chan performance, 1)
+	go func() { // ends with the work; ErrOverran says that it has not
+		p := performance{worked: errVanished}
+		defer func() { returned <- p }()
+		p.worked = t.Do(func(ctx context.Context) error {
+			defer func() { p.inTerm = ctx.Err() == nil }()
+			return work(ctx, t)
+		})
+	}()
+	var p performance
+	select {
+	case p = <-returned:
+		t.end(ErrResigned)
+		<-t.over
+	case <-t.over:
+		if !errors.Is(t.result, ErrOverran) {
+			p = <-returned
+		}
+	}
+	p.handedOver = t.result
+	return p
+}

@@ -1,0 +1,314 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/election"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+const path = "/app/leader"
+
+// bubble runs a test in virtual time on a server of its own.
+func bubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		f(t, srv)
+		if left := srv.Tree(path); len(left) > 1 {
+			t.Errorf("left behind:\n%v", left)
+		}
+	})
+}
+
+// opener opens sessions through the link with a label.
+func opener(srv *zktest.Server, label string) func(context.Context) (*client.Session, error) {
+	return func(ctx context.Context) (*client.Session, error) { return srv.Link(label).Open(ctx, client.Options{}) }
+}
+
+func mustElection(t *testing.T, s *client.Session, opt election.Options) *election.Election {
+	t.Helper()
+	e, err := election.New(s, path, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+var errWork = errors.New("the work's own error")
+
+// Run ends with the work, if it returns in its term, and with its error.
+func TestRunEndsWithTheWork(t *testing.T) {
+	for _, want := range []error{nil, errWork} {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
+				if ctx.Err() != nil || term.Token() == 0 || term.Left() <= 0 || term.Cause() != nil {
+					t.Errorf("a term that has begun: %v, token %d, left %v, %v", ctx.Err(), term.Token(), term.Left(), term.Cause())
+				}
+				return want
+			})
+			if err != want {
+				t.Errorf("Run = %v, want %v", err, want)
+			}
+		})
+	}
+}
+
+// Work that ends its goroutine does not leave Run waiting.
+func TestWorkThatVanishes(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(context.Context, *election.Term) error {
+			runtime.Goexit()
+			return nil
+		})
+		if err == nil {
+			t.Error("Run = nil for work that never returned")
+		}
+	})
+}
+
+// F37, F38: whatever ends sessions, Run goes on under another, and leads again.
+func TestF37_RunSurvivesItsSessions(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		const terms = 5
+		var tokens []int64
+		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
+			tokens = append(tokens, term.Token())
+			if len(tokens) == terms {
+				return errWork
+			}
+			switch len(tokens) {
+			case 1:
+				srv.Link("a").Expire()
+			case 2:
+				srv.Link("a").Freeze()
+				time.AfterFunc(time.Minute, srv.Link("a").Heal)
+			case 3:
+				srv.Crash()
+				time.AfterFunc(time.Minute, srv.Restart)
+			case 4:
+				go term.Resign(context.Background()) // and stands again
+			}
+			<-ctx.Done()
+			return nil
+		})
+		if err != errWork {
+			t.Errorf("Run = %v", err)
+		}
+		for i := 1; i < len(tokens); i++ {
+			if tokens[i] <= tokens[i-1] {
+				t.Errorf("tokens do not grow: %v", tokens)
+			}
+		}
+	})
+}
+
+// F38: somebody deletes the node of whoever leads, always. Campaigns follow each other at a pace, and when he
+// stops there is a leader soon.
+func TestF38_RunPacesItself(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		admin := srv.Session(t, "admin")
+		ctx, cancel := context.WithCancel(t.Context())
+		terms, calm := 0, false
+		began := time.Now()
+		var since time.Time
+		err := election.Run(ctx, opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
+			if calm {
+				if d := time.Since(since); d > time.Second {
+					t.Errorf("nobody led for %v after the calm", d)
+				}
+				cancel()
+				return nil
+			}
+			terms++
+			if calm = time.Since(began) > time.Minute; calm {
+				since = time.Now()
+			}
+			admin.Delete(ctx, term.Node(), -1)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		if terms > 300 {
+			t.Errorf("%d terms in a minute", terms)
+		}
+	})
+}
+
+// Run ends when its context does: while it looks for a server, waits, leads, or pauses.
+func TestRunEndsWithItsContext(t *testing.T) {
+	for _, when := range []string{"connecting", "waiting", "leading", "pausing"} {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errWork)
+			defer cancel()
+			open := opener(srv, "a")
+			switch when {
+			case "connecting":
+				srv.Link("a").Refuse()
+			case "waiting":
+				term, err := mustElection(t, srv.Session(t, "other"), election.Options{}).Campaign(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer term.Resign(t.Context())
+			case "pausing":
+				open = func(context.Context) (*client.Session, error) {
+					return nil, &client.OpenError{Err: context.DeadlineExceeded}
+				}
+			}
+			began := time.Now()
+			err := election.Run(ctx, open, path, election.Options{}, func(ctx context.Context, _ *election.Term) error {
+				if when != "leading" {
+					t.Errorf("%s: leads", when)
+				}
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+			if d := time.Since(began); !errors.Is(err, errWork) || d > 20*time.Second+250*time.Millisecond {
+				t.Errorf("%s: Run = %v after %v", when, err, d)
+			}
+		})
+	}
+}
+
+// What another attempt would not cure ends Run.
+func TestRunEndsWhenRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		noWork := func(context.Context, *election.Term) error {
+			t.Error("leads")
+			return nil
+		}
+		for name, run := range map[string]func() error{
+			"open's own error": func() error {
+				return election.Run(t.Context(), func(context.Context) (*client.Session, error) { return nil, errWork }, path, election.Options{}, noWork)
+			},
+			"a path": func() error {
+				return election.Run(t.Context(), opener(srv, "a"), "/", election.Options{}, noWork)
+			},
+			"a margin": func() error {
+				return election.Run(t.Context(), opener(srv, "a"), path, election.Options{Margin: time.Hour}, noWork)
+			},
+			"an ACL": func() error {
+				return election.Run(t.Context(), opener(srv, "a"), path, election.Options{Lock: lock.Options{ACL: []zk.ACL{{Perms: zk.PermAll, Scheme: "no", ID: "such"}}}}, noWork)
+			},
+		} {
+			if err := run(); err == nil {
+				t.Errorf("%s: Run = nil", name)
+			}
+		}
+	})
+}
+
+// F39: work that goes on after its term ends Run, with an error that says so, and nothing is begun beside it.
+func TestF39_RunDoesNotLeadBesideOldWork(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		stopped := make(chan struct{})
+		terms := 0
+		began := time.Now()
+		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{Grace: time.Second}, func(context.Context, *election.Term) error {
+			terms++
+			srv.Link("a").Expire()
+			<-stopped
+			return nil
+		})
+		if d := time.Since(began); !errors.Is(err, election.ErrOverran) || !errors.Is(err, lock.ErrLost) || d > 2*time.Second {
+			t.Errorf("Run = %v after %v, want ErrOverran", err, d)
+		}
+		if terms != 1 {
+			t.Errorf("%d terms", terms)
+		}
+		close(stopped)
+	})
+}
+
+// A cut-off leader is told to stop by the margin before its deadline, and what it says is left agrees.
+func TestF39_MarginBeforeTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := srv.Session(t, "a")
+		const margin = 3 * time.Second
+		term, err := mustElection(t, s, election.Options{Margin: margin}).Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if term.Cause() != nil {
+			t.Fatalf("the term ended with %v", term.Cause())
+		}
+		srv.Link("a").Freeze()
+		began, left := time.Now(), term.Left()
+		<-term.Done()
+		if d := time.Since(began); d != left || d > s.Timeout()*2/3-margin || d == 0 {
+			t.Errorf("the term ended after %v, what was left was %v", d, left)
+		}
+		if !errors.Is(term.Cause(), lock.ErrDeadline) || term.Left() != 0 {
+			t.Errorf("the term ended with %v, left %v", term.Cause(), term.Left())
+		}
+		srv.Link("a").Heal()
+		err = term.Resign(t.Context())
+		if !errors.Is(err, lock.ErrLost) {
+			t.Errorf("Resign after a loss = %v", err)
+		}
+		if again := term.Resign(t.Context()); again != err {
+			t.Errorf("Resign again = %v, was %v", again, err)
+		}
+	})
+}
+
+// Resign does not take longer than its context, and the hand-over goes on without it.
+func TestResignIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := srv.Session(t, "a")
+		e := mustElection(t, s, election.Options{})
+		term, err := e.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Link("a").Freeze()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := term.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("Resign = %v after %v", err, time.Since(began))
+		}
+		srv.Link("a").Heal()
+		if err := term.Resign(t.Context()); err != nil {
+			t.Errorf("Resign = %v", err)
+		}
+	})
+}
+
+// Whoever watches sees the end of its session, and may stop when it likes, without leaving a watch.
+func TestWatchEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := srv.Session(t, "a")
+		e := mustElection(t, s, election.Options{})
+		for c, err := range e.Watch(t.Context()) {
+			if err != nil || c.Node != "" {
+				t.Errorf("nobody stands: %+v, %v", c, err)
+			}
+			break
+		}
+		time.Sleep(time.Second)
+		if n := srv.Stats().Watches; n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
+		var last error
+		srv.Link("a").Expire()
+		for _, err := range e.Watch(t.Context()) {
+			last = err
+		}
+		if !errors.Is(last, zk.ErrSessionExpired) {
+			t.Errorf("the watch ended with %v", last)
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+var (
+	// ErrResigned is the cause of a term that its leader has ended.
+	ErrResigned = errors.New("resigned")
+	// ErrOverran: the work did not stop in time, and goes on while another may lead.
+	ErrOverran = errors.New("the work goes on after its term")
+)
+
+// A Term is the leadership of one candidate, as we last heard of it. It is a loan: work under its Context,
+// and send its Token with every write whose late arrival would do harm. It ends once: by Resign, by a loss,
+// or Options.Margin before a loss that is to be feared.
+type Term struct {
+	// Fixed when made.
+	hold          *lock.Hold
+	path          string
+	grace, margin time.Duration
+	ctx           context.Context
+	cancel        context.CancelCauseFunc
+	leave         chan error    // Resign → keep: why we want to leave; the first counts
+	over          chan struct{} // closed when the lock is somebody else's to have
+
+	result error // how the term was handed over; fixed when over is closed
+
+	mu struct {
+		sync.Mutex
+		working int           // calls of Do under way
+		idle    chan struct{} // closed when working falls to 0; nil while nobody waits for that
+	}
+}
+
+func newTerm(e *Election, hold *lock.Hold) *Term {
+	t := &Term{
+		hold: hold, path: e.dir, grace: e.opt.Grace, margin: e.opt.Margin,
+		leave: make(chan error, 1), over: make(chan struct{}),
+	}
+	t.ctx, t.cancel = context.WithCancelCause(hold.Context())
+	log := e.opt.Lock.Logger
+	log.Info("leading", "election", e.dir, "node", hold.Node(), "token", hold.Token())
+	go func() { // ends with the term: after the grace, and the time for cleaning up
+		defer close(t.over)
+		t.cancel(t.keep())
+		cause := context.Cause(t.ctx)
+		t.result = t.handOver(cause, e.opt.Lock.CleanupTimeout)
+		log.Info("leading no more", "election", e.dir, "node", hold.Node(), "token", hold.Token(), "cause", cause, "error", t.result)
+	}()
+	return t
+}
+
+// Context returns a context that ends with the term, with Cause as its cause. It carries the values of the
+// context that Campaign was called with, but not its end.
+func (t *Term) Context() context.Context { return t.ctx }
+
+// Done is closed when the term has ended: the work has to stop.
+func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
+
+// Cause returns nil during the term, and then why it has ended: ErrResigned or what Lead's context ended
+// with, or a *lock.LostError. Like Hold.Cause it looks at the clock.
+func (t *Term) Cause() error {
+	if t.ctx.Err() == nil && t.Left() == 0 {
+		t.cancel(t.lost())
+	}
+	return context.Cause(t.ctx)
+}
+
+// Token returns the fencing token: it grows from leader to leader for the life of the ensemble. See
+// lock.Hold.Token.
+func (t *Term) Token() int64 { return t.hold.Token() }
+
+// Node returns the path of our znode: the Candidate with this Node is us.
+func (t *Term) Node() string { return t.hold.Node() }
+
+// Check returns an operation that makes a Multi fail unless we still lead. See lock.Hold.Check.
+func (t *Term) Check() client.Op { return t.hold.Check() }
+
+// Left returns how long the term lasts if no further heartbeat is answered; 0 once it is over. Then the
+// work has Options.Margin to stop.
+func (t *Term) Left() time.Duration {
+	if t.ctx.Err() != nil {
+		return 0
+	}
+	return max(t.hold.Left()-t.margin, 0)
+}
+
+// Do does work under the term, and returns its error. Nobody else is let lead before it has returned,
+// within the limits that the package names. If the term is over, nothing is done and the error is its cause.
+func (t *Term) Do(f func(ctx context.Context) error) error {
+	t.mu.Lock()
+	t.mu.working++
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.mu.working--; t.mu.working == 0 && t.mu.idle != nil {
+			close(t.mu.idle)
+			t.mu.idle = nil
+		}
+	}()
+	if cause := t.Cause(); cause != nil {
+		return cause
+	}
+	return f(t.ctx)
+}
+
+// Resign ends the term, waits until all that Do has begun has returned, for Options.Grace at most, and lets
+// the next candidate lead. A nil error says that our znode is known to be gone, and that the work had
+// stopped before. The error has ErrOverran in it if it had not, and is a *lock.LostError if the term was
+// lost before. If ctx ends, the hand-over goes on without it. Work that wants to resign returns: Resign
+// would wait for it.
+func (t *Term) Resign(ctx context.Context) error {
+	t.end(ErrResigned)
+	select {
+	case <-t.over:
+		return t.result
+	case <-ctx.Done():
+		return &lock.LockError{Op: "resign", Path: t.path, Err: context.Cause(ctx)}
+	}
+}
+
+// end asks for the end of the term, for a reason.
+func (t *Term) end(why error) {
+	select {
+	case t.leave <- why:
+	default: // somebody was before us
+	}
+}
+
+// glanceMax is how often at least a leader looks at the clock: timers stand still while the machine is
+// suspended.
+const glanceMax = time.Second
+
+// keep returns why the term ends, when it does.
+func (t *Term) keep() error {
+	glance := time.NewTimer(0)
+	defer glance.Stop()
+	for {
+		select {
+		case <-t.ctx.Done():
+			return context.Cause(t.ctx)
+		case why := <-t.leave:
+			return why
+		case <-glance.C:
+		}
+		left := t.Left()
+		if left == 0 {
+			return t.lost()
+		}
+		glance.Reset(min(left, glanceMax))
+	}
+}
+
+// lost returns why a term is over of which nothing is left.
+func (t *Term) lost() error {
+	if cause := t.hold.Cause(); cause != nil {
+		return cause
+	}
+	return &lock.LostError{Path: t.path, Cause: lock.ErrDeadline}
+}
+
+// handOver waits for the work, and gives the lock back.
+func (t *Term) handOver(cause error, cleanupTimeout time.Duration) error {
+	patience := time.NewTimer(t.grace)
+	defer patience.Stop()
+	var overran error
+	select {
+	case <-t.idle():
+	case <-patience.C:
+		overran = &lock.LockError{Op: "hand over", Path: t.path, Err: ErrOverran}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	err := t.hold.Release(ctx)
+	if errors.Is(cause, lock.ErrLost) && !errors.Is(err, lock.ErrLost) {
+		err = errors.Join(cause, err) // given up before it was lost
+	}
+	if overran == nil {
+		return err
+	}
+	return errors.Join(overran, err)
+}
+
+// idle returns a channel that is closed when no work is under way. The term must be over, so that no more
+// is begun.
+func (t *Term) idle() <-chan struct{} {
+	idle := make(chan struct{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.working == 0 {
+		close(idle)
+	} else {
+		t.mu.idle = idle
+	}
+	return idle
+}

@@ -1,0 +1,143 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"reflect"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Leader returns the candidate at the head of the line, or the zero Candidate if nobody stands. It leads,
+// or will as soon as it hears of it; one that is cut off may have stopped to lead before the ensemble knows.
+func (e *Election) Leader(ctx context.Context) (Candidate, error) {
+	leader, w, err := e.look(ctx)
+	if w != nil {
+		w.Cancel()
+	}
+	return leader, err
+}
+
+// Candidates returns everybody in line, the leader first. It disturbs nobody.
+func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
+	line, err := lock.Inspect(ctx, e.s, e.dir)
+	if err != nil {
+		return nil, err
+	}
+	var candidates []Candidate
+	for _, c := range line {
+		if c.Latch {
+			candidates = append(candidates, ofContender(c))
+		}
+	}
+	return candidates, nil
+}
+
+// Watch returns who leads and then every change, the zero Candidate standing for nobody. Whoever takes long
+// over one change is told of the latest next, and never misses that; nothing is kept for it. The sequence
+// goes on across reconnects. It ends with an error: that of the session, or the cause of ctx's end.
+//
+// One watch is kept at the server, on the leader's znode, so that candidates who come and go wake nobody.
+func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
+	return func(yield func(Candidate, error) bool) {
+		var last Candidate
+		for told := false; ; told = true {
+			st, _ := e.s.State()
+			leader, w, err := e.look(ctx)
+			if err == nil {
+				if told && reflect.DeepEqual(leader, last) || yield(leader, nil) {
+					err = e.wait(ctx, w, st.Conn)
+				} else {
+					err = errEnough
+				}
+				w.Cancel()
+			}
+			if err == errEnough {
+				return
+			}
+			if err != nil {
+				yield(Candidate{}, err)
+				return
+			}
+			last = leader
+		}
+	}
+}
+
+// errEnough says that whoever watches has broken off.
+var errEnough = errors.New("enough")
+
+// wait returns when the watch has fired, or the session has another connection than conn: what came
+// meanwhile is then looked for, instead of trusting that the new server knows it.
+func (e *Election) wait(ctx context.Context, w *client.Watch, conn uint64) error {
+	for {
+		st, changed := e.s.State()
+		if st.Phase == client.Connected && st.Conn != conn {
+			return nil
+		}
+		select {
+		case <-w.Done():
+			return nil
+		case <-changed:
+		case <-e.s.Done():
+			return e.s.Err()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// look returns who leads, and a watch that fires when that may have changed. It sees everything that was
+// true when it was called.
+func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
+	for {
+		if err := e.s.Sync(ctx, e.dir); err != nil {
+			return Candidate{}, nil, err
+		}
+		leader, w, err := e.glimpse(ctx)
+		if err != errMoved {
+			return leader, w, err
+		}
+	}
+}
+
+// errMoved says that something has changed between two requests.
+var errMoved = errors.New("the line has changed meanwhile")
+
+// glimpse is look, unless the line changes meanwhile.
+func (e *Election) glimpse(ctx context.Context) (Candidate, *client.Watch, error) {
+	names, _, err := e.s.Children(ctx, e.dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		_, there, w, err := e.s.WatchExists(ctx, e.dir)
+		return nobody(there, w, err)
+	}
+	if err != nil {
+		return Candidate{}, nil, err
+	}
+	node := first(e.dir, names)
+	if node == "" {
+		names, _, w, err := e.s.WatchChildren(ctx, e.dir)
+		return nobody(first(e.dir, names) != "", w, err)
+	}
+	// It was ahead of all others, so as long as it is there it still is.
+	data, stat, w, err := e.s.WatchGet(ctx, node)
+	if err != nil {
+		return nobody(false, nil, err)
+	}
+	return newCandidate(node, client.Node{Data: data, Stat: stat}), w, nil
+}
+
+// nobody is what glimpse returns if nobody leads, unless somebody may have come.
+func nobody(come bool, w *client.Watch, err error) (Candidate, *client.Watch, error) {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return Candidate{}, nil, errMoved
+	case err == nil && come:
+		w.Cancel()
+		return Candidate{}, nil, errMoved
+	}
+	return Candidate{}, w, err
+}

@@ -1,0 +1,42 @@
+package lock
+
+import (
+	"context"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// latchRecipe is the mutex's under the name of Curator's LeaderLatch. Its line is the candidates': what
+// else lies in the directory neither waits for them nor they for it.
+var latchRecipe = recipe{word: latchWord, kind: candidacy, heeds: candidacy, waitsFor: waitForConflict, rings: true}
+
+// A Latch is the lock under an election: a mutex whose claims have the names of Curator's LeaderLatch, so
+// that candidates of both exclude each other on one path. Package election makes leadership of it.
+// Nothing re-enters: whoever leads and asks again is another candidate.
+type Latch struct{ e *entrance }
+
+// NewLatch returns the latch of the directory at path; see NewMutex.
+func NewLatch(s *client.Session, path string, opt Options) (*Latch, error) {
+	opt, err := opt.withDefaults(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Latch{newEntrance(s, path, opt, &latchRecipe)}, nil
+}
+
+// Path returns the path of the latch's directory.
+func (l *Latch) Path() string { return l.e.dir }
+
+// Lock waits for the latch and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
+// hold and error is not nil.
+func (l *Latch) Lock(ctx context.Context) (*Hold, error) { return l.e.lock(ctx) }
+
+// Candidates returns those of a directory's children that stand in a latch's line, the one that has it
+// first.
+func Candidates(names []string) []string {
+	var candidates []string
+	for _, c := range parseQueue(names, candidacy).line {
+		candidates = append(candidates, c.name)
+	}
+	return candidates
+}
