@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/server"
 )
@@ -134,22 +135,24 @@ func BenchmarkHandOver(b *testing.B) {
 	}
 }
 
-// BenchmarkThousandWaiters releases a lock for which a thousand wait, over ten sessions, and counts what
-// each release makes all of them do until the next is granted.
+// BenchmarkThousandWaiters releases a lock for which a thousand wait, each with a session of its own, and
+// counts what each release makes all of them do until the next is granted. The one who is woken is told
+// twice, of the bell and of the node, which is one transaction and comes in one read from a server that
+// writes all that it has; the one who released is told of its own node.
 func BenchmarkThousandWaiters(b *testing.B) {
-	const waiters, sessions = 1000, 10
+	const waiters = 1000
 	servers := benchServers(b)
 	proxy := faultproxy.New((&net.Dialer{}).DialContext)
-	defer proxy.Close()
+	b.Cleanup(func() { proxy.Close() }) // after the sessions, which say good-bye through it
 	var all []*client.Session
-	for range sessions {
+	for range waiters {
 		all = append(all, benchSession(b, servers, client.Options{Dial: proxy.Dial, SessionTimeout: 40 * time.Second}))
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	granted := make(chan *lock.Hold)
 	var wg sync.WaitGroup
 	for i := range waiters {
-		m := benchMutex(b, all[i%sessions], "/bench/thousand")
+		m := benchMutex(b, all[i], "/bench/thousand")
 		wg.Go(func() {
 			for ctx.Err() == nil { // the line stays as long as it is
 				if h, err := m.Lock(ctx); err == nil {
@@ -167,19 +170,23 @@ func BenchmarkThousandWaiters(b *testing.B) {
 		if len(line) > waiters { // those who wait, and the holder
 			break
 		}
+		time.Sleep(100 * time.Millisecond)
 	}
 	mark := proxy.Mark()
-	releases := 0
+	releases, woken := 0, 0
 	for b.Loop() {
+		before := proxy.Mark()
 		if err := hold.Release(ctx); err != nil {
 			b.Fatal(err)
 		}
 		hold = <-granted
 		releases++
+		woken += len(toldByOthers(proxy.Since(before)))
 	}
 	log := proxy.Since(mark)
 	b.ReportMetric(float64(len(log.Asked()))/float64(releases), "requests/release")
 	b.ReportMetric(float64(len(log.Asked(faultproxy.Lists()...)))/float64(releases), "listings/release")
+	b.ReportMetric(float64(woken)/float64(releases), "woken/release")
 	events := 0
 	for _, e := range log {
 		if e.Kind == faultproxy.Notified {
@@ -193,6 +200,20 @@ func BenchmarkThousandWaiters(b *testing.B) {
 	for h := range granted {
 		h.Release(context.Background())
 	}
+}
+
+// toldByOthers returns the connections that were notified without having released anything themselves.
+func toldByOthers(log faultproxy.Log) map[int]bool {
+	told := map[int]bool{}
+	for _, e := range log {
+		if e.Kind == faultproxy.Notified {
+			told[e.Conn] = true
+		}
+	}
+	for _, e := range log.Asked(wire.OpDelete, wire.OpMulti) {
+		delete(told, e.Conn)
+	}
+	return told
 }
 
 // BenchmarkIdleHold counts what a session sends while it holds a lock and does nothing else: at most one
