@@ -63,6 +63,12 @@ var mixes = []mix{
 		{peer.Curator, "/s", []peer.As{peer.Permit(3)}},
 		{peer.Curator, "/s", []peer.As{peer.Permit(3)}},
 	}},
+	{name: "election", minTogether: 1, dirs: []string{"/e"}, members: []member{
+		{peer.Lockkeeper, "/e", []peer.As{peer.Leader}},
+		{peer.Lockkeeper, "/e", []peer.As{peer.Leader}},
+		{peer.Curator, "/e", []peer.As{peer.Leader}},
+		{peer.Curator, "/e", []peer.As{peer.Leader}},
+	}},
 	{name: "several", minTogether: 1, dirs: []string{"/all-a", "/all-b", "/all-c"}, members: []member{
 		{peer.Lockkeeper, "/all-a,/all-b", []peer.As{peer.All}},
 		{peer.Curator, "/all-b,/all-c", []peer.As{peer.All}},
@@ -282,7 +288,7 @@ func TestMixedPermits(t *testing.T) {
 func TestMixedCrashes(t *testing.T) {
 	const path = "/crash"
 	rw := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
-	ofSemaphores := []peer.Kind{peer.Lockkeeper, peer.Curator}
+	both := []peer.Kind{peer.Lockkeeper, peer.Curator}
 	locks := []struct {
 		name           string
 		makes          []peer.Kind
@@ -293,7 +299,8 @@ func TestMixedCrashes(t *testing.T) {
 		{"writer before writers", rw, peer.Write, peer.Read, peer.Write},
 		{"reader before writers", rw, peer.Read, peer.Write, peer.Write},
 		{"writer before readers", rw, peer.Write, peer.Write, peer.Read},
-		{"permit", ofSemaphores, peer.Permit(1), peer.Permit(1), peer.Permit(1)},
+		{"permit", both, peer.Permit(1), peer.Permit(1), peer.Permit(1)},
+		{"leader", both, peer.Leader, peer.Leader, peer.Leader},
 	}
 	onBothServers(t, func(t *testing.T, addr string) {
 		for _, c := range locks {

@@ -16,6 +16,8 @@ const (
 	Read  As = "read"  // the read side of a read/write lock
 	Write As = "write" // the other side
 	All   As = "all"   // several mutexes at once
+
+	Leader As = "leader" // of an election
 )
 
 const permitPrefix = "permit:"

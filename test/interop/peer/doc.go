@@ -9,6 +9,7 @@
 //	cycle PATH N [AS]              lock and unlock N times: "done N"
 //	spin PATH MILLIS INSIDE AS[,AS…]  lock, stay inside for INSIDE milliseconds and unlock, for a time,
 //	                               as each in turn: "done N"
+//	who PATH                       look at an election: "leads ID of ID…", all in the order of the line
 //	quit                           close the session and end: "bye"
 //
 // AS is what the lock is taken as; see [As]. PATH is several, joined by commas, for all of several locks.

@@ -26,6 +26,11 @@ type locker interface {
 	close()
 }
 
+// A looker is one that can look at an election, too.
+type looker interface {
+	who(path string) (answer string, err error)
+}
+
 // lockers makes lock clients by kind.
 var lockers = map[Kind]func(servers string, timeout time.Duration) (locker, error){
 	GoZookeeper: newGoZookeeper,

@@ -39,6 +39,10 @@ func (h *holding) obey(f []string) (answer string, err error) {
 			err = h.cycle(f[1], as, 0)
 		}
 		return "done " + f[2], err
+	case f[0] == "who" && len(f) == 2:
+		if l, ok := h.l.(looker); ok {
+			return l.who(f[1])
+		}
 	case f[0] == "spin" && len(f) == 5:
 		return h.spin(f[1], f[2], f[3], strings.Split(f[4], ","))
 	}

@@ -23,6 +23,8 @@ final class Claims {
             case "write":
                 mutex = new InterProcessReadWriteLock(client, path).writeLock();
                 return new MutexClaim(client, mutex, mutex);
+            case "leader":
+                return new LeaderClaim(client, path);
             case "all":
                 InterProcessMutex[] parts = Arrays.stream(path.split(","))
                         .map(p -> new InterProcessMutex(client, p)).toArray(InterProcessMutex[]::new);

@@ -21,6 +21,7 @@ public final class CuratorPeer {
         commands.put("unlock", new Unlock(holding));
         commands.put("cycle", new Cycle(holding));
         commands.put("spin", new Spin(holding));
+        commands.put("who", new Who(this));
         client.start();
         client.blockUntilConnected();
     }
