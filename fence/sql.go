@@ -55,6 +55,10 @@ type Querier interface {
 // So let Check be the first statement: what is read before it may be out of date by the time that it
 // returns. If one transaction checks several resources, check them in the order of their names, lest two
 // wait for each other.
+//
+// A holder that is paused within its transaction keeps the row, and the next holder waits. In PostgreSQL,
+// idle_in_transaction_session_timeout ends such a transaction: set it to about the time that the lock's
+// session takes to expire. In SQLite nothing does but the end of the process.
 type Table struct {
 	dialect              Dialect
 	create, check, query string

@@ -2,12 +2,12 @@ package apache
 
 import (
 	"fmt"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// needs lists files that tests need, and the Debian packages that they are in.
+// needs lists patterns of files that tests need, and the Debian packages that they are in.
 var needs = []struct{ file, pkg string }{
 	{"/usr/bin/cc", "gcc"}, // for the race detector, as is libc6-dev
 	{"/usr/include/stdlib.h", "libc6-dev"},
@@ -20,13 +20,16 @@ var needs = []struct{ file, pkg string }{
 	{"/usr/share/java/servlet-api.jar", "libservlet-api-java"}, // for the AdminServer
 	{"/usr/share/java/curator-recipes.jar", "libcurator-recipes-java"},
 	{"/usr/lib/python3/dist-packages/kazoo/client.py", "python3-kazoo"},
+	{"/usr/lib/postgresql/*/bin/initdb", "postgresql"},
+	{"/bin/ip", "iproute2"},
+	{"/usr/sbin/nft", "nftables"},
 }
 
 // Missing returns the Debian packages that have to be installed before the tests can run.
 func Missing() []string {
 	var pkgs []string
 	for _, n := range needs {
-		if _, err := os.Stat(n.file); err != nil && !slices.Contains(pkgs, n.pkg) {
+		if found, _ := filepath.Glob(n.file); len(found) == 0 && !slices.Contains(pkgs, n.pkg) {
 			pkgs = append(pkgs, n.pkg)
 		}
 	}

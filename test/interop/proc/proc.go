@@ -14,9 +14,12 @@ type Process struct {
 	exited chan struct{}
 }
 
-// Start starts cmd.
+// Start starts cmd, with what its SysProcAttr asks for besides.
 func Start(cmd *exec.Cmd) (*Process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -43,12 +46,13 @@ func (p *Process) Kill() {
 }
 
 // Freeze stops the process where it is: its sockets stay open and silent.
-func (p *Process) Freeze() error { return p.signal(syscall.SIGSTOP) }
+func (p *Process) Freeze() error { return p.Signal(syscall.SIGSTOP) }
 
 // Thaw ends a Freeze.
-func (p *Process) Thaw() error { return p.signal(syscall.SIGCONT) }
+func (p *Process) Thaw() error { return p.Signal(syscall.SIGCONT) }
 
-func (p *Process) signal(sig syscall.Signal) error {
+// Signal sends the process and all that it started a signal.
+func (p *Process) Signal(sig syscall.Signal) error {
 	if err := syscall.Kill(-p.cmd.Process.Pid, sig); err != nil {
 		return fmt.Errorf("%v to process %d: %w", sig, p.cmd.Process.Pid, err)
 	}
