@@ -1,0 +1,205 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Standalone is a mutex with a session of its own, for code that has one lock and wants to know of no
+// sessions: what takes the place of an object that connects, locks and calls back. Whoever has several
+// locks opens one session with client.Open and makes them with NewMutex; that costs the ensemble less.
+//
+// No hold ever passes from one session to another. When the session ends, its holds end, with the cause,
+// and nothing is locked again unasked. Only the next Lock opens another session.
+//
+// A Standalone is safe for use by many goroutines, which exclude each other like strangers.
+type Standalone struct {
+	// Fixed by Dial.
+	servers string
+	path    string
+	opt     DialOptions
+	ctx     context.Context // ends with Close
+	cancel  context.CancelCauseFunc
+
+	opening chan struct{}  // holds a token while somebody looks for a session
+	wg      sync.WaitGroup // goroutines; nothing is added once closed
+
+	mu struct {
+		sync.Mutex
+		mutex  *Mutex // of the newest session
+		closed bool
+	}
+}
+
+// DialOptions configure a Standalone. The zero value of every field means its default.
+type DialOptions struct {
+	Session client.Options
+	Lock    Options
+
+	// Acquired, if not nil, is called once for every hold, when the lock has been got, and Released
+	// once for every hold, when it is over: Hold.Cause then is ErrReleased, or a *LostError that says how
+	// the lock was lost. Released of a hold comes after its Acquired has returned; those of different
+	// holds may run at the same time. They run on a goroutine of their own, so Lock does not wait for
+	// Acquired, and a hold may be over before it is called: Hold.Context says so. Neither may call Close.
+	Acquired, Released func(*Hold)
+}
+
+// Dial opens a session with the ensemble of a server list, as client.Open does, and returns the lock of
+// the directory at path on it. ctx bounds the opening only. Close must be called.
+func Dial(ctx context.Context, servers, path string, opt DialOptions) (*Standalone, error) {
+	if _, err := opt.Lock.withDefaults(path); err != nil {
+		return nil, err
+	}
+	s := &Standalone{servers: servers, path: path, opt: opt, opening: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	if _, err := s.current(ctx); err != nil {
+		s.cancel(nil)
+		return nil, err
+	}
+	return s, nil
+}
+
+// Path returns the path of the lock's directory.
+func (s *Standalone) Path() string { return s.path }
+
+// Lock waits for the lock and returns a hold of it, as Mutex.Lock does, on a new session if the last one
+// has ended. A session that ends meanwhile costs the place in line, and nothing else: Lock joins it anew
+// with another. After Close the error is zk.ErrClosed.
+func (s *Standalone) Lock(ctx context.Context) (*Hold, error) {
+	return s.take(ctx, (*Mutex).Lock)
+}
+
+// TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError.
+func (s *Standalone) TryLock(ctx context.Context) (*Hold, error) {
+	return s.take(ctx, (*Mutex).TryLock)
+}
+
+// Start asks for the lock in the background and returns at once. DialOptions.Acquired gets the hold; if
+// there will be none, because ctx ends or the Standalone is closed or anything else stands against it,
+// failed gets the error, unless it is nil. One of the two is called, once; failed perhaps before Start
+// returns.
+func (s *Standalone) Start(ctx context.Context, failed func(error)) {
+	err := error(&LockError{"lock", s.path, zk.ErrClosed})
+	began := s.begin(func() {
+		if _, err := s.Lock(ctx); err != nil && failed != nil {
+			failed(err)
+		}
+	})
+	if !began && failed != nil {
+		failed(err)
+	}
+}
+
+// Close ends the session and with it all holds. A nil error says that the lock is free for others;
+// otherwise it will be after the session timeout. Close returns when all calls of Acquired, Released and
+// failed have. Closing again is harmless.
+func (s *Standalone) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.mu.closed = true
+	m := s.mu.mutex
+	s.mu.Unlock()
+	s.cancel(zk.ErrClosed)
+	var err error
+	if m != nil {
+		err = m.e.s.Close(ctx)
+	}
+	s.wg.Wait()
+	return err
+}
+
+// take gets the lock by way of the session there is, and of others as long as sessions end.
+func (s *Standalone) take(ctx context.Context, way func(*Mutex, context.Context) (*Hold, error)) (*Hold, error) {
+	for {
+		m, err := s.current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h, err := way(m, ctx)
+		if errors.Is(err, ErrPlaceLost) { // perhaps by an expiry that we have not heard of
+			m.e.s.Sync(ctx, s.path)
+		}
+		switch {
+		case err == nil && s.tell(h):
+			return h, nil
+		case s.ctx.Err() != nil:
+			return nil, &LockError{"lock", s.path, zk.ErrClosed}
+		case m.e.s.Err() == nil || ctx.Err() != nil || errors.Is(err, zk.ErrAuthFailed):
+			return nil, err
+		}
+	}
+}
+
+// current returns the mutex of a session that lives, as far as is known, and opens one if there is none.
+func (s *Standalone) current(ctx context.Context) (*Mutex, error) {
+	select {
+	case s.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, &LockError{"lock", s.path, context.Cause(ctx)}
+	case <-s.ctx.Done():
+		return nil, &LockError{"lock", s.path, zk.ErrClosed}
+	}
+	defer func() { <-s.opening }()
+	s.mu.Lock()
+	m := s.mu.mutex
+	s.mu.Unlock()
+	if m != nil && m.e.s.Err() == nil {
+		return m, nil
+	}
+	if m != nil {
+		m.e.s.Close(ctx) // it is over, so this asks nobody
+	}
+	return s.open(ctx)
+}
+
+// open opens a session, which Close ends wherever that comes in between.
+func (s *Standalone) open(ctx context.Context) (*Mutex, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(zk.ErrClosed) })()
+	session, err := client.Open(ctx, s.servers, s.opt.Session)
+	if err != nil {
+		return nil, err
+	}
+	m, err := NewMutex(session, s.path, s.opt.Lock)
+	if err == nil {
+		s.mu.Lock()
+		closed := s.mu.closed
+		if !closed {
+			s.mu.mutex = m
+		}
+		s.mu.Unlock()
+		if !closed {
+			return m, nil
+		}
+		err = &LockError{"lock", s.path, zk.ErrClosed}
+	}
+	return nil, errors.Join(err, session.Close(context.WithoutCancel(ctx)))
+}
+
+// tell calls those who want to know of a hold. It reports false, and the hold is over, after Close.
+func (s *Standalone) tell(h *Hold) bool {
+	return s.begin(func() {
+		if s.opt.Acquired != nil {
+			s.opt.Acquired(h)
+		}
+		if s.opt.Released != nil {
+			<-h.Done()
+			s.opt.Released(h)
+		}
+	})
+}
+
+// begin runs f in a goroutine that Close waits for, or reports false after it.
+func (s *Standalone) begin(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return false
+	}
+	s.wg.Go(f)
+	return true
+}
