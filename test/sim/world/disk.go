@@ -1,19 +1,31 @@
 package world
 
 import (
+	"cmp"
+	"encoding/binary"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
+	"github.com/lockkeeper/lockkeeper/server/txn"
 )
+
+// newDisk makes a disk of what m holds.
+func newDisk(w *World, m *vfs.Mem) *disk {
+	return &disk{Mem: m, sync: w.plan.Sync, read: map[string]int64{}}
+}
 
 // A disk is a vfs.Mem whose syncs take a while, so that a crash finds writes that are under way.
 type disk struct {
 	*vfs.Mem
 	sync time.Duration
 	off  atomic.Bool // nobody is there any more to wait for it
+
+	synced func()           // called when a sync is done; nil if nobody asks
+	read   map[string]int64 // how far each log has been read; owned by the caller of synced
 }
 
 func (d *disk) Create(path string) (vfs.File, error)    { return d.wrap(d.Mem.Create(path)) }
@@ -37,7 +49,59 @@ func (f *diskFile) Datasync() error {
 	if !f.d.off.Load() {
 		time.Sleep(f.d.sync)
 	}
-	return f.File.Datasync()
+	err := f.File.Datasync()
+	if err == nil && f.d.synced != nil && !f.d.off.Load() {
+		f.d.synced()
+	}
+	return err
+}
+
+// newTxns returns the transactions that have come into the logs since the last call.
+func (d *disk) newTxns() []txn.Txn {
+	var news []txn.Txn
+	names, _ := d.Mem.ReadDir(versionDir)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "log.") {
+			continue
+		}
+		b := d.file(name)
+		at := max(d.read[name], logHeaderBytes)
+		for at+recordHeaderBytes < int64(len(b)) {
+			length := int64(binary.BigEndian.Uint32(b[at+8:]))
+			if length == 0 {
+				break
+			}
+			body := b[at+recordHeaderBytes:][:length]
+			t, _, err := txn.Decode(body)
+			if err != nil {
+				panic(err)
+			}
+			news = append(news, t)
+			at += recordHeaderBytes + length + 1
+		}
+		d.read[name] = at
+	}
+	slices.SortFunc(news, func(a, b txn.Txn) int { return cmp.Compare(a.Zxid, b.Zxid) })
+	return news
+}
+
+// Of log files; see package store.
+const (
+	logHeaderBytes    = 16
+	recordHeaderBytes = 12
+)
+
+// file returns the content of a file beside the logs.
+func (d *disk) file(name string) []byte {
+	f, err := d.Mem.Open(versionDir + "/" + name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	size, _ := f.Size()
+	b := make([]byte, size)
+	f.ReadAt(b, 0)
+	return b
 }
 
 // content is a sum over all files.
@@ -48,16 +112,8 @@ func (d *disk) content() uint64 {
 		if !strings.HasPrefix(name, "log.") {
 			continue
 		}
-		f, err := d.Mem.Open(versionDir + "/" + name)
-		if err != nil {
-			continue
-		}
-		size, _ := f.Size()
-		b := make([]byte, size)
-		f.ReadAt(b, 0)
-		f.Close()
 		h.Write([]byte(name))
-		h.Write(b)
+		h.Write(d.file(name))
 	}
 	return h.Sum64()
 }

@@ -3,7 +3,10 @@ package world
 import (
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/test/sim/replica"
 )
 
 // faults are what goes wrong.
@@ -16,6 +19,9 @@ var faults = []deed{
 	{"crash", 3, planDown, runCrash},
 	{"pause", 5, planSpell, runPause},
 	{"clock", 1, planSpell, runClock},
+	{"snip", 6, planSnip, runSnip},
+	{"lag", 4, planFollower, runLag},
+	{"cutoff", 4, planFollower, runCutOff},
 }
 
 func planNothing(*dice, *Step) {}
@@ -69,6 +75,63 @@ func runExpire(w *World, s Step) {
 	}
 	w.witness.putOut(cs.ID())
 	srv.ExpireSession(cs.ID())
+}
+
+func planSnip(d *dice, s *Step) {
+	s.For = d.upTo(100*time.Millisecond, d.plan.Timeout)
+	s.N = d.IntN(5)
+	s.Key = d.IntN(4)
+}
+
+// runSnip does something when the process's next request but a few for a lock is on its way.
+func runSnip(w *World, s Step) {
+	p := w.procs[s.Who]
+	m := faultproxy.Match{Prefix: "/sim", Skip: s.Key}
+	var rule *faultproxy.Rule
+	switch s.N {
+	case 0:
+		rule = p.proxy.CutBefore(m)
+	case 1:
+		rule = p.proxy.CutAfter(m)
+	case 2:
+		rule = p.proxy.Before(m, func(faultproxy.Request) { runExpire(w, s) })
+	case 3:
+		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { w.steps.Go(func() { runCrash(w, s) }) })
+	case 4:
+		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { w.steps.Go(func() { runPause(w, s) }) })
+	}
+	w.spell(turmoil)
+	rule.Remove()
+}
+
+func planFollower(d *dice, s *Step) {
+	planSpell(d, s)
+	s.Key = d.IntN(2)
+}
+
+// runLag makes a follower fall behind for a while.
+func runLag(w *World, s Step) {
+	if s.Key < len(w.keeper.followers) {
+		r := w.keeper.followers[s.Key]
+		r.SetLag(s.For / 2)
+		w.spell(s.For)
+		r.SetLag(followerLag)
+	}
+}
+
+// runCutOff cuts a follower off, or a leader, as far as the level of vouching is good for.
+func runCutOff(w *World, s Step) {
+	if s.Key >= len(w.keeper.followers) || w.plan.Vouch == client.VouchPing {
+		return
+	}
+	cut := replica.Follower
+	if w.plan.Vouch == client.VouchWrite && s.N == 0 {
+		cut = replica.LostLeader
+	}
+	r := w.keeper.followers[s.Key]
+	r.SetCut(cut)
+	w.spell(s.For)
+	r.SetCut(replica.Whole)
 }
 
 // runPause stops the process for a while: none of its goroutines runs, while its connections stay open and

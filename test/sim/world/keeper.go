@@ -1,13 +1,17 @@
 package world
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/server"
+	"github.com/lockkeeper/lockkeeper/test/sim/replica"
 )
 
 const (
@@ -26,10 +30,13 @@ type keeper struct {
 	server *server.Server // nil while it is down
 
 	served sync.WaitGroup
+
+	followers []*replica.Replica // fixed when the world has begun
+	told      int64              // zxid of the last transaction that they know of; owned by whoever syncs
 }
 
 func startKeeper(w *World) *keeper {
-	k := &keeper{w: w, life: make(chan struct{}, 1), disk: &disk{Mem: vfs.NewMem(), sync: w.plan.Sync}}
+	k := &keeper{w: w, life: make(chan struct{}, 1), disk: newDisk(w, vfs.NewMem())}
 	k.life <- struct{}{}
 	k.open()
 	return k
@@ -44,6 +51,10 @@ func (k *keeper) open() {
 	if err != nil {
 		k.w.violated("I6: the server does not start: %v", err)
 		return
+	}
+	if k.followers != nil {
+		k.tell() // what was under way when power failed may have reached the disk
+		k.disk.synced = k.tell
 	}
 	ln, err := k.w.net.Listen(keeperAddress)
 	if err != nil {
@@ -65,6 +76,58 @@ const (
 	snapCount     = 60 // few, so that restarts find snapshots with a log behind them
 )
 
+// follow starts a follower.
+func (k *keeper) follow(n int) {
+	name := followerName(n)
+	ln, err := k.w.net.Listen(name + ":2181")
+	if err != nil {
+		panic(err)
+	}
+	dial := func() (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return k.w.net.DialAs(ctx, name, keeperAddress)
+	}
+	k.followers = append(k.followers, replica.New(ln, dial, k.w.plan.Tick, followerLag))
+	k.tell()
+	k.disk.synced = k.tell
+}
+
+func followerName(n int) string { return fmt.Sprint("follower", n) }
+
+// followerLag is how far followers are behind when all is well.
+const followerLag = 2 * time.Millisecond
+
+// servers is the list that processes know.
+func (k *keeper) servers() string {
+	list := keeperAddress
+	for i := range k.followers {
+		list += "," + followerName(i) + ":2181"
+	}
+	return list
+}
+
+// tell passes on to the followers what the log has got.
+func (k *keeper) tell() {
+	for _, t := range k.disk.newTxns() {
+		if t.Zxid > k.told {
+			k.told = t.Zxid
+			for _, r := range k.followers {
+				r.Feed(t)
+			}
+		}
+	}
+}
+
+// watches returns how many watches the servers have.
+func (k *keeper) watches() int {
+	n := k.now().Stats().Watches
+	for _, r := range k.followers {
+		n += r.Watches()
+	}
+	return n
+}
+
 // now returns the server, nil if it is down.
 func (k *keeper) now() *server.Server {
 	k.mu.Lock()
@@ -82,7 +145,7 @@ func (k *keeper) crash(down time.Duration, rnd *rand.Rand) {
 	left := k.disk.CrashClone(rnd)
 	k.stop()
 	k.mu.Lock()
-	k.disk = &disk{Mem: left, sync: k.w.plan.Sync}
+	k.disk = newDisk(k.w, left)
 	k.mu.Unlock()
 	time.Sleep(max(down, time.Millisecond)) // ids of sessions are made of the millisecond of the start
 	k.open()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
 )
 
 // A Plan is everything that a seed decides before the run begins.
@@ -16,6 +18,8 @@ type Plan struct {
 	Tick      time.Duration // of the server
 	Latency   time.Duration // of the network, one way
 	Sync      time.Duration // that the disk takes
+	Followers int           // beside the leader; clients know all of them
+	Vouch     client.Vouch  // of all locks
 	Steps     []Step        // by At
 }
 
@@ -56,8 +60,8 @@ func (s Step) String() string {
 // String shows the plan as a script.
 func (p *Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d processes, timeout %v, tick %v, latency %v, sync %v\n",
-		p.Seed, p.Processes, p.Timeout, p.Tick, p.Latency, p.Sync)
+	fmt.Fprintf(&b, "seed %d: %d processes, %d followers, timeout %v, tick %v, latency %v, sync %v, vouching by %v\n",
+		p.Seed, p.Processes, p.Followers, p.Timeout, p.Tick, p.Latency, p.Sync, p.Vouch)
 	for _, s := range p.Steps {
 		fmt.Fprintln(&b, s)
 	}
@@ -95,6 +99,10 @@ func NewPlan(seed uint64) *Plan {
 	p.Tick = []time.Duration{500 * time.Millisecond, 1200 * time.Millisecond}[d.IntN(2)]
 	p.Latency = d.upTo(time.Millisecond, 5*time.Millisecond)
 	p.Sync = d.upTo(time.Millisecond, 5*time.Millisecond)
+	if d.IntN(3) == 0 {
+		p.Followers = 2
+	}
+	p.Vouch = []client.Vouch{client.VouchSync, client.VouchSync, client.VouchSync, client.VouchWrite, client.VouchPing}[d.IntN(5)]
 	d.add(works, 8+d.IntN(12))
 	d.add(faults, d.IntN(8))
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })

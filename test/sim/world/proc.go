@@ -3,12 +3,15 @@ package world
 import (
 	"context"
 	"fmt"
+	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/memnet"
 	"github.com/lockkeeper/lockkeeper/test/sim/rt"
 )
@@ -24,7 +27,8 @@ type proc struct {
 	group rt.Group
 	turn  chan struct{} // holds one token, for whoever opens a session
 	clock clock.Clock
-	step  atomic.Int64 // by which the clock that counts suspended time is ahead
+	step  atomic.Int64      // by which the clock that counts suspended time is ahead
+	proxy *faultproxy.Proxy // nil if no fault of the plan needs one
 
 	mu      sync.Mutex // guards what follows
 	session *client.Session
@@ -36,6 +40,9 @@ func newProc(w *World, n int) *proc {
 	p := &proc{w: w, n: n, label: fmt.Sprint("p", n), group: rt.Group(n + 1), turn: make(chan struct{}, 1), resumed: -1}
 	p.clock.Elapsed = func() time.Duration { return w.now() + time.Duration(p.step.Load()) }
 	p.turn <- struct{}{}
+	if slices.ContainsFunc(w.plan.Steps, func(s Step) bool { return s.Do == "snip" && s.Who == n }) {
+		p.proxy = faultproxy.New(w.net.Dialer(p.label))
+	}
 	return p
 }
 
@@ -63,8 +70,8 @@ func (p *proc) open(ctx context.Context) (*client.Session, error) {
 	if s := p.now(); s != nil {
 		return s, nil
 	}
-	s, err := client.Open(ctx, keeperAddress, client.Options{
-		SessionTimeout: p.w.plan.Timeout, BackoffMax: backoffMax, Dial: p.w.net.Dialer(p.label), Clock: &p.clock,
+	s, err := client.Open(ctx, p.w.keeper.servers(), client.Options{
+		SessionTimeout: p.w.plan.Timeout, BackoffMax: backoffMax, Dial: p.dial, Clock: &p.clock,
 	})
 	if err != nil {
 		return nil, err
@@ -79,6 +86,16 @@ func (p *proc) open(ctx context.Context) (*client.Session, error) {
 // backoffMax is how long processes pause at most before they try the servers again, so that what must
 // happen within a second after the network is healthy can.
 const backoffMax = 200 * time.Millisecond
+
+// dial connects to a server, through the process's proxy if it has one.
+func (p *proc) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if p.proxy == nil {
+		return p.w.net.DialAs(ctx, p.label, address)
+	}
+	rt.Enter(0) // what carries the connection is no part of the process
+	defer rt.Enter(p.group)
+	return p.proxy.Dial(ctx, network, address)
+}
 
 // excused reports whether the process could not look at its holds in this instant.
 func (p *proc) excused() bool {
@@ -127,6 +144,9 @@ func (p *proc) bounded(what string, limit time.Duration, f func(ctx context.Cont
 }
 
 func (p *proc) close() {
+	if p.proxy != nil {
+		defer p.proxy.Close()
+	}
 	if s := p.now(); s != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

@@ -41,8 +41,8 @@ func (w *World) settle() {
 			w.violated("I2: left in %s: %v", dir, left)
 		}
 	}
-	if !w.within(time.Second, func() bool { return w.keeper.now().Stats().Watches == 0 }) {
-		w.violated("I4: %d watches are left", w.keeper.now().Stats().Watches)
+	if !w.within(time.Second, func() bool { return w.keeper.watches() == 0 }) {
+		w.violated("I4: %d watches are left", w.keeper.watches())
 	}
 	for _, p := range w.procs {
 		w.passes(p)

@@ -42,7 +42,7 @@ func planLock(d *dice, s *Step) {
 
 // options are those of a step's lock.
 func (w *World) options(s Step) lock.Options {
-	return lock.Options{PID: 1, Label: "sim", Requeue: s.ID%2 == 0}
+	return lock.Options{PID: 1, Label: "sim", Vouch: w.plan.Vouch, Requeue: s.ID%2 == 0}
 }
 
 func runMutex(w *World, s Step) { w.takeMutex(s, (*lock.Mutex).Lock) }

@@ -53,6 +53,9 @@ func Run(p *Plan, lines bool) *Report {
 	w.witness.w = w
 	w.net.Link("", "").Latency(p.Latency)
 	w.keeper = startKeeper(w)
+	for i := range p.Followers {
+		w.keeper.follow(i)
+	}
 	for i := range p.Processes {
 		w.procs = append(w.procs, newProc(w, i))
 	}
@@ -64,6 +67,9 @@ func Run(p *Plan, lines bool) *Report {
 	w.settle()
 	for _, p := range w.procs {
 		p.close()
+	}
+	for _, r := range w.keeper.followers {
+		r.Close()
 	}
 	w.keeper.close()
 	fmt.Fprintf(w.hash, "%x", w.keeper.disk.content())
