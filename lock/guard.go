@@ -16,14 +16,15 @@ const ownWatchDelay = 10 * time.Millisecond
 // guardFrom watches over the grant until it ends. own is a watch on the node that is armed already, or
 // nil.
 func (g *grant) guardFrom(own *client.Watch) {
-	if !g.s.Go(func(context.Context) { g.guard(own) }) {
+	node := g.at() // before anybody can downgrade: the watch is on this one
+	if !g.s.Go(func(context.Context) { g.guard(node, own) }) {
 		g.lose(g.s.Err())
 	}
 }
 
-// guard needs not cancel its watch: the node goes when the grant ends, and the watch with it.
-func (g *grant) guard(own *client.Watch) {
-	watched := g.at()           // the node that own is on
+// guard needs not cancel its watch: the node goes when the grant ends, and the watch with it. watched is the
+// node that own is on.
+func (g *grant) guard(watched string, own *client.Watch) {
 	missing := ""               // a node of ours that has gone, while it is open whether another has taken its place
 	var decided <-chan struct{} // closed when that is decided
 	var armed <-chan struct{}   // closed when the request that sets own is answered
