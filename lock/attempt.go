@@ -26,12 +26,17 @@ type attempt struct {
 
 	waited   bool             // somebody was ahead of us when we joined
 	own      []*client.Watch  // armed on our nodes, as many as those; nil where not
+	revoked  map[string]bool  // our nodes that say that we are asked to give up; nil while there is none
 	vouching *client.Vouching // from when the nodes are known
 	room     roomView
 }
 
 func newAttempt(e *entrance, count int) *attempt {
-	return &attempt{e: e, s: e.s, id: newAttemptID(), count: count, data: e.opt.nodeData()}
+	a := &attempt{e: e, s: e.s, id: newAttemptID(), count: count, data: e.opt.nodeData()}
+	if e.recipe.lone {
+		a.data = e.opt.record(a.id).encode()
+	}
+	return a
 }
 
 // A view is the line as a listing showed it.
@@ -45,6 +50,9 @@ type view struct {
 
 // run joins the line and returns when the lock is ours.
 func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
+	if a.e.recipe.lone {
+		return a.runLone(ctx)
+	}
 	v, err := a.join(ctx)
 	for err == nil {
 		if len(v.waits) == 0 {
@@ -70,6 +78,9 @@ func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
 
 // try joins the line and leaves it again unless the lock is ours at once.
 func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
+	if a.e.recipe.lone {
+		return a.tryLone(ctx)
+	}
 	v, err := a.join(ctx)
 	if err != nil {
 		return nil, err
@@ -296,7 +307,7 @@ func (a *attempt) abandon() {
 		a.vouching.Stop()
 	}
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
-		a.e.reaper.add(debris{id: a.id, nodes: a.nodes, created: a.created, unknown: a.unknown})
+		a.e.reaper.add(debris{id: a.id, token: a.token, nodes: a.nodes, created: a.created, unknown: a.unknown})
 	}
 }
 

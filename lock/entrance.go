@@ -118,6 +118,9 @@ func (e *entrance) makeDirectory(ctx context.Context) error {
 	if e.room.varies() {
 		return e.room.agree(ctx, e)
 	}
+	if e.recipe.lone {
+		return makeHome(ctx, e.s, e.dir, e.opt.ParentACL)
+	}
 	return makeParents(ctx, e.s, e.dir, e.opt.ParentACL)
 }
 

@@ -31,6 +31,10 @@ var (
 	// each other for ever: release first.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")
 
+	// ErrNotEphemeral: at the path of an unfair lock is a znode that no session's end removes, perhaps the
+	// directory of another kind of lock.
+	ErrNotEphemeral = errors.New("a znode is there that belongs to no session: perhaps the directory of another kind of lock")
+
 	// ErrNotWriter: only the one hold of a write side can be downgraded.
 	ErrNotWriter = errors.New("not the only hold of a write lock")
 

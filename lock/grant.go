@@ -17,7 +17,8 @@ type grant struct {
 	s        *client.Session
 	id       attemptID
 	token    int64
-	waited   bool // others may have seen the node behind another's
+	data     []byte // of the node, as it was made
+	waited   bool   // others may have seen the node behind another's
 	level    client.Vouch
 	vouching *client.Vouching
 
@@ -25,22 +26,24 @@ type grant struct {
 
 	mu struct {
 		sync.Mutex
-		holds  map[*Hold]struct{} // not released; nil once the grant has ended
-		lost   *LostError         // why it ended, if it was lost
-		node   string             // path of the node
-		kind   kind               // of the claim that it is
-		moving chan struct{}      // closed when it is decided whether another node has taken its place; nil: none shall
+		holds   map[*Hold]struct{} // not released; nil once the grant has ended
+		lost    *LostError         // why it ended, if it was lost
+		node    string             // path of the node
+		kind    kind               // of the claim that it is
+		asked   bool               // to give up
+		revoked chan struct{}      // closed when asked; nil until somebody listens
+		moving  chan struct{}      // closed when it is decided whether another node has taken its place; nil: none shall
 	}
 }
 
 // newGrant makes the grant of one of an attempt's nodes.
 func newGrant(a *attempt, node string, vouching *client.Vouching) *grant {
 	g := &grant{
-		e: a.e, s: a.s, id: a.id, token: a.token, waited: a.waited, level: a.e.opt.Vouch,
+		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, level: a.e.opt.Vouch,
 		vouching: vouching, ended: make(chan struct{}),
 	}
 	g.mu.holds = make(map[*Hold]struct{}, 1)
-	g.mu.node, g.mu.kind = node, a.e.recipe.kind
+	g.mu.node, g.mu.kind, g.mu.asked = node, a.e.recipe.kind, a.revoked[node]
 	return g
 }
 
@@ -76,7 +79,7 @@ func (g *grant) whereabouts() (node string, moving <-chan struct{}) {
 func (g *grant) debris() debris {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return debris{id: g.id, nodes: []string{g.mu.node}, unknown: g.mu.moving != nil}
+	return debris{id: g.id, token: g.token, nodes: []string{g.mu.node}, unknown: g.mu.moving != nil}
 }
 
 // left returns how long the grant is good for without another answered heartbeat.

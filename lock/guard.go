@@ -50,13 +50,17 @@ func (g *grant) guard(watched string, own *client.Watch) {
 			own = nil // otherwise somebody wrote to the node; watch it again
 		case <-armed:
 			armed = nil
-			if _, err := asked.Wait(context.Background()); err != nil {
-				own = nil
-				if errors.Is(err, zk.ErrNoNode) {
-					missing = watched
-				} else {
-					refused = !errors.Is(err, zk.ErrConnectionLoss)
-				}
+			node, err := asked.Wait(context.Background())
+			switch {
+			case err == nil && g.e.recipe.lone && node.Stat.Czxid != g.token: // somebody else's, in its place
+				own.Cancel()
+				own, missing = nil, watched
+			case err == nil:
+				g.hear(watched, node)
+			case errors.Is(err, zk.ErrNoNode):
+				own, missing = nil, watched
+			default:
+				own, refused = nil, !errors.Is(err, zk.ErrConnectionLoss)
 			}
 		case <-decided:
 		case <-timer.C:

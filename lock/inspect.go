@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Contender is somebody in line for a lock, the holder first.
+// A Contender is somebody who holds a lock or waits for it.
 type Contender struct {
 	Node    string    // path of its node
 	Session int64     // that owns the node
@@ -21,6 +21,10 @@ type Contender struct {
 	Latch   bool      // it stands in a latch's line, as a candidate of an election
 	Owner   Owner     // what the node says; zero if it was made by a client that says other things
 	Data    []byte    // the node's data as it is
+
+	Held    bool // it holds the lock, as far as the line tells: it may not know yet
+	Place   int  // in line: how many came before it and are there still, whether or not they are in its way
+	Revoked bool // somebody has asked it to give up; see Revoke
 }
 
 // Who describes the contender in a few words; empty if nothing is known.
@@ -53,47 +57,14 @@ func newContender(node string, n client.Node) Contender {
 	return Contender{
 		Node: node, Session: n.Stat.EphemeralOwner, Token: n.Stat.Czxid,
 		Since: time.UnixMilli(n.Stat.Ctime), Shared: k == shared, Latch: k == candidacy, Owner: owner, Data: n.Data,
+		Revoked: revoked(n.Data),
 	}
 }
 
-// inspectBatch is how many nodes are read with one write.
-const inspectBatch = 100
-
-// Inspect returns who holds the lock at path and who waits for it, in order; nobody if there is no such
-// lock. It disturbs nobody. Contenders that leave while it looks are left out.
+// Inspect returns the contenders of [Look].
 func Inspect(ctx context.Context, s *client.Session, path string) ([]Contender, error) {
-	names, _, err := s.Children(ctx, path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	line := parseQueue(names, ^kind(0)).line
-	var found []Contender
-	for len(line) > 0 {
-		batch := line[:min(inspectBatch, len(line))]
-		p := s.Pipeline()
-		reads := make([]*client.Pending[client.Node], len(batch))
-		for i, c := range batch {
-			reads[i] = p.Get(zk.Join(path, c.name))
-		}
-		p.Send(ctx)
-		for i, k := range reads {
-			n, err := k.Wait(ctx)
-			switch {
-			case errors.Is(err, zk.ErrNoNode):
-			case errors.Is(err, zk.ErrConnectionLoss):
-				return Inspect(ctx, s, path)
-			case err != nil:
-				return nil, err
-			default:
-				found = append(found, newContender(zk.Join(path, batch[i].name), n))
-			}
-		}
-		line = line[len(batch):]
-	}
-	return found, nil
+	snap, err := Look(ctx, s, path)
+	return snap.Contenders, err
 }
 
 // Break puts a contender out by deleting its node, whoever it belongs to. A holder that is one of ours
@@ -101,10 +72,20 @@ func Inspect(ctx context.Context, s *client.Session, path string) ([]Contender, 
 // and only its token gives it away. It reports false if the contender had left by itself.
 func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	for unknown := false; ; {
-		err := s.Delete(ctx, c.Node, -1)
+		version := int32(-1)
+		if _, _, named := parseName(zk.Base(c.Node)); !named && c.Token != 0 { // another's may have taken its place
+			stat, ok, err := s.Exists(ctx, c.Node)
+			if err != nil || !ok || stat.Czxid != c.Token {
+				return unknown && err == nil, err
+			}
+			version = stat.Version
+		}
+		err := s.Delete(ctx, c.Node, version)
 		switch {
 		case err == nil:
 			return true, nil
+		case errors.Is(err, zk.ErrBadVersion): // written to, or another's
+			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return unknown, nil
 		case errors.Is(err, zk.ErrConnectionLoss):

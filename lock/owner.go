@@ -35,9 +35,14 @@ func (o *Options) nodeData() []byte {
 	if o.Data != nil {
 		return o.Data
 	}
-	who := o.Owner()
-	who.Since = time.Now().Truncate(time.Millisecond)
-	return who.encode()
+	return o.record("").Owner.encode()
+}
+
+// record returns what a node of ours that is made now says, with an attempt's id if its name does not have it.
+func (o *Options) record(id attemptID) record {
+	r := record{Owner: o.Owner(), ID: id}
+	r.Since = time.Now().Truncate(time.Millisecond)
+	return r
 }
 
 func (o Owner) encode() []byte {

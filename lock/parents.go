@@ -29,6 +29,17 @@ func makeParents(ctx context.Context, s *client.Session, dir string, acl []zk.AC
 	return nil // the caller's create comes back for the directory itself
 }
 
+// makeHome makes what is above a znode, to stay.
+func makeHome(ctx context.Context, s *client.Session, path string, acl []zk.ACL) error {
+	parent := zk.Parent(path)
+	if parent == "/" {
+		// "/" is there: it is the chroot that is missing
+		_, _, err := s.Children(ctx, parent)
+		return err
+	}
+	return makeAncestors(ctx, s, parent, acl)
+}
+
 // makeAncestors makes path and what is missing above it.
 func makeAncestors(ctx context.Context, s *client.Session, path string, acl []zk.ACL) error {
 	err := makeDirectory(ctx, s, path, zk.Persistent, acl)

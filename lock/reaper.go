@@ -14,6 +14,7 @@ import (
 // debris is what an attempt or a hold left: nodes that are there, or may be.
 type debris struct {
 	id      attemptID
+	token   int64     // creation zxid of the nodes; 0 if unknown
 	nodes   []string  // their paths, as far as they are known
 	created *creation // a create that is still under way, if any
 	unknown bool      // there may be others: look for the id
@@ -83,6 +84,9 @@ func (r *reaper) run(ctx context.Context) {
 
 // work does what can be done for each, and returns what is left and an error that says why.
 func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err error) {
+	if r.e.recipe.lone {
+		return r.workLone(ctx, list)
+	}
 	search := false
 	for i := range list {
 		list[i].resolve(ctx)
@@ -110,6 +114,17 @@ func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err er
 			}
 		}
 		if failed != nil {
+			left, err = append(left, d), failed
+		}
+	}
+	return left, err
+}
+
+// workLone is work where there is no line to look into.
+func (r *reaper) workLone(ctx context.Context, list []debris) (left []debris, err error) {
+	for _, d := range list {
+		d.resolve(ctx)
+		if _, failed := r.e.removeOwn(ctx, d.id, d.token); failed != nil {
 			left, err = append(left, d), failed
 		}
 	}

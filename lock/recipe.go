@@ -25,6 +25,9 @@ type recipe struct {
 	// reenters says that whoever works under a hold and asks again gets another hold of the same node,
 	// and not another place in line.
 	reenters bool
+
+	// lone says that there is no line: the one claim is a znode at the lock's path.
+	lone bool
 }
 
 var (

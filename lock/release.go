@@ -43,6 +43,9 @@ func (g *grant) release(ctx context.Context, h *Hold) error {
 
 // remove deletes the node and does not return nil before it is known to be gone.
 func (g *grant) remove(ctx context.Context) error {
+	if g.e.recipe.lone {
+		return g.removeLone(ctx)
+	}
 	ring := g.rings()
 	if err := g.settle(ctx); err != nil {
 		g.e.reaper.add(g.debris())

@@ -31,8 +31,11 @@ func (a *attempt) wait(ctx context.Context, v view) (granted bool, err error) {
 	var missed error
 	for i, got := range ownGot {
 		if got != nil {
-			if _, err := got.Wait(ctx); err != nil {
+			own, err := got.Wait(ctx)
+			if err != nil {
 				a.own[i], missed = nil, err
+			} else if revoked(own.Data) {
+				a.hear(a.nodes[i])
 			}
 		}
 	}

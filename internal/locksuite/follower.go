@@ -20,6 +20,7 @@ type follower struct {
 	// What to do otherwise than the real server; nil is nothing. They are called for one frame at a time.
 	handshake func(*wire.ConnectRequest)              // may change it
 	swallow   func(conn int, op wire.Op) bool         // reports whether a request is lost
+	unknown   func(op wire.Op) bool                   // reports whether it does not know such requests
 	listing   func(conn int, names []string) []string // what a listing shows
 
 	mu    sync.Mutex
@@ -92,6 +93,9 @@ func (c *followed) shake(frame []byte) []byte {
 	return req.AppendTo(nil)
 }
 
+// unheardOf is an operation that no server knows.
+const unheardOf wire.Op = 99
+
 // lost notes a request and reports whether it goes no further.
 func (c *followed) lost(frame []byte) bool {
 	var h wire.RequestHeader
@@ -99,6 +103,10 @@ func (c *followed) lost(frame []byte) bool {
 	c.mu.Lock()
 	c.ops[h.Xid] = h.Op
 	c.mu.Unlock()
+	if c.f.unknown != nil && c.f.unknown(h.Op) {
+		h.Op = unheardOf
+		copy(frame, h.AppendTo(nil))
+	}
 	return c.f.swallow != nil && c.f.swallow(c.number, h.Op)
 }
 

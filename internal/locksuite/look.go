@@ -1,0 +1,386 @@
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Seeing who holds what.
+var lookTests = []test{
+	{"Look_EveryKind", lookEveryKind},
+	{"Look_Curator", lookCurator},
+	{"Watch_EveryChange", watchEveryChange},
+	{"F10_WatchAcrossBreaks", f10WatchBreaks},
+	{"Watch_All", watchAll},
+	{"Watch_Ends", watchEnds},
+}
+
+// told says in a few words what a snapshot shows: the kind, and who stands in it, those who wait in brackets.
+func told(snap lock.Snapshot) string {
+	words := []string{string(snap.Kind)}
+	if snap.Permits > 0 {
+		words = append(words, fmt.Sprint(snap.Permits))
+	}
+	for i, c := range snap.Contenders {
+		who := c.Owner.Label
+		if who == "" {
+			who = string(c.Data)
+		}
+		if c.Place != i {
+			who += fmt.Sprintf("@%d", c.Place)
+		}
+		if !c.Held {
+			who = "(" + who + ")"
+		}
+		words = append(words, who)
+	}
+	return strings.Join(words, " ")
+}
+
+// look returns told of a lock.
+func (w *World) look(path string) string {
+	w.t.Helper()
+	w.catchUp(path)
+	snap, err := lock.Look(w.Context(), w.admin, path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if n := len(snap.Holders()) + len(snap.Waiters()); n != len(snap.Contenders) || snap.Path != path {
+		w.t.Errorf("%s: %d holders and waiters of %d contenders", snap.Path, n, len(snap.Contenders))
+	}
+	return told(snap)
+}
+
+// wantLook waits until a lock shows what is wanted.
+func (w *World) wantLook(want string) {
+	w.t.Helper()
+	var got string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if got = w.look(w.dir); got == want {
+			return
+		}
+	}
+	w.t.Fatalf("the lock shows %q, want %q", got, want)
+}
+
+func lookEveryKind(w *World, t *testing.T) {
+	dir := w.dir
+	at := func(name string) { w.dir = dir + "-" + name }
+	a, b, c, d := w.Client("a"), w.Client("b"), w.Client("c"), w.Client("d")
+
+	at("none")
+	w.wantLook("")
+	w.Create(w.dir, zk.Persistent)
+	w.wantLook("")
+
+	at("mutex")
+	held := w.MustLock(a.Mutex(lock.Options{}))
+	before := time.Now()
+	waits := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	w.wantLook("mutex a (b)")
+	if c := w.contender("a"); c.Token != held.Token() || c.Session != a.ID() || before.Sub(c.Since).Abs() > time.Minute {
+		t.Errorf("the holder is shown as %+v", c)
+	}
+	w.MustRelease(held)
+	w.wantLook("mutex b")
+	w.MustRelease(w.Granted(waits))
+
+	at("rw")
+	r1, r2 := w.mustHold(a.RWMutex().RLock), w.mustHold(b.RWMutex().RLock)
+	w3 := w.ask(c.RWMutex().Lock)
+	w.wantLook("read-write a b (c)")
+	r4 := w.ask(d.RWMutex().RLock)
+	w.wantLook("read-write a b (c) (d)")
+	w.MustRelease(r1)
+	w.wantLook("read-write b (c) (d)")
+	w.MustRelease(r2)
+	w.wantLook("read-write c (d)")
+	h3 := w.Granted(w3)
+	if err := h3.Downgrade(w.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantLook("read-write c d")
+	w.MustRelease(h3)
+	w.MustRelease(w.Granted(r4))
+
+	at("semaphore")
+	p1 := w.mustHold(a.Semaphore(2).Acquire)
+	w.wantLook("semaphore 2 a")
+	many := w.ask(func(ctx context.Context) (*lock.Hold, error) {
+		holds, err := b.Semaphore(2).AcquireN(ctx, 2)
+		if err != nil {
+			return nil, err
+		}
+		return holds[0], holds[1].Release(ctx)
+	})
+	w.wantLook("semaphore 2 a (b) (b)") // there is room for the first of the two, and it waits
+	p3 := w.ask(c.Semaphore(2).Acquire)
+	w.wantLook("semaphore 2 a (b) (b) (c)")
+	w.MustRelease(p1)
+	w.wantLook("semaphore 2 b c")
+	w.MustRelease(w.Granted(many))
+	w.MustRelease(w.Granted(p3))
+	w.wantLook("semaphore 2")
+
+	at("unfair")
+	u := w.mustHold(a.Unfair().Lock)
+	next := w.ask(b.Unfair().Lock)
+	w.seen(b, 0, 1)
+	w.wantLook("unfair a") // who waits leaves no trace
+	w.MustRelease(u)
+	w.MustRelease(w.Granted(next))
+	w.wantLook("")
+}
+
+// What Curator makes, in Curator's layout, also by ourselves.
+func lookCurator(w *World, t *testing.T) {
+	dir := w.dir
+	node := func(path, data string) {
+		w.Create(zk.Parent(path), zk.Persistent)
+		if _, err := w.admin.Create(w.Context(), path, []byte(data), zk.EphemeralSequential, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.dir = dir + "-latch"
+	node(w.dir+"/_c_3c1a9a0e-3a4a-4d53-a8a9-4be0d6f3f5e1-latch-", "leader")
+	w.Create(w.dir+"/stranger", zk.Persistent)
+	if _, err := w.admin.Create(w.Context(), w.dir+"/_c_7d0b2f4e-8d0f-4f0c-8b6e-0a8f5a6c1d22-latch-", []byte("next"), zk.EphemeralSequential, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.wantLook("election leader (next)")
+
+	w.dir = dir + "-semaphore"
+	clients := []*Client{w.Client("a"), w.Client("b"), w.Client("c"), w.Client("d")}
+	var holds []*lock.Hold
+	var waits []*Grant
+	for i, c := range clients {
+		m, err := lock.NewCuratorSemaphore(c.Session, w.dir, 2, lock.Options{Label: c.Label})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i < 2 {
+			holds = append(holds, w.mustHold(m.Acquire))
+			continue
+		}
+		waits = append(waits, w.ask(m.Acquire))
+		w.wantLook([]string{"curator-semaphore a b (c)", "curator-semaphore a b (c) (d)"}[i-2])
+	}
+	w.MustRelease(holds[0])
+	w.wantLook("curator-semaphore b c (d)")
+	w.MustRelease(holds[1])
+	w.wantLook("curator-semaphore c d")
+	for _, g := range waits {
+		w.MustRelease(w.Granted(g))
+	}
+	w.wantLook("curator-semaphore")
+	w.dir = dir
+}
+
+// A viewer is somebody who watches a lock, beside the test.
+type viewer struct {
+	shown chan string
+	err   chan error // why it ended
+}
+
+// view runs through a stream, and tells each snapshot in words.
+func view[T any](stream iter.Seq2[T, error], tell func(T) string) *viewer {
+	v := &viewer{shown: make(chan string, 10_000), err: make(chan error, 1)}
+	go func() {
+		var end error
+		for snap, err := range stream {
+			if end = err; err == nil {
+				v.shown <- tell(snap)
+			}
+		}
+		v.err <- end
+	}()
+	return v
+}
+
+// sees waits until the viewer is shown something.
+func (w *World) sees(v *viewer, want string) {
+	w.t.Helper()
+	var seen []string
+	for end := time.After(patience); ; {
+		select {
+		case s := <-v.shown:
+			if seen = append(seen, s); s == want {
+				return
+			}
+		case err := <-v.err:
+			w.t.Fatalf("the stream has ended with %v", err)
+		case <-end:
+			w.t.Fatalf("the viewer has not seen %q, but %q", want, seen)
+		}
+	}
+}
+
+// viewers returns clients of servers that have persistent watches and of those that have not.
+func (w *World) viewers() []*Client {
+	old := w.follower()
+	old.unknown = func(op wire.Op) bool { return op == wire.OpAddWatch }
+	return []*Client{w.Client("viewer"), w.ClientWith("viewer of an old server", client.Options{Dial: old.Dial})}
+}
+
+// Each change that lasts is seen, from before the lock is there to after it has gone.
+func watchEveryChange(w *World, t *testing.T) {
+	dir := w.dir
+	for i, c := range w.viewers() {
+		w.dir = fmt.Sprintf("%s-%d", dir, i)
+		ctx, cancel := context.WithCancel(w.Context())
+		v := view(lock.Watch(ctx, c.Session, w.dir), told)
+		w.sees(v, "")
+		a, b := w.Client("a"), w.Client("b")
+		h := w.MustLock(a.Mutex(lock.Options{}))
+		w.sees(v, "mutex a")
+		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+		w.sees(v, "mutex a (b)")
+		if asked, err := lock.Revoke(w.Context(), w.admin, w.contender("a")); !asked || err != nil {
+			t.Fatal(asked, err)
+		}
+		w.sees(v, "mutex a (b)") // and once more, because it is revoked
+		w.MustRelease(h)
+		w.sees(v, "mutex b")
+		w.MustRelease(w.Granted(g))
+		w.sees(v, "")
+		u := w.dir + "-unfair"
+		cancel()
+		if err := <-v.err; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: the stream ended with %v", c.Label, err)
+		}
+
+		w.dir = u
+		ctx, cancel = context.WithCancel(w.Context())
+		v = view(lock.Watch(ctx, c.Session, w.dir), told)
+		w.sees(v, "")
+		hold := w.mustHold(a.Unfair().Lock)
+		w.sees(v, "unfair a")
+		w.MustRelease(hold)
+		w.sees(v, "")
+		cancel()
+		<-v.err
+
+		w.dir = u + "-permits"
+		ctx, cancel = context.WithCancel(w.Context())
+		hold = w.mustHold(a.Semaphore(1).Acquire)
+		v = view(lock.Watch(ctx, c.Session, w.dir), told)
+		waits := w.ask(b.Semaphore(1).Acquire)
+		w.sees(v, "semaphore 1 a (b)")
+		if err := lock.SetPermits(w.Context(), w.admin, w.dir, 2); err != nil {
+			t.Fatal(err)
+		}
+		w.sees(v, "semaphore 2 a b")
+		w.MustRelease(hold)
+		w.MustRelease(w.Granted(waits))
+		w.sees(v, "semaphore 2")
+		cancel()
+		<-v.err
+		c.Close(w.Context())
+	}
+	w.dir = dir
+}
+
+// What changes while the viewer is away is seen when it is back; a reader that is slow sees the last of it.
+func f10WatchBreaks(w *World, t *testing.T) {
+	dir := w.dir
+	for i, c := range w.viewers() {
+		w.dir = fmt.Sprintf("%s-%d", dir, i)
+		ctx, cancel := context.WithCancel(w.Context())
+		var slow atomic.Bool
+		v := view(lock.Watch(ctx, c.Session, w.dir), func(s lock.Snapshot) string {
+			for slow.Load() {
+				time.Sleep(w.moment() / 10)
+			}
+			return told(s)
+		})
+		w.sees(v, "")
+		a := w.Client("a")
+		for round := range w.reps(20, 3) {
+			c.Unreachable()
+			h := w.MustLock(a.Mutex(lock.Options{}))
+			c.Reachable()
+			w.sees(v, "mutex a")
+			slow.Store(true)
+			for range 5 {
+				w.MustRelease(h)
+				h = w.MustLock(a.Mutex(lock.Options{}))
+			}
+			if round%2 == 0 {
+				c.Proxy.CutAll()
+			}
+			w.MustRelease(h)
+			slow.Store(false)
+			w.sees(v, "")
+		}
+		cancel()
+		<-v.err
+		c.Close(w.Context())
+	}
+	w.dir = dir
+}
+
+// All locks below a directory are shown that somebody holds.
+func watchAll(w *World, t *testing.T) {
+	dir := w.dir
+	tell := func(all []lock.Snapshot) string {
+		var words []string
+		for _, s := range all {
+			words = append(words, zk.Base(s.Path)+": "+told(s))
+		}
+		return strings.Join(words, ", ")
+	}
+	for i, c := range w.viewers() {
+		top := fmt.Sprintf("%s-%d", dir, i)
+		ctx, cancel := context.WithCancel(w.Context())
+		v := view(lock.WatchAll(ctx, c.Session, top), tell)
+		w.sees(v, "")
+		a := w.Client("a")
+		w.dir = top + "/one"
+		one := w.mustHold(a.Mutex(lock.Options{}).Lock)
+		w.sees(v, "one: mutex a")
+		w.dir = top + "/another"
+		another := w.mustHold(a.Unfair().Lock)
+		w.sees(v, "another: unfair a, one: mutex a")
+		w.MustRelease(another)
+		w.sees(v, "one: mutex a")
+		w.MustRelease(one)
+		w.sees(v, "")
+		cancel()
+		<-v.err
+		c.Close(w.Context())
+	}
+	w.dir = dir
+}
+
+// The stream ends with its session, and with its reader, and leaves no watch.
+func watchEnds(w *World, t *testing.T) {
+	for _, c := range w.viewers() {
+		for range lock.Watch(w.Context(), c.Session, w.dir) {
+			break
+		}
+		if w.server != nil {
+			w.Within(time.Second, "no watch is left of a viewer that has left", func() bool { return w.server.Stats().Watches == 0 })
+		}
+		v := view(lock.Watch(w.Context(), c.Session, w.dir), told)
+		w.sees(v, "")
+		w.Expire(c.Session)
+		if err := <-v.err; !errors.Is(err, zk.ErrSessionExpired) {
+			t.Errorf("%s: the stream ended with %v, want the session's end", c.Label, err)
+		}
+	}
+	if names := slices.Compact(w.Line()); len(names) > 0 {
+		t.Errorf("watching has made %q", names)
+	}
+}

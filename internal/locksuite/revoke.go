@@ -1,0 +1,235 @@
+package locksuite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Asking holders to give up.
+var revokeTests = []test{
+	{"Revoke_AnyKind", revokeAnyKind},
+	{"Revoke_ByCurator", revokeByCurator},
+	{"F10_RevokedWhileAway", f10RevokedWhileAway},
+	{"Revoke_WhileWaiting", revokeWhileWaiting},
+	{"Revoke_WhoHasGone", revokeGone},
+	{"F01_RevokeReplyLost", f01RevokeLost},
+}
+
+// A lockKind is one of the ways to hold the world's lock.
+type lockKind struct {
+	name string
+	lock func(c *Client) func(context.Context) (*lock.Hold, error)
+}
+
+var lockKinds = []lockKind{
+	{"mutex", func(c *Client) func(context.Context) (*lock.Hold, error) { return c.Mutex(lock.Options{}).Lock }},
+	{"writer", func(c *Client) func(context.Context) (*lock.Hold, error) { return c.RWMutex().Lock }},
+	{"reader", func(c *Client) func(context.Context) (*lock.Hold, error) { return c.RWMutex().RLock }},
+	{"permit", func(c *Client) func(context.Context) (*lock.Hold, error) { return c.Semaphore(2).Acquire }},
+	{"unfair", func(c *Client) func(context.Context) (*lock.Hold, error) { return c.Unfair().Lock }},
+}
+
+// eachKind runs f once for each kind of lock, at a path of its own.
+func (w *World) eachKind(f func(name string, k lockKind)) {
+	dir := w.dir
+	for _, k := range lockKinds {
+		w.dir = fmt.Sprintf("%s-%s", dir, k.name)
+		f(k.name, k)
+	}
+	w.dir = dir
+}
+
+// contender returns how the one with that label stands in the world's lock.
+func (w *World) contender(label string) lock.Contender {
+	w.t.Helper()
+	w.catchUp(w.dir)
+	snap, err := lock.Look(w.Context(), w.admin, w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, c := range snap.Contenders {
+		if c.Owner.Label == label {
+			return c
+		}
+	}
+	w.t.Fatalf("no contender %s in %+v", label, snap)
+	return lock.Contender{}
+}
+
+// revoked waits until the hold's owner has been told to give up.
+func (w *World) revoked(what string, h *lock.Hold) {
+	w.t.Helper()
+	select {
+	case <-h.Revoked():
+	case <-h.Done():
+		w.t.Fatalf("%s: the hold is over: %v", what, h.Cause())
+	case <-time.After(patience):
+		w.t.Fatalf("%s: the holder does not hear that it is asked to give up", what)
+	}
+}
+
+// A holder of any kind hears the request, goes on holding, and is still shown as who it is.
+func revokeAnyKind(w *World, t *testing.T) {
+	w.eachKind(func(name string, k lockKind) {
+		a := w.Client("a")
+		h := w.mustHold(k.lock(a))
+		time.Sleep(w.moment())
+		select {
+		case <-h.Revoked():
+			t.Errorf("%s: revoked by nobody", name)
+		default:
+		}
+		before := w.contender("a")
+		if before.Revoked || !before.Held {
+			t.Errorf("%s: before: %+v", name, before)
+		}
+		for range 2 {
+			if asked, err := lock.Revoke(w.Context(), w.admin, before); !asked || err != nil {
+				t.Fatalf("%s: Revoke = %v, %v", name, asked, err)
+			}
+		}
+		w.revoked(name, h)
+		time.Sleep(w.Timeout)
+		after := w.contender("a")
+		if h.Cause() != nil || !after.Revoked || !after.Held || after.Owner != before.Owner {
+			t.Errorf("%s: the hold says %v, and is shown as %+v, before as %+v", name, h.Cause(), after, before)
+		}
+		w.MustRelease(h)
+		w.Clean()
+	})
+}
+
+// Curator's Revoker writes over what the node says. The holder hears that too, and says again who it is.
+func revokeByCurator(w *World, t *testing.T) {
+	w.eachKind(func(name string, k lockKind) {
+		a := w.Client("a")
+		h := w.mustHold(k.lock(a))
+		before := w.contender("a")
+		if _, err := w.admin.Set(w.Context(), h.Node(), []byte("__REVOKE__"), -1); err != nil {
+			t.Fatal(err)
+		}
+		w.revoked(name, h)
+		w.Within(patience, "the holder is known again", func() bool {
+			w.catchUp(w.dir)
+			line, err := lock.Inspect(w.Context(), w.admin, w.dir)
+			if err != nil || len(line) != 1 || !line[0].Revoked {
+				t.Fatalf("%s: Inspect = %+v, %v", name, line, err)
+			}
+			return line[0].Owner == before.Owner
+		})
+		w.MustRelease(h)
+		w.nodeGone(h.Node())
+	})
+}
+
+// nodeGone checks that a node is gone.
+func (w *World) nodeGone(node string) {
+	w.t.Helper()
+	if ok, err := w.Exists(node); ok || err != nil {
+		w.t.Errorf("%s is still there (%v)", node, err)
+	}
+}
+
+// A request that is made while the holder is cut off is heard when it is back.
+func f10RevokedWhileAway(w *World, t *testing.T) {
+	w.eachKind(func(name string, k lockKind) {
+		for _, watched := range []bool{false, true} {
+			a := w.Client("a")
+			h := w.mustHold(k.lock(a))
+			if watched {
+				time.Sleep(w.moment())
+			}
+			a.Unreachable()
+			if asked, err := lock.Revoke(w.Context(), w.admin, w.contender("a")); !asked || err != nil {
+				t.Fatalf("%s: Revoke = %v, %v", name, asked, err)
+			}
+			a.Reachable()
+			w.revoked(name, h)
+			w.MustRelease(h)
+			a.Close(w.Context())
+		}
+	})
+}
+
+// Somebody who waits is asked to give up what it does not have yet. It knows when it has it.
+func revokeWhileWaiting(w *World, t *testing.T) {
+	for _, away := range []bool{false, true} {
+		a, b := w.Client("a"), w.Client("b")
+		held := w.MustLock(a.Mutex(lock.Options{}))
+		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+		w.WaitLine(2)
+		w.Quiet(a, b)
+		waiter := w.contender("b")
+		if waiter.Held || waiter.Place != 1 {
+			t.Errorf("the waiter is shown as %+v", waiter)
+		}
+		if away {
+			b.Unreachable()
+		}
+		if asked, err := lock.Revoke(w.Context(), w.admin, waiter); !asked || err != nil {
+			t.Fatalf("Revoke = %v, %v", asked, err)
+		}
+		if away {
+			b.Reachable()
+		}
+		w.Quiet(a, b)
+		if !g.Pending() {
+			t.Error("a waiter that is asked to give up has an outcome")
+		}
+		w.MustRelease(held)
+		h := w.Granted(g)
+		w.revoked("who waited", h)
+		w.MustRelease(h)
+	}
+}
+
+// Who has left is not asked, and neither is who came after it.
+func revokeGone(w *World, t *testing.T) {
+	w.eachKind(func(name string, k lockKind) {
+		a, b := w.Client("a"), w.Client("b")
+		h := w.mustHold(k.lock(a))
+		gone := w.contender("a")
+		w.MustRelease(h)
+		next := w.mustHold(k.lock(b))
+		if asked, err := lock.Revoke(w.Context(), w.admin, gone); asked || err != nil {
+			t.Errorf("%s: Revoke of who has left = %v, %v, want false", name, asked, err)
+		}
+		if w.contender("b").Revoked {
+			t.Errorf("%s: the next one was asked in its place", name)
+		}
+		w.MustRelease(next)
+	})
+}
+
+// The answer to the request is lost, or the request is. It is made once, and known to have been.
+func f01RevokeLost(w *World, t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		a, b := w.Client("a"), w.Client("b")
+		h := w.MustLock(a.Mutex(lock.Options{}))
+		c := w.contender("a")
+		m := faultproxy.Match{Ops: []wire.Op{wire.OpSetData}, Path: h.Node()}
+		if applied {
+			b.Proxy.CutAfter(m)
+		} else {
+			b.Proxy.CutBefore(m)
+		}
+		if asked, err := lock.Revoke(w.Context(), b.Session, c); !asked || err != nil {
+			t.Errorf("Revoke with a lost connection, applied %v = %v, %v", applied, asked, err)
+		}
+		w.revoked("with a lost connection", h)
+		if stat, _, err := w.admin.Exists(w.Context(), h.Node()); err != nil || stat.Version != 1 {
+			t.Errorf("the node was written %d times (%v)", stat.Version, err)
+		}
+		w.MustRelease(h)
+	}
+	if asked, err := lock.Revoke(w.Context(), w.admin, lock.Contender{Node: zk.Join(w.dir, "nobody")}); asked || err != nil {
+		t.Errorf("Revoke of nobody = %v, %v", asked, err)
+	}
+}

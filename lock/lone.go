@@ -1,0 +1,231 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// This is the way of a claim that is one znode at the lock's path, and no place in a line. Since everybody's
+// has that name, what is found there is told apart by the attempt's id in its data.
+
+// A rival is the node in an attempt's way, and a watch that is armed on it.
+type rival struct {
+	node  client.Node
+	watch *client.Watch
+}
+
+// runLone returns when the node is ours.
+func (a *attempt) runLone(ctx context.Context) ([]*Hold, error) {
+	for crowded := false; ; crowded = true {
+		r, err := a.seize(ctx, crowded)
+		if err == nil && r == nil {
+			holds, err := a.grant(ctx)
+			if !errors.Is(err, ErrPlaceLost) {
+				return holds, err
+			}
+			a.unseat() // deleted before the session was known to live
+			continue
+		}
+		if err == nil && a.e.opt.Waiting != nil {
+			a.e.opt.Waiting(Place{Ahead: 1, First: a.e.dir})
+		}
+		for err == nil && r != nil {
+			r, err = a.outlast(ctx, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tryLone makes the node unless it is there.
+func (a *attempt) tryLone(ctx context.Context) ([]*Hold, error) {
+	r, err := a.seize(ctx, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case r == nil:
+		return a.grant(ctx)
+	}
+	r.watch.Cancel()
+	return nil, &BusyError{Path: a.e.dir, Holder: newContender(a.e.dir, r.node)}
+}
+
+// seize makes the node, or returns the one that is in the way. If we come in a crowd, which most leave in
+// vain, the look at that one leaves together with the create.
+func (a *attempt) seize(ctx context.Context, crowded bool) (*rival, error) {
+	for ; ; crowded = true {
+		p := a.s.Pipeline()
+		a.created = &creation{one: p.Create(a.e.dir, a.data, zk.Ephemeral, a.e.opt.ACL)}
+		var got *client.Pending[client.Node]
+		var watch *client.Watch
+		if crowded {
+			got, watch = p.WatchGet(a.e.dir)
+		}
+		p.Send(ctx)
+		nodes, czxid, err := a.created.wait(ctx)
+		switch {
+		case err == nil:
+			a.joined(nodes, czxid)
+			if !crowded {
+				return nil, nil
+			}
+		case errors.Is(err, zk.ErrNodeExists):
+			a.created = nil
+		case errors.Is(err, zk.ErrConnectionLoss):
+			a.unknown = client.MaybeApplied(err)
+			a.created = nil
+			cancelled(watch)
+			got = nil // if it was seen at all, then without a sync
+			if !a.unknown {
+				continue
+			}
+		default:
+			cancelled(watch)
+			if a.unknown = client.MaybeApplied(err); !a.unknown {
+				a.created = nil
+			}
+			if !errors.Is(err, zk.ErrNoNode) {
+				return nil, err
+			}
+			if err := a.e.makeDirectory(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if r, err := a.regard(ctx, got, watch); err != nil || r != nil || len(a.nodes) > 0 {
+			return r, err
+		}
+	}
+}
+
+// regard looks at the node, unless it has been asked for. It is ours, which makes the attempt joined, or a
+// rival's, or there is none. Behind a create of unknown outcome the look comes after a sync: what the create
+// did is then seen, and if it did nothing it never will, for the ensemble takes nothing more from a
+// connection that the session has left.
+func (a *attempt) regard(ctx context.Context, got *client.Pending[client.Node], watch *client.Watch) (*rival, error) {
+	for {
+		if got == nil {
+			p := a.s.Pipeline()
+			if a.unknown {
+				p.Sync(a.e.dir)
+			}
+			got, watch = p.WatchGet(a.e.dir)
+			p.Send(ctx)
+		}
+		node, err := got.Wait(ctx)
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			cancelled(watch)
+			got = nil
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			a.unseat()
+			return nil, nil
+		case err != nil:
+			cancelled(watch)
+			return nil, err
+		case a.id.marks(node.Data) && node.Stat.EphemeralOwner == a.s.ID():
+			a.joined([]string{a.e.dir}, node.Stat.Czxid)
+			a.own[0] = watch
+			return nil, nil
+		}
+		a.unseat()
+		if node.Stat.EphemeralOwner == 0 {
+			cancelled(watch)
+			return nil, ErrNotEphemeral
+		}
+		return &rival{node, watch}, nil
+	}
+}
+
+// unseat notes that the node, if we have made one, is gone.
+func (a *attempt) unseat() {
+	for _, w := range a.own {
+		cancelled(w) // on somebody else's, perhaps
+	}
+	a.own = nil
+	a.forget()
+}
+
+// cancelled cancels a watch, if there is one.
+func cancelled(w *client.Watch) {
+	if w != nil {
+		w.Cancel()
+	}
+}
+
+// outlast waits until something happens to the rival's node. It returns the rival again if it is still there,
+// or the one after it, and none if there is no node.
+func (a *attempt) outlast(ctx context.Context, r *rival) (*rival, error) {
+	select {
+	case <-r.watch.Done():
+	case <-ctx.Done():
+		r.watch.Cancel()
+		return nil, context.Cause(ctx)
+	}
+	switch ev, _, err := r.watch.Event(); {
+	case err != nil:
+		return nil, err
+	case ev.Type == zk.NodeDeleted:
+		return nil, nil
+	}
+	return a.regard(ctx, nil, nil)
+}
+
+// removeLone deletes the node of a hold that is released. A break on the way leaves open whether it is gone,
+// or somebody else's already.
+func (g *grant) removeLone(ctx context.Context) error {
+	err := g.s.Delete(ctx, g.e.dir, 0)
+	if unknown := client.MaybeApplied(err); errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) { // somebody has written to it, or it is somebody else's
+		found, was := false, unknown
+		for first := true; first || errors.Is(err, zk.ErrConnectionLoss); first = false {
+			found, err = g.e.removeOwn(ctx, g.id, g.token)
+			was = was || found
+		}
+		if err == nil && !was {
+			err = zk.ErrNoNode
+		}
+	}
+	switch {
+	case err == nil, g.s.Err() != nil: // the node has gone with the session, or goes with it
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		return &LostError{Path: g.e.dir, Cause: ErrNodeDeleted}
+	}
+	g.e.reaper.add(g.debris())
+	return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
+}
+
+// removeOwn deletes the node if it is an attempt's, which its data tells, unless somebody has written
+// something else there, and its creation zxid, if that is known. It reports whether there was one to delete;
+// an error leaves that open.
+func (e *entrance) removeOwn(ctx context.Context, id attemptID, token int64) (was bool, err error) {
+	for {
+		p := e.s.Pipeline()
+		p.Sync(e.dir)
+		got := p.Get(e.dir)
+		p.Send(ctx)
+		node, err := got.Wait(ctx)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return was, nil
+		case err != nil:
+			return was, err
+		case !id.marks(node.Data) && (token == 0 || node.Stat.Czxid != token):
+			return was, nil
+		}
+		was = true
+		err = e.s.Delete(ctx, e.dir, node.Stat.Version)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode):
+			return true, nil
+		case errors.Is(err, zk.ErrBadVersion): // written to meanwhile
+			continue
+		}
+		return was, err
+	}
+}

@@ -1,0 +1,206 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Look returns the lock at path as it is: of which kind it is, who holds it and who waits for it. It only
+// reads, and disturbs nobody.
+func Look(ctx context.Context, s *client.Session, path string) (Snapshot, error) {
+	return (&looker{s: s}).lock(ctx, path)
+}
+
+// LookAll returns the locks directly below dir that somebody holds or waits for, in the order of their paths.
+func LookAll(ctx context.Context, s *client.Session, dir string) ([]Snapshot, error) {
+	return (&looker{s: s}).locks(ctx, dir)
+}
+
+// A looker reads locks. It is used by one goroutine.
+type looker struct {
+	s     *client.Session
+	nodes map[string]client.Node // contenders' as they are known to be, by path; nil if nothing is to be remembered
+	watch bool                   // leave a watch on whatever is read
+	armed []*client.Watch        // those that were left
+}
+
+// lookBatch is how many nodes are read with one write.
+const lookBatch = 100
+
+func (l *looker) locks(ctx context.Context, dir string) ([]Snapshot, error) {
+	d, err := l.directory(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(d.names)
+	var all []Snapshot
+	for _, name := range d.names {
+		snap, err := l.lock(ctx, zk.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if len(snap.Contenders) > 0 {
+			all = append(all, snap)
+		}
+	}
+	return all, nil
+}
+
+func (l *looker) lock(ctx context.Context, path string) (Snapshot, error) {
+	snap := Snapshot{Path: path}
+	d, err := l.directory(ctx, path)
+	switch {
+	case err != nil || !d.there:
+		return snap, err
+	case d.node.Stat.EphemeralOwner != 0:
+		c := newContender(path, d.node)
+		c.Held = true
+		snap.Kind, snap.Contenders = KindUnfair, []Contender{c}
+		return snap, nil
+	}
+	permits, err := parseRoom(d.node.Data)
+	if err != nil {
+		permits = 0 // somebody else's data
+	}
+	snap.Kind, snap.Permits = kindOf(d.names, permits), permits
+	if snap.Kind != KindCuratorSemaphore {
+		snap.Contenders, err = l.line(ctx, path, d.names)
+		settle(permits, snap.Contenders)
+		return snap, err
+	}
+	leases, err := l.under(ctx, zk.Join(path, leasesName))
+	if err != nil {
+		return snap, err
+	}
+	gate, err := l.under(ctx, zk.Join(path, gateName))
+	settle(0, leases)
+	snap.Contenders = joinGate(leases, gate)
+	return snap, err
+}
+
+// under returns the line of a directory that is part of a lock.
+func (l *looker) under(ctx context.Context, dir string) ([]Contender, error) {
+	d, err := l.directory(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return l.line(ctx, dir, d.names)
+}
+
+// A directory is a znode with the names of its children, if it is there.
+type directory struct {
+	there bool
+	node  client.Node
+	names []string
+}
+
+// directory reads a znode and lists it.
+func (l *looker) directory(ctx context.Context, path string) (d directory, err error) {
+	for {
+		p := l.s.Pipeline()
+		got, listed := l.get(p, path), l.list(p, path)
+		var exists *client.Pending[zk.Stat]
+		if l.watch { // the others leave none where there is nothing
+			var w *client.Watch
+			exists, w = p.WatchExists(path)
+			l.armed = append(l.armed, w)
+		}
+		p.Send(ctx)
+		d.node, err = got.Wait(ctx)
+		list, listErr := listed.Wait(ctx)
+		if err == nil {
+			err = listErr
+		}
+		if exists != nil {
+			if _, e := exists.Wait(ctx); err == nil && !errors.Is(e, zk.ErrNoNode) {
+				err = e
+			}
+		}
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			return directory{}, nil
+		}
+		d.there, d.names = true, list.Names
+		return d, err
+	}
+}
+
+func (l *looker) get(p *client.Pipeline, path string) *client.Pending[client.Node] {
+	if !l.watch {
+		return p.Get(path)
+	}
+	got, w := p.WatchGet(path)
+	l.armed = append(l.armed, w)
+	return got
+}
+
+func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Listing] {
+	if !l.watch {
+		return p.Children(path)
+	}
+	listed, w := p.WatchChildren(path)
+	l.armed = append(l.armed, w)
+	return listed
+}
+
+// line returns the contenders among a directory's children, in order. Those who have left
+// since are left out.
+func (l *looker) line(ctx context.Context, dir string, names []string) ([]Contender, error) {
+	var found []Contender
+	for rest := parseQueue(names, ^kind(0)).line; len(rest) > 0; {
+		batch := rest[:min(lookBatch, len(rest))]
+		nodes, err := l.read(ctx, dir, batch)
+		if errors.Is(err, zk.ErrConnectionLoss) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range nodes {
+			if n != nil {
+				found = append(found, newContender(zk.Join(dir, batch[i].name), *n))
+			}
+		}
+		rest = rest[len(batch):]
+	}
+	return found, nil
+}
+
+// read returns the nodes of claims, nil for those that have gone.
+func (l *looker) read(ctx context.Context, dir string, claims []claim) ([]*client.Node, error) {
+	p := l.s.Pipeline()
+	nodes := make([]*client.Node, len(claims))
+	asked := make([]*client.Pending[client.Node], len(claims))
+	for i, c := range claims {
+		path := zk.Join(dir, c.name)
+		if n, known := l.nodes[path]; known {
+			nodes[i] = &n
+			continue
+		}
+		asked[i] = l.get(p, path)
+	}
+	p.Send(ctx)
+	for i, k := range asked {
+		if k == nil {
+			continue
+		}
+		n, err := k.Wait(ctx)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		nodes[i] = &n
+		if l.nodes != nil {
+			l.nodes[zk.Join(dir, claims[i].name)] = n
+		}
+	}
+	return nodes, nil
+}

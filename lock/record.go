@@ -1,0 +1,60 @@
+package lock
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// A record is the data of a node of ours: its owner, and what else others have to know.
+type record struct {
+	Owner
+	ID attemptID `json:"id,omitempty"` // of the attempt, where the node's name does not have it
+
+	// Revoke says that somebody asks the owner to give up. Whoever asks adds it to the fields that are there,
+	// and leaves those that it does not know as they are.
+	Revoke bool `json:"revoke,omitempty"`
+}
+
+func (r record) encode() []byte {
+	b, err := json.Marshal(r)
+	if err != nil { // a year beyond 9999
+		return nil
+	}
+	return b
+}
+
+// revokeField is the name of record.Revoke.
+const revokeField = "revoke"
+
+// revokeMessage is what Curator's Revoker makes of the data, and what its holders listen for.
+const revokeMessage = "__REVOKE__"
+
+// marks reports whether data is that of a node of this attempt.
+func (id attemptID) marks(data []byte) bool {
+	var r record
+	return bytes.Contains(data, []byte(id)) && json.Unmarshal(data, &r) == nil && r.ID == id
+}
+
+// revoked reports whether data asks its node's owner to give up, in our words or in Curator's.
+func revoked(data []byte) bool {
+	if string(data) == revokeMessage {
+		return true
+	}
+	var r record
+	return bytes.Contains(data, []byte(revokeField)) && json.Unmarshal(data, &r) == nil && r.Revoke
+}
+
+// revocation returns what to make of a node's data to ask its owner to give up: of data that is ours the
+// same with a word added, and of anything else what Curator's holders understand.
+func revocation(data []byte) []byte {
+	var fields map[string]json.RawMessage
+	if _, ours := parseOwner(data); !ours || json.Unmarshal(data, &fields) != nil {
+		return []byte(revokeMessage)
+	}
+	fields[revokeField] = json.RawMessage("true")
+	b, err := json.Marshal(fields)
+	if err != nil {
+		panic(err) // it has just been parsed
+	}
+	return b
+}

@@ -1,0 +1,65 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// unfairRecipe has no line: its one claim is the znode at the lock's path.
+var unfairRecipe = recipe{kind: exclusive, heeds: exclusive, reenters: true, lone: true}
+
+// An Unfair is a lock without a line: one ephemeral znode, at the path itself, that says whose it is.
+// Whoever makes it holds the lock; everybody else waits until it is gone and then tries to make it.
+//
+//   - It costs the least there is: a free lock is one request and one round trip, and nothing but the
+//     holder's znode is ever there.
+//   - Each release wakes everybody who waits, and all but one come in vain: with n waiters it is n
+//     notifications and n creates, of which one succeeds.
+//   - There is no order: whoever comes now may pass who has waited for an hour, and nothing keeps a waiter
+//     from starving.
+//
+// It is for locks that are rarely wanted by many: take a [Mutex] unless the number of znodes matters.
+//
+// A hold of it is like that of a Mutex, with one weakness. All holders' znodes have the same name, and
+// ZooKeeper can neither check nor delete "the znode that transaction x has made". If somebody deletes the
+// holder's znode by hand and another takes the lock, a release that the first one sends before it has heard
+// of that deletes the second one's znode, who then learns that the lock is lost. For the same reason the
+// operation of [Hold.Check] fails for a holder whose session has ended only in a multi of that session; in
+// anybody else's it tells that the lock is held, not by whom. Tokens have no such weakness.
+type Unfair struct{ e *entrance }
+
+// NewUnfair returns the lock of the znode at path, which must not be "/". What is above it is made when it
+// is needed, and stays. No lock of another kind can have the same path: its directory is there, or cannot be
+// made; such a lock's attempt fails, with ErrNotEphemeral if it is this one's. Nobody knows how many wait, so
+// Options.QueueMax must be 0; Options.Data must be nil, because the data is what tells whose the znode is; and
+// since there is no place to lose, Options.Requeue means nothing.
+func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
+	opt, err := opt.withDefaults(path)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case opt.QueueMax != 0:
+		return nil, fmt.Errorf("lock %s: option QueueMax: nobody knows how many wait for an unfair lock", path)
+	case opt.Data != nil:
+		return nil, fmt.Errorf("lock %s: option Data: an unfair lock's znode has to say whose it is", path)
+	}
+	return &Unfair{newEntrance(s, path, opt, &unfairRecipe)}, nil
+}
+
+// Path returns the path of the lock's znode.
+func (u *Unfair) Path() string { return u.e.dir }
+
+// Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
+// hold and error is not nil. It re-enters as [Mutex.Lock] does.
+func (u *Unfair) Lock(ctx context.Context) (*Hold, error) { return u.e.lock(ctx) }
+
+// TryLock returns a hold if nobody else has the lock, and otherwise a *BusyError that names the holder.
+func (u *Unfair) TryLock(ctx context.Context) (*Hold, error) { return u.e.try(ctx) }
+
+// Do runs f while holding the lock; see [Mutex.Do].
+func (u *Unfair) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return u.e.do(ctx, f)
+}

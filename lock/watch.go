@@ -1,0 +1,142 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"reflect"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Watch yields the lock at path as it is, and again whenever that has changed, until ctx or the session ends;
+// the last thing that it yields is the error that says so. A lock that is not there is one that nobody holds.
+//
+// What is yielded is the state at the time and not each change: whoever is slow, or has lost the connection
+// for a while, misses what happened in between, and never the last of it. Nothing is polled and nothing piles
+// up. It takes one persistent watch from servers that have them (3.6 and later), and a watch on each znode
+// from others. Before 3.9 a persistent watch spoils one-shot watches of the same session on the same path: a
+// session that takes part in the lock at path should leave the watching to another.
+func Watch(ctx context.Context, s *client.Session, path string) iter.Seq2[Snapshot, error] {
+	return watch(ctx, s, path, (*looker).lock)
+}
+
+// WatchAll is [Watch] for the locks of [LookAll].
+func WatchAll(ctx context.Context, s *client.Session, dir string) iter.Seq2[[]Snapshot, error] {
+	return watch(ctx, s, dir, (*looker).locks)
+}
+
+// watch yields what look returns for path, whenever it is something else.
+func watch[T any](ctx context.Context, s *client.Session, path string, look func(*looker, context.Context, string) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none, last T
+		l, err := listen(ctx, s, path)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer l.close()
+		for first := true; ; first = false {
+			now, err := look(&l.looker, ctx, path)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			if first || !reflect.DeepEqual(now, last) {
+				if !yield(now, nil) {
+					return
+				}
+				last = now
+			}
+			if err := l.wait(ctx); err != nil {
+				yield(none, err)
+				return
+			}
+		}
+	}
+}
+
+// A listener is a looker that is told when there is something new to see.
+type listener struct {
+	looker
+	path   string
+	stream *client.Stream  // of all that happens at path and below; nil where the server has none
+	fired  []*client.Watch // those that were left before the present ones, where there is no stream
+}
+
+func listen(ctx context.Context, s *client.Session, path string) (*listener, error) {
+	l := &listener{looker: looker{s: s}, path: path}
+	var err error
+	l.stream, err = s.Watch(ctx, path, true)
+	switch {
+	case err == nil:
+		l.nodes = map[string]client.Node{}
+	case errors.Is(err, zk.ErrUnimplemented):
+		l.watch = true
+	default:
+		return nil, err
+	}
+	return l, nil
+}
+
+// wait returns when something has changed since the last look began.
+func (l *listener) wait(ctx context.Context) error {
+	if l.watch {
+		return l.waitOneShot(ctx)
+	}
+	gap := false
+	next := ctx
+	for first := true; ; first = false {
+		ev, err := l.stream.Next(next)
+		switch {
+		case err != nil && first:
+			return err
+		case err != nil: // no more has happened
+			if gap { // the server that we see now may be behind
+				err = l.s.Sync(ctx, l.path)
+			} else {
+				err = nil
+			}
+			if errors.Is(err, zk.ErrConnectionLoss) {
+				err = nil // which leaves another gap
+			}
+			return err
+		case ev.Gap:
+			gap = true
+			clear(l.nodes)
+		}
+		delete(l.nodes, ev.Path)
+		if first {
+			var stop context.CancelFunc
+			next, stop = context.WithCancel(ctx)
+			stop() // the rest is what is there already
+		}
+	}
+}
+
+// waitOneShot is wait with the watches that the last look has left. They stay until the next has left its
+// own, so that the server is not asked to forget what it is about to be asked for.
+func (l *listener) waitOneShot(ctx context.Context) error {
+	for _, w := range l.fired {
+		w.Cancel()
+	}
+	l.fired, l.armed = l.armed, nil
+	changed, stop := anyFired(l.fired)
+	defer stop()
+	select {
+	case <-changed:
+		return l.s.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *listener) close() {
+	if l.stream != nil {
+		l.stream.Close()
+	}
+	for _, w := range append(l.fired, l.armed...) {
+		w.Cancel()
+	}
+}
