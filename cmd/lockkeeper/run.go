@@ -4,26 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
-
-// sessionTimeoutDefault outlasts a busy machine and a short break of the network. What it costs, that
-// others wait so long after a holder's machine has died, is little to the jobs that run under a command:
-// one that is merely killed gives its lock back at once.
-const sessionTimeoutDefault = 30 * time.Second
-
-// sessionTimeoutMin is where a plan to end the child in time stops making sense.
-const sessionTimeoutMin = 300 * time.Millisecond
 
 const runHelp = `Run COMMAND while holding LOCK.
 
@@ -72,17 +60,12 @@ lockkeeper is killed. /dev/fd/3 is a file, too.`
 
 // runFlags are the flags of run.
 type runFlags struct {
-	servers        string
-	shared         bool
-	wait           time.Duration
-	grace          time.Duration
-	sessionTimeout time.Duration
-	connectTimeout time.Duration
-	vouch          string
-	label          string
-	statusFile     string
-	busyCode       int
-	lostCode       int
+	jobFlags
+	shared     bool
+	wait       time.Duration
+	statusFile string
+	busyCode   int
+	lostCode   int
 }
 
 func newRun() *cobra.Command {
@@ -91,29 +74,14 @@ func newRun() *cobra.Command {
 		Use:   "run [flags] LOCK -- COMMAND [ARG…]",
 		Short: "Run a command while holding a lock",
 		Long:  runHelp,
-		Args: func(cmd *cobra.Command, args []string) error {
-			const form = "lockkeeper run [flags] LOCK -- COMMAND [ARG…]"
-			switch dash := cmd.ArgsLenAtDash(); {
-			case dash < 0 && len(args) > 0:
-				return exit.Errorf(exit.Usage, "run: no -- in front of the command; it is %s", form)
-			case dash != 1 || len(args) < 2:
-				return exit.Errorf(exit.Usage, "run: one lock and a command are needed; it is %s", form)
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return run(f, cmd.Flags().Changed, args[0], args[1:]) },
+		Args:  jobArgs("lock"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return run(f, cmd.Flags().Changed, args[0], args[1:]) },
 	}
+	f.add(cmd)
 	flags := cmd.Flags()
-	addServersFlag(cmd, &f.servers)
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with others who share it; who does not share it waits for them all, and they for him")
 	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after that long; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
-	flags.DurationVar(&f.grace, "grace", link.GraceAuto, "time between TERM and KILL when the command has to end")
-	flags.Lookup("grace").DefValue = "5s, or less if the session timeout is short"
-	flags.DurationVar(&f.sessionTimeout, "session-timeout", sessionTimeoutDefault, "how long the servers keep the lock for a machine that has died")
-	flags.DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
-	flags.StringVar(&f.vouch, "vouch", "sync", "what a heartbeat must prove: ping (the server is there), sync (the leader is), write (a quorum is)")
-	flags.StringVar(&f.label, "label", "", "what others see who ask for the holder (default the command's name)")
 	flags.StringVar(&f.statusFile, "status-file", "", "write the outcome to this file, as JSON")
 	flags.IntVar(&f.busyCode, "busy-code", exit.Busy, "exit status if the lock was not got in time")
 	flags.IntVar(&f.lostCode, "lost-code", exit.Lost, "exit status if the lock was lost")
@@ -122,30 +90,15 @@ func newRun() *cobra.Command {
 
 // check refuses values that make no sense. changed reports whether a flag was given.
 func (f runFlags) check(changed func(string) bool) error {
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-		min   time.Duration
-	}{
-		{"wait", f.wait, 0}, {"grace", f.grace, 0},
-		{"session-timeout", f.sessionTimeout, sessionTimeoutMin}, {"connect-timeout", f.connectTimeout, time.Millisecond},
-	} {
-		if changed(d.flag) && d.value < d.min {
-			return exit.Errorf(exit.Usage, "--%s %v: not a duration of at least %v", d.flag, d.value, d.min)
-		}
+	if err := atLeast(changed, "wait", f.wait, 0); err != nil {
+		return err
 	}
 	for flag, code := range map[string]int{"busy-code": f.busyCode, "lost-code": f.lostCode} {
 		if code < 0 || code > 255 {
 			return exit.Errorf(exit.Usage, "--%s %d: an exit status is a number from 0 to 255", flag, code)
 		}
 	}
-	if _, err := engine.ParseVouch(f.vouch); err != nil {
-		return err
-	}
-	if _, err := link.NewPlan(f.sessionTimeout, f.grace); err != nil { // and again with what the server grants
-		return exit.Errorf(exit.Usage, "%w", err)
-	}
-	return nil
+	return f.jobFlags.check(changed)
 }
 
 func run(f runFlags, changed func(string) bool, name string, argv []string) error {
@@ -156,52 +109,21 @@ func run(f runFlags, changed func(string) bool, name string, argv []string) erro
 	if err != nil {
 		return err
 	}
-	program, err := exec.LookPath(argv[0])
-	if err != nil && !errors.Is(err, exec.ErrDot) { // no waiting in line for what cannot run
-		return exit.Errorf(notFoundStatus(err), "%s: %w", argv[0], errors.Unwrap(err))
+	cfg, err := f.config(name, path, argv)
+	if err != nil {
+		return err
 	}
+	cfg.Open.Shared, cfg.Open.Wait = f.shared, f.wait
+	cfg.BusyStatus, cfg.LostStatus = f.busyCode, f.lostCode
 	status, err := openStatusFile(f.statusFile)
 	if err != nil {
 		return err
 	}
-	if f.label == "" {
-		f.label = filepath.Base(argv[0])
-	}
-	out := front.Run(front.Config{
-		Name: name,
-		Open: link.Open{
-			Servers: chooseServers(f.servers), Lock: path, Shared: f.shared, Label: f.label, PID: os.Getpid(),
-			SessionTimeout: f.sessionTimeout, ConnectTimeout: f.connectTimeout,
-			Wait: f.wait, Grace: f.grace, Vouch: f.vouch,
-		},
-		Program: program, Argv: argv, Env: os.Environ(),
-		BusyStatus: f.busyCode, LostStatus: f.lostCode,
-		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", name},
-		Stderr: os.Stderr,
-		Spare:  ownProcess,
-	})
+	out := front.Run(cfg)
 	if err := status.write(out); err != nil {
 		fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
 	}
 	return &ranError{out}
-}
-
-// notFoundStatus tells a program that is not there from one that cannot be executed.
-func notFoundStatus(err error) int {
-	if errors.Is(err, exec.ErrNotFound) {
-		return exit.NotFound
-	}
-	return front.ExecStatus(err)
-}
-
-// ownProcess reports whether p, somewhere below the child, is one that looks after itself: the local
-// keeper, or the engine of a lock that is held inside of this one.
-func ownProcess(p proc.Process) bool {
-	if !proc.SameProgram(p) {
-		return false
-	}
-	args := proc.Args(p)
-	return len(args) >= 2 && args[1] == "engine" || len(args) >= 3 && args[1] == "server" && args[2] == "--local"
 }
 
 // A ranError is how run has ended, well or badly.

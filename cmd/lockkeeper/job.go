@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+)
+
+// sessionTimeoutDefault outlasts a busy machine and a short break of the network. What it costs, that
+// others wait so long after a holder's machine has died, is little to the jobs that run under a command:
+// one that is merely killed gives its lock back at once.
+const sessionTimeoutDefault = 30 * time.Second
+
+// sessionTimeoutMin is where a plan to end the child in time stops making sense.
+const sessionTimeoutMin = 300 * time.Millisecond
+
+// jobFlags are the flags of every command that runs another one under a lock.
+type jobFlags struct {
+	servers        string
+	grace          time.Duration
+	sessionTimeout time.Duration
+	connectTimeout time.Duration
+	vouch          string
+	label          string
+}
+
+func (f *jobFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	addServersFlag(cmd, &f.servers)
+	flags.DurationVar(&f.grace, "grace", link.GraceAuto, "time between TERM and KILL when the command has to end")
+	flags.Lookup("grace").DefValue = "5s, or less if the session timeout is short"
+	flags.DurationVar(&f.sessionTimeout, "session-timeout", sessionTimeoutDefault, "how long the servers keep the lock for a machine that has died")
+	flags.DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
+	flags.StringVar(&f.vouch, "vouch", "sync", "what a heartbeat must prove: ping (the server is there), sync (the leader is), write (a quorum is)")
+	flags.StringVar(&f.label, "label", "", "what others see who ask for the holder (default the command's name)")
+}
+
+// jobArgs checks that the arguments are a name, --, and a command. what is what the name is of.
+func jobArgs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch dash := cmd.ArgsLenAtDash(); {
+		case dash < 0 && len(args) > 0:
+			return exit.Errorf(exit.Usage, "%s: no -- in front of the command; it is lockkeeper %s", cmd.Name(), cmd.Use)
+		case dash != 1 || len(args) < 2:
+			return exit.Errorf(exit.Usage, "%s: one %s and a command are needed; it is lockkeeper %s", cmd.Name(), what, cmd.Use)
+		}
+		return nil
+	}
+}
+
+// check refuses values that make no sense. changed reports whether a flag was given.
+func (f *jobFlags) check(changed func(string) bool) error {
+	_, err := engine.ParseVouch(f.vouch)
+	for _, err := range []error{
+		atLeast(changed, "grace", f.grace, 0), atLeast(changed, "session-timeout", f.sessionTimeout, sessionTimeoutMin),
+		atLeast(changed, "connect-timeout", f.connectTimeout, time.Millisecond), err,
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := link.NewPlan(f.sessionTimeout, f.grace); err != nil { // and again with what the server grants
+		return exit.Errorf(exit.Usage, "%w", err)
+	}
+	return nil
+}
+
+// atLeast refuses a duration that was given and is too short.
+func atLeast(changed func(string) bool, flag string, d, least time.Duration) error {
+	if changed(flag) && d < least {
+		return exit.Errorf(exit.Usage, "--%s %v: not a duration of at least %v", flag, d, least)
+	}
+	return nil
+}
+
+// config says what to run under the lock at path, which the user calls name, and how to wait for it.
+func (f *jobFlags) config(name, path string, argv []string) (front.Config, error) {
+	program, err := exec.LookPath(argv[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) { // no waiting in line for what cannot run
+		return front.Config{}, exit.Errorf(notFoundStatus(err), "%s: %w", argv[0], errors.Unwrap(err))
+	}
+	label := f.label
+	if label == "" {
+		label = filepath.Base(argv[0])
+	}
+	return front.Config{
+		Name: name,
+		Open: link.Open{
+			Servers: chooseServers(f.servers), Lock: path, Label: label, PID: os.Getpid(),
+			SessionTimeout: f.sessionTimeout, ConnectTimeout: f.connectTimeout,
+			Wait: link.WaitForEver, Grace: f.grace, Vouch: f.vouch,
+		},
+		Program: program, Argv: argv, Env: os.Environ(),
+		BusyStatus: exit.Busy, LostStatus: exit.Lost,
+		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", name},
+		Stderr: os.Stderr,
+		Spare:  ownProcess,
+	}, nil
+}
+
+// notFoundStatus tells a program that is not there from one that cannot be executed.
+func notFoundStatus(err error) int {
+	if errors.Is(err, exec.ErrNotFound) {
+		return exit.NotFound
+	}
+	return front.ExecStatus(err)
+}
+
+// ownProcess reports whether p, somewhere below the child, is one that looks after itself: the local
+// keeper, or the engine of a lock that is held inside of this one.
+func ownProcess(p proc.Process) bool {
+	if !proc.SameProgram(p) {
+		return false
+	}
+	args := proc.Args(p)
+	return len(args) >= 2 && args[1] == "engine" || len(args) >= 3 && args[1] == "server" && args[2] == "--local"
+}
