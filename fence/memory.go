@@ -67,16 +67,13 @@ func (m *Memory) Newest(resource string) int64 {
 	return 0
 }
 
-// enter remembers the token and ends the work of older ones, or refuses it.
+// enter remembers the token and ends the work of older ones. Whether the visit may go on, look says.
 func (m *Memory) enter(c Claim, end context.CancelCauseFunc) (*resource, *visit, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, err := m.resourceLocked(c.Resource)
 	if err != nil {
 		return nil, nil, err
-	}
-	if c.Token < r.newest {
-		return nil, nil, &StaleError{c, r.newest}
 	}
 	if c.Token > r.newest {
 		r.newest = c.Token
