@@ -16,7 +16,8 @@ var unfairRecipe = recipe{kind: exclusive, heeds: exclusive, reenters: true, lon
 //   - It costs the least there is: a free lock is one request and one round trip, and nothing but the
 //     holder's znode is ever there.
 //   - Each release wakes everybody who waits, and all but one come in vain: with n waiters it is n
-//     notifications and n creates, of which one succeeds.
+//     notifications, and n creates and n reads. With 1,000 of them a hand-over takes 2,003 requests, where a
+//     Mutex takes 6 with as many as you like (BenchmarkHerd).
 //   - There is no order: whoever comes now may pass who has waited for an hour, and nothing keeps a waiter
 //     from starving.
 //
