@@ -1,11 +1,13 @@
 package world
 
 import (
+	"context"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/test/sim/replica"
 )
 
@@ -16,6 +18,7 @@ var faults = []deed{
 	{"deaf", 3, planSpell, runHalfOpen},
 	{"refuse", 3, planSpell, runRefuse},
 	{"expire", 3, planNothing, runExpire},
+	{"break", 3, planBreak, runBreak},
 	{"crash", 3, planDown, runCrash},
 	{"pause", 5, planSpell, runPause},
 	{"clock", 1, planSpell, runClock},
@@ -132,6 +135,28 @@ func runCutOff(w *World, s Step) {
 	r.SetCut(cut)
 	w.spell(s.For)
 	r.SetCut(replica.Whole)
+}
+
+func planBreak(d *dice, s *Step) {
+	s.N = d.IntN(len(lockKinds) * keys)
+	s.Key = d.IntN(3)
+}
+
+// runBreak deletes one of the first nodes of a lock, as an operator would who is not careful.
+func runBreak(w *World, s Step) {
+	admin, err := w.admin()
+	if err != nil {
+		return // the server is down
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
+	defer cancel()
+	defer admin.Close(ctx)
+	line, err := lock.Inspect(ctx, admin, dirOf(lockKinds[s.N/keys], s.N%keys))
+	if err != nil || s.Key >= len(line) {
+		return
+	}
+	w.witness.putOut(line[s.Key].Token)
+	lock.Break(ctx, admin, line[s.Key])
 }
 
 // runPause stops the process for a while: none of its goroutines runs, while its connections stay open and

@@ -46,7 +46,7 @@ func startKeeper(w *World) *keeper {
 func (k *keeper) open() {
 	srv, err := server.Open(server.Options{
 		DataDir: dataDir, FS: k.disk, TickTime: k.w.plan.Tick, ConnectionsPerAddressMax: -1,
-		PreAllocBytes: preAllocBytes, SnapCount: snapCount,
+		PreAllocBytes: preAllocBytes, SnapCount: snapCount, SnapRetain: -1,
 	})
 	if err != nil {
 		k.w.violated("I6: the server does not start: %v", err)

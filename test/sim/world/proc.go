@@ -32,8 +32,9 @@ type proc struct {
 
 	mu      sync.Mutex // guards what follows
 	session *client.Session
-	paused  int           // pauses that are going on
-	resumed time.Duration // when the last pause ended; -1 if there was none
+	paused  int             // pauses that are going on
+	resumed time.Duration   // when the last pause ended; -1 if there was none
+	pauses  []time.Duration // when each began
 }
 
 func newProc(w *World, n int) *proc {
@@ -87,6 +88,18 @@ func (p *proc) open(ctx context.Context) (*client.Session, error) {
 // happen within a second after the network is healthy can.
 const backoffMax = 200 * time.Millisecond
 
+// pausedSince returns when the first pause behind a moment began; -1 if there was none.
+func (p *proc) pausedSince(at time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, began := range p.pauses {
+		if began >= at {
+			return began
+		}
+	}
+	return -1
+}
+
 // dial connects to a server, through the process's proxy if it has one.
 func (p *proc) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if p.proxy == nil {
@@ -111,6 +124,7 @@ func (p *proc) pause() {
 	if p.paused++; p.paused > 1 {
 		return
 	}
+	p.pauses = append(p.pauses, p.w.now())
 	if rt.Pause(p.group); !rt.Patched {
 		p.w.net.Freeze(p.label)
 	}

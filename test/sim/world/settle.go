@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -35,10 +34,12 @@ func (w *World) settle() {
 		return
 	}
 	defer admin.Close(context.Background())
-	for _, dir := range lockDirs {
-		var left []string
-		if !w.within(time.Second, func() bool { left = children(admin, dir); return len(left) == 0 }) {
-			w.violated("I2: left in %s: %v", dir, left)
+	for _, kind := range lockKinds {
+		for key := range keys {
+			var left []string
+			if !w.within(time.Second, func() bool { left = children(admin, dirOf(kind, key)); return len(left) == 0 }) {
+				w.violated("I2: left in %s: %v", dirOf(kind, key), left)
+			}
 		}
 	}
 	if !w.within(time.Second, func() bool { return w.keeper.watches() == 0 }) {
@@ -51,17 +52,12 @@ func (w *World) settle() {
 
 // passes checks that a process gets every lock within a second (I3).
 func (w *World) passes(p *proc) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), passLimit)
 	defer cancel()
 	cs, err := p.open(ctx)
-	for i := 0; err == nil && i < len(lockDirs); i++ {
-		var m *lock.Mutex
-		var h *lock.Hold
-		if m, err = lock.NewMutex(cs, lockDirs[i], lock.Options{PID: 1}); err != nil {
-			break
-		}
-		if h, err = m.TryLock(ctx); err == nil {
-			err = h.Release(ctx)
+	for _, kind := range lockKinds {
+		for key := 0; err == nil && key < keys; key++ {
+			err = pass(ctx, cs, kind, dirOf(kind, key))
 		}
 	}
 	if err != nil {

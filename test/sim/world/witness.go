@@ -2,68 +2,127 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/test/sim/model"
 )
 
 // A witness stands at the far side of every lock and sees who is inside (I1).
 //
 // Two kinds of holders cannot do better than they do, and are excused: those that were put out by force
 // (an operator deleted their node or ended their session) until the news reaches them, and those of a
-// process that is paused. Only their tokens give them away, and those the witness checks as a register
-// would.
+// process that is paused. Only their tokens give them away.
 type witness struct {
 	w  *World
 	mu sync.Mutex // guards what follows
 
 	stays   []*stay
-	out     map[int64]bool // tokens and sessions of those put out by force
-	highest map[string]int64
+	out     map[int64]time.Duration // when tokens and sessions were put out by force
+	highest map[string]int64        // token of those who did not share, by path
+	left    map[string]time.Duration
+	grants  map[string]*model.History // of locks that one has at a time, by path
+}
+
+func newWitness(w *World) *witness {
+	return &witness{
+		w: w, out: map[int64]time.Duration{}, highest: map[string]int64{}, left: map[string]time.Duration{},
+		grants: map[string]*model.History{},
+	}
 }
 
 // A stay is a hold, as the witness sees it.
 type stay struct {
 	p       *proc
 	path    string
+	node    string
 	token   int64
 	session int64
-	shared  bool
+	kind    stayKind
+	asked   time.Duration // when the lock was asked for
+	entered time.Duration
 }
+
+// A stayKind says with whom a holder may be inside.
+type stayKind int
+
+const (
+	alone   stayKind = iota
+	sharing          // with others that share
+	permit           // with as many as there are permits
+)
 
 func (s *stay) String() string { return fmt.Sprintf("p%d with token %#x", s.p.n, s.token) }
 
 // enter is called by a holder that begins to work.
 func (t *witness) enter(s *stay) {
+	now := t.w.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.forced(s) {
+	s.entered = now
+	t.stays = append(t.stays, s)
+	if s.kind == alone {
+		t.history(s.path).Add(model.LockStep{Grant: true, Token: s.token}, s.asked, nil, now)
+	}
+	if s.p.excused() {
 		return
 	}
+	if at, forced := t.forced(s); forced {
+		// A grant rests on an answer that is younger than that.
+		if now > at+t.w.plan.Timeout*2/3 {
+			t.w.violated("I1: %v entered %s %v after it had been put out", s, s.path, now-at)
+		}
+		return
+	}
+	inside := 1
 	for _, o := range t.stays {
-		if o.path == s.path && !(o.shared && s.shared) && !t.forced(o) && !o.p.excused() && !s.p.excused() {
+		if _, forced := t.forced(o); o == s || o.path != s.path || forced || o.p.excused() {
+			continue
+		}
+		inside++
+		if s.kind == alone || o.kind == alone {
 			t.w.violated("I1: %v entered %s while %v was inside", s, s.path, o)
 		}
 	}
-	if t.highest == nil {
-		t.highest = map[string]int64{}
+	if s.kind == permit {
+		if most := t.w.plan.permitsMax(s.path); inside > most {
+			t.w.violated("I1: %v is number %d in %s, there are %d permits", s, inside, s.path, most)
+		}
+		return
 	}
-	if s.token <= t.highest[s.path] && !s.p.excused() {
+	if s.token <= t.highest[s.path] {
 		t.w.violated("I1: %v entered %s after token %#x", s, s.path, t.highest[s.path])
 	}
-	if !s.shared {
-		t.highest[s.path] = max(t.highest[s.path], s.token)
+	if s.kind == alone {
+		t.highest[s.path] = s.token
 	}
-	t.stays = append(t.stays, s)
 }
 
 // leave is called by a holder that has stopped working.
 func (t *witness) leave(s *stay) {
+	now := t.w.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, o := range t.stays {
-		if o == s {
-			t.stays = append(t.stays[:i], t.stays[i+1:]...)
-			return
+	i := slices.Index(t.stays, s)
+	if i < 0 {
+		return // it has left, or never came in
+	}
+	t.stays = slices.Delete(t.stays, i, i+1)
+	t.left[s.path] = now
+	at, forced := t.forced(s)
+	if at = max(at, s.entered); forced && now > at+t.w.plan.Timeout*2/3+250*time.Millisecond && s.p.pausedSince(at) < 0 {
+		t.w.violated("F16: %v stayed in %s for %v after it had been put out", s, s.path, now-at)
+	}
+	if h := t.grants[s.path]; h != nil && s.kind == alone {
+		end := now
+		if forced {
+			end = min(end, at)
 		}
+		if paused := s.p.pausedSince(s.entered); paused >= 0 {
+			end = min(end, paused)
+		}
+		h.Add(model.LockStep{Token: s.token}, end, nil, model.Never)
 	}
 }
 
@@ -71,7 +130,17 @@ func (t *witness) leave(s *stay) {
 func (t *witness) share(s *stay) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.shared = true
+	if s.kind == alone {
+		t.history(s.path).Add(model.LockStep{Token: s.token}, t.w.now(), nil, model.Never)
+	}
+	s.kind = sharing
+}
+
+func (t *witness) history(path string) *model.History {
+	if t.grants[path] == nil {
+		t.grants[path] = &model.History{}
+	}
+	return t.grants[path]
 }
 
 // putOut notes that a node, by its token, or a session is about to be removed by force. The numbers of the
@@ -79,10 +148,27 @@ func (t *witness) share(s *stay) {
 func (t *witness) putOut(who int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.out == nil {
-		t.out = map[int64]bool{}
+	if _, again := t.out[who]; !again {
+		t.out[who] = t.w.now()
 	}
-	t.out[who] = true
 }
 
-func (t *witness) forced(s *stay) bool { return t.out[s.token] || t.out[s.session] }
+// forced reports whether a holder was put out by force, and when.
+func (t *witness) forced(s *stay) (at time.Duration, yes bool) {
+	if at, yes = t.out[s.token]; !yes {
+		at, yes = t.out[s.session]
+	}
+	return at, yes
+}
+
+// idle returns since when nobody is inside; -1 if somebody is.
+func (t *witness) idle(path string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.stays {
+		if s.path == path {
+			return -1
+		}
+	}
+	return t.left[path]
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -11,22 +12,22 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// works are what processes do. To add one is to write a deed for it and to put it here.
+// works are what processes do. To add one is to write a deed for it and to put it here, and its directory
+// into lockKinds.
 var works = []deed{
 	{"mutex", 10, planLock, runMutex},
 	{"try", 3, planLock, runTry},
+	{"do", 2, planLock, runDo},
+	{"write", 4, planLock, runWrite},
+	{"read", 5, planLock, runRead},
+	{"permit", 5, planLock, runPermit},
+	{"permits", 2, planPermits, runPermits},
+	{"resize", 1, planPermits, runResize},
+	{"znode", 14, planZnode, runZnode},
 }
 
-// lockDirs are the directories that must be empty in the end.
-var lockDirs []string
-
-func init() {
-	for _, kind := range []string{"mutex"} {
-		for key := range keys {
-			lockDirs = append(lockDirs, dirOf(kind, key))
-		}
-	}
-}
+// lockKinds are the kinds of locks, which directories are named after.
+var lockKinds = []string{"mutex", "rw", "sem"}
 
 // keys is how many locks there are of a kind.
 const keys = 2
@@ -35,6 +36,7 @@ func dirOf(kind string, key int) string { return fmt.Sprintf("/sim/%s%d", kind, 
 
 func planLock(d *dice, s *Step) {
 	s.Key = d.IntN(keys)
+	s.N = d.IntN(4)
 	s.Wait = d.upTo(20*time.Millisecond, 2*time.Second, 15*time.Second)
 	s.For = d.upTo(time.Millisecond, time.Second, 8*time.Second)
 	s.Release = d.upTo(20*time.Millisecond, 2*time.Second)
@@ -49,71 +51,194 @@ func runMutex(w *World, s Step) { w.takeMutex(s, (*lock.Mutex).Lock) }
 func runTry(w *World, s Step)   { w.takeMutex(s, (*lock.Mutex).TryLock) }
 
 func (w *World) takeMutex(s Step, take func(*lock.Mutex, context.Context) (*lock.Hold, error)) {
-	path := dirOf("mutex", s.Key)
-	w.take(s, path, false, func(ctx context.Context, cs *client.Session) (*lock.Hold, error) {
-		m, err := lock.NewMutex(cs, path, w.options(s))
+	w.take(s, dirOf("mutex", s.Key), alone, func(ctx context.Context, cs *client.Session) ([]*lock.Hold, error) {
+		m, err := lock.NewMutex(cs, dirOf("mutex", s.Key), w.options(s))
 		if err != nil {
 			return nil, err
 		}
-		return take(m, ctx)
+		return one(take(m, ctx))
 	})
+}
+
+// runDo works in Do, and now and then panics there.
+func runDo(w *World, s Step) {
+	p, path := w.procs[s.Who], dirOf("mutex", s.Key)
+	ctx, cancel := context.WithTimeout(context.Background(), s.Wait+s.For)
+	defer cancel()
+	cs, err := p.open(ctx)
+	if err != nil {
+		return
+	}
+	m, err := lock.NewMutex(cs, path, w.options(s))
+	if err != nil {
+		w.violated("do: %v", err)
+		return
+	}
+	defer func() { recover() }()
+	asked := w.now()
+	err = m.Do(ctx, func(ctx context.Context) error {
+		h, err := m.Lock(ctx) // it re-enters
+		if err != nil {
+			return nil
+		}
+		st := &stay{p: p, path: path, node: h.Node(), token: h.Token(), session: cs.ID(), asked: asked}
+		if h.Cause() == nil {
+			w.witness.enter(st)
+			defer w.witness.leave(st)
+		}
+		defer h.Release(context.Background())
+		select {
+		case <-time.After(s.For):
+		case <-ctx.Done():
+		}
+		if s.N == 0 {
+			panic("as planned")
+		}
+		return nil
+	})
+	w.note(s.Who, "#%d do: %v", s.ID, err)
+}
+
+func one(h *lock.Hold, err error) ([]*lock.Hold, error) {
+	if h == nil {
+		return nil, err
+	}
+	return []*lock.Hold{h}, err
 }
 
 // take asks for a lock, works under it and gives it back.
-func (w *World) take(s Step, path string, shared bool, ask func(context.Context, *client.Session) (*lock.Hold, error)) {
+func (w *World) take(s Step, path string, kind stayKind, ask func(context.Context, *client.Session) ([]*lock.Hold, error)) {
 	p := w.procs[s.Who]
-	var h *lock.Hold
+	var holds []*lock.Hold
 	var cs *client.Session
 	var err error
+	asked := w.now()
 	p.bounded(s.Do, s.Wait, func(ctx context.Context) {
 		if cs, err = p.open(ctx); err == nil {
-			h, err = ask(ctx, cs)
+			holds, err = ask(ctx, cs)
 		}
 	})
-	if !w.outcome(s, cs, h != nil, err) {
+	w.outcome(s, len(holds) > 0, err)
+	if len(holds) == 0 {
+		if kind != permit && errors.Is(err, context.DeadlineExceeded) {
+			w.progress(s, p, path, asked)
+		}
 		return
 	}
-	w.hold(s, h, &stay{p: p, path: path, token: h.Token(), session: cs.ID(), shared: shared})
+	stays := make([]*stay, len(holds))
+	for i, h := range holds {
+		stays[i] = &stay{p: p, path: path, node: h.Node(), token: h.Token(), session: cs.ID(), kind: kind, asked: asked}
+		w.audit.add(auditClaim{who: s.Who, node: h.Node(), token: h.Token()})
+		if h.Cause() == nil {
+			w.witness.enter(stays[i])
+			defer w.witness.leave(stays[i]) // again, should something have gone wrong in between
+		}
+	}
+	w.work(s, cs, holds[0], stays[0])
+	for i, h := range holds {
+		if i > 0 {
+			select {
+			case <-time.After(s.For / 4):
+			case <-h.Done():
+			}
+		}
+		w.witness.leave(stays[i])
+		w.release(s, cs, h)
+	}
 }
 
-// outcome checks that the outcome of asking for a lock is one that may be, and reports whether it is a hold.
-func (w *World) outcome(s Step, cs *client.Session, held bool, err error) bool {
+// work is what is done under a hold.
+func (w *World) work(s Step, cs *client.Session, h *lock.Hold, st *stay) {
+	over := time.After(s.For)
+	if st.kind == alone {
+		w.increment(s, cs, h, st)
+	}
+	if s.Do == "write" && s.N < 2 {
+		select {
+		case <-time.After(s.For / 2):
+			w.downgrade(s, h, st)
+		case <-h.Done():
+		}
+	}
+	select {
+	case <-over:
+	case <-h.Done():
+	}
+}
+
+// increment adds one to a counter that the lock guards, in a transaction that fails once the lock has passed
+// on: no two may write the same number, whatever happens.
+func (w *World) increment(s Step, cs *client.Session, h *lock.Hold, st *stay) {
+	path := "/sim/counter" + zk.Base(st.path)
+	data, _, err := cs.Get(h.Context(), path)
+	value, _ := strconv.Atoi(string(data))
+	if errors.Is(err, zk.ErrNoNode) {
+		_, err = cs.Multi(h.Context(), h.Check(), client.OpCreate(path, []byte("1"), zk.Persistent, nil))
+	} else if err == nil {
+		_, err = cs.Multi(h.Context(), h.Check(), client.OpSet(path, strconv.AppendInt(nil, int64(value+1), 10), -1))
+	}
+	w.note(s.Who, "#%d counts to %d: %v", s.ID, value+1, err)
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	other, taken := w.counted[counted{path, value + 1}]
+	w.counted[counted{path, value + 1}] = s.ID
+	w.mu.Unlock()
+	if taken {
+		w.violated("I1: #%d and #%d both counted to %d in %s", other, s.ID, value+1, path)
+	}
+}
+
+// counted is a number that somebody has written to a counter.
+type counted struct {
+	path  string
+	value int
+}
+
+// outcome checks that the outcome of asking for a lock is one that may be.
+func (w *World) outcome(s Step, held bool, err error) {
 	w.note(s.Who, "#%d %s: %v", s.ID, s.Do, err)
 	var refused *client.OpenError
+	var conflict *lock.ConflictError
+	var many *lock.TooManyError
 	switch {
 	case held == (err != nil):
 		w.violated("F26: %s: hold %v and error %v", s.Do, held, err)
 	case held:
 		w.count(func(r *Report) { r.Grants++ })
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, lock.ErrBusy), errors.Is(err, lock.ErrPlaceLost),
-		errors.Is(err, zk.ErrSessionExpired), errors.As(err, &refused):
+		errors.Is(err, zk.ErrSessionExpired), errors.As(err, &refused), errors.As(err, &conflict), errors.As(err, &many):
 		w.count(func(r *Report) { r.Refusals++ })
 	default:
 		w.violated("%s refused with %v", s.Do, err)
 	}
-	return held
 }
 
-// hold works under a hold and gives it back.
-func (w *World) hold(s Step, h *lock.Hold, st *stay) {
-	if h.Cause() == nil {
-		w.witness.enter(st)
+// progress checks that whoever has waited in vain did so because of somebody, or of a fault (I3).
+func (w *World) progress(s Step, p *proc, path string, asked time.Duration) {
+	idle := w.witness.idle(path)
+	if idle < 0 {
+		return
 	}
-	select {
-	case <-time.After(s.For):
-	case <-h.Done():
+	free := max(idle, asked, w.calm()+w.plan.Timeout+2*w.plan.Tick)
+	if now := w.now(); now > free+time.Second {
+		w.violated("I3: #%d waited for %s in vain, which has been free for %v", s.ID, path, now-free)
 	}
-	w.witness.leave(st)
-	w.release(s, h)
 }
 
 // release gives a hold back.
-func (w *World) release(s Step, h *lock.Hold) {
+func (w *World) release(s Step, cs *client.Session, h *lock.Hold) {
 	var err error
+	node := h.Node()
 	w.procs[s.Who].bounded("release", s.Release, func(ctx context.Context) { err = h.Release(ctx) })
 	w.note(s.Who, "#%d released: %v", s.ID, err)
 	switch {
-	case err == nil, errors.Is(err, lock.ErrReleasePending):
+	case err == nil:
+		if srv := w.keeper.now(); srv != nil && cs.Err() == nil && h.Node() == node {
+			w.audit.add(auditClaim{who: s.Who, node: node, goneBy: srv.Zxid()})
+		}
+	case errors.Is(err, lock.ErrReleasePending):
 	case errors.Is(err, lock.ErrLost):
 		w.count(func(r *Report) { r.Losses++ })
 	default:

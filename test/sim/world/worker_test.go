@@ -53,6 +53,7 @@ func TestSeeds(t *testing.T) {
 	for seed := *first; seed < *first+uint64(*count); seed++ {
 		fmt.Printf("@begin %d\n", seed)
 		collect()
+		var r *Report
 		synctest.Test(t, func(t *testing.T) {
 			p := NewPlan(seed)
 			if *given {
@@ -61,12 +62,13 @@ func TestSeeds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r := Run(p, *given)
-			fmt.Print("@report ")
-			out.Encode(r)
-			if len(r.Violations) > 0 {
-				t.Errorf("seed %d: %v", seed, r.Violations)
-			}
+			r = Run(p, *given)
 		})
+		r.Judge()
+		fmt.Print("@report ")
+		out.Encode(r)
+		if len(r.Violations) > 0 {
+			t.Errorf("seed %d: %v", seed, r.Violations)
+		}
 	}
 }

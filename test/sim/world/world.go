@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/test/sim/model"
 	"github.com/lockkeeper/lockkeeper/test/sim/rt"
 )
 
@@ -21,14 +23,19 @@ type World struct {
 	net     *memnet.Network
 	keeper  *keeper
 	procs   []*proc
-	witness witness
+	witness *witness
+	audit   audit
+	znodes  model.History
 
 	steps sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
-	report Report
-	lines  bool
-	hash   interface {
+	mu      sync.Mutex // guards what follows
+	report  Report
+	lines   bool
+	counted map[counted]int // step by number
+	broken  int             // faults that are going on
+	healed  time.Duration   // when the last of them ended
+	hash    interface {
 		Write([]byte) (int, error)
 		Sum64() uint64
 	}
@@ -43,14 +50,30 @@ type Report struct {
 	Losses     int
 	Refusals   int
 	Lines      []string `json:",omitempty"` // of all that was noted, if asked for
+
+	world *World
+}
+
+// Judge checks the histories against their models, which takes time of the machine and is for when the
+// bubble is over.
+func (r *Report) Judge() {
+	w := r.world
+	for _, path := range slices.Sorted(maps.Keys(w.witness.grants)) {
+		if ok, _ := w.witness.grants[path].Explained(model.Lock); !ok {
+			r.Violations = append(r.Violations, fmt.Sprintf("I1: no lock service could have granted %s like that", path))
+		}
+	}
+	if ok, _ := w.znodes.Explained(model.Znodes); !ok {
+		r.Violations = append(r.Violations, "I6: no order of the requests explains what became of the znodes")
+	}
 }
 
 // Run carries out a plan in the caller's bubble.
 func Run(p *Plan, lines bool) *Report {
 	rt.Seed(p.Seed)
-	w := &World{plan: p, began: time.Now(), net: memnet.New(), lines: lines, hash: fnv.New64a()}
+	w := &World{plan: p, began: time.Now(), net: memnet.New(), lines: lines, hash: fnv.New64a(), counted: map[counted]int{}}
 	w.report.Seed = p.Seed
-	w.witness.w = w
+	w.witness = newWitness(w)
 	w.net.Link("", "").Latency(p.Latency)
 	w.keeper = startKeeper(w)
 	for i := range p.Followers {
@@ -73,6 +96,8 @@ func Run(p *Plan, lines bool) *Report {
 	}
 	w.keeper.close()
 	fmt.Fprintf(w.hash, "%x", w.keeper.disk.content())
+	w.audit.check(w)
+	w.report.world = w
 	w.report.Hash = w.hash.Sum64()
 	return &w.report
 }
@@ -88,6 +113,9 @@ func (w *World) begin(s Step) {
 		w.steps.Go(func() {
 			if &deeds[0] == &works[0] {
 				rt.Enter(w.procs[s.Who].group)
+			} else {
+				w.breaks(1)
+				defer w.breaks(-1)
 			}
 			deeds[i].run(w, s)
 		})
@@ -128,6 +156,24 @@ func (w *World) count(f func(*Report)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f(&w.report)
+}
+
+// breaks notes that a fault begins or ends.
+func (w *World) breaks(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken += n
+	w.healed = w.now()
+}
+
+// calm returns when the last fault ended; the end of all time if one is going on.
+func (w *World) calm() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken > 0 {
+		return model.Never / 2
+	}
+	return w.healed
 }
 
 // within waits until cond holds, at most d, and says whether it does.

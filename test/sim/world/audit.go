@@ -1,0 +1,66 @@
+package world
+
+import (
+	"sync"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/server/txn"
+)
+
+// An audit compares what holders were told with what the server's logs say in the end.
+type audit struct {
+	mu     sync.Mutex
+	claims []auditClaim // guarded by mu
+}
+
+// An auditClaim is what somebody was told about a node.
+type auditClaim struct {
+	who     int
+	node    string
+	token   int64 // that it was created with
+	goneBy  int64 // zxid by which it was gone; 0 if that was not said
+	session int64
+}
+
+func (a *audit) add(c auditClaim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.claims = append(a.claims, c)
+}
+
+// check reads the logs.
+func (a *audit) check(w *World) {
+	created, deleted := map[string]int64{}, map[string]int64{}
+	var visit func(t *txn.Txn, c *txn.Change)
+	visit = func(t *txn.Txn, c *txn.Change) {
+		switch c.Type {
+		case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer:
+			created[c.Path] = t.Zxid
+		case wire.OpDelete, wire.OpDeleteContainer:
+			deleted[c.Path] = t.Zxid
+		case wire.OpCloseSession:
+			for _, p := range c.Paths {
+				deleted[p] = t.Zxid
+			}
+		case wire.OpMulti:
+			for i := range c.Subs {
+				if !c.Failed() {
+					visit(t, &c.Subs[i])
+				}
+			}
+		}
+	}
+	clear(w.keeper.disk.read)
+	txns := w.keeper.disk.newTxns()
+	for i := range txns {
+		visit(&txns[i], &txns[i].Change)
+	}
+	for _, c := range a.claims {
+		if made := created[c.node]; c.token != 0 && made != c.token {
+			w.violated("I6: p%d held %s with token %#x, the log says it was created by %#x", c.who, c.node, c.token, made)
+		}
+		if gone := deleted[c.node]; c.goneBy != 0 && (gone == 0 || gone > c.goneBy) {
+			w.violated("F23: p%d was told by %#x that %s is gone, the log says it went by %#x", c.who, c.goneBy, c.node, gone)
+		}
+	}
+}
