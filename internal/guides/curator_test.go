@@ -1,0 +1,136 @@
+package guides
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+func transfer(ctx context.Context, m *lock.Mutex, work func(context.Context) error) error {
+	waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	h, err := m.Lock(waiting)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("somebody else has had it for 30 seconds")
+	case err != nil:
+		return err
+	}
+	return errors.Join(work(h.Context()), h.Release(ctx))
+}
+
+func outer(ctx context.Context, m *lock.Mutex) error {
+	return m.Do(ctx, func(ctx context.Context) error {
+		return inner(ctx, m) // this ctx says that we have the lock
+	})
+}
+
+func inner(ctx context.Context, m *lock.Mutex) error {
+	return m.Do(ctx, func(ctx context.Context) error { return ctx.Err() })
+}
+
+func refresh(ctx context.Context, m *lock.RWMutex, write, read func(context.Context) error) (err error) {
+	h, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Release(ctx)) }()
+	if err := write(h.Context()); err != nil {
+		return err
+	}
+	if err := h.Downgrade(ctx); err != nil { // no other writer comes in between
+		return err
+	}
+	return read(h.Context())
+}
+
+func download(ctx context.Context, s *client.Session, work func(context.Context) error) error {
+	permits, err := lock.NewCuratorSemaphore(s, "/limits/downloads", 3, lock.Options{})
+	if err != nil {
+		return err
+	}
+	return permits.Do(ctx, work)
+}
+
+func writeLock(ctx context.Context, servers string, acquired func(context.Context), released func(cause error)) (*lock.Standalone, error) {
+	l, err := lock.Dial(ctx, servers, "/locks/writer", lock.DialOptions{
+		Acquired: func(h *lock.Hold) {
+			acquired(h.Context()) // ends when the lock is lost, with the cause
+			h.Release(ctx)
+		},
+		Released: func(h *lock.Hold) { released(h.Cause()) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.Start(ctx, released) // returns at once
+	return l, nil
+}
+
+func TestTransfer(t *testing.T) {
+	s, _ := session(t)
+	m := mutex(t, s, "/locks/transfer")
+	must(t, transfer(t.Context(), m, func(ctx context.Context) error { return ctx.Err() }))
+	h, err := m.TryLock(t.Context())
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := transfer(ctx, m, nil); err == nil {
+		t.Error("two have the lock")
+	}
+	must(t, h.Release(t.Context()))
+}
+
+func TestReentering(t *testing.T) {
+	s, _ := session(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	must(t, outer(ctx, mutex(t, s, "/locks/twice")))
+}
+
+func TestRefresh(t *testing.T) {
+	s, _ := session(t)
+	m, err := lock.NewRWMutex(s, "/locks/cache", lock.Options{})
+	must(t, err)
+	must(t, refresh(t.Context(), m,
+		func(ctx context.Context) error {
+			if _, err := m.TryRLock(t.Context()); !errors.Is(err, lock.ErrBusy) {
+				t.Errorf("a reader beside the writer: %v, want lock.ErrBusy", err)
+			}
+			return ctx.Err()
+		},
+		func(ctx context.Context) error {
+			h, err := m.TryRLock(t.Context())
+			must(t, err)
+			return errors.Join(ctx.Err(), h.Release(t.Context()))
+		}))
+}
+
+func TestDownload(t *testing.T) {
+	s, _ := session(t)
+	must(t, download(t.Context(), s, func(ctx context.Context) error {
+		names, _, err := s.Children(t.Context(), "/limits/downloads/leases")
+		if len(names) != 1 {
+			t.Errorf("leases %q, want one", names)
+		}
+		return errors.Join(err, ctx.Err())
+	}))
+}
+
+func TestWriteLock(t *testing.T) {
+	_, servers := session(t)
+	said := make(chan string, 2)
+	l, err := writeLock(t.Context(), servers,
+		func(ctx context.Context) { said <- "acquired" },
+		func(cause error) { said <- cause.Error() })
+	must(t, err)
+	if got, want := []string{<-said, <-said}, []string{"acquired", lock.ErrReleased.Error()}; !slices.Equal(got, want) {
+		t.Errorf("called back with %q, want %q", got, want)
+	}
+	must(t, l.Close(t.Context()))
+}

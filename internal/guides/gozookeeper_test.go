@@ -1,0 +1,214 @@
+package guides
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func open(ctx context.Context, servers string) (*client.Session, error) {
+	return client.Open(ctx, servers, client.Options{SessionTimeout: 10 * time.Second})
+}
+
+func report(ctx context.Context, s *client.Session, work func(context.Context) error) error {
+	m, err := lock.NewMutex(s, "/locks/report", lock.Options{Label: "report"})
+	if err != nil {
+		return err
+	}
+	return m.Do(ctx, work) // work's context ends when the lock is lost
+}
+
+func reportByHand(ctx context.Context, m *lock.Mutex, steps []func(token int64) error) (err error) {
+	waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	h, err := m.Lock(waiting) // waiting bounds the wait, not the hold
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Release(ctx)) }()
+	for _, step := range steps {
+		if err := h.Cause(); err != nil {
+			return err // lost, and why
+		}
+		if err := step(h.Token()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func increment(ctx context.Context, s *client.Session) error {
+	for {
+		data, stat, err := s.Get(ctx, "/counter") // repeated while connections break
+		if err != nil {
+			return err
+		}
+		n, err := strconv.Atoi(string(data))
+		if err != nil {
+			return err
+		}
+		_, err = s.Set(ctx, "/counter", []byte(strconv.Itoa(n+1)), stat.Version)
+		switch {
+		case errors.Is(err, zk.ErrBadVersion):
+			continue // somebody was faster
+		case client.MaybeApplied(err):
+			return err // written or not: look before you write again
+		}
+		return err
+	}
+}
+
+func follow(ctx context.Context, s *client.Session, changed func([]byte)) error {
+	for {
+		data, _, w, err := s.WatchGet(ctx, "/config")
+		if err != nil {
+			return err
+		}
+		changed(data)
+		select {
+		case <-w.Done():
+		case <-ctx.Done():
+			w.Cancel()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func everyNight(ctx context.Context, servers string, nights <-chan time.Time, work func(context.Context) error) error {
+	l, err := lock.Dial(ctx, servers, "/locks/report", lock.DialOptions{})
+	if err != nil {
+		return err
+	}
+	defer l.Close(context.WithoutCancel(ctx))
+	for range nights {
+		h, err := l.Lock(ctx) // on another session, if the last one has expired since
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(work(h.Context()), h.Release(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// session opens a session over a socket, as readers of the guides do.
+func session(t *testing.T) (s *client.Session, servers string) {
+	t.Helper()
+	servers = zktest.New(t, zktest.Options{}).Addr()
+	s, err := open(t.Context(), servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(context.Background()) })
+	return s, servers
+}
+
+// must ends the test if there is an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mutex(t *testing.T, s *client.Session, path string) *lock.Mutex {
+	t.Helper()
+	m, err := lock.NewMutex(s, path, lock.Options{})
+	must(t, err)
+	return m
+}
+
+func TestReport(t *testing.T) {
+	s, _ := session(t)
+	held := false
+	must(t, report(t.Context(), s, func(ctx context.Context) error {
+		_, err := mutex(t, s, "/locks/report").TryLock(context.Background())
+		held = errors.Is(err, lock.ErrBusy)
+		return ctx.Err()
+	}))
+	if !held {
+		t.Error("work ran without the lock")
+	}
+}
+
+func TestReportByHand(t *testing.T) {
+	s, _ := session(t)
+	m := mutex(t, s, "/locks/report")
+	var tokens []int64
+	step := func(token int64) error {
+		tokens = append(tokens, token)
+		return nil
+	}
+	must(t, reportByHand(t.Context(), m, []func(int64) error{step, step}))
+	must(t, reportByHand(t.Context(), m, []func(int64) error{step}))
+	if len(tokens) != 3 || tokens[0] != tokens[1] || tokens[2] <= tokens[1] {
+		t.Errorf("tokens %d, want two equal ones and a higher one", tokens)
+	}
+	breakIt := func(int64) error {
+		line, err := lock.Inspect(t.Context(), s, m.Path())
+		must(t, err)
+		must(t, s.Delete(t.Context(), line[0].Node, -1))
+		time.Sleep(100 * time.Millisecond) // for the news, which then ends the work before its next step
+		return nil
+	}
+	late := func(int64) error { return errors.New("worked on after the loss") }
+	if err := reportByHand(t.Context(), m, []func(int64) error{breakIt, late}); !errors.Is(err, lock.ErrNodeDeleted) {
+		t.Errorf("with the holder's node deleted: %v, want lock.ErrNodeDeleted", err)
+	}
+}
+
+func TestIncrement(t *testing.T) {
+	s, _ := session(t)
+	_, err := s.Create(t.Context(), "/counter", []byte("41"), zk.Persistent, nil)
+	must(t, err)
+	must(t, increment(t.Context(), s))
+	data, _, err := s.Get(t.Context(), "/counter")
+	must(t, err)
+	if string(data) != "42" {
+		t.Errorf("the counter is %s, want 42", data)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	s, _ := session(t)
+	_, err := s.Create(t.Context(), "/config", []byte("a"), zk.Persistent, nil)
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var seen []string
+	err = follow(ctx, s, func(data []byte) {
+		if seen = append(seen, string(data)); len(seen) == 2 {
+			cancel()
+			return
+		}
+		_, err := s.Set(t.Context(), "/config", []byte("b"), -1)
+		must(t, err)
+	})
+	if want := []string{"a", "b"}; !errors.Is(err, context.Canceled) || !slices.Equal(seen, want) {
+		t.Errorf("follow = %v after %q, want the end of the context after %q", err, seen, want)
+	}
+}
+
+func TestEveryNight(t *testing.T) {
+	_, servers := session(t)
+	nights := make(chan time.Time, 2)
+	nights <- time.Now()
+	nights <- time.Now()
+	close(nights)
+	n := 0
+	must(t, everyNight(t.Context(), servers, nights, func(ctx context.Context) error {
+		n++
+		return ctx.Err()
+	}))
+	if n != 2 {
+		t.Errorf("worked %d times, want 2", n)
+	}
+}
