@@ -4,6 +4,11 @@
 GO      ?= go
 TIMEOUT ?= 15m
 
+# What bench-compare runs, and how often.
+PKG     ?= ./...
+BENCHES ?= .
+ROUNDS  ?= 6
+
 # The second module keeps what only tests need out of users' builds, the third the tools,
 # the fourth what compares us with others.
 INTEROP := test/interop
@@ -12,23 +17,30 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit interop crash bench bench-server bench-curves bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit interop crash bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
 
 test: packages fmt-check vet staticcheck vulncheck unit interop ## all that must be green
 
+# Installs the packages that are missing.
+define INSTALL
+[ -n "$$missing" ] || exit 0; \
+if [ "$$(id -u)" -ne 0 ]; then \
+	echo "Debian packages are needed that are not installed. Run:" >&2; \
+	echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends" $$missing >&2; \
+	exit 1; \
+fi; \
+export DEBIAN_FRONTEND=noninteractive; \
+apt-get update && apt-get install -y --no-install-recommends $$missing
+endef
+
 packages: ## Debian packages that the tests need; installed if we may, named if not
-	@missing=$$(cd $(INTEROP) && CGO_ENABLED=0 $(GO) run ./packages) || exit 1; \
-	[ -n "$$missing" ] || exit 0; \
-	if [ "$$(id -u)" -ne 0 ]; then \
-		echo "The tests need Debian packages that are not installed. Run:" >&2; \
-		echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends" $$missing >&2; \
-		exit 1; \
-	fi; \
-	export DEBIAN_FRONTEND=noninteractive; \
-	apt-get update && apt-get install -y --no-install-recommends $$missing
+	@missing=$$(cd $(INTEROP) && CGO_ENABLED=0 $(GO) run ./packages) || exit 1; $(INSTALL)
+
+bench-packages: ## Debian packages of those that we are compared with
+	@missing=$$(cd $(BENCH) && CGO_ENABLED=0 $(GO) run . packages) || exit 1; $(INSTALL)
 
 fmt-check:
 	@unformatted=$$(gofmt -l .); \
@@ -66,8 +78,26 @@ interop: packages ## tests against Apache ZooKeeper, Curator, go-zookeeper and k
 crash: ## kill -9 of the server under load, a hundred times
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout $(TIMEOUT) -run TestKill9 ./crash -crash.kills=100
 
-bench: ## micro-benchmarks
+bench: bench-packages ## everything beside its peers, into docs/benchmarks.md and its chart; wants a machine to itself
+	cd $(BENCH) && $(GO) run . all
+
+bench-locks: bench-packages ## the locks alone, printed
+	cd $(BENCH) && $(GO) run . locks
+
+bench-micro: ## micro-benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Both revisions are measured by turns, so that what the machine does meanwhile hits both.
+bench-compare: ## micro-benchmarks of BASE (a revision) beside those of the checkout: make bench-compare BASE=main PKG=./internal/wire
+	@[ -n "$(BASE)" ] || { echo "which revision? make bench-compare BASE=main" >&2; exit 64; }
+	mkdir -p results
+	@base=$$(mktemp -d) && trap 'git worktree remove --force "$$base"' EXIT && git worktree add -q --detach "$$base" $(BASE) && \
+	rm -f results/base.txt results/here.txt && \
+	for i in $$(seq $(ROUNDS)); do \
+		(cd "$$base" && $(GO) test -run '^$$' -bench '$(BENCHES)' -benchmem $(PKG)) >>results/base.txt && \
+		$(GO) test -run '^$$' -bench '$(BENCHES)' -benchmem $(PKG) >>results/here.txt || exit 1; \
+	done
+	$(TOOL) benchstat results/base.txt results/here.txt
 
 bench-server: ## our server beside Apache ZooKeeper: rates, who is the limit, memory, start
 	cd $(BENCH) && $(GO) run . server

@@ -1,6 +1,8 @@
 // Command bench compares our server with Apache ZooKeeper 3.8.0, as Debian packages it: both on this
 // machine and this disk, in one run, with fsync, driven by the same third-party client.
 //
+//	go run . all       everything below, into docs/benchmarks.md and docs/benchmarks.svg
+//	go run . locks     locks: our library beside other people's, each on its engine
 //	go run . server    rates side by side, and who spends the processors; memory; start
 //	go run . curves    our server with ever more sessions, and with ever more znodes
 //	go run . waiters   what a waiting contender costs our server in memory
@@ -36,6 +38,22 @@ func command(args []string) error {
 	flags := flag.NewFlagSet(name, flag.ExitOnError)
 	each := flags.Duration("each", 3*time.Second, "how long to run a workload each time")
 	switch name {
+	case "all", "locks":
+		rounds := flags.Int("rounds", 5, "how often, after once to warm up")
+		docs := flags.String("docs", "../docs", "where the page and the chart of all go")
+		flags.Parse(args)
+		return inDir(func(dir string) error {
+			if name == "all" {
+				return report(dir, *each, *rounds, *docs)
+			}
+			_, err := locks(dir, *each, *rounds, os.Stdout)
+			return err
+		})
+	case "packages":
+		for _, p := range missingPackages() {
+			fmt.Println(p)
+		}
+		return nil
 	case "server":
 		znodes := flags.Int("znodes", 1_000_000, "how many znodes to measure memory with; 0 for none")
 		apacheToo := flags.Bool("apache-memory", false, "measure Apache's memory, too, which takes long")
@@ -50,7 +68,7 @@ func command(args []string) error {
 		flags.Parse(args)
 		return inDir(waiters)
 	}
-	fmt.Fprintln(os.Stderr, "usage: bench server|curves|waiters [flags]")
+	fmt.Fprintln(os.Stderr, "usage: bench all|locks|server|curves|waiters [flags]")
 	os.Exit(64)
 	return nil
 }
@@ -67,18 +85,29 @@ func inDir(do func(dir string) error) error {
 
 // describe says what is measured on what.
 func describe() {
-	cpu := "unknown processor"
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(b)) {
-			if name, ok := strings.CutPrefix(line, "model name"); ok {
-				cpu = strings.Trim(name, "\t :\n")
-				break
-			}
+	load, _ := os.ReadFile("/proc/loadavg")
+	fmt.Printf("%s, %d CPUs, %s, load before %s", processor(), runtime.NumCPU(), runtime.Version(), load)
+	fmt.Printf("Apache ZooKeeper %s; client go-zookeeper 1.0.4, in this process\n\n", packageVersion("zookeeper"))
+}
+
+// processor returns the name of the processor.
+func processor() string { return field("/proc/cpuinfo", "model name", "an unknown processor") }
+
+// memory returns how much memory there is.
+func memory() string { return field("/proc/meminfo", "MemTotal", "an unknown amount") + " of memory" }
+
+// field returns what a file says behind a name and a colon.
+func field(file, name, otherwise string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return otherwise
+	}
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, name); ok {
+			return strings.Trim(value, "\t :\n")
 		}
 	}
-	load, _ := os.ReadFile("/proc/loadavg")
-	fmt.Printf("%s, %d CPUs, %s, load before %s", cpu, runtime.NumCPU(), runtime.Version(), load)
-	fmt.Printf("Apache ZooKeeper %s; client go-zookeeper 1.0.4, in this process\n\n", packageVersion("zookeeper"))
+	return otherwise
 }
 
 func packageVersion(pkg string) string {

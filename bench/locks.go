@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/bench/peers"
+)
+
+// A cell is a library under a workload.
+type cell struct {
+	library  peers.Library
+	workload peers.Workload
+	runs     []peers.Result
+}
+
+// A promise is the least ratio of one library's rate to another's, for each of the workloads.
+type promise struct {
+	of, to string
+	least  []float64
+}
+
+var promises = []promise{
+	{"lockkeeper on Apache ZooKeeper", "go-zookeeper", []float64{1.5, 2, 1.3}},
+	{"lockkeeper on its own server", "go-zookeeper", []float64{3.5, 4.5, 3}},
+	{"lockkeeper on its own server", "redsync (unfair, one server)", []float64{0, 0, 1}},
+}
+
+// locks measures all libraries under all workloads, by turns, and writes what came of it.
+func locks(dir string, each time.Duration, rounds int, out io.Writer) ([]cell, error) {
+	if err := requirePackages(); err != nil {
+		return nil, err
+	}
+	var cells []cell
+	for _, w := range peers.Workloads {
+		for _, l := range peers.Libraries {
+			cells = append(cells, cell{library: l, workload: w})
+		}
+	}
+	servers := map[peers.Engine]*server{}
+	for _, l := range peers.Libraries {
+		if servers[l.Engine] != nil {
+			continue
+		}
+		s, err := newEngine(l.Engine, dir)
+		if err != nil {
+			return nil, err
+		}
+		defer s.stop()
+		if err := s.start(); err != nil {
+			return nil, err
+		}
+		servers[l.Engine] = s
+	}
+	for round := range 1 + rounds { // the first to warm up
+		for i := range cells {
+			c := &cells[i]
+			fmt.Fprintf(os.Stderr, "round %d of %d: %s, %s\n", round, rounds, c.workload.Name, c.library.Name)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*each+startLimit)
+			r, err := c.library.Run(ctx, servers[c.library.Engine].addr, c.workload, each/2, each)
+			cancel()
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", c.library.Name, c.workload.Name, err)
+			}
+			if round > 0 {
+				c.runs = append(c.runs, r)
+			}
+		}
+	}
+	writeCells(out, cells)
+	return cells, nil
+}
+
+// median returns the run whose rate is in the middle.
+func (c cell) median() peers.Result {
+	sorted := slices.Clone(c.runs)
+	slices.SortFunc(sorted, func(a, b peers.Result) int { return int(a.Rate() - b.Rate()) })
+	return sorted[len(sorted)/2]
+}
+
+// spread returns the lowest and the highest rate.
+func (c cell) spread() (low, high float64) {
+	low, high = c.runs[0].Rate(), c.runs[0].Rate()
+	for _, r := range c.runs {
+		low, high = min(low, r.Rate()), max(high, r.Rate())
+	}
+	return low, high
+}
+
+// find returns the cell of a library under a workload.
+func find(cells []cell, library string, w peers.Workload) cell {
+	i := slices.IndexFunc(cells, func(c cell) bool { return c.library.Name == library && c.workload == w })
+	return cells[i]
+}
+
+// writeCells writes tables of rates and times, and the ratios that are promised.
+func writeCells(out io.Writer, cells []cell) {
+	for _, w := range peers.Workloads {
+		fmt.Fprintf(out, "\n### %s\n\n| library | cycles/s | lowest to highest | half within | 99 %% within |\n|---|--:|--:|--:|--:|\n", w.Name)
+		for _, l := range peers.Libraries {
+			c := find(cells, l.Name, w)
+			m := c.median()
+			low, high := c.spread()
+			fmt.Fprintf(out, "| %s | %.0f | %.0f to %.0f | %.0f µs | %.0f µs |\n", l.Name, m.Rate(), low, high, m.P50, m.P99)
+		}
+	}
+	fmt.Fprintf(out, "\n### Ratios\n\n| of | to | workload | ratio | wanted | |\n|---|---|---|--:|--:|---|\n")
+	for _, p := range promises {
+		for i, w := range peers.Workloads {
+			if p.least[i] == 0 {
+				continue
+			}
+			ratio := find(cells, p.of, w).median().Rate() / find(cells, p.to, w).median().Rate()
+			met := "met"
+			if ratio < p.least[i] {
+				met = "**missed**"
+			}
+			fmt.Fprintf(out, "| %s | %s | %s | %.2f | %.1f | %s |\n", p.of, p.to, w.Name, ratio, p.least[i], met)
+		}
+	}
+}
