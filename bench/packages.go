@@ -30,7 +30,7 @@ func missingPackages() []string {
 
 func requirePackages() error {
 	if pkgs := missingPackages(); len(pkgs) > 0 {
-		return fmt.Errorf("Debian packages are missing; run: sudo apt-get update && sudo apt-get install -y --no-install-recommends %s", strings.Join(pkgs, " "))
+		return fmt.Errorf("some Debian packages are missing; run: sudo apt-get update && sudo apt-get install -y --no-install-recommends %s", strings.Join(pkgs, " "))
 	}
 	return nil
 }
