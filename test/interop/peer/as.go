@@ -18,6 +18,8 @@ const (
 	All   As = "all"   // several mutexes at once
 
 	Leader As = "leader" // of an election
+
+	Revocable As = "revocable" // Curator's mutex that listens to whoever asks its holder to give up
 )
 
 const permitPrefix = "permit:"

@@ -10,6 +10,9 @@
 //	spin PATH MILLIS INSIDE AS[,AS…]  lock, stay inside for INSIDE milliseconds and unlock, for a time,
 //	                               as each in turn: "done N"
 //	who PATH                       look at an election: "leads ID of ID…", all in the order of the line
+//	revoke NODE                    ask the holder whose znode that is to give up: "asked" (Curator)
+//	revoked MILLIS                 whether that has been asked of us, as Revocable, within a time: "revoked"
+//	                               or "undisturbed" (Curator)
 //	quit                           close the session and end: "bye"
 //
 // AS is what the lock is taken as; see [As]. PATH is several, joined by commas, for all of several locks.

@@ -17,6 +17,10 @@ final class Claims {
             case "mutex":
                 mutex = new InterProcessMutex(client, path);
                 return new MutexClaim(client, mutex, mutex);
+            case "revocable":
+                mutex = new InterProcessMutex(client, path);
+                mutex.makeRevocable(m -> Revoked.ASKED.release());
+                return new MutexClaim(client, mutex, mutex);
             case "read":
                 mutex = new InterProcessReadWriteLock(client, path).readLock();
                 return new MutexClaim(client, mutex, mutex);

@@ -22,6 +22,8 @@ public final class CuratorPeer {
         commands.put("cycle", new Cycle(holding));
         commands.put("spin", new Spin(holding));
         commands.put("who", new Who(this));
+        commands.put("revoke", new Revoke(this));
+        commands.put("revoked", new Revoked());
         client.start();
         client.blockUntilConnected();
     }
