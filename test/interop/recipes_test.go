@@ -1,0 +1,369 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/test/interop/apache"
+	"github.com/lockkeeper/lockkeeper/test/interop/peer"
+	"github.com/lockkeeper/lockkeeper/test/interop/register"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// These tests do to every kind of our locks, on Apache ZooKeeper, what the tests of faults_test.go do to the
+// mutex.
+
+// A way is how to take a lock.
+type way func(context.Context) (*lock.Hold, error)
+
+// A kindOfLock is a lock and two ways to take it that exclude each other.
+type kindOfLock struct {
+	name        string
+	mine, other func(s *client.Session, path string) (way, error)
+	queue       string // where those who wait stand, below the lock's path
+	dirs        []string
+}
+
+func mutexWay(s *client.Session, path string) (way, error) {
+	m, err := lock.NewMutex(s, path, lock.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return m.Lock, nil
+}
+
+func writeWay(s *client.Session, path string) (way, error) {
+	m, err := lock.NewRWMutex(s, path, lock.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return m.Lock, nil
+}
+
+func readWay(s *client.Session, path string) (way, error) {
+	m, err := lock.NewRWMutex(s, path, lock.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return m.RLock, nil
+}
+
+func permitWay(s *client.Session, path string) (way, error) {
+	m, err := lock.NewSemaphore(s, path, 1, lock.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return m.Acquire, nil
+}
+
+func curatorPermitWay(s *client.Session, path string) (way, error) {
+	m, err := lock.NewCuratorSemaphore(s, path, 1, lock.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return m.Acquire, nil
+}
+
+var kindsOfLocks = []kindOfLock{
+	{name: "mutex", mine: mutexWay, other: mutexWay, dirs: []string{""}},
+	{name: "write", mine: writeWay, other: readWay, dirs: []string{""}},
+	{name: "read", mine: readWay, other: writeWay, dirs: []string{""}},
+	{name: "permit", mine: permitWay, other: permitWay, dirs: []string{""}},
+	{name: "curator-permit", mine: curatorPermitWay, other: curatorPermitWay, queue: "/locks", dirs: []string{"/locks", "/leases"}},
+}
+
+// line returns the line of a lock of this kind.
+func (k kindOfLock) line(t *testing.T, path, servers string) *line {
+	t.Helper()
+	l := newLine(t, path, servers, servers)
+	l.dir = path + k.queue
+	return l
+}
+
+// empty checks that nobody is left.
+func (k kindOfLock) empty(l *line) {
+	l.t.Helper()
+	for _, d := range k.dirs {
+		l.empty(l.path + d)
+	}
+}
+
+// A taker is a session of ours that takes a lock in one way, and can be cut off.
+type taker struct {
+	*client.Session
+	take  way
+	proxy *faultproxy.Proxy
+}
+
+func (l *line) taker(how func(*client.Session, string) (way, error)) *taker {
+	l.t.Helper()
+	var d net.Dialer
+	p := faultproxy.New(d.DialContext)
+	l.t.Cleanup(p.Close) // after the session's
+	s := open(l.t, l.servers, client.Options{SessionTimeout: sessionTimeout, Dial: p.Dial})
+	take, err := how(s, l.path)
+	must(l.t, err)
+	return &taker{s, take, p}
+}
+
+func (k *taker) must(t *testing.T) *lock.Hold {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	h, err := k.take(ctx)
+	must(t, err)
+	return h
+}
+
+// join asks for the lock beside the test and returns when one more stands in line.
+func (k *taker) join(l *line) <-chan *lock.Hold {
+	l.t.Helper()
+	before := len(l.children(l.dir))
+	held := make(chan *lock.Hold, 1)
+	go func() {
+		h, err := k.take(l.t.Context())
+		if err != nil {
+			l.t.Error(err)
+		}
+		held <- h
+	}()
+	for deadline := time.Now().Add(10 * time.Second); len(l.children(l.dir)) == before; {
+		if time.Now().After(deadline) {
+			l.t.Fatal("somebody asked for the lock and does not stand in line")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return held
+}
+
+// TestF01_F05_EveryLockKeepsItsPlace breaks the connection at the requests of an acquire: there is one znode
+// for the attempt in the end, and it keeps its place.
+func TestF01_F05_EveryLockKeepsItsPlace(t *testing.T) {
+	srv := apache.Start(t, apache.Options{Tick: tick})
+	before, after := (*faultproxy.Proxy).CutBefore, (*faultproxy.Proxy).CutAfter
+	for _, k := range kindsOfLocks[1:] { // of mutexes faults_test.go has more
+		for i, c := range []struct {
+			name string
+			cut  func(*faultproxy.Proxy, faultproxy.Match) *faultproxy.Rule
+			ops  []wire.Op
+		}{
+			{"before the create", before, faultproxy.Creates()},
+			{"after the create", after, faultproxy.Creates()},
+			{"after the listing", after, faultproxy.Lists()},
+			{"after the watch", after, []wire.Op{wire.OpGetData, wire.OpExists}},
+		} {
+			t.Run(k.name+" "+c.name, func(t *testing.T) {
+				l := k.line(t, fmt.Sprintf("/joining-%s-%d", k.name, i), srv.Addr())
+				a, b, d := l.taker(k.other), l.taker(k.mine), l.taker(k.other)
+				first := a.must(t)
+				rule := c.cut(b.proxy, faultproxy.Match{Ops: c.ops, Times: 2})
+				second := b.join(l)
+				third := d.join(l)
+				select {
+				case <-rule.Acted():
+				case <-time.After(5 * time.Second):
+					t.Fatal("nothing was cut")
+				}
+				release(t, first)
+				h := within(t, second, 5*time.Second)
+				select {
+				case <-third:
+					t.Error("the third in line holds the lock together with the second")
+				case <-time.After(settled):
+				}
+				release(t, h)
+				release(t, within(t, third, 5*time.Second))
+				k.empty(l)
+			})
+		}
+	}
+}
+
+// TestF23_EveryLockIsReleasedOnTheWire breaks the connection around the delete.
+func TestF23_EveryLockIsReleasedOnTheWire(t *testing.T) {
+	srv := apache.Start(t, apache.Options{Tick: tick})
+	for _, k := range kindsOfLocks[1:] {
+		for i, cut := range []func(*faultproxy.Proxy, faultproxy.Match) *faultproxy.Rule{
+			(*faultproxy.Proxy).CutBefore, (*faultproxy.Proxy).CutAfter,
+		} {
+			l := k.line(t, fmt.Sprintf("/release-%s-%d", k.name, i), srv.Addr())
+			a, b := l.taker(k.mine), l.taker(k.other)
+			h := a.must(t)
+			held := b.join(l)
+			rule := cut(a.proxy, faultproxy.Match{Ops: []wire.Op{wire.OpDelete, wire.OpMulti}, Times: 2})
+			release(t, h)
+			release(t, within(t, held, 5*time.Second))
+			if rule.Count() == 0 {
+				t.Errorf("%s: nothing was cut", k.name)
+			}
+			k.empty(l)
+		}
+	}
+}
+
+// TestF14_WhoGivesUpLeavesNoWatch counts the watches that the server has.
+func TestF14_WhoGivesUpLeavesNoWatch(t *testing.T) {
+	srv := apache.Start(t, apache.Options{Tick: tick})
+	for _, k := range kindsOfLocks {
+		t.Run(k.name, func(t *testing.T) {
+			l := k.line(t, "/watches-"+k.name, srv.Addr())
+			a, b := l.taker(k.other), l.taker(k.mine)
+			before := watches(t, srv)
+			h := a.must(t)
+			idle := moreWatches(t, srv, before) // the holder's, on its own node
+			held := b.join(l)
+			moreWatches(t, srv, idle) // such as must not be left
+			release(t, h)
+			release(t, within(t, held, 5*time.Second))
+			h = a.must(t)
+			for range 10 {
+				ctx, cancel := context.WithTimeout(t.Context(), settled)
+				if _, err := b.take(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("a second holder, or none for another reason: %v", err)
+				}
+				cancel()
+			}
+			left := watches(t, srv)
+			for end := time.Now().Add(5 * time.Second); left > idle && time.Now().Before(end); {
+				time.Sleep(10 * time.Millisecond)
+				left = watches(t, srv)
+			}
+			if left > idle {
+				t.Errorf("%d watches are left, before there were %d", left, idle)
+			}
+			release(t, h)
+			k.empty(l)
+		})
+	}
+}
+
+var totalWatches = regexp.MustCompile(`Total watches:(\d+)`)
+
+// watches asks the server how many watches it has.
+func watches(t *testing.T, srv *apache.Server) int {
+	t.Helper()
+	answer, err := srv.FourLetter("wchs")
+	must(t, err)
+	m := totalWatches.FindStringSubmatch(answer)
+	if m == nil {
+		t.Fatalf("wchs answers %q", answer)
+	}
+	n, err := strconv.Atoi(m[1])
+	must(t, err)
+	return n
+}
+
+// moreWatches waits until the server has more watches than n, and returns how many.
+func moreWatches(t *testing.T, srv *apache.Server, n int) int {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if now := watches(t, srv); now > n {
+			return now
+		}
+	}
+	t.Fatalf("there are no more than %d watches", n)
+	return 0
+}
+
+// TestF16_EveryLossIsTold deletes the holder's znode, as an operator would.
+func TestF16_EveryLossIsTold(t *testing.T) {
+	srv := apache.Start(t, apache.Options{Tick: tick})
+	for _, k := range kindsOfLocks {
+		l := k.line(t, "/deleted-"+k.name, srv.Addr())
+		a, b := l.taker(k.mine), l.taker(k.other)
+		h := a.must(t)
+		held := b.join(l)
+		must(t, b.Delete(t.Context(), h.Node(), -1))
+		release(t, within(t, held, 5*time.Second))
+		select {
+		case <-h.Done():
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s: the loss is not told", k.name)
+		}
+		if !errors.Is(h.Cause(), lock.ErrNodeDeleted) {
+			t.Errorf("%s: the hold ended with %v, want lock.ErrNodeDeleted", k.name, h.Cause())
+		}
+		release(t, a.must(t)) // it can be taken again
+		k.empty(l)
+	}
+}
+
+// TestF17_FrozenHoldersKnow stops a process until its session has expired and another holds the lock: when it
+// goes on, the first thing that it hears of its hold is that it is lost.
+func TestF17_FrozenHoldersKnow(t *testing.T) {
+	srv := apache.Start(t, apache.Options{Tick: tick})
+	for _, c := range []struct{ mine, others peer.As }{
+		{peer.Mutex, peer.Mutex},
+		{peer.Write, peer.Read},
+		{peer.Read, peer.Write},
+		{peer.Permit(1), peer.Permit(1)},
+	} {
+		t.Run(string(c.mine), func(t *testing.T) {
+			path := "/frozen-" + strings.ReplaceAll(string(c.mine), ":", "-")
+			reg, err := register.Open() // to which the frozen one is inside
+			must(t, err)
+			t.Cleanup(reg.Close)
+			start := func(k peer.Kind) *peer.Peer {
+				return peer.Start(t, k, peer.Config{Servers: srv.Addr(), Timeout: sessionTimeout, Name: "frozen-" + string(k), Register: reg.Addr()})
+			}
+			frozen, next := start(peer.Lockkeeper), start(peer.Curator)
+			first := frozen.Take(path, c.mine)
+			frozen.Freeze()
+			if second := next.Take(path, c.others); second <= first {
+				t.Errorf("token %#x after %#x", second, first)
+			}
+			frozen.Send("unlock")
+			frozen.Thaw()
+			if said := frozen.Expect("error"); !strings.Contains(said, "lost") {
+				t.Errorf("the release of what was lost: %q", said)
+			}
+			next.Unlock()
+		})
+	}
+}
+
+// TestF20_LongOutageOfApache takes the server away for longer than the holder's deadline, and for longer
+// than its session: the hold is lost once, and nothing is taken again unasked.
+func TestF20_LongOutageOfApache(t *testing.T) {
+	srv := apache.Start(t, apache.Options{Tick: tick})
+	l := newLine(t, "/outage", srv.Addr(), srv.Addr())
+	a := l.taker(mutexWay)
+	h := a.must(t)
+	mark := a.proxy.Mark()
+	srv.Kill()
+	killed := time.Now()
+	select {
+	case <-h.Done():
+	case <-time.After(2 * sessionTimeout):
+		t.Fatal("the hold goes on without a server")
+	}
+	if !errors.Is(h.Cause(), lock.ErrDeadline) {
+		t.Errorf("the hold ended with %v, want lock.ErrDeadline", h.Cause())
+	}
+	time.Sleep(5*sessionTimeout - time.Since(killed))
+	srv.Launch()
+	srv.AwaitServing()
+	l.look = connect(t, srv.Addr(), watcherTimeout, nil)
+	l.empty()
+	if made := a.proxy.Since(mark).Asked(faultproxy.Creates()...); len(made) > 0 {
+		t.Errorf("a lock was taken again unasked: %v", made)
+	}
+	switch err := a.Err(); {
+	case err == nil: // the server gives every session its full timeout after a restart
+		release(t, a.must(t))
+	case !errors.Is(err, zk.ErrSessionExpired):
+		t.Errorf("the session ended with %v", err)
+	}
+	l.empty()
+}
