@@ -24,7 +24,7 @@ func newEngine() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(*cobra.Command, []string) error {
-			if err := proc.CloseInherited(link.FDOrders, link.FDNotes, link.FDCell); err != nil {
+			if err := proc.CloseInherited(link.FDOrders, link.FDNotes, link.FDCell, link.FDSwept, link.FDCondemn); err != nil {
 				return exit.Errorf(exit.OS, "engine: %w", err)
 			}
 			// Whoever sends a signal to all of a service's processes means the front, which decides
@@ -36,7 +36,8 @@ func newEngine() *cobra.Command {
 			if err != nil {
 				return exit.Errorf(exit.OS, "engine: %w (this command is started by lockkeeper run)", err)
 			}
-			engine.Run(os.NewFile(link.FDOrders, "orders"), os.NewFile(link.FDNotes, "notes"), cell, connectEngine, ownProcess)
+			guard := engine.Guard{Swept: os.NewFile(link.FDSwept, "swept"), Condemn: os.NewFile(link.FDCondemn, "condemn")}
+			engine.Run(os.NewFile(link.FDOrders, "orders"), os.NewFile(link.FDNotes, "notes"), cell, guard, connectEngine, ownProcess)
 			return nil
 		},
 	}

@@ -193,16 +193,20 @@ func (h *home) run(args ...string) *job {
 	return j
 }
 
-// engineOf returns the process that keeps the session of a front.
-func engineOf(t *testing.T, front int) int {
+// engineOf returns the process that keeps the session of a front, guardOf the one that is the parent of
+// its child.
+func engineOf(t *testing.T, front int) int { return partOf(t, front, "engine") }
+func guardOf(t *testing.T, front int) int  { return partOf(t, front, "guard") }
+
+func partOf(t *testing.T, front int, name string) int {
 	t.Helper()
 	for _, pid := range childrenOf(t, front) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.Contains(string(line), "\x00engine\x00") {
+		if strings.Contains(string(line), "\x00"+name+"\x00") {
 			return pid
 		}
 	}
-	t.Fatalf("process %d has no engine", front)
+	t.Fatalf("process %d has no %s", front, name)
 	return 0
 }
 

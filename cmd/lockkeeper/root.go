@@ -30,6 +30,7 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
+	root.AddCommand(newGuard())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		hint := "see lockkeeper " + cmd.Name() + " --help"
 		if cmd.Name() == "run" {

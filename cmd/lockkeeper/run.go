@@ -26,7 +26,8 @@ it alone. Nobody overtakes: who shares waits for whoever came before to be alone
 The lock is given back when the command and all it has started are gone. What is
 left when its main process has ended is told to end, and killed after --grace.
 Only a process that has started a session of its own (setsid) stays: that is how
-to leave a daemon behind.
+to leave a daemon behind. It is killed with the others when the lock is lost, or
+when lockkeeper is killed before the main process has ended.
 
 If the lock is lost, the command is told to end (TERM) and killed after --grace,
 early enough to be dead before anybody else can get the lock. If the lock has
@@ -35,9 +36,11 @@ broken the lock, it is killed at once. A command that becomes another user must
 be the one that calls lockkeeper (lockkeeper run LOCK -- sudo … cannot be killed;
 use sudo lockkeeper run LOCK -- …).
 
-lockkeeper is two processes, this one and its engine. If one of them is killed or
-frozen, the other ends the command in time. If both are, processes that the command
-has started can outlive the lock, and only the token tells that they were overtaken.
+lockkeeper is three processes: this one, its engine, which keeps the session, and
+its guard (lk-guard), which is the command's parent. Any two of them may be killed
+or frozen: the one that is left ends the command, and all that it has started, in
+time. If all three are killed at once the system kills the command's main process
+and nothing else, and only the token tells that the rest was overtaken.
 
 INT, TERM, HUP, QUIT, USR1 and USR2 go to the command; a second INT or TERM kills
 it. While waiting they leave the line. A run that is stopped (^Z) keeps its place

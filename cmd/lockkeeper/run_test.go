@@ -255,10 +255,8 @@ func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
 			j.signal(syscall.SIGSTOP)
 			keeper := h.keeperPid()
 			syscall.Kill(keeper, syscall.SIGSTOP)
-			for _, pid := range childrenOf(t, j.cmd.Process.Pid) {
-				if pid != engineOf(t, j.cmd.Process.Pid) {
-					wantGone(t, pid) // by the engine, since the front is stopped
-				}
+			for _, pid := range childrenOf(t, guardOf(t, j.cmd.Process.Pid)) {
+				wantGone(t, pid) // by the others, since the front is stopped
 			}
 			syscall.Kill(keeper, syscall.SIGCONT)
 			j.signal(syscall.SIGCONT)

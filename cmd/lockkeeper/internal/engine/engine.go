@@ -5,16 +5,15 @@
 //
 //  1. The cell never holds a deadline later than the one the lock library vouches for.
 //  2. The lock is given back only when the front says that the child is gone or was never started, or
-//     when the front is dead and the engine has itself killed what worked under the lock and seen it
-//     gone. What cannot be killed keeps the lock.
-//  3. If the lock is lost and the front does nothing about it, because it is stopped, the engine kills
-//     what works under the lock when it has to be dead.
-//
-// What works under the lock is, to the engine, which is not its ancestor, the child's process group and
-// (on Linux) all processes that carry the lock's variables in their environment, except, while the lock
-// is held, those that have left the front's session.
+//     when the front is dead and what worked under the lock is gone: for the guard, which kills it, and
+//     for the engine, which helps. What cannot be killed keeps the lock.
+//  3. If the lock is gone, the guard hears of it, whatever the front does; and if what works under the
+//     lock is not dead when it has to be, the engine kills it.
 //  4. It never waits for the front: a front that is stopped for a day costs neither a heartbeat nor
 //     memory.
+//
+// What works under the lock is, to the engine, which is not its ancestor, the child's process group and
+// (on Linux) all processes that carry the lock's variables in their environment.
 package engine
 
 import (
@@ -24,8 +23,6 @@ import (
 	"io"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
@@ -37,10 +34,9 @@ import (
 
 // Limits.
 const (
-	releaseLimit     = 5 * time.Second // to give the lock back
-	lostReleaseLimit = time.Second     // the same when it was lost anyway
-	sweepInterval    = 5 * time.Millisecond
-	headStart        = 20 * time.Millisecond // for the front to kill the child itself
+	releaseLimit     = 5 * time.Second       // to give the lock back
+	lostReleaseLimit = time.Second           // the same when it was lost anyway
+	headStart        = 20 * time.Millisecond // for the others to kill the child themselves
 	refreshPerTerm   = 30                    // how often in a session timeout the cell is brought up to date
 	refreshMin       = 5 * time.Millisecond
 
@@ -58,6 +54,9 @@ type engine struct {
 	orders  <-chan link.Order // closed when the front is dead
 	notes   *outbox
 	cell    *link.Cell
+	guard   Guard
+	parent  int             // the guard's process id; 0 before the front has told us
+	swept   <-chan struct{} // closed when the guard is gone
 	open    link.Open
 	workers workers
 
@@ -66,18 +65,28 @@ type engine struct {
 	plan    link.Plan
 }
 
+// A Guard is the engine's ends of the pipes between it and the guard; see link.GuardFDs.
+type Guard struct {
+	Swept   io.Reader
+	Condemn io.Writer
+}
+
 // Run serves one front, and returns when there is nothing left to do for it.
 //
 // Processes that spare accepts are never ended.
-func Run(orders io.Reader, notes io.Writer, cell *link.Cell, connect Connect, spare func(proc.Process) bool) {
+func Run(orders io.Reader, notes io.Writer, cell *link.Cell, guard Guard, connect Connect, spare func(proc.Process) bool) {
 	in := make(chan link.Order, ordersMax)
 	go func() { // ends with the front, or with the process
 		defer close(in)
 		link.Receive(orders, func(o link.Order) { in <- o })
 	}()
-	e := &engine{connect: connect, orders: in, notes: newOutbox(link.NewWriter(notes)), cell: cell}
+	swept := make(chan struct{})
+	go func() { // ends with the guard, or with the process
+		defer close(swept)
+		io.Copy(io.Discard, guard.Swept)
+	}()
+	e := &engine{connect: connect, orders: in, notes: newOutbox(link.NewWriter(notes)), cell: cell, guard: guard, swept: swept}
 	e.workers.spare = spare
-	e.workers.session, _ = unix.Getsid(syscall.Getppid()) // 0, and nobody's, if the front has died already
 	defer e.notes.close()
 	first, ok := <-in
 	if !ok || first.Do != link.DoOpen || first.Open == nil {
@@ -301,14 +310,36 @@ func (e *engine) keep() (lost bool) {
 		case o, alive := <-e.orders:
 			switch {
 			case !alive:
-				e.workers.end()
+				e.clear()
 				return false
 			case o.Do == link.DoStarted:
-				e.workers.group = o.Group
+				e.started(o)
 			default: // release or cancel
 				return false
 			}
 		}
+	}
+}
+
+func (e *engine) started(o link.Order) { e.workers.group, e.parent = o.Group, o.Guard }
+
+// clear kills what works under the lock after the front has died, and returns when it is gone: that
+// which the guard knows of, too. A guard that somebody has stopped is made to go on.
+func (e *engine) clear() {
+	guarded := e.swept
+	for sweeps := 0; ; sweeps++ {
+		if !e.workers.kill() && guarded == nil {
+			return
+		}
+		select {
+		case <-guarded:
+			guarded = nil
+		case <-time.After(proc.Pause(sweeps)):
+			if guarded != nil && e.parent != 0 {
+				syscall.Kill(e.parent, syscall.SIGCONT)
+			}
+		}
+		e.refresh()
 	}
 }
 
@@ -320,7 +351,8 @@ func (e *engine) lose() {
 	e.notes.send(link.Note{Is: link.IsLost, Gone: gone, Text: cause.Error()})
 	killAt := e.plan.KillAt(e.cell.Load())
 	if gone {
-		killAt = link.Now().Add(headStart)
+		e.guard.Condemn.Write([]byte{0}) // a guard that is dead or frozen is not waited for
+		killAt = link.Now().Add(2 * headStart)
 	}
 	due := time.NewTimer(killAt.Until())
 	defer due.Stop()
@@ -329,16 +361,16 @@ func (e *engine) lose() {
 		case o, alive := <-e.orders:
 			switch {
 			case !alive:
-				e.workers.end()
+				e.clear()
 				return
 			case o.Do == link.DoStarted:
-				e.workers.group = o.Group // it has crossed our note; the front will read that next
+				e.started(o) // it has crossed our note; the front will read that next
 			default:
 				return
 			}
 		case <-due.C:
-			e.workers.kill(true)
-			due.Reset(max(e.session.Timeout()/refreshPerTerm, sweepInterval)) // for a child that started meanwhile
+			e.workers.kill()
+			due.Reset(max(e.session.Timeout()/refreshPerTerm, refreshMin)) // for a child that started meanwhile
 		}
 	}
 }

@@ -40,39 +40,39 @@ func (f *front) start() (out Outcome, started bool) {
 	if f.plan, err = link.NewPlan(f.granted.Timeout, f.cfg.Open.Grace); err != nil {
 		return Outcome{Kind: Failed, Status: exit.Usage, Text: err.Error()}, false
 	}
-	attr := &syscall.ProcAttr{
-		Env:   lockEnv(f.cfg.Env, f.cfg.Open.Lock, f.granted),
-		Files: []uintptr{uintptr(syscall.Stdin), uintptr(syscall.Stdout), uintptr(syscall.Stderr)},
-		Sys:   childAttr(),
-	}
 	f.child.suspend.interactive = f.tty != nil && f.tty.isStdin()
 	handed := f.child.suspend.interactive && f.tty.foreground() == f.group
-	if handed {
-		attr.Sys.Foreground, attr.Sys.Ctty = true, f.tty.fd()
-	} else {
-		attr.Sys.Setpgid = true
+	task := link.Task{
+		Program: []byte(f.cfg.Program), Argv: bytesOf(f.cfg.Argv), Env: bytesOf(lockEnv(f.cfg.Env, f.cfg.Open.Lock, f.granted)),
+		Foreground: handed, Plan: f.plan,
 	}
 
-	// The last look before the child runs: from here on there is nothing but the fork.
+	// The last look before the child runs: from here on there is nothing but the guard's fork.
 	if sig := f.pending(); sig != 0 {
 		return signalled(sig), false
 	}
 	if f.plan.TermAt(f.cell.Load()).Until() <= 0 {
-		return Outcome{Kind: Lost, Status: f.cfg.LostStatus, Token: f.granted.Token,
-			Text: fmt.Sprintf("lost %s before %s was started", f.cfg.Name, f.cfg.Argv[0])}, false
+		return f.lateOutcome(), false
 	}
-	pid, err := syscall.ForkExec(f.cfg.Program, f.cfg.Argv, attr)
-	if err != nil {
+	event := f.guard.begin(task)
+	switch event.Is {
+	case link.ChildStarted:
+	case link.ChildLate:
+		return f.lateOutcome(), false
+	case link.ChildRefused:
 		if handed { // the fork may have taken the terminal before the exec failed
 			f.tty.give(f.group)
 		}
-		return Outcome{Kind: NotExecutable, Status: ExecStatus(err), Token: f.granted.Token,
-			Text: fmt.Sprintf("%s: %v", f.cfg.Argv[0], err)}, false
+		return Outcome{Kind: NotExecutable, Status: ExecStatus(event.Errno), Token: f.granted.Token,
+			Text: fmt.Sprintf("%s: %v", f.cfg.Argv[0], event.Errno)}, false
+	default:
+		f.abandon()
+		return Outcome{Kind: Failed, Status: exit.Internal, Token: f.granted.Token, Text: guardDied}, false
 	}
-	f.child.pid = pid
-	f.engine.tell(link.Order{Do: link.DoStarted, Group: pid})
+	f.child.pid = event.Pid
+	f.engine.tell(link.Order{Do: link.DoStarted, Group: event.Pid, Guard: f.guard.pid})
 	f.child.suspend.handed = handed
-	letGoOfStreams()
+	proc.DropStreams()
 	if f.heedsStop = !signal.Ignored(syscall.SIGTSTP); f.heedsStop {
 		signal.Notify(f.signals, syscall.SIGTSTP)
 	}
@@ -80,16 +80,35 @@ func (f *front) start() (out Outcome, started bool) {
 	return Outcome{}, true
 }
 
-// letGoOfStreams closes our copies of the child's input and output, so that who reads from it or
-// writes to it sees when the child has closed its side. Standard error stays, for our own words.
-func letGoOfStreams() {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return // they stay open, then
+// lateOutcome is for a lock that was lost before anything was done with it.
+func (f *front) lateOutcome() Outcome {
+	return Outcome{Kind: Lost, Status: f.cfg.LostStatus, Token: f.granted.Token,
+		Text: fmt.Sprintf("lost %s before %s was started", f.cfg.Name, f.cfg.Argv[0])}
+}
+
+// abandon kills a guard that does not say whether it has started the child, and with it whatever it has
+// started.
+func (f *front) abandon() {
+	f.guard.kill()
+	f.child.lost = true
+	for sweeps := 0; ; sweeps++ {
+		f.reap()
+		live := f.live()
+		if f.guard.pid == 0 && len(live) == 0 {
+			return
+		}
+		for _, p := range live {
+			proc.Signal(p, syscall.SIGKILL)
+		}
+		time.Sleep(proc.Pause(sweeps))
 	}
-	unix.Dup2(int(null.Fd()), syscall.Stdin)
-	unix.Dup2(int(null.Fd()), syscall.Stdout)
-	null.Close()
+}
+
+func bytesOf(texts []string) (out [][]byte) {
+	for _, s := range texts {
+		out = append(out, []byte(s))
+	}
+	return out
 }
 
 // ExecStatus returns what a shell returns when a program cannot be executed.
@@ -118,8 +137,11 @@ func (f *front) attend() Outcome {
 	sweep.Stop()
 	defer sweep.Stop()
 	sweeping := false
-	notes := f.engine.notes
+	notes, events := f.engine.notes, f.guard.events
 	for {
+		if events == nil {
+			f.inherit()
+		}
 		if f.child.ended {
 			live := f.live()
 			if len(live) == 0 {
@@ -138,13 +160,27 @@ func (f *front) attend() Outcome {
 			switch {
 			case !ok:
 				notes = nil
-				f.lose("the process that keeps the session has died", f.plan.Grace)
+				f.lose(fmt.Sprintf("the process that keeps the session has died (the lock is free when the session has expired, after %v)",
+					f.granted.Timeout), f.plan.Grace)
 			case n.Is == link.IsNotice:
 				f.say("%s", n.Text)
 			case n.Is == link.IsLost && n.Gone:
 				f.lose(n.Text, 0) // somebody else may be working already
 			case n.Is == link.IsLost:
 				f.lose(n.Text, f.plan.Grace)
+			}
+		case e, ok := <-events:
+			switch {
+			case !ok:
+				events = nil
+				f.lose(guardDied, f.plan.Grace)
+			case e.Is == link.ChildStopped:
+				f.childStopped(e.Status.StopSignal())
+			case e.Is == link.ChildEnded:
+				if e.Status.Signaled() && e.Status.Signal() == syscall.SIGKILL {
+					f.watchDeadline() // it may have been the guard, while we were stopped
+				}
+				f.child.ended, f.child.status = true, e.Status
 			}
 		case s := <-f.signals:
 			f.pass(s.(syscall.Signal))
@@ -153,6 +189,21 @@ func (f *front) attend() Outcome {
 		case <-sweep.C:
 			f.watchDeadline()
 		}
+	}
+}
+
+// inherit takes the place of a guard that has died: the child, which the kernel has killed, is ours to
+// wait for. If it is not there, the guard had done that and could not tell us.
+func (f *front) inherit() {
+	if f.guard.pid != 0 || f.child.ended {
+		return // it is still dying, or there is nothing to inherit
+	}
+	var status syscall.WaitStatus
+	switch pid, err := syscall.Wait4(f.child.pid, &status, syscall.WNOHANG, nil); {
+	case err == syscall.ECHILD:
+		f.child.ended, f.child.status = true, syscall.WaitStatus(syscall.SIGKILL)
+	case pid == f.child.pid:
+		f.child.ended, f.child.status = true, status
 	}
 }
 
@@ -224,17 +275,22 @@ func (f *front) signal(sig syscall.Signal, live []proc.Process) {
 func (f *front) live() []proc.Process {
 	table, err := proc.Table()
 	if err != nil {
-		if proc.GroupAlive(f.child.pid) {
+		if f.child.pid != 0 && proc.GroupAlive(f.child.pid) {
 			return []proc.Process{{Pid: f.child.pid, Group: f.child.pid}}
 		}
 		return nil
 	}
-	return proc.Below(table, f.self, func(p proc.Process) bool {
-		return p.Pid == f.engine.pid ||
+	spare := func(p proc.Process) bool {
+		return p.Pid == f.engine.pid || p.Pid == f.guard.pid ||
 			!f.child.lost && p.Session != f.session && p.Group != f.child.pid ||
 			slices.ContainsFunc(f.strangers, func(s proc.Process) bool { return s.Pid == p.Pid && s.Start == p.Start }) ||
 			f.cfg.Spare != nil && f.cfg.Spare(p)
-	})
+	}
+	live := proc.Below(table, f.self, spare)
+	if f.guard.pid != 0 { // else what it had is ours
+		live = append(live, proc.Below(table, f.guard.pid, spare)...)
+	}
+	return live
 }
 
 // pass forwards a signal to the child's group.

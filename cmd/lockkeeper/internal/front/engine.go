@@ -20,7 +20,7 @@ type engine struct {
 // start starts the engine in a session of its own, so that no signal of the terminal reaches it, and
 // tells it which lock we want. It keeps our standard error, for a last word if it crashes, and
 // nothing else of ours.
-func (e *engine) start(program string, argv []string, cell *link.Cell, open link.Open) error {
+func (e *engine) start(program string, argv []string, cell *link.Cell, between pipes, open link.Open) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -43,6 +43,7 @@ func (e *engine) start(program string, argv []string, cell *link.Cell, open link
 		Files: []uintptr{
 			null.Fd(), null.Fd(), uintptr(syscall.Stderr),
 			link.FDOrders: theirOrders.Fd(), link.FDNotes: theirNotes.Fd(), link.FDCell: cell.File().Fd(),
+			link.FDSwept: between.sweptRead.Fd(), link.FDCondemn: between.condemnWrite.Fd(),
 		},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})

@@ -12,9 +12,9 @@
 //     lock is lost, these are killed too.
 //  4. Streams, arguments and the controlling terminal are the child's, untouched.
 //
-// If the front itself is killed, the kernel kills the child (on Linux), and the engine the rest of
-// its group. What the front cannot do: kill a process that has changed its user, or one that hangs
-// in the kernel. It then waits, and says so.
+// The child is started by the guard, which lies between the front and the child and ends it when the
+// front does not, because it is dead or frozen. What the front cannot do: kill a process that has
+// changed its user, or one that hangs in the kernel. It then waits, and says so.
 package front
 
 import (
@@ -23,7 +23,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -46,9 +45,10 @@ type Config struct {
 	BusyStatus int // when the lock was not got within the wait
 	LostStatus int // when it was lost while the child ran
 
-	// Engine and EngineArgs run the other process.
+	// Engine runs the other processes: with EngineArgs, the program's name first, the engine, and with
+	// link.GuardFDs.Args the guard.
 	Engine     string
-	EngineArgs []string // the program's name first
+	EngineArgs []string
 	Stderr     io.Writer
 
 	// Spare tells which descendants are never the child's, besides the engine.
@@ -101,6 +101,7 @@ type front struct {
 	session int // session
 
 	engine  engine
+	guard   guard
 	cell    *link.Cell
 	alarm   *link.Alarm
 	signals chan os.Signal
@@ -117,11 +118,9 @@ type front struct {
 	strangers []proc.Process
 }
 
-// Run gets the lock, runs the child under it and gives the lock back. It takes the calling goroutine's
-// thread for itself, because the kernel ties the child's life to the thread that started it, and it
-// waits for all children of the process.
+// Run gets the lock, runs the child under it and gives the lock back. It waits for all children of the
+// process.
 func Run(cfg Config) Outcome {
-	runtime.LockOSThread()
 	f := &front{cfg: cfg, self: os.Getpid(), group: syscall.Getpgrp(), session: sessionID()}
 	if err := f.open(); err != nil {
 		return Outcome{Kind: Failed, Status: exit.OS, Text: err.Error()}
@@ -180,10 +179,23 @@ func (f *front) open() (err error) {
 	f.tty = openTerminal()
 	f.line = newWaitLine(f.cfg.Name, f.cfg.Stderr)
 	f.cfg.Open.Report = f.line != nil
-	return f.engine.start(f.cfg.Engine, f.cfg.EngineArgs, f.cell, f.cfg.Open)
+	between, err := newPipes()
+	if err != nil {
+		return err
+	}
+	defer between.close()
+	if err := f.engine.start(f.cfg.Engine, f.cfg.EngineArgs, f.cell, between, f.cfg.Open); err != nil {
+		return err
+	}
+	if err := f.guard.start(f.cfg.Engine, f.cell, between); err != nil {
+		f.engine.close()
+		return err
+	}
+	return nil
 }
 
 func (f *front) close() {
+	f.guard.close()
 	f.engine.close()
 	f.alarm.Close()
 	if f.tty != nil {
@@ -235,6 +247,8 @@ func (f *front) await() (Outcome, bool) {
 				leaving = sig
 				f.engine.tell(link.Order{Do: link.DoCancel})
 			}
+		case <-f.guard.events: // there is nothing to tell yet, so this is its end
+			return Outcome{Kind: Failed, Status: exit.Internal, Text: guardDied}, false
 		case <-f.line.tick():
 			f.line.draw()
 		case <-f.chld:
@@ -293,8 +307,9 @@ func (f *front) finish(order string, limit time.Duration) (why string, lost bool
 	}
 }
 
-// reap takes notice of children that have ended or stopped. Nobody else in the process may wait for
-// children, so that the number of a process cannot change its meaning behind our back.
+// reap takes notice of children that have ended: the guard, and once it is dead what it had. A guard that
+// somebody has stopped is made to go on: without it nobody hears how the child ends. Nobody else in the process may wait for children, so that the number of a process cannot change its meaning behind
+// our back.
 func (f *front) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -305,14 +320,17 @@ func (f *front) reap() {
 		if err != nil || pid <= 0 {
 			return
 		}
-		if pid != f.child.pid {
-			continue
+		switch {
+		case status.Stopped():
+			if pid == f.guard.pid {
+				syscall.Kill(pid, syscall.SIGCONT)
+			}
+		case pid == f.guard.pid:
+			f.guard.pid = 0
+		case pid == f.child.pid:
+			f.lose(guardDied, f.plan.Grace)
+			f.child.ended, f.child.status = true, status
 		}
-		if status.Stopped() {
-			f.childStopped(status.StopSignal())
-			continue
-		}
-		f.child.ended, f.child.status = true, status
 	}
 }
 

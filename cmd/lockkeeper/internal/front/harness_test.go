@@ -14,13 +14,19 @@ import (
 	"testing"
 	"time"
 
+	guardian "github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/guard"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/sigtest"
 )
 
-// The test binary plays three parts: the tests themselves, the front, which has to be a process of
-// its own because it waits for all its children, and an engine that does what a test says.
+// The test binary plays four parts: the tests themselves, the front, which has to be a process of
+// its own because it waits for all its children, its guard, and an engine that does what a test says.
 func TestMain(m *testing.M) {
+	if os.Args[0] == link.GuardName {
+		playGuard()
+		return
+	}
 	switch os.Getenv("FRONT_TEST_PART") {
 	case "front":
 		playFront()
@@ -60,6 +66,25 @@ func playFront() {
 		os.Stderr.WriteString(out.Text + "\n")
 	}
 	os.Exit(out.Status)
+}
+
+func playGuard() {
+	fds, err := link.ParseGuardFDs(os.Args[2])
+	if err != nil {
+		panic(err)
+	}
+	for _, fd := range fds.All() {
+		syscall.CloseOnExec(fd)
+	}
+	cell, err := link.OpenCell(os.NewFile(uintptr(fds.Cell), "cell"))
+	if err != nil {
+		panic(err)
+	}
+	file := func(fd int) *os.File { return os.NewFile(uintptr(fd), "") }
+	pipes := guardian.Pipes{Task: file(fds.Task), Events: file(fds.Events), Condemn: file(fds.Condemn)}
+	if err := guardian.Run(pipes, cell, func(proc.Process) bool { return false }); err != nil {
+		panic(err)
+	}
 }
 
 // A say is what the test wants the engine to do.

@@ -12,8 +12,8 @@ import (
 
 const cellBytes = 8
 
-// A Cell is a word of memory that two processes share: the latest deadline. The engine stores, the
-// front loads. It starts at the beginning of time, when nothing was held.
+// A Cell is a word of memory that the processes of a lock share: the latest deadline. The engine stores,
+// front and guard load. It starts at the beginning of time, when nothing was held.
 type Cell struct {
 	file *os.File
 	mem  []byte

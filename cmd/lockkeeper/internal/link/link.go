@@ -1,16 +1,20 @@
-// Package link is what the two processes of a running lock say to each other.
+// Package link is what the three processes of a running lock say to each other.
 //
-// The front owns the child; the engine, a second process of the same program, owns the session and
-// the lock. Between them are
+// The front, which the user has started, owns the terminal and decides; the engine owns the session and
+// the lock; the guard is the child's parent. Engine and guard are processes of the same program, started
+// by the front. Between them are
 //
-//   - two pipes with one JSON object a line, for what happens: see Order and Note. The end of the
-//     stream means that the other process is dead, however it died;
+//   - pipes with one JSON object a line, for what happens: Order and Note between front and engine, Task
+//     and Event between front and guard. The end of a stream means that the other process is dead,
+//     however it died;
+//   - a pipe each way between engine and guard, for what concerns them when the front does nothing: see
+//     GuardFDs;
 //   - a Cell, a word of shared memory that always holds the latest deadline of the lock. A stream of
 //     deadlines would have to be read: a front that was stopped for an hour would act on the oldest
 //     of them, and an engine would in time block on a front that does not read. A word of memory has
-//     neither problem, and the front sleeps while nothing happens.
+//     neither problem, and front and guard sleep while nothing happens.
 //
-// The engine inherits its ends at FDOrders, FDNotes and FDCell.
+// The engine inherits its ends at the descriptors that begin with FDOrders.
 package link
 
 import (
@@ -28,6 +32,9 @@ const (
 	FDOrders = 3 // read
 	FDNotes  = 4 // written
 	FDCell   = 5
+
+	FDSwept   = 6 // read; see GuardFDs
+	FDCondemn = 7 // written
 )
 
 // lineBytesMax limits one message. The longest are orders with a long command line in the label.
@@ -39,14 +46,15 @@ type Order struct {
 
 	Open *Open `json:"open,omitempty"` // for DoOpen
 
-	// For DoStarted: the process group that works under the lock.
+	// For DoStarted: the process group that works under the lock, and the process that guards it.
 	Group int `json:"group,omitempty"`
+	Guard int `json:"guard,omitempty"`
 }
 
 // The orders.
 const (
 	DoOpen    = "open"    // first: get this lock
-	DoStarted = "started" // the child runs, its group is Group
+	DoStarted = "started" // the child runs, its group is Group, its parent Guard
 	DoRelease = "release" // the last process of the child is gone: give the lock back and end
 	DoCancel  = "cancel"  // leave the line, or give back the lock under which nothing was started
 )

@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"reflect"
@@ -111,5 +112,32 @@ func TestPlan(t *testing.T) {
 		if err != nil && !strings.Contains(err.Error(), c.timeout.String()) {
 			t.Errorf("NewPlan(%v, %v): the error does not say the numbers: %v", c.timeout, c.grace, err)
 		}
+	}
+}
+
+func TestGuardFDs(t *testing.T) {
+	want := GuardFDs{Task: 3, Events: 14, Cell: 5, Condemn: 92, Swept: 65}
+	args := want.Args()
+	if got, err := ParseGuardFDs(args[len(args)-1]); err != nil || got != want {
+		t.Errorf("%q = %+v, %v; want %+v", args, got, err, want)
+	}
+	for _, bad := range []string{"", "x", "3,4,5,6", "3,4,5,6,7,8", "3,4,5,6,2", "3,4,5,6,7 "} {
+		if f, err := ParseGuardFDs(bad); err == nil {
+			t.Errorf("ParseGuardFDs(%q) = %+v without error", bad, f)
+		}
+	}
+}
+
+func TestATaskNeedNotBeText(t *testing.T) {
+	var pipe bytes.Buffer
+	sent := Task{Program: []byte("/bin/\xff"), Argv: [][]byte{{}, []byte("a\nb\x00"), {0xc3}}, Env: [][]byte{[]byte("A=\xfe")}, Foreground: true, Plan: Plan{1, 2}}
+	if err := SendTask(&pipe, sent); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReceiveTask(&pipe); err != nil || !reflect.DeepEqual(got, sent) {
+		t.Errorf("received %+v, %v; want %+v", got, err, sent)
+	}
+	if _, err := ReceiveTask(&pipe); err != io.EOF {
+		t.Errorf("at the end: %v, want EOF", err)
 	}
 }

@@ -34,3 +34,15 @@ func CloseInherited(keep ...int) error {
 	}
 	return nil
 }
+
+// DropStreams closes our copies of standard input and output, which are the child's, so that who reads
+// from it or writes to it sees when the child has closed its side. Standard error stays, for a last word.
+func DropStreams() {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return // they stay open, then
+	}
+	unix.Dup2(int(null.Fd()), syscall.Stdin)
+	unix.Dup2(int(null.Fd()), syscall.Stdout)
+	null.Close()
+}

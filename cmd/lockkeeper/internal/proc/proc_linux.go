@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +15,11 @@ import (
 // Adopt makes this process the parent of all its descendants whose parent has died.
 func Adopt() error {
 	return os.NewSyscallError("prctl PR_SET_CHILD_SUBREAPER", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+}
+
+// Rename changes the name under which this process is listed, if it is called in the main thread.
+func Rename(name string) {
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(unsafe.SliceData(append([]byte(name), 0)))), 0, 0, 0)
 }
 
 // Table returns the processes of this machine, as far as they can be seen.

@@ -10,6 +10,9 @@ import (
 // Adopt does nothing: orphans go to the first process of the machine.
 func Adopt() error { return nil }
 
+// Rename does nothing.
+func Rename(string) {}
+
 // Table is not available here.
 func Table() ([]Process, error) { return nil, errors.ErrUnsupported }
 
