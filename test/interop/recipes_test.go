@@ -31,8 +31,8 @@ type way func(context.Context) (*lock.Hold, error)
 type kindOfLock struct {
 	name        string
 	mine, other func(s *client.Session, path string) (way, error)
-	queue       string // where those who wait stand, below the lock's path
-	dirs        []string
+	queue       string   // where those who wait stand, below the lock's path
+	dirs        []string // where anybody stands, one znode each
 }
 
 func mutexWay(s *client.Session, path string) (way, error) {
@@ -181,6 +181,10 @@ func TestF01_F05_EveryLockKeepsItsPlace(t *testing.T) {
 				case <-third:
 					t.Error("the third in line holds the lock together with the second")
 				case <-time.After(settled):
+				}
+				made := b.proxy.Since(0).Asked(faultproxy.Creates()...)
+				if c.name == "after the create" && len(made) != len(k.dirs) {
+					t.Errorf("asked for znodes %d times, want %d:\n%v", len(made), len(k.dirs), made)
 				}
 				release(t, h)
 				release(t, within(t, third, 5*time.Second))
