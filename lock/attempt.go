@@ -25,17 +25,21 @@ type attempt struct {
 	token   int64     // creation zxid of our nodes; 0 until known
 
 	waited   bool             // somebody was ahead of us when we joined
+	untold   bool             // our nodes do not say yet what data says
 	own      []*client.Watch  // armed on our nodes, as many as those; nil where not
 	revoked  map[string]bool  // our nodes that say that we are asked to give up; nil while there is none
 	vouching *client.Vouching // from when the nodes are known
 	room     roomView
+	doubts   doubts
 }
 
-func newAttempt(e *entrance, count int) *attempt {
-	a := &attempt{e: e, s: e.s, id: newAttemptID(), count: count, data: e.opt.nodeData()}
+// newAttempt makes an attempt to get count claims, with nodes that say what r says.
+func newAttempt(e *entrance, count int, r record) *attempt {
+	a := &attempt{e: e, s: e.s, id: newAttemptID(), count: count}
 	if e.recipe.lone {
-		a.data = e.opt.record(a.id).encode()
+		r.ID = a.id
 	}
+	a.data = e.opt.encode(r)
 	return a
 }
 
@@ -53,7 +57,15 @@ func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
 	if a.e.recipe.lone {
 		return a.runLone(ctx)
 	}
-	v, err := a.join(ctx)
+	v, err := a.join(ctx, a.ask(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return a.proceed(ctx, v)
+}
+
+// proceed goes on from a view of the line, and returns when the lock is ours.
+func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
 	for err == nil {
 		if len(v.waits) == 0 {
 			return a.grant(ctx)
@@ -81,13 +93,18 @@ func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
 	if a.e.recipe.lone {
 		return a.tryLone(ctx)
 	}
-	v, err := a.join(ctx)
+	v, err := a.join(ctx, a.ask(ctx))
 	if err != nil {
 		return nil, err
 	}
 	if len(v.waits) == 0 {
 		return a.grant(ctx)
 	}
+	return nil, a.decline(ctx, v)
+}
+
+// decline leaves the line again, and returns a *BusyError that says who is at its head.
+func (a *attempt) decline(ctx context.Context, v view) error {
 	first := zk.Join(a.e.dir, v.queue.line[0].name)
 	p := a.s.Pipeline()
 	deletes := make([]*client.Pending[struct{}], len(a.nodes))
@@ -109,18 +126,28 @@ func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
 	if n, err := holder.Wait(ctx); err == nil {
 		busy.Holder = newContender(first, n)
 	}
-	return nil, busy
+	return busy
 }
 
-// join makes our nodes and returns the line with them. The create and a listing leave in one write, so
+// ask sends the requests that make our nodes and list the line with them. They leave in one write, so
 // that a free lock costs one round trip.
-func (a *attempt) join(ctx context.Context) (view, error) {
-	for {
-		p := a.s.Pipeline()
-		a.created = a.create(p)
-		a.askRoom(p)
-		listed := p.Children(a.e.dir)
-		p.Send(ctx)
+func (a *attempt) ask(ctx context.Context) *client.Pending[client.Listing] {
+	p := a.s.Pipeline()
+	listed := a.addTo(p)
+	p.Send(ctx)
+	return listed
+}
+
+// addTo adds the requests of ask.
+func (a *attempt) addTo(p *client.Pipeline) *client.Pending[client.Listing] {
+	a.created = a.create(p)
+	a.askRoom(p)
+	return p.Children(a.e.dir)
+}
+
+// join waits until our nodes are made, and returns the line with them. listed is what ask returned.
+func (a *attempt) join(ctx context.Context, listed *client.Pending[client.Listing]) (view, error) {
+	for ; ; listed = a.ask(ctx) {
 		nodes, czxid, err := a.created.wait(ctx)
 		switch {
 		case err == nil:
@@ -276,6 +303,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		holds[i] = newHold(ctx, newGrant(a, node, vouching), a.own[i])
 	}
 	a.room.cancel()
+	a.doubts.end()
 	a.nodes, a.own, a.vouching = nil, nil, nil // the holds' now
 	return holds, nil
 }
@@ -303,6 +331,7 @@ func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []s
 // they fire when the nodes go.
 func (a *attempt) abandon() {
 	a.room.cancel()
+	a.doubts.end()
 	if a.vouching != nil {
 		a.vouching.Stop()
 	}

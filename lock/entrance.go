@@ -49,7 +49,7 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 	}
 	defer leave()
 	for {
-		a := newAttempt(e, count)
+		a := newAttempt(e, count, e.opt.waiting(lineageOf(ctx)))
 		holds, err := a.run(ctx)
 		if err == nil {
 			return holds, nil
@@ -66,15 +66,20 @@ func (e *entrance) try(ctx context.Context) (*Hold, error) {
 	if h, err := e.reenter(ctx); h != nil || err != nil {
 		return h, err
 	}
+	return only(e.tryAll(ctx, 1))
+}
+
+// tryAll is try with count claims.
+func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 	leave, err := e.approach(ctx, (*entrance).try)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	a := newAttempt(e, 1)
+	a := newAttempt(e, count, passing)
 	holds, err := a.try(ctx)
 	if err == nil {
-		return holds[0], nil
+		return holds, nil
 	}
 	a.abandon()
 	var busy *BusyError

@@ -55,10 +55,17 @@ func (g *grant) hold(parent context.Context) *Hold {
 		return nil
 	}
 	h := &Hold{g: g}
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, heldKey{g.s, g.e.dir}, g))
+	ctx, cancel := context.WithCancelCause(g.mark(parent))
 	h.ctx, h.cancel = ctx, cancel
 	g.mu.holds[h] = struct{}{}
 	return h
+}
+
+// mark returns ctx with the mark of who works under the grant.
+func (g *grant) mark(ctx context.Context) context.Context {
+	outer := lineageOf(ctx)
+	ctx = context.WithValue(ctx, heldKey{g.s, g.e.dir}, g)
+	return context.WithValue(ctx, lineageKey{}, &lineage{g, outer})
 }
 
 // at returns the path of the grant's node.

@@ -35,6 +35,12 @@ type Options struct {
 	// failing with ErrPlaceLost.
 	Requeue bool
 
+	// Deadlock, if not zero, makes a waiter look whether it waits in a circle of contenders that wait for each
+	// other: for the first time after that long, and then ever more rarely, up to sixteen times as long. If it
+	// still is, as long again later, and is the youngest of those in the circle that look, it gives up with
+	// a *DeadlockError; see there. A look reads the lines that the circle may go through. Default: never.
+	Deadlock time.Duration
+
 	// QueueMax refuses to wait, with ErrQueueFull, behind that many contenders. Default: no limit.
 	QueueMax int
 
@@ -68,7 +74,7 @@ func (o Options) withDefaults(path string) (Options, error) {
 		return o, &zk.PathError{Path: path, Reason: "is the root, which cannot be a lock"}
 	case !o.Vouch.Valid():
 		return o, fmt.Errorf("lock %s: option Vouch: %d is not a level", path, int(o.Vouch))
-	case o.QueueMax < 0 || o.CleanupTimeout < 0:
+	case o.QueueMax < 0 || o.CleanupTimeout < 0 || o.Deadlock < 0:
 		return o, fmt.Errorf("lock %s: a limit is negative", path)
 	}
 	if o.CleanupTimeout == 0 {

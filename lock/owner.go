@@ -31,26 +31,16 @@ func (o *Options) Owner() Owner {
 }
 
 // nodeData returns what a node that is made now says.
-func (o *Options) nodeData() []byte {
+func (o *Options) nodeData() []byte { return o.encode(record{}) }
+
+// encode returns what a node that is made now says: whose it is, and what r says besides.
+func (o *Options) encode(r record) []byte {
 	if o.Data != nil {
 		return o.Data
 	}
-	return o.record("").Owner.encode()
-}
-
-// record returns what a node of ours that is made now says, with an attempt's id if its name does not have it.
-func (o *Options) record(id attemptID) record {
-	r := record{Owner: o.Owner(), ID: id}
+	r.Owner = o.Owner()
 	r.Since = time.Now().Truncate(time.Millisecond)
-	return r
-}
-
-func (o Owner) encode() []byte {
-	b, err := json.Marshal(o)
-	if err != nil { // a year beyond 9999
-		return nil
-	}
-	return b
+	return r.encode()
 }
 
 // parseOwner reads the data of a contender's node. Other clients write other things; then ok is false.

@@ -20,7 +20,7 @@ func TestOwner(t *testing.T) {
 			`{"host":"a","pid":7,"program":"p","since":"2026-03-01T12:30:00.005Z","label":"l \"q\""}`},
 		{Owner{Label: "только"}, `{"label":"только"}`},
 	} {
-		if got := string(c.owner.encode()); got != c.text {
+		if got := string(record{Owner: c.owner}.encode()); got != c.text {
 			t.Errorf("encode(%+v) = %s, want %s", c.owner, got, c.text)
 		}
 		if got, ok := parseOwner([]byte(c.text)); got != c.owner || ok != (c.owner != Owner{}) {
@@ -43,7 +43,7 @@ func TestParseForeignOwner(t *testing.T) {
 
 func TestOwnerOfImpossibleTime(t *testing.T) {
 	o := Owner{Since: time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)}
-	if got := o.encode(); got != nil {
+	if got := (record{Owner: o}).encode(); got != nil {
 		t.Errorf("encode of the year 10001 = %s, want nothing", got)
 	}
 }

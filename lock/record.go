@@ -10,6 +10,11 @@ type record struct {
 	Owner
 	ID attemptID `json:"id,omitempty"` // of the attempt, where the node's name does not have it
 
+	// For whoever looks for contenders that wait for each other in a circle.
+	Under   []string `json:"under,omitempty"`   // stems of what the owner holds while this claim waits
+	Yields  bool     `json:"yields,omitempty"`  // it gives up if it is the youngest of a circle
+	Passing bool     `json:"passing,omitempty"` // it does not wait: it is granted at once or goes
+
 	// Revoke says that somebody asks the owner to give up. Whoever asks adds it to the fields that are there,
 	// and leaves those that it does not know as they are.
 	Revoke bool `json:"revoke,omitempty"`

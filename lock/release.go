@@ -18,31 +18,38 @@ func (h *Hold) Release(ctx context.Context) error {
 	if h.released.Swap(true) {
 		return nil
 	}
-	return h.g.release(ctx, h)
+	last, err := h.g.leave(h)
+	if err != nil || !last {
+		return err
+	}
+	return h.g.remove(ctx, nil)
 }
 
-func (g *grant) release(ctx context.Context, h *Hold) error {
+// leave ends a hold, and reports whether it was the last of the grant, which has ended then: its node is to
+// be removed. The error is the loss, if the lock had been lost before.
+func (g *grant) leave(h *Hold) (last bool, err error) {
 	g.check()
 	g.mu.Lock()
 	if lost := g.mu.lost; lost != nil {
 		g.mu.Unlock()
-		return lost
+		return false, lost
 	}
 	if len(g.mu.holds) > 1 {
 		delete(g.mu.holds, h)
 		g.mu.Unlock()
 		h.cancel(ErrReleased)
-		return nil
+		return false, nil
 	}
 	g.mu.Unlock()
 	if !g.end(nil) { // lost in this moment
-		return context.Cause(h.ctx)
+		return false, context.Cause(h.ctx)
 	}
-	return g.remove(ctx)
+	return true, nil
 }
 
-// remove deletes the node and does not return nil before it is known to be gone.
-func (g *grant) remove(ctx context.Context) error {
+// remove deletes the node and does not return nil before it is known to be gone. sent is a deletion that has
+// been sent already, nil if none has.
+func (g *grant) remove(ctx context.Context, sent *removal) error {
 	if g.e.recipe.lone {
 		return g.removeLone(ctx)
 	}
@@ -51,8 +58,13 @@ func (g *grant) remove(ctx context.Context) error {
 		g.e.reaper.add(g.debris())
 		return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
 	}
-	for unknown := false; ; {
-		err := g.delete(ctx, ring)
+	for unknown := false; ; sent = nil {
+		if sent == nil {
+			p := g.s.Pipeline()
+			sent = g.delete(p, ring)
+			p.Send(ctx)
+		}
+		err := sent.wait(ctx)
 		switch {
 		case err == nil:
 			return nil
@@ -83,18 +95,32 @@ func (g *grant) rings() bool {
 	return g.e.recipe.rings && (g.waited || g.e.recipe.moves && g.mu.kind == g.e.recipe.kind)
 }
 
-// delete sends the deletion of the node. If ring is set, the same transaction makes and deletes a znode,
+// A removal is the request that deletes a grant's node.
+type removal struct {
+	plain *client.Pending[struct{}]
+	multi *client.Pending[[]client.Result] // with the bell; nil if plain
+}
+
+func (r *removal) wait(ctx context.Context) (err error) {
+	if r.multi == nil {
+		_, err = r.plain.Wait(ctx)
+	} else {
+		_, err = r.multi.Wait(ctx)
+	}
+	return err
+}
+
+// delete adds the deletion of the node. If ring is set, the same transaction makes and deletes a znode,
 // the bell, whose creation tells the waiter behind us that a holder has left and not somebody who waited:
 // one who joined when others were still ahead of us would otherwise have to list the directory to know.
 // Nobody ever sees the bell in a listing.
-func (g *grant) delete(ctx context.Context, ring bool) error {
+func (g *grant) delete(p *client.Pipeline, ring bool) *removal {
 	if !ring {
-		return g.s.Delete(ctx, g.at(), -1)
+		return &removal{plain: p.Delete(g.at(), -1)}
 	}
 	bell := zk.Join(g.e.dir, g.id.bell())
-	_, err := g.s.Multi(ctx,
+	return &removal{multi: p.Multi(
 		client.OpCreate(bell, nil, zk.Ephemeral, g.e.opt.ACL),
 		client.OpDelete(bell, -1),
-		client.OpDelete(g.at(), -1))
-	return err
+		client.OpDelete(g.at(), -1))}
 }

@@ -20,6 +20,7 @@ func (a *attempt) wait(ctx context.Context, v view) (granted bool, err error) {
 		ahead[i] = a.watchAhead(p, v, place)
 		defer ahead[i].cancel()
 	}
+	retold := a.retell(p) // ahead of the watch on our own nodes, which it would fire
 	ownGot := make([]*client.Pending[client.Node], len(a.own))
 	for i, w := range a.own {
 		if w == nil {
@@ -28,6 +29,7 @@ func (a *attempt) wait(ctx context.Context, v view) (granted bool, err error) {
 	}
 	a.watchRoom(p)
 	p.Send(ctx)
+	a.told(ctx, retold)
 	var missed error
 	for i, got := range ownGot {
 		if got != nil {
@@ -70,6 +72,10 @@ func (a *attempt) wait(ctx context.Context, v view) (granted bool, err error) {
 			return false, nil
 		case <-left:
 			return a.aheadChanged(v, fired(ahead))
+		case <-a.doubt():
+			if err := a.lookForCircle(ctx); err != nil {
+				return false, err
+			}
 		case <-changed:
 		case <-a.s.Done():
 			return false, a.s.Err()

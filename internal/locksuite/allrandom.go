@@ -1,0 +1,194 @@
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A crowd is clients that take random sets of the same locks, named in random order.
+type crowd struct {
+	w     *World
+	t     *testing.T
+	seed  uint64
+	paths []string
+	regs  map[string]*witness
+
+	mu      sync.Mutex // guards what follows
+	present []*Client
+	granted int
+}
+
+func newCrowd(w *World, t *testing.T, clients int) *crowd {
+	c := &crowd{w: w, t: t, seed: rand.Uint64(), paths: w.beside(6), regs: map[string]*witness{}}
+	for _, path := range c.paths {
+		c.regs[path] = &witness{in: map[int64]int64{}, out: map[int64]bool{}}
+	}
+	for i := range clients {
+		c.present = append(c.present, w.Client(fmt.Sprint("c", i)))
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("this was the crowd of seed %d", c.seed)
+		}
+	})
+	return c
+}
+
+// client returns a client, with a new session if the last one is over.
+func (c *crowd) client(i int) *Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.present[i]; old.Err() != nil {
+		old.Proxy.Close()
+		c.present[i] = c.w.Client(old.Label)
+	}
+	return c.present[i]
+}
+
+// take has a client take a random set, work and give it back. It returns what went wrong.
+func (c *crowd) take(ctx context.Context, i int, r *rand.Rand, work time.Duration) error {
+	client := c.client(i)
+	var paths []string
+	for _, at := range r.Perm(len(c.paths))[:2+r.IntN(3)] {
+		paths = append(paths, c.paths[at])
+	}
+	all := c.w.AllOf(client.Mutexes(paths, lock.Options{Requeue: r.IntN(2) == 0})...)
+	h, err := all.Lock(ctx)
+	if (h == nil) == (err == nil) {
+		c.t.Errorf("F26: holds %v and error %v", h, err)
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.granted++
+	c.mu.Unlock()
+	for path, token := range h.Tokens() {
+		c.regs[path].enter(token, client.ID())
+	}
+	select {
+	case <-time.After(time.Duration(r.Int64N(int64(work)))):
+	case <-h.Done():
+	}
+	for path, token := range h.Tokens() {
+		c.regs[path].leave(token)
+	}
+	return h.Release(ctx)
+}
+
+// check checks that nobody was inside with somebody else, and that nothing is left.
+func (c *crowd) check() {
+	for _, path := range c.paths {
+		c.regs[path].check(c.t)
+	}
+	c.w.CleanAt(c.paths)
+}
+
+// Overlapping sets in any order: nobody waits for ever, for there is one order in which they are taken.
+func f36AnyOrder(w *World, t *testing.T) {
+	clients := w.reps(20, 5)
+	c := newCrowd(w, t, clients)
+	var wg sync.WaitGroup
+	for i := range clients {
+		r := rand.New(rand.NewPCG(c.seed, uint64(i)))
+		wg.Go(func() {
+			for range w.reps(20, 5) {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				err := c.take(ctx, i, r, 20*time.Millisecond)
+				cancel()
+				if err != nil {
+					t.Errorf("client %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c.check()
+}
+
+// The same while connections break, fall silent and sessions expire: every call ends, and who did not get
+// all has nothing.
+func f36AnyOrderWithFaults(w *World, t *testing.T) {
+	clients := w.reps(20, 5)
+	c := newCrowd(w, t, clients)
+	turmoil := time.Minute
+	if !w.Virtual {
+		turmoil = 4 * time.Second
+	}
+	over, cancel := context.WithTimeout(context.Background(), turmoil)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range clients {
+		r := rand.New(rand.NewPCG(c.seed, uint64(i)))
+		wg.Go(func() {
+			for over.Err() == nil {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+r.Int64N(int64(10*time.Second))))
+				err := c.take(ctx, i, r, time.Second)
+				cancel()
+				switch {
+				case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, lock.ErrLost),
+					errors.Is(err, zk.ErrSessionExpired), errors.Is(err, lock.ErrPlaceLost):
+				default:
+					t.Errorf("client %d: %v", i, err)
+				}
+			}
+		})
+	}
+	c.disturb(over, rand.New(rand.NewPCG(c.seed, 1<<32)))
+	wg.Wait()
+	time.Sleep(w.Timeout + 2*w.Tick) // sessions that lost touch are gone
+	c.check()
+	if c.granted == 0 {
+		t.Error("nobody was ever granted: the faults are too many")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for i := range clients {
+		if err := c.take(ctx, i, rand.New(rand.NewPCG(c.seed, 0)), 1); err != nil {
+			t.Errorf("client %d after all: %v", i, err)
+		}
+	}
+	c.w.CleanAt(c.paths)
+}
+
+func (c *crowd) disturb(ctx context.Context, r *rand.Rand) {
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(r.Int64N(int64(500 * time.Millisecond))))
+		c.mu.Lock()
+		client := c.present[r.IntN(len(c.present))]
+		c.mu.Unlock()
+		switch r.IntN(6) {
+		case 0:
+			client.Proxy.CutAll()
+		case 1:
+			client.Unreachable()
+		case 2:
+			client.Blackhole()
+		case 3, 4:
+			client.Reachable()
+			client.Heal()
+		case 5:
+			if client.Err() == nil && r.IntN(4) == 0 {
+				for _, reg := range c.regs {
+					reg.putOut(client.ID())
+				}
+				c.w.Expire(client.Session)
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, client := range c.present {
+		client.Reachable()
+		client.Heal()
+	}
+}

@@ -1,0 +1,417 @@
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Contenders that wait for each other in a circle.
+var deadlockTests = []test{
+	{"Deadlock_Two", deadlockTwo},
+	{"Deadlock_OnlyTheYoungestGivesUp", deadlockYoungest},
+	{"Deadlock_WhoDoesNotLookStays", deadlockUnlooked},
+	{"Deadlock_ThroughReaders", deadlockReaders},
+	{"Deadlock_ThroughPermits", deadlockPermits},
+	{"Deadlock_ThroughAll", deadlockAll},
+	{"Deadlock_SeenWithoutAnybodysHelp", deadlockSeen},
+	{"Deadlock_LongWaitsAreNone", deadlockLongWaits},
+	{"Deadlock_CutOffWhileTrying", deadlockTrying},
+	{"Deadlock_RandomOrders", deadlockRandom},
+}
+
+// watchful makes waiters look for circles.
+func (w *World) watchful() lock.Options { return lock.Options{Deadlock: w.suspicion()} }
+
+// suspicion is how long a waiter waits before it looks for circles.
+func (w *World) suspicion() time.Duration {
+	if w.Virtual {
+		return time.Second
+	}
+	return 200 * time.Millisecond
+}
+
+// circle has each of some clients hold the lock at its own path and ask for that of the next one, in order.
+func (w *World) circle(clients []*Client, opts []lock.Options, paths []string) ([]*lock.Hold, []*Grant) {
+	w.t.Helper()
+	holds, grants := make([]*lock.Hold, len(clients)), make([]*Grant, len(clients))
+	for i, c := range clients {
+		holds[i] = w.MustLock(c.MutexAt(paths[i], opts[i]))
+	}
+	for i, c := range clients {
+		next := paths[(i+1)%len(paths)]
+		before := len(w.LineAt(next))
+		grants[i] = w.Lock(holds[i].Context(), c.MutexAt(next, opts[i]))
+		w.Within(patience, "the contender waits", func() bool { return len(w.LineAt(next)) > before })
+	}
+	return holds, grants
+}
+
+// Two who take two locks in opposite orders: one is told so, with all that it takes to see why, gives up, and
+// the other goes on.
+func deadlockTwo(w *World, t *testing.T) {
+	paths := w.beside(2)
+	a, b := w.Client("a"), w.Client("b")
+	holds, grants := w.circle([]*Client{a, b}, []lock.Options{w.watchful(), w.watchful()}, paths)
+	began := time.Now()
+	h, err := w.Outcome(grants[1])
+	var deadlock *lock.DeadlockError
+	if !errors.As(err, &deadlock) || !errors.Is(err, lock.ErrDeadlock) {
+		t.Fatalf("the younger one got %v, %v, want a *DeadlockError", h, err)
+	}
+	if d := grants[1].at.Sub(began); w.Virtual && (d < w.suspicion() || d > 3*w.suspicion()) {
+		t.Errorf("told after %v, with circles to be looked for after %v", d, w.suspicion())
+	}
+	d := deadlock.Deadlock
+	if len(d) != 2 || d[0].Path != paths[0] || d[1].Path != paths[1] || d[0].For.Node != holds[0].Node() || d[1].For.Node != holds[1].Node() ||
+		d[0].Waiter.Owner.Label != "b" || d[1].Waiter.Owner.Label != "a" {
+		t.Errorf("the circle is told as %v", err)
+	}
+	if !grants[0].Pending() {
+		t.Error("the older one did not go on waiting")
+	}
+	w.MustRelease(holds[1])
+	w.MustRelease(w.Granted(grants[0]))
+	w.MustRelease(holds[0])
+	w.CleanAt(paths)
+}
+
+// In a circle of four who all look, it is the youngest that gives up, and nobody else.
+func deadlockYoungest(w *World, t *testing.T) {
+	const n = 4
+	paths := w.beside(n)
+	var clients []*Client
+	for i := range n {
+		clients = append(clients, w.Client(fmt.Sprint("c", i)))
+	}
+	holds, grants := w.circle(clients, slices.Repeat([]lock.Options{w.watchful()}, n), paths)
+	if h, err := w.Outcome(grants[n-1]); !errors.Is(err, lock.ErrDeadlock) {
+		t.Fatalf("the youngest got %v, %v, want ErrDeadlock", h, err)
+	}
+	for i, g := range grants[:n-1] {
+		w.StillPending(g, 3*w.suspicion())
+		if holds[i].Cause() != nil {
+			t.Errorf("hold %d is lost: %v", i, holds[i].Cause())
+		}
+	}
+	w.MustRelease(holds[n-1])
+	for i := n - 2; i >= 0; i-- {
+		w.MustRelease(w.Granted(grants[i]))
+		w.MustRelease(holds[i])
+	}
+	w.CleanAt(paths)
+}
+
+// Of two, the one that looks gives up, though it is the older; if none looks, both wait.
+func deadlockUnlooked(w *World, t *testing.T) {
+	paths := w.beside(2)
+	a, b := w.Client("a"), w.Client("b")
+	for _, opts := range [][]lock.Options{{w.watchful(), {}}, {{}, {}}} {
+		holds, grants := w.circle([]*Client{a, b}, opts, paths)
+		if opts[0].Deadlock > 0 {
+			if h, err := w.Outcome(grants[0]); !errors.Is(err, lock.ErrDeadlock) {
+				t.Fatalf("the one that looks got %v, %v, want ErrDeadlock", h, err)
+			}
+		}
+		w.StillPending(grants[1], 5*w.suspicion())
+		w.MustRelease(holds[0])
+		w.MustRelease(w.Granted(grants[1]))
+		w.MustRelease(holds[1])
+		if opts[0].Deadlock == 0 {
+			if _, err := w.Outcome(grants[0]); !errors.Is(err, lock.ErrReleased) { // its hold's context
+				t.Errorf("the first one's wait ended with %v", err)
+			}
+		}
+		w.CleanAt(paths)
+	}
+}
+
+// a reads; b waits to write; c, which holds what a waits for, waits to read behind b. Readers go together, so
+// c does not wait for a, but for b, who does. The youngest is c.
+func deadlockReaders(w *World, t *testing.T) {
+	paths := w.beside(2)
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	rw := func(c *Client) *lock.RWMutex { return c.RWMutexAt(paths[0], w.watchful()) }
+	reads := w.mustHold(rw(a).RLock)
+	holds := w.MustLock(c.MutexAt(paths[1], w.watchful()))
+	writes := w.ask(rw(b).Lock)
+	w.Within(patience, "b waits", func() bool { return len(w.LineAt(paths[0])) == 2 })
+	g := w.Lock(reads.Context(), a.MutexAt(paths[1], w.watchful()))
+	w.Within(patience, "a waits", func() bool { return len(w.LineAt(paths[1])) == 2 })
+	last := grantOf(func() (*lock.Hold, error) { return rw(c).RLock(holds.Context()) })
+	_, err := w.Outcome(last)
+	var deadlock *lock.DeadlockError
+	if !errors.As(err, &deadlock) || len(deadlock.Deadlock) != 3 {
+		t.Fatalf("the youngest got %v, want a deadlock of three", err)
+	}
+	w.MustRelease(holds)
+	w.MustRelease(w.Granted(g))
+	w.MustRelease(reads)
+	w.MustRelease(w.Granted(writes))
+	w.CleanAt(paths)
+}
+
+// One of two permits does not make a circle, for the other may be given back; both do.
+func deadlockPermits(w *World, t *testing.T) {
+	paths := w.beside(2)
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	sem := func(c *Client) *lock.Semaphore {
+		m, err := lock.NewSemaphore(c.Session, paths[0], 2, w.watchful())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	first, second := w.mustHold(sem(a).Acquire), w.mustHold(sem(b).Acquire)
+	held := w.MustLock(c.MutexAt(paths[1], w.watchful()))
+	third := grantOf(func() (*lock.Hold, error) { return sem(c).Acquire(held.Context()) })
+	w.Within(patience, "c waits for a permit", func() bool { return len(w.LineAt(paths[0])) == 3 })
+	wait := w.Lock(first.Context(), a.MutexAt(paths[1], w.watchful()))
+	w.StillPending(wait, 4*w.suspicion())
+	if !third.Pending() {
+		t.Fatal("c gave up while b may give its permit back")
+	}
+	last := w.Lock(second.Context(), b.MutexAt(paths[1], w.watchful()))
+	if h, err := w.Outcome(last); !errors.Is(err, lock.ErrDeadlock) {
+		t.Fatalf("the youngest got %v, %v, want ErrDeadlock", h, err)
+	}
+	w.MustRelease(second)
+	w.MustRelease(w.Granted(third))
+	w.MustRelease(held)
+	w.MustRelease(w.Granted(wait))
+	w.MustRelease(first)
+
+	// A number that has been changed may not be what it was when permits were granted: it proves nothing.
+	if err := lock.SetPermits(w.Context(), w.admin, paths[0], 1); err != nil {
+		t.Fatal(err)
+	}
+	sem = func(c *Client) *lock.Semaphore {
+		m, err := lock.NewSemaphore(c.Session, paths[0], 0, w.watchful())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	first = w.mustHold(sem(a).Acquire)
+	held = w.MustLock(c.MutexAt(paths[1], w.watchful()))
+	third = grantOf(func() (*lock.Hold, error) { return sem(c).Acquire(held.Context()) })
+	w.Within(patience, "c waits for a permit", func() bool { return len(w.LineAt(paths[0])) == 2 })
+	ctx, cancel := context.WithCancel(first.Context())
+	last = w.Lock(ctx, a.MutexAt(paths[1], w.watchful()))
+	w.StillPending(last, 4*w.suspicion())
+	cancel()
+	if _, err := w.Outcome(last); !errors.Is(err, context.Canceled) {
+		t.Errorf("a's wait ended with %v", err)
+	}
+	w.MustRelease(first)
+	w.MustRelease(w.Granted(third))
+	w.MustRelease(held)
+	w.CleanAt(paths)
+}
+
+// Who takes several together waits for one with what comes before; what it joined the line with, at once with
+// the others, says so before it waits.
+func deadlockAll(w *World, t *testing.T) {
+	paths := w.beside(3)
+	a, b := w.Client("a"), w.Client("b")
+	all := w.AllOf(a.Mutexes(paths, w.watchful())...)
+	w.MustReleaseAll(w.MustLockAll(all)) // the directories are there
+	held := w.MustLock(b.MutexAt(paths[2], w.watchful()))
+	g := w.lockAll(w.Context(), all)
+	w.Within(patience, "a waits for the last", func() bool { return len(w.LineAt(paths[2])) == 2 })
+	against := w.Lock(held.Context(), b.MutexAt(paths[0], w.watchful()))
+	if h, err := w.Outcome(against); !errors.Is(err, lock.ErrDeadlock) {
+		t.Fatalf("the younger one got %v, %v, want ErrDeadlock", h, err)
+	}
+	w.MustRelease(held)
+	h, err := w.outcome(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.MustReleaseAll(h)
+	w.CleanAt(paths)
+}
+
+// Nobody in the circle looks, and anybody who does sees it, from each of its locks, once.
+func deadlockSeen(w *World, t *testing.T) {
+	const n = 3
+	paths := w.beside(n + 1)
+	none := func(paths ...string) {
+		t.Helper()
+		if found, err := lock.Deadlocks(w.Context(), w.admin, paths...); len(found) > 0 || err != nil {
+			t.Errorf("deadlocks %v, %v, want none", found, err)
+		}
+	}
+	none(paths...)
+	var clients []*Client
+	for i := range n {
+		clients = append(clients, w.Client(fmt.Sprint("c", i)))
+	}
+	held := w.MustLock(clients[0].MutexAt(paths[n], lock.Options{}))
+	holds, grants := w.circle(clients, make([]lock.Options, n), paths[:n])
+	aside := w.Lock(w.Context(), clients[1].MutexAt(paths[n], lock.Options{})) // waits, in no circle
+	w.Within(patience, "somebody waits aside", func() bool { return len(w.LineAt(paths[n])) == 2 })
+	for _, look := range [][]string{{paths[0]}, {paths[1]}, {paths[2]}, paths} {
+		found, err := lock.Deadlocks(w.Context(), w.admin, look...)
+		if err != nil || len(found) != 1 || len(found[0]) != n || found[0][0].Waiter.Owner.Label != "c2" {
+			t.Errorf("deadlocks at %d locks: %v, %v, want the one, from its youngest", len(look), found, err)
+		}
+	}
+	none(paths[n])
+	w.MustRelease(holds[n-1])
+	for i := n - 2; i >= 0; i-- {
+		w.MustRelease(w.Granted(grants[i]))
+		w.MustRelease(holds[i])
+	}
+	none(paths...)
+	w.MustRelease(held)
+	w.MustRelease(w.Granted(aside))
+	w.CleanAt(paths)
+}
+
+// Chains of waits that end with somebody who works, and long lines, are no circles, however long they last.
+func deadlockLongWaits(w *World, t *testing.T) {
+	const n = 5
+	paths := w.beside(n)
+	var holds []*lock.Hold
+	var grants []*Grant
+	for i := range n {
+		c := w.Client(fmt.Sprint("c", i))
+		holds = append(holds, w.MustLock(c.MutexAt(paths[i], w.watchful())))
+		if i > 0 {
+			grants = append(grants, w.Lock(holds[i].Context(), c.MutexAt(paths[i-1], w.watchful())))
+			w.Within(patience, "the contender waits", func() bool { return len(w.LineAt(paths[i-1])) == 2 })
+		}
+	}
+	for i := range 3 { // and strangers behind them
+		grants = append(grants, w.Lock(w.Context(), w.Client("x").MutexAt(paths[2], w.watchful())))
+		w.Within(patience, "the stranger waits", func() bool { return len(w.LineAt(paths[2])) == 3+i })
+	}
+	time.Sleep(20 * w.suspicion())
+	for i, g := range grants {
+		if !g.Pending() {
+			_, err := w.Outcome(g)
+			t.Errorf("wait %d has ended: %v", i, err)
+		}
+	}
+	w.MustRelease(holds[0])
+	for i, g := range grants {
+		w.MustRelease(w.Granted(g))
+		if i+1 < n {
+			w.MustRelease(holds[i+1])
+		}
+	}
+	w.CleanAt(paths)
+}
+
+// A TryLock that is cut off leaves its node for a while. It does not wait, so whoever waits behind it is in no
+// circle through it.
+func deadlockTrying(w *World, t *testing.T) {
+	paths := w.beside(2)
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	rw := func(c *Client, opt lock.Options) *lock.RWMutex { return c.RWMutexAt(paths[0], opt) }
+	reads := w.mustHold(rw(a, w.watchful()).RLock)
+	held := w.MustLock(c.MutexAt(paths[1], w.watchful()))
+	b.Proxy.CutAfter(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[0] + "/"})
+	b.Proxy.After(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[0] + "/"}, func(faultproxy.Request, faultproxy.Reply) { b.Proxy.Refuse(true) })
+	tried := w.ask(rw(b, lock.Options{}).TryLock)
+	w.Within(patience, "b's node is left", func() bool { return len(w.LineAt(paths[0])) == 2 })
+	g := w.Lock(reads.Context(), a.MutexAt(paths[1], w.watchful()))
+	w.Within(patience, "a waits", func() bool { return len(w.LineAt(paths[1])) == 2 })
+	last := grantOf(func() (*lock.Hold, error) { return rw(c, w.watchful()).RLock(held.Context()) })
+	w.StillPending(last, 4*w.suspicion())
+	b.Reachable()
+	if h, err := w.Outcome(tried); !errors.Is(err, lock.ErrBusy) {
+		t.Errorf("TryLock = %v, %v, want ErrBusy", h, err)
+	}
+	w.MustRelease(w.Granted(last))
+	w.MustRelease(held)
+	w.MustRelease(w.Granted(g))
+	w.MustRelease(reads)
+	w.CleanAt(paths)
+}
+
+// Nested locks in random orders, with connections that break: everybody is granted or told of a deadlock, in
+// time, and whoever is told so was in one, as far as those can tell who saw it at that moment.
+func deadlockRandom(w *World, t *testing.T) {
+	clients, rounds := w.reps(8, 4), w.reps(20, 5)
+	paths := w.beside(4)
+	seed := rand.Uint64()
+	var present []*Client
+	for i := range clients {
+		present = append(present, w.Client(fmt.Sprint("c", i)))
+	}
+	var mu sync.Mutex
+	granted, told := 0, 0
+	var wg sync.WaitGroup
+	over, stop := context.WithCancel(context.Background())
+	for i, c := range present {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		wg.Go(func() {
+			for range rounds {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				var holds []*lock.Hold
+				var err error
+				under := ctx
+				for _, at := range r.Perm(len(paths))[:2+r.IntN(2)] {
+					var h *lock.Hold
+					if h, err = c.MutexAt(paths[at], w.watchful()).Lock(under); err != nil {
+						break
+					}
+					holds = append(holds, h)
+					var end context.CancelFunc
+					under, end = context.WithTimeout(h.Context(), time.Minute)
+					defer end()
+					time.Sleep(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
+				}
+				for _, h := range slices.Backward(holds) {
+					if err := h.Release(ctx); err != nil {
+						t.Errorf("seed %d: release: %v", seed, err)
+					}
+				}
+				mu.Lock()
+				var deadlock *lock.DeadlockError
+				switch {
+				case err == nil:
+					granted++
+				case errors.As(err, &deadlock):
+					told++
+					for k, wait := range deadlock.Deadlock {
+						next := deadlock.Deadlock[(k+1)%len(deadlock.Deadlock)]
+						if zk.Parent(wait.For.Node) != wait.Path || next.Waiter.Owner.Label != wait.For.Owner.Label {
+							t.Errorf("seed %d: %v", seed, err)
+						}
+					}
+				default:
+					t.Errorf("seed %d: %v", seed, err)
+				}
+				mu.Unlock()
+				cancel()
+			}
+		})
+	}
+	go func() {
+		wg.Wait()
+		stop()
+	}()
+	for r := rand.New(rand.NewPCG(seed, 1<<32)); over.Err() == nil; {
+		select {
+		case <-over.Done():
+		case <-time.After(time.Duration(r.Int64N(int64(2 * time.Second)))):
+			present[r.IntN(clients)].Proxy.CutAll()
+		}
+	}
+	if t.Logf("%d granted, %d told of a deadlock", granted, told); granted == 0 || told == 0 && w.Virtual {
+		t.Errorf("seed %d: %d granted, %d told of a deadlock: that tests nothing", seed, granted, told)
+	}
+	w.CleanAt(paths)
+}

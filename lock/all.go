@@ -1,0 +1,188 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An All is several locks that are taken all or none: mutexes, sides of read/write locks, permits.
+//
+// They are taken in the order of their paths, whatever order they are named in, and nobody waits for one
+// while having, or standing in line for, one that comes later. So those who take several by an All cannot
+// wait for each other in a circle, nor can those who take the same locks one after the other in that order.
+//
+// If all are free, taking them takes one round trip, as long as one lock does: the requests leave in one
+// write for each session. If some are not, every one that has to be waited for costs its wait and one more
+// round trip for those behind it, whose places are given up meanwhile; such a place may make a TryLock of
+// somebody else's find a lock busy that is free a moment later. A semaphore that is used for the first time
+// and a Curator semaphore are asked for by themselves.
+type All struct{ members []member }
+
+// ErrDuplicate: a lock is named twice among those that are to be held together.
+var ErrDuplicate = errors.New("named twice among locks to be held together")
+
+// NewAll returns what takes the given locks together. They may belong to different sessions, but not two of
+// them to one path, whatever they are: that is ErrDuplicate. Several permits of a semaphore are one member.
+func NewAll(members ...Member) (*All, error) {
+	if len(members) == 0 {
+		return nil, errors.New("lock: no locks to be held together")
+	}
+	a := &All{}
+	for i, m := range members {
+		if m == nil {
+			return nil, fmt.Errorf("lock: member %d to be held together is nil", i)
+		}
+		c := m.claim()
+		if c.err != nil {
+			return nil, &LockError{"hold together", c.path, c.err}
+		}
+		a.members = append(a.members, c)
+	}
+	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.e.dir, b.e.dir) })
+	for i, m := range a.members[1:] {
+		if before := a.members[i]; m.e.dir == before.e.dir {
+			return nil, &LockError{"hold together", m.path, ErrDuplicate}
+		}
+	}
+	return a, nil
+}
+
+// Paths returns the paths of the locks, in the order in which they are taken.
+func (a *All) Paths() []string {
+	paths := make([]string, len(a.members))
+	for i, m := range a.members {
+		paths[i] = m.path
+	}
+	return paths
+}
+
+// Lock waits until it has all locks, and returns a hold of the whole. ctx bounds the waiting for all of them
+// together, not the hold. If anything goes wrong, the loss of one that it has already included, it has none
+// in the end: what cannot be given back before ctx ends is given back in the background.
+//
+// With a context derived from that of a hold of the whole, or of a member, a member is re-entered as its own
+// Lock would.
+func (a *All) Lock(ctx context.Context) (*Holds, error) { return a.take(ctx, false) }
+
+// TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError that names the first lock, in
+// the order of paths, that is held by somebody else. ctx bounds the time for asking.
+func (a *All) TryLock(ctx context.Context) (*Holds, error) { return a.take(ctx, true) }
+
+// Do runs f while holding all locks; see Mutex.Do.
+func (a *All) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	h, err := a.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Do(ctx, f)
+}
+
+func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
+	t, err := take(ctx, a.members, try)
+	if err != nil {
+		return nil, err
+	}
+	return newHolds(t), nil
+}
+
+// Holds are several locks held at once. They are one loan: the loss of one is the loss of the whole. The
+// others are kept then until Release, so that whoever has to stop working can do so in peace.
+type Holds struct {
+	members []member
+	holds   [][]*Hold // of each
+	flat    []*Hold
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+}
+
+func newHolds(t *taking) *Holds {
+	h := &Holds{members: t.members, holds: t.holds, flat: t.flat()}
+	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(t.ctx))
+	for _, one := range h.flat {
+		context.AfterFunc(one.Context(), func() { h.cancel(one.Cause()) }) // which ends in time
+	}
+	return h
+}
+
+// Context returns a context that ends when the whole is released or one of its locks is lost, with Cause as
+// its cause. It carries the values of the context that the locks were asked for with, but not its end.
+// A Lock of one of the paths with a context derived from it re-enters.
+func (h *Holds) Context() context.Context { return h.ctx }
+
+// Done is closed when the whole is over.
+func (h *Holds) Done() <-chan struct{} { return h.ctx.Done() }
+
+// Cause returns nil while all are held, and otherwise why the first of them was not any more: ErrReleased or
+// a *LostError, which names it. It looks at the clock, as Hold.Cause does.
+func (h *Holds) Cause() error {
+	for _, one := range h.flat {
+		if cause := one.Cause(); cause != nil {
+			h.cancel(cause)
+		}
+	}
+	return context.Cause(h.ctx)
+}
+
+// Left returns how long all of them are good for if no further heartbeat is answered; see Hold.Left.
+func (h *Holds) Left() time.Duration {
+	if h.ctx.Err() != nil {
+		return 0
+	}
+	left := h.flat[0].Left()
+	for _, one := range h.flat[1:] {
+		left = min(left, one.Left())
+	}
+	return left
+}
+
+// Of returns the holds of the lock at path: one, or as many as there are permits; none if it is not one of
+// the locks. To release one of them is to end the whole.
+func (h *Holds) Of(path string) []*Hold {
+	for i, m := range h.members {
+		if m.path == path {
+			return slices.Clone(h.holds[i])
+		}
+	}
+	return nil
+}
+
+// Tokens returns the fencing token of each lock by its path; see Hold.Token. What is protected by several of
+// them compares each with the highest that it has seen for that path.
+func (h *Holds) Tokens() map[string]int64 {
+	tokens := make(map[string]int64, len(h.members))
+	for i, m := range h.members {
+		tokens[m.path] = h.holds[i][0].Token()
+	}
+	return tokens
+}
+
+// Release gives all of them back, in one round trip. All are over from the first moment. The error joins
+// those that Hold.Release would return for each: nil says that all nodes are known to be gone. Releasing
+// again does nothing and returns nil.
+func (h *Holds) Release(ctx context.Context) error {
+	h.cancel(ErrReleased)
+	return releaseAll(ctx, h.flat)
+}
+
+// Do runs f and releases the whole when f returns and when it panics. f's context is that of the whole and also
+// ends when ctx does, with the cause. The error is f's, joined with the loss or the failure to release.
+func (h *Holds) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	work, cancel := context.WithCancelCause(h.ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer stop()
+	defer func() {
+		var cleanup time.Duration
+		for _, m := range h.members {
+			cleanup = max(cleanup, m.e.opt.CleanupTimeout)
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+		defer cancel()
+		err = errors.Join(err, h.Release(ctx))
+	}()
+	return f(work)
+}

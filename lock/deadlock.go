@@ -1,0 +1,146 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// ErrDeadlock: a waiter gave up because it waited for itself. The error is a *DeadlockError.
+var ErrDeadlock = errors.New("deadlock")
+
+// A Wait is one contender that waits for another. Its owner may hold other locks meanwhile, by other nodes.
+type Wait struct {
+	Path   string    // of the lock
+	Waiter Contender // that waits in its line
+	For    Contender // ahead in the same line, that it waits for; a holder, or one that waits itself
+}
+
+// A Deadlock is a circle of waits. Each is for somebody who cannot go on before the next one is over: it
+// waits too, as the next one's Waiter, or holds what is waited for while its owner waits as that Waiter. The
+// last one is for the first one's Waiter, or for what its owner holds. Where it goes through a semaphore,
+// whoever is waited for is one of several, who are all stuck.
+type Deadlock []Wait
+
+func (d Deadlock) String() string {
+	var b strings.Builder
+	for i, w := range d {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s waits for %s behind %s", describe(w.Waiter), w.Path, describe(w.For))
+	}
+	return b.String()
+}
+
+func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Who(), zk.Base(c.Node)) }
+
+// A DeadlockError says that a waiter gave up because it was the youngest of contenders that waited for each
+// other in a circle, of those that look for circles (Options.Deadlock). Whoever gets it should release what
+// it holds and begin again; a Lock of the same path alone would only join the circle anew.
+// errors.Is(err, ErrDeadlock) holds.
+//
+// It is found from the znodes alone: a node that waits says under which holds, those whose contexts the
+// Lock's derives from. What is held otherwise is not seen. It is never said by mistake: all nodes of the
+// circle were there at one instant, and none was granted. Those who wait may give up for reasons of their
+// own, and one whose process has died waits until its session expires; if Options.Deadlock is longer than the
+// session timeouts, such circles are gone before they are believed.
+//
+// Semaphores count if their number of permits is stored with them and has never been changed. Paths are
+// compared as they are, so all who take part must see the same names: no two chroots.
+type DeadlockError struct {
+	Path     string // of the lock that was waited for
+	Deadlock Deadlock
+}
+
+func (e *DeadlockError) Error() string {
+	return fmt.Sprintf("waiting for %s would never end: deadlock of %d: %v", e.Path, len(e.Deadlock), e.Deadlock)
+}
+
+// Is makes errors.Is(err, ErrDeadlock) hold.
+func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
+
+// Deadlocks returns the circles of contenders that wait for each other which touch one of the locks at
+// paths, wherever else they lead; see DeadlockError for what is seen. It disturbs nobody. Each circle is
+// returned once, beginning with the youngest that waits.
+func Deadlocks(ctx context.Context, s *client.Session, paths ...string) ([]Deadlock, error) {
+	seen := newSurvey(ctx, s, nil)
+	suspects, err := seen.circles(paths)
+	if err != nil || len(suspects) == 0 {
+		return nil, err
+	}
+	again := newSurvey(ctx, s, seen)
+	var found []Deadlock
+	for _, suspect := range suspects {
+		d, err := again.circle(suspect.dir, suspect.stem, (*party).youngerThan)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}
+
+func (p *party) youngerThan(other *party) bool { return p.czxid > other.czxid }
+
+// yieldsBefore reports whether the party gives up if it and other are in one circle.
+func (p *party) yieldsBefore(other *party) bool { return p.yields && p.youngerThan(other) }
+
+// doubts are those of a waiter whether its wait can end.
+type doubts struct {
+	timer *time.Timer // for the next look; nil before the first wait, or if circles are not looked for
+	pause time.Duration
+	seen  *survey // of the last look, if it found us in a circle
+}
+
+// doubtsMax is how much rarer than at first a waiter looks for circles in the end.
+const doubtsMax = 16
+
+// doubt returns a channel that tells when to look for circles; nil if that is not to be.
+func (a *attempt) doubt() <-chan time.Time {
+	d := &a.doubts
+	if d.pause == 0 && a.e.opt.Deadlock > 0 {
+		d.pause = a.e.opt.Deadlock
+		d.timer = time.NewTimer(d.pause)
+	}
+	if d.timer == nil {
+		return nil
+	}
+	return d.timer.C
+}
+
+// lookForCircle looks for a circle that the attempt's wait is in. If it finds the same one a second time, and the
+// attempt is the one to yield, the error is a *DeadlockError. Whatever keeps it from looking is no error.
+func (a *attempt) lookForCircle(ctx context.Context) error {
+	d := &a.doubts
+	now := newSurvey(ctx, a.s, d.seen)
+	found, err := now.circle(a.e.dir, a.id.stem(a.e.dir), (*party).yieldsBefore)
+	switch {
+	case err != nil:
+		a.e.opt.Logger.Debug("cannot look for deadlocks", "lock", a.e.dir, "error", err)
+	case found == nil && d.seen == nil:
+		d.pause = min(2*d.pause, doubtsMax*a.e.opt.Deadlock)
+	case found == nil:
+		d.seen = nil
+	case d.seen == nil:
+		d.seen, d.pause = now, a.e.opt.Deadlock
+	default:
+		return &DeadlockError{Path: a.e.dir, Deadlock: found}
+	}
+	d.timer.Reset(d.pause)
+	return nil
+}
+
+// end ends the doubts.
+func (d *doubts) end() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}

@@ -1,0 +1,198 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A survey reads lines for those who look for deadlocks, each once.
+//
+// What it reads of different lines it reads at different times. A second survey therefore counts only nodes
+// that the first one has read, with the same data, and names of nodes are never used again: then all of
+// them were there, as they are, at any instant between the two.
+type survey struct {
+	ctx    context.Context
+	s      *client.Session
+	before *survey // what counts; nil: everything
+	lines  map[string]*surveyed
+	nodes  int // read
+	synced bool
+}
+
+// surveyed is a line that has been read.
+type surveyed struct {
+	lineup *lineup
+	room   roomFacts
+	mzxid  map[string]int64 // of each claim's node, by name
+}
+
+// roomFacts tell whether the number of permits is the same, and always was.
+type roomFacts struct {
+	n     int
+	czxid int64 // of the directory
+}
+
+// A survey reads at most that many lines and nodes.
+const (
+	surveyLinesMax = 256
+	surveyNodesMax = 4096
+)
+
+var errSurveyTooLarge = fmt.Errorf("more than %d locks or %d contenders to look at", surveyLinesMax, surveyNodesMax)
+
+func newSurvey(ctx context.Context, s *client.Session, before *survey) *survey {
+	return &survey{ctx: ctx, s: s, before: before, lines: map[string]*surveyed{}}
+}
+
+// circle returns the circle through the party with that stem in the line at dir, nil if there is none, of
+// parties none of which goes before it.
+func (v *survey) circle(dir, stem string, before func(p, other *party) bool) (Deadlock, error) {
+	line, err := v.load(dir)
+	if err != nil {
+		return nil, err
+	}
+	self := line.find(stem)
+	if self == nil {
+		return nil, nil
+	}
+	k := knot{load: v.load, skip: func(p *party) bool { return before(p, self) }, self: self}
+	return k.circle()
+}
+
+// circles returns the youngest of each circle that touches one of the lines at paths.
+func (v *survey) circles(paths []string) ([]*party, error) {
+	everybody := func(*party, *party) bool { return false }
+	for _, path := range paths {
+		line, err := v.load(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range line.parties { // to reach the lines that matter
+			if _, err := v.circle(path, p.stem, everybody); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var youngest []*party
+	for dir := range v.lines {
+		for _, p := range v.lines[dir].lineup.parties {
+			d, err := v.circle(dir, p.stem, (*party).youngerThan)
+			if err != nil {
+				return nil, err
+			}
+			if d != nil {
+				youngest = append(youngest, p)
+			}
+		}
+	}
+	return youngest, nil
+}
+
+// load returns the line at dir.
+func (v *survey) load(dir string) (*lineup, error) {
+	if l := v.lines[dir]; l != nil {
+		return l.lineup, nil
+	}
+	if len(v.lines) >= surveyLinesMax || v.nodes > surveyNodesMax {
+		return nil, errSurveyTooLarge
+	}
+	l, err := v.read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if v.before != nil {
+		l.only(v.before.lines[dir])
+	}
+	v.lines[dir] = l
+	return l.lineup, nil
+}
+
+// read reads the line at dir, which may not be there.
+func (v *survey) read(dir string) (*surveyed, error) {
+	p := v.s.Pipeline()
+	if !v.synced {
+		p.Sync(dir)
+		v.synced = true
+	}
+	got, listed := p.Get(dir), p.Children(dir)
+	p.Send(v.ctx)
+	node, err := got.Wait(v.ctx)
+	if err == nil {
+		var l client.Listing
+		if l, err = listed.Wait(v.ctx); err == nil {
+			return v.readLine(dir, node, parseQueue(l.Names, ^kind(0)))
+		}
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return &surveyed{lineup: &lineup{}}, nil
+	}
+	return nil, err
+}
+
+// readLine reads the nodes of a queue, and leaves out those that have gone.
+func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed, error) {
+	l := &surveyed{mzxid: map[string]int64{}}
+	if n, err := parseRoom(directory.Data); err == nil && directory.Stat.Version == 0 {
+		l.room = roomFacts{n, directory.Stat.Czxid}
+	}
+	if v.nodes += len(q.line); v.nodes > surveyNodesMax {
+		return nil, errSurveyTooLarge
+	}
+	there := queue{room: l.room.n}
+	var of []*party
+	parties := map[string]*party{}
+	for rest := q.line; len(rest) > 0; {
+		batch := rest[:min(lookBatch, len(rest))]
+		rest = rest[len(batch):]
+		p := v.s.Pipeline()
+		reads := make([]*client.Pending[client.Node], len(batch))
+		for i, c := range batch {
+			reads[i] = p.Get(zk.Join(dir, c.name))
+		}
+		p.Send(v.ctx)
+		for i, c := range batch {
+			n, err := reads[i].Wait(v.ctx)
+			if errors.Is(err, zk.ErrNoNode) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			stem := stemOf(dir, c.name)
+			if parties[stem] == nil {
+				says := parseRecord(n.Data)
+				parties[stem] = &party{stem: stem, dir: dir, under: says.under(), czxid: n.Stat.Czxid, yields: says.Yields, passes: says.Passing,
+					who: newContender(zk.Join(dir, c.name), n)}
+			}
+			there.line = append(there.line, c)
+			of = append(of, parties[stem])
+			l.mzxid[c.name] = n.Stat.Mzxid
+		}
+	}
+	l.lineup = newLineup(there, of)
+	return l, nil
+}
+
+// only leaves out what an earlier survey did not find as it is now; nil is a line that it did not read.
+func (l *surveyed) only(earlier *surveyed) {
+	if earlier == nil {
+		l.lineup = &lineup{}
+		return
+	}
+	same := queue{}
+	if l.room == earlier.room {
+		same.room = l.room.n
+	}
+	var of []*party
+	for i, c := range l.lineup.queue.line {
+		if mzxid, ok := earlier.mzxid[c.name]; ok && mzxid == l.mzxid[c.name] {
+			same.line = append(same.line, c)
+			of = append(of, l.lineup.of[i])
+		}
+	}
+	l.lineup = newLineup(same, of)
+}

@@ -1,0 +1,222 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// A taking is the way of an All to its holds. It is used by one goroutine.
+type taking struct {
+	members []member
+	holds   [][]*Hold // of each member; nil if not yet
+
+	ctx   context.Context // ends with the caller's, and with each of the holds; tells of these
+	lose  context.CancelCauseFunc
+	stops []func() bool
+}
+
+// take takes all members or none. If try is set, it does not wait.
+func take(ctx context.Context, members []member, try bool) (t *taking, err error) {
+	t = &taking{members: members, holds: make([][]*Hold, len(members))}
+	t.ctx, t.lose = context.WithCancelCause(ctx)
+	defer func() {
+		for _, stop := range t.stops {
+			stop()
+		}
+		t.lose(nil)
+		if err != nil { // what ctx leaves no time for, reapers do
+			releaseAll(ctx, t.flat())
+		}
+	}()
+	rest, err := t.reenter(ctx)
+	for err == nil && len(rest) > 0 {
+		var done int
+		if members[rest[0]].alone() {
+			done, err = 1, t.alone(rest[0], try)
+		} else {
+			done, err = t.together(t.leading(rest), try)
+		}
+		rest = rest[done:]
+	}
+	return t, err
+}
+
+// reenter takes what ctx says is held already, and returns the places of the other members.
+func (t *taking) reenter(ctx context.Context) (rest []int, err error) {
+	for i, m := range t.members {
+		h, err := m.e.reenter(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case h == nil:
+			rest = append(rest, i)
+		default:
+			t.took(i, h)
+		}
+	}
+	return rest, nil
+}
+
+// took notes holds of a member. With them the taking is lost.
+func (t *taking) took(i int, holds ...*Hold) {
+	t.holds[i] = holds
+	for _, h := range holds {
+		t.ctx = h.g.mark(t.ctx)
+		t.stops = append(t.stops, context.AfterFunc(h.Context(), func() { t.lose(h.Cause()) }))
+	}
+}
+
+// flat returns the holds that there are, in canonical order.
+func (t *taking) flat() []*Hold {
+	var all []*Hold
+	for _, holds := range t.holds {
+		all = append(all, holds...)
+	}
+	return all
+}
+
+// leading returns how far the members of rest can be asked for together.
+func (t *taking) leading(rest []int) []int {
+	for n, i := range rest {
+		if t.members[i].alone() {
+			return rest[:n]
+		}
+	}
+	return rest
+}
+
+// alone takes one member.
+func (t *taking) alone(i int, try bool) error {
+	m := t.members[i]
+	lock := m.e.lockAll
+	if try {
+		lock = m.e.tryAll
+	}
+	holds, err := lock(t.ctx, m.count)
+	if err == nil {
+		t.took(i, holds...)
+	}
+	return err
+}
+
+// together asks for several members at once, in one write for each session, and returns for how many of them
+// it has taken holds, in canonical order. If one of them is busy, it gives up the places in line behind
+// those that come later before it waits, so that whoever waits has nothing that comes later.
+func (t *taking) together(batch []int, try bool) (done int, err error) {
+	attempts := make([]*attempt, len(batch))
+	listed := make([]*client.Pending[client.Listing], len(batch))
+	writes := pipelines{}
+	for k, i := range batch {
+		m := t.members[i]
+		says := passing
+		if k == 0 && !try {
+			says = m.e.opt.waiting(lineageOf(t.ctx))
+		}
+		attempts[k] = newAttempt(m.e, m.count, says)
+		listed[k] = attempts[k].addTo(writes.of(m.e.s))
+	}
+	writes.send(t.ctx)
+	defer func() {
+		for _, a := range attempts[done:] {
+			a.abandon()
+		}
+	}()
+	for k, i := range batch {
+		a := attempts[k]
+		v, err := a.join(t.ctx, listed[k])
+		if err == nil && len(v.waits) == 0 {
+			holds, err := a.grant(t.ctx)
+			if err != nil {
+				return k, t.failed(a, err)
+			}
+			t.took(i, holds...)
+			continue
+		}
+		for _, later := range attempts[k+1:] {
+			later.abandon()
+		}
+		attempts = attempts[:k+1]
+		var holds []*Hold
+		switch {
+		case err != nil:
+		case try:
+			err = a.decline(t.ctx, v)
+		default:
+			if k > 0 { // its node says that it does not wait
+				a.data, a.untold = a.e.opt.encode(a.e.opt.waiting(lineageOf(t.ctx))), true
+			}
+			holds, err = a.proceed(t.ctx, v)
+		}
+		if errors.Is(err, ErrPlaceLost) && a.e.opt.Requeue && !try {
+			a.abandon()
+			attempts = attempts[:k]
+			holds, err = a.e.lockAll(t.ctx, a.count)
+		}
+		if err != nil {
+			return k, t.failed(a, err)
+		}
+		t.took(i, holds...)
+		return k + 1, nil
+	}
+	return len(batch), nil
+}
+
+// failed says whose attempt failed.
+func (t *taking) failed(a *attempt, err error) error {
+	var busy *BusyError
+	var named *LockError
+	if errors.As(err, &busy) || errors.As(err, &named) {
+		return err
+	}
+	return &LockError{"lock", a.e.dir, err}
+}
+
+// pipelines are one for each session.
+type pipelines map[*client.Session]*client.Pipeline
+
+func (ps pipelines) of(s *client.Session) *client.Pipeline {
+	p := ps[s]
+	if p == nil {
+		p = s.Pipeline()
+		ps[s] = p
+	}
+	return p
+}
+
+func (ps pipelines) send(ctx context.Context) {
+	for _, p := range ps {
+		p.Send(ctx)
+	}
+}
+
+// releaseAll releases holds, the last first, and joins what was wrong. The deletions leave in one write for
+// each session.
+func releaseAll(ctx context.Context, holds []*Hold) error {
+	var errs []error
+	var ended []*grant
+	for i := len(holds) - 1; i >= 0; i-- {
+		h := holds[i]
+		if h.released.Swap(true) {
+			continue
+		}
+		last, err := h.g.leave(h)
+		errs = append(errs, err)
+		if last {
+			ended = append(ended, h.g)
+		}
+	}
+	sent := make([]*removal, len(ended))
+	writes := pipelines{}
+	for i, g := range ended {
+		if _, moving := g.whereabouts(); moving == nil {
+			sent[i] = g.delete(writes.of(g.s), g.rings())
+		}
+	}
+	writes.send(ctx)
+	for i, g := range ended {
+		errs = append(errs, g.remove(ctx, sent[i]))
+	}
+	return errors.Join(errs...)
+}

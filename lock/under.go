@@ -1,0 +1,110 @@
+package lock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A lineage is the holds that somebody works under, newest first. It travels in the contexts of holds.
+type lineage struct {
+	g     *grant
+	outer *lineage
+}
+
+// lineageKey is the key under which a context carries its lineage.
+type lineageKey struct{}
+
+func lineageOf(ctx context.Context) *lineage {
+	l, _ := ctx.Value(lineageKey{}).(*lineage)
+	return l
+}
+
+// underMax is how many holds a waiting node names at most, the newest first.
+const underMax = 32
+
+// stems returns the stems of the holds that are held still.
+func (l *lineage) stems() []string {
+	var stems []string
+	for ; l != nil && len(stems) < underMax; l = l.outer {
+		if stem := l.g.id.stem(l.g.e.dir); l.g.alive() && !slices.Contains(stems, stem) {
+			stems = append(stems, stem)
+		}
+	}
+	return stems
+}
+
+// alive reports whether the grant has not ended.
+func (g *grant) alive() bool {
+	select {
+	case <-g.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// stem returns what the paths of all nodes begin with that an attempt makes in a directory, and no others:
+// a hold keeps it also if another node takes the place of its own.
+func (id attemptID) stem(dir string) string { return zk.Join(dir, protectedPrefix+string(id)) }
+
+// stemOf returns the stem of a claim's node, and for those of other clients its path.
+func stemOf(dir, name string) string {
+	if bell, ok := bellOf(name); ok {
+		name = strings.TrimSuffix(bell, bellWord)
+	}
+	return zk.Join(dir, name)
+}
+
+// waiting returns what a node says that is made to wait, under the holds of a lineage.
+func (o *Options) waiting(under *lineage) record {
+	return record{Under: under.stems(), Yields: o.Deadlock > 0}
+}
+
+// passing is what a node says that goes by itself if it is not granted at once.
+var passing = record{Passing: true}
+
+// under returns the stems that the data of a claim's node names; what other clients write names none.
+func (r record) under() []string {
+	stems := r.Under[:min(len(r.Under), underMax)]
+	return slices.DeleteFunc(slices.Clone(stems), func(stem string) bool {
+		return zk.ValidatePath(stem) != nil || zk.Parent(stem) == "/"
+	})
+}
+
+// parseRecord reads the data of a claim's node; what other clients write says nothing.
+func parseRecord(data []byte) record {
+	var r record
+	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &r) != nil {
+		return record{}
+	}
+	return r
+}
+
+// retell adds the requests that have our nodes say what they are to say, unless they do. What somebody else
+// has written there stays.
+func (a *attempt) retell(p *client.Pipeline) []*client.Pending[zk.Stat] {
+	if !a.untold {
+		return nil
+	}
+	sets := make([]*client.Pending[zk.Stat], len(a.nodes))
+	for i, node := range a.nodes {
+		sets[i] = p.Set(node, a.data, 0)
+	}
+	return sets
+}
+
+// told notes whether they do now. A server that refuses is not asked again.
+func (a *attempt) told(ctx context.Context, sets []*client.Pending[zk.Stat]) {
+	a.untold = false
+	for _, k := range sets {
+		if _, err := k.Wait(ctx); errors.Is(err, zk.ErrConnectionLoss) {
+			a.untold = true
+		}
+	}
+}
