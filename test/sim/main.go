@@ -3,6 +3,7 @@
 //
 //	go run . -seeds 10000          as many seeds, from -first on
 //	go run . -seed 4711            one seed, with all that happens
+//	go run . -teeth                does it notice what it must notice?
 //
 // It ends with status 1 if an invariant was violated; then it shows the first seed that did so, and the
 // shortest script that still does.
@@ -16,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/test/sim/drive"
+	"github.com/lockkeeper/lockkeeper/test/sim/patch"
 	"github.com/lockkeeper/lockkeeper/test/sim/world"
 )
 
@@ -23,8 +25,16 @@ func main() {
 	seeds := flag.Int("seeds", 2000, "how many seeds to run")
 	first := flag.Uint64("first", 1, "the first seed")
 	procs := flag.Int("procs", runtime.NumCPU(), "how many processes to use")
+	teeth := flag.Bool("teeth", false, "build the tree with one mutation after the other, and see whether each is found")
+	only := flag.String("only", "", "of the mutations, only those whose name contains this")
 	one := flag.Uint64("seed", 0, "run this seed alone and show all that happens")
 	flag.Parse()
+	if *teeth {
+		if !bite(*only, *procs) {
+			os.Exit(1)
+		}
+		return
+	}
 	bad, err := sim(*first, *seeds, *procs, *one)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sim:", err)
@@ -62,6 +72,29 @@ func sim(first uint64, seeds, procs int, one uint64) (bad bool, err error) {
 	}
 	fmt.Println(sum)
 	return len(sum.Failed) > 0, nil
+}
+
+// bite shows which mutations are found, as rows of the table in docs/proof.md.
+func bite(only string, procs int) bool {
+	found, all := 0, 0
+	for _, m := range patch.Mutations {
+		if !strings.Contains(m.Name, only) {
+			continue
+		}
+		all++
+		b, err := drive.Bites(m, procs)
+		switch {
+		case err != nil:
+			fmt.Println(err)
+		case !b.Found():
+			fmt.Printf("| %s | %s | not within %d | |\n", m.Entry, m.Name, m.Within)
+		default:
+			found++
+			fmt.Printf("| %s | %s | %d | %s |\n", m.Entry, m.Name, b.Seed, b.Violation)
+		}
+	}
+	fmt.Printf("teeth: mutations=%d found=%d\n", all, found)
+	return found == all
 }
 
 // replay runs a seed twice and shows what happens, and whether it was the same both times.

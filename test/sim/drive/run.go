@@ -33,7 +33,7 @@ func (s *Summary) String() string {
 }
 
 // chunkSeeds is how many seeds a process of a worker runs.
-const chunkSeeds = 100
+const chunkSeeds = 50
 
 // Seeds runs n seeds in up to procs processes at once. If first is set, it ends soon after the first violation.
 func (w *Worker) Seeds(from uint64, n, procs int, first bool) (*Summary, error) {

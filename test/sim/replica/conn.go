@@ -47,19 +47,11 @@ func (r *Replica) serve(nc net.Conn) {
 	if !serves {
 		return
 	}
-	leader, err := r.dial()
+	leader, answer, err := r.shake(&q, frame)
 	if err != nil {
 		return
 	}
 	defer leader.Close()
-	leader.SetDeadline(time.Now().Add(handshakeMax))
-	if writeFrame(leader, frame) != nil {
-		return
-	}
-	answer, err := wire.ReadFrame(leader, nil, wire.FrameBytesMax)
-	if err != nil {
-		return
-	}
 	leader.SetDeadline(time.Time{})
 	nc.SetDeadline(time.Time{})
 	k := &conn{r: r, down: newOutbox(nc), up: newOutbox(leader)}
@@ -85,6 +77,31 @@ func (r *Replica) serve(nc net.Conn) {
 	r.watches.RemoveAll(k.id)
 	r.mu.Unlock()
 	wg.Wait()
+}
+
+// shake passes a wish for a session on to the leader.
+func (r *Replica) shake(q *wire.ConnectRequest, frame []byte) (leader net.Conn, answer []byte, err error) {
+	if leader, err = r.dial(); err != nil {
+		return nil, nil, err
+	}
+	leader.SetDeadline(time.Now().Add(handshakeMax))
+	if err = writeFrame(leader, frame); err == nil {
+		answer, err = wire.ReadFrame(leader, nil, wire.FrameBytesMax)
+	}
+	if err != nil {
+		leader.Close()
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	forgets := r.forgets
+	r.mu.Unlock()
+	var resp wire.ConnectResponse
+	if wire.Unmarshal(answer, &resp) == nil && resp.Timeout <= 0 && forgets && q.SessionID != 0 {
+		leader.Close()
+		q.SessionID, q.Password = 0, make([]byte, 16)
+		return r.shake(q, q.AppendTo(nil))
+	}
+	return leader, answer, nil
 }
 
 // handshakeMax is how long a client may take to ask for a session, and then the leader to answer.

@@ -40,6 +40,7 @@ type Replica struct {
 	newest  int64 // zxid of the last that was fed
 	lag     time.Duration
 	cut     Cut
+	forgets bool // gives whoever asks for a session that has ended another one
 	outcome tree.Outcome
 	closed  bool
 }
@@ -90,6 +91,14 @@ func (r *Replica) SetCut(c Cut) {
 	}
 	r.mu.Unlock()
 	r.wake()
+}
+
+// SetForgetful makes the replica give another session to whoever asks for one that has ended, as a server
+// was seen to do (ClickHouse 116690), or no longer.
+func (r *Replica) SetForgetful(yes bool) {
+	r.mu.Lock()
+	r.forgets = yes
+	r.mu.Unlock()
 }
 
 func (r *Replica) wake() {

@@ -64,20 +64,19 @@ func (d *disk) newTxns() []txn.Txn {
 		if !strings.HasPrefix(name, "log.") {
 			continue
 		}
-		b := d.file(name)
 		at := max(d.read[name], logHeaderBytes)
-		for at+recordHeaderBytes < int64(len(b)) {
-			length := int64(binary.BigEndian.Uint32(b[at+8:]))
+		for b := d.file(name, at); len(b) > recordHeaderBytes; {
+			length := int64(binary.BigEndian.Uint32(b[8:]))
 			if length == 0 {
 				break
 			}
-			body := b[at+recordHeaderBytes:][:length]
-			t, _, err := txn.Decode(body)
+			t, _, err := txn.Decode(b[recordHeaderBytes:][:length])
 			if err != nil {
 				panic(err)
 			}
 			news = append(news, t)
 			at += recordHeaderBytes + length + 1
+			b = b[recordHeaderBytes+length+1:]
 		}
 		d.read[name] = at
 	}
@@ -91,16 +90,16 @@ const (
 	recordHeaderBytes = 12
 )
 
-// file returns the content of a file beside the logs.
-func (d *disk) file(name string) []byte {
+// file returns the content of a file beside the logs, from an offset on.
+func (d *disk) file(name string, from int64) []byte {
 	f, err := d.Mem.Open(versionDir + "/" + name)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	size, _ := f.Size()
-	b := make([]byte, size)
-	f.ReadAt(b, 0)
+	b := make([]byte, max(size-from, 0))
+	f.ReadAt(b, from)
 	return b
 }
 
@@ -113,7 +112,7 @@ func (d *disk) content() uint64 {
 			continue
 		}
 		h.Write([]byte(name))
-		h.Write(d.file(name))
+		h.Write(d.file(name, 0))
 	}
 	return h.Sum64()
 }

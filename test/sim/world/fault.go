@@ -25,23 +25,35 @@ var faults = []deed{
 	{"snip", 6, planSnip, runSnip},
 	{"lag", 4, planFollower, runLag},
 	{"cutoff", 4, planFollower, runCutOff},
+	{"forget", 2, planFollower, runForget},
 }
 
-func planNothing(*dice, *Step) {}
+func planNothing(d *dice, s *Step) { s.Aim = d.IntN(3) > 0 }
 
 func planSpell(d *dice, s *Step) {
-	s.For = d.upTo(100*time.Millisecond, d.plan.Timeout, 2*d.plan.Timeout)
+	s.For = d.upTo(100*time.Millisecond, d.plan.Timeout, 3*d.plan.Timeout)
 	s.N = d.IntN(3)
+	s.Aim = d.IntN(3) > 0
+}
+
+// victim is whom a fault hits.
+func (w *World) victim(s Step) *proc {
+	if s.Aim {
+		if p := w.witness.last(); p != nil {
+			return p
+		}
+	}
+	return w.procs[s.Who]
 }
 
 func planDown(d *dice, s *Step) { s.For = d.upTo(10*time.Millisecond, d.plan.Timeout) }
 
 // runCut breaks the process's connections.
-func runCut(w *World, s Step) { w.procs[s.Who].link().Cut() }
+func runCut(w *World, s Step) { w.victim(s).link().Cut() }
 
 // runMute makes nothing arrive for a while, in one direction or in both; then all of it does.
 func runMute(w *World, s Step) {
-	l, d := w.procs[s.Who].link(), directionOf(s)
+	l, d := w.victim(s).link(), directionOf(s)
 	l.Mute(d)
 	w.spell(s.For)
 	l.Unmute(d)
@@ -50,7 +62,7 @@ func runMute(w *World, s Step) {
 // runHalfOpen makes everything vanish that is sent, in one direction or in both, while connections seem to
 // be open. No stream goes on after that: they break.
 func runHalfOpen(w *World, s Step) {
-	l := w.procs[s.Who].link()
+	l := w.victim(s).link()
 	l.Lose(directionOf(s))
 	w.spell(s.For)
 	l.Cut()
@@ -63,7 +75,7 @@ func directionOf(s Step) memnet.Direction {
 
 // runRefuse lets nobody connect for a while.
 func runRefuse(w *World, s Step) {
-	l := w.procs[s.Who].link()
+	l := w.victim(s).link()
 	l.Refuse()
 	l.Cut()
 	w.spell(s.For)
@@ -72,7 +84,7 @@ func runRefuse(w *World, s Step) {
 
 // runExpire ends the process's session on the server, as an operator would.
 func runExpire(w *World, s Step) {
-	cs, srv := w.procs[s.Who].now(), w.keeper.now()
+	cs, srv := w.victim(s).now(), w.keeper.now()
 	if cs == nil || srv == nil {
 		return
 	}
@@ -81,6 +93,7 @@ func runExpire(w *World, s Step) {
 }
 
 func planSnip(d *dice, s *Step) {
+
 	s.For = d.upTo(100*time.Millisecond, d.plan.Timeout)
 	s.N = d.IntN(5)
 	s.Key = d.IntN(4)
@@ -122,6 +135,16 @@ func runLag(w *World, s Step) {
 	}
 }
 
+// runForget makes a follower take clients whose session has ended for new ones.
+func runForget(w *World, s Step) {
+	if s.Key < len(w.keeper.followers) {
+		r := w.keeper.followers[s.Key]
+		r.SetForgetful(true)
+		w.spell(s.For)
+		r.SetForgetful(false)
+	}
+}
+
 // runCutOff cuts a follower off, or a leader, as far as the level of vouching is good for.
 func runCutOff(w *World, s Step) {
 	if s.Key >= len(w.keeper.followers) || w.plan.Vouch == client.VouchPing {
@@ -138,7 +161,7 @@ func runCutOff(w *World, s Step) {
 }
 
 func planBreak(d *dice, s *Step) {
-	s.N = d.IntN(len(lockKinds) * keys)
+	s.N = d.IntN(len(lockKinds) * d.plan.Keys)
 	s.Key = d.IntN(3)
 }
 
@@ -151,18 +174,18 @@ func runBreak(w *World, s Step) {
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
 	defer admin.Close(ctx)
-	line, err := lock.Inspect(ctx, admin, dirOf(lockKinds[s.N/keys], s.N%keys))
+	line, err := lock.Inspect(ctx, admin, dirOf(lockKinds[s.N%len(lockKinds)], s.N/len(lockKinds)))
 	if err != nil || s.Key >= len(line) {
 		return
 	}
-	w.witness.putOut(line[s.Key].Token)
+	w.witness.putOut(line[s.Key].Node)
 	lock.Break(ctx, admin, line[s.Key])
 }
 
 // runPause stops the process for a while: none of its goroutines runs, while its connections stay open and
 // the kernel goes on taking what arrives for it.
 func runPause(w *World, s Step) {
-	p := w.procs[s.Who]
+	p := w.victim(s)
 	p.pause()
 	w.spell(s.For)
 	p.resume()

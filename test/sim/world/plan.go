@@ -20,6 +20,7 @@ type Plan struct {
 	Sync      time.Duration // that the disk takes
 	Followers int           // beside the leader; clients know all of them
 	Vouch     client.Vouch  // of all locks
+	Keys      int           // how many locks of a kind are used
 	Steps     []Step        // by At
 }
 
@@ -29,6 +30,7 @@ type Step struct {
 	At      time.Duration `json:"at"`
 	Do      string        `json:"do"`
 	Who     int           `json:"who,omitempty"` // process
+	Aim     bool          `json:"aim,omitempty"` // it hits whoever has come in last, if somebody is inside
 	Key     int           `json:"key,omitempty"` // which of the locks or znodes of the kind
 	N       int           `json:"n,omitempty"`
 	Wait    time.Duration `json:"wait,omitempty"`    // limit of the first call
@@ -39,6 +41,9 @@ type Step struct {
 func (s Step) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%9.3fs  #%-3d p%d %-10s", s.At.Seconds(), s.ID, s.Who, s.Do)
+	if s.Aim {
+		b.WriteString(" aimed")
+	}
 	for _, f := range []struct {
 		name  string
 		value int64
@@ -88,7 +93,7 @@ func (d *dice) upTo(limits ...time.Duration) time.Duration {
 }
 
 // turmoil is for how long steps are begun.
-const turmoil = 12 * time.Second
+const turmoil = 16 * time.Second
 
 // NewPlan returns the plan of a seed.
 func NewPlan(seed uint64) *Plan {
@@ -103,10 +108,20 @@ func NewPlan(seed uint64) *Plan {
 		p.Followers = 2
 	}
 	p.Vouch = []client.Vouch{client.VouchSync, client.VouchSync, client.VouchSync, client.VouchWrite, client.VouchPing}[d.IntN(5)]
-	d.add(works, 8+d.IntN(12))
-	d.add(faults, d.IntN(8))
+	p.Keys = 1 + d.IntN(6)/5
+	d.add(d.some(works), 8+d.IntN(16))
+	d.add(d.some(faults), d.IntN(10))
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
+}
+
+// some returns some of the deeds, at least one: plans that leave much out get deeper into the rest.
+func (d *dice) some(deeds []deed) []deed {
+	left := slices.DeleteFunc(slices.Clone(deeds), func(deed) bool { return d.IntN(3) > 0 })
+	if len(left) == 0 {
+		left = deeds[d.IntN(len(deeds)):][:1]
+	}
+	return left
 }
 
 // add plans n steps of some deeds.

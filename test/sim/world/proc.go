@@ -88,13 +88,17 @@ func (p *proc) open(ctx context.Context) (*client.Session, error) {
 // happen within a second after the network is healthy can.
 const backoffMax = 200 * time.Millisecond
 
-// pausedSince returns when the first pause behind a moment began; -1 if there was none.
+// pausedSince returns when the process was first paused, from a moment on; -1 if it was not.
 func (p *proc) pausedSince(at time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, began := range p.pauses {
-		if began >= at {
-			return began
+	for i, began := range p.pauses {
+		over := p.resumed
+		if i+1 < len(p.pauses) {
+			over = p.pauses[i+1] // or sooner
+		}
+		if began >= at || p.paused > 0 && i+1 == len(p.pauses) || over >= at {
+			return max(began, at)
 		}
 	}
 	return -1

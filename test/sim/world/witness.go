@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/test/sim/model"
 )
 
@@ -19,15 +20,15 @@ type witness struct {
 	mu sync.Mutex // guards what follows
 
 	stays   []*stay
-	out     map[int64]time.Duration // when tokens and sessions were put out by force
-	highest map[string]int64        // token of those who did not share, by path
+	out     map[any]time.Duration // when nodes and sessions were put out by force
+	highest map[string]int64      // token of those who did not share, by path
 	left    map[string]time.Duration
 	grants  map[string]*model.History // of locks that one has at a time, by path
 }
 
 func newWitness(w *World) *witness {
 	return &witness{
-		w: w, out: map[int64]time.Duration{}, highest: map[string]int64{}, left: map[string]time.Duration{},
+		w: w, out: map[any]time.Duration{}, highest: map[string]int64{}, left: map[string]time.Duration{},
 		grants: map[string]*model.History{},
 	}
 }
@@ -36,7 +37,7 @@ func newWitness(w *World) *witness {
 type stay struct {
 	p       *proc
 	path    string
-	node    string
+	hold    *lock.Hold
 	token   int64
 	session int64
 	kind    stayKind
@@ -114,25 +115,30 @@ func (t *witness) leave(s *stay) {
 	if at = max(at, s.entered); forced && now > at+t.w.plan.Timeout*2/3+250*time.Millisecond && s.p.pausedSince(at) < 0 {
 		t.w.violated("F16: %v stayed in %s for %v after it had been put out", s, s.path, now-at)
 	}
-	if h := t.grants[s.path]; h != nil && s.kind == alone {
-		end := now
-		if forced {
-			end = min(end, at)
-		}
-		if paused := s.p.pausedSince(s.entered); paused >= 0 {
-			end = min(end, paused)
-		}
-		h.Add(model.LockStep{Token: s.token}, end, nil, model.Never)
+	t.ended(s)
+}
+
+// ended notes that a holder is no longer alone inside. It may have lost the lock as soon as it was put out
+// or paused.
+func (t *witness) ended(s *stay) {
+	if s.kind != alone {
+		return
 	}
+	end := t.w.now()
+	if at, forced := t.forced(s); forced {
+		end = min(end, at)
+	}
+	if paused := s.p.pausedSince(s.entered); paused >= 0 {
+		end = min(end, paused)
+	}
+	t.history(s.path).Add(model.LockStep{Token: s.token}, end, nil, model.Never)
 }
 
 // share notes that a holder lets others that share in from now on.
 func (t *witness) share(s *stay) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.kind == alone {
-		t.history(s.path).Add(model.LockStep{Token: s.token}, t.w.now(), nil, model.Never)
-	}
+	t.ended(s)
 	s.kind = sharing
 }
 
@@ -143,9 +149,8 @@ func (t *witness) history(path string) *model.History {
 	return t.grants[path]
 }
 
-// putOut notes that a node, by its token, or a session is about to be removed by force. The numbers of the
-// two are far apart.
-func (t *witness) putOut(who int64) {
+// putOut notes that a node, by its path, or a session, by its id, is about to be removed by force.
+func (t *witness) putOut(who any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, again := t.out[who]; !again {
@@ -155,10 +160,20 @@ func (t *witness) putOut(who int64) {
 
 // forced reports whether a holder was put out by force, and when.
 func (t *witness) forced(s *stay) (at time.Duration, yes bool) {
-	if at, yes = t.out[s.token]; !yes {
+	if at, yes = t.out[s.hold.Node()]; !yes {
 		at, yes = t.out[s.session]
 	}
 	return at, yes
+}
+
+// last returns the process that has come in last of those inside; nil if nobody is.
+func (t *witness) last() *proc {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.stays) == 0 {
+		return nil
+	}
+	return t.stays[len(t.stays)-1].p
 }
 
 // idle returns since when nobody is inside; -1 if somebody is.

@@ -29,13 +29,13 @@ var works = []deed{
 // lockKinds are the kinds of locks, which directories are named after.
 var lockKinds = []string{"mutex", "rw", "sem"}
 
-// keys is how many locks there are of a kind.
+// keys is how many locks there are of a kind at most.
 const keys = 2
 
 func dirOf(kind string, key int) string { return fmt.Sprintf("/sim/%s%d", kind, key) }
 
 func planLock(d *dice, s *Step) {
-	s.Key = d.IntN(keys)
+	s.Key = d.IntN(d.plan.Keys)
 	s.N = d.IntN(4)
 	s.Wait = d.upTo(20*time.Millisecond, 2*time.Second, 15*time.Second)
 	s.For = d.upTo(time.Millisecond, time.Second, 8*time.Second)
@@ -81,10 +81,11 @@ func runDo(w *World, s Step) {
 		if err != nil {
 			return nil
 		}
-		st := &stay{p: p, path: path, node: h.Node(), token: h.Token(), session: cs.ID(), asked: asked}
+		st := &stay{p: p, path: path, hold: h, token: h.Token(), session: cs.ID(), asked: asked}
 		if h.Cause() == nil {
 			w.witness.enter(st)
 			defer w.witness.leave(st)
+			defer context.AfterFunc(ctx, func() { w.witness.leave(st) })()
 		}
 		defer h.Release(context.Background())
 		select {
@@ -127,11 +128,11 @@ func (w *World) take(s Step, path string, kind stayKind, ask func(context.Contex
 	}
 	stays := make([]*stay, len(holds))
 	for i, h := range holds {
-		stays[i] = &stay{p: p, path: path, node: h.Node(), token: h.Token(), session: cs.ID(), kind: kind, asked: asked}
+		stays[i] = &stay{p: p, path: path, hold: h, token: h.Token(), session: cs.ID(), kind: kind, asked: asked}
 		w.audit.add(auditClaim{who: s.Who, node: h.Node(), token: h.Token()})
 		if h.Cause() == nil {
 			w.witness.enter(stays[i])
-			defer w.witness.leave(stays[i]) // again, should something have gone wrong in between
+			defer context.AfterFunc(h.Context(), func() { w.witness.leave(stays[i]) })()
 		}
 	}
 	w.work(s, cs, holds[0], stays[0])
