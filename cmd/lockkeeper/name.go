@@ -10,6 +10,8 @@ import (
 const (
 	// locksPath is where the locks are that have a name.
 	locksPath = "/lockkeeper/locks"
+	// electionsPath is where the elections are that have a name.
+	electionsPath = "/lockkeeper/elections"
 	// reservedPath is ZooKeeper's own.
 	reservedPath = "/zookeeper"
 	// nameBytesMax limits a name.
@@ -18,23 +20,30 @@ const (
 
 // lockPath returns the path of the lock that the user calls name: below locksPath, or the name itself
 // if it is an absolute path.
-func lockPath(name string) (string, error) {
+func lockPath(name string) (string, error) { return pathOf(name, "lock", locksPath) }
+
+// electionPath is lockPath for elections.
+func electionPath(name string) (string, error) { return pathOf(name, "election", electionsPath) }
+
+// pathOf returns the path of what the user calls name: below home, or the name itself if it is an absolute
+// path. what says what it is.
+func pathOf(name, what, home string) (string, error) {
 	path := name
 	switch {
 	case name == "":
-		return "", exit.Errorf(exit.Usage, "the name of the lock is empty")
+		return "", exit.Errorf(exit.Usage, "the name of the %s is empty", what)
 	case name[0] != '/' && strings.Contains(name, "/"):
-		return "", exit.Errorf(exit.Usage, "lock name %q has a slash: it is neither a name nor an absolute path (did you mean /%s?)", name, name)
+		return "", exit.Errorf(exit.Usage, "%s name %q has a slash: it is neither a name nor an absolute path (did you mean /%s?)", what, name, name)
 	case name[0] != '/' && len(name) > nameBytesMax:
-		return "", exit.Errorf(exit.Usage, "lock name %.20q… has %d bytes, more than %d", name, len(name), nameBytesMax)
+		return "", exit.Errorf(exit.Usage, "%s name %.20q… has %d bytes, more than %d", what, name, len(name), nameBytesMax)
 	case name[0] != '/':
-		path = locksPath + "/" + name
+		path = home + "/" + name
 	}
 	if err := zk.ValidatePath(path); err != nil {
-		return "", exit.Errorf(exit.Usage, "lock name %q cannot be used: %w", name, err)
+		return "", exit.Errorf(exit.Usage, "%s name %q cannot be used: %w", what, name, err)
 	}
 	if path == "/" || path == reservedPath || strings.HasPrefix(path, reservedPath+"/") {
-		return "", exit.Errorf(exit.Usage, "lock %s: the path is reserved by ZooKeeper", path)
+		return "", exit.Errorf(exit.Usage, "%s %s: the path is reserved by ZooKeeper", what, path)
 	}
 	return path, nil
 }

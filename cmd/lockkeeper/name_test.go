@@ -42,3 +42,11 @@ func TestLockPath(t *testing.T) {
 		}
 	}
 }
+
+func TestElectionPath(t *testing.T) {
+	for name, want := range map[string]string{"api": "/lockkeeper/elections/api", "/app/leader": "/app/leader", "a/b": "", "": "", "/": ""} {
+		if got, err := electionPath(name); got != want || (err != nil) != (want == "") {
+			t.Errorf("electionPath(%q) = %q, %v; want %q", name, got, err, want)
+		}
+	}
+}

@@ -33,11 +33,11 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 	root.AddCommand(newGuard())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		hint := "see lockkeeper " + cmd.Name() + " --help"
-		if cmd.Name() == "run" {
+		if cmd.Name() == "run" || cmd.Name() == "elect" {
 			hint += "; the command to run, with its own flags, stands behind --"
 		}
 		return exit.Errorf(exit.Usage, "%s: %w (%s)", cmd.Name(), err, hint)
 	})
-	root.AddCommand(newRun(), newLocks(), newBreak(), newServer(), newStatus(), newBench(), newVersion(), newEngine())
+	root.AddCommand(newRun(), newElect(), newLocks(), newBreak(), newServer(), newStatus(), newBench(), newVersion(), newEngine())
 	return root
 }

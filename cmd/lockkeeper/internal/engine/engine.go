@@ -28,6 +28,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+	"github.com/lockkeeper/lockkeeper/election"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -61,7 +62,7 @@ type engine struct {
 	workers workers
 
 	session *client.Session
-	hold    *lock.Hold
+	hold    hold
 	plan    link.Plan
 }
 
@@ -209,24 +210,51 @@ func (e *engine) line(ctx context.Context) error {
 	return err
 }
 
+// A hold is a lock or a term that is held.
+type hold interface {
+	Token() int64
+	Left() time.Duration
+	Done() <-chan struct{}
+	Cause() error
+}
+
 // An entry is a way to get a hold.
-type entry func(context.Context) (*lock.Hold, error)
+type entry func(context.Context) (hold, error)
+
+// entryOf makes an entry of what returns holds of one kind.
+func entryOf[H hold](get func(context.Context) (H, error)) entry {
+	return func(ctx context.Context) (hold, error) {
+		h, err := get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return h, nil
+	}
+}
 
 // entrance returns the ways to wait for the side of the lock that is wanted, and to try for it. A mutex
 // is the side that excludes everybody, under a name that mutexes of other clients know.
 func (e *engine) entrance(opt lock.Options) (enter, try entry, err error) {
+	if o := e.open.Election; o != nil {
+		// When the child has to end is the plan's to say, so a term ends with its lock.
+		c, err := election.New(e.session, e.open.Lock, election.Options{ID: o.ID, IDOnly: o.Only, Margin: -1, Lock: opt})
+		if err != nil {
+			return nil, nil, err
+		}
+		return entryOf(c.Campaign), nil, nil
+	}
 	if e.open.Shared {
 		m, err := lock.NewRWMutex(e.session, e.open.Lock, opt)
 		if err != nil {
 			return nil, nil, err
 		}
-		return m.RLock, m.TryRLock, nil
+		return entryOf(m.RLock), entryOf(m.TryRLock), nil
 	}
 	m, err := lock.NewMutex(e.session, e.open.Lock, opt)
 	if err != nil {
 		return nil, nil, err
 	}
-	return m.Lock, m.TryLock, nil
+	return entryOf(m.Lock), entryOf(m.TryLock), nil
 }
 
 // ParseVouch reads the name of a level of vouching.

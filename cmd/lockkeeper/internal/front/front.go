@@ -51,6 +51,10 @@ type Config struct {
 	EngineArgs []string
 	Stderr     io.Writer
 
+	// Standby: whoever waits for the lock does so for as long as it lives, so USR1 and USR2, which ask
+	// something of a child, do not make it leave while there is none.
+	Standby bool
+
 	// Spare tells which descendants are never the child's, besides the engine.
 	Spare func(proc.Process) bool
 }
@@ -198,6 +202,7 @@ func (f *front) close() {
 	f.guard.close()
 	f.engine.close()
 	f.alarm.Close()
+	f.cell.Close()
 	if f.tty != nil {
 		f.tty.Close()
 	}
@@ -236,8 +241,8 @@ func (f *front) await() (Outcome, bool) {
 				return Outcome{Kind: Failed, Status: n.Status, Text: n.Text}, false
 			}
 		case s := <-f.signals:
-			switch sig := s.(syscall.Signal); sig {
-			case syscall.SIGCONT, syscall.SIGWINCH:
+			switch sig := s.(syscall.Signal); {
+			case !f.leaves(sig):
 				f.line.draw()
 			default:
 				if leaving != 0 && (sig == syscall.SIGINT || sig == syscall.SIGTERM) {
@@ -257,12 +262,23 @@ func (f *front) await() (Outcome, bool) {
 	}
 }
 
+// leaves reports whether a signal that arrives before there is a child makes us leave.
+func (f *front) leaves(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGCONT, syscall.SIGWINCH:
+		return false
+	case syscall.SIGUSR1, syscall.SIGUSR2:
+		return !f.cfg.Standby
+	}
+	return true
+}
+
 // pending returns a signal to leave that has arrived and has not been looked at, or 0.
 func (f *front) pending() syscall.Signal {
 	for {
 		select {
 		case s := <-f.signals:
-			if sig := s.(syscall.Signal); sig != syscall.SIGCONT && sig != syscall.SIGWINCH {
+			if sig := s.(syscall.Signal); f.leaves(sig) {
 				return sig
 			}
 		default:

@@ -46,6 +46,12 @@ func OpenCell(f *os.File) (*Cell, error) {
 	return &Cell{file: f, mem: mem}, nil
 }
 
+// Close gives the memory back; the cell must not be used any more.
+func (c *Cell) Close() {
+	unix.Munmap(c.mem)
+	c.file.Close()
+}
+
 // File returns the descriptor to pass on.
 func (c *Cell) File() *os.File { return c.file }
 

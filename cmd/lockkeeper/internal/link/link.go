@@ -61,10 +61,11 @@ const (
 
 // Open says which lock is wanted and how.
 type Open struct {
-	Servers        string        `json:"servers"`          // a server list, or Local
-	Lock           string        `json:"lock"`             // path of the znode
-	Shared         bool          `json:"shared,omitempty"` // the read side of a read/write lock
-	PID            int           `json:"pid"`              // the process that stands in line, as others see it
+	Servers        string        `json:"servers"`            // a server list, or Local
+	Lock           string        `json:"lock"`               // path of the znode
+	Shared         bool          `json:"shared,omitempty"`   // the read side of a read/write lock
+	Election       *Election     `json:"election,omitempty"` // the lock is leadership
+	PID            int           `json:"pid"`                // the process that stands in line, as others see it
 	SessionTimeout time.Duration `json:"session_timeout"`
 	ConnectTimeout time.Duration `json:"connect_timeout"`
 	Wait           time.Duration `json:"wait"`             // WaitForEver, 0 for one try, or a limit
@@ -72,6 +73,12 @@ type Open struct {
 	Vouch          string        `json:"vouch"`            // ping, sync or write
 	Label          string        `json:"label,omitempty"`  // shown to those who ask who holds the lock
 	Report         bool          `json:"report,omitempty"` // tell about the place in line
+}
+
+// Election says as whom to stand for it.
+type Election struct {
+	ID   string `json:"id,omitempty"`
+	Only bool   `json:"only,omitempty"` // say nothing but the ID
 }
 
 // Local in place of a server list means the keeper on this machine.

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+)
+
+const electHelp = `Keep one instance of COMMAND running, on one of the machines that run this.
+
+Each lockkeeper elect NAME is a candidate; NAME is the election below
+/lockkeeper/elections, or an absolute path. The one that leads runs COMMAND, as
+lockkeeper run does under a lock, with the same care: before another candidate
+leads, the last process of COMMAND is dead. COMMAND sees the path of the election in
+LOCKKEEPER_LOCK, the fencing token, a number that grows from leader to leader, in
+LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS.
+
+When COMMAND ends, another candidate leads at once, if there is one. This one pauses
+for --backoff, twice as long each time it has not lasted, and stands for election
+again, unless --restart says otherwise:
+
+  always       whatever COMMAND's exit status was
+  on-failure   unless it was 0; then lockkeeper ends with 0
+  never        lockkeeper ends, with COMMAND's exit status
+
+If leadership is lost, because the servers cannot be reached, the session has
+expired or an operator has broken it, COMMAND is ended in time, and lockkeeper
+stands for election again, whatever --restart says. Servers that cannot be reached
+are looked for until they can.
+
+INT, TERM, HUP, QUIT, USR1 and USR2 go to COMMAND; a second INT or TERM kills it.
+After INT or TERM, or if HUP or QUIT has ended COMMAND, or ^C at a terminal (status
+130), lockkeeper ends when COMMAND has, and another candidate leads. A candidate that waits or pauses ends at once, but
+does nothing on USR1 and USR2. When lockkeeper itself is killed, COMMAND is too, and
+another candidate leads at once; when its machine dies, when --session-timeout is
+over.
+
+Candidates of Curator's LeaderLatch can share an election by its path. They take what
+--id says for the id of a candidate if --id-only is given, and otherwise see JSON.
+
+Exit status: COMMAND's own, 128+n if signal n ended it, and
+   64  wrong usage, or settings that cannot work
+   71  the operating system refused something
+   77  the servers do not let us
+  126  COMMAND cannot be executed, 127 it cannot be found
+128+n  signal n came while there was no COMMAND`
+
+// electFlags are the flags of elect.
+type electFlags struct {
+	jobFlags
+	restart    string
+	backoff    time.Duration
+	backoffMax time.Duration
+	id         string
+	idOnly     bool
+}
+
+func newElect() *cobra.Command {
+	var f electFlags
+	cmd := &cobra.Command{
+		Use:   "elect [flags] NAME -- COMMAND [ARG…]",
+		Short: "Keep one instance of a command running, on one of several machines",
+		Long:  electHelp,
+		Args:  jobArgs("election"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return elect(f, cmd.Flags().Changed, args[0], args[1:]) },
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.restart, "restart", restartAlways, "whether to go on when the command has ended: always, on-failure or never")
+	flags.DurationVar(&f.backoff, "backoff", time.Second, "pause before standing for election again; doubles while the command does not last")
+	flags.DurationVar(&f.backoffMax, "backoff-max", time.Minute, "longest pause; what has lasted longer, waiting included, begins with the shortest")
+	flags.StringVar(&f.id, "id", "", "how the candidate calls itself for programs that ask who leads, an address perhaps")
+	flags.BoolVar(&f.idOnly, "id-only", false, "tell others the id and nothing else, as Curator's LeaderLatch does")
+	return cmd
+}
+
+// check refuses values that make no sense.
+func (f electFlags) check(changed func(string) bool) error {
+	switch {
+	case !slices.Contains([]string{restartAlways, restartOnFailure, restartNever}, f.restart):
+		return exit.Errorf(exit.Usage, "--restart %s: not one of %s, %s and %s", f.restart, restartAlways, restartOnFailure, restartNever)
+	case f.backoff < 0:
+		return exit.Errorf(exit.Usage, "--backoff %v: is negative", f.backoff)
+	case f.backoffMax < f.backoff:
+		return exit.Errorf(exit.Usage, "--backoff-max %v: is less than --backoff %v", f.backoffMax, f.backoff)
+	case f.idOnly && f.id == "":
+		return exit.Errorf(exit.Usage, "--id-only: needs --id")
+	}
+	return f.jobFlags.check(changed)
+}
+
+func elect(f electFlags, changed func(string) bool, name string, argv []string) error {
+	path, err := electionPath(name)
+	if err == nil {
+		err = f.check(changed)
+	}
+	if err != nil {
+		return err
+	}
+	cfg, err := f.config(name, path, argv)
+	if err != nil {
+		return err
+	}
+	cfg.Open.Election = &link.Election{ID: f.id, Only: f.idOnly}
+	cfg.Standby = true
+	streams, err := keepStreams()
+	if err != nil {
+		return exit.Errorf(exit.OS, "%w", err)
+	}
+	ears := newEars()
+	pauses := pacer{min: f.backoff, max: f.backoffMax}
+	for {
+		began := time.Now()
+		cfg.Engine = self() // the program may have been replaced meanwhile
+		out := front.Run(cfg)
+		if err := streams.restore(); err != nil {
+			return exit.Errorf(exit.OS, "%w", err)
+		}
+		if !standsAgain(f.restart, out, ears.heard()) {
+			return &ranError{out}
+		}
+		pause := pauses.next(time.Since(began))
+		fmt.Fprintf(os.Stderr, "lockkeeper: %s; standing for election again in %v\n", electOutcome(out, name, argv[0]), pause)
+		if sig := ears.waitOr(pause); sig != 0 {
+			return &ranError{front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig)}}
+		}
+	}
+}
+
+// ears hear the signals that the front passes on or that make it leave. What they are to elect it finds out
+// when the front has done its part. Each remembers one, for more of them are more of the same.
+type ears struct{ end, hup, quit, user chan os.Signal }
+
+func newEars() ears {
+	e := ears{end: make(chan os.Signal, 1), hup: make(chan os.Signal, 1), quit: make(chan os.Signal, 1), user: make(chan os.Signal, 1)}
+	for ear, sigs := range map[chan os.Signal][]os.Signal{
+		e.end: {syscall.SIGINT, syscall.SIGTERM}, e.hup: {syscall.SIGHUP}, e.quit: {syscall.SIGQUIT}, e.user: {syscall.SIGUSR1, syscall.SIGUSR2},
+	} {
+		for _, sig := range sigs {
+			if !signal.Ignored(sig) { // the front does the same
+				signal.Notify(ear, sig)
+			}
+		}
+	}
+	return e
+}
+
+// heard returns the signals that have been heard since it was last called.
+func (e ears) heard() (all []syscall.Signal) {
+	for _, ear := range []chan os.Signal{e.end, e.hup, e.quit, e.user} {
+		select {
+		case s := <-ear:
+			all = append(all, s.(syscall.Signal))
+		default:
+		}
+	}
+	return all
+}
+
+// waitOr waits for a while, or for a signal that ends us, which it returns.
+func (e ears) waitOr(d time.Duration) syscall.Signal {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	var s os.Signal
+	select {
+	case <-timer.C:
+		return 0
+	case s = <-e.end:
+	case s = <-e.hup:
+	case s = <-e.quit:
+	}
+	return s.(syscall.Signal)
+}
+
+// electOutcome says what has become of one term.
+func electOutcome(out front.Outcome, name, command string) string {
+	switch {
+	case out.Text != "":
+		return out.Text
+	case out.Child == nil:
+		return name + ": " + out.Kind
+	case out.Child.Signal != "":
+		return fmt.Sprintf("%s: %s was ended by %s", name, command, out.Child.Signal)
+	}
+	return fmt.Sprintf("%s: %s has ended with exit status %d", name, command, out.Child.Exit)
+}
+
+// What --restart can say.
+const (
+	restartAlways    = "always"
+	restartOnFailure = "on-failure"
+	restartNever     = "never"
+)
+
+// standsAgain decides whether a candidate goes on after an outcome, given the signals that it has heard.
+func standsAgain(restart string, out front.Outcome, heard []syscall.Signal) bool {
+	if slices.Contains(heard, syscall.SIGINT) || slices.Contains(heard, syscall.SIGTERM) || out.Kind == front.Signalled || out.Interrupted {
+		return false
+	}
+	failed := out.Status != 0
+	switch out.Kind {
+	case front.Lost:
+		return true
+	case front.Failed:
+		return out.Status == exit.Unreachable || out.Status == exit.Internal
+	case front.Ran:
+		// The user's ^C, which reaches a command at a terminal without us, or the end of the terminal.
+		if out.Child.Exit == exit.SignalBase+int(syscall.SIGINT) ||
+			slices.ContainsFunc(heard, func(sig syscall.Signal) bool { return out.Child.Signal == unix.SignalName(sig) }) {
+			return false
+		}
+	}
+	return restart == restartAlways || restart == restartOnFailure && failed
+}
+
+// A pacer says how long to pause before the next term.
+type pacer struct {
+	min, max time.Duration
+	now      time.Duration // 0 at the beginning
+}
+
+// next returns the pause after something that has lasted so long.
+func (p *pacer) next(lasted time.Duration) time.Duration {
+	if p.now == 0 || lasted > p.max {
+		p.now = p.min
+	}
+	d := p.now
+	p.now = min(2*p.now, p.max)
+	return d
+}
+
+// streams are copies of standard input and output, which the front lets go of when its child has them. The
+// next child is to have them, too.
+type streams [2]int
+
+func keepStreams() (s streams, err error) {
+	for fd := range s {
+		if s[fd], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, syscall.Stderr+1); err != nil {
+			return s, fmt.Errorf("keep standard stream %d: %w", fd, err)
+		}
+	}
+	return s, nil
+}
+
+func (s streams) restore() error {
+	for fd, kept := range s {
+		if err := unix.Dup2(kept, fd); err != nil {
+			return fmt.Errorf("take back standard stream %d: %w", fd, err)
+		}
+	}
+	return nil
+}
