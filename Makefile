@@ -9,20 +9,21 @@ PKG     ?= ./...
 BENCHES ?= .
 ROUNDS  ?= 6
 
-# The second module keeps what only tests need out of users' builds, the third the tools,
-# the fourth what compares us with others.
+# Modules of their own keep what only tests, measurements and examples need out of users' builds.
 INTEROP := test/interop
+SIM     := test/sim
 BENCH   := bench
+MODULES := . $(INTEROP) $(SIM) $(BENCH) examples
 TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit interop crash bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit examples interop crash bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
 
-test: packages fmt-check vet staticcheck vulncheck unit interop ## all that must be green
+test: packages fmt-check vet staticcheck vulncheck unit examples interop ## all that must be green
 
 # Installs the packages that are missing.
 define INSTALL
@@ -47,18 +48,14 @@ fmt-check:
 	[ -z "$$unformatted" ] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
 
 vet:
-	$(GO) vet ./...
-	cd $(INTEROP) && $(GO) vet ./...
-	cd $(BENCH) && $(GO) vet ./...
+	@for dir in $(MODULES); do (cd $$dir && $(GO) vet ./...) || exit 1; done
 
 staticcheck:
-	$(TOOL) staticcheck ./...
-	cd $(INTEROP) && $(TOOL) staticcheck ./...
-	cd $(BENCH) && $(TOOL) staticcheck ./...
+	@for dir in $(MODULES); do (cd $$dir && $(TOOL) staticcheck ./...) || exit 1; done
 
 # Known vulnerabilities fail the run; a database out of reach does not.
 vulncheck:
-	@for dir in . $(INTEROP) $(BENCH); do \
+	@for dir in $(MODULES); do \
 		(cd $$dir && $(TOOL) govulncheck ./...) >.vulncheck 2>&1; status=$$?; \
 		cat .vulncheck; \
 		if [ $$status -ne 0 ] && grep -q 'fetching vulnerabilities' .vulncheck; then \
@@ -71,6 +68,9 @@ vulncheck:
 
 unit: ## all tests that need nothing but Go
 	$(GO) test -race -timeout $(TIMEOUT) ./...
+
+examples: packages ## the example programs, as processes and in a browser
+	cd examples && $(GO) test -race -timeout $(TIMEOUT) ./...
 
 interop: packages ## tests against Apache ZooKeeper, Curator, go-zookeeper and kazoo; one package at a time, for many JVMs make slow clocks
 	cd $(INTEROP) && $(GO) test -race -p 1 -timeout $(TIMEOUT) ./...

@@ -130,21 +130,12 @@ func (e *entrance) makeDirectory(ctx context.Context) error {
 }
 
 // do runs f under a hold.
-func (e *entrance) do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+func (e *entrance) do(ctx context.Context, f func(ctx context.Context) error) error {
 	h, err := e.lock(ctx)
 	if err != nil {
 		return err
 	}
-	work, cancel := context.WithCancelCause(h.Context())
-	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	defer stop()
-	defer func() {
-		ctx, cancel := e.cleanup(ctx)
-		defer cancel()
-		err = errors.Join(err, h.Release(ctx))
-	}()
-	return f(work)
+	return h.Do(ctx, f)
 }
 
 // heldKey is the key under which a hold's context carries its grant.

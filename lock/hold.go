@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -64,4 +65,20 @@ func (h *Hold) Left() time.Duration {
 		return 0
 	}
 	return max(h.g.left(), 0)
+}
+
+// Do runs f and releases the hold when f returns and when it panics; Mutex.Do does it for a lock yet to be
+// got. f's context is the hold's and also ends when ctx does, with the cause. The error is f's, joined with
+// the loss of the lock or the failure to release it, if there was one.
+func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	work, cancel := context.WithCancelCause(h.ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer stop()
+	defer func() {
+		ctx, cancel := h.g.e.cleanup(ctx)
+		defer cancel()
+		err = errors.Join(err, h.Release(ctx))
+	}()
+	return f(work)
 }

@@ -14,3 +14,6 @@ type Stat struct {
 	NumChildren    int32 // direct children
 	Pzxid          int64 // zxid of the last change of its list of children
 }
+
+// AnyVersion in place of a version makes a conditional operation unconditional.
+const AnyVersion int32 = -1

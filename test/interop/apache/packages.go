@@ -23,6 +23,7 @@ var needs = []struct{ file, pkg string }{
 	{"/usr/lib/postgresql/*/bin/initdb", "postgresql"},
 	{"/bin/ip", "iproute2"},
 	{"/usr/sbin/nft", "nftables"},
+	{"/usr/bin/chromium", "chromium"}, // for the page among the examples
 }
 
 // Missing returns the Debian packages that have to be installed before the tests can run.
