@@ -91,9 +91,15 @@ func (l *line) joinAs(p *peer.Peer, as peer.As) {
 	l.t.Helper()
 	before := len(l.children(l.dir))
 	p.Ask(l.path, as)
-	for deadline := time.Now().Add(10 * time.Second); len(l.children(l.dir)) == before; {
+	l.await(before + 1)
+}
+
+// await waits until so many stand in line.
+func (l *line) await(n int) {
+	l.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); len(l.children(l.dir)) != n; {
 		if time.Now().After(deadline) {
-			l.t.Fatal("a peer asked for the lock and does not stand in line")
+			l.t.Fatalf("in line: %q, want %d", l.children(l.dir), n)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -103,7 +109,7 @@ func (l *line) joinAs(p *peer.Peer, as peer.As) {
 func (l *line) busy(visits int) {
 	l.t.Helper()
 	want := len(l.reg.Visits()) + visits
-	for end := time.After(30 * time.Second); len(l.reg.Visits()) < want; {
+	for end := time.After(time.Minute); len(l.reg.Visits()) < want; {
 		_, changed := l.reg.Inside()
 		select {
 		case <-changed:

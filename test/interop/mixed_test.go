@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	spinFor = flag.Duration("peers.spin", 3*time.Second, "how long peers go through each lock as fast as they can")
+	spinFor = flag.Duration("peers.spin", 3*time.Second, "how long peers go through each lock as fast as they can, at least")
 	crashes = flag.Int("peers.crashes", 1, "how often a peer of each make crashes while they do so")
 )
 
@@ -95,24 +95,38 @@ func (m mix) inside() time.Duration {
 	return 0
 }
 
-// judge checks what the register has seen; so many must have been inside at once at some time.
-func (m mix) judge(t *testing.T, visits []register.Visit, minTogether int) {
+// roundsMax bounds how often peers spin until enough has been seen, on a machine that is busy.
+const roundsMax = 20
+
+// enough reports whether everybody has been let in several times, and as many as can be inside together
+// have been.
+func (m mix) enough(times []int, visits []register.Visit) bool {
+	return slices.Min(times) >= 5 && together(visits) >= m.minTogether
+}
+
+// together returns how many were inside at once at the most.
+func together(visits []register.Visit) int {
+	most := 0
+	for _, v := range visits {
+		most = max(most, v.Together)
+	}
+	return most
+}
+
+// judge checks that the register has seen contention.
+func (m mix) judge(t *testing.T, visits []register.Visit) {
 	t.Helper()
-	handOvers, together := 0, 0
+	handOvers := 0
 	last := map[string]string{} // name, by place
 	for _, v := range visits {
 		if name, ok := last[v.Place]; ok && name != v.Name {
 			handOvers++
 		}
 		last[v.Place] = v.Name
-		together = max(together, v.Together)
 	}
-	t.Logf("%d visits, %d hand-overs, at most %d together", len(visits), handOvers, together)
+	t.Logf("%d visits, %d hand-overs, at most %d together", len(visits), handOvers, together(visits))
 	if handOvers < len(visits)/4 {
 		t.Errorf("%d hand-overs in %d visits: hardly anybody competed", handOvers, len(visits))
-	}
-	if together < minTogether {
-		t.Errorf("at most %d were inside together, want %d", together, minTogether)
 	}
 }
 
@@ -125,15 +139,19 @@ func TestMixedHandOvers(t *testing.T) {
 			t.Run(m.name, func(t *testing.T) {
 				l := newLine(t, m.members[0].path, addr, addr)
 				peers := m.start(l)
-				for i, p := range peers {
-					p.Spin(m.members[i].path, *spinFor, m.inside(), m.members[i].as...)
-				}
-				for i, p := range peers {
-					if n := p.ExpectDone(); n < 5 {
-						t.Errorf("%s was let in %d times", m.members[i].kind, n)
+				times := make([]int, len(peers))
+				for round := 0; round == 0 || round < roundsMax && !m.enough(times, l.reg.Visits()); round++ {
+					for i, p := range peers {
+						p.Spin(m.members[i].path, *spinFor, m.inside(), m.members[i].as...)
+					}
+					for i, p := range peers {
+						times[i] += p.ExpectDone()
 					}
 				}
-				m.judge(t, l.reg.Visits(), m.minTogether)
+				if !m.enough(times, l.reg.Visits()) {
+					t.Errorf("they were let in %d times, and at most %d were inside together", times, together(l.reg.Visits()))
+				}
+				m.judge(t, l.reg.Visits())
 				l.empty(m.dirs...)
 			})
 		}
@@ -166,7 +184,7 @@ func TestMixedHandOversWithCrashes(t *testing.T) {
 				for _, p := range peers {
 					p.Kill()
 				}
-				m.judge(t, l.reg.Visits(), 1)
+				m.judge(t, l.reg.Visits())
 				t.Logf("%d crashes, %d at once", len(victims)+len(peers), len(peers))
 				l.empty(m.dirs...)
 			})

@@ -29,6 +29,10 @@ final class Claims {
                 return new MutexClaim(client, mutex, mutex);
             case "leader":
                 return new LeaderClaim(client, path);
+            case "selector":
+                return new SelectorClaim(client, path);
+            case "semaphore-mutex":
+                return new SemaphoreMutexClaim(client, path);
             case "all":
                 InterProcessMutex[] parts = Arrays.stream(path.split(","))
                         .map(p -> new InterProcessMutex(client, p)).toArray(InterProcessMutex[]::new);
