@@ -53,22 +53,21 @@ On a terminal it shows who that is and asks first.`,
 
 // breakLock puts out the holders that it has shown, and nobody else.
 func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader, out io.Writer, force bool) error {
-	line, err := lock.Inspect(ctx, s, path)
+	snap, err := lock.Look(ctx, s, path)
 	if err != nil {
 		return err
 	}
-	name := lockName(path)
-	if len(line) == 0 {
+	name, holders := lockName(path), snap.Holders()
+	if len(holders) == 0 {
 		fmt.Fprintf(out, "lockkeeper: nobody holds %s\n", name)
 		return nil
 	}
-	holders := line[:holding(line)]
 	if !force {
 		var who []string
 		for _, c := range holders {
 			who = append(who, printable(engine.Describe(c))+" for "+age(c.Since))
 		}
-		fmt.Fprintf(out, "%s is held by %s, and %d wait. Put the holder out? [y/N] ", name, strings.Join(who, ", by "), len(line)-len(holders))
+		fmt.Fprintf(out, "%s is held by %s, and %d wait. Put the holder out? [y/N] ", name, strings.Join(who, ", by "), len(snap.Waiters()))
 		if !agrees(ctx, in) {
 			return exit.Errorf(exit.Failure, "break %s: not done", name)
 		}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/signal"
-	"reflect"
-	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -20,11 +20,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/lock"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// watchInterval is how often --watch looks.
-const watchInterval = time.Second
+// redrawInterval is how often --watch draws a terminal anew, because it shows ages.
+const redrawInterval = time.Second
 
 func newLocks() *cobra.Command {
 	var servers string
@@ -35,32 +34,34 @@ func newLocks() *cobra.Command {
 		Long: `Show who holds a lock and who waits for it, in the order in which they will get
 it. Without an argument, all locks that have a name and are in use.
 
+Locks of all kinds are shown, also those that other programs have made with Curator,
+kazoo or go-zookeeper: mutexes, read/write locks, semaphores, elections, and locks
+without a line, of which only the holder is known. "revoked" is who has been asked
+to give up (lockkeeper revoke). A process number is "gone" if it was of this machine
+and there is no such process any more: its lock is free when its session expires.
+
+IN LINE is the time since a contender came, by the servers' clock. Nothing tells when
+it got the lock.
+
 With --watch the list is shown again whenever it changes (--json: one document
 for each change), until it is interrupted.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			list := listAll
+			v := view{out: cmd.OutOrStdout(), asJSON: asJSON}
 			if len(args) == 1 {
 				path, err := lockPath(args[0])
 				if err != nil {
 					return err
 				}
-				list = func(ctx context.Context, s *client.Session) ([]lockLine, error) {
-					line, err := listOne(ctx, s, path)
-					return []lockLine{line}, err
-				}
+				v.path = path
 			}
 			ctx, stop := interruptible()
 			defer stop()
 			err := withSession(ctx, servers, func(ctx context.Context, s *client.Session) error {
 				if watch {
-					return watchLocks(ctx, s, list, cmd.OutOrStdout(), asJSON)
+					return v.watch(ctx, s)
 				}
-				lines, err := list(ctx, s)
-				if err != nil {
-					return err
-				}
-				return printLocks(cmd.OutOrStdout(), lines, asJSON)
+				return v.show(ctx, s)
 			})
 			return orInterrupted(ctx, err)
 		},
@@ -110,17 +111,21 @@ func orInterrupted(ctx context.Context, err error) error {
 type lockLine struct {
 	Lock       string      `json:"lock"`
 	Path       string      `json:"path"`
-	Contenders []contender `json:"contenders"` // in order, holders first
+	Kind       string      `json:"kind,omitempty"`    // as lock.Kind has it
+	Permits    int         `json:"permits,omitempty"` // of a semaphore, if its znodes say
+	Contenders []contender `json:"contenders"`        // in order, holders first
 }
 
 // A contender is somebody in line, as JSON shows it.
 type contender struct {
-	State   string    `json:"state"`            // held or waiting
-	Shared  bool      `json:"shared,omitempty"` // with others who share the lock; else alone
-	Place   int       `json:"place"`            // how many are ahead; a holder that shares the lock may have some, too
-	Since   time.Time `json:"since"`            // by the server's clock
+	State   string    `json:"state"`             // held or waiting
+	Shared  bool      `json:"shared,omitempty"`  // with others who share the lock; else alone
+	Revoked bool      `json:"revoked,omitempty"` // asked to give up
+	Place   int       `json:"place"`             // how many are ahead; a holder that shares the lock may have some, too
+	Since   time.Time `json:"since"`             // in line, by the server's clock
 	Host    string    `json:"host,omitempty"`
 	PID     int       `json:"pid,omitempty"`
+	Gone    bool      `json:"gone,omitempty"` // the process was of this machine, and is no more
 	Program string    `json:"program,omitempty"`
 	Label   string    `json:"label,omitempty"`
 	Data    string    `json:"data,omitempty"` // what another client has written into its node
@@ -129,57 +134,30 @@ type contender struct {
 	Node    string    `json:"node"`
 }
 
-// listAll returns the locks with a name that are in use.
-func listAll(ctx context.Context, s *client.Session) ([]lockLine, error) {
-	names, _, err := s.Children(ctx, locksPath)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(names)
-	var lines []lockLine
-	for _, name := range names {
-		line, err := listOne(ctx, s, zk.Join(locksPath, name))
-		if err != nil {
-			return nil, err
-		}
-		if len(line.Contenders) > 0 {
-			lines = append(lines, line)
-		}
-	}
-	return lines, nil
-}
-
-func listOne(ctx context.Context, s *client.Session, path string) (lockLine, error) {
-	found, err := lock.Inspect(ctx, s, path)
-	l := lockLine{Lock: lockName(path), Path: path, Contenders: []contender{}}
-	for i, c := range found {
-		state := "waiting"
-		if i < holding(found) {
-			state = "held"
-		}
+// lineOf makes of a snapshot what is shown of it.
+func lineOf(snap lock.Snapshot) lockLine {
+	l := lockLine{Lock: lockName(snap.Path), Path: snap.Path, Kind: string(snap.Kind), Permits: snap.Permits, Contenders: []contender{}}
+	for _, c := range snap.Contenders {
 		shown := contender{
-			State: state, Shared: c.Shared, Place: i, Since: c.Since, Host: c.Owner.Host, PID: c.Owner.PID, Program: c.Owner.Program,
-			Label: c.Owner.Label, Token: c.Token, Session: fmt.Sprintf("0x%x", c.Session), Node: c.Node,
+			State: "waiting", Shared: c.Shared, Revoked: c.Revoked, Place: c.Place, Since: c.Since,
+			Host: c.Owner.Host, PID: c.Owner.PID, Gone: gone(c.Owner), Program: c.Owner.Program, Label: c.Owner.Label,
+			Token: c.Token, Session: fmt.Sprintf("0x%x", c.Session), Node: c.Node,
+		}
+		if c.Held {
+			shown.State = "held"
 		}
 		if c.Owner == (lock.Owner{}) {
 			shown.Data = readable(c.Data)
 		}
 		l.Contenders = append(l.Contenders, shown)
 	}
-	return l, err
+	return l
 }
 
-// holding returns how many of a line hold the lock: the first, or all who share it until the first who
-// wants it alone.
-func holding(line []lock.Contender) int {
-	sharing := slices.IndexFunc(line, func(c lock.Contender) bool { return !c.Shared })
-	if sharing < 0 {
-		return len(line)
-	}
-	return min(max(sharing, 1), len(line))
+// gone reports whether a contender's process was one of this machine and has ended.
+func gone(o lock.Owner) bool {
+	host, err := os.Hostname()
+	return err == nil && o.Host == host && o.PID > 0 && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH)
 }
 
 // dataShownMax is how much of foreign data is shown.
@@ -199,64 +177,137 @@ func readable(data []byte) string {
 
 func printLocks(w io.Writer, lines []lockLine, asJSON bool) error {
 	if asJSON {
-		if lines == nil {
-			lines = []lockLine{}
-		}
 		return printJSON(w, lines)
 	}
-	rows := [][]string{{"LOCK", "STATE", "FOR", "HOST", "PID", "PROGRAM", "LABEL"}}
+	rows := [][]string{{"LOCK", "KIND", "STATE", "IN LINE", "HOST", "PID", "PROGRAM", "LABEL"}}
 	for _, l := range lines {
+		kind := l.Kind
+		if l.Permits > 0 {
+			kind += " of " + strconv.Itoa(l.Permits)
+		}
 		if len(l.Contenders) == 0 {
-			rows = append(rows, []string{l.Lock, "free"})
+			rows = append(rows, []string{l.Lock, kind, "free"})
 		}
 		for _, c := range l.Contenders {
-			state, program, pid := "held", c.Program, ""
-			if c.State != state {
-				state = "waiting " + strconv.Itoa(c.Place)
-			}
-			if c.Shared {
-				state += ", shared"
-			}
-			if c.PID != 0 {
-				pid = strconv.Itoa(c.PID)
-			}
-			if program == "" {
-				program = c.Data
-			}
-			rows = append(rows, []string{l.Lock, state, age(c.Since), c.Host, pid, program, c.Label})
+			rows = append(rows, append([]string{l.Lock, kind}, c.row()...))
 		}
 	}
 	return printTable(w, rows)
 }
 
+// row returns the columns about a contender.
+func (c contender) row() []string {
+	state, program, pid := c.State, c.Program, ""
+	if c.State == "waiting" {
+		state += " " + strconv.Itoa(c.Place)
+	}
+	if c.Shared {
+		state += ", shared"
+	}
+	if c.Revoked {
+		state += ", revoked"
+	}
+	if c.PID != 0 {
+		pid = strconv.Itoa(c.PID)
+	}
+	if c.Gone {
+		pid += " (gone)"
+	}
+	if program == "" {
+		program = c.Data
+	}
+	return []string{state, age(c.Since), c.Host, pid, program, c.Label}
+}
+
 // age says how long ago t was. Clocks may differ, so it is never negative.
 func age(t time.Time) string { return max(time.Since(t), 0).Truncate(time.Second).String() }
 
-// watchLocks shows the list whenever it changes, and on a terminal every second, because it shows ages.
-func watchLocks(ctx context.Context, s *client.Session, list func(context.Context, *client.Session) ([]lockLine, error), w io.Writer, asJSON bool) error {
-	f, ok := w.(*os.File)
-	screen := ok && !asJSON && term.IsTerminal(int(f.Fd()))
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-	var last []lockLine
-	for first := true; ; first = false {
-		lines, err := list(ctx, s)
+// A view is how the locks are to be shown.
+type view struct {
+	path   string // of the one lock, empty for all that have a name
+	out    io.Writer
+	asJSON bool
+}
+
+// show shows them as they are.
+func (v view) show(ctx context.Context, s *client.Session) error {
+	if v.path == "" {
+		all, err := lock.LookAll(ctx, s, locksPath)
 		if err != nil {
 			return err
 		}
-		if screen {
-			fmt.Fprint(w, "\x1b[H\x1b[2J") // home, clear
-		}
-		if screen || first || !reflect.DeepEqual(lines, last) {
-			if err := printLocks(w, lines, asJSON); err != nil {
-				return err
+		return v.print(all)
+	}
+	snap, err := lock.Look(ctx, s, v.path)
+	if err != nil {
+		return err
+	}
+	return v.print([]lock.Snapshot{snap})
+}
+
+func (v view) print(all []lock.Snapshot) error {
+	lines := make([]lockLine, len(all))
+	for i, snap := range all {
+		lines[i] = lineOf(snap)
+	}
+	return printLocks(v.out, lines, v.asJSON)
+}
+
+// snapshots yields the locks whenever they have changed.
+func (v view) snapshots(ctx context.Context, s *client.Session) iter.Seq2[[]lock.Snapshot, error] {
+	if v.path == "" {
+		return lock.WatchAll(ctx, s, locksPath)
+	}
+	return func(yield func([]lock.Snapshot, error) bool) {
+		for snap, err := range lock.Watch(ctx, s, v.path) {
+			if !yield([]lock.Snapshot{snap}, err) {
+				return
 			}
 		}
-		last = lines
+	}
+}
+
+// watch shows them whenever they change, and on a terminal every second.
+func (v view) watch(ctx context.Context, s *client.Session) error {
+	f, ok := v.out.(*os.File)
+	screen := ok && !v.asJSON && term.IsTerminal(int(f.Fd()))
+	ctx, cancel := context.WithCancelCause(ctx)
+	changes := make(chan []lock.Snapshot)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for all, err := range v.snapshots(ctx, s) {
+			if err != nil {
+				cancel(err)
+				return
+			}
+			select {
+			case changes <- all:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	defer wg.Wait()
+	defer cancel(nil)
+	var redraw <-chan time.Time
+	if screen {
+		tick := time.NewTicker(redrawInterval)
+		defer tick.Stop()
+		redraw = tick.C
+	}
+	var all []lock.Snapshot
+	for {
 		select {
+		case all = <-changes:
+		case <-redraw:
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-tick.C:
+		}
+		if screen {
+			fmt.Fprint(v.out, "\x1b[H\x1b[2J") // home, clear
+		}
+		if err := v.print(all); err != nil {
+			return err
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -84,30 +83,6 @@ func TestSharedRunsOverlapAndAnExclusiveOneWaits(t *testing.T) {
 	alone.signal(syscall.SIGTERM)
 	late.see("up")
 	late.signal(syscall.SIGTERM)
-}
-
-func TestHolding(t *testing.T) {
-	const exclusive, shared = false, true
-	for _, c := range []struct {
-		line []bool
-		want int
-	}{
-		{nil, 0},
-		{[]bool{exclusive}, 1},
-		{[]bool{exclusive, shared}, 1},
-		{[]bool{exclusive, exclusive}, 1},
-		{[]bool{shared, shared}, 2},
-		{[]bool{shared, exclusive, shared}, 1},
-		{[]bool{shared, shared, exclusive, shared}, 2},
-	} {
-		var line []lock.Contender
-		for _, s := range c.line {
-			line = append(line, lock.Contender{Shared: s})
-		}
-		if got := holding(line); got != c.want {
-			t.Errorf("of %v, %d hold the lock; want %d", c.line, got, c.want)
-		}
-	}
 }
 
 // What Curator or anybody else writes into a node is shown as it can be shown, and cannot move the

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+func newRevoke() *cobra.Command {
+	var servers string
+	cmd := &cobra.Command{
+		Use:   "revoke LOCK",
+		Short: "Ask the holder of a lock to give it up",
+		Long: `Ask the holder of a lock to give it up; of a lock that several hold, all of them. It
+is a request and no more: the lock is held until its holder gives it back. A
+lockkeeper run with --revocable SIGNAL sends its command that signal, and one without
+does nothing. Programs that use the library hear of it if they listen, and so do
+Curator's locks that were made revocable.
+
+To put the holder out, there is lockkeeper break.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := lockPath(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			err = withSession(ctx, servers, func(ctx context.Context, s *client.Session) error {
+				return revokeLock(ctx, s, path, cmd.ErrOrStderr())
+			})
+			return orInterrupted(ctx, err)
+		},
+	}
+	addServersFlag(cmd, &servers)
+	return cmd
+}
+
+// revokeLock asks all who hold the lock.
+func revokeLock(ctx context.Context, s *client.Session, path string, out io.Writer) error {
+	snap, err := lock.Look(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	name, holders := lockName(path), snap.Holders()
+	if len(holders) == 0 {
+		fmt.Fprintf(out, "lockkeeper: nobody holds %s\n", name)
+	}
+	for _, c := range holders {
+		who := printable(engine.Describe(c))
+		asked, err := lock.Revoke(ctx, s, c)
+		switch {
+		case err != nil:
+			return err
+		case !asked:
+			fmt.Fprintf(out, "lockkeeper: %s had left %s by itself\n", who, name)
+		default:
+			fmt.Fprintf(out, "lockkeeper: asked %s to give %s up\n", who, name)
+		}
+	}
+	return nil
+}
