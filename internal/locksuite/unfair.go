@@ -132,14 +132,11 @@ func f01UnfairTaken(w *World, t *testing.T) {
 func f03UnfairLookalike(w *World, t *testing.T) {
 	a := w.Client("a")
 	u := a.Unfair()
-	h := w.mustHold(u.Lock)
-	data, _, err := w.admin.Get(w.Context(), w.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.MustRelease(h)
-	rule := a.Proxy.Before(w.unfairCreates(), func(faultproxy.Request) {
-		if _, err := w.admin.Create(w.Context(), w.dir, data, zk.Ephemeral, nil); err != nil {
+	w.MustRelease(w.mustHold(u.Lock))
+	rule := a.Proxy.Before(w.unfairCreates(), func(r faultproxy.Request) {
+		var req wire.CreateRequest
+		req.DecodeFrom(wire.NewDecoder(r.Body))
+		if _, err := w.admin.Create(w.Context(), w.dir, req.Data, zk.Ephemeral, nil); err != nil {
 			t.Error(err)
 		}
 	})
