@@ -101,6 +101,9 @@ func revokeAnyKind(w *World, t *testing.T) {
 		if h.Cause() != nil || !after.Revoked || !after.Held || after.Owner != before.Owner {
 			t.Errorf("%s: the hold says %v, and is shown as %+v, before as %+v", name, h.Cause(), after, before)
 		}
+		if stat, _, err := w.admin.Exists(w.Context(), h.Node()); err != nil || stat.Version != 1 {
+			t.Errorf("%s: the node was written %d times (%v), want once", name, stat.Version, err)
+		}
 		w.MustRelease(h)
 		w.Clean()
 	})
