@@ -18,7 +18,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit examples interop crash bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit examples interop crash chaos bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -77,6 +77,10 @@ interop: packages ## tests against Apache ZooKeeper, Curator, go-zookeeper and k
 
 crash: ## kill -9 of the server under load, a hundred times
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout $(TIMEOUT) -run TestKill9 ./crash -crash.kills=100
+
+MINUTES ?= 10
+chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, while servers, clients and the network fail, for MINUTES; SEED=n repeats a schedule
+	cd $(INTEROP) && $(GO) test -race -v -count=1 -timeout 0 -run 'TestChaos|TestF17' ./chaos -chaos.rig=netns -chaos.minutes=$(MINUTES) $(if $(SEED),-chaos.seed=$(SEED))
 
 bench: bench-packages ## everything beside its peers, into docs/benchmarks.md and its chart; wants a machine to itself
 	cd $(BENCH) && $(GO) run . all

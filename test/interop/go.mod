@@ -5,9 +5,11 @@ go 1.26.0
 replace github.com/lockkeeper/lockkeeper => ../..
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lockkeeper/lockkeeper v0.0.0-00010101000000-000000000000
+	golang.org/x/sys v0.49.0
 	modernc.org/sqlite v1.55.0
 )
 
@@ -21,7 +23,6 @@ require (
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	golang.org/x/sync v0.22.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 	modernc.org/libc v1.74.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect

@@ -88,6 +88,9 @@ func startAll(t testing.TB, n int, o Options) []*Server {
 	t.Helper()
 	for range startAttempts {
 		ports, err := freePorts(portsEach * n)
+		if len(o.Places) > 0 {
+			ports, err = slices.Repeat([]int{2181, 2888, 3888}, n), nil
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +122,8 @@ func startAll(t testing.TB, n int, o Options) []*Server {
 func tryStart(t testing.TB, ports []int, o Options) ([]*Server, error) {
 	var servers []*Server
 	for i := range len(ports) / portsEach {
-		s := &Server{t: t, id: i + 1, dir: t.TempDir(), opts: o, addr: fmt.Sprintf("127.0.0.1:%d", ports[portsEach*i])}
+		s := &Server{t: t, id: i + 1, dir: t.TempDir(), opts: o}
+		s.addr = fmt.Sprintf("%s:%d", s.place().Host, ports[portsEach*i])
 		var err error
 		if s.logOut, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 			return servers, err
@@ -148,7 +152,7 @@ func tryStart(t testing.TB, ports []int, o Options) ([]*Server, error) {
 const portsEach = 3
 
 // members returns the lines of zoo.cfg that name the servers of an ensemble. The ports where the
-// others are followed are reached by way of links.
+// others are followed are reached by way of links, unless the servers have places.
 func (s *Server) members(ports []int) (string, error) {
 	if len(ports) == portsEach {
 		return "", nil
@@ -157,14 +161,17 @@ func (s *Server) members(ports []int) (string, error) {
 	s.links = map[int]*Link{}
 	for i := range len(ports) / portsEach {
 		id, quorumPort := i+1, ports[portsEach*i+1]
-		if id != s.id {
+		host := "127.0.0.1"
+		if len(s.opts.Places) > 0 {
+			host = s.opts.Places[i].Host
+		} else if id != s.id {
 			l, err := newLink(fmt.Sprintf("127.0.0.1:%d", quorumPort))
 			if err != nil {
 				return "", err
 			}
 			s.links[id], quorumPort = l, l.port()
 		}
-		fmt.Fprintf(&b, "server.%d=127.0.0.1:%d:%d\n", id, quorumPort, ports[portsEach*i+2])
+		fmt.Fprintf(&b, "server.%d=%s:%d:%d\n", id, host, quorumPort, ports[portsEach*i+2])
 	}
 	return b.String(), nil
 }
@@ -175,7 +182,7 @@ func (s *Server) configure(port int, members string) error {
 		"tickTime":               fmt.Sprint(s.opts.tick().Milliseconds()),
 		"dataDir":                s.DataDir(),
 		"clientPort":             fmt.Sprint(port),
-		"clientPortAddress":      "127.0.0.1",
+		"clientPortAddress":      s.place().Host,
 		"maxClientCnxns":         "0",
 		"maxSessionTimeout":      fmt.Sprint(sessionTimeoutMax.Milliseconds()),
 		"initLimit":              "20",

@@ -48,6 +48,15 @@ type Options struct {
 	// Config holds more lines for zoo.cfg, Properties more system properties for the JVM.
 	Config     map[string]string
 	Properties map[string]string
+	// Places say where the servers run, one for each; empty for all on the loopback address. A server
+	// has its place to itself, and its usual ports there; it reaches the others without links.
+	Places []Place
+}
+
+// A Place is a host of its own.
+type Place struct {
+	Host    string // address
+	Command func(name string, args ...string) *exec.Cmd
 }
 
 func (o Options) tick() time.Duration {
@@ -85,6 +94,14 @@ func (s *Server) ID() int { return s.id }
 // DataDir returns the directory whose version-2 holds the server's files.
 func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
 
+// place returns where the server runs.
+func (s *Server) place() Place {
+	if len(s.opts.Places) > 0 {
+		return s.opts.Places[s.id-1]
+	}
+	return Place{Host: "127.0.0.1", Command: exec.Command}
+}
+
 // launch starts the process.
 func (s *Server) launch() error {
 	args := []string{"-Xmx160m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
@@ -95,7 +112,7 @@ func (s *Server) launch() error {
 		args = append(args, "-D"+k+"="+v)
 	}
 	args = append(args, "-cp", zookeeperJar+":"+loggingJar, serverClass, filepath.Join(s.dir, "zoo.cfg"))
-	cmd := exec.Command("/usr/bin/java", args...)
+	cmd := s.place().Command("/usr/bin/java", args...)
 	cmd.Stdout, cmd.Stderr = s.logOut, s.logOut
 	p, err := proc.Start(cmd)
 	s.process = p
@@ -187,6 +204,17 @@ func (s *Server) Restart() {
 	s.Kill()
 	s.Launch()
 	s.AwaitServing()
+}
+
+// Wipe removes all that a server that is down has stored, as a new disk would; it keeps its number.
+func (s *Server) Wipe() {
+	s.t.Helper()
+	if s.process != nil {
+		s.t.Fatalf("server %d is up", s.id)
+	}
+	if err := os.RemoveAll(filepath.Join(s.DataDir(), "version-2")); err != nil {
+		s.t.Fatalf("wipe server %d: %v", s.id, err)
+	}
 }
 
 // fourLetterTimeout bounds one exchange of a four-letter word.

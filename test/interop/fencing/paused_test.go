@@ -37,10 +37,10 @@ func TestF19_ALateWriteIsRefused(t *testing.T) {
 			a.expect("write early", "written")
 			db.want(t, "early")
 			a.freeze()
-			a.say("write late") // it will find this when it goes on
 			if second := b.hold(); second <= first {
 				t.Fatalf("token %d after %d", second, first)
 			}
+			a.say("write late") // it will find this when it goes on
 			b.expect("write newer", "written")
 			a.thaw()
 			if answer := a.answer(); answer != "stale" {

@@ -92,7 +92,7 @@ func serve(t testing.TB, bin, dir, data string, who syscall.SysProcAttr) error {
 		}
 	})
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(pollInterval) {
-		if exec.Command(filepath.Join(bin, "pg_isready"), "--quiet", "--host", dir).Run() == nil {
+		if exec.Command(filepath.Join(bin, "pg_isready"), "--quiet", "--host", dir, "--username", "test", "--dbname", "postgres").Run() == nil {
 			return nil
 		}
 		select {

@@ -3,9 +3,13 @@
 package proc
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // A Process is a child that runs, or ran.
@@ -45,8 +49,40 @@ func (p *Process) Kill() {
 	}
 }
 
-// Freeze stops the process where it is: its sockets stay open and silent.
-func (p *Process) Freeze() error { return p.Signal(syscall.SIGSTOP) }
+// freezeTimeout bounds how long it may take until all threads of a process have stopped.
+const freezeTimeout = 10 * time.Second
+
+// Freeze stops the process where it is: its sockets stay open and silent. It returns when every thread
+// has stopped: until then, some would still have done something.
+func (p *Process) Freeze() error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(freezeTimeout); !p.stopped(); time.Sleep(time.Millisecond) {
+		select {
+		case <-p.exited:
+			return fmt.Errorf("process %d ended instead of freezing", p.cmd.Process.Pid)
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d has not stopped after %v", p.cmd.Process.Pid, freezeTimeout)
+		}
+	}
+	return nil
+}
+
+// stopped reports whether the kernel has stopped all threads.
+func (p *Process) stopped() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	for _, t := range threads {
+		b, err := os.ReadFile(t)
+		_, rest, _ := bytes.Cut(b, []byte(") ")) // behind the name
+		if err == nil && !bytes.HasPrefix(rest, []byte("T")) {
+			return false
+		}
+	}
+	return len(threads) > 0
+}
 
 // Thaw ends a Freeze.
 func (p *Process) Thaw() error { return p.Signal(syscall.SIGCONT) }
