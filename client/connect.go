@@ -24,7 +24,7 @@ func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
 		if newRound && !s.sleep(s.backoff.pause()) {
 			return nil, nil
 		}
-		nc, resp, asked, err := s.attempt(srv)
+		nc, resp, asked, err := s.attempt(srv, s.seen())
 		if s.ctx.Err() != nil {
 			if nc != nil {
 				hangUp(nc)
@@ -43,9 +43,10 @@ func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
 		failed.note(srv.String(), err)
 		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
 
-		// Servers that have lost their data, or lag for ever, refuse without a word whoever has seen
-		// more than they have. Once all of them have done nothing else for longer than the session
-		// could live, it is over.
+		// Servers that have lost their data refuse without a word whoever has seen more than they have,
+		// and so do servers without a leader, which may have one again. Once all of them have done nothing
+		// else for longer than the session could live, they are asked in a way that the latter leave
+		// without an answer, too.
 		if !errors.Is(err, errBehind) || s.ID() == 0 {
 			behind = 0
 			continue
@@ -54,8 +55,9 @@ func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
 			behindSince = time.Now()
 		}
 		if behind >= 2*len(s.servers.servers) && time.Since(behindSince) > s.Timeout()*4/3 {
-			return nil, &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired,
-				Detail: "every server refuses it: they are behind what this session has seen, or not serving"}
+			if over := s.inquire(srv); over != nil {
+				return nil, over
+			}
 		}
 	}
 }
@@ -75,8 +77,28 @@ func (s *Session) sleep(d time.Duration) bool {
 	}
 }
 
-// attempt connects to one server and shakes hands with it. asked is when the request left.
-func (s *Session) attempt(srv server) (_ net.Conn, _ *wire.ConnectResponse, asked clock.Instant, err error) {
+// seen returns the newest transaction that the session has seen.
+func (s *Session) seen() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.lastZxid
+}
+
+// inquire asks a server that may be behind what the session has seen whether it serves at all, as one who
+// has seen nothing. Its answer, whatever it is, ends the session: the data that the session has seen is lost.
+func (s *Session) inquire(srv server) *SessionError {
+	nc, _, _, err := s.attempt(srv, 0)
+	if err != nil {
+		return nil
+	}
+	hangUp(nc)
+	return &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired,
+		Detail: "every server refuses it: they are behind what this session has seen"}
+}
+
+// attempt connects to one server and shakes hands with it as one who has seen lastZxid. asked is when the
+// request left.
+func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.ConnectResponse, asked clock.Instant, err error) {
 	timeout := s.opt.ConnectTimeout
 	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
@@ -89,7 +111,7 @@ func (s *Session) attempt(srv server) (_ net.Conn, _ *wire.ConnectResponse, aske
 	}
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) }) // a blocked Read listens to nothing else
 	asked = s.opt.Clock.Now()
-	resp, err := s.shake(nc)
+	resp, err := s.shake(nc, lastZxid)
 	if !stop() || err != nil {
 		hangUp(nc)
 		if ctx.Err() != nil {
@@ -122,10 +144,10 @@ func (s *Session) dial(ctx context.Context, srv server) (net.Conn, error) {
 const connectBytesMax = 1 << 10
 
 // shake exchanges the first frames.
-func (s *Session) shake(nc net.Conn) (*wire.ConnectResponse, error) {
+func (s *Session) shake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse, error) {
 	s.mu.Lock()
 	req := wire.ConnectRequest{
-		LastZxid: s.mu.lastZxid, Timeout: int32(s.opt.SessionTimeout.Milliseconds()),
+		LastZxid: lastZxid, Timeout: int32(s.opt.SessionTimeout.Milliseconds()),
 		SessionID: s.mu.id, Password: s.password, HasReadOnly: true,
 	}
 	s.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,6 +191,30 @@ func TestF44_Wiped(t *testing.T) {
 		if got := s.Err().Error(); !contains(got, "every server refuses it") {
 			t.Errorf("error %q does not say why", got)
 		}
+	})
+}
+
+// F21: servers without a leader hang up, too, for as long as they have none, and expire nobody meanwhile.
+// The session lives on.
+func TestF21_NoLeaderForLong(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		var down atomic.Bool
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if _, ok := p.hello(); !ok || down.Load() {
+				return
+			}
+			p.zxid = 5
+			p.grant(fakeSession, 6*time.Second)
+			p.serve(nil)
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+		must(t, s.Sync(t.Context(), "/"))
+		down.Store(true)
+		n.Link("", "").Cut()
+		time.Sleep(5 * time.Minute)
+		down.Store(false)
+		await(t, s, client.Connected)
+		must(t, s.Sync(t.Context(), "/"))
 	})
 }
 

@@ -308,7 +308,7 @@ func f21LostAlive(w *World, t *testing.T) {
 // The context that a lock was asked for with bounds the asking.
 func f22AcquireContextEnds(w *World, t *testing.T) {
 	type key struct{}
-	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), key{}, "v"), time.Second)
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), key{}, "v"), time.Second+w.slack())
 	h, err := w.Client("a").Mutex(lock.Options{}).Lock(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 const (
 	tick    = 200 * time.Millisecond
-	timeout = 3 * time.Second
+	timeout = 4 * time.Second
 )
 
 func backend(servers string) locksuite.Backend {
