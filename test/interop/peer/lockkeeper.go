@@ -15,7 +15,7 @@ import (
 // lockkeeper is our own locks.
 type lockkeeper struct {
 	session *client.Session
-	held    []func(context.Context) error // how to release it
+	release func(context.Context) error // of what is held
 }
 
 func newLockkeeper(servers string, timeout time.Duration) (locker, error) {
@@ -26,63 +26,89 @@ func newLockkeeper(servers string, timeout time.Duration) (locker, error) {
 	return &lockkeeper{session: s}, nil
 }
 
+// A taking is what has been got, and how to give it back.
+type taking struct {
+	tokens  []int64
+	release func(context.Context) error
+}
+
 // acquire is what our locks have in common.
-type acquire func(context.Context) (token int64, release func(context.Context) error, err error)
+type acquire func(context.Context) (taking, error)
 
 // holdOf makes an acquire of a lock's.
 func holdOf(lock func(context.Context) (*lock.Hold, error)) acquire {
-	return func(ctx context.Context) (int64, func(context.Context) error, error) {
+	return func(ctx context.Context) (taking, error) {
 		h, err := lock(ctx)
 		if err != nil {
-			return 0, nil, err
+			return taking{}, err
 		}
-		return h.Token(), h.Release, nil
+		return taking{[]int64{h.Token()}, h.Release}, nil
 	}
 }
 
 // termOf makes one of an election's.
 func termOf(e *election.Election) acquire {
-	return func(ctx context.Context) (int64, func(context.Context) error, error) {
+	return func(ctx context.Context) (taking, error) {
 		t, err := e.Campaign(ctx)
 		if err != nil {
-			return 0, nil, err
+			return taking{}, err
 		}
-		return t.Token(), t.Resign, nil
+		return taking{[]int64{t.Token()}, t.Resign}, nil
 	}
 }
 
-// acquirers returns what acquires the locks that path names, one after another.
-func (l *lockkeeper) acquirers(path string, as As) ([]acquire, error) {
+// holdsOf makes one of several locks'; the tokens are those of the paths, in that order.
+func holdsOf(all *lock.All, paths []string) acquire {
+	return func(ctx context.Context) (taking, error) {
+		h, err := all.Lock(ctx)
+		if err != nil {
+			return taking{}, err
+		}
+		got := taking{release: h.Release}
+		for _, p := range paths {
+			got.tokens = append(got.tokens, h.Tokens()[p])
+		}
+		return got, nil
+	}
+}
+
+// acquirer returns what acquires the lock at path, or all that it names.
+func (l *lockkeeper) acquirer(path string, as As) (acquire, error) {
 	if n, ok := as.permits(); ok {
 		m, err := lock.NewCuratorSemaphore(l.session, path, n, lock.Options{})
-		return []acquire{holdOf(m.Acquire)}, err
+		return holdOf(m.Acquire), err
 	}
 	switch as {
 	case Leader:
 		e, err := election.New(l.session, path, election.Options{ID: "lockkeeper", IDOnly: true})
-		return []acquire{termOf(e)}, err
+		return termOf(e), err
 	case Read, Write:
 		m, err := lock.NewRWMutex(l.session, path, lock.Options{})
 		if as == Read {
-			return []acquire{holdOf(m.RLock)}, err
+			return holdOf(m.RLock), err
 		}
-		return []acquire{holdOf(m.Lock)}, err
-	case Mutex, All:
-		var all []acquire
-		for _, p := range strings.Split(path, ",") {
+		return holdOf(m.Lock), err
+	case Mutex:
+		m, err := lock.NewMutex(l.session, path, lock.Options{})
+		return holdOf(m.Lock), err
+	case All:
+		paths := strings.Split(path, ",")
+		var members []lock.Member
+		for _, p := range paths {
 			m, err := lock.NewMutex(l.session, p, lock.Options{})
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, holdOf(m.Lock))
+			members = append(members, m)
 		}
-		return all, nil
+		all, err := lock.NewAll(members...)
+		return holdsOf(all, paths), err
 	}
 	return nil, fmt.Errorf("no such lock: %s", as)
 }
 
 func (l *lockkeeper) lock(path string, as As, limit time.Duration) ([]int64, error) {
-	all, err := l.acquirers(path, as)
+	acquire, err := l.acquirer(path, as)
 	if err != nil {
 		return nil, err
 	}
@@ -92,47 +118,14 @@ func (l *lockkeeper) lock(path string, as As, limit time.Duration) ([]int64, err
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	var tokens []int64
-	for _, acquire := range all {
-		token, release, err := acquire(ctx)
-		if err != nil {
-			released := l.unlock()
-			if limit >= 0 && errors.Is(err, context.DeadlineExceeded) {
-				return nil, released
-			}
-			return nil, errors.Join(err, released)
-		}
-		l.held = append(l.held, release)
-		tokens = append(tokens, token)
+	got, err := acquire(ctx)
+	if limit >= 0 && errors.Is(err, context.DeadlineExceeded) {
+		return nil, nil
 	}
-	return tokens, nil
+	l.release = got.release
+	return got.tokens, err
 }
 
-// who looks at an election.
-func (l *lockkeeper) who(path string) (string, error) {
-	e, err := election.New(l.session, path, election.Options{})
-	if err != nil {
-		return "", err
-	}
-	leader, err := e.Leader(context.Background())
-	if err != nil {
-		return "", err
-	}
-	line, err := e.Candidates(context.Background())
-	answer := "leads " + leader.ID + " of"
-	for _, c := range line {
-		answer += " " + c.ID
-	}
-	return answer, err
-}
-
-func (l *lockkeeper) unlock() error {
-	var errs []error
-	for _, release := range l.held {
-		errs = append(errs, release(context.Background()))
-	}
-	l.held = nil
-	return errors.Join(errs...)
-}
+func (l *lockkeeper) unlock() error { return l.release(context.Background()) }
 
 func (l *lockkeeper) close() { l.session.Close(context.Background()) }
