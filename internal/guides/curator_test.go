@@ -57,6 +57,14 @@ func download(ctx context.Context, s *client.Session, work func(context.Context)
 	return permits.Do(ctx, work)
 }
 
+func move(ctx context.Context, from, to *lock.Mutex, work func(context.Context) error) error {
+	both, err := lock.NewAll(from, to) // taken in the order of their paths
+	if err != nil {
+		return err
+	}
+	return both.Do(ctx, work)
+}
+
 func writeLock(ctx context.Context, servers string, acquired func(context.Context), released func(cause error)) (*lock.Standalone, error) {
 	l, err := lock.Dial(ctx, servers, "/locks/writer", lock.DialOptions{
 		Acquired: func(h *lock.Hold) {
@@ -119,6 +127,19 @@ func TestDownload(t *testing.T) {
 			t.Errorf("leases %q, want one", names)
 		}
 		return errors.Join(err, ctx.Err())
+	}))
+}
+
+func TestMove(t *testing.T) {
+	s, _ := session(t)
+	a, b := mutex(t, s, "/locks/a"), mutex(t, s, "/locks/b")
+	must(t, move(t.Context(), b, a, func(ctx context.Context) error {
+		for _, m := range []*lock.Mutex{a, b} {
+			if _, err := m.TryLock(t.Context()); !errors.Is(err, lock.ErrBusy) {
+				t.Errorf("%s: %v, want lock.ErrBusy", m.Path(), err)
+			}
+		}
+		return ctx.Err()
 	}))
 }
 
