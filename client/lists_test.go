@@ -38,6 +38,9 @@ func TestParseServers(t *testing.T) {
 		{list: "a/app,b", fails: "only follow the last server"},
 		{list: "a//b", fails: "empty component"},
 		{list: "a/..", fails: "relative component"},
+		{list: "a b:1", fails: "blank in the host"},
+		{list: "a:1 b:2", fails: "stands in brackets"},
+		{list: "a b", fails: "blank in the host"},
 		{list: "unix:", fails: "without a path"},
 	} {
 		servers, chroot, err := parseServers(tt.list)

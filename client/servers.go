@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -70,6 +71,9 @@ func parseServer(entry string) (server, error) {
 	}
 	if host == "" {
 		return server{}, fmt.Errorf("%q has no host", entry)
+	}
+	if strings.ContainsFunc(host, unicode.IsSpace) {
+		return server{}, fmt.Errorf("%q has a blank in the host (servers are separated by commas)", entry)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return server{}, fmt.Errorf("%q: port %q is not a number from 1 to 65535", entry, port)
