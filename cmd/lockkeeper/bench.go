@@ -49,7 +49,7 @@ for the others. Each client has a lock of its own, unless --locks gives them
 fewer, or --shared one for all.
 
 The locks are made below ` + benchPath + ` and deleted in the end.`,
-		Args: cobra.NoArgs,
+		Args: wantArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd.Flags().Changed("locks")); err != nil {
 				return err

@@ -24,12 +24,16 @@ func newBreak() *cobra.Command {
 		Use:   "break LOCK",
 		Short: "Put the holder of a lock out",
 		Long: `Put the holder of a lock out by deleting its znode; of a lock that is shared, all
-who share it. The next in line gets the lock at once. A holder that is a lockkeeper run kills its command as soon as it learns
-of it; a holder that does not listen goes on, and only its fencing token gives it
-away.
+who share it. The next in line gets the lock at once. A holder that is a
+lockkeeper run kills its command as soon as it learns of it; a holder that does
+not listen goes on, and only its fencing token gives it away.
 
-On a terminal it shows who that is and asks first.`,
-		Args: cobra.ExactArgs(1),
+On a terminal it shows who the holder is and asks first.
+
+Exit status: 0 if nobody holds the lock any more of those who did, 1 if the answer
+was no, 64 wrong usage, or no terminal to ask at and no --force, 69 no server could
+be reached, 77 the servers do not let us, 130 interrupted.`,
+		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := lockPath(args[0])
 			if err != nil {
@@ -67,8 +71,12 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 		for _, c := range holders {
 			who = append(who, printable(engine.Describe(c))+" for "+age(c.Since))
 		}
-		fmt.Fprintf(out, "%s is held by %s, and %d wait. Put the holder out? [y/N] ", name, strings.Join(who, ", by "), len(snap.Waiters()))
+		fmt.Fprintf(out, "%s is held by %s; %s. Put %s out? [y/N] ",
+			name, strings.Join(who, ", by "), waiters(len(snap.Waiters())), plural(len(holders), "the holder", "all holders"))
 		if !agrees(ctx, in) {
+			if ctx.Err() != nil {
+				fmt.Fprintln(out) // the question has not been answered with one
+			}
 			return exit.Errorf(exit.Failure, "break %s: not done", name)
 		}
 	}
@@ -85,6 +93,20 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 		}
 	}
 	return nil
+}
+
+func waiters(n int) string {
+	if n == 0 {
+		return "nobody waits"
+	}
+	return fmt.Sprintf("%d %s", n, plural(n, "waits", "wait"))
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 // agrees reads an answer. The reader is left behind when ctx ends; so does the process.

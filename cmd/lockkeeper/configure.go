@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -48,15 +49,34 @@ func configure(f serverFlags) (zoocfg.Config, error) {
 	}
 	switch none := c.Address == "" && c.SecureAddress == ""; {
 	case c.Server.DataDir == "" && f.config != "":
-		return c, exit.Errorf(exit.Config, "server: %s: dataDir is missing", f.config)
+		return c, exit.Errorf(exit.Config, "server: %s: dataDir is missing%s", f.config, notUnderstood(c.Unknown))
 	case c.Server.DataDir == "":
 		return c, exit.Errorf(exit.Usage, "server: no data directory: give --data DIR, or --config with a zoo.cfg that has dataDir")
 	case none && f.config != "":
-		return c, exit.Errorf(exit.Config, "server: %s: clientPort is missing, and so is secureClientPort", f.config)
+		return c, exit.Errorf(exit.Config, "server: %s: clientPort is missing, and so is secureClientPort%s", f.config, notUnderstood(c.Unknown))
 	case none:
 		c.Address = listenDefault
 	}
 	return c, nil
+}
+
+// unknownShownMax is how many lines are shown of a file that may be anything.
+const unknownShownMax = 3
+
+// notUnderstood names the lines that mean nothing, for a file in which something is missing.
+func notUnderstood(unknown []zoocfg.Setting) string {
+	if len(unknown) == 0 {
+		return ""
+	}
+	var lines []string
+	for _, s := range unknown[:min(len(unknown), unknownShownMax)] {
+		lines = append(lines, fmt.Sprintf("%.40q (%s)", s.Key, s.Where))
+	}
+	text := "; not understood: " + strings.Join(lines, ", ")
+	if more := len(unknown) - len(lines); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func readSettings(path string) ([]zoocfg.Setting, error) {

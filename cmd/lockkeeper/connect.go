@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // serversVariable names the servers if no flag does.
@@ -129,7 +130,11 @@ func withSession(ctx context.Context, flag string, f func(context.Context, *clie
 	}
 	defer s.Close(context.WithoutCancel(ctx)) // its own time limit is short, and nothing hangs on this session
 	if err := f(ctx, s); err != nil {
-		return exit.Errorf(exit.StatusOf(err, exit.Unreachable), "%w", err)
+		status := exit.Unreachable
+		if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed) {
+			status = exit.NotPermitted
+		}
+		return exit.Errorf(exit.StatusOf(err, status), "%w", err)
 	}
 	return nil
 }

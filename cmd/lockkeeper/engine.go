@@ -22,7 +22,7 @@ func newEngine() *cobra.Command {
 		Use:    "engine LOCK",
 		Short:  "The process behind run that keeps the session",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   wantArgs(1, 1),
 		RunE: func(*cobra.Command, []string) error {
 			if err := proc.CloseInherited(link.FDOrders, link.FDNotes, link.FDCell, link.FDSwept, link.FDCondemn); err != nil {
 				return exit.Errorf(exit.OS, "engine: %w", err)

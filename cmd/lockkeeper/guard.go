@@ -18,7 +18,7 @@ func newGuard() *cobra.Command {
 		Use:    link.GuardCommand + " FDS",
 		Short:  "The process behind run that is the command's parent",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   wantArgs(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			fds, err := link.ParseGuardFDs(args[0])
 			if err != nil {

@@ -45,7 +45,7 @@ it got the lock.
 
 With --watch the list is shown again whenever it changes (--json: one document
 for each change), until it is interrupted.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v := view{out: cmd.OutOrStdout(), asJSON: asJSON}
 			if len(args) == 1 {
@@ -98,11 +98,12 @@ func interruptible() (context.Context, func()) {
 	}
 }
 
-// orInterrupted returns err, or if a signal has ended ctx, the exit status that shells give to that.
+// orInterrupted returns err, or if a signal has ended ctx, the exit status that shells give to that. Who
+// has pressed ^C need not be told so.
 func orInterrupted(ctx context.Context, err error) error {
 	var i interrupt
 	if errors.As(context.Cause(ctx), &i) {
-		return exit.Errorf(exit.SignalBase+int(i.sig), "%v", i)
+		return exit.Errorf(exit.SignalBase+int(i.sig), "%w", i)
 	}
 	return err
 }

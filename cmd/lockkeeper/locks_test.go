@@ -131,3 +131,17 @@ func TestPrintTable(t *testing.T) {
 		t.Errorf("printTable: %v %q", err, out.String())
 	}
 }
+
+// Who ends a watch with ^C knows that.
+func TestAWatchEndsWithoutAWord(t *testing.T) {
+	h := newHome(t)
+	h.run("run", "demo", "--", "true").want(0) // so that nobody has to tell of the keeper
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		j := h.start("locks", "--watch", "demo")
+		j.see("free")
+		j.signal(sig)
+		if j.want(128 + int(sig)); j.stderr.String() != "" {
+			t.Errorf("%v: it says %q", sig, j.stderr)
+		}
+	}
+}

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -36,7 +37,9 @@ func execute(args []string) int {
 	if asRan(err, &ran) {
 		return ran.end()
 	}
-	fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
+	if !errors.As(err, new(interrupt)) {
+		fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
+	}
 	return exit.StatusOf(err, exit.Usage) // without a status it is cobra's word on the command line
 }
 

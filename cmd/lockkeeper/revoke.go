@@ -24,7 +24,7 @@ does nothing. Programs that use the library hear of it if they listen, and so do
 Curator's locks that were made revocable.
 
 To put the holder out, there is lockkeeper break.`,
-		Args: cobra.ExactArgs(1),
+		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := lockPath(args[0])
 			if err != nil {

@@ -26,17 +26,25 @@ are named with --servers or LOCKKEEPER_SERVERS. Without them they live on this
 machine: a small server of your own is started in the background.
 
 LOCK is a name, or the absolute path of a znode, which is used as it is.`,
+		Args:                       wantCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
 		SilenceUsage:      true, // a page of flags hides the one line that says what is wrong
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.AddCommand(newGuard())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		hint := "see lockkeeper " + cmd.Name() + " --help"
+		if cmd == root {
+			return exit.Errorf(exit.Usage, "%w (see lockkeeper --help)", err)
+		}
+		name := commandName(cmd)
+		hint := "see lockkeeper " + name + " --help"
 		if cmd.Name() == "run" || cmd.Name() == "elect" {
 			hint += "; the command to run, with its own flags, stands behind --"
 		}
-		return exit.Errorf(exit.Usage, "%s: %w (%s)", cmd.Name(), err, hint)
+		return exit.Errorf(exit.Usage, "%s: %w (%s)", name, err, hint)
 	})
 	root.AddCommand(newRun(), newElect(), newLocks(), newBreak(), newRevoke(), newServer(), newStatus(), newBench(), newVersion(), newEngine())
 	return root

@@ -62,7 +62,7 @@ It tells systemd when it is ready and when it ends (Type=notify).
 It ends with INT or TERM, after answering what it has received. Exit status: 64
 wrong usage, 71 it cannot listen, 73 it cannot use the data directory, 78 the
 configuration file is wrong, 1 it failed while it ran.`,
-		Args: cobra.NoArgs,
+		Args: wantArgs(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := interruptible()
 			defer stop()

@@ -104,6 +104,8 @@ func TestServerReadsZooCfg(t *testing.T) {
 	h.run("server", "--config", cfg, "--set", "clientPort=many").want(64, "--set: clientPort=many")
 	h.run("server", "--config", cfg, "--set", "secureClientPort=0").want(78, "ssl.keyStore.location")
 	h.run("server", "--set", "nonsense").want(64, "KEY=VALUE")
+	write("no\nconfiguration at all\nbut \x01 something\nelse\n")
+	h.run("server", "--config", cfg).want(78, "dataDir is missing; not understood:", `"no" (`+cfg+`:1)`, `"configuration" (`+cfg+`:2)`, "and 1 more")
 	h.run("server", "--config", "/no/such/zoo.cfg").want(78, "/no/such/zoo.cfg")
 	h.run("server").want(64, "--data")
 	h.run("server", "--data", "/proc/nowhere", "--listen", "127.0.0.1:0").want(73, "/proc/nowhere")

@@ -30,7 +30,7 @@ damage.
 
 Exit status: 0 all is whole, 1 something is damaged, or a server would not start
 from it, 73 the directory cannot be read.`,
-		Args: cobra.ExactArgs(1),
+		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := check(args[0], logDir)
 			if err != nil {
