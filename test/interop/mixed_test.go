@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	spinFor = flag.Duration("peers.spin", 3*time.Second, "how long peers go through each lock as fast as they can, at least")
+	spinFor = flag.Duration("peers.spin", 2*time.Second, "how long peers go through each lock as fast as they can, at least")
 	crashes = flag.Int("peers.crashes", 1, "how often a peer of each make crashes while they do so")
 )
 
@@ -301,7 +301,8 @@ func TestMixedPermits(t *testing.T) {
 	})
 }
 
-// Each make in turn crashes: as the holder, and in the middle of the line, of every kind of lock.
+// Each make in turn crashes: as the holder, and in the middle of the line, of every kind of lock. On our
+// server TestMixedHandOversWithCrashes has to do.
 func TestMixedCrashes(t *testing.T) {
 	rw := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
 	both := []peer.Kind{peer.Lockkeeper, peer.Curator}
@@ -318,50 +319,49 @@ func TestMixedCrashes(t *testing.T) {
 		{"permit", both, peer.Permit(1), peer.Permit(1), peer.Permit(1)},
 		{"leader", both, peer.Leader, peer.Leader, peer.Leader},
 	}
-	onBothServers(t, func(t *testing.T, addr string) {
-		for i, c := range locks {
-			t.Run(c.name, func(t *testing.T) {
-				path := fmt.Sprint("/crash-", i)
-				l := newLine(t, path, addr, addr)
-				dirs := []string{path}
-				if c.name == "permit" {
-					l.dir = path + "/locks"
-					dirs = []string{path + "/locks", path + "/leases"}
+	addr := apache.Start(t, apache.Options{Tick: tick}).Addr()
+	for i, c := range locks {
+		t.Run(c.name, func(t *testing.T) {
+			path := fmt.Sprint("/crash-", i)
+			l := newLine(t, path, addr, addr)
+			dirs := []string{path}
+			if c.name == "permit" {
+				l.dir = path + "/locks"
+				dirs = []string{path + "/locks", path + "/leases"}
+			}
+			others := l.startAll(c.makes...)
+			for _, victim := range c.makes {
+				crashed := l.startAll(victim, victim)
+				holder, waiter := crashed[0], crashed[1]
+				holder.Take(path, c.holder)
+				for i, p := range others {
+					if i == len(others)/2 {
+						l.joinAs(waiter, c.waiter)
+					}
+					l.joinAs(p, c.others)
 				}
-				others := l.startAll(c.makes...)
-				for _, victim := range c.makes {
-					crashed := l.startAll(victim, victim)
-					holder, waiter := crashed[0], crashed[1]
-					holder.Take(path, c.holder)
-					for i, p := range others {
-						if i == len(others)/2 {
-							l.joinAs(waiter, c.waiter)
-						}
-						l.joinAs(p, c.others)
+				waiter.Kill()
+				holder.Kill()
+				begin := time.Now()
+				for i, p := range others {
+					p.ExpectHeld()
+					// Both crashed sessions expire, and with them both nodes.
+					if d, most := time.Since(begin), sessionTimeout+2*tick+5*time.Second; i == 0 && d > most {
+						t.Errorf("%s: granted %v after the holder's crash, want at most %v", victim, d, most)
 					}
-					waiter.Kill()
-					holder.Kill()
-					begin := time.Now()
-					for i, p := range others {
-						p.ExpectHeld()
-						// Both crashed sessions expire, and with them both nodes.
-						if d, most := time.Since(begin), sessionTimeout+2*tick+5*time.Second; i == 0 && d > most {
-							t.Errorf("%s: granted %v after the holder's crash, want at most %v", victim, d, most)
-						}
-						if c.others != peer.Read {
-							p.Unlock()
-						}
+					if c.others != peer.Read {
+						p.Unlock()
 					}
-					if c.others == peer.Read { // all at once
-						for _, p := range others {
-							p.Unlock()
-						}
-					}
-					l.empty(dirs...)
 				}
-			})
-		}
-	})
+				if c.others == peer.Read { // all at once
+					for _, p := range others {
+						p.Unlock()
+					}
+				}
+				l.empty(dirs...)
+			}
+		})
+	}
 }
 
 // The line outlives the ensemble's leader. go-zookeeper and kazoo report a lost connection to their
