@@ -199,6 +199,25 @@ func (l *loop) path() string {
 	return fmt.Sprintf("/chaos/%s-%d", l.key, now()/int64(l.cfg.Epoch))
 }
 
+// lock returns the lock at a path, of the kind that goes with the key: an unfair one, or a mutex, for which
+// the write side of a read/write lock will do as well.
+func (l *loop) lock(s *client.Session, path string) (interface {
+	Lock(ctx context.Context) (*lock.Hold, error)
+}, error) {
+	opt := lock.Options{Vouch: l.cfg.Vouch}
+	switch {
+	case l.key == unfairKey:
+		return lock.NewUnfair(s, path, opt)
+	case l.rng.IntN(2) == 0:
+		return lock.NewRWMutex(s, path, opt)
+	default:
+		return lock.NewMutex(s, path, opt)
+	}
+}
+
+// unfairKey is the key of a lock without a line.
+const unfairKey = "unfair"
+
 // cycle acquires the lock once, works and releases it.
 func (l *loop) cycle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
@@ -207,7 +226,8 @@ func (l *loop) cycle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := lock.NewMutex(s, l.path(), lock.Options{Vouch: l.cfg.Vouch})
+	key := l.path()
+	m, err := l.lock(s, key)
 	if err != nil {
 		return err
 	}
@@ -216,7 +236,7 @@ func (l *loop) cycle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := turn{loop: l, hold: h, key: m.Path(), alive: now()}
+	t := turn{loop: l, hold: h, key: key, alive: now()}
 	l.say(event{Kind: granted, Key: t.key, Token: h.Token(), Call: call})
 	err = t.work()
 	lost := h.Cause() != nil

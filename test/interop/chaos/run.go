@@ -29,7 +29,7 @@ const (
 	checkTimeout = time.Minute
 )
 
-var keys = []string{"a", "b"}
+var keys = []string{"a", "b", unfairKey}
 
 // A run is clients that take turns, and what they did.
 type run struct {
