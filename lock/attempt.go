@@ -31,6 +31,8 @@ type attempt struct {
 	vouching *client.Vouching // from when the nodes are known
 	room     roomView
 	doubts   doubts
+	seal     string // path of our seal, once it may have been made
+	hasty    bool   // it does not wait
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
@@ -286,6 +288,11 @@ func (a *attempt) dropLater(ctx context.Context, q queue, places []int) error {
 // grant makes the holds, one of each node. A place at the head of the line is ours only if the session is known to live;
 // after a long wait without an answer that has to be asked first.
 func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
+	if a.e.opt.Delay > 0 {
+		if err := a.settleIn(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for !(loan{a.s.Timeout()}).fresh(a.s.Age(a.e.opt.Vouch)) {
 		if err := prove(ctx, a.s, a.e.opt.Vouch, a.nodes); err != nil {
 			return nil, err
@@ -304,7 +311,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	}
 	a.room.cancel()
 	a.doubts.end()
-	a.nodes, a.own, a.vouching = nil, nil, nil // the holds' now
+	a.nodes, a.own, a.vouching, a.seal = nil, nil, nil, "" // the holds' now
 	return holds, nil
 }
 
@@ -334,6 +341,9 @@ func (a *attempt) abandon() {
 	a.doubts.end()
 	if a.vouching != nil {
 		a.vouching.Stop()
+	}
+	if a.seal != "" { // goes first: without its node it would be taken for that of a holder
+		a.nodes = append([]string{a.seal}, a.nodes...)
 	}
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
 		a.e.reaper.add(debris{id: a.id, token: a.token, nodes: a.nodes, created: a.created, unknown: a.unknown})

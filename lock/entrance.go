@@ -8,7 +8,7 @@ import (
 )
 
 // An entrance is a way into the line of one directory, for claims of one recipe. Every fair lock is one or
-// two of them. It has no state but the reaper's.
+// two of them. It has no state but the reaper's, and what it knows of earlier holders.
 type entrance struct {
 	s      *client.Session
 	dir    string
@@ -17,6 +17,8 @@ type entrance struct {
 	room   *room     // how many may be granted at once, where the recipe depends on that; otherwise nil
 	gate   *entrance // to the lock that has to be held while in line; nil if none has
 	reaper reaper
+
+	noticed noticed // seals of holders that did not release
 }
 
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
@@ -77,6 +79,7 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 	}
 	defer leave()
 	a := newAttempt(e, count, passing)
+	a.hasty = true
 	holds, err := a.try(ctx)
 	if err == nil {
 		return holds, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 var (
@@ -61,6 +62,10 @@ func (e *LockError) Unwrap() error { return e.Err }
 type BusyError struct {
 	Path   string
 	Holder Contender // as far as it could be read; Node is empty if it left while we looked
+
+	// Delay, if not zero, says that nobody holds the lock, and what is left of the delay after its last
+	// holder, which did not release it; see Options.Delay. Later attempts of this process do not begin anew.
+	Delay time.Duration
 }
 
 func (e *BusyError) Error() string {
@@ -68,6 +73,9 @@ func (e *BusyError) Error() string {
 	fmt.Fprintf(&b, "lock %s is busy", e.Path)
 	if who := e.Holder.Who(); who != "" {
 		b.WriteString(": held by " + who)
+	}
+	if e.Delay > 0 {
+		fmt.Fprintf(&b, ": its last holder did not release it; free in %v", e.Delay)
 	}
 	return b.String()
 }

@@ -19,6 +19,7 @@ type grant struct {
 	token    int64
 	data     []byte // of the node, as it was made
 	waited   bool   // others may have seen the node behind another's
+	seal     string // path; empty if there is none
 	level    client.Vouch
 	vouching *client.Vouching
 
@@ -39,7 +40,7 @@ type grant struct {
 // newGrant makes the grant of one of an attempt's nodes.
 func newGrant(a *attempt, node string, vouching *client.Vouching) *grant {
 	g := &grant{
-		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, level: a.e.opt.Vouch,
+		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, seal: a.seal, level: a.e.opt.Vouch,
 		vouching: vouching, ended: make(chan struct{}),
 	}
 	g.mu.holds = make(map[*Hold]struct{}, 1)
@@ -82,11 +83,15 @@ func (g *grant) whereabouts() (node string, moving <-chan struct{}) {
 	return g.mu.node, g.mu.moving
 }
 
-// debris is what the grant leaves if it ends now.
+// debris is what the grant leaves, which has ended. The seal of one that was lost is not its to remove.
 func (g *grant) debris() debris {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return debris{id: g.id, token: g.token, nodes: []string{g.mu.node}, unknown: g.mu.moving != nil}
+	d := debris{id: g.id, token: g.token, nodes: []string{g.mu.node}, unknown: g.mu.moving != nil}
+	if g.seal != "" && g.mu.lost == nil {
+		d.nodes = []string{g.seal, g.mu.node}
+	}
+	return d
 }
 
 // left returns how long the grant is good for without another answered heartbeat.

@@ -52,5 +52,5 @@ func (u *Unfair) claim() member { return member{path: u.e.dir, e: u.e, count: 1}
 // alone reports whether the claim is made by itself: more has to happen before or after it than to join the
 // line and to find that nobody is ahead.
 func (m member) alone() bool {
-	return m.e.recipe.lone || m.e.gate != nil || m.e.room.varies() && !m.e.room.agreed.Load()
+	return m.e.recipe.lone || m.e.opt.Delay > 0 || m.e.gate != nil || m.e.room.varies() && !m.e.room.agreed.Load()
 }

@@ -35,6 +35,19 @@ type Options struct {
 	// failing with ErrPlaceLost.
 	Requeue bool
 
+	// Delay, if not zero, protects what is written under the lock from writes of the last holder that are still
+	// on their way: after a hold that ended without a release, because its session ended, its node was
+	// deleted or its deadline passed, whoever comes next is granted only when that long has passed since it
+	// noticed. After a release nobody waits. The holder asks for it and the next one keeps to it, so it works
+	// among those that set it; others come in at once, and leave nothing to wait for. If the one who waits
+	// gives up or dies, the next one begins anew, unless it is of the same process and lock.
+	//
+	// It costs one round trip with one write for each grant, for a znode that says who holds the lock, and a
+	// second deletion with the release. If the lock is not wanted again after such an end, that znode stays,
+	// and with it the directory. Tokens protect better, where they can be checked. At most DelayMax; not for
+	// semaphores and unfair locks. Default: no delay.
+	Delay time.Duration
+
 	// Deadlock, if not zero, makes a waiter look whether it waits in a circle of contenders that wait for each
 	// other: for the first time after that long, and then ever more rarely, up to sixteen times as long. If it
 	// still is, as long again later, and is the youngest of those in the circle that look, it gives up with
@@ -57,9 +70,11 @@ type Options struct {
 
 // A Place is where a waiter stands.
 type Place struct {
-	Ahead int    // contenders in front, the holder included
+	Ahead int    // contenders in front, the holder included; 0 while a delay is waited for
 	Node  string // our node's path
 	First string // path of the holder's node
+
+	Delay time.Duration // what is left of the delay after the last holder (Options.Delay)
 }
 
 const defaultCleanupTimeout = 5 * time.Second
@@ -76,6 +91,8 @@ func (o Options) withDefaults(path string) (Options, error) {
 		return o, fmt.Errorf("lock %s: option Vouch: %d is not a level", path, int(o.Vouch))
 	case o.QueueMax < 0 || o.CleanupTimeout < 0 || o.Deadlock < 0:
 		return o, fmt.Errorf("lock %s: a limit is negative", path)
+	case o.Delay < 0 || o.Delay > DelayMax:
+		return o, fmt.Errorf("lock %s: option Delay: %v, want 0 to %v", path, o.Delay, DelayMax)
 	}
 	if o.CleanupTimeout == 0 {
 		o.CleanupTimeout = defaultCleanupTimeout
@@ -84,4 +101,12 @@ func (o Options) withDefaults(path string) (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+// withoutDelay refuses a delay, for locks that have none.
+func (o Options) withoutDelay(path string) error {
+	if o.Delay != 0 {
+		return fmt.Errorf("lock %s: option Delay: a lock of this kind has none", path)
+	}
+	return nil
 }

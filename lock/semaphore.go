@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -29,7 +30,7 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 	if err == nil && n != 0 {
 		err = validPermits(path, n)
 	}
-	if err != nil {
+	if err = errors.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
 	e := newEntrance(s, path, opt, &permitRecipe)
@@ -47,7 +48,7 @@ func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*S
 	if err == nil {
 		err = validPermits(path, n)
 	}
-	if err != nil {
+	if err = errors.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
 	e := newEntrance(s, zk.Join(path, "leases"), opt, &permitRecipe)

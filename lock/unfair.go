@@ -41,6 +41,9 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := opt.withoutDelay(path); err != nil {
+		return nil, err
+	}
 	switch {
 	case opt.QueueMax != 0:
 		return nil, fmt.Errorf("lock %s: option QueueMax: nobody knows how many wait for an unfair lock", path)

@@ -1,0 +1,171 @@
+package lock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// settleIn makes our seal, and returns when no delay is left of whoever held the lock before. For a hasty
+// attempt a delay that is left is a *BusyError.
+func (a *attempt) settleIn(ctx context.Context) error {
+	a.seal = zk.Join(a.e.dir, a.id.sealName(a.e.recipe.kind))
+	data, err := json.Marshal(sealData{Delay: max(1, a.e.opt.Delay.Milliseconds())})
+	if err != nil {
+		panic(err) // a struct of one number
+	}
+	sealed := false
+	stubborn := map[string]bool{} // orphans that we may not delete
+	for {
+		p := a.s.Pipeline()
+		conn := a.connection()
+		var made *client.Pending[[]client.Result]
+		if !sealed {
+			made = p.Multi(client.OpCheck(a.nodes[0], -1), client.OpCreate(a.seal, data, zk.Persistent, a.e.opt.ACL))
+		}
+		listed := p.Children(a.e.dir)
+		p.Send(ctx)
+		if made != nil {
+			switch _, err := made.Wait(ctx); {
+			case errors.Is(err, zk.ErrConnectionLoss):
+				continue
+			case errors.Is(err, zk.ErrNoNode):
+				return a.missed(err, ErrPlaceLost)
+			case err != nil && !errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
+				return err
+			}
+			sealed = true
+		}
+		l, err := listed.Wait(ctx)
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			continue
+		case errors.Is(err, zk.ErrNoNode) || err == nil && !slices.Contains(l.Names, zk.Base(a.nodes[0])):
+			a.forget()
+			return ErrPlaceLost
+		case err != nil:
+			return err
+		}
+		left := slices.DeleteFunc(orphans(l.Names, a.e.recipe.kind), func(name string) bool { return stubborn[name] })
+		if len(left) == 0 {
+			return nil
+		}
+		over, err := a.sitOut(ctx, left, conn)
+		if err != nil {
+			return err
+		}
+		if over {
+			if err := a.clear(ctx, left, stubborn); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// connection returns the number of the session's connection, 0 if there is none.
+func (a *attempt) connection() uint64 {
+	st, _ := a.s.State()
+	if st.Phase != client.Connected {
+		return 0
+	}
+	return st.Conn
+}
+
+// sitOut waits until the delays of the orphans are over, and reports false if something has changed meanwhile
+// that is worth another look.
+func (a *attempt) sitOut(ctx context.Context, orphans []string, conn uint64) (over bool, err error) {
+	p := a.s.Pipeline()
+	reads := make([]*client.Pending[client.Node], len(orphans))
+	watches := make([]*client.Watch, len(orphans), len(orphans)+1)
+	for i, name := range orphans {
+		reads[i], watches[i] = p.WatchGet(zk.Join(a.e.dir, name))
+		defer watches[i].Cancel()
+	}
+	var own *client.Pending[client.Node]
+	if a.own[0] == nil {
+		own, a.own[0] = p.WatchGet(a.nodes[0])
+	}
+	p.Send(ctx)
+	var left time.Duration
+	known := a.e.noticed.update(orphans)
+	for i, k := range reads {
+		node, err := k.Wait(ctx)
+		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
+			return false, a.missed(err, nil) // gone, or out of touch: look again
+		}
+		left = max(left, delayOf(node.Data, a.e.opt.Delay)-known[i])
+	}
+	if own != nil {
+		node, err := own.Wait(ctx)
+		if err != nil {
+			a.own[0] = nil
+			return false, a.missed(err, ErrPlaceLost)
+		}
+		if revoked(node.Data) {
+			a.hear(a.nodes[0])
+		}
+	}
+	if left <= 0 {
+		return true, nil
+	}
+	if a.hasty {
+		return false, &BusyError{Path: a.e.dir, Delay: left}
+	}
+	a.e.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.e.dir, "delay", left)
+	if a.e.opt.Waiting != nil {
+		a.e.opt.Waiting(Place{Node: a.nodes[0], Delay: left})
+	}
+	gone, stop := anyFired(append(watches, a.own[0]))
+	defer stop()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	for {
+		st, changed := a.s.State()
+		if st.Phase == client.Connected && st.Conn != conn {
+			return false, nil
+		}
+		select {
+		case <-timer.C:
+			return true, nil
+		case <-gone:
+			if hasFired(a.own[0]) {
+				return false, a.ownChanged()
+			}
+			return false, nil
+		case <-changed:
+		case <-a.s.Done():
+			return false, a.s.Err()
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// clear deletes orphans whose delay is over. What the server refuses to delete is from then on disregarded.
+func (a *attempt) clear(ctx context.Context, orphans []string, stubborn map[string]bool) error {
+	p := a.s.Pipeline()
+	deletes := make([]*client.Pending[struct{}], len(orphans))
+	for i, name := range orphans {
+		deletes[i] = p.Delete(zk.Join(a.e.dir, name), -1)
+	}
+	p.Send(ctx)
+	for i, k := range deletes {
+		_, err := k.Wait(ctx)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss): // looked at again
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case a.s.Err() != nil:
+			return a.s.Err()
+		default:
+			a.e.opt.Logger.Warn("cannot remove what a lost hold left", "lock", a.e.dir, "node", orphans[i], "error", err)
+			stubborn[orphans[i]] = true
+		}
+	}
+	return nil
+}
