@@ -71,7 +71,7 @@ func newElect() *cobra.Command {
 		Use:   "elect [flags] NAME -- COMMAND [ARG…]",
 		Short: "Keep one instance of a command running, on one of several machines",
 		Long:  electHelp,
-		Args:  jobArgs("election"),
+		Args:  jobArgs("election", 1),
 		RunE:  func(cmd *cobra.Command, args []string) error { return elect(f, cmd.Flags().Changed, args[0], args[1:]) },
 	}
 	f.add(cmd)

@@ -45,13 +45,16 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.label, "label", "", "what others see who ask for the holder (default the command's name)")
 }
 
-// jobArgs checks that the arguments are a name, --, and a command. what is what the name is of.
-func jobArgs(what string) cobra.PositionalArgs {
+// jobArgs checks that the arguments are a name, or up to so many, --, and a command. what is what the names
+// are of.
+func jobArgs(what string, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch dash := cmd.ArgsLenAtDash(); {
 		case dash < 0 && len(args) > 0:
 			return exit.Errorf(exit.Usage, "%s: no -- in front of the command; it is lockkeeper %s", cmd.Name(), cmd.Use)
-		case dash != 1 || len(args) < 2:
+		case dash > most && most > 1:
+			return exit.Errorf(exit.Usage, "%s: at most %d %ss; there are %d", cmd.Name(), most, what, dash)
+		case dash < 1 || dash > most || len(args) == dash:
 			return exit.Errorf(exit.Usage, "%s: one %s and a command are needed; it is lockkeeper %s", cmd.Name(), what, cmd.Use)
 		}
 		return nil

@@ -4,16 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-const runHelp = `Run COMMAND while holding LOCK.
+const runHelp = `Run COMMAND while holding LOCK, or several locks at once.
 
 The command is executed as it stands, without a shell. Standard streams,
 arguments and the terminal are its own. It sees the path of the lock in
@@ -22,6 +27,18 @@ in LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS.
 
 With --shared any number of runs hold LOCK together, but none while somebody holds
 it alone. Nobody overtakes: who shares waits for whoever came before to be alone.
+
+With --slots N up to N runs hold LOCK at once. All who share a lock that way must ask
+for the same number; it is kept with the lock. Runs without --slots neither wait for
+them nor make them wait: use one form for one lock.
+
+Several locks are taken all or none, in an order in which no two runs can wait for each
+other, whatever order they are named in; --shared and --slots are then meant for each.
+The loss of one is the loss of all. LOCKKEEPER_LOCK and LOCKKEEPER_TOKEN have a line
+for each, in the order in which they were named.
+
+With --revocable SIGNAL, COMMAND gets that signal, once, when somebody asks for the lock
+(lockkeeper revoke LOCK). It keeps the lock for as long as it runs.
 
 The lock is given back when the command and all it has started are gone. What is
 left when its main process has ended is told to end, and killed after --grace.
@@ -65,6 +82,8 @@ lockkeeper is killed. /dev/fd/3 is a file, too.`
 type runFlags struct {
 	jobFlags
 	shared     bool
+	slots      int
+	revocable  string
 	wait       time.Duration
 	statusFile string
 	busyCode   int
@@ -74,15 +93,20 @@ type runFlags struct {
 func newRun() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run [flags] LOCK -- COMMAND [ARG…]",
+		Use:   "run [flags] LOCK… -- COMMAND [ARG…]",
 		Short: "Run a command while holding a lock",
 		Long:  runHelp,
-		Args:  jobArgs("lock"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return run(f, cmd.Flags().Changed, args[0], args[1:]) },
+		Args:  jobArgs("lock", locksMax),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dash := cmd.ArgsLenAtDash()
+			return run(f, cmd.Flags().Changed, args[:dash], args[dash:])
+		},
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with others who share it; who does not share it waits for them all, and they for him")
+	flags.IntVar(&f.slots, "slots", 0, "hold one of that many slots instead of the only one")
+	flags.StringVar(&f.revocable, "revocable", "", "send the command this signal when somebody asks for the lock")
 	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after that long; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
 	flags.StringVar(&f.statusFile, "status-file", "", "write the outcome to this file, as JSON")
@@ -101,21 +125,50 @@ func (f runFlags) check(changed func(string) bool) error {
 			return exit.Errorf(exit.Usage, "--%s %d: an exit status is a number from 0 to 255", flag, code)
 		}
 	}
+	switch {
+	case changed("slots") && (f.slots < 1 || f.slots > lock.PermitsMax):
+		return exit.Errorf(exit.Usage, "--slots %d: not a number from 1 to %d", f.slots, lock.PermitsMax)
+	case f.slots > 0 && f.shared:
+		return exit.Errorf(exit.Usage, "--slots and --shared: it is one or the other")
+	}
 	return f.jobFlags.check(changed)
 }
 
-func run(f runFlags, changed func(string) bool, name string, argv []string) error {
-	path, err := lockPath(name)
-	if err == nil {
-		err = f.check(changed)
+// locksMax is how many locks a run can hold at once.
+const locksMax = 100
+
+// signalOf returns the signal that the user calls name: TERM, SIGTERM or 15.
+func signalOf(name string) (syscall.Signal, error) {
+	if n, err := strconv.Atoi(name); err == nil && unix.SignalName(syscall.Signal(n)) != "" {
+		return syscall.Signal(n), nil
 	}
+	if sig := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG")); sig != 0 {
+		return sig, nil
+	}
+	return 0, exit.Errorf(exit.Usage, "--revocable %s: no such signal", name)
+}
+
+func run(f runFlags, changed func(string) bool, names, argv []string) error {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		var err error
+		if paths[i], err = lockPath(name); err != nil {
+			return err
+		}
+	}
+	if err := f.check(changed); err != nil {
+		return err
+	}
+	cfg, err := f.config(strings.Join(names, " and "), paths[0], argv)
 	if err != nil {
 		return err
 	}
-	cfg, err := f.config(name, path, argv)
-	if err != nil {
-		return err
+	if changed("revocable") {
+		if cfg.RevokeSignal, err = signalOf(f.revocable); err != nil {
+			return err
+		}
 	}
+	cfg.Open.Also, cfg.Open.Slots = paths[1:], f.slots
 	cfg.Open.Shared, cfg.Open.Wait = f.shared, f.wait
 	cfg.BusyStatus, cfg.LostStatus = f.busyCode, f.lostCode
 	status, err := openStatusFile(f.statusFile)

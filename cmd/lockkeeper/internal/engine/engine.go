@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,7 +29,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
-	"github.com/lockkeeper/lockkeeper/election"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -108,7 +108,10 @@ func (e *engine) run() {
 	}
 	e.refresh()
 	granted := link.Note{Is: link.IsGranted, Token: e.hold.Token(), Timeout: e.session.Timeout(), Servers: servers}
-	e.workers.env = link.LockEnv(e.open.Lock, granted)
+	if t, ok := e.hold.(*together); ok {
+		granted.Tokens = t.tokens(e.open.Also)
+	}
+	e.workers.env = link.LockEnv(e.open, granted)
 	e.notes.send(granted)
 	lost := e.keep()
 	limit := releaseLimit
@@ -120,7 +123,7 @@ func (e *engine) run() {
 	// The end of the session frees the lock, and in one write.
 	note := link.Note{Is: link.IsReleased}
 	if err := e.session.Close(ctx); err != nil && !lost {
-		note.Text = fmt.Sprintf("could not make sure that %s is free again: %v", e.open.Lock, err)
+		note.Text = fmt.Sprintf("could not make sure that %s is free again: %v", e.names(), err)
 	}
 	e.notes.send(note)
 }
@@ -190,7 +193,7 @@ func (e *engine) line(ctx context.Context) error {
 	}
 	look, stop := context.WithCancel(ctx)
 	defer stop()
-	w := &watcher{session: e.session, path: e.open.Lock, notes: e.notes}
+	w := &watcher{session: e.session, notes: e.notes}
 	opt := lock.Options{Label: e.open.Label, PID: e.open.PID, Vouch: vouch, Requeue: true}
 	if e.open.Report {
 		opt.Waiting = w.start(look)
@@ -210,53 +213,6 @@ func (e *engine) line(ctx context.Context) error {
 	return err
 }
 
-// A hold is a lock or a term that is held.
-type hold interface {
-	Token() int64
-	Left() time.Duration
-	Done() <-chan struct{}
-	Cause() error
-}
-
-// An entry is a way to get a hold.
-type entry func(context.Context) (hold, error)
-
-// entryOf makes an entry of what returns holds of one kind.
-func entryOf[H hold](get func(context.Context) (H, error)) entry {
-	return func(ctx context.Context) (hold, error) {
-		h, err := get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return h, nil
-	}
-}
-
-// entrance returns the ways to wait for the side of the lock that is wanted, and to try for it. A mutex
-// is the side that excludes everybody, under a name that mutexes of other clients know.
-func (e *engine) entrance(opt lock.Options) (enter, try entry, err error) {
-	if o := e.open.Election; o != nil {
-		// When the child has to end is the plan's to say, so a term ends with its lock.
-		c, err := election.New(e.session, e.open.Lock, election.Options{ID: o.ID, IDOnly: o.Only, Margin: -1, Lock: opt})
-		if err != nil {
-			return nil, nil, err
-		}
-		return entryOf(c.Campaign), nil, nil
-	}
-	if e.open.Shared {
-		m, err := lock.NewRWMutex(e.session, e.open.Lock, opt)
-		if err != nil {
-			return nil, nil, err
-		}
-		return entryOf(m.RLock), entryOf(m.TryRLock), nil
-	}
-	m, err := lock.NewMutex(e.session, e.open.Lock, opt)
-	if err != nil {
-		return nil, nil, err
-	}
-	return entryOf(m.Lock), entryOf(m.TryLock), nil
-}
-
 // ParseVouch reads the name of a level of vouching.
 func ParseVouch(name string) (client.Vouch, error) {
 	for _, v := range []client.Vouch{client.VouchPing, client.VouchSync, client.VouchWrite} {
@@ -271,20 +227,23 @@ func ParseVouch(name string) (client.Vouch, error) {
 func (e *engine) refusal(err error) link.Note {
 	var busy *lock.BusyError
 	var carries *exit.Error
+	var conflict *lock.ConflictError
 	switch {
 	case errors.Is(err, errCancelled):
 		return link.Note{Is: link.IsReleased}
 	case errors.As(err, &busy):
-		return link.Note{Is: link.IsBusy, Text: fmt.Sprintf("lock %s is busy%s", e.open.Lock, heldBy(busy.Holder))}
+		return link.Note{Is: link.IsBusy, Text: fmt.Sprintf("lock %s is busy%s", busy.Path, heldBy(busy.Holder))}
 	case errors.Is(err, errWaitOver):
-		text := fmt.Sprintf("lock %s: not got within %v", e.open.Lock, e.open.Wait)
+		text := fmt.Sprintf("lock %s: not got within %v", e.names(), e.open.Wait)
 		return link.Note{Is: link.IsBusy, Text: text + e.nowHeldBy()}
 	case errors.As(err, &carries):
 		return link.Note{Is: link.IsFailed, Status: carries.Status, Text: err.Error()}
+	case errors.As(err, &conflict):
+		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: --slots %d, but it has %d", e.names(), conflict.Want, conflict.Stored)}
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed):
 		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: err.Error()}
 	}
-	text := fmt.Sprintf("lock %s: %v", e.open.Lock, err)
+	text := fmt.Sprintf("lock %s: %v", e.names(), err)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: text + " (does the chroot in the server list exist?)"}
@@ -294,6 +253,11 @@ func (e *engine) refusal(err error) link.Note {
 	return link.Note{Is: link.IsFailed, Status: exit.Internal, Text: text}
 }
 
+// names returns what is wanted, for those who read.
+func (e *engine) names() string {
+	return strings.Join(append([]string{e.open.Lock}, e.open.Also...), " and ")
+}
+
 // errNoAnswer says that servers were given time and have not used it.
 var errNoAnswer = errors.New("no answer")
 
@@ -301,11 +265,12 @@ var errNoAnswer = errors.New("no answer")
 func (e *engine) nowHeldBy() string {
 	ctx, cancel := context.WithTimeout(context.Background(), lostReleaseLimit)
 	defer cancel()
-	line, err := lock.Inspect(ctx, e.session, e.open.Lock)
-	if err != nil || len(line) == 0 {
+	snap, err := lock.Look(ctx, e.session, e.open.Lock)
+	holders := snap.Holders()
+	if err != nil || len(holders) == 0 || len(e.open.Also) > 0 { // of several, it may have been another
 		return ""
 	}
-	return heldBy(line[0])
+	return heldBy(holders[0])
 }
 
 func heldBy(c lock.Contender) string {
@@ -328,10 +293,14 @@ func (e *engine) refresh() {
 func (e *engine) keep() (lost bool) {
 	tick := time.NewTicker(max(e.session.Timeout()/refreshPerTerm, refreshMin))
 	defer tick.Stop()
+	revoked := revocation(e.hold)
 	for {
 		select {
 		case <-tick.C:
 			e.refresh()
+		case <-revoked:
+			e.notes.send(link.Note{Is: link.IsRevoked})
+			revoked = nil
 		case <-e.hold.Done():
 			e.lose()
 			return true

@@ -6,9 +6,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 )
 
-// outboxMax is how many notes may wait for a front that does not read. Those that matter are four:
-// granted, lost, a notice, and the last one; the rest is dropped while others wait.
-const outboxMax = 8
+// outboxMax is how many notes may wait for a front that does not read. Those that matter are five:
+// granted, revoked, lost, a notice, and the last one; the rest is dropped while others wait.
+const outboxMax = 10
 
 // An outbox writes notes to the front without making the engine wait for it.
 type outbox struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // lookInterval is how often the line is looked at for somebody at a terminal. The lock itself needs no
@@ -19,25 +20,33 @@ const lookInterval = 2 * time.Second
 // A watcher tells the front about our place in line, for somebody who looks.
 type watcher struct {
 	session *client.Session
-	path    string
 	notes   *outbox
 	wg      sync.WaitGroup // of the goroutine that looks, once we are in line
 	once    sync.Once
+
+	mu  sync.Mutex
+	own string // our node in the line in which we wait; guarded by mu
 }
 
 // start returns what to call with a place in line. From the first call on the line is looked at until
 // ctx ends.
 func (w *watcher) start(ctx context.Context) func(lock.Place) {
 	return func(p lock.Place) {
-		w.once.Do(func() { w.wg.Go(func() { w.look(ctx, p.Node) }) })
+		w.mu.Lock()
+		w.own = p.Node
+		w.mu.Unlock()
+		w.once.Do(func() { w.wg.Go(func() { w.look(ctx) }) })
 	}
 }
 
-func (w *watcher) look(ctx context.Context, own string) {
+func (w *watcher) look(ctx context.Context) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	for {
-		line, err := lock.Inspect(ctx, w.session, w.path)
+		w.mu.Lock()
+		own := w.own
+		w.mu.Unlock()
+		line, err := lock.Inspect(ctx, w.session, zk.Parent(own))
 		at := slices.IndexFunc(line, func(c lock.Contender) bool { return c.Node == own })
 		if err == nil && at > 0 {
 			w.notes.send(link.Note{Is: link.IsWaiting, Ahead: at, Holder: Describe(line[0])})

@@ -43,7 +43,7 @@ func (f *front) start() (out Outcome, started bool) {
 	f.child.suspend.interactive = f.tty != nil && f.tty.isStdin()
 	handed := f.child.suspend.interactive && f.tty.foreground() == f.group
 	task := link.Task{
-		Program: []byte(f.cfg.Program), Argv: bytesOf(f.cfg.Argv), Env: bytesOf(lockEnv(f.cfg.Env, f.cfg.Open.Lock, f.granted)),
+		Program: []byte(f.cfg.Program), Argv: bytesOf(f.cfg.Argv), Env: bytesOf(lockEnv(f.cfg.Env, f.cfg.Open, f.granted)),
 		Foreground: handed, Plan: f.plan,
 	}
 
@@ -121,8 +121,8 @@ func ExecStatus(err error) int {
 
 // lockEnv adds what the child may know about its lock. Variables of the same name, which an outer
 // lock may have set, are overridden.
-func lockEnv(env []string, lock string, granted link.Note) []string {
-	ours := link.LockEnv(lock, granted)
+func lockEnv(env []string, o link.Open, granted link.Note) []string {
+	ours := link.LockEnv(o, granted)
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		return slices.ContainsFunc(ours, func(o string) bool {
 			return strings.HasPrefix(v, o[:strings.IndexByte(o, '=')+1])
@@ -164,6 +164,8 @@ func (f *front) attend() Outcome {
 					f.granted.Timeout), f.plan.Grace)
 			case n.Is == link.IsNotice:
 				f.say("%s", n.Text)
+			case n.Is == link.IsRevoked:
+				f.revoke()
 			case n.Is == link.IsLost && n.Gone:
 				f.lose(n.Text, 0) // somebody else may be working already
 			case n.Is == link.IsLost:
@@ -312,6 +314,19 @@ func (f *front) pass(sig syscall.Signal) {
 			return
 		}
 	}
+	f.forward(sig)
+}
+
+// revoke tells the child that somebody asks for the lock, if it wants to know. What becomes of that is up to
+// the child: the lock is its own until it ends.
+func (f *front) revoke() {
+	if sig := f.cfg.RevokeSignal; sig != 0 && !f.child.ended {
+		f.forward(sig)
+	}
+}
+
+// forward sends a signal to the child's group.
+func (f *front) forward(sig syscall.Signal) {
 	if err := proc.SignalGroup(f.child.pid, sig); err != nil {
 		f.say("cannot send %s to %s: %v", unix.SignalName(sig), f.cfg.Argv[0], err)
 	}

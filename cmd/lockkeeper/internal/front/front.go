@@ -51,6 +51,9 @@ type Config struct {
 	EngineArgs []string
 	Stderr     io.Writer
 
+	// RevokeSignal is what the child gets when somebody asks to give the lock up; 0 is nothing.
+	RevokeSignal syscall.Signal
+
 	// Standby: whoever waits for the lock does so for as long as it lives, so USR1 and USR2, which ask
 	// something of a child, do not make it leave while there is none.
 	Standby bool

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -63,6 +64,8 @@ const (
 type Open struct {
 	Servers        string        `json:"servers"`            // a server list, or Local
 	Lock           string        `json:"lock"`               // path of the znode
+	Also           []string      `json:"also,omitempty"`     // paths of others that are to be held together with it
+	Slots          int           `json:"slots,omitempty"`    // each is one of so many permits; 0 is a lock
 	Shared         bool          `json:"shared,omitempty"`   // the read side of a read/write lock
 	Election       *Election     `json:"election,omitempty"` // the lock is leadership
 	PID            int           `json:"pid"`                // the process that stands in line, as others see it
@@ -98,9 +101,10 @@ type Note struct {
 	Ahead  int    `json:"ahead,omitempty"`
 	Holder string `json:"holder,omitempty"`
 
-	// For IsGranted: the fencing token, the session timeout that was granted and the addresses of
-	// the servers, as the child may use them.
+	// For IsGranted: the fencing token, those of Open.Also in its order, the session timeout that was granted
+	// and the addresses of the servers, as the child may use them.
 	Token   int64         `json:"token,omitempty"`
+	Tokens  []int64       `json:"tokens,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Servers string        `json:"servers,omitempty"`
 
@@ -117,6 +121,7 @@ const (
 	IsNotice   = "notice"   // a line for the user
 	IsWaiting  = "waiting"  // in line
 	IsGranted  = "granted"  // the lock is ours until the deadline in the cell
+	IsRevoked  = "revoked"  // somebody asks to give the lock up; it is held until it is released
 	IsLost     = "lost"     // the lock cannot be vouched for any more
 	IsBusy     = "busy"     // not got within the wait
 	IsFailed   = "failed"   // not got for another reason
@@ -162,12 +167,17 @@ func Receive[M any](r io.Reader, each func(M)) error {
 	return lines.Err()
 }
 
-// LockEnv returns the variables that tell the child about its lock. Together they are unlike those of any
-// other hold, so they also mark what the child has started.
-func LockEnv(lock string, granted Note) []string {
+// LockEnv returns the variables that tell the child about its lock, or its locks, one a line in the order in
+// which they were asked for: a path has no line breaks. Together they are unlike those of any other hold, so
+// they also mark what the child has started.
+func LockEnv(o Open, granted Note) []string {
+	token := strconv.FormatInt(granted.Token, 10)
+	for _, t := range granted.Tokens {
+		token += "\n" + strconv.FormatInt(t, 10)
+	}
 	return []string{
-		"LOCKKEEPER_LOCK=" + lock,
-		"LOCKKEEPER_TOKEN=" + strconv.FormatInt(granted.Token, 10),
+		"LOCKKEEPER_LOCK=" + strings.Join(append([]string{o.Lock}, o.Also...), "\n"),
+		"LOCKKEEPER_TOKEN=" + token,
 		"LOCKKEEPER_SERVERS=" + granted.Servers,
 	}
 }

@@ -1,0 +1,164 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+const stay = "echo up; exec sleep 1000"
+
+// As many runs hold a lock with slots as it has, and the next one waits.
+func TestSlots(t *testing.T) {
+	h := newHome(t)
+	var holders []*job
+	for range 2 {
+		j := h.start("run", "--slots", "2", "demo", "--", "sh", "-c", stay)
+		j.see("up")
+		holders = append(holders, j)
+	}
+	h.run("run", "--slots", "2", "--wait", "0", "demo", "--", "true").want(75, "busy", "held by sh")
+	h.run("run", "--slots", "3", "--wait", "0", "demo", "--", "true").want(64, "--slots 3, but it has 2")
+	h.run("run", "--slots", "0", "demo", "--", "true").want(64, "--slots 0")
+	h.run("run", "--slots", "2", "--shared", "demo", "--", "true").want(64, "--shared")
+	third := h.start("run", "--slots", "2", "demo", "--", "sh", "-c", stay)
+	line := h.held("demo", 3)[0]
+	if c := line.Contenders; line.Kind != "semaphore" || line.Permits != 2 || c[0].State != "held" || c[1].State != "held" || c[2].State != "waiting" || c[2].Place != 2 {
+		t.Errorf("locks --json: %+v", line)
+	}
+	if table := h.run("locks").want(0).stdout.String(); strings.Count(table, "semaphore of 2") != 3 || !strings.Contains(table, "waiting 2") {
+		t.Errorf("locks:\n%s", table)
+	}
+	holders[0].signal(syscall.SIGTERM)
+	third.see("up")
+}
+
+// A command that is willing hears of it, once, when somebody asks for its lock, and keeps it. One that is not
+// goes on undisturbed.
+func TestRevocable(t *testing.T) {
+	h := newHome(t)
+	h.run("revoke", "demo").want(0, "nobody holds demo")
+	willing := h.start("run", "--shared", "--revocable", "usr1", "--label", "willing", "demo", "--", "sh", "-c",
+		`trap 'echo asked' USR1; echo up; while :; do sleep 0.05; done`)
+	willing.see("up")
+	h.start("run", "--shared", "--label", "deaf", "demo", "--", "sh", "-c", stay).see("up")
+	for range 2 {
+		h.run("revoke", "demo").want(0, "asked willing", "asked deaf")
+	}
+	willing.see("asked")
+	for _, c := range h.held("demo", 2)[0].Contenders {
+		if c.State != "held" || !c.Revoked {
+			t.Errorf("after it was asked: %+v", c)
+		}
+	}
+	if table := h.run("locks").want(0).stdout.String(); strings.Count(table, "held, shared, revoked") != 2 {
+		t.Errorf("locks:\n%s", table)
+	}
+	willing.signal(syscall.SIGTERM)
+	willing.want(143)
+	if n := strings.Count(willing.stdout.String(), "asked"); n != 1 {
+		t.Errorf("the command was asked %d times, want once", n)
+	}
+	h.held("demo", 1)
+	h.run("run", "--revocable", "nonsense", "demo", "--", "true").want(64, "nonsense")
+}
+
+func TestSignalOf(t *testing.T) {
+	for name, want := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "sigusr1": syscall.SIGUSR1, "15": syscall.SIGTERM, "": 0, "0": 0, "999": 0, "-1": 0, "SIG": 0} {
+		if got, err := signalOf(name); got != want || (err == nil) != (want != 0) {
+			t.Errorf("signalOf(%q) = %v, %v, want %v", name, got, err, want)
+		}
+	}
+}
+
+// Several locks are held all or none; the command knows the token of each, and the loss of one is the loss of
+// all.
+func TestSeveralLocks(t *testing.T) {
+	h := newHome(t)
+	j := h.start("run", "b", "/other/a", "--", "sh", "-c", `echo "$LOCKKEEPER_LOCK"; echo "$LOCKKEEPER_TOKEN"; `+stay)
+	j.see("up")
+	b, a := h.held("b", 1)[0].Contenders[0], h.held("/other/a", 1)[0].Contenders[0]
+	want := fmt.Sprintf("/lockkeeper/locks/b\n/other/a\n%d\n%d\nup\n", b.Token, a.Token)
+	if got := j.stdout.String(); got != want || a.Token == b.Token {
+		t.Errorf("the command sees %q, want %q", got, want)
+	}
+	h.run("run", "--wait", "0", "c", "/other/a", "--", "true").want(75, "lock /other/a is busy", "held by sh")
+	h.held("c", 0)
+	waiting := h.start("run", "/other/a", "b", "--", "sh", "-c", stay)
+	h.run("break", "--force", "/other/a").want(0)
+	j.want(74, "/other/a lost")
+	waiting.see("up")
+	waiting.signal(syscall.SIGTERM)
+	waiting.want(143)
+	h.held("b", 0)
+	h.held("/other/a", 0)
+	h.run("run", "b", "c", "b", "--", "true").want(64, "twice")
+	h.run("run", "--", "true").want(64, "a command are needed")
+}
+
+// A contender whose process was of this machine and is no more is shown as gone.
+func TestLocksShowsWhoseProcessIsGone(t *testing.T) {
+	h := newHome(t)
+	h.run("locks").want(0)
+	var rows []serverStatus
+	if err := json.Unmarshal([]byte(h.run("status", "--json").want(0).stdout.String()), &rows); err != nil || len(rows) != 1 {
+		t.Fatal(err, rows)
+	}
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	s, err := client.Open(ctx, rows[0].Server, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(ctx)
+	if _, err := s.Create(ctx, "/gone", nil, zk.Persistent, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, where := range []struct {
+		host string
+		pid  int
+	}{{host, dead.Process.Pid}, {host, os.Getpid()}, {"elsewhere", dead.Process.Pid}} {
+		data := fmt.Sprintf(`{"host":%q,"pid":%d,"label":"l%d"}`, where.host, where.pid, i)
+		name := fmt.Sprintf("/gone/_c_0123456789abcdef0123456789abcde%d-lock-", i)
+		if _, err := s.Create(ctx, name, []byte(data), zk.EphemeralSequential, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range h.held("/gone", 3)[0].Contenders {
+		if c.Gone != (i == 0) {
+			t.Errorf("%s: gone is %v", c.Label, c.Gone)
+		}
+	}
+	if table := h.run("locks", "/gone").want(0).stdout.String(); strings.Count(table, "(gone)") != 1 {
+		t.Errorf("locks:\n%s", table)
+	}
+	watch := h.start("locks", "--watch", "/gone") // which is told, and does not look
+	watch.see("l2")
+	before := watch.stdout.String()
+	time.Sleep(50 * time.Millisecond)
+	if err := s.Delete(ctx, h.held("/gone", 3)[0].Contenders[0].Node, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.stdout.see(before + "LOCK"); err != nil {
+		t.Errorf("%v: %s", err, watch.stdout)
+	}
+}
