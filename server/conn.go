@@ -96,6 +96,8 @@ func (c *conn) serve() {
 // readRequests carries out one request after the other until an error, or until the connection has
 // ended, in which case the error is nil.
 func (c *conn) readRequests() error {
+	var now time.Duration // on the server's clock; of a frame read ahead, when the last one was answered
+	here := false         // the frame was read ahead
 	for {
 		head, err := c.in.Peek(4)
 		if err != nil {
@@ -114,7 +116,9 @@ func (c *conn) readRequests() error {
 		var h wire.RequestHeader
 		h.DecodeFrom(wire.NewDecoder(head[4:]))
 		c.in.Discard(4)
-		now := c.s.now()
+		if !here {
+			now = c.s.now()
+		}
 		c.s.counters.received.Add(1)
 		c.counters.received.Add(1)
 
@@ -122,18 +126,22 @@ func (c *conn) readRequests() error {
 			if err := c.submit(h, n, now); err != nil {
 				return err
 			}
+			here = false
 			continue
 		}
 		if c.frame, err = wire.ReadBody(c.in, c.frame, n); err != nil {
 			return err
 		}
-		if c.ended || !c.touch(h.Op, now) || !c.answerNow(h, c.frame[requestHeadBytes-4:], now) {
+		if c.ended || !c.touch(h.Op, now) {
+			return nil
+		}
+		if now = c.answerNow(h, c.frame[requestHeadBytes-4:], now); c.ended {
 			return nil
 		}
 		if cap(c.frame) > frameKeep {
 			c.frame = nil
 		}
-		if !c.nextIsHere() || c.out.size() > outputFlush {
+		if here = c.nextIsHere(); !here || c.out.size() > outputFlush {
 			c.out.write()
 		}
 	}
@@ -198,9 +206,9 @@ func (c *conn) touch(op wire.Op, now time.Duration) bool {
 	return s.sessions.table.Touch(c.session, c.id, now)
 }
 
-// answerNow carries out a request on the reader's goroutine, which has the turn. It reports false
-// if the connection has ended.
-func (c *conn) answerNow(h wire.RequestHeader, body []byte, received time.Duration) bool {
+// answerNow carries out a request on the reader's goroutine, which has the turn, and returns when it
+// was answered.
+func (c *conn) answerNow(h wire.RequestHeader, body []byte, received time.Duration) time.Duration {
 	s, zxid := c.s, int64(0)
 	switch h.Op {
 	case wire.OpAuth, wire.OpSASL:
@@ -215,8 +223,9 @@ func (c *conn) answerNow(h wire.RequestHeader, body []byte, received time.Durati
 		}
 		s.state.RUnlock()
 	}
-	c.answered(h, zxid, received, s.now())
-	return !c.ended
+	now := s.now()
+	c.answered(h, zxid, received, now)
+	return now
 }
 
 // end makes this the last answer: nothing that the client has sent behind it is carried out. The

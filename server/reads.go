@@ -60,7 +60,7 @@ func (t *turn) decoded() bool {
 
 // watched reads a path and whether to watch it.
 func (t *turn) watched() (path string, watch, ok bool) {
-	path, watch = t.d.String(), t.d.Bool()
+	path, watch = t.d.StringView(), t.d.Bool()
 	if !t.decoded() {
 		return "", false, false
 	}

@@ -51,7 +51,7 @@ func (r *request) release() {
 	if r.done != nil {
 		close(r.done)
 	}
-	frame := r.frame // the tree has copied what it keeps
+	frame := r.frame // the tree has copied what it keeps, names and data
 	if cap(frame) > frameKeep {
 		frame = nil
 	}
@@ -81,16 +81,14 @@ func (r *request) decodeWrite(body []byte) {
 	o.Op = r.op
 	switch r.op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
-		var c wire.CreateRequest
-		c.DecodeFrom(d)
-		o.Path, o.Data, o.ACL, o.Mode = c.Path, c.Data, c.ACL, c.Mode
+		o.Path, o.Data, o.ACL, o.Mode = d.StringView(), d.Buffer(), d.ACL(), zk.Mode(d.Int32())
 		if r.op == wire.OpCreateTTL {
 			o.TTL = d.Int64()
 		}
 	case wire.OpDelete:
-		o.Path, o.Version = d.String(), d.Int32()
+		o.Path, o.Version = d.StringView(), d.Int32()
 	case wire.OpSetData:
-		o.Path, _ = d.NullString() // which is no path, and refused as one
+		o.Path, _ = d.NullStringView() // which is no path, and refused as one
 		o.Data, o.Version = d.Buffer(), d.Int32()
 	case wire.OpSetACL:
 		r.acl.Path, _ = d.NullString()

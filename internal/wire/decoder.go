@@ -4,10 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
+	"unsafe"
 )
 
 // ErrTruncated is the error of a record that ends before its last field.
 var ErrTruncated = errors.New("record ends early")
+
+var errNullString = errors.New("null string where one is required")
 
 // A Decoder reads jute fields from a frame. The first error sticks: later reads return zero
 // values, so that a caller reads a whole record and looks at Err once.
@@ -90,13 +94,29 @@ func (d *Decoder) Buffer() []byte {
 func (d *Decoder) String() string {
 	s, ok := d.NullString()
 	if !ok {
-		d.Fail(errors.New("null string where one is required"))
+		d.Fail(errNullString)
 	}
 	return s
 }
 
 // NullString reads a string that may be null, in which case ok is false.
 func (d *Decoder) NullString() (s string, ok bool) {
+	s, ok = d.NullStringView()
+	return strings.Clone(s), ok
+}
+
+// StringView is String without a copy: the result lies in the frame, and is good for as long as
+// nobody writes to that. Whoever keeps it longer clones it.
+func (d *Decoder) StringView() string {
+	s, ok := d.NullStringView()
+	if !ok {
+		d.Fail(errNullString)
+	}
+	return s
+}
+
+// NullStringView is NullString without a copy; see StringView.
+func (d *Decoder) NullStringView() (s string, ok bool) {
 	switch n := d.Int32(); {
 	case d.err != nil || n == -1:
 		return "", false
@@ -104,7 +124,26 @@ func (d *Decoder) NullString() (s string, ok bool) {
 		d.Fail(fmt.Errorf("string of negative length %d", n))
 		return "", false
 	default:
-		return string(d.take(int(n))), d.err == nil
+		b := d.take(int(n))
+		return unsafe.String(unsafe.SliceData(b), len(b)), d.err == nil
+	}
+}
+
+// word reads a string that is one of a few more often than not: those take no memory.
+func (d *Decoder) word() string {
+	switch s := d.StringView(); s {
+	case "world":
+		return "world"
+	case "anyone":
+		return "anyone"
+	case "auth":
+		return "auth"
+	case "digest":
+		return "digest"
+	case "ip":
+		return "ip"
+	default:
+		return strings.Clone(s)
 	}
 }
 

@@ -49,7 +49,7 @@ func (d *Decoder) ACL() []zk.ACL {
 	}
 	acl := make([]zk.ACL, 0, n)
 	for range n {
-		acl = append(acl, zk.ACL{Perms: zk.Perm(d.Int32()), Scheme: d.String(), ID: d.String()})
+		acl = append(acl, zk.ACL{Perms: zk.Perm(d.Int32()), Scheme: d.word(), ID: d.word()})
 	}
 	if d.err != nil {
 		return nil

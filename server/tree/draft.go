@@ -39,8 +39,8 @@ type Request struct {
 // decision.
 //
 // A refused request gives a transaction of type OpError with the code; a multi that fails gives
-// one of type OpMulti whose parts say which operation failed. No memory of the request may be
-// changed before the transaction has been applied.
+// one of type OpMulti whose parts say which operation failed. No memory of the request, be it a path or
+// data, may be changed before the transaction has been applied and the draft reset.
 //
 // The overlay underneath is in overlay.go; what each operation checks is in decide.go.
 type Draft struct {

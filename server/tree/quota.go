@@ -125,7 +125,7 @@ func (t *Tree) addQuota(top string) {
 	if t.quotas == nil {
 		t.quotas = map[string]struct{}{}
 	}
-	t.quotas[top] = struct{}{}
+	t.quotas[strings.Clone(top)] = struct{}{} // which may lie in a request
 }
 
 // quotaDeleted forgets a quota whose limits are gone.
