@@ -50,7 +50,7 @@ func (e *Ensemble) HealAll() {
 }
 
 // electionTimeout bounds how long an ensemble may be without a leader.
-const electionTimeout = 30 * time.Second
+const electionTimeout = 60 * time.Second
 
 // Leader waits until one of the servers leads and returns it.
 func (e *Ensemble) Leader() *Server {
