@@ -129,3 +129,21 @@ func (l *lockkeeper) lock(path string, as As, limit time.Duration) ([]int64, err
 func (l *lockkeeper) unlock() error { return l.release(context.Background()) }
 
 func (l *lockkeeper) close() { l.session.Close(context.Background()) }
+
+// who looks at an election.
+func (l *lockkeeper) who(path string) (string, error) {
+	e, err := election.New(l.session, path, election.Options{})
+	if err != nil {
+		return "", err
+	}
+	leader, err := e.Leader(context.Background())
+	if err != nil {
+		return "", err
+	}
+	line, err := e.Candidates(context.Background())
+	answer := "leads " + leader.ID + " of"
+	for _, c := range line {
+		answer += " " + c.ID
+	}
+	return answer, err
+}
