@@ -215,7 +215,9 @@ func TestF39_RunDoesNotLeadBesideOldWork(t *testing.T) {
 		stopped := make(chan struct{})
 		terms := 0
 		began := time.Now()
-		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{Grace: time.Second}, func(context.Context, *election.Term) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := election.Run(ctx, opener(srv, "a"), path, election.Options{Grace: time.Second}, func(context.Context, *election.Term) error {
 			terms++
 			srv.Link("a").Expire()
 			<-stopped

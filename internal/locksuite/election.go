@@ -150,6 +150,32 @@ func (w *World) campaign(e *election.Election) *election.Term {
 	return t
 }
 
+// A campaign is one that runs beside the test.
+type campaign struct {
+	done chan struct{}
+	term *election.Term
+	err  error
+}
+
+func (w *World) stands(e *election.Election) *campaign {
+	c := &campaign{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.term, c.err = e.Campaign(w.Context())
+	}()
+	return c
+}
+
+// elected waits for the end of a campaign, and ends the test unless it is a term.
+func (w *World) elected(c *campaign) *election.Term {
+	w.t.Helper()
+	<-c.done // it has a limit
+	if c.err != nil {
+		w.t.Fatal(c.err)
+	}
+	return c.term
+}
+
 func (w *World) resign(t *election.Term) {
 	w.t.Helper()
 	if err := t.Resign(w.Context()); err != nil {
@@ -242,7 +268,7 @@ func f37OlderCampaign(w *World, t *testing.T) {
 	a := w.Client("a")
 	e := a.Election(election.Options{})
 	ctx, giveUp := context.WithCancel(w.Context())
-	gaveUp := make(chan error)
+	gaveUp := make(chan error, 1)
 	go func() { _, err := e.Campaign(ctx); gaveUp <- err }()
 	w.WaitLine(2)
 	w.Quiet(a)
@@ -252,22 +278,20 @@ func f37OlderCampaign(w *World, t *testing.T) {
 		t.Errorf("a campaign that was given up = %v", err)
 	}
 	w.WaitLine(1) // its node is removed, though it does not hear that
-	second := make(chan *election.Term)
-	go func() { second <- w.campaign(b.Election(election.Options{})) }()
+	second := w.stands(b.Election(election.Options{}))
 	w.WaitLine(2)
-	third := make(chan *election.Term)
-	go func() { third <- w.campaign(e) }()
+	third := w.stands(e)
 	w.WaitLine(3)
 	w.resign(first)
-	term := <-second
+	term := w.elected(second)
 	a.Proxy.SetFlow(faultproxy.ToClient, faultproxy.Pass)
 	select {
-	case <-third:
-		t.Fatal("two lead")
+	case <-third.done:
+		t.Fatalf("two lead, or one gives up: %v", third.err)
 	case <-time.After(w.moment()):
 	}
 	w.resign(term)
-	w.resign(<-third)
+	w.resign(w.elected(third))
 }
 
 // Candidates whose connections break all the time keep their nodes, and when the network calms down there
@@ -394,8 +418,7 @@ func f38Directory(w *World, t *testing.T) {
 func f38Interrupted(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	first := w.campaign(a.Election(election.Options{}))
-	got := make(chan *election.Term)
-	go func() { got <- w.campaign(b.Election(election.Options{})) }()
+	got := w.stands(b.Election(election.Options{}))
 	w.WaitLine(2)
 	before := w.created()
 	for range 2 {
@@ -414,7 +437,7 @@ func f38Interrupted(w *World, t *testing.T) {
 		t.Errorf("%d nodes were made for 2 that were deleted", made)
 	}
 	w.resign(first)
-	w.resign(<-got)
+	w.resign(w.elected(got))
 }
 
 // Whoever watches sees who leads, last of all who leads last, whatever happens to its connection, and
@@ -424,12 +447,17 @@ func f38Observers(w *World, t *testing.T) {
 	e := watcher.Election(election.Options{})
 	seen := make(chan string)
 	ctx, stop := context.WithCancel(w.Context())
-	over := make(chan error)
+	defer stop()
+	over := make(chan error, 1)
 	go func() {
 		var last error
 		for c, err := range e.Watch(ctx) {
-			if last = err; err == nil {
-				seen <- c.ID // and waits until somebody takes it: slow enough
+			if last = err; err != nil {
+				break
+			}
+			select {
+			case seen <- c.ID: // and waits until somebody takes it: slow enough
+			case <-ctx.Done():
 			}
 		}
 		over <- last
@@ -567,7 +595,7 @@ func f39GoesOn(w *World, t *testing.T) {
 	stopped := make(chan struct{})
 	var token atomic.Int64
 	began := make(chan struct{})
-	result := make(chan error)
+	result := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		result <- a.Election(election.Options{Grace: grace}).Lead(ctx, func(_ context.Context, term *election.Term) error {
@@ -578,17 +606,22 @@ func f39GoesOn(w *World, t *testing.T) {
 		})
 	}()
 	<-began
-	next := make(chan *election.Term)
-	go func() { next <- w.campaign(b.Election(election.Options{})) }()
+	next := w.stands(b.Election(election.Options{}))
 	w.WaitLine(2)
 	at := time.Now()
 	cancel()
 	w.Bounded("Lead whose work goes on", grace, func() {
-		if err := <-result; !errors.Is(err, election.ErrOverran) {
-			t.Errorf("Lead = %v, want ErrOverran", err)
+		select {
+		case err := <-result:
+			if !errors.Is(err, election.ErrOverran) {
+				t.Errorf("Lead = %v, want ErrOverran", err)
+			}
+		case <-time.After(patience):
+			close(stopped)
+			t.Fatal("Lead waits for work that goes on")
 		}
 	})
-	term := <-next
+	term := w.elected(next)
 	if d := time.Since(at); d < grace {
 		t.Errorf("the successor leads after %v, the grace is %v", d, grace)
 	}
