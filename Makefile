@@ -4,6 +4,9 @@
 GO      ?= go
 TIMEOUT ?= 15m
 
+# How long fuzz takes for each target.
+SECONDS ?= 30
+
 # What bench-compare runs, and how often.
 PKG     ?= ./...
 BENCHES ?= .
@@ -81,6 +84,14 @@ crash: ## kill -9 of the server under load, a hundred times
 MINUTES ?= 10
 chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, while servers, clients and the network fail, for MINUTES; SEED=n repeats a schedule
 	cd $(INTEROP) && $(GO) test -race -v -count=1 -timeout 0 -run 'TestChaos|TestF17' ./chaos -chaos.rig=netns -chaos.minutes=$(MINUTES) $(if $(SEED),-chaos.seed=$(SEED))
+
+fuzz: ## every fuzz target for SECONDS: make fuzz SECONDS=60
+	@for pkg in $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			echo "fuzz: $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(SECONDS)s $$pkg || { echo "fuzz: violations=1 $$pkg $$target"; exit 1; }; \
+		done; \
+	done; echo "fuzz: violations=0 seconds=$(SECONDS)"
 
 bench: bench-packages ## everything beside its peers, into docs/benchmarks.md and its chart; wants a machine to itself
 	cd $(BENCH) && $(GO) run . all
