@@ -197,7 +197,7 @@ func (s *Server) logAll() error {
 	took := s.now() - appended
 	s.counters.syncs.Add(int64(took))
 	s.counters.batches.Add(int64(len(s.records)))
-	if took >= slowSync {
+	if took >= s.opts.SlowSync {
 		s.counters.slowSyncs.Add(1)
 		s.log.Warn("the disk is slow: a sync of the transaction log took long, and every write waited for it", "took", took)
 	}

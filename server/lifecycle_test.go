@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,39 @@ func TestSnapshotsAreWrittenAndOldOnesDeleted(t *testing.T) {
 		r.reopen(r.fs.CrashClone(nil))
 		if n := len(r.connect("c").children("/")); n != 1001 {
 			t.Errorf("%d children after recovery, want 1001", n)
+		}
+	})
+}
+
+// A snapshot is due when the log has grown enough, however few transactions that took.
+func TestSnapshotsByBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.SnapBytes = 100 << 10 })
+		p := r.connect("c")
+		p.create("/n", zk.Persistent)
+		snapshots := func() (n int) {
+			synctest.Wait()
+			names, err := r.fs.ReadDir(filepath.Join(r.opts.DataDir, "version-2"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				if strings.HasPrefix(name, "snapshot.") {
+					n++
+				}
+			}
+			return n
+		}
+		set := func(times int) {
+			for range times {
+				p.call(wire.OpSetData, &wire.SetDataRequest{Path: "/n", Data: make([]byte, 10<<10), Version: -1}, nil)
+			}
+		}
+		if set(4); snapshots() != 1 {
+			t.Errorf("%d snapshots after 40 KiB, want none but the first", snapshots())
+		}
+		if set(6); snapshots() != 2 {
+			t.Errorf("%d snapshots after 100 KiB, want 2", snapshots())
 		}
 	})
 }

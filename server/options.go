@@ -72,11 +72,21 @@ type Options struct {
 	// SnapCount is about how many transactions there are between two snapshots: a random number
 	// between half of it and all of it. Default 100000.
 	SnapCount int
+	// SnapBytes is about how many bytes of transactions there are between two snapshots, if that
+	// comes first (snapSizeLimitInKb): a random number between half of it and all of it. Default
+	// 4 GiB; negative is unlimited.
+	SnapBytes int64
 	// SnapRetain is how many snapshots, with the logs that belong to them, are kept when a new
 	// one has been written. Default 3; negative keeps them all.
 	SnapRetain int
 	// PreAllocBytes is the step by which log files grow. Default 64 MiB.
 	PreAllocBytes int64
+	// LogBytesMax is the length at which a log file is followed by the next, even without a
+	// snapshot (txnLogSizeLimitInKb). Default unlimited.
+	LogBytesMax int64
+	// SlowSync is when a sync of the log has taken long enough to be told of and counted
+	// (fsync.warningthresholdms). Default 1 s.
+	SlowSync time.Duration
 	// NoSync leaves it to the operating system when transactions reach the disk (forceSync=no).
 	// Power failure then loses what was acknowledged.
 	NoSync bool
@@ -122,7 +132,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.HandshakeTimeout, 10*time.Second)
 	setDefault(&o.ReapInterval, time.Minute)
 	setDefault(&o.SnapCount, 100000)
+	setDefault(&o.SnapBytes, 4<<30)
 	setDefault(&o.SnapRetain, 3)
+	setDefault(&o.SlowSync, time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -22,7 +23,7 @@ func (s *Server) load() error {
 	var err error
 	s.store, err = store.Open(s.opts.FS, store.Options{
 		DataDir: s.opts.DataDir, LogDir: s.opts.LogDir, PreAllocBytes: s.opts.PreAllocBytes,
-		SyncDisabled: s.opts.NoSync, TrustEmpty: s.opts.TrustEmpty, Logger: s.log,
+		LogBytesMax: s.opts.LogBytesMax, SyncDisabled: s.opts.NoSync, TrustEmpty: s.opts.TrustEmpty, Logger: s.log,
 	}, l)
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
@@ -53,11 +54,21 @@ func (s *Server) load() error {
 	return nil
 }
 
-// nextSnapshot is after how many transactions the next snapshot is due: a random number, so that
-// many servers started together do not write theirs together.
-func (s *Server) nextSnapshot() int {
+// A due is after what the next snapshot is due: random numbers, so that many servers started together
+// do not write theirs together.
+type due struct {
+	txns  int
+	bytes int64
+}
+
+func (s *Server) nextSnapshot() due {
 	half := max(s.opts.SnapCount/2, 1)
-	return half + rand.IntN(half)
+	d := due{half + rand.IntN(half), math.MaxInt64}
+	if s.opts.SnapBytes > 0 {
+		half := max(s.opts.SnapBytes/2, 1)
+		d.bytes = half + rand.Int64N(half)
+	}
+	return d
 }
 
 // A loader builds tree and sessions from what the store has kept.

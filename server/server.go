@@ -71,7 +71,7 @@ type Server struct {
 	dirty         []*conn
 	failed        bool
 	sinceSnapshot int // transactions
-	snapshotAt    int
+	snapshotAt    due
 
 	counters     counters
 	logging      atomic.Int64                  // when the write to the log that is going on began, on the server's clock; 0 if none is

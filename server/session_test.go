@@ -166,6 +166,24 @@ func (r *rig) stall() (release func()) {
 	return func() { once.Do(func() { close(gate) }) }
 }
 
+// What counts as a slow sync is an option.
+func TestSlowSync(t *testing.T) {
+	for limit, want := range map[time.Duration]int64{0: 0, 500 * time.Millisecond: 1, 600 * time.Millisecond: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, func(o *Options) { o.SlowSync = limit })
+			c := r.connect("c")
+			release := r.stall()
+			c.send(wire.OpCreate, createReq("/n", zk.Persistent))
+			time.Sleep(500 * time.Millisecond)
+			release()
+			c.answerTo(c.xid, nil)
+			if got := r.Stats().SlowSyncs; got != want {
+				t.Errorf("a sync of 500 ms with a limit of %v counts %d times as slow, want %d", limit, got, want)
+			}
+		})
+	}
+}
+
 func TestAHangingDiskCostsNoSessionWhoseClientKeepsAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)

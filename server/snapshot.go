@@ -23,7 +23,7 @@ const (
 // considerSnapshot starts a snapshot if one is due and none is being written. Only the commit loop
 // calls it, between two batches: there the session table and the tree agree.
 func (s *Server) considerSnapshot() {
-	if s.sinceSnapshot < s.snapshotAt || s.ctx.Err() != nil || !s.snapshotting.CompareAndSwap(false, true) {
+	if s.sinceSnapshot < s.snapshotAt.txns && s.store.LogBytes() < s.snapshotAt.bytes || s.ctx.Err() != nil || !s.snapshotting.CompareAndSwap(false, true) {
 		return
 	}
 	s.sinceSnapshot, s.snapshotAt = 0, s.nextSnapshot()

@@ -23,7 +23,7 @@ type Stats struct {
 	Received    int64         // requests, connect requests and four-letter words included
 	Sent        int64         // answers and events
 	Latency     Latency       // of all answers but those to pings
-	SlowSyncs   int64         // of the transaction log, that took a second or longer
+	SlowSyncs   int64         // of the transaction log, that took Options.SlowSync or longer
 	Uptime      time.Duration // since Open
 	IdleSince   time.Time     // when the last connection ended; zero while there is one
 }
@@ -82,11 +82,8 @@ type counters struct {
 	syncs     measure.Distribution // times
 	batches   measure.Distribution // requests that shared a sync
 	snapshots measure.Distribution // times
-	slowSyncs atomic.Int64         // that took slowSync or longer
+	slowSyncs atomic.Int64         // that took Options.SlowSync or longer
 }
-
-// slowSync is when a sync counts as slow: fsync.warningthresholdms of ZooKeeper.
-const slowSync = time.Second
 
 // latency is that of reads and updates together.
 func (k *counters) latency(now time.Duration) Latency {

@@ -59,7 +59,7 @@ func (s *Store) Append(batch []Record) error {
 	if err := s.encode(batch); err != nil {
 		return err
 	}
-	if s.log != nil && s.roll.Load() {
+	if s.log != nil && (s.roll.Load() || s.o.LogBytesMax > 0 && s.log.end >= s.o.LogBytesMax) {
 		if err := s.finishLog(); err != nil {
 			return s.fail(err)
 		}

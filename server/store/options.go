@@ -15,6 +15,9 @@ type Options struct {
 	// PreAllocBytesDefault.
 	PreAllocBytes int64
 
+	// LogBytesMax is the length from which on the next Append begins a new log; 0 is no limit.
+	LogBytesMax int64
+
 	// SyncDisabled makes Sync return at once. A power failure then loses acknowledged
 	// transactions; a killed process does not.
 	SyncDisabled bool

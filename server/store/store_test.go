@@ -230,6 +230,24 @@ func TestRoll(t *testing.T) {
 	}
 }
 
+// A log that is long enough is followed by another without a snapshot, and both are read.
+func TestLogBytesMax(t *testing.T) {
+	fs := vfs.NewMem()
+	o := testOptions()
+	o.LogBytesMax = 400
+	s := openFresh(t, fs, o)
+	mustAppend(t, s, creates(1, 1, 10))
+	mustAppend(t, s, creates(2, 9, 10)) // passes the limit, and is not split
+	wantFiles(t, fs, "snapshot.0", "log.1")
+	mustAppend(t, s, creates(10, 10, 10))
+	mustAppend(t, s, creates(11, 11, 10))
+	wantFiles(t, fs, "snapshot.0", "log.1", "log.a")
+	mustClose(t, s)
+	if _, w := mustOpen(t, fs, o); !w.equal(model(nil, 11)) {
+		t.Errorf("found %s", w.dump())
+	}
+}
+
 // TestPurgeCountsWholeSnapshots has two newest snapshots that cannot be read.
 func TestPurgeCountsWholeSnapshots(t *testing.T) {
 	s3, s6 := snapshotBytes(t, 3), snapshotBytes(t, 6)

@@ -47,7 +47,8 @@ func (l *live) begin() (err error) {
 // config returns a configuration that asks for the current one at each handshake.
 func (l *live) config() *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
+		MinVersion: l.opts.MinVersion,
+		MaxVersion: l.opts.MaxVersion,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			return l.current(), nil
 		},
@@ -91,7 +92,9 @@ func (o *Options) read() (*tls.Config, stamps, error) {
 		return nil, seen, err
 	}
 	config := &tls.Config{
-		MinVersion:             tls.VersionTLS12,
+		MinVersion:             o.MinVersion,
+		MaxVersion:             o.MaxVersion,
+		CipherSuites:           o.CipherSuites,
 		Certificates:           []tls.Certificate{cert},
 		ClientAuth:             auth,
 		SessionTicketsDisabled: true,

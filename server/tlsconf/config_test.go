@@ -199,6 +199,46 @@ func TestNothingOlderThanTLS12(t *testing.T) {
 }
 
 // What changes is in force for the next connection, and what is broken is not.
+func TestVersionsAndCipherSuites(t *testing.T) {
+	ours := newAuthority(t, "ours")
+	f := files{t, t.TempDir()}
+	keys := Store{Location: f.write("keys.pem", ours.issue("zk"))}
+	const ours12, other12 = tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+	for name, c := range map[string]struct {
+		server Options
+		client *tls.Config
+		ok     bool
+	}{
+		"1.2 meets 1.2 alone":        {Options{MaxVersion: tls.VersionTLS12}, &tls.Config{MaxVersion: tls.VersionTLS12}, true},
+		"1.3 alone meets 1.2 alone":  {Options{MaxVersion: tls.VersionTLS12}, &tls.Config{MinVersion: tls.VersionTLS13}, false},
+		"1.2 meets 1.3 alone":        {Options{MinVersion: tls.VersionTLS13}, &tls.Config{MaxVersion: tls.VersionTLS12}, false},
+		"the suite that is spoken":   {Options{CipherSuites: []uint16{ours12}}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{ours12}}, true},
+		"a suite that is not spoken": {Options{CipherSuites: []uint16{ours12}}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{other12}}, false},
+	} {
+		c.server.KeyStore, c.server.ClientAuth = keys, ClientAuthNone
+		config, err := New(c.server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := net.Pipe()
+		go func() {
+			tls.Server(b, config).Handshake()
+			b.Close()
+		}()
+		c.client.InsecureSkipVerify = true
+		if err := tls.Client(a, c.client).Handshake(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		a.Close()
+	}
+	for _, o := range []Options{{MinVersion: tls.VersionTLS11}, {MinVersion: tls.VersionTLS13, MaxVersion: tls.VersionTLS12}} {
+		o.KeyStore, o.ClientAuth = keys, ClientAuthNone
+		if _, err := New(o); err == nil {
+			t.Errorf("versions from %x to %x were accepted", o.MinVersion, o.MaxVersion)
+		}
+	}
+}
+
 func TestFilesAreReadAgain(t *testing.T) {
 	ours, next := newAuthority(t, "ours"), newAuthority(t, "next")
 	f := files{t, t.TempDir()}

@@ -30,6 +30,12 @@ type Options struct {
 	// ClientAuth says whether clients show a certificate (ssl.clientAuth): they must with "need",
 	// may with "want", and are not asked with "none". Default "need", as in ZooKeeper.
 	ClientAuth string
+	// MinVersion and MaxVersion bound the versions of TLS that are spoken
+	// (ssl.enabledProtocols), in the numbers of crypto/tls. Defaults 1.2 and 1.3.
+	MinVersion, MaxVersion uint16
+	// CipherSuites are those that are spoken with TLS 1.2 (ssl.ciphersuites), in the numbers of crypto/tls;
+	// those of TLS 1.3 cannot be chosen. Default Go's choice.
+	CipherSuites []uint16
 	// Logger hears of files read again, and of those that cannot be used. Default silence.
 	Logger *slog.Logger
 }
@@ -45,6 +51,16 @@ const (
 func (o Options) withDefaults() (Options, error) {
 	if o.ClientAuth == "" {
 		o.ClientAuth = ClientAuthNeed
+	}
+	if o.MinVersion == 0 {
+		o.MinVersion = tls.VersionTLS12
+	}
+	if o.MaxVersion == 0 {
+		o.MaxVersion = tls.VersionTLS13
+	}
+	if o.MinVersion < tls.VersionTLS12 || o.MinVersion > o.MaxVersion {
+		return o, fmt.Errorf("tls: versions from %s to %s: the oldest that is spoken is %s",
+			tls.VersionName(o.MinVersion), tls.VersionName(o.MaxVersion), tls.VersionName(tls.VersionTLS12))
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

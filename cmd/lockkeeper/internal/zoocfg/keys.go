@@ -93,10 +93,17 @@ var properties = map[string]rule{
 	"snapCount": number(0, math.MaxInt32, "a number of transactions", func(p *parser, n int64) {
 		p.Server.SnapCount = int(max(n, snapCountMin)) // as ZooKeeper does it
 	}),
-	"snapSizeLimitInKb":                  noEffect("snapshots are taken by the number of transactions (snapCount)", "4194304", "0", "-1"),
-	"txnLogSizeLimitInKb":                noEffect("a new log is begun with each snapshot", "0", "-1"),
+	"snapSizeLimitInKb": number(math.MinInt32, math.MaxInt32, "a number of kilobytes, 0 or less being unlimited", func(p *parser, n int64) {
+		p.Server.SnapBytes = unlimited
+		if n > 0 {
+			p.Server.SnapBytes = n << 10
+		}
+	}),
+	"txnLogSizeLimitInKb": number(math.MinInt32, math.MaxInt32, "a number of kilobytes, 0 or less being unlimited", func(p *parser, n int64) {
+		p.Server.LogBytesMax = max(n, 0) << 10
+	}),
 	"commitLogCount":                     noEffect("there are no followers to keep transactions for"),
-	"fsync.warningthresholdms":           noEffect("a sync that takes a second or longer is told of", "1000"),
+	"fsync.warningthresholdms":           milliseconds(1, func(p *parser, d time.Duration) { p.Server.SlowSync = d }),
 	"forceSync":                          truth(func(p *parser, yes bool) { p.Server.NoSync = !yes }), // the server itself warns of it
 	"extendedTypesEnabled":               truth(func(p *parser, yes bool) { p.Server.ExtendedTypes = yes }),
 	"emulate353TTLNodes":                 noEffect("znodes with a time to live are those of ZooKeeper 3.5.4 and later", "false"),
@@ -169,9 +176,9 @@ var properties = map[string]rule{
 	"ssl.trustStore.passwordPath":            noEffect("the certificates of a PEM file need no password"),
 	"ssl.trustStore.type":                    text(func(p *parser) *string { return &p.TLS.TrustStore.Type }),
 	"ssl.clientAuth":                         clientAuth,
-	"ssl.protocol":                           noEffect("TLS 1.2 and 1.3 are spoken", "TLSv1.2", "TLSv1.3"),
-	"ssl.enabledProtocols":                   noEffect("TLS 1.2 and 1.3 are spoken", "TLSv1.2", "TLSv1.3", "TLSv1.2,TLSv1.3", "TLSv1.3,TLSv1.2"),
-	"ssl.ciphersuites":                       noEffect("those of Go's defaults are spoken"),
+	"ssl.protocol":                           protocol,
+	"ssl.enabledProtocols":                   enabledProtocols,
+	"ssl.ciphersuites":                       cipherSuites,
 	"ssl.hostnameVerification":               noEffect("it concerns clients"),
 	"ssl.clientHostnameVerification":         required("the names of clients' hosts are not looked at", "false"),
 	"ssl.crl":                                required("it would let in clients whose certificates are revoked", "false"),

@@ -126,6 +126,7 @@ func defaults() Config {
 const (
 	tickDefault  = 3 * time.Second
 	unset        = -1 // the default, in ZooKeeper's words
+	unlimited    = -1 // in those of server.Options
 	retainMin    = 3
 	minTicks     = 2 // the default of minSessionTimeout
 	maxTicks     = 20
@@ -145,6 +146,9 @@ type parser struct {
 	metricsHost            string
 	metricsPort            string
 	servers                []Setting
+	protocol               string // of ssl.protocol, unless it is both
+	protocols              bool   // ssl.enabledProtocols says which
+	suites                 *suites
 }
 
 // take takes one setting.
@@ -163,6 +167,9 @@ func (p *parser) take(s Setting) error {
 // finish puts together what takes more than one setting.
 func (p *parser) finish() error {
 	if err := p.ensemble(); err != nil {
+		return err
+	}
+	if err := p.tls(); err != nil {
 		return err
 	}
 	ms := func(n int64, ticks time.Duration) time.Duration {

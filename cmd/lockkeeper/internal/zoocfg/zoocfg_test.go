@@ -1,6 +1,7 @@
 package zoocfg
 
 import (
+	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,7 +74,11 @@ autopurge.purgeInterval=1
 				SnapRetain: 3, FrameBytesMax: 0x1fffff, ReapInterval: 5 * time.Second, NeverUsed: 5 * time.Minute, NoSync: true, SuperSubject: "CN=admin",
 			}
 		})},
-		"no limit": {"maxClientCnxns=0", with(func(c *Config) { c.Server.ConnectionsPerAddressMax = -1 })},
+		"the disk": {"snapSizeLimitInKb=8\ntxnLogSizeLimitInKb=4\nfsync.warningthresholdms=50", with(func(c *Config) {
+			c.Server.SnapBytes, c.Server.LogBytesMax, c.Server.SlowSync = 8<<10, 4<<10, 50*time.Millisecond
+		})},
+		"no limits of the disk": {"snapSizeLimitInKb=0\ntxnLogSizeLimitInKb=-1", with(func(c *Config) { c.Server.SnapBytes = -1 })},
+		"no limit":              {"maxClientCnxns=0", with(func(c *Config) { c.Server.ConnectionsPerAddressMax = -1 })},
 		"TLS": {strings.Join([]string{
 			"secureClientPort=2281", "secureClientPortAddress=10.0.0.1", "zookeeper.ssl.keyStore.location=/k.pem", "ssl.keyStore.passwordPath=" + secret,
 			"ssl.keyStore.type=PEM", "ssl.trustStore.location=/t.pem", "ssl.trustStore.type=PEM", "ssl.clientAuth=WANT",
@@ -118,20 +123,38 @@ autopurge.purgeInterval=1
 	}
 }
 
+func TestVersionsOfTLS(t *testing.T) {
+	const suite12, suite13 = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"
+	for text, want := range map[string]tlsconf.Options{
+		"ssl.protocol=TLS":     {},
+		"ssl.protocol=TLSv1.2": {MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12},
+		"ssl.enabledProtocols=TLSv1.3,TLSv1.2\nssl.protocol=TLSv1.2":             {MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13},
+		"ssl.protocol=TLSv1.2\nssl.enabledProtocols=TLSv1.3":                     {MinVersion: tls.VersionTLS13, MaxVersion: tls.VersionTLS13},
+		"ssl.ciphersuites=" + suite12:                                            {MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}},
+		"ssl.ciphersuites=" + suite13:                                            {MinVersion: tls.VersionTLS13, MaxVersion: tls.VersionTLS13},
+		"ssl.ciphersuites=" + suite13 + ", " + suite12:                           {MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}},
+		"ssl.ciphersuites=" + suite13 + "," + suite12 + "\nssl.protocol=TLSv1.3": {MinVersion: tls.VersionTLS13, MaxVersion: tls.VersionTLS13},
+	} {
+		c, err := parse(text)
+		if err != nil || !reflect.DeepEqual(c.TLS, want) {
+			t.Errorf("%s: %+v, %v; want %+v", text, c.TLS, err, want)
+		}
+	}
+}
+
 // What has no effect is spoken of, with its place; a value that changes nothing is not.
 func TestNotes(t *testing.T) {
 	for text, want := range map[string]string{
-		"clientPortListenBacklog=50":      "zoo.cfg:1: clientPortListenBacklog=50: has no effect",
-		"clientPortListenBacklog=-1":      "",
-		"snapSizeLimitInKb=9":             "snapCount",
-		"snapSizeLimitInKb=4194304":       "",
-		"txnLogSizeLimitInKb=9":           "no effect",
-		"fsync.warningthresholdms=50":     "second",
-		"standaloneEnabled=false":         "alone",
-		"skipACL=yes":                     "always heeded",
-		"ssl.protocol=TLSv1":              "1.2",
-		"metricsProvider.className=a.b.C": "/metrics",
-		"maxBatchSize=5":                  "tunes",
+		"clientPortListenBacklog=50":                                    "zoo.cfg:1: clientPortListenBacklog=50: has no effect",
+		"clientPortListenBacklog=-1":                                    "",
+		"snapSizeLimitInKb=9":                                           "",
+		"commitLogCount=9":                                              "followers",
+		"ssl.enabledProtocols=TLSv1.1, TLSv1.2":                         "TLSv1.1: has no effect",
+		"ssl.ciphersuites=TLS_RSA_WITH_NULL_MD5,TLS_AES_128_GCM_SHA256": "TLS_RSA_WITH_NULL_MD5: has no effect",
+		"standaloneEnabled=false":                                       "alone",
+		"skipACL=yes":                                                   "always heeded",
+		"metricsProvider.className=a.b.C":                               "/metrics",
+		"maxBatchSize=5":                                                "tunes",
 	} {
 		c, err := parse(text)
 		got := fmt.Sprint(c.Notes)
@@ -143,17 +166,23 @@ func TestNotes(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"\ntickTime=0":                                      "zoo.cfg:2: tickTime=0: must be a number of milliseconds, from 1 to",
-		"tickTime=fast":                                     "tickTime=fast",
-		"tickTime=99999999999":                              "from 1 to 2147483647",
-		"clientPort=70000":                                  "from 0 to 65535",
-		"secureClientPort=x":                                "port",
-		"admin.serverPort=-1":                               "from 0 to 65535",
-		"admin.commandURL=cmd":                              "/commands",
-		"forceSync=maybe":                                   "true or false",
-		"maxClientCnxns=-1":                                 "from 0",
-		"jute.maxbuffer=0x1":                                "from 1024",
-		"dataDir=":                                          "directory",
+		"\ntickTime=0":                           "zoo.cfg:2: tickTime=0: must be a number of milliseconds, from 1 to",
+		"tickTime=fast":                          "tickTime=fast",
+		"tickTime=99999999999":                   "from 1 to 2147483647",
+		"clientPort=70000":                       "from 0 to 65535",
+		"secureClientPort=x":                     "port",
+		"admin.serverPort=-1":                    "from 0 to 65535",
+		"admin.commandURL=cmd":                   "/commands",
+		"forceSync=maybe":                        "true or false",
+		"maxClientCnxns=-1":                      "from 0",
+		"jute.maxbuffer=0x1":                     "from 1024",
+		"dataDir=":                               "directory",
+		"ssl.protocol=TLSv1":                     "TLSv1.2",
+		"ssl.enabledProtocols=TLSv1,TLSv1.1":     "TLSv1.3 or both",
+		"ssl.ciphersuites=TLS_RSA_WITH_NULL_MD5": "no cipher suite",
+		"ssl.protocol=TLSv1.3\nssl.ciphersuites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "of the version of TLS",
+		"snapSizeLimitInKb=many":                            "kilobytes",
+		"fsync.warningthresholdms=0":                        "from 1 to",
 		"ssl.clientAuth=perhaps":                            "need, want or none",
 		"ssl.keyStore.passwordPath=/no/such/file":           "/no/such/file",
 		"ssl.crl=true":                                      "revoked",
