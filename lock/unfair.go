@@ -26,16 +26,19 @@ var unfairRecipe = recipe{kind: exclusive, heeds: exclusive, reenters: true, lon
 // A hold of it is like that of a Mutex, with one weakness. All holders' znodes have the same name, and
 // ZooKeeper can neither check nor delete "the znode that transaction x has made". If somebody deletes the
 // holder's znode by hand and another takes the lock, a release that the first one sends before it has heard
-// of that deletes the second one's znode, who then learns that the lock is lost. For the same reason the
-// operation of [Hold.Check] fails for a holder whose session has ended only in a multi of that session; in
-// anybody else's it tells that the lock is held, not by whom. Tokens have no such weakness.
+// of that deletes the second one's znode, who then learns that the lock is lost. For the same reason
+// [Hold.Check] tells that the lock is held, not by whom: it protects the multis of the holder's own session,
+// which fail when the session has ended, unless the znode was deleted by hand, and nobody else's. Tokens have
+// no such weakness.
 type Unfair struct{ e *entrance }
 
 // NewUnfair returns the lock of the znode at path, which must not be "/". What is above it is made when it
 // is needed, and stays. No lock of another kind can have the same path: its directory is there, or cannot be
-// made; such a lock's attempt fails, with ErrNotEphemeral if it is this one's. Nobody knows how many wait, so
-// Options.QueueMax must be 0; Options.Data must be nil, because the data is what tells whose the znode is; and
-// since there is no place to lose, Options.Requeue means nothing.
+// made; such a lock's attempt fails, with ErrNotEphemeral if it is this one's.
+//
+// Options.Data must be nil, because the data is what tells whose the znode is. Nobody knows who waits, or how
+// many: Options.QueueMax and Options.Deadlock must be 0. So must Options.Delay, and since there is no place to
+// lose, Options.Requeue means nothing.
 func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	opt, err := opt.withDefaults(path)
 	if err != nil {
@@ -45,6 +48,8 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 		return nil, err
 	}
 	switch {
+	case opt.Deadlock != 0:
+		return nil, fmt.Errorf("lock %s: option Deadlock: who waits for an unfair lock cannot be found", path)
 	case opt.QueueMax != 0:
 		return nil, fmt.Errorf("lock %s: option QueueMax: nobody knows how many wait for an unfair lock", path)
 	case opt.Data != nil:

@@ -450,8 +450,10 @@ func unfairTry(w *World, t *testing.T) {
 		t.Errorf("Do = %v", err)
 	}
 	w.free()
-	if _, err := lock.NewUnfair(a.Session, w.dir, lock.Options{QueueMax: 3}); err == nil {
-		t.Error("a limit on a line that is not there was taken")
+	for _, opt := range []lock.Options{{QueueMax: 3}, {Data: []byte("x")}, {Deadlock: time.Second}, {Delay: time.Second}} {
+		if _, err := lock.NewUnfair(a.Session, w.dir, opt); err == nil {
+			t.Errorf("options that an unfair lock cannot have were taken: %+v", opt)
+		}
 	}
 }
 
