@@ -17,7 +17,8 @@ import (
 // connect goes through the servers until one takes the session. It returns nil, nil when the session's
 // context has ended, and an error when the session is over.
 func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
-	behind := 0 // servers in a row that hung up during the handshake
+	behind := 0  // servers in a row that hung up during the handshake
+	serving := 0 // how many of these serve others
 	var behindSince time.Time
 	for {
 		srv, newRound := s.servers.take()
@@ -48,15 +49,22 @@ func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
 		// else for longer than the session could live, they are asked in a way that the latter leave
 		// without an answer, too.
 		if !errors.Is(err, errBehind) || s.ID() == 0 {
-			behind = 0
+			behind, serving = 0, 0
 			continue
 		}
 		if behind++; behind == 1 {
 			behindSince = time.Now()
 		}
 		if behind >= 2*len(s.servers.servers) && time.Since(behindSince) > s.Timeout()*4/3 {
-			if over := s.inquire(srv); over != nil {
-				return nil, over
+			serves, knows := s.inquire(srv)
+			if serves {
+				serving++
+			}
+			// One that serves and knows the session may have begun to serve this very moment. Then it, or
+			// another one, takes the session the next time.
+			if serves && (!knows || serving > len(s.servers.servers)) {
+				return nil, &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired,
+					Detail: "every server refuses it: they are behind what this session has seen"}
 			}
 		}
 	}
@@ -85,15 +93,14 @@ func (s *Session) seen() int64 {
 }
 
 // inquire asks a server that may be behind what the session has seen whether it serves at all, as one who
-// has seen nothing. Its answer, whatever it is, ends the session: the data that the session has seen is lost.
-func (s *Session) inquire(srv server) *SessionError {
-	nc, _, _, err := s.attempt(srv, 0)
+// has seen nothing, and whether it knows the session.
+func (s *Session) inquire(srv server) (serves, knows bool) {
+	nc, resp, _, err := s.attempt(srv, 0)
 	if err != nil {
-		return nil
+		return false, false
 	}
 	hangUp(nc)
-	return &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired,
-		Detail: "every server refuses it: they are behind what this session has seen"}
+	return true, resp.Timeout > 0 && resp.SessionID == s.ID()
 }
 
 // attempt connects to one server and shakes hands with it as one who has seen lastZxid. asked is when the

@@ -218,6 +218,49 @@ func TestF21_NoLeaderForLong(t *testing.T) {
 	})
 }
 
+// F21: the servers have a leader again at the very moment at which the client asks whether they serve at all.
+// That they refused it just before was no sign that they have lost anything.
+func TestF21_ALeaderAtLast(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		var down atomic.Bool
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			req, ok := p.hello()
+			if !ok || down.Load() && req.LastZxid > 0 {
+				return
+			}
+			down.Store(false)
+			p.zxid = 5
+			p.grant(fakeSession, 6*time.Second)
+			p.serve(nil)
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+		must(t, s.Sync(t.Context(), "/"))
+		down.Store(true)
+		n.Link("", "").Cut()
+		await(t, s, client.Disconnected)
+		await(t, s, client.Connected)
+		must(t, s.Sync(t.Context(), "/"))
+	})
+}
+
+// F44: servers that have lost only the newest data know the session and refuse it all the same.
+func TestF44_SetBack(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if req, ok := p.hello(); ok && req.LastZxid == 0 {
+				p.zxid = 5
+				p.grant(fakeSession, 6*time.Second)
+				p.serve(nil)
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+		must(t, s.Sync(t.Context(), "/"))
+		n.Link("", "").Cut()
+		_, _, err := s.Get(short(t, time.Minute), "/n")
+		wantErr(t, "get", err, zk.ErrSessionExpired)
+	})
+}
+
 // F46: the granted timeout of the newest connection is what counts, and a later connection may grant
 // another.
 func TestF46_GrantedTimeout(t *testing.T) {
