@@ -143,6 +143,8 @@ func TestWhoMayLeanOnWhom(t *testing.T) {
 		}, why: "the library does not import the server, the command or what is for tests: users link it alone"},
 		{in: []string{"client"}, allow: func(f string) bool { return !under(f, "lock", "election") },
 			why: "the client does not know the recipes"},
+		{in: []string{"fence"}, allow: func(string) bool { return false },
+			why: "a far side needs no client"},
 		{in: []string{"server"}, allow: func(f string) bool { return !under(f, "client", "lock", "election", "cmd") },
 			why: "the server does not know its clients"},
 		{in: []string{"server/tree", "server/session", "server/watch", "server/txn"},

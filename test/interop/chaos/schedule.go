@@ -42,7 +42,7 @@ var (
 	anyRig = []fault{killLeader, killFollower, freezeLeader, freezeFollower, restartAll, wipeFollower, wipeLeader,
 		isolateLeader, isolateFollower, leaderAndSome, followerAndSome, requestsVanish, answersVanish, slow}
 	packetsOnly   = []fault{leaderIsNotHeard, leaderHearsNone, packetsVanish}
-	clientsFaults = []fault{freezeClient, killClient}
+	clientFaults = []fault{freezeClient, killClient}
 )
 
 // A step of a schedule is a fault of the servers or the network, and perhaps of clients at the same time.
@@ -103,7 +103,7 @@ func (s *schedule) next() step {
 	}
 	s.round = s.round[1:]
 	if s.rng.IntN(clientFaultOneIn) == 0 {
-		st.faults = append(st.faults, clientsFaults[s.rng.IntN(len(clientsFaults))])
+		st.faults = append(st.faults, clientFaults[s.rng.IntN(len(clientFaults))])
 	}
 	return st
 }
