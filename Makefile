@@ -4,6 +4,9 @@
 GO      ?= go
 TIMEOUT ?= 15m
 
+# How many children fire runs.
+GRANTS  ?= 1000
+
 # How long fuzz takes for each target.
 SECONDS ?= 30
 
@@ -84,6 +87,9 @@ crash: ## kill -9 of the server under load, a hundred times
 MINUTES ?= 10
 chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, while servers, clients and the network fail, for MINUTES; SEED=n repeats a schedule
 	cd $(INTEROP) && $(GO) test -race -v -count=1 -timeout 0 -run 'TestChaos|TestF17' ./chaos -chaos.rig=netns -chaos.minutes=$(MINUTES) $(if $(SEED),-chaos.seed=$(SEED))
+
+fire: packages ## the command with its processes killed and frozen, until so many children have run: make fire GRANTS=1000
+	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestCommandUnderFire ./fire -fire.grants=$(GRANTS)
 
 fuzz: ## every fuzz target for SECONDS: make fuzz SECONDS=60
 	@for pkg in $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do \
