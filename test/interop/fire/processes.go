@@ -38,8 +38,7 @@ func processes(test string) []process {
 		if err != nil {
 			continue // it has gone, or is not ours
 		}
-		run, ours := variable(environ, mark)
-		run, ours = strings.CutPrefix(run, test+"/")
+		run, ours := strings.CutPrefix(variable(environ, mark), test+"/")
 		if !ours {
 			continue
 		}
@@ -63,14 +62,14 @@ func processes(test string) []process {
 	return found
 }
 
-// variable returns the value of a variable.
-func variable(environ []byte, name string) (string, bool) {
+// variable returns the value of a variable, empty if there is none.
+func variable(environ []byte, name string) string {
 	for _, v := range bytes.Split(environ, []byte{0}) {
 		if value, ok := bytes.CutPrefix(v, []byte(name+"=")); ok {
-			return string(value), true
+			return string(value)
 		}
 	}
-	return "", false
+	return ""
 }
 
 func (p process) String() string { return fmt.Sprintf("%s of run %s (%d)", p.role, p.run, p.pid) }
