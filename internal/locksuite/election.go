@@ -32,6 +32,9 @@ var electionTests = []test{
 	{"F39_WorkGoesOn", f39GoesOn},
 }
 
+// electionServerTests stop and start the server.
+var electionServerTests = []test{{"F37_ServerAway", f37ServerAway}}
+
 // A Stander stands for the world's election, by election.Run, until it is stopped. While it leads it is in
 // the register.
 type Stander struct {
@@ -235,6 +238,33 @@ func f37Expires(w *World, t *testing.T) {
 		}
 		if old, _ := a.last(); a.sessions.Load() < 2 || old.Err() != nil {
 			t.Errorf("the old leader stands under session %d: %v", a.sessions.Load(), old.Err())
+		}
+		b.Stop()
+		a.leads(1)
+		a.Stop()
+		reg.Check(t)
+	}
+}
+
+// The server is away for longer than the sessions should live. It comes back with all of them, and with the old
+// leader's node: its term has ended nevertheless, and from then on one leads.
+func f37ServerAway(w *World, t *testing.T) {
+	for range w.reps(10, 1) {
+		var reg Register
+		a := w.Stand("a", &reg, election.Options{}, 0)
+		first := a.leads(0)
+		b := w.Stand("b", &reg, election.Options{}, 0)
+		w.WaitLine(2)
+		w.server.stop()
+		time.Sleep(w.Timeout * 3 / 2)
+		if first.Cause() == nil {
+			t.Error("the term goes on without a server")
+		}
+		w.server.start()
+		b.leads(0)
+		w.WaitLine(2)
+		if a.leading() {
+			t.Error("two lead")
 		}
 		b.Stop()
 		a.leads(1)

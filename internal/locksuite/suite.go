@@ -16,7 +16,7 @@ var groups = [][]test{acquireTests, waitTests, holdTests, releaseTests, cleanupT
 
 // ours are tests that need more of a server than to answer clients: to be asked how many watches it has,
 // to be started with a state that takes too many requests to reach, to be stopped and started.
-var ours = [][]test{serverTests}
+var ours = [][]test{serverTests, electionServerTests}
 
 // Run runs the suite against a backend.
 func Run(t *testing.T, b Backend) {
