@@ -15,12 +15,13 @@ type Conn struct {
 	local, remote Addr
 	in, out       *pipe
 	near          *Conn // the end that dialled
+	number        int   // of the connection
 }
 
-func newConnPair(n *Network, client string, clientAddr, server Addr) (near, far *Conn) {
+func newConnPair(n *Network, number int, client string, clientAddr, server Addr) (near, far *Conn) {
 	up, down := newPipe(), newPipe()
-	near = &Conn{n: n, client: client, server: server, local: clientAddr, remote: server, in: down, out: up}
-	far = &Conn{n: n, client: client, server: server, local: server, remote: clientAddr, in: up, out: down}
+	near = &Conn{n: n, number: number, client: client, server: server, local: clientAddr, remote: server, in: down, out: up}
+	far = &Conn{n: n, number: number, client: client, server: server, local: server, remote: clientAddr, in: up, out: down}
 	near.near, far.near = near, near
 	return near, far
 }
@@ -81,7 +82,7 @@ func (c *Conn) forget() {
 	c.n.mu.Lock()
 	defer c.n.mu.Unlock()
 	if c.in.over() && c.out.over() {
-		delete(c.n.conns, c.near)
+		delete(c.n.conns, c.near.number)
 	}
 }
 

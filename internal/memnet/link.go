@@ -72,7 +72,7 @@ func (l *Link) change(edit func(*faults)) {
 	l.n.mu.Lock()
 	defer l.n.mu.Unlock()
 	edit(&l.faults)
-	for c := range l.n.conns {
+	for _, c := range l.n.conns {
 		if l.matches(c.client, string(c.server)) {
 			c.setFaults(l.n.faultsLocked(c.client, string(c.server)))
 		}
@@ -88,7 +88,7 @@ func (l *Link) matches(client, addr string) bool {
 func (l *Link) Cut() int {
 	l.n.mu.Lock()
 	var hit []*Conn
-	for c := range l.n.conns {
+	for _, c := range l.n.conns {
 		if l.matches(c.client, string(c.server)) {
 			hit = append(hit, c)
 		}

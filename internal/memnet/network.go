@@ -23,7 +23,7 @@ type Network struct {
 	// Guarded by mu. Lock order: mu, then the mutex of a pipe.
 	listeners map[string]*listener
 	links     map[linkKey]*Link
-	conns     map[*Conn]struct{} // client ends that are neither closed nor cut
+	conns     map[int]*Conn // client ends that are neither closed nor cut, by number: seeds must decide in what order they are cut
 	nextPort  int
 }
 
@@ -32,7 +32,7 @@ func New() *Network {
 	n := &Network{
 		listeners: make(map[string]*listener),
 		links:     make(map[linkKey]*Link),
-		conns:     make(map[*Conn]struct{}),
+		conns:     make(map[int]*Conn),
 	}
 	n.cond.L = &n.mu
 	return n
@@ -109,9 +109,9 @@ func (n *Network) DialAs(ctx context.Context, client, addr string) (net.Conn, er
 			if label == "" {
 				label = "client"
 			}
-			near, far := newConnPair(n, client, Addr(fmt.Sprintf("%s:%d", label, n.nextPort)), Addr(addr))
+			near, far := newConnPair(n, n.nextPort, client, Addr(fmt.Sprintf("%s:%d", label, n.nextPort)), Addr(addr))
 			near.setFaults(f)
-			n.conns[near] = struct{}{}
+			n.conns[near.number] = near
 			l.backlog = append(l.backlog, far)
 			n.cond.Broadcast()
 			return near, nil

@@ -21,7 +21,7 @@ type Worker struct {
 
 // Build builds a worker from the tree with some patches applied. It is written into dir.
 func Build(dir string, patches []patch.Patch) (*Worker, error) {
-	root, err := goList("-m", "-f", "{{.Dir}}", "github.com/lockkeeper/lockkeeper")
+	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +46,11 @@ func Build(dir string, patches []patch.Patch) (*Worker, error) {
 	}
 	_, err = run(here, "go", append(args, "-overlay", overlay, "./world")...)
 	return w, err
+}
+
+// Root returns the folder of the product's module.
+func Root() (string, error) {
+	return goList("-m", "-f", "{{.Dir}}", "github.com/lockkeeper/lockkeeper")
 }
 
 func goList(args ...string) (string, error) {

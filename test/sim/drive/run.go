@@ -106,7 +106,7 @@ func (w *Worker) chunk(from uint64, n int, plan []byte) (reports []*world.Report
 	for end := from + uint64(n); from < end; {
 		args := []string{"-test.run=^TestSeeds$", fmt.Sprint("-sim.first=", from), fmt.Sprint("-sim.count=", end-from)}
 		if plan != nil {
-			args = append(args, "-sim.plan")
+			args = append(args, "-sim.plan", "-sim.lines")
 		}
 		got, used, broke, err := w.process(args, plan)
 		cpu += used

@@ -25,6 +25,11 @@ var Runtime = []Patch{
 		Old: "			t.rand = cheaprand()\n",
 		New: "			t.rand = uint32(simRand())\n"},
 
+	// What is pooled stays pooled: making some of it anew would take chance too.
+	{Go: true, File: "runtime/mgc.go",
+		Old: "func clearpools() {\n",
+		New: "func clearpools() {\n	if sim.seeded {\n		return\n	}\n"},
+
 	// The order of goroutines that are ready.
 	{Go: true, File: "runtime/proc.go",
 		Old: "	if randomizeScheduler && next && randn(2) == 0 {\n",

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -15,11 +16,10 @@ type audit struct {
 
 // An auditClaim is what somebody was told about a node.
 type auditClaim struct {
-	who     int
-	node    string
-	token   int64 // that it was created with
-	goneBy  int64 // zxid by which it was gone; 0 if that was not said
-	session int64
+	who    int
+	node   string
+	token  int64 // of its holder
+	goneBy int64 // zxid by which it was gone; 0: this is about its creation, by the token
 }
 
 func (a *audit) add(c auditClaim) {
@@ -30,17 +30,17 @@ func (a *audit) add(c auditClaim) {
 
 // check reads the logs.
 func (a *audit) check(w *World) {
-	created, deleted := map[string]int64{}, map[string]int64{}
+	created, deleted := map[string][]int64{}, map[string][]int64{}
 	var visit func(t *txn.Txn, c *txn.Change)
 	visit = func(t *txn.Txn, c *txn.Change) {
 		switch c.Type {
 		case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer:
-			created[c.Path] = t.Zxid
+			created[c.Path] = append(created[c.Path], t.Zxid)
 		case wire.OpDelete, wire.OpDeleteContainer:
-			deleted[c.Path] = t.Zxid
+			deleted[c.Path] = append(deleted[c.Path], t.Zxid)
 		case wire.OpCloseSession:
 			for _, p := range c.Paths {
-				deleted[p] = t.Zxid
+				deleted[p] = append(deleted[p], t.Zxid)
 			}
 		case wire.OpMulti:
 			for i := range c.Subs {
@@ -56,11 +56,12 @@ func (a *audit) check(w *World) {
 		visit(&txns[i], &txns[i].Change)
 	}
 	for _, c := range a.claims {
-		if made := created[c.node]; c.token != 0 && made != c.token {
-			w.violated("I6: p%d held %s with token %#x, the log says it was created by %#x", c.who, c.node, c.token, made)
+		if c.goneBy == 0 && !slices.Contains(created[c.node], c.token) {
+			w.violated("I6: p%d held %s with token %#x, the log says it was created by %#x", c.who, c.node, c.token, created[c.node])
 		}
-		if gone := deleted[c.node]; c.goneBy != 0 && (gone == 0 || gone > c.goneBy) {
-			w.violated("F23: p%d was told by %#x that %s is gone, the log says it went by %#x", c.who, c.goneBy, c.node, gone)
+		gone := func(zxid int64) bool { return c.token <= zxid && zxid <= c.goneBy }
+		if c.goneBy != 0 && !slices.ContainsFunc(deleted[c.node], gone) {
+			w.violated("F23: p%d was told by %#x that %s is gone, the log says it went by %#x", c.who, c.goneBy, c.node, deleted[c.node])
 		}
 	}
 }

@@ -19,6 +19,7 @@ var faults = []deed{
 	{"refuse", 3, planSpell, runRefuse},
 	{"expire", 3, planNothing, runExpire},
 	{"break", 3, planBreak, runBreak},
+	{"revoke", 2, planBreak, runRevoke},
 	{"crash", 3, planDown, runCrash},
 	{"pause", 5, planSpell, runPause},
 	{"clock", 1, planSpell, runClock},
@@ -161,26 +162,36 @@ func runCutOff(w *World, s Step) {
 }
 
 func planBreak(d *dice, s *Step) {
-	s.N = d.IntN(len(lockKinds) * d.plan.Keys)
+	s.N = d.IntN(len(brittle) * d.plan.Keys)
 	s.Key = d.IntN(3)
 }
 
 // runBreak deletes one of the first nodes of a lock, as an operator would who is not careful.
 func runBreak(w *World, s Step) {
+	w.asOperator(s, func(ctx context.Context, admin *client.Session, c lock.Contender) {
+		w.witness.putOut(c.Node)
+		lock.Break(ctx, admin, c)
+	})
+}
+
+// asOperator does something to one of the first in a line, if there is one and the server is up.
+func (w *World) asOperator(s Step, f func(context.Context, *client.Session, lock.Contender)) {
 	admin, err := w.admin()
 	if err != nil {
-		return // the server is down
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
 	defer admin.Close(ctx)
-	line, err := lock.Inspect(ctx, admin, dirOf(lockKinds[s.N%len(lockKinds)], s.N/len(lockKinds)))
-	if err != nil || s.Key >= len(line) {
-		return
+	line, err := lock.Inspect(ctx, admin, dirOf(brittle[s.N%len(brittle)], s.N/len(brittle)))
+	if err == nil && s.Key < len(line) {
+		f(ctx, admin, line[s.Key])
 	}
-	w.witness.putOut(line[s.Key].Node)
-	lock.Break(ctx, admin, line[s.Key])
 }
+
+// brittle are the kinds of locks whose nodes may be deleted by hand: not those of an unfair lock, where that
+// can put out the next holder too.
+var brittle = []string{"mutex", "rw", "sem", "election"}
 
 // runPause stops the process for a while: none of its goroutines runs, while its connections stay open and
 // the kernel goes on taking what arrives for it.

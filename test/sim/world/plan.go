@@ -141,3 +141,16 @@ func (d *dice) add(deeds []deed, n int) {
 		d.plan.Steps = append(d.plan.Steps, s)
 	}
 }
+
+// Everything returns a plan that does everything once.
+func Everything() *Plan {
+	p := &Plan{Processes: 2, Timeout: 4 * time.Second, Tick: 500 * time.Millisecond, Latency: 1, Sync: 1, Followers: 2, Keys: 2}
+	d := &dice{rand.New(rand.NewPCG(0, 0)), p}
+	for _, deeds := range [][]deed{works, faults} {
+		for i := range deeds {
+			d.add(deeds[i:i+1], 2)
+		}
+	}
+	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
+	return p
+}

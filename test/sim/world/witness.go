@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/test/sim/model"
 )
 
@@ -37,7 +36,7 @@ func newWitness(w *World) *witness {
 type stay struct {
 	p       *proc
 	path    string
-	hold    *lock.Hold
+	hold    holding
 	token   int64
 	session int64
 	kind    stayKind

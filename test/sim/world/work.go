@@ -23,11 +23,14 @@ var works = []deed{
 	{"permit", 5, planLock, runPermit},
 	{"permits", 2, planPermits, runPermits},
 	{"resize", 1, planPermits, runResize},
+	{"unfair", 4, planLock, runUnfair},
+	{"all", 4, planLock, runAll},
+	{"lead", 5, planLock, runLead},
 	{"znode", 14, planZnode, runZnode},
 }
 
 // lockKinds are the kinds of locks, which directories are named after.
-var lockKinds = []string{"mutex", "rw", "sem"}
+var lockKinds = []string{"mutex", "rw", "sem", "election", "unfair"}
 
 // keys is how many locks there are of a kind at most.
 const keys = 2
@@ -51,7 +54,7 @@ func runMutex(w *World, s Step) { w.takeMutex(s, (*lock.Mutex).Lock) }
 func runTry(w *World, s Step)   { w.takeMutex(s, (*lock.Mutex).TryLock) }
 
 func (w *World) takeMutex(s Step, take func(*lock.Mutex, context.Context) (*lock.Hold, error)) {
-	w.take(s, dirOf("mutex", s.Key), alone, func(ctx context.Context, cs *client.Session) ([]*lock.Hold, error) {
+	w.take(s, dirOf("mutex", s.Key), alone, func(ctx context.Context, cs *client.Session) ([]holding, error) {
 		m, err := lock.NewMutex(cs, dirOf("mutex", s.Key), w.options(s))
 		if err != nil {
 			return nil, err
@@ -100,17 +103,36 @@ func runDo(w *World, s Step) {
 	w.note(s.Who, "#%d do: %v", s.ID, err)
 }
 
-func one(h *lock.Hold, err error) ([]*lock.Hold, error) {
+// A holding is a lock.Hold, or what there is like it.
+type holding interface {
+	Node() string
+	Token() int64
+	Check() client.Op
+	Context() context.Context
+	Done() <-chan struct{}
+	Cause() error
+	Release(context.Context) error
+}
+
+func one(h *lock.Hold, err error) ([]holding, error) {
 	if h == nil {
 		return nil, err
 	}
-	return []*lock.Hold{h}, err
+	return []holding{h}, err
+}
+
+func several(hs []*lock.Hold, err error) ([]holding, error) {
+	var all []holding
+	for _, h := range hs {
+		all = append(all, h)
+	}
+	return all, err
 }
 
 // take asks for a lock, works under it and gives it back.
-func (w *World) take(s Step, path string, kind stayKind, ask func(context.Context, *client.Session) ([]*lock.Hold, error)) {
+func (w *World) take(s Step, path string, kind stayKind, ask func(context.Context, *client.Session) ([]holding, error)) {
 	p := w.procs[s.Who]
-	var holds []*lock.Hold
+	var holds []holding
 	var cs *client.Session
 	var err error
 	asked := w.now()
@@ -149,7 +171,7 @@ func (w *World) take(s Step, path string, kind stayKind, ask func(context.Contex
 }
 
 // work is what is done under a hold.
-func (w *World) work(s Step, cs *client.Session, h *lock.Hold, st *stay) {
+func (w *World) work(s Step, cs *client.Session, h holding, st *stay) {
 	over := time.After(s.For)
 	if st.kind == alone {
 		w.increment(s, cs, h, st)
@@ -157,19 +179,25 @@ func (w *World) work(s Step, cs *client.Session, h *lock.Hold, st *stay) {
 	if s.Do == "write" && s.N < 2 {
 		select {
 		case <-time.After(s.For / 2):
-			w.downgrade(s, h, st)
+			w.downgrade(s, h.(*lock.Hold), st)
 		case <-h.Done():
 		}
 	}
+	var revoked <-chan struct{}
+	if hold, ok := h.(*lock.Hold); ok && s.N == 3 {
+		revoked = hold.Revoked()
+	}
 	select {
 	case <-over:
+	case <-revoked:
+		w.note(s.Who, "#%d gives up, as it was asked to", s.ID)
 	case <-h.Done():
 	}
 }
 
 // increment adds one to a counter that the lock guards, in a transaction that fails once the lock has passed
 // on: no two may write the same number, whatever happens.
-func (w *World) increment(s Step, cs *client.Session, h *lock.Hold, st *stay) {
+func (w *World) increment(s Step, cs *client.Session, h holding, st *stay) {
 	path := "/sim/counter" + zk.Base(st.path)
 	data, _, err := cs.Get(h.Context(), path)
 	value, _ := strconv.Atoi(string(data))
@@ -211,6 +239,8 @@ func (w *World) outcome(s Step, held bool, err error) {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, lock.ErrBusy), errors.Is(err, lock.ErrPlaceLost),
 		errors.Is(err, zk.ErrSessionExpired), errors.As(err, &refused), errors.As(err, &conflict), errors.As(err, &many):
 		w.count(func(r *Report) { r.Refusals++ })
+	case s.Do == "all" && errors.Is(err, lock.ErrLost): // of one that it had already
+		w.count(func(r *Report) { r.Losses++ })
 	default:
 		w.violated("%s refused with %v", s.Do, err)
 	}
@@ -229,7 +259,7 @@ func (w *World) progress(s Step, p *proc, path string, asked time.Duration) {
 }
 
 // release gives a hold back.
-func (w *World) release(s Step, cs *client.Session, h *lock.Hold) {
+func (w *World) release(s Step, cs *client.Session, h holding) {
 	var err error
 	node := h.Node()
 	w.procs[s.Who].bounded("release", s.Release, func(ctx context.Context) { err = h.Release(ctx) })
@@ -237,7 +267,7 @@ func (w *World) release(s Step, cs *client.Session, h *lock.Hold) {
 	switch {
 	case err == nil:
 		if srv := w.keeper.now(); srv != nil && cs.Err() == nil && h.Node() == node {
-			w.audit.add(auditClaim{who: s.Who, node: node, goneBy: srv.Zxid()})
+			w.audit.add(auditClaim{who: s.Who, node: node, token: h.Token(), goneBy: srv.Zxid()})
 		}
 	case errors.Is(err, lock.ErrReleasePending):
 	case errors.Is(err, lock.ErrLost):

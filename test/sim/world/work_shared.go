@@ -14,7 +14,7 @@ func runWrite(w *World, s Step) { w.takeRW(s, alone, (*lock.RWMutex).Lock) }
 func runRead(w *World, s Step)  { w.takeRW(s, sharing, (*lock.RWMutex).RLock) }
 
 func (w *World) takeRW(s Step, kind stayKind, take func(*lock.RWMutex, context.Context) (*lock.Hold, error)) {
-	w.take(s, dirOf("rw", s.Key), kind, func(ctx context.Context, cs *client.Session) ([]*lock.Hold, error) {
+	w.take(s, dirOf("rw", s.Key), kind, func(ctx context.Context, cs *client.Session) ([]holding, error) {
 		m, err := lock.NewRWMutex(cs, dirOf("rw", s.Key), w.options(s))
 		if err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (p *Plan) permitsMax(path string) int {
 }
 
 func runPermit(w *World, s Step) {
-	w.takePermits(s, func(ctx context.Context, m *lock.Semaphore) ([]*lock.Hold, error) {
+	w.takePermits(s, func(ctx context.Context, m *lock.Semaphore) ([]holding, error) {
 		if s.N == 0 {
 			return one(m.TryAcquire(ctx))
 		}
@@ -62,11 +62,11 @@ func runPermit(w *World, s Step) {
 
 // runPermits asks for several permits at once, sometimes for more than there are.
 func runPermits(w *World, s Step) {
-	w.takePermits(s, func(ctx context.Context, m *lock.Semaphore) ([]*lock.Hold, error) { return m.AcquireN(ctx, s.N) })
+	w.takePermits(s, func(ctx context.Context, m *lock.Semaphore) ([]holding, error) { return several(m.AcquireN(ctx, s.N)) })
 }
 
-func (w *World) takePermits(s Step, take func(context.Context, *lock.Semaphore) ([]*lock.Hold, error)) {
-	w.take(s, dirOf("sem", s.Key), permit, func(ctx context.Context, cs *client.Session) ([]*lock.Hold, error) {
+func (w *World) takePermits(s Step, take func(context.Context, *lock.Semaphore) ([]holding, error)) {
+	w.take(s, dirOf("sem", s.Key), permit, func(ctx context.Context, cs *client.Session) ([]holding, error) {
 		m, err := lock.NewSemaphore(cs, dirOf("sem", s.Key), permits, w.options(s))
 		if err != nil {
 			return nil, err
@@ -103,7 +103,8 @@ func runResize(w *World, s Step) {
 func pass(ctx context.Context, cs *client.Session, kind, dir string) error {
 	var h *lock.Hold
 	var err error
-	if kind == "sem" {
+	switch kind {
+	case "sem":
 		var m *lock.Semaphore
 		if m, err = lock.NewSemaphore(cs, dir, 0, lock.Options{PID: 1}); err == nil {
 			h, err = m.TryAcquire(ctx)
@@ -111,7 +112,17 @@ func pass(ctx context.Context, cs *client.Session, kind, dir string) error {
 		if errors.Is(err, lock.ErrNoPermits) {
 			return nil // nobody has come this way
 		}
-	} else {
+	case "unfair":
+		var m *lock.Unfair
+		if m, err = lock.NewUnfair(cs, dir, lock.Options{PID: 1}); err == nil {
+			h, err = m.TryLock(ctx)
+		}
+	case "election":
+		var m *lock.Latch
+		if m, err = lock.NewLatch(cs, dir, lock.Options{PID: 1}); err == nil {
+			h, err = m.Lock(ctx)
+		}
+	default:
 		var m *lock.Mutex
 		if m, err = lock.NewMutex(cs, dir, lock.Options{PID: 1}); err == nil {
 			h, err = m.TryLock(ctx)

@@ -17,7 +17,8 @@ import (
 var (
 	first = flag.Uint64("sim.first", 1, "first seed")
 	count = flag.Int("sim.count", 20, "how many seeds")
-	given = flag.Bool("sim.plan", false, "run the plan that is read from standard input, and report everything that happened")
+	lines = flag.Bool("sim.lines", false, "report everything that happened")
+	given = flag.Bool("sim.plan", false, "run the plan that is read from standard input")
 )
 
 // seeded is where ids come from: chance that follows the seed, with a patched runtime.
@@ -48,7 +49,7 @@ func TestSeeds(t *testing.T) {
 	runtime.MemProfileRate = 0
 	crand.Reader = seeded{}
 	// The first run fills what the standard library caches; none that is reported shall.
-	synctest.Test(t, func(*testing.T) { Run(NewPlan(0), false) })
+	synctest.Test(t, func(*testing.T) { Run(Everything(), false) })
 	out := json.NewEncoder(os.Stdout)
 	for seed := *first; seed < *first+uint64(*count); seed++ {
 		fmt.Printf("@begin %d\n", seed)
@@ -62,7 +63,7 @@ func TestSeeds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r = Run(p, *given)
+			r = Run(p, *lines)
 		})
 		r.Judge()
 		fmt.Print("@report ")

@@ -1,0 +1,110 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/election"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+func runUnfair(w *World, s Step) {
+	w.take(s, dirOf("unfair", s.Key), alone, func(ctx context.Context, cs *client.Session) ([]holding, error) {
+		m, err := lock.NewUnfair(cs, dirOf("unfair", s.Key), w.options(s))
+		if err != nil {
+			return nil, err
+		}
+		if s.N == 0 {
+			return one(m.TryLock(ctx))
+		}
+		return one(m.Lock(ctx))
+	})
+}
+
+// runLead campaigns, leads and resigns.
+func runLead(w *World, s Step) {
+	w.take(s, dirOf("election", s.Key), alone, func(ctx context.Context, cs *client.Session) ([]holding, error) {
+		opt := w.options(s)
+		opt.Requeue = false
+		e, err := election.New(cs, dirOf("election", s.Key), election.Options{Lock: opt})
+		if err != nil {
+			return nil, err
+		}
+		t, err := e.Campaign(ctx)
+		if t == nil {
+			return nil, err
+		}
+		return []holding{leading{t}}, err
+	})
+}
+
+// leading is a term as a hold.
+type leading struct{ *election.Term }
+
+func (l leading) Release(ctx context.Context) error {
+	err := l.Resign(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = lock.ErrReleasePending
+	}
+	return err
+}
+
+// runAll takes several locks at once.
+func runAll(w *World, s Step) {
+	p := w.procs[s.Who]
+	paths := []string{dirOf("mutex", 0), dirOf("mutex", 1), dirOf("rw", 0)}[s.N/2:]
+	var cs *client.Session
+	var h *lock.Holds
+	var err error
+	asked := w.now()
+	p.bounded(s.Do, s.Wait, func(ctx context.Context) {
+		if cs, err = p.open(ctx); err != nil {
+			return
+		}
+		members := make([]lock.Member, len(paths))
+		for i, path := range paths {
+			if members[i], err = lock.NewMutex(cs, path, w.options(s)); err != nil {
+				return
+			}
+		}
+		var all *lock.All
+		if all, err = lock.NewAll(members...); err == nil {
+			h, err = all.Lock(ctx)
+		}
+	})
+	w.outcome(s, h != nil, err)
+	if h == nil {
+		return
+	}
+	for _, path := range paths {
+		one := h.Of(path)[0]
+		st := &stay{p: p, path: path, hold: one, token: one.Token(), session: cs.ID(), asked: asked}
+		w.audit.add(auditClaim{who: s.Who, node: one.Node(), token: one.Token()})
+		if one.Cause() == nil {
+			w.witness.enter(st)
+			defer w.witness.leave(st)
+			defer context.AfterFunc(one.Context(), func() { w.witness.leave(st) })()
+		}
+	}
+	select {
+	case <-time.After(s.For):
+	case <-h.Done():
+	}
+	p.bounded("release", s.Release, func(ctx context.Context) { err = h.Release(ctx) })
+	w.note(s.Who, "#%d released: %v", s.ID, err)
+	if err != nil && !errors.Is(err, lock.ErrReleasePending) && !errors.Is(err, lock.ErrLost) {
+		w.violated("release: %v", err)
+	}
+}
+
+// runRevoke asks one of the first in a line to give up.
+func runRevoke(w *World, s Step) {
+	w.asOperator(s, func(ctx context.Context, admin *client.Session, c lock.Contender) {
+		if _, err := lock.Revoke(ctx, admin, c); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, zk.ErrSessionExpired) {
+			w.violated("revoke: %v", err)
+		}
+	})
+}
