@@ -55,7 +55,8 @@ func (h *Hold) Token() int64 { return h.g.token }
 func (h *Hold) Node() string { return h.g.at() }
 
 // Check returns an operation that makes a Multi fail unless the holder's node is still there: a write
-// inside ZooKeeper that carries it takes effect only while the lock has not passed on.
+// inside ZooKeeper that carries it takes effect only while the lock has not passed on. That of an unfair
+// lock proves less; see Unfair.
 func (h *Hold) Check() client.Op { return client.OpCheck(h.g.at(), -1) }
 
 // Left returns how long the hold is good for if no further heartbeat is answered: work that cannot be

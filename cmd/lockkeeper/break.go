@@ -23,10 +23,11 @@ func newBreak() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break LOCK",
 		Short: "Put the holder of a lock out",
-		Long: `Put the holder of a lock out by deleting its znode; of a lock that is shared, all
-who share it. The next in line gets the lock at once. A holder that is a
+		Long: `Put the holder of a lock out by deleting its znode; of a lock that several
+hold, all of them. The next in line gets the lock at once. A holder that is a
 lockkeeper run kills its command as soon as it learns of it; a holder that does
-not listen goes on, and only its fencing token gives it away.
+not listen goes on, and only its fencing token gives it away. To ask the holder
+first, there is lockkeeper revoke.
 
 On a terminal it shows who the holder is and asks first.
 

@@ -32,7 +32,7 @@ func newLocks() *cobra.Command {
 		Use:   "locks [LOCK|PATH]",
 		Short: "Show who holds a lock and who waits for it",
 		Long: `Show who holds a lock and who waits for it, in the order in which they will get
-it. Without an argument, all locks that have a name and are in use.
+it. Without an argument, all locks and elections that have a name and are in use.
 
 Locks of all kinds are shown, also those that other programs have made with Curator,
 kazoo or go-zookeeper: mutexes, read/write locks, semaphores, elections, and locks
@@ -230,20 +230,27 @@ type view struct {
 	asJSON bool
 }
 
+// homes are where the locks are that have a name.
+var homes = []string{locksPath, electionsPath}
+
 // show shows them as they are.
 func (v view) show(ctx context.Context, s *client.Session) error {
-	if v.path == "" {
-		all, err := lock.LookAll(ctx, s, locksPath)
+	var all []lock.Snapshot
+	if v.path != "" {
+		snap, err := lock.Look(ctx, s, v.path)
 		if err != nil {
 			return err
 		}
-		return v.print(all)
+		return v.print(append(all, snap))
 	}
-	snap, err := lock.Look(ctx, s, v.path)
-	if err != nil {
-		return err
+	for _, home := range homes {
+		some, err := lock.LookAll(ctx, s, home)
+		if err != nil {
+			return err
+		}
+		all = append(all, some...)
 	}
-	return v.print([]lock.Snapshot{snap})
+	return v.print(all)
 }
 
 func (v view) print(all []lock.Snapshot) error {
@@ -254,18 +261,27 @@ func (v view) print(all []lock.Snapshot) error {
 	return printLocks(v.out, lines, v.asJSON)
 }
 
-// snapshots yields the locks whenever they have changed.
-func (v view) snapshots(ctx context.Context, s *client.Session) iter.Seq2[[]lock.Snapshot, error] {
-	if v.path == "" {
-		return lock.WatchAll(ctx, s, locksPath)
-	}
-	return func(yield func([]lock.Snapshot, error) bool) {
-		for snap, err := range lock.Watch(ctx, s, v.path) {
-			if !yield([]lock.Snapshot{snap}, err) {
-				return
+// streams yield the locks whenever they have changed, each its own part of them.
+func (v view) streams(ctx context.Context, s *client.Session) (parts []iter.Seq2[[]lock.Snapshot, error]) {
+	if v.path != "" {
+		return append(parts, func(yield func([]lock.Snapshot, error) bool) {
+			for snap, err := range lock.Watch(ctx, s, v.path) {
+				if !yield([]lock.Snapshot{snap}, err) {
+					return
+				}
 			}
-		}
+		})
 	}
+	for _, home := range homes {
+		parts = append(parts, lock.WatchAll(ctx, s, home))
+	}
+	return parts
+}
+
+// A change is what one of the streams has yielded.
+type change struct {
+	part int
+	now  []lock.Snapshot
 }
 
 // watch shows them whenever they change, and on a terminal every second.
@@ -273,21 +289,24 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 	f, ok := v.out.(*os.File)
 	screen := ok && !v.asJSON && term.IsTerminal(int(f.Fd()))
 	ctx, cancel := context.WithCancelCause(ctx)
-	changes := make(chan []lock.Snapshot)
+	changes := make(chan change)
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		for all, err := range v.snapshots(ctx, s) {
-			if err != nil {
-				cancel(err)
-				return
+	parts := v.streams(ctx, s)
+	for i, stream := range parts {
+		wg.Go(func() {
+			for now, err := range stream {
+				if err != nil {
+					cancel(err)
+					return
+				}
+				select {
+				case changes <- change{i, now}:
+				case <-ctx.Done():
+					return
+				}
 			}
-			select {
-			case changes <- all:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+		})
+	}
 	defer wg.Wait()
 	defer cancel(nil)
 	var redraw <-chan time.Time
@@ -296,16 +315,24 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 		defer tick.Stop()
 		redraw = tick.C
 	}
-	var all []lock.Snapshot
+	shown := map[int][]lock.Snapshot{}
 	for {
 		select {
-		case all = <-changes:
+		case c := <-changes:
+			shown[c.part] = c.now
 		case <-redraw:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		if len(shown) < len(parts) {
+			continue
+		}
 		if screen {
 			fmt.Fprint(v.out, "\x1b[H\x1b[2J") // home, clear
+		}
+		var all []lock.Snapshot
+		for i := range parts {
+			all = append(all, shown[i]...)
 		}
 		if err := v.print(all); err != nil {
 			return err

@@ -145,3 +145,23 @@ func TestAWatchEndsWithoutAWord(t *testing.T) {
 		}
 	}
 }
+
+// Elections are shown with the locks, and who leads as the one that holds.
+func TestLocksShowsElections(t *testing.T) {
+	h := newHome(t)
+	h.start("run", "demo", "--", "sh", "-c", stay).see("up")
+	h.start("elect", "--label", "leader", "web", "--", "sh", "-c", stay).see("up")
+	watch := h.start("locks", "--watch", "--json")
+	watch.see(`"label": "leader"`)
+	h.start("elect", "--label", "next", "web", "--", "true")
+	watch.see(`"label": "next"`)
+	var lines []lockLine
+	if err := json.Unmarshal([]byte(h.run("locks", "--json").want(0).stdout.String()), &lines); err != nil || len(lines) != 2 {
+		t.Fatalf("locks --json: %v, %+v", err, lines)
+	}
+	e := lines[1]
+	if lines[0].Lock != "demo" || e.Kind != "election" || len(e.Contenders) != 2 || e.Contenders[0].State != "held" ||
+		e.Contenders[0].Label != "leader" || e.Contenders[1].State != "waiting" || e.Contenders[1].Label != "next" {
+		t.Errorf("locks --json: %+v", lines)
+	}
+}

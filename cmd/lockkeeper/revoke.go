@@ -23,7 +23,10 @@ lockkeeper run with --revocable SIGNAL sends its command that signal, and one wi
 does nothing. Programs that use the library hear of it if they listen, and so do
 Curator's locks that were made revocable.
 
-To put the holder out, there is lockkeeper break.`,
+To put the holder out, there is lockkeeper break.
+
+Exit status: 0 if all who held the lock have been asked, or nobody did, 64 wrong
+usage, 69 no server could be reached, 77 the servers do not let us, 130 interrupted.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := lockPath(args[0])
