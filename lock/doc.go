@@ -19,9 +19,14 @@
 // No client can exclude that it is paused between looking at its hold and writing somewhere. Whoever
 // must not accept a late write compares [Hold.Token], which grows from holder to holder.
 //
+// # Several locks
+//
+// [NewAll] takes several at once, all or none, in an order that cannot end in a deadlock. Where locks are
+// taken under others in other orders, Options.Deadlock has a waiter look whether it waits for itself.
+//
 // # What is left behind
 //
-// Nothing. A request whose answer was lost is looked up after the reconnect. Whatever a caller gives
+// Nothing, but for the seal of a lost hold whose lock has a delay (Options.Delay). A request whose answer was lost is looked up after the reconnect. Whatever a caller gives
 // up, because its context ends or an error occurs, is removed in the background for as long as it
 // takes, and what the session cannot remove, its end does.
 package lock

@@ -193,14 +193,16 @@ func f36Reentered(w *World, t *testing.T) {
 	a := w.Client("a")
 	paths := w.beside(3)
 	whole := w.MustLockAll(w.AllOf(a.Mutexes(paths[:2], lock.Options{})...))
+	under, cancel := context.WithTimeout(whole.Context(), patience)
+	defer cancel()
 	for _, path := range paths[:2] {
-		h, err := a.MutexAt(path, lock.Options{}).Lock(whole.Context())
+		h, err := a.MutexAt(path, lock.Options{}).Lock(under)
 		if err != nil || h.Node() != whole.Of(path)[0].Node() {
 			t.Fatalf("a member again: %v, %v", h, err)
 		}
 		w.MustRelease(h)
 	}
-	wider, err := w.AllOf(a.Mutexes(paths, lock.Options{})...).Lock(whole.Context())
+	wider, err := w.AllOf(a.Mutexes(paths, lock.Options{})...).Lock(under)
 	if err != nil {
 		t.Fatal(err)
 	}

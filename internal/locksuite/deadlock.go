@@ -26,6 +26,7 @@ var deadlockTests = []test{
 	{"Deadlock_SeenWithoutAnybodysHelp", deadlockSeen},
 	{"Deadlock_LongWaitsAreNone", deadlockLongWaits},
 	{"Deadlock_CutOffWhileTrying", deadlockTrying},
+	{"Deadlock_NotOfDifferentMoments", deadlockMoments},
 	{"Deadlock_RandomOrders", deadlockRandom},
 }
 
@@ -337,6 +338,43 @@ func deadlockTrying(w *World, t *testing.T) {
 	w.MustRelease(held)
 	w.MustRelease(w.Granted(g))
 	w.MustRelease(reads)
+	w.CleanAt(paths)
+}
+
+// A waiter reads one line before, and another one after, a wait in the first has ended and one in the second
+// has begun. Together they would make a circle, but they never were together.
+func deadlockMoments(w *World, t *testing.T) {
+	paths := w.beside(3)
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	first, second, third := w.MustLock(a.MutexAt(paths[0], lock.Options{})), w.MustLock(b.MutexAt(paths[1], lock.Options{})), w.MustLock(c.MutexAt(paths[2], lock.Options{}))
+	ctx, giveUp := context.WithCancel(third.Context())
+	passing := w.Lock(ctx, c.MutexAt(paths[0], lock.Options{}))
+	w.Within(patience, "c waits", func() bool { return len(w.LineAt(paths[0])) == 2 })
+	reached, proceed := make(chan struct{}), make(chan struct{})
+	a.Proxy.Before(faultproxy.Match{Ops: faultproxy.Lists(), Path: paths[2]}, func(faultproxy.Request) {
+		close(reached)
+		<-proceed
+	})
+	g := w.Lock(first.Context(), a.MutexAt(paths[1], w.watchful()))
+	select {
+	case <-reached:
+	case <-time.After(patience):
+		t.Fatal("a did not look")
+	}
+	giveUp()
+	w.Within(patience, "c waits no more", func() bool { return len(w.LineAt(paths[0])) == 1 })
+	coming := w.Lock(second.Context(), b.MutexAt(paths[2], lock.Options{}))
+	w.Within(patience, "b waits", func() bool { return len(w.LineAt(paths[2])) == 2 })
+	close(proceed)
+	w.StillPending(g, 6*w.suspicion())
+	if _, err := w.Outcome(passing); !errors.Is(err, context.Canceled) {
+		t.Errorf("c's wait ended with %v", err)
+	}
+	w.MustRelease(third)
+	w.MustRelease(w.Granted(coming))
+	w.MustRelease(second)
+	w.MustRelease(w.Granted(g))
+	w.MustRelease(first)
 	w.CleanAt(paths)
 }
 

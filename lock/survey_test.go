@@ -1,0 +1,49 @@
+package lock
+
+import (
+	"slices"
+	"testing"
+)
+
+// A second look counts only what the first has seen, as it was.
+func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
+	line := func(room roomFacts, nodes map[string]int64) *surveyed {
+		l := &surveyed{room: room, mzxid: nodes}
+		q, of := queue{room: room.n}, []*party(nil)
+		for i, name := range []string{"a", "b", "c"} {
+			if nodes[name] != 0 {
+				q.line = append(q.line, claim{name, int32(i), permit})
+				of = append(of, &party{stem: "/l/" + name, dir: "/l"})
+			}
+		}
+		l.lineup = newLineup(q, of)
+		return l
+	}
+	same := roomFacts{n: 2, czxid: 7}
+	for _, c := range []struct {
+		what     string
+		before   *surveyed
+		room     roomFacts
+		now      map[string]int64
+		want     []string
+		wantRoom int
+	}{
+		{"nothing has changed", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"a": 1, "b": 2}, []string{"a", "b"}, 2},
+		{"somebody came", line(same, map[string]int64{"b": 2}), same, map[string]int64{"a": 1, "b": 2}, []string{"b"}, 2},
+		{"somebody left", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"b": 2}, []string{"b"}, 2},
+		{"somebody was written to", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"a": 1, "b": 3}, []string{"a"}, 2},
+		{"another number", line(roomFacts{3, 7}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
+		{"another directory", line(roomFacts{2, 8}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
+		{"a line that was not read", nil, same, map[string]int64{"a": 1}, nil, 0},
+	} {
+		l := line(c.room, c.now)
+		l.only(c.before)
+		var got []string
+		for _, cl := range l.lineup.queue.line {
+			got = append(got, cl.name)
+		}
+		if !slices.Equal(got, c.want) || l.lineup.queue.room != c.wantRoom {
+			t.Errorf("%s: %v and a room of %d count, want %v and %d", c.what, got, l.lineup.queue.room, c.want, c.wantRoom)
+		}
+	}
+}
