@@ -58,7 +58,7 @@ type Config struct {
 	// something of a child, do not make it leave while there is none.
 	Standby bool
 
-	// Spare tells which descendants are never the child's, besides the engine.
+	// Spare tells which descendants are never the child's, besides engine and guard.
 	Spare func(proc.Process) bool
 }
 

@@ -83,8 +83,8 @@ func Run(p Pipes, cell *link.Cell, spare func(proc.Process) bool) error {
 	signal.Notify(chld, syscall.SIGCHLD)
 
 	task, err := link.ReceiveTask(p.Task)
-	if errors.Is(err, io.EOF) {
-		return nil // the front has left before it had the lock
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil // the front has left before it had the lock, or has died
 	}
 	if err != nil {
 		return err
