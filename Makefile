@@ -91,6 +91,9 @@ chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, 
 fire: packages ## the command with its processes killed and frozen, until so many children have run: make fire GRANTS=1000
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestCommandUnderFire ./fire -fire.grants=$(GRANTS)
 
+soak: packages ## a hundred clients and ten thousand locks: nothing grows: make soak MINUTES=60
+	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 0 ./soak -soak.time=$(MINUTES)m
+
 fuzz: ## every fuzz target for SECONDS: make fuzz SECONDS=60
 	@for pkg in $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	root       = "../../.." // of the repository
 	tick       = 200 * time.Millisecond
 	startLimit = 20 * time.Second
 	startPoll  = time.Millisecond
@@ -35,12 +34,10 @@ func newVictim(t *testing.T) *victim {
 	v.args = []string{"server", "--data", filepath.Join(dir, "data"), "--listen", v.addr,
 		"--set", "tickTime=200", "--set", "maxSessionTimeout=60000",
 		"--set", "snapCount=2000", "--set", "preAllocSize=256"} // so that crashes meet snapshots and new logs
-	build := exec.Command("go", "build", "-o", v.binary, "./cmd/lockkeeper")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the command: %v\n%s", err, out)
+	err := proc.BuildCommand(v.binary)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var err error
 	if v.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/test/interop/proc"
 )
 
 var (
@@ -111,11 +113,8 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	r := &rig{t: t, name: filepath.Base(dir), dir: dir, lk: filepath.Join(dir, "lockkeeper"), rng: rand.New(rand.NewPCG(*seed, 0)),
 		over: make(chan struct{}), status: map[int]int{}}
-	build := exec.Command("go", "build", "-o", r.lk, "./cmd/lockkeeper")
-	build.Dir = "../../.." // the module of the command
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := proc.BuildCommand(r.lk); err != nil {
+		t.Fatal(err)
 	}
 	return r
 }

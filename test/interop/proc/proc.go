@@ -94,3 +94,16 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	}
 	return nil
 }
+
+// root is that of the repository, as seen from the packages below test/interop, whose tests run there.
+const root = "../../.."
+
+// BuildCommand builds the command lockkeeper into a file.
+func BuildCommand(file string) error {
+	build := exec.Command("go", "build", "-o", file, "./cmd/lockkeeper")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the command: %w\n%s", err, out)
+	}
+	return nil
+}
