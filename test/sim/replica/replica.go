@@ -24,6 +24,7 @@ const (
 // A Replica is one follower. Its methods may be called from any goroutine.
 type Replica struct {
 	// Fixed by New.
+	Name string
 	tick time.Duration
 	dial func() (net.Conn, error) // to the leader
 	ln   net.Listener
@@ -51,10 +52,10 @@ type due struct {
 	at  time.Time
 }
 
-// New returns a replica that serves the connections of ln.
-func New(ln net.Listener, dial func() (net.Conn, error), tick, lag time.Duration) *Replica {
+// New returns a replica of some name that serves the connections of ln.
+func New(name string, ln net.Listener, dial func() (net.Conn, error), tick, lag time.Duration) *Replica {
 	r := &Replica{
-		tick: tick, dial: dial, ln: ln, done: make(chan struct{}), fed: make(chan struct{}, 1),
+		Name: name, tick: tick, dial: dial, ln: ln, done: make(chan struct{}), fed: make(chan struct{}, 1),
 		tree: tree.New(false), watches: watch.NewTable(), conns: map[watch.Watcher]*conn{}, lag: lag,
 	}
 	r.wg.Go(r.accept)

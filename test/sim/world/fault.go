@@ -8,7 +8,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/memnet"
 	"github.com/lockkeeper/lockkeeper/lock"
-	"github.com/lockkeeper/lockkeeper/test/sim/replica"
 )
 
 // faults are what goes wrong.
@@ -24,9 +23,7 @@ var faults = []deed{
 	{"pause", 5, planSpell, runPause},
 	{"clock", 1, planSpell, runClock},
 	{"snip", 6, planSnip, runSnip},
-	{"lag", 4, planFollower, runLag},
-	{"cutoff", 4, planFollower, runCutOff},
-	{"forget", 2, planFollower, runForget},
+	{"stun", 3, planSpell, runStun},
 }
 
 func planNothing(d *dice, s *Step) { s.Aim = d.IntN(3) > 0 }
@@ -121,46 +118,6 @@ func runSnip(w *World, s Step) {
 	rule.Remove()
 }
 
-func planFollower(d *dice, s *Step) {
-	planSpell(d, s)
-	s.Key = d.IntN(2)
-}
-
-// runLag makes a follower fall behind for a while.
-func runLag(w *World, s Step) {
-	if s.Key < len(w.keeper.followers) {
-		r := w.keeper.followers[s.Key]
-		r.SetLag(s.For / 2)
-		w.spell(s.For)
-		r.SetLag(followerLag)
-	}
-}
-
-// runForget makes a follower take clients whose session has ended for new ones.
-func runForget(w *World, s Step) {
-	if s.Key < len(w.keeper.followers) {
-		r := w.keeper.followers[s.Key]
-		r.SetForgetful(true)
-		w.spell(s.For)
-		r.SetForgetful(false)
-	}
-}
-
-// runCutOff cuts a follower off, or a leader, as far as the level of vouching is good for.
-func runCutOff(w *World, s Step) {
-	if s.Key >= len(w.keeper.followers) || w.plan.Vouch == client.VouchPing {
-		return
-	}
-	cut := replica.Follower
-	if w.plan.Vouch == client.VouchWrite && s.N == 0 {
-		cut = replica.LostLeader
-	}
-	r := w.keeper.followers[s.Key]
-	r.SetCut(cut)
-	w.spell(s.For)
-	r.SetCut(replica.Whole)
-}
-
 func planBreak(d *dice, s *Step) {
 	s.N = d.IntN(len(brittle) * d.plan.Keys)
 	s.Key = d.IntN(3)
@@ -200,6 +157,17 @@ func runPause(w *World, s Step) {
 	p.pause()
 	w.spell(s.For)
 	p.resume()
+}
+
+// runStun stops the process, and when it runs again, it cannot reach anybody for a while.
+func runStun(w *World, s Step) {
+	p := w.victim(s)
+	p.pause()
+	w.spell(s.For / 3)
+	p.link().Mute(memnet.Both)
+	p.resume()
+	w.spell(s.For)
+	p.link().Unmute(memnet.Both)
 }
 
 // runClock steps the clock that counts suspended time, back or forward.

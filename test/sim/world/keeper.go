@@ -88,7 +88,7 @@ func (k *keeper) follow(n int) {
 		defer cancel()
 		return k.w.net.DialAs(ctx, name, keeperAddress)
 	}
-	k.followers = append(k.followers, replica.New(ln, dial, k.w.plan.Tick, followerLag))
+	k.followers = append(k.followers, replica.New(name, ln, dial, k.w.plan.Tick, followerLag))
 	k.tell()
 	k.disk.synced = k.tell
 }

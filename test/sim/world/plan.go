@@ -110,7 +110,11 @@ func NewPlan(seed uint64) *Plan {
 	p.Vouch = []client.Vouch{client.VouchSync, client.VouchSync, client.VouchSync, client.VouchWrite, client.VouchPing}[d.IntN(5)]
 	p.Keys = 1 + d.IntN(6)/5
 	d.add(d.some(works), 8+d.IntN(16))
-	d.add(d.some(faults), d.IntN(10))
+	pool := d.some(faults)
+	if p.Followers > 0 {
+		pool = append(pool, ensembleFaults...)
+	}
+	d.add(pool, d.IntN(10))
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
 }
@@ -146,7 +150,7 @@ func (d *dice) add(deeds []deed, n int) {
 func Everything() *Plan {
 	p := &Plan{Processes: 2, Timeout: 4 * time.Second, Tick: 500 * time.Millisecond, Latency: 1, Sync: 1, Followers: 2, Keys: 2}
 	d := &dice{rand.New(rand.NewPCG(0, 0)), p}
-	for _, deeds := range [][]deed{works, faults} {
+	for _, deeds := range [][]deed{works, faults, ensembleFaults} {
 		for i := range deeds {
 			d.add(deeds[i:i+1], 2)
 		}

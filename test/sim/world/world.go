@@ -104,7 +104,7 @@ func Run(p *Plan, lines bool) *Report {
 
 // begin begins a step on a goroutine of its own.
 func (w *World) begin(s Step) {
-	for _, deeds := range [][]deed{works, faults} {
+	for _, deeds := range [][]deed{works, faults, ensembleFaults} {
 		i := slices.IndexFunc(deeds, func(d deed) bool { return d.name == s.Do })
 		if i < 0 {
 			continue
