@@ -56,7 +56,8 @@ use sudo lockkeeper run LOCK -- …).
 lockkeeper is three processes: this one, its engine, which keeps the session, and
 its guard (lk-guard), which is the command's parent. Any two of them may be killed
 or frozen: the one that is left ends the command, and all that it has started, in
-time. If all three are killed at once the system kills the command's main process
+time; the engine, if it is left alone, what it knows by its group or environment.
+If all three are killed at once the system kills the command's main process
 and nothing else, and only the token tells that the rest was overtaken.
 
 INT, TERM, HUP, QUIT, USR1 and USR2 go to the command; a second INT or TERM kills
