@@ -4,6 +4,9 @@
 GO      ?= go
 TIMEOUT ?= 15m
 
+# How often crash kills.
+KILLS   ?= 100
+
 # How many children fire runs.
 GRANTS  ?= 1000
 
@@ -81,8 +84,8 @@ examples: packages ## the example programs, as processes and in a browser
 interop: packages ## tests against Apache ZooKeeper, Curator, go-zookeeper and kazoo; one package at a time, for many JVMs make slow clocks
 	cd $(INTEROP) && $(GO) test -race -p 1 -timeout $(TIMEOUT) ./...
 
-crash: ## kill -9 of the server under load, a hundred times
-	cd $(INTEROP) && $(GO) test -v -count=1 -timeout $(TIMEOUT) -run TestKill9 ./crash -crash.kills=100
+crash: packages ## kill -9 of the server under load: make crash KILLS=1000
+	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestKill9 ./crash -crash.kills=$(KILLS)
 
 MINUTES ?= 10
 chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, while servers, clients and the network fail, for MINUTES; SEED=n repeats a schedule

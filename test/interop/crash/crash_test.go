@@ -4,11 +4,14 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 )
 
 var (
@@ -46,6 +49,14 @@ type rig struct {
 	happened, unanswered, violations int
 }
 
+func TestMain(m *testing.M) {
+	if err := apache.Require(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
 func TestKill9(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
@@ -71,6 +82,8 @@ func TestKill9(t *testing.T) {
 		}
 	}
 	r.checkSurvivor()
+	r.load(r.open())
+	r.auditByApache()
 }
 
 // begin starts the server for the first time and makes what the writers write below.
@@ -159,6 +172,13 @@ func (r *rig) audit(reader *session) {
 	if !ok || stat.EphemeralOwner != r.survivor.id {
 		r.violated("%s of a session that lives is missing", survivorPath)
 	}
+}
+
+// auditByApache has Apache ZooKeeper open what the last kill has left.
+func (r *rig) auditByApache() {
+	r.launched = time.Now()
+	a := apache.Start(r.t, apache.Options{Tick: tick, Seed: r.server.data})
+	r.audit(openSession(r.t, a.Addr(), sessionTimeout, false))
 }
 
 // awaitExpiry waits until nothing is left of the sessions that died with the server.

@@ -21,6 +21,7 @@ const (
 type victim struct {
 	t       *testing.T
 	addr    string
+	data    string // directory
 	args    []string
 	binary  string
 	log     *os.File
@@ -30,8 +31,8 @@ type victim struct {
 func newVictim(t *testing.T) *victim {
 	t.Helper()
 	dir := t.TempDir()
-	v := &victim{t: t, binary: filepath.Join(dir, "lockkeeper"), addr: freeAddress(t)}
-	v.args = []string{"server", "--data", filepath.Join(dir, "data"), "--listen", v.addr,
+	v := &victim{t: t, binary: filepath.Join(dir, "lockkeeper"), addr: freeAddress(t), data: filepath.Join(dir, "data")}
+	v.args = []string{"server", "--data", v.data, "--listen", v.addr,
 		"--set", "tickTime=200", "--set", "maxSessionTimeout=60000",
 		"--set", "snapCount=2000", "--set", "preAllocSize=256"} // so that crashes meet snapshots and new logs
 	err := proc.BuildCommand(v.binary)
