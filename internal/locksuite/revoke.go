@@ -96,7 +96,7 @@ func revokeAnyKind(w *World, t *testing.T) {
 			}
 		}
 		w.revoked(name, h)
-		time.Sleep(w.Timeout)
+		time.Sleep(w.moment())
 		after := w.contender("a")
 		if h.Cause() != nil || !after.Revoked || !after.Held || after.Owner != before.Owner {
 			t.Errorf("%s: the hold says %v, and is shown as %+v, before as %+v", name, h.Cause(), after, before)
