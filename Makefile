@@ -27,12 +27,12 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit examples interop crash chaos bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop sim teeth crash chaos bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
 
-test: packages fmt-check vet staticcheck vulncheck unit examples interop ## all that must be green
+test: packages fmt-check vet staticcheck vulncheck unit sim-short examples interop ## all that must be green
 
 # Installs the packages that are missing.
 define INSTALL
@@ -77,6 +77,16 @@ vulncheck:
 
 unit: ## all tests that need nothing but Go
 	$(GO) test -race -timeout $(TIMEOUT) ./...
+
+sim-short: ## some hundred schedules of the simulation, and some mutations that it has to notice
+	cd $(SIM) && $(GO) test -timeout $(TIMEOUT) ./...
+
+SEEDS ?= 2000
+sim: ## clients, locks and server under virtual time, as many schedules as SEEDS; SEED=n repeats one
+	cd $(SIM) && $(GO) run . $(if $(SEED),-seed $(SEED),-seeds $(SEEDS))
+
+teeth: ## does the simulation notice each cure that is missing?
+	cd $(SIM) && $(GO) run . -teeth
 
 examples: packages ## the example programs, as processes and in a browser
 	cd examples && $(GO) test -race -timeout $(TIMEOUT) ./...
