@@ -42,7 +42,8 @@ const (
 	surveyNodesMax = 4096
 )
 
-var errSurveyTooLarge = fmt.Errorf("more than %d locks or %d contenders to look at", surveyLinesMax, surveyNodesMax)
+// ErrTooManyWaits: whoever looks for deadlocks would have to look at too much.
+var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", surveyLinesMax, surveyNodesMax)
 
 func newSurvey(ctx context.Context, s *client.Session, before *survey) *survey {
 	return &survey{ctx: ctx, s: s, before: before, lines: map[string]*surveyed{}}
@@ -98,7 +99,7 @@ func (v *survey) load(dir string) (*lineup, error) {
 		return l.lineup, nil
 	}
 	if len(v.lines) >= surveyLinesMax || v.nodes > surveyNodesMax {
-		return nil, errSurveyTooLarge
+		return nil, ErrTooManyWaits
 	}
 	l, err := v.read(dir)
 	if err != nil {
@@ -140,7 +141,7 @@ func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed
 		l.room = roomFacts{n, directory.Stat.Czxid}
 	}
 	if v.nodes += len(q.line); v.nodes > surveyNodesMax {
-		return nil, errSurveyTooLarge
+		return nil, ErrTooManyWaits
 	}
 	there := queue{room: l.room.n}
 	var of []*party

@@ -39,6 +39,8 @@ kazoo or go-zookeeper: mutexes, read/write locks, semaphores, elections, and loc
 without a line, of which only the holder is known. "revoked" is who has been asked
 to give up (lockkeeper revoke). A process number is "gone" if it was of this machine
 and there is no such process any more: its lock is free when its session expires.
+Contenders that wait for each other in a circle are told below the list, as far as
+they say what they hold while they wait.
 
 IN LINE is the time since a contender came, by the servers' clock. Nothing tells when
 it got the lock.
@@ -112,9 +114,10 @@ func orInterrupted(ctx context.Context, err error) error {
 type lockLine struct {
 	Lock       string      `json:"lock"`
 	Path       string      `json:"path"`
-	Kind       string      `json:"kind,omitempty"`    // as lock.Kind has it
-	Permits    int         `json:"permits,omitempty"` // of a semaphore, if its znodes say
-	Contenders []contender `json:"contenders"`        // in order, holders first
+	Kind       string      `json:"kind,omitempty"`      // as lock.Kind has it
+	Permits    int         `json:"permits,omitempty"`   // of a semaphore, if its znodes say
+	Contenders []contender `json:"contenders"`          // in order, holders first
+	Deadlocks  [][]wait    `json:"deadlocks,omitempty"` // circles of waits that go through the lock
 }
 
 // A contender is somebody in line, as JSON shows it.
@@ -241,7 +244,7 @@ func (v view) show(ctx context.Context, s *client.Session) error {
 		if err != nil {
 			return err
 		}
-		return v.print(append(all, snap))
+		return v.print(ctx, s, append(all, snap))
 	}
 	for _, home := range homes {
 		some, err := lock.LookAll(ctx, s, home)
@@ -250,15 +253,23 @@ func (v view) show(ctx context.Context, s *client.Session) error {
 		}
 		all = append(all, some...)
 	}
-	return v.print(all)
+	return v.print(ctx, s, all)
 }
 
-func (v view) print(all []lock.Snapshot) error {
+func (v view) print(ctx context.Context, s *client.Session, all []lock.Snapshot) error {
+	circles, err := circlesThrough(ctx, s, all)
+	if err != nil {
+		return err
+	}
 	lines := make([]lockLine, len(all))
 	for i, snap := range all {
 		lines[i] = lineOf(snap)
+		lines[i].Deadlocks = waitsThrough(snap.Path, circles)
 	}
-	return printLocks(v.out, lines, v.asJSON)
+	if err := printLocks(v.out, lines, v.asJSON); err != nil || v.asJSON {
+		return err
+	}
+	return printCircles(v.out, circles)
 }
 
 // streams yield the locks whenever they have changed, each its own part of them.
@@ -334,7 +345,7 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 		for i := range parts {
 			all = append(all, shown[i]...)
 		}
-		if err := v.print(all); err != nil {
+		if err := v.print(ctx, s, all); err != nil {
 			return err
 		}
 	}

@@ -6,15 +6,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -164,4 +167,64 @@ func TestLocksShowsElections(t *testing.T) {
 		e.Contenders[0].Label != "leader" || e.Contenders[1].State != "waiting" || e.Contenders[1].Label != "next" {
 		t.Errorf("locks --json: %+v", lines)
 	}
+}
+
+// Contenders that wait for each other are shown with every lock that they wait for.
+func TestLocksShowsDeadlocks(t *testing.T) {
+	h := newHome(t)
+	h.run("locks").want(0) // starts the keeper
+	b := h.run("status", "--json").want(0).stdout.String()
+	var rows []serverStatus
+	if err := json.Unmarshal([]byte(b), &rows); err != nil || len(rows) != 1 {
+		t.Fatalf("status --json: %v: %s", err, b)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	s, err := client.Open(ctx, rows[0].Server, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	var mutexes [2]*lock.Mutex
+	var holds [2]*lock.Hold
+	for i, name := range []string{"x", "y"} {
+		if mutexes[i], err = lock.NewMutex(s, locksPath+"/"+name, lock.Options{Label: "the " + name + " job"}); err != nil {
+			t.Fatal(err)
+		}
+		if holds[i], err = mutexes[i].Lock(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	wait, giveUp := context.WithCancel(holds[0].Context())
+	wg.Go(func() {
+		if _, err := mutexes[1].Lock(wait); !errors.Is(err, context.Canceled) {
+			t.Errorf("x's wait for y ended with %v", err)
+		}
+	})
+	wg.Go(func() {
+		if _, err := mutexes[0].Lock(holds[1].Context()); !errors.Is(err, lock.ErrReleased) {
+			t.Errorf("y's wait for x ended with %v", err)
+		}
+	})
+	h.held("x", 2)
+	y := h.held("y", 2)[0]
+	if len(y.Deadlocks) != 1 || len(y.Deadlocks[0]) != 2 || y.Deadlocks[0][0].Path == y.Deadlocks[0][1].Path {
+		t.Errorf("locks --json y: deadlocks %+v, want one of two waits", y.Deadlocks)
+	}
+	table := h.run("locks").want(0).stdout.String()
+	if n := strings.Count(table, "deadlock: "); n != 1 || !strings.Contains(table, "(the x job)") {
+		t.Errorf("%d deadlocks in\n%s", n, table)
+	}
+	giveUp()
+	h.held("y", 1)
+	if table := h.run("locks").want(0).stdout.String(); strings.Contains(table, "deadlock") {
+		t.Errorf("a deadlock that is no more:\n%s", table)
+	}
+	for _, hold := range slices.Backward(holds[:]) {
+		if err := hold.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
 }

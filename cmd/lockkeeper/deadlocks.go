@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+// A wait is one contender that waits for another, as JSON shows it; see lock.Deadlock.
+type wait struct {
+	Path   string `json:"path"`   // of the lock
+	Waiter string `json:"waiter"` // path of its node
+	For    string `json:"for"`    // path of the node ahead of it
+}
+
+// circlesThrough returns the circles of contenders that wait for each other through any of the locks; none if
+// there is too much to look at.
+func circlesThrough(ctx context.Context, s *client.Session, all []lock.Snapshot) ([]lock.Deadlock, error) {
+	var paths []string
+	for _, snap := range all {
+		if len(snap.Waiters()) > 0 {
+			paths = append(paths, snap.Path)
+		}
+	}
+	circles, err := lock.Deadlocks(ctx, s, paths...)
+	if errors.Is(err, lock.ErrTooManyWaits) {
+		return nil, nil
+	}
+	return circles, err
+}
+
+// waitsThrough returns those of the circles that go through the lock at path, as JSON shows them.
+func waitsThrough(path string, circles []lock.Deadlock) (shown [][]wait) {
+	for _, d := range circles {
+		if !slices.ContainsFunc(d, func(w lock.Wait) bool { return w.Path == path }) {
+			continue
+		}
+		waits := make([]wait, len(d))
+		for i, w := range d {
+			waits[i] = wait{Path: w.Path, Waiter: w.Waiter.Node, For: w.For.Node}
+		}
+		shown = append(shown, waits)
+	}
+	return shown
+}
+
+// printCircles prints a line for each circle.
+func printCircles(w io.Writer, circles []lock.Deadlock) error {
+	for _, d := range circles {
+		if _, err := fmt.Fprintf(w, "deadlock: %s\n", printable(d.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
