@@ -25,8 +25,9 @@ func curves(dir string, each time.Duration, znodesMax, sessionsMax int) error {
 		return err
 	}
 	describe()
-	fmt.Printf("%d requests in flight over all sessions together, for the number of sessions:\n", workers)
-	for _, sessions := range []int{1, 100, 1000, 5000} {
+	fmt.Printf("%d requests in flight over all sessions together, for the number of sessions.\n", workers)
+	fmt.Printf("With few of them, many requests share a packet; from %d on, each has its own:\n", workers)
+	for _, sessions := range []int{1, 100, workers, 1000, 5000} {
 		if err := s.withSessions(min(sessions, sessionsMax), each); err != nil {
 			return err
 		}

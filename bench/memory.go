@@ -35,12 +35,16 @@ func measureMemory(s *server, znodes int, target string) error {
 		return err
 	}
 	opened := time.Since(begin)
+	worked, err := s.cpuTime()
+	if err != nil {
+		return err
+	}
 	reopened, err := s.resident()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d znodes of %d bytes: %+d MB filled, %+d MB opened again, in %v (target %s)\n",
-		s.name, znodes, valueBytes, (after-before)>>20, (reopened-before)>>20, opened.Round(time.Millisecond), target)
+	fmt.Printf("%s: %d znodes of %d bytes: %+d MB filled, %+d MB opened again, in %v with %v of processors (target %s)\n",
+		s.name, znodes, valueBytes, (after-before)>>20, (reopened-before)>>20, opened.Round(time.Millisecond), worked, target)
 	return nil
 }
 
