@@ -33,7 +33,7 @@ func (h *home) startClan(more bool) *job {
 	if more {
 		script, names = strings.Replace(clan, "\nwait", "\n"+unmarked+"\nwait", 1), append(names, "e")
 	}
-	j := h.start("run", "--session-timeout", "3s", "--grace", "300ms", "demo", "--", "sh", "-c", script)
+	j := h.start("run", "--session-timeout", "6s", "--grace", "600ms", "demo", "--", "sh", "-c", script)
 	for _, name := range names {
 		j.see(name + "\n")
 	}

@@ -255,7 +255,7 @@ func TestF40_WhatIsGoneIsKilledAtOnce(t *testing.T) {
 func TestF40_TheDeadlineNeedsNoEngine(t *testing.T) {
 	for _, how := range []string{"silent", "stopped", "dead"} {
 		s := play(t, "sh", "-c", "trap '' TERM; (echo up; while :; do sleep 1000; done) & wait; while :; do sleep 1000; done")
-		const loan = 2500 * time.Millisecond
+		const loan = 5 * time.Second // the child is told to end after three, and has to be up by then
 		s.grant(loan)
 		s.order(link.DoStarted)
 		start := time.Now() // later than the engine's, from which the deadline is counted
@@ -291,12 +291,13 @@ func TestADeadlineThatMovesOnEndsNothing(t *testing.T) {
 	in, out, _ := os.Pipe()
 	s.signal(syscall.SIGKILL)
 	s = playWith(t, func(c *exec.Cmd) { c.Stdin = in }, "sh", "-c", "echo up; read x; echo still here")
-	s.grant(2100 * time.Millisecond)
+	const loan = 4 * time.Second // of which the child has two before it is told to end
+	s.grant(loan)
 	s.order(link.DoStarted)
 	s.want("up")
-	end := time.Now().Add(600 * time.Millisecond)
+	end := time.Now().Add(loan)
 	for time.Now().Before(end) { // heartbeats
-		s.enc.Encode(say{Deadline: 2100 * time.Millisecond})
+		s.enc.Encode(say{Deadline: loan})
 		time.Sleep(20 * time.Millisecond)
 	}
 	s.enc.Encode(say{Deadline: time.Hour})
