@@ -21,13 +21,14 @@ type witness struct {
 	stays   []*stay
 	out     map[any]time.Duration // when nodes and sessions were put out by force
 	highest map[string]int64      // token of those who did not share, by path
-	left    map[string]time.Duration
+	left    map[string]time.Duration // when somebody last left
+	taking  map[string]int           // how many may have a lock while they wait for another
 	grants  map[string]*model.History // of locks that one has at a time, by path
 }
 
 func newWitness(w *World) *witness {
 	return &witness{
-		w: w, out: map[any]time.Duration{}, highest: map[string]int64{}, left: map[string]time.Duration{},
+		w: w, out: map[any]time.Duration{}, highest: map[string]int64{}, left: map[string]time.Duration{}, taking: map[string]int{},
 		grants: map[string]*model.History{},
 	}
 }
@@ -175,10 +176,23 @@ func (t *witness) last() *proc {
 	return t.stays[len(t.stays)-1].p
 }
 
-// idle returns since when nobody is inside; -1 if somebody is.
+// takes notes that somebody begins, or stops, to take several locks one after the other.
+func (t *witness) takes(paths []string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, path := range paths {
+		t.taking[path] += n
+		t.left[path] = t.w.now()
+	}
+}
+
+// idle returns since when nobody is inside; -1 if somebody is, or may be.
 func (t *witness) idle(path string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.taking[path] > 0 {
+		return -1
+	}
 	for _, s := range t.stays {
 		if s.path == path {
 			return -1

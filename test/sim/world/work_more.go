@@ -60,6 +60,8 @@ func runAll(w *World, s Step) {
 	var h *lock.Holds
 	var err error
 	asked := w.now()
+	w.witness.takes(paths, 1)
+	defer w.witness.takes(paths, -1)
 	p.bounded(s.Do, s.Wait, func(ctx context.Context) {
 		if cs, err = p.open(ctx); err != nil {
 			return
