@@ -126,8 +126,9 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 		if err := streams.restore(); err != nil {
 			return exit.Errorf(exit.OS, "%w", err)
 		}
-		if !standsAgain(f.restart, out, ears.heard()) {
-			return &ranError{out}
+		heard := ears.heard()
+		if !standsAgain(f.restart, out, heard) {
+			return &ranError{told(out, heard)}
 		}
 		pause := pauses.next(time.Since(began))
 		fmt.Fprintf(os.Stderr, "lockkeeper: %s; standing for election again in %v\n", electOutcome(out, name, argv[0]), pause)
@@ -221,6 +222,17 @@ func standsAgain(restart string, out front.Outcome, heard []syscall.Signal) bool
 		}
 	}
 	return restart == restartAlways || restart == restartOnFailure && failed
+}
+
+// told returns the outcome for a candidate that goes on no more: that it was told to end says more than what
+// else befell it in that moment, but for the end of its command.
+func told(out front.Outcome, heard []syscall.Signal) front.Outcome {
+	for _, sig := range heard {
+		if (sig == syscall.SIGINT || sig == syscall.SIGTERM) && out.Kind != front.Ran {
+			return front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig), Text: out.Text, Token: out.Token, Child: out.Child}
+		}
+	}
+	return out
 }
 
 // A pacer says how long to pause before the next term.

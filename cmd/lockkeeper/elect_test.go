@@ -343,6 +343,28 @@ func TestStandsAgain(t *testing.T) {
 	}
 }
 
+// What a candidate ends with that was told to end while something else befell it.
+func TestToldToEnd(t *testing.T) {
+	term := []syscall.Signal{syscall.SIGTERM}
+	for _, c := range []struct {
+		kind   string
+		status int
+		heard  []syscall.Signal
+		want   int
+	}{
+		{front.Ran, 3, term, 3},
+		{front.Signalled, 143, term, 143},
+		{front.Failed, exit.Unreachable, term, 143},
+		{front.Lost, exit.Lost, term, 143},
+		{front.Failed, exit.NotPermitted, nil, exit.NotPermitted},
+		{front.NotExecutable, 126, []syscall.Signal{syscall.SIGUSR1}, 126},
+	} {
+		if got := told(front.Outcome{Kind: c.kind, Status: c.status}, c.heard); got.Status != c.want {
+			t.Errorf("%s with status %d, having heard %v: %d, want %d", c.kind, c.status, c.heard, got.Status, c.want)
+		}
+	}
+}
+
 func TestPacer(t *testing.T) {
 	p := pacer{min: time.Second, max: 5 * time.Second}
 	for i, c := range []struct{ lasted, want time.Duration }{
