@@ -19,10 +19,10 @@ type witness struct {
 	mu sync.Mutex // guards what follows
 
 	stays   []*stay
-	out     map[any]time.Duration // when nodes and sessions were put out by force
-	highest map[string]int64      // token of those who did not share, by path
-	left    map[string]time.Duration // when somebody last left
-	taking  map[string]int           // how many may have a lock while they wait for another
+	out     map[any]time.Duration     // when nodes and sessions were put out by force
+	highest map[string]int64          // token of those who did not share, by path
+	left    map[string]time.Duration  // when somebody last left
+	taking  map[string]int            // how many may have a lock while they wait for another
 	grants  map[string]*model.History // of locks that one has at a time, by path
 }
 
