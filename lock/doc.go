@@ -6,7 +6,10 @@
 // line; the lowest number holds the lock. Everybody else watches the one in front and its own znode,
 // so that one release wakes one waiter. Names are those of Curator's InterProcessMutex and
 // go-zookeeper's Lock, and all of these exclude each other on one path. A read/write lock and a
-// semaphore are the same line under other rules of whom a claim waits for.
+// semaphore are the same line under other rules of whom a claim waits for. An [Unfair] lock has no line.
+//
+// Who holds any of these locks and who waits is shown by [Look] and, as it changes, by [Watch]. A holder can
+// be asked to give up, by [Revoke], and be put out, by [Break].
 //
 // # What a hold is worth
 //

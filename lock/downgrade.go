@@ -56,12 +56,25 @@ func (g *grant) downgrade(ctx context.Context) (err error) {
 		}
 		g.settled(read)
 	}()
+	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
 		_, err := g.s.Multi(ctx,
 			client.OpCreate(read, data, zk.Ephemeral, g.e.opt.ACL),
-			client.OpDelete(write, -1))
+			client.OpDelete(write, version))
 		if err == nil {
 			return nil
+		}
+		if errors.Is(err, zk.ErrBadVersion) {
+			said, stat, err := g.s.Get(ctx, write)
+			if err != nil {
+				return &LockError{"downgrade", g.e.dir, err}
+			}
+			version = stat.Version
+			if revoked(said) {
+				g.asked()
+				data = revocation(data)
+			}
+			continue
 		}
 		if !client.MaybeApplied(err) && !errors.Is(err, zk.ErrConnectionLoss) {
 			return &LockError{"downgrade", g.e.dir, err}

@@ -128,7 +128,7 @@ func (a *attempt) regard(ctx context.Context, got *client.Pending[client.Node], 
 		case err != nil:
 			cancelled(watch)
 			return nil, err
-		case a.id.marks(node.Data) && node.Stat.EphemeralOwner == a.s.ID():
+		case a.id.marks(node.Data) && node.Stat.EphemeralOwner == a.s.ID(), node.Stat.Czxid == a.token:
 			a.joined([]string{a.e.dir}, node.Stat.Czxid)
 			a.own[0] = watch
 			return nil, nil

@@ -20,6 +20,7 @@ var revokeTests = []test{
 	{"Revoke_WhileWaiting", revokeWhileWaiting},
 	{"Revoke_WhoHasGone", revokeGone},
 	{"F01_RevokeReplyLost", f01RevokeLost},
+	{"F33_RevokedBeforeDowngrade", f33Revoked},
 }
 
 // A lockKind is one of the ways to hold the world's lock.
@@ -234,5 +235,27 @@ func f01RevokeLost(w *World, t *testing.T) {
 	}
 	if asked, err := lock.Revoke(w.Context(), w.admin, lock.Contender{Node: zk.Join(w.dir, "nobody")}); asked || err != nil {
 		t.Errorf("Revoke of nobody = %v, %v", asked, err)
+	}
+}
+
+// A writer that becomes a reader takes the request along, also one that it has not heard yet.
+func f33Revoked(w *World, t *testing.T) {
+	for _, heard := range []bool{false, true} {
+		a := w.Client("a")
+		h := w.mustHold(a.RWMutex().Lock)
+		if asked, err := lock.Revoke(w.Context(), w.admin, w.contender("a")); !asked || err != nil {
+			t.Fatalf("Revoke = %v, %v", asked, err)
+		}
+		if heard {
+			w.revoked("the writer", h)
+		}
+		if err := h.Downgrade(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.revoked("the reader", h)
+		if c := w.contender("a"); !c.Revoked || !c.Shared || !c.Held {
+			t.Errorf("heard %v: the reader is shown as %+v", heard, c)
+		}
+		w.MustRelease(h)
 	}
 }
