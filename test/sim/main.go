@@ -66,7 +66,7 @@ func sim(first uint64, seeds, procs int, one uint64) (bad bool, err error) {
 		return false, err
 	}
 	if len(sum.Failed) > 0 {
-		if err := show(w, sum.Failed[0]); err != nil {
+		if err := show(w, sum.Failed[0], first); err != nil {
 			return true, err
 		}
 	}
@@ -116,8 +116,8 @@ func replay(w *drive.Worker, seed uint64) (bad bool, err error) {
 	return len(r.Violations) > 0, nil
 }
 
-// show prints a violation and its shortest script.
-func show(w *drive.Worker, r *world.Report) error {
+// show prints a violation and its shortest script. first is the seed that the run began with.
+func show(w *drive.Worker, r *world.Report, first uint64) error {
 	fmt.Printf("first failing seed: %d\n", r.Seed)
 	for _, v := range r.Violations {
 		fmt.Println("  violated:", v)
@@ -125,6 +125,11 @@ func show(w *drive.Worker, r *world.Report) error {
 	p, shrunk, err := w.Shrink(world.NewPlan(r.Seed))
 	if err != nil {
 		return err
+	}
+	if len(shrunk.Violations) == 0 {
+		from := first + (r.Seed-first)/drive.ChunkSeeds*drive.ChunkSeeds
+		fmt.Printf("alone, the seed does not show it; behind others it does: go run . -procs 1 -first %d -seeds %d\n", from, r.Seed-from+1)
+		return nil
 	}
 	fmt.Printf("shortest script found: %s", p)
 	for _, v := range shrunk.Violations {

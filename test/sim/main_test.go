@@ -56,7 +56,7 @@ func TestSeeds(t *testing.T) {
 	}
 	fmt.Println(sum) // not a log, which is shown only if a test fails
 	if len(sum.Failed) > 0 {
-		if err := show(w, sum.Failed[0]); err != nil {
+		if err := show(w, sum.Failed[0], 1); err != nil {
 			t.Error(err)
 		}
 		t.Errorf("seed %d: %v", sum.Failed[0].Seed, sum.Failed[0].Violations)

@@ -32,8 +32,9 @@ func (s *Summary) String() string {
 		s.Seeds, float64(s.Seeds)/s.Wall.Seconds(), float64(s.Seeds)/s.CPU.Seconds(), violations, s.Grants, s.Losses, s.Refusals, s.Hash)
 }
 
-// chunkSeeds is how many seeds a process of a worker runs.
-const chunkSeeds = 50
+// ChunkSeeds is how many seeds a process of a worker runs. What exactly a seed does depends, in rare cases, on
+// those that the process has run before.
+const ChunkSeeds = 50
 
 // Seeds runs n seeds in up to procs processes at once. If first is set, it ends soon after the first violation.
 func (w *Worker) Seeds(from uint64, n, procs int, first bool) (*Summary, error) {
@@ -48,7 +49,7 @@ func (w *Worker) Seeds(from uint64, n, procs int, first bool) (*Summary, error) 
 		if failure != nil || first && len(sum.Failed) > 0 {
 			return 0, 0
 		}
-		seed, count = next, int(min(chunkSeeds, end-next))
+		seed, count = next, int(min(ChunkSeeds, end-next))
 		next += uint64(count)
 		return seed, count
 	}
