@@ -23,7 +23,8 @@ var faults = []deed{
 	{"pause", 5, planSpell, runPause},
 	{"clock", 1, planSpell, runClock},
 	{"snip", 6, planSnip, runSnip},
-	{"stun", 3, planSpell, runStun},
+	{"stun", 2, planSpell, runStun},
+	{"echo", 6, planSpell, runEcho},
 }
 
 func planNothing(d *dice, s *Step) { s.Aim = d.IntN(3) > 0 }
@@ -168,6 +169,19 @@ func runStun(w *World, s Step) {
 	p.resume()
 	w.spell(s.For)
 	p.link().Unmute(memnet.Both)
+}
+
+// runEcho keeps the server's answers back, then what the process sends as well, and then lets the answers
+// through: the process hears again of a server that has heard nothing of it for long.
+func runEcho(w *World, s Step) {
+	l := w.victim(s).link()
+	l.Mute(memnet.ToClient)
+	w.spell(w.plan.Timeout / 8)
+	l.Mute(memnet.ToServer)
+	w.spell(w.plan.Timeout/3 + s.For/9)
+	l.Unmute(memnet.ToClient)
+	w.spell(w.plan.Timeout)
+	l.Unmute(memnet.ToServer)
 }
 
 // runClock steps the clock that counts suspended time, back or forward.
