@@ -34,7 +34,8 @@ func New(s *client.Session, path string, opt Options) (*Election, error) {
 func (e *Election) Path() string { return e.dir }
 
 // Campaign waits until we lead. ctx bounds the waiting, not the term. Exactly one of term and error is not
-// nil. Whoever leads must Resign, also after the term has ended by itself, or let Lead or Run do it.
+// nil. Whoever leads must Resign, also when the term has ended by itself, or let Lead or Run do it: a term
+// that ended because the ensemble was silent keeps its znode until then, for Options.Grace at most.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	opt := e.opt.Lock
 	opt.Data = e.opt.nodeData(time.Now().Truncate(time.Millisecond))

@@ -266,6 +266,45 @@ func TestF39_MarginBeforeTheDeadline(t *testing.T) {
 	})
 }
 
+// F39: a leader that works without Do is told to stop, and the connection is back at once. Its node stays
+// until it resigns, or the grace is over.
+func TestF39_TheNodeStaysUntilResign(t *testing.T) {
+	const margin, grace, needs = 3 * time.Second, 6 * time.Second, 2 * time.Second
+	for _, resigns := range []bool{true, false} {
+		bubble(t, func(t *testing.T, srv *zktest.Server) {
+			opt := election.Options{Margin: margin, Grace: grace}
+			first, err := mustElection(t, srv.Session(t, "a"), opt).Campaign(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := make(chan *election.Term, 1)
+			go func() {
+				term, err := mustElection(t, srv.Session(t, "b"), opt).Campaign(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				next <- term
+			}()
+			srv.Link("a").Freeze()
+			<-first.Done()
+			srv.Link("a").Heal()
+			began := time.Now()
+			want := grace
+			if resigns {
+				want = needs
+				time.AfterFunc(needs, func() { first.Resign(context.Background()) })
+			}
+			term := <-next
+			if d := time.Since(began); d < want || d > want+time.Second {
+				t.Errorf("resigns %v: another led after %v, want %v", resigns, d, want)
+			}
+			if err := term.Resign(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Resign does not take longer than its context, and the hand-over goes on without it.
 func TestResignIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -27,9 +27,11 @@ type Term struct {
 	grace, margin time.Duration
 	ctx           context.Context
 	cancel        context.CancelCauseFunc
-	leave         chan error    // Resign → keep: why we want to leave; the first counts
+	once          sync.Once     // for end
+	resigned      chan struct{} // closed by end
 	over          chan struct{} // closed when the lock is somebody else's to have
 
+	why    error // of end; fixed when resigned is closed
 	result error // how the term was handed over; fixed when over is closed
 
 	mu struct {
@@ -42,7 +44,7 @@ type Term struct {
 func newTerm(e *Election, hold *lock.Hold) *Term {
 	t := &Term{
 		hold: hold, path: e.dir, grace: e.opt.Grace, margin: e.opt.Margin,
-		leave: make(chan error, 1), over: make(chan struct{}),
+		resigned: make(chan struct{}), over: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(hold.Context())
 	log := e.opt.Lock.Logger
@@ -113,10 +115,12 @@ func (t *Term) Do(f func(ctx context.Context) error) error {
 }
 
 // Resign ends the term, waits until all that Do has begun has returned, for Options.Grace at most, and lets
-// the next candidate lead. A nil error says that our znode is known to be gone, and that the work had
-// stopped before. The error has ErrOverran in it if it had not, and is a *lock.LostError if the term was
-// lost before. If ctx ends, the hand-over goes on without it. Work that wants to resign returns: Resign
-// would wait for it.
+// the next candidate lead. Of a term that has ended by itself it says that whatever was done without Do has
+// stopped.
+//
+// A nil error says that our znode is known to be gone, and that the work had stopped before. The error has
+// ErrOverran in it if it had not, and is a *lock.LostError if the term was lost before. If ctx ends, the
+// hand-over goes on without it. Work that wants to resign returns: Resign would wait for it.
 func (t *Term) Resign(ctx context.Context) error {
 	t.end(ErrResigned)
 	select {
@@ -129,10 +133,10 @@ func (t *Term) Resign(ctx context.Context) error {
 
 // end asks for the end of the term, for a reason.
 func (t *Term) end(why error) {
-	select {
-	case t.leave <- why:
-	default: // somebody was before us
-	}
+	t.once.Do(func() {
+		t.why = why
+		close(t.resigned)
+	})
 }
 
 // glanceMax is how often at least a leader looks at the clock: timers stand still while the machine is
@@ -147,8 +151,8 @@ func (t *Term) keep() error {
 		select {
 		case <-t.ctx.Done():
 			return context.Cause(t.ctx)
-		case why := <-t.leave:
-			return why
+		case <-t.resigned:
+			return t.why
 		case <-glance.C:
 		}
 		left := t.Left()
@@ -167,15 +171,27 @@ func (t *Term) lost() error {
 	return &lock.LostError{Path: t.path, Cause: lock.ErrDeadline}
 }
 
-// handOver waits for the work, and gives the lock back.
+// handOver waits until all work has stopped, and gives the lock back.
 func (t *Term) handOver(cause error, cleanupTimeout time.Duration) error {
 	patience := time.NewTimer(t.grace)
 	defer patience.Stop()
 	var overran error
-	select {
-	case <-t.idle():
-	case <-patience.C:
-		overran = &lock.LockError{Op: "hand over", Path: t.path, Err: ErrOverran}
+	// There may be work that we do not know of, for which Resign speaks; while the lock is ours to keep.
+	working, silent, ours := t.idle(), t.resigned, t.hold.Done()
+	for working != nil || silent != nil {
+		select {
+		case <-working:
+			working = nil
+		case <-silent:
+			silent = nil
+		case <-ours:
+			silent, ours = nil, nil
+		case <-patience.C:
+			if working != nil {
+				overran = &lock.LockError{Op: "hand over", Path: t.path, Err: ErrOverran}
+			}
+			working, silent = nil, nil
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
