@@ -40,10 +40,10 @@ are looked for until they can.
 
 INT, TERM, HUP, QUIT, USR1 and USR2 go to COMMAND; a second INT or TERM kills it.
 After INT or TERM, or if HUP or QUIT has ended COMMAND, or ^C at a terminal (status
-130), lockkeeper ends when COMMAND has, and another candidate leads. A candidate that waits or pauses ends at once, but
-does nothing on USR1 and USR2. When lockkeeper itself is killed, COMMAND is too, and
-another candidate leads at once; when its machine dies, when --session-timeout is
-over.
+130), lockkeeper ends when COMMAND has, and another candidate leads. A candidate that
+waits or pauses ends at once, but does nothing on USR1 and USR2. When lockkeeper
+itself is killed, COMMAND is too, and another candidate leads at once; when its
+machine dies, when --session-timeout is over.
 
 Candidates of Curator's LeaderLatch can share an election by its path. They take what
 --id says for the id of a candidate if --id-only is given, and otherwise see JSON.
