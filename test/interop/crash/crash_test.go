@@ -177,8 +177,8 @@ func (r *rig) audit(reader *session) {
 // auditByApache has Apache ZooKeeper open what the last kill has left.
 func (r *rig) auditByApache() {
 	r.launched = time.Now()
-	a := apache.Start(r.t, apache.Options{Tick: tick, Seed: r.server.data})
-	r.audit(openSession(r.t, a.Addr(), sessionTimeout, false))
+	a := apache.Start(r.t, apache.Options{Tick: tick, Seed: r.server.data, Config: map[string]string{"maxSessionTimeout": "60000"}})
+	r.audit(openSession(r.t, a.Addr(), survivorTimeout, false))
 }
 
 // awaitExpiry waits until nothing is left of the sessions that died with the server.
