@@ -24,6 +24,7 @@ func LookAll(ctx context.Context, s *client.Session, dir string) ([]Snapshot, er
 type looker struct {
 	s     *client.Session
 	nodes map[string]client.Node // contenders' as they are known to be, by path; nil if nothing is to be remembered
+	dirs  map[string]directory   // directories, likewise
 	watch bool                   // leave a watch on whatever is read
 	armed []*client.Watch        // those that were left
 }
@@ -100,6 +101,14 @@ type directory struct {
 
 // directory reads a znode and lists it.
 func (l *looker) directory(ctx context.Context, path string) (d directory, err error) {
+	if d, known := l.dirs[path]; known {
+		return d, nil
+	}
+	defer func() {
+		if err == nil && l.dirs != nil {
+			l.dirs[path] = d
+		}
+	}()
 	for {
 		p := l.s.Pipeline()
 		got, listed := l.get(p, path), l.list(p, path)

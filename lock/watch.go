@@ -14,10 +14,13 @@ import (
 // the last thing that it yields is the error that says so. A lock that is not there is one that nobody holds.
 //
 // What is yielded is the state at the time and not each change: whoever is slow, or has lost the connection
-// for a while, misses what happened in between, and never the last of it. Nothing is polled and nothing piles
-// up. It takes one persistent watch from servers that have them (3.6 and later), and a watch on each znode
-// from others. Before 3.9 a persistent watch spoils one-shot watches of the same session on the same path: a
-// session that takes part in the lock at path should leave the watching to another.
+// for a while, misses what happened in between, and never the last of it. Nothing is polled, nothing piles up,
+// and only what has changed is read again.
+//
+// It takes one persistent watch from servers that have them (3.6 and later), and a watch on each znode from
+// others, which are read again at every change. Before 3.9 a persistent watch spoils one-shot watches of the
+// same session on the same path: a session that takes part in the lock at path should leave the watching to
+// another.
 func Watch(ctx context.Context, s *client.Session, path string) iter.Seq2[Snapshot, error] {
 	return watch(ctx, s, path, (*looker).lock)
 }
@@ -71,7 +74,7 @@ func listen(ctx context.Context, s *client.Session, path string) (*listener, err
 	l.stream, err = s.Watch(ctx, path, true)
 	switch {
 	case err == nil:
-		l.nodes = map[string]client.Node{}
+		l.nodes, l.dirs = map[string]client.Node{}, map[string]directory{}
 	case errors.Is(err, zk.ErrUnimplemented):
 		l.watch = true
 	default:
@@ -105,8 +108,12 @@ func (l *listener) wait(ctx context.Context) error {
 		case ev.Gap:
 			gap = true
 			clear(l.nodes)
+			clear(l.dirs)
+		default:
+			delete(l.nodes, ev.Path)
+			delete(l.dirs, ev.Path)
+			delete(l.dirs, zk.Parent(ev.Path)) // which has a child more or less
 		}
-		delete(l.nodes, ev.Path)
 		if first {
 			var stop context.CancelFunc
 			next, stop = context.WithCancel(ctx)

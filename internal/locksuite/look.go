@@ -25,6 +25,7 @@ var lookTests = []test{
 	{"F10_WatchAcrossBreaks", f10WatchBreaks},
 	{"Watch_All", watchAll},
 	{"Watch_Ends", watchEnds},
+	{"F29_WatchReadsWhatChanged", f29WatchCost},
 }
 
 // told says in a few words what a snapshot shows: the kind, and who stands in it, those who wait in brackets.
@@ -383,4 +384,40 @@ func watchEnds(w *World, t *testing.T) {
 	if names := slices.Compact(w.Line()); len(names) > 0 {
 		t.Errorf("watching has made %q", names)
 	}
+}
+
+// A change of one of many locks costs a reading of that one.
+func f29WatchCost(w *World, t *testing.T) {
+	const locks, most = 20, 6
+	dir := w.dir
+	a, c := w.Client("a"), w.Client("viewer")
+	var holds []*lock.Hold
+	for i := range locks {
+		w.dir = fmt.Sprintf("%s/%d", dir, i)
+		holds = append(holds, w.MustLock(a.Mutex(lock.Options{})))
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	v := view(lock.WatchAll(ctx, c.Session, dir), func(all []lock.Snapshot) string {
+		waiters := 0
+		for _, s := range all {
+			waiters += len(s.Waiters())
+		}
+		return fmt.Sprintf("%d locks, %d wait", len(all), waiters)
+	})
+	w.sees(v, fmt.Sprintf("%d locks, 0 wait", locks))
+	w.Quiet(a, c)
+	mark := c.Proxy.Mark()
+	g := w.Lock(w.Context(), w.Client("b").Mutex(lock.Options{}))
+	w.sees(v, fmt.Sprintf("%d locks, 1 wait", locks))
+	if asked, _ := work(c.Proxy.Since(mark)); len(asked) > most {
+		t.Errorf("one more who waits for one of %d locks made the viewer ask %s", locks, asked.Ops())
+	}
+	cancel()
+	<-v.err
+	for _, h := range holds {
+		w.MustRelease(h)
+	}
+	w.MustRelease(w.Granted(g))
+	w.DeleteAll(dir)
+	w.dir = dir
 }
