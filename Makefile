@@ -2,7 +2,7 @@
 # Needs Go, make and, for the tests, Debian or something like it (see packages).
 
 GO      ?= go
-TIMEOUT ?= 15m
+TIMEOUT ?= 25m
 
 # How often crash kills.
 KILLS   ?= 100
