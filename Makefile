@@ -27,7 +27,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop sim teeth crash chaos bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop sim teeth crash chaos fire soak fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
