@@ -170,19 +170,10 @@ func (h *Holds) Release(ctx context.Context) error {
 
 // Do runs f and releases the whole when f returns and when it panics. f's context is that of the whole and also
 // ends when ctx does, with the cause. The error is f's, joined with the loss or the failure to release.
-func (h *Holds) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
-	work, cancel := context.WithCancelCause(h.ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	defer stop()
-	defer func() {
-		var cleanup time.Duration
-		for _, m := range h.members {
-			cleanup = max(cleanup, m.e.opt.CleanupTimeout)
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
-		defer cancel()
-		err = errors.Join(err, h.Release(ctx))
-	}()
-	return f(work)
+func (h *Holds) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	var cleanup time.Duration
+	for _, m := range h.members {
+		cleanup = max(cleanup, m.e.opt.CleanupTimeout)
+	}
+	return workUnder(ctx, h, cleanup, f)
 }

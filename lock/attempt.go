@@ -31,13 +31,14 @@ type attempt struct {
 	vouching *client.Vouching // from when the nodes are known
 	room     roomView
 	doubts   doubts
+	looks    bool   // for circles that it waits in
 	seal     string // path of our seal, once it may have been made
 	hasty    bool   // it does not wait
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
 func newAttempt(e *entrance, count int, r record) *attempt {
-	a := &attempt{e: e, s: e.s, id: newAttemptID(), count: count}
+	a := &attempt{e: e, s: e.s, id: newAttemptID(), count: count, looks: r.Yields}
 	if e.recipe.lone {
 		r.ID = a.id
 	}

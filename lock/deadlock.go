@@ -46,10 +46,12 @@ func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Who(), zk.Ba
 // errors.Is(err, ErrDeadlock) holds.
 //
 // It is found from the znodes alone: a node that waits says under which holds, those whose contexts the
-// Lock's derives from. What is held otherwise is not seen. It is never said by mistake: all nodes of the
-// circle were there at one instant, and none was granted. Those who wait may give up for reasons of their
-// own, and one whose process has died waits until its session expires; if Options.Deadlock is longer than the
-// session timeouts, such circles are gone before they are believed.
+// Lock's derives from. What is held otherwise, or by other clients, or with Options.Data, is not seen.
+//
+// It is never said by mistake: all nodes of the circle were there at one instant, and none that waits was
+// granted; of other clients' claims that is believed by the rules of their recipes. Those who wait may give
+// up for reasons of their own, and one whose process has died waits until its session expires; if
+// Options.Deadlock is longer than the session timeouts, such circles are gone before they are believed.
 //
 // Semaphores count if their number of permits is stored with them and has never been changed. Paths are
 // compared as they are, so all who take part must see the same names: no two chroots.
@@ -107,7 +109,7 @@ const doubtsMax = 16
 // doubt returns a channel that tells when to look for circles; nil if that is not to be.
 func (a *attempt) doubt() <-chan time.Time {
 	d := &a.doubts
-	if d.pause == 0 && a.e.opt.Deadlock > 0 {
+	if d.pause == 0 && a.looks {
 		d.pause = a.e.opt.Deadlock
 		d.timer = time.NewTimer(d.pause)
 	}

@@ -71,13 +71,21 @@ func (h *Hold) Left() time.Duration {
 // Do runs f and releases the hold when f returns and when it panics; Mutex.Do does it for a lock yet to be
 // got. f's context is the hold's and also ends when ctx does, with the cause. The error is f's, joined with
 // the loss of the lock or the failure to release it, if there was one.
-func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) (err error) {
-	work, cancel := context.WithCancelCause(h.ctx)
+func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return workUnder(ctx, h, h.g.e.opt.CleanupTimeout, f)
+}
+
+// workUnder is Do for what may be one hold or several.
+func workUnder(ctx context.Context, h interface {
+	Context() context.Context
+	Release(context.Context) error
+}, cleanup time.Duration, f func(ctx context.Context) error) (err error) {
+	work, cancel := context.WithCancelCause(h.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer stop()
 	defer func() {
-		ctx, cancel := h.g.e.cleanup(ctx)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 		defer cancel()
 		err = errors.Join(err, h.Release(ctx))
 	}()

@@ -48,10 +48,11 @@ type Options struct {
 	// semaphores and unfair locks. Default: no delay.
 	Delay time.Duration
 
-	// Deadlock, if not zero, makes a waiter look whether it waits in a circle of contenders that wait for each
-	// other: for the first time after that long, and then ever more rarely, up to sixteen times as long. If it
-	// still is, as long again later, and is the youngest of those in the circle that look, it gives up with
-	// a *DeadlockError; see there. A look reads the lines that the circle may go through. Default: never.
+	// Deadlock, if not zero, makes a waiter that works under other holds look whether it waits in a circle of
+	// contenders that wait for each other: for the first time after that long, and then ever more rarely, up to
+	// sixteen times as long. If it still is, as long again later, and is the youngest of those in the circle that
+	// look, it gives up with a *DeadlockError; see there. A look reads the lines that the circle may go through.
+	// Whoever holds nothing while it waits does not look, for others do in every circle. Default: never.
 	Deadlock time.Duration
 
 	// QueueMax refuses to wait, with ErrQueueFull, behind that many contenders. Default: no limit.

@@ -145,7 +145,8 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 			err = a.decline(t.ctx, v)
 		default:
 			if k > 0 { // its node says that it does not wait
-				a.data, a.untold = a.e.opt.encode(a.e.opt.waiting(lineageOf(t.ctx))), true
+				says := a.e.opt.waiting(lineageOf(t.ctx))
+				a.data, a.looks, a.untold = a.e.opt.encode(says), says.Yields, true
 			}
 			holds, err = a.proceed(t.ctx, v)
 		}
@@ -210,7 +211,7 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	sent := make([]*removal, len(ended))
 	writes := pipelines{}
 	for i, g := range ended {
-		if _, moving := g.whereabouts(); moving == nil {
+		if _, moving := g.whereabouts(); moving == nil && !g.e.recipe.lone { // which take more than a deletion
 			sent[i] = g.delete(writes.of(g.s), g.rings())
 		}
 	}

@@ -63,7 +63,8 @@ func stemOf(dir, name string) string {
 
 // waiting returns what a node says that is made to wait, under the holds of a lineage.
 func (o *Options) waiting(under *lineage) record {
-	return record{Under: under.stems(), Yields: o.Deadlock > 0}
+	stems := under.stems()
+	return record{Under: stems, Yields: o.Deadlock > 0 && len(stems) > 0}
 }
 
 // passing is what a node says that goes by itself if it is not granted at once.

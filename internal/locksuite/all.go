@@ -17,6 +17,7 @@ import (
 var allTests = []test{
 	{"F36_MixedKinds", f36MixedKinds},
 	{"F36_Reentered", f36Reentered},
+	{"F36_WithAnUnfairLock", f36Unfair},
 	{"F36_Duplicate", f36Duplicate},
 	{"F36_OneRoundTrip", f36OneRoundTrip},
 	{"F36_LaterPlacesAreGivenUp", f36LaterPlaces},
@@ -228,6 +229,51 @@ func f36Reentered(w *World, t *testing.T) {
 	}
 	w.MustRelease(reader)
 	w.CleanAt(paths)
+}
+
+// An unfair lock is taken with the others, waited for, and given back by itself: what somebody else has made at
+// its path stays.
+func f36Unfair(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	paths := w.beside(3)
+	unfair := func(c *Client) *lock.Unfair {
+		u, err := lock.NewUnfair(c.Session, paths[1], lock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	all := w.AllOf(a.MutexAt(paths[2], lock.Options{}), unfair(a), a.MutexAt(paths[0], lock.Options{}))
+	held := w.mustHold(unfair(b).Lock)
+	g := w.lockAll(w.Context(), all)
+	w.Within(patience, "the first is held", func() bool { return len(w.LineAt(paths[0])) == 1 })
+	w.MustRelease(held)
+	h, err := w.outcome(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unfair(b).TryLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
+		t.Errorf("the unfair lock of the whole: %v, want ErrBusy", err)
+	}
+	// Another has it, and has been asked to give it up. a does not hear of that before it releases.
+	a.Proxy.SetFlow(faultproxy.ToClient, faultproxy.Stall)
+	w.Delete(paths[1])
+	held = w.mustHold(unfair(b).Lock)
+	if _, err := lock.Revoke(w.Context(), w.admin, lock.Contender{Node: paths[1]}); err != nil {
+		t.Fatal(err)
+	}
+	released := make(chan error, 1)
+	go func() { released <- h.Release(w.Context()) }()
+	w.Within(patience, "the mutexes are released", func() bool { return len(w.LineAt(paths[0])) == 0 })
+	a.Heal()
+	if err := <-released; !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Release = %v, want the loss", err)
+	}
+	if ok, err := w.Exists(paths[1]); !ok {
+		t.Errorf("the release of the whole removed another's znode (%v)", err)
+	}
+	w.MustRelease(held)
+	w.CleanAt([]string{paths[0], paths[2]})
 }
 
 // What cannot be meant is refused before anything is done.

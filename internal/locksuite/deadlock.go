@@ -342,36 +342,49 @@ func deadlockTrying(w *World, t *testing.T) {
 }
 
 // A waiter reads one line before, and another one after, a wait in the first has ended and one in the second
-// has begun. Together they would make a circle, but they never were together.
+// has begun. Together they would make a circle, but they never were together; twice, for looks are believed
+// in pairs.
 func deadlockMoments(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	first, second, third := w.MustLock(a.MutexAt(paths[0], lock.Options{})), w.MustLock(b.MutexAt(paths[1], lock.Options{})), w.MustLock(c.MutexAt(paths[2], lock.Options{}))
-	ctx, giveUp := context.WithCancel(third.Context())
-	passing := w.Lock(ctx, c.MutexAt(paths[0], lock.Options{}))
-	w.Within(patience, "c waits", func() bool { return len(w.LineAt(paths[0])) == 2 })
-	reached, proceed := make(chan struct{}), make(chan struct{})
-	a.Proxy.Before(faultproxy.Match{Ops: faultproxy.Lists(), Path: paths[2]}, func(faultproxy.Request) {
-		close(reached)
-		<-proceed
-	})
-	g := w.Lock(first.Context(), a.MutexAt(paths[1], w.watchful()))
-	select {
-	case <-reached:
-	case <-time.After(patience):
-		t.Fatal("a did not look")
+	// wait has somebody who holds another lock wait for the one at path. stop ends that.
+	wait := func(c *Client, under *lock.Hold, path string) (stop func()) {
+		ctx, cancel := context.WithCancel(under.Context())
+		g := w.Lock(ctx, c.MutexAt(path, lock.Options{}))
+		w.Within(patience, "the contender waits", func() bool { return len(w.LineAt(path)) == 2 })
+		return func() {
+			cancel()
+			if _, err := w.Outcome(g); !errors.Is(err, context.Canceled) {
+				t.Errorf("a wait that was given up ended with %v", err)
+			}
+			w.Within(patience, "the contender waits no more", func() bool { return len(w.LineAt(path)) == 1 })
+		}
 	}
-	giveUp()
-	w.Within(patience, "c waits no more", func() bool { return len(w.LineAt(paths[0])) == 1 })
-	coming := w.Lock(second.Context(), b.MutexAt(paths[2], lock.Options{}))
-	w.Within(patience, "b waits", func() bool { return len(w.LineAt(paths[2])) == 2 })
-	close(proceed)
+	var g *Grant
+	for range 2 {
+		passing := wait(c, third, paths[0])
+		reached, proceed := make(chan struct{}), make(chan struct{})
+		a.Proxy.Before(faultproxy.Match{Ops: faultproxy.Lists(), Path: paths[2]}, func(faultproxy.Request) {
+			close(reached)
+			<-proceed
+		})
+		if g == nil {
+			g = w.Lock(first.Context(), a.MutexAt(paths[1], w.watchful()))
+		}
+		select {
+		case <-reached:
+		case <-time.After(patience):
+			t.Fatal("a did not look")
+		}
+		passing()
+		coming := wait(b, second, paths[2])
+		close(proceed)
+		time.Sleep(w.suspicion() / 10) // a reads on
+		coming()
+	}
 	w.StillPending(g, 6*w.suspicion())
-	if _, err := w.Outcome(passing); !errors.Is(err, context.Canceled) {
-		t.Errorf("c's wait ended with %v", err)
-	}
 	w.MustRelease(third)
-	w.MustRelease(w.Granted(coming))
 	w.MustRelease(second)
 	w.MustRelease(w.Granted(g))
 	w.MustRelease(first)
