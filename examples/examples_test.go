@@ -71,9 +71,15 @@ func (p *program) said() string {
 // start starts a program whose server is at addr.
 func start(t *testing.T, addr, name string, args ...string) *program {
 	t.Helper()
+	return startWith(t, []string{"LOCKKEEPER_SERVERS=" + addr}, name, args...)
+}
+
+// startWith starts a program with these variables.
+func startWith(t *testing.T, env []string, name string, args ...string) *program {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	p := &program{t: t, cmd: exec.CommandContext(ctx, filepath.Join(bin, name), args...), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "LOCKKEEPER_SERVERS="+addr)
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -251,6 +257,35 @@ func TestRetry(t *testing.T) {
 	p.expect("once more: ")
 	if said := p.finish(); strings.Count(said, "begin") != 2 || !strings.HasSuffix(said, "done\n") {
 		t.Errorf("it said\n%s", said)
+	}
+}
+
+// Every lock has one home, each ensemble has its share, and while the ring changes a lock that moves is held
+// in both places.
+func TestRing(t *testing.T) {
+	a, b := server(t).Addr(), server(t).Addr()
+	held := func(name, ring, old string) string {
+		p := startWith(t, []string{"LOCKKEEPER_RING=" + ring, "LOCKKEEPER_OLD_RING=" + old}, "ring", name)
+		return strings.TrimPrefix(strings.TrimSpace(p.finish()), name+" is held in ")
+	}
+	homes := map[string]int{}
+	for i := range 8 {
+		name := fmt.Sprint("lock", i)
+		home := held(name, a+";"+b, "")
+		homes[home]++
+		if again := held(name, b+";"+a, a+";"+b); again != home {
+			t.Errorf("%s is at home in %s, and in %s if the ring is told the other way round", name, home, again)
+		}
+		want := a
+		if home != a {
+			want = home + " and in " + a
+		}
+		if moving := held(name, a+";"+b, a); moving != want {
+			t.Errorf("while %s moves it is held in %s, want %s", name, moving, want)
+		}
+	}
+	if len(homes) > 2 || homes[a]+homes[b] != 8 {
+		t.Errorf("homes of 8 locks: %v", homes)
 	}
 }
 
