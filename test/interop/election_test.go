@@ -15,10 +15,11 @@ func TestElectionSharedWithCurator(t *testing.T) {
 	theirs := regexp.MustCompile(`^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-latch-[0-9]{10}$`)
 	onBothServers(t, func(t *testing.T, addr string) {
 		l := newLine(t, "/shared-election", addr, addr)
-		kinds := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.Curator, peer.Lockkeeper}
+		kinds := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.Lockkeeper, peer.Curator}
 		peers := l.startAll(kinds...)
 		lookers := l.startAll(peer.Lockkeeper, peer.Curator)
-		for range peers {
+		for range 2 { // each make leads first
+			l.look = connect(t, addr, watcherTimeout, nil) // it keeps no session alive
 			peers, kinds = append(peers[1:], peers[0]), append(kinds[1:], kinds[0])
 			peers[0].Take(l.path, peer.Leader)
 			for _, p := range peers[1:] {
