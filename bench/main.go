@@ -3,6 +3,7 @@
 //
 //	go run . all       everything below, into docs/benchmarks.md and docs/benchmarks.svg
 //	go run . locks     locks: our library beside other people's, each on its engine
+//	go run . floor     what a cycle of a lock is made of, from the bare machine upwards
 //	go run . server    rates side by side, and who spends the processors; memory; start
 //	go run . curves    our server with ever more sessions, and with ever more znodes
 //	go run . waiters   what a waiting contender costs our server in memory
@@ -64,11 +65,16 @@ func command(args []string) error {
 		sessions := flags.Int("sessions", 5000, "the most sessions")
 		flags.Parse(args)
 		return inDir(func(dir string) error { return curves(dir, *each, *znodes, *sessions) })
+	case "floor":
+		flags.Parse(args)
+		return inDir(func(dir string) error { return floor(dir, *each/3) })
+	case "echo":
+		return echo(args[0])
 	case "waiters":
 		flags.Parse(args)
 		return inDir(waiters)
 	}
-	fmt.Fprintln(os.Stderr, "usage: bench all|locks|server|curves|waiters [flags]")
+	fmt.Fprintln(os.Stderr, "usage: bench all|locks|server|curves|waiters|floor [flags]")
 	os.Exit(64)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 // parts are the commands whose output goes into the report as it is, after the locks.
 var parts = []struct{ title, command string }{
+	{"What a cycle is made of", "floor"},
 	{"The server alone", "server"},
 	{"More sessions, more znodes", "curves"},
 	{"What a waiting contender costs the server", "waiters"},
