@@ -127,7 +127,7 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 	}
 	busy := &BusyError{Path: a.e.dir}
 	if n, err := holder.Wait(ctx); err == nil {
-		busy.Holder = newContender(first, n)
+		busy.Holder = newHolder(first, n)
 	}
 	return busy
 }

@@ -61,6 +61,13 @@ func newContender(node string, n client.Node) Contender {
 	}
 }
 
+// newHolder is newContender for one that is known to hold the lock.
+func newHolder(node string, n client.Node) Contender {
+	c := newContender(node, n)
+	c.Held = true
+	return c
+}
+
 // Inspect returns the contenders of [Look].
 func Inspect(ctx context.Context, s *client.Session, path string) ([]Contender, error) {
 	snap, err := Look(ctx, s, path)

@@ -51,7 +51,7 @@ func (a *attempt) tryLone(ctx context.Context) ([]*Hold, error) {
 		return a.grant(ctx)
 	}
 	r.watch.Cancel()
-	return nil, &BusyError{Path: a.e.dir, Holder: newContender(a.e.dir, r.node)}
+	return nil, &BusyError{Path: a.e.dir, Holder: newHolder(a.e.dir, r.node)}
 }
 
 // seize makes the node, or returns the one that is in the way. If we come in a crowd, which most leave in

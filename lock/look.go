@@ -58,9 +58,7 @@ func (l *looker) lock(ctx context.Context, path string) (Snapshot, error) {
 	case err != nil || !d.there:
 		return snap, err
 	case d.node.Stat.EphemeralOwner != 0:
-		c := newContender(path, d.node)
-		c.Held = true
-		snap.Kind, snap.Contenders = KindUnfair, []Contender{c}
+		snap.Kind, snap.Contenders = KindUnfair, []Contender{newHolder(path, d.node)}
 		return snap, nil
 	}
 	permits, err := parseRoom(d.node.Data)

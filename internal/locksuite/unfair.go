@@ -433,7 +433,7 @@ func unfairTry(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	h := w.mustHold(a.Unfair().Lock)
 	var busy *lock.BusyError
-	if _, err := b.Unfair().TryLock(w.Context()); !errors.As(err, &busy) || busy.Holder.Owner.Label != "a" || busy.Holder.Token != h.Token() {
+	if _, err := b.Unfair().TryLock(w.Context()); !errors.As(err, &busy) || busy.Holder.Owner.Label != "a" || busy.Holder.Token != h.Token() || !busy.Holder.Held {
 		t.Errorf("TryLock = %v, want that a has it", err)
 	}
 	again, err := a.Unfair().Lock(h.Context())
