@@ -212,7 +212,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	}
 	s.mu.id, s.mu.timeout = resp.SessionID, granted
 	s.password = append([]byte(nil), resp.Password...)
-	s.vouchLocked(proves, asked)
+	s.vouchHandshakeLocked(proves, asked)
 	s.mu.stats.Connections++
 	c := newConn(s, nc, srv, s.mu.stats.Connections, granted, asked)
 	s.mu.conn = c

@@ -54,6 +54,7 @@ type Session struct {
 
 		demand  demand
 		vouched [strengths]clock.Instant // send time of the last answered request, by strength
+		chains  [strengths]chain         // of these, by strength
 		stats   Stats
 	}
 }

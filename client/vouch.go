@@ -162,14 +162,50 @@ func (s *Session) Age(level Vouch) time.Duration {
 	return s.opt.Clock.Since(at)
 }
 
+// A chain is answered requests each of which was answered within two thirds of the session timeout after
+// the one before it was sent.
+type chain struct {
+	number uint64
+	first  clock.Instant // when its first request was sent; zero if the leader has heard of that for certain
+}
+
+// Chain returns the number of the present chain of answered requests of at least this level, and how long
+// ago its first request was sent. A chain ends when no answer has come within two thirds of the session
+// timeout after the sending of the last request that was answered: whatever was believed because of it is
+// over then, also if an answer comes later.
+//
+// That one proves only that the session lived when the request was seen. A follower tells the leader of its
+// sessions up to half a tick later, and the leader, which has not heard of this one for so long, may expire
+// it in between. A handshake is another matter, since the leader is asked: a chain that begins with one is
+// as old as can be.
+func (s *Session) Chain(level Vouch) (number uint64, age time.Duration) {
+	s.mu.Lock()
+	c := s.mu.chains[level.strength()]
+	s.mu.Unlock()
+	return c.number, s.opt.Clock.Since(c.first)
+}
+
 // vouchLocked notes that a request which proves so much, sent at that moment, has been answered.
-func (s *Session) vouchLocked(p proof, sent clock.Instant) {
+func (s *Session) vouchLocked(p proof, sent clock.Instant) { s.linkLocked(p, sent, sent) }
+
+// vouchHandshakeLocked is vouchLocked for a handshake.
+func (s *Session) vouchHandshakeLocked(p proof, sent clock.Instant) {
+	s.linkLocked(p, sent, clock.Instant{})
+}
+
+// linkLocked adds a proof to the chains of its level and of those below. A chain that begins with it begins
+// at first.
+func (s *Session) linkLocked(p proof, sent, first clock.Instant) {
 	if s.mu.state.Phase.Final() {
 		return
 	}
 	for i := range int(p) {
-		if sent.After(s.mu.vouched[i]) {
-			s.mu.vouched[i] = sent
+		if !sent.After(s.mu.vouched[i]) {
+			continue
 		}
+		if s.opt.Clock.Since(s.mu.vouched[i]) >= s.mu.timeout*2/3 {
+			s.mu.chains[i] = chain{s.mu.chains[i].number + 1, first}
+		}
+		s.mu.vouched[i] = sent
 	}
 }

@@ -299,6 +299,45 @@ func TestF18_AgeCountsSleep(t *testing.T) {
 	})
 }
 
+// F18: an answer that comes later than two thirds of the timeout after the sending of the one before begins a
+// chain of its own, whose age is its own. One that comes in time does not, nor does it make the chain younger.
+func TestF18_ALateAnswerBeginsAnotherChain(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		asleep, began := time.Duration(0), time.Now()
+		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + asleep }}
+		s := open(t, n, fakeAddr, client.Options{Clock: &c, SessionTimeout: 6 * time.Second})
+		first, age := s.Chain(client.VouchSync)
+		if age < time.Hour {
+			t.Errorf("a chain that begins with the session's creation is %v old, want as old as can be", age)
+		}
+		for _, tt := range []struct {
+			sleep time.Duration
+			want  uint64
+			age   time.Duration
+		}{
+			{4*time.Second - 1, first, time.Hour},
+			{4 * time.Second, first + 1, 0},
+			{time.Second, first + 1, time.Second},
+			{time.Hour, first + 2, 0},
+		} {
+			<-time.After(time.Millisecond) // one instant proves nothing twice
+			asleep += tt.sleep - time.Millisecond
+			must(t, s.Sync(t.Context(), "/"))
+			if got, age := s.Chain(client.VouchSync); got != tt.want || age < tt.age || tt.age == 0 && age != 0 {
+				t.Errorf("an answer after %v: chain %d, %v old; want chain %d, %v old", tt.sleep, got, age, tt.want, tt.age)
+			}
+		}
+		n.Link("", "").Cut()
+		await(t, s, client.Disconnected)
+		asleep += time.Hour
+		await(t, s, client.Connected)
+		if got, age := s.Chain(client.VouchSync); got != first+3 || age < time.Hour {
+			t.Errorf("after a handshake: chain %d, %v old; want chain %d, as old as can be", got, age, first+3)
+		}
+	})
+}
+
 // F48: from the moment Close is called the session vouches for nothing: the server may free its locks
 // before its answer is here.
 func TestF48_ClosingVouchesForNothing(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -294,10 +295,9 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	for !(loan{a.s.Timeout()}).fresh(a.s.Age(a.e.opt.Vouch)) {
-		if err := prove(ctx, a.s, a.e.opt.Vouch, a.nodes); err != nil {
-			return nil, err
-		}
+	chain, err := a.vouchFor(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -308,12 +308,38 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		if i > 0 {
 			vouching = a.s.Vouch(a.e.opt.Vouch, node)
 		}
-		holds[i] = newHold(ctx, newGrant(a, node, vouching), a.own[i])
+		holds[i] = newHold(ctx, newGrant(a, node, chain, vouching), a.own[i])
 	}
 	a.room.cancel()
 	a.doubts.end()
 	a.nodes, a.own, a.vouching, a.seal = nil, nil, nil, "" // the holds' now
 	return holds, nil
+}
+
+// vouchFor returns once the session is known to live, and for long enough that the leader has heard of it: with
+// the number of the chain of answered requests that says so.
+func (a *attempt) vouchFor(ctx context.Context) (chain uint64, err error) {
+	for {
+		l := loan{a.s.Timeout()}
+		chain, _ := a.s.Chain(a.e.opt.Vouch) // before the look at the age, which is then of this one or of a later one
+		fresh := l.fresh(a.s.Age(a.e.opt.Vouch))
+		_, age := a.s.Chain(client.VouchPing)
+		wait := l.settling(age)
+		if fresh && wait <= 0 {
+			return chain, nil
+		}
+		if fresh {
+			select {
+			case <-time.After(wait):
+			case <-a.s.Done(): // the next request says so
+			case <-ctx.Done():
+				return 0, context.Cause(ctx)
+			}
+		}
+		if err := prove(ctx, a.s, a.e.opt.Vouch, a.nodes); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // prove asks for an answer that proves as much as level demands.

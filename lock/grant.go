@@ -21,6 +21,7 @@ type grant struct {
 	waited   bool   // others may have seen the node behind another's
 	seal     string // path; empty if there is none
 	level    client.Vouch
+	chain    uint64 // of answered heartbeats, by whose number the client knows it
 	vouching *client.Vouching
 
 	ended chan struct{} // closed when the grant has ended
@@ -37,11 +38,11 @@ type grant struct {
 	}
 }
 
-// newGrant makes the grant of one of an attempt's nodes.
-func newGrant(a *attempt, node string, vouching *client.Vouching) *grant {
+// newGrant makes the grant of one of an attempt's nodes, on the strength of a chain of answered heartbeats.
+func newGrant(a *attempt, node string, chain uint64, vouching *client.Vouching) *grant {
 	g := &grant{
 		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, seal: a.seal, level: a.e.opt.Vouch,
-		vouching: vouching, ended: make(chan struct{}),
+		chain: chain, vouching: vouching, ended: make(chan struct{}),
 	}
 	g.mu.holds = make(map[*Hold]struct{}, 1)
 	g.mu.node, g.mu.kind, g.mu.asked = node, a.e.recipe.kind, a.revoked[node]
@@ -94,8 +95,15 @@ func (g *grant) debris() debris {
 	return d
 }
 
-// left returns how long the grant is good for without another answered heartbeat.
-func (g *grant) left() time.Duration { return loan{g.s.Timeout()}.left(g.s.Age(g.level)) }
+// left returns how long the grant is good for without another answered heartbeat. An answer that comes after
+// the deadline does not bring it back: nobody has looked in between, perhaps, because the process stood still.
+func (g *grant) left() time.Duration {
+	left := loan{g.s.Timeout()}.left(g.s.Age(g.level))
+	if chain, _ := g.s.Chain(g.level); chain != g.chain {
+		return 0
+	}
+	return left
+}
 
 // check ends the grant if its deadline has passed, whoever notices first, and returns how long it has
 // otherwise. A session that is over leaves nothing of the deadline; then that is the cause.

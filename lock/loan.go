@@ -23,6 +23,10 @@ func (l loan) left(age time.Duration) time.Duration { return l.term() - age }
 // of the term must remain.
 func (l loan) fresh(age time.Duration) bool { return age <= l.term()/2 }
 
+// settling is how much longer to wait until the leader has heard of what began a chain of answered requests
+// so long ago: half a tick, and the timeout is two ticks at least.
+func (l loan) settling(age time.Duration) time.Duration { return l.timeout/4 - age }
+
 // glance is how often at least the deadline is looked at, because timers stand still while the machine
 // is suspended and fire late after it.
 func (l loan) glance() time.Duration { return min(max(l.timeout/6, time.Millisecond), time.Second) }

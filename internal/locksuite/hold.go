@@ -21,6 +21,8 @@ var holdTests = []test{
 	{"F17_LostBeforeOthersAreGranted", f17Phases},
 	{"F17_CutOffFollower", f17CutOffFollower},
 	{"F18_Suspended", f18Suspended},
+	{"F18_AnsweredTooLate", f18AnsweredTooLate},
+	{"F18_GrantedAfterASleep", f18GrantedAfterASleep},
 	{"F19_LateWriteIsRefused", f19LateWrite},
 	{"F19_TokensGrow", f19TokensGrow},
 	{"F20_ResumedAsAnother", f20ResumedAsAnother},
@@ -142,6 +144,59 @@ func f17CutOffFollower(w *World, t *testing.T) {
 		cutOff.Store(false)
 		a.Close(w.Context())
 		w.Clean()
+	}
+}
+
+// sleeper is a client with a clock that can be made to have been asleep.
+func sleeper(w *World) (c *Client, sleep func(time.Duration)) {
+	start := time.Now()
+	var asleep atomic.Int64
+	c = w.ClientWith("sleeper", client.Options{Clock: &clock.Clock{
+		Elapsed: func() time.Duration { return time.Since(start) + time.Duration(asleep.Load()) },
+	}})
+	return c, func(d time.Duration) {
+		asleep.Add(int64(d))
+		time.Sleep(time.Millisecond) // in virtual time, no two requests are otherwise one after the other
+	}
+}
+
+// A process stands still past the deadline of its hold, and the first thing that it does then is to hear an
+// answer of the ensemble, which has kept the session so far. That does not bring the hold back: the answer
+// says nothing of how soon the leader, which has not heard of the session for so long, expires it.
+func f18AnsweredTooLate(w *World, t *testing.T) {
+	for _, vouch := range []client.Vouch{client.VouchPing, client.VouchSync, client.VouchWrite} {
+		a, sleep := sleeper(w)
+		m := a.Mutex(lock.Options{Vouch: vouch})
+		h := w.MustLock(m)
+		sleep(w.Timeout * 3 / 4)
+		_, err := a.Set(w.Context(), h.Node(), nil, -1) // any answer of the strongest kind will do
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			t.Fatal(err)
+		}
+		if err := h.Cause(); !errors.Is(err, lock.ErrDeadline) || h.Left() != 0 {
+			t.Errorf("%v: the hold goes on after an answer that came too late: %v, %v left", vouch, err, h.Left())
+		}
+		w.WaitLine(0)
+	}
+}
+
+// A process stands still, with nothing held, and then gets the lock. Its hold begins when the leader has
+// heard of the session again, and not with the first answer.
+func f18GrantedAfterASleep(w *World, t *testing.T) {
+	a, sleep := sleeper(w)
+	m := a.Mutex(lock.Options{})
+	w.MustRelease(w.MustLock(m))
+	sleep(w.Timeout * 3 / 4)
+	began := time.Now()
+	h := w.MustLock(m)
+	if d := time.Since(began); d < w.Timeout/4 {
+		t.Errorf("granted %v after the sleep, want that the leader has %v to hear of it", d, w.Timeout/4)
+	}
+	w.MustRelease(h)
+	began = time.Now()
+	w.MustRelease(w.MustLock(m))
+	if d := time.Since(began); d > w.slack() && w.Virtual {
+		t.Errorf("the next one took %v", d)
 	}
 }
 
