@@ -41,7 +41,7 @@ const (
 var (
 	anyRig = []fault{killLeader, killFollower, freezeLeader, freezeFollower, restartAll, wipeFollower, wipeLeader,
 		isolateLeader, isolateFollower, leaderAndSome, followerAndSome, requestsVanish, answersVanish, slow}
-	packetsOnly   = []fault{leaderIsNotHeard, leaderHearsNone, packetsVanish}
+	packetsOnly  = []fault{leaderIsNotHeard, leaderHearsNone, packetsVanish}
 	clientFaults = []fault{freezeClient, killClient}
 )
 
@@ -103,7 +103,11 @@ func (s *schedule) next() step {
 	}
 	s.round = s.round[1:]
 	if s.rng.IntN(clientFaultOneIn) == 0 {
-		st.faults = append(st.faults, clientFaults[s.rng.IntN(len(clientFaults))])
+		f := clientFaults[s.rng.IntN(len(clientFaults))]
+		st.faults = append(st.faults, f)
+		if f == freezeClient && s.rng.IntN(2) == 0 {
+			st.length = between(sessionTimeout-tick, sessionTimeout+2*tick) // when its session is about to expire
+		}
 	}
 	return st
 }
