@@ -21,6 +21,7 @@ var delayTests = []test{
 	{"Delay_NotAfterARelease", delayRelease},
 	{"Delay_NotAfterAReleaseInTheBackground", delayReaper},
 	{"Delay_ReleaseAcrossBreaks", delayAcrossBreaks},
+	{"Delay_ReleaseCutInTheMiddle", delayCutRelease},
 	{"Delay_BeginsAnewForTheNext", delayAnew},
 	{"Delay_GoesOnForTheSame", delayGoesOn},
 	{"Delay_Try", delayTry},
@@ -79,6 +80,11 @@ func delayUnclean(w *World, t *testing.T) {
 			"expired": func(a *Client, _ *lock.Hold) { w.Expire(a.Session) },
 			"closed":  func(a *Client, _ *lock.Hold) { a.Close(w.Context()) },
 			"deleted": func(_ *Client, h *lock.Hold) { w.Delete(h.Node()) },
+			"deadline": func(a *Client, h *lock.Hold) {
+				a.Blackhole()
+				w.Ended(h, lock.ErrLost)
+				a.Heal()
+			},
 		} {
 			a := w.Client("a")
 			h := w.MustLock(a.Mutex(w.delayed()))
@@ -91,7 +97,9 @@ func delayUnclean(w *World, t *testing.T) {
 				w.WaitLine(3)
 			}
 			began := time.Now()
-			end(a, h)
+			if end(a, h); what == "deadline" {
+				began = time.Now() // its node goes when it can be reached again
+			}
 			if !waiting {
 				g = w.Lock(w.Context(), b.Mutex(w.delayed()))
 			}
@@ -173,6 +181,29 @@ func delayAcrossBreaks(w *World, t *testing.T) {
 			w.Clean()
 		}
 	}
+}
+
+// Of the two requests of a release the second one never arrives, and the session ends: it was released.
+func delayCutRelease(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	h := w.MustLock(a.Mutex(w.delayed()))
+	ctx, cancel := context.WithCancel(w.Context())
+	applied := make(chan struct{})
+	a.Proxy.After(w.deletes(), func(faultproxy.Request, faultproxy.Reply) { close(applied) })
+	m := w.deletes()
+	m.Skip = 1
+	a.Proxy.Before(m, func(faultproxy.Request) {
+		<-applied
+		a.Proxy.Refuse(true)
+		cancel()
+	})
+	a.Proxy.CutBefore(m)
+	if err := h.Release(ctx); !errors.Is(err, lock.ErrReleasePending) {
+		t.Errorf("release = %v, want ErrReleasePending", err)
+	}
+	w.Expire(a.Session)
+	w.MustRelease(w.keptNone("after half a release", w.Lock(w.Context(), b.Mutex(w.delayed())), time.Now()))
+	w.Clean()
 }
 
 // Who waits for the delay to pass and dies leaves all of it to the next one.
@@ -291,9 +322,13 @@ func delayOwnNode(w *World, t *testing.T) {
 		w.Within(patience, "b waits for the delay", func() bool { return len(w.Seals()) == 2 })
 		w.Within(patience, "b's node is there", func() bool { return len(w.NodesOf("b")) == 1 })
 		w.Delete(w.NodesOf("b")[0])
+		deleted := time.Now()
 		if !requeue {
 			if h, err := w.Outcome(g); !errors.Is(err, lock.ErrPlaceLost) {
 				t.Errorf("Lock = %v, %v, want ErrPlaceLost", h, err)
+			}
+			if d := g.at.Sub(deleted); w.Virtual && d > time.Second {
+				t.Errorf("b was told %v after its node was deleted", d)
 			}
 			w.Within(time.Second+w.slack(), "b's seal is gone", func() bool { return len(w.Seals()) == 1 })
 			g, began = w.Lock(w.Context(), b.Mutex(lock.Options{})), time.Now()
