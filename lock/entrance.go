@@ -52,15 +52,25 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 	defer leave()
 	for {
 		a := newAttempt(e, count, e.opt.waiting(lineageOf(ctx)))
-		holds, err := a.run(ctx)
+		holds, err := through(ctx, a, a.run)
 		if err == nil {
 			return holds, nil
 		}
-		a.abandon()
 		if !errors.Is(err, ErrPlaceLost) || !e.opt.Requeue {
 			return nil, &LockError{"lock", e.dir, err}
 		}
 	}
+}
+
+// through has an attempt go one way to its holds. What it leaves if there are none in the end is handed on, also
+// if a function of the user's has panicked on the way, such as Options.Waiting.
+func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
+	defer func() {
+		if holds == nil {
+			a.abandon()
+		}
+	}()
+	return way(ctx)
 }
 
 // try joins the line only to look.
@@ -80,11 +90,10 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 	defer leave()
 	a := newAttempt(e, count, passing)
 	a.hasty = true
-	holds, err := a.try(ctx)
+	holds, err := through(ctx, a, a.try)
 	if err == nil {
 		return holds, nil
 	}
-	a.abandon()
 	var busy *BusyError
 	if errors.As(err, &busy) {
 		return nil, err
@@ -155,9 +164,9 @@ func (e *entrance) reenter(ctx context.Context) (*Hold, error) {
 		return nil, nil
 	}
 	g.mu.Lock()
-	held := g.mu.kind
+	reads := g.mu.kind == shared && g.mu.holds != nil
 	g.mu.Unlock()
-	if held == shared && e.recipe.kind == exclusive {
+	if reads && e.recipe.kind == exclusive {
 		return nil, &LockError{"lock", e.dir, ErrUpgrade}
 	}
 	return g.hold(context.WithoutCancel(ctx)), nil

@@ -125,7 +125,7 @@ func (s *Standalone) take(ctx context.Context, way func(*Mutex, context.Context)
 		switch {
 		case err == nil && s.tell(h):
 			return h, nil
-		case s.ctx.Err() != nil:
+		case err == nil || s.ctx.Err() != nil: // closed while the lock was got, or before
 			return nil, &LockError{"lock", s.path, zk.ErrClosed}
 		case m.e.s.Err() == nil || ctx.Err() != nil || errors.Is(err, zk.ErrAuthFailed):
 			return nil, err

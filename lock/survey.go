@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -66,21 +67,15 @@ func (v *survey) circle(dir, stem string, before func(p, other *party) bool) (De
 
 // circles returns the youngest of each circle that touches one of the lines at paths.
 func (v *survey) circles(paths []string) ([]*party, error) {
-	everybody := func(*party, *party) bool { return false }
-	for _, path := range paths {
-		line, err := v.load(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range line.parties { // to reach the lines that matter
-			if _, err := v.circle(path, p.stem, everybody); err != nil {
-				return nil, err
-			}
-		}
+	if err := v.loadFrom(paths); err != nil {
+		return nil, err
 	}
 	var youngest []*party
 	for dir := range v.lines {
 		for _, p := range v.lines[dir].lineup.parties {
+			if len(p.under) == 0 { // nobody waits for it but those behind it, who are younger
+				continue
+			}
 			d, err := v.circle(dir, p.stem, (*party).youngerThan)
 			if err != nil {
 				return nil, err
@@ -91,6 +86,30 @@ func (v *survey) circles(paths []string) ([]*party, error) {
 		}
 	}
 	return youngest, nil
+}
+
+// loadFrom loads the lines at paths, and those of what is held by whoever waits in a line that it loads.
+func (v *survey) loadFrom(paths []string) error {
+	dirs := slices.Clone(paths)
+	known := map[string]bool{}
+	for i := 0; i < len(dirs); i++ { // which grow meanwhile
+		line, err := v.load(dirs[i])
+		if err != nil {
+			return err
+		}
+		for _, p := range line.parties {
+			if !line.waits(p) {
+				continue
+			}
+			for _, stem := range p.under {
+				if dir := zk.Parent(stem); !known[dir] {
+					known[dir] = true
+					dirs = append(dirs, dir)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // load returns the line at dir.

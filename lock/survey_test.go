@@ -1,9 +1,35 @@
 package lock
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
+
+// A long line is looked through in no time, for every one who stands in it: also if each of them holds something.
+func TestSurveyOfALongLine(t *testing.T) {
+	v := newSurvey(t.Context(), nil, nil)
+	const n = 1000
+	long := &surveyed{lineup: &lineup{}}
+	var of []*party
+	for i := range n {
+		name := newAttemptID().prefix(lockWord) + fmt.Sprintf("%010d", i)
+		held := fmt.Sprintf("/of/%d", i)
+		long.lineup.queue.line = append(long.lineup.queue.line, claim{name, int32(i), exclusive})
+		of = append(of, &party{stem: stemOf("/long", name), dir: "/long", czxid: int64(i), under: []string{held + "/it"}})
+		v.lines[held] = &surveyed{lineup: &lineup{}}
+	}
+	long.lineup = newLineup(long.lineup.queue, of)
+	v.lines["/long"] = long
+	began := time.Now()
+	if found, err := v.circles([]string{"/long"}); len(found) > 0 || err != nil {
+		t.Errorf("circles: %d, %v", len(found), err)
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("that took %v", d)
+	}
+}
 
 // A second look counts only what the first has seen, as it was.
 func TestSurveyCountsWhatWasThereBefore(t *testing.T) {

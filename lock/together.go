@@ -21,12 +21,13 @@ type taking struct {
 func take(ctx context.Context, members []member, try bool) (t *taking, err error) {
 	t = &taking{members: members, holds: make([][]*Hold, len(members))}
 	t.ctx, t.lose = context.WithCancelCause(ctx)
+	all := false
 	defer func() {
 		for _, stop := range t.stops {
 			stop()
 		}
 		t.lose(nil)
-		if err != nil { // what ctx leaves no time for, reapers do
+		if !all { // or a function of the user's has panicked; what ctx leaves no time for, reapers do
 			releaseAll(ctx, t.flat())
 		}
 	}()
@@ -40,6 +41,7 @@ func take(ctx context.Context, members []member, try bool) (t *taking, err error
 		}
 		rest = rest[done:]
 	}
+	all = err == nil
 	return t, err
 }
 

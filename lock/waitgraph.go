@@ -72,6 +72,11 @@ func (l *lineup) blocked(p *party, stuck func(*party) bool) bool {
 	return room > 0 && claims >= room
 }
 
+// waits reports whether p stands in line and is not granted.
+func (l *lineup) waits(p *party) bool {
+	return !p.passes && l.blocked(p, func(*party) bool { return true })
+}
+
 // rivals reports whether a claim of one kind may have to wait for one of the other.
 func rivals(a, b kind) bool {
 	const alone = permit | candidacy // stand in lines of their own
@@ -154,11 +159,11 @@ func (k *knot) reach() error {
 		}
 		k.lines[p.dir] = line
 		for _, other := range line.parties {
-			if line.mayWaitFor(other, p) {
+			if line.mayWaitFor(other, p) && (other == k.self || !k.skip(other)) {
 				add(other)
 			}
 		}
-		if p.passes || p != k.self && k.skip(p) || !line.blocked(p, func(*party) bool { return true }) {
+		if p != k.self && k.skip(p) || !line.waits(p) {
 			continue
 		}
 		k.waits[p] = true

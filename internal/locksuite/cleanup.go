@@ -14,6 +14,7 @@ import (
 var cleanupTests = []test{
 	{"F25_GaveUp", f25GaveUp},
 	{"F25_GaveUpInSilence", f25GaveUpInSilence},
+	{"F25_WaitingPanics", f25WaitingPanics},
 	{"F27_ManyPredecessors", f27ManyPredecessors},
 	{"F28_TryHeldLock", f28TryHeld},
 	{"F28_TryReplyLost", f28TryReplyLost},
@@ -156,5 +157,31 @@ func f28TryReplyLost(w *World, t *testing.T) {
 		t.Errorf("TryLock of a held lock whose reply was lost: %v, %v", h, err)
 	}
 	w.Within(time.Second+w.slack(), "only the holder's node is left", func() bool { return len(w.Line()) == 1 })
+	w.MustRelease(held)
+}
+
+// A panic of the caller's own, on the way to the lock, takes with it what there is: its node, its places in other
+// lines, and what it has of several locks. Whoever recovers goes on with the session.
+func f25WaitingPanics(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	held := w.MustLock(a.Mutex(lock.Options{}))
+	opt := lock.Options{Waiting: func(lock.Place) { panic("out of the line") }}
+	others := w.beside(1)
+	reader := b.RWMutexAt(w.dir+"!", lock.Options{}).Reader() // in front
+	for what, ask := range map[string]func(){
+		"Lock":        func() { b.Mutex(opt).Lock(w.Context()) },
+		"Lock of All": func() { w.AllOf(reader, b.Mutex(opt), b.MutexAt(others[0], lock.Options{})).Lock(w.Context()) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", what)
+				}
+			}()
+			ask()
+		}()
+		w.Within(time.Second+w.slack(), what+": only the holder is in line", func() bool { return len(w.Line()) == 1 })
+		w.CleanAt([]string{w.dir + "!", others[0]})
+	}
 	w.MustRelease(held)
 }

@@ -24,6 +24,7 @@ var rwTests = []test{
 	{"F33_DowngradeWithLostConnections", f33DowngradeLost},
 	{"F33_DowngradeAndRelease", f33DowngradeAndRelease},
 	{"F33_UpgradeFailsFast", f33Upgrade},
+	{"F33_UpgradeOfWhatWasReleased", f33UpgradeReleased},
 }
 
 // RWMutex returns the world's lock as a read/write lock.
@@ -292,4 +293,22 @@ func f33Upgrade(w *World, t *testing.T) {
 		}
 		w.MustRelease(inner)
 	}
+}
+
+// Who has released its hold of the read side does not upgrade it, even if its context says where it was once.
+func f33UpgradeReleased(w *World, t *testing.T) {
+	a := w.Client("a")
+	m := a.RWMutex()
+	read := w.mustHold(m.RLock)
+	other, err := a.MutexAt(w.beside(1)[0], lock.Options{}).Lock(read.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.MustRelease(read)
+	h, err := m.TryLock(other.Context())
+	if err != nil {
+		t.Fatalf("TryLock = %v", err)
+	}
+	w.MustRelease(h)
+	w.MustRelease(other)
 }
