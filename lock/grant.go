@@ -133,8 +133,7 @@ func (g *grant) lose(cause error) {
 	}
 }
 
-// end ends the grant and every hold of it; lost is nil for a release. It reports false if it had ended
-// before.
+// end ends the grant and every hold of it by a loss. It reports false if it had ended before.
 func (g *grant) end(lost *LostError) bool {
 	g.mu.Lock()
 	holds := g.mu.holds
@@ -144,14 +143,15 @@ func (g *grant) end(lost *LostError) bool {
 	}
 	g.mu.holds, g.mu.lost = nil, lost
 	g.mu.Unlock()
-	var cause error = ErrReleased
-	if lost != nil {
-		cause = lost
-	}
+	g.over(holds, lost)
+	return true
+}
+
+// over tells those who have holds of the grant, which has ended, why.
+func (g *grant) over(holds map[*Hold]struct{}, cause error) {
 	for h := range holds {
 		h.cancel(cause)
 	}
 	close(g.ended)
 	g.vouching.Stop()
-	return true
 }

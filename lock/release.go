@@ -40,10 +40,10 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 		h.cancel(ErrReleased)
 		return false, nil
 	}
+	holds := g.mu.holds
+	g.mu.holds = nil // in the same breath, or somebody could re-enter what is about to end
 	g.mu.Unlock()
-	if !g.end(nil) { // lost in this moment
-		return false, context.Cause(h.ctx)
-	}
+	g.over(holds, ErrReleased)
 	return true, nil
 }
 
