@@ -89,6 +89,7 @@ var Mutations = []Mutation{
 	}},
 	{Name: "expired sessions keep their ephemerals after a restart", Entry: "F44", Within: 1000, Patches: []Patch{
 		{File: "server/recover.go", Old: "		delete(l.sessions, t.Session)\n", New: "		delete(l.sessions, t.Session)\n		return nil\n"},
+		{File: "server/recover.go", Old: "_, ok := l.sessions[id]; return ok })", New: "return true })"},
 	}},
 	{Name: "requests of the old connection are carried out after the session has moved", Entry: "F45", Within: 1000, Patches: []Patch{
 		{File: "server/commit.go", Old: "		if c.ended || !s.owns(c) {", New: "		if c.ended {"},
