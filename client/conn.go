@@ -79,10 +79,15 @@ func (c *conn) serve(ctx context.Context) error {
 const drainTime = 100 * time.Millisecond
 
 // hangUp closes nc at once. Closing a TLS connection would first say so to the peer, for up to five
-// seconds if that one does not listen, and whoever is blocked in Read would wait that long.
+// seconds if that one does not listen, and whoever is blocked in Read would wait that long. What has been
+// written and has not left is taken back: the kernel would go on sending it when the network is well again,
+// and the same server would carry it out, behind what was decided on the next connection.
 func hangUp(nc net.Conn) {
 	if tc, ok := nc.(*tls.Conn); ok {
 		nc = tc.NetConn()
+	}
+	if tc, ok := nc.(*net.TCPConn); ok {
+		tc.SetLinger(0)
 	}
 	nc.Close()
 }

@@ -1,0 +1,41 @@
+package client
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// What has been written to a connection and has not left when it is given up must not leave afterwards: the
+// request would be carried out when its outcome has been decided on another connection.
+func TestHangUpTakesBackWhatHasNotLeft(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	near, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	written := 0
+	near.SetWriteDeadline(time.Now().Add(time.Second))
+	for chunk := make([]byte, 1<<20); ; { // nobody reads, so some of it stays here
+		n, err := near.Write(chunk)
+		if written += n; err != nil {
+			break
+		}
+	}
+	hangUp(near)
+	far.SetReadDeadline(time.Now().Add(time.Minute))
+	read, err := io.Copy(io.Discard, far)
+	if read >= int64(written) || err == nil {
+		t.Errorf("%d bytes arrived of %d, then %v; want fewer and a reset", read, written, err)
+	}
+}
