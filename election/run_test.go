@@ -328,6 +328,23 @@ func TestResignIsBounded(t *testing.T) {
 	})
 }
 
+// Whoever watches may panic over what it sees, and recover, without leaving a watch.
+func TestWatchPanics(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		e := mustElection(t, srv.Session(t, "a"), election.Options{})
+		func() {
+			defer func() { recover() }()
+			for range e.Watch(t.Context()) {
+				panic("enough of it")
+			}
+		}()
+		time.Sleep(time.Second)
+		if n := srv.Stats().Watches; n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
+	})
+}
+
 // Whoever watches sees the end of its session, and may stop when it likes, without leaving a watch.
 func TestWatchEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -44,31 +44,32 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		var last Candidate
-		for told := false; ; told = true {
+		told := false
+		// next waits for the end of what is, and reports false if whoever watches has broken off.
+		next := func() (goOn bool, err error) {
 			st, _ := e.s.State()
 			leader, w, err := e.look(ctx)
-			if err == nil {
-				if told && reflect.DeepEqual(leader, last) || yield(leader, nil) {
-					err = e.wait(ctx, w, st.Conn)
-				} else {
-					err = errEnough
-				}
-				w.Cancel()
+			if err != nil {
+				return true, err
 			}
-			if err == errEnough {
-				return
+			defer w.Cancel() // also if yield panics
+			if !(told && reflect.DeepEqual(leader, last)) && !yield(leader, nil) {
+				return false, nil
 			}
+			last, told = leader, true
+			return true, e.wait(ctx, w, st.Conn)
+		}
+		for {
+			goOn, err := next()
 			if err != nil {
 				yield(Candidate{}, err)
+			}
+			if err != nil || !goOn {
 				return
 			}
-			last = leader
 		}
 	}
 }
-
-// errEnough says that whoever watches has broken off.
-var errEnough = errors.New("enough")
 
 // wait returns when the watch has fired, or the session has another connection than conn: what came
 // meanwhile is then looked for, instead of trusting that the new server knows it.
