@@ -89,6 +89,9 @@ func (g *grant) debris() debris {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d := debris{id: g.id, token: g.token, nodes: []string{g.mu.node}, unknown: g.mu.moving != nil}
+	if g.mu.moving != nil {
+		d.moving = g
+	}
 	if g.seal != "" && g.mu.lost == nil {
 		d.nodes = []string{g.seal, g.mu.node}
 	}

@@ -18,6 +18,7 @@ type debris struct {
 	nodes   []string  // their paths, as far as they are known
 	created *creation // a create that is still under way, if any
 	unknown bool      // there may be others: look for the id
+	moving  *grant    // whose downgrade is not decided: its node may have to be looked for until then; otherwise nil
 }
 
 // A reaper removes what was abandoned on one lock's path until it is known to be gone, or the session is
@@ -134,6 +135,12 @@ func (r *reaper) workLone(ctx context.Context, list []debris) (left []debris, er
 // resolve waits for the outcome of a create that is under way. It comes, or the connection ends: both
 // complete it.
 func (d *debris) resolve(ctx context.Context) {
+	if d.moving != nil && d.moving.settle(ctx) == nil { // it is, as long as the session lives
+		if node := d.moving.at(); !slices.Contains(d.nodes, node) {
+			d.nodes = append(d.nodes, node)
+		}
+		d.moving = nil
+	}
 	if d.created == nil {
 		return
 	}

@@ -312,3 +312,29 @@ func f33UpgradeReleased(w *World, t *testing.T) {
 	w.MustRelease(h)
 	w.MustRelease(other)
 }
+
+// A hold that is lost in the instant in which its downgrade begins leaves nothing: what takes its nodes away
+// must not look for them before it is decided which of them there is.
+func f33AtTheDeadline(w *World, t *testing.T) {
+	w.slow()
+	through := 0
+	for range 300 {
+		c := w.Client("writer")
+		h := w.mustHold(c.RWMutex().Lock)
+		c.Blackhole()
+		time.Sleep(h.Left())
+		c.Heal()
+		if h.Downgrade(w.Context()) == nil {
+			through++
+		}
+		if err := h.Release(w.Context()); !errors.Is(err, lock.ErrLost) && err != nil {
+			t.Fatal(err)
+		}
+		w.Within(2*time.Second, "I2: the lock directory is empty", func() bool { return len(w.Line()) == 0 })
+		c.Session.Close(w.Context())
+		c.Proxy.Close()
+	}
+	if through == 0 {
+		t.Error("no downgrade came through: the test does not reach what it is to test")
+	}
+}

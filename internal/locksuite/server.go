@@ -24,6 +24,7 @@ var serverTests = []test{
 	{"F13_CounterEnds", f13Ends},
 	{"F20_LongOutage", f20LongOutage},
 	{"F27_LongLimit", f27LongLimit},
+	{"F33_DowngradeAtTheDeadline", f33AtTheDeadline},
 }
 
 // counting returns a world of its own whose lock directory's counter stands at n.
