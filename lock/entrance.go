@@ -88,6 +88,7 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 		return nil, err
 	}
 	defer leave()
+	e.reaper.await(ctx)
 	a := newAttempt(e, count, passing)
 	a.hasty = true
 	holds, err := through(ctx, a, a.try)

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,11 +15,12 @@ import (
 // debris is what an attempt or a hold left: nodes that are there, or may be.
 type debris struct {
 	id      attemptID
-	token   int64     // creation zxid of the nodes; 0 if unknown
-	nodes   []string  // their paths, as far as they are known
-	created *creation // a create that is still under way, if any
-	unknown bool      // there may be others: look for the id
-	moving  *grant    // whose downgrade is not decided: its node may have to be looked for until then; otherwise nil
+	token   int64         // creation zxid of the nodes; 0 if unknown
+	nodes   []string      // their paths, as far as they are known
+	created *creation     // a create that is still under way, if any
+	unknown bool          // there may be others: look for the id
+	moving  *grant        // whose downgrade is not decided: its node may have to be looked for until then; otherwise nil
+	settled chan struct{} // closed when all is gone, or the removal was refused for the first time
 }
 
 // A reaper removes what was abandoned on one lock's path until it is known to be gone, or the session is
@@ -30,18 +32,52 @@ type reaper struct {
 		sync.Mutex
 		list    []debris
 		running bool
+		open    map[chan struct{}]struct{} // those of debris that are not settled
 	}
 }
 
 func (r *reaper) add(d debris) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	d.settled = make(chan struct{})
+	if r.mu.open == nil {
+		r.mu.open = map[chan struct{}]struct{}{}
+	}
+	r.mu.open[d.settled] = struct{}{}
 	r.mu.list = append(r.mu.list, d)
 	if !r.mu.running {
 		r.mu.running = r.e.s.Go(r.run)
 	}
 	if !r.mu.running {
-		r.mu.list = nil // the session is over, and everything of it
+		r.mu.list, r.mu.open = nil, nil // the session is over, and everything of it
+	}
+}
+
+// settleLocked notes that all of list is settled but for what is left.
+func (r *reaper) settleLocked(list, left []debris) {
+	for _, d := range list {
+		_, open := r.mu.open[d.settled]
+		if open && !slices.ContainsFunc(left, func(l debris) bool { return l.settled == d.settled }) {
+			delete(r.mu.open, d.settled)
+			close(d.settled)
+		}
+	}
+}
+
+// await returns when what had been abandoned before is settled: whoever asks then is not in its own way. It
+// returns early if ctx or the session ends, which the next request finds out.
+func (r *reaper) await(ctx context.Context) {
+	r.mu.Lock()
+	open := slices.Collect(maps.Keys(r.mu.open))
+	r.mu.Unlock()
+	for _, settled := range open {
+		select {
+		case <-settled:
+		case <-r.e.s.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -64,6 +100,11 @@ func (r *reaper) run(ctx context.Context) {
 		}
 		left, err := r.work(ctx, list)
 		r.mu.Lock()
+		if err == nil || errors.Is(err, zk.ErrConnectionLoss) {
+			r.settleLocked(list, left)
+		} else {
+			r.settleLocked(list, nil)
+		}
 		r.mu.list = append(left, r.mu.list...)
 		r.mu.Unlock()
 		switch {

@@ -112,6 +112,9 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 	writes := pipelines{}
 	for k, i := range batch {
 		m := t.members[i]
+		if try {
+			m.e.reaper.await(t.ctx)
+		}
 		says := passing
 		if k == 0 && !try {
 			says = m.e.opt.waiting(lineageOf(t.ctx))

@@ -18,6 +18,7 @@ var cleanupTests = []test{
 	{"F27_ManyPredecessors", f27ManyPredecessors},
 	{"F28_TryHeldLock", f28TryHeld},
 	{"F28_TryReplyLost", f28TryReplyLost},
+	{"F28_TryAfterGivingUp", f28TryAfterGivingUp},
 }
 
 // A waiter's time is over; whoever stands behind it does not wait for it.
@@ -184,4 +185,35 @@ func f25WaitingPanics(w *World, t *testing.T) {
 		w.CleanAt([]string{w.dir + "!", others[0]})
 	}
 	w.MustRelease(held)
+}
+
+// Whoever has given up, at any moment, and tries again at once is not in its own way.
+func f28TryAfterGivingUp(w *World, t *testing.T) {
+	a := w.Client("a")
+	m, all := a.Mutex(lock.Options{}), w.AllOf(a.Mutex(lock.Options{}))
+	trip := w.slow()
+	for i := range w.reps(40, 20) {
+		within := time.Duration(i) * trip / 20
+		ctx, cancel := context.WithTimeout(w.Context(), within)
+		if h, err := m.Lock(ctx); err == nil {
+			w.MustRelease(h)
+		}
+		cancel()
+		h, err := m.TryLock(w.Context())
+		if err != nil {
+			t.Fatalf("TryLock after a Lock that was given up within %v = %v", within, err)
+		}
+		w.MustRelease(h)
+
+		ctx, cancel = context.WithTimeout(w.Context(), within)
+		if h, err := all.Lock(ctx); err == nil {
+			w.MustReleaseAll(h)
+		}
+		cancel()
+		both, err := all.TryLock(w.Context())
+		if err != nil {
+			t.Fatalf("TryLock of All after a Lock that was given up within %v = %v", within, err)
+		}
+		w.MustReleaseAll(both)
+	}
 }
