@@ -160,9 +160,9 @@ func (h *Holds) Tokens() map[string]int64 {
 	return tokens
 }
 
-// Release gives all of them back, in one round trip. All are over from the first moment. The error joins
-// those that Hold.Release would return for each: nil says that all nodes are known to be gone. Releasing
-// again does nothing and returns nil.
+// Release gives all of them back, in one round trip, and one more for each unfair lock. All are over from the
+// first moment. The error joins those that Hold.Release would return for each: nil says that all nodes are
+// known to be gone. Releasing again does nothing and returns nil.
 func (h *Holds) Release(ctx context.Context) error {
 	h.cancel(ErrReleased)
 	return releaseAll(ctx, h.flat)
