@@ -49,6 +49,7 @@ func openSession(ctx context.Context, servers string, opt client.Options, connec
 	// Of the time for connecting, a server that accepts and says nothing gets a half at most, so that
 	// the error can name it.
 	opt.ConnectTimeout = connectTimeout / time.Duration(2*(strings.Count(servers, ",")+1))
+	hint := "is a server running there? lockkeeper status " + servers
 	if servers == link.Local {
 		starter, err := newStarter(notice)
 		if err != nil {
@@ -60,6 +61,7 @@ func openSession(ctx context.Context, servers string, opt client.Options, connec
 		}
 		c.Close() // the session dials for itself
 		servers = "unix:" + address.Socket
+		hint = "what the keeper says about it is in " + starter.Places.Log()
 		// A keeper that dies under us is started again by whoever misses it first.
 		opt.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, _, err := starter.Dial(ctx)
@@ -72,7 +74,7 @@ func openSession(ctx context.Context, servers string, opt client.Options, connec
 	case err == nil:
 		return s, servers, nil
 	case errors.As(err, &unreachable):
-		return nil, "", exit.Errorf(exit.Unreachable, "%s: %w (is a server running there? lockkeeper status %s)", servers, err, servers)
+		return nil, "", exit.Errorf(exit.Unreachable, "%s: %w (%s)", servers, err, hint)
 	case context.Cause(ctx) != nil:
 		return nil, "", context.Cause(ctx)
 	}

@@ -82,6 +82,14 @@ func TestNoPlaceForTheKeeper(t *testing.T) {
 	h.run("run", "demo", "--", "true").want(71, "HOME", "--servers")
 }
 
+// Nobody else knows what is wrong with a keeper that is there and does not answer.
+func TestAKeeperThatDoesNotAnswer(t *testing.T) {
+	h := newHome(t)
+	h.run("run", "demo", "--", "true").want(0)
+	syscall.Kill(h.keeperPid(), syscall.SIGSTOP)
+	h.run("run", "--connect-timeout", "1s", "demo", "--", "true").want(69, h.dir+"/state/lockkeeper/keeper.log")
+}
+
 // keeperBytesMax is what a keeper that has nothing to do may occupy.
 const keeperBytesMax = 25 << 20
 
@@ -136,6 +144,20 @@ func TestASecondKeeperInTheForegroundIsRefused(t *testing.T) {
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0)
 	h.run("server", "--local").want(71, "in use", strconv.Itoa(h.keeperPid()))
+}
+
+// What cannot be shown is not the servers' fault.
+func TestOutputThatIsNotTaken(t *testing.T) {
+	h := newHome(t)
+	h.run("run", "demo", "--", "true").want(0)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, command := range []string{"locks", "status"} {
+		h.startWith(func(c *exec.Cmd) { c.Stdout = full }, command).want(71, "no space left")
+	}
 }
 
 func TestStatusOfTheLocalKeeper(t *testing.T) {

@@ -66,25 +66,25 @@ func listenAll(c *zoocfg.Config, warn func(string, error)) (l listeners, err err
 		if err != nil {
 			return l, exit.Errorf(exit.Config, "server: secureClientPort: %w", err)
 		}
-		plain, err := listenOn(c.SecureAddress)
+		plain, err := listenOn(c.SecureAddress, "secureClientPort")
 		if err != nil {
 			return l, err
 		}
 		l.secure = tls.NewListener(plain, config)
 	}
 	if c.Address != "" {
-		if l.clients, err = listenOn(c.Address); err != nil {
+		if l.clients, err = listenOn(c.Address, "--listen"); err != nil {
 			return l, err
 		}
 	}
 	if c.Metrics != "" {
-		if l.metrics, err = listenOn(c.Metrics); err != nil {
+		if l.metrics, err = listenOn(c.Metrics, "metricsProvider.httpPort"); err != nil {
 			return l, err
 		}
 	}
 	if c.Admin.Enabled {
 		address := net.JoinHostPort(cmp.Or(c.Admin.Host, adminHostDefault), c.Admin.Port)
-		if l.admin, err = listenOn(address); err != nil && !c.Admin.Asked {
+		if l.admin, err = listenOn(address, "admin.serverPort"); err != nil && !c.Admin.Asked {
 			warn(address, err)
 			err = nil
 		}
@@ -92,8 +92,8 @@ func listenAll(c *zoocfg.Config, warn func(string, error)) (l listeners, err err
 	return l, err
 }
 
-// listenOn opens a listener on host:port or unix:/path.
-func listenOn(address string) (net.Listener, error) {
+// listenOn opens a listener on host:port or unix:/path, which the named setting says.
+func listenOn(address, setting string) (net.Listener, error) {
 	network := "tcp"
 	path, isSocket := strings.CutPrefix(address, "unix:")
 	if isSocket {
@@ -111,7 +111,7 @@ func listenOn(address string) (net.Listener, error) {
 	}
 	l, err := net.Listen(network, address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, exit.Errorf(exit.OS, "server: %w (is a server running already? choose another place with --listen)", err)
+		return nil, exit.Errorf(exit.OS, "server: %w (is a server running already? choose another place with %s)", err, setting)
 	}
 	if err != nil {
 		return nil, exit.Errorf(exit.OS, "server: %w", err)

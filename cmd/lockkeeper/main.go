@@ -40,6 +40,9 @@ func execute(args []string) int {
 	if !errors.As(err, new(interrupt)) {
 		fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
 	}
+	if outputFailed(err) {
+		return exit.OS
+	}
 	return exit.StatusOf(err, exit.Usage) // without a status it is cobra's word on the command line
 }
 

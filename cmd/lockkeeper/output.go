@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -32,6 +34,12 @@ func printTable(w io.Writer, rows [][]string) error {
 		fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t"))
 	}
 	return t.Flush()
+}
+
+// outputFailed reports whether it was standard output that refused what was written to it.
+func outputFailed(err error) bool {
+	var e *fs.PathError
+	return errors.As(err, &e) && e.Path == os.Stdout.Name()
 }
 
 // printable takes out of a text of unknown origin what could move the cursor or break the table.

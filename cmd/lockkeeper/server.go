@@ -35,6 +35,22 @@ type serverFlags struct {
 	reportReady          bool
 }
 
+// check refuses what does not go together. given reports whether a flag has been given.
+func (f *serverFlags) check(given func(flag string) bool) error {
+	if !f.local {
+		if given("idle") {
+			return exit.Errorf(exit.Usage, "server: --idle needs --local: another server goes on until it is told to end")
+		}
+		return nil
+	}
+	for _, flag := range []string{"config", "data", "set", "listen"} {
+		if given(flag) {
+			return exit.Errorf(exit.Usage, "server: --local and --%s: it is one or the other", flag)
+		}
+	}
+	return nil
+}
+
 func newServer() *cobra.Command {
 	var f serverFlags
 	cmd := &cobra.Command{
@@ -63,7 +79,10 @@ It ends with INT or TERM, after answering what it has received. Exit status: 64
 wrong usage, 71 it cannot listen, 73 it cannot use the data directory, 78 the
 configuration file is wrong, 1 it failed while it ran.`,
 		Args: wantArgs(0, 0),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			ctx, stop := interruptible()
 			defer stop()
 			if f.local {
@@ -81,10 +100,6 @@ configuration file is wrong, 1 it failed while it ran.`,
 	flags.DurationVar(&f.idle, "idle", idleDefault, "with --local: end when nobody has been connected for that long; 0 never")
 	flags.BoolVar(&f.reportReady, "report-ready", false, "")
 	flags.MarkHidden("report-ready")
-	cmd.MarkFlagsMutuallyExclusive("local", "config")
-	cmd.MarkFlagsMutuallyExclusive("local", "data")
-	cmd.MarkFlagsMutuallyExclusive("local", "set")
-	cmd.MarkFlagsMutuallyExclusive("local", "listen")
 	cmd.AddCommand(newServerCheck())
 	return cmd
 }

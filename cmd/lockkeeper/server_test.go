@@ -108,6 +108,10 @@ func TestServerReadsZooCfg(t *testing.T) {
 	h.run("server", "--config", cfg).want(78, "dataDir is missing; not understood:", `"no" (`+cfg+`:1)`, `"configuration" (`+cfg+`:2)`, "and 1 more")
 	h.run("server", "--config", "/no/such/zoo.cfg").want(78, "/no/such/zoo.cfg")
 	h.run("server").want(64, "--data")
+	h.run("server", "--local", "--data", h.dir+"/zk").want(64, "--local and --data")
+	h.run("server", "--data", h.dir+"/zk", "--idle", "1s").want(64, "--idle needs --local")
+	h.run("server", "--data", h.dir+"/other", "--listen", "127.0.0.1:0", "--set", "admin.enableServer=true", "--set", "admin.serverAddress=127.0.0.1",
+		"--set", "admin.serverPort="+address[strings.LastIndex(address, ":")+1:]).want(71, "in use", "admin.serverPort")
 	h.run("server", "--data", "/proc/nowhere", "--listen", "127.0.0.1:0").want(73, "/proc/nowhere")
 	h.run("server", "--data", h.dir+"/d", "--listen", "nonsense").want(64, "nonsense")
 	h.run("server", "--local", "--data", "/x").want(64, "local")

@@ -47,9 +47,11 @@ func FindPlaces(getenv func(string) string) (Places, error) {
 }
 
 func (p Places) data() string    { return filepath.Join(p.State, "data") }
-func (p Places) log() string     { return filepath.Join(p.State, "keeper.log") }
 func (p Places) lock() string    { return filepath.Join(p.State, "keeper.lock") }
 func (p Places) address() string { return filepath.Join(p.State, "keeper.json") }
+
+// Log returns the file in which keepers that run in the background say what they do.
+func (p Places) Log() string { return filepath.Join(p.State, "keeper.log") }
 
 // isNew reports whether there has never been a keeper in these places.
 func (p Places) isNew() bool {

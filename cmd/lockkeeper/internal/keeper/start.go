@@ -63,13 +63,13 @@ func (s Starter) Dial(ctx context.Context) (c net.Conn, a Address, err error) {
 			s.Notice("no servers are configured: using a keeper on this machine, started in the background (data in " + s.Places.State + ")")
 		}
 	}
-	return nil, a, fmt.Errorf("local keeper: it starts and does not answer: %w (see %s)", err, s.Places.log())
+	return nil, a, fmt.Errorf("local keeper: it starts and does not answer: %w (see %s)", err, s.Places.Log())
 }
 
 // start starts a keeper in a session of its own, without any stream of ours, and waits until it is
 // ready. It is not waited for: it outlives us.
 func (s Starter) start(ctx context.Context) error {
-	log, err := openLog(s.Places.log())
+	log, err := openLog(s.Places.Log())
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,11 @@ func (s Starter) start(ctx context.Context) error {
 	case text != "":
 		return fmt.Errorf("%s", text)
 	case ctx.Err() != nil:
-		return fmt.Errorf("not ready in time (see %s): %w", s.Places.log(), context.Cause(ctx))
+		return fmt.Errorf("not ready in time (see %s): %w", s.Places.Log(), context.Cause(ctx))
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("it ended while starting (see %s)", s.Places.log())
+	return fmt.Errorf("it ended while starting (see %s)", s.Places.Log())
 }
 
 // openLog opens the log for appending, after putting a long one aside.

@@ -9,7 +9,7 @@ import (
 
 // ensembleAdvice says what to do with the configuration of an ensemble.
 const ensembleAdvice = "this server stands alone. Run Apache ZooKeeper on each of the machines with this file and a myid. " +
-	"The data of this server can be its beginning: stop the server, copy dataDir to one of them, and start that one together with the others"
+	"The data of this server can be its beginning: stop the server, copy dataDir to each of them, and start them"
 
 // isServer reports whether key is server.N.
 func isServer(key string) bool {
