@@ -1,9 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"runtime"
+	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
 )
 
 // waitersPerSession and the sessions make the contenders of one lock.
@@ -13,7 +20,7 @@ const (
 	waiterTarget      = 1000 // bytes
 )
 
-// waiters prints what a contender that waits for a lock costs our server: an ephemeral znode, a watch on it and one on
+// waiters prints what a contender that waits for a lock costs, our client and our server; the latter an ephemeral znode, a watch on it and one on
 // that ahead of it. The sessions are shared, as they are by the contenders of a program.
 func waiters(dir string) error {
 	s, err := newOurs(dir)
@@ -71,5 +78,72 @@ func waiters(dir string) error {
 	}
 	fmt.Printf("%d contenders in %d sessions: %+d MB resident, %d bytes each (target < %d)\n",
 		n, waiterSessions, (after-before)>>20, (after-before)/n, waiterTarget)
+	closeAll(conns)
+	return ownWaiters(s.addr)
+}
+
+const (
+	ownWaitersEach  = 125 // for each session; each lists all that came before it
+	ownWaiterTarget = 4000
+)
+
+// ownWaiters prints what a contender that waits costs our client: its goroutine and what it remembers.
+func ownWaiters(addr string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	var sessions []*client.Session
+	for range waiterSessions {
+		s, err := client.Open(ctx, addr, client.Options{SessionTimeout: time.Minute})
+		if err != nil {
+			return err
+		}
+		defer s.Close(context.Background())
+		sessions = append(sessions, s)
+	}
+	mutex := func(i int) (*lock.Mutex, error) {
+		return lock.NewMutex(sessions[i%waiterSessions], "/waiters", lock.Options{})
+	}
+	m, err := mutex(0)
+	if err != nil {
+		return err
+	}
+	hold, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer hold.Release(context.Background())
+	before := inUse()
+	const n = waiterSessions * ownWaitersEach
+	for i := range n {
+		m, err := mutex(i)
+		if err != nil {
+			return err
+		}
+		wg.Go(func() { m.Lock(ctx) })
+	}
+	for {
+		s, err := lock.Look(ctx, sessions[0], "/waiters")
+		if err != nil {
+			return err
+		}
+		if len(s.Contenders) > n {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	time.Sleep(time.Second) // the last ones set their watches
+	fmt.Printf("%d contenders of our client in %d sessions: %d bytes each (target < %d)\n",
+		n, waiterSessions, (inUse()-before)/n, ownWaiterTarget)
 	return nil
+}
+
+// inUse returns what the live objects and the stacks of this process take.
+func inUse() int {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc + m.StackInuse)
 }

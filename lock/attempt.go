@@ -82,7 +82,7 @@ func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
 		}
 		a.waited = true
 		var granted bool
-		if granted, err = a.wait(ctx, v); granted {
+		if granted, err = a.wait(ctx, &v); granted {
 			return a.grant(ctx)
 		}
 		if err == nil {

@@ -12,12 +12,13 @@ import (
 
 // wait sleeps until the line has changed in a way that matters to us. It returns true if the lock is
 // known to be ours, and otherwise asks for a new listing, by returning false, or says why the wait is
-// over. It never sleeps without a watch on a node that was there when the watch was set.
-func (a *attempt) wait(ctx context.Context, v view) (granted bool, err error) {
+// over. It never sleeps without a watch on a node that was there when the watch was set. It keeps of the
+// view what it needs and drops the line, which may be long.
+func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	p := a.s.Pipeline()
 	ahead := make([]*lookout, len(v.waits))
 	for i, place := range v.waits {
-		ahead[i] = a.watchAhead(p, v, place)
+		ahead[i] = a.watchAhead(p, *v, place)
 		defer ahead[i].cancel()
 	}
 	retold := a.retell(p) // ahead of the watch on our own nodes, which it would fire
@@ -49,9 +50,10 @@ func (a *attempt) wait(ctx context.Context, v view) (granted bool, err error) {
 			return false, a.missed(err, nil)
 		}
 	}
-	if same, err := a.sameRoom(ctx, v); !same || err != nil {
+	if same, err := a.sameRoom(ctx, *v); !same || err != nil {
 		return false, err
 	}
+	v.queue, v.waits = queue{}, nil
 	aheadNodes := make([]*client.Watch, len(ahead))
 	for i, l := range ahead {
 		aheadNodes[i] = l.node
@@ -71,7 +73,7 @@ func (a *attempt) wait(ctx context.Context, v view) (granted bool, err error) {
 		case <-a.room.changed():
 			return false, nil
 		case <-left:
-			return a.aheadChanged(v, fired(ahead))
+			return a.aheadChanged(v.conn, fired(ahead))
 		case <-a.doubt():
 			if err := a.lookForCircle(ctx); err != nil {
 				return false, err
@@ -87,18 +89,18 @@ func (a *attempt) wait(ctx context.Context, v view) (granted bool, err error) {
 
 // A lookout watches a claim that we wait for.
 type lookout struct {
-	place int // of the claim
 	got   *client.Pending[client.Node]
 	node  *client.Watch
-	bell  *client.Watch // nil if it would tell nothing
+	frees bool          // its end gives us the lock
+	bell  *client.Watch // tells that its end does, if that itself does not; nil if it would tell nothing
 }
 
 // watchAhead adds the requests that watch the claim at place. Its bell is worth watching if knowing that
 // it left does not tell enough, and knowing that it held the lock would.
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *lookout {
-	l := &lookout{place: place}
+	l := &lookout{frees: a.free(v.queue.afterEndOf(place, v.place))}
 	name := v.queue.line[place].name
-	if bell, ok := bellOf(name); ok && a.e.recipe.rings && !a.free(v.queue.afterEndOf(place, v.place)) && a.free(v.queue.afterBellOf(place, v.place)) {
+	if bell, ok := bellOf(name); ok && a.e.recipe.rings && !l.frees && a.free(v.queue.afterBellOf(place, v.place)) {
 		_, l.bell = p.WatchExists(zk.Join(a.e.dir, bell)) // answered before what follows
 	}
 	l.got, l.node = p.WatchGet(zk.Join(a.e.dir, name))
@@ -204,23 +206,24 @@ func (a *attempt) ownChanged() error {
 	return nil // somebody wrote to it; watch it again
 }
 
-// aheadChanged reports whether the end of a node ahead gives us the lock without another listing.
+// aheadChanged reports whether the end of a node ahead gives us the lock without another listing; listed is
+// the connection of the last one.
 //
-// Its deletion must have come on the connection of the last listing, without a break, and the watches on
-// our own nodes and on the number of permits, set on the same connection, must not have fired: events
-// arrive in the order of what caused them, so our nodes were still there. And there must be nobody left to wait for in the line of the last listing,
-// given that the node has ended, since whoever came later stands behind us; or given that its holder has
-// left, if it has rung its bell, which only a holder does, in the transaction that deletes its node, so
-// that the bell is heard first.
-func (a *attempt) aheadChanged(v view, l *lookout) (granted bool, err error) {
+// Its deletion must have come on that connection, without a break, and the watches on our own nodes and on
+// the number of permits, set on the same connection, must not have fired: events arrive in the order of what
+// caused them, so our nodes were still there. And there must be nobody left to wait for in the line of the
+// last listing, given that the node has ended, since whoever came later stands behind us; or given that its
+// holder has left, if it has rung its bell, which only a holder does, in the transaction that deletes its
+// node, so that the bell is heard first.
+func (a *attempt) aheadChanged(listed uint64, l *lookout) (granted bool, err error) {
 	ev, conn, err := l.node.Event()
 	if err != nil {
 		return false, err
 	}
-	if ev.Type != zk.NodeDeleted || conn != v.conn || slices.ContainsFunc(a.own, func(w *client.Watch) bool { return w.Conn() != conn }) {
+	if ev.Type != zk.NodeDeleted || conn != listed || slices.ContainsFunc(a.own, func(w *client.Watch) bool { return w.Conn() != conn }) {
 		return false, nil
 	}
-	if !a.free(v.queue.afterEndOf(l.place, v.place)) && !(l.rung(conn) && a.free(v.queue.afterBellOf(l.place, v.place))) {
+	if !l.frees && !l.rung(conn) {
 		return false, nil
 	}
 	if slices.ContainsFunc(a.own, hasFired) || a.e.room.varies() && !a.room.current(conn) {
