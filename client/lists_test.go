@@ -29,6 +29,7 @@ func TestParseServers(t *testing.T) {
 		{list: "unix:/run/zk.sock", servers: "unix:/run/zk.sock="},
 		{list: "unix:/run/zk.sock,a", servers: "unix:/run/zk.sock= a:2181=a"},
 		{list: "", fails: "has no host"},
+		{list: "/var/run/zk.sock", fails: "unix:/path"},
 		{list: "a,,b", fails: "has no host"},
 		{list: ":2181", fails: "has no host"},
 		{list: "a:0", fails: "not a number from 1 to 65535"},

@@ -70,7 +70,7 @@ func parseServer(entry string) (server, error) {
 		}
 	}
 	if host == "" {
-		return server{}, fmt.Errorf("%q has no host", entry)
+		return server{}, fmt.Errorf("%q has no host (it is host:port or unix:/path)", entry)
 	}
 	if strings.ContainsFunc(host, unicode.IsSpace) {
 		return server{}, fmt.Errorf("%q has a blank in the host (servers are separated by commas)", entry)
