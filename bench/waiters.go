@@ -87,7 +87,7 @@ const (
 	ownWaiterTarget = 4000
 )
 
-// ownWaiters prints what a contender that waits costs our client: its goroutine and what it remembers.
+// ownWaiters prints what a contender that waits costs our client.
 func ownWaiters(addr string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -114,7 +114,7 @@ func ownWaiters(addr string) error {
 		return err
 	}
 	defer hold.Release(context.Background())
-	before := inUse()
+	heap, stacks := inUse()
 	const n = waiterSessions * ownWaitersEach
 	for i := range n {
 		m, err := mutex(i)
@@ -134,16 +134,17 @@ func ownWaiters(addr string) error {
 		time.Sleep(100 * time.Millisecond)
 	}
 	time.Sleep(time.Second) // the last ones set their watches
-	fmt.Printf("%d contenders of our client in %d sessions: %d bytes each (target < %d)\n",
-		n, waiterSessions, (inUse()-before)/n, ownWaiterTarget)
+	heapAfter, stacksAfter := inUse()
+	fmt.Printf("%d contenders of our client in %d sessions: %d bytes each (target < %d), besides %d of the stack of whoever waits\n",
+		n, waiterSessions, (heapAfter-heap)/n, ownWaiterTarget, (stacksAfter-stacks)/n)
 	return nil
 }
 
 // inUse returns what the live objects and the stacks of this process take.
-func inUse() int {
+func inUse() (heap, stacks int) {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc + m.StackInuse)
+	return int(m.HeapAlloc), int(m.StackInuse)
 }
