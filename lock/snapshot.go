@@ -66,7 +66,7 @@ func kindOf(names []string, permits int) Kind {
 		}
 	}
 	switch {
-	case kinds&permit != 0 || permits > 0:
+	case kinds&permit != 0:
 		return KindSemaphore
 	case rw:
 		return KindReadWrite
@@ -74,6 +74,8 @@ func kindOf(names []string, permits int) Kind {
 		return KindMutex
 	case kinds&candidacy != 0:
 		return KindElection
+	case permits > 0: // and nobody wants one just now
+		return KindSemaphore
 	case slices.Contains(names, leasesName):
 		return KindCuratorSemaphore
 	}

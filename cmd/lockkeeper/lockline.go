@@ -89,7 +89,7 @@ func printLocks(w io.Writer, lines []lockLine, asJSON bool) error {
 	rows := [][]string{{"LOCK", "KIND", "STATE", "IN LINE", "HOST", "PID", "PROGRAM", "LABEL"}}
 	for _, l := range lines {
 		kind := l.Kind
-		if l.Permits > 0 {
+		if l.Permits > 0 && l.Kind == string(lock.KindSemaphore) {
 			kind += " of " + strconv.Itoa(l.Permits)
 		}
 		if len(l.Contenders) == 0 {

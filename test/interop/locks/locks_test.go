@@ -40,10 +40,14 @@ func backend(servers string) locksuite.Backend {
 	}
 }
 
+// Both mostly wait, so they run beside each other.
+
 func TestOneServer(t *testing.T) {
+	t.Parallel()
 	locksuite.Run(t, backend(apache.Start(t, apache.Options{Tick: tick}).Addr()))
 }
 
 func TestThreeServers(t *testing.T) {
+	t.Parallel()
 	locksuite.Run(t, backend(apache.StartEnsemble(t, 3, apache.Options{Tick: tick}).Connect()))
 }

@@ -1,0 +1,29 @@
+package lock
+
+import "testing"
+
+// What is there decides; the number of permits that a directory keeps only where nobody is.
+func TestKindOf(t *testing.T) {
+	name := func(word string) string { return newAttemptID().prefix(word) + "0000000007" }
+	for _, tt := range []struct {
+		names   []string
+		permits int
+		want    Kind
+	}{
+		{nil, 0, KindNone},
+		{[]string{"stranger"}, 0, KindNone},
+		{nil, 2, KindSemaphore},
+		{[]string{name(leaseWord)}, 2, KindSemaphore},
+		{[]string{name(leaseWord)}, 0, KindSemaphore},
+		{[]string{name(lockWord)}, 0, KindMutex},
+		{[]string{name(lockWord)}, 2, KindMutex},
+		{[]string{name(readWord)}, 2, KindReadWrite},
+		{[]string{name(writeWord), name(lockWord)}, 0, KindReadWrite},
+		{[]string{name(latchWord)}, 0, KindElection},
+		{[]string{leasesName}, 0, KindCuratorSemaphore},
+	} {
+		if got := kindOf(tt.names, tt.permits); got != tt.want {
+			t.Errorf("kindOf(%q, %d) = %q, want %q", tt.names, tt.permits, got, tt.want)
+		}
+	}
+}
