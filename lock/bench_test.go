@@ -135,6 +135,58 @@ func BenchmarkHandOver(b *testing.B) {
 	}
 }
 
+// BenchmarkReaders has 64 sessions take the read side of one lock, without writers, beside as many that take
+// a mutex each: readers shall not pay for being together. The sub-benchmarks take turns, so compare them over
+// several -count.
+func BenchmarkReaders(b *testing.B) {
+	const clients = 64
+	servers := benchServers(b)
+	var sessions []*client.Session
+	for range clients {
+		sessions = append(sessions, benchSession(b, servers, client.Options{}))
+	}
+	for _, together := range []bool{true, false} {
+		name := "64 mutexes"
+		if together {
+			name = "64 readers"
+		}
+		b.Run(name, func(b *testing.B) {
+			acquire := make([]func(context.Context) (*lock.Hold, error), clients)
+			for i, s := range sessions {
+				if !together {
+					acquire[i] = benchMutex(b, s, fmt.Sprintf("/bench/alone/%d", i)).Lock
+					continue
+				}
+				m, err := lock.NewRWMutex(s, "/bench/readers", lock.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				acquire[i] = m.RLock
+			}
+			var wg sync.WaitGroup
+			turns := make(chan struct{}, clients)
+			for _, lock := range acquire {
+				wg.Go(func() {
+					for range turns {
+						h, err := lock(context.Background())
+						if err == nil {
+							err = h.Release(context.Background())
+						}
+						if err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			for b.Loop() {
+				turns <- struct{}{}
+			}
+			close(turns)
+			wg.Wait()
+		})
+	}
+}
+
 // BenchmarkThousandWaiters releases a lock for which a thousand wait, each with a session of its own, and
 // counts what each release makes all of them do until the next is granted. The one who is woken is told
 // twice, of the bell and of the node, which is one transaction and comes in one read from a server that

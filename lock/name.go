@@ -96,16 +96,22 @@ func bellOf(name string) (bell string, ok bool) {
 
 // parseName returns what a claim's node claims, and its number; ok is false for any other node.
 func parseName(name string) (number int32, k kind, ok bool) {
-	for _, w := range words {
-		if i := strings.LastIndex(name, w.word); i > 0 {
-			if number, ok = parseNumber(name[i+len(w.word):]); ok {
+	for _, width := range [...]int{numberDigits, numberDigits + 1} { // the minus of a negative one may end a word
+		if len(name) < width {
+			break
+		}
+		head := name[:len(name)-width]
+		if number, ok = parseNumber(name[len(head):]); !ok {
+			continue
+		}
+		for _, w := range words {
+			if len(head) > len(w.word) && strings.HasSuffix(head, w.word) {
 				return number, w.kind, true
 			}
 		}
-	}
-	if digits, found := strings.CutPrefix(name, bareWord); found {
-		number, ok = parseNumber(digits)
-		return number, exclusive, ok
+		if head == bareWord {
+			return number, exclusive, true
+		}
 	}
 	return 0, 0, false
 }
