@@ -259,8 +259,8 @@ func f36Unfair(w *World, t *testing.T) {
 	a.Proxy.SetFlow(faultproxy.ToClient, faultproxy.Stall)
 	w.Delete(paths[1])
 	held = w.mustHold(unfair(b).Lock)
-	if _, err := lock.Revoke(w.Context(), w.admin, lock.Contender{Node: paths[1]}); err != nil {
-		t.Fatal(err)
+	if asked, err := lock.Revoke(w.Context(), w.fresh(), lock.Contender{Node: paths[1]}); !asked || err != nil {
+		t.Fatalf("Revoke = %v, %v", asked, err)
 	}
 	released := make(chan error, 1)
 	go func() { released <- h.Release(w.Context()) }()

@@ -192,7 +192,7 @@ func deadlockPermits(w *World, t *testing.T) {
 	w.MustRelease(first)
 
 	// A number that has been changed may not be what it was when permits were granted: it proves nothing.
-	if err := lock.SetPermits(w.Context(), w.admin, paths[0], 1); err != nil {
+	if err := lock.SetPermits(w.Context(), w.fresh(), paths[0], 1); err != nil {
 		t.Fatal(err)
 	}
 	sem = func(c *Client) *lock.Semaphore {
@@ -248,7 +248,7 @@ func deadlockSeen(w *World, t *testing.T) {
 	paths := w.beside(n + 1)
 	none := func(paths ...string) {
 		t.Helper()
-		if found, err := lock.Deadlocks(w.Context(), w.admin, paths...); len(found) > 0 || err != nil {
+		if found, err := lock.Deadlocks(w.Context(), w.fresh(), paths...); len(found) > 0 || err != nil {
 			t.Errorf("deadlocks %v, %v, want none", found, err)
 		}
 	}
@@ -262,7 +262,7 @@ func deadlockSeen(w *World, t *testing.T) {
 	aside := w.Lock(w.Context(), clients[1].MutexAt(paths[n], lock.Options{})) // waits, in no circle
 	w.Within(patience, "somebody waits aside", func() bool { return len(w.LineAt(paths[n])) == 2 })
 	for _, look := range [][]string{{paths[0]}, {paths[1]}, {paths[2]}, paths} {
-		found, err := lock.Deadlocks(w.Context(), w.admin, look...)
+		found, err := lock.Deadlocks(w.Context(), w.fresh(), look...)
 		if err != nil || len(found) != 1 || len(found[0]) != n || found[0][0].Waiter.Owner.Label != "c2" {
 			t.Errorf("deadlocks at %d locks: %v, %v, want the one, from its youngest", len(look), found, err)
 		}

@@ -394,7 +394,7 @@ func f38Flaps(w *World, t *testing.T) {
 // created returns how many nodes were ever made in the directory; none if it is not there.
 func (w *World) created() int64 {
 	w.t.Helper()
-	stat, _, err := w.admin.Exists(w.Context(), w.dir)
+	stat, _, err := w.fresh().Exists(w.Context(), w.dir)
 	if err != nil {
 		w.t.Fatal(err)
 	}

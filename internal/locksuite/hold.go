@@ -260,7 +260,7 @@ func f19LateWrite(w *World, t *testing.T) {
 	if _, err := w.admin.Multi(w.Context(), h.Check(), client.OpSet(target, []byte("new"), -1)); err != nil {
 		t.Errorf("a write guarded by the new hold = %v", err)
 	}
-	if data, _, err := w.admin.Get(w.Context(), target); string(data) != "new" {
+	if data, _, err := w.fresh().Get(w.Context(), target); string(data) != "new" {
 		t.Errorf("the state is %q (%v)", data, err)
 	}
 	a.Heal()

@@ -53,8 +53,7 @@ func told(snap lock.Snapshot) string {
 // look returns told of a lock.
 func (w *World) look(path string) string {
 	w.t.Helper()
-	w.catchUp(path)
-	snap, err := lock.Look(w.Context(), w.admin, path)
+	snap, err := lock.Look(w.Context(), w.fresh(), path)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -248,7 +247,7 @@ func watchEveryChange(w *World, t *testing.T) {
 		w.sees(v, "mutex a")
 		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
 		w.sees(v, "mutex a (b)")
-		if asked, err := lock.Revoke(w.Context(), w.admin, w.contender("a")); !asked || err != nil {
+		if asked, err := lock.Revoke(w.Context(), w.fresh(), w.contender("a")); !asked || err != nil {
 			t.Fatal(asked, err)
 		}
 		w.sees(v, "mutex a (b)") // and once more, because it is revoked
@@ -279,7 +278,7 @@ func watchEveryChange(w *World, t *testing.T) {
 		v = view(lock.Watch(ctx, c.Session, w.dir), told)
 		waits := w.ask(b.Semaphore(1).Acquire)
 		w.sees(v, "semaphore 1 a (b)")
-		if err := lock.SetPermits(w.Context(), w.admin, w.dir, 2); err != nil {
+		if err := lock.SetPermits(w.Context(), w.fresh(), w.dir, 2); err != nil {
 			t.Fatal(err)
 		}
 		w.sees(v, "semaphore 2 a b")

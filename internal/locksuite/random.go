@@ -206,7 +206,7 @@ func (s *schedule) disturb(ctx context.Context, r *rand.Rand) {
 
 // delete removes a node as an administrator would who is not careful.
 func (s *schedule) delete(node string) {
-	_, stat, err := s.w.admin.Get(s.w.Context(), node)
+	_, stat, err := s.w.fresh().Get(s.w.Context(), node)
 	if err == nil {
 		s.reg.putOut(stat.Czxid)
 		err = s.w.admin.Delete(s.w.Context(), node, -1)

@@ -50,8 +50,7 @@ func (w *World) eachKind(f func(name string, k lockKind)) {
 // contender returns how the one with that label stands in the world's lock.
 func (w *World) contender(label string) lock.Contender {
 	w.t.Helper()
-	w.catchUp(w.dir)
-	snap, err := lock.Look(w.Context(), w.admin, w.dir)
+	snap, err := lock.Look(w.Context(), w.fresh(), w.dir)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -92,7 +91,7 @@ func revokeAnyKind(w *World, t *testing.T) {
 			t.Errorf("%s: before: %+v", name, before)
 		}
 		for range 2 {
-			if asked, err := lock.Revoke(w.Context(), w.admin, before); !asked || err != nil {
+			if asked, err := lock.Revoke(w.Context(), w.fresh(), before); !asked || err != nil {
 				t.Fatalf("%s: Revoke = %v, %v", name, asked, err)
 			}
 		}
@@ -102,7 +101,7 @@ func revokeAnyKind(w *World, t *testing.T) {
 		if h.Cause() != nil || !after.Revoked || !after.Held || after.Owner != before.Owner {
 			t.Errorf("%s: the hold says %v, and is shown as %+v, before as %+v", name, h.Cause(), after, before)
 		}
-		if stat, _, err := w.admin.Exists(w.Context(), h.Node()); err != nil || stat.Version != 1 {
+		if stat, _, err := w.fresh().Exists(w.Context(), h.Node()); err != nil || stat.Version != 1 {
 			t.Errorf("%s: the node was written %d times (%v), want once", name, stat.Version, err)
 		}
 		w.MustRelease(h)
@@ -121,8 +120,7 @@ func revokeByCurator(w *World, t *testing.T) {
 		}
 		w.revoked(name, h)
 		w.Within(patience, "the holder is known again", func() bool {
-			w.catchUp(w.dir)
-			line, err := lock.Inspect(w.Context(), w.admin, w.dir)
+			line, err := lock.Inspect(w.Context(), w.fresh(), w.dir)
 			if err != nil || len(line) != 1 || !line[0].Revoked {
 				t.Fatalf("%s: Inspect = %+v, %v", name, line, err)
 			}
@@ -151,7 +149,7 @@ func f10RevokedWhileAway(w *World, t *testing.T) {
 				time.Sleep(w.moment())
 			}
 			a.Unreachable()
-			if asked, err := lock.Revoke(w.Context(), w.admin, w.contender("a")); !asked || err != nil {
+			if asked, err := lock.Revoke(w.Context(), w.fresh(), w.contender("a")); !asked || err != nil {
 				t.Fatalf("%s: Revoke = %v, %v", name, asked, err)
 			}
 			a.Reachable()
@@ -177,7 +175,7 @@ func revokeWhileWaiting(w *World, t *testing.T) {
 		if away {
 			b.Unreachable()
 		}
-		if asked, err := lock.Revoke(w.Context(), w.admin, waiter); !asked || err != nil {
+		if asked, err := lock.Revoke(w.Context(), w.fresh(), waiter); !asked || err != nil {
 			t.Fatalf("Revoke = %v, %v", asked, err)
 		}
 		if away {
@@ -202,7 +200,7 @@ func revokeGone(w *World, t *testing.T) {
 		gone := w.contender("a")
 		w.MustRelease(h)
 		next := w.mustHold(k.lock(b))
-		if asked, err := lock.Revoke(w.Context(), w.admin, gone); asked || err != nil {
+		if asked, err := lock.Revoke(w.Context(), w.fresh(), gone); asked || err != nil {
 			t.Errorf("%s: Revoke of who has left = %v, %v, want false", name, asked, err)
 		}
 		if w.contender("b").Revoked {
@@ -228,12 +226,12 @@ func f01RevokeLost(w *World, t *testing.T) {
 			t.Errorf("Revoke with a lost connection, applied %v = %v, %v", applied, asked, err)
 		}
 		w.revoked("with a lost connection", h)
-		if stat, _, err := w.admin.Exists(w.Context(), h.Node()); err != nil || stat.Version != 1 {
+		if stat, _, err := w.fresh().Exists(w.Context(), h.Node()); err != nil || stat.Version != 1 {
 			t.Errorf("the node was written %d times (%v)", stat.Version, err)
 		}
 		w.MustRelease(h)
 	}
-	if asked, err := lock.Revoke(w.Context(), w.admin, lock.Contender{Node: zk.Join(w.dir, "nobody")}); asked || err != nil {
+	if asked, err := lock.Revoke(w.Context(), w.fresh(), lock.Contender{Node: zk.Join(w.dir, "nobody")}); asked || err != nil {
 		t.Errorf("Revoke of nobody = %v, %v", asked, err)
 	}
 }
@@ -243,7 +241,7 @@ func f33Revoked(w *World, t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		a := w.Client("a")
 		h := w.mustHold(a.RWMutex().Lock)
-		if asked, err := lock.Revoke(w.Context(), w.admin, w.contender("a")); !asked || err != nil {
+		if asked, err := lock.Revoke(w.Context(), w.fresh(), w.contender("a")); !asked || err != nil {
 			t.Fatalf("Revoke = %v, %v", asked, err)
 		}
 		if heard {

@@ -269,7 +269,7 @@ func f33DowngradeAndRelease(w *World, t *testing.T) {
 	if names := w.Line(); len(names) != 0 {
 		t.Errorf("after the release the line is %v", names)
 	}
-	if _, ok, err := w.admin.Exists(w.Context(), zk.Parent(h.Node())); err != nil || !ok {
+	if _, ok, err := w.fresh().Exists(w.Context(), zk.Parent(h.Node())); err != nil || !ok {
 		t.Errorf("the directory: %v, %v", ok, err)
 	}
 	w.Clean()

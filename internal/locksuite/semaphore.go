@@ -213,7 +213,7 @@ func f34Changes(w *World, t *testing.T) {
 		w.WaitLine(i + 2)
 	}
 	set := func(n int) {
-		if err := lock.SetPermits(w.Context(), w.admin, w.dir, n); err != nil {
+		if err := lock.SetPermits(w.Context(), w.fresh(), w.dir, n); err != nil {
 			t.Fatal(err)
 		}
 	}

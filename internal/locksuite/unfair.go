@@ -60,8 +60,7 @@ func (w *World) free() {
 // holder returns who has the lock, by label; empty if nobody.
 func (w *World) holder() string {
 	w.t.Helper()
-	w.catchUp(w.dir)
-	snap, err := lock.Look(w.Context(), w.admin, w.dir)
+	snap, err := lock.Look(w.Context(), w.fresh(), w.dir)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -94,7 +93,7 @@ func f01UnfairReplyLost(w *World, t *testing.T) {
 		if n := len(a.Proxy.Since(mark).Asked(wire.OpCreate2)); n != 1 {
 			t.Errorf("with %d looks lost: %d creates were sent, want 1", lost, n)
 		}
-		stat, ok, err := w.admin.Exists(w.Context(), w.dir)
+		stat, ok, err := w.fresh().Exists(w.Context(), w.dir)
 		if !ok || err != nil || stat.Czxid != h.Token() {
 			t.Errorf("with %d looks lost: token %#x, the znode's is %#x (%v)", lost, h.Token(), stat.Czxid, err)
 		}
@@ -275,13 +274,12 @@ func f24UnfairTaken(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	h := w.mustHold(a.Unfair().Lock)
 	time.Sleep(w.moment()) // until its znode is watched
-	w.catchUp(w.dir)
-	line, err := lock.Inspect(w.Context(), w.admin, w.dir)
+	line, err := lock.Inspect(w.Context(), w.fresh(), w.dir)
 	if err != nil || len(line) != 1 || line[0].Owner.Label != "a" || !line[0].Held || line[0].Token != h.Token() {
 		t.Fatalf("Inspect = %+v, %v, want the holder a", line, err)
 	}
 	a.Unreachable()
-	if broken, err := lock.Break(w.Context(), w.admin, line[0]); !broken || err != nil {
+	if broken, err := lock.Break(w.Context(), w.fresh(), line[0]); !broken || err != nil {
 		t.Errorf("Break = %v, %v", broken, err)
 	}
 	next := w.mustHold(b.Unfair().Lock)
@@ -290,7 +288,7 @@ func f24UnfairTaken(w *World, t *testing.T) {
 	if err := h.Release(w.Context()); !errors.Is(err, lock.ErrNodeDeleted) {
 		t.Errorf("release of what was lost = %v, want the loss", err)
 	}
-	if broken, err := lock.Break(w.Context(), w.admin, line[0]); broken || err != nil {
+	if broken, err := lock.Break(w.Context(), w.fresh(), line[0]); broken || err != nil {
 		t.Errorf("Break of somebody who has gone = %v, %v, want false", broken, err)
 	}
 	time.Sleep(w.moment())

@@ -235,8 +235,7 @@ func (w *World) Line() []string { return w.LineAt(w.dir) }
 // LineAt is Line for another path.
 func (w *World) LineAt(dir string) []string {
 	w.t.Helper()
-	w.catchUp(dir)
-	names, _, err := w.admin.Children(w.Context(), dir)
+	names, _, err := w.fresh().Children(w.Context(), dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		w.t.Fatal(err)
 	}
@@ -246,8 +245,7 @@ func (w *World) LineAt(dir string) []string {
 // NodesOf returns the paths of the contenders whose nodes carry a label, first in line first.
 func (w *World) NodesOf(label string) []string {
 	w.t.Helper()
-	w.catchUp(w.dir)
-	line, err := lock.Inspect(w.Context(), w.admin, w.dir)
+	line, err := lock.Inspect(w.Context(), w.fresh(), w.dir)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -280,20 +278,20 @@ func (w *World) Bounded(what string, limit time.Duration, f func()) {
 	}
 }
 
-// catchUp makes what is read next at least as new as what anybody has been told: the server that answers us
-// may lag behind the one that answered them.
-func (w *World) catchUp(path string) {
+// fresh returns the world's own session when what it reads is at least as new as what anybody has been told:
+// the server that answers it may lag behind the one that answered them.
+func (w *World) fresh() *client.Session {
 	w.t.Helper()
-	if err := w.admin.Sync(w.Context(), path); err != nil {
+	if err := w.admin.Sync(w.Context(), "/"); err != nil {
 		w.t.Fatal(err)
 	}
+	return w.admin
 }
 
 // Exists reports whether a node is there.
 func (w *World) Exists(path string) (bool, error) {
 	w.t.Helper()
-	w.catchUp(path)
-	_, ok, err := w.admin.Exists(w.Context(), path)
+	_, ok, err := w.fresh().Exists(w.Context(), path)
 	return ok, err
 }
 
