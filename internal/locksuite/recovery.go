@@ -56,12 +56,32 @@ func f02StaleListing(w *World, t *testing.T) {
 }
 
 // beforeSecondLook calls f between the client's create and the listing that its attempt goes by: the first,
-// which leaves in one write with the create, is lost.
+// which leaves in one write with the create, is lost. What f has done is known to the server that lists.
 func (w *World) beforeSecondLook(c *Client, f func()) {
 	c.Proxy.CutBefore(w.lists())
 	second := w.lists()
 	second.Skip = 1
-	c.Proxy.Before(second, func(faultproxy.Request) { f() })
+	c.Proxy.Before(second, func(faultproxy.Request) {
+		f()
+		w.heardBy(c)
+	})
+}
+
+// heardBy lets the server that a client is connected to, if there is one, catch up with everybody.
+func (w *World) heardBy(c *Client) {
+	st, _ := c.State()
+	if w.Virtual || st.Server == "" {
+		return
+	}
+	s, err := client.Open(w.Context(), st.Server, client.Options{Dial: w.Dial, SessionTimeout: w.Timeout})
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	defer s.Close(w.Context())
+	if err := s.Sync(w.Context(), "/"); err != nil {
+		w.t.Error(err)
+	}
 }
 
 // A second node that carries the attempt's id, however it came about, is removed, and the waiter does not
