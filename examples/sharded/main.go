@@ -60,7 +60,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// build builds a shard, unless somebody has done that by now.
+// build builds a shard. It may be built again by whoever comes to it later, and bears that.
 func build(ctx context.Context, shard int) error {
 	fmt.Println("begin", shard)
 	select {

@@ -50,7 +50,7 @@ type reading struct {
 	heap                           int
 	serverRSS, serverDescriptors   int
 	watches, znodes, ephemerals    int
-	connections, requestsUnderWay  int
+	connections                    int
 	cycles, givenUp, sessionsEnded int64
 }
 
@@ -155,8 +155,8 @@ func (r *rig) rest() (got reading) {
 			goroutines: runtime.NumGoroutine(), descriptors: descriptors("self"), heap: int(m.HeapAlloc),
 			serverRSS: r.serverRSS(), serverDescriptors: descriptors(strconv.Itoa(r.server.Process.Pid)),
 			watches: status["zk_watch_count"], znodes: status["zk_znode_count"], ephemerals: status["zk_ephemerals_count"],
-			connections: status["zk_num_alive_connections"], requestsUnderWay: status["zk_outstanding_requests"],
-			cycles: r.cycles.Load(), givenUp: r.givenUp.Load(), sessionsEnded: r.renewed.Load(),
+			connections: status["zk_num_alive_connections"],
+			cycles:      r.cycles.Load(), givenUp: r.givenUp.Load(), sessionsEnded: r.renewed.Load(),
 		}
 		if got.watches == 0 && got.ephemerals == 0 && got.connections <= clients+1 || time.Now().After(deadline) {
 			return got

@@ -1,0 +1,164 @@
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/election"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+)
+
+// A Stander stands for the world's election, by election.Run, until it is stopped. While it leads it is in
+// the register.
+type Stander struct {
+	Proxy    *faultproxy.Proxy // in front of all its sessions
+	w        *World
+	cancel   context.CancelFunc
+	done     chan struct{}
+	err      error        // of Run
+	sessions atomic.Int64 // opened
+	terms    atomic.Int64 // begun
+	mu       sync.Mutex
+	session  *client.Session // the last one
+	term     *election.Term  // the last one
+}
+
+// Stand has somebody stand for election. When its term ends it works for as long as linger says.
+func (w *World) Stand(label string, reg *Register, opt election.Options, linger time.Duration) *Stander {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Stander{Proxy: faultproxy.New(w.Dial), w: w, cancel: cancel, done: make(chan struct{})}
+	opt.ID, opt.Lock.Label = label, label
+	open := func(ctx context.Context) (*client.Session, error) {
+		c, err := client.Open(ctx, w.Servers, client.Options{
+			SessionTimeout: w.Timeout, Clock: w.Clock, Dial: s.Proxy.Dial, BackoffMax: backoffMax, CloseTimeout: time.Second,
+		})
+		if err == nil {
+			s.sessions.Add(1)
+			s.mu.Lock()
+			s.session = c
+			s.mu.Unlock()
+		}
+		return c, err
+	}
+	go func() {
+		defer close(s.done)
+		s.err = election.Run(ctx, open, w.dir, opt, func(ctx context.Context, t *election.Term) error {
+			reg.Enter(t.Token())
+			defer reg.Leave()
+			s.mu.Lock()
+			s.term = t
+			s.mu.Unlock()
+			s.terms.Add(1)
+			<-ctx.Done()
+			time.Sleep(linger)
+			return context.Cause(ctx)
+		})
+	}()
+	w.t.Cleanup(s.Proxy.Close)
+	w.t.Cleanup(s.Stop)
+	return s
+}
+
+// Stop has the stander resign and waits until it is gone.
+func (s *Stander) Stop() {
+	s.cancel()
+	<-s.done
+}
+
+// last returns the stander's last session and its last term.
+func (s *Stander) last() (*client.Session, *election.Term) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session, s.term
+}
+
+// leads waits until the stander leads in another term than the first n.
+func (s *Stander) leads(n int64) *election.Term {
+	s.w.t.Helper()
+	s.w.Within(patience, "the candidate leads", func() bool { return s.terms.Load() > n })
+	_, t := s.last()
+	return t
+}
+
+// leading reports whether the stander leads.
+func (s *Stander) leading() bool {
+	_, t := s.last()
+	return t != nil && t.Cause() == nil
+}
+
+// ended waits until a term is over and checks its cause.
+func (w *World) ended(t *election.Term, causes ...error) {
+	w.t.Helper()
+	select {
+	case <-t.Done():
+	case <-time.After(patience):
+		w.t.Fatal("the term does not end")
+	}
+	for _, c := range causes {
+		if errors.Is(t.Cause(), c) {
+			return
+		}
+	}
+	w.t.Errorf("the term ended with %v, want one of %v", t.Cause(), causes)
+}
+
+// Election returns the world's election as seen by the client.
+func (c *Client) Election(opt election.Options) *election.Election {
+	c.w.t.Helper()
+	if opt.ID == "" {
+		opt.ID = c.Label
+	}
+	e, err := election.New(c.Session, c.w.dir, opt)
+	if err != nil {
+		c.w.t.Fatal(err)
+	}
+	return e
+}
+
+// campaign leads or ends the test.
+func (w *World) campaign(e *election.Election) *election.Term {
+	w.t.Helper()
+	t, err := e.Campaign(w.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return t
+}
+
+// A campaign is one that runs beside the test.
+type campaign struct {
+	done chan struct{}
+	term *election.Term
+	err  error
+}
+
+func (w *World) stands(e *election.Election) *campaign {
+	c := &campaign{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.term, c.err = e.Campaign(w.Context())
+	}()
+	return c
+}
+
+// elected waits for the end of a campaign, and ends the test unless it is a term.
+func (w *World) elected(c *campaign) *election.Term {
+	w.t.Helper()
+	<-c.done // it has a limit
+	if c.err != nil {
+		w.t.Fatal(c.err)
+	}
+	return c.term
+}
+
+func (w *World) resign(t *election.Term) {
+	w.t.Helper()
+	if err := t.Resign(w.Context()); err != nil {
+		w.t.Errorf("resign: %v", err)
+	}
+}
