@@ -77,7 +77,7 @@ func pongs(addr string) bool {
 		return false
 	}
 	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(startLimit))
+	nc.SetDeadline(time.Now().Add(answerTime))
 	if _, err := io.WriteString(nc, "PING\r\n"); err != nil {
 		return false
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	startLimit = 5 * time.Minute
 	startPoll  = time.Millisecond
+	answerTime = 5 * time.Second // of one that is asked; Apache ZooKeeper may never answer who asks while it starts
 )
 
 // A server is one of those that are measured, to be started as often as needed on the same directory.
@@ -105,7 +106,7 @@ func (s *server) serves() bool {
 		return false
 	}
 	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(startLimit))
+	nc.SetDeadline(time.Now().Add(answerTime))
 	if _, err := io.WriteString(nc, "srvr"); err != nil {
 		return false
 	}
