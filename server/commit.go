@@ -10,8 +10,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// commitLoop is the one goroutine that changes anything. It takes what has gathered and carries it
-// through in three steps:
+// All changes are made by whoever has the right to commit (queue): the reader of a connection whose
+// request found nobody at work, which saves it the way over another goroutine and back; else
+// commitLoop. He takes what has gathered and carries it through in three steps:
 //
 //  1. decide: in order of arrival each request becomes a transaction, or is set aside to be carried
 //     out in its turn, or is dropped because its connection has lost the session;
@@ -23,19 +24,36 @@ import (
 func (s *Server) commitLoop() {
 	var items []*request
 	for {
-		items = s.queue.take(items)
-		if len(items) == 0 {
+		if items = s.queue.next(items); len(items) == 0 {
 			return
 		}
-		for rest := items; len(rest) > 0; {
-			n := s.commit(rest[:min(len(rest), batchMax)])
-			rest = rest[n:]
-		}
+		s.commitAll(items, nil)
+	}
+}
+
+// lead commits all that waits if nobody is at it, on the goroutine of c's reader. What c itself is told
+// leaves last: a client that does not take it must not keep the others waiting.
+func (s *Server) lead(c *conn) {
+	items := s.queue.lead()
+	if items == nil {
+		return
+	}
+	s.commitAll(items, c)
+	s.queue.pass(items)
+	c.gathers = c.inputWaits()
+	c.out.write()
+}
+
+// commitAll commits requests. What c is told is left to the caller; c may be nil.
+func (s *Server) commitAll(items []*request, c *conn) {
+	for len(items) > 0 {
+		n := s.commit(items[:min(len(items), batchMax)], c)
+		items = items[n:]
 	}
 }
 
 // commit carries the first requests of a batch through, at least one of them, and returns how many.
-func (s *Server) commit(batch []*request) int {
+func (s *Server) commit(batch []*request, except *conn) int {
 	if s.failed {
 		s.drop(batch)
 		return len(batch)
@@ -53,8 +71,9 @@ func (s *Server) commit(batch []*request) int {
 	s.finishAll(batch)
 	s.draft.Reset()
 	for _, c := range s.dirty {
-		c.out.flush()
-		c.dirty = false
+		if c.dirty = false; c != except {
+			c.out.flush()
+		}
 	}
 	clear(s.dirty)
 	s.dirty = s.dirty[:0]

@@ -24,6 +24,7 @@ type conn struct {
 	s       *Server
 	id      uint64 // owner of its session, and watcher
 	nc      net.Conn
+	input   inputProbe
 	in      *bufio.Reader
 	out     *output
 	address string // that it is counted under; "" if it is not
@@ -36,6 +37,8 @@ type conn struct {
 	// Owned by the reader.
 	deadline time.Duration // when the session expires, as last reported to the table
 	frame    []byte        // for requests that are over when they are answered
+	leads    bool          // it commits by itself what it has put into the queue, if nobody else does
+	gathers  bool          // more has arrived while it did: others shall commit while it reads on
 
 	// Owned by whoever has the turn.
 	who   tree.Identities // also guarded by out.mu: the commit loop reads it for events
@@ -57,7 +60,7 @@ const readBufferBytes = 4 << 10
 
 func (s *Server) newConn(id uint64, nc net.Conn) *conn {
 	c := &conn{
-		s: s, id: id, nc: nc, opened: time.Now(),
+		s: s, id: id, nc: nc, input: newInputProbe(nc), opened: time.Now(),
 		in:  bufio.NewReaderSize(nc, readBufferBytes),
 		out: newOutput(nc, s.opts.OutputBytesMax, &s.throttle),
 		who: tree.Identities{{Scheme: tree.SchemeIP, ID: ipOf(nc.RemoteAddr())}},
@@ -80,6 +83,7 @@ func (c *conn) serve() {
 			c.nc.SetReadDeadline(time.Now())
 		}
 		err := c.readRequests()
+		c.s.lead(c)
 		if c.s.draining() {
 			c.out.settle()
 		} else if err != nil && !errors.Is(err, io.EOF) && !c.out.closed() {
@@ -126,7 +130,9 @@ func (c *conn) readRequests() error {
 			if err := c.submit(h, n, now); err != nil {
 				return err
 			}
-			here = false
+			if here = false; c.leads && !c.nextIsHere() {
+				c.s.lead(c)
+			}
 			continue
 		}
 		if c.frame, err = wire.ReadBody(c.in, c.frame, n); err != nil {
@@ -159,6 +165,9 @@ func (c *conn) nextIsHere() bool {
 	return err == nil && n+4 <= here
 }
 
+// inputWaits reports whether the client has sent more than has been carried out.
+func (c *conn) inputWaits() bool { return c.in.Buffered() > 0 || c.input.waits() }
+
 const (
 	requestHeadBytes = 12       // a frame's length, a request's xid and op
 	frameKeep        = 64 << 10 // a larger buffer is not kept from one request to the next
@@ -170,13 +179,21 @@ var errShortRequest = errors.New("frame too short for a request")
 func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	if c.out.pending.Load() == 0 {
 		c.out.write() // what was answered here must not wait for the sync
+		c.leads, c.gathers = !c.gathers, false
 	}
 	r := requests.Get().(*request)
 	var err error
 	if r.frame, err = wire.ReadBody(c.in, r.frame, n); err != nil {
 		return err
 	}
-	if !c.touch(h.Op, now) || !c.out.awaitTurn(n, c.s.opts.OutstandingMax) {
+	if !c.touch(h.Op, now) {
+		return nil
+	}
+	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
+		c.s.lead(c) // nobody else may be at what is waited for
+		c.out.awaitRoom(limit)
+	}
+	if !c.out.count(n) {
 		return nil
 	}
 	r.conn, r.session, r.xid, r.op, r.size, r.received = c, c.session, h.Xid, h.Op, n, now
@@ -185,7 +202,11 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	} else {
 		r.body = body
 	}
-	c.s.queue.put(r)
+	if c.leads {
+		c.s.queue.add(r)
+	} else {
+		c.s.queue.put(r)
+	}
 	return nil
 }
 

@@ -100,7 +100,8 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 	// From here on the session's timeout is the limit. Not later: once the commit loop has the
 	// connection, it may set deadlines of its own, because somebody else has taken the session.
 	c.nc.SetDeadline(time.Time{})
-	s.queue.put(r)
+	s.queue.add(r)
+	s.lead(c)
 	<-done
 	return c.session != 0
 }

@@ -141,7 +141,7 @@ func TestNothingIsShownBeforeItIsSynced(t *testing.T) {
 func TestWritesGatherWhileTheDiskIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
-		p := r.connect("w")
+		first, p := r.connect("first"), r.connect("w")
 		var syncs int
 		gate := make(chan struct{})
 		r.fs.SetFault(func(op vfs.Op, path string, _ int64) error {
@@ -151,7 +151,7 @@ func TestWritesGatherWhileTheDiskIsBusy(t *testing.T) {
 			}
 			return nil
 		})
-		p.send(wire.OpCreate, createReq("/n", zk.Persistent))
+		first.send(wire.OpCreate, createReq("/n", zk.Persistent))
 		synctest.Wait()
 		before := syncs
 		const n = 100
@@ -160,7 +160,8 @@ func TestWritesGatherWhileTheDiskIsBusy(t *testing.T) {
 		}
 		synctest.Wait()
 		close(gate)
-		for range n + 1 {
+		first.receive()
+		for range n {
 			p.receive()
 		}
 		if syncs != before+1 {
@@ -224,9 +225,11 @@ func TestAClientThatReadsNoAnswersIsNotReadFrom(t *testing.T) {
 func TestOutstandingRequestsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *Options) { o.OutstandingMax = 10 })
-		p := r.connect("c")
+		busy, p := r.connect("busy"), r.connect("c")
 		release := r.stall()
 		defer release()
+		busy.send(wire.OpCreate, createReq("/n", zk.Persistent))
+		synctest.Wait()
 		const n = 5000
 		go func() {
 			for range n {
@@ -234,10 +237,11 @@ func TestOutstandingRequestsAreLimited(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if got := r.Stats().Outstanding; got != 10 {
-			t.Errorf("%d requests are outstanding, want 10", got)
+		if got := r.Stats().Outstanding; got != 1+10 {
+			t.Errorf("%d requests are outstanding, want 10 beside the one on its way to the disk", got)
 		}
 		release()
+		busy.receive()
 		for range n {
 			p.receive()
 		}

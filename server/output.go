@@ -92,15 +92,33 @@ func (o *output) answered(bytes int) {
 	o.mu.Unlock()
 }
 
-// awaitTurn counts a request that is going to the commit loop, after waiting until there is room
-// for it. It reports false if the output is closing.
-func (o *output) awaitTurn(bytes, pendingMax int) bool {
+// full reports whether this or all connections have as many requests with the commit loop as they may.
+// One that has none always has room.
+func (o *output) full(pendingMax int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for !o.closing && !o.broken && o.pending.Load() > 0 &&
-		(int(o.pending.Load()) >= pendingMax || o.pendingBytes > outstandingBytesMax || o.all.full()) {
+	return o.fullLocked(pendingMax)
+}
+
+func (o *output) fullLocked(pendingMax int) bool {
+	return !o.closing && !o.broken && o.pending.Load() > 0 &&
+		(int(o.pending.Load()) >= pendingMax || o.pendingBytes > outstandingBytesMax || o.all.full())
+}
+
+// awaitRoom waits while the output is full.
+func (o *output) awaitRoom(pendingMax int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.fullLocked(pendingMax) {
 		o.room.Wait()
 	}
+}
+
+// count counts a request that is going to be committed. It reports false, and does nothing, if the output
+// is closing.
+func (o *output) count(bytes int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.closing || o.broken {
 		return false
 	}

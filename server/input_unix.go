@@ -1,0 +1,42 @@
+//go:build unix
+
+package server
+
+import (
+	"net"
+	"syscall"
+)
+
+// An inputProbe tells whether something has arrived that nobody has read yet.
+type inputProbe struct {
+	raw  syscall.RawConn // nil if the connection is not the system's
+	peek func(fd uintptr) bool
+	any  *bool
+}
+
+func newInputProbe(nc net.Conn) inputProbe {
+	if wrapped, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		nc = wrapped.NetConn()
+	}
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return inputProbe{}
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return inputProbe{}
+	}
+	any := new(bool)
+	return inputProbe{raw: raw, any: any, peek: func(fd uintptr) bool {
+		var b [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		*any = err == nil && n > 0
+		return true
+	}}
+}
+
+// waits is for the connection's reader. Of a connection that is not the system's it knows nothing, and
+// says no.
+func (p inputProbe) waits() bool {
+	return p.raw != nil && p.raw.Read(p.peek) == nil && *p.any
+}
