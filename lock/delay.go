@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -15,10 +14,7 @@ import (
 // attempt a delay that is left is a *BusyError.
 func (a *attempt) settleIn(ctx context.Context) error {
 	a.seal = zk.Join(a.e.dir, a.id.sealName(a.e.recipe.kind))
-	data, err := json.Marshal(sealData{Delay: max(1, a.e.opt.Delay.Milliseconds())})
-	if err != nil {
-		panic(err) // a struct of one number
-	}
+	data := encodeSeal(a.e.opt.Delay)
 	sealed := false
 	stubborn := map[string]bool{} // orphans that we may not delete
 	for {
@@ -53,6 +49,9 @@ func (a *attempt) settleIn(ctx context.Context) error {
 		}
 		left := slices.DeleteFunc(orphans(l.Names, a.e.recipe.kind), func(name string) bool { return stubborn[name] })
 		if len(left) == 0 {
+			if a.e.recipe.kind == shared {
+				a.e.tidy(ctx, l.Names)
+			}
 			return nil
 		}
 		over, err := a.sitOut(ctx, left, conn)

@@ -18,7 +18,8 @@ type entrance struct {
 	gate   *entrance // to the lock that has to be held while in line; nil if none has
 	reaper reaper
 
-	noticed noticed // seals of holders that did not release
+	noticed noticed // seals of holders that did not release, and that have to be waited for
+	passed  passed  // seals of readers that did not release, which readers pass by
 }
 
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {

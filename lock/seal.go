@@ -45,6 +45,16 @@ func parseSeal(name string) (s seal, ok bool) {
 // orphans returns the names of the seals in a listing whose claims are gone and with which a claim of that
 // kind cannot share the lock.
 func orphans(names []string, k kind) []string {
+	return orphansOf(names, func(s seal) bool { return !s.shared || k != shared })
+}
+
+// sharedOrphans returns the names of the seals in a listing that readers have left.
+func sharedOrphans(names []string) []string {
+	return orphansOf(names, func(s seal) bool { return s.shared })
+}
+
+// orphansOf returns the names of those seals in a listing whose claims are gone.
+func orphansOf(names []string, which func(seal) bool) []string {
 	claimed := map[string]bool{} // by the bell that the claim would ring
 	for _, name := range names {
 		if _, _, ok := parseName(name); ok {
@@ -55,7 +65,7 @@ func orphans(names []string, k kind) []string {
 	}
 	var left []string
 	for _, name := range names {
-		if s, ok := parseSeal(name); ok && !claimed[s.id.bell()] && !(s.shared && k == shared) {
+		if s, ok := parseSeal(name); ok && !claimed[s.id.bell()] && which(s) {
 			left = append(left, name)
 		}
 	}
@@ -65,6 +75,15 @@ func orphans(names []string, k kind) []string {
 // A sealData is the data of a seal.
 type sealData struct {
 	Delay int64 `json:"delay_ms"` // how long to wait after an end that was no release
+}
+
+// encodeSeal returns the data of a seal.
+func encodeSeal(delay time.Duration) []byte {
+	b, err := json.Marshal(sealData{Delay: max(1, delay.Milliseconds())})
+	if err != nil {
+		panic(err) // a struct of one number
+	}
+	return b
 }
 
 // delayOf returns the delay that a seal's data asks for, of at most DelayMax; unless it tells one.
