@@ -82,8 +82,8 @@ sim-short: ## some hundred schedules of the simulation, and some mutations that 
 	cd $(SIM) && $(GO) test -timeout $(TIMEOUT) ./...
 
 SEEDS ?= 2000
-sim: ## clients, locks and server under virtual time, as many schedules as SEEDS; SEED=n repeats one
-	cd $(SIM) && $(GO) run . $(if $(SEED),-seed $(SEED),-seeds $(SEEDS))
+sim: ## clients, locks and server under virtual time, as many schedules as SEEDS; SEED=n repeats one, alone or behind those FROM another on
+	cd $(SIM) && $(GO) run . $(if $(SEED),-seed $(SEED) $(if $(FROM),-from $(FROM)),-seeds $(SEEDS))
 
 teeth: ## does the simulation notice each cure that is missing?
 	cd $(SIM) && $(GO) run . -teeth

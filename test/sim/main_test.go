@@ -50,40 +50,42 @@ func worker(t *testing.T) *drive.Worker {
 // The invariants hold in as many schedules as there is time for.
 func TestSeeds(t *testing.T) {
 	w := worker(t)
-	sum, err := w.Seeds(1, shortSeeds, runtime.NumCPU(), false)
+	sum, err := w.Seeds(1, shortSeeds, runtime.GOMAXPROCS(0), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println(sum) // not a log, which is shown only if a test fails
-	if len(sum.Failed) > 0 {
-		if err := show(w, sum.Failed[0], 1); err != nil {
-			t.Error(err)
-		}
-		t.Errorf("seed %d: %v", sum.Failed[0].Seed, sum.Failed[0].Violations)
+	if err := show(w, sum.Failed); err != nil {
+		t.Error(err)
+	}
+	for _, r := range sum.Failed {
+		t.Errorf("seed %d: %v", r.Seed, r.Violations)
 	}
 	if sum.Grants < shortSeeds || sum.Losses == 0 || sum.Refusals == 0 {
 		t.Errorf("the schedules do not reach what they are to test: %v", sum)
 	}
 }
 
-// Seeds are the same runs every time: what a process makes of some seeds, another makes of them too.
+// Seeds are the same runs every time, alone and behind others.
 func TestReplay(t *testing.T) {
-	const seeds = 50
+	const seeds = 100
 	w := worker(t)
 	if w.Stock != nil {
 		t.Logf("with this Go (%s) seeds do not replay exactly: %v", runtime.Version(), w.Stock)
 		return
 	}
-	var hash [2]uint64
-	for i := range hash {
-		sum, err := w.Seeds(1, seeds, 1, false)
+	behind, err := w.Range(1, seeds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range behind {
+		alone, err := w.Range(r.Seed, r.Seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		hash[i] = sum.Hash
-	}
-	if hash[0] != hash[1] {
-		t.Errorf("seeds 1 to %d: hash %016x, and again %016x", seeds, hash[0], hash[1])
+		if alone[0].Hash != r.Hash {
+			t.Errorf("seed %d: hash %016x alone, and %016x behind others", r.Seed, alone[0].Hash, r.Hash)
+		}
 	}
 }
 
@@ -107,7 +109,7 @@ func TestTeeth(t *testing.T) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			b, err := drive.Bites(m, runtime.NumCPU())
+			b, err := drive.Bites(m, runtime.GOMAXPROCS(0))
 			if err != nil {
 				t.Fatal(err)
 			}

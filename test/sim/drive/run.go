@@ -32,12 +32,16 @@ func (s *Summary) String() string {
 		s.Seeds, float64(s.Seeds)/s.Wall.Seconds(), float64(s.Seeds)/s.CPU.Seconds(), violations, s.Grants, s.Losses, s.Refusals, s.Hash)
 }
 
-// ChunkSeeds is how many seeds a process of a worker runs. What exactly a seed does depends, in rare cases, on
-// those that the process has run before.
-const ChunkSeeds = 50
+// How many seeds a process of a worker runs: many, because it takes as long as some of them to start, but all
+// processes shall have something to do until the end.
+const (
+	chunkMin = 50
+	chunkMax = 200
+)
 
-// Seeds runs n seeds in up to procs processes at once. If first is set, it ends soon after the first violation.
-func (w *Worker) Seeds(from uint64, n, procs int, first bool) (*Summary, error) {
+// Seeds runs n seeds in up to procs processes at once. If stop is set, it ends soon after the first violation:
+// no seed before that is left out.
+func (w *Worker) Seeds(from uint64, n, procs int, stop bool) (*Summary, error) {
 	sum := &Summary{}
 	began := time.Now()
 	var mu sync.Mutex
@@ -46,10 +50,11 @@ func (w *Worker) Seeds(from uint64, n, procs int, first bool) (*Summary, error) 
 	take := func() (seed uint64, count int) {
 		mu.Lock()
 		defer mu.Unlock()
-		if failure != nil || first && len(sum.Failed) > 0 {
+		if failure != nil || stop && len(sum.Failed) > 0 {
 			return 0, 0
 		}
-		seed, count = next, int(min(ChunkSeeds, end-next))
+		left := int(end - next)
+		seed, count = next, min(max(left/(2*procs), chunkMin), chunkMax, left)
 		next += uint64(count)
 		return seed, count
 	}
@@ -57,7 +62,7 @@ func (w *Worker) Seeds(from uint64, n, procs int, first bool) (*Summary, error) 
 	for range procs {
 		wg.Go(func() {
 			for seed, count := take(); count > 0; seed, count = take() {
-				reports, cpu, err := w.chunk(seed, count, nil)
+				reports, cpu, err := w.run(task{from: seed, count: count, stop: stop})
 				mu.Lock()
 				for _, r := range reports {
 					sum.add(r)
@@ -94,31 +99,56 @@ func (w *Worker) Plan(p *world.Plan) (*world.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	reports, _, err := w.chunk(p.Seed, 1, b)
+	reports, _, err := w.run(task{from: p.Seed, count: 1, plan: b, lines: true})
 	if err != nil {
 		return nil, err
 	}
 	return reports[0], nil
 }
 
-// chunk runs some seeds, or a plan, and returns a report of each. A seed that takes the worker down gets one
-// that says so, and the others are run without it.
-func (w *Worker) chunk(from uint64, n int, plan []byte) (reports []*world.Report, cpu time.Duration, err error) {
-	for end := from + uint64(n); from < end; {
-		args := []string{"-test.run=^TestSeeds$", fmt.Sprint("-sim.first=", from), fmt.Sprint("-sim.count=", end-from)}
-		if plan != nil {
-			args = append(args, "-sim.plan", "-sim.lines")
+// Range runs the seeds from one to another in one process, and reports of the last all that happened.
+func (w *Worker) Range(from, to uint64) ([]*world.Report, error) {
+	reports, _, err := w.run(task{from: from, count: int(to-from) + 1, lines: true})
+	return reports, err
+}
+
+// A task is what a process of a worker is to do.
+type task struct {
+	from  uint64
+	count int    // of seeds
+	plan  []byte // instead of the seed's
+	stop  bool   // with the first violation
+	lines bool   // all that happened in the last seed is reported
+}
+
+func (t task) args() []string {
+	args := []string{"-test.run=^TestSeeds$", fmt.Sprint("-sim.first=", t.from), fmt.Sprint("-sim.count=", t.count)}
+	for flag, set := range map[string]bool{"-sim.plan": t.plan != nil, "-sim.stop": t.stop, "-sim.lines": t.lines} {
+		if set {
+			args = append(args, flag)
 		}
-		got, used, broke, err := w.process(args, plan)
+	}
+	return args
+}
+
+// run carries out a task and returns a report of each seed. A seed that takes the worker down gets one that
+// says so, and the others are run without it.
+func (w *Worker) run(t task) (reports []*world.Report, cpu time.Duration, err error) {
+	for t.count > 0 {
+		began := t.from
+		got, used, broke, err := w.process(t.args(), t.plan)
 		cpu += used
 		if err != nil {
 			return reports, cpu, err
 		}
 		reports = append(reports, got...)
-		from += uint64(len(got))
-		if from < end {
-			reports = append(reports, &world.Report{Seed: from, Violations: []string{"the run broke off: " + broke}})
-			from++
+		t.from, t.count = t.from+uint64(len(got)), t.count-len(got)
+		if t.stop && len(got) > 0 && len(got[len(got)-1].Violations) > 0 {
+			break
+		}
+		if t.count > 0 {
+			reports = append(reports, &world.Report{Seed: t.from, From: began, Violations: []string{"the run broke off: " + broke}})
+			t.from, t.count = t.from+1, t.count-1
 		}
 	}
 	return reports, cpu, nil

@@ -14,10 +14,12 @@ import (
 	"strings"
 )
 
-// A Patch replaces a text that occurs once in a file. An empty Old makes a new file.
+// A Patch replaces a text that occurs once in a file, or wherever it does if All is set. An empty Old makes a
+// new file.
 type Patch struct {
 	File     string // from Root, or from GOROOT/src if Go is set
 	Go       bool
+	All      bool
 	Old, New string
 }
 
@@ -65,8 +67,8 @@ func apply(texts map[string]string, file string, p Patch) (string, error) {
 		}
 		text = string(b)
 	}
-	if n := strings.Count(text, p.Old); n != 1 {
+	if n := strings.Count(text, p.Old); n == 0 || n > 1 && !p.All {
 		return "", fmt.Errorf("%s has %d times, want once: %q", file, n, p.Old)
 	}
-	return strings.Replace(text, p.Old, p.New, 1), nil
+	return strings.ReplaceAll(text, p.Old, p.New), nil
 }

@@ -11,19 +11,46 @@ var runtimeSource string
 var Runtime = []Patch{
 	{Go: true, File: "runtime/sim.go", New: runtimeSource},
 
-	// Chance. Whatever is set up before the first bubble is the same in every process.
+	// Chance. Whatever is set up before the first bubble is the same in every process. Making a map takes none:
+	// some are made once in a process, by whoever comes first, as caches are.
 	{Go: true, File: "runtime/rand.go",
 		Old: "	globalRand.state.Init(*seed)\n",
 		New: "	*seed = [32]byte{1}\n	globalRand.state.Init(*seed)\n"},
 	{Go: true, File: "runtime/rand.go",
 		Old: "	mp := getg().m\n	c := &mp.chacha8\n",
-		New: "	if simHere() {\n		return simRand()\n	}\n	mp := getg().m\n	c := &mp.chacha8\n"},
+		New: "	if simHere() {\n		return 1\n	}\n	mp := getg().m\n	c := &mp.chacha8\n"},
+	{Go: true, File: "runtime/rand.go",
+		Old: "func maps_rand() uint64 {\n	return rand()",
+		New: "func maps_rand() uint64 {\n	return simChance()"},
+	{Go: true, File: "internal/runtime/maps/map.go", All: true,
+		Old: "m.seed = uintptr(rand())",
+		New: "m.seed = 1"},
+	{Go: true, File: "math/rand/v2/rand.go",
+		Old: "//go:linkname runtime_rand runtime.rand\n",
+		New: "//go:linkname runtime_rand runtime.simChance\n"},
 	{Go: true, File: "runtime/select.go",
 		Old: "		j := cheaprandn(uint32(norder + 1))\n",
 		New: "		j := cheaprandn(uint32(norder + 1))\n		if simHere() {\n			j = uint32(simRand() % uint64(norder+1))\n		}\n"},
 	{Go: true, File: "runtime/time.go",
 		Old: "			t.rand = cheaprand()\n",
 		New: "			t.rand = uint32(simRand())\n"},
+
+	// The order in which contexts are cancelled, of which a context keeps a map by address.
+	{Go: true, File: "context/context.go",
+		Old: "	\"sync/atomic\"\n	\"time\"\n)\n",
+		New: "	\"sync/atomic\"\n	\"time\"\n	_ \"unsafe\"\n)\n\n//go:linkname simChance runtime.simChance\nfunc simChance() uint64\n"},
+	{Go: true, File: "context/context.go",
+		Old: "	children map[canceler]struct{} // set",
+		New: "	children map[canceler]uint64 // set"},
+	{Go: true, File: "context/context.go",
+		Old: "p.children = make(map[canceler]struct{})",
+		New: "p.children = make(map[canceler]uint64)"},
+	{Go: true, File: "context/context.go",
+		Old: "p.children[child] = struct{}{}",
+		New: "p.children[child] = simChance()"},
+	{Go: true, File: "context/context.go",
+		Old: "	for child := range c.children {\n",
+		New: "	for len(c.children) > 0 {\n		var child canceler\n		for other, n := range c.children {\n			if child == nil || n < c.children[child] {\n				child = other\n			}\n		}\n		delete(c.children, child)\n"},
 
 	// What is pooled stays pooled: making some of it anew would take chance too.
 	{Go: true, File: "runtime/mgc.go",

@@ -123,7 +123,7 @@ func NewPlan(seed uint64) *Plan {
 func (d *dice) some(deeds []deed) []deed {
 	left := slices.DeleteFunc(slices.Clone(deeds), func(deed) bool { return d.IntN(3) > 0 })
 	if len(left) == 0 {
-		left = deeds[d.IntN(len(deeds)):][:1]
+		left = slices.Clone(deeds[d.IntN(len(deeds)):][:1])
 	}
 	return left
 }

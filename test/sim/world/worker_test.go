@@ -17,7 +17,8 @@ import (
 var (
 	first = flag.Uint64("sim.first", 1, "first seed")
 	count = flag.Int("sim.count", 20, "how many seeds")
-	lines = flag.Bool("sim.lines", false, "report everything that happened")
+	stop  = flag.Bool("sim.stop", false, "end with the first seed that violates something")
+	lines = flag.Bool("sim.lines", false, "report everything that happened in the last seed")
 	given = flag.Bool("sim.plan", false, "run the plan that is read from standard input")
 )
 
@@ -34,10 +35,10 @@ func (seeded) Read(b []byte) (int, error) {
 }
 
 // collect frees memory between two runs, for during them nothing is collected: that would have the runtime's
-// own goroutines run in between.
+// own goroutines run in between. It does so often: memory that has been used just now is faster than new one.
 func collect() {
 	var m runtime.MemStats
-	if runtime.ReadMemStats(&m); m.HeapAlloc > 256<<20 {
+	if runtime.ReadMemStats(&m); m.HeapAlloc > 32<<20 {
 		runtime.GC()
 	}
 }
@@ -51,7 +52,8 @@ func TestSeeds(t *testing.T) {
 	// The first run fills what the standard library caches; none that is reported shall.
 	synctest.Test(t, func(*testing.T) { Run(Everything(), false) })
 	out := json.NewEncoder(os.Stdout)
-	for seed := *first; seed < *first+uint64(*count); seed++ {
+	last := *first + uint64(*count) - 1
+	for seed := *first; seed <= last; seed++ {
 		fmt.Printf("@begin %d\n", seed)
 		collect()
 		var r *Report
@@ -63,13 +65,17 @@ func TestSeeds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r = Run(p, *lines)
+			r = Run(p, *lines && seed == last)
 		})
+		r.From = *first
 		r.Judge()
 		fmt.Print("@report ")
 		out.Encode(r)
 		if len(r.Violations) > 0 {
 			t.Errorf("seed %d: %v", seed, r.Violations)
+			if *stop {
+				return
+			}
 		}
 	}
 }

@@ -44,6 +44,7 @@ type World struct {
 // A Report is what came of a run.
 type Report struct {
 	Seed       uint64
+	From       uint64   // the seed that the process began with
 	Hash       uint64   // of all that was noted, with its moments, and of all that the server logged
 	Violations []string // of invariants
 	Grants     int
