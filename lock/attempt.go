@@ -312,6 +312,9 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	}
 	a.room.cancel()
 	a.doubts.end()
+	if a.e.recipe.lone {
+		a.e.siblings.settled(a.id)
+	}
 	a.nodes, a.own, a.vouching, a.seal = nil, nil, nil, "" // the holds' now
 	return holds, nil
 }
@@ -372,8 +375,11 @@ func (a *attempt) abandon() {
 	if a.seal != "" { // goes first: without its node it would be taken for that of a holder
 		a.nodes = append([]string{a.seal}, a.nodes...)
 	}
-	if len(a.nodes) > 0 || a.unknown || a.created != nil {
+	switch {
+	case len(a.nodes) > 0 || a.unknown || a.created != nil:
 		a.e.reaper.add(debris{id: a.id, token: a.token, nodes: a.nodes, created: a.created, unknown: a.unknown})
+	case a.e.recipe.lone:
+		a.e.siblings.settled(a.id)
 	}
 }
 

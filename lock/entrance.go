@@ -18,6 +18,8 @@ type entrance struct {
 	gate   *entrance // to the lock that has to be held while in line; nil if none has
 	reaper reaper
 
+	siblings *siblings // of attempts, where there is no line; otherwise nil
+
 	noticed noticed // seals of holders that did not release, and that have to be waited for
 	passed  passed  // seals of readers that did not release, which readers pass by
 }
@@ -25,6 +27,9 @@ type entrance struct {
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
 	e := &entrance{s: s, dir: dir, opt: opt, recipe: r}
 	e.reaper.e = e
+	if r.lone {
+		e.siblings = family{s, dir}.siblings()
+	}
 	return e
 }
 

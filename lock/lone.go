@@ -9,7 +9,8 @@ import (
 )
 
 // This is the way of a claim that is one znode at the lock's path, and no place in a line. Since everybody's
-// has that name, what is found there is told apart by the attempt's id in its data.
+// has that name, what is found there is told apart by its creation zxid; and by an attempt that has had no answer
+// to its create, by the attempt's id in its data and by what its siblings know.
 
 // A rival is the node in an attempt's way, and a watch that is armed on it.
 type rival struct {
@@ -60,6 +61,7 @@ func (a *attempt) seize(ctx context.Context, crowded bool) (*rival, error) {
 	for ; ; crowded = true {
 		p := a.s.Pipeline()
 		a.created = &creation{one: p.Create(a.e.dir, a.data, zk.Ephemeral, a.e.opt.ACL)}
+		a.e.siblings.ask(a.id, a.created)
 		var got *client.Pending[client.Node]
 		var watch *client.Watch
 		if crowded {
@@ -85,7 +87,7 @@ func (a *attempt) seize(ctx context.Context, crowded bool) (*rival, error) {
 			}
 		default:
 			cancelled(watch)
-			if a.unknown = client.MaybeApplied(err); !a.unknown {
+			if !client.MaybeApplied(err) { // otherwise the reaper waits for the outcome
 				a.created = nil
 			}
 			if !errors.Is(err, zk.ErrNoNode) {
@@ -128,9 +130,14 @@ func (a *attempt) regard(ctx context.Context, got *client.Pending[client.Node], 
 		case err != nil:
 			cancelled(watch)
 			return nil, err
-		case a.id.marks(node.Data) && node.Stat.EphemeralOwner == a.s.ID(), node.Stat.Czxid == a.token:
+		case node.Stat.Czxid == a.token, a.unknown && a.e.claims(a.id, node):
 			a.joined([]string{a.e.dir}, node.Stat.Czxid)
-			a.own[0] = watch
+			if revoked(node.Data) {
+				a.hear(a.e.dir)
+				watch.Cancel() // the guard is to look for itself, and to say again who we are
+			} else {
+				a.own[0] = watch
+			}
 			return nil, nil
 		}
 		a.unseat()
@@ -142,12 +149,22 @@ func (a *attempt) regard(ctx context.Context, got *client.Pending[client.Node], 
 	}
 }
 
+// claims reports whether a node is that of an attempt which does not know what has become of its create. It is
+// ours from then on; see siblings.
+func (e *entrance) claims(id attemptID, node client.Node) bool {
+	if node.Stat.EphemeralOwner != e.s.ID() {
+		return false
+	}
+	says := parseRecord(node.Data).ID
+	return (says == id || says == "") && e.siblings.claim(node.Stat.Czxid)
+}
+
 // unseat notes that the node, if we have made one, is gone.
 func (a *attempt) unseat() {
 	for _, w := range a.own {
 		cancelled(w) // on somebody else's, perhaps
 	}
-	a.own = nil
+	a.own, a.token, a.revoked = nil, 0, nil
 	a.forget()
 }
 
@@ -179,11 +196,12 @@ func (a *attempt) outlast(ctx context.Context, r *rival) (*rival, error) {
 // removeLone deletes the node of a hold that is released. A break on the way leaves open whether it is gone,
 // or somebody else's already.
 func (g *grant) removeLone(ctx context.Context) error {
+	left := g.debris()
 	err := g.s.Delete(ctx, g.e.dir, 0)
 	if unknown := client.MaybeApplied(err); errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) { // somebody has written to it, or it is somebody else's
 		found, was := false, unknown
 		for first := true; first || errors.Is(err, zk.ErrConnectionLoss); first = false {
-			found, err = g.e.removeOwn(ctx, g.id, g.token)
+			found, err = g.e.removeOwn(ctx, &left)
 			was = was || found
 		}
 		if err == nil && !was {
@@ -196,14 +214,14 @@ func (g *grant) removeLone(ctx context.Context) error {
 	case errors.Is(err, zk.ErrNoNode):
 		return &LostError{Path: g.e.dir, Cause: ErrNodeDeleted}
 	}
-	g.e.reaper.add(g.debris())
+	g.e.reaper.add(left)
 	return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
 }
 
-// removeOwn deletes the node if it is an attempt's, which its data tells, unless somebody has written
-// something else there, and its creation zxid, if that is known. It reports whether there was one to delete;
-// an error leaves that open.
-func (e *entrance) removeOwn(ctx context.Context, id attemptID, token int64) (was bool, err error) {
+// removeOwn deletes the node if it is the one that was left, which its creation zxid tells; where that is not
+// known, because the outcome of the create is not, it is found out. removeOwn reports whether there was one to
+// delete; an error leaves that open.
+func (e *entrance) removeOwn(ctx context.Context, d *debris) (was bool, err error) {
 	for {
 		p := e.s.Pipeline()
 		p.Sync(e.dir)
@@ -215,7 +233,9 @@ func (e *entrance) removeOwn(ctx context.Context, id attemptID, token int64) (wa
 			return was, nil
 		case err != nil:
 			return was, err
-		case !id.marks(node.Data) && (token == 0 || node.Stat.Czxid != token):
+		case d.token == 0 && e.claims(d.id, node):
+			d.token = node.Stat.Czxid
+		case d.token != node.Stat.Czxid:
 			return was, nil
 		}
 		was = true

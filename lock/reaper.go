@@ -166,9 +166,13 @@ func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err er
 func (r *reaper) workLone(ctx context.Context, list []debris) (left []debris, err error) {
 	for _, d := range list {
 		d.resolve(ctx)
-		if _, failed := r.e.removeOwn(ctx, d.id, d.token); failed != nil {
-			left, err = append(left, d), failed
+		if d.token != 0 || d.unknown {
+			if _, failed := r.e.removeOwn(ctx, &d); failed != nil {
+				left, err = append(left, d), failed
+				continue
+			}
 		}
+		r.e.siblings.settled(d.id)
 	}
 	return left, err
 }
@@ -185,10 +189,10 @@ func (d *debris) resolve(ctx context.Context) {
 	if d.created == nil {
 		return
 	}
-	nodes, _, err := d.created.wait(ctx)
+	nodes, czxid, err := d.created.wait(ctx)
 	switch {
 	case err == nil: // and an attempt sends no create while it does not know of one before
-		d.nodes, d.created, d.unknown = nodes, nil, false
+		d.nodes, d.token, d.created, d.unknown = nodes, czxid, nil, false
 	case ctx.Err() == nil:
 		d.unknown = d.unknown || client.MaybeApplied(err)
 		d.created = nil

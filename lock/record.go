@@ -34,12 +34,6 @@ const revokeField = "revoke"
 // revokeMessage is what Curator's Revoker makes of the data, and what its holders listen for.
 const revokeMessage = "__REVOKE__"
 
-// marks reports whether data is that of a node of this attempt.
-func (id attemptID) marks(data []byte) bool {
-	var r record
-	return bytes.Contains(data, []byte(id)) && json.Unmarshal(data, &r) == nil && r.ID == id
-}
-
 // revoked reports whether data asks its node's owner to give up, in our words or in Curator's.
 func revoked(data []byte) bool {
 	if string(data) == revokeMessage {

@@ -30,6 +30,10 @@ var unfairRecipe = recipe{kind: exclusive, heeds: exclusive, reenters: true, lon
 // [Hold.Check] tells that the lock is held, not by whom: it protects the multis of the holder's own session,
 // which fail when the session has ended, unless the znode was deleted by hand, and nobody else's. Tokens have
 // no such weakness.
+//
+// Whoever writes over the znode's data, as Curator's Revoker does, takes nothing from anybody, also if the answer to the
+// holder's create was lost and it has to find out. It does so by its session: nothing else of the same
+// client.Session must make an ephemeral znode at the path.
 type Unfair struct{ e *entrance }
 
 // NewUnfair returns the lock of the znode at path, which must not be "/". What is above it is made when it

@@ -98,8 +98,8 @@ func sealsAtOnce(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// A writer that has known one seal for a while, and to which another is new, waits for that one's delay, whatever readers have
-// made of both meanwhile.
+// A writer that has known one seal for a while, and to which another is new, waits for that one's delay, whatever
+// readers have made of both meanwhile.
 func sealsShortenNothing(w *World, t *testing.T) {
 	b, c := w.Client("b"), w.Client("c")
 	m := c.reader(w.delay())

@@ -1,0 +1,76 @@
+package lock
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// An answer is what a create has been told, 0 as long as it has not.
+type answer struct{ czxid int64 }
+
+func (a *answer) told() int64 { return a.czxid }
+
+// A node is known as a sibling's from the moment the answer has come, also if the sibling has not looked at it
+// yet, or has done with it since.
+func TestF01_SiblingsAnswers(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		k := &siblings{}
+		x, y := &answer{}, &answer{}
+		k.ask("x", x)
+		k.ask("y", y)
+		x.czxid = 7
+		if settled {
+			k.settled("x")
+		}
+		if k.claim(7) {
+			t.Errorf("settled %v: y takes the node that x was told of", settled)
+		}
+		if k.claim(6) {
+			t.Errorf("settled %v: y takes a node that was made before one that is known", settled)
+		}
+		if !k.claim(8) {
+			t.Errorf("settled %v: nobody takes the node that x was not told of", settled)
+		}
+		if k.claim(8) {
+			t.Errorf("settled %v: two take a node", settled)
+		}
+		k.ask("x", &answer{})
+		if k.claim(8) || !k.claim(9) {
+			t.Errorf("settled %v: what was known is forgotten", settled)
+		}
+	}
+}
+
+// Entrances to one lock by one session have the same siblings, others have others, and those of nobody go.
+func TestSiblingsOfAFamily(t *testing.T) {
+	s, other := new(client.Session), new(client.Session)
+	mine := family{s, "/a"}.siblings()
+	mine.claim(1)
+	if (family{s, "/a"}).siblings() != mine {
+		t.Error("two entrances to one lock do not know of each other")
+	}
+	if (family{s, "/b"}).siblings() == mine || (family{other, "/a"}).siblings() == mine {
+		t.Error("another lock's, or another session's, are taken for siblings")
+	}
+	runtime.KeepAlive(mine)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		families.Lock()
+		left := 0
+		for f := range families.at {
+			if f.s == s || f.s == other {
+				left++
+			}
+		}
+		families.Unlock()
+		if left == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the siblings of %d locks are left that nobody uses", left)
+		}
+	}
+}
