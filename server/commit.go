@@ -38,7 +38,15 @@ func (s *Server) lead(c *conn) {
 	if items == nil {
 		return
 	}
+	began := s.now()
+	s.deaf.Store(c.session)
 	s.commitAll(items, c)
+	if now := s.now(); now-began > s.opts.TickTime/2 { // what it has said meanwhile is going to be heard now
+		s.sessions.Lock()
+		s.sessions.table.Renew(c.session, now)
+		s.sessions.Unlock()
+	}
+	s.deaf.Store(0)
 	s.queue.pass(items)
 	c.gathers = c.inputWaits()
 	c.out.write()

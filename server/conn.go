@@ -14,10 +14,10 @@ import (
 )
 
 // A conn is a client's connection. It has two goroutines: one reads requests, answers those it may
-// and hands the others to the commit loop; the other sends (output.run).
+// and puts the others into the queue; the other sends (output.run).
 //
-// Its state belongs to whoever has the turn: the reader while no request of this connection is with
-// the commit loop, else the commit loop. So no lock guards it, and answers cannot overtake each
+// Its state belongs to whoever has the turn: the reader while no request of this connection waits to be
+// committed, else whoever commits. So no lock guards it, and answers cannot overtake each
 // other.
 type conn struct {
 	// Fixed when it is accepted.
@@ -41,7 +41,7 @@ type conn struct {
 	gathers  bool          // more has arrived while it did: others shall commit while it reads on
 
 	// Owned by whoever has the turn.
-	who   tree.Identities // also guarded by out.mu: the commit loop reads it for events
+	who   tree.Identities // also guarded by out.mu: whoever commits reads it for events
 	ended bool            // no request is carried out any more
 	turn  turn            // the read being answered
 
@@ -49,7 +49,7 @@ type conn struct {
 	// the session belongs to another connection, or is over.
 	fenced bool
 
-	dirty bool // owned by the commit loop: has something to send once the batch is done
+	dirty bool // owned by whoever commits: has something to send once the batch is done
 
 	counters connCounters
 	asking   atomic.Bool // a four-letter word
@@ -175,7 +175,7 @@ const (
 
 var errShortRequest = errors.New("frame too short for a request")
 
-// submit hands a request to the commit loop.
+// submit puts a request into the queue.
 func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	if c.out.pending.Load() == 0 {
 		c.out.write() // what was answered here must not wait for the sync

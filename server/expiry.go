@@ -27,7 +27,7 @@ func (e *expirer) mind(at time.Duration) {
 	}
 }
 
-// expireSessions asks the commit loop to close the sessions that have been silent for too long.
+// expireSessions has the sessions closed that have been silent for too long.
 func (s *Server) expireSessions() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -41,6 +41,7 @@ func (s *Server) expireSessions() {
 		// Before the table is looked at, so that whoever enters it from now on wakes us again.
 		s.expiry.wakesAt.Store(math.MaxInt64)
 		s.sessions.Lock()
+		s.sessions.table.Renew(s.deaf.Load(), s.now())
 		dead := s.sessions.table.Expire(s.now())
 		next, any := s.sessions.table.NextExpiry()
 		s.sessions.Unlock()
@@ -57,8 +58,7 @@ func (s *Server) expireSessions() {
 	}
 }
 
-// closeSession has the commit loop close a session that has been marked as closing, and close done
-// when that is on disk. It reports false if the server has ended.
+// closeSession has a session closed that has been marked as closing, and done closed when that is on disk. It reports false if the server has ended.
 func (s *Server) closeSession(id int64, done chan struct{}) bool {
 	r := requests.Get().(*request)
 	r.session, r.op, r.received, r.done = id, wire.OpCloseSession, s.now(), done

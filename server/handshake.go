@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/server/watch"
 )
 
-// An attachment is a connection's wish for a session, on its way through the commit loop.
+// An attachment is a connection's wish for a session, on its way through the queue.
 type attachment struct {
 	req      wire.ConnectRequest
 	timeout  time.Duration // granted
@@ -97,8 +97,8 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 		req:     *q,
 		timeout: session.Negotiate(q.Timeout, s.opts.MinSessionTimeout, s.opts.MaxSessionTimeout),
 	}
-	// From here on the session's timeout is the limit. Not later: once the commit loop has the
-	// connection, it may set deadlines of its own, because somebody else has taken the session.
+	// From here on the session's timeout is the limit. Not later: once the request
+	// is in the queue, whoever commits may set deadlines of its own, because somebody else has taken the session.
 	c.nc.SetDeadline(time.Time{})
 	s.queue.add(r)
 	s.lead(c)

@@ -88,7 +88,7 @@ func (s *Server) Metrics() []Metric {
 		summary("sync_processor_batch_size", &k.batches, perOne, "Transactions that shared a sync."),
 		Metric{Name: "lockkeeper_sync_seconds", Help: "Time that a sync of the transaction log took.", Kind: Histogram, Values: syncs.Values, PerUnit: perSecond},
 		counter("lockkeeper_slow_syncs_total", k.slowSyncs.Load(), "Syncs that took as long as is told of in the log (fsync.warningthresholdms), or longer."),
-		gauge("lockkeeper_commit_queue_requests", s.queue.size(), "Requests that wait for the commit loop."),
+		gauge("lockkeeper_commit_queue_requests", s.queue.size(), "Requests that wait to be committed."),
 		gauge("lockkeeper_healthy", healthy, "1 if the server serves and its disk works, else 0."),
 	)
 }

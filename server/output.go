@@ -16,8 +16,8 @@ const (
 )
 
 // An output is what a connection still has to send: answers and events in the order in which they
-// must leave, and the count of the requests that still have to be answered through the commit
-// loop. Whoever adds to it never waits for the peer: what the peer does not take piles up to a
+// must leave, and the count of the requests that still have to be committed and
+// answered. Whoever adds to it never waits for the peer: what the peer does not take piles up to a
 // limit, and then the connection is broken.
 //
 // Two may write to the socket: the output's own goroutine (run), and the connection's reader, which
@@ -27,7 +27,7 @@ type output struct {
 	bytesMax int
 	all      *throttle // shared by all connections
 
-	// pending counts the requests handed to the commit loop and not yet answered. Only the
+	// pending counts the requests put into the queue and not yet answered. Only the
 	// connection's reader raises it; where it reads 0, the reader has the turn.
 	pending atomic.Int32
 
@@ -82,7 +82,7 @@ func (o *output) cancel() { o.mu.Unlock() }
 // reply adds an answer that has no record.
 func (o *output) reply(h wire.ReplyHeader) { o.end(o.begin(h)) }
 
-// answered notes that a request of so many bytes, handed to the commit loop, is done with.
+// answered notes that a request of so many bytes, put into the queue, is done with.
 func (o *output) answered(bytes int) {
 	o.all.add(-1, -bytes)
 	o.mu.Lock()
@@ -92,7 +92,7 @@ func (o *output) answered(bytes int) {
 	o.mu.Unlock()
 }
 
-// full reports whether this or all connections have as many requests with the commit loop as they may.
+// full reports whether this or all connections have as many requests in the queue as they may.
 // One that has none always has room.
 func (o *output) full(pendingMax int) bool {
 	o.mu.Lock()
@@ -128,7 +128,7 @@ func (o *output) count(bytes int) bool {
 	return true
 }
 
-// settle waits until all requests handed to the commit loop are answered.
+// settle waits until all requests in the queue are answered.
 func (o *output) settle() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 )
 
 // reapBatch is how many znodes the reaper deletes before it looks at the tree again. It waits for
-// each batch to be on disk, so that it is never more than one batch's work to the commit loop.
+// each batch to be on disk, so that it is never more than one batch's work to whoever commits.
 const reapBatch = 100
 
 // reap deletes, every ReapInterval, the containers that have lost their last child and the znodes

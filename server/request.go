@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A request is something for the commit loop to do in its turn: all writes, all that concerns a
+// A request is something to be committed in its turn: all writes, all that concerns a
 // session's life, and whatever a connection asks for behind one of those.
 type request struct {
 	// Set by whoever submits it.
@@ -30,13 +30,13 @@ type request struct {
 	attach   *attachment   // not nil if this is a connection's wish for a session; op then says nothing
 	done     chan struct{} // closed when the request is done with; may be nil
 
-	// Set by the commit loop while it decides.
+	// Set by whoever commits, when it decides.
 	fate fate
 	who  tree.Identities
 	txn  txn.Txn
 }
 
-// A fate is what the commit loop has decided to do with a request.
+// A fate is what has been decided to do with a request.
 type fate uint8
 
 const (

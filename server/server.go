@@ -30,7 +30,7 @@ type Server struct {
 	queue   *queue
 	expiry  *expirer
 
-	// state guards the tree, the watches and conn.fenced. The commit loop alone locks it for
+	// state guards the tree, the watches and conn.fenced. Whoever commits alone locks it for
 	// writing, but for detach. Lock order: state, watchMu, sessions, conns, output.mu.
 	state   sync.RWMutex
 	tree    *tree.Tree
@@ -60,7 +60,7 @@ type Server struct {
 	floodLog seldom // of connections refused
 	tlsLog   seldom // of handshakes that failed
 
-	// Owned by the commit loop.
+	// Owned by whoever has the right to commit.
 	draft         *tree.Draft
 	lastPlaced    int64 // zxid
 	batchTime     int64 // milliseconds since 1970
@@ -72,6 +72,10 @@ type Server struct {
 	failed        bool
 	sinceSnapshot int // transactions
 	snapshotAt    due
+
+	// deaf is the session whose connection's reader commits, and therefore does not hear its client; 0 if
+	// there is none.
+	deaf atomic.Int64
 
 	counters     counters
 	logging      atomic.Int64                  // when the write to the log that is going on began, on the server's clock; 0 if none is

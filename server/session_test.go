@@ -477,3 +477,35 @@ func TestExpireSession(t *testing.T) {
 		}
 	})
 }
+
+// A reader that commits hears nothing meanwhile. Its client must not lose its session for that.
+func TestAHangingDiskCostsNoSessionWhoseReaderCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p, silent := r.connect("c"), r.connect("silent")
+		silent.create("/silent", zk.Ephemeral)
+		release := r.stall()
+		p.send(wire.OpCreate, createReq("/n", zk.Ephemeral))
+		pings := 0
+		for begin := time.Now(); time.Since(begin) < 3*p.timeout; time.Sleep(p.timeout / 3) {
+			p.raw(frameOf(wire.XidPing, wire.OpPing, nil))
+			pings++
+		}
+		release()
+		if code := p.answerTo(p.xid, nil); code != zk.OK {
+			t.Fatalf("create: %v", code)
+		}
+		for range pings {
+			p.receive()
+		}
+		for begin := time.Now(); time.Since(begin) < 2*p.timeout; time.Sleep(p.timeout / 3) {
+			p.ping()
+		}
+		if !p.exists("/n") {
+			t.Error("a client that was never silent has lost its session")
+		}
+		if p.exists("/silent") {
+			t.Error("a client that was silent still has its session")
+		}
+	})
+}

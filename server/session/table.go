@@ -72,7 +72,7 @@ func (t *Table) Attach(id int64, timeout time.Duration, owner uint64, now time.D
 }
 
 // Renew notes that a session's client is alive, though not through which connection: it is asking
-// for another one. It changes nothing if the session is not alive.
+// for another one, or cannot be heard at the moment. It changes nothing if the session is not alive.
 func (t *Table) Renew(id int64, now time.Duration) {
 	if s := t.sessions[id]; s != nil && !s.closing {
 		t.move(s, now)

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+func TestTheRightToCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		batches := make(chan []*request)
+		go func() {
+			defer close(batches)
+			var worked []*request
+			for {
+				if worked = q.next(worked); len(worked) == 0 {
+					return
+				}
+				batches <- slices.Clone(worked)
+			}
+		}()
+		a, b, c, d := new(request), new(request), new(request), new(request)
+		want := func(got []*request, want ...*request) {
+			t.Helper()
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d requests to commit, want %d", len(got), len(want))
+			}
+		}
+
+		want(q.lead())
+		q.add(a)
+		q.add(b)
+		first := q.lead()
+		want(first, a, b)
+		q.put(c)
+		q.add(d)
+		want(q.lead()) // whoever commits has to take them next
+		synctest.Wait()
+		select {
+		case <-batches:
+			t.Fatal("two commit at once")
+		default:
+		}
+		q.pass(first)
+		synctest.Wait()
+		q.add(a) // while the loop is at work
+		want(<-batches, c, d)
+		want(<-batches, a)
+		synctest.Wait()
+		q.put(b)
+		want(<-batches, b)
+		synctest.Wait()
+		q.add(c) // and whoever added it has ended without a lead
+		q.close()
+		want(<-batches, c)
+		if q.put(d) {
+			t.Error("a closed queue takes requests")
+		}
+		if _, open := <-batches; open {
+			t.Error("the loop goes on")
+		}
+	})
+}
