@@ -199,11 +199,12 @@ func (s *Session) linkLocked(p proof, sent, first clock.Instant) {
 	if s.mu.state.Phase.Final() {
 		return
 	}
+	now := s.opt.Clock.Now()
 	for i := range int(p) {
 		if !sent.After(s.mu.vouched[i]) {
 			continue
 		}
-		if s.opt.Clock.Since(s.mu.vouched[i]) >= s.mu.timeout*2/3 {
+		if now.Sub(s.mu.vouched[i]) >= s.mu.timeout*2/3 {
 			s.mu.chains[i] = chain{s.mu.chains[i].number + 1, first}
 		}
 		s.mu.vouched[i] = sent

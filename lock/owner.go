@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -19,8 +20,7 @@ type Owner struct {
 // Owner describes whoever takes the lock: the process that we are, or the one that it is taken for. Since is
 // left open.
 func (o *Options) Owner() Owner {
-	host, _ := os.Hostname() // unknown is unknown
-	who := Owner{Host: host, PID: o.PID, Label: o.Label}
+	who := Owner{Host: hostname(), PID: o.PID, Label: o.Label}
 	if who.PID == 0 {
 		who.PID = os.Getpid()
 	}
@@ -29,6 +29,12 @@ func (o *Options) Owner() Owner {
 	}
 	return who
 }
+
+// hostname is the host's name as it was when it was first asked for, or empty.
+var hostname = sync.OnceValue(func() string {
+	name, _ := os.Hostname() // unknown is unknown
+	return name
+})
 
 // nodeData returns what a node that is made now says.
 func (o *Options) nodeData() []byte { return o.encode(record{}) }

@@ -46,10 +46,7 @@ func (c Clock) Now() Instant {
 }
 
 // Since returns how much time has passed since i: the larger of what the clocks say.
-func (c Clock) Since(i Instant) time.Duration {
-	d := time.Since(i.mono)
-	if c.Elapsed != nil {
-		d = max(d, c.Elapsed()-i.awake)
-	}
-	return d
-}
+func (c Clock) Since(i Instant) time.Duration { return c.Now().Sub(i) }
+
+// Sub returns how much time passed from j to i: the larger of what the clocks said.
+func (i Instant) Sub(j Instant) time.Duration { return max(i.mono.Sub(j.mono), i.awake-j.awake) }
