@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -97,6 +98,9 @@ type Holds struct {
 	flat    []*Hold
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+
+	listening sync.Once     // for revoked
+	revoked   chan struct{} // closed when somebody has asked for one of them; nil until somebody listens
 }
 
 func newHolds(t *taking) *Holds {

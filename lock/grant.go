@@ -33,7 +33,8 @@ type grant struct {
 		node    string             // path of the node
 		kind    kind               // of the claim that it is
 		asked   bool               // to give up
-		revoked chan struct{}      // closed when asked; nil until somebody listens
+		revoked context.Context    // ends when asked; nil until somebody listens
+		revoke  context.CancelFunc // ends it
 		moving  chan struct{}      // closed when it is decided whether another node has taken its place; nil: none shall
 	}
 }

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -47,14 +48,30 @@ func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 // also if it was made while the lock was waited for, and after a reconnect if it was made meanwhile. Whoever
 // does not listen pays nothing for it: the hold's own node is watched anyway. A node that the session must
 // not read (Options.ACL) cannot be watched, and such a hold does not hear of it.
-func (h *Hold) Revoked() <-chan struct{} {
-	g := h.g
+func (h *Hold) Revoked() <-chan struct{} { return h.g.listen().Done() }
+
+// Revoked is closed when somebody has asked the owner of one of them to give up; see Hold.Revoked. Which of them it
+// is, those of Of tell. They go on until they are released.
+func (h *Holds) Revoked() <-chan struct{} {
+	h.listening.Do(func() {
+		h.revoked = make(chan struct{})
+		asked := sync.OnceFunc(func() { close(h.revoked) })
+		for _, one := range h.flat {
+			stop := context.AfterFunc(one.g.listen(), asked)
+			context.AfterFunc(h.ctx, func() { stop() })
+		}
+	})
+	return h.revoked
+}
+
+// listen returns a context that ends when the grant's owner has been asked to give up.
+func (g *grant) listen() context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.revoked == nil {
-		g.mu.revoked = make(chan struct{})
+		g.mu.revoked, g.mu.revoke = context.WithCancel(context.Background())
 		if g.mu.asked {
-			close(g.mu.revoked)
+			g.mu.revoke()
 		}
 	}
 	return g.mu.revoked
@@ -63,15 +80,16 @@ func (h *Hold) Revoked() <-chan struct{} {
 // asked notes that the grant's owner is asked to give up.
 func (g *grant) asked() {
 	g.mu.Lock()
-	first := !g.mu.asked
+	first, revoke := !g.mu.asked, g.mu.revoke
 	g.mu.asked = true
-	if first && g.mu.revoked != nil {
-		close(g.mu.revoked)
-	}
 	g.mu.Unlock()
-	if first {
-		g.e.opt.Logger.Info("asked to give the lock up", "lock", g.e.dir, "node", g.at())
+	if !first {
+		return
 	}
+	if revoke != nil {
+		revoke()
+	}
+	g.e.opt.Logger.Info("asked to give the lock up", "lock", g.e.dir, "node", g.at())
 }
 
 // hear notes that the owner of the attempt's node is asked to give up what it does not have yet.
@@ -83,15 +101,15 @@ func (a *attempt) hear(node string) {
 }
 
 // hear looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
-// there: then we say again who we are.
+// there: then we say again who we are, if that leaves room for the request.
 func (g *grant) hear(path string, node client.Node) {
 	if !revoked(node.Data) {
 		return
 	}
 	g.asked()
-	if string(node.Data) == revokeMessage && len(g.data) > 0 {
+	if says := revocation(g.data); string(node.Data) == revokeMessage && string(says) != revokeMessage {
 		p := g.s.Pipeline()
-		p.Set(path, revocation(g.data), node.Stat.Version) // if it fails, nothing is lost but a name
+		p.Set(path, says, node.Stat.Version) // if it fails, nothing is lost but a name
 		ctx, cancel := context.WithTimeout(context.Background(), loan{g.s.Timeout()}.glance())
 		defer cancel()
 		p.Send(ctx)

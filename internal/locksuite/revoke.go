@@ -15,6 +15,8 @@ import (
 // Asking holders to give up.
 var revokeTests = []test{
 	{"Revoke_AnyKind", revokeAnyKind},
+	{"Revoke_OneOfSeveral", revokeOneOfSeveral},
+	{"Revoke_WhoSaysOtherThings", revokeOtherThings},
 	{"Revoke_ByCurator", revokeByCurator},
 	{"F10_RevokedWhileAway", f10RevokedWhileAway},
 	{"Revoke_WhileWaiting", revokeWhileWaiting},
@@ -256,4 +258,77 @@ func f33Revoked(w *World, t *testing.T) {
 		}
 		w.MustRelease(h)
 	}
+}
+
+// Several locks are held at once, and somebody asks for one of them: the whole hears of it, and of which, and goes on.
+func revokeOneOfSeveral(w *World, t *testing.T) {
+	paths := w.beside(3)
+	a, b := w.Client("a"), w.Client("b")
+	all := w.AllOf(a.Mutexes(paths, lock.Options{})...)
+	for i, path := range paths {
+		for _, early := range []bool{true, false} { // whether it is listened for when it is asked for
+			h := w.MustLockAll(all)
+			if early {
+				select {
+				case <-h.Revoked():
+					t.Fatal("asked for before anybody did")
+				case <-time.After(w.moment()):
+				}
+			}
+			if asked, err := lock.Revoke(w.Context(), b.Session, lock.Contender{Node: h.Of(path)[0].Node()}); !asked || err != nil {
+				t.Fatalf("Revoke = %v, %v", asked, err)
+			}
+			select {
+			case <-h.Revoked():
+			case <-time.After(patience):
+				t.Fatalf("the holder of all does not hear that it is asked for %s", path)
+			}
+			for j, p := range paths {
+				select {
+				case <-h.Of(p)[0].Revoked():
+					if j != i {
+						t.Errorf("asked for %s, told of %s", path, p)
+					}
+				default:
+					if j == i {
+						t.Errorf("not told that it is %s", p)
+					}
+				}
+			}
+			if err := h.Cause(); err != nil {
+				t.Errorf("the whole is over: %v", err)
+			}
+			w.MustReleaseAll(h)
+		}
+	}
+	h := w.MustLockAll(all)
+	never := h.Revoked()
+	w.MustReleaseAll(h)
+	select {
+	case <-never:
+		t.Error("a release counts as a request")
+	case <-time.After(w.moment()):
+	}
+	w.CleanAt(paths)
+}
+
+// The node says what the program says, which nothing can be added to: the holder hears the request, and what its node
+// says stays as it is from then on.
+func revokeOtherThings(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	h := w.MustLock(a.Mutex(lock.Options{Data: []byte("host-1")}))
+	if asked, err := lock.Revoke(w.Context(), b.Session, lock.Contender{Node: h.Node()}); !asked || err != nil {
+		t.Fatalf("Revoke = %v, %v", asked, err)
+	}
+	select {
+	case <-h.Revoked():
+	case <-time.After(patience):
+		t.Fatal("the holder does not hear that it is asked to give up")
+	}
+	time.Sleep(w.moment())
+	data, stat, err := w.fresh().Get(w.Context(), h.Node())
+	if err != nil || string(data) != curatorsWord || stat.Version != 1 {
+		t.Errorf("the node says %q in version %d (%v), want %q in version 1", data, stat.Version, err, curatorsWord)
+	}
+	w.MustRelease(h)
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/election"
@@ -113,24 +112,6 @@ func (t *together) tokens(paths []string) []int64 {
 		tokens[i] = t.Tokens()[path]
 	}
 	return tokens
-}
-
-// Revoked is closed when somebody has asked for one of them.
-func (t *together) Revoked() <-chan struct{} {
-	revoked := make(chan struct{})
-	var once sync.Once
-	for path := range t.Tokens() {
-		for _, h := range t.Of(path) {
-			go func() { // ends with the hold
-				select {
-				case <-h.Revoked():
-					once.Do(func() { close(revoked) })
-				case <-h.Done():
-				}
-			}()
-		}
-	}
-	return revoked
 }
 
 // revocation returns a channel that is closed when somebody has asked the holder to give up; nil if nobody can.
