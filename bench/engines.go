@@ -18,6 +18,7 @@ var engineNames = map[peers.Engine]string{
 	peers.Apache: "Apache ZooKeeper (every write synced, -Xmx4g)",
 	peers.Etcd:   "etcd (every write synced)",
 	peers.Redis:  "Redis (appendfsync always, no snapshots)",
+	peers.Bare:   "a process that writes what it gets to a file, syncs and sends it back",
 }
 
 // newEngine returns the server for an engine, with its data below dir.
@@ -31,6 +32,8 @@ func newEngine(e peers.Engine, dir string) (*server, error) {
 		return newEtcd(dir)
 	case peers.Redis:
 		return newRedis(dir)
+	case peers.Bare:
+		return newBare(dir)
 	}
 	return nil, fmt.Errorf("no engine %d", e)
 }
@@ -58,6 +61,16 @@ func newRedis(dir string) (*server, error) {
 	return &server{name: "redis", addr: addr, log: filepath.Join(dir, "redis.log"), ready: pongs,
 		command: []string{"/usr/bin/redis-server", "--bind", host, "--port", port, "--dir", data,
 			"--appendonly", "yes", "--appendfsync", "always", "--save", ""}}, os.Mkdir(data, 0o755)
+}
+
+func newBare(dir string) (*server, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	addr, err := freeAddress()
+	return &server{name: "the floor", addr: addr, log: filepath.Join(dir, "bare.log"), ready: accepts,
+		command: []string{self, "synced", addr, filepath.Join(dir, "bare")}}, err
 }
 
 // accepts reports whether somebody listens.

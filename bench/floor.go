@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/bench/peers"
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -19,8 +20,7 @@ import (
 )
 
 const (
-	// recordBytes is about what one transaction of a lock takes in the log.
-	recordBytes = 200
+	recordBytes = peers.FloorRecordBytes
 	// floorRounds is how often the steps are measured, by turns; medians count.
 	floorRounds = 5
 )
@@ -130,31 +130,41 @@ func echo(addr string) error {
 	return err
 }
 
-// floorLog returns what writes the next record of a log and syncs it, into space that holds zeros, as the
-// server lays out its log.
+// floorLog returns what writes the next record of a log and syncs it.
 func floorLog(dir string) (once func() error, stop func(), err error) {
-	f, err := vfs.OS{}.Create(filepath.Join(dir, "floor"))
+	write, sync, stop, err := zeroedLog(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	stop = func() { f.Close() }
-	const size = 16 << 20
-	if _, err := f.WriteAt(make([]byte, size), 0); err != nil {
-		stop()
-		return nil, nil, err
-	}
-	if err := f.Datasync(); err != nil {
-		stop()
-		return nil, nil, err
-	}
-	record, at := bytes.Repeat([]byte{1}, recordBytes), int64(0)
+	record := bytes.Repeat([]byte{1}, recordBytes)
 	return func() error {
-		if _, err := f.WriteAt(record, at); err != nil {
+		if err := write(record); err != nil {
 			return err
 		}
-		at = (at + recordBytes) % (size - recordBytes)
-		return f.Datasync()
+		return sync()
 	}, stop, nil
+}
+
+// zeroedLog makes a log in dir whose space holds zeros, as the server lays out its own.
+func zeroedLog(dir string) (write func(record []byte) error, sync func() error, stop func(), err error) {
+	f, err := vfs.OS{}.Create(filepath.Join(dir, "floor"))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	const size = 16 << 20
+	if _, err = f.WriteAt(make([]byte, size), 0); err == nil {
+		err = f.Datasync()
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, nil, err
+	}
+	at := int64(0)
+	return func(record []byte) error {
+		_, err := f.WriteAt(record, at)
+		at = (at + recordBytes) % (size - recordBytes)
+		return err
+	}, f.Datasync, func() { f.Close() }, nil
 }
 
 // floorServer starts our server and returns what is done to it.

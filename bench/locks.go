@@ -108,18 +108,20 @@ func writeCells(out io.Writer, cells []cell) {
 			fmt.Fprintf(out, "| %s | %.0f | %.0f to %.0f | %.0f µs | %.0f µs |\n", l.Name, m.Rate(), low, high, m.P50, m.P99)
 		}
 	}
-	fmt.Fprintf(out, "\n### Ratios\n\n| of | to | workload | ratio | wanted | |\n|---|---|---|--:|--:|---|\n")
+	fmt.Fprintf(out, "\n### Ratios\n\nThe floor's own ratio is the most that anybody can reach on this machine.\n\n"+
+		"| of | to | workload | ratio | wanted | | the floor's |\n|---|---|---|--:|--:|---|--:|\n")
 	for _, p := range promises {
 		for i, w := range peers.Workloads {
 			if p.least[i] == 0 {
 				continue
 			}
-			ratio := find(cells, p.of, w).median().Rate() / find(cells, p.to, w).median().Rate()
+			to := find(cells, p.to, w).median().Rate()
+			ratio := find(cells, p.of, w).median().Rate() / to
 			met := "met"
 			if ratio < p.least[i] {
 				met = "**missed**"
 			}
-			fmt.Fprintf(out, "| %s | %s | %s | %.2f | %.1f | %s |\n", p.of, p.to, w.Name, ratio, p.least[i], met)
+			fmt.Fprintf(out, "| %s | %s | %s | %.2f | %.1f | %s | %.2f |\n", p.of, p.to, w.Name, ratio, p.least[i], met, find(cells, peers.FloorName, w).median().Rate()/to)
 		}
 	}
 }

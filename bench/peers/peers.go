@@ -41,6 +41,7 @@ const (
 	Apache
 	Etcd
 	Redis
+	Bare // no engine: a server that writes down what it gets, syncs, and sends it back
 )
 
 // A Library is one way to lock.
@@ -57,6 +58,9 @@ func (l Library) Run(ctx context.Context, addr string, w Workload, warm, each ti
 	return l.run(ctx, addr, w, warm, each)
 }
 
+// FloorName is what bounds all others on this machine.
+const FloorName = "the floor"
+
 // Libraries are what is compared; the first two are ours.
 var Libraries = []Library{
 	{"lockkeeper on its own server", Ours, ourVersion, "", inProcess(openOurs)},
@@ -68,6 +72,7 @@ var Libraries = []Library{
 	{"etcd concurrency", Etcd, moduleVersion("go.etcd.io/etcd/client/v3"), "concurrency.Mutex, a client and a lease for each", inProcess(openEtcd)},
 	{"redsync (unfair, one server)", Redis, moduleVersion("github.com/go-redsync/redsync/v4"),
 		"tries again every 0.5 ms and for as long as it takes; its default is 50 to 250 ms, 32 times", inProcess(openRedsync)},
+	{FloorName, Bare, ourVersion, "no locks at all: two synced round trips for a free lock, one for a hand-over", inProcess(openFloor)},
 }
 
 func ourVersion() string { return "this checkout" }
