@@ -29,28 +29,27 @@ const (
 type step struct {
 	name  string
 	once  func() error
-	times []time.Duration
+	times []time.Duration // medians of the rounds
 }
 
-// floor measures what one cycle of a lock is made of, from the bare machine upwards.
+// The steps, from the bare machine upwards.
+const (
+	stepEcho = iota
+	stepLog
+	stepSyncedEcho
+	stepExists
+	stepSet
+	stepCycle
+	stepSyncedSet
+	stepSyncedCycle
+)
+
+// floor measures what one cycle of a lock is made of.
 func floor(dir string, each time.Duration) error {
 	describe()
-	echo, stopEcho, err := startEcho()
-	if err != nil {
-		return err
-	}
-	defer stopEcho()
-	log, stopLog, err := floorLog(dir)
-	if err != nil {
-		return err
-	}
-	defer stopLog()
-	steps := []*step{
-		{name: "a round trip of 50 bytes over loopback, to a process that does nothing else", once: echo},
-		{name: fmt.Sprintf("%d bytes written and synced, into space that holds zeros", recordBytes), once: log},
-	}
-	for _, unsynced := range []bool{true, false} {
-		more, stop, err := floorServer(dir, unsynced)
+	steps := make([]*step, 0, stepSyncedCycle+1)
+	for _, prepare := range []func(string) ([]*step, func(), error){floorEcho, floorLog, floorSyncedEcho, floorUnsynced, floorSynced} {
+		more, stop, err := prepare(dir)
 		if err != nil {
 			return err
 		}
@@ -70,27 +69,54 @@ func floor(dir string, each time.Duration) error {
 	}
 	for _, s := range steps {
 		slices.Sort(s.times)
-		fmt.Printf("%8.1f µs  (%.1f to %.1f)  %s\n", micro(s.times[len(s.times)/2]), micro(s.times[0]), micro(s.times[len(s.times)-1]), s.name)
+		fmt.Printf("%8.1f µs  (%.1f to %.1f)  %s\n", micro(s.median()), micro(s.times[0]), micro(s.times[len(s.times)-1]), s.name)
 	}
+	printCycle(steps)
 	return nil
+}
+
+// printCycle says what a cycle's time is made of, by what each step takes more than the one below it.
+func printCycle(steps []*step) {
+	took := func(i int) time.Duration { return steps[i].median() }
+	fmt.Printf("\nOne cycle of a free lock, two synced writes:\n")
+	syncs := took(stepSyncedCycle) - took(stepCycle)
+	for _, part := range []struct {
+		name string
+		took time.Duration
+	}{
+		{"two round trips of the bare machine", 2 * took(stepEcho)},
+		{"two syncs of the bare machine", 2 * took(stepLog)},
+		{"a request's way through client and server, twice", 2 * (took(stepExists) - took(stepEcho))},
+		{"what a write does more than a read, twice", 2 * (took(stepSet) - took(stepExists))},
+		{"what a lock does more than two writes", took(stepCycle) - 2*took(stepSet)},
+		{"what two syncs within the server cost more than bare ones", syncs - 2*took(stepLog)},
+		{"together", took(stepSyncedCycle)},
+		{"the same from a process that does nothing but write, sync and answer", 2 * took(stepSyncedEcho)},
+	} {
+		fmt.Printf("%8.1f µs  %s\n", micro(part.took), part.name)
+	}
 }
 
 func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// measure returns how long the step takes, on average.
+func (s *step) median() time.Duration { return s.times[len(s.times)/2] }
+
+// measure returns how long the step takes, in the middle.
 func (s *step) measure(each time.Duration) (time.Duration, error) {
-	n, begin := 0, time.Now()
-	for time.Since(begin) < each {
+	var times []time.Duration
+	for begin := time.Now(); time.Since(begin) < each || len(times) == 0; {
+		at := time.Now()
 		if err := s.once(); err != nil {
 			return 0, err
 		}
-		n++
+		times = append(times, time.Since(at))
 	}
-	return time.Since(begin) / time.Duration(n), nil
+	slices.Sort(times)
+	return times[len(times)/2], nil
 }
 
-// startEcho starts a process that sends back whatever it gets.
-func startEcho() (once func() error, stop func(), err error) {
+// floorEcho starts a process that sends back whatever it gets.
+func floorEcho(string) ([]*step, func(), error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
@@ -104,20 +130,48 @@ func startEcho() (once func() error, stop func(), err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}
-	stop = func() { cmd.Process.Kill(); cmd.Wait() }
+	stop := func() { cmd.Process.Kill(); cmd.Wait() }
 	nc, err := l.Accept()
 	if err != nil {
 		stop()
 		return nil, nil, err
 	}
-	buf := make([]byte, 50)
+	return []*step{{
+		name: "a round trip of 50 bytes over loopback, to a process that does nothing else",
+		once: exchange(nc, 50),
+	}}, stop, nil
+}
+
+// floorSyncedEcho starts a process that does so once it is on the disk.
+func floorSyncedEcho(dir string) ([]*step, func(), error) {
+	srv, err := newBare(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := srv.start(); err != nil {
+		return nil, nil, err
+	}
+	nc, err := net.Dial("tcp", srv.addr)
+	if err != nil {
+		srv.stop()
+		return nil, nil, err
+	}
+	return []*step{{
+		name: fmt.Sprintf("both: a round trip of %d bytes, written and synced on the way", recordBytes),
+		once: exchange(nc, recordBytes),
+	}}, func() { nc.Close(); srv.stop() }, nil
+}
+
+// exchange sends so many bytes and reads as many.
+func exchange(nc net.Conn, bytes int) func() error {
+	buf := make([]byte, bytes)
 	return func() error {
 		if _, err := nc.Write(buf); err != nil {
 			return err
 		}
 		_, err := io.ReadFull(nc, buf)
 		return err
-	}, stop, nil
+	}
 }
 
 // echo is that process.
@@ -130,19 +184,22 @@ func echo(addr string) error {
 	return err
 }
 
-// floorLog returns what writes the next record of a log and syncs it.
-func floorLog(dir string) (once func() error, stop func(), err error) {
+// floorLog writes the next record of a log and syncs it.
+func floorLog(dir string) ([]*step, func(), error) {
 	write, sync, stop, err := zeroedLog(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	record := bytes.Repeat([]byte{1}, recordBytes)
-	return func() error {
-		if err := write(record); err != nil {
-			return err
-		}
-		return sync()
-	}, stop, nil
+	return []*step{{
+		name: fmt.Sprintf("%d bytes written and synced, into space that holds zeros", recordBytes),
+		once: func() error {
+			if err := write(record); err != nil {
+				return err
+			}
+			return sync()
+		},
+	}}, stop, nil
 }
 
 // zeroedLog makes a log in dir whose space holds zeros, as the server lays out its own.
@@ -166,6 +223,9 @@ func zeroedLog(dir string) (write func(record []byte) error, sync func() error, 
 		return err
 	}, f.Datasync, func() { f.Close() }, nil
 }
+
+func floorUnsynced(dir string) ([]*step, func(), error) { return floorServer(dir, true) }
+func floorSynced(dir string) ([]*step, func(), error)   { return floorServer(dir, false) }
 
 // floorServer starts our server and returns what is done to it.
 func floorServer(dir string, unsynced bool) ([]*step, func(), error) {
