@@ -35,7 +35,7 @@ func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entranc
 
 // lock waits in line.
 func (e *entrance) lock(ctx context.Context) (*Hold, error) {
-	if h, err := e.reenter(ctx); h != nil || err != nil {
+	if h, err := e.reenter(ctx, false); h != nil || err != nil {
 		return h, err
 	}
 	return only(e.lockAll(ctx, 1))
@@ -51,7 +51,7 @@ func only(holds []*Hold, err error) (*Hold, error) {
 
 // lockAll waits in line with count claims, and returns as many holds or none.
 func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
-	leave, err := e.approach(ctx, (*entrance).lock)
+	leave, err := e.approach(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 			return holds, nil
 		}
 		if !errors.Is(err, ErrPlaceLost) || !e.opt.Requeue {
-			return nil, &LockError{"lock", e.dir, err}
+			return nil, &LockError{e.recipe.op(false), e.dir, err}
 		}
 	}
 }
@@ -81,7 +81,7 @@ func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold
 
 // try joins the line only to look.
 func (e *entrance) try(ctx context.Context) (*Hold, error) {
-	if h, err := e.reenter(ctx); h != nil || err != nil {
+	if h, err := e.reenter(ctx, true); h != nil || err != nil {
 		return h, err
 	}
 	return only(e.tryAll(ctx, 1))
@@ -89,7 +89,7 @@ func (e *entrance) try(ctx context.Context) (*Hold, error) {
 
 // tryAll is try with count claims.
 func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
-	leave, err := e.approach(ctx, (*entrance).try)
+	leave, err := e.approach(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -105,21 +105,25 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 	if errors.As(err, &busy) {
 		return nil, err
 	}
-	return nil, &LockError{"try", e.dir, err}
+	return nil, &LockError{e.recipe.op(true), e.dir, err}
 }
 
 // approach does what comes before joining the line: it agrees on the room and takes the gate. leave gives
 // the gate back.
-func (e *entrance) approach(ctx context.Context, take func(*entrance, context.Context) (*Hold, error)) (leave func(), err error) {
+func (e *entrance) approach(ctx context.Context, try bool) (leave func(), err error) {
 	if e.room.varies() && !e.room.agreed.Load() {
 		if err := e.room.agree(ctx, e); err != nil {
-			return nil, &LockError{"agree on the permits of", e.dir, err}
+			return nil, &LockError{e.recipe.op(try), e.dir, err}
 		}
 	}
 	if e.gate == nil {
 		return func() {}, nil
 	}
-	g, err := take(e.gate, ctx)
+	take := e.gate.lock
+	if try {
+		take = e.gate.try
+	}
+	g, err := take(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +169,7 @@ type heldKey struct {
 
 // reenter returns another hold of the node that ctx is working under, nil if there is none. Whoever
 // shares the lock cannot be alone with it without leaving first.
-func (e *entrance) reenter(ctx context.Context) (*Hold, error) {
+func (e *entrance) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g, _ := ctx.Value(heldKey{e.s, e.dir}).(*grant)
 	if g == nil || ctx.Err() != nil || !e.recipe.reenters || g.e.recipe.heeds != e.recipe.heeds {
 		return nil, nil
@@ -174,7 +178,7 @@ func (e *entrance) reenter(ctx context.Context) (*Hold, error) {
 	reads := g.mu.kind == shared && g.mu.holds != nil
 	g.mu.Unlock()
 	if reads && e.recipe.kind == exclusive {
-		return nil, &LockError{"lock", e.dir, ErrUpgrade}
+		return nil, &LockError{e.recipe.op(try), e.dir, ErrUpgrade}
 	}
 	return g.hold(context.WithoutCancel(ctx)), nil
 }

@@ -28,6 +28,13 @@ var (
 	// ErrNoPermits: the number of permits was left to what is stored with the semaphore, and nothing is.
 	ErrNoPermits = errors.New("no number of permits is stored with the semaphore")
 
+	// ErrPermitsConflict: another number of permits is stored with the semaphore than it was asked for with. The
+	// error is a *ConflictError.
+	ErrPermitsConflict = errors.New("another number of permits is stored with the semaphore")
+
+	// ErrTooManyPermits: more permits were asked for at once than there are. The error is a *TooManyError.
+	ErrTooManyPermits = errors.New("more permits asked for at once than there are")
+
 	// ErrUpgrade: whoever holds the read side asked for the write side. Two who did that would wait for
 	// each other for ever: release first.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")
@@ -48,7 +55,7 @@ var (
 
 // A LockError says which operation on which lock went wrong.
 type LockError struct {
-	Op   string // "lock", "try", "release", …
+	Op   string // what was called: "lock", "try lock", "acquire", "release", …
 	Path string // of the lock
 	Err  error
 }

@@ -8,7 +8,7 @@ import (
 
 // latchRecipe is the mutex's under the name of Curator's LeaderLatch. Its line is the candidates': what
 // else lies in the directory neither waits for them nor they for it.
-var latchRecipe = recipe{word: latchWord, kind: candidacy, heeds: candidacy, waitsFor: waitForConflict, rings: true}
+var latchRecipe = recipe{verb: "lock", word: latchWord, kind: candidacy, heeds: candidacy, waitsFor: waitForConflict, rings: true}
 
 // A Latch is the lock under an election: a mutex whose claims have the names of Curator's LeaderLatch, so
 // that candidates of both exclude each other on one path. Package election makes leadership of it.
@@ -30,6 +30,10 @@ func (l *Latch) Path() string { return l.e.dir }
 // Lock waits for the latch and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil.
 func (l *Latch) Lock(ctx context.Context) (*Hold, error) { return l.e.lock(ctx) }
+
+// TryLock returns a hold if nobody else holds or waits for the latch, and otherwise a *BusyError that names the
+// holder; see Mutex.TryLock.
+func (l *Latch) TryLock(ctx context.Context) (*Hold, error) { return l.e.try(ctx) }
 
 // Candidates returns those of a directory's children that stand in a latch's line, the one that has it
 // first.

@@ -1,7 +1,5 @@
 package lock
 
-import "fmt"
-
 // A Member is a claim that can be made together with others, by an All: a *Mutex, one side of an RWMutex,
 // permits of a Semaphore, or an *Unfair.
 type Member interface{ claim() member }
@@ -34,14 +32,7 @@ type permits struct {
 }
 
 func (p permits) claim() member {
-	m := member{path: p.m.path, e: p.m.e, count: p.k}
-	switch {
-	case p.k < 1:
-		m.err = fmt.Errorf("%d permits asked for, want at least 1", p.k)
-	case p.k > PermitsMax:
-		m.err = &TooManyError{Asked: p.k, Permits: PermitsMax}
-	}
-	return m
+	return member{path: p.m.path, e: p.m.e, count: p.k, err: p.m.mayAsk(p.k)}
 }
 
 // Permits returns k permits, to be held together with other locks.

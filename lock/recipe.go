@@ -5,6 +5,7 @@ import "strings"
 // A recipe makes a kind of lock out of the line: how claims to it are named, which claims stand in its
 // line, and whom a claim has to wait for. It is all that tells the fair locks apart.
 type recipe struct {
+	verb  string // of its Lock, in errors
 	word  string // in the names of its claims
 	kind  kind   // of its claims
 	heeds kind   // the kinds of claims that stand in its line
@@ -31,12 +32,20 @@ type recipe struct {
 }
 
 var (
-	mutexRecipe = recipe{word: lockWord, kind: exclusive, heeds: exclusive | shared, waitsFor: waitForConflict, rings: true, reenters: true}
-	writeRecipe = recipe{word: writeWord, kind: exclusive, heeds: exclusive | shared, waitsFor: waitForConflict, rings: true, moves: true, reenters: true}
-	readRecipe  = recipe{word: readWord, kind: shared, heeds: exclusive | shared, waitsFor: waitForConflict, rings: true, reenters: true}
+	mutexRecipe = recipe{verb: "lock", word: lockWord, kind: exclusive, heeds: exclusive | shared, waitsFor: waitForConflict, rings: true, reenters: true}
+	writeRecipe = recipe{verb: "lock", word: writeWord, kind: exclusive, heeds: exclusive | shared, waitsFor: waitForConflict, rings: true, moves: true, reenters: true}
+	readRecipe  = recipe{verb: "read lock", word: readWord, kind: shared, heeds: exclusive | shared, waitsFor: waitForConflict, rings: true, reenters: true}
 
-	permitRecipe = recipe{word: leaseWord, kind: permit, heeds: permit, waitsFor: waitForRoom}
+	permitRecipe = recipe{verb: "acquire", word: leaseWord, kind: permit, heeds: permit, waitsFor: waitForRoom}
 )
+
+// op returns what errors call the operation: what was called.
+func (r *recipe) op(try bool) string {
+	if try {
+		return "try " + r.verb
+	}
+	return r.verb
+}
 
 // mayMove reports whether the holder of the claim called name may have let a shared claim take its place.
 func mayMove(name string) bool { return strings.Contains(name, writeWord) }

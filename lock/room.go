@@ -15,19 +15,26 @@ import (
 const PermitsMax = 500
 
 // A ConflictError says that the number of permits that a semaphore was made with is not the one that is
-// stored with it.
+// stored with it. errors.Is(err, ErrPermitsConflict) holds.
 type ConflictError struct{ Want, Stored int }
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("asked for as a semaphore of %d permits, but %d are stored with it", e.Want, e.Stored)
 }
 
-// A TooManyError says that more permits were asked for at once than there are.
+// Is makes errors.Is(err, ErrPermitsConflict) hold.
+func (e *ConflictError) Is(target error) bool { return target == ErrPermitsConflict }
+
+// A TooManyError says that more permits were asked for at once than there are. errors.Is(err, ErrTooManyPermits)
+// holds.
 type TooManyError struct{ Asked, Permits int }
 
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("%d permits asked for at once, there are %d", e.Asked, e.Permits)
 }
+
+// Is makes errors.Is(err, ErrTooManyPermits) hold.
+func (e *TooManyError) Is(target error) bool { return target == ErrTooManyPermits }
 
 // A room is how many claims in a line may be granted at once: a fixed number, or what the data of the
 // directory says.

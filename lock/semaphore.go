@@ -93,11 +93,8 @@ func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.e.loc
 // many, so those who want fewer do not pass it. More than there are is a *TooManyError, also if there are
 // fewer only later, while it waits.
 func (m *Semaphore) AcquireN(ctx context.Context, k int) ([]*Hold, error) {
-	if k < 1 {
-		return nil, &LockError{"acquire", m.path, fmt.Errorf("%d permits asked for, want at least 1", k)}
-	}
-	if k > PermitsMax {
-		return nil, &LockError{"acquire", m.path, &TooManyError{Asked: k, Permits: PermitsMax}}
+	if err := m.mayAsk(k); err != nil {
+		return nil, &LockError{m.e.recipe.op(false), m.path, err}
 	}
 	return m.e.lockAll(ctx, k)
 }
@@ -105,6 +102,26 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) ([]*Hold, error) {
 // TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the one who
 // has held a permit for longest.
 func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.e.try(ctx) }
+
+// TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes
+// nobody who waits: that fewer than k are held does not help while somebody ahead wants more than are free.
+func (m *Semaphore) TryAcquireN(ctx context.Context, k int) ([]*Hold, error) {
+	if err := m.mayAsk(k); err != nil {
+		return nil, &LockError{m.e.recipe.op(true), m.path, err}
+	}
+	return m.e.tryAll(ctx, k)
+}
+
+// mayAsk refuses numbers that no semaphore can grant at once.
+func (m *Semaphore) mayAsk(k int) error {
+	switch {
+	case k < 1:
+		return fmt.Errorf("%d permits asked for, want at least 1", k)
+	case k > PermitsMax:
+		return &TooManyError{Asked: k, Permits: PermitsMax}
+	}
+	return nil
+}
 
 // Do runs f while holding a permit; see Mutex.Do.
 func (m *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {

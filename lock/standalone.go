@@ -56,7 +56,7 @@ func Dial(ctx context.Context, servers, path string, opt DialOptions) (*Standalo
 	}
 	s := &Standalone{servers: servers, path: path, opt: opt, opening: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if _, err := s.current(ctx); err != nil {
+	if _, err := s.current(ctx, "dial"); err != nil {
 		s.cancel(nil)
 		return nil, err
 	}
@@ -70,12 +70,12 @@ func (s *Standalone) Path() string { return s.path }
 // has ended. A session that ends meanwhile costs the place in line, and nothing else: Lock joins it anew
 // with another. After Close the error is zk.ErrClosed.
 func (s *Standalone) Lock(ctx context.Context) (*Hold, error) {
-	return s.take(ctx, (*Mutex).Lock)
+	return s.take(ctx, "lock", (*Mutex).Lock)
 }
 
 // TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError.
 func (s *Standalone) TryLock(ctx context.Context) (*Hold, error) {
-	return s.take(ctx, (*Mutex).TryLock)
+	return s.take(ctx, "try lock", (*Mutex).TryLock)
 }
 
 // Start asks for the lock in the background and returns at once. DialOptions.Acquired gets the hold; if
@@ -112,9 +112,9 @@ func (s *Standalone) Close(ctx context.Context) error {
 }
 
 // take gets the lock by way of the session there is, and of others as long as sessions end.
-func (s *Standalone) take(ctx context.Context, way func(*Mutex, context.Context) (*Hold, error)) (*Hold, error) {
+func (s *Standalone) take(ctx context.Context, op string, way func(*Mutex, context.Context) (*Hold, error)) (*Hold, error) {
 	for {
-		m, err := s.current(ctx)
+		m, err := s.current(ctx, op)
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func (s *Standalone) take(ctx context.Context, way func(*Mutex, context.Context)
 		case err == nil && s.tell(h):
 			return h, nil
 		case err == nil || s.ctx.Err() != nil: // closed while the lock was got, or before
-			return nil, &LockError{"lock", s.path, zk.ErrClosed}
+			return nil, &LockError{op, s.path, zk.ErrClosed}
 		case m.e.s.Err() == nil || ctx.Err() != nil || errors.Is(err, zk.ErrAuthFailed):
 			return nil, err
 		}
@@ -134,15 +134,18 @@ func (s *Standalone) take(ctx context.Context, way func(*Mutex, context.Context)
 }
 
 // current returns the mutex of a session that lives, as far as is known, and opens one if there is none.
-func (s *Standalone) current(ctx context.Context) (*Mutex, error) {
+func (s *Standalone) current(ctx context.Context, op string) (*Mutex, error) {
 	select {
 	case s.opening <- struct{}{}:
 	case <-ctx.Done():
-		return nil, &LockError{"lock", s.path, context.Cause(ctx)}
+		return nil, &LockError{op, s.path, context.Cause(ctx)}
 	case <-s.ctx.Done():
-		return nil, &LockError{"lock", s.path, zk.ErrClosed}
+		return nil, &LockError{op, s.path, zk.ErrClosed}
 	}
 	defer func() { <-s.opening }()
+	if s.ctx.Err() != nil { // both may have been ready
+		return nil, &LockError{op, s.path, zk.ErrClosed}
+	}
 	s.mu.Lock()
 	m := s.mu.mutex
 	s.mu.Unlock()
@@ -152,11 +155,11 @@ func (s *Standalone) current(ctx context.Context) (*Mutex, error) {
 	if m != nil {
 		m.e.s.Close(ctx) // it is over, so this asks nobody
 	}
-	return s.open(ctx)
+	return s.open(ctx, op)
 }
 
 // open opens a session, which Close ends wherever that comes in between.
-func (s *Standalone) open(ctx context.Context) (*Mutex, error) {
+func (s *Standalone) open(ctx context.Context, op string) (*Mutex, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(zk.ErrClosed) })()
@@ -175,7 +178,7 @@ func (s *Standalone) open(ctx context.Context) (*Mutex, error) {
 		if !closed {
 			return m, nil
 		}
-		err = &LockError{"lock", s.path, zk.ErrClosed}
+		err = &LockError{op, s.path, zk.ErrClosed}
 	}
 	return nil, errors.Join(err, session.Close(context.WithoutCancel(ctx)))
 }

@@ -238,6 +238,10 @@ func TestStandaloneWithoutServers(t *testing.T) {
 		if _, err := s.Lock(t.Context()); !errors.Is(err, zk.ErrClosed) {
 			t.Errorf("Lock after Close = %v, want zk.ErrClosed", err)
 		}
+		var e *lock.LockError
+		if _, err := s.TryLock(t.Context()); !errors.Is(err, zk.ErrClosed) || !errors.As(err, &e) || e.Op != "try lock" {
+			t.Errorf("TryLock after Close = %v, want zk.ErrClosed of a try", err)
+		}
 	})
 }
 

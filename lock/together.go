@@ -31,7 +31,7 @@ func take(ctx context.Context, members []member, try bool) (t *taking, err error
 			releaseAll(ctx, t.flat())
 		}
 	}()
-	rest, err := t.reenter(ctx)
+	rest, err := t.reenter(ctx, try)
 	for err == nil && len(rest) > 0 {
 		var done int
 		if members[rest[0]].alone() {
@@ -46,9 +46,9 @@ func take(ctx context.Context, members []member, try bool) (t *taking, err error
 }
 
 // reenter takes what ctx says is held already, and returns the places of the other members.
-func (t *taking) reenter(ctx context.Context) (rest []int, err error) {
+func (t *taking) reenter(ctx context.Context, try bool) (rest []int, err error) {
 	for i, m := range t.members {
-		h, err := m.e.reenter(ctx)
+		h, err := m.e.reenter(ctx, try)
 		switch {
 		case err != nil:
 			return nil, err
@@ -134,7 +134,7 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 		if err == nil && len(v.waits) == 0 {
 			holds, err := a.grant(t.ctx)
 			if err != nil {
-				return k, t.failed(a, err)
+				return k, t.failed(a, try, err)
 			}
 			t.took(i, holds...)
 			continue
@@ -161,7 +161,7 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 			holds, err = a.e.lockAll(t.ctx, a.count)
 		}
 		if err != nil {
-			return k, t.failed(a, err)
+			return k, t.failed(a, try, err)
 		}
 		t.took(i, holds...)
 		return k + 1, nil
@@ -169,14 +169,14 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 	return len(batch), nil
 }
 
-// failed says whose attempt failed.
-func (t *taking) failed(a *attempt, err error) error {
+// failed says whose attempt failed, and at what.
+func (t *taking) failed(a *attempt, try bool, err error) error {
 	var busy *BusyError
 	var named *LockError
 	if errors.As(err, &busy) || errors.As(err, &named) {
 		return err
 	}
-	return &LockError{"lock", a.e.dir, err}
+	return &LockError{a.e.recipe.op(try), a.e.dir, err}
 }
 
 // pipelines are one for each session.

@@ -8,7 +8,7 @@ import (
 )
 
 // unfairRecipe has no line: its one claim is the znode at the lock's path.
-var unfairRecipe = recipe{kind: exclusive, heeds: exclusive, reenters: true, lone: true}
+var unfairRecipe = recipe{verb: "lock", kind: exclusive, heeds: exclusive, reenters: true, lone: true}
 
 // An Unfair is a lock without a line: one ephemeral znode, at the path itself, that says whose it is.
 // Whoever makes it holds the lock; everybody else waits until it is gone and then tries to make it.

@@ -27,6 +27,7 @@ var semaphoreTests = []test{
 	{"F35_EachItsOwnLoss", f35OwnLoss},
 	{"F35_DeletedWhileWaiting", f35DeletedWhileWaiting},
 	{"F35_Try", f35Try},
+	{"F35_TrySeveral", f35TrySeveral},
 }
 
 // Semaphore returns the world's lock as a semaphore.
@@ -180,6 +181,9 @@ func f34Stored(w *World, t *testing.T) {
 	if conflict, ok := errors.AsType[*lock.ConflictError](err); !ok || *conflict != (lock.ConflictError{Want: 3, Stored: 2}) {
 		t.Errorf("another number: %v, want a conflict of 3 with 2", err)
 	}
+	if !errors.Is(err, lock.ErrPermitsConflict) || errors.Is(err, lock.ErrTooManyPermits) {
+		t.Errorf("another number: %v, want ErrPermitsConflict", err)
+	}
 	if n := len(w.Line()); n != 1 {
 		t.Errorf("%d nodes in line after a conflict, want 1", n)
 	}
@@ -200,7 +204,7 @@ func f34Stored(w *World, t *testing.T) {
 
 func isTooMany(err error, asked, permits int) bool {
 	e, ok := errors.AsType[*lock.TooManyError](err)
-	return ok && *e == lock.TooManyError{Asked: asked, Permits: permits}
+	return ok && *e == lock.TooManyError{Asked: asked, Permits: permits} && errors.Is(err, lock.ErrTooManyPermits) && !errors.Is(err, lock.ErrPermitsConflict)
 }
 
 // Operators change the number while some hold and some wait.
@@ -447,5 +451,63 @@ func f35Try(w *World, t *testing.T) {
 		w.MustRelease(h)
 	}
 	w.MustRelease(w.mustHold(m.Acquire))
+	w.Clean()
+}
+
+// Several permits are taken at once if there are as many, and otherwise none; who waits for permits is not passed.
+func f35TrySeveral(w *World, t *testing.T) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	one := w.mustHold(a.Semaphore(3).Acquire)
+	m := b.Semaphore(3)
+	try := func(k int) []*lock.Hold {
+		t.Helper()
+		holds, err := m.TryAcquireN(w.Context(), k)
+		if err != nil || len(holds) != k {
+			t.Fatalf("TryAcquireN(%d) = %d holds, %v", k, len(holds), err)
+		}
+		return holds
+	}
+	busy := func(k int) {
+		t.Helper()
+		holds, err := m.TryAcquireN(w.Context(), k)
+		if busy, ok := errors.AsType[*lock.BusyError](err); !ok || len(holds) > 0 || busy.Holder.Owner.Label != "a" {
+			t.Errorf("TryAcquireN(%d) = %d holds, %v, want that a has a permit", k, len(holds), err)
+		}
+	}
+	busy(3)
+	w.WaitLine(1)
+	two := try(2)
+	busy(1)
+	waiting := w.ask(c.Semaphore(3).Acquire)
+	w.WaitLine(4)
+	w.MustRelease(two[0])
+	third := w.Granted(waiting)
+	w.MustRelease(two[1])
+	last := w.ask(func(ctx context.Context) (*lock.Hold, error) {
+		holds, err := c.Semaphore(3).AcquireN(ctx, 2)
+		if err != nil {
+			return nil, err
+		}
+		w.MustRelease(holds[0])
+		return holds[1], nil
+	})
+	w.WaitLine(4)
+	busy(1) // one is free, and two are waited for
+	w.MustRelease(one)
+	w.MustRelease(w.Granted(last))
+	w.MustRelease(third)
+	for _, h := range try(3) {
+		w.MustRelease(h)
+	}
+	for _, k := range []int{0, -1} {
+		if holds, err := m.TryAcquireN(w.Context(), k); err == nil || holds != nil {
+			t.Errorf("TryAcquireN(%d) = %v, %v", k, holds, err)
+		}
+	}
+	for asked, permits := range map[int]int{4: 3, lock.PermitsMax + 1: lock.PermitsMax} {
+		if _, err := m.TryAcquireN(w.Context(), asked); !isTooMany(err, asked, permits) {
+			t.Errorf("TryAcquireN(%d) = %v, want ErrTooManyPermits", asked, err)
+		}
+	}
 	w.Clean()
 }
