@@ -64,7 +64,7 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 	}
 	name, holders := lockName(path), snap.Holders()
 	if len(holders) == 0 {
-		fmt.Fprintf(out, "lockkeeper: nobody holds %s\n", name)
+		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s\n", name, asked(s))
 		return nil
 	}
 	if !force {

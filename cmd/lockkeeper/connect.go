@@ -124,6 +124,15 @@ func openCommand(ctx context.Context, flag string) (*client.Session, string, err
 	return openSession(ctx, chooseServers(flag), client.Options{}, connectTimeoutDefault, notice)
 }
 
+// asked says who has been asked, for answers that depend on that.
+func asked(s *client.Session) string {
+	st, _ := s.State()
+	if st.Server == "" {
+		return ""
+	}
+	return " on " + printable(st.Server)
+}
+
 // withSession opens a session of a short-lived command, and closes it after f.
 func withSession(ctx context.Context, flag string, f func(context.Context, *client.Session) error) error {
 	s, _, err := openCommand(ctx, flag)

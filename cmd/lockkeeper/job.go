@@ -32,6 +32,7 @@ type jobFlags struct {
 	connectTimeout time.Duration
 	vouch          string
 	label          string
+	revocable      string
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
@@ -43,6 +44,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
 	flags.StringVar(&f.vouch, "vouch", "sync", "what a heartbeat must prove: ping (the server is there), sync (the leader is), write (a quorum is)")
 	flags.StringVar(&f.label, "label", "", "what others see who ask for the holder (default the command's name)")
+	flags.StringVar(&f.revocable, "revocable", "", "send the command this signal when somebody asks for the lock")
 }
 
 // jobArgs checks that the arguments are a name, or up to so many, --, and a command. what is what the names
@@ -64,6 +66,9 @@ func jobArgs(what string, most int) cobra.PositionalArgs {
 // check refuses values that make no sense. changed reports whether a flag was given.
 func (f *jobFlags) check(changed func(string) bool) error {
 	_, err := engine.ParseVouch(f.vouch)
+	if changed("revocable") && err == nil {
+		_, err = signalOf(f.revocable)
+	}
 	for _, err := range []error{
 		atLeast(changed, "grace", f.grace, 0), atLeast(changed, "session-timeout", f.sessionTimeout, sessionTimeoutMin),
 		atLeast(changed, "connect-timeout", f.connectTimeout, time.Millisecond), err,

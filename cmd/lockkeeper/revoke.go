@@ -53,7 +53,7 @@ func revokeLock(ctx context.Context, s *client.Session, path string, out io.Writ
 	}
 	name, holders := lockName(path), snap.Holders()
 	if len(holders) == 0 {
-		fmt.Fprintf(out, "lockkeeper: nobody holds %s\n", name)
+		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s\n", name, asked(s))
 	}
 	for _, c := range holders {
 		who := printable(engine.Describe(c))

@@ -19,6 +19,36 @@ import (
 
 const stay = "echo up; exec sleep 1000"
 
+// An operator changes the number of slots: whoever waits gets in, and nobody is put out.
+func TestSlotsCanBeChanged(t *testing.T) {
+	h := newHome(t)
+	const stay = "echo up; exec sleep 1000"
+	first := h.start("run", "--slots", "1", "demo", "--", "sh", "-c", stay)
+	first.see("up")
+	second := h.start("run", "--slots", "1", "demo", "--", "sh", "-c", stay)
+	h.held("demo", 2)
+	h.run("slots", "demo", "2").want(0, "demo has 2 slots, it had 1")
+	second.see("up")
+	h.run("slots", "demo", "1").want(0, "demo has 1 slot, it had 2")
+	h.run("run", "--slots", "1", "--wait", "0", "demo", "--", "true").want(75)
+	first.signal(syscall.SIGTERM)
+	first.want(143)
+	h.run("run", "--slots", "1", "--wait", "0", "demo", "--", "true").want(75)
+	second.signal(syscall.SIGTERM)
+	second.want(143)
+	h.run("run", "--slots", "1", "--wait", "0", "demo", "--", "true").want(0)
+
+	h.run("slots", "fresh", "3").want(0, "fresh has 3 slots")
+	h.run("run", "--slots", "2", "--wait", "0", "fresh", "--", "true").want(64, "it has 3")
+	alone := h.start("run", "mutex", "--", "sh", "-c", stay)
+	alone.see("up")
+	h.run("slots", "mutex", "2").want(64, "mutex: it is in use without slots")
+	alone.signal(syscall.SIGTERM)
+	for _, n := range []string{"0", "501", "two"} {
+		h.run("slots", "demo", n).want(64, "1 to 500")
+	}
+}
+
 // As many runs hold a lock with slots as it has, and the next one waits.
 func TestSlots(t *testing.T) {
 	h := newHome(t)
@@ -48,7 +78,7 @@ func TestSlots(t *testing.T) {
 // goes on undisturbed.
 func TestRevocable(t *testing.T) {
 	h := newHome(t)
-	h.run("revoke", "demo").want(0, "nobody holds demo")
+	h.run("revoke", "demo").want(0, "nobody holds demo on ")
 	willing := h.start("run", "--shared", "--revocable", "usr1", "--label", "willing", "demo", "--", "sh", "-c",
 		`trap 'echo asked' USR1; echo up; while :; do sleep 0.05; done`)
 	willing.see("up")

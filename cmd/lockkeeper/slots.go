@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+func newSlots() *cobra.Command {
+	var servers string
+	cmd := &cobra.Command{
+		Use:   "slots LOCK N",
+		Short: "Change how many hold a lock with slots at once",
+		Long: `Change how many hold a lock with slots at once. Those who wait notice; with fewer
+slots, whoever has one keeps it, and the next gets in when so many have left that
+the new number holds. From then on lockkeeper run has to ask for the new number.
+
+Exit status: 0, 64 wrong usage, or the lock is of another kind, 69 no server could be
+reached, 77 the servers do not let us, 130 interrupted.`,
+		Args: wantArgs(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := lockPath(args[0])
+			if err != nil {
+				return err
+			}
+			n, err := strconv.Atoi(args[1])
+			if err != nil || n < 1 || n > lock.PermitsMax {
+				return exit.Errorf(exit.Usage, "slots %s %s: want a number of slots, 1 to %d", args[0], args[1], lock.PermitsMax)
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			err = withSession(ctx, servers, func(ctx context.Context, s *client.Session) error {
+				return setSlots(ctx, s, path, n, cmd.ErrOrStderr())
+			})
+			return orInterrupted(ctx, err)
+		},
+	}
+	addServersFlag(cmd, &servers)
+	return cmd
+}
+
+// setSlots stores another number of slots, unless the lock is used as something else.
+func setSlots(ctx context.Context, s *client.Session, path string, n int, out io.Writer) error {
+	snap, err := lock.Look(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	name := lockName(path)
+	switch snap.Kind {
+	case lock.KindSemaphore, lock.KindNone:
+	default:
+		return exit.Errorf(exit.Usage, "slots %s: it is in use without slots, as a %s lock", name, snap.Kind)
+	}
+	if err := lock.SetPermits(ctx, s, path, n); err != nil {
+		return err
+	}
+	was := ""
+	if snap.Permits > 0 {
+		was = fmt.Sprintf(", it had %d", snap.Permits)
+	}
+	fmt.Fprintf(out, "lockkeeper: %s has %d %s%s\n", name, n, plural(n, "slot", "slots"), was)
+	return nil
+}
