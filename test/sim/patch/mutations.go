@@ -19,6 +19,14 @@ var Mutations = []Mutation{
 		{File: "client/heartbeat.go", Old: "c.noteSentLocked(provesPing, now)", New: "c.noteSentLocked(provesSync, now)"},
 		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesSync, c.pings[0])"},
 	}},
+	{Name: "deadlines count from the answer to a heartbeat", Entry: "F17", Within: 1000, Patches: []Patch{
+		{File: "client/conn.go", Old: "s.vouchLocked(k.proves.given(h.Err), k.sent)", New: "s.vouchLocked(k.proves.given(h.Err), s.opt.Clock.Now())"},
+		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesPing, s.opt.Clock.Now())"},
+	}},
+	{Name: "a sync vouches as much as a write", Entry: "F17", Within: 1000, Patches: []Patch{
+		{File: "client/heartbeat.go", Old: "	if level == VouchWrite {\n", New: "	if level == VouchWrite && path == \"none\" {\n"},
+		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync:\n		return provesWrite\n"},
+	}},
 	{Name: "no sync ahead of the recovery listing", Entry: "F02", Within: 2000, Patches: []Patch{
 		{File: "lock/attempt.go", Old: "			p.Sync(a.e.dir)\n			lastConn = 0\n", New: "			lastConn = 0\n"},
 	}},
@@ -26,10 +34,16 @@ var Mutations = []Mutation{
 		{File: "lock/attempt.go", Old: "			a.unknown = true\n			if !errors.Is(err, zk.ErrConnectionLoss) {", New: "			a.created = nil\n			if true {"},
 	}},
 	{Name: "an unresolved create is not handed to the reaper", Entry: "F04", Within: 100, Patches: []Patch{
-		{File: "lock/attempt.go", Old: "if len(a.nodes) > 0 || a.unknown || a.created != nil {", New: "if len(a.nodes) > 0 {"},
+		{File: "lock/attempt.go", Old: "	case len(a.nodes) > 0 || a.unknown || a.created != nil:\n", New: "	case len(a.nodes) > 0:\n"},
 	}},
 	{Name: "there is no reaper", Entry: "F25", Within: 50, Short: true, Patches: []Patch{
 		{File: "lock/reaper.go", Old: "	r.mu.list = append(r.mu.list, d)\n", New: "	return\n"},
+	}},
+	{Name: "a wait does not listen to its own node", Entry: "F06", Within: 1000, Patches: []Patch{
+		{File: "lock/wait.go", Old: "		case <-own:\n", New: "		case <-own:\n			if own = nil; v != nil {\n				continue\n			}\n"},
+	}},
+	{Name: "a session that is answered with another one goes on as that", Entry: "F20", Within: 1000, Patches: []Patch{
+		{File: "client/connect.go", Old: "	case s.ID() != 0 && resp.SessionID != s.ID():\n", New: "	case s.ID() < 0 && s.ID() > 0:\n"},
 	}},
 	{Name: "a predecessor that has gone is waited for", Entry: "F09", Within: 500, Patches: []Patch{
 		{File: "lock/wait.go", Old: "		if _, err := l.got.Wait(ctx); err != nil {\n			return false, a.missed(err, nil)", New: "		if _, err := l.got.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {\n			return false, a.missed(err, nil)"},
@@ -66,7 +80,7 @@ var Mutations = []Mutation{
 	}},
 	{Name: "writes are answered before they are synced", Entry: "F44", Within: 600, Short: true, Patches: []Patch{
 		{File: "server/commit.go", Old: "	if err := s.store.Sync(); err != nil {\n		return err\n	}\n	took", New: "	took"},
-		{File: "server/commit.go", Old: "	s.draft.Reset()\n	for _, c := range s.dirty {\n		c.out.flush()\n		c.dirty = false\n	}\n", New: "	s.draft.Reset()\n	for _, c := range s.dirty {\n		c.out.flush()\n		c.dirty = false\n	}\n	s.store.Sync()\n"},
+		{File: "server/commit.go", Old: "		if c.dirty = false; c != except {\n			c.out.flush()\n		}\n	}\n", New: "		c.dirty = false\n		c.out.flush()\n	}\n	s.store.Sync()\n"},
 	}},
 	{Name: "a snapshot is loaded without the log behind it", Entry: "F44", Within: 100, Patches: []Patch{
 		{File: "server/recover.go", Old: "	l.tree.Apply(t, &l.outcome)\n", New: ""},

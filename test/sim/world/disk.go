@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"hash/fnv"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -59,26 +60,32 @@ func (f *diskFile) Datasync() error {
 // newTxns returns the transactions that have come into the logs since the last call.
 func (d *disk) newTxns() []txn.Txn {
 	var news []txn.Txn
-	names, _ := d.Mem.ReadDir(versionDir)
-	for _, name := range names {
-		if !strings.HasPrefix(name, "log.") {
+	for _, name := range d.logs() {
+		f, err := d.Mem.Open(name)
+		if err != nil {
 			continue
 		}
 		at := max(d.read[name], logHeaderBytes)
-		for b := d.file(name, at); len(b) > recordHeaderBytes; {
-			length := int64(binary.BigEndian.Uint32(b[8:]))
+		for {
+			var header [recordHeaderBytes]byte
+			if n, _ := f.ReadAt(header[:], at); n < len(header) {
+				break
+			}
+			length := int64(binary.BigEndian.Uint32(header[8:]))
 			if length == 0 {
 				break
 			}
-			t, _, err := txn.Decode(b[recordHeaderBytes:][:length])
+			record := make([]byte, length)
+			f.ReadAt(record, at+recordHeaderBytes)
+			t, _, err := txn.Decode(record)
 			if err != nil {
 				panic(err)
 			}
 			news = append(news, t)
 			at += recordHeaderBytes + length + 1
-			b = b[recordHeaderBytes+length+1:]
 		}
 		d.read[name] = at
+		f.Close()
 	}
 	slices.SortFunc(news, func(a, b txn.Txn) int { return cmp.Compare(a.Zxid, b.Zxid) })
 	return news
@@ -90,29 +97,33 @@ const (
 	recordHeaderBytes = 12
 )
 
-// file returns the content of a file beside the logs, from an offset on.
-func (d *disk) file(name string, from int64) []byte {
-	f, err := d.Mem.Open(versionDir + "/" + name)
-	if err != nil {
-		return nil
+// logs returns the paths of all logs.
+func (d *disk) logs() []string {
+	names, _ := d.Mem.ReadDir(versionDir)
+	var logs []string
+	for _, name := range names {
+		if strings.HasPrefix(name, "log.") {
+			logs = append(logs, versionDir+"/"+name)
+		}
 	}
-	defer f.Close()
-	size, _ := f.Size()
-	b := make([]byte, max(size-from, 0))
-	f.ReadAt(b, from)
-	return b
+	return logs
 }
 
-// content is a sum over all files.
+// content is a sum over all logs.
 func (d *disk) content() uint64 {
 	h := fnv.New64a()
-	names, _ := d.Mem.ReadDir(versionDir)
-	for _, name := range names {
-		if !strings.HasPrefix(name, "log.") {
+	var b []byte
+	for _, name := range d.logs() {
+		io.WriteString(h, name)
+		f, err := d.Mem.Open(name)
+		if err != nil {
 			continue
 		}
-		h.Write([]byte(name))
-		h.Write(d.file(name, 0))
+		size, _ := f.Size()
+		b = slices.Grow(b[:0], int(size))[:size]
+		f.ReadAt(b, 0)
+		h.Write(b)
+		f.Close()
 	}
 	return h.Sum64()
 }

@@ -25,6 +25,7 @@ var faults = []deed{
 	{"snip", 6, planSnip, runSnip},
 	{"stun", 2, planSpell, runStun},
 	{"echo", 6, planSpell, runEcho},
+	{"late", 3, planLate, runLate},
 }
 
 func planNothing(d *dice, s *Step) { s.Aim = d.IntN(3) > 0 }
@@ -182,6 +183,38 @@ func runEcho(w *World, s Step) {
 	l.Unmute(memnet.ToClient)
 	w.spell(w.plan.Timeout)
 	l.Unmute(memnet.ToServer)
+}
+
+func planLate(d *dice, s *Step) {
+	s.For = d.between(d.plan.Timeout/4, d.plan.Timeout/2)
+	s.Aim = d.IntN(3) > 0
+}
+
+// runLate delays the answer to the process's next heartbeat. Besides that, neither side hears anything of the other
+// until long after. A connection is given up when it is silent for four times as long as it is from one heartbeat to
+// the next, so the answer may be late by three times that.
+func runLate(w *World, s Step) {
+	p := w.victim(s)
+	cs := p.now()
+	if cs == nil {
+		return
+	}
+	beat := w.plan.Timeout / 6
+	const early = 20 * time.Millisecond
+	if !w.within(2*beat, func() bool { return cs.Age(w.plan.Vouch) < beat-early }) {
+		return
+	}
+	l := p.link()
+	time.Sleep(beat - early - cs.Age(w.plan.Vouch))
+	l.Mute(memnet.ToClient)
+	time.Sleep(2*early + 2*w.plan.Latency)
+	l.Mute(memnet.Both)
+	w.spell(s.For)
+	l.Unmute(memnet.ToClient)
+	time.Sleep(time.Millisecond)
+	l.Mute(memnet.ToClient)
+	w.spell(w.plan.Timeout)
+	l.Unmute(memnet.Both)
 }
 
 // runClock steps the clock that counts suspended time, back or forward.

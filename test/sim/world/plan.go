@@ -109,12 +109,17 @@ func NewPlan(seed uint64) *Plan {
 	}
 	p.Vouch = []client.Vouch{client.VouchSync, client.VouchSync, client.VouchSync, client.VouchWrite, client.VouchPing}[d.IntN(5)]
 	p.Keys = 1 + d.IntN(6)/5
-	d.add(d.some(works), 8+d.IntN(16))
+	work, trouble := 8+d.IntN(16), d.IntN(10)
+	if d.IntN(4) == 0 {
+		scenes[d.IntN(len(scenes))](d)
+		work, trouble = work/3, trouble/4
+	}
+	d.add(d.some(works), work)
 	pool := d.some(faults)
 	if p.Followers > 0 {
 		pool = append(pool, ensembleFaults...)
 	}
-	d.add(pool, d.IntN(10))
+	d.add(pool, trouble)
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
 }

@@ -23,13 +23,14 @@ type witness struct {
 	highest map[string]int64          // token of those who did not share, by path
 	left    map[string]time.Duration  // when somebody last left
 	taking  map[string]int            // how many may have a lock while they wait for another
+	waiting map[int]string            // node of who waits in a line, by step
 	grants  map[string]*model.History // of locks that one has at a time, by path
 }
 
 func newWitness(w *World) *witness {
 	return &witness{
 		w: w, out: map[any]time.Duration{}, highest: map[string]int64{}, left: map[string]time.Duration{}, taking: map[string]int{},
-		grants: map[string]*model.History{},
+		waiting: map[int]string{}, grants: map[string]*model.History{},
 	}
 }
 
@@ -156,6 +157,23 @@ func (t *witness) putOut(who any) {
 	if _, again := t.out[who]; !again {
 		t.out[who] = t.w.now()
 	}
+}
+
+// waits notes that a step waits in line with a node; with none: that it waits no more. Whoever waits learns in
+// time that its node is gone.
+func (t *witness) waits(s Step, node string) {
+	now, calm := t.w.now(), t.w.calm()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.waiting[s.ID]
+	if before == node {
+		return
+	}
+	due := calm + t.w.plan.Timeout + 2*t.w.plan.Tick + time.Second
+	if at, gone := t.out[before]; gone && now > max(at, due) {
+		t.w.violated("F06: #%d waited with %s for %v after that was gone", s.ID, before, now-at)
+	}
+	t.waiting[s.ID] = node
 }
 
 // forced reports whether a holder was put out by force, and when.

@@ -27,6 +27,7 @@ var works = []deed{
 	{"all", 4, planLock, runAll},
 	{"lead", 5, planLock, runLead},
 	{"znode", 14, planZnode, runZnode},
+	{"present", 3, planLock, runPresent},
 }
 
 // lockKinds are the kinds of locks, which directories are named after.
@@ -47,7 +48,11 @@ func planLock(d *dice, s *Step) {
 
 // options are those of a step's lock.
 func (w *World) options(s Step) lock.Options {
-	return lock.Options{PID: 1, Label: "sim", Vouch: w.plan.Vouch, Requeue: s.ID%2 == 0}
+	opt := lock.Options{PID: 1, Label: "sim", Vouch: w.plan.Vouch, Requeue: s.ID%2 == 0}
+	if s.Do != "all" && s.Do != "do" {
+		opt.Waiting = func(at lock.Place) { w.witness.waits(s, at.Node) }
+	}
+	return opt
 }
 
 func runMutex(w *World, s Step) { w.takeMutex(s, (*lock.Mutex).Lock) }
@@ -141,6 +146,7 @@ func (w *World) take(s Step, path string, kind stayKind, ask func(context.Contex
 			holds, err = ask(ctx, cs)
 		}
 	})
+	w.witness.waits(s, "")
 	w.outcome(s, len(holds) > 0, err)
 	if len(holds) == 0 {
 		if kind != permit && errors.Is(err, context.DeadlineExceeded) {

@@ -12,6 +12,33 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
+// runPresent makes an ephemeral node, which must be there as long as its session lives, and no longer.
+func runPresent(w *World, s Step) {
+	p, path := w.procs[s.Who], fmt.Sprint("/present", s.ID)
+	ctx, cancel := context.WithTimeout(context.Background(), s.For)
+	defer cancel()
+	cs, err := p.open(ctx)
+	if err != nil {
+		return
+	}
+	_, err = cs.Create(ctx, path, nil, zk.Ephemeral, nil)
+	for err == nil {
+		select {
+		case <-time.After(s.For / 8):
+		case <-cs.Done():
+		}
+		var there bool
+		if _, there, err = cs.Exists(ctx, path); err == nil && !there {
+			// It is gone, and so is the session; the server may be about to say so.
+			if cs.Sync(ctx, path) == nil {
+				w.violated("F20: session %v of p%d lives, and its ephemeral %s is gone", cs, s.Who, path)
+			}
+			break
+		}
+	}
+	w.note(s.Who, "#%d was present: %v", s.ID, err)
+}
+
 // znodeOps are what a step does, by its N; * may be repeated to make it more likely.
 var znodeOps = []string{"create", "create", "delete", "set", "set", "setversion", "get", "get", "get", "multi"}
 

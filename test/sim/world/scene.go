@@ -1,0 +1,84 @@
+package world
+
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// scenes are work and faults that belong together: each makes for a moment that chance alone rarely comes to.
+// The steps are ordinary ones, and what is done beside them is drawn like all else.
+var scenes = []func(*dice){lateAnswer, cutOffHolder, goneInLine, anotherSession}
+
+// stage adds a step of a scene.
+func (d *dice) stage(at time.Duration, s Step) {
+	s.ID, s.At = len(d.plan.Steps)+1, at
+	d.plan.Steps = append(d.plan.Steps, s)
+}
+
+// between returns a duration between two.
+func (d *dice) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(d.Int64N(int64(most-least)))
+}
+
+// rivals lets one process take a lock from some moment on, and another wait for it for as long as the turmoil
+// lasts.
+func (d *dice) rivals(kind string, key int, at, hold time.Duration) (holder, waiter int) {
+	holder = d.IntN(d.plan.Processes)
+	waiter = (holder + 1 + d.IntN(d.plan.Processes-1)) % d.plan.Processes
+	d.stage(at, Step{Do: kind, Who: holder, Key: key, N: 2, Wait: 2 * time.Second, For: hold, Release: time.Second})
+	d.stage(at+d.between(100*time.Millisecond, 500*time.Millisecond),
+		Step{Do: kind, Who: waiter, Key: key, N: 2, Wait: turmoil - at, For: time.Second, Release: time.Second})
+	return holder, waiter
+}
+
+// lateAnswer delays the answer to a holder's heartbeat by nearly as long as its connection may be silent.
+func lateAnswer(d *dice) {
+	at := d.upTo(4 * time.Second)
+	kind := []string{"mutex", "write", "unfair"}[d.IntN(3)] // leaders end their work earlier
+	holder, _ := d.rivals(kind, d.IntN(d.plan.Keys), at, turmoil)
+	late := d.plan.Timeout/2 - d.between(80*time.Millisecond, 160*time.Millisecond)
+	d.stage(at+d.between(time.Second, 2*time.Second), Step{Do: "late", Who: holder, For: late})
+}
+
+// cutOffHolder cuts off the follower of a holder, or the leader, for longer than its session lives.
+func cutOffHolder(d *dice) {
+	d.plan.Followers = 2
+	d.plan.Vouch = []client.Vouch{client.VouchSync, client.VouchWrite}[d.IntN(2)]
+	at := d.upTo(4 * time.Second)
+	kind := []string{"mutex", "write", "unfair", "lead"}[d.IntN(4)]
+	holder, _ := d.rivals(kind, d.IntN(d.plan.Keys), at, turmoil)
+	d.stage(at+d.between(time.Second, 2*time.Second),
+		Step{Do: "cutoff", Who: holder, Aim: true, For: d.between(d.plan.Timeout+d.plan.Tick, 2*d.plan.Timeout+d.plan.Tick)})
+}
+
+// goneInLine deletes the node of somebody who waits, long before it is his turn or about when it is.
+func goneInLine(d *dice) {
+	kind := d.IntN(len(brittle))
+	work := []string{"mutex", "write", "permits", "lead"}[kind]
+	key := d.IntN(d.plan.Keys)
+	at, hold := d.upTo(2*time.Second), turmoil
+	gone := at + d.between(time.Second, 3*time.Second)
+	if d.IntN(3) == 0 {
+		hold = gone - at + d.between(-50*time.Millisecond, 100*time.Millisecond)
+	}
+	d.rivals(work, key, at, hold)
+	place := 1
+	if work == "permits" {
+		place = permits // of the holder, who has all of them, are in front
+	}
+	d.stage(gone, Step{Do: "break", N: kind + key*len(brittle), Key: place})
+}
+
+// anotherSession ends a session while followers answer whoever asks for it with another one.
+func anotherSession(d *dice) {
+	d.plan.Followers = 2
+	at := d.upTo(4 * time.Second)
+	who := d.IntN(d.plan.Processes)
+	d.stage(at, Step{Do: "present", Who: who, For: d.between(3*time.Second, turmoil/2)})
+	gone := at + d.between(time.Second, 2*time.Second)
+	for follower := range d.plan.Followers {
+		d.stage(gone, Step{Do: "forget", Key: follower, For: 2 * time.Second})
+	}
+	d.stage(gone+d.upTo(time.Second), Step{Do: "expire", Who: who})
+}
