@@ -85,6 +85,9 @@ func (t *Term) Node() string { return t.hold.Node() }
 // Check returns an operation that makes a Multi fail unless we still lead. See lock.Hold.Check.
 func (t *Term) Check() client.Op { return t.hold.Check() }
 
+// Revoked is closed when somebody has asked us to give up leadership; see lock.Hold.Revoked. The term goes on.
+func (t *Term) Revoked() <-chan struct{} { return t.hold.Revoked() }
+
 // Left returns how long the term lasts if no further heartbeat is answered; 0 once it is over. Then the
 // work has Options.Margin to stop.
 func (t *Term) Left() time.Duration {

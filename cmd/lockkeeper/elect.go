@@ -38,6 +38,10 @@ expired or an operator has broken it, COMMAND is ended in time, and lockkeeper
 stands for election again, whatever --restart says. Servers that cannot be reached
 are looked for until they can.
 
+With --revocable SIGNAL, COMMAND gets that signal, once, when somebody asks it to let
+another candidate lead (lockkeeper revoke /lockkeeper/elections/NAME). It leads for as
+long as it runs; when it has ended, --restart says whether it stands again.
+
 INT, TERM, HUP, QUIT, USR1 and USR2 go to COMMAND; a second INT or TERM kills it.
 After INT or TERM, or if HUP or QUIT has ended COMMAND, or ^C at a terminal (status
 130), lockkeeper ends when COMMAND has, and another candidate leads. A candidate that

@@ -381,3 +381,25 @@ func TestPacer(t *testing.T) {
 		}
 	}
 }
+
+// A leader that is willing hears that it is asked to let another lead, once, and may end; then another leads.
+func TestElectRevocable(t *testing.T) {
+	h := newHome(t)
+	path := electionsPath + "/demo"
+	willing := h.start("elect", "--revocable", "usr1", "--restart", "never", "--label", "willing", "demo", "--", "sh", "-c",
+		`trap 'echo asked; exit 7' USR1; echo up; while :; do sleep 0.05; done`)
+	willing.see("up")
+	other := h.start("elect", "demo", "--", "sh", "-c", stay)
+	h.standing(2)
+	h.run("revoke", path).want(0, "asked willing")
+	willing.want(7)
+	if n := strings.Count(willing.stdout.String(), "asked"); n != 1 {
+		t.Errorf("the command was asked %d times, want once", n)
+	}
+	other.see("up")
+	h.run("revoke", path).want(0) // and this one does not hear it
+	h.standing(1)
+	other.signal(syscall.SIGTERM)
+	other.want(143)
+	h.run("elect", "--revocable", "nonsense", "demo", "--", "true").want(64, "nonsense")
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,6 +98,12 @@ func (f *jobFlags) config(name, path string, argv []string) (front.Config, error
 	if err != nil && !errors.Is(err, exec.ErrDot) { // no waiting in line for what cannot run
 		return front.Config{}, exit.Errorf(notFoundStatus(err), "%s: %w", argv[0], errors.Unwrap(err))
 	}
+	var revoke syscall.Signal
+	if f.revocable != "" {
+		if revoke, err = signalOf(f.revocable); err != nil {
+			return front.Config{}, err
+		}
+	}
 	label := f.label
 	if label == "" {
 		label = filepath.Base(argv[0])
@@ -109,7 +116,8 @@ func (f *jobFlags) config(name, path string, argv []string) (front.Config, error
 			Wait: link.WaitForEver, Grace: f.grace, Vouch: f.vouch,
 		},
 		Program: program, Argv: argv, Env: os.Environ(),
-		BusyStatus: exit.Busy, LostStatus: exit.Lost,
+		RevokeSignal: revoke,
+		BusyStatus:   exit.Busy, LostStatus: exit.Lost,
 		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", name},
 		Stderr: os.Stderr,
 		Spare:  ownProcess,

@@ -84,7 +84,6 @@ type runFlags struct {
 	jobFlags
 	shared     bool
 	slots      int
-	revocable  string
 	wait       time.Duration
 	statusFile string
 	busyCode   int
@@ -107,7 +106,6 @@ func newRun() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with others who share it; who does not share it waits for them all, and they for him")
 	flags.IntVar(&f.slots, "slots", 0, "hold one of that many slots instead of the only one")
-	flags.StringVar(&f.revocable, "revocable", "", "send the command this signal when somebody asks for the lock")
 	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after that long; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
 	flags.StringVar(&f.statusFile, "status-file", "", "write the outcome to this file, as JSON")
@@ -163,11 +161,6 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 	cfg, err := f.config(strings.Join(names, " and "), paths[0], argv)
 	if err != nil {
 		return err
-	}
-	if changed("revocable") {
-		if cfg.RevokeSignal, err = signalOf(f.revocable); err != nil {
-			return err
-		}
 	}
 	cfg.Open.Also, cfg.Open.Slots = paths[1:], f.slots
 	cfg.Open.Shared, cfg.Open.Wait = f.shared, f.wait
