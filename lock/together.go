@@ -124,7 +124,7 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 	}
 	writes.send(t.ctx)
 	defer func() {
-		for _, a := range attempts[done:] {
+		for _, a := range attempts[min(done, len(attempts)):] {
 			a.abandon()
 		}
 	}()

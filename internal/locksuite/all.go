@@ -21,6 +21,7 @@ var allTests = []test{
 	{"F36_Duplicate", f36Duplicate},
 	{"F36_OneRoundTrip", f36OneRoundTrip},
 	{"F36_LaterPlacesAreGivenUp", f36LaterPlaces},
+	{"F06_DeletedWhileWaitingForAll", f06DeletedWhileWaitingForAll},
 	{"F36_Busy", f36Busy},
 	{"F36_FaultAtAnyMember", f36FaultAtAnyMember},
 	{"F36_CancelledAtAnyMember", f36CancelledAtAnyMember},
@@ -317,6 +318,40 @@ func f36OneRoundTrip(w *World, t *testing.T) {
 		t.Errorf("giving them back took %d writes, want %d", n, limit)
 	}
 	w.CleanAt(paths)
+}
+
+// An administrator deletes the node of somebody who waits for one of several locks: he goes to the end of that line,
+// and has all of them in the end.
+func f06DeletedWhileWaitingForAll(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	paths := w.beside(3)
+	for _, path := range paths {
+		held := w.MustLock(a.MutexAt(path, lock.Options{}))
+		g := w.lockAll(w.Context(), w.AllOf(b.Mutexes(paths, lock.Options{Requeue: true})...))
+		waiter := func() string {
+			for _, name := range w.LineAt(path) {
+				if node := zk.Join(path, name); node != held.Node() {
+					return node
+				}
+			}
+			return ""
+		}
+		w.Within(patience, "b waits", func() bool { return waiter() != "" })
+		time.Sleep(w.moment())
+		first := waiter()
+		w.Delete(first)
+		w.Within(patience, "b waits again", func() bool {
+			again := waiter()
+			return again != "" && again != first
+		})
+		w.MustRelease(held)
+		h, err := w.outcome(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.MustReleaseAll(h)
+		w.CleanAt(paths)
+	}
 }
 
 // Whoever waits for one lock has none of those that come later, and no place in line for them; it keeps its
