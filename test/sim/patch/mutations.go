@@ -69,7 +69,7 @@ var Mutations = []Mutation{
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
 		{File: "lock/release.go", Old: "		g.e.reaper.add(g.debris())\n		return &LockError{\"release\", g.e.dir, errors.Join(ErrReleasePending, err)}\n	}\n}", New: "		return &LockError{\"release\", g.e.dir, errors.Join(ErrReleasePending, err)}\n	}\n}"},
 	}},
-	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 100, Patches: []Patch{
+	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 500, Patches: []Patch{
 		{File: "lock/recipe.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},
 	}},
 	{Name: "one permit more than there are", Entry: "F34", Within: 200, Patches: []Patch{

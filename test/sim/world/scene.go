@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -8,7 +9,7 @@ import (
 
 // scenes are work and faults that belong together: each makes for a moment that chance alone rarely comes to.
 // The steps are ordinary ones, and what is done beside them is drawn like all else.
-var scenes = []func(*dice){lateAnswer, cutOffHolder, goneInLine, anotherSession}
+var scenes = []func(*dice){lateAnswer, cutOffHolder, goneInLine, anotherSession, staleListing}
 
 // stage adds a step of a scene.
 func (d *dice) stage(at time.Duration, s Step) {
@@ -52,21 +53,21 @@ func cutOffHolder(d *dice) {
 		Step{Do: "cutoff", Who: holder, Aim: true, For: d.between(d.plan.Timeout+d.plan.Tick, 2*d.plan.Timeout+d.plan.Tick)})
 }
 
-// goneInLine deletes the node of somebody who waits, long before it is his turn or about when it is.
+// goneInLine deletes the node of somebody who waits: about when it is his turn, or some time before, or long before.
 func goneInLine(d *dice) {
-	kind := d.IntN(len(brittle))
-	work := []string{"mutex", "write", "permits", "lead"}[kind]
-	key := d.IntN(d.plan.Keys)
-	at, hold := d.upTo(2*time.Second), turmoil
-	gone := at + d.between(time.Second, 3*time.Second)
-	if d.IntN(3) == 0 {
-		hold = gone - at + d.between(-50*time.Millisecond, 100*time.Millisecond)
-	}
-	d.rivals(work, key, at, hold)
-	place := 1
-	if work == "permits" {
+	work := []string{"mutex", "write", "permits", "lead", "all"}[d.IntN(5)]
+	kind := slices.Index([]string{"mutex", "write", "permits", "lead"}, work)
+	key, place := d.IntN(d.plan.Keys), 1
+	switch work {
+	case "permits":
 		place = permits // of the holder, who has all of them, are in front
+	case "all":
+		kind, key = 0, 1 // the first of those that rivals take
 	}
+	at := d.upTo(2 * time.Second)
+	gone := at + d.between(time.Second, 3*time.Second)
+	hold := []time.Duration{d.between(-50*time.Millisecond, 100*time.Millisecond), d.between(time.Second, 6*time.Second), turmoil}[d.IntN(3)]
+	d.rivals(work, key, at, gone-at+hold)
 	d.stage(gone, Step{Do: "break", N: kind + key*len(brittle), Key: place})
 }
 
@@ -81,4 +82,20 @@ func anotherSession(d *dice) {
 		d.stage(gone, Step{Do: "forget", Key: follower, For: 2 * time.Second})
 	}
 	d.stage(gone+d.upTo(time.Second), Step{Do: "expire", Who: who})
+}
+
+// staleListing loses the answer to the request that puts somebody in line, and has those servers lag where he may look
+// for what became of it. He has seen nothing new for a while, so they let him in.
+func staleListing(d *dice) {
+	d.plan.Followers = 2
+	at := d.upTo(4 * time.Second)
+	who, key := d.IntN(d.plan.Processes), d.IntN(d.plan.Keys)
+	kind := []string{"mutex", "write", "read", "lead"}[d.IntN(4)]
+	d.stage(at, Step{Do: kind, Who: who, Key: key, N: 2, Wait: time.Second, For: time.Millisecond, Release: time.Second})
+	again := at + d.between(2500*time.Millisecond, 4*time.Second)
+	for follower := range d.plan.Followers {
+		d.stage(again-d.upTo(200*time.Millisecond), Step{Do: "lag", Key: follower, For: d.between(time.Second, 10*time.Second)})
+	}
+	d.stage(again-d.upTo(200*time.Millisecond), Step{Do: "snip", Who: who, N: 1})
+	d.stage(again, Step{Do: kind, Who: who, Key: key, N: 2, Wait: 6 * time.Second, For: d.upTo(time.Second), Release: time.Second})
 }
