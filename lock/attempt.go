@@ -25,11 +25,12 @@ type attempt struct {
 	nodes   []string  // paths of our nodes, first one first, once known
 	token   int64     // creation zxid of our nodes; 0 until known
 
-	waited   bool             // somebody was ahead of us when we joined
-	untold   bool             // our nodes do not say yet what data says
-	own      []*client.Watch  // armed on our nodes, as many as those; nil where not
-	revoked  map[string]bool  // our nodes that say that we are asked to give up; nil while there is none
-	vouching *client.Vouching // from when the nodes are known
+	waited   bool                // somebody was ahead of us when we joined
+	untold   bool                // our nodes do not say yet what data says
+	own      []*client.Watch     // armed on our nodes, as many as those; nil where not
+	revoked  map[string]bool     // our nodes that say that we are asked to give up; nil while there is none
+	vouching *client.Vouching    // from when the nodes are known
+	ahead    map[string]*lookout // of the last wait, by the names of the claims
 	room     roomView
 	doubts   doubts
 	looks    bool   // for circles that it waits in
@@ -311,6 +312,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		holds[i] = newHold(ctx, newGrant(a, node, chain, vouching), a.own[i])
 	}
 	a.room.cancel()
+	a.lookAway()
 	a.doubts.end()
 	if a.e.recipe.lone {
 		a.e.siblings.settled(a.id)
@@ -368,6 +370,7 @@ func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []s
 // they fire when the nodes go.
 func (a *attempt) abandon() {
 	a.room.cancel()
+	a.lookAway()
 	a.doubts.end()
 	if a.vouching != nil {
 		a.vouching.Stop()

@@ -64,7 +64,8 @@ func waitForConflict(q queue, place int) []int {
 // waitForRoom is the rule of semaphores: a claim is granted if fewer are ahead than there is room for, and
 // otherwise waits for the nearest ones ahead, as many as there is room for. As long as all of these are
 // there, at least so many are ahead. If claims leave in the order in which they came, each of them is the
-// furthest that exactly one waiter waits for, and that is the one whose turn it is.
+// furthest that exactly one waiter waits for, and that is the one whose turn it is. Fewer, or others, are not
+// enough, and wake no fewer (docs/guarantees.md).
 func waitForRoom(q queue, place int) []int {
 	if place < q.room {
 		return nil

@@ -13,6 +13,12 @@ import (
 // claims ahead than there are permits holds one. There is nothing to count and nothing to guard, so a
 // permit is never lost and never given out twice.
 //
+// A waiter watches the claims nearest ahead of it, as many as there are permits. If permits come back in the order in
+// which they were got, each wakes one waiter, the one that gets it. A permit that comes back out of turn wakes as
+// many as its place among those held, the oldest being the first: at most as many as there are permits, however
+// many wait. One of them gets it, and the others look once (one listing, one new watch). No waiting that is done by
+// watching alone can do with fewer; docs/guarantees.md has the proof.
+//
 // Each permit is a Hold of its own, with its own znode and its own loss. The tokens of a semaphore name
 // its holders but do not order them: one with a lower token may hold a permit as rightfully as one with
 // a higher. Nothing re-enters: a context derived from a Hold's asks for another permit.

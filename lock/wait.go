@@ -16,11 +16,12 @@ import (
 // view what it needs and drops the line, which may be long.
 func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	p := a.s.Pipeline()
-	ahead := make([]*lookout, len(v.waits))
-	for i, place := range v.waits {
-		ahead[i] = a.watchAhead(p, *v, place)
-		defer ahead[i].cancel()
-	}
+	ahead := a.lookOut(p, *v)
+	defer func() {
+		if granted || err != nil || a.e.recipe.rings { // there it is one, and its bell depends on the view
+			a.lookAway()
+		}
+	}()
 	retold := a.retell(p) // ahead of the watch on our own nodes, which it would fire
 	ownGot := make([]*client.Pending[client.Node], len(a.own))
 	for i, w := range a.own {
@@ -46,9 +47,13 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		return false, a.missed(missed, ErrPlaceLost)
 	}
 	for _, l := range ahead {
+		if l.armed {
+			continue
+		}
 		if _, err := l.got.Wait(ctx); err != nil {
 			return false, a.missed(err, nil)
 		}
+		l.armed = true
 	}
 	if same, err := a.sameRoom(ctx, *v); !same || err != nil {
 		return false, err
@@ -91,8 +96,41 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 type lookout struct {
 	got   *client.Pending[client.Node]
 	node  *client.Watch
+	armed bool          // got has said so
 	frees bool          // its end gives us the lock
 	bell  *client.Watch // tells that its end does, if that itself does not; nil if it would tell nothing
+}
+
+// lookOut returns lookouts for the claims that v waits for, and adds the requests that set their watches. One that
+// is left from the wait before is as good as a new one if its watch is of the connection on which v was listed and has
+// not fired: the claim was there when it was set, and is in the listing. The others end.
+func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
+	left := a.ahead
+	a.ahead = make(map[string]*lookout, len(v.waits))
+	all := make([]*lookout, len(v.waits))
+	for i, place := range v.waits {
+		name := v.queue.line[place].name
+		if l := left[name]; l != nil && l.armed && l.node.Conn() == v.conn && !hasFired(l.node) {
+			l.frees = a.free(v.queue.afterEndOf(place, v.place))
+			all[i] = l
+			delete(left, name)
+		} else {
+			all[i] = a.watchAhead(p, v, place)
+		}
+		a.ahead[name] = all[i]
+	}
+	for _, l := range left {
+		l.cancel()
+	}
+	return all
+}
+
+// lookAway ends the lookouts that are left.
+func (a *attempt) lookAway() {
+	for _, l := range a.ahead {
+		l.cancel()
+	}
+	a.ahead = nil
 }
 
 // watchAhead adds the requests that watch the claim at place. Its bell is worth watching if knowing that
