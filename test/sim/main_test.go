@@ -14,7 +14,7 @@ import (
 )
 
 // shortSeeds is how many seeds the short form runs; make sim runs as many as one likes.
-const shortSeeds = 300
+const shortSeeds = 1000
 
 var build = sync.OnceValues(func() (*drive.Worker, error) {
 	dir, err := os.MkdirTemp("", "lockkeeper-sim-")

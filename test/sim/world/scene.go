@@ -9,7 +9,7 @@ import (
 
 // scenes are work and faults that belong together: each makes for a moment that chance alone rarely comes to.
 // The steps are ordinary ones, and what is done beside them is drawn like all else.
-var scenes = []func(*dice){lateAnswer, cutOffHolder, goneInLine, anotherSession, staleListing}
+var scenes = []func(*dice){lateAnswer, cutOffHolder, goneInLine, anotherSession, staleListing, powerCut}
 
 // stage adds a step of a scene.
 func (d *dice) stage(at time.Duration, s Step) {
@@ -98,4 +98,20 @@ func staleListing(d *dice) {
 	}
 	d.stage(again-d.upTo(200*time.Millisecond), Step{Do: "snip", Who: who, N: 1})
 	d.stage(again, Step{Do: kind, Who: who, Key: key, N: 2, Wait: 6 * time.Second, For: d.upTo(time.Second), Release: time.Second})
+}
+
+// powerCut takes the server's power away just when it has answered one of a process's requests for locks: the network
+// is faster than the disk.
+func powerCut(d *dice) {
+	d.plan.Latency, d.plan.Sync = d.upTo(500*time.Microsecond), d.between(2*time.Millisecond, 10*time.Millisecond)
+	who, key := d.IntN(d.plan.Processes), d.IntN(d.plan.Keys)
+	kind := []string{"mutex", "write", "unfair", "lead"}[d.IntN(4)]
+	at := d.upTo(4 * time.Second)
+	for turn := range 4 { // with the first, the session begins
+		if turn == 1 {
+			d.stage(at-d.between(0, 300*time.Millisecond), Step{Do: "snip", Who: who, N: 3, Key: d.IntN(3), For: d.upTo(time.Second)})
+		}
+		d.stage(at, Step{Do: kind, Who: who, Key: key, N: 2, Wait: 2 * time.Second, For: d.upTo(500 * time.Millisecond), Release: time.Second})
+		at += d.between(1500*time.Millisecond, 2500*time.Millisecond)
+	}
 }

@@ -135,11 +135,13 @@ func (t *witness) ended(s *stay) {
 	t.history(s.path).Add(model.LockStep{Token: s.token}, end, nil, model.Never)
 }
 
-// share notes that a holder lets others that share in from now on.
+// share notes that a holder, unless it has left, lets others that share in from now on.
 func (t *witness) share(s *stay) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ended(s)
+	if slices.Contains(t.stays, s) {
+		t.ended(s)
+	}
 	s.kind = sharing
 }
 
