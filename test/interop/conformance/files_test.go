@@ -91,15 +91,15 @@ func (j *journey) travel(steps int) {
 	j.round.Leave()
 	before, err := j.player.Dump()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("look at all znodes: %v", err)
 	}
 	names, err := j.player.NextNames()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for the next names: %v", err)
 	}
 	checkNext(t, before, names)
 	if j.dump, err = j.player.Dump(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("look at all znodes again: %v", err)
 	}
 }
 
@@ -162,6 +162,7 @@ func TestAHistoryGoesFromServerToServer(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
+	t.Logf("-seed %d", seed)
 	j := &journey{t: t, seed: seed}
 	first := apache.Start(t, apacheForFiles)
 	j.arrive("Apache ZooKeeper", first.Addr())
