@@ -4,7 +4,8 @@ import "sync"
 
 // A queue holds what waits to be committed, in the order in which it is going to be decided, and the
 // right to commit it, which one goroutine has at a time. A connection's reader that finds the right
-// free takes it (lead); what gathers meanwhile is the commit loop's (next), until nothing is left.
+// free takes it (lead), unless there is much to do; what gathers meanwhile is the commit loop's (next),
+// until nothing is left.
 //
 // It has no limit of its own: each connection has one, and what the server asks of itself is
 // bounded by the number of sessions.
@@ -15,6 +16,7 @@ type queue struct {
 	// Guarded by mu.
 	items     []*request
 	spare     []*request // worked off, to be filled next
+	last      int        // how many were taken last
 	committer committer
 	closed    bool
 }
@@ -62,11 +64,19 @@ func (q *queue) wakeLocked() {
 	}
 }
 
+// leadMax is up to how many requests at a time readers commit. Where more gather, clients are better served by
+// readers that read on.
+const leadMax = 4
+
 // lead returns all that waits, and with it the right to commit it, which the caller gives back with
-// pass; or nothing if nothing waits, or somebody has the right and thereby the duty.
+// pass. It returns nothing if nothing waits, or somebody has the right and thereby the duty; or gets it,
+// because there is much to do.
 func (q *queue) lead() []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.last > leadMax {
+		q.wakeLocked()
+	}
 	if q.committer != nobody || len(q.items) == 0 {
 		return nil
 	}
@@ -101,7 +111,7 @@ func (q *queue) next(worked []*request) []*request {
 
 func (q *queue) takeLocked() []*request {
 	items := q.items
-	q.items, q.spare = q.spare, nil
+	q.items, q.spare, q.last = q.spare, nil, len(items)
 	return items
 }
 

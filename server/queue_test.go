@@ -51,6 +51,19 @@ func TestTheRightToCommit(t *testing.T) {
 		q.put(b)
 		want(<-batches, b)
 		synctest.Wait()
+		for range leadMax + 1 {
+			q.add(a)
+		}
+		many := q.lead()
+		q.pass(many)
+		q.add(b)
+		want(q.lead()) // there was much to do: the loop shall
+		want(<-batches, b)
+		synctest.Wait()
+		q.add(c)
+		last := q.lead()
+		want(last, c)
+		q.pass(last)
 		q.add(c) // and whoever added it has ended without a lead
 		q.close()
 		want(<-batches, c)
