@@ -20,10 +20,10 @@ const (
 	headroomBytes = 48 << 20
 	percentMin    = 20
 	percentMax    = 800
-	every         = time.Second
+	every         = 250 * time.Millisecond
 )
 
-// Run adjusts the pace once a second until ctx ends. Then it restores what it found.
+// Run adjusts the pace several times a second until ctx ends. Then it restores what it found.
 func Run(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
