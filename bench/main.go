@@ -102,7 +102,13 @@ func describe() {
 func processor() string { return field("/proc/cpuinfo", "model name", "an unknown processor") }
 
 // memory returns how much memory there is.
-func memory() string { return field("/proc/meminfo", "MemTotal", "an unknown amount") + " of memory" }
+func memory() string {
+	var kib float64
+	if _, err := fmt.Sscan(field("/proc/meminfo", "MemTotal", ""), &kib); err != nil {
+		return "an unknown amount of memory"
+	}
+	return fmt.Sprintf("%.1f GiB of memory", kib/(1<<20))
+}
 
 // field returns what a file says behind a name and a colon.
 func field(file, name, otherwise string) string {
