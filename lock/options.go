@@ -44,8 +44,9 @@ type Options struct {
 	//
 	// It costs one round trip with one write for each grant, for a znode that says who holds the lock, and a
 	// second deletion with the release. If the lock is not wanted again after such an end, that znode stays,
-	// and with it the directory; one for all readers that ended so, as long as readers alone want it. Tokens protect better, where they can be checked. At most DelayMax; not for
-	// semaphores and unfair locks. Default: no delay.
+	// and with it the directory; one for all readers that ended so, as long as readers alone want it. Tokens
+	// protect better, where they can be checked. At most DelayMax; not for semaphores and unfair locks. Default:
+	// no delay.
 	Delay time.Duration
 
 	// Deadlock, if not zero, makes a waiter that works under other holds look whether it waits in a circle of

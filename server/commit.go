@@ -52,10 +52,10 @@ func (s *Server) lead(c *conn) {
 	c.out.write()
 }
 
-// commitAll commits requests. What c is told is left to the caller; c may be nil.
-func (s *Server) commitAll(items []*request, c *conn) {
+// commitAll commits requests and sends the answers, but those of one connection, if except is not nil.
+func (s *Server) commitAll(items []*request, except *conn) {
 	for len(items) > 0 {
-		n := s.commit(items[:min(len(items), batchMax)], c)
+		n := s.commit(items[:min(len(items), batchMax)], except)
 		items = items[n:]
 	}
 }

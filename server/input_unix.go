@@ -11,7 +11,7 @@ import (
 type inputProbe struct {
 	raw  syscall.RawConn // nil if the connection is not the system's
 	peek func(fd uintptr) bool
-	any  *bool
+	some *bool
 }
 
 func newInputProbe(nc net.Conn) inputProbe {
@@ -26,11 +26,11 @@ func newInputProbe(nc net.Conn) inputProbe {
 	if err != nil {
 		return inputProbe{}
 	}
-	any := new(bool)
-	return inputProbe{raw: raw, any: any, peek: func(fd uintptr) bool {
+	some := new(bool)
+	return inputProbe{raw: raw, some: some, peek: func(fd uintptr) bool {
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		*any = err == nil && n > 0
+		*some = err == nil && n > 0
 		return true
 	}}
 }
@@ -38,5 +38,5 @@ func newInputProbe(nc net.Conn) inputProbe {
 // waits is for the connection's reader. Of a connection that is not the system's it knows nothing, and
 // says no.
 func (p inputProbe) waits() bool {
-	return p.raw != nil && p.raw.Read(p.peek) == nil && *p.any
+	return p.raw != nil && p.raw.Read(p.peek) == nil && *p.some
 }

@@ -239,7 +239,7 @@ func (e *engine) refusal(err error) link.Note {
 	case errors.As(err, &carries):
 		return link.Note{Is: link.IsFailed, Status: carries.Status, Text: err.Error()}
 	case errors.As(err, &conflict):
-		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: --slots %d, but it has %d", e.names(), conflict.Want, conflict.Stored)}
+		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: --slots %d, but it has %d (lockkeeper slots changes that)", e.names(), conflict.Want, conflict.Stored)}
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed):
 		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: err.Error()}
 	}
