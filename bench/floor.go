@@ -217,9 +217,12 @@ func zeroedLog(dir string) (write func(record []byte) error, sync func() error, 
 		return nil, nil, nil, err
 	}
 	at := int64(0)
-	return func(record []byte) error {
-		_, err := f.WriteAt(record, at)
-		at = (at + recordBytes) % (size - recordBytes)
+	return func(records []byte) error {
+		if at+int64(len(records)) > size {
+			at = 0
+		}
+		_, err := f.WriteAt(records, at)
+		at += int64(len(records))
 		return err
 	}, f.Datasync, func() { f.Close() }, nil
 }

@@ -70,6 +70,8 @@ func command(args []string) error {
 		return inDir(func(dir string) error { return floor(dir, *each/3) })
 	case "echo":
 		return echo(args[0])
+	case "hollow":
+		return serveHollow(args[0], args[1])
 	case "synced":
 		return serveSynced(args[0], args[1])
 	case "waiters":

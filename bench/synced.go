@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -44,18 +46,44 @@ func (l *syncedLog) put(record []byte) error {
 	return l.err
 }
 
+// newSyncedLog makes a log in dir, which it makes too.
+func newSyncedLog(dir string) (*syncedLog, error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	appendRecord, sync, _, err := zeroedLog(dir) // closed by the end of the process
+	if err != nil {
+		return nil, err
+	}
+	l := &syncedLog{append: appendRecord, sync: sync}
+	l.changed.L = &l.mu
+	return l, nil
+}
+
 // serveSynced sends back whatever it gets once that is on the disk: the least that a lock service does.
 func serveSynced(addr, dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	appendRecord, sync, stop, err := zeroedLog(dir)
+	log, err := newSyncedLog(dir)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	log := &syncedLog{append: appendRecord, sync: sync}
-	log.changed.L = &log.mu
+	return serveEach(addr, func(nc net.Conn) error {
+		record := make([]byte, recordBytes)
+		for {
+			if _, err := io.ReadFull(nc, record); err != nil {
+				return err
+			}
+			if err := log.put(record); err != nil {
+				return err
+			}
+			if _, err := nc.Write(record); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// serveEach serves every client until it hangs up or cannot be served.
+func serveEach(addr string, serve func(net.Conn) error) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
@@ -67,17 +95,8 @@ func serveSynced(addr, dir string) error {
 		}
 		go func() {
 			defer nc.Close()
-			record := make([]byte, recordBytes)
-			for {
-				if _, err := io.ReadFull(nc, record); err != nil {
-					return
-				}
-				if err := log.put(record); err != nil {
-					return
-				}
-				if _, err := nc.Write(record); err != nil {
-					return
-				}
+			if err := serve(nc); err != nil && !errors.Is(err, io.EOF) {
+				fmt.Fprintln(os.Stderr, nc.RemoteAddr(), err)
 			}
 		}()
 	}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+const (
+	hollowFrameBytes  = 1 << 20
+	hollowBufferBytes = 16 << 10
+)
+
+// newHollow returns a server that keeps nothing. It answers as a ZooKeeper would if all were well: reads at
+// once with data of its own, writes when they are written and synced. What a client reaches with it is what
+// this client can reach on this machine and this disk, with any server.
+func newHollow(dir string) (*server, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	addr, err := freeAddress()
+	return &server{name: "hollow", addr: addr, log: filepath.Join(dir, "hollow.log"), ready: accepts,
+		command: []string{self, "hollow", addr, filepath.Join(dir, "hollow")}}, err
+}
+
+// serveHollow is that server.
+func serveHollow(addr, dir string) error {
+	log, err := newSyncedLog(dir)
+	if err != nil {
+		return err
+	}
+	return serveEach(addr, func(nc net.Conn) error {
+		c := &hollow{log: log, in: bufio.NewReaderSize(nc, hollowBufferBytes), out: nc}
+		return c.serve()
+	})
+}
+
+// A hollow is one client's connection.
+type hollow struct {
+	log     *syncedLog
+	in      *bufio.Reader
+	out     io.Writer
+	frame   []byte
+	answers []byte
+	records []byte // of the writes among what is answered next
+}
+
+// serve answers together what came together.
+func (c *hollow) serve() error {
+	if err := c.shakeHands(); err != nil {
+		return err
+	}
+	for {
+		if err := c.next(); err != nil {
+			return err
+		}
+		if c.in.Buffered() > 0 {
+			continue
+		}
+		if len(c.records) > 0 {
+			if err := c.log.put(c.records); err != nil {
+				return err
+			}
+		}
+		if _, err := c.out.Write(c.answers); err != nil {
+			return err
+		}
+		c.answers, c.records = c.answers[:0], c.records[:0]
+	}
+}
+
+func (c *hollow) read(r wire.Record) error {
+	var err error
+	if c.frame, err = wire.ReadFrame(c.in, c.frame, hollowFrameBytes); err != nil {
+		return err
+	}
+	return wire.Unmarshal(c.frame, r)
+}
+
+func (c *hollow) shakeHands() error {
+	var request wire.ConnectRequest
+	if err := c.read(&request); err != nil {
+		return err
+	}
+	return wire.WriteRecord(c.out, &wire.ConnectResponse{Timeout: request.Timeout, SessionID: 1, Password: make([]byte, 16)})
+}
+
+var (
+	hollowStat = wire.StatResponse{Stat: zk.Stat{DataLength: valueBytes}}
+	hollowData = wire.DataResponse{Data: value, Stat: hollowStat.Stat}
+)
+
+// next appends the answer to the next request.
+func (c *hollow) next() error {
+	var err error
+	if c.frame, err = wire.ReadFrame(c.in, c.frame, hollowFrameBytes); err != nil {
+		return err
+	}
+	d := wire.NewDecoder(c.frame)
+	var header wire.RequestHeader
+	header.DecodeFrom(d)
+	b, start := wire.BeginFrame(c.answers)
+	reply := wire.ReplyHeader{Xid: header.Xid, Zxid: 1}
+	b = reply.AppendTo(b)
+	switch header.Op {
+	case wire.OpPing, wire.OpCloseSession:
+	case wire.OpGetData:
+		b = hollowData.AppendTo(b)
+	case wire.OpSetData:
+		b = hollowStat.AppendTo(b)
+		c.log1()
+	case wire.OpCreate:
+		var path wire.PathRecord
+		path.DecodeFrom(d)
+		b = path.AppendTo(b)
+		c.log1()
+	case wire.OpDelete:
+		c.log1()
+	default:
+		return fmt.Errorf("no answer to op %d", header.Op)
+	}
+	c.answers = wire.EndFrame(b, start)
+	return d.Err()
+}
+
+// log1 notes a write.
+func (c *hollow) log1() { c.records = append(c.records, make([]byte, recordBytes)...) }
