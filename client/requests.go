@@ -20,7 +20,8 @@ type Node struct {
 	Stat zk.Stat
 }
 
-// A Listing is the children of a znode.
+// A Listing is the children of a znode. Its names lie in one piece of memory: whoever keeps a few of many for long
+// clones them.
 type Listing struct {
 	Names []string // without their parent's path, in no particular order
 	Stat  zk.Stat  // of the parent

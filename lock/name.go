@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"math"
-	"strconv"
 	"strings"
 )
 
@@ -124,13 +123,17 @@ func parseNumber(s string) (int32, bool) {
 	if len(s) != numberDigits && !(negative && len(digits) == numberDigits && digits[0] != '0') {
 		return 0, false
 	}
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '9' {
+	n := int64(0)
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
 			return 0, false
 		}
+		n = 10*n + int64(c-'0')
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n > math.MaxInt32 || n < math.MinInt32 || negative && n == 0 {
+	if negative {
+		n = -n
+	}
+	if n > math.MaxInt32 || n < math.MinInt32 || negative && n == 0 {
 		return 0, false
 	}
 	return int32(n), true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -109,7 +110,7 @@ func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
 	a.ahead = make(map[string]*lookout, len(v.waits))
 	all := make([]*lookout, len(v.waits))
 	for i, place := range v.waits {
-		name := v.queue.line[place].name
+		name := strings.Clone(v.queue.line[place].name) // or it would keep the whole listing
 		if l := left[name]; l != nil && l.armed && l.node.Conn() == v.conn && !hasFired(l.node) {
 			l.frees = a.free(v.queue.afterEndOf(place, v.place))
 			all[i] = l

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -164,18 +165,24 @@ func (d *Decoder) Count(elemMin int) int {
 	return n
 }
 
-// Strings reads a vector of strings; null is nil.
+// Strings reads a vector of strings; null is nil. They lie in one piece of memory: whoever keeps a few of many for
+// long clones them.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4)
 	if n < 0 {
 		return nil
 	}
-	out := make([]string, 0, n)
+	all := d.buf
 	for range n {
-		out = append(out, d.String())
+		d.StringView()
 	}
 	if d.err != nil {
 		return nil
+	}
+	kept := Decoder{buf: bytes.Clone(all[:len(all)-len(d.buf)])}
+	out := make([]string, n)
+	for i := range out {
+		out[i] = kept.StringView()
 	}
 	return out
 }
