@@ -73,7 +73,6 @@ The locks are made below ` + benchPath + ` and deleted in the end.`,
 	flags.IntVar(&f.locks, "locks", 0, "how many locks the clients share out among them (default one each)")
 	flags.BoolVar(&f.shared, "shared", false, "one lock for all clients")
 	flags.DurationVar(&f.duration, "duration", 5*time.Second, "how long to measure")
-	cmd.MarkFlagsMutuallyExclusive("shared", "locks")
 	return cmd
 }
 
@@ -82,6 +81,8 @@ func (f *benchFlags) check(locksGiven bool) error {
 	switch {
 	case f.clients < 1 || f.clients > benchClientsMax:
 		return exit.Errorf(exit.Usage, "--clients %d: must be from 1 to %d", f.clients, benchClientsMax)
+	case f.shared && locksGiven:
+		return exit.Errorf(exit.Usage, "--shared and --locks: it is one or the other")
 	case locksGiven && (f.locks < 1 || f.locks > f.clients):
 		return exit.Errorf(exit.Usage, "--locks %d: must be from 1 to the number of clients, %d", f.locks, f.clients)
 	case f.duration <= 0:

@@ -42,7 +42,7 @@ func TestBench(t *testing.T) {
 	h.run("bench", "--duration", "10ms").want(0)
 	h.run("bench", "--clients", "0").want(64, "--clients")
 	h.run("bench", "--clients", "2", "--locks", "3").want(64, "--locks")
-	h.run("bench", "--shared", "--locks", "1").want(64, "locks")
+	h.run("bench", "--shared", "--locks", "1").want(64, "--shared and --locks")
 	h.run("bench", "--duration", "0s").want(64, "--duration")
 	j := h.start("bench", "--duration", "1h")
 	for len(h.children(benchPath)) == 0 { // until it has begun

@@ -64,7 +64,11 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 	}
 	name, holders := lockName(path), snap.Holders()
 	if len(holders) == 0 {
-		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s\n", name, asked(s))
+		meant, err := namesake(ctx, s, path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s%s\n", name, asked(s), meant)
 		return nil
 	}
 	if !force {

@@ -22,9 +22,24 @@ const serversVariable = "LOCKKEEPER_SERVERS"
 
 // addServersFlag adds the flag that all commands with a session have.
 func addServersFlag(cmd *cobra.Command, servers *string) {
-	cmd.Flags().StringVar(servers, "servers", "",
+	cmd.Flags().Var((*serverList)(servers), "servers",
 		`ZooKeeper servers, "host:port,host:port[/chroot]" or "unix:/path"; "local" is the keeper on this machine (default $`+serversVariable+`, else local)`)
 }
+
+// A serverList is the value of --servers. That an empty one is refused is for scripts that say --servers
+// "$SERVERS" without having set it: each machine would lock by itself, and nobody would notice.
+type serverList string
+
+func (l *serverList) Set(s string) error {
+	if s == "" {
+		return errors.New(`it names no server; "local" is the keeper on this machine`)
+	}
+	*l = serverList(s)
+	return nil
+}
+
+func (l *serverList) String() string { return string(*l) }
+func (l *serverList) Type() string   { return "string" }
 
 // chooseServers returns the server list to use, or link.Local.
 func chooseServers(flag string) string {
@@ -53,7 +68,7 @@ func openSession(ctx context.Context, servers string, opt client.Options, connec
 	if servers == link.Local {
 		starter, err := newStarter(notice)
 		if err != nil {
-			return nil, "", exit.Errorf(exit.OS, "%w", err)
+			return nil, "", exit.Errorf(exit.StatusOf(err, exit.OS), "%w", err)
 		}
 		c, address, err := starter.Dial(ctx)
 		if err != nil {
@@ -94,6 +109,9 @@ func newStarter(notice func(string)) (keeper.Starter, error) {
 	idle := os.Getenv(idleVariable)
 	if idle == "" {
 		idle = idleDefault.String()
+	}
+	if d, err := time.ParseDuration(idle); err != nil || d < 0 {
+		return keeper.Starter{}, exit.Errorf(exit.Usage, "%s=%s: not a duration", idleVariable, idle)
 	}
 	return keeper.Starter{
 		Places: places, Notice: notice,

@@ -81,8 +81,8 @@ func newElect() *cobra.Command {
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.restart, "restart", restartAlways, "whether to go on when the command has ended: always, on-failure or never")
-	flags.DurationVar(&f.backoff, "backoff", time.Second, "pause before standing for election again; doubles while the command does not last")
-	flags.DurationVar(&f.backoffMax, "backoff-max", time.Minute, "longest pause; what has lasted longer, waiting included, begins with the shortest")
+	flags.DurationVar(&f.backoff, "backoff", time.Second, "pause before standing for election again; doubles while the command does not last (0: from 100ms on)")
+	flags.DurationVar(&f.backoffMax, "backoff-max", time.Minute, "longest pause, 0 for none at all; what has lasted longer, waiting included, begins with the shortest")
 	flags.StringVar(&f.id, "id", "", "how the candidate calls itself for programs that ask who leads, an address perhaps")
 	flags.BoolVar(&f.idOnly, "id-only", false, "tell others the id and nothing else, as Curator's LeaderLatch does")
 	return cmd
@@ -239,6 +239,10 @@ func told(out front.Outcome, heard []syscall.Signal) front.Outcome {
 	return out
 }
 
+// backoffAfterNone is what the second pause is if the first is none: a command that ends at once is not to be
+// begun again as fast as the servers can.
+const backoffAfterNone = 100 * time.Millisecond
+
 // A pacer says how long to pause before the next term.
 type pacer struct {
 	min, max time.Duration
@@ -251,7 +255,10 @@ func (p *pacer) next(lasted time.Duration) time.Duration {
 		p.now = p.min
 	}
 	d := p.now
-	p.now = min(2*p.now, p.max)
+	if p.now *= 2; p.now == 0 {
+		p.now = backoffAfterNone
+	}
+	p.now = min(p.now, p.max)
 	return d
 }
 

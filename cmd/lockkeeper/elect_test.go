@@ -239,7 +239,7 @@ func TestElectRestarts(t *testing.T) {
 // One who stands again and again does not grow, in descriptors or in memory that is shared with engines.
 func TestElectLetsGoOfEverything(t *testing.T) {
 	h := newHome(t)
-	j := h.start("elect", "--backoff", "0", "demo", "--", "sh", "-c",
+	j := h.start("elect", "--backoff", "0", "--backoff-max", "0", "demo", "--", "sh", "-c",
 		`read -r _ _ _ elector _ < /proc/$PPID/stat; set -- /proc/$elector/fd/*
 		echo "$# $(grep -c memfd: /proc/$elector/maps)" >> "$DIR/sizes"`)
 	var sizes []string
@@ -261,6 +261,22 @@ func TestElectLetsGoOfEverything(t *testing.T) {
 	}
 	j.signal(syscall.SIGTERM)
 	j.status()
+}
+
+// Who asks for a lock by the name of an election is told of the election.
+func TestElectionOfThatName(t *testing.T) {
+	h := newHome(t)
+	h.start("elect", "demo", "--", "sh", "-c", "echo up; exec sleep 1000").see("up")
+	path := electionsPath + "/demo"
+	for _, args := range []string{"break --force demo", "revoke demo", "locks demo"} {
+		h.run(strings.Fields(args)...).want(0, "nobody holds demo", path)
+	}
+	for _, args := range []string{"break --force other", "revoke other", "locks other", "locks " + path} {
+		if j := h.run(strings.Fields(args)...); strings.Contains(j.stderr.String(), "election") {
+			t.Errorf("%s: %s", args, j.stderr)
+		}
+	}
+	h.held(path, 1)
 }
 
 func TestElectExitStatuses(t *testing.T) {
@@ -374,10 +390,14 @@ func TestPacer(t *testing.T) {
 			t.Errorf("pause %d after %v: %v, want %v", i, c.lasted*time.Second, got, c.want*time.Second)
 		}
 	}
-	none := pacer{max: time.Minute}
-	for range 3 {
-		if got := none.next(0); got != 0 {
-			t.Errorf("without a pause there is one of %v", got)
+	// Who does not want to pause does when the command ends at once each time, or else never.
+	atOnce, never := pacer{max: time.Minute}, pacer{}
+	for i, want := range []time.Duration{0, 100, 200, 400} {
+		if got := atOnce.next(0); got != want*time.Millisecond {
+			t.Errorf("pause %d behind none: %v, want %v", i, got, want*time.Millisecond)
+		}
+		if got := never.next(0); got != 0 {
+			t.Errorf("without any pause there is one of %v", got)
 		}
 	}
 }

@@ -49,6 +49,7 @@ func TestAHoldSurvivesTheKeeper(t *testing.T) {
 }
 
 func TestKeeperEndsWhenIdleAndANewcomerNeverNotices(t *testing.T) {
+	newHome(t, idleVariable+"=soon").run("locks").want(64, idleVariable+"=soon")
 	h := newHome(t, idleVariable+"=1ms")
 	last := int64(0)
 	for range 12 {

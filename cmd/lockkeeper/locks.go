@@ -30,7 +30,8 @@ func newLocks() *cobra.Command {
 		Use:   "locks [LOCK|PATH]",
 		Short: "Show who holds a lock and who waits for it",
 		Long: `Show who holds a lock and who waits for it, in the order in which they will get
-it. Without an argument, all locks and elections that have a name and are in use.
+it. Without an argument, all locks and elections that have a name and are in use. An
+election is asked for by its path, /lockkeeper/elections/NAME.
 
 Locks of all kinds are shown, also those that other programs have made with Curator,
 kazoo or go-zookeeper: mutexes, read/write locks, semaphores, elections, and locks
@@ -47,7 +48,7 @@ With --watch the list is shown again whenever it changes (--json: one document
 for each change), until it is interrupted.`,
 		Args: wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v := view{out: cmd.OutOrStdout(), asJSON: asJSON}
+			v := view{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), asJSON: asJSON}
 			if len(args) == 1 {
 				path, err := lockPath(args[0])
 				if err != nil {
@@ -112,6 +113,7 @@ func orInterrupted(ctx context.Context, err error) error {
 type view struct {
 	path   string // of the one lock, empty for all that have a name
 	out    io.Writer
+	notes  io.Writer // what is not part of it
 	asJSON bool
 }
 
@@ -125,6 +127,15 @@ func (v view) show(ctx context.Context, s *client.Session) error {
 		snap, err := lock.Look(ctx, s, v.path)
 		if err != nil {
 			return err
+		}
+		if len(snap.Contenders) == 0 {
+			meant, err := namesake(ctx, s, v.path)
+			if err != nil {
+				return err
+			}
+			if meant != "" {
+				fmt.Fprintf(v.notes, "lockkeeper: nobody holds %s%s\n", lockName(v.path), meant)
+			}
 		}
 		return v.print(ctx, s, append(all, snap))
 	}

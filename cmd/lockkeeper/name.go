@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -46,6 +49,21 @@ func pathOf(name, what, home string) (string, error) {
 		return "", exit.Errorf(exit.Usage, "%s %s: the path is reserved by ZooKeeper", what, path)
 	}
 	return path, nil
+}
+
+// namesake says that an election is in use under the name of the lock at path, for when the lock is not: it
+// may have been meant. If there is none, it says nothing.
+func namesake(ctx context.Context, s *client.Session, path string) (string, error) {
+	name, ok := strings.CutPrefix(path, locksPath+"/")
+	if !ok || strings.Contains(name, "/") {
+		return "", nil
+	}
+	path = electionsPath + "/" + name
+	snap, err := lock.Look(ctx, s, path)
+	if err != nil || len(snap.Contenders) == 0 {
+		return "", err
+	}
+	return "; the election of that name is " + path, nil
 }
 
 // lockName is the inverse of lockPath, for what is shown.

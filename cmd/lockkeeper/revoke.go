@@ -53,7 +53,11 @@ func revokeLock(ctx context.Context, s *client.Session, path string, out io.Writ
 	}
 	name, holders := lockName(path), snap.Holders()
 	if len(holders) == 0 {
-		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s\n", name, asked(s))
+		meant, err := namesake(ctx, s, path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s%s\n", name, asked(s), meant)
 	}
 	for _, c := range holders {
 		who := printable(engine.Describe(c))

@@ -26,6 +26,7 @@ are named with --servers or LOCKKEEPER_SERVERS. Without them they live on this
 machine: a small server of your own is started in the background.
 
 LOCK is a name, or the absolute path of a znode, which is used as it is.`,
+		Version:                    readVersion().String(),
 		Args:                       wantCommand,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -47,5 +48,22 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		return exit.Errorf(exit.Usage, "%s: %w (%s)", name, err, hint)
 	})
 	root.AddCommand(newRun(), newElect(), newLocks(), newBreak(), newRevoke(), newSlots(), newServer(), newStatus(), newBench(), newVersion(), newEngine())
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help": // which would show the page of all commands instead
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if found, rest, err := root.Find(args); found == root || err != nil {
+					return wantCommand(root, rest)
+				}
+				return nil
+			}
+		case "completion": // which would show help to whoever wants the script for a shell that it does not know
+			cmd.Args = wantArgs(0, 0)
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	return root
 }

@@ -158,21 +158,20 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 	if err := f.check(changed); err != nil {
 		return err
 	}
+	status, err := openStatusFile(f.statusFile)
+	if err != nil {
+		return err
+	}
 	cfg, err := f.config(strings.Join(names, " and "), paths[0], argv)
 	if err != nil {
+		status.tell(front.Outcome{Kind: front.NotExecutable, Status: exit.StatusOf(err, exit.Usage), Text: err.Error()})
 		return err
 	}
 	cfg.Open.Also, cfg.Open.Slots = paths[1:], f.slots
 	cfg.Open.Shared, cfg.Open.Wait = f.shared, f.wait
 	cfg.BusyStatus, cfg.LostStatus = f.busyCode, f.lostCode
-	status, err := openStatusFile(f.statusFile)
-	if err != nil {
-		return err
-	}
 	out := front.Run(cfg)
-	if err := status.write(out); err != nil {
-		fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
-	}
+	status.tell(out)
 	return &ranError{out}
 }
 

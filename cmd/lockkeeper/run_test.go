@@ -72,11 +72,6 @@ func TestF42_ExitStatuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close() // it accepts, in the kernel, and never says a word
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	plain := h.dir + "/plain"
 	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
 		t.Fatal(err)
@@ -96,9 +91,11 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"run --wait 0 taken -- true", 75, []string{"taken", "nightly job", "pid"}},
 		{"run --wait 100ms taken -- true", 75, []string{"taken", "100ms", "nightly job"}},
 		{"run --wait 0 --busy-code 3 taken -- true", 3, nil},
-		{"run --servers " + closed.Addr().String() + " --connect-timeout 300ms free -- true", 69, []string{closed.Addr().String(), "refused", "lockkeeper status"}},
+		{"run --servers 127.0.0.1:1 --connect-timeout 300ms free -- true", 69, []string{"127.0.0.1:1", "refused", "lockkeeper status"}},
 		{"run --servers " + silent.Addr().String() + " --connect-timeout 300ms free -- true", 69, []string{silent.Addr().String()}},
 		{"locks --servers :0", 64, []string{":0"}},
+		{"locks --servers=", 64, []string{"names no server"}},
+		{"run --servers= free -- true", 64, []string{"names no server"}},
 		{"run --servers a:b:c free -- true", 64, []string{"a:b:c"}},
 		{"run free true", 64, []string{"--"}},
 		{"run free --", 64, nil},
@@ -136,6 +133,12 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"status 127.0.0.1:1", 69, nil},
 		{"version --frob", 64, nil},
 		{"version", 0, nil},
+		{"--version", 0, nil},
+		{"help run", 0, nil},
+		{"help server check", 0, nil},
+		{"help verson", 64, []string{`"verson"`, "did you mean version?"}},
+		{"completion bash", 0, nil},
+		{"completion tcsh", 64, []string{"completion:", `"tcsh"`}},
 	} {
 		args := strings.Fields(c.args)
 		for i := range args {
@@ -165,6 +168,10 @@ func TestF42_StatusFile(t *testing.T) {
 	h.run("run", "--status-file", path, "demo", "--", "sh", "-c", "exit 75").want(75)
 	if o := outcome(); o.Outcome != "ran" || o.Status != 75 || o.Token == 0 || o.Command == nil || o.Command.Exit != 75 {
 		t.Errorf("the command's own 75: %+v", o)
+	}
+	h.run("run", "--status-file", path, "demo", "--", "no-such-program-in-path").want(127)
+	if o := outcome(); o.Outcome != "not-executable" || o.Status != 127 || o.Command != nil || !strings.Contains(o.Message, "no-such-program") {
+		t.Errorf("a command that is not found: %+v", o)
 	}
 	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	holder.see("up")

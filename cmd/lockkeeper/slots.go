@@ -61,7 +61,7 @@ func setSlots(ctx context.Context, s *client.Session, path string, n int, out io
 	if err := lock.SetPermits(ctx, s, path, n); err != nil {
 		return err
 	}
-	was := ""
+	was := ", and had none before" // if it was another that was meant, this shows it
 	if snap.Permits > 0 {
 		was = fmt.Sprintf(", it had %d", snap.Permits)
 	}

@@ -36,6 +36,13 @@ type outcomeLine struct {
 	Message string          `json:"message,omitempty"`
 }
 
+// tell writes the outcome, or says why it could not. It is too late for the exit status to do so.
+func (f *statusFile) tell(out front.Outcome) {
+	if err := f.write(out); err != nil {
+		fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
+	}
+}
+
 func (f *statusFile) write(out front.Outcome) error {
 	if f == nil {
 		return nil

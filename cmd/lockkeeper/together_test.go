@@ -38,7 +38,7 @@ func TestSlotsCanBeChanged(t *testing.T) {
 	second.want(143)
 	h.run("run", "--slots", "1", "--wait", "0", "demo", "--", "true").want(0)
 
-	h.run("slots", "fresh", "3").want(0, "fresh has 3 slots")
+	h.run("slots", "fresh", "3").want(0, "fresh has 3 slots, and had none before")
 	h.run("run", "--slots", "2", "--wait", "0", "fresh", "--", "true").want(64, "it has 3")
 	alone := h.start("run", "mutex", "--", "sh", "-c", stay)
 	alone.see("up")

@@ -29,16 +29,20 @@ func newVersion() *cobra.Command {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), v)
 			}
-			line := "lockkeeper " + v.Version
-			if v.Revision != "" {
-				line += " (" + v.Revision + ")"
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s\n", line, v.Go, v.Platform)
+			fmt.Fprintln(cmd.OutOrStdout(), v)
 			return nil
 		},
 	}
 	addJSONFlag(cmd, &asJSON)
 	return cmd
+}
+
+func (v versionInfo) String() string {
+	line := "lockkeeper " + v.Version
+	if v.Revision != "" {
+		line += " (" + v.Revision + ")"
+	}
+	return line + " " + v.Go + " " + v.Platform
 }
 
 // readVersion asks the binary, in which the linker has written where it comes from.

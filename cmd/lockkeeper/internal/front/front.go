@@ -68,7 +68,7 @@ const (
 	Busy          = "busy"           // not got within the wait; nothing was run
 	Lost          = "lost"           // the child was ended because the lock was lost
 	Signalled     = "signalled"      // we were told to leave before the child was started
-	NotExecutable = "not-executable" // the lock was got, the child could not be started
+	NotExecutable = "not-executable" // the child could not be started
 	Failed        = "failed"         // no lock, for another reason
 )
 
