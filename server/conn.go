@@ -149,6 +149,7 @@ func (c *conn) readRequests() error {
 		}
 		if here = c.nextIsHere(); !here || c.out.size() > outputFlush {
 			c.out.write()
+			here = false // time has passed if the client was slow to take it
 		}
 	}
 }
@@ -189,18 +190,19 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	if !c.touch(h.Op, now) {
 		return nil
 	}
-	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
-		c.s.lead(c) // nobody else may be at what is waited for
-		c.out.awaitRoom(limit)
-	}
-	if !c.out.count(n) {
-		return nil
-	}
 	r.conn, r.session, r.xid, r.op, r.size, r.received = c, c.session, h.Xid, h.Op, n, now
 	if body := r.frame[requestHeadBytes-4:]; isWrite(h.Op) {
 		r.decodeWrite(body)
 	} else {
 		r.body = body
+		r.size += c.s.answerBytes(h.Op, body)
+	}
+	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
+		c.s.lead(c) // nobody else may be at what is waited for
+		c.out.awaitRoom(limit)
+	}
+	if !c.out.count(r.size) {
+		return nil
 	}
 	if c.leads {
 		c.s.queue.add(r)

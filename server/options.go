@@ -102,8 +102,8 @@ type Options struct {
 
 // Limits without an option.
 const (
-	outstandingBytesMax = 4 << 20  // of one connection's requests that wait; one request more may be beyond it
-	outstandingBytesAll = 64 << 20 // of all connections' requests that wait; one more of each may be beyond it
+	outstandingBytesMax = 4 << 20  // of one connection's requests that wait, and of what they read; one request more may be beyond it
+	outstandingBytesAll = 64 << 20 // of all connections' likewise; one more of each may be beyond it
 	identitiesMax       = 128      // that one connection may collect with auth requests
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
 	batchMax            = 1000     // requests that share one sync

@@ -222,6 +222,55 @@ func TestAClientThatReadsNoAnswersIsNotReadFrom(t *testing.T) {
 	})
 }
 
+// A client that takes its answers may ask for any number at once, also behind a write.
+func TestWhoTakesTheAnswersIsNotCutOff(t *testing.T) {
+	for _, c := range []struct{ reads, behind, bytes int }{{20, 20, 1<<20 - 200}, {5000, 5000, 10 << 10}, {5000, 300, 10 << 10}} {
+		t.Run(fmt.Sprintf("%d reads of %d bytes, %d behind a write", c.reads, c.bytes, c.behind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t)
+				busy, p := r.connect("busy"), r.connect("c")
+				p.call(wire.OpCreate, &wire.CreateRequest{Path: "/big", Data: make([]byte, c.bytes), ACL: zk.OpenACL()}, nil)
+				release := r.stall()
+				defer release()
+				busy.send(wire.OpCreate, createReq("/n", zk.Persistent)) // and its reader commits, or the loop
+				synctest.Wait()
+				p.raw(frameOf(1, wire.OpSetData, &wire.SetDataRequest{Path: "/", Version: -1}))
+				ask := func(from, to int) {
+					var b []byte
+					for i := from; i < to; i++ {
+						b = append(b, frameOf(int32(2+i), wire.OpGetData, &wire.WatchRequest{Path: "/big"})...)
+					}
+					go p.nc.Write(b)
+					synctest.Wait()
+				}
+				ask(0, c.behind)
+				release()
+				ask(c.behind, c.reads)
+				for i := range c.reads + 1 {
+					if a := p.receive(); a.Xid != int32(1+i) {
+						t.Fatalf("answer to %d, want the one to %d", a.Xid, 1+i)
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+		})
+	}
+}
+
+func TestAMultiReadIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.OutputBytesMax = 4 << 20 })
+		p := r.connect("c")
+		p.call(wire.OpCreate, &wire.CreateRequest{Path: "/big", Data: make([]byte, 1<<20-200), ACL: zk.OpenACL()}, nil)
+		for n, want := range map[int]zk.Code{4: zk.OK, 5: zk.ErrMarshalling} {
+			q := wire.MultiRequest{Ops: slices.Repeat([]wire.MultiOp{{Op: wire.OpGetData, Path: "/big"}}, n)}
+			if code := p.call(wire.OpMultiRead, &q, nil); code != want {
+				t.Errorf("a multiRead of %d MiB with a limit of 4 MiB: %v, want %v", n, code, want)
+			}
+		}
+	})
+}
+
 func TestOutstandingRequestsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *Options) { o.OutstandingMax = 10 })

@@ -33,7 +33,7 @@ type output struct {
 
 	mu   sync.Mutex // innermost: nothing else is locked under it
 	wake sync.Cond  // for run: buf, writing or closing changed
-	room sync.Cond  // for the reader: pending or closing changed
+	room sync.Cond  // for the reader: pending, buf or closing changed
 
 	// Guarded by mu.
 	buf          []byte
@@ -71,7 +71,7 @@ func (o *output) end(b []byte, start int) {
 	}
 	o.buf = b
 	if len(o.buf) > o.bytesMax && start > 0 { // one message may be as long as it needs to be
-		o.broken = true
+		o.broken, o.buf = true, nil
 	}
 	o.mu.Unlock()
 }
@@ -92,8 +92,8 @@ func (o *output) answered(bytes int) {
 	o.mu.Unlock()
 }
 
-// full reports whether this or all connections have as many requests in the queue as they may.
-// One that has none always has room.
+// full reports whether this or all connections have as many requests in the queue as they may, or this
+// one as many answers that have not left. One that has no requests there always has room.
 func (o *output) full(pendingMax int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,7 +102,7 @@ func (o *output) full(pendingMax int) bool {
 
 func (o *output) fullLocked(pendingMax int) bool {
 	return !o.closing && !o.broken && o.pending.Load() > 0 &&
-		(int(o.pending.Load()) >= pendingMax || o.pendingBytes > outstandingBytesMax || o.all.full())
+		(int(o.pending.Load()) >= pendingMax || o.pendingBytes > outstandingBytesMax || len(o.buf) > outputFlush || o.all.full())
 }
 
 // awaitRoom waits while the output is full.
@@ -150,9 +150,13 @@ func (o *output) flush() {
 	}
 }
 
-// write sends what was added on the caller's goroutine, unless run is sending already.
+// write sends what was added on the reader's goroutine, unless run is sending already: then it waits for run if
+// there is much.
 func (o *output) write() {
 	o.mu.Lock()
+	for o.writing && len(o.buf) > outputFlush && !o.closing && !o.broken {
+		o.room.Wait()
+	}
 	if !o.writing {
 		o.writeLocked()
 	}
@@ -170,6 +174,7 @@ func (o *output) writeLocked() {
 	}
 	b := o.buf
 	o.buf, o.spare, o.writing = o.spare[:0], nil, true
+	o.room.Signal()
 	o.mu.Unlock()
 	_, err := o.nc.Write(b)
 	o.mu.Lock()
@@ -179,6 +184,7 @@ func (o *output) writeLocked() {
 	}
 	if err != nil {
 		o.broken = true
+		o.room.Signal()
 	}
 	if len(o.buf) > 0 || o.closing || o.broken {
 		o.wake.Signal()

@@ -38,6 +38,23 @@ var answers = map[wire.Op]func(*turn){
 	wire.OpRemoveWatches:    (*turn).removeWatches,
 }
 
+// answerBytes is about how many bytes the answer to a read is going to take, besides what all answers do:
+// what it takes now. Whoever pipelines has to be stopped before there is more than may wait for him.
+func (s *Server) answerBytes(op wire.Op, body []byte) int {
+	const name = 64 // of a child
+	if op != wire.OpGetData && op != wire.OpGetChildren && op != wire.OpGetChildren2 {
+		return 0
+	}
+	path := wire.NewDecoder(body).StringView()
+	s.state.RLock()
+	stat, _ := s.tree.Lookup(path)
+	s.state.RUnlock()
+	if op == wire.OpGetData {
+		return int(stat.DataLength)
+	}
+	return name * int(stat.NumChildren)
+}
+
 // ok begins a successful answer: the caller appends the record and calls end.
 func (t *turn) ok() (b []byte, start int) { return t.c.out.begin(t.h) }
 
@@ -179,6 +196,7 @@ func (t *turn) multiRead() {
 		return
 	}
 	answer := wire.MultiResponse{Results: make([]wire.MultiResult, len(q.Ops))}
+	bytes := 0
 	for i := range q.Ops {
 		op, res := &q.Ops[i], &answer.Results[i]
 		res.Op = op.Op
@@ -189,6 +207,14 @@ func (t *turn) multiRead() {
 		}
 		if res.Err != zk.OK {
 			res.Op = wire.OpError
+		}
+		bytes += len(res.Data)
+		for _, name := range res.Children {
+			bytes += len(name)
+		}
+		if bytes > t.c.s.opts.OutputBytesMax {
+			t.refuse(zk.ErrMarshalling)
+			return
 		}
 	}
 	b, start := t.ok()

@@ -509,3 +509,21 @@ func TestAHangingDiskCostsNoSessionWhoseReaderCommits(t *testing.T) {
 		}
 	})
 }
+
+// What a client has sent counts from when its turn comes, not from when the answer before it began to leave.
+func TestAClientThatTakesItsTimeKeepsItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.TickTime = 100 * time.Millisecond; o.MaxSessionTimeout = 10 * time.Second })
+		p := r.connect("c")
+		p.call(wire.OpCreate, &wire.CreateRequest{Path: "/big", Data: make([]byte, 1<<20-200), ACL: zk.OpenACL()}, nil)
+		var b []byte
+		for range 10 {
+			b = append(b, frameOf(1, wire.OpGetData, &wire.WatchRequest{Path: "/big"})...)
+		}
+		p.raw(b)
+		for range 10 {
+			time.Sleep(p.timeout * 2 / 3)
+			p.receive()
+		}
+	})
+}
