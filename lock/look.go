@@ -16,6 +16,8 @@ func Look(ctx context.Context, s *client.Session, path string) (Snapshot, error)
 }
 
 // LookAll returns the locks directly below dir that somebody holds or waits for, in the order of their paths.
+// If the session may not read some of them, it returns the others, and an error that names those and is
+// [zk.ErrNoAuth].
 func LookAll(ctx context.Context, s *client.Session, dir string) ([]Snapshot, error) {
 	return (&looker{s: s}).locks(ctx, dir)
 }
@@ -39,8 +41,13 @@ func (l *looker) locks(ctx context.Context, dir string) ([]Snapshot, error) {
 	}
 	slices.Sort(d.names)
 	var all []Snapshot
+	var hidden error
 	for _, name := range d.names {
 		snap, err := l.lock(ctx, zk.Join(dir, name))
+		if errors.Is(err, zk.ErrNoAuth) {
+			hidden = errors.Join(hidden, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +55,7 @@ func (l *looker) locks(ctx context.Context, dir string) ([]Snapshot, error) {
 			all = append(all, snap)
 		}
 	}
-	return all, nil
+	return all, hidden
 }
 
 func (l *looker) lock(ctx context.Context, path string) (Snapshot, error) {

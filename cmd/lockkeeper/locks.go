@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // redrawInterval is how often --watch draws a terminal anew, because it shows ages.
@@ -139,14 +140,15 @@ func (v view) show(ctx context.Context, s *client.Session) error {
 		}
 		return v.print(ctx, s, append(all, snap))
 	}
+	var hidden error
 	for _, home := range homes {
 		some, err := lock.LookAll(ctx, s, home)
-		if err != nil {
+		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return err
 		}
-		all = append(all, some...)
+		all, hidden = append(all, some...), errors.Join(hidden, err)
 	}
-	return v.print(ctx, s, all)
+	return errors.Join(v.print(ctx, s, all), hidden) // a lock that is somebody's secret does not hide the others
 }
 
 func (v view) print(ctx context.Context, s *client.Session, all []lock.Snapshot) error {

@@ -88,6 +88,31 @@ func TestSharedRunsOverlapAndAnExclusiveOneWaits(t *testing.T) {
 	late.signal(syscall.SIGTERM)
 }
 
+// A lock that we may not read is named, and the others are shown.
+func TestLocksShowsWhatItMayRead(t *testing.T) {
+	h := newHome(t)
+	h.start("run", "b", "--", "sh", "-c", "echo up; exec sleep 1000").see("up")
+	var rows []serverStatus
+	b := h.run("status", "--json").want(0).stdout.String()
+	if err := json.Unmarshal([]byte(b), &rows); err != nil || len(rows) != 1 {
+		t.Fatalf("status --json: %v: %s", err, b)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	s, err := client.Open(ctx, rows[0].Server, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(ctx)
+	nobody := []zk.ACL{{Perms: zk.PermRead, Scheme: "digest", ID: "nobody:x"}}
+	if _, err := s.Create(ctx, locksPath+"/a", nil, zk.Persistent, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if j := h.run("locks").want(77, locksPath+"/a", "not authorised"); !strings.Contains(j.stdout.String(), "held") {
+		t.Errorf("the lock that may be read is not shown:\n%s", j.stdout)
+	}
+}
+
 // What Curator or anybody else writes into a node is shown as it can be shown, and cannot move the
 // cursor.
 func TestForeignDataIsShownReadably(t *testing.T) {

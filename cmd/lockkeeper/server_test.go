@@ -80,7 +80,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 			t.Errorf("the log has no %q: %s", want, j.stderr)
 		}
 	}
-	h.run("run", "--servers", address+"/chroot", "demo", "--", "sh", "-c", "exit 3").want(64, "/lockkeeper/locks/demo", "chroot")
+	h.run("run", "--servers", address+"/chroot", "demo", "--", "sh", "-c", "exit 3").want(64, "lockkeeper: lock /lockkeeper/locks/demo: create /lockkeeper: ", "chroot")
 	if _, err := os.Stat(h.dir + "/zk/version-2"); err != nil {
 		t.Errorf("the data directory: %v", err)
 	}

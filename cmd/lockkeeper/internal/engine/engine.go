@@ -243,7 +243,10 @@ func (e *engine) refusal(err error) link.Note {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed):
 		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: err.Error()}
 	}
-	text := fmt.Sprintf("lock %s: %v", e.names(), err)
+	text := err.Error()
+	if !strings.Contains(text, e.open.Lock) {
+		text = fmt.Sprintf("lock %s: %s", e.names(), text)
+	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: text + " (does the chroot in the server list exist?)"}
