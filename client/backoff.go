@@ -25,8 +25,8 @@ func (b *backoff) pause() time.Duration {
 		return 0
 	}
 	d := b.max
-	if n-1 < 32 {
-		d = min(b.max, b.min<<(n-1))
+	if b.min <= b.max>>(n-1) { // or it could overflow
+		d = b.min << (n - 1)
 	}
 	return d - rand.N(d/2+1)
 }
