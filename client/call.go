@@ -107,12 +107,12 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	case <-ctx.Done():
 	}
 	var none T
-	if !p.s.withdraw(&p.call, context.Cause(ctx)) {
+	if !p.s.withdraw(&p.call, endOf(ctx)) {
 		select {
 		case <-p.done: // the answer came just now
 			return p.result()
 		default:
-			return none, &OpError{Op: p.name, Path: p.path, Err: context.Cause(ctx), Maybe: p.write}
+			return none, &OpError{Op: p.name, Path: p.path, Err: endOf(ctx), Maybe: p.write}
 		}
 	}
 	return none, p.err

@@ -8,10 +8,10 @@
 // # What an error means
 //
 // Every error of an operation is an [*OpError] that names the operation and the path; errors.Is
-// finds the server's [zk.Code] in it. A write whose answer was lost is neither done nor failed but
-// unknown, and [MaybeApplied] says so: look before writing again. Reads have no such doubt, so the
-// plain methods (Get, Children, …) repeat a read whose connection broke until their context ends.
-// Writes are never repeated.
+// finds the server's [zk.Code] in it, and no code that is only in the cause of a context's end. A write
+// whose answer was lost is neither done nor failed but unknown, and [MaybeApplied] says so: look before
+// writing again. Reads have no such doubt, so the plain methods (Get, Children, …) repeat a read whose
+// connection broke until their context ends. Writes are never repeated.
 //
 // # Order
 //

@@ -74,10 +74,10 @@ func (s *Session) submit(ctx context.Context, calls []*call) {
 			case <-ctx.Done():
 			}
 			s.mu.Lock()
-			reason = context.Cause(ctx)
+			reason = endOf(ctx)
 		}
 		if reason == nil && ctx.Err() != nil {
-			reason = context.Cause(ctx)
+			reason = endOf(ctx)
 		}
 		s.mu.inFlight += len(calls)
 		for _, c := range calls {

@@ -62,7 +62,7 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 		if err == nil {
 			return holds, nil
 		}
-		if !errors.Is(err, ErrPlaceLost) || !e.opt.Requeue {
+		if !errors.Is(err, ErrPlaceLost) || !e.opt.Requeue || ctx.Err() != nil { // whose cause may be a place lost elsewhere
 			return nil, &LockError{e.recipe.op(false), e.dir, err}
 		}
 	}

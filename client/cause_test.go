@@ -1,0 +1,46 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+var errCause = errors.New("somebody else has failed")
+
+// A context may end because another request has failed, as those of an errgroup do. What that one was told is no
+// answer to this one.
+func TestCauseOfTheEndIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		start(t, n, "zk:2181")
+		s := open(t, n, "zk:2181", client.Options{})
+		other := &client.OpError{Op: "create", Path: "/n", Err: errors.Join(zk.ErrConnectionLoss, zk.ErrNoNode, errCause), Maybe: true}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(other)
+
+		_, ok, err := s.Exists(ctx, "/")
+		check := func(what string, err error) {
+			t.Helper()
+			wantErr(t, what, err, errCause)
+			var code zk.Code
+			if errors.Is(err, zk.ErrNoNode) || errors.As(err, &code) || client.MaybeApplied(err) {
+				t.Errorf("%s: %v is taken for an answer", what, err)
+			}
+		}
+		check("exists", err)
+		if ok {
+			t.Error("exists: found without asking")
+		}
+		_, _, err = s.Get(ctx, "/")
+		check("get", err)
+		_, err = s.Watch(ctx, "/", true)
+		check("watch", err)
+		check("delete", s.Delete(ctx, "/n", -1))
+	})
+}

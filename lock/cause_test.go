@@ -1,0 +1,110 @@
+package lock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A context may have ended because of what somebody else was told, as those of an errgroup do: that their
+// znode or their place is gone, or their connection. It says nothing about ours, and no node of ours stays.
+func TestCauseOfAnotherFailure(t *testing.T) {
+	locks := map[string]func(*client.Session) (locker, error){
+		"mutex": func(s *client.Session) (locker, error) {
+			return lock.NewMutex(s, "/locks/a", lock.Options{Requeue: true})
+		},
+		"latch": func(s *client.Session) (locker, error) {
+			return lock.NewLatch(s, "/locks/a", lock.Options{Requeue: true})
+		},
+		"unfair":  func(s *client.Session) (locker, error) { return lock.NewUnfair(s, "/locks/a", lock.Options{}) },
+		"delayed": func(s *client.Session) (locker, error) { return lock.NewMutex(s, "/locks/a", lock.Options{Delay: 1}) },
+	}
+	for name, make := range locks {
+		for _, cause := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrConnectionLoss, zk.ErrBadVersion, lock.ErrPlaceLost} {
+			t.Run(name+"/"+cause.Error(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := zktest.New(t, zktest.Options{})
+					ours, err := make(srv.Session(t, "ours"))
+					must(t, nil, err)
+					theirs, err := make(srv.Session(t, "theirs"))
+					must(t, nil, err)
+					failed := func() context.Context {
+						ctx, cancel := context.WithCancelCause(t.Context())
+						cancel(&client.OpError{Op: "set", Path: "/other", Err: cause, Maybe: true})
+						return ctx
+					}
+
+					h, err := ours.Lock(t.Context())
+					must(t, h, err)
+					if err := h.Release(failed()); !errors.Is(err, lock.ErrReleasePending) || errors.Is(err, lock.ErrLost) {
+						t.Errorf("Release = %v, want ErrReleasePending", err)
+					}
+					synctest.Wait()
+					h, err = theirs.TryLock(t.Context())
+					must(t, h, err)
+					if _, err := ours.Lock(failed()); err == nil {
+						t.Error("Lock succeeded with a context that has ended")
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					go func() {
+						synctest.Wait() // it waits in line
+						cancel(&client.OpError{Op: "set", Path: "/other", Err: cause})
+					}()
+					if _, err := ours.Lock(ctx); err == nil {
+						t.Error("Lock succeeded beside another holder")
+					}
+					if _, err := ours.TryLock(failed()); err == nil {
+						t.Error("TryLock succeeded with a context that has ended")
+					}
+					must(t, h, h.Release(t.Context()))
+					synctest.Wait()
+					h, err = theirs.TryLock(t.Context())
+					must(t, h, err)
+					must(t, h, h.Release(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+// The same at the moment when the node has been made and the hold has not.
+func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		look := func() time.Duration {
+			if bytes.Contains(debug.Stack(), []byte("vouchFor")) {
+				cancel(lock.ErrPlaceLost)
+			}
+			return 0
+		}
+		s, err := srv.Link("ours").Open(t.Context(), client.Options{Clock: &clock.Clock{Elapsed: look}})
+		must(t, nil, err)
+		defer s.Close(t.Context())
+		ours, err := lock.NewUnfair(s, "/locks/a", lock.Options{})
+		must(t, nil, err)
+		if _, err := ours.Lock(ctx); !errors.Is(err, lock.ErrPlaceLost) {
+			t.Errorf("Lock = %v, want the cause", err)
+		}
+		synctest.Wait()
+		theirs, err := lock.NewUnfair(srv.Session(t, "theirs"), "/locks/a", lock.Options{})
+		must(t, nil, err)
+		h, err := theirs.TryLock(t.Context())
+		must(t, h, err)
+	})
+}
+
+type locker interface {
+	Lock(context.Context) (*lock.Hold, error)
+	TryLock(context.Context) (*lock.Hold, error)
+}
