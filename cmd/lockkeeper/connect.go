@@ -160,8 +160,11 @@ func withSession(ctx context.Context, flag string, f func(context.Context, *clie
 	defer s.Close(context.WithoutCancel(ctx)) // its own time limit is short, and nothing hangs on this session
 	if err := f(ctx, s); err != nil {
 		status := exit.Unreachable
-		if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed) {
+		switch {
+		case errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed):
 			status = exit.NotPermitted
+		case errors.Is(err, zk.ErrNoNode):
+			return exit.Errorf(exit.Usage, "%w (does the chroot in the server list exist?)", err)
 		}
 		return exit.Errorf(exit.StatusOf(err, status), "%w", err)
 	}

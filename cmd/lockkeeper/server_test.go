@@ -81,6 +81,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 		}
 	}
 	h.run("run", "--servers", address+"/chroot", "demo", "--", "sh", "-c", "exit 3").want(64, "lockkeeper: lock /lockkeeper/locks/demo: create /lockkeeper: ", "chroot")
+	h.run("slots", "--servers", address+"/chroot", "demo", "3").want(64, "/lockkeeper/locks/demo", "chroot")
 	if _, err := os.Stat(h.dir + "/zk/version-2"); err != nil {
 		t.Errorf("the data directory: %v", err)
 	}
