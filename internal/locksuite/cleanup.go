@@ -25,7 +25,7 @@ var cleanupTests = []test{
 func f25GaveUp(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := w.MustLock(a.Mutex(lock.Options{}))
-	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond+w.slack()) // time enough to be seen in line
 	defer cancel()
 	gaveUp := w.Lock(ctx, b.Mutex(lock.Options{}))
 	w.WaitLine(2)

@@ -396,7 +396,7 @@ func deadlockMoments(w *World, t *testing.T) {
 func deadlockRandom(w *World, t *testing.T) {
 	clients, rounds := w.reps(8, 4), w.reps(20, 5)
 	paths := w.beside(4)
-	seed := rand.Uint64()
+	seed := w.seed()
 	var present []*Client
 	for i := range clients {
 		present = append(present, w.Client(fmt.Sprint("c", i)))
@@ -426,7 +426,7 @@ func deadlockRandom(w *World, t *testing.T) {
 				}
 				for _, h := range slices.Backward(holds) {
 					if err := h.Release(ctx); err != nil {
-						t.Errorf("seed %d: release: %v", seed, err)
+						t.Errorf("release: %v", err)
 					}
 				}
 				mu.Lock()
@@ -439,11 +439,11 @@ func deadlockRandom(w *World, t *testing.T) {
 					for k, wait := range deadlock.Deadlock {
 						next := deadlock.Deadlock[(k+1)%len(deadlock.Deadlock)]
 						if zk.Parent(wait.For.Node) != wait.Path || next.Waiter.Owner.Label != wait.For.Owner.Label {
-							t.Errorf("seed %d: %v", seed, err)
+							t.Error(err)
 						}
 					}
 				default:
-					t.Errorf("seed %d: %v", seed, err)
+					t.Error(err)
 				}
 				mu.Unlock()
 				cancel()
@@ -462,7 +462,7 @@ func deadlockRandom(w *World, t *testing.T) {
 		}
 	}
 	if t.Logf("%d granted, %d told of a deadlock", granted, told); granted == 0 || told == 0 && w.Virtual {
-		t.Errorf("seed %d: %d granted, %d told of a deadlock: that tests nothing", seed, granted, told)
+		t.Errorf("%d granted, %d told of a deadlock: that tests nothing", granted, told)
 	}
 	w.CleanAt(paths)
 }

@@ -175,12 +175,7 @@ func f37OlderCampaign(w *World, t *testing.T) {
 // Candidates whose connections break all the time keep their nodes, and when the network calms down there
 // is a leader at once, and one.
 func f38Flaps(w *World, t *testing.T) {
-	seed := rand.Uint64()
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}()
+	seed := w.seed()
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, candidates := range []int{2, 3} {
 		var reg Register

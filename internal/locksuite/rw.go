@@ -106,7 +106,7 @@ func f32NobodyOvertakes(w *World, t *testing.T) {
 
 // Readers and writers come, go, give up and expire at random. No writer is ever inside with anybody.
 func f32Random(w *World, t *testing.T) {
-	seed := rand.Uint64()
+	seed := w.seed()
 	r := rand.New(rand.NewPCG(seed, 0))
 	var mu sync.Mutex
 	readers, writers := 0, 0
@@ -119,7 +119,7 @@ func f32Random(w *World, t *testing.T) {
 			readers++
 		}
 		if writers > 1 || writers == 1 && readers > 0 {
-			t.Errorf("seed %d: I1: %d writers and %d readers inside", seed, writers, readers)
+			t.Errorf("I1: %d writers and %d readers inside", writers, readers)
 		}
 	}
 	leave := func(write bool) {
@@ -153,7 +153,7 @@ func f32Random(w *World, t *testing.T) {
 				if write && r.IntN(2) == 0 {
 					leave(true) // before somebody else may read
 					if err := h.Downgrade(w.Context()); err != nil {
-						t.Errorf("seed %d: downgrade: %v", seed, err)
+						t.Errorf("downgrade: %v", err)
 					}
 					enter(false)
 					time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
@@ -162,7 +162,7 @@ func f32Random(w *World, t *testing.T) {
 					leave(write)
 				}
 				if err := h.Release(w.Context()); err != nil {
-					t.Errorf("seed %d: release: %v", seed, err)
+					t.Errorf("release: %v", err)
 				}
 			}
 		})

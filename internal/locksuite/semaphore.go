@@ -46,12 +46,7 @@ func (c *Client) Semaphore(n int) *lock.Semaphore {
 // than there are, and nobody waits while one is free.
 func f34Random(w *World, t *testing.T) {
 	const permits = 3
-	seed := rand.Uint64()
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}()
+	seed := w.seed()
 	var mu sync.Mutex
 	inside := map[*lock.Hold]bool{}
 	enter := func(h *lock.Hold) {

@@ -47,10 +47,7 @@ func f01UnfairRevoked(w *World, t *testing.T) {
 			if n := len(a.Proxy.Since(mark).Asked(faultproxy.Creates()...)); n != 1 {
 				t.Errorf("%q: %d creates were sent, want 1", data, n)
 			}
-			stat, ok, err := w.fresh().Exists(w.Context(), w.dir)
-			if !ok || err != nil || stat.Czxid != h.Token() {
-				t.Errorf("%q: token %#x, the znode's is %#x (%v)", data, h.Token(), stat.Czxid, err)
-			}
+			w.isOf(h)
 			if data == curatorsWord {
 				select {
 				case <-h.Revoked():
@@ -106,9 +103,7 @@ func f01UnfairSiblings(w *World, t *testing.T) {
 		t.Fatalf("both are granted, with tokens %#x and %#x", first.Token(), h.Token())
 	case <-time.After(w.moment()):
 	}
-	if stat, _, err := w.fresh().Exists(w.Context(), w.dir); err != nil || stat.Czxid != first.Token() {
-		t.Errorf("token %#x, the znode's is %#x (%v)", first.Token(), stat.Czxid, err)
-	}
+	w.isOf(first)
 	w.MustRelease(first)
 	next := <-grants
 	if next == nil || next.Token() <= first.Token() {
@@ -177,17 +172,8 @@ func f31UnfairSiblingHolds(w *World, t *testing.T) {
 
 // Several attempts of each of several sessions, whose answers get lost while somebody writes over what the znode
 // says.
-func unfairRandomSiblings(w *World, t *testing.T) {
-	seed := rand.Uint64()
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}()
-	var reg Register
-	var siblings sync.WaitGroup
-	var mu sync.Mutex
-	granted := 0
+func unfairRandomSiblings(w *World, _ *testing.T) {
+	f, seed := fray{w: w}, w.seed()
 	ctx, cancel := context.WithCancel(context.Background())
 	var vandal sync.WaitGroup
 	vandal.Go(func() {
@@ -200,44 +186,17 @@ func unfairRandomSiblings(w *World, t *testing.T) {
 		for j := range w.reps(5, 3) {
 			r := rand.New(rand.NewPCG(seed, uint64(10*i+j+1)))
 			u := c.Unfair()
-			siblings.Go(func() {
+			f.wg.Go(func() {
 				for range w.reps(20, 4) {
-					switch r.IntN(5) {
-					case 0:
-						c.Proxy.CutAfter(w.unfairCreates())
-					case 1:
-						c.Proxy.CutBefore(w.unfairCreates())
-					case 2:
-						c.Proxy.CutAfter(w.unfairDeletes())
+					if h := f.visit(c, u, r); h != nil {
+						f.release(h)
 					}
-					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(2000)+1)*time.Millisecond)
-					h, err := u.Lock(ctx)
-					cancel()
-					if err != nil {
-						continue
-					}
-					mu.Lock()
-					granted++
-					mu.Unlock()
-					reg.Enter(h.Token())
-					time.Sleep(time.Duration(r.IntN(10)) * time.Millisecond)
-					reg.Leave()
-					ctx, cancel = context.WithTimeout(context.Background(), patience)
-					if err := h.Release(ctx); err != nil {
-						t.Errorf("release: %v", err)
-					}
-					cancel()
 				}
 			})
 		}
 	}
-	siblings.Wait()
+	f.wg.Wait()
 	cancel()
 	vandal.Wait()
-	reg.Check(t)
-	if granted == 0 {
-		t.Error("nobody was ever granted the lock")
-	}
-	w.free()
-	w.MustRelease(w.mustHold(w.Client("last").Unfair().Lock)) // I3
+	f.over()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,15 @@ func (w *World) free() {
 	w.Within(time.Second+w.slack(), "I2: the znode is gone", func() bool { ok, err := w.Exists(w.dir); return !ok && err == nil })
 }
 
+// isOf checks that the lock's znode is that of a hold.
+func (w *World) isOf(h *lock.Hold) {
+	w.t.Helper()
+	stat, ok, err := w.fresh().Exists(w.Context(), w.dir)
+	if !ok || err != nil || stat.Czxid != h.Token() {
+		w.t.Errorf("token %#x, the znode's is %#x (%v)", h.Token(), stat.Czxid, err)
+	}
+}
+
 // holder returns who has the lock, by label; empty if nobody.
 func (w *World) holder() string {
 	w.t.Helper()
@@ -93,10 +103,7 @@ func f01UnfairReplyLost(w *World, t *testing.T) {
 		if n := len(a.Proxy.Since(mark).Asked(wire.OpCreate2)); n != 1 {
 			t.Errorf("with %d looks lost: %d creates were sent, want 1", lost, n)
 		}
-		stat, ok, err := w.fresh().Exists(w.Context(), w.dir)
-		if !ok || err != nil || stat.Czxid != h.Token() {
-			t.Errorf("with %d looks lost: token %#x, the znode's is %#x (%v)", lost, h.Token(), stat.Czxid, err)
-		}
+		w.isOf(h)
 		w.MustRelease(h)
 		w.free()
 	}
@@ -147,41 +154,9 @@ func f03UnfairLookalike(w *World, t *testing.T) {
 	w.free()
 }
 
-// Cancelled at any moment, Lock leaves nothing behind and returns exactly one of hold and error.
-func f04UnfairCancel(w *World, t *testing.T) {
-	u := w.Client("a").Unfair()
-	w.MustRelease(w.mustHold(u.Lock))
-	w.slow()
-	began := time.Now()
-	w.MustRelease(w.mustHold(u.Lock))
-	trip := time.Since(began) / 2
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
-	granted, refused := 0, 0
-	for range w.reps(500, 100) {
-		ctx, cancel := context.WithCancel(context.Background())
-		stop := time.AfterFunc(time.Duration(r.Int64N(int64(2*trip))), cancel)
-		h, err := u.Lock(ctx)
-		stop.Stop()
-		cancel()
-		switch {
-		case (h == nil) == (err == nil):
-			t.Fatalf("seed %d: F26: hold %v and error %v: exactly one of them must be nil", seed, h, err)
-		case h != nil:
-			granted++
-			if err := h.Release(context.Background()); err != nil {
-				t.Fatalf("seed %d: release: %v", seed, err)
-			}
-		case !errors.Is(err, context.Canceled):
-			t.Fatalf("seed %d: Lock = %v, want the context's error", seed, err)
-		default:
-			refused++
-		}
-		time.Sleep(time.Duration(r.Int64N(int64(4 * trip))))
-	}
-	if granted == 0 || refused == 0 {
-		t.Errorf("seed %d: %d granted and %d cancelled: the cancels hit one side only", seed, granted, refused)
-	}
+// Cancelled at any moment, Lock leaves nothing behind.
+func f04UnfairCancel(w *World, _ *testing.T) {
+	w.cancelAnywhere(w.reps(500, 100), w.Client("a").Unfair().Lock)
 	w.free()
 }
 
@@ -357,73 +332,88 @@ func f29UnfairHerd(w *World, t *testing.T) {
 // A free lock is one request, and one to release it. What is above it is made once.
 func f30Unfair(w *World, t *testing.T) {
 	a := w.Client("a")
-	u := a.Unfair()
-	w.MustRelease(w.mustHold(u.Lock))
-	mark := a.Proxy.Mark()
-	w.MustRelease(w.mustHold(u.Lock))
-	asked, notified := work(a.Proxy.Since(mark))
+	w.MustRelease(w.mustHold(a.Unfair().Lock))
+	asked, notified := w.cycle(a, a.Unfair().Lock)
 	if got, want := asked.Ops(), "create, delete"; got != want || len(notified) > 0 {
 		t.Errorf("lock and release sent %q and were told %d times, want %q", got, len(notified), want)
 	}
 }
 
 // Contenders come, go and give up at random, break their connections and expire.
-func unfairRandom(w *World, t *testing.T) {
-	seed := rand.Uint64()
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}()
-	var reg Register
-	var wg sync.WaitGroup
-	granted := make(chan struct{}, 10_000)
+func unfairRandom(w *World, _ *testing.T) {
+	f, seed := fray{w: w}, w.seed()
 	for i := range w.reps(20, 5) {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
-		wg.Go(func() {
+		f.wg.Go(func() {
 			c := w.Client(fmt.Sprint("c", i))
 			for range w.reps(20, 3) {
 				if c.Err() != nil {
 					c.Proxy.Close()
 					c = w.Client(c.Label)
 				}
-				switch r.IntN(6) {
-				case 0:
-					c.Proxy.CutAfter(w.unfairCreates())
-				case 1:
-					c.Proxy.CutBefore(w.unfairCreates())
-				case 2:
-					c.Proxy.CutAfter(w.unfairDeletes())
-				}
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(2000)+1)*time.Millisecond)
-				h, err := c.Unfair().Lock(ctx)
-				cancel()
-				if err != nil {
-					continue
-				}
-				granted <- struct{}{}
-				reg.Enter(h.Token())
-				time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
-				reg.Leave()
-				if r.IntN(8) == 0 {
+				switch h := f.visit(c, c.Unfair(), r); {
+				case h == nil:
+				case r.IntN(8) == 0:
 					w.Expire(c.Session)
-					continue
+				default:
+					f.release(h)
 				}
-				ctx, cancel = context.WithTimeout(context.Background(), patience)
-				if err := h.Release(ctx); err != nil {
-					t.Errorf("release: %v", err)
-				}
-				cancel()
 			}
 		})
 	}
-	wg.Wait()
-	reg.Check(t)
-	if len(granted) == 0 {
-		t.Error("nobody was ever granted the lock")
+	f.over()
+}
+
+// A fray is many who want the lock at random.
+type fray struct {
+	w       *World
+	wg      sync.WaitGroup // of those who want it
+	reg     Register
+	granted atomic.Int64
+}
+
+// visit takes the lock for a while, as the client's, which may lose its connection. It returns nil if the lock is
+// not granted in time.
+func (f *fray) visit(c *Client, u *lock.Unfair, r *rand.Rand) *lock.Hold {
+	switch r.IntN(6) {
+	case 0:
+		c.Proxy.CutAfter(f.w.unfairCreates())
+	case 1:
+		c.Proxy.CutBefore(f.w.unfairCreates())
+	case 2:
+		c.Proxy.CutAfter(f.w.unfairDeletes())
 	}
-	w.free()
-	w.MustRelease(w.mustHold(w.Client("last").Unfair().Lock)) // I3
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(2000)+1)*time.Millisecond)
+	defer cancel()
+	h, err := u.Lock(ctx)
+	if err != nil {
+		return nil
+	}
+	f.granted.Add(1)
+	f.reg.Enter(h.Token())
+	time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
+	f.reg.Leave()
+	return h
+}
+
+func (f *fray) release(h *lock.Hold) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := h.Release(ctx); err != nil {
+		f.w.t.Errorf("release: %v", err)
+	}
+}
+
+// over waits until all have left, and checks that no two were inside, and that another may come.
+func (f *fray) over() {
+	f.w.t.Helper()
+	f.wg.Wait()
+	f.reg.Check(f.w.t)
+	if f.granted.Load() == 0 {
+		f.w.t.Error("nobody was ever granted the lock")
+	}
+	f.w.free()
+	f.w.MustRelease(f.w.mustHold(f.w.Client("last").Unfair().Lock)) // I3
 }
 
 // TryLock says who has it, and a context of the hold's re-enters.

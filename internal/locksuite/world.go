@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -184,13 +185,7 @@ type Grant struct {
 
 // Lock asks for the lock beside the test.
 func (w *World) Lock(ctx context.Context, m *lock.Mutex) *Grant {
-	g := &Grant{done: make(chan struct{})}
-	go func() {
-		defer close(g.done)
-		g.hold, g.err = m.Lock(ctx)
-		g.at = time.Now()
-	}()
-	return g
+	return grantOf(func() (*lock.Hold, error) { return m.Lock(ctx) })
 }
 
 // Granted waits for the outcome and ends the test unless it is a hold.
@@ -370,6 +365,17 @@ func (w *World) expired(err, gone error) bool {
 	return errors.Is(err, zk.ErrSessionExpired) || !w.Virtual && errors.Is(err, gone)
 }
 
+// seed returns a seed of this run's own, which is told if the test fails.
+func (w *World) seed() uint64 {
+	seed := rand.Uint64()
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			w.t.Logf("seed %d", seed)
+		}
+	})
+	return seed
+}
+
 // reps is how often a test repeats something: full in virtual time, few where each takes its time.
 func (w *World) reps(full, few int) int {
 	switch {
@@ -381,8 +387,8 @@ func (w *World) reps(full, few int) int {
 	return full
 }
 
-// Quiet waits until the clients have nothing under way: for as long as a moment nothing passes their
-// proxies.
+// Quiet waits until the clients have nothing under way: for a while nothing passes their proxies. That is longer
+// than an answer of a busy machine takes.
 func (w *World) Quiet(clients ...*Client) {
 	w.t.Helper()
 	passed := func() (n faultproxy.Mark) {
@@ -393,7 +399,7 @@ func (w *World) Quiet(clients ...*Client) {
 	}
 	before := passed()
 	w.Within(patience, "the clients come to rest", func() bool {
-		time.Sleep(w.moment())
+		time.Sleep(max(w.moment(), 150*time.Millisecond))
 		last := before
 		before = passed()
 		return before == last
