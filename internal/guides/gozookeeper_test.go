@@ -157,12 +157,17 @@ func TestReportByHand(t *testing.T) {
 		line, err := lock.Inspect(t.Context(), s, m.Path())
 		must(t, err)
 		must(t, s.Delete(t.Context(), line[0].Node, -1))
-		time.Sleep(100 * time.Millisecond) // for the news, which then ends the work before its next step
 		return nil
 	}
-	late := func(int64) error { return errors.New("worked on after the loss") }
-	if err := reportByHand(t.Context(), m, []func(int64) error{breakIt, late}); !errors.Is(err, lock.ErrNodeDeleted) {
-		t.Errorf("with the holder's node deleted: %v, want lock.ErrNodeDeleted", err)
+	left := 30_000
+	wait := func(int64) error { // for the news, which ends the work before its next step
+		left--
+		time.Sleep(time.Millisecond)
+		return nil
+	}
+	steps := append([]func(int64) error{breakIt}, slices.Repeat([]func(int64) error{wait}, left)...)
+	if err := reportByHand(t.Context(), m, steps); !errors.Is(err, lock.ErrNodeDeleted) || left == 0 {
+		t.Errorf("with the holder's node deleted: %v, want lock.ErrNodeDeleted; %d steps were not made", err, left)
 	}
 }
 
