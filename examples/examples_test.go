@@ -99,9 +99,15 @@ func startWith(t *testing.T, env []string, name string, args ...string) *program
 // expect waits until the program has printed something.
 func (p *program) expect(text string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(p.said(), text); time.Sleep(10 * time.Millisecond) {
+	p.expectTimes(1, text)
+}
+
+// expectTimes waits until the program has printed something so often.
+func (p *program) expectTimes(n int, text string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); strings.Count(p.said(), text) < n; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("%s did not say %q but\n%s", p.cmd.Path, text, p.said())
+			p.t.Fatalf("%s did not say %q %d times but\n%s", p.cmd.Path, text, n, p.said())
 		}
 	}
 }
@@ -135,9 +141,11 @@ func TestCronguard(t *testing.T) {
 	srv := server(t)
 	first := start(t, srv.Addr(), "cronguard")
 	first.expect("wrote sales")
+	first.signal(syscall.SIGSTOP) // or it might be done before the second looks
 	if said := start(t, srv.Addr(), "cronguard").finish(); !strings.Contains(said, "runs elsewhere: ") {
 		t.Errorf("the second said\n%s", said)
 	}
+	first.signal(syscall.SIGCONT)
 	if said := first.finish(); said != "wrote sales\nwrote stock\nwrote returns\n" {
 		t.Errorf("the first said\n%s", said)
 	}
@@ -240,11 +248,7 @@ func TestLeader(t *testing.T) {
 	}
 	b.expect("leading")
 	srv.Link("default").Expire()
-	for deadline := time.Now().Add(patience); strings.Count(b.said(), "leading") < 2; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("b does not lead again:\n%s", b.said())
-		}
-	}
+	b.expectTimes(2, "leading")
 	b.signal(syscall.SIGTERM)
 	b.finish()
 }
