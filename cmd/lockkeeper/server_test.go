@@ -41,9 +41,11 @@ func TestServerServesAndEndsInPeace(t *testing.T) {
 	if out := h.run("status", address).want(0).stdout.String(); !strings.Contains(out, "standalone") {
 		t.Errorf("status: %s", out)
 	}
-	out := h.run("status", address, "127.0.0.1:1").want(1, "1 of 2").stdout.String()
-	if !strings.Contains(out, "standalone") || !strings.Contains(out, "no answer") {
-		t.Errorf("status: %s", out)
+	for _, servers := range [][]string{{address, "127.0.0.1:1"}, {address + ",127.0.0.1:1/app"}} {
+		out := h.run(append([]string{"status"}, servers...)...).want(1, "1 of 2").stdout.String()
+		if !strings.Contains(out, "standalone") || !strings.Contains(out, "no answer") {
+			t.Errorf("status %q: %s", servers, out)
+		}
 	}
 	h.run("server", "--data", h.dir+"/other", "--listen", address).want(71, address, "in use", "--listen")
 	holder := h.start("run", "--servers", address, "demo", "--", "sh", "-c", "echo up; exec sleep 1000")

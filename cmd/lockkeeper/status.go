@@ -38,13 +38,14 @@ follower, observer, standalone), how long it takes to answer, and its last zxid.
 
 Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			list := strings.Join(args, ",") // an argument may be a list, too
 			if len(args) == 0 {
 				var err error
-				if args, err = statusServers(chooseServers(servers)); err != nil {
+				if list, err = statusList(chooseServers(servers)); err != nil {
 					return err
 				}
 			}
-			rows := askAll(args)
+			rows := askAll(strings.Split(list, ","))
 			if asJSON {
 				if err := printJSON(cmd.OutOrStdout(), rows); err != nil {
 					return err
@@ -60,21 +61,21 @@ Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 	return cmd
 }
 
-// statusServers returns the members of a server list.
-func statusServers(servers string) ([]string, error) {
+// statusList returns a server list in which the local keeper has an address. It does not start it.
+func statusList(servers string) (string, error) {
 	if servers != link.Local {
-		return strings.Split(servers, ","), nil
+		return servers, nil
 	}
 	places, err := keeper.FindPlaces(os.Getenv)
 	if err != nil {
-		return nil, exit.Errorf(exit.OS, "%w", err)
+		return "", exit.Errorf(exit.OS, "%w", err)
 	}
 	c, a, err := places.Find()
 	if err != nil {
-		return nil, exit.Errorf(exit.Unreachable, "no servers are configured, and no local keeper is running in %s; the first command that needs it starts it", places.State)
+		return "", exit.Errorf(exit.Unreachable, "no servers are configured, and no local keeper is running in %s; the first command that needs it starts it", places.State)
 	}
 	c.Close()
-	return []string{"unix:" + a.Socket}, nil
+	return "unix:" + a.Socket, nil
 }
 
 // A serverStatus is what came of asking a server.
