@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -123,6 +124,24 @@ func TestWithdrawnRequestsLeaveTheQueue(t *testing.T) {
 		}
 		if l := client.LeftoversOf(s); l != (client.Leftovers{}) {
 			t.Errorf("left by 100 requests that gave up: %+v", l)
+		}
+	})
+}
+
+// A credential that no server would read is refused, and not shown to those that come later either.
+func TestCredentialTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		start(t, n, "zk:2181")
+		s := open(t, n, "zk:2181", client.Options{})
+		err := s.AddAuth(t.Context(), client.Auth{Scheme: "digest", Credential: make([]byte, 2<<20)})
+		var size *client.SizeError
+		if !errors.As(err, &size) {
+			t.Errorf("AddAuth = %v, want a *SizeError", err)
+		}
+		n.Link("", "").Cut()
+		if _, _, err := s.Get(short(t, 5*time.Second), "/"); err != nil {
+			t.Errorf("after a reconnect: %v", err)
 		}
 	})
 }

@@ -53,9 +53,14 @@ func (c *conn) heartbeat() time.Duration {
 func (c *conn) greetingLocked() []*call {
 	var calls []*call
 	for _, a := range c.s.mu.auth {
-		calls = append(calls, ownCall(wire.OpAuth, "auth", a.Scheme, &wire.AuthRequest{Scheme: a.Scheme, Auth: a.Credential}))
+		calls = append(calls, greet(a))
 	}
 	return append(calls, c.s.watches.rearm(c.number, c.s.mu.lastZxid, c.s.opt.WatchBytesMax)...)
+}
+
+// greet returns the request that shows a credential.
+func greet(a Auth) *call {
+	return ownCall(wire.OpAuth, "auth", a.Scheme, &wire.AuthRequest{Scheme: a.Scheme, Auth: a.Credential})
 }
 
 // refusedWatches reports whether k is a registration of watches that failed. Whoever waits for them

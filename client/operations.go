@@ -122,6 +122,9 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 // AddAuth authenticates the session under one more identity, now and on every later connection. A
 // credential that the server refuses ends the session, because servers hang up on it.
 func (s *Session) AddAuth(ctx context.Context, a Auth) error {
+	if n := len(greet(a).frame) - 4; n > s.opt.RequestBytesMax { // or no later connection would get past it
+		return &OpError{Op: "auth", Path: a.Scheme, Err: &SizeError{Bytes: int64(n), Max: s.opt.RequestBytesMax}}
+	}
 	s.mu.Lock()
 	if !slices.ContainsFunc(s.mu.auth, a.equal) {
 		s.mu.auth = append(s.mu.auth, a)
