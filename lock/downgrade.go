@@ -24,6 +24,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	switch {
 	case g.mu.holds == nil || !ours:
 		g.mu.Unlock()
+		<-h.ctx.Done() // it ends just now
 		return context.Cause(h.ctx)
 	case g.e.recipe != &writeRecipe || g.mu.kind != exclusive || len(g.mu.holds) > 1 || g.mu.moving != nil:
 		g.mu.Unlock()

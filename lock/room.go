@@ -176,7 +176,6 @@ func (a *attempt) seeRoom(ctx context.Context) (int, error) {
 	if a.room.asked != nil {
 		node, err := a.room.asked.Wait(ctx)
 		if err != nil {
-			a.room.watch = nil // was not set
 			return 0, err
 		}
 		a.room.asked = nil

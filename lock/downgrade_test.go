@@ -1,0 +1,33 @@
+package lock
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A downgrade beside a release is not done, and does not say that it was.
+func TestDowngradeBesideRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.g.mu.Lock()
+		holds := h.g.mu.holds
+		h.g.mu.holds = nil // as far as Release has come
+		h.g.mu.Unlock()
+		time.AfterFunc(time.Second, func() { h.g.over(holds, ErrReleased) })
+		if err := h.Downgrade(t.Context()); !errors.Is(err, ErrReleased) {
+			t.Errorf("Downgrade = %v, want ErrReleased", err)
+		}
+	})
+}
