@@ -40,34 +40,43 @@ func TestACheckAloneInAMultiIsAWrite(t *testing.T) {
 	}
 }
 
+// patient are servers that do not give each other up while a test has frozen or cut off some of them, however
+// slow the machine: after 30 seconds.
+var patient = apache.Options{Config: map[string]string{"syncLimit": "100"}}
+
+// silence is how long something that must not be answered is waited for.
+const silence = 300 * time.Millisecond
+
+// answered sends a request and checks whether it is answered.
+func (r *raw) answered(op wire.Op, record wire.Record, want bool) {
+	r.t.Helper()
+	limit := rawTimeout
+	if !want {
+		limit = silence
+	}
+	r.send(op, record)
+	h, _, err := r.receive(limit)
+	r.t.Logf("%v: %v, %v", op, h.Err, err)
+	if got := err == nil; got != want {
+		r.t.Errorf("%v: answered %v (%v), want %v", op, got, err, want)
+	} else if !got && !errors.Is(err, os.ErrDeadlineExceeded) {
+		r.t.Errorf("%v: %v, want silence", op, err)
+	}
+}
+
 // Without a quorum, what a server can answer by itself is no proof that a session lives.
 func TestWhatALeaderAnswersWithoutAQuorum(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, apache.Options{})
-	r := connect(t, e.Leader().Addr(), 6*time.Second, nil)
+	e := apache.StartEnsemble(t, 3, patient)
+	r := connect(t, e.Leader().Addr(), watcherTimeout, nil)
 	r.create("/held", zk.Ephemeral)
 	followers := e.Followers()
 	for _, f := range followers {
 		f.Freeze()
 	}
-	for _, tt := range []struct {
-		op       wire.Op
-		record   wire.Record
-		answered bool
-	}{
-		{wire.OpPing, nil, true},
-		{wire.OpGetData, &wire.WatchRequest{Path: "/held"}, true},
-		{wire.OpSync, &wire.PathRecord{Path: "/held"}, true},
-		{wire.OpMulti, vouchingWrite("/held"), false},
-	} {
-		r.send(tt.op, tt.record)
-		h, _, err := r.receive(300 * time.Millisecond)
-		t.Logf("%v: %v, %v", tt.op, h.Err, err)
-		if answered := err == nil; answered != tt.answered {
-			t.Errorf("%v with both followers frozen: answered %v (%v), want %v", tt.op, answered, err, tt.answered)
-		} else if !answered && !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%v with both followers frozen: %v, want silence", tt.op, err)
-		}
-	}
+	r.answered(wire.OpPing, nil, true)
+	r.answered(wire.OpGetData, &wire.WatchRequest{Path: "/held"}, true)
+	r.answered(wire.OpSync, &wire.PathRecord{Path: "/held"}, true)
+	r.answered(wire.OpMulti, vouchingWrite("/held"), false)
 	for _, f := range followers {
 		f.Thaw()
 	}
@@ -78,26 +87,14 @@ func TestWhatALeaderAnswersWithoutAQuorum(t *testing.T) {
 
 // A follower whose leader is silent answers pings and reads by itself, and nothing else.
 func TestWhatAFollowerAnswersWithoutItsLeader(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, apache.Options{})
+	e := apache.StartEnsemble(t, 3, patient)
 	leader := e.Leader()
-	r := connect(t, e.Followers()[0].Addr(), 6*time.Second, nil)
+	r := connect(t, e.Followers()[0].Addr(), watcherTimeout, nil)
 	r.create("/held", zk.Ephemeral)
 	leader.Freeze()
-	for _, tt := range []struct {
-		op       wire.Op
-		record   wire.Record
-		answered bool
-	}{
-		{wire.OpPing, nil, true},
-		{wire.OpGetData, &wire.WatchRequest{Path: "/held"}, true},
-		{wire.OpSync, &wire.PathRecord{Path: "/held"}, false},
-	} {
-		r.send(tt.op, tt.record)
-		_, _, err := r.receive(300 * time.Millisecond)
-		if answered := err == nil; answered != tt.answered {
-			t.Errorf("%v with the leader frozen: answered %v (%v), want %v", tt.op, answered, err, tt.answered)
-		}
-	}
+	r.answered(wire.OpPing, nil, true)
+	r.answered(wire.OpGetData, &wire.WatchRequest{Path: "/held"}, true)
+	r.answered(wire.OpSync, &wire.PathRecord{Path: "/held"}, false)
 	leader.Thaw()
 }
 
@@ -105,11 +102,12 @@ func TestWhatAFollowerAnswersWithoutItsLeader(t *testing.T) {
 // leader goes on answering pings while the leader expires the session and gives its znode's place to
 // others. A sync closes the gap: it is not answered. F17 is about clients that believe the ping.
 func TestF17_ACutOffFollowerAnswersPingsForADeadSession(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, apache.Options{Config: map[string]string{"syncLimit": "10"}})
+	e := apache.StartEnsemble(t, 3, patient)
 	leader, followers := e.Leader(), e.Followers()
+	looker := connect(t, followers[1].Addr(), watcherTimeout, nil)
 	holder := connect(t, followers[0].Addr(), 600*time.Millisecond, nil)
 	holder.create("/held", zk.Ephemeral)
-	looker := connect(t, followers[1].Addr(), watcherTimeout, nil)
+	looker.call(wire.OpSync, &wire.PathRecord{Path: "/held"}, nil)
 
 	e.CutOff(followers[0], leader)
 	cut := time.Now()

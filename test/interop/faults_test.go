@@ -37,7 +37,7 @@ func newContender(t *testing.T, servers, path string) *contender {
 
 func (c *contender) lock(t *testing.T) *lock.Hold {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	h, err := c.mutex.Lock(ctx)
 	must(t, err)
@@ -46,7 +46,7 @@ func (c *contender) lock(t *testing.T) *lock.Hold {
 
 func release(t *testing.T, h *lock.Hold) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	must(t, h.Release(ctx))
 }
@@ -63,14 +63,13 @@ func (c *contender) goLock(t *testing.T, l *line) <-chan *lock.Hold {
 		}
 		held <- h
 	}()
-	for len(l.look.children(l.path)) == before {
-		time.Sleep(time.Millisecond)
-	}
+	l.await(before + 1)
 	return held
 }
 
-// within waits for the hold that goLock is after.
-func within(t *testing.T, held <-chan *lock.Hold, most time.Duration) *lock.Hold {
+// granted waits for the hold that goLock is after. Whoever is forgotten by a lock is so for good: the limit
+// is for the machine.
+func granted(t *testing.T, held <-chan *lock.Hold) *lock.Hold {
 	t.Helper()
 	select {
 	case h := <-held:
@@ -78,22 +77,10 @@ func within(t *testing.T, held <-chan *lock.Hold, most time.Duration) *lock.Hold
 			t.FailNow()
 		}
 		return h
-	case <-time.After(most):
-		t.Fatalf("not granted within %v", most)
+	case <-time.After(patience):
+		t.Fatalf("not granted within %v", patience)
 	}
 	return nil
-}
-
-// inLine checks that n contenders stand in line, at the latest after a second.
-func (l *line) inLine(n int) {
-	l.t.Helper()
-	var names []string
-	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if names = l.look.children(l.path); len(names) == n {
-			return
-		}
-	}
-	l.t.Errorf("in line: %q, want %d", names, n)
 }
 
 // A free lock costs one round trip: the requests for it leave together.
@@ -122,7 +109,7 @@ func TestHandOverSendsNoListing(t *testing.T) {
 	b.awaitWatches(t)
 	mark := b.proxy.Mark()
 	release(t, h)
-	release(t, within(t, held, time.Second))
+	release(t, granted(t, held))
 	if log := b.proxy.Since(mark).Asked(faultproxy.Lists()...); len(log) > 0 {
 		t.Errorf("the hand-over took a listing:\n%v", log)
 	}
@@ -131,7 +118,7 @@ func TestHandOverSendsNoListing(t *testing.T) {
 // awaitWatches waits until c has asked for watches and has been answered.
 func (c *contender) awaitWatches(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if slices.ContainsFunc(c.proxy.Since(0).Answered(), func(e faultproxy.Entry) bool { return e.Watch }) {
 			return
 		}
@@ -174,19 +161,19 @@ func TestF01_F05_CutsWhileJoining(t *testing.T) {
 			third := c.goLock(t, l)
 			select {
 			case <-rule.Acted():
-			case <-time.After(5 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("nothing was cut")
 			}
 			release(t, first)
-			h := within(t, second, 5*time.Second)
-			l.inLine(2)
+			h := granted(t, second)
+			l.await(2)
 			select {
 			case <-third:
 				t.Error("the third in line holds the lock together with the second")
 			default:
 			}
 			release(t, h)
-			release(t, within(t, third, time.Second))
+			release(t, granted(t, third))
 			l.empty()
 		})
 	}
@@ -202,7 +189,7 @@ func TestF09_PredecessorGoneBeforeTheWatch(t *testing.T) {
 	reads := []wire.Op{wire.OpGetData, wire.OpExists}
 	rule := b.proxy.Before(faultproxy.Match{Ops: reads, Path: h.Node()}, func(faultproxy.Request) { release(t, h) })
 	held := b.goLock(t, l)
-	release(t, within(t, held, time.Second))
+	release(t, granted(t, held))
 	if rule.Count() != 1 {
 		t.Errorf("the watch on the predecessor was asked for %d times, want once", rule.Count())
 	}
@@ -223,7 +210,7 @@ func TestF10_ReleasedWhileTheWaiterWasCutOff(t *testing.T) {
 	time.Sleep(sessionTimeout / 2)
 	b.proxy.CutAll()
 	b.proxy.SetFlows(faultproxy.Pass)
-	release(t, within(t, held, time.Second))
+	release(t, granted(t, held))
 	l.empty()
 }
 
@@ -240,7 +227,7 @@ func TestF23_ReleaseFailsOnTheWire(t *testing.T) {
 			held := b.goLock(t, l)
 			rule := cut(a.proxy, faultproxy.Match{Ops: []wire.Op{wire.OpDelete}, Times: times})
 			release(t, h)
-			release(t, within(t, held, 5*time.Second))
+			release(t, granted(t, held))
 			if rule.Count() == 0 {
 				t.Error("nothing was cut")
 			}

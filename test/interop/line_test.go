@@ -20,6 +20,8 @@ var sharing = []peer.Kind{peer.Lockkeeper, peer.Curator, peer.GoZookeeper, peer.
 const (
 	tick           = 300 * time.Millisecond
 	sessionTimeout = 2 * time.Second
+	// patience is how long a test waits for what must happen on a busy machine.
+	patience = 30 * time.Second
 )
 
 // onBothServers runs f with Apache ZooKeeper and with the server of this project.
@@ -36,13 +38,14 @@ type line struct {
 	dir     string // where those who wait have a znode each
 	reg     *register.Register
 	look    *raw
+	timeout time.Duration // of its peers' sessions
 	started int
 }
 
 func newLine(t *testing.T, path, servers, lookAt string) *line {
 	t.Helper()
 	return &line{t: t, servers: servers, path: path, dir: path, reg: openRegister(t),
-		look: connect(t, lookAt, watcherTimeout, nil)}
+		look: connect(t, lookAt, watcherTimeout, nil), timeout: sessionTimeout}
 }
 
 // newPermitLine is newLine for a semaphore in Curator's layout.
@@ -77,7 +80,7 @@ func (l *line) startAll(kinds ...peer.Kind) []*peer.Peer {
 func (l *line) launch(k peer.Kind) *peer.Peer {
 	l.t.Helper()
 	l.started++
-	return peer.Launch(l.t, k, peer.Config{Servers: l.servers, Timeout: sessionTimeout,
+	return peer.Launch(l.t, k, peer.Config{Servers: l.servers, Timeout: l.timeout,
 		Name: fmt.Sprintf("%d-%s", l.started, k), Register: l.reg.Addr()})
 }
 
@@ -97,7 +100,7 @@ func (l *line) joinAs(p *peer.Peer, as peer.As) {
 // await waits until so many stand in line.
 func (l *line) await(n int) {
 	l.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); len(l.children(l.dir)) != n; {
+	for deadline := time.Now().Add(patience); len(l.children(l.dir)) != n; {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("in line: %q, want %d", l.children(l.dir), n)
 		}

@@ -66,7 +66,7 @@ func watchFrom(t *testing.T, s *client.Session, path string) *watcher {
 func (w *watcher) wants(want string) {
 	w.t.Helper()
 	last := ""
-	for end := time.After(20 * time.Second); ; {
+	for end := time.After(patience); ; {
 		calm := time.After(300 * time.Millisecond)
 		select {
 		case last = <-w.shown:

@@ -371,6 +371,7 @@ func TestMixedAcrossALeaderChange(t *testing.T) {
 	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick})
 	leader := e.Leader()
 	l := newLine(t, "/leader", e.Connect(), e.Followers()[0].Addr())
+	l.timeout = patience // no hold is to end because an election takes long on a busy machine
 	peers := l.startAll(peer.Lockkeeper, peer.Lockkeeper, peer.Curator)
 	for _, p := range peers {
 		p.Send("cycle %s %d", l.path, cycles)

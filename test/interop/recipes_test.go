@@ -119,7 +119,7 @@ func (l *line) taker(how func(*client.Session, string) (way, error)) *taker {
 
 func (k *taker) must(t *testing.T) *lock.Hold {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	h, err := k.take(ctx)
 	must(t, err)
@@ -138,12 +138,7 @@ func (k *taker) join(l *line) <-chan *lock.Hold {
 		}
 		held <- h
 	}()
-	for deadline := time.Now().Add(10 * time.Second); len(l.children(l.dir)) == before; {
-		if time.Now().After(deadline) {
-			l.t.Fatal("somebody asked for the lock and does not stand in line")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	l.await(before + 1)
 	return held
 }
 
@@ -172,11 +167,11 @@ func TestF01_F05_EveryLockKeepsItsPlace(t *testing.T) {
 				third := d.join(l)
 				select {
 				case <-rule.Acted():
-				case <-time.After(5 * time.Second):
+				case <-time.After(patience):
 					t.Fatal("nothing was cut")
 				}
 				release(t, first)
-				h := within(t, second, 5*time.Second)
+				h := granted(t, second)
 				select {
 				case <-third:
 					t.Error("the third in line holds the lock together with the second")
@@ -187,7 +182,7 @@ func TestF01_F05_EveryLockKeepsItsPlace(t *testing.T) {
 					t.Errorf("asked for znodes %d times, want %d:\n%v", len(made), len(k.dirs), made)
 				}
 				release(t, h)
-				release(t, within(t, third, 5*time.Second))
+				release(t, granted(t, third))
 				k.empty(l)
 			})
 		}
@@ -207,7 +202,7 @@ func TestF23_EveryLockIsReleasedOnTheWire(t *testing.T) {
 			held := b.join(l)
 			rule := cut(a.proxy, faultproxy.Match{Ops: []wire.Op{wire.OpDelete, wire.OpMulti}, Times: 2})
 			release(t, h)
-			release(t, within(t, held, 5*time.Second))
+			release(t, granted(t, held))
 			if rule.Count() == 0 {
 				t.Errorf("%s: nothing was cut", k.name)
 			}
@@ -229,7 +224,7 @@ func TestF14_WhoGivesUpLeavesNoWatch(t *testing.T) {
 			held := b.join(l)
 			moreWatches(t, srv, idle) // such as must not be left
 			release(t, h)
-			release(t, within(t, held, 5*time.Second))
+			release(t, granted(t, held))
 			h = a.must(t)
 			for range 10 {
 				ctx, cancel := context.WithTimeout(t.Context(), settled)
@@ -239,7 +234,7 @@ func TestF14_WhoGivesUpLeavesNoWatch(t *testing.T) {
 				cancel()
 			}
 			left := watches(t, srv)
-			for end := time.Now().Add(5 * time.Second); left > idle && time.Now().Before(end); {
+			for end := time.Now().Add(patience); left > idle && time.Now().Before(end); {
 				time.Sleep(10 * time.Millisecond)
 				left = watches(t, srv)
 			}
@@ -271,7 +266,7 @@ func watches(t *testing.T, srv *apache.Server) int {
 // moreWatches waits until the server has more watches than n, and returns how many.
 func moreWatches(t *testing.T, srv *apache.Server, n int) int {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if now := watches(t, srv); now > n {
 			return now
 		}
@@ -289,10 +284,10 @@ func TestF16_EveryLossIsTold(t *testing.T) {
 		h := a.must(t)
 		held := b.join(l)
 		must(t, b.Delete(t.Context(), h.Node(), -1))
-		release(t, within(t, held, 5*time.Second))
+		release(t, granted(t, held))
 		select {
 		case <-h.Done():
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%s: the loss is not told", k.name)
 		}
 		if !errors.Is(h.Cause(), lock.ErrNodeDeleted) {

@@ -83,14 +83,14 @@ func TestCuratorRevokesOurs(t *testing.T) {
 				p.Expect("asked")
 				select {
 				case <-h.Revoked():
-				case <-time.After(20 * time.Second):
+				case <-time.After(patience):
 					t.Fatal("the holder does not hear that it is asked to give up")
 				}
 				if err := h.Cause(); err != nil {
 					t.Errorf("the hold is over: %v", err)
 				}
 				var snap lock.Snapshot
-				for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					snap, err = lock.Look(t.Context(), s, l.path)
 					if err != nil || len(snap.Holders()) == 1 && snap.Holders()[0].Owner.Label == "ours" {
 						break

@@ -33,7 +33,7 @@ func TestF20_DialAfterAnExpiry(t *testing.T) {
 		select {
 		case err := <-told:
 			return err
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("nobody is called back")
 		}
 		return nil
@@ -57,7 +57,7 @@ func TestF20_DialAfterAnExpiry(t *testing.T) {
 		t.Errorf("taken again unasked: %q", left)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	second, err := s.Lock(ctx)
 	must(t, err)

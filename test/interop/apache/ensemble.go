@@ -55,16 +55,16 @@ const electionTimeout = 60 * time.Second
 // Leader waits until one of the servers leads and returns it.
 func (e *Ensemble) Leader() *Server {
 	e.t.Helper()
-	return e.await("leader")[0]
+	return e.await("leader", 1)[0]
 }
 
-// Followers waits until some servers follow, and returns them.
+// Followers waits until all servers but the leader follow, and returns them.
 func (e *Ensemble) Followers() []*Server {
 	e.t.Helper()
-	return e.await("follower")
+	return e.await("follower", len(e.Servers)-1)
 }
 
-func (e *Ensemble) await(mode string) []*Server {
+func (e *Ensemble) await(mode string, n int) []*Server {
 	e.t.Helper()
 	for deadline := time.Now().Add(electionTimeout); time.Now().Before(deadline); time.Sleep(pollInterval) {
 		var found []*Server
@@ -73,11 +73,11 @@ func (e *Ensemble) await(mode string) []*Server {
 				found = append(found, s)
 			}
 		}
-		if len(found) > 0 {
+		if len(found) == n {
 			return found
 		}
 	}
-	e.t.Fatalf("no %s after %v", mode, electionTimeout)
+	e.t.Fatalf("not as many as %d of mode %s after %v", n, mode, electionTimeout)
 	return nil
 }
 
