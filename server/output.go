@@ -102,8 +102,11 @@ func (o *output) full(pendingMax int) bool {
 
 func (o *output) fullLocked(pendingMax int) bool {
 	return !o.closing && !o.broken && o.pending.Load() > 0 &&
-		(int(o.pending.Load()) >= pendingMax || o.pendingBytes > outstandingBytesMax || len(o.buf) > outputFlush || o.all.full())
+		(int(o.pending.Load()) >= pendingMax || o.pendingBytes > outstandingBytesMax || o.muchLocked() || o.all.full())
 }
+
+// muchLocked reports whether so much waits to leave that the client must not be read from.
+func (o *output) muchLocked() bool { return len(o.buf) > o.bytesMax/2 }
 
 // awaitRoom waits while the output is full.
 func (o *output) awaitRoom(pendingMax int) {
@@ -154,7 +157,7 @@ func (o *output) flush() {
 // there is much.
 func (o *output) write() {
 	o.mu.Lock()
-	for o.writing && len(o.buf) > outputFlush && !o.closing && !o.broken {
+	for o.writing && o.muchLocked() && !o.closing && !o.broken {
 		o.room.Wait()
 	}
 	if !o.writing {
