@@ -145,3 +145,21 @@ func TestCredentialTooLarge(t *testing.T) {
 		}
 	})
 }
+
+// A pipeline that is sent again has nothing left to send.
+func TestPipelineSentTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		start(t, n, "zk:2181")
+		s := open(t, n, "zk:2181", client.Options{InFlightMax: 1})
+		p := s.Pipeline()
+		got := p.Get("/")
+		p.Send(t.Context())
+		p.Send(t.Context())
+		_, err := got.Wait(t.Context())
+		must(t, err)
+		p.Send(t.Context())
+		_, _, err = s.Get(short(t, time.Second), "/")
+		must(t, err)
+	})
+}

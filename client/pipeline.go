@@ -25,8 +25,12 @@ func (s *Session) Pipeline() *Pipeline {
 
 // Send hands the requests over. It waits while the session has no room for them (InFlightMax), at
 // most until ctx ends. It returns no error: what became of each request, its Pending says, also if
-// it could not be handed over.
-func (p *Pipeline) Send(ctx context.Context) { p.s.submit(ctx, p.calls) }
+// it could not be handed over. Sending again hands over nothing twice.
+func (p *Pipeline) Send(ctx context.Context) {
+	calls := p.calls
+	p.calls = nil
+	p.s.submit(ctx, calls)
+}
 
 // check notes whether path is one: below a chroot, another string could name a znode outside. The name
 // of a sequential znode ends with what the server appends.
