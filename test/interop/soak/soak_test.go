@@ -144,9 +144,10 @@ func (r *rig) work(d time.Duration) {
 	wg.Wait()
 }
 
-// rest reads everything, when what was given up is gone.
+// rest reads everything, when what was given up is gone and no goroutine is about to end.
 func (r *rig) rest() (got reading) {
 	for deadline := time.Now().Add(restLimit); ; time.Sleep(100 * time.Millisecond) {
+		before := got.goroutines
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -158,7 +159,8 @@ func (r *rig) rest() (got reading) {
 			connections: status["zk_num_alive_connections"],
 			cycles:      r.cycles.Load(), givenUp: r.givenUp.Load(), sessionsEnded: r.renewed.Load(),
 		}
-		if got.watches == 0 && got.ephemerals == 0 && got.connections <= clients+1 || time.Now().After(deadline) {
+		calm := got.watches == 0 && got.ephemerals == 0 && got.connections <= clients+1 && got.goroutines == before
+		if calm || time.Now().After(deadline) {
 			return got
 		}
 	}

@@ -126,9 +126,9 @@ func goZookeeper(addr string) (string, error) {
 	_, _, gone, _ = c.ExistsW("/owned")
 	other.Close()
 	say("event", (<-gone).Type)
-	stats, ok := zk.FLWSrvr([]string{addr}, time.Second)
+	stats, ok := zk.FLWSrvr([]string{addr}, answerTimeout)
 	say("srvr", ok, stats[0].Mode, stats[0].NodeCount)
-	say("ruok", zk.FLWRuok([]string{addr}, time.Second))
+	say("ruok", zk.FLWRuok([]string{addr}, answerTimeout))
 	n, most, err := goLocks(addr)
 	say("lock", n, "at most", most, err)
 	return b.String(), nil
