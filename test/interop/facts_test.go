@@ -105,7 +105,7 @@ func TestF17_ACutOffFollowerAnswersPingsForADeadSession(t *testing.T) {
 	e := apache.StartEnsemble(t, 3, patient)
 	leader, followers := e.Leader(), e.Followers()
 	looker := connect(t, followers[1].Addr(), watcherTimeout, nil)
-	holder := connect(t, followers[0].Addr(), 600*time.Millisecond, nil)
+	holder := connect(t, followers[0].Addr(), sessionTimeout, nil)
 	holder.create("/held", zk.Ephemeral)
 	looker.call(wire.OpSync, &wire.PathRecord{Path: "/held"}, nil)
 
