@@ -96,7 +96,7 @@ func (s *Server) commit(batch []*request, except *conn) int {
 func (s *Server) drop(batch []*request) {
 	for _, r := range batch {
 		if r.conn != nil && r.attach == nil {
-			r.conn.out.answered(r.size)
+			r.conn.out.answered(r.weight)
 		}
 		r.release()
 	}
@@ -266,7 +266,7 @@ func (s *Server) finishAll(batch []*request) {
 			if r.fate != dropped {
 				c.answered(h, s.tree.LastZxid(), r.received, now)
 			}
-			c.out.answered(r.size)
+			c.out.answered(r.weight)
 		}
 		s.touchUp(c)
 	}

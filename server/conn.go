@@ -190,18 +190,18 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	if !c.touch(h.Op, now) {
 		return nil
 	}
-	r.conn, r.session, r.xid, r.op, r.size, r.received = c, c.session, h.Xid, h.Op, n, now
+	r.conn, r.session, r.xid, r.op, r.size, r.weight, r.received = c, c.session, h.Xid, h.Op, n, n, now
 	if body := r.frame[requestHeadBytes-4:]; isWrite(h.Op) {
 		r.decodeWrite(body)
 	} else {
 		r.body = body
-		r.size += c.s.answerBytes(h.Op, body)
+		r.weight += c.s.answerBytes(h.Op, body)
 	}
 	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
 		c.s.lead(c) // nobody else may be at what is waited for
 		c.out.awaitRoom(limit)
 	}
-	if !c.out.count(r.size) {
+	if !c.out.count(r.weight) {
 		return nil
 	}
 	if c.leads {

@@ -19,7 +19,8 @@ type request struct {
 	session  int64
 	xid      int32
 	op       wire.Op
-	size     int           // bytes, as counted in the connection's output: of the frame, and what the answer is expected to take
+	size     int           // bytes of the frame
+	weight   int           // as counted in the connection's output: size, and the bytes that its answer is expected to take
 	received time.Duration // on the server's clock
 	frame    []byte        // of a connection's request; what follows points into it
 	body     []byte        // of what is not a write: still to be decoded
