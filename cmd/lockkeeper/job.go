@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -108,6 +109,7 @@ func (f *jobFlags) config(name, path string, argv []string) (front.Config, error
 	if label == "" {
 		label = filepath.Base(argv[0])
 	}
+	outlivePipes()
 	return front.Config{
 		Name: name,
 		Open: link.Open{
@@ -123,6 +125,11 @@ func (f *jobFlags) config(name, path string, argv []string) (front.Config, error
 		Spare:  ownProcess,
 	}, nil
 }
+
+// outlivePipes keeps the process from being ended by a word on standard error that nobody reads any more: the
+// command would end with it, and its lock, and nobody would learn the exit status. The command is not concerned:
+// what is caught is not inherited.
+func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // notFoundStatus tells a program that is not there from one that cannot be executed.
 func notFoundStatus(err error) int {

@@ -98,7 +98,11 @@ func listenOn(address, setting string) (net.Listener, error) {
 	path, isSocket := strings.CutPrefix(address, "unix:")
 	if isSocket {
 		network, address = "unix", path
-		// A socket that nobody answers at is left over from a server that was killed.
+		// A socket that nobody answers at is left over from a server that was killed. At a file of another kind
+		// nobody answers either.
+		if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
+			return nil, exit.Errorf(exit.OS, "server: %s is there, and is no socket (choose another place with %s)", path, setting)
+		}
 		if c, err := net.Dial(network, path); err == nil {
 			c.Close()
 		} else if errors.Is(err, syscall.ECONNREFUSED) {

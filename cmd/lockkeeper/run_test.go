@@ -150,6 +150,26 @@ func TestF42_ExitStatuses(t *testing.T) {
 	holder.want(143)
 }
 
+// Whoever has read our standard error has gone, which ends neither the command nor its exit status.
+func TestAWordThatNobodyReadsEndsNothing(t *testing.T) {
+	h := newHome(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := h.startWith(func(c *exec.Cmd) { c.Stderr = w }, "run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	w.Close()
+	j.see("up")
+	r.Close()
+	h.run("break", "--force", "demo").want(0)
+	j.want(74)
+}
+
+// What is too much for our own processes is said, and not waited for.
+func TestALabelThatIsTooLong(t *testing.T) {
+	newHome(t).run("run", "--label", strings.Repeat("\x01", 60_000), "demo", "--", "true").want(64, "too long") // six bytes each, as JSON
+}
+
 // A command's own 75 and 74 are told apart from ours by the status file.
 func TestF42_StatusFile(t *testing.T) {
 	h := newHome(t)

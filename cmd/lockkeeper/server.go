@@ -43,6 +43,9 @@ func (f *serverFlags) check(given func(flag string) bool) error {
 		}
 		return nil
 	}
+	if f.idle < 0 {
+		return exit.Errorf(exit.Usage, "server: --idle %v: is negative; 0 is for ever", f.idle)
+	}
 	for _, flag := range []string{"config", "data", "set", "listen"} {
 		if given(flag) {
 			return exit.Errorf(exit.Usage, "server: --local and --%s: it is one or the other", flag)

@@ -113,11 +113,25 @@ func TestServerReadsZooCfg(t *testing.T) {
 	h.run("server").want(64, "--data")
 	h.run("server", "--local", "--data", h.dir+"/zk").want(64, "--local and --data")
 	h.run("server", "--data", h.dir+"/zk", "--idle", "1s").want(64, "--idle needs --local")
+	h.run("server", "--local", "--idle", "-1s").want(64, "--idle -1s")
 	h.run("server", "--data", h.dir+"/other", "--listen", "127.0.0.1:0", "--set", "admin.enableServer=true", "--set", "admin.serverAddress=127.0.0.1",
 		"--set", "admin.serverPort="+address[strings.LastIndex(address, ":")+1:]).want(71, "in use", "admin.serverPort")
 	h.run("server", "--data", "/proc/nowhere", "--listen", "127.0.0.1:0").want(73, "/proc/nowhere")
 	h.run("server", "--data", h.dir+"/d", "--listen", "nonsense").want(64, "nonsense")
 	h.run("server", "--local", "--data", "/x").want(64, "local")
+}
+
+// A file that is no socket is not taken for the rest of a dead server.
+func TestServerDeletesNoFileThatIsInItsPlace(t *testing.T) {
+	h := newHome(t)
+	path := h.dir + "/letter"
+	if err := os.WriteFile(path, []byte("dear"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.run("server", "--data", h.dir+"/data", "--listen", "unix:"+path).want(71, path, "no socket", "--listen")
+	if b, err := os.ReadFile(path); err != nil || string(b) != "dear" {
+		t.Errorf("the file: %q, %v", b, err)
+	}
 }
 
 // attr returns the value of an attribute in a log.

@@ -1,10 +1,12 @@
 package front
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
 
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 )
 
@@ -55,7 +57,10 @@ func (e *engine) start(program string, argv []string, cell *link.Cell, between p
 	e.orders, e.writer, e.in = orders, link.NewWriter(orders), in
 	e.notes = make(chan link.Note)
 	go e.receive()
-	e.tell(link.Order{Do: link.DoOpen, Open: &open})
+	if err := e.writer.Send(link.Order{Do: link.DoOpen, Open: &open}); errors.Is(err, link.ErrTooLong) {
+		e.close()
+		return exit.Errorf(exit.Usage, "the label and the names of what is wanted are too long: %w", err)
+	}
 	return nil
 }
 

@@ -130,7 +130,7 @@ type front struct {
 func Run(cfg Config) Outcome {
 	f := &front{cfg: cfg, self: os.Getpid(), group: syscall.Getpgrp(), session: sessionID()}
 	if err := f.open(); err != nil {
-		return Outcome{Kind: Failed, Status: exit.OS, Text: err.Error()}
+		return Outcome{Kind: Failed, Status: exit.StatusOf(err, exit.OS), Text: err.Error()}
 	}
 	defer f.close()
 	return f.run()

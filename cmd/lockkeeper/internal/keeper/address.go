@@ -59,6 +59,9 @@ func (p Places) Find() (net.Conn, Address, error) {
 	if a.Host != host {
 		return nil, a, fmt.Errorf("the keeper of %s was on host %s", p.State, a.Host)
 	}
+	if err := isPrivate(filepath.Dir(a.Socket)); err != nil {
+		return nil, a, err // where the keeper was, somebody else may have put a socket
+	}
 	c, err := net.Dial("unix", a.Socket) // answered or refused at once, by the kernel
 	return c, a, err
 }

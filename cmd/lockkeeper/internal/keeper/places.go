@@ -42,7 +42,11 @@ func FindPlaces(getenv func(string) string) (Places, error) {
 	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		p.Runtime = append(p.Runtime, filepath.Join(dir, "lockkeeper"))
 	}
-	p.Runtime = append(p.Runtime, filepath.Join(os.TempDir(), "lockkeeper-"+strconv.Itoa(os.Getuid())))
+	temp := getenv("TMPDIR")
+	if !filepath.IsAbs(temp) { // it would be another place in every directory
+		temp = "/tmp"
+	}
+	p.Runtime = append(p.Runtime, filepath.Join(temp, "lockkeeper-"+strconv.Itoa(os.Getuid())))
 	return p, nil
 }
 
@@ -88,6 +92,11 @@ func privateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	return isPrivate(dir)
+}
+
+// isPrivate returns an error unless dir is a directory of ours that nobody else can enter.
+func isPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err

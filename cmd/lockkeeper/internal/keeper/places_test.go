@@ -2,6 +2,9 @@ package keeper
 
 import (
 	"context"
+	"io"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,10 +18,11 @@ func TestFindPlaces(t *testing.T) {
 		state   string
 		runtime string // the first
 	}{
-		"all":      {map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r"}, "/s/lockkeeper", "/r/lockkeeper"},
-		"home":     {map[string]string{"HOME": "/h"}, "/h/.local/state/lockkeeper", os.TempDir()},
-		"relative": {map[string]string{"HOME": "/h", "XDG_STATE_HOME": "s", "XDG_RUNTIME_DIR": "r"}, "/h/.local/state/lockkeeper", os.TempDir()},
-		"nothing":  {nil, "", ""},
+		"all":       {map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r"}, "/s/lockkeeper", "/r/lockkeeper"},
+		"home":      {map[string]string{"HOME": "/h"}, "/h/.local/state/lockkeeper", "/tmp"},
+		"relative":  {map[string]string{"HOME": "/h", "XDG_STATE_HOME": "s", "XDG_RUNTIME_DIR": "r", "TMPDIR": "t"}, "/h/.local/state/lockkeeper", "/tmp"},
+		"temporary": {map[string]string{"HOME": "/h", "TMPDIR": "/t"}, "/h/.local/state/lockkeeper", "/t/lockkeeper-"},
+		"nothing":   {nil, "", ""},
 	} {
 		p, err := FindPlaces(func(key string) string { return c.env[key] })
 		if (err != nil) != (c.state == "") {
@@ -58,6 +62,76 @@ func TestSocketOnlyInADirectoryOfOurOwn(t *testing.T) {
 	if err != nil || one == two {
 		t.Errorf("two keepers at one socket: %s, %v", two, err)
 	}
+}
+
+// When the temporary directory has been emptied, somebody else may make what the keeper had there.
+func TestASocketThatSomebodyElseCanHavePutThereIsNotUsed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Places{State: t.TempDir()}
+	if err := p.write(Address{Socket: socket, Pid: 1, Host: host}); err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := p.Find()
+	if err != nil {
+		t.Fatalf("in a directory of our own: %v", err)
+	}
+	c.Close()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if c, _, err := p.Find(); err == nil {
+		c.Close()
+		t.Error("connected to a socket in a directory that is open to others")
+	}
+}
+
+// Where a keeper's socket has been taken away, the next one may listen already.
+func TestAKeeperThatHasLostItsPlaceLeavesItToTheNext(t *testing.T) {
+	dir, err := os.MkdirTemp("", "lk") // short: a socket is below it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	p := Places{State: filepath.Join(dir, "state"), Runtime: []string{filepath.Join(dir, "run")}}
+	r, w := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- Serve(t.Context(), p, 0, w, slog.New(slog.DiscardHandler)) }()
+	if text, err := io.ReadAll(r); err != nil || string(text) != readyWord+"\n" {
+		t.Fatalf("the keeper says %q, %v", text, err)
+	}
+	socket, err := p.socket()
+	if err == nil {
+		err = os.Remove(socket)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatalf("the next one's socket: %v", err)
+	}
+	c.Close()
 }
 
 func TestLockFileHasOneHolder(t *testing.T) {

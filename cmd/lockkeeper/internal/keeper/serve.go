@@ -99,6 +99,9 @@ func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteClos
 
 	why := await(ctx, srv, idle, socket, own)
 	log.Info("local keeper ends", "why", why)
+	if errors.Is(why, errSocketGone) {
+		l.SetUnlinkOnClose(false) // what has that name now is another keeper's
+	}
 	goodbye, cancel := context.WithTimeout(context.Background(), goodbyeLimit)
 	defer cancel()
 	err = srv.Shutdown(goodbye)
@@ -116,7 +119,7 @@ var (
 
 // listen makes the socket. One that is there already belongs to a keeper that is dead, because we have
 // the lock.
-func listen(p Places) (net.Listener, error) {
+func listen(p Places) (*net.UnixListener, error) {
 	socket, err := p.socket()
 	if err != nil {
 		return nil, err
@@ -124,7 +127,7 @@ func listen(p Places) (net.Listener, error) {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	l, err := net.Listen("unix", socket)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}

@@ -134,6 +134,9 @@ type Writer struct {
 	w  io.Writer
 }
 
+// ErrTooLong says that a message was not sent because it is too long.
+var ErrTooLong = fmt.Errorf("more than %d bytes", lineBytesMax)
+
 // NewWriter returns a Writer on w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
@@ -144,7 +147,7 @@ func (w *Writer) Send(message any) error {
 		return err
 	}
 	if len(line) >= lineBytesMax {
-		return fmt.Errorf("message of %d bytes is too long", len(line))
+		return ErrTooLong
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
