@@ -146,6 +146,25 @@ func TestCredentialTooLarge(t *testing.T) {
 	})
 }
 
+// Whoever waits for what has not been sent yet, and gives up, has withdrawn nothing.
+func TestWaitBeforeSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		start(t, n, "zk:2181")
+		s := open(t, n, "zk:2181", client.Options{})
+		p := s.Pipeline()
+		made := p.Create("/n", nil, zk.Persistent, nil)
+		_, err := made.Wait(short(t, time.Second))
+		wantErr(t, "Wait before Send", err, context.DeadlineExceeded)
+		if !client.MaybeApplied(err) {
+			t.Errorf("Wait before Send = %v, which is not settled", err)
+		}
+		p.Send(t.Context())
+		_, err = made.Wait(short(t, time.Second))
+		must(t, err)
+	})
+}
+
 // A pipeline that is sent again has nothing left to send.
 func TestPipelineSentTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -41,7 +41,8 @@ const xidOffset = 4
 type stage uint8
 
 const (
-	queued stage = iota
+	unsent stage = iota // not handed over yet
+	queued
 	inFlight
 	completed
 )
@@ -59,7 +60,7 @@ type answer interface {
 
 // ownCall makes a request of the session's own: nobody waits for its answer, and it takes no room.
 func ownCall(op wire.Op, name, path string, req wire.Record) *call {
-	k := &call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), done: make(chan struct{})}
+	k := &call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), stage: queued, done: make(chan struct{})}
 	k.encode(req)
 	return k
 }
@@ -92,9 +93,10 @@ func (p *Pending[T]) Done() <-chan struct{} { return p.done }
 // answers with the same number came without a break between them. It is 0 if none came.
 func (p *Pending[T]) Conn() uint64 { return p.conn }
 
-// Wait returns the outcome as soon as it is known. When ctx ends first, a request that has not been
-// sent is withdrawn, which settles that it does nothing; one that has been sent goes on, and a later
-// Wait can learn what became of it. MaybeApplied tells the two apart.
+// Wait returns the outcome as soon as it is known. When ctx ends first, a request that has been handed over
+// and not been sent is withdrawn, which settles that it does nothing; one that has been sent goes on, and a
+// later Wait can learn what became of it. MaybeApplied tells the two apart. One that is yet to be handed over,
+// by Pipeline.Send, can be.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	select {
 	case <-p.done:
@@ -164,7 +166,7 @@ func (s *Session) completeLocked(c *call) {
 	close(c.done)
 }
 
-// withdraw completes c if it has not been sent, and reports whether it did.
+// withdraw completes c if it has been handed over and not been sent, and reports whether it did.
 func (s *Session) withdraw(c *call, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

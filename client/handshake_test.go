@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -385,7 +386,7 @@ func TestRefusedCredentialsEndTheSession(t *testing.T) {
 	})
 }
 
-// F50: credentials go ahead of everything else on every connection, once each.
+// F50: credentials go ahead of everything else on every connection, once each, also if the caller has wiped his.
 func TestF50_CredentialsOnEveryConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		f := serveFake(t, n, fakeAddr, well)
@@ -393,6 +394,9 @@ func TestF50_CredentialsOnEveryConnection(t *testing.T) {
 		s := open(t, n, fakeAddr, client.Options{Auth: []client.Auth{a}})
 		must(t, s.AddAuth(t.Context(), b))
 		must(t, s.AddAuth(t.Context(), b)) // known already
+		shown := f.asked(wire.OpAuth)
+		clear(a.Credential)
+		clear(b.Credential)
 		_, _, _, err := s.WatchGet(t.Context(), "/n")
 		must(t, err)
 		n.Link("client", "").Refuse()
@@ -418,6 +422,11 @@ func TestF50_CredentialsOnEveryConnection(t *testing.T) {
 		for i := range want {
 			if ops[i] != want[i] {
 				t.Fatalf("second connection: %v, want %v", ops, want)
+			}
+		}
+		for i, h := range f.asked(wire.OpAuth)[len(shown):] {
+			if !bytes.Equal(h.Body, shown[i].Body) {
+				t.Errorf("second connection: credential %q, want %q", h.Body, shown[i].Body)
 			}
 		}
 	})

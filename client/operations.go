@@ -125,6 +125,7 @@ func (s *Session) AddAuth(ctx context.Context, a Auth) error {
 	if n := len(greet(a).frame) - 4; n > s.opt.RequestBytesMax { // or no later connection would get past it
 		return &OpError{Op: "auth", Path: a.Scheme, Err: &SizeError{Bytes: int64(n), Max: s.opt.RequestBytesMax}}
 	}
+	a = a.clone()
 	s.mu.Lock()
 	if !slices.ContainsFunc(s.mu.auth, a.equal) {
 		s.mu.auth = append(s.mu.auth, a)

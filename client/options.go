@@ -79,6 +79,9 @@ type Auth struct {
 	Credential []byte
 }
 
+// clone returns a credential that stays when the caller wipes his.
+func (a Auth) clone() Auth { return Auth{a.Scheme, bytes.Clone(a.Credential)} }
+
 func (a Auth) equal(b Auth) bool {
 	return a.Scheme == b.Scheme && bytes.Equal(a.Credential, b.Credential)
 }

@@ -85,7 +85,9 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
 	s.mu.demand.writers = make(map[*Vouching]struct{})
-	s.mu.auth = append(s.mu.auth, opt.Auth...)
+	for _, a := range opt.Auth {
+		s.mu.auth = append(s.mu.auth, a.clone())
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 
 	attempts := make(chan struct{})

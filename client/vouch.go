@@ -108,8 +108,15 @@ type Vouching struct {
 // Vouch asks for heartbeats of the given level, a sixth of the granted timeout apart at most, until
 // Stop is called. Ordinary requests of that strength count as heartbeats. For VouchWrite, path names
 // a znode whose version is checked in a transaction of its own: a quorum has to agree, but nothing
-// changes and no watch fires.
+// changes and no watch fires. The znode need not be there; if path is none, "/" is checked. A level that is
+// not valid is taken for VouchWrite.
 func (s *Session) Vouch(level Vouch, path string) *Vouching {
+	if !level.Valid() {
+		level = VouchWrite
+	}
+	if zk.ValidatePath(path) != nil {
+		path = "/"
+	}
 	v := &Vouching{s: s, level: level, path: s.chrooted(path)}
 	s.mu.Lock()
 	s.mu.demand.counts[level.strength()]++

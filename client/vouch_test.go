@@ -223,6 +223,33 @@ func TestF17_HeartbeatPacing(t *testing.T) {
 	}
 }
 
+// A level that is none demands the strongest and takes nothing from the others, and a path that is none is not
+// asked for.
+func TestVouchNonsense(t *testing.T) {
+	for _, tt := range []struct {
+		level client.Vouch
+		path  string
+	}{{client.Vouch(7), "/n"}, {client.Vouch(-1), ""}, {client.VouchWrite, ""}, {client.VouchWrite, "/n/"}} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			f := serveFake(t, n, fakeAddr, well)
+			s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+			defer s.Vouch(client.VouchSync, "/n").Stop()
+			defer s.Vouch(tt.level, tt.path).Stop()
+			<-time.After(time.Minute)
+			beats := f.asked(wire.OpMulti)
+			if len(beats) < 59 {
+				t.Errorf("Vouch(%d, %q): %d heartbeats in a minute, want one every second", int(tt.level), tt.path, len(beats))
+			}
+			for _, b := range beats {
+				var req wire.MultiRequest
+				if req.DecodeFrom(wire.NewDecoder(b.Body)); len(req.Ops) != 1 || zk.ValidatePath(req.Ops[0].Path) != nil {
+					t.Fatalf("Vouch(%d, %q): checks %+v", int(tt.level), tt.path, req.Ops)
+				}
+			}
+		})
+	}
+}
+
 // A vouching that is stopped asks for nothing any more.
 func TestVouchingStops(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
