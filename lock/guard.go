@@ -53,7 +53,7 @@ func (g *grant) guard(watched string, own *client.Watch) {
 			node, err := asked.Wait(context.Background())
 			switch {
 			case err == nil && g.e.recipe.lone && node.Stat.Czxid != g.token: // somebody else's, in its place
-				own.Cancel()
+				cancelled(own) // it may have fired meanwhile
 				own, missing = nil, watched
 			case err == nil:
 				g.hear(watched, node)

@@ -1,0 +1,59 @@
+package lock_test
+
+import (
+	"bytes"
+	"runtime/debug"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// F24: a holder hears at one moment that the znode is another's, and that this one has been written to. Which of the
+// two it looks at first is chance, hence the rounds.
+func TestF24_UnfairTakenAndWrittenTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		var gate atomic.Pointer[chan struct{}]
+		elapsed := func() time.Duration {
+			if c := gate.Load(); c != nil && bytes.Contains(debug.Stack(), []byte("(*grant).guard(")) {
+				<-*c // as if the process had been paused just there
+			}
+			return 0
+		}
+		ours, theirs := srv.Link("ours"), srv.Session(t, "theirs")
+		s, err := ours.Open(t.Context(), client.Options{Clock: &clock.Clock{Elapsed: elapsed}})
+		must(t, nil, err)
+		defer s.Close(t.Context())
+		a, err := lock.NewUnfair(s, "/locks/a", lock.Options{})
+		must(t, nil, err)
+		b, err := lock.NewUnfair(theirs, "/locks/a", lock.Options{})
+		must(t, nil, err)
+		for range 10 {
+			lost, err := a.Lock(t.Context())
+			must(t, lost, err)
+			ours.Freeze()
+			time.Sleep(500 * time.Millisecond) // the watch on the znode has been asked for
+			must(t, nil, theirs.Delete(t.Context(), a.Path(), -1))
+			held, err := b.Lock(t.Context())
+			must(t, held, err)
+			paused := make(chan struct{})
+			gate.Store(&paused)
+			time.Sleep(time.Second) // the deadline is looked at once a second
+			ours.Heal()
+			time.Sleep(time.Millisecond) // the watch is set
+			_, err = theirs.Set(t.Context(), a.Path(), nil, -1)
+			must(t, nil, err)
+			synctest.Wait()
+			gate.Store(nil)
+			close(paused)
+			<-lost.Done()
+			must(t, nil, held.Release(t.Context()))
+		}
+	})
+}
