@@ -26,7 +26,7 @@ type entrance struct {
 
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
 	e := &entrance{s: s, dir: dir, opt: opt, recipe: r}
-	e.reaper.e = e
+	e.reaper.e, e.reaper.more = e, make(chan struct{}, 1)
 	if r.lone {
 		e.siblings = family{s, dir}.siblings()
 	}
@@ -175,10 +175,10 @@ func (e *entrance) reenter(ctx context.Context, try bool) (*Hold, error) {
 		return nil, nil
 	}
 	g.mu.Lock()
-	reads := g.mu.kind == shared && g.mu.holds != nil
-	g.mu.Unlock()
+	defer g.mu.Unlock()
+	reads := g.mu.holds != nil && (g.mu.kind == shared || g.mu.moving != nil)
 	if reads && e.recipe.kind == exclusive {
 		return nil, &LockError{e.recipe.op(try), e.dir, ErrUpgrade}
 	}
-	return g.hold(context.WithoutCancel(ctx)), nil
+	return g.holdLocked(context.WithoutCancel(ctx)), nil
 }

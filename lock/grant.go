@@ -54,6 +54,10 @@ func newGrant(a *attempt, node string, chain uint64, vouching *client.Vouching) 
 func (g *grant) hold(parent context.Context) *Hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.holdLocked(parent)
+}
+
+func (g *grant) holdLocked(parent context.Context) *Hold {
 	if g.mu.holds == nil {
 		return nil
 	}

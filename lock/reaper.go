@@ -27,8 +27,9 @@ type debris struct {
 // over, which removes it too. It runs only while there is something to do, on a goroutine of the
 // session's.
 type reaper struct {
-	e  *entrance
-	mu struct {
+	e    *entrance
+	more chan struct{} // add → run: there is more to do; one token is enough
+	mu   struct {
 		sync.Mutex
 		list    []debris
 		running bool
@@ -45,10 +46,14 @@ func (r *reaper) add(d debris) {
 	}
 	r.mu.open[d.settled] = struct{}{}
 	r.mu.list = append(r.mu.list, d)
-	if !r.mu.running {
-		r.mu.running = r.e.s.Go(r.run)
+	if r.mu.running {
+		select {
+		case r.more <- struct{}{}:
+		default: // it has been told already
+		}
+		return
 	}
-	if !r.mu.running {
+	if r.mu.running = r.e.s.Go(r.run); !r.mu.running {
 		r.mu.list, r.mu.open = nil, nil // the session is over, and everything of it
 	}
 }
@@ -117,10 +122,11 @@ func (r *reaper) run(ctx context.Context) {
 		r.e.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", r.e.dir, "error", err, "retry in", pause)
 		select {
 		case <-time.After(pause):
+			pause = min(2*pause, reaperPauseMax)
+		case <-r.more: // what is newer does not wait for what cannot be removed
 		case <-ctx.Done():
 			return
 		}
-		pause = min(2*pause, reaperPauseMax)
 	}
 }
 

@@ -1,0 +1,42 @@
+package lock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// What cannot be removed does not keep what is abandoned later, and is removed when it can be.
+func TestReaperPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "s")
+		m, err := NewMutex(s, "/a", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/a", "/a/full", "/a/full/child", "/a/later"} {
+			if _, err := s.Create(t.Context(), path, nil, zk.Persistent, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.e.reaper.add(debris{nodes: []string{"/a/full"}})
+		time.Sleep(2 * time.Minute) // the pause is as long as it gets
+		m.e.reaper.add(debris{nodes: []string{"/a/later"}})
+		synctest.Wait()
+		if left := srv.Tree("/a/later"); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		if err := s.Delete(t.Context(), "/a/full/child", -1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(reaperPauseMax)
+		synctest.Wait()
+		if left := srv.Tree("/a/full"); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
