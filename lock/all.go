@@ -41,14 +41,12 @@ func NewAll(members ...Member) (*All, error) {
 		if c.err != nil {
 			return nil, &LockError{"hold together", c.path, c.err}
 		}
+		if slices.ContainsFunc(a.members, func(m member) bool { return m.path == c.path || m.e.dir == c.e.dir }) {
+			return nil, &LockError{"hold together", c.path, ErrDuplicate}
+		}
 		a.members = append(a.members, c)
 	}
 	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.e.dir, b.e.dir) })
-	for i, m := range a.members[1:] {
-		if before := a.members[i]; m.e.dir == before.e.dir {
-			return nil, &LockError{"hold together", m.path, ErrDuplicate}
-		}
-	}
 	return a, nil
 }
 

@@ -107,6 +107,11 @@ func (s *Standalone) Close(ctx context.Context) error {
 	if m != nil {
 		err = m.e.s.Close(ctx)
 	}
+	select {
+	case s.opening <- struct{}{}: // nobody is opening another session any more
+		<-s.opening
+	case <-ctx.Done():
+	}
 	s.wg.Wait()
 	return err
 }

@@ -284,6 +284,13 @@ func f36Duplicate(w *World, t *testing.T) {
 	if _, err := lock.NewAll(rw.Reader(), a.MutexAt(w.beside(1)[0], lock.Options{}), rw.Writer()); !errors.Is(err, lock.ErrDuplicate) {
 		t.Errorf("both sides of one lock: %v, want ErrDuplicate", err)
 	}
+	curator, err := lock.NewCuratorSemaphore(a.Session, w.dir, 2, lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock.NewAll(rw.Reader(), curator.Permits(1)); !errors.Is(err, lock.ErrDuplicate) {
+		t.Errorf("two locks of one path, in two directories: %v, want ErrDuplicate", err)
+	}
 	if _, err := lock.NewAll(); err == nil {
 		t.Error("no locks were taken for some")
 	}
