@@ -267,6 +267,11 @@ func (a *attempt) look(ctx context.Context, l client.Listing, conn uint64) (view
 	if n := q.line[last].number; exhausting(n) {
 		a.e.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.e.dir, "number", n)
 	}
+	if a.e.opt.OneKind { // whoever comes later sees us, if we do not see him
+		if others := parseQueue(l.Names, ^a.e.recipe.heeds).line; len(others) > 0 && before(others[0].number, q.line[first].number) {
+			return view{}, &KindError{a.e.dir, kindOf([]string{others[0].name}, 0)}
+		}
+	}
 	var err error
 	if q.room, err = a.seeRoom(ctx); err != nil {
 		return view{}, err

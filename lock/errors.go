@@ -90,6 +90,17 @@ func (e *BusyError) Error() string {
 // Is makes errors.Is(err, ErrBusy) hold.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
+// A KindError says that contenders of another kind are there, which would not wait for ours, nor ours for them; see
+// Options.OneKind.
+type KindError struct {
+	Path string
+	Kind Kind // of theirs
+}
+
+func (e *KindError) Error() string {
+	return fmt.Sprintf("lock %s is in use as another kind of lock (%s)", e.Path, e.Kind)
+}
+
 // A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does
 // errors.Is with the cause: ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed.
 type LostError struct {

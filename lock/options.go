@@ -56,6 +56,11 @@ type Options struct {
 	// Whoever holds nothing while it waits does not look, for others do in every circle. Default: never.
 	Deadlock time.Duration
 
+	// OneKind refuses, with a *KindError, to stand behind contenders of another kind, such as those of a semaphore
+	// behind those of a mutex: neither would wait for the other. Those of a mutex and of a read/write lock are of
+	// one kind. An unfair lock is refused without it. Default: the others are passed over.
+	OneKind bool
+
 	// QueueMax refuses to wait, with ErrQueueFull, behind that many contenders. Default: no limit.
 	QueueMax int
 

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"reflect"
 
@@ -22,18 +23,21 @@ import (
 // same session on the same path: a session that takes part in the lock at path should leave the watching to
 // another.
 func Watch(ctx context.Context, s *client.Session, path string) iter.Seq2[Snapshot, error] {
-	return watch(ctx, s, path, (*looker).lock)
+	return watch(ctx, s, path, (*looker).lock, nil)
 }
 
-// WatchAll is [Watch] for the locks of [LookAll].
+// WatchAll is [Watch] for the locks of [LookAll]. Where some may not be read, it yields the others beside the error
+// that names those, which is [zk.ErrNoAuth], and goes on.
 func WatchAll(ctx context.Context, s *client.Session, dir string) iter.Seq2[[]Snapshot, error] {
-	return watch(ctx, s, dir, (*looker).locks)
+	return watch(ctx, s, dir, (*looker).locks, zk.ErrNoAuth)
 }
 
-// watch yields what look returns for path, whenever it is something else.
-func watch[T any](ctx context.Context, s *client.Session, path string, look func(*looker, context.Context, string) (T, error)) iter.Seq2[T, error] {
+// watch yields what look returns for path, whenever it is something else. An error ends it, but for one that is
+// partial.
+func watch[T any](ctx context.Context, s *client.Session, path string, look func(*looker, context.Context, string) (T, error), partial error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none, last T
+		var lastErr string
 		l, err := listen(ctx, s, path)
 		if err != nil {
 			yield(none, err)
@@ -42,15 +46,15 @@ func watch[T any](ctx context.Context, s *client.Session, path string, look func
 		defer l.close()
 		for first := true; ; first = false {
 			now, err := look(&l.looker, ctx, path)
-			if err != nil {
+			if err != nil && !errors.Is(err, partial) {
 				yield(none, err)
 				return
 			}
-			if first || !reflect.DeepEqual(now, last) {
-				if !yield(now, nil) {
+			if text := fmt.Sprint(err); first || text != lastErr || !reflect.DeepEqual(now, last) {
+				if !yield(now, err) {
 					return
 				}
-				last = now
+				last, lastErr = now, text
 			}
 			if err := l.wait(ctx); err != nil {
 				yield(none, err)

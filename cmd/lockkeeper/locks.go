@@ -46,7 +46,8 @@ IN LINE is the time since a contender came, by the servers' clock. Nothing tells
 it got the lock.
 
 With --watch the list is shown again whenever it changes (--json: one document
-for each change), until it is interrupted.`,
+for each change), until it is interrupted. Locks that may not be read are named on
+standard error, and the others are shown.`,
 		Args: wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v := view{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), asJSON: asJSON}
@@ -186,8 +187,9 @@ func (v view) streams(ctx context.Context, s *client.Session) (parts []iter.Seq2
 
 // A change is what one of the streams has yielded.
 type change struct {
-	part int
-	now  []lock.Snapshot
+	part   int
+	now    []lock.Snapshot
+	hidden error // those that may not be read
 }
 
 // watch shows them whenever they change, and on a terminal every second.
@@ -201,12 +203,12 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 	for i, stream := range parts {
 		wg.Go(func() {
 			for now, err := range stream {
-				if err != nil {
+				if err != nil && (v.path != "" || !errors.Is(err, zk.ErrNoAuth)) {
 					cancel(err)
 					return
 				}
 				select {
-				case changes <- change{i, now}:
+				case changes <- change{i, now, err}:
 				case <-ctx.Done():
 					return
 				}
@@ -221,11 +223,12 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 		defer tick.Stop()
 		redraw = tick.C
 	}
-	shown := map[int][]lock.Snapshot{}
+	shown := map[int]change{}
+	told := ""
 	for {
 		select {
 		case c := <-changes:
-			shown[c.part] = c.now
+			shown[c.part] = c
 		case <-redraw:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -237,11 +240,16 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 			fmt.Fprint(v.out, "\x1b[H\x1b[2J") // home, clear
 		}
 		var all []lock.Snapshot
+		var hidden error
 		for i := range parts {
-			all = append(all, shown[i]...)
+			all, hidden = append(all, shown[i].now...), errors.Join(hidden, shown[i].hidden)
 		}
 		if err := v.print(ctx, s, all); err != nil {
 			return err
+		}
+		if hidden != nil && (screen || hidden.Error() != told) {
+			told = hidden.Error()
+			fmt.Fprintf(v.notes, "lockkeeper: %s\n", told)
 		}
 	}
 }

@@ -111,6 +111,15 @@ func TestLocksShowsWhatItMayRead(t *testing.T) {
 	if j := h.run("locks").want(77, locksPath+"/a", "not authorised"); !strings.Contains(j.stdout.String(), "held") {
 		t.Errorf("the lock that may be read is not shown:\n%s", j.stdout)
 	}
+	watch := h.start("locks", "--watch")
+	watch.see("held")
+	h.start("run", "c", "--label", "the third", "--", "sh", "-c", stay)
+	watch.see("the third")
+	watch.signal(syscall.SIGINT)
+	if watch.want(130, locksPath+"/a"); strings.Count(watch.stderr.String(), locksPath+"/a") != 1 {
+		t.Errorf("locks --watch says %q", watch.stderr)
+	}
+	h.run("locks", "--watch", "a").want(77, locksPath+"/a")
 }
 
 // What Curator or anybody else writes into a node is shown as it can be shown, and cannot move the

@@ -29,8 +29,8 @@ With --shared any number of runs hold LOCK together, but none while somebody hol
 it alone. Nobody overtakes: who shares waits for whoever came before to be alone.
 
 With --slots N up to N runs hold LOCK at once. All who share a lock that way must ask
-for the same number; it is kept with the lock. Runs without --slots neither wait for
-them nor make them wait: use one form for one lock.
+for the same number; it is kept with the lock. While runs without --slots
+hold LOCK or wait for it, one with --slots is refused, and the other way round.
 
 Several locks are taken all or none, in an order in which no two runs can wait for each
 other, whatever order they are named in; --shared and --slots are then meant for each.

@@ -74,6 +74,29 @@ func TestSlots(t *testing.T) {
 	third.see("up")
 }
 
+// Who asks for a lock in another form than it is in use in would not be kept out by whoever has it.
+func TestTwoFormsOfOneLock(t *testing.T) {
+	h := newHome(t)
+	alone := h.start("run", "alone", "--", "sh", "-c", stay)
+	alone.see("up")
+	for _, wait := range []string{"0", "10m"} {
+		h.run("run", "--slots", "2", "--wait", wait, "alone", "--", "true").want(64, "/alone", "without --slots")
+	}
+	h.start("run", "--slots", "2", "slots", "--", "sh", "-c", stay).see("up")
+	h.run("run", "slots", "--", "true").want(64, "/slots", "with --slots")
+	h.run("run", "--shared", "free", "slots", "--", "true").want(64, "/slots", "with --slots")
+	h.run("run", "--slots", "2", "--wait", "0", "slots", "--", "true").want(0)
+	h.start("elect", "web", "--", "sh", "-c", stay).see("up")
+	h.run("run", electionsPath+"/web", "--", "true").want(64, "as an election")
+	h.held("alone", 1)
+
+	// Nobody is there any more, and nothing that those who were refused have left.
+	alone.signal(syscall.SIGTERM)
+	alone.want(143)
+	h.run("run", "--slots", "2", "alone", "--", "true").want(0)
+	h.run("run", "alone", "--", "true").want(0)
+}
+
 // A command that is willing hears of it, once, when somebody asks for its lock, and keeps it. One that is not
 // goes on undisturbed.
 func TestRevocable(t *testing.T) {

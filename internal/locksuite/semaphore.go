@@ -21,6 +21,7 @@ var semaphoreTests = []test{
 	{"F34_AnyHolderMayLeaveFirst", f34AnyLeaves},
 	{"F34_NumberIsStored", f34Stored},
 	{"F34_NumberChanges", f34Changes},
+	{"F34_OneKind", f34OneKind},
 	{"F34_HandOver", f34HandOver},
 	{"F34_WokenByARelease", f34Woken},
 	{"F34_WatchesThatStay", f34WatchesStay},
@@ -40,6 +41,45 @@ func (c *Client) Semaphore(n int) *lock.Semaphore {
 		c.w.t.Fatal(err)
 	}
 	return m
+}
+
+// Who does not want to stand behind contenders of another kind is refused, and they never notice: whoever was
+// there before keeps its place.
+func f34OneKind(w *World, t *testing.T) {
+	opt := lock.Options{OneKind: true}
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	held := w.MustLock(a.Mutex(opt))
+	ctx, leave := context.WithCancel(w.Context())
+	leaves := w.Lock(ctx, w.Client("d").Mutex(opt))
+	w.WaitLine(2)
+	waits := w.Lock(w.Context(), b.Mutex(opt))
+	w.WaitLine(3)
+	sem, err := lock.NewSemaphore(c.Session, w.dir, 2, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(want lock.Kind, err error) {
+		t.Helper()
+		var other *lock.KindError
+		if !errors.As(err, &other) || other.Path != w.dir || other.Kind != want {
+			t.Errorf("%v, want the kind %s to be refused", err, want)
+		}
+	}
+	_, err = sem.Acquire(w.Context())
+	refused(lock.KindMutex, err)
+	_, err = sem.TryAcquire(w.Context())
+	refused(lock.KindMutex, err)
+	beside := w.mustHold(c.Semaphore(2).TryAcquire) // who does not ask for it is not refused
+	leave()
+	w.Outcome(leaves)
+	w.WaitLine(3) // the one who waits has to look again, for the node ahead was no holder's
+	w.MustRelease(held)
+	held = w.Granted(waits) // who came before it does not care
+	w.MustRelease(held)
+	_, err = a.Mutex(opt).TryLock(w.Context())
+	refused(lock.KindSemaphore, err)
+	w.MustRelease(beside)
+	w.MustRelease(w.MustLock(a.Mutex(opt)))
 }
 
 // Contenders come, go and give up at random, break their connections and expire. Nobody holds more permits

@@ -194,7 +194,7 @@ func (e *engine) line(ctx context.Context) error {
 	look, stop := context.WithCancel(ctx)
 	defer stop()
 	w := &watcher{session: e.session, notes: e.notes}
-	opt := lock.Options{Label: e.open.Label, PID: e.open.PID, Vouch: vouch, Requeue: true}
+	opt := lock.Options{Label: e.open.Label, PID: e.open.PID, Vouch: vouch, Requeue: true, OneKind: true}
 	if e.open.Report {
 		opt.Waiting = w.start(look)
 		defer func() { stop(); w.wg.Wait() }()
@@ -228,6 +228,7 @@ func (e *engine) refusal(err error) link.Note {
 	var busy *lock.BusyError
 	var carries *exit.Error
 	var conflict *lock.ConflictError
+	var other *lock.KindError
 	switch {
 	case errors.Is(err, errCancelled):
 		return link.Note{Is: link.IsReleased}
@@ -240,6 +241,8 @@ func (e *engine) refusal(err error) link.Note {
 		return link.Note{Is: link.IsFailed, Status: carries.Status, Text: err.Error()}
 	case errors.As(err, &conflict):
 		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: --slots %d, but it has %d (lockkeeper slots changes that)", e.names(), conflict.Want, conflict.Stored)}
+	case errors.As(err, &other):
+		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: %s, and would not wait for it (use one form for one lock)", other.Path, usedAs(other.Kind))}
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed):
 		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: err.Error()}
 	}
@@ -254,6 +257,17 @@ func (e *engine) refusal(err error) link.Note {
 		return link.Note{Is: link.IsFailed, Status: exit.Unreachable, Text: text}
 	}
 	return link.Note{Is: link.IsFailed, Status: exit.Internal, Text: text}
+}
+
+// usedAs says how a lock is in use that is wanted in another form.
+func usedAs(k lock.Kind) string {
+	switch k {
+	case lock.KindSemaphore:
+		return "it is in use with --slots; this run has none"
+	case lock.KindElection:
+		return "it is in use as an election; this is none"
+	}
+	return "it is in use without --slots, as a " + string(k) + " lock; this is another form"
 }
 
 // names returns what is wanted, for those who read.
