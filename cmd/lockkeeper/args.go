@@ -30,14 +30,15 @@ func commandName(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
-// wantCommand says that there is no such command, and which one may have been meant.
-func wantCommand(root *cobra.Command, args []string) error {
+// wantCommand says that parent has no such command, and which one may have been meant.
+func wantCommand(parent *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := "see lockkeeper --help"
-	if similar := root.SuggestionsFor(args[0]); len(similar) > 0 {
+	hint := "see " + parent.CommandPath() + " --help"
+	if similar := parent.SuggestionsFor(args[0]); len(similar) > 0 {
 		hint = "did you mean " + strings.Join(similar, " or ") + "?"
 	}
-	return exit.Errorf(exit.Usage, "there is no command %q (%s)", args[0], hint)
+	words := strings.TrimSpace(strings.TrimPrefix(parent.CommandPath(), parent.Root().Name()) + " " + args[0])
+	return exit.Errorf(exit.Usage, "there is no command %q (%s)", words, hint)
 }

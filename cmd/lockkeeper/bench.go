@@ -28,6 +28,9 @@ const benchPath = "/lockkeeper/bench"
 const (
 	benchClientsMax   = 1000
 	benchCleanupLimit = 5 * time.Second
+	// benchStuckLimit is how long there may be no lock for anybody: the keeper starts again within seconds, and an
+	// ensemble finds another leader.
+	benchStuckLimit = 30 * time.Second
 )
 
 // benchFlags are the flags of bench.
@@ -127,16 +130,18 @@ func bench(ctx context.Context, f benchFlags) (r benchResult, err error) {
 	if err != nil {
 		return r, err
 	}
-	defer servant.Close(context.WithoutCancel(ctx))
-	defer removeLocks(servant, dir, f.locks) // when the clients have gone, with all they may have left
 	r.Servers = servers
 	var runners []*benchRunner
 	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), benchCleanupLimit)
+		defer cancel()
 		var closing sync.WaitGroup
 		for _, b := range runners {
-			closing.Go(func() { b.session.Close(context.WithoutCancel(ctx)) })
+			closing.Go(func() { b.session.Close(ctx) })
 		}
 		closing.Wait()
+		removeLocks(ctx, servant, dir, f.locks) // when the clients have gone, with all they may have left
+		servant.Close(ctx)
 	}()
 	for i := range f.clients {
 		s, _, err := openCommand(ctx, f.servers)
@@ -149,16 +154,22 @@ func bench(ctx context.Context, f benchFlags) (r benchResult, err error) {
 			return r, err
 		}
 	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var cycles atomic.Int64
+	var all sync.WaitGroup
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		failIfStuck(ctx, fail, &cycles)
+	}()
+	defer func() { fail(nil); <-watched }()
 	for _, b := range runners { // makes the directories, and shows what is wrong before the clock runs
 		if err := b.cycle(ctx); err != nil {
 			return r, err
 		}
+		cycles.Add(1)
 	}
-
-	var cycles atomic.Int64
-	var all sync.WaitGroup
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
 	begin := time.Now()
 	for _, b := range runners {
 		all.Go(func() {
@@ -228,6 +239,26 @@ func (b *benchRunner) run(ctx context.Context, until time.Time, cycles *atomic.I
 	}
 }
 
+// failIfStuck fails a measurement in which nobody gets a lock any more, until ctx ends. A session whose servers have all
+// gone would wait for them for ever.
+func failIfStuck(ctx context.Context, fail context.CancelCauseFunc, cycles *atomic.Int64) {
+	tick := time.NewTicker(benchStuckLimit)
+	defer tick.Stop()
+	for last := int64(-1); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := cycles.Load()
+		if now == last {
+			fail(fmt.Errorf("no client has got a lock for %v", benchStuckLimit))
+			return
+		}
+		last = now
+	}
+}
+
 // showBench tells somebody at a terminal how it goes, until ctx ends.
 func showBench(ctx context.Context, begin time.Time, duration time.Duration, cycles *atomic.Int64) {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
@@ -236,7 +267,7 @@ func showBench(ctx context.Context, begin time.Time, duration time.Duration, cyc
 	defer fmt.Fprint(os.Stderr, "\r\x1b[K")
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	last := int64(0)
+	last := cycles.Load()
 	for {
 		select {
 		case <-ctx.Done():
@@ -251,9 +282,7 @@ func showBench(ctx context.Context, begin time.Time, duration time.Duration, cyc
 
 // removeLocks deletes the directories, as far as that is possible: they are empty, and where the server
 // has containers it would delete them in time.
-func removeLocks(s *client.Session, dir string, locks int) {
-	ctx, cancel := context.WithTimeout(context.Background(), benchCleanupLimit)
-	defer cancel()
+func removeLocks(ctx context.Context, s *client.Session, dir string, locks int) {
 	p := s.Pipeline()
 	for i := range locks {
 		p.Delete(zk.Join(dir, strconv.Itoa(i)), -1)

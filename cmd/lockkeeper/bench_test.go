@@ -9,8 +9,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -52,6 +54,43 @@ func TestBench(t *testing.T) {
 	if left := h.children(benchPath); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
+}
+
+// Whose server has gone ends when it is told to, and does not wait for an answer for each of its sessions.
+func TestBenchWithoutServer(t *testing.T) {
+	h := newHome(t)
+	srv, addr := h.server("--data", t.TempDir())
+	j := h.start("bench", "--servers", addr, "--clients", "5", "--duration", "1h")
+	h.env = append(h.env, "LOCKKEEPER_SERVERS="+addr)
+	for len(h.children(benchPath)) == 0 { // until it has begun
+	}
+	srv.signal(syscall.SIGKILL)
+	srv.status()
+	told := time.Now()
+	j.signal(syscall.SIGINT)
+	j.want(130)
+	if took, limit := time.Since(told), 3*benchCleanupLimit; took > limit {
+		t.Errorf("it ends %v after it was told to, want at most %v", took, limit)
+	}
+}
+
+func TestFailIfStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, fail := context.WithCancelCause(t.Context())
+		var cycles atomic.Int64
+		go failIfStuck(ctx, fail, &cycles)
+		for range 5 {
+			time.Sleep(benchStuckLimit - time.Second)
+			cycles.Add(1)
+		}
+		if err := context.Cause(ctx); err != nil {
+			t.Errorf("with a cycle now and then: %v", err)
+		}
+		time.Sleep(2 * benchStuckLimit)
+		if err := context.Cause(ctx); err == nil {
+			t.Errorf("goes on although nobody has got a lock for %v", 2*benchStuckLimit)
+		}
+	})
 }
 
 // children lists the children of a znode of the local keeper.

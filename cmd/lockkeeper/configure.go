@@ -41,6 +41,11 @@ func configure(f serverFlags) (zoocfg.Config, error) {
 		}
 		return c, exit.Errorf(status, "server: %w", err)
 	}
+	for _, s := range c.Unknown { // in a file it is told of; here nobody can have meant it for another server
+		if s.Where == setFlag {
+			return c, exit.Errorf(exit.Usage, "server: %s %s: there is no such setting", setFlag, s.Key)
+		}
+	}
 	if f.data != "" {
 		c.Server.DataDir, c.Server.LogDir = f.data, ""
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -34,7 +35,18 @@ func (l *serverList) Set(s string) error {
 	if s == "" {
 		return errors.New(`it names no server; "local" is the keeper on this machine`)
 	}
+	if err := withoutScheme(s); err != nil {
+		return err
+	}
 	*l = serverList(s)
+	return nil
+}
+
+// withoutScheme refuses URLs, in which what follows the scheme would be taken for a chroot.
+func withoutScheme(servers string) error {
+	if scheme, _, ok := strings.Cut(servers, "://"); ok && !strings.HasPrefix(servers, "unix:") {
+		return fmt.Errorf("a server is host:port, without %s://", scheme)
+	}
 	return nil
 }
 
@@ -61,6 +73,9 @@ func chooseServers(flag string) string {
 
 // openSession opens a session for an order. Errors carry an exit status.
 func openSession(ctx context.Context, servers string, opt client.Options, connectTimeout time.Duration, notice func(string)) (*client.Session, string, error) {
+	if err := withoutScheme(servers); err != nil {
+		return nil, "", exit.Errorf(exit.Usage, "%s=%s: %w", serversVariable, servers, err) // a flag has been looked at
+	}
 	// Of the time for connecting, a server that accepts and says nothing gets a half at most, so that
 	// the error can name it.
 	opt.ConnectTimeout = connectTimeout / time.Duration(2*(strings.Count(servers, ",")+1))
@@ -153,20 +168,23 @@ func asked(s *client.Session) string {
 
 // withSession opens a session of a short-lived command, and closes it after f.
 func withSession(ctx context.Context, flag string, f func(context.Context, *client.Session) error) error {
-	s, _, err := openCommand(ctx, flag)
+	s, list, err := openCommand(ctx, flag)
 	if err != nil {
 		return err
 	}
 	defer s.Close(context.WithoutCancel(ctx)) // its own time limit is short, and nothing hangs on this session
-	if err := f(ctx, s); err != nil {
-		status := exit.Unreachable
-		switch {
-		case errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed):
-			status = exit.NotPermitted
-		case errors.Is(err, zk.ErrNoNode):
-			return exit.Errorf(exit.Usage, "%w (does the chroot in the server list exist?)", err)
-		}
-		return exit.Errorf(exit.StatusOf(err, status), "%w", err)
+	_, there, err := s.Exists(ctx, "/")
+	switch {
+	case err == nil && !there: // below it everything would look free
+		return exit.Errorf(exit.Usage, "server list %s: the chroot does not exist", list)
+	case err == nil:
+		err = f(ctx, s)
 	}
-	return nil
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed):
+		return exit.Errorf(exit.StatusOf(err, exit.NotPermitted), "%w", err)
+	}
+	return exit.Errorf(exit.StatusOf(err, exit.Unreachable), "%w", err)
 }

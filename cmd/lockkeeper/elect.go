@@ -135,7 +135,11 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 			return &ranError{told(out, heard)}
 		}
 		pause := pauses.next(time.Since(began))
-		fmt.Fprintf(os.Stderr, "lockkeeper: %s; standing for election again in %v\n", electOutcome(out, name, argv[0]), pause)
+		when := "at once"
+		if pause > 0 {
+			when = "in " + pause.String()
+		}
+		fmt.Fprintf(os.Stderr, "lockkeeper: %s; standing for election again %s\n", electOutcome(out, name, argv[0]), when)
 		if sig := ears.waitOr(pause); sig != 0 {
 			return &ranError{front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig)}}
 		}

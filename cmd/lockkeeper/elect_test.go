@@ -311,9 +311,11 @@ func TestElectExitStatuses(t *testing.T) {
 // A server that cannot be reached is looked for until it can.
 func TestElectWaitsForServers(t *testing.T) {
 	h := newHome(t)
-	j := h.start("elect", "--servers", "127.0.0.1:1", "--connect-timeout", "300ms", "--backoff", "10ms", "demo", "--", "true")
-	if err := j.stderr.see("again in 40ms"); err != nil {
-		t.Fatalf("%v: %s", err, j.stderr)
+	j := h.start("elect", "--servers", "127.0.0.1:1", "--connect-timeout", "300ms", "--backoff", "0", "demo", "--", "true")
+	for _, pause := range []string{"at once", "in 100ms", "in 200ms"} {
+		if err := j.stderr.see("election again " + pause); err != nil {
+			t.Fatalf("%v: %s", err, j.stderr)
+		}
 	}
 	j.signal(syscall.SIGTERM)
 	j.want(128+int(syscall.SIGTERM), "127.0.0.1:1", "refused")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -53,15 +54,22 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 // are of.
 func jobArgs(what string, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
+		var wrong string
 		switch dash := cmd.ArgsLenAtDash(); {
-		case dash < 0 && len(args) > 0:
-			return exit.Errorf(exit.Usage, "%s: no -- in front of the command; it is lockkeeper %s", cmd.Name(), cmd.Use)
-		case dash > most && most > 1:
-			return exit.Errorf(exit.Usage, "%s: at most %d %ss; there are %d", cmd.Name(), most, what, dash)
-		case dash < 1 || dash > most || len(args) == dash:
-			return exit.Errorf(exit.Usage, "%s: one %s and a command are needed; it is lockkeeper %s", cmd.Name(), what, cmd.Use)
+		case len(args) == 0:
+			wrong = fmt.Sprintf("no %s and no command", what)
+		case dash < 0:
+			wrong = "no -- in front of the command"
+		case dash == 0:
+			wrong = fmt.Sprintf("no %s in front of the --", what)
+		case dash > most:
+			wrong = fmt.Sprintf("%d %ss are more than %d", dash, what, most)
+		case len(args) == dash:
+			wrong = "no command behind the --"
+		default:
+			return nil
 		}
-		return nil
+		return exit.Errorf(exit.Usage, "%s: %s; it is lockkeeper %s", cmd.Name(), wrong, cmd.Use)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,6 +11,9 @@ import (
 
 // connectTimeoutDefault is how long a command looks for a server before it says that there is none.
 const connectTimeoutDefault = 10 * time.Second
+
+// suggestionsMax is in how many letters a command may differ from what it is suggested for.
+const suggestionsMax = 2
 
 // newRoot makes the command with its subcommands. Every call makes a new one, without state shared
 // between them.
@@ -28,12 +32,11 @@ machine: a small server of your own is started in the background.
 LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		Version:                    readVersion().String(),
 		Args:                       wantCommand,
-		SuggestionsMinimumDistance: 2,
+		SuggestionsMinimumDistance: suggestionsMax,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		SilenceUsage:      true, // a page of flags hides the one line that says what is wrong
-		SilenceErrors:     true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		SilenceUsage:  true, // a page of flags hides the one line that says what is wrong
+		SilenceErrors: true,
 	}
 	root.AddCommand(newGuard())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -42,7 +45,10 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		}
 		name := commandName(cmd)
 		hint := "see lockkeeper " + name + " --help"
-		if cmd.Name() == "run" || cmd.Name() == "elect" {
+		switch {
+		case strings.Contains(err.Error(), "missing unit in duration"):
+			hint = "a duration has a unit: 10s, 10m, 10h"
+		case cmd.Name() == "run" || cmd.Name() == "elect":
 			hint += "; the command to run, with its own flags, stands behind --"
 		}
 		return exit.Errorf(exit.Usage, "%s: %w (%s)", name, err, hint)
@@ -55,10 +61,8 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		switch cmd.Name() {
 		case "help": // which would show the page of all commands instead
 			cmd.Args = func(_ *cobra.Command, args []string) error {
-				if found, rest, err := root.Find(args); found == root || err != nil {
-					return wantCommand(root, rest)
-				}
-				return nil
+				found, rest, _ := root.Find(args)
+				return wantCommand(found, rest)
 			}
 		case "completion": // which would show help to whoever wants the script for a shell that it does not know
 			cmd.Args = wantArgs(0, 0)

@@ -124,7 +124,16 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"break taken", 64, []string{"--force"}},
 		{"break", 64, []string{"break: an argument is missing", "lockkeeper break LOCK"}},
 		{"server check", 64, []string{"server check: an argument is missing", "lockkeeper server check DIR"}},
-		{"server x", 64, []string{`server: "x" is one argument too many`}},
+		{"server x", 64, []string{`"server x"`, "lockkeeper server --help"}},
+		{"server chek", 64, []string{`"server chek"`, "did you mean check?"}},
+		{"help server chek", 64, []string{`"server chek"`, "did you mean check?"}},
+		{"help run x", 64, []string{`"run x"`}},
+		{"run --wait 10 free -- true", 64, []string{"--wait", "a duration has a unit: 10s"}},
+		{"run", 64, []string{"no lock and no command", "LOCK… -- COMMAND"}},
+		{"run free --", 64, []string{"no command behind"}},
+		{"elect a b -- true", 64, []string{"2 elections are more than 1"}},
+		{"locks --servers http://a:2181/x", 64, []string{"host:port, without http://"}},
+		{"status https://a:2181", 64, []string{"host:port, without https://"}},
 		{"locks a b", 64, []string{`locks: "b" is one argument too many`, "lockkeeper locks [LOCK|PATH]"}},
 		{"version x", 64, []string{"version:", `"x"`}},
 		{"bench x", 64, []string{"bench:", `"x"`}},
@@ -148,6 +157,11 @@ func TestF42_ExitStatuses(t *testing.T) {
 	}
 	holder.signal(syscall.SIGTERM)
 	holder.want(143)
+	if help := h.run("help").want(0).stdout.String(); !strings.Contains(help, "completion ") {
+		t.Errorf("help does not know all commands:\n%s", help)
+	}
+	h.env = append(h.env, serversVariable+"=http://a:2181")
+	h.run("run", "free", "--", "true").want(64, serversVariable, "without http://")
 }
 
 // Whoever has read our standard error has gone, which ends neither the command nor its exit status.

@@ -66,7 +66,8 @@ data directory over as it is.
 --config reads ZooKeeper's own zoo.cfg. --set changes or makes any of its settings,
 as in --set tickTime=1000 --set secureClientPort=2281; --data and --listen have
 precedence over both. --listen takes host:port, or unix:/path for a socket. What
-has no effect here is told of at the start.
+has no effect here is told of at the start; a setting that nobody knows is a mistake
+with --set.
 
 Like ZooKeeper, a server with --config has an HTTP port with commands at /commands;
 it has /metrics (Prometheus) and /healthz, too. Unlike ZooKeeper's it listens at
@@ -81,7 +82,8 @@ It tells systemd when it is ready and when it ends (Type=notify).
 It ends with INT or TERM, after answering what it has received. Exit status: 64
 wrong usage, 71 it cannot listen, 73 it cannot use the data directory, 78 the
 configuration file is wrong, 1 it failed while it ran.`,
-		Args: wantArgs(0, 0),
+		Args:                       wantCommand,
+		SuggestionsMinimumDistance: suggestionsMax,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd.Flags().Changed); err != nil {
 				return err

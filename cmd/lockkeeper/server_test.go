@@ -83,7 +83,10 @@ func TestServerReadsZooCfg(t *testing.T) {
 		}
 	}
 	h.run("run", "--servers", address+"/chroot", "demo", "--", "sh", "-c", "exit 3").want(64, "lockkeeper: lock /lockkeeper/locks/demo: create /lockkeeper: ", "chroot")
-	h.run("slots", "--servers", address+"/chroot", "demo", "3").want(64, "/lockkeeper/locks/demo", "chroot")
+	h.run("slots", "--servers", address+"/chroot", "demo", "3").want(64, address+"/chroot: the chroot does not exist")
+	for _, command := range []string{"locks", "locks --watch", "locks demo", "revoke demo", "break --force demo"} {
+		h.run(append(strings.Fields(command), "--servers", address+"/chroot")...).want(64, "the chroot does not exist")
+	}
 	if _, err := os.Stat(h.dir + "/zk/version-2"); err != nil {
 		t.Errorf("the data directory: %v", err)
 	}
@@ -107,6 +110,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 	h.run("server", "--config", cfg, "--set", "clientPort=many").want(64, "--set: clientPort=many")
 	h.run("server", "--config", cfg, "--set", "secureClientPort=0").want(78, "ssl.keyStore.location")
 	h.run("server", "--set", "nonsense").want(64, "KEY=VALUE")
+	h.run("server", "--config", cfg, "--set", "ticktime=200").want(64, "--set ticktime", "no such setting")
 	write("no\nconfiguration at all\nbut \x01 something\nelse\n")
 	h.run("server", "--config", cfg).want(78, "dataDir is missing; not understood:", `"no" (`+cfg+`:1)`, `"configuration" (`+cfg+`:2)`, "and 1 more")
 	h.run("server", "--config", "/no/such/zoo.cfg").want(78, "/no/such/zoo.cfg")

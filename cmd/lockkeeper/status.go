@@ -45,6 +45,9 @@ Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 					return err
 				}
 			}
+			if err := withoutScheme(list); err != nil {
+				return exit.Errorf(exit.Usage, "status %s: %w", list, err)
+			}
 			rows := askAll(strings.Split(list, ","))
 			if asJSON {
 				if err := printJSON(cmd.OutOrStdout(), rows); err != nil {

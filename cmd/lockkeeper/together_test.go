@@ -157,7 +157,7 @@ func TestSeveralLocks(t *testing.T) {
 	h.held("b", 0)
 	h.held("/other/a", 0)
 	h.run("run", "b", "c", "b", "--", "true").want(64, "twice")
-	h.run("run", "--", "true").want(64, "a command are needed")
+	h.run("run", "--", "true").want(64, "no lock in front of the --")
 }
 
 // A contender whose process was of this machine and is no more is shown as gone.
