@@ -59,7 +59,7 @@ func TestBench(t *testing.T) {
 // Whose server has gone ends when it is told to, and does not wait for an answer for each of its sessions.
 func TestBenchWithoutServer(t *testing.T) {
 	h := newHome(t)
-	srv, addr := h.server("--data", t.TempDir())
+	srv, addr := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	j := h.start("bench", "--servers", addr, "--clients", "5", "--duration", "1h")
 	h.env = append(h.env, "LOCKKEEPER_SERVERS="+addr)
 	for len(h.children(benchPath)) == 0 { // until it has begun
