@@ -111,7 +111,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 	if err != nil {
 		return err
 	}
-	cfg, err := f.config(name, path, argv)
+	cfg, err := f.config(changed, name, path, argv)
 	if err != nil {
 		return err
 	}
@@ -127,6 +127,9 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 		began := time.Now()
 		cfg.Engine = self() // the program may have been replaced meanwhile
 		out := front.Run(cfg)
+		if out.Token != 0 {
+			cfg.TimeoutAsked = 0 // he has been told
+		}
 		if err := streams.restore(); err != nil {
 			return exit.Errorf(exit.OS, "%w", err)
 		}

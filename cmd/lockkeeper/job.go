@@ -101,8 +101,9 @@ func atLeast(changed func(string) bool, flag string, d, least time.Duration) err
 	return nil
 }
 
-// config says what to run under the lock at path, which the user calls name, and how to wait for it.
-func (f *jobFlags) config(name, path string, argv []string) (front.Config, error) {
+// config says what to run under the lock at path, which the user calls name, and how to wait for it. changed
+// reports whether a flag was given.
+func (f *jobFlags) config(changed func(string) bool, name, path string, argv []string) (front.Config, error) {
 	program, err := exec.LookPath(argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) { // no waiting in line for what cannot run
 		return front.Config{}, exit.Errorf(notFoundStatus(err), "%s: %w", argv[0], errors.Unwrap(err))
@@ -117,6 +118,10 @@ func (f *jobFlags) config(name, path string, argv []string) (front.Config, error
 	if label == "" {
 		label = filepath.Base(argv[0])
 	}
+	var timeoutAsked time.Duration
+	if changed("session-timeout") {
+		timeoutAsked = f.sessionTimeout
+	}
 	outlivePipes()
 	return front.Config{
 		Name: name,
@@ -124,8 +129,10 @@ func (f *jobFlags) config(name, path string, argv []string) (front.Config, error
 			Servers: chooseServers(f.servers), Lock: path, Label: label, PID: os.Getpid(),
 			SessionTimeout: f.sessionTimeout, ConnectTimeout: f.connectTimeout,
 			Wait: link.WaitForEver, Grace: f.grace, Vouch: f.vouch,
+			Under: link.LocksOf(os.Getenv),
 		},
-		Program: program, Argv: argv, Env: os.Environ(),
+		TimeoutAsked: timeoutAsked,
+		Program:      program, Argv: argv, Env: os.Environ(),
 		RevokeSignal: revoke,
 		BusyStatus:   exit.Busy, LostStatus: exit.Lost,
 		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", name},

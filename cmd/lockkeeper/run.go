@@ -162,7 +162,7 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := f.config(strings.Join(names, " and "), paths[0], argv)
+	cfg, err := f.config(changed, strings.Join(names, " and "), paths[0], argv)
 	if err != nil {
 		status.tell(front.Outcome{Kind: front.NotExecutable, Status: exit.StatusOf(err, exit.Usage), Text: err.Error()})
 		return err

@@ -384,6 +384,53 @@ func TestF43_NestedLocksAndStreams(t *testing.T) {
 	}
 }
 
+// Whoever waits for the lock that he works under is told, once, and others are not.
+func TestWaitingForTheOwnLockIsSaid(t *testing.T) {
+	h := newHome(t)
+	const words = "held by the lockkeeper that has started this one"
+	for _, flags := range []string{"", "--slots 1", "--shared"} {
+		j := h.startWith(func(c *exec.Cmd) { c.Env = append(c.Env, "FLAGS="+flags) },
+			append(append([]string{"run"}, strings.Fields(flags)...), "a", "b", "--", "sh", "-c", `exec "$LK" run ${FLAGS#--shared} c b -- true`)...)
+		if err := j.stderr.see("lock /lockkeeper/locks/b is " + words); err != nil {
+			t.Fatalf("%q: %v: %s", flags, err, j.stderr)
+		}
+		line := h.held("b", 2)[0].Contenders
+		other := h.startWith(func(c *exec.Cmd) { // who has held it once
+			c.Env = append(c.Env, "LOCKKEEPER_LOCK=/lockkeeper/locks/b", "LOCKKEEPER_TOKEN=1")
+		}, append(append([]string{"run"}, strings.Fields(strings.TrimPrefix(flags, "--shared"))...), "--wait", "100ms", "b", "--", "true")...)
+		other.want(75)
+		if strings.Contains(other.stderr.String(), words) {
+			t.Errorf("%q: somebody else is told: %s", flags, other.stderr)
+		}
+		syscall.Kill(line[1].PID, syscall.SIGTERM)
+		j.want(143)
+		if n := strings.Count(j.stderr.String(), words); n != 1 {
+			t.Errorf("%q: told %d times: %s", flags, n, j.stderr)
+		}
+	}
+}
+
+// A session timeout that the servers shorten is not what was asked for, and said once.
+func TestAShorterSessionTimeoutIsSaid(t *testing.T) {
+	h := newHome(t)
+	const words = "session timeout of 1m0s, less than the 1h0m0s of --session-timeout"
+	h.run("run", "--session-timeout", "1h", "demo", "--", "true").want(0, words)
+	for _, args := range []string{"run demo -- true", "run --session-timeout 1m demo -- true"} {
+		if j := h.run(strings.Fields(args)...).want(0); strings.Contains(j.stderr.String(), "timeout") {
+			t.Errorf("%s says %s", args, j.stderr)
+		}
+	}
+	j := h.start("elect", "--session-timeout", "1h", "--backoff", "1ms", "demo", "--", "true")
+	if err := j.stderr.see("again in 4ms"); err != nil {
+		t.Fatalf("%v: %s", err, j.stderr)
+	}
+	j.signal(syscall.SIGTERM)
+	j.status()
+	if n := strings.Count(j.stderr.String(), words); n != 1 {
+		t.Errorf("told %d times: %s", n, j.stderr)
+	}
+}
+
 // A TERM at any moment between the start and the first breath of the child: the status is always the
 // same, and nothing is left, whether the child ran or not.
 func TestF43_TermAtAnyMoment(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -60,6 +61,8 @@ type engine struct {
 	swept   <-chan struct{} // closed when the guard is gone
 	open    link.Open
 	workers workers
+
+	toldUnder sync.Once // that we wait for a lock that we run under
 
 	session *client.Session
 	hold    hold
@@ -193,9 +196,12 @@ func (e *engine) line(ctx context.Context) error {
 	}
 	look, stop := context.WithCancel(ctx)
 	defer stop()
-	w := &watcher{session: e.session, notes: e.notes}
+	w := &watcher{session: e.session, notes: e.notes, report: e.open.Report, told: &e.toldUnder}
+	if e.open.Slots <= 1 { // of several slots it may get another
+		w.under = e.open.Under
+	}
 	opt := lock.Options{Label: e.open.Label, PID: e.open.PID, Vouch: vouch, Requeue: true, OneKind: true}
-	if e.open.Report {
+	if w.report || len(w.under) > 0 {
 		opt.Waiting = w.start(look)
 		defer func() { stop(); w.wg.Wait() }()
 	}

@@ -17,11 +17,15 @@ import (
 // looking: it is told when its turn comes.
 const lookInterval = 2 * time.Second
 
-// A watcher tells the front about our place in line, for somebody who looks.
+// A watcher tells the front about our place in line, for somebody who looks, and everybody once if the lock is held
+// by the run under which we were started.
 type watcher struct {
 	session *client.Session
 	notes   *outbox
-	wg      sync.WaitGroup // of the goroutine that looks, once we are in line
+	report  bool             // somebody looks
+	under   map[string]int64 // tokens of the locks that are held by the run under which we were started, by path
+	told    *sync.Once       // that we wait for one of those
+	wg      sync.WaitGroup   // of the goroutines that look, once we are in line
 	once    sync.Once
 
 	mu  sync.Mutex
@@ -29,14 +33,32 @@ type watcher struct {
 }
 
 // start returns what to call with a place in line. From the first call on the line is looked at until
-// ctx ends.
+// ctx ends, if somebody looks.
 func (w *watcher) start(ctx context.Context) func(lock.Place) {
 	return func(p lock.Place) {
 		w.mu.Lock()
 		w.own = p.Node
 		w.mu.Unlock()
-		w.once.Do(func() { w.wg.Go(func() { w.look(ctx) }) })
+		if w.report {
+			w.once.Do(func() { w.wg.Go(func() { w.look(ctx) }) })
+		}
+		if token, ok := w.under[zk.Parent(p.Node)]; ok {
+			w.wg.Go(func() { w.lookUnder(ctx, p.Node, token) })
+		}
 	}
+}
+
+// lookUnder tells if the hold with that token, under which we were started, is ahead of our node.
+func (w *watcher) lookUnder(ctx context.Context, own string, token int64) {
+	dir := zk.Parent(own)
+	line, err := lock.Inspect(ctx, w.session, dir)
+	at := slices.IndexFunc(line, func(c lock.Contender) bool { return c.Node == own })
+	if err != nil || !slices.ContainsFunc(line[:max(at, 0)], func(c lock.Contender) bool { return c.Token == token }) {
+		return
+	}
+	w.told.Do(func() {
+		w.notes.send(link.Note{Is: link.IsNotice, Text: fmt.Sprintf("lock %s is held by the lockkeeper that has started this one, and free only when that ends", dir)})
+	})
 }
 
 func (w *watcher) look(ctx context.Context) {

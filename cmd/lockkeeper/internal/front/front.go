@@ -42,6 +42,10 @@ type Config struct {
 	Argv    []string // the child's arguments, its name first
 	Env     []string // environment; that of the lock is added
 
+	// TimeoutAsked is the session timeout that the user has asked for, who is told if the servers grant less; 0 if
+	// he has not.
+	TimeoutAsked time.Duration
+
 	BusyStatus int // when the lock was not got within the wait
 	LostStatus int // when it was lost while the child ran
 
@@ -234,6 +238,9 @@ func (f *front) await() (Outcome, bool) {
 				// Whatever it says has crossed our order to leave; the answer to that comes.
 			case n.Is == link.IsGranted:
 				f.granted = n
+				if asked := f.cfg.TimeoutAsked; n.Timeout < asked {
+					f.say("the servers grant a session timeout of %v, less than the %v of --session-timeout", n.Timeout, asked)
+				}
 				if sig := f.pending(); sig != 0 {
 					return signalled(sig), false
 				}

@@ -76,6 +76,9 @@ type Open struct {
 	Vouch          string        `json:"vouch"`            // ping, sync or write
 	Label          string        `json:"label,omitempty"`  // shown to those who ask who holds the lock
 	Report         bool          `json:"report,omitempty"` // tell about the place in line
+
+	// Under are the locks that are held by a run under which this one was started: their tokens, by path.
+	Under map[string]int64 `json:"under,omitempty"`
 }
 
 // Election says as whom to stand for it.
@@ -170,6 +173,12 @@ func Receive[M any](r io.Reader, each func(M)) error {
 	return lines.Err()
 }
 
+// The variables that tell the child what it holds.
+const (
+	lockVariable  = "LOCKKEEPER_LOCK"
+	tokenVariable = "LOCKKEEPER_TOKEN"
+)
+
 // LockEnv returns the variables that tell the child about its lock, or its locks, one a line in the order in
 // which they were asked for: a path has no line breaks. Together they are unlike those of any other hold, so
 // they also mark what the child has started.
@@ -179,8 +188,23 @@ func LockEnv(o Open, granted Note) []string {
 		token += "\n" + strconv.FormatInt(t, 10)
 	}
 	return []string{
-		"LOCKKEEPER_LOCK=" + strings.Join(append([]string{o.Lock}, o.Also...), "\n"),
-		"LOCKKEEPER_TOKEN=" + token,
+		lockVariable + "=" + strings.Join(append([]string{o.Lock}, o.Also...), "\n"),
+		tokenVariable + "=" + token,
 		"LOCKKEEPER_SERVERS=" + granted.Servers,
 	}
+}
+
+// LocksOf returns the tokens of the locks that the variables of LockEnv tell of, by path.
+func LocksOf(getenv func(string) string) map[string]int64 {
+	paths, tokens := strings.Split(getenv(lockVariable), "\n"), strings.Split(getenv(tokenVariable), "\n")
+	if len(paths) != len(tokens) {
+		return nil // somebody else's
+	}
+	locks := map[string]int64{}
+	for i, path := range paths {
+		if token, err := strconv.ParseInt(tokens[i], 10, 64); err == nil {
+			locks[path] = token
+		}
+	}
+	return locks
 }
