@@ -53,6 +53,9 @@ func newSurvey(ctx context.Context, s *client.Session, before *survey) *survey {
 // circle returns the circle through the party with that stem in the line at dir, nil if there is none, of
 // parties none of which goes before it.
 func (v *survey) circle(dir, stem string, before func(p, other *party) bool) (Deadlock, error) {
+	if v.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
+		return nil, context.Cause(v.ctx)
+	}
 	line, err := v.load(dir)
 	if err != nil {
 		return nil, err

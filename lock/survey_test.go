@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -28,6 +30,12 @@ func TestSurveyOfALongLine(t *testing.T) {
 	}
 	if d := time.Since(began); d > 5*time.Second {
 		t.Errorf("that took %v", d)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	v.ctx = ended
+	if _, err := v.circles([]string{"/long"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("circles with a context that has ended: %v, want its error", err)
 	}
 }
 
