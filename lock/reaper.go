@@ -141,10 +141,9 @@ func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err er
 		search = search || list[i].unknown
 	}
 	var q queue
+	var unseen error // why the line is not known; what is known of nodes is enough to delete them
 	if search {
-		if q, err = r.line(ctx); err != nil {
-			return list, err
-		}
+		q, unseen = r.line(ctx)
 	}
 	p := r.e.s.Pipeline()
 	deletes := make([][]*client.Pending[struct{}], len(list))
@@ -156,6 +155,9 @@ func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err er
 	p.Send(ctx)
 	for i, d := range list {
 		var failed error
+		if d.unknown {
+			failed = unseen
+		}
 		for _, k := range deletes[i] {
 			if _, e := k.Wait(ctx); e != nil && !errors.Is(e, zk.ErrNoNode) {
 				failed = e

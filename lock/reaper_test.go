@@ -40,3 +40,40 @@ func TestReaperPause(t *testing.T) {
 		}
 	})
 }
+
+// What is known goes also if what is not known cannot be looked for.
+func TestReaperMayNotList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "s")
+		m, err := NewMutex(s, "/a", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := newAttemptID()
+		unknown := "/a/" + id.prefix(lockWord) + "0000000007"
+		for _, path := range []string{"/a", "/a/known", unknown} {
+			if _, err := s.Create(t.Context(), path, nil, zk.Persistent, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		allow := func(perms zk.Perm) {
+			if _, err := s.SetACL(t.Context(), "/a", []zk.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		allow(zk.PermAll &^ zk.PermRead)
+		m.e.reaper.add(debris{id: id, unknown: true})
+		m.e.reaper.add(debris{nodes: []string{"/a/known"}})
+		synctest.Wait()
+		if left := srv.Tree("/a/known"); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		allow(zk.PermAll)
+		time.Sleep(reaperPauseMax)
+		synctest.Wait()
+		if left := srv.Tree(unknown); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
