@@ -289,7 +289,7 @@ func TestF17_TheHolderKnowsFirst(t *testing.T) {
 				defer s.Vouch(level, "/held").Stop()
 				_, _, w, err := other.WatchGet(t.Context(), "/held")
 				must(t, err)
-				<-time.After(time.Duration(r.IntN(int(5 * time.Second))))
+				<-time.After(time.Duration(r.Int64N(int64(5 * time.Second))))
 				way := []memnet.Direction{memnet.ToServer, memnet.ToClient, memnet.Both}[r.IntN(3)]
 				n.Link("holder", "").Lose(way)
 				<-time.After(max(timeout*2/3-s.Age(level), 0))
