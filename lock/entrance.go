@@ -26,7 +26,7 @@ type entrance struct {
 
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
 	e := &entrance{s: s, dir: dir, opt: opt, recipe: r}
-	e.reaper.e, e.reaper.more = e, make(chan struct{}, 1)
+	e.reaper.e = e
 	if r.lone {
 		e.siblings = family{s, dir}.siblings()
 	}

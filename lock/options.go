@@ -35,6 +35,11 @@ type Options struct {
 	// failing with ErrPlaceLost.
 	Requeue bool
 
+	// OneKind refuses, with a *KindError, to stand behind contenders of another kind, such as those of a semaphore
+	// behind those of a mutex: neither would wait for the other. Those of a mutex and of a read/write lock are of
+	// one kind. An unfair lock is refused without it. Default: the others are passed over.
+	OneKind bool
+
 	// Delay, if not zero, protects what is written under the lock from writes of the last holder that are still
 	// on their way: after a hold that ended without a release, because its session ended, its node was
 	// deleted or its deadline passed, whoever comes next is granted only when that long has passed since it
@@ -55,11 +60,6 @@ type Options struct {
 	// look, it gives up with a *DeadlockError; see there. A look reads the lines that the circle may go through.
 	// Whoever holds nothing while it waits does not look, for others do in every circle. Default: never.
 	Deadlock time.Duration
-
-	// OneKind refuses, with a *KindError, to stand behind contenders of another kind, such as those of a semaphore
-	// behind those of a mutex: neither would wait for the other. Those of a mutex and of a read/write lock are of
-	// one kind. An unfair lock is refused without it. Default: the others are passed over.
-	OneKind bool
 
 	// QueueMax refuses to wait, with ErrQueueFull, behind that many contenders. Default: no limit.
 	QueueMax int

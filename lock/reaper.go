@@ -27,13 +27,12 @@ type debris struct {
 // over, which removes it too. It runs only while there is something to do, on a goroutine of the
 // session's.
 type reaper struct {
-	e    *entrance
-	more chan struct{} // add → run: there is more to do; one token is enough
-	mu   struct {
+	e  *entrance
+	mu struct {
 		sync.Mutex
-		list    []debris
-		running bool
-		open    map[chan struct{}]struct{} // those of debris that are not settled
+		list []debris
+		more chan struct{}              // add → run: there is more to do; one token is enough; nil while run does not
+		open map[chan struct{}]struct{} // those of debris that are not settled
 	}
 }
 
@@ -46,16 +45,19 @@ func (r *reaper) add(d debris) {
 	}
 	r.mu.open[d.settled] = struct{}{}
 	r.mu.list = append(r.mu.list, d)
-	if r.mu.running {
+	if r.mu.more != nil {
 		select {
-		case r.more <- struct{}{}:
+		case r.mu.more <- struct{}{}:
 		default: // it has been told already
 		}
 		return
 	}
-	if r.mu.running = r.e.s.Go(r.run); !r.mu.running {
+	more := make(chan struct{}, 1)
+	if !r.e.s.Go(func(ctx context.Context) { r.run(ctx, more) }) {
 		r.mu.list, r.mu.open = nil, nil // the session is over, and everything of it
+		return
 	}
+	r.mu.more = more
 }
 
 // settleLocked notes that all of list is settled but for what is left.
@@ -92,13 +94,15 @@ const (
 	reaperPauseMax = 30 * time.Second
 )
 
-func (r *reaper) run(ctx context.Context) {
+func (r *reaper) run(ctx context.Context, more <-chan struct{}) {
 	pause := reaperPauseMin
 	for {
 		r.mu.Lock()
 		list := r.mu.list
 		r.mu.list = nil
-		r.mu.running = len(list) > 0
+		if len(list) == 0 {
+			r.mu.more = nil
+		}
 		r.mu.Unlock()
 		if len(list) == 0 {
 			return
@@ -123,7 +127,7 @@ func (r *reaper) run(ctx context.Context) {
 		select {
 		case <-time.After(pause):
 			pause = min(2*pause, reaperPauseMax)
-		case <-r.more: // what is newer does not wait for what cannot be removed
+		case <-more: // what is newer does not wait for what cannot be removed
 		case <-ctx.Done():
 			return
 		}
