@@ -48,13 +48,13 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		return false, a.missed(missed, ErrPlaceLost)
 	}
 	for _, l := range ahead {
-		if l.armed {
+		if l.got == nil {
 			continue
 		}
 		if _, err := l.got.Wait(ctx); err != nil {
 			return false, a.missed(err, nil)
 		}
-		l.armed = true
+		l.got = nil
 	}
 	if same, err := a.sameRoom(ctx, *v); !same || err != nil {
 		return false, err
@@ -95,9 +95,8 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 
 // A lookout watches a claim that we wait for.
 type lookout struct {
-	got   *client.Pending[client.Node]
+	got   *client.Pending[client.Node] // the request that sets node; nil once it has
 	node  *client.Watch
-	armed bool          // got has said so
 	frees bool          // its end gives us the lock
 	bell  *client.Watch // tells that its end does, if that itself does not; nil if it would tell nothing
 }
@@ -111,7 +110,7 @@ func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
 	all := make([]*lookout, len(v.waits))
 	for i, place := range v.waits {
 		name := strings.Clone(v.queue.line[place].name) // or it would keep the whole listing
-		if l := left[name]; l != nil && l.armed && l.node.Conn() == v.conn && !hasFired(l.node) {
+		if l := left[name]; l != nil && l.got == nil && l.node.Conn() == v.conn && !hasFired(l.node) {
 			l.frees = a.free(v.queue.afterEndOf(place, v.place))
 			all[i] = l
 			delete(left, name)
