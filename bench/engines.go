@@ -63,14 +63,17 @@ func newRedis(dir string) (*server, error) {
 			"--appendonly", "yes", "--appendfsync", "always", "--save", ""}}, os.Mkdir(data, 0o755)
 }
 
-func newBare(dir string) (*server, error) {
+func newBare(dir string) (*server, error) { return newSelf(dir, "the floor", "synced") }
+
+// newSelf returns a server that is a command of this program, which takes an address and a directory to make.
+func newSelf(dir, name, command string) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	addr, err := freeAddress()
-	return &server{name: "the floor", addr: addr, log: filepath.Join(dir, "bare.log"), ready: accepts,
-		command: []string{self, "synced", addr, filepath.Join(dir, "bare")}}, err
+	return &server{name: name, addr: addr, log: filepath.Join(dir, command+".log"), ready: accepts,
+		command: []string{self, command, addr, filepath.Join(dir, command+"-data")}}, err
 }
 
 // accepts reports whether somebody listens.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -21,13 +19,7 @@ const (
 // once with data of its own, writes when they are written and synced. What a client reaches with it is what
 // this client can reach on this machine and this disk, with any server.
 func newHollow(dir string) (*server, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	addr, err := freeAddress()
-	return &server{name: "hollow", addr: addr, log: filepath.Join(dir, "hollow.log"), ready: accepts,
-		command: []string{self, "hollow", addr, filepath.Join(dir, "hollow")}}, err
+	return newSelf(dir, "hollow", "hollow")
 }
 
 // serveHollow is that server.
@@ -115,14 +107,14 @@ func (c *hollow) next() error {
 		b = hollowData.AppendTo(b)
 	case wire.OpSetData:
 		b = hollowStat.AppendTo(b)
-		c.log1()
+		c.noteWrite()
 	case wire.OpCreate:
 		var path wire.PathRecord
 		path.DecodeFrom(d)
 		b = path.AppendTo(b)
-		c.log1()
+		c.noteWrite()
 	case wire.OpDelete:
-		c.log1()
+		c.noteWrite()
 	default:
 		return fmt.Errorf("no answer to op %d", header.Op)
 	}
@@ -130,5 +122,5 @@ func (c *hollow) next() error {
 	return d.Err()
 }
 
-// log1 notes a write.
-func (c *hollow) log1() { c.records = append(c.records, make([]byte, recordBytes)...) }
+// noteWrite adds what a write takes in a log.
+func (c *hollow) noteWrite() { c.records = append(c.records, make([]byte, recordBytes)...) }

@@ -155,15 +155,10 @@ func bench(ctx context.Context, f benchFlags) (r benchResult, err error) {
 		}
 	}
 	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
 	var cycles atomic.Int64
-	var all sync.WaitGroup
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		failIfStuck(ctx, fail, &cycles)
-	}()
-	defer func() { fail(nil); <-watched }()
+	var all, watch sync.WaitGroup
+	watch.Go(func() { failIfStuck(ctx, fail, &cycles) })
+	defer func() { fail(nil); watch.Wait() }()
 	for _, b := range runners { // makes the directories, and shows what is wrong before the clock runs
 		if err := b.cycle(ctx); err != nil {
 			return r, err

@@ -286,21 +286,25 @@ func f34Changes(w *World, t *testing.T) {
 	w.MustRelease(w.Granted(waits[3]))
 }
 
+// crowd has one client hold all permits of the semaphore, and others wait for one each, in their order.
+func (w *World) crowd(permits, waiters int) (held []*lock.Hold, clients []*Client, waits []*Grant) {
+	m := w.Client("holder").Semaphore(permits)
+	for range permits {
+		held = append(held, w.mustHold(m.Acquire))
+	}
+	for i := range waiters {
+		c := w.Client(fmt.Sprint("c", i))
+		clients, waits = append(clients, c), append(waits, w.ask(c.Semaphore(permits).Acquire))
+		w.WaitLine(permits + i + 1)
+	}
+	return held, clients, waits
+}
+
 // Permits go round in the order of arrival. A release wakes one waiter, who looks once: two requests. What
 // it watched besides it takes back afterwards, at most a watch for each permit.
 func f34HandOver(w *World, t *testing.T) {
 	const permits, waiters = 3, 8
-	m := w.Client("holder").Semaphore(permits)
-	var held []*lock.Hold
-	for range permits {
-		held = append(held, w.mustHold(m.Acquire))
-	}
-	clients, waits := make([]*Client, waiters), make([]*Grant, waiters)
-	for i := range clients {
-		clients[i] = w.Client(fmt.Sprint("c", i))
-		waits[i] = w.ask(clients[i].Semaphore(permits).Acquire)
-		w.WaitLine(permits + i + 1)
-	}
+	held, clients, waits := w.crowd(permits, waiters)
 	rest := func() { time.Sleep(w.moment() + w.slack()/4) } // so many clients never fall silent
 	for i, g := range waits {
 		rest()

@@ -14,17 +14,7 @@ import (
 func f34Woken(w *World, t *testing.T) {
 	const permits, waiters = 4, 6
 	for place := range permits {
-		m := w.Client("holder").Semaphore(permits)
-		var held []*lock.Hold
-		for range permits {
-			held = append(held, w.mustHold(m.Acquire))
-		}
-		clients, waits := make([]*Client, waiters), make([]*Grant, waiters)
-		for i := range clients {
-			clients[i] = w.Client(fmt.Sprint("c", i))
-			waits[i] = w.ask(clients[i].Semaphore(permits).Acquire)
-			w.WaitLine(permits + i + 1)
-		}
+		held, clients, waits := w.crowd(permits, waiters)
 		w.Quiet(clients...)
 		marks := make([]faultproxy.Mark, waiters)
 		for i, c := range clients {
