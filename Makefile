@@ -27,7 +27,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop sim teeth crash chaos fire soak fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop sim teeth crash chaos fire soak fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -143,6 +143,9 @@ bench-server: ## our server beside Apache ZooKeeper: rates, who is the limit, me
 
 bench-curves: ## our server with ever more sessions and znodes
 	cd $(BENCH) && $(GO) run . curves
+
+bench-readers: ## 64 readers of one lock beside 64 mutexes
+	cd $(BENCH) && $(GO) run . readers
 
 bench-waiters: ## what a waiting contender costs our server in memory
 	cd $(BENCH) && $(GO) run . waiters

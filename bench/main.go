@@ -6,6 +6,7 @@
 //	go run . floor     what a cycle of a lock is made of, from the bare machine upwards
 //	go run . server    rates side by side, and who spends the processors; memory; start
 //	go run . curves    our server with ever more sessions, and with ever more znodes
+//	go run . readers   readers of one lock beside as many mutexes
 //	go run . waiters   what a waiting contender costs our server in memory
 package main
 
@@ -65,6 +66,10 @@ func command(args []string) error {
 		sessions := flags.Int("sessions", 5000, "the most sessions")
 		flags.Parse(args)
 		return inDir(func(dir string) error { return curves(dir, *each, *znodes, *sessions) })
+	case "readers":
+		rounds := flags.Int("rounds", 15, "how often, after once to warm up")
+		flags.Parse(args)
+		return inDir(func(dir string) error { return readers(dir, *each/3, *rounds) })
 	case "floor":
 		flags.Parse(args)
 		return inDir(func(dir string) error { return floor(dir, *each/3) })
@@ -78,7 +83,7 @@ func command(args []string) error {
 		flags.Parse(args)
 		return inDir(waiters)
 	}
-	fmt.Fprintln(os.Stderr, "usage: bench all|locks|server|curves|waiters|floor [flags]")
+	fmt.Fprintln(os.Stderr, "usage: bench all|locks|server|curves|readers|waiters|floor [flags]")
 	os.Exit(64)
 	return nil
 }

@@ -50,12 +50,15 @@ func newAttempt(e *entrance, count int, r record) *attempt {
 
 // A view is the line as a listing showed it.
 type view struct {
-	queue queue
+	queue *queue // nil if nobody is waited for
 	ahead int    // how many claims are ahead of our first
 	place int    // of our last
 	waits []int  // places of claims that we wait for; none: the lock is ours
 	conn  uint64 // connection that the listing came on
 }
+
+// first returns the path of the node at the head of the line.
+func (v view) first(dir string) string { return zk.Join(dir, v.queue.name(v.queue.line[0])) }
 
 // run joins the line and returns when the lock is ours.
 func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
@@ -79,7 +82,7 @@ func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
 			return nil, ErrQueueFull
 		}
 		if a.e.opt.Waiting != nil {
-			a.e.opt.Waiting(Place{Ahead: v.ahead, Node: a.nodes[0], First: zk.Join(a.e.dir, v.queue.line[0].name)})
+			a.e.opt.Waiting(Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.e.dir)})
 		}
 		a.waited = true
 		var granted bool
@@ -110,7 +113,7 @@ func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
 
 // decline leaves the line again, and returns a *BusyError that says who is at its head.
 func (a *attempt) decline(ctx context.Context, v view) error {
-	first := zk.Join(a.e.dir, v.queue.line[0].name)
+	first := v.first(a.e.dir)
 	p := a.s.Pipeline()
 	deletes := make([]*client.Pending[struct{}], len(a.nodes))
 	for i, node := range a.nodes {
@@ -136,7 +139,7 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 
 // ask sends the requests that make our nodes and list the line with them. They leave in one write, so
 // that a free lock costs one round trip.
-func (a *attempt) ask(ctx context.Context) *client.Pending[client.Listing] {
+func (a *attempt) ask(ctx context.Context) *listing {
 	p := a.s.Pipeline()
 	listed := a.addTo(p)
 	p.Send(ctx)
@@ -144,24 +147,24 @@ func (a *attempt) ask(ctx context.Context) *client.Pending[client.Listing] {
 }
 
 // addTo adds the requests of ask.
-func (a *attempt) addTo(p *client.Pipeline) *client.Pending[client.Listing] {
+func (a *attempt) addTo(p *client.Pipeline) *listing {
 	a.created = a.create(p)
 	a.askRoom(p)
-	return p.Children(a.e.dir)
+	return a.e.list(p)
 }
 
 // join waits until our nodes are made, and returns the line with them. listed is what ask returned.
-func (a *attempt) join(ctx context.Context, listed *client.Pending[client.Listing]) (view, error) {
+func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 	for ; ; listed = a.ask(ctx) {
 		nodes, czxid, err := a.created.wait(ctx)
 		switch {
 		case err == nil:
 			a.joined(nodes, czxid)
-			l, err := listed.Wait(ctx)
+			ls, err := listed.result(ctx)
 			if err != nil {
 				return a.list(ctx, 0)
 			}
-			return a.look(ctx, l, listed.Conn())
+			return a.look(ctx, ls, listed.Conn())
 		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
 			a.created = nil
 			if err := a.e.makeDirectory(ctx); err != nil {
@@ -211,9 +214,9 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		if lastConn == 0 || !a.room.current(lastConn) {
 			a.askRoom(p)
 		}
-		listed := p.Children(a.e.dir)
+		listed := a.e.list(p)
 		p.Send(ctx)
-		l, err := listed.Wait(ctx)
+		ls, err := listed.result(ctx)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			lastConn = 0 // the session paces its reconnects
@@ -222,17 +225,17 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 			lastConn = 0 // reconnected meanwhile: this listing had no sync ahead of it
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			return a.look(ctx, client.Listing{}, listed.Conn())
+			return a.look(ctx, ls, listed.Conn())
 		case err != nil:
 			return view{}, err
 		}
-		return a.look(ctx, l, listed.Conn())
+		return a.look(ctx, ls, listed.Conn())
 	}
 }
 
 // look finds our place in a listing that shows every change up to our create.
-func (a *attempt) look(ctx context.Context, l client.Listing, conn uint64) (view, error) {
-	q := parseQueue(l.Names, a.e.recipe.heeds)
+func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error) {
+	q := ls.own
 	places := q.mine(a.id)
 	switch {
 	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
@@ -241,14 +244,14 @@ func (a *attempt) look(ctx context.Context, l client.Listing, conn uint64) (view
 		a.forget()
 		return view{}, ErrPlaceLost
 	case len(places) > a.count:
-		if err := a.dropLater(ctx, q, places[a.count:]); err != nil {
+		if err := a.dropLater(ctx, *q, places[a.count:]); err != nil {
 			return view{}, err
 		}
 		return a.list(ctx, 0)
 	}
 	nodes := make([]string, a.count)
 	for i, place := range places {
-		nodes[i] = zk.Join(a.e.dir, q.line[place].name)
+		nodes[i] = zk.Join(a.e.dir, q.name(q.line[place]))
 		if q.tied(place) {
 			return view{}, ErrCounterExhausted
 		}
@@ -268,23 +271,27 @@ func (a *attempt) look(ctx context.Context, l client.Listing, conn uint64) (view
 		a.e.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.e.dir, "number", n)
 	}
 	if a.e.opt.OneKind { // whoever comes later sees us, if we do not see him
-		if others := parseQueue(l.Names, ^a.e.recipe.heeds).line; len(others) > 0 && before(others[0].number, q.line[first].number) {
-			return view{}, &KindError{a.e.dir, kindOf([]string{others[0].name}, 0)}
+		if others := ls.alien; len(others.line) > 0 && before(others.line[0].number, q.line[first].number) {
+			return view{}, &KindError{a.e.dir, kindOf([]string{others.name(others.line[0])}, 0)}
 		}
 	}
 	var err error
 	if q.room, err = a.seeRoom(ctx); err != nil {
 		return view{}, err
 	}
-	waits := a.e.recipe.waitsFor(q, last)
+	waits := a.e.recipe.waitsFor(*q, last)
 	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
+	if ls.alien.free(); len(waits) == 0 {
+		q.free()
+		return view{conn: conn}, nil
+	}
 	return view{queue: q, ahead: first, place: last, waits: waits, conn: conn}, nil
 }
 
 // dropLater deletes nodes of ours behind those that we need, so that nobody waits for them.
 func (a *attempt) dropLater(ctx context.Context, q queue, places []int) error {
 	for _, i := range places {
-		err := a.s.Delete(ctx, zk.Join(a.e.dir, q.line[i].name), -1)
+		err := a.s.Delete(ctx, zk.Join(a.e.dir, q.name(q.line[i])), -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrConnectionLoss) {
 			a.unknown = true // the reaper looks for all that carries our id
 			return err

@@ -38,9 +38,5 @@ func (l *Latch) TryLock(ctx context.Context) (*Hold, error) { return l.e.try(ctx
 // Candidates returns those of a directory's children that stand in a latch's line, the one that has it
 // first.
 func Candidates(names []string) []string {
-	var candidates []string
-	for _, c := range parseQueue(names, candidacy).line {
-		candidates = append(candidates, c.name)
-	}
-	return candidates
+	return parseQueue(names, candidacy).inOrder()
 }

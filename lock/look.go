@@ -167,7 +167,7 @@ func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Li
 // since are left out.
 func (l *looker) line(ctx context.Context, dir string, names []string) ([]Contender, error) {
 	var found []Contender
-	for rest := parseQueue(names, ^kind(0)).line; len(rest) > 0; {
+	for rest := parseQueue(names, ^kind(0)).inOrder(); len(rest) > 0; {
 		batch := rest[:min(lookBatch, len(rest))]
 		nodes, err := l.read(ctx, dir, batch)
 		if errors.Is(err, zk.ErrConnectionLoss) {
@@ -178,7 +178,7 @@ func (l *looker) line(ctx context.Context, dir string, names []string) ([]Conten
 		}
 		for i, n := range nodes {
 			if n != nil {
-				found = append(found, newContender(zk.Join(dir, batch[i].name), *n))
+				found = append(found, newContender(zk.Join(dir, batch[i]), *n))
 			}
 		}
 		rest = rest[len(batch):]
@@ -186,13 +186,13 @@ func (l *looker) line(ctx context.Context, dir string, names []string) ([]Conten
 	return found, nil
 }
 
-// read returns the nodes of claims, nil for those that have gone.
-func (l *looker) read(ctx context.Context, dir string, claims []claim) ([]*client.Node, error) {
+// read returns the children of dir that are called names, nil for those that have gone.
+func (l *looker) read(ctx context.Context, dir string, names []string) ([]*client.Node, error) {
 	p := l.s.Pipeline()
-	nodes := make([]*client.Node, len(claims))
-	asked := make([]*client.Pending[client.Node], len(claims))
-	for i, c := range claims {
-		path := zk.Join(dir, c.name)
+	nodes := make([]*client.Node, len(names))
+	asked := make([]*client.Pending[client.Node], len(names))
+	for i, name := range names {
+		path := zk.Join(dir, name)
 		if n, known := l.nodes[path]; known {
 			nodes[i] = &n
 			continue
@@ -213,7 +213,7 @@ func (l *looker) read(ctx context.Context, dir string, claims []claim) ([]*clien
 		}
 		nodes[i] = &n
 		if l.nodes != nil {
-			l.nodes[zk.Join(dir, claims[i].name)] = n
+			l.nodes[zk.Join(dir, names[i])] = n
 		}
 	}
 	return nodes, nil

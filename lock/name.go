@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"math"
@@ -68,9 +69,9 @@ func newAttemptID() attemptID {
 func (id attemptID) prefix(word string) string { return protectedPrefix + string(id) + word }
 
 // made reports whether the node called name was created by this attempt.
-func (id attemptID) made(name string) bool {
-	rest, ok := strings.CutPrefix(name, protectedPrefix)
-	return ok && strings.HasPrefix(rest, string(id)) && len(rest) > len(id) && rest[len(id)] == '-'
+func (id attemptID) made(name []byte) bool {
+	rest, ok := bytes.CutPrefix(name, []byte(protectedPrefix))
+	return ok && len(rest) > len(id) && string(rest[:len(id)]) == string(id) && rest[len(id)] == '-'
 }
 
 // bellWord is in the name of the znode by which a holder that had to wait announces its release; see

@@ -1,16 +1,16 @@
 package lock
 
 import (
+	"bytes"
 	"math"
 	"slices"
-	"strings"
 )
 
 // A claim is one node in the line.
 type claim struct {
-	name   string
-	number int32
-	kind   kind
+	number   int32
+	kind     kind
+	from, to int32 // where its name is, in the queue's names
 }
 
 // A queue is the line in front of one lock, oldest claim first. It is a pure function of a listing.
@@ -19,28 +19,61 @@ type claim struct {
 //     disturb the order;
 //  2. children that are not claims of the kinds asked for were set aside, never an error.
 type queue struct {
-	line []claim
-	room int // how many claims may be granted at once, where the lock has a number for that; otherwise 0
+	line  []claim
+	names []byte // one after the other, without pointers into it
+	room  int    // how many claims may be granted at once, where the lock has a number for that; otherwise 0
 }
 
 // parseQueue makes the queue of a directory from its listing, of the claims that are of one of kinds.
 func parseQueue(names []string, kinds kind) queue {
 	q := queue{line: make([]claim, 0, len(names))}
 	for _, name := range names {
-		if n, k, ok := parseName(name); ok && k&kinds != 0 {
-			q.line = append(q.line, claim{name, n, k})
-		}
+		q.see(name, kinds)
+	}
+	q.sort()
+	return q
+}
+
+// see puts the claim called name at the end of the line, if it is one of these kinds.
+func (q *queue) see(name string, kinds kind) {
+	if number, k, ok := parseName(name); ok && k&kinds != 0 {
+		q.add(name, number, k)
+	}
+}
+
+// add puts a claim at the end of the line.
+func (q *queue) add(name string, number int32, k kind) {
+	from := len(q.names)
+	q.names = append(q.names, name...)
+	q.line = append(q.line, claim{number, k, int32(from), int32(len(q.names))})
+}
+
+// sort brings the line into its order.
+func (q queue) sort() {
+	if n := len(q.line); n > 1 && before(q.line[n-1].number, q.line[0].number) { // our server lists the newest first
+		slices.Reverse(q.line)
 	}
 	slices.SortFunc(q.line, func(a, b claim) int {
 		if a.number == b.number { // see tied; the text only makes the order definite
-			return strings.Compare(a.name, b.name)
+			return bytes.Compare(q.names[a.from:a.to], q.names[b.from:b.to])
 		}
 		if before(a.number, b.number) {
 			return -1
 		}
 		return 1
 	})
-	return q
+}
+
+// name returns the name of a claim's node.
+func (q queue) name(c claim) string { return string(q.names[c.from:c.to]) }
+
+// inOrder returns the names of all claims, oldest first.
+func (q queue) inOrder() []string {
+	var names []string
+	for _, c := range q.line {
+		names = append(names, q.name(c))
+	}
+	return names
 }
 
 // before reports whether a was given out before b, in the arithmetic of serial numbers (RFC 1982): the
@@ -52,7 +85,7 @@ func before(a, b int32) bool { return a-b < 0 }
 func (q queue) mine(id attemptID) []int {
 	var places []int
 	for i, c := range q.line {
-		if id.made(c.name) {
+		if id.made(q.names[c.from:c.to]) {
 			places = append(places, i)
 		}
 	}

@@ -44,16 +44,13 @@ func TestF11_F13_OrderTwin(t *testing.T) {
 		}
 		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		q := parseQueue(names, mutexRecipe.heeds)
-		var got []string
-		for _, c := range q.line {
-			got = append(got, c.name)
-		}
+		got := q.inOrder()
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: parseQueue(%q) is in the order %q, want %q", seed, names, got, want)
 		}
 		for i := range q.line {
 			if q.tied(i) {
-				t.Fatalf("seed %d: %s is said to have somebody else's number: %q", seed, q.line[i].name, got)
+				t.Fatalf("seed %d: %s is said to have somebody else's number: %q", seed, q.name(q.line[i]), got)
 			}
 		}
 	}
@@ -110,7 +107,7 @@ func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 		}
 		look := func(name string) {
 			q := parseQueue(names, mutexRecipe.heeds)
-			place := slices.IndexFunc(q.line, func(c claim) bool { return c.name == name })
+			place := slices.IndexFunc(q.line, func(c claim) bool { return q.name(c) == name })
 			switch {
 			case q.tied(place):
 				exhausted++

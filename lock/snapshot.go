@@ -94,8 +94,8 @@ func settle(permits int, all []Contender) {
 		var at []int // of the line, in all
 		for i, c := range all {
 			name := zk.Base(c.Node)
-			if number, kind, ok := parseName(name); ok && kind&heeds != 0 {
-				q.line, at = append(q.line, claim{name, number, kind}), append(at, i)
+			if q.see(name, heeds); len(q.line) > len(at) {
+				at = append(at, i)
 			}
 		}
 		for place, i := range at {
@@ -112,7 +112,7 @@ func settle(permits int, all []Contender) {
 // last returns the last place of the attempt that has made the claim at place. Several permits are granted
 // together: when there is room for the last of them.
 func (q queue) last(place int) int {
-	name := q.line[place].name
+	name := q.name(q.line[place])
 	if !strings.HasPrefix(name, protectedPrefix) || len(name) < len(protectedPrefix)+attemptDigits {
 		return place
 	}

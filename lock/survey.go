@@ -165,7 +165,7 @@ func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed
 	if v.nodes += len(q.line); v.nodes > surveyNodesMax {
 		return nil, ErrTooManyWaits
 	}
-	there := queue{room: l.room.n}
+	there := queue{names: q.names, room: l.room.n}
 	var of []*party
 	parties := map[string]*party{}
 	for rest := q.line; len(rest) > 0; {
@@ -174,7 +174,7 @@ func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed
 		p := v.s.Pipeline()
 		reads := make([]*client.Pending[client.Node], len(batch))
 		for i, c := range batch {
-			reads[i] = p.Get(zk.Join(dir, c.name))
+			reads[i] = p.Get(zk.Join(dir, q.name(c)))
 		}
 		p.Send(v.ctx)
 		for i, c := range batch {
@@ -185,15 +185,16 @@ func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed
 			if err != nil {
 				return nil, err
 			}
-			stem := stemOf(dir, c.name)
+			name := q.name(c)
+			stem := stemOf(dir, name)
 			if parties[stem] == nil {
 				says := parseRecord(n.Data)
 				parties[stem] = &party{stem: stem, dir: dir, under: says.under(), czxid: n.Stat.Czxid, yields: says.Yields, passes: says.Passing,
-					who: newContender(zk.Join(dir, c.name), n)}
+					who: newContender(zk.Join(dir, name), n)}
 			}
 			there.line = append(there.line, c)
 			of = append(of, parties[stem])
-			l.mzxid[c.name] = n.Stat.Mzxid
+			l.mzxid[name] = n.Stat.Mzxid
 		}
 	}
 	l.lineup = newLineup(there, of)
@@ -206,13 +207,14 @@ func (l *surveyed) only(earlier *surveyed) {
 		l.lineup = &lineup{}
 		return
 	}
-	same := queue{}
+	same := queue{names: l.lineup.queue.names}
 	if l.room == earlier.room {
 		same.room = l.room.n
 	}
 	var of []*party
 	for i, c := range l.lineup.queue.line {
-		if mzxid, ok := earlier.mzxid[c.name]; ok && mzxid == l.mzxid[c.name] {
+		name := same.name(c)
+		if mzxid, ok := earlier.mzxid[name]; ok && mzxid == l.mzxid[name] {
 			same.line = append(same.line, c)
 			of = append(of, l.lineup.of[i])
 		}

@@ -18,7 +18,7 @@ func TestSurveyOfALongLine(t *testing.T) {
 	for i := range n {
 		name := newAttemptID().prefix(lockWord) + fmt.Sprintf("%010d", i)
 		held := fmt.Sprintf("/of/%d", i)
-		long.lineup.queue.line = append(long.lineup.queue.line, claim{name, int32(i), exclusive})
+		long.lineup.queue.add(name, int32(i), exclusive)
 		of = append(of, &party{stem: stemOf("/long", name), dir: "/long", czxid: int64(i), under: []string{held + "/it"}})
 		v.lines[held] = &surveyed{lineup: &lineup{}}
 	}
@@ -46,7 +46,7 @@ func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
 		q, of := queue{room: room.n}, []*party(nil)
 		for i, name := range []string{"a", "b", "c"} {
 			if nodes[name] != 0 {
-				q.line = append(q.line, claim{name, int32(i), permit})
+				q.add(name, int32(i), permit)
 				of = append(of, &party{stem: "/l/" + name, dir: "/l"})
 			}
 		}
@@ -72,11 +72,7 @@ func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
 	} {
 		l := line(c.room, c.now)
 		l.only(c.before)
-		var got []string
-		for _, cl := range l.lineup.queue.line {
-			got = append(got, cl.name)
-		}
-		if !slices.Equal(got, c.want) || l.lineup.queue.room != c.wantRoom {
+		if got := l.lineup.queue.inOrder(); !slices.Equal(got, c.want) || l.lineup.queue.room != c.wantRoom {
 			t.Errorf("%s: %v and a room of %d count, want %v and %d", c.what, got, l.lineup.queue.room, c.want, c.wantRoom)
 		}
 	}

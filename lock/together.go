@@ -108,7 +108,7 @@ func (t *taking) alone(i int, try bool) error {
 // those that come later before it waits, so that whoever waits has nothing that comes later.
 func (t *taking) together(batch []int, try bool) (done int, err error) {
 	attempts := make([]*attempt, len(batch))
-	listed := make([]*client.Pending[client.Listing], len(batch))
+	listed := make([]*listing, len(batch))
 	writes := pipelines{}
 	for k, i := range batch {
 		m := t.members[i]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -59,7 +58,8 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	if same, err := a.sameRoom(ctx, *v); !same || err != nil {
 		return false, err
 	}
-	v.queue, v.waits = queue{}, nil
+	v.queue.free()
+	v.queue, v.waits = nil, nil
 	aheadNodes := make([]*client.Watch, len(ahead))
 	for i, l := range ahead {
 		aheadNodes[i] = l.node
@@ -109,7 +109,7 @@ func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
 	a.ahead = make(map[string]*lookout, len(v.waits))
 	all := make([]*lookout, len(v.waits))
 	for i, place := range v.waits {
-		name := strings.Clone(v.queue.line[place].name) // or it would keep the whole listing
+		name := v.queue.name(v.queue.line[place])
 		if l := left[name]; l != nil && l.got == nil && l.node.Conn() == v.conn && !hasFired(l.node) {
 			l.frees = a.free(v.queue.afterEndOf(place, v.place))
 			all[i] = l
@@ -137,7 +137,7 @@ func (a *attempt) lookAway() {
 // it left does not tell enough, and knowing that it held the lock would.
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *lookout {
 	l := &lookout{frees: a.free(v.queue.afterEndOf(place, v.place))}
-	name := v.queue.line[place].name
+	name := v.queue.name(v.queue.line[place])
 	if bell, ok := bellOf(name); ok && a.e.recipe.rings && !l.frees && a.free(v.queue.afterBellOf(place, v.place)) {
 		_, l.bell = p.WatchExists(zk.Join(a.e.dir, bell)) // answered before what follows
 	}

@@ -55,7 +55,7 @@ func parseLines(text string) lineups {
 				p.passes = strings.HasSuffix(name, "!")
 				parties[name] = p
 			}
-			q.line = append(q.line, claim{name, int32(i), k})
+			q.add(name, int32(i), k)
 			of = append(of, p)
 		}
 		ls[dir] = newLineup(q, of)
@@ -281,7 +281,7 @@ func (ls lineups) String() string {
 	for _, dir := range slices.Sorted(maps.Keys(ls)) {
 		fmt.Fprintf(&b, "\n%s:", dir)
 		for i, p := range ls[dir].of {
-			fmt.Fprintf(&b, " %s", ls[dir].queue.line[i].name)
+			fmt.Fprintf(&b, " %s", ls[dir].queue.name(ls[dir].queue.line[i]))
 			if len(p.under) > 0 {
 				fmt.Fprintf(&b, "<%s", strings.Join(p.under, ","))
 			}

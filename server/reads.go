@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/server/tree"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -130,7 +132,7 @@ func (t *turn) listChildren(withStat bool) {
 	if !ok {
 		return
 	}
-	names, stat, code := t.c.s.tree.Children(t.who, path)
+	kids, stat, code := t.c.s.tree.Children(t.who, path)
 	if code != zk.OK {
 		t.refuse(code)
 		return
@@ -139,7 +141,10 @@ func (t *turn) listChildren(withStat bool) {
 		t.c.watch(path, zk.WatchChildren)
 	}
 	b, start := t.ok()
-	b = wire.AppendStrings(b, names)
+	b = wire.AppendInt32(b, stat.NumChildren)
+	for name := range kids.Names() {
+		b = wire.AppendString(b, name)
+	}
 	if withStat {
 		b = wire.AppendStat(b, &stat)
 	}
@@ -203,7 +208,10 @@ func (t *turn) multiRead() {
 		if op.Op == wire.OpGetData {
 			res.Data, res.Stat, res.Err = t.c.s.tree.Get(t.who, op.Path)
 		} else {
-			res.Children, _, res.Err = t.c.s.tree.Children(t.who, op.Path)
+			var kids tree.Kids
+			if kids, _, res.Err = t.c.s.tree.Children(t.who, op.Path); res.Err == zk.OK {
+				res.Children = slices.AppendSeq([]string{}, kids.Names())
+			}
 		}
 		if res.Err != zk.OK {
 			res.Op = wire.OpError

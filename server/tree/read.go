@@ -30,20 +30,33 @@ func (t *Tree) Get(who Identities, path string) ([]byte, zk.Stat, zk.Code) {
 	return n.data(), t.stat(n), zk.OK
 }
 
-// Children returns the names of the direct children in no particular order, never nil on success.
-func (t *Tree) Children(who Identities, path string) ([]string, zk.Stat, zk.Code) {
+// Children returns the direct children, as many as stat says. They are to be looked at before the tree changes.
+func (t *Tree) Children(who Identities, path string) (kids Kids, stat zk.Stat, code zk.Code) {
 	r, code := t.open(who, path, zk.PermRead)
 	if code != zk.OK {
-		return nil, zk.Stat{}, code
+		return Kids{}, zk.Stat{}, code
 	}
 	n := t.nodes.at(r)
-	names := make([]string, 0, t.children(n))
-	for kid := t.firstChild(n); kid != 0; {
-		k := t.nodes.at(kid)
-		names = append(names, k.name())
-		kid = k.next
+	return Kids{t, t.firstChild(n)}, t.stat(n), zk.OK
+}
+
+// Kids are the children of a znode.
+type Kids struct {
+	t     *Tree
+	first ref
+}
+
+// Names yields their names in no particular order.
+func (k Kids) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for kid := k.first; kid != 0; {
+			n := k.t.nodes.at(kid)
+			if !yield(n.name()) {
+				return
+			}
+			kid = n.next
+		}
 	}
-	return names, t.stat(n), zk.OK
 }
 
 // ACL returns the access control list of a znode. Those without the admin permission are not shown

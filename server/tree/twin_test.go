@@ -331,10 +331,10 @@ func (t *twin) diff(tr *Tree) string {
 		if want := t.stat(path); stat != want {
 			return fmt.Sprintf("Get(%s) stat\n got %+v\nwant %+v", path, stat, want)
 		}
-		kids, _, _ := tr.Children(super, path)
-		slices.Sort(kids)
-		if want := t.children(path); !slices.Equal(kids, want) {
-			return fmt.Sprintf("Children(%s) = %q, want %q", path, kids, want)
+		found, stat, _ := tr.Children(super, path)
+		kids := slices.Sorted(found.Names())
+		if want := t.children(path); !slices.Equal(kids, want) || int(stat.NumChildren) != len(want) {
+			return fmt.Sprintf("Children(%s) = %q, %d of them, want %q", path, kids, stat.NumChildren, want)
 		}
 		if acl, _, _ := tr.ACL(super, path); !slices.Equal(acl, n.acl) {
 			return fmt.Sprintf("ACL(%s) = %v, want %v", path, acl, n.acl)

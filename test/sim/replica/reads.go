@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"slices"
+
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/server/watch"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -53,11 +55,14 @@ func (k *conn) data(d *wire.Decoder) ([]byte, zk.Code) {
 
 func (k *conn) children(d *wire.Decoder) ([]byte, zk.Code) {
 	path, watched := d.String(), d.Bool()
-	names, stat, code := k.r.tree.Children(nil, path)
-	if watched && code == zk.OK {
+	kids, stat, code := k.r.tree.Children(nil, path)
+	if code != zk.OK {
+		return nil, code
+	}
+	if watched {
 		k.r.watches.Add(k.id, path, zk.WatchChildren)
 	}
-	return wire.AppendStat(wire.AppendStrings(nil, names), &stat), code
+	return wire.AppendStat(wire.AppendStrings(nil, slices.Collect(kids.Names())), &stat), code
 }
 
 func (k *conn) setWatches(d *wire.Decoder) ([]byte, zk.Code) {

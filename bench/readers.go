@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+const readerSessions = 64
+
+// readers measures as many readers of one lock as there are sessions, and as many mutexes, by turns on the same
+// sessions and our server.
+func readers(dir string, each time.Duration, rounds int) error {
+	s, err := newOurs(dir)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	if err := s.start(); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	ways := []*sharing{
+		{name: fmt.Sprint(readerSessions, " readers of one lock")},
+		{name: fmt.Sprint(readerSessions, " mutexes")},
+	}
+	for i := range readerSessions {
+		c, err := client.Open(ctx, s.addr, client.Options{SessionTimeout: sessionTimeout})
+		if err != nil {
+			return err
+		}
+		defer c.Close(ctx)
+		rw, err := lock.NewRWMutex(c, "/bench/readers", lock.Options{})
+		if err != nil {
+			return err
+		}
+		mutex, err := lock.NewMutex(c, fmt.Sprintf("/bench/mutexes/%d", i), lock.Options{})
+		if err != nil {
+			return err
+		}
+		ways[0].locks = append(ways[0].locks, rw.RLock)
+		ways[1].locks = append(ways[1].locks, mutex.Lock)
+	}
+	describe()
+	for round := range 1 + rounds { // the first to warm up
+		for _, w := range ways {
+			r, err := w.measure(ctx, s, each)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			if round > 0 {
+				w.runs = append(w.runs, r)
+			}
+		}
+		slices.Reverse(ways) // neither is always the first
+	}
+	slices.SortFunc(ways, func(a, b *sharing) int { return len(b.name) - len(a.name) })
+	for _, w := range ways {
+		cycle := spreadOf(w.runs, func(r run) float64 { return 1e6 / r.rate() })
+		cpu := spreadOf(w.runs, func(r run) float64 { return r.perOp(r.server + r.client) })
+		fmt.Printf("%-24s a cycle every %.1f µs (%.1f to %.1f), %.1f µs of the processors\n", w.name, cycle.middle, cycle.low, cycle.high, cpu.middle)
+	}
+	var ratios []float64
+	for i := range rounds {
+		ratios = append(ratios, ways[0].runs[i].rate()/ways[1].runs[i].rate())
+	}
+	slices.Sort(ratios)
+	fmt.Printf("in the same round readers were %.2f times as fast as mutexes (median; %.2f to %.2f)\n",
+		ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+	return nil
+}
+
+// A sharing is a way to use the sessions, each of which has one of the locks.
+type sharing struct {
+	name  string
+	locks []func(context.Context) (*lock.Hold, error)
+	runs  []run
+}
+
+// measure has each session take its lock and give it back, again and again for a while.
+func (w *sharing) measure(ctx context.Context, s *server, each time.Duration) (run, error) {
+	return s.measure(each, len(w.locks), func(worker, _ int) error {
+		hold, err := w.locks[worker](ctx)
+		if err != nil {
+			return err
+		}
+		return hold.Release(ctx)
+	})
+}
+
+// A spread is the middle and the ends of what was measured.
+type spread struct{ low, middle, high float64 }
+
+func spreadOf(runs []run, of func(run) float64) spread {
+	var all []float64
+	for _, r := range runs {
+		all = append(all, of(r))
+	}
+	slices.Sort(all)
+	return spread{all[0], all[len(all)/2], all[len(all)-1]}
+}
