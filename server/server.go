@@ -103,21 +103,22 @@ func Open(opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opts: opts, log: opts.Logger, started: time.Now(),
+		opts: opts, log: opts.Logger,
 		queue: newQueue(), expiry: newExpirer(), watches: watch.NewTable(),
 		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.throttle.requestsMax, s.throttle.bytesMax = int64(opts.OutstandingAllMax), outstandingBytesAll
 	s.sessions.table = session.NewTable(opts.TickTime)
-	s.sessions.ids = session.NewIDs(serverNumber, s.started.UnixMilli())
 	s.conns.byID = make(map[uint64]*conn)
 	s.conns.perAddress = make(map[string]int)
 	s.conns.listeners = make(map[net.Listener]struct{})
-	s.conns.idleSince = s.started
 	s.conns.turned = make(chan struct{})
 	if err := s.load(); err != nil {
 		return nil, err
 	}
+	s.started = time.Now() // what was read may have taken longer than a session's timeout
+	s.sessions.ids = session.NewIDs(serverNumber, s.started.UnixMilli())
+	s.conns.idleSince = s.started
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.helpers.Go(s.expireSessions)
 	s.helpers.Go(s.reap)

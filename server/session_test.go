@@ -130,6 +130,29 @@ func TestF46_RestartGivesFullTimeoutAgain(t *testing.T) {
 	})
 }
 
+// Nobody can be heard of while the files are being read, however long that takes.
+func TestF46_ASlowStartCostsNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var slow sync.Once
+		r.fs.SetFault(func(op vfs.Op, _ string, _ int64) error {
+			if op == vfs.OpRead {
+				slow.Do(func() { time.Sleep(time.Minute) })
+			}
+			return nil
+		})
+		r.open()
+		time.Sleep(p.timeout)
+		if r.resume(p).session != p.session {
+			t.Error("a session has expired while the server was starting")
+		}
+	})
+}
+
 func TestCloseSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
