@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	urlpath "path"
 	"slices"
 	"strings"
 	"time"
@@ -133,8 +134,11 @@ var properties = map[string]rule{
 		return port(func(p *parser) *string { return &p.adminPort })(p, s)
 	},
 	"admin.commandURL": func(p *parser, s Setting) error {
-		if !strings.HasPrefix(s.Value, "/") || len(s.Value) < 2 || strings.ContainsAny(s.Value, "{} ") {
+		switch at := strings.TrimRight(s.Value, "/"); {
+		case !strings.HasPrefix(at, "/") || at != urlpath.Clean(at) || strings.ContainsAny(at, "{} "):
 			return &Error{s, "must be a path like /commands"}
+		case at == "/metrics" || at == "/healthz":
+			return &Error{s, "must be another path: what is there stays there"}
 		}
 		p.Admin.CommandPath = s.Value
 		return nil

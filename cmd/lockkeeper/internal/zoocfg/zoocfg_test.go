@@ -173,6 +173,8 @@ func TestParseRefuses(t *testing.T) {
 		"secureClientPort=x":                     "port",
 		"admin.serverPort=-1":                    "from 0 to 65535",
 		"admin.commandURL=cmd":                   "/commands",
+		"admin.commandURL=/a//b":                 "/commands",
+		"admin.commandURL=/metrics/":             "another path",
 		"forceSync=maybe":                        "true or false",
 		"maxClientCnxns=-1":                      "from 0",
 		"jute.maxbuffer=0x1":                     "from 1024",
