@@ -134,7 +134,8 @@ func (v *survey) load(dir string) (*lineup, error) {
 	return l.lineup, nil
 }
 
-// read reads the line at dir, which may not be there.
+// read reads the line at dir, which may not be there. One that may not be read is taken for empty, so that nothing is
+// said of it.
 func (v *survey) read(dir string) (*surveyed, error) {
 	p := v.s.Pipeline()
 	if !v.synced {
@@ -150,13 +151,16 @@ func (v *survey) read(dir string) (*surveyed, error) {
 			return v.readLine(dir, node, parseQueue(l.Names, ^kind(0)))
 		}
 	}
-	if errors.Is(err, zk.ErrNoNode) {
+	if unseen(err) {
 		return &surveyed{lineup: &lineup{}}, nil
 	}
 	return nil, err
 }
 
-// readLine reads the nodes of a queue, and leaves out those that have gone.
+// unseen reports whether a read has failed because there is nothing, or nothing that may be read.
+func unseen(err error) bool { return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) }
+
+// readLine reads the nodes of a queue, and leaves out those that have gone or may not be read.
 func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed, error) {
 	l := &surveyed{mzxid: map[string]int64{}}
 	if n, err := parseRoom(directory.Data); err == nil && directory.Stat.Version == 0 {
@@ -179,7 +183,7 @@ func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed
 		p.Send(v.ctx)
 		for i, c := range batch {
 			n, err := reads[i].Wait(v.ctx)
-			if errors.Is(err, zk.ErrNoNode) {
+			if unseen(err) {
 				continue
 			}
 			if err != nil {

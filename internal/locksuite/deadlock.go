@@ -24,6 +24,7 @@ var deadlockTests = []test{
 	{"Deadlock_ThroughPermits", deadlockPermits},
 	{"Deadlock_ThroughAll", deadlockAll},
 	{"Deadlock_SeenWithoutAnybodysHelp", deadlockSeen},
+	{"Deadlock_BesideASecret", deadlockBesideASecret},
 	{"Deadlock_LongWaitsAreNone", deadlockLongWaits},
 	{"Deadlock_CutOffWhileTrying", deadlockTrying},
 	{"Deadlock_NotOfDifferentMoments", deadlockMoments},
@@ -276,6 +277,47 @@ func deadlockSeen(w *World, t *testing.T) {
 	none(paths...)
 	w.MustRelease(held)
 	w.MustRelease(w.Granted(aside))
+	w.CleanAt(paths)
+}
+
+// A lock that may not be read, and of which one of the circle holds another's place, hides no circle elsewhere.
+func deadlockBesideASecret(w *World, t *testing.T) {
+	paths := w.beside(3)
+	a, b := w.Client("a"), w.Client("b")
+	secret := w.MustLock(a.MutexAt(paths[2], lock.Options{}))
+	first := w.Granted(w.Lock(secret.Context(), a.MutexAt(paths[0], lock.Options{})))
+	second := w.MustLock(b.MutexAt(paths[1], lock.Options{}))
+	hidden := []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}
+	one := w.Lock(first.Context(), a.MutexAt(paths[1], lock.Options{}))
+	w.Within(patience, "the first waits", func() bool { return len(w.LineAt(paths[1])) == 2 })
+	other := w.Lock(second.Context(), b.MutexAt(paths[0], lock.Options{}))
+	w.Within(patience, "the second waits", func() bool { return len(w.LineAt(paths[0])) == 2 })
+	veiled, err := w.admin.Create(w.Context(), paths[1]+"/lock-", nil, zk.EphemeralSequential, hidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.admin.SetACL(w.Context(), paths[2], hidden, -1); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths[:2] {
+		if found, err := lock.Deadlocks(w.Context(), w.fresh(), path); err != nil || len(found) != 1 || len(found[0]) != 2 {
+			t.Errorf("deadlocks at %s: %v, %v, want the one of two", path, found, err)
+		}
+	}
+	if found, err := lock.Deadlocks(w.Context(), w.fresh(), paths[2]); err != nil || len(found) > 0 {
+		t.Errorf("deadlocks at a lock that may not be read: %v, %v", found, err)
+	}
+	if _, err := w.admin.SetACL(w.Context(), paths[2], zk.OpenACL(), -1); err != nil {
+		t.Fatal(err)
+	}
+	w.MustRelease(second)
+	if _, err := w.Outcome(other); !errors.Is(err, lock.ErrReleased) { // under it
+		t.Errorf("who waited under what was released: %v", err)
+	}
+	w.MustRelease(w.Granted(one))
+	w.MustRelease(first)
+	w.Delete(veiled.Path)
+	w.MustRelease(secret)
 	w.CleanAt(paths)
 }
 
