@@ -38,6 +38,7 @@ func TestServerServesAndEndsInPeace(t *testing.T) {
 	h := newHome(t)
 	j, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	h.run("run", "--servers", address, "demo", "--", "sh", "-c", `test "$LOCKKEEPER_SERVERS" = `+address).want(0)
+	h.run("status", "--servers", address, "127.0.0.1:1").want(64, "leave out one")
 	if out := h.run("status", address).want(0).stdout.String(); !strings.Contains(out, "standalone") {
 		t.Errorf("status: %s", out)
 	}

@@ -39,7 +39,10 @@ follower, observer, standalone), how long it takes to answer, and its last zxid.
 Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list := strings.Join(args, ",") // an argument may be a list, too
-			if len(args) == 0 {
+			switch {
+			case len(args) > 0 && cmd.Flags().Changed("servers"):
+				return exit.Errorf(exit.Usage, "status: --servers %s and %s both say which servers: leave out one", servers, list)
+			case len(args) == 0:
 				var err error
 				if list, err = statusList(chooseServers(servers)); err != nil {
 					return err
