@@ -31,6 +31,7 @@ type live struct {
 		sync.Mutex
 		config  *tls.Config // what was last read in full
 		seen    stamps      // of the files when they were last read, in full or not
+		failed  bool        // then they could not be used
 		checked time.Time
 	}
 }
@@ -65,13 +66,16 @@ func (l *live) current() *tls.Config {
 		return l.mu.config
 	}
 	l.mu.checked = now
-	if l.opts.stamps() == l.mu.seen {
+	changed := l.opts.stamps() != l.mu.seen
+	if !changed && !l.mu.failed { // what kept them from being read need not have been in them
 		return l.mu.config
 	}
 	config, seen, err := l.opts.read()
-	l.mu.seen = seen
+	l.mu.seen, l.mu.failed = seen, err != nil
 	if err != nil {
-		l.opts.Logger.Error("TLS files have changed and cannot be used; what was read before stays in force", "err", err)
+		if changed {
+			l.opts.Logger.Error("TLS files have changed and cannot be used; what was read before stays in force", "err", err)
+		}
 		return l.mu.config
 	}
 	l.opts.Logger.Info("TLS files have changed and are in force",

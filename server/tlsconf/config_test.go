@@ -292,11 +292,26 @@ func TestFilesAreReadAgain(t *testing.T) {
 	f.touch(keys, -60)
 	want("whole again", "third", false, true, "are in force")
 
+	// What kept it from being read may go without a trace in its size and time, as a mode does.
+	whole := next.issue("unlocked")
+	f.write("keys.pem", make([]byte, len(whole)))
+	f.touch(keys, -55)
+	want("locked", "third", false, true, "not a PEM file")
+	info, err := os.Stat(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("keys.pem", whole)
+	if err := os.Chtimes(keys, time.Time{}, info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	want("unlocked", "unlocked", false, true, "are in force")
+
 	// Within a second nobody looks.
 	l.current()
 	f.write("keys.pem", next.issue("fourth"))
 	f.touch(keys, -50)
-	if name, err := handshake(l.config(), young); name != "third" || err != nil {
+	if name, err := handshake(l.config(), young); name != "unlocked" || err != nil {
 		t.Errorf("within a second: shown %q, %v", name, err)
 	}
 }
