@@ -39,6 +39,10 @@ type HandlerOptions struct {
 //
 // The request's context ends, with a *StaleError as its cause, when its holder is overtaken while next
 // runs; the one who has overtaken it waits until next has returned.
+//
+// The end of that context does not end a Read of the request's body or a Write of the answer: a holder that
+// is paused in the middle of its body keeps next, and the next holder, for as long as it is paused. Give the
+// http.Server a ReadTimeout and a WriteTimeout, of about the session timeout.
 func NewHandler(next http.Handler, opt HandlerOptions) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := claimOf(r, opt.Resource)

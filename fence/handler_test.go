@@ -1,15 +1,20 @@
 package fence
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
 )
 
 // holder is a hold that says what the test wants.
@@ -140,6 +145,46 @@ func TestHandlerNewerWaitsForOlder(t *testing.T) {
 		h.ServeHTTP(recent, request(TokenHeader, "2", ResourceHeader, "a"))
 		if old.Code != 412 || recent.Code != 200 || fmt.Sprint(stored) != "[2]" {
 			t.Errorf("the older was answered with %d, the newer with %d, stored: %v", old.Code, recent.Code, stored)
+		}
+	})
+}
+
+// A holder that is paused in the middle of its request's body keeps the next one waiting for as long as the
+// http.Server lets it, and no longer.
+func TestHandlerPausedInItsBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := memnet.New()
+		ln, err := network.Listen("store")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stored []string
+		register := &Memory{}
+		srv := &http.Server{ReadTimeout: time.Minute, Handler: NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err == nil {
+				stored = append(stored, string(body))
+			}
+		}), HandlerOptions{Register: register})}
+		go srv.Serve(ln)
+		defer srv.Close()
+		put := func(token int, body string) net.Conn {
+			nc, err := network.DialAs(t.Context(), fmt.Sprint(token), "store")
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(nc, "PUT / HTTP/1.1\r\nHost: store\r\n%s: %d\r\n%s: a\r\nContent-Length: 3\r\n\r\n%s",
+				TokenHeader, token, ResourceHeader, body)
+			return nc
+		}
+		began := time.Now()
+		defer put(1, "o").Close()
+		synctest.Wait()
+		newer := put(2, "new")
+		defer newer.Close()
+		answer, err := bufio.NewReader(newer).ReadString('\n')
+		if err != nil || !strings.Contains(answer, "200") || time.Since(began) != srv.ReadTimeout || fmt.Sprint(stored) != "[new]" {
+			t.Errorf("after %v the newer is answered with %q, %v; stored: %v", time.Since(began), answer, err, stored)
 		}
 	})
 }

@@ -49,8 +49,9 @@ type Querier interface {
 //     written: roll back and run the whole transaction again, as one has to at these levels anyway.
 //   - SQLite: a database has one writer at a time, and Check makes its transaction the writer. If it is
 //     the first statement, the transaction waits for its turn as long as the connection's busy_timeout
-//     says. If the transaction has read before, SQLITE_BUSY may come at once: run it again, or begin
-//     with BEGIN IMMEDIATE.
+//     says, and so long also if ctx ends meanwhile, which does not interrupt it: keep it short. If the
+//     transaction has read before, SQLITE_BUSY may come at once: run it again, or begin with BEGIN
+//     IMMEDIATE.
 //
 // So let Check be the first statement: what is read before it may be out of date by the time that it
 // returns. If one transaction checks several resources, check them in the order of their names, lest two
@@ -90,7 +91,8 @@ func NewTable(d Dialect, name string) (*Table, error) {
 	return t, nil
 }
 
-// Schema returns the statement that makes the table unless it is there, for a migration.
+// Schema returns the statement that makes the table unless it is there, for a migration. PostgreSQL refuses
+// it (SQLSTATE 23505 or 42710) to whoever runs it at the very moment at which another makes the table.
 func (t *Table) Schema() string { return t.create }
 
 // Check returns nil if no token above c.Token has been seen for c.Resource, and remembers it; then no
