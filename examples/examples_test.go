@@ -166,7 +166,7 @@ func TestSingleton(t *testing.T) {
 	second.signal(syscall.SIGKILL)
 	third.expect("working") // when the session of the second has expired
 	third.signal(syscall.SIGTERM)
-	if said := third.finish(); !strings.Contains(said, "stopped: ") {
+	if said := third.finish(); !strings.Contains(said, "stopped: terminated") {
 		t.Errorf("the third said\n%s", said)
 	}
 }

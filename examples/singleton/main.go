@@ -40,7 +40,7 @@ func main() {
 // consume works until it is told to stop.
 func consume(ctx context.Context) error {
 	fmt.Println("working")
-	defer fmt.Println("stopped:", context.Cause(ctx))
+	defer func() { fmt.Println("stopped:", context.Cause(ctx)) }()
 	for ticker := time.NewTicker(100 * time.Millisecond); ; {
 		select {
 		case <-ticker.C: // take a message from the queue
