@@ -146,6 +146,9 @@ func bench(ctx context.Context, f benchFlags) (r benchResult, err error) {
 	for i := range f.clients {
 		s, _, err := openCommand(ctx, f.servers)
 		if err != nil {
+			if i > 0 {
+				err = fmt.Errorf("after %d others: does the server limit the connections of one address (maxClientCnxns)? %w", i, err)
+			}
 			return r, fmt.Errorf("client %d: %w", i+1, err)
 		}
 		b := &benchRunner{session: s}
