@@ -143,6 +143,28 @@ func TestAFloodOfConnectionsIsSpokenOfSeldom(t *testing.T) {
 	})
 }
 
+// Who is refused and comes back at once, again and again, costs the log one line.
+func TestWhoIsRefusedAgainAndAgainIsSpokenOfSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedBuffer
+		r := start(t, func(o *Options) {
+			o.ConnectionsPerAddressMax = -1
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		for range 100 {
+			ahead := r.dial("ahead")
+			wire.WriteRecord(ahead.nc, &wire.ConnectRequest{Timeout: 10000, LastZxid: 1 << 40})
+			ahead.wantClosed()
+			r.connect("stranger").call(wire.OpAuth, &wire.AuthRequest{Scheme: "bogus"}, nil)
+		}
+		for _, what := range []string{"client has seen more", "authentication refused"} {
+			if n := strings.Count(log.String(), what); n != 1 {
+				t.Errorf("%d lines with %q, want 1", n, what)
+			}
+		}
+	})
+}
+
 // abuse is what peers do that are not clients, or not good ones. Each does its worst to a connection.
 var abuse = map[string]func(rnd *rand.Rand, nc net.Conn){
 	"silence":      func(*rand.Rand, net.Conn) {},

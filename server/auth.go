@@ -63,7 +63,9 @@ func (c *conn) authenticate(op wire.Op, body []byte) zk.Code {
 		if op == wire.OpSASL {
 			why = "SASL is not supported: use digest or x509"
 		}
-		c.s.log.Info("authentication refused", "remote", c.nc.RemoteAddr().String(), "session", sessionID(c.session), "why", why)
+		if unsaid, ok := c.s.authLog.due(c.s.now()); ok {
+			c.s.log.Info("authentication refused", "remote", c.nc.RemoteAddr().String(), "session", sessionID(c.session), "why", why, "unsaid", unsaid)
+		}
 		return zk.ErrAuthFailed
 	}
 	c.out.mu.Lock()

@@ -76,8 +76,10 @@ func (c *conn) blameTLS(err error) {
 func (c *conn) attach(q *wire.ConnectRequest) bool {
 	s := c.s
 	if last := s.Zxid(); q.LastZxid > last {
-		s.log.Warn("client has seen more than this server has; it is told to look elsewhere",
-			"remote", c.nc.RemoteAddr().String(), "client zxid", zxidText(q.LastZxid), "zxid", zxidText(last))
+		if unsaid, ok := s.aheadLog.due(s.now()); ok {
+			s.log.Warn("client has seen more than this server has; it is told to look elsewhere",
+				"remote", c.nc.RemoteAddr().String(), "client zxid", zxidText(q.LastZxid), "zxid", zxidText(last), "unsaid", unsaid)
+		}
 		return false
 	}
 	if q.SessionID != 0 {

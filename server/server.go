@@ -59,6 +59,8 @@ type Server struct {
 	quotaLog seldom // of limits reached
 	floodLog seldom // of connections refused
 	tlsLog   seldom // of handshakes that failed
+	authLog  seldom // of credentials refused
+	aheadLog seldom // of clients that have seen more than the server has
 
 	// Owned by whoever has the right to commit.
 	draft         *tree.Draft
