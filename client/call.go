@@ -21,6 +21,7 @@ type call struct {
 	proves proof  // what its answer proves of the session
 	answer answer // decodes the response and arms watches; nil if there is nothing to decode
 	room   bool   // counts against InFlightMax
+	joined bool   // leaves with the one before it in its pipeline
 	refuse error  // why it must not be sent; nil if it may
 
 	// Guarded by Session.mu.
@@ -158,10 +159,7 @@ func (s *Session) completeLocked(c *call) {
 	c.frame = nil
 	if c.room {
 		s.mu.inFlight--
-		if s.mu.roomWanted != nil {
-			close(s.mu.roomWanted)
-			s.mu.roomWanted = nil
-		}
+		s.callNextLocked()
 	}
 	close(c.done)
 }

@@ -1,6 +1,10 @@
 package client
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
 
 // chrooted returns the server's name for a path of ours.
 func (s *Session) chrooted(path string) string {
@@ -11,6 +15,14 @@ func (s *Session) chrooted(path string) string {
 		return s.chroot
 	}
 	return s.chroot + path
+}
+
+// chrootedNew is chrooted for a znode to be made: the path of a sequential one is only how its name begins.
+func (s *Session) chrootedNew(path string, mode zk.Mode) string {
+	if path == "/" && mode.Sequential() {
+		return s.chroot + "/"
+	}
+	return s.chrooted(path)
 }
 
 // unchrooted returns our name for a path of the server's.

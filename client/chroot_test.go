@@ -176,3 +176,29 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// A sequential znode whose name is nothing but the number stays within the chroot.
+func TestChrootNumbersAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		startWith(t, n, fakeAddr, server.Options{ExtendedTypes: true})
+		whole := open(t, n, fakeAddr, client.Options{})
+		_, err := whole.Create(t.Context(), "/app", nil, zk.Persistent, nil)
+		must(t, err)
+		s := open(t, n, fakeAddr+"/app", client.Options{})
+		a, err := s.Create(t.Context(), "/", nil, zk.EphemeralSequential, nil)
+		must(t, err)
+		b, err := s.CreateTTL(t.Context(), "/", nil, zk.PersistentSequentialTTL, nil, time.Hour)
+		must(t, err)
+		c, err := s.Multi(t.Context(), client.OpCreate("/", nil, zk.PersistentSequential, nil))
+		must(t, err)
+		want := []string{"/0000000000", "/0000000001", "/0000000002"}
+		if got := []string{a.Path, b.Path, c[0].Path}; !slices.Equal(got, want) {
+			t.Errorf("made %q, want %q", got, want)
+		}
+		for _, path := range want {
+			if _, ok, err := whole.Exists(t.Context(), "/app"+path); !ok || err != nil {
+				t.Errorf("/app%s is there: %v, %v", path, ok, err)
+			}
+		}
+	})
+}

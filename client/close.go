@@ -68,10 +68,6 @@ func (s *Session) queueClose() *call {
 			s.failLocked(q, s.mu.closing, false)
 		}
 	}
-	if s.mu.roomWanted != nil {
-		close(s.mu.roomWanted)
-		s.mu.roomWanted = nil
-	}
 	s.mu.queue = append(s.mu.queue, c)
 	s.mu.Unlock()
 	s.wakeWriter()

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,6 +237,39 @@ func TestGo(t *testing.T) {
 		must(t, s.Close(t.Context()))
 		if !ended {
 			t.Error("Close did not wait")
+		}
+	})
+}
+
+// A lingeringConn takes its time to close.
+type lingeringConn struct {
+	net.Conn
+	open *atomic.Int64
+}
+
+func (c lingeringConn) Close() error {
+	<-time.After(100 * time.Millisecond)
+	c.open.Add(-1)
+	return c.Conn.Close()
+}
+
+// A connection is closed before the next one is opened, or what is still to leave on it could arrive behind that;
+// and before Close returns.
+func TestHungUpBeforeTheNext(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		var conns atomic.Int64
+		s := open(t, n, fakeAddr, client.Options{Dial: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			if conns.Add(1) > 1 {
+				t.Error("the connection before is open")
+			}
+			nc, err := n.DialAs(ctx, "client", addr)
+			return lingeringConn{nc, &conns}, err
+		}})
+		cut(t, n, s)
+		must(t, s.Close(t.Context()))
+		if conns.Load() > 0 {
+			t.Error("a connection is open after Close")
 		}
 	})
 }

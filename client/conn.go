@@ -34,7 +34,7 @@ type conn struct {
 	inFlight fifo               // ordinary requests
 	special  map[int32]*fifo    // credentials and watches, by their fixed xid
 	pings    []clock.Instant    // when each was sent
-	lastSent [strengths]sentAge // newest request of at least this strength
+	lastBeat [strengths]sentAge // newest heartbeat, or request that was answered like one, of at least this strength
 }
 
 // sentAge is when something was sent, zero if nothing was.
@@ -45,7 +45,7 @@ type sentAge = time.Time
 func newConn(s *Session, nc net.Conn, srv server, number uint64, timeout time.Duration, asked clock.Instant) *conn {
 	c := &conn{s: s, nc: nc, server: srv, number: number, timeout: timeout, special: map[int32]*fifo{}}
 	for i := range int(provesSync) {
-		c.lastSent[i] = asked.Time()
+		c.lastBeat[i] = asked.Time()
 	}
 	return c
 }
@@ -59,8 +59,8 @@ func (c *conn) readTimeout() time.Duration { return c.timeout * 2 / 3 }
 func (c *conn) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { hangUp(c.nc) }) // a blocked Read listens to nothing else
-	defer stop()
+	hungUp := make(chan struct{})
+	context.AfterFunc(ctx, func() { hangUp(c.nc); close(hungUp) }) // a blocked Read listens to nothing else
 	var wg sync.WaitGroup
 	wg.Go(func() { cancel(c.readLoop()) })
 	wg.Go(func() {
@@ -72,6 +72,7 @@ func (c *conn) serve(ctx context.Context) error {
 		cancel(err)
 	})
 	wg.Wait()
+	<-hungUp
 	return context.Cause(ctx)
 }
 
@@ -133,7 +134,7 @@ func (c *conn) writeLoop(ctx context.Context) error {
 	}
 }
 
-// outBytesMax bounds what one write carries: requests beyond it go with the next.
+// outBytesMax bounds what is written at once: pipelines beyond it come next.
 const outBytesMax = 1 << 20
 
 // takeQueue moves what is queued into the write buffer and among what is in flight.
@@ -150,7 +151,7 @@ func (c *conn) takeQueue() {
 	now := s.opt.Clock.Now()
 	n := 0
 	for _, k := range s.mu.queue {
-		if len(c.out) > outBytesMax {
+		if len(c.out) > outBytesMax && !k.joined { // or the rest could leave on another connection
 			break
 		}
 		n++
@@ -179,7 +180,7 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	k.frame = nil
 	k.stage, k.sent = inFlight, now
 	line.push(k)
-	c.noteSentLocked(k.proves, now)
+	c.s.mu.stats.Requests++
 }
 
 func (c *conn) specialLine(xid int32) *fifo {
@@ -191,21 +192,27 @@ func (c *conn) specialLine(xid int32) *fifo {
 	return f
 }
 
-func (c *conn) noteSentLocked(p proof, now clock.Instant) {
+// noteBeatLocked notes that the next heartbeat that proves no more than p is due an interval after sent.
+func (c *conn) noteBeatLocked(p proof, sent clock.Instant) {
 	for i := range int(p) {
-		c.lastSent[i] = now.Time()
+		if sent.Time().After(c.lastBeat[i]) {
+			c.lastBeat[i] = sent.Time()
+		}
 	}
-	c.s.mu.stats.Requests++
 }
 
-// flush writes the buffer in one call. A server that takes nothing for as long as it may be silent is
-// given up.
-func (c *conn) flush() error {
-	c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
-	_, err := c.nc.Write(c.out)
-	c.s.mu.Lock()
-	c.s.mu.stats.Writes++
-	c.s.mu.Unlock()
+// flush writes the buffer, in one call unless a pipeline of megabytes is in it. A server that takes nothing for as
+// long as it may be silent is given up.
+func (c *conn) flush() (err error) {
+	for rest := c.out; len(rest) > 0 && err == nil; {
+		piece := rest[:min(len(rest), 2*outBytesMax)]
+		rest = rest[len(piece):]
+		c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
+		_, err = c.nc.Write(piece)
+		c.s.mu.Lock()
+		c.s.mu.stats.Writes++
+		c.s.mu.Unlock()
+	}
 	if cap(c.out) > 2*outBytesMax {
 		c.out = nil
 	}
@@ -349,6 +356,7 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, d *wire.Decoder, skipp
 		s.mu.lastZxid = h.Zxid
 	}
 	s.vouchLocked(k.proves.given(h.Err), k.sent)
+	c.noteBeatLocked(k.proves.given(h.Err), k.sent) // no sooner: whoever sees it first may refuse it, which proves less
 	failure := skipped
 	switch {
 	case h.Err != zk.OK:

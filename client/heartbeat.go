@@ -27,16 +27,17 @@ func (c *conn) heartbeat() time.Duration {
 		interval = c.timeout / vouchBeats
 	}
 	interval = max(interval, time.Millisecond)
-	if wait := interval - time.Since(c.lastSent[level.strength()]); wait > 0 || s.mu.over != nil {
+	if wait := interval - time.Since(c.lastBeat[level.strength()]); wait > 0 || s.mu.over != nil {
 		return max(wait, time.Millisecond)
 	}
 	s.mu.stats.Heartbeats++
 	now := s.opt.Clock.Now()
+	c.noteBeatLocked(proof(level.strength())+1, now)
 	if level == VouchPing {
 		buf, start := wire.BeginFrame(c.out)
 		c.out = wire.EndFrame((&wire.RequestHeader{Xid: wire.XidPing, Op: wire.OpPing}).AppendTo(buf), start)
 		c.pings = append(c.pings, now)
-		c.noteSentLocked(provesPing, now)
+		s.mu.stats.Requests++
 		return interval
 	}
 	if level == VouchWrite {

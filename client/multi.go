@@ -69,7 +69,7 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 	req := wire.MultiRequest{Ops: make([]wire.MultiOp, len(ops))}
 	for i, o := range ops {
 		req.Ops[i] = o.op
-		req.Ops[i].Path = p.s.chrooted(o.op.Path)
+		req.Ops[i].Path = p.s.chrootedNew(o.op.Path, o.op.Mode)
 	}
 	path := ""
 	if len(ops) > 0 {

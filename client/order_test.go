@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -99,6 +101,83 @@ func TestPipelineLeavesInOneWrite(t *testing.T) {
 			next[i]++
 		}
 	})
+}
+
+// A brokenConn breaks when much is written at once.
+type brokenConn struct{ net.Conn }
+
+func (c brokenConn) Write(b []byte) (int, error) {
+	if len(b) > 1<<19 {
+		c.Close()
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(b)
+}
+
+// Of a pipeline whose first requests go with a connection, nothing is sent on the next: a listing without the sync
+// that was put ahead of it could be that of a server which lags. However much else waits to be sent.
+func TestPipelineLeavesOnOneConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{Dial: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			nc, err := n.DialAs(ctx, "client", addr)
+			return brokenConn{nc}, err
+		}})
+		n.Link("client", "").Refuse()
+		n.Link("client", "").Cut()
+		await(t, s, client.Disconnected)
+		const rest = 4 + 8 + 4 + len("/n") + 4 + 4 // length, header, path, length of the data, version
+		p := s.Pipeline()
+		for range 2 { // a megabyte, less than a sync takes
+			p.Set("/n", make([]byte, 1<<19-rest-5), -1)
+		}
+		p.Send(t.Context())
+		p = s.Pipeline()
+		synced, listed := p.Sync("/"), p.Children("/")
+		p.Send(t.Context())
+		n.Link("client", "").Heal()
+		_, err := synced.Wait(t.Context())
+		wantErr(t, "sync", err, zk.ErrConnectionLoss)
+		if _, err = listed.Wait(t.Context()); !errors.Is(err, zk.ErrConnectionLoss) || len(f.asked(wire.OpGetChildren2)) > 0 {
+			t.Errorf("listed on connection %d, without its sync: %v", listed.Conn(), err)
+		}
+	})
+}
+
+// A pipeline that takes many writes goes through, and slowly if need be.
+func TestLargePipeline(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		var writes atomic.Int64
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second, Dial: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			nc, err := n.DialAs(ctx, "client", addr)
+			return &slowConn{Conn: countingConn{nc, &writes}}, err
+		}})
+		p := s.Pipeline()
+		var last *client.Pending[zk.Stat]
+		for range 20 {
+			last = p.Set("/n", make([]byte, 1<<19), -1)
+		}
+		p.Send(t.Context())
+		_, err := last.Wait(t.Context())
+		must(t, err)
+	})
+}
+
+// A slowConn takes a megabyte a second, until its deadline.
+type slowConn struct {
+	net.Conn
+	deadline time.Time
+}
+
+func (c *slowConn) SetWriteDeadline(at time.Time) error { c.deadline = at; return nil }
+
+func (c *slowConn) Write(b []byte) (int, error) {
+	<-time.After(time.Second * time.Duration(len(b)) / (1 << 20))
+	if !c.deadline.IsZero() && time.Now().After(c.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.Conn.Write(b)
 }
 
 // An event is delivered before the answer of any request that saw the change.
@@ -196,6 +275,46 @@ func TestInFlightMax(t *testing.T) {
 		if got := len(f.asked(wire.OpGetData)); got != 15 {
 			t.Errorf("%d gets, want 15", got)
 		}
+	})
+}
+
+// InFlightMax: who waits for room gets it in turn, those who need much of it too, however many others come meanwhile.
+func TestRoomIsGivenInTurn(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		n.Link("client", "").Latency(5 * time.Millisecond)
+		s := open(t, n, fakeAddr, client.Options{InFlightMax: 10})
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 15 {
+			wg.Go(func() {
+				<-time.After(time.Duration(i) * time.Millisecond)
+				for ctx.Err() == nil {
+					s.Get(ctx, "/n")
+				}
+			})
+		}
+		<-time.After(time.Second)
+		for _, size := range []int{1, 3, 10, 20} {
+			p := s.Pipeline()
+			var last *client.Pending[client.Node]
+			for range size {
+				last = p.Get("/n")
+			}
+			p.Send(short(t, time.Second))
+			if _, err := last.Wait(t.Context()); err != nil {
+				t.Errorf("%d requests at once: %v", size, err)
+			}
+		}
+		quitter := s.Pipeline() // whoever gives up lets the next one through
+		for range 10 {
+			quitter.Get("/n")
+		}
+		quitter.Send(short(t, time.Millisecond))
+		_, _, err := s.Get(short(t, time.Second), "/n")
+		must(t, err)
+		stop()
+		wg.Wait()
 	})
 }
 

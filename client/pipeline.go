@@ -2,14 +2,15 @@ package client
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Pipeline collects requests that are to leave together: in one write, in the order in which they
-// were added, with no other request of the session between them. Nothing happens before Send.
-// A Pipeline is used by one goroutine, once.
+// A Pipeline collects requests that are to leave together: on one connection, in one write unless they take
+// megabytes, in the order in which they were added, with no other request of the session between them. Nothing
+// happens before Send. A Pipeline is used by one goroutine, once.
 type Pipeline struct {
 	s     *Session
 	calls []*call
@@ -23,9 +24,9 @@ func (s *Session) Pipeline() *Pipeline {
 	return p
 }
 
-// Send hands the requests over. It waits while the session has no room for them (InFlightMax), at
-// most until ctx ends. It returns no error: what became of each request, its Pending says, also if
-// it could not be handed over. Sending again hands over nothing twice.
+// Send hands the requests over. It waits while the session has no room for them (InFlightMax), in turn with others
+// who wait for room, at most until ctx ends. It returns no error: what became of each request, its Pending says,
+// also if it could not be handed over. Sending again hands over nothing twice.
 func (p *Pipeline) Send(ctx context.Context) {
 	calls := p.calls
 	p.calls = nil
@@ -55,47 +56,74 @@ func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Reco
 		k.check(path, zk.Persistent)
 	}
 	k.encode(req)
+	k.joined = len(p.calls) > 0
 	p.calls = append(p.calls, &k.call)
 	return k
 }
 
 // submit queues the calls, all or none, or completes each with the reason why not.
 func (s *Session) submit(ctx context.Context, calls []*call) {
-	for {
-		s.mu.Lock()
-		reason := s.refusalLocked(calls)
-		if reason == nil && s.mu.inFlight > 0 && s.mu.inFlight+len(calls) > s.opt.InFlightMax {
-			if s.mu.roomWanted == nil {
-				s.mu.roomWanted = make(chan struct{})
-			}
-			room := s.mu.roomWanted
-			s.mu.Unlock()
-			select {
-			case <-room:
-				continue
-			case <-s.done:
-				continue // refused in the next round
-			case <-ctx.Done():
-			}
-			s.mu.Lock()
-			reason = endOf(ctx)
-		}
-		if reason == nil && ctx.Err() != nil {
-			reason = endOf(ctx)
-		}
-		s.mu.inFlight += len(calls)
-		for _, c := range calls {
-			if reason != nil {
-				s.failLocked(c, reason, false)
-			} else {
-				s.queueLocked(c)
-			}
-		}
-		s.mu.Unlock()
-		if reason == nil {
-			s.wakeWriter()
-		}
+	if len(calls) == 0 {
 		return
+	}
+	s.mu.Lock()
+	reason := s.refusalLocked(calls)
+	if reason == nil && (len(s.mu.line) > 0 || !s.roomLocked(len(calls))) {
+		reason = s.standInLineLocked(ctx, calls)
+	}
+	if reason == nil && ctx.Err() != nil {
+		reason = endOf(ctx)
+	}
+	s.mu.inFlight += len(calls)
+	for _, c := range calls {
+		if reason != nil {
+			s.failLocked(c, reason, false)
+		} else {
+			s.queueLocked(c)
+		}
+	}
+	s.mu.Unlock()
+	if reason == nil {
+		s.wakeWriter()
+	}
+}
+
+// roomLocked reports whether there is room for n more calls. More than InFlightMax at once go alone.
+func (s *Session) roomLocked(n int) bool {
+	return s.mu.inFlight == 0 || s.mu.inFlight+n <= s.opt.InFlightMax
+}
+
+// standInLineLocked returns nil once there is room for the calls and it is their turn, or why they cannot be taken.
+// Without turns, pipelines would wait for ever while enough single requests come.
+func (s *Session) standInLineLocked(ctx context.Context, calls []*call) (reason error) {
+	turn := make(chan struct{}, 1)
+	s.mu.line = append(s.mu.line, turn)
+	for reason == nil && (s.mu.line[0] != turn || !s.roomLocked(len(calls))) {
+		s.mu.Unlock()
+		select {
+		case <-turn:
+		case <-s.done: // refused below
+		case <-ctx.Done():
+			reason = endOf(ctx)
+		}
+		s.mu.Lock()
+		if reason == nil {
+			reason = s.refusalLocked(calls)
+		}
+	}
+	i := slices.Index(s.mu.line, turn)
+	s.mu.line = slices.Delete(s.mu.line, i, i+1)
+	s.callNextLocked() // there may be room for him too
+	return reason
+}
+
+// callNextLocked has the first one in line look whether there is room.
+func (s *Session) callNextLocked() {
+	if len(s.mu.line) > 0 {
+		select {
+		case s.mu.line[0] <- struct{}{}:
+		default: // he has been told already
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func (p *Pipeline) Create(path string, data []byte, mode zk.Mode, acl []zk.ACL) 
 	if mode == zk.Container {
 		op = wire.OpCreateContainer
 	}
-	req := wire.CreateRequest{Path: p.s.chrooted(path), Data: data, ACL: orOpen(acl), Mode: mode}
+	req := wire.CreateRequest{Path: p.s.chrootedNew(path, mode), Data: data, ACL: orOpen(acl), Mode: mode}
 	return addCreate(p, op, path, mode, &req)
 }
 
@@ -42,7 +42,7 @@ func (p *Pipeline) Create(path string, data []byte, mode zk.Mode, acl []zk.ACL) 
 // no change for ttl. Servers refuse it unless extended types are enabled.
 func (p *Pipeline) CreateTTL(path string, data []byte, mode zk.Mode, acl []zk.ACL, ttl time.Duration) *Pending[Created] {
 	req := wire.CreateTTLRequest{
-		CreateRequest: wire.CreateRequest{Path: p.s.chrooted(path), Data: data, ACL: orOpen(acl), Mode: mode},
+		CreateRequest: wire.CreateRequest{Path: p.s.chrootedNew(path, mode), Data: data, ACL: orOpen(acl), Mode: mode},
 		TTL:           ttl.Milliseconds(),
 	}
 	return addCreate(p, wire.OpCreateTTL, path, mode, &req)

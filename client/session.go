@@ -48,9 +48,9 @@ type Session struct {
 		lastZxid int64         // newest transaction seen in an answer
 		auth     []Auth        // sent on each connection
 
-		queue      []*call       // not sent yet, in order
-		inFlight   int           // calls queued or sent that count against InFlightMax
-		roomWanted chan struct{} // closed when inFlight falls; nil if nobody waits
+		queue    []*call         // not sent yet, in order
+		inFlight int             // calls queued or sent that count against InFlightMax
+		line     []chan struct{} // of those who wait for room, the first one first; each holds one token: look again
 
 		demand  demand
 		vouched [strengths]clock.Instant // send time of the last answered request, by strength

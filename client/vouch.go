@@ -106,7 +106,7 @@ type Vouching struct {
 }
 
 // Vouch asks for heartbeats of the given level, a sixth of the granted timeout apart at most, until
-// Stop is called. Ordinary requests of that strength count as heartbeats. For VouchWrite, path names
+// Stop is called. Ordinary requests whose answers prove as much count as heartbeats. For VouchWrite, path names
 // a znode whose version is checked in a transaction of its own: a quorum has to agree, but nothing
 // changes and no watch fires. The znode need not be there; if path is none, "/" is checked. A level that is
 // not valid is taken for VouchWrite.

@@ -399,3 +399,37 @@ func TestF48_ClosingVouchesForNothing(t *testing.T) {
 		}
 	})
 }
+
+// F17: requests that are refused by whoever sees them first prove too little, and so take the place of no heartbeat,
+// however many there are. And they call for no more heartbeats than are due.
+func TestF17_RefusedRequestsAreNoHeartbeats(t *testing.T) {
+	for _, level := range []client.Vouch{client.VouchSync, client.VouchWrite} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			f := serveFake(t, n, fakeAddr, func(p *peer) {
+				if p.open() {
+					p.serve(func(h heard) bool {
+						if h.Op == wire.OpSetData {
+							p.answer(h.Xid, zk.ErrQuotaExceeded, nil)
+						}
+						return h.Op == wire.OpSetData
+					})
+				}
+			})
+			n.Link("client", "").Latency(150 * time.Millisecond)
+			s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+			defer s.Vouch(level, "/n").Stop()
+			for range 600 {
+				p := s.Pipeline()
+				p.Set("/n", nil, -1)
+				p.Send(t.Context())
+				<-time.After(100 * time.Millisecond)
+				if age := s.Age(level); age > 2*time.Second {
+					t.Fatalf("%v: nothing has been proved for %v, a sixth of the timeout is 1s", level, age)
+				}
+			}
+			if beats := len(f.asked(wire.OpSync, wire.OpMulti)); beats > 61 {
+				t.Errorf("%v: %d heartbeats in a minute, want one a second", level, beats)
+			}
+		})
+	}
+}

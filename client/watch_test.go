@@ -379,6 +379,7 @@ func TestStream(t *testing.T) {
 			reads(twin, false)
 			cut(t, n, s)
 			must(t, s.Sync(t.Context(), "/")) // behind the registration
+			must(t, other.Sync(t.Context(), "/"))
 			work()
 			reads(st, true)
 			st.Close()

@@ -16,7 +16,6 @@ var Mutations = []Mutation{
 	}},
 	{Name: "a ping vouches as much as a sync", Entry: "F17", Within: 1000, Patches: []Patch{
 		{File: "client/heartbeat.go", Old: "	if level == VouchPing {\n", New: "	if level != VouchWrite {\n"},
-		{File: "client/heartbeat.go", Old: "c.noteSentLocked(provesPing, now)", New: "c.noteSentLocked(provesSync, now)"},
 		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesSync, c.pings[0])"},
 	}},
 	{Name: "deadlines count from the answer to a heartbeat", Entry: "F17", Within: 1000, Patches: []Patch{
