@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -116,7 +118,7 @@ func (s *Server) Close() error {
 	s.stop()
 	s.mu.Lock()
 	s.mu.closed = true
-	links, err := s.mu.links, s.mu.err
+	links, err := slices.Collect(maps.Values(s.mu.links)), s.mu.err // others may come, and are closed by who makes them
 	s.mu.Unlock()
 	for _, l := range links {
 		l.proxy.Close()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -198,6 +199,30 @@ func TestClose(t *testing.T) {
 		}
 		s.Close(t.Context())
 	})
+}
+
+// Whoever asks for a link while the server is closed gets one.
+func TestLinkBesideClose(t *testing.T) {
+	srv, err := zktest.Start(zktest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		srv.Link(fmt.Sprint("old ", i))
+	}
+	closed := make(chan error)
+	go func() { closed <- srv.Close() }()
+	for i := 0; ; i++ {
+		srv.Link(fmt.Sprint(i))
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+	}
 }
 
 // Restart, Crash and Close take turns, and in a bubble those who wait do not stop the time.
