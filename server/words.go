@@ -49,6 +49,7 @@ func (c *conn) answerWord(word string) bool {
 	c.out.mu.Lock()
 	c.out.buf = append(c.out.buf, b.String()...)
 	c.out.mu.Unlock()
+	c.out.write() // which may take as long as a handshake; the farewell behind it may not
 	c.s.counters.sent.Add(1)
 	return true
 }

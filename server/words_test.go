@@ -28,6 +28,25 @@ func (r *rig) ask(word string) string {
 	return b.String()
 }
 
+// A long answer is not cut short because it is taken slowly.
+func TestALongAnswerIsTakenSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.Words = []string{"*"} })
+		p := r.connect("c")
+		const n, long = 5, 50000
+		for i := range n {
+			p.create(fmt.Sprintf("/%d%s", i, strings.Repeat("x", long)), zk.Ephemeral)
+		}
+		m := r.dial("monitor")
+		m.raw([]byte("dump"))
+		time.Sleep(3 * lingerTimeout)
+		var b bytes.Buffer
+		if _, err := b.ReadFrom(m.in); err != nil || b.Len() < n*long || !strings.Contains(b.String(), "Connections dump:") {
+			t.Errorf("the answer has %d bytes, %v", b.Len(), err)
+		}
+	})
+}
+
 // goldenWords is what each word says about the state that TestGoldenWords brings about: the
 // shape is that of Apache ZooKeeper, with which the interop tests compare it.
 var goldenWords = []struct{ word, want string }{
