@@ -42,7 +42,8 @@ With --revocable SIGNAL, COMMAND gets that signal, once, when somebody asks it t
 another candidate lead (lockkeeper revoke /lockkeeper/elections/NAME). It leads for as
 long as it runs; when it has ended, --restart says whether it stands again.
 
-INT, TERM, HUP, QUIT, USR1 and USR2 go to COMMAND; a second INT or TERM kills it.
+INT, TERM, HUP, QUIT, USR1 and USR2 go to COMMAND; an INT or TERM that comes 0.2s
+after the first or later kills it.
 After INT or TERM, or if HUP or QUIT has ended COMMAND, or ^C at a terminal (status
 130), lockkeeper ends when COMMAND has, and another candidate leads. A candidate that
 waits or pauses ends at once, but does nothing on USR1 and USR2. When lockkeeper

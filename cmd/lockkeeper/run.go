@@ -60,9 +60,9 @@ time; the engine, if it is left alone, what it knows by its group or environment
 If all three are killed at once the system kills the command's main process
 and nothing else, and only the token tells that the rest was overtaken.
 
-INT, TERM, HUP, QUIT, USR1 and USR2 go to the command; a second INT or TERM kills
-it. While waiting they leave the line. A run that is stopped (^Z) keeps its place
-and its lock.
+INT, TERM, HUP, QUIT, USR1 and USR2 go to the command; an INT or TERM that comes 0.2s
+after the first or later kills it. While waiting they leave the line. A run that is
+stopped (^Z) keeps its place and its lock.
 
 Exit status: the command's own, 128+n if signal n ended it, and
    64  wrong usage, or settings that cannot work

@@ -23,10 +23,9 @@ type child struct {
 	ended  bool
 	status syscall.WaitStatus // once ended
 
-	ending  bool         // has been told to end, or what it left behind has
-	killAt  link.Instant // when ending: when the patience is over
-	insists int          // how many of INT and TERM we were sent
-	warned  bool         // that we lack the permission to end it
+	ending bool         // has been told to end, or what it left behind has
+	killAt link.Instant // when ending: when the patience is over
+	warned bool         // that we lack the permission to end it
 
 	lost     bool // the lock was
 	cutShort bool // and the child still ran then
@@ -308,8 +307,7 @@ func (f *front) pass(sig syscall.Signal) {
 		}
 		f.child.suspend.asked = true
 	case syscall.SIGINT, syscall.SIGTERM:
-		f.child.insists++
-		if f.child.insists > 1 {
+		if f.insists() {
 			f.end(0, nil)
 			return
 		}

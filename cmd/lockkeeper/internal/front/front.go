@@ -101,6 +101,10 @@ const (
 	lostReleaseLimit = 2 * time.Second // the same when it was lost anyway
 )
 
+// insistAfter is when a second INT or TERM is meant as one. Whoever signals us and then our group, as timeout(1)
+// does, says the first one twice.
+const insistAfter = 200 * time.Millisecond
+
 // sweepInterval is how often processes that should be gone are looked for.
 const sweepInterval = 5 * time.Millisecond
 
@@ -122,6 +126,8 @@ type front struct {
 	granted link.Note
 	plan    link.Plan
 	child   child
+
+	toldToEnd time.Time // when INT or TERM came first, or what made us leave the line
 
 	heedsStop bool // we catch TSTP; whoever started us did not have it ignored
 
@@ -255,12 +261,15 @@ func (f *front) await() (Outcome, bool) {
 			case !f.leaves(sig):
 				f.line.draw()
 			default:
-				if leaving != 0 && (sig == syscall.SIGINT || sig == syscall.SIGTERM) {
+				insists := f.insists()
+				switch {
+				case leaving == 0:
+					leaving = sig
+					f.engine.tell(link.Order{Do: link.DoCancel})
+				case insists && (sig == syscall.SIGINT || sig == syscall.SIGTERM):
 					f.engine.kill()
 					return signalled(leaving), false
 				}
-				leaving = sig
-				f.engine.tell(link.Order{Do: link.DoCancel})
 			}
 		case <-f.guard.events: // there is nothing to tell yet, so this is its end
 			return Outcome{Kind: Failed, Status: exit.Internal, Text: guardDied}, false
@@ -270,6 +279,14 @@ func (f *front) await() (Outcome, bool) {
 			f.reap()
 		}
 	}
+}
+
+// insists takes note of a signal to end, and reports whether it is one more than the first.
+func (f *front) insists() bool {
+	if f.toldToEnd.IsZero() {
+		f.toldToEnd = time.Now()
+	}
+	return time.Since(f.toldToEnd) >= insistAfter
 }
 
 // leaves reports whether a signal that arrives before there is a child makes us leave.

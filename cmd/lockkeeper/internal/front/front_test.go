@@ -169,6 +169,7 @@ func TestF41_ASecondTermDoesNotWaitForTheEngine(t *testing.T) {
 	s := play(t, "echo", "never")
 	s.signal(syscall.SIGTERM)
 	s.order(link.DoCancel)
+	time.Sleep(insistAfter) // until it is another one
 	s.signal(syscall.SIGTERM)
 	s.wantOutcome(143, Signalled)
 }
@@ -200,12 +201,34 @@ func TestF41_ASecondTermKills(t *testing.T) {
 	s.want("up")
 	s.signal(syscall.SIGTERM)
 	s.want("ignored")
+	time.Sleep(insistAfter) // until it is another one
 	s.signal(syscall.SIGINT)
 	if got := s.rest(); got != "" {
 		t.Errorf("after the second signal: %q", got)
 	}
 	s.release()
 	s.wantOutcome(137, Ran)
+}
+
+// Whoever signals a process and then its group, as timeout(1) does, has said it once: the child may take its time.
+func TestF41_ATermThatIsSaidTwiceIsOne(t *testing.T) {
+	s := play(t, "sh", "-c", "trap 'trap \"\" TERM; sleep 0.3; echo cleaned up; exit 9' TERM; sleep 1000 & echo up; wait")
+	s.run()
+	s.want("up")
+	for end := time.Now().Add(insistAfter / 10); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		s.signal(syscall.SIGTERM)
+	}
+	s.want("cleaned up")
+	s.release()
+	s.wantOutcome(9, Ran)
+
+	s = play(t, "echo", "never")
+	s.signal(syscall.SIGTERM)
+	s.order(link.DoCancel)
+	s.signal(syscall.SIGTERM)
+	s.tell(link.Note{Is: link.IsReleased})
+	s.enc.Encode(say{Exit: true})
+	s.wantOutcome(143, Signalled)
 }
 
 func TestF41_AnIgnoredHangupStaysIgnored(t *testing.T) {
@@ -313,10 +336,12 @@ func TestLeftoversEndBeforeTheLockIsGivenBack(t *testing.T) {
 		"ignoring TERM":            "trap '' TERM; (while :; do sleep 1000; done) & exit 3",
 		"in a group of its own":    "set -m; sleep 1000 & exit 3",
 		"in a group, and orphaned": "set -m; (sleep 1000 & sleep 1000 &) ; exit 3",
+		"each starting the next":   "trap '' TERM; step() { step & }; step & exit 3",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := play(t, "bash", "-c", script) // its job control works without a terminal
-			s.run()
+			group := s.run()
+			defer syscall.Kill(-group, syscall.SIGKILL)
 			s.order(link.DoRelease)
 			// Every process has the output open; once the order is out, none may be left.
 			done := make(chan string)

@@ -15,12 +15,16 @@ import (
 type Process struct {
 	Pid, Parent, Group, Session int
 
-	State byte   // as in /proc: R, S, D, T, Z, X, …
-	Start uint64 // when it was started, in ticks since boot: tells it from a later one of the same number
+	State   byte   // of the first thread, as in /proc: R, S, D, T, Z, X, …
+	Threads int    // the first one included, also if it has ended
+	Start   uint64 // when it was started, in ticks since boot: tells it from a later one of the same number
 }
 
-// Dead reports whether p has ended and only waits for its parent to take notice.
-func (p Process) Dead() bool { return p.State == 'Z' || p.State == 'X' || p.State == 'x' }
+// Dead reports whether p has ended and only waits for its parent to take notice. A process whose first thread
+// has ended goes on with the others.
+func (p Process) Dead() bool {
+	return (p.State == 'Z' || p.State == 'X' || p.State == 'x') && p.Threads <= 1
+}
 
 // Below returns the live processes of table that descend from root, leaving out those that spare
 // wants left alone, together with their descendants.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"unsafe"
@@ -22,31 +23,49 @@ func Rename(name string) {
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(unsafe.SliceData(append([]byte(name), 0)))), 0, 0, 0)
 }
 
-// Table returns the processes of this machine, as far as they can be seen.
+// looksMax is how often Table looks at a machine on which processes are started all the time.
+const looksMax = 20
+
+// Table returns the processes of this machine, as far as they can be seen. One may start another and end while
+// we look, so we look again until there is nobody new.
 func Table() ([]Process, error) {
+	var table []Process
+	seen := make(map[string]bool)
+	for range looksMax {
+		names, err := pids()
+		if err != nil {
+			return nil, err
+		}
+		before := len(seen)
+		for _, name := range names {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			stat, err := os.ReadFile("/proc/" + name + "/stat")
+			if err != nil {
+				continue // ended meanwhile
+			}
+			if p, err := parseStat(stat); err == nil {
+				table = append(table, p)
+			}
+		}
+		if len(seen) == before {
+			break
+		}
+	}
+	return table, nil
+}
+
+// pids returns the numbers of the processes that there are.
+func pids() ([]string, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
 	}
+	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
-	dir.Close()
-	if err != nil {
-		return nil, err
-	}
-	var table []Process
-	for _, name := range names {
-		if name[0] < '0' || name[0] > '9' {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue // ended meanwhile
-		}
-		if p, err := parseStat(stat); err == nil {
-			table = append(table, p)
-		}
-	}
-	return table, nil
+	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '0' || name[0] > '9' }), err
 }
 
 // parseStat reads /proc/<pid>/stat. The name of the program stands in brackets and may itself hold
@@ -57,17 +76,18 @@ func parseStat(stat []byte) (Process, error) {
 		return Process{}, fmt.Errorf("process status %q: no program name", stat)
 	}
 	fields := bytes.Fields(stat[end+1:])
-	const state, parent, group, session, start = 0, 1, 2, 3, 19
+	const state, parent, group, session, threads, start = 0, 1, 2, 3, 17, 19
 	if len(fields) <= start {
 		return Process{}, fmt.Errorf("process status %q: %d fields", stat, len(fields))
 	}
 	p := Process{State: fields[state][0]}
-	var errs [5]error
+	var errs [6]error
 	p.Pid, errs[0] = strconv.Atoi(string(bytes.TrimSpace(stat[:open])))
 	p.Parent, errs[1] = strconv.Atoi(string(fields[parent]))
 	p.Group, errs[2] = strconv.Atoi(string(fields[group]))
 	p.Session, errs[3] = strconv.Atoi(string(fields[session]))
 	p.Start, errs[4] = strconv.ParseUint(string(fields[start]), 10, 64)
+	p.Threads, errs[5] = strconv.Atoi(string(fields[threads]))
 	return p, errors.Join(errs[:]...)
 }
 

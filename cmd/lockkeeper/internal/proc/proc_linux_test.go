@@ -9,9 +9,9 @@ import (
 )
 
 func TestParseStat(t *testing.T) {
-	const rest = " 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 77 0"
+	const rest = " 4 4 4 4 4 4 4 4 4 4 4 4 4 6 4 77 0"
 	got, err := parseStat([]byte("12 (a) b) (c) S 3 5 7" + rest + "\n"))
-	want := Process{Pid: 12, Parent: 3, Group: 5, Session: 7, State: 'S', Start: 77}
+	want := Process{Pid: 12, Parent: 3, Group: 5, Session: 7, State: 'S', Threads: 6, Start: 77}
 	if err != nil || got != want {
 		t.Errorf("parseStat = %+v, %v; want %+v", got, err, want)
 	}
@@ -26,15 +26,16 @@ func TestBelow(t *testing.T) {
 	table := []Process{
 		{Pid: 2, Parent: 1}, {Pid: 3, Parent: 2}, {Pid: 4, Parent: 3, State: 'Z'}, {Pid: 5, Parent: 4},
 		{Pid: 6, Parent: 2}, {Pid: 7, Parent: 6}, // spared with what is below
-		{Pid: 8, Parent: 1}, // a stranger
-		{Pid: 2, Parent: 5}, // no tree
+		{Pid: 8, Parent: 1},                         // a stranger
+		{Pid: 9, Parent: 2, State: 'Z', Threads: 2}, // only its first thread has ended
+		{Pid: 2, Parent: 5},                         // no tree
 	}
 	var got []int
 	for _, p := range Below(table, 2, func(p Process) bool { return p.Pid == 6 }) {
 		got = append(got, p.Pid)
 	}
 	slices.Sort(got)
-	if want := []int{2, 3, 5}; !slices.Equal(got, want) {
+	if want := []int{2, 3, 5, 9}; !slices.Equal(got, want) {
 		t.Errorf("Below = %v, want %v", got, want)
 	}
 }
