@@ -28,7 +28,7 @@ func TestParseServers(t *testing.T) {
 		{list: "10.0.0.1:65535", servers: "10.0.0.1:65535=10.0.0.1"},
 		{list: "unix:/run/zk.sock", servers: "unix:/run/zk.sock="},
 		{list: "unix:/run/zk.sock,a", servers: "unix:/run/zk.sock= a:2181=a"},
-		{list: "", fails: "has no host"},
+		{list: "", fails: "it is empty"},
 		{list: "/var/run/zk.sock", fails: "unix:/path"},
 		{list: "a,,b", fails: "has no host"},
 		{list: ":2181", fails: "has no host"},

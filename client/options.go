@@ -69,7 +69,8 @@ type Options struct {
 	// Trace observes the session.
 	Trace Trace
 
-	// Clock measures the age of heartbeats. Default: the machine's clock, suspended time included.
+	// Clock measures the age of heartbeats; only packages of this module can make one. Default: the machine's
+	// clock, suspended time included.
 	Clock *clock.Clock
 }
 

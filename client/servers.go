@@ -31,6 +31,9 @@ const defaultPort = "2181"
 // IPv6 addresses stand in brackets, and "unix:/path" is a socket of this machine. The chroot, if
 // any, follows the last server; behind a socket it cannot be given.
 func parseServers(list string) (servers []server, chroot string, err error) {
+	if strings.TrimSpace(list) == "" {
+		return nil, "", fmt.Errorf("server list %q: it is empty", list)
+	}
 	entries := strings.Split(list, ",")
 	for i, entry := range entries {
 		entry = strings.TrimSpace(entry)

@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Stream is a persistent watch: it goes on reporting until it is closed. Up to streamEventsMax
+// A Stream is a persistent watch: it goes on reporting until it is closed. Up to 1024
 // events wait for the reader. When more happens than fits, or a connection was lost, in which time
 // the server reports nothing, the reader gets a gap: events may have been missed, read what is
 // watched again.

@@ -3,7 +3,7 @@ package client
 import "sync/atomic"
 
 // A Trace is told what a session does. Every function may be nil. They run on a goroutine of their
-// own, in order, so they may block and may use the session; while one blocks, up to traceQueueMax
+// own, in order, so they may block and may use the session; while one blocks, up to 256
 // calls wait, and further ones are dropped (Stats.TraceDropped counts them). What must not be
 // missed is in Session.State. The last of them may run after Close has returned.
 type Trace struct {
