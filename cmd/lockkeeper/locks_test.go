@@ -164,8 +164,9 @@ func TestForeignDataIsShownReadably(t *testing.T) {
 
 func TestPrintTable(t *testing.T) {
 	var out bytes.Buffer
-	if err := printTable(&out, [][]string{{"A", "B"}, {"long", "x"}, {"y", ""}}); err != nil || out.String() != "A     B\nlong  x\ny\n" {
-		t.Errorf("printTable: %v %q", err, out.String())
+	rows := [][]string{{"A", "B", "C"}, {"long", "x", ""}, {"y", "", ""}, {"z", "longer", "w"}}
+	if err := printTable(&out, rows); err != nil || out.String() != "A     B       C\nlong  x\ny\nz     longer  w\n" {
+		t.Errorf("printTable: %v\n%s", err, &out)
 	}
 }
 
