@@ -1,5 +1,5 @@
 # What is done to this repository, by people and by CI alike: make test is the whole of it.
-# Needs Go, make and, for the tests, Debian or something like it (see packages).
+# Needs Go, make and, for the tests, a C compiler and Debian or something like it (see packages).
 
 GO      ?= go
 TIMEOUT ?= 25m
@@ -75,7 +75,7 @@ vulncheck:
 		[ $$status -eq 0 ] || exit $$status; \
 	done
 
-unit: ## all tests that need nothing but Go
+unit: ## all tests that need nothing but Go and a C compiler
 	$(GO) test -race -timeout $(TIMEOUT) ./...
 
 sim-short: ## some hundred schedules of the simulation, and some mutations that it has to notice

@@ -28,7 +28,7 @@ func contenders(ctx context.Context, s *client.Session, path string) ([]string, 
 	}
 	var who []string
 	for _, c := range line { // the holder first
-		who = append(who, c.Who())
+		who = append(who, c.Who()) // for kazoo's its session; the identifier is c.Data
 	}
 	return who, nil
 }
