@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/tls"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -59,7 +60,7 @@ func (c *conn) authenticate(op wire.Op, body []byte) zk.Code {
 	}
 	if !ok || len(ids) > identitiesMax {
 		c.ended = true
-		why := "unknown scheme, or too many identities"
+		why := "unknown scheme, x509 without a certificate, or too many identities"
 		if op == wire.OpSASL {
 			why = "SASL is not supported: use digest or x509"
 		}
@@ -89,6 +90,8 @@ func (s *Server) identify(ids tree.Identities, q *wire.AuthRequest) (_ tree.Iden
 		return ids.With(tree.Identity{Scheme: tree.SchemeDigest, ID: id}), true
 	case tree.SchemeIP:
 		return ids, true // it has had that from the start
+	case tree.SchemeX509: // and that too, if it has shown a certificate
+		return ids, slices.ContainsFunc(ids, func(id tree.Identity) bool { return id.Scheme == tree.SchemeX509 })
 	}
 	return ids, false
 }

@@ -78,6 +78,11 @@ func testClientCertificate(t *testing.T, super string, want zk.Code) {
 		if len(acl.ACL) != 1 || acl.ACL[0].Scheme != "x509" || acl.ACL[0].ID != "CN=alice,O=ops" {
 			t.Errorf("ACL %v, want everything to CN=alice,O=ops", acl.ACL)
 		}
+		for who, want := range map[*peer]zk.Code{p: zk.OK, r.connect("plain"): zk.ErrAuthFailed} {
+			if code := who.call(wire.OpAuth, &wire.AuthRequest{Scheme: "x509"}, nil); code != want {
+				t.Errorf("an auth request for x509: %v, want %v", code, want)
+			}
+		}
 		// The subject named in the options may do anything.
 		locked := createReq("/locked", zk.Persistent)
 		locked.ACL = []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: "nobody:hash"}}
