@@ -67,9 +67,10 @@ stopped (^Z) keeps its place and its lock.
 Exit status: the command's own, 128+n if signal n ended it, and
    64  wrong usage, or settings that cannot work
    69  no server could be reached
-   70  a process of lockkeeper died
+   70  a process of lockkeeper died before the command ran
    71  the operating system refused something, 73 the status file
-   74  the lock was lost while the command ran (--lost-code)
+   74  the lock was lost, or a process of lockkeeper died, while the command ran
+       (--lost-code)
    75  somebody else has the lock, or the wait is over (--busy-code)
    77  the servers do not let us
   126  the command cannot be executed, 127 it cannot be found
