@@ -74,7 +74,7 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 	if !force {
 		var who []string
 		for _, c := range holders {
-			who = append(who, printable(engine.Describe(c))+" for "+age(c.Since))
+			who = append(who, engine.Describe(c)+" for "+age(c.Since))
 		}
 		fmt.Fprintf(out, "%s is held by %s; %s. Put %s out? [y/N] ",
 			name, strings.Join(who, ", by "), waiters(len(snap.Waiters())), plural(len(holders), "the holder", "all holders"))
@@ -86,7 +86,7 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 		}
 	}
 	for _, c := range holders {
-		who := printable(engine.Describe(c))
+		who := engine.Describe(c)
 		gone, err := lock.Break(ctx, s, c)
 		switch {
 		case err != nil:

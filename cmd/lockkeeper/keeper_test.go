@@ -35,10 +35,15 @@ func TestAHoldSurvivesTheKeeper(t *testing.T) {
 	j := h.start("run", "--session-timeout", "6s", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	j.see("up")
 	token := h.held("demo", 1)[0].Contenders[0].Token
-	for range 3 {
+	for n := range 3 {
 		keeper := h.keeperPid()
 		syscall.Kill(keeper, syscall.SIGKILL)
 		wantGone(t, keeper)
+		for end := time.Now().Add(limit); n == 0 && syscall.Kill(keeper, 0) == nil; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the engine that has started the keeper leaves it as a zombie")
+			}
+		}
 		if got := h.held("demo", 1)[0].Contenders[0].Token; got != token {
 			t.Errorf("token %d after the kill, %d before", got, token)
 		}

@@ -47,8 +47,11 @@ func execute(args []string) int {
 }
 
 // interruptJob ends the process and whatever else is in its job, as ^C does. A script around us would go
-// on if we just returned a status.
+// on if we just returned a status. Who ignores the key cannot be ended so, nor can the first process of a container.
 func interruptJob() {
+	if signal.Ignored(syscall.SIGINT) || os.Getpid() == 1 {
+		return
+	}
 	signal.Reset(syscall.SIGINT)
 	syscall.Kill(0, syscall.SIGINT)
 	select {} // it is on its way

@@ -60,7 +60,7 @@ func revokeLock(ctx context.Context, s *client.Session, path string, out io.Writ
 		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s%s\n", name, asked(s), meant)
 	}
 	for _, c := range holders {
-		who := printable(engine.Describe(c))
+		who := engine.Describe(c)
 		asked, err := lock.Revoke(ctx, s, c)
 		switch {
 		case err != nil:

@@ -71,6 +71,12 @@ func TestF40_AnInteractiveChild(t *testing.T) {
 		t.Errorf("the script went on after ^C: %q", shown)
 	}
 
+	// Who ignores the key ends with the status of the child, which does not.
+	x.Type(`(trap '' INT; exec $LK run demo -- env --default-signal=INT sh -c 'echo up; exec cat'); echo status $?` + "\n")
+	x.WaitFor("\r\nup\r\n")
+	x.Type("\x03")
+	x.WaitFor("status 130\r\n")
+
 	// The terminal is given to a child that is not connected to it and asks for it.
 	x.Type("echo | $LK run demo -- sh -c 'echo up; read line < /dev/tty; echo got $line'\n")
 	x.WaitFor("\r\nup\r\n")

@@ -82,11 +82,28 @@ func (w *watcher) look(ctx context.Context) {
 }
 
 // Describe says who a contender is, in the words of run's user where they are known: the label, which
-// is the command by default, and where it runs.
+// is the command by default, and where it runs. It can be shown on a terminal.
 func Describe(c lock.Contender) string {
 	o := c.Owner
 	if o.Label == "" || o.PID == 0 || o.Host == "" {
-		return c.Who()
+		return shown(c.Who())
 	}
-	return fmt.Sprintf("%s (pid %d on %s)", o.Label, o.PID, o.Host)
+	return fmt.Sprintf("%s (pid %d on %s)", shown(o.Label), o.PID, shown(o.Host))
+}
+
+// shownMax is how much of somebody else's words is shown, in characters.
+const shownMax = 200
+
+// shown makes of somebody else's words what fits into a note and does not move the cursor.
+func shown(words string) string {
+	runes := []rune(words)
+	if len(runes) > shownMax {
+		runes = append(runes[:shownMax-1], '…')
+	}
+	for i, r := range runes {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			runes[i] = '?'
+		}
+	}
+	return string(runes)
 }

@@ -23,7 +23,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
@@ -131,7 +130,7 @@ type front struct {
 
 	heedsStop bool // we catch TSTP; whoever started us did not have it ignored
 
-	// Children that were here before us, of a shell that has executed us in its place.
+	// Processes below us that were here before us, of a shell that has executed us in its place.
 	strangers []proc.Process
 }
 
@@ -190,7 +189,7 @@ func (f *front) open() (err error) {
 			signal.Notify(f.signals, sig)
 		}
 	}
-	if f.strangers, err = existingChildren(f.self); err != nil {
+	if f.strangers, err = existing(f.self); err != nil {
 		return err
 	}
 	f.tty = openTerminal()
@@ -377,8 +376,8 @@ func (f *front) reap() {
 	}
 }
 
-// existingChildren returns the children that this process has before it has started any.
-func existingChildren(self int) ([]proc.Process, error) {
+// existing returns what is below this process before it has started anything.
+func existing(self int) ([]proc.Process, error) {
 	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == syscall.ECHILD {
 		return nil, nil // as nearly always, and cheaper than looking
 	}
@@ -386,7 +385,7 @@ func existingChildren(self int) ([]proc.Process, error) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, nil
 	}
-	return slices.DeleteFunc(table, func(p proc.Process) bool { return p.Parent != self }), err
+	return proc.Below(table, self, func(proc.Process) bool { return false }), err
 }
 
 func (f *front) say(format string, args ...any) {

@@ -4,10 +4,12 @@ package front
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -390,20 +392,27 @@ func TestChildrenOfAShellThatExecutedUsAreNotOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	file := filepath.Join(t.TempDir(), "pid")
 	s := playWith(t, func(c *exec.Cmd) {
-		c.Args = append([]string{"sh", "-c", `sleep 1000 & echo $!; exec "$0" "$@"`, self}, c.Args[1:]...)
-		c.Path = "/bin/sh"
-	}, "true")
-	older, err := strconv.Atoi(s.line())
-	if err != nil {
-		t.Fatal(err)
+		c.Args = append([]string{"sh", "-c", `sleep 1000 & echo $!
+			(sleep 1000 & echo $! > "$FILE"; exec sleep 1000) & export PARENT=$!
+			until [ -s "$FILE" ]; do :; done; cat "$FILE"; exec "$0" "$@"`, self}, c.Args[1:]...)
+		c.Path, c.Env = "/bin/sh", append(c.Env, "FILE="+file)
+	}, "sh", "-c", "kill $PARENT; while kill -0 $PARENT 2> /dev/null; do :; done") // which makes an orphan
+	var older [2]int
+	for i := range older {
+		if older[i], err = strconv.Atoi(s.line()); err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Kill(older[i], syscall.SIGKILL)
 	}
-	defer syscall.Kill(older, syscall.SIGKILL)
 	s.run()
 	s.release()
 	s.wantOutcome(0, Ran)
-	if err := syscall.Kill(older, 0); err != nil {
-		t.Errorf("the shell's older child: %v", err)
+	for i, pid := range older {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || strings.Contains(string(b), ") Z ") {
+			t.Errorf("the shell's older %s is gone: %v", []string{"child", "grandchild"}[i], err)
+		}
 	}
 }
 

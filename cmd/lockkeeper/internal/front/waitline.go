@@ -86,15 +86,9 @@ func (l *waitLine) text(waited time.Duration) string {
 	return text
 }
 
-// clip cuts s to a number of columns, counting a character as one, and leaves out what would move the
-// cursor: the holder's words are not ours.
+// clip cuts s to a number of columns, counting a character as one.
 func clip(s string, columns int) string {
 	runes := []rune(s)
-	for i, r := range runes {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			runes[i] = '?'
-		}
-	}
 	if len(runes) > columns && columns > 1 {
 		runes = append(runes[:columns-1], '…')
 	}

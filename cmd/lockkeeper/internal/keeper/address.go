@@ -66,8 +66,9 @@ func (p Places) Find() (net.Conn, Address, error) {
 	return c, a, err
 }
 
-// IsSocket reports whether path is where the keeper listens, or did last.
+// IsSocket reports whether path is where the keeper listens, or did before: it keeps the name of its socket when it
+// has to move to another directory.
 func (p Places) IsSocket(path string) bool {
 	a, err := p.read()
-	return err == nil && a.Socket == path
+	return err == nil && filepath.Base(a.Socket) == filepath.Base(path)
 }

@@ -159,13 +159,13 @@ func TestAddressOfAnotherHostIsNotUsed(t *testing.T) {
 	if _, _, err := p.Find(); err == nil {
 		t.Error("found a keeper that never was")
 	}
-	if err := p.write(Address{Socket: "/s", Pid: 1, Host: "elsewhere"}); err != nil {
+	if err := p.write(Address{Socket: "/r/s", Pid: 1, Host: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, a, err := p.Find(); err == nil || a.Host != "elsewhere" || !strings.Contains(err.Error(), "elsewhere") {
 		t.Errorf("Find = %+v, %v", a, err)
 	}
-	if !p.IsSocket("/s") || p.IsSocket("/t") {
+	if !p.IsSocket("/r/s") || !p.IsSocket("/before/s") || p.IsSocket("/r/t") {
 		t.Error("IsSocket")
 	}
 }

@@ -67,7 +67,7 @@ func (s Starter) Dial(ctx context.Context) (c net.Conn, a Address, err error) {
 }
 
 // start starts a keeper in a session of its own, without any stream of ours, and waits until it is
-// ready. It is not waited for: it outlives us.
+// ready. It outlives us, mostly.
 func (s Starter) start(ctx context.Context) error {
 	log, err := openLog(s.Places.Log())
 	if err != nil {
@@ -88,7 +88,7 @@ func (s Starter) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd.Process.Release()
+	go cmd.Wait() // until one of us ends: what has ended is not to stay in the table of processes
 	stop := context.AfterFunc(ctx, func() { r.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	answer, err := io.ReadAll(io.LimitReader(r, 64<<10))
