@@ -113,7 +113,7 @@ func (s *Server) place(r *request) *tree.Request {
 func (s *Server) decideAll(batch []*request) []*request {
 	s.batchTime = time.Now().UnixMilli()
 	s.records = s.records[:0]
-	bytes := 0
+	bytes := 0 // of the requests, or of their transactions where those are larger, as when sessions end
 	for i, r := range batch {
 		if bytes += r.size; i > 0 && bytes > batchBytesMax {
 			return batch[:i]
@@ -139,6 +139,7 @@ func (s *Server) decideAll(batch []*request) []*request {
 			rec.Digest, _ = s.draft.Digest()
 		}
 		s.records = append(s.records, rec)
+		bytes += max(txnBytes(&r.txn)-r.size, 0)
 	}
 	return batch
 }

@@ -107,7 +107,7 @@ const (
 	identitiesMax       = 128      // that one connection may collect with auth requests
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
 	batchMax            = 1000     // requests that share one sync
-	batchBytesMax       = 8 << 20  // of those requests, if there is more than one
+	batchBytesMax       = 8 << 20  // of those requests, or of their transactions; one more may be beyond it
 	lingerTimeout       = time.Second
 )
 

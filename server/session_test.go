@@ -483,6 +483,25 @@ func (p *peer) tryCall(op wire.Op, q wire.Record) bool {
 	return err == nil && wire.Unmarshal(b, &h) == nil && h.Err == zk.OK
 }
 
+// Sessions that end together, each with as many ephemerals as it may have, are not one batch.
+func TestManySessionsEndTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 11
+		r := start(t, func(o *Options) { o.ConnectionsPerAddressMax = -1 })
+		for i := range n {
+			r.connect("c").create(fmt.Sprintf("/%d%s", i, strings.Repeat("x", 1<<20-200)), zk.Ephemeral)
+		}
+		r.ResetStats()
+		time.Sleep(20 * time.Second)
+		if st := r.Stats(); st.Sessions != 0 || st.Ephemerals != 0 {
+			t.Fatalf("%d sessions and %d ephemerals are left", st.Sessions, st.Ephemerals)
+		}
+		if most := r.counters.batches.Summary(r.now()).Max; most > batchBytesMax>>20+1 {
+			t.Errorf("%d of %d sessions, with an ephemeral of a megabyte each, ended in one batch", most, n)
+		}
+	})
+}
+
 func TestExpireSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
