@@ -77,6 +77,13 @@ func TestF40_AnInteractiveChild(t *testing.T) {
 	x.Type("\x03")
 	x.WaitFor("status 130\r\n")
 
+	// What is behind us in a pipeline can use the terminal.
+	x.Type(`$LK run demo -- sh -c 'echo up >&2; : > "$DIR/up"; until [ -e "$DIR/got" ]; do sleep 0.01; done; echo piped' |` +
+		` { until [ -e "$DIR/up" ]; do sleep 0.01; done; read line < /dev/tty; : > "$DIR/got"; cat; echo got $line; }` + "\n")
+	x.WaitFor("\r\nup\r\n")
+	x.Type("a word\n")
+	x.WaitFor("piped\r\ngot a word\r\n")
+
 	// The terminal is given to a child that is not connected to it and asks for it.
 	x.Type("echo | $LK run demo -- sh -c 'echo up; read line < /dev/tty; echo got $line'\n")
 	x.WaitFor("\r\nup\r\n")

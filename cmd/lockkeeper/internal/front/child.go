@@ -39,7 +39,7 @@ func (f *front) start() (out Outcome, started bool) {
 	if f.plan, err = link.NewPlan(f.granted.Timeout, f.cfg.Open.Grace); err != nil {
 		return Outcome{Kind: Failed, Status: exit.Usage, Text: err.Error()}, false
 	}
-	f.child.suspend.interactive = f.tty != nil && f.tty.isStdin()
+	f.child.suspend.interactive = f.tty != nil && f.tty.isStdin() && !accompanied(f.self, f.group)
 	handed := f.child.suspend.interactive && f.tty.foreground() == f.group
 	task := link.Task{
 		Program: []byte(f.cfg.Program), Argv: bytesOf(f.cfg.Argv), Env: bytesOf(lockEnv(f.cfg.Env, f.cfg.Open, f.granted)),

@@ -3,6 +3,7 @@ package front
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -49,9 +50,28 @@ func (t *terminal) isStdin() bool {
 	return err == nil && group == t.foreground()
 }
 
+// accompanied reports whether there is more in our process group than we and those who wait for us: the rest of a
+// pipeline, which would be stopped when it uses the terminal, had we given that away. The child gets it when it
+// asks for it.
+func accompanied(self, group int) bool {
+	table, err := proc.Table()
+	if err != nil {
+		return false // as if we had not been asked
+	}
+	parents := make(map[int]int)
+	for _, p := range table {
+		parents[p.Pid] = p.Parent
+	}
+	forUs := map[int]bool{}
+	for pid := self; pid != 0 && !forUs[pid]; pid = parents[pid] {
+		forUs[pid] = true
+	}
+	return slices.ContainsFunc(table, func(p proc.Process) bool { return p.Group == group && !p.Dead() && !forUs[p.Pid] })
+}
+
 // A suspension is what ^Z and its kin are doing to us.
 type suspension struct {
-	interactive bool // the child's standard input is our terminal
+	interactive bool // the child's standard input is our terminal, and nobody else is in our group
 
 	asked  bool // we were told to stop, and have passed it on to the child
 	echo   bool // the next TSTP is our own
