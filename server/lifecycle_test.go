@@ -218,6 +218,7 @@ func TestOpenRefusesNonsense(t *testing.T) {
 		{},
 		{DataDir: "d", TickTime: time.Microsecond},
 		{DataDir: "d", MinSessionTimeout: time.Minute, MaxSessionTimeout: time.Second},
+		{DataDir: t.TempDir(), ReapInterval: -1},
 	} {
 		if s, err := Open(o); err == nil {
 			s.Close()

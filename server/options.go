@@ -142,6 +142,9 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("server: tick of %v and session timeouts from %v to %v make no sense",
 			o.TickTime, o.MinSessionTimeout, o.MaxSessionTimeout)
 	}
+	if o.ReapInterval < 0 {
+		return o, fmt.Errorf("server: an interval of %v to look for what is to be reaped makes no sense", o.ReapInterval)
+	}
 	return o, nil
 }
 
