@@ -224,8 +224,16 @@ func TestAClientThatReadsNoAnswersIsNotReadFrom(t *testing.T) {
 
 // A client that takes its answers may ask for any number at once, also behind a write.
 func TestWhoTakesTheAnswersIsNotCutOff(t *testing.T) {
-	for _, c := range []struct{ reads, behind, bytes int }{{20, 20, 1<<20 - 200}, {5000, 5000, 10 << 10}, {5000, 300, 10 << 10}} {
-		t.Run(fmt.Sprintf("%d reads of %d bytes, %d behind a write", c.reads, c.bytes, c.behind), func(t *testing.T) {
+	get, multiRead := &wire.WatchRequest{Path: "/big"}, &wire.MultiRequest{Ops: []wire.MultiOp{{Op: wire.OpGetData, Path: "/big"}}}
+	for _, c := range []struct {
+		reads, behind, bytes int
+		op                   wire.Op
+		what                 wire.Record
+	}{
+		{20, 20, 1<<20 - 200, wire.OpGetData, get}, {20, 20, 1<<20 - 200, wire.OpMultiRead, multiRead},
+		{5000, 5000, 10 << 10, wire.OpGetData, get}, {5000, 300, 10 << 10, wire.OpGetData, get},
+	} {
+		t.Run(fmt.Sprintf("%d %v of %d bytes, %d behind a write", c.reads, c.op, c.bytes, c.behind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t)
 				busy, p := r.connect("busy"), r.connect("c")
@@ -238,7 +246,7 @@ func TestWhoTakesTheAnswersIsNotCutOff(t *testing.T) {
 				ask := func(from, to int) {
 					var b []byte
 					for i := from; i < to; i++ {
-						b = append(b, frameOf(int32(2+i), wire.OpGetData, &wire.WatchRequest{Path: "/big"})...)
+						b = append(b, frameOf(int32(2+i), c.op, c.what)...)
 					}
 					go p.nc.Write(b)
 					synctest.Wait()

@@ -43,14 +43,31 @@ var answers = map[wire.Op]func(*turn){
 // answerBytes is about how many bytes the answer to a read is going to take, besides what all answers do:
 // what it takes now. Whoever pipelines has to be stopped before there is more than may wait for him.
 func (s *Server) answerBytes(op wire.Op, body []byte) int {
-	const name = 64 // of a child
-	if op != wire.OpGetData && op != wire.OpGetChildren && op != wire.OpGetChildren2 {
-		return 0
+	d := wire.NewDecoder(body)
+	switch op {
+	case wire.OpGetData, wire.OpGetChildren, wire.OpGetChildren2:
+		path := d.StringView()
+		s.state.RLock()
+		defer s.state.RUnlock()
+		return s.readBytes(op, path)
+	case wire.OpMultiRead:
+		var q wire.MultiRequest
+		q.DecodeFrom(d)
+		s.state.RLock()
+		defer s.state.RUnlock()
+		n := 0
+		for i := range q.Ops {
+			n += s.readBytes(q.Ops[i].Op, q.Ops[i].Path)
+		}
+		return min(n, s.opts.OutputBytesMax) // beyond it the request is refused
 	}
-	path := wire.NewDecoder(body).StringView()
-	s.state.RLock()
+	return 0
+}
+
+// readBytes is answerBytes for one znode; Server.state is locked.
+func (s *Server) readBytes(op wire.Op, path string) int {
+	const name = 64 // of a child
 	stat, _ := s.tree.Lookup(path)
-	s.state.RUnlock()
 	if op == wire.OpGetData {
 		return int(stat.DataLength)
 	}
