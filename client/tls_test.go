@@ -10,6 +10,7 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,18 @@ func TestF50_TLS(t *testing.T) {
 				must(t, s.Close(t.Context()))
 			}
 			stop()
+		}
+	})
+}
+
+// Whoever comes without TLS to a server that wants it is given the idea.
+func TestWithoutTLS(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		stop := serveTLSOnce(t, n, &tls.Config{Certificates: []tls.Certificate{newAuthority(t).issue("zk")}})
+		defer stop()
+		_, err := client.Open(short(t, 3*time.Second), fakeAddr, client.Options{Dial: n.Dialer("client")})
+		if err == nil || !strings.Contains(err.Error(), "wants TLS") {
+			t.Errorf("Open = %v, want an error that speaks of TLS", err)
 		}
 	})
 }
