@@ -31,7 +31,9 @@ func (s *Server) load() error {
 	found := s.store.Recovery()
 	s.tree, s.lastPlaced = l.tree, found.Zxid
 	for id, timeout := range l.sessions {
-		s.sessions.table.Add(id, time.Duration(timeout)*time.Millisecond, session.NoOwner, 0)
+		// The disk remembers what was granted first. A client that came back to a longer minimum since has that.
+		granted := max(time.Duration(timeout)*time.Millisecond, s.opts.MinSessionTimeout)
+		s.sessions.table.Add(id, granted, session.NoOwner, 0)
 	}
 	orphans := s.tree.DropOrphans(func(id int64) bool { _, ok := l.sessions[id]; return ok })
 	s.tree.Recount()

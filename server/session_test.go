@@ -130,6 +130,25 @@ func TestF46_RestartGivesFullTimeoutAgain(t *testing.T) {
 	})
 }
 
+// A client that has come back to a server with a longer minimum counts on that from then on.
+func TestF46_ARestartKeepsALongerMinimum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		r.opts.MinSessionTimeout = 2 * p.timeout
+		r.reopen(r.fs)
+		q := r.resume(p)
+		if q.timeout != r.opts.MinSessionTimeout {
+			t.Fatalf("granted %v, want %v", q.timeout, r.opts.MinSessionTimeout)
+		}
+		r.reopen(r.fs)
+		time.Sleep(q.timeout)
+		if r.resume(q).session != q.session {
+			t.Errorf("a session that was granted %v has expired before", q.timeout)
+		}
+	})
+}
+
 // Nobody can be heard of while the files are being read, however long that takes.
 func TestF46_ASlowStartCostsNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
