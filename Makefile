@@ -78,7 +78,7 @@ vulncheck:
 unit: ## all tests that need nothing but Go and a C compiler
 	$(GO) test -race -timeout $(TIMEOUT) ./...
 
-sim-short: ## some hundred schedules of the simulation, and some mutations that it has to notice
+sim-short: ## a thousand schedules of the simulation, and some mutations that it has to notice
 	cd $(SIM) && $(GO) test -timeout $(TIMEOUT) ./...
 
 SEEDS ?= 2000

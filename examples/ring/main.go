@@ -5,7 +5,7 @@
 // While the list changes, processes with the old and with the new one must exclude each other: those of a
 // lock that moves take it in both places, until nobody has the old list any more.
 //
-//	LOCKKEEPER_RING=zk1:2181,zk2:2181;zk3:2181,zk4:2181 [LOCKKEEPER_OLD_RING=…] ring NAME
+//	LOCKKEEPER_RING='zk1:2181,zk2:2181;zk3:2181,zk4:2181' [LOCKKEEPER_OLD_RING='…'] ring NAME
 package main
 
 import (
