@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/server/store"
 	"github.com/lockkeeper/lockkeeper/server/tlsconf"
 )
 
@@ -167,7 +168,7 @@ var properties = map[string]rule{
 	"client.portUnification":                 required("clients with TLS and without come by two ports, secureClientPort and clientPort", "false"),
 	"readonlymode.enabled":                   noEffect("a server that stands alone has its quorum", "false"),
 	"audit.enable":                           noEffect("there is no audit log", "false"),
-	"jute.maxbuffer":                         hexNumber(1<<10, 1<<30, "a number of bytes", func(p *parser, n int64) { p.Server.FrameBytesMax = int(n) }),
+	"jute.maxbuffer":                         frameBytes,
 	"znode.container.checkIntervalMs":        milliseconds(1, func(p *parser, d time.Duration) { p.Server.ReapInterval = d }),
 	"znode.container.maxNeverUsedIntervalMs": milliseconds(0, func(p *parser, d time.Duration) { p.Server.NeverUsed = d }),
 	"znode.container.maxPerMinute":           noEffect("the commit loop sets the pace", "10000"),
@@ -216,6 +217,17 @@ func passwordFile(p *parser, s Setting) error {
 		return &Error{s, err.Error()}
 	}
 	p.TLS.KeyStore.Password = strings.TrimRight(string(password), "\r\n")
+	return nil
+}
+
+// frameBytes takes the size of the largest request. What changes something is bounded by the log, too.
+func frameBytes(p *parser, s Setting) error {
+	if err := hexNumber(1<<10, 1<<30, "a number of bytes", func(p *parser, n int64) { p.Server.FrameBytesMax = int(n) })(p, s); err != nil {
+		return err
+	}
+	if p.Server.FrameBytesMax > store.TxnBytesMax {
+		p.Notes = append(p.Notes, Note{s, fmt.Sprintf("a change of more than %d bytes is refused all the same: a log that holds one could not be read", store.TxnBytesMax)})
+	}
 	return nil
 }
 

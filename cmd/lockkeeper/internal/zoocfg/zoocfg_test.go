@@ -64,14 +64,14 @@ autopurge.purgeInterval=1
 			"maxClientCnxns=60", "maxCnxns=9", "globalOutstandingLimit=77", "preAllocSize=1024", "snapCount=1", "extendedTypesEnabled=TRUE",
 			"digest.enabled=false", "snapshot.trust.empty=true", "enforceQuota=true", "4lw.commands.whitelist=ruok, stat,mntr",
 			`DigestAuthenticationProvider.superDigest=super:abc\=`, "autopurge.snapRetainCount=1", "autopurge.purgeInterval=2",
-			"jute.maxbuffer=0x1fffff", "znode.container.checkIntervalMs=5000", "znode.container.maxNeverUsedIntervalMs=300000", "forceSync=no", "X509AuthenticationProvider.superUser=CN=admin",
+			"jute.maxbuffer=0x1ffffe", "znode.container.checkIntervalMs=5000", "znode.container.maxNeverUsedIntervalMs=300000", "forceSync=no", "X509AuthenticationProvider.superUser=CN=admin",
 		}, "\r\n"), with(func(c *Config) {
 			c.Address = "[::1]:0"
 			c.Server = server.Options{
 				DataDir: "/data", LogDir: "/log", TickTime: 3 * time.Second, MinSessionTimeout: 6 * time.Second, MaxSessionTimeout: 90 * time.Second,
 				ConnectionsPerAddressMax: 60, ConnectionsMax: 9, OutstandingAllMax: 77, PreAllocBytes: 1 << 20, SnapCount: 2, ExtendedTypes: true,
 				NoDigests: true, TrustEmpty: true, EnforceQuota: true, Words: []string{"ruok", "stat", "mntr"}, SuperDigest: "super:abc=",
-				SnapRetain: 3, FrameBytesMax: 0x1fffff, ReapInterval: 5 * time.Second, NeverUsed: 5 * time.Minute, NoSync: true, SuperSubject: "CN=admin",
+				SnapRetain: 3, FrameBytesMax: 0x1ffffe, ReapInterval: 5 * time.Second, NeverUsed: 5 * time.Minute, NoSync: true, SuperSubject: "CN=admin",
 			}
 		})},
 		"the disk": {"snapSizeLimitInKb=8\ntxnLogSizeLimitInKb=4\nfsync.warningthresholdms=50", with(func(c *Config) {
@@ -155,6 +155,8 @@ func TestNotes(t *testing.T) {
 		"skipACL=yes":                                                   "always heeded",
 		"metricsProvider.className=a.b.C":                               "/metrics",
 		"maxBatchSize=5":                                                "tunes",
+		"jute.maxbuffer=2097150":                                        "",
+		"jute.maxbuffer=0x400000":                                       "more than 2097150 bytes is refused",
 	} {
 		c, err := parse(text)
 		got := fmt.Sprint(c.Notes)
