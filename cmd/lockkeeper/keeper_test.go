@@ -86,6 +86,8 @@ func TestNoPlaceForTheKeeper(t *testing.T) {
 	h.run("run", "demo", "--", "true").want(71, "/proc/nowhere", "XDG_STATE_HOME")
 	h = newHome(t, "XDG_STATE_HOME=", "HOME=")
 	h.run("run", "demo", "--", "true").want(71, "HOME", "--servers")
+	h = newHome(t, "XDG_RUNTIME_DIR=", "TMPDIR=/proc/nowhere")
+	h.run("run", "demo", "--", "true").want(71, "lockkeeper: local keeper: no directory for its socket", "/proc/nowhere", "set XDG_RUNTIME_DIR")
 }
 
 // Nobody else knows what is wrong with a keeper that is there and does not answer.

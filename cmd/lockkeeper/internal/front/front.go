@@ -185,7 +185,7 @@ func (f *front) open() (err error) {
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 		syscall.SIGCONT, syscall.SIGWINCH,
 	} {
-		if !signal.Ignored(sig) { // nohup and background jobs: the child is to ignore it too
+		if !signal.Ignored(sig) { // HUP under nohup, INT in background jobs: the child is to ignore it too. Go tells of no others
 			signal.Notify(f.signals, sig)
 		}
 	}

@@ -83,7 +83,7 @@ func (p Places) socket() (string, error) {
 		}
 		return path, nil
 	}
-	return "", fmt.Errorf("local keeper: no directory for its socket: %w", errors.Join(errs...))
+	return "", fmt.Errorf("no directory for its socket: %w (set XDG_RUNTIME_DIR or TMPDIR to a directory of your own)", errors.Join(errs...))
 }
 
 // privateDir makes a directory that nobody else can enter, or makes sure that one is. In a directory
