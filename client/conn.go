@@ -313,6 +313,9 @@ func (c *conn) reply(d *wire.Decoder, skipped error) error {
 	if s.mu.conn != c {
 		return nil // the session has ended meanwhile
 	}
+	if h.Err == zk.ErrConnectionLoss || h.Err == timedOut {
+		return fmt.Errorf("%v does not know the outcome of xid %d: %w", c.server, h.Xid, h.Err)
+	}
 	switch h.Xid {
 	case wire.XidEvent:
 		return c.eventLocked(&h, d, skipped)
@@ -336,6 +339,10 @@ func (c *conn) reply(d *wire.Decoder, skipped error) error {
 	}
 	return c.answerLocked(c.inFlight.pop(), &h, d, skipped)
 }
+
+// timedOut is what ClickHouse Keeper says, besides zk.ErrConnectionLoss, of a request that it has lost track of, and
+// that may yet be carried out. ZooKeeper hangs up instead.
+const timedOut zk.Code = -7
 
 func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
 	var e wire.WatcherEvent

@@ -13,6 +13,18 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
+// answers is what a fake does that answers the requests that are meant with a code.
+func answers(code zk.Code, meant func(heard) bool) func(p *peer) func(h heard) bool {
+	return func(p *peer) func(h heard) bool {
+		return func(h heard) bool {
+			if meant(h) {
+				p.answer(h.Xid, code, nil)
+			}
+			return meant(h)
+		}
+	}
+}
+
 // F01: what may be said about a request that did not end well, in every way in which it can end.
 func TestF01_MaybeApplied(t *testing.T) {
 	ops := []struct {
@@ -71,15 +83,11 @@ func TestF01_MaybeApplied(t *testing.T) {
 					return false
 				}
 			}},
-		{name: "answered with an error", cause: zk.ErrNoAuth,
-			serve: func(p *peer) func(h heard) bool {
-				return func(h heard) bool {
-					if user(h) {
-						p.answer(h.Xid, zk.ErrNoAuth, nil)
-					}
-					return user(h)
-				}
-			}},
+		{name: "answered with an error", cause: zk.ErrNoAuth, serve: answers(zk.ErrNoAuth, user)},
+		{name: "the server has lost track of it", maybe: true, cause: zk.ErrConnectionLoss, reads: context.DeadlineExceeded,
+			serve: answers(zk.ErrConnectionLoss, user)},
+		{name: "the server has not decided in time", maybe: true, cause: zk.ErrConnectionLoss, reads: context.DeadlineExceeded,
+			serve: answers(-7, user)},
 		{name: "sent, session closed by us", maybe: true, cause: zk.ErrClosed,
 			serve: func(p *peer) func(h heard) bool { return func(heard) bool { return true } },
 			spoil: func(n *memnet.Network, s *client.Session) {
