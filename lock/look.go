@@ -130,7 +130,11 @@ func (l *looker) directory(ctx context.Context, path string) (d directory, err e
 			err = listErr
 		}
 		if exists != nil {
-			if _, e := exists.Wait(ctx); err == nil && !errors.Is(e, zk.ErrNoNode) {
+			_, e := exists.Wait(ctx)
+			if e == nil && errors.Is(err, zk.ErrNoNode) {
+				continue // it has come meanwhile, of which no watch tells
+			}
+			if err == nil && !errors.Is(e, zk.ErrNoNode) {
 				err = e
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -22,6 +23,7 @@ var lookTests = []test{
 	{"Look_EveryKind", lookEveryKind},
 	{"Look_Curator", lookCurator},
 	{"Watch_EveryChange", watchEveryChange},
+	{"F09_WatchedLockComes", f09WatchedLockComes},
 	{"F10_WatchAcrossBreaks", f10WatchBreaks},
 	{"Watch_All", watchAll},
 	{"Watch_Ends", watchEnds},
@@ -329,6 +331,33 @@ func f10WatchBreaks(w *World, t *testing.T) {
 		c.Close(w.Context())
 	}
 	w.dir = dir
+}
+
+// A lock that comes between the requests of one look, of which the first still finds nothing, is seen.
+func f09WatchedLockComes(w *World, t *testing.T) {
+	a := w.Client("a")
+	held := make(chan *lock.Hold, 1)
+	var come atomic.Bool
+	old := w.follower() // where only the watches tell
+	old.unknown = func(op wire.Op) bool {
+		if slices.Contains(faultproxy.Lists(), op) && come.CompareAndSwap(false, true) {
+			time.Sleep(w.moment()) // in which what was asked before is answered
+			h, err := a.Mutex(lock.Options{}).Lock(w.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			held <- h
+		}
+		return op == wire.OpAddWatch
+	}
+	c := w.ClientWith("viewer", client.Options{Dial: old.Dial})
+	ctx, cancel := context.WithCancel(w.Context())
+	v := view(lock.Watch(ctx, c.Session, w.dir), told)
+	w.sees(v, "mutex a")
+	w.MustRelease(<-held)
+	w.sees(v, "")
+	cancel()
+	<-v.err
 }
 
 // All locks below a directory are shown that somebody holds, and one that may not be read does not end that.
