@@ -82,11 +82,15 @@ func FuzzValidatePath(f *testing.F) {
 	})
 }
 
-// The example of ZooKeeper's own documentation of the scheme, as its servers compute it.
+// The example of ZooKeeper's own documentation of the scheme, and others, as its servers compute them.
 func TestDigestID(t *testing.T) {
 	for _, tt := range []struct{ credential, want string }{
 		{"bob:pw", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM="},
 		{"super:test", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="},
+		// What is not UTF-8.
+		{"bob:\xe4x", "bob:bdfWt+vOOsu0Oup/jZJyNCUol50="},
+		{"b\xf6b:pw", "b\ufffdb:hkWMMfTru/zh5sCGi+thwGPKQNo="},
+		{"b\xe2\x82:p\xe2\x82x\xed\xa0\x80y\U0001f389z", "b\ufffd:nCvh48bZYSz4WV8CssVKHZMxF9I="},
 	} {
 		if got := DigestID(tt.credential); got != tt.want {
 			t.Errorf("DigestID(%q) = %q, want %q", tt.credential, got, tt.want)
