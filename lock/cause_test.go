@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"testing"
 	"testing/synctest"
@@ -107,4 +108,24 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 type locker interface {
 	Lock(context.Context) (*lock.Hold, error)
 	TryLock(context.Context) (*lock.Hold, error)
+}
+
+// Work that says why it was to end has said it: the loss is not told twice.
+func TestDoTellsTheLossOnce(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	s := srv.Session(t, "a")
+	m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cause error
+	err = m.Do(t.Context(), func(ctx context.Context) error {
+		srv.Link("a").Expire()
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return fmt.Errorf("at work: %w", cause)
+	})
+	if !errors.Is(err, lock.ErrLost) || err.Error() != "at work: "+cause.Error() {
+		t.Errorf("Do = %v", err)
+	}
 }

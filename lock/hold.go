@@ -87,7 +87,9 @@ func workUnder(ctx context.Context, h interface {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 		defer cancel()
-		err = errors.Join(err, h.Release(ctx))
+		if e := h.Release(ctx); e != nil && !errors.Is(err, e) { // f may have told of the loss
+			err = errors.Join(err, e)
+		}
 	}()
 	return f(work)
 }
