@@ -305,6 +305,28 @@ func TestF39_TheNodeStaysUntilResign(t *testing.T) {
 	}
 }
 
+// A leader that works under the hold of another lock, and hands over when that is lost, has lost no term.
+func TestLeadUnderALockThatIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		m, err := lock.NewMutex(srv.Session(t, "other"), "/other", lock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = mustElection(t, srv.Session(t, "a"), election.Options{}).Lead(hold.Context(), func(ctx context.Context, _ *election.Term) error {
+			srv.Link("other").Expire()
+			<-ctx.Done()
+			return nil
+		})
+		if err != nil || hold.Cause() == nil {
+			t.Errorf("Lead = %v, want nil; the other lock: %v", err, hold.Cause())
+		}
+	})
+}
+
 // Resign does not take longer than its context, and the hand-over goes on without it.
 func TestResignIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -51,9 +51,10 @@ func newTerm(e *Election, hold *lock.Hold) *Term {
 	log.Info("leading", "election", e.dir, "node", hold.Node(), "token", hold.Token())
 	go func() { // ends with the term: after the grace, and the time for cleaning up
 		defer close(t.over)
-		t.cancel(t.keep())
+		why, lost := t.keep()
+		t.cancel(why)
 		cause := context.Cause(t.ctx)
-		t.result = t.handOver(cause, e.opt.Lock.CleanupTimeout)
+		t.result = t.handOver(lost, cause, e.opt.Lock.CleanupTimeout)
 		log.Info("leading no more", "election", e.dir, "node", hold.Node(), "token", hold.Token(), "cause", cause, "error", t.result)
 	}()
 	return t
@@ -146,21 +147,25 @@ func (t *Term) end(why error) {
 // suspended.
 const glanceMax = time.Second
 
-// keep returns why the term ends, when it does.
-func (t *Term) keep() error {
+// keep returns why the term ends, when it does, and whether that is a loss: the reason of one that is ended may
+// be the loss of another lock.
+func (t *Term) keep() (why error, lost bool) {
 	glance := time.NewTimer(0)
 	defer glance.Stop()
 	for {
 		select {
 		case <-t.ctx.Done():
-			return context.Cause(t.ctx)
+			return context.Cause(t.ctx), true
 		case <-t.resigned:
-			return t.why
+			if t.ctx.Err() == nil {
+				return t.why, false
+			}
+			return context.Cause(t.ctx), true
 		case <-glance.C:
 		}
 		left := t.Left()
 		if left == 0 {
-			return t.lost()
+			return t.lost(), true
 		}
 		glance.Reset(min(left, glanceMax))
 	}
@@ -175,7 +180,7 @@ func (t *Term) lost() error {
 }
 
 // handOver waits until all work has stopped, and gives the lock back.
-func (t *Term) handOver(cause error, cleanupTimeout time.Duration) error {
+func (t *Term) handOver(lost bool, cause error, cleanupTimeout time.Duration) error {
 	patience := time.NewTimer(t.grace)
 	defer patience.Stop()
 	var overran error
@@ -199,7 +204,7 @@ func (t *Term) handOver(cause error, cleanupTimeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
 	err := t.hold.Release(ctx)
-	if errors.Is(cause, lock.ErrLost) && !errors.Is(err, lock.ErrLost) {
+	if lost && !errors.Is(err, lock.ErrLost) {
 		err = errors.Join(cause, err) // given up before it was lost
 	}
 	if overran == nil {
