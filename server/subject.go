@@ -63,7 +63,7 @@ func (a *attribute) writeTo(b *strings.Builder) {
 		b.WriteString(hex.EncodeToString(a.Value.FullBytes))
 		return
 	}
-	text := strings.ToValidUTF8(string(a.Value.Bytes), "\uFFFD")
+	text := string([]rune(string(a.Value.Bytes))) // with U+FFFD for each byte that is not UTF-8
 	const blank = " \r"
 	lead := len(text) - len(strings.TrimLeft(text, blank))
 	trail := len(strings.TrimRight(text, blank))
