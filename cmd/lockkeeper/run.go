@@ -78,7 +78,7 @@ Exit status: the command's own, 128+n if signal n ended it, and
 A command may use the same numbers. --status-file tells them apart: it gets a line
 of JSON with the outcome (ran, busy, lost, signalled, not-executable, failed), the
 exit status, the token, and how the command itself ended. It stays empty if
-lockkeeper is killed. /dev/fd/3 is a file, too.`
+lockkeeper is killed, and as it was if there is no such flag. /dev/fd/3 is a file, too.`
 
 // runFlags are the flags of run.
 type runFlags struct {
@@ -149,31 +149,42 @@ func signalOf(name string) (syscall.Signal, error) {
 }
 
 func run(f runFlags, changed func(string) bool, names, argv []string) error {
+	status, err := openStatusFile(f.statusFile) // first, so that it does not tell of an earlier run
+	if err != nil {
+		return err
+	}
+	cfg, err := f.config(changed, names, argv)
+	if err != nil {
+		out := front.Outcome{Kind: front.NotExecutable, Status: exit.StatusOf(err, exit.Usage), Text: err.Error()}
+		if out.Status == exit.Usage {
+			out.Kind = front.Failed
+		}
+		status.tell(out)
+		return err
+	}
+	out := front.Run(cfg)
+	status.tell(out)
+	return &ranError{out}
+}
+
+// config says what to run under the locks that the user calls names.
+func (f runFlags) config(changed func(string) bool, names, argv []string) (cfg front.Config, err error) {
 	paths := make([]string, len(names))
 	for i, name := range names {
-		var err error
 		if paths[i], err = lockPath(name); err != nil {
-			return err
+			return cfg, err
 		}
 	}
 	if err := f.check(changed); err != nil {
-		return err
+		return cfg, err
 	}
-	status, err := openStatusFile(f.statusFile)
-	if err != nil {
-		return err
-	}
-	cfg, err := f.config(changed, strings.Join(names, " and "), paths[0], argv)
-	if err != nil {
-		status.tell(front.Outcome{Kind: front.NotExecutable, Status: exit.StatusOf(err, exit.Usage), Text: err.Error()})
-		return err
+	if cfg, err = f.jobFlags.config(changed, strings.Join(names, " and "), paths[0], argv); err != nil {
+		return cfg, err
 	}
 	cfg.Open.Also, cfg.Open.Slots = paths[1:], f.slots
 	cfg.Open.Shared, cfg.Open.Wait = f.shared, f.wait
 	cfg.BusyStatus, cfg.LostStatus = f.busyCode, f.lostCode
-	out := front.Run(cfg)
-	status.tell(out)
-	return &ranError{out}
+	return cfg, nil
 }
 
 // A ranError is how run has ended, well or badly.

@@ -207,6 +207,12 @@ func TestF42_StatusFile(t *testing.T) {
 	if o := outcome(); o.Outcome != "not-executable" || o.Status != 127 || o.Command != nil || !strings.Contains(o.Message, "no-such-program") {
 		t.Errorf("a command that is not found: %+v", o)
 	}
+	for _, mistake := range [][]string{{"--wait", "-1s", "demo"}, {""}} {
+		h.run(append(append([]string{"run", "--status-file", path}, mistake...), "--", "true")...).want(64)
+		if o := outcome(); o.Outcome != "failed" || o.Status != 64 || o.Command != nil || o.Message == "" {
+			t.Errorf("the mistake %q: %+v", mistake, o)
+		}
+	}
 	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	holder.see("up")
 	h.run("run", "--status-file", path, "--wait", "0", "demo", "--", "true").want(75)
