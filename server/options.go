@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
@@ -138,7 +139,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.TickTime < time.Millisecond || o.MinSessionTimeout < time.Millisecond || o.MinSessionTimeout > o.MaxSessionTimeout {
+	if o.TickTime < time.Millisecond || o.MinSessionTimeout < time.Millisecond || o.MinSessionTimeout > o.MaxSessionTimeout ||
+		o.MinSessionTimeout > math.MaxInt32*time.Millisecond { // which clients cannot be told
 		return o, fmt.Errorf("server: tick of %v and session timeouts from %v to %v make no sense",
 			o.TickTime, o.MinSessionTimeout, o.MaxSessionTimeout)
 	}

@@ -135,10 +135,16 @@ func TestTimeoutsWithAShortTick(t *testing.T) {
 }
 
 func TestStartRefusesNonsense(t *testing.T) {
-	srv, err := zktest.Start(zktest.Options{SessionTimeoutMin: 2 * time.Second, SessionTimeoutMax: time.Second})
-	if err == nil {
-		srv.Close()
-		t.Error("Start succeeded")
+	for _, opt := range []zktest.Options{
+		{SessionTimeoutMin: 2 * time.Second, SessionTimeoutMax: time.Second},
+		{Tick: -time.Second},
+		{Tick: 1000 * time.Hour}, // clients hear of a timeout in 32 bits of milliseconds
+	} {
+		srv, err := zktest.Start(opt)
+		if err == nil {
+			srv.Close()
+			t.Errorf("%+v: Start succeeded", opt)
+		}
 	}
 }
 
