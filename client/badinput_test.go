@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,6 +172,35 @@ func TestF29_ReplyBytesMax(t *testing.T) {
 		}
 		if c := s.Stats().Connections; c != 1 {
 			t.Errorf("%d connections, want 1: the connection goes on", c)
+		}
+	})
+}
+
+// An answer with more results than there were operations takes no more memory than it has bytes.
+func TestMultiAnswerWithTooManyResults(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() {
+				p.serve(func(h heard) bool {
+					if h.Op == wire.OpMulti {
+						p.answer(h.Xid, zk.OK, &wire.MultiResponse{Results: slices.Repeat([]wire.MultiResult{{Op: wire.OpDelete}}, 100_000)})
+					}
+					return h.Op == wire.OpMulti
+				})
+			}
+		})
+		for _, ops := range [][]client.Op{nil, {client.OpDelete("/n", -1)}} {
+			s := open(t, n, fakeAddr, client.Options{})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := s.Multi(t.Context(), ops...)
+			runtime.ReadMemStats(&after)
+			if err == nil || !contains(err.Error(), "more than 1 results") || !client.MaybeApplied(err) {
+				t.Errorf("multi of %d operations: %v", len(ops), err)
+			}
+			if took := after.TotalAlloc - before.TotalAlloc; took > 50<<20 {
+				t.Errorf("an answer of 900 KB took %d bytes", took)
+			}
 		}
 	})
 }

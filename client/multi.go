@@ -76,7 +76,7 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 		path = ops[0].op.Path
 	}
 	k := add(p, "multi", wire.OpMulti, path, &req, func(s *Session, d *wire.Decoder, v *[]Result) error {
-		var r wire.MultiResponse
+		r := wire.MultiResponse{Max: max(len(ops), 1)}
 		r.DecodeFrom(d)
 		if d.Err() != nil {
 			return nil

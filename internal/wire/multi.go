@@ -96,7 +96,10 @@ type MultiResult struct {
 }
 
 // A MultiResponse answers OpMulti and OpMultiRead.
-type MultiResponse struct{ Results []MultiResult }
+type MultiResponse struct {
+	Results []MultiResult
+	Max     int // how many results DecodeFrom takes, for they need far more memory than bytes; 0: any number
+}
 
 // AppendTo appends the record.
 func (r *MultiResponse) AppendTo(b []byte) []byte {
@@ -127,6 +130,10 @@ func (r *MultiResponse) DecodeFrom(d *Decoder) {
 	for {
 		op, done, code := d.multiHeader()
 		if done || d.Err() != nil {
+			return
+		}
+		if r.Max > 0 && len(r.Results) == r.Max {
+			d.Fail(fmt.Errorf("more than %d results in the answer to a multi", r.Max))
 			return
 		}
 		m := MultiResult{Op: op, Err: code}
