@@ -151,7 +151,7 @@ func (e *OpenError) Unwrap() []error {
 }
 
 var (
-	errBehind     = errors.New("the server hung up during the handshake: it is not serving, wants TLS, or is behind what this session has seen")
+	errBehind     = errors.New("the server hung up during the handshake: it is not serving, wants TLS, has as many connections of this address as it accepts, or is behind what this session has seen")
 	errUnanswered = errors.New("no answer in the time given")
 )
 
