@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path"
 	"runtime"
 	"strings"
 	"sync"
@@ -96,8 +98,18 @@ func TestMutationsApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range patch.Mutations {
-		if _, err := patch.Overlay(t.TempDir(), root, "", m.Patches); err != nil {
+		overlay, err := patch.Overlay(t.TempDir(), root, "", m.Patches)
+		if err != nil {
 			t.Errorf("%s: %v", m.Name, err)
+			continue
+		}
+		compile := exec.Command("go", "build", "-overlay", overlay)
+		for _, p := range m.Patches {
+			compile.Args = append(compile.Args, "./"+path.Dir(p.File))
+		}
+		compile.Dir = root
+		if out, err := compile.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", m.Name, err, out)
 		}
 	}
 }
