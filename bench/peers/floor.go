@@ -5,6 +5,9 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // FloorRecordBytes is about what one transaction of a lock takes in a log.
@@ -13,18 +16,47 @@ const FloorRecordBytes = 200
 // A floored does what nobody can do without, and nothing else: two synced round trips for a lock that is
 // free, one to create and one to delete, and one for a lock that is handed over, since one deletion grants
 // it to the next. Who is next is settled within this process.
-type floored struct{ nc net.Conn }
+type floored struct {
+	write func(ctx context.Context, record []byte) error // a synced round trip
+	end   func()
+}
 
 // turns has a mutex for each lock.
 var turns sync.Map
 
+// openFloor writes to a process that does nothing but write, sync and answer.
 func openFloor(ctx context.Context, addr string) (contender, error) {
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	return &floored{nc}, nil
+	exchange := func(_ context.Context, record []byte) error {
+		if _, err := nc.Write(record); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(nc, record)
+		return err
+	}
+	return &floored{exchange, func() { nc.Close() }}, nil
+}
+
+// openZooKeeperFloor writes to a znode of its own, with a session of this project's client.
+func openZooKeeperFloor(ctx context.Context, addr string) (contender, error) {
+	s, err := client.Open(ctx, addr, client.Options{SessionTimeout: sessionTimeout})
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.Create(ctx, "/floor-", nil, zk.EphemeralSequential, nil)
+	if err != nil {
+		s.Close(ctx)
+		return nil, err
+	}
+	set := func(ctx context.Context, record []byte) error {
+		_, err := s.Set(ctx, made.Path, record, -1)
+		return err
+	}
+	return &floored{set, func() { s.Close(context.Background()) }}, nil
 }
 
 func (f *floored) cycle(ctx context.Context, name string) error {
@@ -35,21 +67,13 @@ func (f *floored) cycle(ctx context.Context, name string) error {
 		turn.Lock()
 	}
 	defer turn.Unlock()
+	record := make([]byte, FloorRecordBytes)
 	if free {
-		if err := f.exchange(); err != nil {
+		if err := f.write(ctx, record); err != nil {
 			return err
 		}
 	}
-	return f.exchange()
+	return f.write(ctx, record)
 }
 
-func (f *floored) exchange() error {
-	record := make([]byte, FloorRecordBytes)
-	if _, err := f.nc.Write(record); err != nil {
-		return err
-	}
-	_, err := io.ReadFull(f.nc, record)
-	return err
-}
-
-func (f *floored) close() { f.nc.Close() }
+func (f *floored) close() { f.end() }

@@ -58,8 +58,11 @@ func (l Library) Run(ctx context.Context, addr string, w Workload, warm, each ti
 	return l.run(ctx, addr, w, warm, each)
 }
 
-// FloorName is what bounds all others on this machine.
-const FloorName = "the floor"
+// What bounds the others on this machine: all, and those whose engine is Apache ZooKeeper.
+const (
+	FloorName       = "the floor"
+	ApacheFloorName = "the floor on Apache ZooKeeper"
+)
 
 // Libraries are what is compared; the first two are ours.
 var Libraries = []Library{
@@ -72,6 +75,7 @@ var Libraries = []Library{
 	{"etcd concurrency", Etcd, moduleVersion("go.etcd.io/etcd/client/v3"), "concurrency.Mutex, a client and a lease for each", inProcess(openEtcd)},
 	{"redsync (unfair, one server)", Redis, moduleVersion("github.com/go-redsync/redsync/v4"),
 		"tries again every 0.5 ms and for as long as it takes; its default is 50 to 250 ms, 32 times", inProcess(openRedsync)},
+	{ApacheFloorName, Apache, ourVersion, "no locks at all: two sets for a free lock, one for a hand-over, by our client", inProcess(openZooKeeperFloor)},
 	{FloorName, Bare, ourVersion, "no locks at all: two synced round trips for a free lock, one for a hand-over", inProcess(openFloor)},
 }
 
