@@ -187,8 +187,13 @@ func TestF09_PredecessorGoneBeforeTheWatch(t *testing.T) {
 	a, b := newContender(t, srv.Addr(), l.path), newContender(t, srv.Addr(), l.path)
 	h := a.lock(t)
 	reads := []wire.Op{wire.OpGetData, wire.OpExists}
-	rule := b.proxy.Before(faultproxy.Match{Ops: reads, Path: h.Node()}, func(faultproxy.Request) { release(t, h) })
+	stands := make(chan struct{})
+	rule := b.proxy.Before(faultproxy.Match{Ops: reads, Path: h.Node()}, func(faultproxy.Request) {
+		<-stands // in line: goLock has seen it
+		release(t, h)
+	})
 	held := b.goLock(t, l)
+	close(stands)
 	release(t, granted(t, held))
 	if rule.Count() != 1 {
 		t.Errorf("the watch on the predecessor was asked for %d times, want once", rule.Count())
