@@ -16,14 +16,11 @@ var steps = []struct {
 
 // curves prints how our server does with ever more sessions, and with ever more znodes.
 func curves(dir string, each time.Duration, znodesMax, sessionsMax int) error {
-	s, err := newOurs(dir)
+	s, err := startOurs(dir)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	if err := s.start(); err != nil {
-		return err
-	}
 	describe()
 	fmt.Printf("%d requests in flight over all sessions together, for the number of sessions.\n", workers)
 	fmt.Printf("With few of them, many requests share a packet; from %d on, each has its own:\n", workers)

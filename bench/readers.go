@@ -15,14 +15,11 @@ const readerSessions = 64
 // readers measures as many readers of one lock as there are sessions, and as many mutexes, by turns on the same
 // sessions and our server.
 func readers(dir string, each time.Duration, rounds int) error {
-	s, err := newOurs(dir)
+	s, err := startOurs(dir)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	if err := s.start(); err != nil {
-		return err
-	}
 	ctx := context.Background()
 	ways := []*sharing{
 		{name: fmt.Sprint(readerSessions, " readers of one lock")},
@@ -46,8 +43,9 @@ func readers(dir string, each time.Duration, rounds int) error {
 		ways[1].locks = append(ways[1].locks, mutex.Lock)
 	}
 	describe()
+	turns := slices.Clone(ways)
 	for round := range 1 + rounds { // the first to warm up
-		for _, w := range ways {
+		for _, w := range turns {
 			r, err := w.measure(ctx, s, each)
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
@@ -56,9 +54,8 @@ func readers(dir string, each time.Duration, rounds int) error {
 				w.runs = append(w.runs, r)
 			}
 		}
-		slices.Reverse(ways) // neither is always the first
+		slices.Reverse(turns) // neither is always the first
 	}
-	slices.SortFunc(ways, func(a, b *sharing) int { return len(b.name) - len(a.name) })
 	for _, w := range ways {
 		cycle := spreadOf(w.runs, func(r run) float64 { return 1e6 / r.rate() })
 		cpu := spreadOf(w.runs, func(r run) float64 { return r.perOp(r.server + r.client) })

@@ -29,6 +29,19 @@ type server struct {
 	process    *proc.Process
 }
 
+// startOurs returns our server, which serves.
+func startOurs(dir string) (*server, error) {
+	s, err := newOurs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
 // newOurs builds the command.
 func newOurs(dir string) (*server, error) {
 	binary, err := filepath.Abs(filepath.Join(dir, "lockkeeper"))

@@ -20,17 +20,15 @@ const (
 	waiterTarget      = 1000 // bytes
 )
 
-// waiters prints what a contender that waits for a lock costs, our client and our server; the latter an ephemeral znode, a watch on it and one on
-// that ahead of it. The sessions are shared, as they are by the contenders of a program.
+// waiters prints what a contender that waits for a lock costs our client and our server; the latter an ephemeral
+// znode, a watch on it and one on that ahead of it. The sessions are shared, as they are by the contenders of a
+// program.
 func waiters(dir string) error {
-	s, err := newOurs(dir)
+	s, err := startOurs(dir)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
-	if err := s.start(); err != nil {
-		return err
-	}
 	describe()
 	before, err := s.resident()
 	if err != nil {

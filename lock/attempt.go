@@ -224,9 +224,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		case err == nil && lastConn != 0 && listed.Conn() != lastConn:
 			lastConn = 0 // reconnected meanwhile: this listing had no sync ahead of it
 			continue
-		case errors.Is(err, zk.ErrNoNode):
-			return a.look(ctx, ls, listed.Conn())
-		case err != nil:
+		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory nobody stands in line
 			return view{}, err
 		}
 		return a.look(ctx, ls, listed.Conn())

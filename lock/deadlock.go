@@ -69,8 +69,8 @@ func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
 // Deadlocks returns the circles of contenders that wait for each other which touch one of the locks at
 // paths, wherever else they lead; see DeadlockError for what is seen. It disturbs nobody. Each circle is
-// returned once, beginning with the youngest that waits. What the session may not read is in none. With more than 256 locks or 4096 contenders to look at
-// the error is ErrTooManyWaits; then waiters do not find circles either.
+// returned once, beginning with the youngest that waits. What the session may not read is in none. With more than
+// 256 locks or 4096 contenders to look at the error is ErrTooManyWaits; then waiters do not find circles either.
 func Deadlocks(ctx context.Context, s *client.Session, paths ...string) ([]Deadlock, error) {
 	seen := newSurvey(ctx, s, nil)
 	suspects, err := seen.circles(paths)

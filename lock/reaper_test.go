@@ -5,19 +5,26 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
+// abandoning returns a server, a session and the mutex at /a.
+func abandoning(t *testing.T) (*zktest.Server, *client.Session, *Mutex) {
+	srv := zktest.New(t, zktest.Options{})
+	s := srv.Session(t, "s")
+	m, err := NewMutex(s, "/a", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv, s, m
+}
+
 // What cannot be removed does not keep what is abandoned later, and is removed when it can be.
 func TestReaperPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.New(t, zktest.Options{})
-		s := srv.Session(t, "s")
-		m, err := NewMutex(s, "/a", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		srv, s, m := abandoning(t)
 		for _, path := range []string{"/a", "/a/full", "/a/full/child", "/a/later"} {
 			if _, err := s.Create(t.Context(), path, nil, zk.Persistent, nil); err != nil {
 				t.Fatal(err)
@@ -44,12 +51,7 @@ func TestReaperPause(t *testing.T) {
 // What is known goes also if what is not known cannot be looked for.
 func TestReaperMayNotList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.New(t, zktest.Options{})
-		s := srv.Session(t, "s")
-		m, err := NewMutex(s, "/a", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		srv, s, m := abandoning(t)
 		id := newAttemptID()
 		unknown := "/a/" + id.prefix(lockWord) + "0000000007"
 		for _, path := range []string{"/a", "/a/known", unknown} {
