@@ -2,11 +2,11 @@
 //
 // # How a lock works
 //
-// A lock is a directory. Whoever wants it creates an ephemeral sequential znode there, its place in
-// line; the lowest number holds the lock. Everybody else watches the one in front and its own znode,
-// so that one release wakes one waiter. Names are those of Curator's InterProcessMutex and
-// go-zookeeper's Lock, and all of these exclude each other on one path. A read/write lock and a
-// semaphore are the same line under other rules of whom a claim waits for. An [Unfair] lock has no line.
+// A lock is a directory in ZooKeeper. Whoever wants it creates an ephemeral sequential znode there, its
+// place in line; the lowest number holds the lock. Everybody else watches the one ahead and its own znode,
+// so that one release wakes one waiter. The znodes are named as Curator's InterProcessMutex and
+// go-zookeeper's Lock name them, and all of these exclude each other on one path. A read/write lock and a
+// semaphore are the same line with other rules of whom one waits for. An [Unfair] lock has no line.
 //
 // Who holds any of these locks and who waits is shown by [Look] and, as it changes, by [Watch]. A holder can
 // be asked to give up, by [Revoke], and be put out, by [Break].
@@ -29,7 +29,8 @@
 //
 // # What is left behind
 //
-// Nothing, but for the seal of a lost hold whose lock has a delay (Options.Delay). A request whose answer was lost is looked up after the reconnect. Whatever a caller gives
-// up, because its context ends or an error occurs, is removed in the background for as long as it
-// takes, and what the session cannot remove, its end does.
+// Nothing, except where a lock has a delay (Options.Delay) and a hold of it was lost: then one znode, its
+// seal, waits for the next holder. When the answer to a request was lost, what became of it is looked up
+// after the reconnect. What a caller gives up, because its context ends or an error occurs, is removed in
+// the background for as long as that takes; and with the session, at the latest, all of its znodes go.
 package lock

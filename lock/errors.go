@@ -8,48 +8,51 @@ import (
 )
 
 var (
-	// ErrBusy: somebody else has the lock. The error is a *BusyError.
+	// ErrBusy: TryLock found that somebody else holds the lock or waits for it. The error is a *BusyError.
 	ErrBusy = errors.New("lock is busy")
-	// ErrLost: a hold ended before it was released. The error is a *LostError.
+	// ErrLost: a hold ended before it was released. The error is a *LostError, which has the cause.
 	ErrLost = errors.New("lock lost")
-	// ErrReleased is the cause of a hold that was released.
+	// ErrReleased is the cause with which a hold's context ends after Release.
 	ErrReleased = errors.New("lock released")
-	// ErrPlaceLost: the waiting node was deleted by somebody, and the place in line with it.
+	// ErrPlaceLost: while Lock waited, somebody deleted its znode, and with it the place in line. Options.Requeue joins
+	// the line again instead.
 	ErrPlaceLost = errors.New("place in line lost: the waiting znode was deleted")
-	// ErrReleasePending: the release was not confirmed in time. The hold is over, and the node goes as
-	// soon as the server can be reached, or with the session.
+	// ErrReleasePending: the release was not confirmed in time. The hold is over, and the znode is deleted in the
+	// background as soon as a server can be reached, or goes with the session.
 	ErrReleasePending = errors.New("release not confirmed yet")
-	// ErrCounterExhausted: the directory's sequence counter has come to its end, so that nobody can
-	// say who came first. Let the directory become empty and delete it; it starts again at 0.
+	// ErrCounterExhausted: the sequence counter of the lock's directory has come to its end, 2^31-1, at a server
+	// where it does not wrap, and nobody can say any more who came first. Let the directory become empty and delete it;
+	// the counter starts again at 0.
 	ErrCounterExhausted = errors.New("sequence counter of the lock directory is exhausted; delete the empty directory to start again")
-	// ErrQueueFull: more contenders wait than Options.QueueMax allows.
+	// ErrQueueFull: more contenders are ahead than Options.QueueMax allows.
 	ErrQueueFull = errors.New("too many contenders wait")
 
-	// ErrNoPermits: the number of permits was left to what is stored with the semaphore, and nothing is.
+	// ErrNoPermits: the semaphore was made with 0 permits, which means "as many as are stored with it", and no number
+	// is stored.
 	ErrNoPermits = errors.New("no number of permits is stored with the semaphore")
 
-	// ErrPermitsConflict: another number of permits is stored with the semaphore than it was asked for with. The
-	// error is a *ConflictError.
+	// ErrPermitsConflict: the number of permits that is stored with the semaphore is not the one that it was made
+	// with. The error is a *ConflictError, which has both numbers.
 	ErrPermitsConflict = errors.New("another number of permits is stored with the semaphore")
 
 	// ErrTooManyPermits: more permits were asked for at once than there are. The error is a *TooManyError.
 	ErrTooManyPermits = errors.New("more permits asked for at once than there are")
 
-	// ErrUpgrade: whoever holds the read side asked for the write side. Two who did that would wait for
-	// each other for ever: release first.
+	// ErrUpgrade: the write side was asked for under a hold of the read side. Two who did that would wait for each
+	// other for ever: release the read side first.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")
 
-	// ErrNotEphemeral: at the path of an unfair lock is a znode that no session's end removes, perhaps the
-	// directory of another kind of lock.
+	// ErrNotEphemeral: at the path of an unfair lock there is a znode that does not go with any session, so waiting
+	// for its end makes no sense. It may be the directory of another kind of lock.
 	ErrNotEphemeral = errors.New("a znode is there that belongs to no session: perhaps the directory of another kind of lock")
 
-	// ErrNotWriter: only the one hold of a write side can be downgraded.
+	// ErrNotWriter: what Downgrade was called on is not a hold of a write side, or not the only one of its znode.
 	ErrNotWriter = errors.New("not the only hold of a write lock")
 
-	// ErrNodeDeleted is the cause of a loss: somebody deleted the holder's node.
+	// ErrNodeDeleted is the cause of a loss: somebody deleted the holder's znode, perhaps with Break.
 	ErrNodeDeleted = errors.New("the holder's znode was deleted")
-	// ErrDeadline is the cause of a loss: no heartbeat was answered for so long that the ensemble may
-	// give the lock to somebody else before we hear of it.
+	// ErrDeadline is the cause of a loss: no heartbeat was answered for two thirds of the session timeout, so the
+	// ensemble may soon give the lock to somebody else.
 	ErrDeadline = errors.New("no heartbeat was answered in time")
 )
 
@@ -68,10 +71,10 @@ func (e *LockError) Unwrap() error { return e.Err }
 // A BusyError says who has the lock. errors.Is(err, ErrBusy) holds.
 type BusyError struct {
 	Path   string
-	Holder Contender // as far as it could be read; Node is empty if it left while we looked
+	Holder Contender // as far as it could be read; its Node is empty if it left meanwhile, or if Delay is not zero
 
-	// Delay, if not zero, says that nobody holds the lock, and what is left of the delay after its last
-	// holder, which did not release it; see Options.Delay. Later attempts of this process do not begin anew.
+	// Delay, if not zero, says that nobody holds the lock: it is closed for so much longer, because its last holder
+	// did not release it; see Options.Delay. The time counts on for later attempts with the same lock value.
 	Delay time.Duration
 }
 
@@ -90,11 +93,11 @@ func (e *BusyError) Error() string {
 // Is makes errors.Is(err, ErrBusy) hold.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
-// A KindError says that contenders of another kind are there, which would not wait for ours, nor ours for them; see
-// Options.OneKind.
+// A KindError says that the directory is in use as another kind of lock, whose contenders do not wait for ours, nor
+// ours for them; see Options.OneKind.
 type KindError struct {
 	Path string
-	Kind Kind // of theirs
+	Kind Kind // of lock that is there already
 }
 
 func (e *KindError) Error() string {

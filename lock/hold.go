@@ -9,8 +9,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 )
 
-// A Hold is the lock as we last heard of it. It is a loan: watch its Context, and send its Token with
-// every write whose late arrival would do harm. Any goroutine may use and release it.
+// A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under
+// its Context, and send its Token with every write whose late arrival would do harm. Any goroutine may use and
+// release it.
 type Hold struct {
 	g      *grant
 	ctx    context.Context
@@ -27,17 +28,17 @@ func newHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
 	return h
 }
 
-// Context returns a context that ends with the hold, with Cause as its cause. It carries the values of
-// the context that the lock was asked for with, but not its end. A Lock of the same path with a context
-// derived from it re-enters.
+// Context returns a context that ends with the hold; context.Cause of it is then what Cause returns. It carries the
+// values of the context that the lock was asked for with, but does not end with that one. A Lock of the same path
+// with a context derived from it re-enters, if the lock does that.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Done is closed when the hold is over.
 func (h *Hold) Done() <-chan struct{} { return h.ctx.Done() }
 
-// Cause returns nil while the lock is held, ErrReleased after a release, and a *LostError if the hold
-// ended before that. Unlike Done, which is told by timers, it looks at the clock, so after the machine
-// was suspended the very first call knows.
+// Cause returns nil while the lock is held, ErrReleased after a release, and a *LostError if the hold ended before
+// that. It looks at the clock: after the machine was suspended it tells at once if the deadline has passed, while
+// Done depends on timers, which may be late by up to a second then.
 func (h *Hold) Cause() error {
 	if h.ctx.Err() == nil {
 		h.g.check()
@@ -46,9 +47,10 @@ func (h *Hold) Cause() error {
 }
 
 // Token returns the fencing token: the creation zxid of the holder's node. Tokens of one lock grow from
-// holder to holder for the life of the ensemble, also if the directory is deleted in between. A far side
-// that remembers the highest token it has seen can refuse a holder that has been overtaken. Tokens of a
-// semaphore name its holders but do not order them; permits that were acquired together share theirs.
+// holder to holder for the life of the ensemble, even if the directory is deleted in between. Whatever is written
+// to (a database, a service) can remember the highest token it has seen and refuse a holder that has been
+// overtaken; package fence does so. Tokens of a semaphore name its holders but do not order them, and permits that
+// were acquired together share theirs.
 func (h *Hold) Token() int64 { return h.g.token }
 
 // Node returns the path of the holder's node. A downgrade gives the hold another one.
@@ -59,8 +61,8 @@ func (h *Hold) Node() string { return h.g.at() }
 // lock proves less; see Unfair.
 func (h *Hold) Check() client.Op { return client.OpCheck(h.g.at(), -1) }
 
-// Left returns how long the hold is good for if no further heartbeat is answered: work that cannot be
-// stopped should not begin unless it fits. It is 0 once the hold is over.
+// Left returns how long the hold lasts if no further heartbeat is answered: work that cannot be stopped should not
+// begin unless it takes less. It is 0 once the hold is over.
 func (h *Hold) Left() time.Duration {
 	if h.ctx.Err() != nil {
 		return 0
@@ -68,9 +70,9 @@ func (h *Hold) Left() time.Duration {
 	return max(h.g.left(), 0)
 }
 
-// Do runs f and releases the hold when f returns and when it panics; Mutex.Do does it for a lock yet to be
-// got. f's context is the hold's and also ends when ctx does, with the cause. The error is f's, joined with
-// the loss of the lock or the failure to release it, if there was one.
+// Do runs f, and releases the hold when f returns or panics. f's context is the hold's, and also ends when ctx does,
+// with its cause. The error is f's, joined with the loss of the lock or the failure to release it, if there was one.
+// Mutex.Do is the same for a lock that is not held yet.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return workUnder(ctx, h, h.g.e.opt.CleanupTimeout, f)
 }

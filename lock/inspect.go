@@ -19,15 +19,15 @@ type Contender struct {
 	Since   time.Time // when it joined the line, by the server's clock; not when it got the lock
 	Shared  bool      // it asks for the read side of a read/write lock
 	Latch   bool      // it stands in a latch's line, as a candidate of an election
-	Owner   Owner     // what the node says; zero if it was made by a client that says other things
+	Owner   Owner     // which process it is; zero if the node was made by a client that does not say so in our way
 	Data    []byte    // the node's data as it is
 
-	Held    bool // it holds the lock, as far as the line tells: it may not know yet
-	Place   int  // in line: how many came before it and are there still, whether or not they are in its way
-	Revoked bool // somebody has asked it to give up; see Revoke
+	Held    bool // it holds the lock, going by the line: its process may not have heard of that yet
+	Place   int  // how many are ahead of it in line, 0 for the first; readers ahead of a reader count too
+	Revoked bool // somebody has asked it to give the lock up; see Revoke
 }
 
-// Who describes the contender in a few words; empty if nothing is known.
+// Who describes the contender in a few words, "backup pid 4711 on host7 (nightly)" for example; empty if Node is.
 func (c Contender) Who() string {
 	if c.Node == "" {
 		return ""
@@ -74,9 +74,9 @@ func Inspect(ctx context.Context, s *client.Session, path string) ([]Contender, 
 	return snap.Contenders, err
 }
 
-// Break puts a contender out by deleting its node, whoever it belongs to. A holder that is one of ours
-// learns of it at once and loses its hold with ErrNodeDeleted; one that does not listen goes on working,
-// and only its token gives it away. It reports false if the contender had left by itself.
+// Break puts a contender out by deleting its node, whichever session that belongs to. A holder that uses this
+// package learns of it at once and loses its hold with ErrNodeDeleted. A client that does not watch its own node
+// goes on working, and only its token gives it away. Break reports false if the contender had left by itself.
 func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	for unknown := false; ; {
 		version := int32(-1)

@@ -6,14 +6,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 )
 
-// A Mutex is a lock that one holder has at a time, in the order of arrival. It is a way to ask for the
-// lock, not the ownership of it: that is a Hold, so one Mutex may be used by many goroutines, which
-// exclude each other like strangers.
+// A Mutex is a lock that one holder has at a time, in the order of arrival. To have a Mutex is not to hold
+// the lock: that is what a Hold says. So many goroutines may use one Mutex, and they exclude each other as
+// different processes do.
 type Mutex struct{ e *entrance }
 
-// NewMutex returns the lock of the directory at path, which must not be "/". The directory and what is
-// above it is made when it is needed; a directory in which nobody waits goes by itself, if the server
-// knows container znodes.
+// NewMutex returns the lock of the directory at path, which must not be "/". It asks the server nothing. The
+// directory, and what is above it, is made when the lock is first asked for. Once nobody holds the lock or waits
+// for it, the server deletes the directory by itself, if it knows container znodes.
 func NewMutex(s *client.Session, path string, opt Options) (*Mutex, error) {
 	opt, err := opt.withDefaults(path)
 	if err != nil {
@@ -28,13 +28,13 @@ func (m *Mutex) Path() string { return m.e.dir }
 // Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one
 // of hold and error is not nil.
 //
-// If ctx derives from the Context of a hold of this lock, by the same session, Lock returns at once
-// with a second hold of the same node; the lock is free when both are released. That is the only
-// re-entering: nothing else tells who somebody is.
+// If ctx derives from the Context of a hold of this lock, by the same session, Lock re-enters: it returns at
+// once with a second hold of the same node, and the lock is free when both are released. Nothing else
+// re-enters, since only the context tells who asks.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.e.lock(ctx) }
 
-// TryLock returns a hold if nobody else holds or waits for the lock, and otherwise a *BusyError that
-// names the holder. The line decides, not the clock; ctx bounds the time for asking.
+// TryLock returns a hold if nobody else holds the lock or waits for it, and otherwise a *BusyError that
+// names the holder. It never waits for others; ctx bounds the time that the servers may take to answer.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.e.try(ctx) }
 
 // Do runs f while holding the lock. f's context ends when ctx does and when the hold is lost, with the

@@ -11,77 +11,84 @@ import (
 
 // Options configure a lock. The zero value of every field means its default.
 type Options struct {
-	// Label is shown to whoever asks who holds the lock or waits for it.
+	// Label is free text about this user of the lock, stored in its znode. Whoever looks at the lock (Look, a
+	// BusyError, "lockkeeper locks") sees it beside host and process; see Owner.
 	Label string
 
-	// PID is the process that they are shown, for a process that takes the lock on behalf of another.
-	// Default: the one that we are.
+	// PID is the process id to store in the znode, for a process that takes the lock on behalf of another.
+	// Default: our own.
 	PID int
 
-	// Data is what the nodes say, instead of an Owner; for those who share a lock with clients that
-	// write other things.
+	// Data, if not nil, is stored in the znode as it is, in place of the JSON that describes the Owner: for locks
+	// that are shared with clients which expect something else there. Whoever looks at the lock then sees no Owner.
 	Data []byte
 
-	// Vouch says how much must be known of the session for a hold to go on. Default VouchSync.
+	// Vouch is how much an answered heartbeat has to prove for a hold to go on; see client.Vouch. The levels differ
+	// in which failures of the ensemble they cover, and in cost. Default: client.VouchSync.
 	Vouch client.Vouch
 
-	// ACL is that of the nodes in line; default: anybody may do anything.
+	// ACL is the access control list of the znodes in line. Default: anybody may do anything.
 	ACL []zk.ACL
 
-	// ParentACL is that of directories that have to be made. Default: anybody may do anything.
+	// ParentACL is the access control list of the lock's directory and of those above it, where they have to be
+	// made. Default: anybody may do anything.
 	ParentACL []zk.ACL
 
-	// Requeue makes a waiter whose node was deleted by somebody go to the end of the line instead of
-	// failing with ErrPlaceLost.
+	// Requeue makes a waiter whose znode was deleted by somebody else join the line again, at its end. Default: Lock
+	// fails with ErrPlaceLost.
 	Requeue bool
 
-	// OneKind refuses, with a *KindError, to stand behind contenders of another kind, such as those of a semaphore
-	// behind those of a mutex: neither would wait for the other. Those of a mutex and of a read/write lock are of
-	// one kind. An unfair lock is refused without it. Default: the others are passed over.
+	// OneKind makes Lock and TryLock fail with a *KindError if contenders of another kind are ahead in the directory, such as
+	// those of a semaphore ahead of those of a mutex. Kinds do not wait for each other, so both would hold at once:
+	// probably a path was used twice by mistake. A mutex and a read/write lock are of one kind. An unfair lock needs no
+	// such option: it fails on such a path anyhow. Default: contenders of other kinds are passed over.
 	OneKind bool
 
-	// Delay, if not zero, protects what is written under the lock from writes of the last holder that are still
-	// on their way: after a hold that ended without a release, because its session ended, its node was
-	// deleted or its deadline passed, whoever comes next is granted only when that long has passed since it
-	// noticed. After a release nobody waits. The holder asks for it and the next one keeps to it, so it works
-	// among those that set it; others come in at once, and leave nothing to wait for. If the one who waits
-	// gives up or dies, the next one begins anew, unless it is of the same process and lock.
+	// Delay, if not zero, keeps the lock closed for that long after a hold that ended without a release: because
+	// its session ended, its node was deleted or its deadline passed. It protects what is written under the lock
+	// from the last holder's writes that are still on their way. After a release nobody waits.
 	//
-	// It costs one round trip with one write for each grant, for a znode that says who holds the lock, and a
-	// second deletion with the release. If the lock is not wanted again after such an end, that znode stays,
-	// and with it the directory; one for all readers that ended so, as long as readers alone want it. Tokens
-	// protect better, where they can be checked. At most DelayMax; not for semaphores and unfair locks. Default:
-	// no delay.
+	// The last holder's option says how long; the next contender waits, from the moment at which it notices the
+	// end, by its own clock. So both have to set the option: a contender without it comes in at once, and a holder
+	// without it leaves nothing to wait for. If the one who waits gives up or dies, the next one begins anew,
+	// unless it uses the same lock value.
+	//
+	// It costs one round trip with one write for each grant, for a znode that says who holds the lock (its seal),
+	// and a second deletion with the release. If nobody wants the lock again after such an end, the seal stays, and
+	// with it the directory; seals of readers are merged into one. Tokens protect better, where they can be checked. At most DelayMax; not for semaphores
+	// and unfair locks. Default: no delay.
 	Delay time.Duration
 
-	// Deadlock, if not zero, makes a waiter that works under other holds look whether it waits in a circle of
-	// contenders that wait for each other: for the first time after that long, and then ever more rarely, up to
-	// sixteen times as long. If it still is, as long again later, and is the youngest of those in the circle that
-	// look, it gives up with a *DeadlockError; see there. A look reads the lines that the circle may go through.
-	// Whoever holds nothing while it waits does not look, for others do in every circle. Default: never.
+	// Deadlock, if not zero, looks for deadlocks: circles of contenders that wait for each other because each holds
+	// a lock that another wants. A waiter that holds other locks (its Lock was called with a context derived from
+	// theirs) looks for the first time after that long, and then ever more rarely, up to sixteen times as long
+	// between two looks. When it finds a circle it looks again after Deadlock; if the circle is still there, and
+	// of those in it that look it is the one that came last, Lock fails with a *DeadlockError. Each look reads the
+	// lines that the circle may go through. Default: never.
 	Deadlock time.Duration
 
-	// QueueMax refuses to wait, with ErrQueueFull, behind that many contenders. Default: no limit.
+	// QueueMax is the largest number of contenders, the holder included, that Lock waits behind. With more ahead it
+	// fails with ErrQueueFull. Default: no limit.
 	QueueMax int
 
 	// CleanupTimeout bounds how long Do waits for its release to be confirmed. Default 5 s.
 	CleanupTimeout time.Duration
 
-	// Waiting, if not nil, is called with the place in line whenever it is looked up: when the wait
-	// begins, and again when a predecessor has gone. It runs on the goroutine that waits.
+	// Waiting, if not nil, is called with the place in line whenever it is looked up: when the wait begins, and
+	// again when the one ahead has gone. It runs on the goroutine that waits, which goes on when it returns.
 	Waiting func(Place)
 
-	// Logger gets a line for what an operator should know. Default: silent.
+	// Logger gets a line for whatever an operator should know, such as a lost hold. Default: silent.
 	Logger *slog.Logger
 }
 
-// A Place is where a waiter stands.
+// A Place is where a waiter stands in line.
 type Place struct {
-	Ahead int    // contenders in front, the holder included; 0 while a delay is waited for
-	Node  string // our node's path
-	First string // path of the holder's node
+	Ahead int    // how many contenders are ahead, holders included; 0 while only a delay is waited for
+	Node  string // path of our znode; empty for an unfair lock
+	First string // path of the znode at the head of the line; empty while a delay is waited for
 
-	Delay time.Duration // what is left of the delay after the last holder (Options.Delay)
+	Delay time.Duration // what is left of the delay after the last holder (Options.Delay); 0 if there is none
 }
 
 const defaultCleanupTimeout = 5 * time.Second

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// An Owner is what a contender's node says about whoever made it, as JSON that a person can read.
+// An Owner is what a contender's znode says, in JSON, about the process that made it.
 type Owner struct {
 	Host    string    `json:"host,omitempty"`
 	PID     int       `json:"pid,omitempty"`
 	Program string    `json:"program,omitempty"`
-	Since   time.Time `json:"since,omitzero"` // when the attempt began, by the owner's clock; never used to decide anything
-	Label   string    `json:"label,omitempty"`
+	Since   time.Time `json:"since,omitzero"`  // when the attempt began, by the owner's clock: for people, nothing is decided by it
+	Label   string    `json:"label,omitempty"` // Options.Label
 }
 
-// Owner describes whoever takes the lock: the process that we are, or the one that it is taken for. Since is
-// left open.
+// Owner returns what the znodes of a lock with these options say about this process, with the PID of Options.PID if
+// that is set. Since is left zero.
 func (o *Options) Owner() Owner {
 	who := Owner{Host: hostname(), PID: o.PID, Label: o.Label}
 	if who.PID == 0 {
@@ -36,10 +36,10 @@ var hostname = sync.OnceValue(func() string {
 	return name
 })
 
-// nodeData returns what a node that is made now says.
+// nodeData returns the data of a node that is made now.
 func (o *Options) nodeData() []byte { return o.encode(record{}) }
 
-// encode returns what a node that is made now says: whose it is, and what r says besides.
+// encode returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
 func (o *Options) encode(r record) []byte {
 	if o.Data != nil {
 		return o.Data

@@ -9,28 +9,28 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Semaphore is a lock that up to so many hold at a time, in the order of arrival: whoever has fewer
-// claims ahead than there are permits holds one. There is nothing to count and nothing to guard, so a
-// permit is never lost and never given out twice.
-//
-// A waiter watches the claims nearest ahead of it, as many as there are permits. If permits come back in the order in
-// which they were got, each wakes one waiter, the one that gets it. A permit that comes back out of turn wakes as
-// many as its place among those held, the oldest being the first: at most as many as there are permits, however
-// many wait. One of them gets it, and the others look once (one listing, one new watch). No waiting that is done by
-// watching alone can do with fewer; docs/guarantees.md has the proof.
+// A Semaphore is a lock that up to N hold at a time, in the order of arrival: N is its number of permits, and
+// whoever has fewer than N ahead in line holds one. No counter is kept anywhere, so a permit is never lost and
+// never given out twice.
 //
 // Each permit is a Hold of its own, with its own znode and its own loss. The tokens of a semaphore name
 // its holders but do not order them: one with a lower token may hold a permit as rightfully as one with
 // a higher. Nothing re-enters: a context derived from a Hold's asks for another permit.
+//
+// What it costs: a waiter watches the N znodes nearest ahead of it. A permit that is given back wakes one waiter if
+// it is the one that was got first, two if it was the second, and so on; never more than N, however many wait. One
+// of those woken gets the permit, and each of the others asks for the line once more. docs/guarantees.md says why
+// it cannot be fewer.
 type Semaphore struct {
 	e    *entrance
 	path string
 }
 
 // NewSemaphore returns the semaphore of n permits, at most PermitsMax, of the directory at path. The number
-// is stored in the directory's data by whoever uses it first, and the directory stays. If another number is
-// stored when this Semaphore is used for the first time, the error is a *ConflictError; from then on it
-// follows what is stored. If n is 0 it takes what is stored, and nothing stored is ErrNoPermits.
+// is stored in the directory's data by whoever uses the semaphore first, and the directory stays for ever. If
+// another number is stored when this Semaphore is first asked for a permit, the error is a *ConflictError; from then
+// on it follows what is stored, which SetPermits changes. If n is 0 it takes the number that is stored, and the error
+// is ErrNoPermits if there is none.
 func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
 	opt, err := opt.withDefaults(path)
 	if err == nil && n != 0 {
@@ -45,10 +45,10 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 }
 
 // NewCuratorSemaphore returns a semaphore that is shared with Curator's InterProcessSemaphoreV2 of the same
-// path and number of permits: the number is agreed upon elsewhere, claims are in "leases" below path, and
-// whoever wants to join them holds the lock in "locks" while it waits. Curator needs that lock, for it takes
-// everybody in "leases" for a holder: two that wait there at once could wait for each other. To us it is
-// only that; the place in line decides.
+// path. All clients must be made with the same number of permits, for it is not stored. Permits are znodes in
+// "leases" below path, and whoever waits for one holds the lock in "locks" below path meanwhile. Only Curator needs
+// that lock, because it takes everybody in "leases" for a holder and could otherwise deadlock; among clients of this
+// package the place in line decides.
 func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
 	opt, err := opt.withDefaults(path)
 	if err == nil {
@@ -70,9 +70,9 @@ func validPermits(path string, n int) error {
 	return nil
 }
 
-// SetPermits stores another number of permits with the semaphore at path, made if it is not there. Those
-// who wait notice. A smaller number takes nothing from those who hold permits, or are being granted one
-// just now: it is kept to once as many have left.
+// SetPermits changes the number of permits that is stored with the semaphore at path, and makes the semaphore if it
+// is not there. It takes effect at once for those who wait. A smaller number takes no permit from those who hold one
+// or are being granted one just now; it is reached when enough of them have released theirs.
 func SetPermits(ctx context.Context, s *client.Session, path string, n int) error {
 	opt, err := Options{}.withDefaults(path)
 	if err == nil {
@@ -95,9 +95,9 @@ func (m *Semaphore) Path() string { return m.path }
 // hold and error is not nil.
 func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.e.lock(ctx) }
 
-// AcquireN waits for k permits and returns k holds, or none. It keeps its place in line until there are as
-// many, so those who want fewer do not pass it. More than there are is a *TooManyError, also if there are
-// fewer only later, while it waits.
+// AcquireN waits for k permits and returns k holds, or none. It keeps its place in line until k are free, so those
+// behind who want fewer do not pass it. If the semaphore has fewer than k permits, or comes to have fewer while
+// AcquireN waits, the error is a *TooManyError.
 func (m *Semaphore) AcquireN(ctx context.Context, k int) ([]*Hold, error) {
 	if err := m.mayAsk(k); err != nil {
 		return nil, &LockError{m.e.recipe.op(false), m.path, err}
@@ -110,7 +110,7 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) ([]*Hold, error) {
 func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.e.try(ctx) }
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes
-// nobody who waits: that fewer than k are held does not help while somebody ahead wants more than are free.
+// nobody: while somebody waits for more permits than are free, it fails even if k are free.
 func (m *Semaphore) TryAcquireN(ctx context.Context, k int) ([]*Hold, error) {
 	if err := m.mayAsk(k); err != nil {
 		return nil, &LockError{m.e.recipe.op(true), m.path, err}

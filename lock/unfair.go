@@ -25,24 +25,24 @@ var unfairRecipe = recipe{verb: "lock", kind: exclusive, heeds: exclusive, reent
 //
 // A hold of it is like that of a Mutex, with one weakness. All holders' znodes have the same name, and
 // ZooKeeper can neither check nor delete "the znode that transaction x has made". If somebody deletes the
-// holder's znode by hand and another takes the lock, a release that the first one sends before it has heard
-// of that deletes the second one's znode, who then learns that the lock is lost. For the same reason
-// [Hold.Check] tells that the lock is held, not by whom: it protects the multis of the holder's own session,
-// which fail when the session has ended, unless the znode was deleted by hand, and nobody else's. Tokens have
-// no such weakness.
+// first holder's znode by hand and a second one takes the lock, then a release that the first one sends before it
+// has heard of the deletion deletes the second one's znode, and the second one is told that it has lost the lock.
+// For the same reason [Hold.Check] proves that the lock is held, not by whom. In a multi of the holder's own session
+// that is enough, since it fails once the session has ended; but not after a deletion by hand, and not in multis of
+// other sessions. Tokens have no such weakness.
 //
-// Whoever writes over the znode's data, as Curator's Revoker does, takes nothing from anybody, also if the answer to the
-// holder's create was lost and it has to find out. It does so by its session: nothing else of the same
-// client.Session must make an ephemeral znode at the path.
+// Writing over the znode's data, as Curator's Revoker does, does not cost the holder its lock. But where the answer
+// to its create was lost as well, the holder knows its znode by the session alone: nothing else of the same
+// client.Session may make an ephemeral znode at the path.
 type Unfair struct{ e *entrance }
 
 // NewUnfair returns the lock of the znode at path, which must not be "/". What is above it is made when it
-// is needed, and stays. No lock of another kind can have the same path: its directory is there, or cannot be
-// made; such a lock's attempt fails, with ErrNotEphemeral if it is this one's.
+// is needed, and stays. The path cannot be that of another kind of lock as well: where that has its directory, Lock
+// fails with ErrNotEphemeral, and where this one has its znode, the other's Lock fails.
 //
-// Options.Data must be nil, because the data is what tells whose the znode is. Nobody knows who waits, or how
-// many: Options.QueueMax and Options.Deadlock must be 0. So must Options.Delay, and since there is no place to
-// lose, Options.Requeue means nothing.
+// Options.Data must be nil, because the data is what tells whose the znode is. Options.QueueMax and
+// Options.Deadlock must be 0, because nobody knows who waits, or how many. Options.Delay must be 0. Options.Requeue
+// means nothing, since there is no place in line to lose.
 func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	opt, err := opt.withDefaults(path)
 	if err != nil {
