@@ -142,3 +142,24 @@ func TestBreakAsks(t *testing.T) {
 	holder.want(74, "lost demo")
 	x.Type("exit\n")
 }
+
+// ^Z counts also right after fg: that we have been continued is not passed on a second time.
+func TestF40_StoppedAgainAndAgain(t *testing.T) {
+	h, x := newHome(t), ptytest.Open(t)
+	h.run("run", "demo", "--", "true").want(0) // so that nobody has to tell of the keeper
+	h.shellOn(x)
+	x.Type("$LK run demo -- sh -c 'echo up; exec cat'\n")
+	x.WaitFor("\r\nup\r\n")
+	for range 20 {
+		x.Type("\x1a")
+		x.WaitFor("Stopped")
+		x.WaitFor("> ")
+		x.Type("fg\n")
+		x.WaitFor("cat'\r\n")
+		x.Type("on\n")
+		x.WaitFor("on\r\non\r\n")
+	}
+	x.Type("\x03")
+	x.WaitFor("> ")
+	x.Type("exit\n")
+}

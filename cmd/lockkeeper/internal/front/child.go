@@ -73,7 +73,7 @@ func (f *front) start() (out Outcome, started bool) {
 	f.child.suspend.handed = handed
 	proc.DropStreams()
 	if f.heedsStop = !signal.Ignored(syscall.SIGTSTP); f.heedsStop {
-		signal.Notify(f.signals, syscall.SIGTSTP)
+		f.tstp.catch(syscall.SIGTSTP)
 	}
 	f.watchDeadline()
 	return Outcome{}, true
@@ -185,6 +185,11 @@ func (f *front) attend() Outcome {
 			}
 		case s := <-f.signals:
 			f.pass(s.(syscall.Signal))
+		case <-f.tstp:
+			f.child.suspend.asked = true
+			f.forward(syscall.SIGTSTP)
+		case <-f.cont:
+			f.resume()
 		case <-f.alarm.C:
 			f.watchDeadline()
 		case <-sweep.C:
@@ -296,21 +301,9 @@ func (f *front) live() []proc.Process {
 
 // pass forwards a signal to the child's group.
 func (f *front) pass(sig syscall.Signal) {
-	switch sig {
-	case syscall.SIGCONT:
-		f.resume()
+	if (sig == syscall.SIGINT || sig == syscall.SIGTERM) && f.insists() {
+		f.end(0, nil)
 		return
-	case syscall.SIGTSTP:
-		if f.child.suspend.echo {
-			f.child.suspend.echo = false
-			return
-		}
-		f.child.suspend.asked = true
-	case syscall.SIGINT, syscall.SIGTERM:
-		if f.insists() {
-			f.end(0, nil)
-			return
-		}
 	}
 	f.forward(sig)
 }

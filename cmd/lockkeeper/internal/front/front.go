@@ -120,6 +120,8 @@ type front struct {
 	alarm   *link.Alarm
 	signals chan os.Signal
 	chld    chan os.Signal // a token: look for children that changed
+	cont    jobSignal      // we have been continued
+	tstp    jobSignal      // we are to stop, and the child with us
 	tty     *terminal      // nil without a controlling terminal
 	line    *waitLine      // nil if nobody would see it
 	granted link.Note
@@ -181,9 +183,11 @@ func (f *front) open() (err error) {
 	f.signals = make(chan os.Signal, 16) // more at once are more of the same
 	f.chld = make(chan os.Signal, 1)
 	signal.Notify(f.chld, syscall.SIGCHLD)
+	f.cont, f.tstp = newJobSignal(), newJobSignal()
+	f.cont.catch(syscall.SIGCONT)
 	for _, sig := range []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
-		syscall.SIGCONT, syscall.SIGWINCH,
+		syscall.SIGWINCH,
 	} {
 		if !signal.Ignored(sig) { // HUP under nohup, INT in background jobs: the child is to ignore it too. Go tells of no others
 			signal.Notify(f.signals, sig)
@@ -220,6 +224,8 @@ func (f *front) close() {
 	}
 	signal.Stop(f.signals)
 	signal.Stop(f.chld)
+	f.cont.stop()
+	f.tstp.stop()
 }
 
 // await waits for the lock. The outcome counts if it was not granted.
@@ -274,6 +280,8 @@ func (f *front) await() (Outcome, bool) {
 			return Outcome{Kind: Failed, Status: exit.Internal, Text: guardDied}, false
 		case <-f.line.tick():
 			f.line.draw()
+		case <-f.cont:
+			f.line.draw()
 		case <-f.chld:
 			f.reap()
 		}
@@ -291,7 +299,7 @@ func (f *front) insists() bool {
 // leaves reports whether a signal that arrives before there is a child makes us leave.
 func (f *front) leaves(sig syscall.Signal) bool {
 	switch sig {
-	case syscall.SIGCONT, syscall.SIGWINCH:
+	case syscall.SIGWINCH:
 		return false
 	case syscall.SIGUSR1, syscall.SIGUSR2:
 		return !f.cfg.Standby

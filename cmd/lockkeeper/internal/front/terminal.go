@@ -74,7 +74,6 @@ type suspension struct {
 	interactive bool // the child's standard input is our terminal, and nobody else is in our group
 
 	asked  bool // we were told to stop, and have passed it on to the child
-	echo   bool // the next TSTP is our own
 	handed bool // the child has had the terminal from us
 }
 
@@ -108,11 +107,17 @@ func (f *front) childStopped(by syscall.Signal) {
 func (f *front) stop(whole bool) {
 	f.child.suspend.asked = false
 	if !proc.Orphaned(f.group, f.session) {
+		f.tstp.forget()
+		f.cont.forget()
 		if whole {
-			f.child.suspend.echo = f.heedsStop
 			syscall.Kill(0, syscall.SIGTSTP)
+			if f.heedsStop { // it comes to us, too
+				f.tstp.await()
+			}
 		}
 		syscall.Kill(f.self, syscall.SIGSTOP) // TSTP is caught; this returns when we have been continued
+		f.cont.await()
+		f.tstp.forget()
 	}
 	f.resume()
 }
