@@ -41,7 +41,7 @@ func command(args []string) error {
 	each := flags.Duration("each", 3*time.Second, "how long to run a workload each time")
 	switch name {
 	case "all", "locks":
-		rounds := flags.Int("rounds", 5, "how often, after once to warm up")
+		rounds := flags.Int("rounds", 5, "how often, after once to warm up; 6 or more")
 		docs := flags.String("docs", "../docs", "where the page and the chart of all go")
 		flags.Parse(args)
 		return inDir(func(dir string) error {
@@ -67,7 +67,7 @@ func command(args []string) error {
 		flags.Parse(args)
 		return inDir(func(dir string) error { return curves(dir, *each, *znodes, *sessions) })
 	case "readers":
-		rounds := flags.Int("rounds", 15, "how often, after once to warm up")
+		rounds := flags.Int("rounds", 15, "how often, after once to warm up; 6 or more")
 		flags.Parse(args)
 		return inDir(func(dir string) error { return readers(dir, *each/3, *rounds) })
 	case "floor":

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -12,9 +13,15 @@ import (
 
 const readerSessions = 64
 
+// roundsMin is how many rounds a confidence of 95 % takes at least.
+const roundsMin = 6
+
 // readers measures as many readers of one lock as there are sessions, and as many mutexes, by turns on the same
 // sessions and our server.
 func readers(dir string, each time.Duration, rounds int) error {
+	if rounds < roundsMin {
+		return fmt.Errorf("%d rounds say nothing: it takes %d", rounds, roundsMin)
+	}
 	s, err := startOurs(dir)
 	if err != nil {
 		return err
@@ -66,9 +73,25 @@ func readers(dir string, each time.Duration, rounds int) error {
 		ratios = append(ratios, ways[0].runs[i].rate()/ways[1].runs[i].rate())
 	}
 	slices.Sort(ratios)
-	fmt.Printf("in the same round readers were %.2f times as fast as mutexes (median; %.2f to %.2f)\n",
-		ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+	skip := outside(rounds)
+	fmt.Printf("in the same round readers were %.2f times as fast as mutexes (median of %d; %.2f to %.2f with a confidence of 95 %%)\n",
+		ratios[rounds/2], rounds, ratios[skip], ratios[rounds-1-skip])
 	return nil
+}
+
+// outside returns how many of n sorted samples can be left out at each end so that the others still span the
+// median of what they are samples of, with a confidence of 95 %. Whatever their distribution, each is below that
+// median in one case of two. n is roundsMin or more.
+func outside(n int) int {
+	chance := math.Pow(0.5, float64(n)) // that exactly skip samples are below it
+	below := 0.0
+	for skip := range n / 2 {
+		if below += chance; below > 0.025 {
+			return skip - 1
+		}
+		chance *= float64(n-skip) / float64(skip+1)
+	}
+	return 0
 }
 
 // A sharing is a way to use the sessions, each of which has one of the locks.
