@@ -42,5 +42,9 @@ func TestCauseOfTheEndIsNoAnswer(t *testing.T) {
 		_, err = s.Watch(ctx, "/", true)
 		check("watch", err)
 		check("delete", s.Delete(ctx, "/n", -1))
+		_, err = client.Open(ctx, "nobody:2181", client.Options{Dial: n.Dialer("")})
+		check("open", err)
+		n.Freeze("")
+		check("close", s.Close(ctx))
 	})
 }

@@ -103,7 +103,7 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	case <-ctx.Done():
 	}
 	s.abort()
-	return nil, &OpenError{Attempts: failed.all(), Err: context.Cause(ctx)}
+	return nil, &OpenError{Attempts: failed.all(), Err: endOf(ctx)}
 }
 
 // abort ends a session that was never handed out.
