@@ -16,18 +16,19 @@ import (
 // while having, or standing in line for, one that comes later. So those who take several by an All cannot
 // wait for each other in a circle, nor can those who take the same locks one after the other in that order.
 //
-// If all are free, taking them takes one round trip, as long as one lock does: the requests leave in one
-// write for each session. If some are not, every one that has to be waited for costs its wait and one more
-// round trip for those behind it, whose places are given up meanwhile; such a place may make a TryLock of
-// somebody else's find a lock busy that is free a moment later. A semaphore that is used for the first time
-// and a Curator semaphore are asked for by themselves.
+// If all are free, taking them takes one round trip, as one lock does: the requests leave in one write for each
+// session. Each lock that has to be waited for costs its wait, and one more round trip for those after it, whose
+// places in line are given up meanwhile. Until they are, somebody else's TryLock may find such a lock busy that is
+// free a moment later. Some members are asked for one at a time: unfair locks, locks with Options.Delay, Curator
+// semaphores, and semaphores that are used for the first time.
 type All struct{ members []member }
 
 // ErrDuplicate: a lock is named twice among those that are to be held together.
 var ErrDuplicate = errors.New("named twice among locks to be held together")
 
-// NewAll returns what takes the given locks together. They may belong to different sessions, but not two of
-// them to one path, whatever they are: that is ErrDuplicate. Several permits of a semaphore are one member.
+// NewAll returns an All of the given locks. They may be of different sessions, but no two may have the same path:
+// that is ErrDuplicate, also if they are of different kinds or sessions. Several permits of a semaphore are one
+// member; see Semaphore.Permits.
 func NewAll(members ...Member) (*All, error) {
 	if len(members) == 0 {
 		return nil, errors.New("lock: no locks to be held together")
@@ -59,16 +60,16 @@ func (a *All) Paths() []string {
 	return paths
 }
 
-// Lock waits until it has all locks, and returns a hold of the whole. ctx bounds the waiting for all of them
-// together, not the hold. If anything goes wrong, the loss of one that it has already included, it has none
-// in the end: what cannot be given back before ctx ends is given back in the background.
+// Lock waits until it has all locks, and returns them as Holds. ctx bounds the waiting for all of them together, not
+// the holding. If anything goes wrong, such as the loss of one that it has already got, it keeps none: what
+// cannot be given back before ctx ends is given back in the background.
 //
-// With a context derived from that of a hold of the whole, or of a member, a member is re-entered as its own
-// Lock would.
+// If ctx derives from the context of Holds or of a Hold, members that are held under it are re-entered as by their
+// own Lock.
 func (a *All) Lock(ctx context.Context) (*Holds, error) { return a.take(ctx, false) }
 
 // TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError that names the first lock, in
-// the order of paths, that is held by somebody else. ctx bounds the time for asking.
+// the order of paths, that somebody else holds or waits for. ctx bounds the time that the servers may take to answer.
 func (a *All) TryLock(ctx context.Context) (*Holds, error) { return a.take(ctx, true) }
 
 // Do runs f while holding all locks; see Mutex.Do.
@@ -118,8 +119,8 @@ func (h *Holds) Context() context.Context { return h.ctx }
 // Done is closed when the whole is over.
 func (h *Holds) Done() <-chan struct{} { return h.ctx.Done() }
 
-// Cause returns nil while all are held, and otherwise why the first of them was not any more: ErrReleased or
-// a *LostError, which names it. It looks at the clock, as Hold.Cause does.
+// Cause returns nil while all are held, and then why that ended: ErrReleased, or the *LostError of the lock that was
+// lost first. It looks at the clock, as Hold.Cause does.
 func (h *Holds) Cause() error {
 	for _, one := range h.flat {
 		if cause := one.Cause(); cause != nil {
@@ -141,8 +142,8 @@ func (h *Holds) Left() time.Duration {
 	return left
 }
 
-// Of returns the holds of the lock at path: one, or as many as there are permits; none if it is not one of
-// the locks. To release one of them is to end the whole.
+// Of returns the holds of the lock at path: one, or one for each permit; none if path is not that of a member.
+// Releasing one of them ends the context of the whole.
 func (h *Holds) Of(path string) []*Hold {
 	for i, m := range h.members {
 		if m.path == path {
@@ -162,9 +163,9 @@ func (h *Holds) Tokens() map[string]int64 {
 	return tokens
 }
 
-// Release gives all of them back, in one round trip, and one more for each unfair lock. All are over from the
-// first moment. The error joins those that Hold.Release would return for each: nil says that all nodes are
-// known to be gone. Releasing again does nothing and returns nil.
+// Release gives all of them back, in one round trip and one more for each unfair lock. The holds are over at once.
+// The error joins those that Hold.Release would return for each: nil says that all nodes are known to be gone.
+// Releasing again does nothing and returns nil.
 func (h *Holds) Release(ctx context.Context) error {
 	h.cancel(ErrReleased)
 	return releaseAll(ctx, h.flat)

@@ -11,31 +11,31 @@ import (
 )
 
 // An attempt is one way through the line: join, wait, be granted. It is used by one goroutine. Its
-// nodes, one but for several permits at once, are in one of three states: not made (nodes is empty and
+// nodes (one, or one for each permit) are in one of three states: not made (nodes is empty and
 // created is nil or has failed for sure), made (nodes are their paths), or unknown (created has no certain
-// outcome, or some of them were deleted by somebody). Whatever it leaves, by abandon, the reaper works off.
+// outcome, or some of them were deleted by somebody). What abandon leaves behind, the reaper removes.
 type attempt struct {
 	e       *entrance
 	s       *client.Session
 	id      attemptID
-	count   int // of nodes that it needs
+	count   int // how many nodes it needs
 	data    []byte
 	created *creation // the last create that was sent
 	unknown bool      // there may be nodes that we do not know of
 	nodes   []string  // paths of our nodes, first one first, once known
 	token   int64     // creation zxid of our nodes; 0 until known
 
-	waited   bool                // somebody was ahead of us when we joined
-	untold   bool                // our nodes do not say yet what data says
-	own      []*client.Watch     // armed on our nodes, as many as those; nil where not
-	revoked  map[string]bool     // our nodes that say that we are asked to give up; nil while there is none
-	vouching *client.Vouching    // from when the nodes are known
+	waited   bool                // we have waited in line: whoever is behind us may have seen others ahead of us
+	untold   bool                // data has changed since our nodes were made: it is yet to be written to them
+	own      []*client.Watch     // watches on our nodes, in their order; nil where none is set
+	revoked  map[string]bool     // those of our nodes on which somebody has asked us to give up; nil while there is none
+	vouching *client.Vouching    // asks for heartbeats, from when the nodes are known
 	ahead    map[string]*lookout // of the last wait, by the names of the claims
 	room     roomView
 	doubts   doubts
-	looks    bool   // for circles that it waits in
-	seal     string // path of our seal, once it may have been made
-	hasty    bool   // it does not wait
+	looks    bool   // while it waits, it looks for circles that it may be in (Options.Deadlock)
+	seal     string // path of our seal, once it may have been made; see seal.go
+	hasty    bool   // a try: it does not wait, not even for a delay to pass
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
@@ -201,8 +201,9 @@ func (a *attempt) joined(nodes []string, czxid int64) {
 // errAbsent is the answer of list when a create that may have been applied turns out not to have been.
 var errAbsent = errors.New("the nodes were not made")
 
-// list returns the line as it is now. If the connection is not the one of the last listing, the server
-// may be another that lags behind, so a sync goes ahead: what was true before it is then seen.
+// list returns the line as it is now. lastConn is the connection of the last listing, 0 if there is none. If the
+// connection is another now, the server may be one that lags behind, so a sync goes ahead of the listing, which then
+// shows all that was true when the sync was sent.
 func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 	for {
 		p := a.s.Pipeline()
@@ -331,8 +332,8 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
-// vouchFor returns once the session is known to live, and for long enough that the leader has heard of it: with
-// the number of the chain of answered requests that says so.
+// vouchFor returns once the session is known to live, and has been known to for so long that the leader has heard of
+// it (see loan.settling). It returns the number of the chain of answered requests that says so; see Session.Chain.
 func (a *attempt) vouchFor(ctx context.Context) (chain uint64, err error) {
 	for {
 		l := loan{a.s.Timeout()}

@@ -21,10 +21,9 @@ type Wait struct {
 	For    Contender // ahead in the same line, that it waits for; a holder, or one that waits itself
 }
 
-// A Deadlock is a circle of waits. Each is for somebody who cannot go on before the next one is over: it
-// waits too, as the next one's Waiter, or holds what is waited for while its owner waits as that Waiter. The
-// last one is for the first one's Waiter, or for what its owner holds. Where it goes through a semaphore,
-// whoever is waited for is one of several, who are all stuck.
+// A Deadlock is a circle of waits: the For of each cannot go on before the next wait is over, and the For of the last
+// not before the first is. Either For is itself the Waiter of the next wait, or it holds the lock, and its owner waits
+// elsewhere as that Waiter. Where the circle goes through a semaphore, For is one of several who are all stuck.
 type Deadlock []Wait
 
 func (d Deadlock) String() string {
@@ -40,21 +39,22 @@ func (d Deadlock) String() string {
 
 func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Who(), zk.Base(c.Node)) }
 
-// A DeadlockError says that a waiter gave up because it was the youngest of contenders that waited for each
-// other in a circle, of those that look for circles (Options.Deadlock). Whoever gets it should release what
-// it holds and begin again; a Lock of the same path alone would only join the circle anew.
+// A DeadlockError says that a waiter gave up because it stood in a circle of contenders that waited for each other,
+// and was the last to come of those in it that look for circles (Options.Deadlock). Whoever gets it should release
+// what it holds and begin again; to lock the same path again would only close the circle again.
 // errors.Is(err, ErrDeadlock) holds.
 //
-// It is found from the znodes alone: a node that waits says under which holds, those whose contexts the
-// Lock's derives from. What is held otherwise, or by other clients, or with Options.Data, is not seen.
+// Circles are found from the znodes alone: the node of a waiter names the holds that it waits under, those whose
+// contexts the context of its Lock derives from. Locks that are held in any other way, by other clients, or with
+// Options.Data, are not seen as held by a waiter.
 //
-// It is never said by mistake: all nodes of the circle were there at one instant, and none that waits was
-// granted; of other clients' claims that is believed by the rules of their recipes. Those who wait may give
-// up for reasons of their own, and one whose process has died waits until its session expires; if
-// Options.Deadlock is longer than the session timeouts, such circles are gone before they are believed.
+// There are no false alarms: all nodes of the circle were there at one instant, and none of the waiters had been
+// granted (for other clients' nodes, going by the rules of their recipes). But a circle may be about to open by
+// itself: a waiter may give up for reasons of its own, and one whose process has died waits until its session
+// expires. If Options.Deadlock is longer than the session timeouts, no deadlock is reported because of the dead.
 //
-// Semaphores count if their number of permits is stored with them and has never been changed. Paths are
-// compared as they are, so all who take part must see the same names: no two chroots.
+// A semaphore is taken into account if its number of permits is stored with it and has never been changed. Paths are
+// compared as they are, so all who take part must see the same names, under the same chroot.
 type DeadlockError struct {
 	Path     string // of the lock that was waited for
 	Deadlock Deadlock
@@ -67,10 +67,10 @@ func (e *DeadlockError) Error() string {
 // Is makes errors.Is(err, ErrDeadlock) hold.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// Deadlocks returns the circles of contenders that wait for each other which touch one of the locks at
-// paths, wherever else they lead; see DeadlockError for what is seen. It disturbs nobody. Each circle is
-// returned once, beginning with the youngest that waits. What the session may not read is in none. With more than
-// 256 locks or 4096 contenders to look at the error is ErrTooManyWaits; then waiters do not find circles either.
+// Deadlocks returns the circles of contenders that wait for each other and that touch one of the locks at paths,
+// wherever else they lead; see DeadlockError for what can be seen. It only reads. Each circle is returned once,
+// beginning with the waiter that came last. Locks that the session may not read are left out. With more than 256 locks
+// or 4096 contenders to look at the error is ErrTooManyWaits; then waiters do not find such circles either.
 func Deadlocks(ctx context.Context, s *client.Session, paths ...string) ([]Deadlock, error) {
 	seen := newSurvey(ctx, s, nil)
 	suspects, err := seen.circles(paths)

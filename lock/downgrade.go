@@ -34,7 +34,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	g.mu.Unlock()
 	outcome := make(chan error, 1)
 	if !g.s.Go(func(ctx context.Context) { outcome <- g.downgrade(ctx) }) {
-		g.settled("")
+		g.moved("")
 		return g.s.Err()
 	}
 	select {
@@ -55,7 +55,7 @@ func (g *grant) downgrade(ctx context.Context) (err error) {
 		if err != nil {
 			read = ""
 		}
-		g.settled(read)
+		g.moved(read)
 	}()
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
@@ -106,8 +106,8 @@ func (g *grant) names(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// settled ends the moving: node has taken the place of the grant's node, or none has if it is empty.
-func (g *grant) settled(node string) {
+// moved ends the moving: node has taken the place of the grant's node, or none has if it is empty.
+func (g *grant) moved(node string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if node != "" {
@@ -117,8 +117,8 @@ func (g *grant) settled(node string) {
 	g.mu.moving = nil
 }
 
-// settle waits until it is decided which node is the grant's.
-func (g *grant) settle(ctx context.Context) error {
+// awaitMove waits until it is decided which node is the grant's.
+func (g *grant) awaitMove(ctx context.Context) error {
 	_, moving := g.whereabouts()
 	if moving == nil {
 		return nil

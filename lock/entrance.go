@@ -7,21 +7,21 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 )
 
-// An entrance is a way into the line of one directory, for claims of one recipe. Every fair lock is one or
-// two of them. It has no state but the reaper's, and what it knows of earlier holders.
+// An entrance is a way into the line of one directory, for claims of one recipe. Every lock is made of it; an RWMutex
+// of two, one for each side. It has no state but what is to be removed (reaper) and what it knows of earlier holders.
 type entrance struct {
 	s      *client.Session
 	dir    string
 	opt    Options // with defaults
 	recipe *recipe
-	room   *room     // how many may be granted at once, where the recipe depends on that; otherwise nil
-	gate   *entrance // to the lock that has to be held while in line; nil if none has
+	room   *room     // a semaphore's number of permits; otherwise nil
+	gate   *entrance // to the lock that has to be held while in line (Curator's semaphore); nil if there is none
 	reaper reaper
 
-	siblings *siblings // of attempts, where there is no line; otherwise nil
+	siblings *siblings // of attempts at an unfair lock; otherwise nil
 
-	noticed noticed // seals of holders that did not release, and that have to be waited for
-	passed  passed  // seals of readers that did not release, which readers pass by
+	noticed noticed // since when it knows the seals of holders that did not release, which have to be waited for
+	passed  passed  // likewise those of readers, which readers pass by
 }
 
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
@@ -33,7 +33,7 @@ func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entranc
 	return e
 }
 
-// lock waits in line.
+// lock returns one hold, re-entered or after a wait in line.
 func (e *entrance) lock(ctx context.Context) (*Hold, error) {
 	if h, err := e.reenter(ctx, false); h != nil || err != nil {
 		return h, err
@@ -41,7 +41,7 @@ func (e *entrance) lock(ctx context.Context) (*Hold, error) {
 	return only(e.lockAll(ctx, 1))
 }
 
-// only returns the one hold of several.
+// only returns the hold of what was asked for as one.
 func only(holds []*Hold, err error) (*Hold, error) {
 	if err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 	}
 }
 
-// through has an attempt go one way to its holds. What it leaves if there are none in the end is handed on, also
-// if a function of the user's has panicked on the way, such as Options.Waiting.
+// through has an attempt go one way, run or try, to its holds. If there are none in the end, it abandons the attempt;
+// also if a function of the user's, such as Options.Waiting, has panicked on the way.
 func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
 	defer func() {
 		if holds == nil {
@@ -79,7 +79,7 @@ func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold
 	return way(ctx)
 }
 
-// try joins the line only to look.
+// try is lock without waiting: it joins the line and leaves it again unless the lock is free.
 func (e *entrance) try(ctx context.Context) (*Hold, error) {
 	if h, err := e.reenter(ctx, true); h != nil || err != nil {
 		return h, err
@@ -108,8 +108,8 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 	return nil, &LockError{e.recipe.op(true), e.dir, err}
 }
 
-// approach does what comes before joining the line: it agrees on the room and takes the gate. leave gives
-// the gate back.
+// approach does what comes before joining the line of a semaphore: it agrees on the number of permits, and takes the
+// gate. leave gives the gate back.
 func (e *entrance) approach(ctx context.Context, try bool) (leave func(), err error) {
 	if e.room.varies() && !e.room.agreed.Load() {
 		if err := e.room.agree(ctx, e); err != nil {
@@ -136,7 +136,8 @@ func (e *entrance) approach(ctx context.Context, try bool) (leave func(), err er
 	}, nil
 }
 
-// cleanup returns a context with time of its own, or a cancelled ctx would leave the lock behind.
+// cleanup returns a context with time of its own: ctx may have ended, and what was taken must be given back all the
+// same.
 func (e *entrance) cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), e.opt.CleanupTimeout)
 }
@@ -167,8 +168,8 @@ type heldKey struct {
 	dir string
 }
 
-// reenter returns another hold of the node that ctx is working under, nil if there is none. Whoever
-// shares the lock cannot be alone with it without leaving first.
+// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
+// asked for in line. The write side under a hold of the read side is refused: it could never be granted.
 func (e *entrance) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g, _ := ctx.Value(heldKey{e.s, e.dir}).(*grant)
 	if g == nil || ctx.Err() != nil || !e.recipe.reenters || g.e.recipe.heeds != e.recipe.heeds {

@@ -12,7 +12,7 @@ var latchRecipe = recipe{verb: "lock", word: latchWord, kind: candidacy, heeds: 
 
 // A Latch is the lock under an election: a mutex whose claims have the names of Curator's LeaderLatch, so
 // that candidates of both exclude each other on one path. Package election makes leadership of it.
-// Nothing re-enters: whoever leads and asks again is another candidate.
+// Nothing re-enters: whoever leads and asks again is one more candidate.
 type Latch struct{ e *entrance }
 
 // NewLatch returns the latch of the directory at path; see NewMutex.
@@ -35,8 +35,8 @@ func (l *Latch) Lock(ctx context.Context) (*Hold, error) { return l.e.lock(ctx) 
 // holder; see Mutex.TryLock.
 func (l *Latch) TryLock(ctx context.Context) (*Hold, error) { return l.e.try(ctx) }
 
-// Candidates returns those of a directory's children that stand in a latch's line, the one that has it
-// first.
+// Candidates returns those of names, the children of a directory, that are places in a latch's line, in order: the
+// first one has the latch.
 func Candidates(names []string) []string {
 	return parseQueue(names, candidacy).inOrder()
 }

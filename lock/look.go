@@ -12,14 +12,14 @@ import (
 // Look returns the lock at path as it is: of which kind it is, who holds it and who waits for it. It only
 // reads, and disturbs nobody.
 func Look(ctx context.Context, s *client.Session, path string) (Snapshot, error) {
-	return (&looker{s: s}).lock(ctx, path)
+	return (&looker{s: s}).look(ctx, path)
 }
 
 // LookAll returns the locks directly below dir that somebody holds or waits for, in the order of their paths.
 // If the session may not read some of them, it returns the others, and an error that names those and is
 // [zk.ErrNoAuth].
 func LookAll(ctx context.Context, s *client.Session, dir string) ([]Snapshot, error) {
-	return (&looker{s: s}).locks(ctx, dir)
+	return (&looker{s: s}).lookAll(ctx, dir)
 }
 
 // A looker reads locks. It is used by one goroutine.
@@ -34,7 +34,8 @@ type looker struct {
 // lookBatch is how many nodes are read with one write.
 const lookBatch = 100
 
-func (l *looker) locks(ctx context.Context, dir string) ([]Snapshot, error) {
+// lookAll is LookAll.
+func (l *looker) lookAll(ctx context.Context, dir string) ([]Snapshot, error) {
 	d, err := l.directory(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (l *looker) locks(ctx context.Context, dir string) ([]Snapshot, error) {
 	var all []Snapshot
 	var hidden error
 	for _, name := range d.names {
-		snap, err := l.lock(ctx, zk.Join(dir, name))
+		snap, err := l.look(ctx, zk.Join(dir, name))
 		if errors.Is(err, zk.ErrNoAuth) {
 			hidden = errors.Join(hidden, err)
 			continue
@@ -58,7 +59,8 @@ func (l *looker) locks(ctx context.Context, dir string) ([]Snapshot, error) {
 	return all, hidden
 }
 
-func (l *looker) lock(ctx context.Context, path string) (Snapshot, error) {
+// look is Look.
+func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 	snap := Snapshot{Path: path}
 	d, err := l.directory(ctx, path)
 	switch {
@@ -75,7 +77,7 @@ func (l *looker) lock(ctx context.Context, path string) (Snapshot, error) {
 	snap.Kind, snap.Permits = kindOf(d.names, permits), permits
 	if snap.Kind != KindCuratorSemaphore {
 		snap.Contenders, err = l.line(ctx, path, d.names)
-		settle(permits, snap.Contenders)
+		assign(permits, snap.Contenders)
 		return snap, err
 	}
 	leases, err := l.under(ctx, zk.Join(path, leasesName))
@@ -83,7 +85,7 @@ func (l *looker) lock(ctx context.Context, path string) (Snapshot, error) {
 		return snap, err
 	}
 	gate, err := l.under(ctx, zk.Join(path, gateName))
-	settle(0, leases)
+	assign(0, leases)
 	snap.Contenders = joinGate(leases, gate)
 	return snap, err
 }

@@ -31,15 +31,15 @@ const (
 	bareWord        = "lock-"
 )
 
-// A kind is what a claim is to.
+// A kind says what a claim asks for. Several kinds or-ed together are a set.
 type kind uint8
 
-// The kinds of claims, as a set when they are joined.
+// The kinds of claims.
 const (
-	exclusive kind = 1 << iota // to be alone
-	shared                     // to be with other shared ones
-	permit                     // to be one of so many
-	candidacy                  // to lead
+	exclusive kind = 1 << iota // to hold the lock alone: a mutex, or the write side of a read/write lock
+	shared                     // to hold it together with other shared claims: the read side
+	permit                     // one of a semaphore's permits
+	candidacy                  // to lead, in an election
 )
 
 // words are the words of names, with what they claim.
@@ -52,8 +52,8 @@ var words = [...]struct {
 	{leaseWord, permit}, {latchWord, candidacy},
 }
 
-// An attemptID is what one attempt to get a lock has in its node's name, and no other attempt ever:
-// by it the node is found again after a lost reply, and a delete can only hit the own node.
+// An attemptID is random, and in the names of all nodes of one attempt to get a lock. By it they are found again
+// after a lost reply; and since no name is ever used twice, a delete can hit no other's node.
 type attemptID string
 
 // attemptDigits is how many hexadecimal digits an attemptID has.
@@ -74,8 +74,8 @@ func (id attemptID) made(name []byte) bool {
 	return ok && len(rest) > len(id) && string(rest[:len(id)]) == string(id) && rest[len(id)] == '-'
 }
 
-// bellWord is in the name of the znode by which a holder that had to wait announces its release; see
-// grant.remove. It is no contender's name.
+// bellWord ends the name of the znode by which a holder that had to wait announces its release; see
+// grant.delete. No claim's name ends so.
 const bellWord = "-released"
 
 // bell returns the name of the bell that belongs to an attempt.

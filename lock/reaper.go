@@ -192,7 +192,7 @@ func (r *reaper) workLone(ctx context.Context, list []debris) (left []debris, er
 // resolve waits for the outcome of a create that is under way. It comes, or the connection ends: both
 // complete it.
 func (d *debris) resolve(ctx context.Context) {
-	if d.moving != nil && d.moving.settle(ctx) == nil { // it is, as long as the session lives
+	if d.moving != nil && d.moving.awaitMove(ctx) == nil { // it is, as long as the session lives
 		if node := d.moving.at(); !slices.Contains(d.nodes, node) {
 			d.nodes = append(d.nodes, node)
 		}

@@ -3,28 +3,29 @@ package lock
 import "strings"
 
 // A recipe makes a kind of lock out of the line: how claims to it are named, which claims stand in its
-// line, and whom a claim has to wait for. It is all that tells the fair locks apart.
+// line, and whom a claim has to wait for. The fair locks differ in nothing else.
 type recipe struct {
-	verb  string // of its Lock, in errors
-	word  string // in the names of its claims
+	verb  string // what its Lock is called in errors
+	word  string // in the names of its claims; see name.go
 	kind  kind   // of its claims
-	heeds kind   // the kinds of claims that stand in its line
+	heeds kind   // the kinds of claims that stand in its line; all others in the directory are passed over
 
 	// waitsFor returns the places of claims that the one at place has to wait for, none if it is
 	// granted. It need not name all of them: as long as those that it names are there, nothing changes,
 	// and when one of them leaves it is asked again.
 	waitsFor func(q queue, place int) []int
 
-	// rings says that whoever is granted was ahead of everybody it would have had to wait for, so that
-	// its bell tells more than that it has left; see grant.remove.
+	// rings says that a holder which had to wait announces its release by a bell; see grant.delete. The waiter
+	// behind it concludes that it need not wait for anybody further ahead either, which is true where a claim is
+	// granted only when all that it conflicts with have gone: not with permits.
 	rings bool
 
-	// moves says that a holder may let another node take the place of its own, so that the end of a
-	// node of this word does not tell that its holder has left. Its bell does.
+	// moves says that a holder may let another node take the place of its own (Hold.Downgrade). So the end of a
+	// node of this word does not tell that its holder has left; only the bell does.
 	moves bool
 
-	// reenters says that whoever works under a hold and asks again gets another hold of the same node,
-	// and not another place in line.
+	// reenters says that whoever asks again under a hold gets another hold of the same node, and not another
+	// place in line.
 	reenters bool
 
 	// lone says that there is no line: the one claim is a znode at the lock's path.
@@ -62,10 +63,9 @@ func waitForConflict(q queue, place int) []int {
 }
 
 // waitForRoom is the rule of semaphores: a claim is granted if fewer are ahead than there is room for, and
-// otherwise waits for the nearest ones ahead, as many as there is room for. As long as all of these are
-// there, at least so many are ahead. If claims leave in the order in which they came, each of them is the
-// furthest that exactly one waiter waits for, and that is the one whose turn it is. Fewer, or others, are not
-// enough, and wake no fewer (docs/guarantees.md).
+// otherwise waits for the nearest ones ahead, as many as there is room for: as long as all of these are there,
+// there is no room. If claims leave in the order in which they came, each one that leaves wakes one waiter, the one
+// whose turn it is. To wait for fewer, or for others, is not enough, or wakes no fewer (docs/guarantees.md).
 func waitForRoom(q queue, place int) []int {
 	if place < q.room {
 		return nil
@@ -80,9 +80,9 @@ func waitForRoom(q queue, place int) []int {
 // conflict reports whether two claims cannot hold the lock at once.
 func conflict(a, b kind) bool { return a != shared || b != shared }
 
-// afterEndOf returns the queue as it is known to be when the node at ended, which is ahead of place, has
-// gone and nothing else is known, and the new place of the claim at place. Where another node may have
-// taken its place, it is taken for one that has.
+// afterEndOf returns what is known of the queue once the node at ended, which is ahead of place, has gone, and the
+// new place of the claim at place. If the node may have gone by a downgrade, it is assumed that it has: a shared claim
+// stands in its place.
 func (q queue) afterEndOf(ended, place int) (queue, int) {
 	return q.edit(place, func(i int) fate {
 		switch {
@@ -95,9 +95,9 @@ func (q queue) afterEndOf(ended, place int) (queue, int) {
 	})
 }
 
-// afterBellOf returns the queue as it is known to be when the claim at holder, which is ahead of place, is
-// known to have held the lock and to have left, and the new place of the claim at place. Everybody that
-// the holder had to wait for has left before it, or shares the lock, if the holder did.
+// afterBellOf returns what is known of the queue once the claim at holder, which is ahead of place, has rung its
+// bell, and the new place of the claim at place. It has held the lock and left, so everybody that it had to wait for
+// has left before it; or shares the lock, after a downgrade, if the holder was a reader.
 func (q queue) afterBellOf(holder, place int) (queue, int) {
 	return q.edit(place, func(i int) fate {
 		switch {

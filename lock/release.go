@@ -54,7 +54,7 @@ func (g *grant) remove(ctx context.Context, sent *removal) error {
 		return g.removeLone(ctx)
 	}
 	ring := g.rings()
-	if err := g.settle(ctx); err != nil {
+	if err := g.awaitMove(ctx); err != nil {
 		g.e.reaper.add(g.debris())
 		return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
 	}

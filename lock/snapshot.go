@@ -22,19 +22,19 @@ const (
 	KindUnfair           Kind = "unfair"            // Unfair
 )
 
-// A Snapshot is a lock at one moment: who holds it, who waits for it. Nobody was disturbed to make it, so
-// contenders may have come, gone or been granted while it was made; it shows each as it was when looked at.
+// A Snapshot is a lock as it was found: who holds it, who waits for it. It takes several reads, between which
+// contenders may come, go or be granted; each is shown as it was when it was read.
 type Snapshot struct {
 	Path string
 	Kind Kind
 
-	// Permits is how many hold a semaphore at once, 0 if its znodes do not say, as Curator's never do. Then
-	// all claims are shown as held, but for one that is seen to be at the gate.
+	// Permits is the semaphore's number of permits; 0 if its znodes do not say, as Curator's never do. Then all in
+	// its line are shown as holders, except one that is known to be waiting still.
 	Permits int
 
-	// Contenders are in the order in which they stand in line, which is that in which they came; those of
-	// another kind that the directory may have besides, too, in their own lines. Of an unfair lock only the
-	// holder is known: those who wait for it leave no trace.
+	// Contenders are in the order in which they came. If a directory is in use as several kinds of locks, all are
+	// here, and Held and Place of each are those in the line of its kind. Of an unfair lock only the holder is known:
+	// those who wait for it have no znode.
 	Contenders []Contender
 }
 
@@ -86,9 +86,10 @@ func kindOf(names []string, permits int) Kind {
 // each other.
 var lines = [...]kind{exclusive | shared, permit, candidacy}
 
-// settle says of each of a directory's contenders, which are in order, where it stands in its line and whether
-// it holds the lock, by the rules that grant it. A semaphore whose permits are not known has room for all.
-func settle(permits int, all []Contender) {
+// assign sets Place and Held of a directory's contenders, which are in order: where each stands in the line of its
+// kind, and whether it holds the lock by the rules that grant it. permits is 0 if it is not known, and then all of a
+// semaphore's contenders hold it.
+func assign(permits int, all []Contender) {
 	for _, heeds := range lines {
 		q := queue{room: permits}
 		var at []int // of the line, in all

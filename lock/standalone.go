@@ -9,12 +9,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Standalone is a mutex with a session of its own, for code that has one lock and wants to know of no
-// sessions: what takes the place of an object that connects, locks and calls back. Whoever has several
-// locks opens one session with client.Open and makes them with NewMutex; that costs the ensemble less.
+// A Standalone is a mutex with a session of its own, for code that has one lock and does not want to deal with
+// sessions. It can take the place of a lock object of another library that connects, locks and calls back. With
+// several locks, open one session with client.Open and make them with NewMutex: that costs the ensemble less.
 //
-// No hold ever passes from one session to another. When the session ends, its holds end, with the cause,
-// and nothing is locked again unasked. Only the next Lock opens another session.
+// When the session ends, its holds end, with the cause. A hold never passes to another session, and nothing is
+// locked again unasked: the next Lock opens another session.
 //
 // A Standalone is safe for use by many goroutines, which exclude each other like strangers.
 type Standalone struct {
@@ -40,11 +40,11 @@ type DialOptions struct {
 	Session client.Options
 	Lock    Options
 
-	// Acquired, if not nil, is called once for every hold, when the lock has been got, and Released
-	// once for every hold, when it is over: Hold.Cause then is ErrReleased, or a *LostError that says how
-	// the lock was lost. Released of a hold comes after its Acquired has returned; those of different
-	// holds may run at the same time. They run on a goroutine of their own, so Lock does not wait for
-	// Acquired, and a hold may be over before it is called: Hold.Context says so. Neither may call Close.
+	// Acquired, if not nil, is called once for every hold, when the lock has been got, and Released, if not nil,
+	// once for every hold, when it is over: Hold.Cause is then ErrReleased, or a *LostError that says how the
+	// lock was lost. Released is called after Acquired of the same hold has returned; calls for different holds may
+	// overlap. Each hold has a goroutine for its calls, so Lock does not wait for Acquired, and a hold may be over
+	// before Acquired is called: see Hold.Context. Neither may call Close, which waits for them.
 	Acquired, Released func(*Hold)
 }
 
@@ -78,10 +78,9 @@ func (s *Standalone) TryLock(ctx context.Context) (*Hold, error) {
 	return s.take(ctx, "try lock", (*Mutex).TryLock)
 }
 
-// Start asks for the lock in the background and returns at once. DialOptions.Acquired gets the hold; if
-// there will be none, because ctx ends or the Standalone is closed or anything else stands against it,
-// failed gets the error, unless it is nil. One of the two is called, once; failed perhaps before Start
-// returns.
+// Start asks for the lock in the background and returns at once. Either DialOptions.Acquired is called with the
+// hold, or failed with the error, once: because ctx has ended, the Standalone is closed or the lock cannot be had.
+// Both may be nil. failed may be called before Start returns.
 func (s *Standalone) Start(ctx context.Context, failed func(error)) {
 	err := error(&LockError{"lock", s.path, zk.ErrClosed})
 	began := s.begin(func() {

@@ -15,47 +15,13 @@ import (
 // over. It never sleeps without a watch on a node that was there when the watch was set. It keeps of the
 // view what it needs and drops the line, which may be long.
 func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
-	p := a.s.Pipeline()
-	ahead := a.lookOut(p, *v)
 	defer func() {
-		if granted || err != nil || a.e.recipe.rings { // there it is one, and its bell depends on the view
+		if granted || err != nil || a.e.recipe.rings { // there it is one lookout, and its bell depends on the view
 			a.lookAway()
 		}
 	}()
-	retold := a.retell(p) // ahead of the watch on our own nodes, which it would fire
-	ownGot := make([]*client.Pending[client.Node], len(a.own))
-	for i, w := range a.own {
-		if w == nil {
-			ownGot[i], a.own[i] = p.WatchGet(a.nodes[i])
-		}
-	}
-	a.watchRoom(p)
-	p.Send(ctx)
-	a.told(ctx, retold)
-	var missed error
-	for i, got := range ownGot {
-		if got != nil {
-			own, err := got.Wait(ctx)
-			if err != nil {
-				a.own[i], missed = nil, err
-			} else if revoked(own.Data) {
-				a.hear(a.nodes[i])
-			}
-		}
-	}
-	if missed != nil {
-		return false, a.missed(missed, ErrPlaceLost)
-	}
-	for _, l := range ahead {
-		if l.got == nil {
-			continue
-		}
-		if _, err := l.got.Wait(ctx); err != nil {
-			return false, a.missed(err, nil)
-		}
-		l.got = nil
-	}
-	if same, err := a.sameRoom(ctx, *v); !same || err != nil {
+	ahead, err := a.arm(ctx, *v)
+	if ahead == nil {
 		return false, err
 	}
 	v.queue.free()
@@ -91,6 +57,52 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 			return false, context.Cause(ctx)
 		}
 	}
+}
+
+// arm sets the watches of a wait: on the claims that v waits for, on our own nodes and on the number of permits. It
+// returns the lookouts, in the order of v.waits. With nil and no error the line has to be listed again: something
+// has changed since, or the connection has broken.
+func (a *attempt) arm(ctx context.Context, v view) ([]*lookout, error) {
+	p := a.s.Pipeline()
+	ahead := a.lookOut(p, v)
+	retold := a.retell(p) // ahead of the watch on our own nodes, which it would fire
+	ownGot := make([]*client.Pending[client.Node], len(a.own))
+	for i, w := range a.own {
+		if w == nil {
+			ownGot[i], a.own[i] = p.WatchGet(a.nodes[i])
+		}
+	}
+	a.watchRoom(p)
+	p.Send(ctx)
+	a.told(ctx, retold)
+	var missed error
+	for i, got := range ownGot {
+		if got == nil {
+			continue
+		}
+		own, err := got.Wait(ctx)
+		if err != nil {
+			a.own[i], missed = nil, err
+		} else if revoked(own.Data) {
+			a.hear(a.nodes[i])
+		}
+	}
+	if missed != nil {
+		return nil, a.missed(missed, ErrPlaceLost)
+	}
+	for _, l := range ahead {
+		if l.got == nil {
+			continue
+		}
+		if _, err := l.got.Wait(ctx); err != nil {
+			return nil, a.missed(err, nil)
+		}
+		l.got = nil
+	}
+	if same, err := a.sameRoom(ctx, v); !same || err != nil {
+		return nil, err
+	}
+	return ahead, nil
 }
 
 // A lookout watches a claim that we wait for.

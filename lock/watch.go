@@ -14,22 +14,21 @@ import (
 // Watch yields the lock at path as it is, and again whenever that has changed, until ctx or the session ends;
 // the last thing that it yields is the error that says so. A lock that is not there is one that nobody holds.
 //
-// What is yielded is the state at the time and not each change: whoever is slow, or has lost the connection
-// for a while, misses what happened in between, and never the last of it. Nothing is polled, nothing piles up,
-// and only what has changed is read again.
+// What is yielded is the present state and not each change: whoever is slow, or has lost the connection for a
+// while, misses what happened in between, but always gets the latest state. Nothing is polled, nothing piles up, and
+// only what has changed is read again.
 //
-// It takes one persistent watch from servers that have them (3.6 and later), and a watch on each znode from
-// others, which are read again at every change. Before 3.9 a persistent watch spoils one-shot watches of the
-// same session on the same path: a session that takes part in the lock at path should leave the watching to
-// another.
+// At servers that have persistent watches (3.6 and later) it takes one of these, at others a watch on each znode,
+// all of which are read again at every change. At servers before 3.9 a persistent watch disturbs one-shot watches of
+// the same session on the same path, which locks use: watch with another session than the one that takes the lock.
 func Watch(ctx context.Context, s *client.Session, path string) iter.Seq2[Snapshot, error] {
-	return watch(ctx, s, path, (*looker).lock, nil)
+	return watch(ctx, s, path, (*looker).look, nil)
 }
 
 // WatchAll is [Watch] for the locks of [LookAll]. Where some may not be read, it yields the others beside the error
 // that names those, which is [zk.ErrNoAuth], and goes on.
 func WatchAll(ctx context.Context, s *client.Session, dir string) iter.Seq2[[]Snapshot, error] {
-	return watch(ctx, s, dir, (*looker).locks, zk.ErrNoAuth)
+	return watch(ctx, s, dir, (*looker).lookAll, zk.ErrNoAuth)
 }
 
 // watch yields what look returns for path, whenever it is something else. An error ends it, but for one that is
