@@ -168,7 +168,10 @@ func (s *Standalone) open(ctx context.Context, op string) (*Mutex, error) {
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(zk.ErrClosed) })()
 	session, err := client.Open(ctx, s.servers, s.opt.Session)
-	if err != nil {
+	switch {
+	case err != nil && s.ctx.Err() != nil: // of which Open's error says nothing that errors.Is finds
+		return nil, &LockError{op, s.path, zk.ErrClosed}
+	case err != nil:
 		return nil, err
 	}
 	m, err := NewMutex(session, s.path, s.opt.Lock)
