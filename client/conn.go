@@ -225,26 +225,30 @@ func (c *conn) flush() (err error) {
 
 // readLoop takes what the server sends until the connection ends.
 func (c *conn) readLoop() error {
-	r := bufio.NewReaderSize(&patientReader{c.nc, c.readTimeout()}, 16<<10)
+	in := &patientReader{nc: c.nc, timeout: c.readTimeout()}
+	r := bufio.NewReaderSize(in, 16<<10)
 	var buf []byte
 	for {
 		var head [4]byte
+		in.free()
 		if _, err := io.ReadFull(r, head[:]); err != nil {
-			return c.readError(err)
+			return c.readError(in, err)
 		}
 		n, err := wire.FrameLength(head, c.s.opt.ReplyBytesMax)
 		var size *wire.FrameSizeError
 		if errors.As(err, &size) && size.Length > 0 {
+			in.expect(int64(size.Length) - int64(r.Buffered()))
 			if err := c.skipReply(r, int64(size.Length)); err != nil {
-				return c.readError(err)
+				return c.readError(in, err)
 			}
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("from %v: %w", c.server, err)
 		}
+		in.expect(int64(n - r.Buffered()))
 		if buf, err = wire.ReadBody(r, buf, n); err != nil {
-			return c.readError(err)
+			return c.readError(in, err)
 		}
 		if err := c.message(buf); err != nil {
 			return err
@@ -258,25 +262,47 @@ func (c *conn) readLoop() error {
 // keepBufferMax is how large a read buffer may stay between two messages.
 const keepBufferMax = 64 << 10
 
-func (c *conn) readError(err error) error {
+func (c *conn) readError(in *patientReader, err error) error {
 	var netErr net.Error
 	switch {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%v hung up", c.server)
 	case errors.As(err, &netErr) && netErr.Timeout():
+		if !in.due.IsZero() {
+			return fmt.Errorf("%v began a message and sent less than %d bytes a second of it", c.server, slowest)
+		}
 		return fmt.Errorf("nothing heard from %v for %v", c.server, c.readTimeout())
 	}
 	return fmt.Errorf("read from %v: %w", c.server, err)
 }
 
-// A patientReader gives every Read the same time.
+// A patientReader gives every Read the same time, and the rest of a message that has begun no more than its length
+// deserves: a server that sends a byte now and then is not alive.
 type patientReader struct {
 	nc      net.Conn
 	timeout time.Duration
+	due     time.Time // when what is expected has to be there; zero if nothing is
 }
 
+// slowest is how many bytes a second are enough to keep a connection.
+const slowest = 64 << 10
+
+// expect says that so many more bytes belong to a message.
+func (r *patientReader) expect(bytes int64) {
+	if bytes > 0 {
+		r.due = time.Now().Add(r.timeout + time.Duration(bytes)*time.Second/slowest)
+	}
+}
+
+// free says that no message has begun.
+func (r *patientReader) free() { r.due = time.Time{} }
+
 func (r *patientReader) Read(b []byte) (int, error) {
-	r.nc.SetReadDeadline(time.Now().Add(r.timeout))
+	due := r.due
+	if due.IsZero() {
+		due = time.Now().Add(r.timeout)
+	}
+	r.nc.SetReadDeadline(due)
 	return r.nc.Read(b)
 }
 

@@ -319,6 +319,58 @@ func TestSilentConnectionIsGivenUp(t *testing.T) {
 	})
 }
 
+// A connection on which a message comes byte by byte is given up too: it is no sign of life of what answers requests.
+// One that is only slow is kept.
+func TestTricklingConnectionIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() && p.number == 1 {
+				p.nc.Write([]byte{0, 0, 1, 0}) // a message of 256 bytes
+				for b := []byte{0}; ; time.Sleep(time.Second) {
+					if _, err := p.nc.Write(b); err != nil {
+						return
+					}
+				}
+			}
+			p.serve(func(h heard) bool {
+				if h.Op != wire.OpGetData {
+					return false
+				}
+				b, start := wire.BeginFrame(nil)
+				b = (&wire.ReplyHeader{Xid: h.Xid, Zxid: 1}).AppendTo(b)
+				b = (&wire.DataResponse{Data: make([]byte, 1<<20)}).AppendTo(b)
+				for b = wire.EndFrame(b, start); len(b) > 0; time.Sleep(100 * time.Millisecond) {
+					n := min(len(b), 10<<10)
+					p.nc.Write(b[:n])
+					b = b[n:]
+				}
+				return true
+			})
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 9 * time.Second})
+		began := time.Now()
+		st, changed := s.State()
+		for st.Conn == 1 && st.Phase == client.Connected {
+			<-changed
+			st, changed = s.State()
+		}
+		if took := time.Since(began); took < 6*time.Second || took > 7*time.Second {
+			t.Errorf("given up after %v, want 6s", took)
+		}
+		if got, want := st.Cause.Error(), "zk:2181 began a message and sent less than 65536 bytes a second of it"; got != want {
+			t.Errorf("cause %q, want %q", got, want)
+		}
+		await(t, s, client.Connected)
+		began = time.Now()
+		if data, _, err := s.Get(t.Context(), "/slow"); err != nil || len(data) != 1<<20 {
+			t.Errorf("Get = %d bytes, %v after %v", len(data), err, time.Since(began))
+		}
+		if st, _ := s.State(); st.Conn != 2 {
+			t.Errorf("on connection %d, want the second", st.Conn)
+		}
+	})
+}
+
 // A handshake that is never answered, as by a server that was just starting, does not cost the session.
 func TestSilentHandshakeIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
