@@ -72,6 +72,16 @@ func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 // beginning with the waiter that came last. Locks that the session may not read are left out. With more than 256 locks
 // or 4096 contenders to look at the error is ErrTooManyWaits; then waiters do not find such circles either.
 func Deadlocks(ctx context.Context, s *client.Session, paths ...string) ([]Deadlock, error) {
+	for {
+		found, err := deadlocks(ctx, s, paths)
+		if !errors.Is(err, zk.ErrConnectionLoss) || ctx.Err() != nil { // which may be the cause of ctx's end
+			return found, err
+		}
+	}
+}
+
+// deadlocks is Deadlocks, unless the connection breaks.
+func deadlocks(ctx context.Context, s *client.Session, paths []string) ([]Deadlock, error) {
 	seen := newSurvey(ctx, s, nil)
 	suspects, err := seen.circles(paths)
 	if err != nil || len(suspects) == 0 {

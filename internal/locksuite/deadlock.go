@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -269,6 +270,14 @@ func deadlockSeen(w *World, t *testing.T) {
 		}
 	}
 	none(paths[n])
+	looker := w.Client("looker")
+	for skip := range 3 { // a break is nothing that whoever looks has to know of
+		broken := looker.Proxy.CutBefore(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Skip: 2 * skip})
+		if found, err := lock.Deadlocks(w.Context(), looker.Session, paths[0]); err != nil || len(found) != 1 || broken.Count() != 1 {
+			t.Errorf("deadlocks across %d breaks: %v, %v, want the one, and one break", broken.Count(), found, err)
+		}
+		broken.Remove()
+	}
 	w.MustRelease(holds[n-1])
 	for i := n - 2; i >= 0; i-- {
 		w.MustRelease(w.Granted(grants[i]))
