@@ -242,8 +242,9 @@ func TestElectLetsGoOfEverything(t *testing.T) {
 	j := h.start("elect", "--backoff", "0", "--backoff-max", "0", "demo", "--", "sh", "-c",
 		`read -r _ _ _ elector _ < /proc/$PPID/stat; set -- /proc/$elector/fd/*
 		echo "$# $(grep -c memfd: /proc/$elector/maps)" >> "$DIR/sizes"`)
+	const terms = 12
 	var sizes []string
-	for end := time.Now().Add(limit); len(sizes) < 30; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(limit); len(sizes) < terms; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d terms in %v: %s", len(sizes), limit, j.stderr)
 		}

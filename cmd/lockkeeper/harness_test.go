@@ -144,6 +144,9 @@ func (h *home) startWith(how func(*exec.Cmd), args ...string) *job {
 	}
 	go func() { j.cmd.Wait(); j.stdout.end(); j.stderr.end(); close(j.done) }()
 	h.t.Cleanup(func() {
+		if h.t.Failed() {
+			h.t.Logf("%q says:\n%s%s", j.cmd.Args[1:], j.stdout, j.stderr)
+		}
 		j.cmd.Process.Signal(syscall.SIGCONT)
 		j.cmd.Process.Kill()
 		<-j.done

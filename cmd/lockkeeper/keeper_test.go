@@ -32,7 +32,7 @@ func TestKeeperComesBackAfterAKill(t *testing.T) {
 // them.
 func TestAHoldSurvivesTheKeeper(t *testing.T) {
 	h := newHome(t)
-	j := h.start("run", "--session-timeout", "6s", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	j := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	j.see("up")
 	token := h.held("demo", 1)[0].Contenders[0].Token
 	for n := range 3 {

@@ -346,16 +346,14 @@ func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
 
 func TestAStoppedFrontKeepsTheLock(t *testing.T) {
 	h := newHome(t)
-	j := h.start("run", "--session-timeout", "1s", "demo", "--", "sh", "-c", "echo up; read x; echo done")
 	in, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.signal(syscall.SIGKILL)
-	j = h.startWith(func(c *exec.Cmd) { c.Stdin = in }, "run", "--session-timeout", "1s", "demo", "--", "sh", "-c", "echo up; read x; echo done")
+	j := h.startWith(func(c *exec.Cmd) { c.Stdin = in }, "run", "--session-timeout", "3s", "demo", "--", "sh", "-c", "echo up; read x; echo done")
 	j.see("up")
 	j.signal(syscall.SIGSTOP)
-	h.run("run", "--wait", "2500ms", "demo", "--", "true").want(75)
+	h.run("run", "--wait", "4s", "demo", "--", "true").want(75)
 	j.signal(syscall.SIGCONT)
 	out.WriteString("go\n")
 	j.see("done")

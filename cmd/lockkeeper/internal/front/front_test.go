@@ -312,10 +312,11 @@ func TestF40_TheDeadlineNeedsNoEngine(t *testing.T) {
 }
 
 func TestADeadlineThatMovesOnEndsNothing(t *testing.T) {
-	s := play(t, "sh", "-c", "echo up; read x; echo still here")
-	in, out, _ := os.Pipe()
-	s.signal(syscall.SIGKILL)
-	s = playWith(t, func(c *exec.Cmd) { c.Stdin = in }, "sh", "-c", "echo up; read x; echo still here")
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := playWith(t, func(c *exec.Cmd) { c.Stdin = in }, "sh", "-c", "echo up; read x; echo still here")
 	const loan = 4 * time.Second // of which the child has two before it is told to end
 	s.grant(loan)
 	s.order(link.DoStarted)
