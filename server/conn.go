@@ -102,6 +102,7 @@ func (c *conn) serve() {
 func (c *conn) readRequests() error {
 	var now time.Duration // on the server's clock; of a frame read ahead, when the last one was answered
 	here := false         // the frame was read ahead
+	queued := false       // the request before was put into the queue
 	for {
 		head, err := c.in.Peek(4)
 		if err != nil {
@@ -130,6 +131,7 @@ func (c *conn) readRequests() error {
 			if err := c.submit(h, n, now); err != nil {
 				return err
 			}
+			queued = true
 			if here = false; c.leads && !c.nextIsHere() {
 				c.s.lead(c)
 			}
@@ -141,6 +143,10 @@ func (c *conn) readRequests() error {
 		if c.ended || !c.touch(h.Op, now) {
 			return nil
 		}
+		if queued && c.out.size() > outputFlush {
+			c.out.write() // nothing is added to much that waits
+		}
+		queued = false
 		if now = c.answerNow(h, c.frame[requestHeadBytes-4:], now); c.ended {
 			return nil
 		}
@@ -191,11 +197,11 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 		return nil
 	}
 	r.conn, r.session, r.xid, r.op, r.size, r.weight, r.received = c, c.session, h.Xid, h.Op, n, n, now
-	if body := r.frame[requestHeadBytes-4:]; isWrite(h.Op) {
+	body := r.frame[requestHeadBytes-4:]
+	if r.weight += c.s.answerBytes(c.session, h.Op, body); isWrite(h.Op) {
 		r.decodeWrite(body)
 	} else {
 		r.body = body
-		r.weight += c.s.answerBytes(h.Op, body)
 	}
 	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
 		c.s.lead(c) // nobody else may be at what is waited for

@@ -42,7 +42,7 @@ type Options struct {
 	// none waiting. Default 1000; negative is unlimited.
 	OutstandingAllMax int
 	// OutputBytesMax is how many bytes of answers and events may wait for a client that does not
-	// read; beyond it the connection is closed. Default 16 MiB.
+	// read; who is to get one more beyond it is hung up on. Default 16 MiB.
 	OutputBytesMax int
 	// WatchesMax is how many watches one connection may have; a request for more is answered
 	// with zk.ErrThrottled. Default 1000000.
@@ -103,7 +103,7 @@ type Options struct {
 
 // Limits without an option.
 const (
-	outstandingBytesMax = 4 << 20  // of one connection's requests that wait, and of what they read; one request more may be beyond it
+	outstandingBytesMax = 4 << 20  // of one connection's requests that wait, and of what they read, if OutputBytesMax is four times that or more; one request more may be beyond it
 	outstandingBytesAll = 64 << 20 // of all connections' likewise; one more of each may be beyond it
 	identitiesMax       = 128      // that one connection may collect with auth requests
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists

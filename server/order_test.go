@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -262,6 +263,64 @@ func TestWhoTakesTheAnswersIsNotCutOff(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// So it is with all requests whose answers can be larger than they are, and with answers that are larger than all
+// that may wait.
+func TestLargeAnswersDoNotCutOff(t *testing.T) {
+	const limit = 1 << 20
+	long := strings.Repeat("x", 300)
+	acl, names := zk.OpenACL(), make([]string, 200)
+	for i := range names {
+		names[i] = fmt.Sprint("/", i, long)
+		acl = append(acl, zk.ACL{Perms: zk.PermRead, Scheme: "digest", ID: fmt.Sprint(i, long, ":hash")})
+	}
+	small := wire.MultiRequest{Ops: slices.Repeat([]wire.MultiOp{{Op: wire.OpSetData, Path: "/s", Version: -1}}, 4000)}
+	missed := wire.SetWatchesRequest{Data: slices.Repeat([]string{"/s"}, 10000), Exist: []string{}, Child: []string{}}
+	for _, c := range []struct {
+		op   wire.Op
+		what wire.Record
+		n    int
+	}{
+		{wire.OpGetChildren, &wire.WatchRequest{Path: "/"}, 30}, {wire.OpGetEphemerals, &wire.PrefixRequest{}, 30},
+		{wire.OpGetACL, &wire.PathRecord{Path: "/a"}, 30}, {wire.OpMulti, &small, 6}, {wire.OpSetWatches, &missed, 6},
+		{wire.OpGetChildren, &wire.WatchRequest{Path: "/large"}, 4},
+	} {
+		for _, behind := range []wire.Op{wire.OpSetData, wire.OpExists} {
+			t.Run(fmt.Sprintf("%d %v behind %v", c.n, c.op, behind), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := start(t, func(o *Options) { o.OutputBytesMax = limit })
+					busy, p := r.connect("busy"), r.connect("c")
+					for _, path := range []string{"/s", "/large"} {
+						p.create(path, zk.Persistent)
+					}
+					p.call(wire.OpCreate, &wire.CreateRequest{Path: "/a", ACL: acl}, nil)
+					for _, name := range names {
+						p.create(name, zk.Ephemeral)
+					}
+					for i := range limit / 1000 {
+						p.create(fmt.Sprint("/large/", i, strings.Repeat("x", 1000)), zk.Persistent)
+					}
+					release := r.stall()
+					defer release()
+					busy.send(wire.OpCreate, createReq("/n", zk.Persistent)) // which commits, or the loop
+					synctest.Wait()
+					b := frameOf(1, behind, &wire.SetDataRequest{Path: "/", Version: -1})
+					for i := range c.n {
+						b = append(b, frameOf(int32(2+i), c.op, c.what)...)
+					}
+					go p.nc.Write(b)
+					synctest.Wait()
+					release()
+					for i := range c.n + 1 {
+						if a := p.receiveAnswer(); a.Xid != int32(1+i) || a.Err != zk.OK {
+							t.Fatalf("answer to %d, %v, want the one to %d", a.Xid, a.Err, 1+i)
+						}
+					}
+				})
+			})
+		}
 	}
 }
 

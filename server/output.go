@@ -70,7 +70,7 @@ func (o *output) end(b []byte, start int) {
 		b = wire.EndFrame(b, start)
 	}
 	o.buf = b
-	if len(o.buf) > o.bytesMax && start > 0 { // one message may be as long as it needs to be
+	if start > o.bytesMax { // a message may be as long as it needs to be, whatever little waits before it
 		o.broken, o.buf = true, nil
 	}
 	o.mu.Unlock()
@@ -92,8 +92,8 @@ func (o *output) answered(bytes int) {
 	o.mu.Unlock()
 }
 
-// full reports whether this or all connections have as many requests in the queue as they may, or this
-// one as many answers that have not left. One that has no requests there always has room.
+// full reports whether this or all connections have as many requests in the queue as they may, unless this
+// one has none, or this one as many answers as may wait to leave.
 func (o *output) full(pendingMax int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,8 +101,12 @@ func (o *output) full(pendingMax int) bool {
 }
 
 func (o *output) fullLocked(pendingMax int) bool {
-	return !o.closing && !o.broken && o.pending.Load() > 0 &&
-		(int(o.pending.Load()) >= pendingMax || o.pendingBytes > outstandingBytesMax || o.muchLocked() || o.all.full())
+	if o.closing || o.broken {
+		return false
+	}
+	pending := int(o.pending.Load())
+	return o.muchLocked() || pending > 0 &&
+		(pending >= pendingMax || o.pendingBytes > min(outstandingBytesMax, o.bytesMax/4) || o.all.full())
 }
 
 // muchLocked reports whether so much waits to leave that the client must not be read from.

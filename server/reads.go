@@ -40,19 +40,24 @@ var answers = map[wire.Op]func(*turn){
 	wire.OpRemoveWatches:    (*turn).removeWatches,
 }
 
-// answerBytes is about how many bytes the answer to a read is going to take, besides what all answers do:
-// what it takes now. Whoever pipelines has to be stopped before there is more than may wait for him.
-func (s *Server) answerBytes(op wire.Op, body []byte) int {
-	d := wire.NewDecoder(body)
+// By how much an answer can be larger than its request.
+const (
+	setWatchesGrowth = 7 // an event for each path
+	multiGrowth      = 4 // a stat for each setData
+)
+
+// answerBytes is about how many bytes the answer to a request is going to take, besides what all answers do: what it
+// takes now, or at most. Whoever pipelines has to be stopped before there is more than may wait for him.
+func (s *Server) answerBytes(session int64, op wire.Op, body []byte) int {
 	switch op {
-	case wire.OpGetData, wire.OpGetChildren, wire.OpGetChildren2:
-		path := d.StringView()
+	case wire.OpGetData, wire.OpGetChildren, wire.OpGetChildren2, wire.OpGetACL:
+		path := wire.NewDecoder(body).StringView()
 		s.state.RLock()
 		defer s.state.RUnlock()
 		return s.readBytes(op, path)
 	case wire.OpMultiRead:
 		var q wire.MultiRequest
-		q.DecodeFrom(d)
+		q.DecodeFrom(wire.NewDecoder(body))
 		s.state.RLock()
 		defer s.state.RUnlock()
 		n := 0
@@ -60,18 +65,28 @@ func (s *Server) answerBytes(op wire.Op, body []byte) int {
 			n += s.readBytes(q.Ops[i].Op, q.Ops[i].Path)
 		}
 		return min(n, s.opts.OutputBytesMax) // beyond it the request is refused
+	case wire.OpGetEphemerals:
+		s.state.RLock()
+		defer s.state.RUnlock()
+		return s.tree.EphemeralBytes(session)
+	case wire.OpSetWatches, wire.OpSetWatches2:
+		return setWatchesGrowth * len(body)
+	case wire.OpMulti:
+		return multiGrowth * len(body)
 	}
 	return 0
 }
 
 // readBytes is answerBytes for one znode; Server.state is locked.
 func (s *Server) readBytes(op wire.Op, path string) int {
-	const name = 64 // of a child
-	stat, _ := s.tree.Lookup(path)
-	if op == wire.OpGetData {
+	switch op {
+	case wire.OpGetData:
+		stat, _ := s.tree.Lookup(path)
 		return int(stat.DataLength)
+	case wire.OpGetACL:
+		return s.tree.ACLBytes(path)
 	}
-	return name * int(stat.NumChildren)
+	return s.tree.NamesBytes(path)
 }
 
 // ok begins a successful answer: the caller appends the record and calls end.

@@ -37,8 +37,9 @@ type extra struct {
 	pzxid          int64
 	cversion       int32 // stored counter: creates of children
 	children       int32
-	first          ref // the newest child
-	older, younger ref // in the same group
+	first          ref    // the newest child
+	names          uint32 // bytes of the children's names
+	older, younger ref    // in the same group
 }
 
 // pack puts a name and data into one string: the length of the name, doubled, as a varint whose

@@ -118,6 +118,29 @@ func (t *Tree) Lookup(path string) (stat zk.Stat, ok bool) {
 	return t.stat(t.nodes.at(r)), true
 }
 
+// NamesBytes returns how many bytes the list of a znode's children takes in an answer; that of none takes 0.
+func (t *Tree) NamesBytes(path string) int {
+	r := t.find(path)
+	if r == 0 || t.nodes.at(r).extra == 0 {
+		return 0
+	}
+	const length = 4 // in front of each name
+	x := t.extras.at(t.nodes.at(r).extra)
+	return length*int(x.children) + int(x.names)
+}
+
+// ACLBytes returns how many bytes a znode's access control list takes in an answer.
+func (t *Tree) ACLBytes(path string) int {
+	r := t.find(path)
+	if r == 0 {
+		return 0
+	}
+	return len(t.lists.slots[t.nodes.at(r).acl].key)
+}
+
+// EphemeralBytes returns how many bytes the paths of a session's ephemerals take in an answer.
+func (t *Tree) EphemeralBytes(session int64) int { return t.groups[session].bytes }
+
 // Ephemerals returns the paths of the session's ephemeral znodes that begin with prefix, oldest
 // first; "" and "/" ask for all.
 func (t *Tree) Ephemerals(session int64, prefix string) []string {

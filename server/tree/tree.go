@@ -107,6 +107,7 @@ func (t *Tree) insert(parent ref, path string, data []byte, slot int32, a *attrs
 		}
 		x.first = r
 		x.children++
+		x.names += uint32(len(zk.Base(path)))
 	}
 	t.join(r, pathLen)
 	t.count++
@@ -151,6 +152,7 @@ func (t *Tree) removeLeaf(r ref) {
 		t.nodes.at(n.next).prev = n.prev
 	}
 	x.children--
+	x.names -= uint32(len(n.name()))
 	t.count--
 	t.bytes -= int64(pathLen + n.dataLen())
 	t.digest -= uint64(n.digest)

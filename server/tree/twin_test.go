@@ -336,6 +336,9 @@ func (t *twin) diff(tr *Tree) string {
 		if want := t.children(path); !slices.Equal(kids, want) || int(stat.NumChildren) != len(want) {
 			return fmt.Sprintf("Children(%s) = %q, %d of them, want %q", path, kids, stat.NumChildren, want)
 		}
+		if got, want := tr.NamesBytes(path), len(wire.AppendStrings(nil, kids))-4; got != want {
+			return fmt.Sprintf("NamesBytes(%s) = %d, want %d", path, got, want)
+		}
 		if acl, _, _ := tr.ACL(super, path); !slices.Equal(acl, n.acl) {
 			return fmt.Sprintf("ACL(%s) = %v, want %v", path, acl, n.acl)
 		}
