@@ -78,7 +78,7 @@ func (c *call) encode(r wire.Record) {
 
 func frameSizeHint(path string) int { return 96 + len(path) }
 
-// A Pending is a request that has been handed over and whose outcome may not be known yet.
+// A Pending is a request that has been added to a Pipeline, and whose outcome may not be known yet.
 type Pending[T any] struct {
 	call
 	s     *Session
@@ -94,10 +94,11 @@ func (p *Pending[T]) Done() <-chan struct{} { return p.done }
 // answers with the same number came without a break between them. It is 0 if none came.
 func (p *Pending[T]) Conn() uint64 { return p.conn }
 
-// Wait returns the outcome as soon as it is known. When ctx ends first, a request that has been handed over
-// and not been sent is withdrawn, which settles that it does nothing; one that has been sent goes on, and a
-// later Wait can learn what became of it. MaybeApplied tells the two apart. One that is yet to be handed over,
-// by Pipeline.Send, can be.
+// Wait returns the outcome as soon as it is known. If ctx ends first, that depends on how far the request has come:
+//
+//   - not handed over yet by Pipeline.Send: it still can be;
+//   - handed over, not sent: it is withdrawn and does nothing;
+//   - sent: it goes on, and a later Wait can learn what became of it. Of a write, MaybeApplied is true of the error.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	select {
 	case <-p.done:

@@ -9,11 +9,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Close ends the session. Done is closed, calls that have not been sent are completed with zk.ErrClosed,
-// and then the ensemble is asked to end the session, and Close waits for its answer, after which every ephemeral znode of the session
-// is gone and its locks are free. If no answer comes within ctx and Options.CloseTimeout, the session is
-// over on our side all the same, and the error says that the ensemble will keep it until its timeout.
-// Close returns only after all goroutines of the session have ended, those of Go included; a trace
+// Close ends the session. First Done is closed, and requests that have not been sent fail with zk.ErrClosed. Then the
+// ensemble is asked to end the session; when it has answered, every ephemeral znode of the session is gone and its
+// locks are free. If no answer comes before ctx ends or Options.CloseTimeout has passed, the session is over on our
+// side all the same, and the error says for how long the ensemble may keep it.
+//
+// Close returns only after all goroutines of the session have ended, those of Session.Go included; a trace
 // function may still be running. Closing again is harmless.
 func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)

@@ -7,17 +7,20 @@
 //
 // # What an error means
 //
-// Every error of an operation is an [*OpError] that names the operation and the path; errors.Is
-// finds the server's [zk.Code] in it, and no code that is only in the cause of a context's end. A write
-// whose answer was lost is neither done nor failed but unknown, and [MaybeApplied] says so: look before
-// writing again. Reads have no such doubt, so the plain methods (Get, Children, …) repeat a read whose
-// connection broke until their context ends. Writes are never repeated.
+// Every error of an operation is an [*OpError] that names the operation and the path, and errors.Is
+// finds in it the [zk.Code] that the server answered. When an operation ends because its context does,
+// the error wraps the context's cause; but if that cause is the error of some other request, as with an
+// errgroup, errors.Is does not find its zk.Code, which says nothing about this one.
+//
+// A write whose answer was lost is neither done nor failed but unknown, and [MaybeApplied] says so: look
+// before writing again. Writes are never repeated. Reads have no such doubt, so the plain methods (Get,
+// Children, …) repeat a read whose connection broke, until their context ends.
 //
 // # Order
 //
 // Requests go out in the order in which they were handed over, and answers come back in that order.
-// A [Pipeline] hands over several at once: they leave in one write, nothing in between. An event of
-// a watch is delivered before the answer of any request that was processed after the change.
+// A [Pipeline] hands over several at once: they leave in one write, with no other request between them.
+// An event of a watch is delivered before the answer of any request that was processed after the change.
 //
 // # State
 //

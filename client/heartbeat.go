@@ -32,7 +32,7 @@ func (c *conn) heartbeat() time.Duration {
 	}
 	s.mu.stats.Heartbeats++
 	now := s.opt.Clock.Now()
-	c.noteBeatLocked(proof(level.strength())+1, now)
+	c.noteBeatLocked(level.proof(), now)
 	if level == VouchPing {
 		buf, start := wire.BeginFrame(c.out)
 		c.out = wire.EndFrame((&wire.RequestHeader{Xid: wire.XidPing, Op: wire.OpPing}).AppendTo(buf), start)

@@ -55,8 +55,8 @@ type Options struct {
 	// skipped. Default 64 MiB: servers limit what they receive, not what they send.
 	ReplyBytesMax int
 
-	// InFlightMax is how many requests may wait for sending or for their answer; further ones wait
-	// for room. Default 1,000.
+	// InFlightMax is how many requests may wait to be sent or for their answer. Further calls block until there is
+	// room, or their context ends. Default 1,000.
 	InFlightMax int
 
 	// WatchBytesMax is how many bytes of paths one frame carries when watches are registered again
@@ -66,11 +66,11 @@ type Options struct {
 	// Logger gets one line for each change of the session's state. Default: silent.
 	Logger *slog.Logger
 
-	// Trace observes the session.
+	// Trace has functions to be called when something happens to the session.
 	Trace Trace
 
-	// Clock measures the age of heartbeats; only packages of this module can make one. Default: the machine's
-	// clock, suspended time included.
+	// Clock measures the age of heartbeats. It is for the tests of this module: no other can make one. Default: the
+	// machine's clock, suspended time included.
 	Clock *clock.Clock
 }
 

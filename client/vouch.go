@@ -12,17 +12,18 @@ import (
 // A Vouch says how much the answer to a heartbeat proves about the session.
 type Vouch int
 
-// The levels. Each includes those before it.
+// The levels. VouchPing is the weakest and VouchWrite the strongest; each proves what a weaker one does. The zero value
+// is VouchSync, the default.
 const (
-	// VouchSync: the leader has answered, and its answer travels behind all that it has committed,
-	// the end of the session included. A follower that is cut off from its leader cannot fake it.
-	// This is the default.
+	// VouchSync: the leader has answered. Its answer travels behind all that it has committed, so if it had ended
+	// the session, that would have been heard first. A follower that is cut off from its leader cannot give it; a
+	// leader that is cut off from its quorum still can, until it notices.
 	VouchSync Vouch = iota
-	// VouchPing: the server we are connected to has answered. A follower passes the news on to
-	// the leader up to half a tick later, and one that is cut off goes on answering for a while
-	// although the leader may have expired the session.
+	// VouchPing: the server we are connected to has answered. A follower passes the news on to the leader up to half
+	// a tick later, and one that is cut off goes on answering for a while, although the leader may have expired the
+	// session.
 	VouchPing
-	// VouchWrite: a quorum has answered. A leader that is cut off cannot fake it either.
+	// VouchWrite: a quorum has answered. Neither a follower nor a leader that is cut off can give it.
 	VouchWrite
 )
 
@@ -55,7 +56,11 @@ func (v Vouch) strength() int {
 
 const strengths = 3
 
-// A proof is what an answer proves of the session: the levels up to this strength, or nothing.
+// proof returns what an answer has to prove for this level.
+func (v Vouch) proof() proof { return proof(v.strength()) + 1 }
+
+// A proof is what an answer proves of the session: nothing, or a level and those below it. As a number it is how many
+// levels that are.
 type proof int
 
 const (
@@ -97,19 +102,21 @@ func (p proof) given(code zk.Code) proof {
 	return min(p, provesPing)
 }
 
-// A Vouching is a demand for heartbeats of a level; see Session.Vouch.
+// A Vouching asks for heartbeats of a level until it is stopped; see Session.Vouch.
 type Vouching struct {
 	s     *Session
 	level Vouch
-	path  string // what to write to, for VouchWrite; as the server names it
+	path  string // the znode whose version is checked, for VouchWrite; as the server names it
 	once  sync.Once
 }
 
-// Vouch asks for heartbeats of the given level, a sixth of the granted timeout apart at most, until
-// Stop is called. Ordinary requests whose answers prove as much count as heartbeats. For VouchWrite, path names
-// a znode whose version is checked in a transaction of its own: a quorum has to agree, but nothing
-// changes and no watch fires. The znode need not be there; if path is none, "/" is checked. A level that is
-// not valid is taken for VouchWrite.
+// Vouch asks for heartbeats of the given level, a sixth of the granted session timeout apart at most, until
+// Stop is called. Age tells how long ago the last one was sent that has been answered. Ordinary requests whose answers
+// prove as much count as heartbeats.
+//
+// For VouchWrite, path names a znode whose version is checked in a transaction of its own: a quorum has to agree, but
+// nothing changes and no watch fires. The znode need not be there. If path is not a valid one, "/" is checked. A level
+// that is not valid is taken for VouchWrite.
 func (s *Session) Vouch(level Vouch, path string) *Vouching {
 	if !level.Valid() {
 		level = VouchWrite
@@ -159,9 +166,9 @@ func (d *demand) strongest() (level Vouch, path string, any bool) {
 	return VouchPing, "", false
 }
 
-// Age returns how long ago the last request of at least this level that has been answered was sent:
-// the server heard from the session no earlier than that. Time during which the machine was suspended
-// counts. A session that is over or being closed has no age: it is older than any timeout.
+// Age returns how long ago a request was sent whose answer proves as much as level: the last such request that has been
+// answered. Whoever gave the answer has heard from the session since then. Time during which the machine was suspended
+// counts. For a session that is over or being closed, Age is longer than any timeout.
 func (s *Session) Age(level Vouch) time.Duration {
 	s.mu.Lock()
 	at := s.mu.vouched[level.strength()] // once the session is over, the zero Instant: for ever ago
@@ -169,8 +176,8 @@ func (s *Session) Age(level Vouch) time.Duration {
 	return s.opt.Clock.Since(at)
 }
 
-// A chain is answered requests each of which was answered within two thirds of the session timeout after
-// the one before it was sent.
+// A chain is a row of requests, each answered within two thirds of the session timeout after the one before it was
+// sent.
 type chain struct {
 	number uint64
 	first  clock.Instant // when its first request was sent; zero if the leader has heard of that for certain
@@ -181,10 +188,10 @@ type chain struct {
 // timeout after the sending of the last request that was answered: whatever was believed because of it is
 // over then, also if an answer comes later.
 //
-// That one proves only that the session lived when the request was seen. A follower tells the leader of its
-// sessions up to half a tick later, and the leader, which has not heard of this one for so long, may expire
-// it in between. A handshake is another matter, since the leader is asked: a chain that begins with one is
-// as old as can be.
+// The answer that begins a new chain proves only that the session lived when the request was seen. A follower tells
+// the leader of its sessions up to half a tick later, and the leader, which has not heard of this one for so long, may
+// expire it in between. So a chain is to be trusted only once its age exceeds half a tick. One that begins with a
+// handshake is trusted at once, because the leader was asked: its age is longer than any timeout.
 func (s *Session) Chain(level Vouch) (number uint64, age time.Duration) {
 	s.mu.Lock()
 	c := s.mu.chains[level.strength()]

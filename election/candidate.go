@@ -15,9 +15,9 @@ type Candidate struct {
 	Session int64      // that owns the znode
 	Token   int64      // creation zxid of the znode: the fencing token of its term
 	Since   time.Time  // when it joined the line, by the server's clock; not when it began to lead
-	ID      string     // what it calls itself
-	Owner   lock.Owner // which process it is; zero if it is of another make, or says its ID only
-	Data    []byte     // what else it says
+	ID      string     // what it calls itself (Options.ID)
+	Owner   lock.Owner // which process it is; zero for those of Curator, and with Options.IDOnly
+	Data    []byte     // what else it says (Options.Data)
 }
 
 // record is what a candidate's znode says: an owner as with every lock, and more.
@@ -41,7 +41,7 @@ func (o *Options) nodeData(since time.Time) []byte {
 	return b
 }
 
-// parse reads what a znode says. Whatever is not of our make is an ID, as it is with Curator.
+// parse reads what a znode says. Whatever is not our JSON is an ID, as with Curator.
 func (c *Candidate) parse(data []byte) {
 	var r record
 	if len(data) > 0 && data[0] == '{' && json.Unmarshal(data, &r) == nil && r.PID != 0 {

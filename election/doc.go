@@ -14,10 +14,10 @@
 // next leader is let in only after it has returned:
 //
 //   - A leader that resigns keeps its znode until its work has returned, for Options.Grace at most.
-//   - A leader that hears nothing from the ensemble any more is told to stop Options.Margin before its lock
-//     could be given away.
-//   - Only where the ensemble has ended the session, or somebody has deleted the znode, the news comes
-//     late; then the token is what protects.
+//   - A leader that hears nothing from the ensemble any more is told to stop Options.Margin before the deadline of
+//     its lock.
+//   - If somebody has deleted the leader's znode or ended its session, another may lead before it hears of that;
+//     then only the token protects.
 //
 // Work that goes on after the grace is reported as [ErrOverran]. There is no way to stop it but to end the
 // process.
@@ -26,6 +26,6 @@
 //
 // A session that has expired never comes back, and with it ends the Election. [Run] opens another and
 // campaigns again, with a pause that grows when terms are short. A candidate whose znode was deleted joins
-// the line again. Nobody ever answers a surprise by deleting a node and making another, so candidates
-// cannot chase each other.
+// the line again. No candidate ever reacts to a change by deleting its node and making another one, so
+// candidates cannot keep each other from ever having a leader.
 package election

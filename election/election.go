@@ -17,8 +17,8 @@ type Election struct {
 	opt Options // with defaults
 }
 
-// New returns the election of the directory at path, which must not be "/". The directory and what is above
-// it is made when somebody stands. Who only wants to know who leads needs no options.
+// New returns the election of the directory at path, which must not be "/". It asks the server nothing. The directory,
+// and what is above it, is made when somebody campaigns. To see who leads, no options are needed.
 func New(s *client.Session, path string, opt Options) (*Election, error) {
 	opt, err := opt.withDefaults(path, s.Timeout())
 	if err != nil {
@@ -34,8 +34,8 @@ func New(s *client.Session, path string, opt Options) (*Election, error) {
 func (e *Election) Path() string { return e.dir }
 
 // Campaign waits until we lead. ctx bounds the waiting, not the term. Exactly one of term and error is not
-// nil. Whoever leads must Resign, also when the term has ended by itself, or let Lead or Run do it: a term
-// that ended because the ensemble was silent keeps its znode until then, for Options.Grace at most.
+// nil. The caller must call Resign in the end, even if the term has ended by itself; Lead and Run do it for theirs.
+// Until then, a term that ended because the ensemble was silent keeps its znode, for Options.Grace at most.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	opt := e.opt.Lock
 	opt.Data = e.opt.nodeData(time.Now().Truncate(time.Millisecond))

@@ -8,12 +8,12 @@ import (
 // Work is what a leader does. ctx ends with the term, and then the work must return.
 type Work func(ctx context.Context, t *Term) error
 
-// Lead campaigns, does the work under the term, and resigns when the work returns, or when ctx ends and the
-// work has had Options.Grace to return. If the term is lost, Lead waits as long for the work.
+// Lead campaigns, does the work under the term, and hands over when the work has returned. When ctx ends, or the term
+// is lost, the work's context ends, and Lead waits for the work to return, for Options.Grace at most.
 //
-// The error is the work's, joined with the loss of leadership, the failure to hand over, or ErrOverran if
-// the work goes on; then another may lead while it does, and the process should end. The work runs on a
-// goroutine of its own.
+// The error is the work's, joined with the loss of leadership, the failure to hand over, or ErrOverran if the work
+// goes on. In that last case another may lead while it does, and the process should end. The work runs on a goroutine
+// of its own.
 func (e *Election) Lead(ctx context.Context, work Work) error {
 	t, err := e.Campaign(ctx)
 	if err != nil {
@@ -22,11 +22,11 @@ func (e *Election) Lead(ctx context.Context, work Work) error {
 	return t.run(ctx, work).err()
 }
 
-// A performance is what has become of work under a term.
+// A performance says how work under a term ended.
 type performance struct {
 	worked     error // what the work returned; nil if it goes on
 	inTerm     bool  // it returned before the term was over
-	handedOver error // as Resign has it
+	handedOver error // what Resign would return
 }
 
 // err returns all that there is to say.

@@ -10,27 +10,30 @@ import (
 
 // Options configure a candidate. The zero value of every field means its default.
 type Options struct {
-	// ID is how a candidate calls itself, an address perhaps. It need not be unique.
+	// ID is what the candidate calls itself, such as an address at which the leader can be reached. It need not be
+	// unique. Others see it as Candidate.ID.
 	ID string
 
-	// Data is whatever else others may want to know of a leader.
+	// Data is whatever else others may want to know of the leader. They see it as Candidate.Data.
 	Data []byte
 
-	// IDOnly makes the candidate's znode say the ID and nothing else, which is what Curator's LeaderLatch
-	// writes and takes for the id when it reads. Without it Java sees JSON in place of an id. Data must
-	// then be empty.
+	// IDOnly makes the ID the whole content of the candidate's znode, as Curator's LeaderLatch writes it and expects to
+	// read it. Without IDOnly the content is JSON, which Java programs see in place of an id. With it, Data must be
+	// empty.
 	IDOnly bool
 
 	// Grace is how long the work of a leader that resigns may go on before another is let lead. Default
 	// 5 s.
 	Grace time.Duration
 
-	// Margin is how long before its lock could be given away a leader that hears nothing from the ensemble
-	// is told to stop. Default a sixth of the session timeout, at most a third; negative means none.
-	// A heartbeat that is late by a half of the timeout, less the margin, ends the term.
+	// Margin is how long a term ends before the deadline of its lock (see lock.Hold.Left), if nothing is heard from the
+	// ensemble any more: so long the work has to stop before the lock is given up. The larger it is, the sooner late
+	// heartbeats end a term: once an answer is late by half the session timeout, less the margin. Default a sixth of
+	// the session timeout, at most a third; negative means none.
 	Margin time.Duration
 
-	// Lock has the options of the lock that leadership is. Its Data and Requeue are the election's.
+	// Lock has the options of the lock that a leader holds. Its Data must be nil, because ID and Data make it, and its
+	// Requeue is always on.
 	Lock lock.Options
 }
 

@@ -17,15 +17,15 @@ const (
 	termGood = 10 * time.Second
 )
 
-// Run stands for election until the work returns in its term, or ctx ends. Whenever leadership is lost, or
-// somebody resigns the term, it campaigns again, after a pause that grows while terms are short, and under a
-// new session where the old one is over.
-// open makes the sessions, client.Open perhaps; Run closes them. An error of open that says that no server
-// could be reached in the time given is followed by another attempt.
+// Run campaigns and does the work as the leader, until the work returns during its term, or ctx ends. Whenever
+// leadership is lost, or the term is resigned, it campaigns again: after a pause of half a second at most, which grows
+// while terms are short, and under a new session if the old one is over.
 //
-// The error is the work's if it returned in its term or after ctx has ended; otherwise why there can be no
-// further campaign: the cause of ctx's end, ErrOverran if the work goes on after its term, or what the
-// servers refuse.
+// open makes the sessions, for example with client.Open; Run closes them. If open fails because no server could be
+// reached in time, it is called again.
+//
+// The error is the work's if it returned during its term or after ctx had ended. Otherwise it says why Run gives up:
+// the cause of ctx's end, ErrOverran if the work goes on after its term, or what the servers refuse.
 func Run(ctx context.Context, open func(context.Context) (*client.Session, error), path string, opt Options, work Work) error {
 	c := &campaigner{open: open, path: path, opt: opt, work: work}
 	defer c.close()
@@ -49,7 +49,7 @@ type campaigner struct {
 	opt    Options
 	work   Work
 	s      *client.Session // nil between two
-	rounds int             // in vain, since the last good term
+	rounds int             // campaigns since the last term of termGood
 }
 
 // campaign campaigns once and leads. It reports whether to do so again, and otherwise why not.
@@ -91,7 +91,7 @@ func (c *campaigner) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends the session, on time of its own, which is short.
+// close ends the session. It waits for client.Options.CloseTimeout at most, also if Run's context has ended.
 func (c *campaigner) close() {
 	if c.s != nil {
 		c.s.Close(context.Background())
@@ -99,7 +99,7 @@ func (c *campaigner) close() {
 	}
 }
 
-// unreachable reports whether an error of open may be another's next time.
+// unreachable reports whether it makes sense to open a session once more after this error.
 func unreachable(err error) bool {
 	var open *client.OpenError
 	return errors.As(err, &open) || errors.Is(err, context.DeadlineExceeded) ||

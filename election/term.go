@@ -17,9 +17,9 @@ var (
 	ErrOverran = errors.New("the work goes on after its term")
 )
 
-// A Term is the leadership of one candidate, as we last heard of it. It is a loan: work under its Context,
-// and send its Token with every write whose late arrival would do harm. It ends once: by Resign, by a loss,
-// or Options.Margin before a loss that is to be feared.
+// A Term is our leadership, as far as we know. It is a loan, which may end before we resign: work under its Context,
+// and send its Token with every write whose late arrival would do harm. It ends once: by Resign, by the loss of its
+// lock, or Options.Margin before the deadline of its lock.
 type Term struct {
 	// Fixed when made.
 	hold          *lock.Hold
@@ -29,7 +29,7 @@ type Term struct {
 	cancel        context.CancelCauseFunc
 	once          sync.Once     // for end
 	resigned      chan struct{} // closed by end
-	over          chan struct{} // closed when the lock is somebody else's to have
+	over          chan struct{} // closed when the lock has been given back, or that has failed
 
 	why    error // of end; fixed when resigned is closed
 	result error // how the term was handed over; fixed when over is closed
@@ -60,15 +60,15 @@ func newTerm(e *Election, hold *lock.Hold) *Term {
 	return t
 }
 
-// Context returns a context that ends with the term, with Cause as its cause. It carries the values of the
-// context that Campaign was called with, but not its end.
+// Context returns a context that ends with the term; context.Cause of it is then what Cause returns. It carries the
+// values of the context that Campaign was called with, but does not end with that one.
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Done is closed when the term has ended: the work has to stop.
 func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
 
-// Cause returns nil during the term, and then why it has ended: ErrResigned or what Lead's context ended
-// with, or a *lock.LostError. Like Hold.Cause it looks at the clock.
+// Cause returns nil during the term, and then why it has ended: ErrResigned, a *lock.LostError, or, under Lead and Run,
+// the cause with which their context ended. Like lock.Hold.Cause it looks at the clock.
 func (t *Term) Cause() error {
 	if t.ctx.Err() == nil && t.Left() == 0 {
 		t.cancel(t.lost())
@@ -98,8 +98,8 @@ func (t *Term) Left() time.Duration {
 	return max(t.hold.Left()-t.margin, 0)
 }
 
-// Do does work under the term, and returns its error. Nobody else is let lead before it has returned,
-// within the limits that the package names. If the term is over, nothing is done and the error is its cause.
+// Do runs f under the term, and returns its error. Nobody else is let lead before f has returned, within the limits
+// that the package documentation names. If the term is over, f is not run and the error is the term's Cause.
 func (t *Term) Do(f func(ctx context.Context) error) error {
 	t.mu.Lock()
 	t.mu.working++
@@ -118,13 +118,13 @@ func (t *Term) Do(f func(ctx context.Context) error) error {
 	return f(t.ctx)
 }
 
-// Resign ends the term, waits until all that Do has begun has returned, for Options.Grace at most, and lets
-// the next candidate lead. Of a term that has ended by itself it says that whatever was done without Do has
-// stopped.
+// Resign ends the term, waits until all calls of Do have returned, for Options.Grace at most, and lets the next
+// candidate lead. It is to be called for a term that has ended by itself, too: by that the caller says that it does
+// no more work under the term, outside of Do either.
 //
-// A nil error says that our znode is known to be gone, and that the work had stopped before. The error has
-// ErrOverran in it if it had not, and is a *lock.LostError if the term was lost before. If ctx ends, the
-// hand-over goes on without it. Work that wants to resign returns: Resign would wait for it.
+// A nil error says that our znode is known to be gone, and that all work had stopped before. Otherwise errors.Is finds
+// ErrOverran if work goes on, and lock.ErrLost if the term was lost before. If ctx ends first, the hand-over goes on
+// without it. Work done by Do must not call Resign, which would wait for it: it returns instead.
 func (t *Term) Resign(ctx context.Context) error {
 	t.end(ErrResigned)
 	select {

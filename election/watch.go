@@ -11,8 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Leader returns the candidate at the head of the line, or the zero Candidate if nobody stands. It leads,
-// or will as soon as it hears of it; one that is cut off may have stopped to lead before the ensemble knows.
+// Leader returns the candidate at the head of the line, or the zero Candidate if there is none. It leads, or will as
+// soon as it hears of it. One that is cut off may have stopped leading before the ensemble knows.
 func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 	leader, w, err := e.look(ctx)
 	if w != nil {
@@ -21,7 +21,7 @@ func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 	return leader, err
 }
 
-// Candidates returns everybody in line, the leader first. It disturbs nobody.
+// Candidates returns everybody in line, the leader first. It only reads.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	line, err := lock.Inspect(ctx, e.s, e.dir)
 	if err != nil {
@@ -36,9 +36,9 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	return candidates, nil
 }
 
-// Watch returns who leads and then every change, the zero Candidate standing for nobody. Whoever takes long
-// over one change is told of the latest next, and never misses that; nothing is kept for it. The sequence
-// goes on across reconnects. It ends with an error: that of the session, or the cause of ctx's end.
+// Watch yields who leads, and again whenever that changes; the zero Candidate stands for nobody. Whoever is slow
+// misses leaders in between, but always gets the latest one. The sequence goes on across reconnects, and ends with an
+// error: that of the session, or the cause of ctx's end.
 //
 // One watch is kept at the server, on the leader's znode, so that candidates who come and go wake nobody.
 func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {

@@ -5,9 +5,9 @@ import "fmt"
 // Mode says what kind of znode to create. The values are those of the protocol.
 type Mode int32
 
-// The modes. A sequential znode gets the parent's ten-digit counter appended to its name; an
-// ephemeral one goes with its session; a container goes once its last child has gone; one with a
-// time to live goes when it has had no children and no new data for so long.
+// The modes. A sequential znode gets the parent's ten-digit counter appended to its name. An
+// ephemeral one is deleted when its session ends, a container some time after its last child, and
+// one with a time to live when it has had no children and no change of its data for so long.
 const (
 	Persistent Mode = iota
 	Ephemeral

@@ -6,9 +6,9 @@ type Stat struct {
 	Mzxid          int64 // zxid of the last change of its data
 	Ctime          int64 // when it was created, in milliseconds since 1970
 	Mtime          int64 // when its data last changed, in milliseconds since 1970
-	Version        int32 // changes of its data
-	Cversion       int32 // changes of its list of children
-	Aversion       int32 // changes of its ACL
+	Version        int32 // number of changes of its data
+	Cversion       int32 // number of changes of its list of children
+	Aversion       int32 // number of changes of its ACL
 	EphemeralOwner int64 // session that owns it; 0 if it is not ephemeral
 	DataLength     int32 // bytes of data
 	NumChildren    int32 // direct children

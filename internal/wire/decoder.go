@@ -41,7 +41,7 @@ func (d *Decoder) Fail(err error) {
 	}
 }
 
-// take is the only place that believes a length from outside, and it does not.
+// take is the only place that uses a length from outside, and it checks it first.
 func (d *Decoder) take(n int) []byte {
 	if d.err != nil {
 		return nil
