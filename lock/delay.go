@@ -16,7 +16,7 @@ func (a *attempt) settleIn(ctx context.Context) error {
 	a.seal = zk.Join(a.e.dir, a.id.sealName(a.e.recipe.kind))
 	data := encodeSeal(a.e.opt.Delay)
 	sealed := false
-	stubborn := map[string]bool{} // orphans that we may not delete
+	stubborn := map[string]bool{} // orphans that the server does not let us delete
 	for {
 		p := a.s.Pipeline()
 		conn := a.connection()
@@ -75,12 +75,12 @@ func (a *attempt) connection() uint64 {
 	return st.Conn
 }
 
-// sitOut waits until the delays of the orphans are over, and reports false if something has changed meanwhile
-// that is worth another look.
+// sitOut waits until the delays of all orphans are over. It reports false if something has changed meanwhile, and the
+// directory is to be listed again. conn is the connection of the last listing.
 func (a *attempt) sitOut(ctx context.Context, orphans []string, conn uint64) (over bool, err error) {
 	p := a.s.Pipeline()
 	reads := make([]*client.Pending[client.Node], len(orphans))
-	watches := make([]*client.Watch, len(orphans), len(orphans)+1)
+	watches := make([]*client.Watch, len(orphans))
 	for i, name := range orphans {
 		reads[i], watches[i] = p.WatchGet(zk.Join(a.e.dir, name))
 		defer watches[i].Cancel()
@@ -119,7 +119,13 @@ func (a *attempt) sitOut(ctx context.Context, orphans []string, conn uint64) (ov
 	if a.e.opt.Waiting != nil {
 		a.e.opt.Waiting(Place{Node: a.nodes[0], Delay: left})
 	}
-	gone, stop := anyFired(append(watches, a.own[0]))
+	return a.sleepOut(ctx, left, watches, conn)
+}
+
+// sleepOut sleeps for the rest of a delay. It reports false, as sitOut does, when one of the watches on orphans or that
+// on our own node has fired, or the connection is not conn any more.
+func (a *attempt) sleepOut(ctx context.Context, left time.Duration, orphans []*client.Watch, conn uint64) (over bool, err error) {
+	gone, stop := anyFired(append(orphans, a.own[0]))
 	defer stop()
 	timer := time.NewTimer(left)
 	defer timer.Stop()

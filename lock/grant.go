@@ -9,8 +9,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 )
 
-// A grant is a node at the head of the line, and what all holds of it share. It ends once: by the
-// release of the last hold, or by a loss.
+// A grant is a node by which we hold the lock, and what all holds of it share (there are several after
+// re-entering). It ends once: by the release of the last hold, or by a loss.
 type grant struct {
 	// Fixed when made.
 	e        *entrance
@@ -21,8 +21,8 @@ type grant struct {
 	waited   bool   // others may have seen the node behind another's
 	seal     string // path; empty if there is none
 	level    client.Vouch
-	chain    uint64 // of answered heartbeats, by whose number the client knows it
-	vouching *client.Vouching
+	chain    uint64           // number of the chain of answered heartbeats that it rests on; see client.Session.Chain
+	vouching *client.Vouching // asks for heartbeats while it lasts
 
 	ended chan struct{} // closed when the grant has ended
 
@@ -39,7 +39,7 @@ type grant struct {
 	}
 }
 
-// newGrant makes the grant of one of an attempt's nodes, on the strength of a chain of answered heartbeats.
+// newGrant makes the grant of one of an attempt's nodes. It lasts no longer than the chain of answered heartbeats.
 func newGrant(a *attempt, node string, chain uint64, vouching *client.Vouching) *grant {
 	g := &grant{
 		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, seal: a.seal, level: a.e.opt.Vouch,
@@ -68,7 +68,7 @@ func (g *grant) holdLocked(parent context.Context) *Hold {
 	return h
 }
 
-// mark returns ctx with the mark of who works under the grant.
+// mark returns ctx with the marks of who works under the grant: for re-entering, and for the lineage.
 func (g *grant) mark(ctx context.Context) context.Context {
 	outer := lineageOf(ctx)
 	ctx = context.WithValue(ctx, heldKey{g.s, g.e.dir}, g)
@@ -89,7 +89,8 @@ func (g *grant) whereabouts() (node string, moving <-chan struct{}) {
 	return g.mu.node, g.mu.moving
 }
 
-// debris is what the grant leaves, which has ended. The seal of one that was lost is not its to remove.
+// debris returns what is to be removed of a grant that has ended. If it was lost, its seal stays: that is for the next
+// holder to see.
 func (g *grant) debris() debris {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,8 +114,9 @@ func (g *grant) left() time.Duration {
 	return left
 }
 
-// check ends the grant if its deadline has passed, whoever notices first, and returns how long it has
-// otherwise. A session that is over leaves nothing of the deadline; then that is the cause.
+// check ends the grant if its deadline has passed, and otherwise returns how long it lasts. Whoever looks at the clock
+// calls it, and the first to notice ends the grant. If the session is over, which leaves no time either, the cause of
+// the loss is that.
 func (g *grant) check() time.Duration {
 	left := g.left()
 	if left > 0 {
@@ -155,7 +157,7 @@ func (g *grant) end(lost *LostError) bool {
 	return true
 }
 
-// over tells those who have holds of the grant, which has ended, why.
+// over ends the holds of a grant that has ended, with the cause, and all that goes on for its sake.
 func (g *grant) over(holds map[*Hold]struct{}, cause error) {
 	for h := range holds {
 		h.cancel(cause)

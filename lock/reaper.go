@@ -23,16 +23,16 @@ type debris struct {
 	settled chan struct{} // closed when all is gone, or the removal was refused for the first time
 }
 
-// A reaper removes what was abandoned on one lock's path until it is known to be gone, or the session is
-// over, which removes it too. It runs only while there is something to do, on a goroutine of the
-// session's.
+// A reaper removes what was abandoned by attempts and holds of one entrance. It goes on with each until it is known to
+// be gone, or the session is over, which removes it too. It runs only while there is something to do, on a goroutine
+// of the session's.
 type reaper struct {
 	e  *entrance
 	mu struct {
 		sync.Mutex
 		list []debris
 		more chan struct{}              // add → run: there is more to do; one token is enough; nil while run does not
-		open map[chan struct{}]struct{} // those of debris that are not settled
+		open map[chan struct{}]struct{} // debris.settled of all that is not settled
 	}
 }
 
@@ -71,8 +71,8 @@ func (r *reaper) settleLocked(list, left []debris) {
 	}
 }
 
-// await returns when what had been abandoned before is settled: whoever asks then is not in its own way. It
-// returns early if ctx or the session ends, which the next request finds out.
+// await returns when all that had been abandoned before the call is settled, so that a try does not find its own
+// process's remains in its way. It returns early if ctx or the session ends, which the next request finds out.
 func (r *reaper) await(ctx context.Context) {
 	r.mu.Lock()
 	open := slices.Collect(maps.Keys(r.mu.open))
@@ -134,7 +134,7 @@ func (r *reaper) run(ctx context.Context, more <-chan struct{}) {
 	}
 }
 
-// work does what can be done for each, and returns what is left and an error that says why.
+// work does what can be done for each of list, and returns those that are left and an error that says why.
 func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err error) {
 	if r.e.recipe.lone {
 		return r.workLone(ctx, list)
@@ -211,7 +211,8 @@ func (d *debris) resolve(ctx context.Context) {
 	}
 }
 
-// all returns what there is to delete, given the line.
+// all returns the paths of what there is to delete: the nodes that are known and, if there may be others, those that
+// carry the id in the line.
 func (d *debris) all(dir string, q queue) []string {
 	all := slices.Clone(d.nodes)
 	if d.unknown {

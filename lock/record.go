@@ -5,18 +5,18 @@ import (
 	"encoding/json"
 )
 
-// A record is the data of a node of ours: its owner, and what else others have to know.
+// A record is the data of a node of ours, as JSON: its owner, and what else others have to know.
 type record struct {
 	Owner
 	ID attemptID `json:"id,omitempty"` // of the attempt, where the node's name does not have it
 
 	// For whoever looks for contenders that wait for each other in a circle.
-	Under   []string `json:"under,omitempty"`   // stems of what the owner holds while this claim waits
+	Under   []string `json:"under,omitempty"`   // stems (see attemptID.stem) of what the owner holds while this claim waits
 	Yields  bool     `json:"yields,omitempty"`  // it gives up if it is the youngest of a circle
-	Passing bool     `json:"passing,omitempty"` // it does not wait: it is granted at once or goes
+	Passing bool     `json:"passing,omitempty"` // it is not going to wait: it is granted at once or goes
 
-	// Revoke says that somebody asks the owner to give up. Whoever asks adds it to the fields that are there,
-	// and leaves those that it does not know as they are.
+	// Revoke says that somebody asks the owner to give the lock up. Whoever asks adds it to the fields that are
+	// there, and keeps those that it does not know.
 	Revoke bool `json:"revoke,omitempty"`
 }
 

@@ -36,12 +36,12 @@ func (e *TooManyError) Error() string {
 // Is makes errors.Is(err, ErrTooManyPermits) hold.
 func (e *TooManyError) Is(target error) bool { return target == ErrTooManyPermits }
 
-// A room is how many claims in a line may be granted at once: a fixed number, or what the data of the
-// directory says.
+// A room is a semaphore's number of permits, which is how many claims in its line may be granted at once: a fixed
+// number, or what is stored in the data of the directory.
 type room struct {
-	n      int  // as whoever made the semaphore said; 0 is whatever is stored
-	stored bool // in the directory's data
-	agreed atomic.Bool
+	n      int         // that the semaphore was made with; 0: whatever is stored
+	stored bool        // the number is that in the directory's data
+	agreed atomic.Bool // it has been seen once that n is what is stored
 }
 
 // varies reports whether the number has to be asked for.
@@ -72,8 +72,8 @@ func parseRoom(data []byte) (int, error) {
 	return r.Permits, nil
 }
 
-// agree makes sure that the number is stored, and once for each room that it is the one that was asked
-// for. After that an operator may change it.
+// agree makes sure that a number is stored. The first time it also sees to it that it is the one that the semaphore
+// was made with; after that an operator may change it.
 func (r *room) agree(ctx context.Context, e *entrance) error {
 	stored, err := storeRoom(ctx, e, func(stored int) (int, error) {
 		switch {
@@ -95,8 +95,8 @@ func (r *room) agree(ctx context.Context, e *entrance) error {
 	return nil
 }
 
-// storeRoom stores what choose makes of the number that is stored, 0 if there is none, and returns it. The
-// directory is persistent, so that the number outlives the claims.
+// storeRoom stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
+// returns it. The directory is persistent, so that the number outlives the claims.
 func storeRoom(ctx context.Context, e *entrance, choose func(stored int) (int, error)) (int, error) {
 	for {
 		p := e.s.Pipeline()
@@ -142,11 +142,11 @@ func storeRoom(ctx context.Context, e *entrance, choose func(stored int) (int, e
 	}
 }
 
-// A roomView is what an attempt knows of the room.
+// A roomView is what an attempt knows of the number of permits.
 type roomView struct {
 	n     int                          // as last read
-	asked *client.Pending[client.Node] // a read whose answer has not been looked at; nil if there is none
-	watch *client.Watch                // for changes of what that read or an earlier one told; nil if there is none
+	asked *client.Pending[client.Node] // a read of the directory whose answer is yet to be looked at; nil if there is none
+	watch *client.Watch                // on the directory's data, set by that read or an earlier one; nil if there is none
 }
 
 // askRoom adds the read of the number of permits, where there is one to read.
@@ -192,13 +192,13 @@ func (a *attempt) seeRoom(ctx context.Context) (int, error) {
 	return a.room.n, nil
 }
 
-// sameRoom reports whether a view has been made with the number of permits that is stored now.
+// sameRoom reports whether the number of permits is still the one that v was made with.
 func (a *attempt) sameRoom(ctx context.Context, v view) (bool, error) {
 	n, err := a.seeRoom(ctx)
 	return n == v.queue.room, a.missed(err, ErrPlaceLost)
 }
 
-// current reports whether the number is known to be stored still, as far as a connection has told.
+// current reports whether the number as last read is still stored, as far as has been heard on this connection.
 func (r *roomView) current(conn uint64) bool {
 	return r.watch != nil && r.watch.Conn() == conn && !hasFired(r.watch)
 }

@@ -16,10 +16,10 @@ const (
 	sharedSealWord = "-held-shared"
 )
 
-// DelayMax is the longest Options.Delay.
+// DelayMax is the largest Options.Delay.
 const DelayMax = time.Hour
 
-// A seal is what such a znode tells.
+// A seal is what the name of such a znode tells.
 type seal struct {
 	id     attemptID // whose it is
 	shared bool      // it held the lock together with others
@@ -42,8 +42,8 @@ func parseSeal(name string) (s seal, ok bool) {
 	return seal{attemptID(rest[:attemptDigits]), word == sharedSealWord}, word == sealWord || word == sharedSealWord
 }
 
-// orphans returns the names of the seals in a listing whose claims are gone and with which a claim of that
-// kind cannot share the lock.
+// orphans returns the names of the seals in a listing whose claims are gone, without those of readers if k is shared:
+// readers need not wait for readers.
 func orphans(names []string, k kind) []string {
 	return orphansOf(names, func(s seal) bool { return !s.shared || k != shared })
 }
@@ -53,7 +53,7 @@ func sharedOrphans(names []string) []string {
 	return orphansOf(names, func(s seal) bool { return s.shared })
 }
 
-// orphansOf returns the names of those seals in a listing whose claims are gone.
+// orphansOf returns the names of the seals in a listing whose claims are gone, those for which which is true.
 func orphansOf(names []string, which func(seal) bool) []string {
 	claimed := map[string]bool{} // by the bell that the claim would ring
 	for _, name := range names {
@@ -74,7 +74,7 @@ func orphansOf(names []string, which func(seal) bool) []string {
 
 // A sealData is the data of a seal.
 type sealData struct {
-	Delay int64 `json:"delay_ms"` // how long to wait after an end that was no release
+	Delay int64 `json:"delay_ms"` // Options.Delay of the holder, in milliseconds
 }
 
 // encodeSeal returns the data of a seal.
@@ -86,7 +86,7 @@ func encodeSeal(delay time.Duration) []byte {
 	return b
 }
 
-// delayOf returns the delay that a seal's data asks for, of at most DelayMax; unless it tells one.
+// delayOf returns the delay that a seal's data asks for, DelayMax at most; or the delay unless, if it asks for none.
 func delayOf(data []byte, unless time.Duration) time.Duration {
 	var d sealData
 	if json.Unmarshal(data, &d) != nil || d.Delay <= 0 {
@@ -95,8 +95,8 @@ func delayOf(data []byte, unless time.Duration) time.Duration {
 	return time.Duration(min(d.Delay, DelayMax.Milliseconds())) * time.Millisecond
 }
 
-// A noticed remembers since when seals of one directory are known to be orphans, so that a waiter that gives
-// up does not make the next one of this process begin anew.
+// A noticed remembers since when seals of one directory have been known to be orphans. So when a waiter gives up, the
+// next one with the same entrance need not begin anew.
 type noticed struct {
 	mu    sync.Mutex
 	since map[string]time.Time // by name

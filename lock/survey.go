@@ -10,15 +10,15 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A survey reads lines for those who look for deadlocks, each once.
+// A survey reads the lines that a deadlock may go through, each once. It is one search's, and has that one's context.
 //
-// What it reads of different lines it reads at different times. A second survey therefore counts only nodes
-// that the first one has read, with the same data, and names of nodes are never used again: then all of
-// them were there, as they are, at any instant between the two.
+// It reads different lines at different times, which is no picture of one moment. So a second survey follows, which
+// counts only nodes that the first one has read, with the same data. Names of nodes are never used again: all of these
+// were there, as they are, at any instant between the two.
 type survey struct {
 	ctx    context.Context
 	s      *client.Session
-	before *survey // what counts; nil: everything
+	before *survey // the first one, if this is the second: only what that has read counts
 	lines  map[string]*surveyed
 	nodes  int // read
 	synced bool
@@ -31,7 +31,8 @@ type surveyed struct {
 	mzxid  map[string]int64 // of each claim's node, by name
 }
 
-// roomFacts tell whether the number of permits is the same, and always was.
+// roomFacts are a semaphore's number of permits and what tells whether it is the same in a second survey. The number
+// is 0 if it has ever been changed: who was granted under the old one cannot be told.
 type roomFacts struct {
 	n     int
 	czxid int64 // of the directory
@@ -50,8 +51,8 @@ func newSurvey(ctx context.Context, s *client.Session, before *survey) *survey {
 	return &survey{ctx: ctx, s: s, before: before, lines: map[string]*surveyed{}}
 }
 
-// circle returns the circle through the party with that stem in the line at dir, nil if there is none, of
-// parties none of which goes before it.
+// circle returns a circle of waits through the party with that stem in the line at dir; nil if there is none. Parties
+// that are before it, as before says, are left out: of each circle one party is to be the first.
 func (v *survey) circle(dir, stem string, before func(p, other *party) bool) (Deadlock, error) {
 	if v.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
 		return nil, context.Cause(v.ctx)
@@ -205,7 +206,7 @@ func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed
 	return l, nil
 }
 
-// only leaves out what an earlier survey did not find as it is now; nil is a line that it did not read.
+// only leaves out what the earlier survey did not find as it is now. nil stands for a line that it did not read.
 func (l *surveyed) only(earlier *surveyed) {
 	if earlier == nil {
 		l.lineup = &lineup{}

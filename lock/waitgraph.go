@@ -55,7 +55,7 @@ func (l *lineup) mayWaitFor(p, other *party) bool {
 	return p != other && before(l.queue.line[other.first].number, l.queue.line[p.first].number) && rivals(p.kind, other.kind)
 }
 
-// blocked reports whether p is not granted as long as those are there of whom stuck says so.
+// blocked reports whether p cannot be granted as long as those ahead of it stay for whom stuck is true.
 func (l *lineup) blocked(p *party, stuck func(*party) bool) bool {
 	claims := p.last - p.first // its own that are ahead of its last
 	room := 1
@@ -77,7 +77,7 @@ func (l *lineup) waits(p *party) bool {
 	return !p.passes && l.blocked(p, func(*party) bool { return true })
 }
 
-// rivals reports whether a claim of one kind may have to wait for one of the other.
+// rivals reports whether a claim of one kind may have to wait for a claim of the other.
 func rivals(a, b kind) bool {
 	const alone = permit | candidacy // stand in lines of their own
 	if (a|b)&alone != 0 {
@@ -86,10 +86,10 @@ func rivals(a, b kind) bool {
 	return conflict(a, b)
 }
 
-// A knot is contenders none of whom can go on before another of them does. It is a pure function of the
+// A knot is a set of contenders none of whom can go on before another of them does. It is a pure function of the
 // lines, which load reads as they are needed: backwards, from a party to those who wait for it or for what
-// its owner holds, because a node that waits says what its owner holds, and one that is held does not say
-// what its owner waits for.
+// its owner holds. Backwards, because the node of a waiter says what its owner holds, and that of a holder does not
+// say what its owner waits for.
 //
 // A claim to a mutex or a read/write lock waits for all that it conflicts with ahead of it, so it is stuck if
 // one of these is. A claim to one of N permits is stuck only if, of those ahead of it, N are.
@@ -104,9 +104,9 @@ type knot struct {
 	self *party
 
 	lines   map[string]*lineup
-	reached []*party            // who waits for self, perhaps, or is held by somebody who does; self first
-	waits   map[*party]bool     // of these, who waits for somebody who is stuck
-	held    map[string][]*party // by stem, as whom those of waits wait who hold it
+	reached []*party            // those who may wait for self, and what these hold; self first
+	waits   map[*party]bool     // of these, the ones that wait for somebody who is stuck
+	held    map[string][]*party // by stem of what is held: the parties of waits whose owner holds it
 }
 
 // circle returns a shortest circle of waits through self, nil if there is none.

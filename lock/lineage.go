@@ -11,7 +11,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A lineage is the holds that somebody works under, newest first. It travels in the contexts of holds.
+// A lineage is the chain of holds that somebody works under, newest first. It travels in the contexts of holds, and
+// the node of whoever waits names it (record.Under), so that circles of waits can be found.
 type lineage struct {
 	g     *grant
 	outer *lineage
@@ -25,10 +26,10 @@ func lineageOf(ctx context.Context) *lineage {
 	return l
 }
 
-// underMax is how many holds a waiting node names at most, the newest first.
+// underMax is how many holds the node of a waiter names at most, the newest first.
 const underMax = 32
 
-// stems returns the stems of the holds that are held still.
+// stems returns the stems of those holds that have not ended.
 func (l *lineage) stems() []string {
 	var stems []string
 	for ; l != nil && len(stems) < underMax; l = l.outer {
@@ -49,8 +50,8 @@ func (g *grant) alive() bool {
 	}
 }
 
-// stem returns what the paths of all nodes begin with that an attempt makes in a directory, and no others:
-// a hold keeps it also if another node takes the place of its own.
+// stem returns the path that all nodes of an attempt in a directory begin with, and no others do. It names a hold for as
+// long as that lasts: a downgrade changes the node, and not the stem.
 func (id attemptID) stem(dir string) string { return zk.Join(dir, protectedPrefix+string(id)) }
 
 // stemOf returns the stem of a claim's node, and for those of other clients its path.
@@ -61,13 +62,13 @@ func stemOf(dir, name string) string {
 	return zk.Join(dir, name)
 }
 
-// waiting returns what a node says that is made to wait, under the holds of a lineage.
+// waiting returns what the node of a waiter says that works under a lineage.
 func (o *Options) waiting(under *lineage) record {
 	stems := under.stems()
 	return record{Under: stems, Yields: o.Deadlock > 0 && len(stems) > 0}
 }
 
-// passing is what a node says that goes by itself if it is not granted at once.
+// passing is what a node says that is not going to wait.
 var passing = record{Passing: true}
 
 // under returns the stems that the data of a claim's node names; what other clients write names none.
@@ -87,8 +88,8 @@ func parseRecord(data []byte) record {
 	return r
 }
 
-// retell adds the requests that have our nodes say what they are to say, unless they do. What somebody else
-// has written there stays.
+// retell adds requests that write data to our nodes if it has changed since they were made. What somebody else has
+// written there stays.
 func (a *attempt) retell(p *client.Pipeline) []*client.Pending[zk.Stat] {
 	if !a.untold {
 		return nil
@@ -100,7 +101,8 @@ func (a *attempt) retell(p *client.Pipeline) []*client.Pending[zk.Stat] {
 	return sets
 }
 
-// told notes whether they do now. A server that refuses is not asked again.
+// told takes the answers to retell's requests. Those whose connection broke are sent again the next time; those that
+// a server has refused are not.
 func (a *attempt) told(ctx context.Context, sets []*client.Pending[zk.Stat]) {
 	a.untold = false
 	for _, k := range sets {
