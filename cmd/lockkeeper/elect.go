@@ -26,7 +26,7 @@ LOCKKEEPER_LOCK, the fencing token, a number that grows from leader to leader, i
 LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS.
 
 When COMMAND ends, another candidate leads at once, if there is one. This one pauses
-for --backoff, twice as long each time it has not lasted, and stands for election
+for --backoff, twice as long each time COMMAND ends soon, and stands for election
 again, unless --restart says otherwise:
 
   always       whatever COMMAND's exit status was
@@ -34,24 +34,25 @@ again, unless --restart says otherwise:
   never        lockkeeper ends, with COMMAND's exit status
 
 If leadership is lost, because the servers cannot be reached, the session has
-expired or an operator has broken it, COMMAND is ended in time, and lockkeeper
-stands for election again, whatever --restart says. Servers that cannot be reached
-are looked for until they can.
+expired or an operator has put the leader out (lockkeeper break), COMMAND is ended in
+time, and lockkeeper stands for election again, whatever --restart says. It goes on
+looking for servers until one can be reached.
 
 With --revocable SIGNAL, COMMAND gets that signal, once, when somebody asks it to let
 another candidate lead (lockkeeper revoke /lockkeeper/elections/NAME). It leads for as
 long as it runs; when it has ended, --restart says whether it stands again.
 
-INT, TERM, HUP, QUIT, USR1 and USR2 go to COMMAND; an INT or TERM that comes 0.2s
-after the first or later kills it.
-After INT or TERM, or if HUP or QUIT has ended COMMAND, or ^C at a terminal (status
-130), lockkeeper ends when COMMAND has, and another candidate leads. A candidate that
-waits or pauses ends at once, but does nothing on USR1 and USR2. When lockkeeper
-itself is killed, COMMAND is too, and another candidate leads at once; when its
-machine dies, when --session-timeout is over.
+INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. A second INT or TERM, if
+it comes 0.2s after the first or later, kills it.
+After an INT or TERM, lockkeeper ends when COMMAND has, and another candidate leads; so
+it does if HUP, QUIT or ^C at the terminal (status 130) has ended COMMAND. A candidate
+that waits or pauses ends at once, except on USR1 and USR2, which it ignores.
 
-Candidates of Curator's LeaderLatch can share an election by its path. They take what
---id says for the id of a candidate if --id-only is given, and otherwise see JSON.
+If lockkeeper is killed, so is COMMAND, and another candidate leads at once. If its
+machine dies, another leads when --session-timeout has passed.
+
+Candidates of Curator's LeaderLatch can stand for the same election, by its path. They
+see the value of --id as the candidate's id if --id-only is given, and otherwise JSON.
 
 Exit status: COMMAND's own, 128+n if signal n ended it, and
    64  wrong usage, or settings that cannot work
@@ -82,10 +83,10 @@ func newElect() *cobra.Command {
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.restart, "restart", restartAlways, "whether to go on when the command has ended: always, on-failure or never")
-	flags.DurationVar(&f.backoff, "backoff", time.Second, "pause before standing for election again; doubles while the command does not last (0: from 100ms on)")
-	flags.DurationVar(&f.backoffMax, "backoff-max", time.Minute, "longest pause, 0 for none at all; what has lasted longer, waiting included, begins with the shortest")
-	flags.StringVar(&f.id, "id", "", "how the candidate calls itself for programs that ask who leads, an address perhaps")
-	flags.BoolVar(&f.idOnly, "id-only", false, "tell others the id and nothing else, as Curator's LeaderLatch does")
+	flags.DurationVar(&f.backoff, "backoff", time.Second, "pause before standing for election again; doubled each time the command ends soon (0: none at first, then 100ms)")
+	flags.DurationVar(&f.backoffMax, "backoff-max", time.Minute, "longest pause, 0 for none at all; after a turn that took longer, waiting included, the pause is --backoff again")
+	flags.StringVar(&f.id, "id", "", "what programs that ask who leads see as the candidate's id, such as an address")
+	flags.BoolVar(&f.idOnly, "id-only", false, "store nothing but the id in the candidate's znode, as Curator's LeaderLatch does")
 	return cmd
 }
 
@@ -150,8 +151,8 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 	}
 }
 
-// ears hear the signals that the front passes on or that make it leave. What they are to elect it finds out
-// when the front has done its part. Each remembers one, for more of them are more of the same.
+// ears hear the signals that the front passes on or that end it. elect looks at them when the front has done its
+// part. Each remembers one signal: a second one would change nothing.
 type ears struct{ end, hup, quit, user chan os.Signal }
 
 func newEars() ears {
@@ -257,7 +258,7 @@ type pacer struct {
 	now      time.Duration // 0 at the beginning
 }
 
-// next returns the pause after something that has lasted so long.
+// next returns the pause after a term that has lasted so long, waiting included.
 func (p *pacer) next(lasted time.Duration) time.Duration {
 	if p.now == 0 || lasted > p.max {
 		p.now = p.min

@@ -20,30 +20,31 @@ import (
 
 const runHelp = `Run COMMAND while holding LOCK, or several locks at once.
 
-The command is executed as it stands, without a shell. Standard streams,
-arguments and the terminal are its own. It sees the path of the lock in
-LOCKKEEPER_LOCK, the fencing token, a number that grows from holder to holder,
+COMMAND is executed without a shell, and has its arguments, standard streams and the
+terminal as it would have them without lockkeeper. Its environment has the path of the
+lock in LOCKKEEPER_LOCK, the fencing token, a number that grows from holder to holder,
 in LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS.
 
-With --shared any number of runs hold LOCK together, but none while somebody holds
-it alone. Nobody overtakes: who shares waits for whoever came before to be alone.
+With --shared any number of runs hold LOCK together, but none while a run without
+--shared holds it. Nobody overtakes: runs with --shared wait for those without that
+came before them.
 
-With --slots N up to N runs hold LOCK at once. All who share a lock that way must ask
-for the same number; it is kept with the lock. While runs without --slots
-hold LOCK or wait for it, one with --slots is refused, and the other way round.
+With --slots N up to N runs hold LOCK at once. All of them must ask for the same N,
+which is stored with the lock. While runs without --slots hold LOCK or wait for it,
+one with --slots is refused, and the other way round.
 
-Several locks are taken all or none, in an order in which no two runs can wait for each
-other, whatever order they are named in; --shared and --slots are then meant for each.
-The loss of one is the loss of all. LOCKKEEPER_LOCK and LOCKKEEPER_TOKEN have a line
-for each, in the order in which they were named.
+Several locks are taken all or none, in an order of their own, so that no two runs wait
+for each other whatever order they name them in; --shared and --slots then hold for each
+lock. The loss of one is the loss of all. LOCKKEEPER_LOCK and LOCKKEEPER_TOKEN have a
+line for each, in the order in which they were named.
 
 With --revocable SIGNAL, COMMAND gets that signal, once, when somebody asks for the lock
 (lockkeeper revoke LOCK). It keeps the lock for as long as it runs.
 
-The lock is given back when the command and all it has started are gone. What is
-left when its main process has ended is told to end, and killed after --grace.
-Only a process that has started a session of its own (setsid) stays: that is how
-to leave a daemon behind. It is killed with the others when the lock is lost, or
+The lock is given back when COMMAND and all that it has started are gone. Processes
+that are left when its main process has ended are told to end (TERM), and killed after
+--grace. Only a process with a session of its own (setsid) may stay: that is how to
+leave a daemon behind. It is killed with the others when the lock is lost, or
 when lockkeeper is killed before the main process has ended.
 
 If the lock is lost, the command is told to end (TERM) and killed after --grace,
@@ -54,15 +55,15 @@ be the one that calls lockkeeper (lockkeeper run LOCK -- sudo … cannot be kill
 use sudo lockkeeper run LOCK -- …).
 
 lockkeeper is three processes: this one, its engine, which keeps the session, and
-its guard (lk-guard), which is the command's parent. Any two of them may be killed
-or frozen: the one that is left ends the command, and all that it has started, in
-time; the engine, if it is left alone, what it knows by its group or environment.
-If all three are killed at once the system kills the command's main process
-and nothing else, and only the token tells that the rest was overtaken.
+its guard (lk-guard), which is COMMAND's parent. Any two of them may be killed or frozen:
+the one that is left ends COMMAND and all that it has started in time. (If that is the
+engine, it finds them by COMMAND's process group and by the variables above in their
+environment.) If all three are killed at once, the system kills COMMAND's main process
+and nothing else; whatever goes on can be told only by its token.
 
-INT, TERM, HUP, QUIT, USR1 and USR2 go to the command; an INT or TERM that comes 0.2s
-after the first or later kills it. While waiting they leave the line. A run that is
-stopped (^Z) keeps its place and its lock.
+INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. A second INT or TERM, if it
+comes 0.2s after the first or later, kills it. While lockkeeper waits for the lock, a
+signal ends it. A run that is stopped (^Z) keeps its place in line and its lock.
 
 Exit status: the command's own, 128+n if signal n ended it, and
    64  wrong usage, or settings that cannot work
@@ -75,10 +76,11 @@ Exit status: the command's own, 128+n if signal n ended it, and
    77  the servers do not let us
   126  the command cannot be executed, 127 it cannot be found
 128+n  signal n came while waiting
-A command may use the same numbers. --status-file tells them apart: it gets a line
+COMMAND may use the same numbers. --status-file tells them apart: the file gets a line
 of JSON with the outcome (ran, busy, lost, signalled, not-executable, failed), the
-exit status, the token, and how the command itself ended. It stays empty if
-lockkeeper is killed, and as it was if there is no such flag. /dev/fd/3 is a file, too.`
+exit status, the token, and how COMMAND itself ended. It stays empty if lockkeeper is
+killed. After a mistake in the names of flags it is left as it was. It may be an open
+descriptor: /dev/fd/3.`
 
 // runFlags are the flags of run.
 type runFlags struct {
@@ -105,12 +107,12 @@ func newRun() *cobra.Command {
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with others who share it; who does not share it waits for them all, and they for him")
-	flags.IntVar(&f.slots, "slots", 0, "hold one of that many slots instead of the only one")
+	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with other runs that have this flag")
+	flags.IntVar(&f.slots, "slots", 0, "hold one of that many slots of the lock, instead of the lock alone")
 	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after that long; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
 	flags.StringVar(&f.statusFile, "status-file", "", "write the outcome to this file, as JSON")
-	flags.IntVar(&f.busyCode, "busy-code", exit.Busy, "exit status if the lock was not got in time")
+	flags.IntVar(&f.busyCode, "busy-code", exit.Busy, "exit status if the lock was busy, or the wait was over")
 	flags.IntVar(&f.lostCode, "lost-code", exit.Lost, "exit status if the lock was lost")
 	return cmd
 }
