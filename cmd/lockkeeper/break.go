@@ -58,20 +58,12 @@ be reached, 77 the servers do not let us, 130 interrupted.`,
 
 // breakLock puts out the holders that it has shown, and nobody else.
 func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader, out io.Writer, force bool) error {
-	snap, err := lock.Look(ctx, s, path)
+	snap, err := lookForHolders(ctx, s, path, out)
 	if err != nil {
 		return err
 	}
 	name, holders := lockName(path), snap.Holders()
-	if len(holders) == 0 {
-		meant, err := namesake(ctx, s, path)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s%s\n", name, asked(s), meant)
-		return nil
-	}
-	if !force {
+	if len(holders) > 0 && !force {
 		var who []string
 		for _, c := range holders {
 			who = append(who, engine.Describe(c)+" for "+age(c.Since))
@@ -98,6 +90,19 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 		}
 	}
 	return nil
+}
+
+// lookForHolders looks at the lock at path, and says so if nobody holds it.
+func lookForHolders(ctx context.Context, s *client.Session, path string, out io.Writer) (lock.Snapshot, error) {
+	snap, err := lock.Look(ctx, s, path)
+	if err != nil || len(snap.Holders()) > 0 {
+		return snap, err
+	}
+	meant, err := namesake(ctx, s, path)
+	if err == nil {
+		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s%s\n", lockName(path), asked(s), meant)
+	}
+	return snap, err
 }
 
 func waiters(n int) string {

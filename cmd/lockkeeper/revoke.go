@@ -47,25 +47,18 @@ usage, 69 no server could be reached, 77 the servers do not let us, 130 interrup
 
 // revokeLock asks all who hold the lock.
 func revokeLock(ctx context.Context, s *client.Session, path string, out io.Writer) error {
-	snap, err := lock.Look(ctx, s, path)
+	snap, err := lookForHolders(ctx, s, path, out)
 	if err != nil {
 		return err
 	}
-	name, holders := lockName(path), snap.Holders()
-	if len(holders) == 0 {
-		meant, err := namesake(ctx, s, path)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s%s\n", name, asked(s), meant)
-	}
-	for _, c := range holders {
+	name := lockName(path)
+	for _, c := range snap.Holders() {
 		who := engine.Describe(c)
-		asked, err := lock.Revoke(ctx, s, c)
+		there, err := lock.Revoke(ctx, s, c)
 		switch {
 		case err != nil:
 			return err
-		case !asked:
+		case !there:
 			fmt.Fprintf(out, "lockkeeper: %s had left %s by itself\n", who, name)
 		default:
 			fmt.Fprintf(out, "lockkeeper: asked %s to give %s up\n", who, name)

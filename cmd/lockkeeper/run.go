@@ -59,11 +59,11 @@ its guard (lk-guard), which is COMMAND's parent. Any two of them may be killed o
 the one that is left ends COMMAND and all that it has started in time. (If that is the
 engine, it finds them by COMMAND's process group and by the variables above in their
 environment.) If all three are killed at once, the system kills COMMAND's main process
-and nothing else; whatever goes on can be told only by its token.
+and nothing else; what goes on then can be told by its token alone.
 
 INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. A second INT or TERM, if it
-comes 0.2s after the first or later, kills it. While lockkeeper waits for the lock, a
-signal ends it. A run that is stopped (^Z) keeps its place in line and its lock.
+comes 0.2s after the first or later, kills it. While lockkeeper waits for the lock, any
+of them ends it. A run that is stopped (^Z) keeps its place in line and its lock.
 
 Exit status: the command's own, 128+n if signal n ended it, and
    64  wrong usage, or settings that cannot work
