@@ -102,7 +102,7 @@ func (s *Server) accept(nc net.Conn) {
 	s.conns.byID[c.id] = c
 	if len(s.conns.byID) == 1 {
 		s.conns.idleSince = time.Time{}
-		s.turn()
+		s.tellIdleLocked()
 	}
 	s.conns.running.Go(c.serve)
 }
@@ -122,7 +122,7 @@ func (s *Server) detach(c *conn) {
 	}
 	if len(s.conns.byID) == 0 {
 		s.conns.idleSince = time.Now()
-		s.turn()
+		s.tellIdleLocked()
 	}
 }
 
@@ -166,10 +166,10 @@ func (s *Server) hangUp() {
 	}
 }
 
-// turn tells those who wait in WaitIdle; conns is locked.
-func (s *Server) turn() {
-	close(s.conns.turned)
-	s.conns.turned = make(chan struct{})
+// tellIdleLocked has those who wait in WaitIdle look again.
+func (s *Server) tellIdleLocked() {
+	close(s.conns.idleChanged)
+	s.conns.idleChanged = make(chan struct{})
 }
 
 // WaitIdle returns nil once there has been no connection for d without interruption, or ctx's
@@ -178,7 +178,7 @@ func (s *Server) turn() {
 func (s *Server) WaitIdle(ctx context.Context, d time.Duration) error {
 	for {
 		s.conns.Lock()
-		since, turned := s.conns.idleSince, s.conns.turned
+		since, changed := s.conns.idleSince, s.conns.idleChanged
 		s.conns.Unlock()
 		var enough <-chan time.Time
 		if !since.IsZero() {
@@ -189,7 +189,7 @@ func (s *Server) WaitIdle(ctx context.Context, d time.Duration) error {
 		select {
 		case <-enough:
 			return nil
-		case <-turned:
+		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.ending:

@@ -23,14 +23,14 @@ type Options struct {
 
 	// TickTime is the unit of time of sessions: they expire at multiples of it. Default 3 s.
 	TickTime time.Duration
-	// MinSessionTimeout and MaxSessionTimeout bound what a client is granted. Defaults 2 and 20
-	// ticks.
+	// MinSessionTimeout and MaxSessionTimeout bound the session timeout that a client is granted.
+	// Defaults 2 and 20 ticks.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
 
-	// FrameBytesMax is the largest request (jute.maxbuffer). Default 1048575.
+	// FrameBytesMax is how many bytes a request may have (jute.maxbuffer). Default 1048575.
 	FrameBytesMax int
-	// ConnectionsPerAddressMax limits the connections from one address; connections over Unix
-	// sockets have none. Default 60; negative is unlimited.
+	// ConnectionsPerAddressMax limits the connections from one address; those over Unix sockets
+	// are not counted. Default 60; negative is unlimited.
 	ConnectionsPerAddressMax int
 	// ConnectionsMax limits all connections. Default unlimited.
 	ConnectionsMax int
@@ -42,7 +42,7 @@ type Options struct {
 	// none waiting. Default 1000; negative is unlimited.
 	OutstandingAllMax int
 	// OutputBytesMax is how many bytes of answers and events may wait for a client that does not
-	// read; who is to get one more beyond it is hung up on. Default 16 MiB.
+	// read them. If more wait when the next one is added, the server hangs up. Default 16 MiB.
 	OutputBytesMax int
 	// WatchesMax is how many watches one connection may have; a request for more is answered
 	// with zk.ErrThrottled. Default 1000000.
@@ -55,14 +55,14 @@ type Options struct {
 	// SuperSubject is the subject of a client certificate ("CN=admin,O=ops") whose owner may do
 	// anything (X509AuthenticationProvider.superUser). Default nobody.
 	SuperSubject string
-	// Words are the four-letter words that are answered besides srvr, which always is; "*" is
-	// all. Default none.
+	// Words are the four-letter words that are answered, besides srvr, which always is; "*" stands
+	// for all of them. Default none.
 	Words []string
 	// ExtendedTypes allows znodes with a time to live.
 	ExtendedTypes bool
 
 	// EnforceQuota makes hard limits of quotas binding: a write beyond one is answered with
-	// zk.ErrQuotaExceeded (enforceQuota). Without it, all limits are only spoken of in the log.
+	// zk.ErrQuotaExceeded (enforceQuota). Without it, the server only logs that a limit is exceeded.
 	EnforceQuota bool
 
 	// ReapInterval is how often empty containers and outlived znodes are looked for. Default 60 s.
@@ -70,12 +70,10 @@ type Options struct {
 	// NeverUsed is the age at which a container that never had a child is reaped. Default never.
 	NeverUsed time.Duration
 
-	// SnapCount is about how many transactions there are between two snapshots: a random number
-	// between half of it and all of it. Default 100000.
+	// A snapshot is written after SnapCount transactions, or SnapBytes bytes of them
+	// (snapSizeLimitInKb), whichever comes first; less a random part of up to a half of each.
+	// Defaults 100000 and 4 GiB; a negative SnapBytes is unlimited.
 	SnapCount int
-	// SnapBytes is about how many bytes of transactions there are between two snapshots, if that
-	// comes first (snapSizeLimitInKb): a random number between half of it and all of it. Default
-	// 4 GiB; negative is unlimited.
 	SnapBytes int64
 	// SnapRetain is how many snapshots, with the logs that belong to them, are kept when a new
 	// one has been written. Default 3; negative keeps them all.
@@ -85,7 +83,7 @@ type Options struct {
 	// LogBytesMax is the length at which a log file is followed by the next, even without a
 	// snapshot (txnLogSizeLimitInKb). Default unlimited.
 	LogBytesMax int64
-	// SlowSync is when a sync of the log has taken long enough to be told of and counted
+	// SlowSync is how long a sync of the log may take without being logged and counted as slow
 	// (fsync.warningthresholdms). Default 1 s.
 	SlowSync time.Duration
 	// NoSync leaves it to the operating system when transactions reach the disk (forceSync=no).
@@ -97,18 +95,18 @@ type Options struct {
 	// TrustEmpty accepts logs without any snapshot, as ZooKeeper 3.4 left them.
 	TrustEmpty bool
 
-	// Logger hears of what an operator should know. Default silence.
+	// Logger gets a line for whatever an operator should know. Default: silent.
 	Logger *slog.Logger
 }
 
 // Limits without an option.
 const (
-	outstandingBytesMax = 4 << 20  // of one connection's requests that wait, and of what they read, if OutputBytesMax is four times that or more; one request more may be beyond it
-	outstandingBytesAll = 64 << 20 // of all connections' likewise; one more of each may be beyond it
+	outstandingBytesMax = 4 << 20  // of one connection's requests that wait, their answers' expected bytes included, if a quarter of OutputBytesMax is not less; the last request may go beyond it
+	outstandingBytesAll = 64 << 20 // likewise of all connections together; the last request of each may go beyond it
 	identitiesMax       = 128      // that one connection may collect with auth requests
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
 	batchMax            = 1000     // requests that share one sync
-	batchBytesMax       = 8 << 20  // of those requests, or of their transactions; one more may be beyond it
+	batchBytesMax       = 8 << 20  // of those requests, or of their transactions; the last one may go beyond it
 	lingerTimeout       = time.Second
 )
 

@@ -45,14 +45,14 @@ type Server struct {
 
 	conns struct {
 		sync.Mutex
-		byID       map[uint64]*conn
-		perAddress map[string]int
-		listeners  map[net.Listener]struct{}
-		lastID     uint64
-		idleSince  time.Time
-		turned     chan struct{} // closed and replaced when the first connection comes or the last goes
-		closed     bool          // no more connections
-		running    sync.WaitGroup
+		byID        map[uint64]*conn
+		perAddress  map[string]int
+		listeners   map[net.Listener]struct{}
+		lastID      uint64
+		idleSince   time.Time
+		idleChanged chan struct{} // closed and replaced when the first connection comes or the last goes
+		closed      bool          // no more connections
+		running     sync.WaitGroup
 	}
 
 	throttle throttle
@@ -114,7 +114,7 @@ func Open(opts Options) (*Server, error) {
 	s.conns.byID = make(map[uint64]*conn)
 	s.conns.perAddress = make(map[string]int)
 	s.conns.listeners = make(map[net.Listener]struct{})
-	s.conns.turned = make(chan struct{})
+	s.conns.idleChanged = make(chan struct{})
 	if err := s.load(); err != nil {
 		return nil, err
 	}
