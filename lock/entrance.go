@@ -164,15 +164,16 @@ func (e *entrance) do(ctx context.Context, f func(ctx context.Context) error) er
 
 // heldKey is the key under which a hold's context carries its grant.
 type heldKey struct {
-	s   *client.Session
-	dir string
+	s    *client.Session
+	dir  string
+	line kind // the recipe's heeds: a directory may have several lines, which do not hide each other
 }
 
 // reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
 // asked for in line. The write side under a hold of the read side is refused: it could never be granted.
 func (e *entrance) reenter(ctx context.Context, try bool) (*Hold, error) {
-	g, _ := ctx.Value(heldKey{e.s, e.dir}).(*grant)
-	if g == nil || ctx.Err() != nil || !e.recipe.reenters || g.e.recipe.heeds != e.recipe.heeds {
+	g, _ := ctx.Value(heldKey{e.s, e.dir, e.recipe.heeds}).(*grant)
+	if g == nil || ctx.Err() != nil || !e.recipe.reenters {
 		return nil, nil
 	}
 	g.mu.Lock()

@@ -71,7 +71,7 @@ func (g *grant) holdLocked(parent context.Context) *Hold {
 // mark returns ctx with the marks of who works under the grant: for re-entering, and for the lineage.
 func (g *grant) mark(ctx context.Context) context.Context {
 	outer := lineageOf(ctx)
-	ctx = context.WithValue(ctx, heldKey{g.s, g.e.dir}, g)
+	ctx = context.WithValue(ctx, heldKey{g.s, g.e.dir, g.e.recipe.heeds}, g)
 	return context.WithValue(ctx, lineageKey{}, &lineage{g, outer})
 }
 

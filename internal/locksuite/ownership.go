@@ -82,8 +82,26 @@ func f31Nested(w *World, t *testing.T) {
 		w.Clean()
 	}
 
-	// A loss is that of all of them.
+	// What is held in between is no hindrance, be it in another line of the same directory.
+	latch, err := lock.NewLatch(a.Session, w.dir, lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	outer := w.MustLock(m)
+	between, err := latch.TryLock(outer.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := m.TryLock(between.Context()); err != nil {
+		t.Errorf("lock again under a latch of the same directory: %v", err)
+	} else {
+		w.MustRelease(h)
+	}
+	w.MustRelease(between)
+	w.MustRelease(outer)
+
+	// A loss is that of all of them.
+	outer = w.MustLock(m)
 	inner, err := m.Lock(outer.Context())
 	if err != nil {
 		t.Fatal(err)
