@@ -1,5 +1,5 @@
 // Package store keeps transactions and snapshots on disk, in the files and the format of Apache
-// ZooKeeper: either server opens what the other wrote.
+// ZooKeeper: either server opens what the other wrote, except snapshots that it compressed with snappy.
 //
 // # Guarantees
 //

@@ -64,7 +64,7 @@ func (r *recovery) run() error {
 			return &DamageError{
 				Path: p.path, Offset: -1,
 				What:   fmt.Sprintf("the snapshot cannot be read (%v), and what is older reaches only transaction 0x%x", p.err, r.found.Zxid),
-				Advice: "put a good copy back, or delete it to go on without what it held",
+				Advice: adviceSnapshot(p.err, "put a good copy back, or delete it to go on without what it held"),
 			}
 		}
 	}
@@ -87,9 +87,17 @@ func (r *recovery) loadSnapshot(snapshots []file) error {
 	return &DamageError{
 		Path: newest.path, Offset: -1,
 		What:   fmt.Sprintf("the newest of %d snapshots, none of which can be read: %v", len(r.passed), newest.err),
-		Advice: "put a good copy of the snapshots and the logs back",
+		Advice: adviceSnapshot(newest.err, "put a good copy of the snapshots and the logs back"),
 		Err:    newest.err,
 	}
+}
+
+// adviceSnapshot is what to do about a snapshot that cannot be read: damaged, unless the error says that it need not be.
+func adviceSnapshot(err error, damaged string) string {
+	if errors.Is(err, errCompression) {
+		return "start Apache ZooKeeper on the directory once more, without snapshot.compression.method: it writes one that can be read"
+	}
+	return damaged
 }
 
 // blamePassed adds to an error of the replay that a newer snapshot would have spared it.

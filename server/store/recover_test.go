@@ -287,6 +287,20 @@ func TestSnapshotFallback(t *testing.T) {
 	}
 }
 
+// A snapshot that need not be damaged is not to be deleted.
+func TestSnapshotInSnappy(t *testing.T) {
+	s5 := snapshotBytes(t, 5)
+	short, _ := logBytes(1, 4, 10)
+	for _, files := range []map[string][]byte{
+		{"snapshot.5.snappy": s5}, {"snapshot.0": snapshotBytes(t, 0), "snapshot.5.snappy": s5, "log.1": short},
+	} {
+		_, err := Open(memWith(t, files), testOptions(), &twin{})
+		if err == nil || !strings.Contains(err.Error(), "without snapshot.compression.method") || strings.Contains(err.Error(), "delete") {
+			t.Errorf("Open: %v", err)
+		}
+	}
+}
+
 // model returns the state after transactions 1 to zxid: those given, or creates of ten bytes.
 func model(txns []*txn.Txn, zxid int64) *twin {
 	w := &twin{}

@@ -24,6 +24,9 @@ const readBufferBytesMin = 512
 // endOfTree is the path behind the last node; it stands behind every seal too.
 const endOfTree = "/"
 
+// errCompression is why a snapshot cannot be read that nothing need be wrong with.
+var errCompression = errors.New("only gzip's compression is supported")
+
 // readSnapshot gives the content of a snapshot to l, and EndSnapshot once all seals have been checked.
 func readSnapshot(fs vfs.FS, s file, l Loader) error {
 	f, err := fs.Open(s.path)
@@ -46,7 +49,7 @@ func readSnapshot(fs vfs.FS, s file, l Loader) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("compression %s is not supported", s.ext)
+		return errCompression
 	}
 	buffer := max(readBufferBytesMin, min(size, readBufferBytes))
 	r := &snapshotReader{src: src, buf: make([]byte, buffer), sum: adler32.New()}
