@@ -81,6 +81,32 @@ func TestDifferentRuntimeDirectoriesMeetAtOneKeeper(t *testing.T) {
 	cron.run("run", "--wait", "0", "demo", "--", "true").want(75)
 }
 
+// What commands find the keeper by can be damaged or deleted, and the machine can get another name, while it serves:
+// it says anew where it is, and whoever finds nobody meanwhile waits for that.
+func TestAKeeperThatCannotBeFoundSaysWhereItIs(t *testing.T) {
+	h := newHome(t)
+	h.run("run", "demo", "--", "true").want(0)
+	keeper := h.keeperPid()
+	address := h.dir + "/state/lockkeeper/keeper.json"
+	whole, err := os.ReadFile(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"{", strings.Replace(string(whole), strconv.Quote(host), `"before"`, 1)} {
+		if err := os.WriteFile(address, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.run("run", "demo", "--", "true").want(0)
+		if now := h.keeperPid(); now != keeper {
+			t.Errorf("keeper %d after %d", now, keeper)
+		}
+	}
+}
+
 func TestNoPlaceForTheKeeper(t *testing.T) {
 	h := newHome(t, "XDG_STATE_HOME=/proc/nowhere")
 	h.run("run", "demo", "--", "true").want(71, "/proc/nowhere", "XDG_STATE_HOME")

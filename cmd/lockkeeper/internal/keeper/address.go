@@ -46,6 +46,20 @@ func (p Places) write(a Address) error {
 	return os.Rename(f.Name(), p.address())
 }
 
+// announce writes where we listen, unless it is written already. The name of the host may have changed since, or
+// somebody may have damaged the file.
+func (p Places) announce(socket string) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	own := Address{Socket: socket, Pid: os.Getpid(), Host: host}
+	if a, err := p.read(); err == nil && a == own {
+		return nil
+	}
+	return p.write(own)
+}
+
 // Find connects to the keeper if there is one.
 func (p Places) Find() (net.Conn, Address, error) {
 	a, err := p.read()

@@ -35,3 +35,14 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 		}
 	}
 }
+
+// isOurs reports whether the lock that we have is still that of these places: they may have been removed, and made
+// anew by another keeper.
+func (p Places) isOurs(lock *os.File) bool {
+	had, err := lock.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Stat(p.lock())
+	return err == nil && os.SameFile(now, had)
+}

@@ -25,12 +25,13 @@ const (
 )
 
 const (
-	// patience is how long a new keeper waits for one that is just ending.
+	// patience is how long a new keeper waits for one that is just ending, or that cannot be found until it has
+	// written anew where it is.
 	patience = 5 * time.Second
 	// goodbyeLimit is how long connections may take to end.
 	goodbyeLimit = 5 * time.Second
-	// socketGlance is how often a keeper looks whether its socket is still where it was.
-	socketGlance = 5 * time.Second
+	// glanceInterval is how often a keeper looks whether its socket and its address are still what they were.
+	glanceInterval = 3 * time.Second
 )
 
 // Serve runs a keeper until ctx ends, nobody has been connected for idle, or its socket is taken away,
@@ -85,11 +86,7 @@ func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteClos
 		return err
 	}
 	defer srv.Close()
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	if err := p.write(Address{Socket: socket, Pid: os.Getpid(), Host: host}); err != nil {
+	if err := p.announce(socket); err != nil {
 		return err
 	}
 	served := make(chan error, 1)
@@ -97,7 +94,15 @@ func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteClos
 	log.Info("local keeper ready", "socket", socket, "data", p.data(), "pid", os.Getpid())
 	tell(readyWord)
 
-	why := await(ctx, srv, idle, socket, own)
+	why := await(ctx, srv, idle, func() error {
+		if now, err := os.Lstat(socket); err != nil || !os.SameFile(now, own) {
+			return errSocketGone
+		}
+		if p.isOurs(lock) {
+			p.announce(socket) // if it cannot be written now, then the next time
+		}
+		return nil
+	})
 	log.Info("local keeper ends", "why", why)
 	if errors.Is(why, errSocketGone) {
 		l.SetUnlinkOnClose(false) // what has that name now is another keeper's
@@ -134,8 +139,8 @@ func listen(p Places) (*net.UnixListener, error) {
 	return l, os.Chmod(socket, 0o600)
 }
 
-// await returns why a keeper should end, once it should.
-func await(ctx context.Context, srv *server.Server, idle time.Duration, socket string, own fs.FileInfo) error {
+// await returns why a keeper should end, once it should. glance is called now and then, and may say so.
+func await(ctx context.Context, srv *server.Server, idle time.Duration, glance func() error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	alone := make(chan struct{})
@@ -146,17 +151,17 @@ func await(ctx context.Context, srv *server.Server, idle time.Duration, socket s
 		}
 	}()
 	defer func() { cancel(nil); <-alone }()
-	glance := time.NewTicker(socketGlance)
-	defer glance.Stop()
+	tick := time.NewTicker(glanceInterval)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-srv.Done():
 			return srv.Err()
-		case <-glance.C:
-			if now, err := os.Lstat(socket); err != nil || !os.SameFile(now, own) {
-				return errSocketGone
+		case <-tick.C:
+			if err := glance(); err != nil {
+				return err
 			}
 		}
 	}

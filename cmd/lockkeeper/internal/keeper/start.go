@@ -57,6 +57,9 @@ func (s Starter) Dial(ctx context.Context) (c net.Conn, a Address, err error) {
 		}
 		first := s.Places.isNew()
 		if err := s.start(ctx); err != nil {
+			if c, a, findErr := s.Places.Find(); findErr == nil {
+				return c, a, nil // it was there all the time, under another address
+			}
 			return nil, a, fmt.Errorf("local keeper: %w", err)
 		}
 		if first && s.Notice != nil {
