@@ -74,16 +74,24 @@ func validPermits(path string, n int) error {
 // is not there. It takes effect at once for those who wait. A smaller number takes no permit from those who hold one
 // or are being granted one just now; it is reached when enough of them have released theirs.
 func SetPermits(ctx context.Context, s *client.Session, path string, n int) error {
-	opt, err := Options{}.withDefaults(path)
-	if err == nil {
-		err = validPermits(path, n)
-	}
+	m, err := NewSemaphore(s, path, 0, Options{})
 	if err != nil {
 		return err
 	}
-	e := newEntrance(s, path, opt, &permitRecipe)
-	if _, err := storeRoom(ctx, e, func(int) (int, error) { return n, nil }); err != nil {
-		return &LockError{"set permits", path, err}
+	return m.SetPermits(ctx, n)
+}
+
+// SetPermits is the function of that name, for a directory that has to be made with Options.ParentACL. The number of
+// Curator's semaphores is stored nowhere.
+func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
+	if err := validPermits(m.path, n); err != nil {
+		return err
+	}
+	if !m.e.room.stored {
+		return &LockError{"set permits", m.path, errors.New("the number of permits of Curator's semaphore is not stored")}
+	}
+	if _, err := storeRoom(ctx, m.e, func(int) (int, error) { return n, nil }); err != nil {
+		return &LockError{"set permits", m.path, err}
 	}
 	return nil
 }

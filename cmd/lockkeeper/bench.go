@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -35,7 +36,7 @@ const (
 
 // benchFlags are the flags of bench.
 type benchFlags struct {
-	servers        string
+	accessFlags
 	clients, locks int
 	shared, asJSON bool
 	duration       time.Duration
@@ -59,9 +60,13 @@ The locks are made below ` + benchPath + ` and deleted in the end.`,
 			}
 			ctx, stop := interruptible()
 			defer stop()
-			r, err := bench(ctx, f)
+			to, err := f.settings()
 			if err != nil {
-				return orInterrupted(ctx, exit.Errorf(exit.StatusOf(err, exit.Unreachable), "bench: %w", err))
+				return err
+			}
+			r, err := bench(ctx, f, to)
+			if err != nil {
+				return orInterrupted(ctx, explained(fmt.Errorf("bench: %w", err), to))
 			}
 			if f.asJSON {
 				return printJSON(cmd.OutOrStdout(), r)
@@ -69,7 +74,7 @@ The locks are made below ` + benchPath + ` and deleted in the end.`,
 			return printTable(cmd.OutOrStdout(), r.table())
 		},
 	}
-	addServersFlag(cmd, &f.servers)
+	f.addTo(cmd, makingFlags)
 	addJSONFlag(cmd, &f.asJSON)
 	flags := cmd.Flags()
 	flags.IntVar(&f.clients, "clients", 1, "how many clients")
@@ -124,9 +129,9 @@ func (r *benchResult) table() [][]string {
 }
 
 // bench measures.
-func bench(ctx context.Context, f benchFlags) (r benchResult, err error) {
+func bench(ctx context.Context, f benchFlags, to access.Settings) (r benchResult, err error) {
 	dir := zk.Join(benchPath, rand.Text())
-	servant, servers, err := openCommand(ctx, f.servers)
+	servant, servers, err := openCommand(ctx, to)
 	if err != nil {
 		return r, err
 	}
@@ -144,7 +149,7 @@ func bench(ctx context.Context, f benchFlags) (r benchResult, err error) {
 		servant.Close(ctx)
 	}()
 	for i := range f.clients {
-		s, _, err := openCommand(ctx, f.servers)
+		s, _, err := openCommand(ctx, to)
 		if err != nil {
 			if i > 0 {
 				err = fmt.Errorf("after %d others: does the server limit the connections of one address (maxClientCnxns)? %w", i, err)
@@ -153,7 +158,7 @@ func bench(ctx context.Context, f benchFlags) (r benchResult, err error) {
 		}
 		b := &benchRunner{session: s}
 		runners = append(runners, b)
-		if b.mutex, err = lock.NewMutex(s, zk.Join(dir, strconv.Itoa(i%f.locks)), lock.Options{Label: "bench"}); err != nil {
+		if b.mutex, err = lock.NewMutex(s, zk.Join(dir, strconv.Itoa(i%f.locks)), lock.Options{Label: "bench", ACL: to.MadeACL(), ParentACL: to.MadeACL()}); err != nil {
 			return r, err
 		}
 	}

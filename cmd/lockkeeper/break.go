@@ -18,7 +18,7 @@ import (
 )
 
 func newBreak() *cobra.Command {
-	var servers string
+	var flags accessFlags
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "break LOCK",
@@ -45,13 +45,13 @@ be reached, 77 the servers do not let us, 130 interrupted.`,
 			}
 			ctx, stop := interruptible()
 			defer stop()
-			err = withSession(ctx, servers, func(ctx context.Context, s *client.Session) error {
+			err = flags.withSession(ctx, func(ctx context.Context, s *client.Session) error {
 				return breakLock(ctx, s, path, cmd.InOrStdin(), cmd.ErrOrStderr(), force)
 			})
 			return orInterrupted(ctx, err)
 		},
 	}
-	addServersFlag(cmd, &servers)
+	flags.addTo(cmd, sessionFlags)
 	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
 	return cmd
 }

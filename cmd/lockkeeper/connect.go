@@ -3,84 +3,32 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// serversVariable names the servers if no flag does.
-const serversVariable = "LOCKKEEPER_SERVERS"
-
-// addServersFlag adds the flag that all commands with a session have.
-func addServersFlag(cmd *cobra.Command, servers *string) {
-	cmd.Flags().Var((*serverList)(servers), "servers",
-		`ZooKeeper servers, "host:port,host:port[/chroot]" or "unix:/path"; "local" is the keeper on this machine (default $`+serversVariable+`, else local)`)
-}
-
-// A serverList is the value of --servers. That an empty one is refused is for scripts that say --servers
-// "$SERVERS" without having set it: each machine would lock by itself, and nobody would notice.
-type serverList string
-
-func (l *serverList) Set(s string) error {
-	if s == "" {
-		return errors.New(`it names no server; "local" is the keeper on this machine`)
-	}
-	if err := withoutScheme(s); err != nil {
-		return err
-	}
-	*l = serverList(s)
-	return nil
-}
-
-// withoutScheme refuses URLs, in which what follows the scheme would be taken for a chroot.
-func withoutScheme(servers string) error {
-	if scheme, _, ok := strings.Cut(servers, "://"); ok && !strings.HasPrefix(servers, "unix:") {
-		return fmt.Errorf("a server is host:port, without %s://", scheme)
-	}
-	return nil
-}
-
-func (l *serverList) String() string { return string(*l) }
-func (l *serverList) Type() string   { return "string" }
-
-// chooseServers returns the server list to use, or link.Local.
-func chooseServers(flag string) string {
-	servers := flag
-	if servers == "" {
-		servers = os.Getenv(serversVariable)
-	}
-	if servers == "" {
-		return link.Local
-	}
-	// Under another lock the variable names the keeper by its socket. It is still ours to start.
-	if socket, ok := strings.CutPrefix(servers, "unix:"); ok {
-		if places, err := keeper.FindPlaces(os.Getenv); err == nil && places.IsSocket(socket) {
-			return link.Local
-		}
-	}
-	return servers
-}
-
 // openSession opens a session for an order. Errors carry an exit status.
-func openSession(ctx context.Context, servers string, opt client.Options, connectTimeout time.Duration, notice func(string)) (*client.Session, string, error) {
+func openSession(ctx context.Context, to access.Settings, opt client.Options, connectTimeout time.Duration, notice func(string)) (*client.Session, string, error) {
+	servers := to.Servers
 	if err := withoutScheme(servers); err != nil {
 		return nil, "", exit.Errorf(exit.Usage, "%s=%s: %w", serversVariable, servers, err) // a flag has been looked at
 	}
 	// Of the time for connecting, a server that accepts and says nothing gets a half at most, so that
 	// the error can name it.
 	opt.ConnectTimeout = connectTimeout / time.Duration(2*(strings.Count(servers, ",")+1))
-	hint := "is a server running there? lockkeeper status " + servers
-	if servers == link.Local {
+	opt, err := to.ClientOptions(opt, notice)
+	if err != nil {
+		return nil, "", exit.Errorf(exit.Usage, "%w", err)
+	}
+	hint := " (is a server running there? lockkeeper status " + servers + ")"
+	if servers == access.Local {
 		starter, err := newStarter(notice)
 		if err != nil {
 			return nil, "", exit.Errorf(exit.StatusOf(err, exit.OS), "%w", err)
@@ -91,7 +39,7 @@ func openSession(ctx context.Context, servers string, opt client.Options, connec
 		}
 		c.Close() // the session dials for itself
 		servers = "unix:" + address.Socket
-		hint = "what the keeper says about it is in " + starter.Places.Log()
+		hint = " (what the keeper says about it is in " + starter.Places.Log() + ")"
 		// A keeper that dies under us is started again by whoever misses it first.
 		opt.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, _, err := starter.Dial(ctx)
@@ -104,7 +52,11 @@ func openSession(ctx context.Context, servers string, opt client.Options, connec
 	case err == nil:
 		return s, servers, nil
 	case errors.As(err, &unreachable):
-		return nil, "", exit.Errorf(exit.Unreachable, "%s: %w (%s)", servers, err, hint)
+		var alert *net.OpError // TLS 1.3 has servers look at certificates after the handshake
+		if errors.As(err, new(*access.HandshakeError)) || errors.As(err, &alert) && alert.Op == "remote error" {
+			hint = "" // one is
+		}
+		return nil, "", exit.Errorf(exit.Unreachable, "%s: %w%s", servers, err, hint)
 	case context.Cause(ctx) != nil:
 		return nil, "", context.Cause(ctx)
 	}
@@ -151,10 +103,10 @@ func self() string {
 }
 
 // openCommand opens a session with the settings of commands that have none of their own for it.
-func openCommand(ctx context.Context, flag string) (*client.Session, string, error) {
+func openCommand(ctx context.Context, to access.Settings) (*client.Session, string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeoutDefault, errors.New("no answer within "+connectTimeoutDefault.String()))
 	defer cancel()
-	return openSession(ctx, chooseServers(flag), client.Options{}, connectTimeoutDefault, notice)
+	return openSession(ctx, to, client.Options{}, connectTimeoutDefault, notice)
 }
 
 // asked says who has been asked, for answers that depend on that.
@@ -166,9 +118,18 @@ func asked(s *client.Session) string {
 	return " on " + printable(st.Server)
 }
 
-// withSession opens a session of a short-lived command, and closes it after f.
-func withSession(ctx context.Context, flag string, f func(context.Context, *client.Session) error) error {
-	s, list, err := openCommand(ctx, flag)
+// withSession is withSession with what the flags say.
+func (f *accessFlags) withSession(ctx context.Context, do func(context.Context, *client.Session) error) error {
+	to, err := f.settings()
+	if err != nil {
+		return err
+	}
+	return withSession(ctx, to, do)
+}
+
+// withSession opens a session of a short-lived command, and closes it after do.
+func withSession(ctx context.Context, to access.Settings, do func(context.Context, *client.Session) error) error {
+	s, list, err := openCommand(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -178,13 +139,18 @@ func withSession(ctx context.Context, flag string, f func(context.Context, *clie
 	case err == nil && !there: // below it everything would look free
 		return exit.Errorf(exit.Usage, "server list %s: the chroot does not exist", list)
 	case err == nil:
-		err = f(ctx, s)
+		err = do(ctx, s)
 	}
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed):
-		return exit.Errorf(exit.StatusOf(err, exit.NotPermitted), "%w", err)
+	if err != nil {
+		return explained(err, to)
+	}
+	return nil
+}
+
+// explained gives an exit status to what has come of work with servers, and says to those who were refused as whom.
+func explained(err error, to access.Settings) error {
+	if access.Refused(err) {
+		return exit.Errorf(exit.StatusOf(err, exit.NotPermitted), "%w (%s)", err, to.Identity())
 	}
 	return exit.Errorf(exit.StatusOf(err, exit.Unreachable), "%w", err)
 }

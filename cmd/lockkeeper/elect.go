@@ -23,7 +23,8 @@ Each lockkeeper elect NAME is a candidate; NAME is the election below
 lockkeeper run does under a lock, with the same care: before another candidate
 leads, the last process of COMMAND is dead. COMMAND sees the path of the election in
 LOCKKEEPER_LOCK, the fencing token, a number that grows from leader to leader, in
-LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS.
+LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS. What the --tls flags,
+--auth-file and --acl say is in the variables that the list below names for them.
 
 When COMMAND ends, another candidate leads at once, if there is one. This one pauses
 for --backoff, twice as long each time COMMAND ends soon, and stands for election

@@ -44,5 +44,5 @@ func newEngine() *cobra.Command {
 }
 
 func connectEngine(ctx context.Context, o link.Open, notice func(string)) (*client.Session, string, error) {
-	return openSession(ctx, o.Servers, client.Options{SessionTimeout: o.SessionTimeout}, o.ConnectTimeout, notice)
+	return openSession(ctx, o.Access, client.Options{SessionTimeout: o.SessionTimeout}, o.ConnectTimeout, notice)
 }

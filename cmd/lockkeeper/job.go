@@ -29,7 +29,7 @@ const sessionTimeoutMin = 300 * time.Millisecond
 
 // jobFlags are the flags of every command that runs another one under a lock.
 type jobFlags struct {
-	servers        string
+	accessFlags
 	grace          time.Duration
 	sessionTimeout time.Duration
 	connectTimeout time.Duration
@@ -40,7 +40,7 @@ type jobFlags struct {
 
 func (f *jobFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	addServersFlag(cmd, &f.servers)
+	f.addTo(cmd, makingFlags)
 	flags.DurationVar(&f.grace, "grace", link.GraceAuto, "time between TERM and KILL when the command has to end")
 	flags.Lookup("grace").DefValue = "5s, or less if the session timeout is short"
 	flags.DurationVar(&f.sessionTimeout, "session-timeout", sessionTimeoutDefault, "how long the servers keep the lock for a machine that has died")
@@ -114,6 +114,10 @@ func (f *jobFlags) config(changed func(string) bool, name, path string, argv []s
 			return front.Config{}, err
 		}
 	}
+	to, err := f.settings()
+	if err != nil {
+		return front.Config{}, err
+	}
 	label := f.label
 	if label == "" {
 		label = filepath.Base(argv[0])
@@ -126,13 +130,13 @@ func (f *jobFlags) config(changed func(string) bool, name, path string, argv []s
 	return front.Config{
 		Name: name,
 		Open: link.Open{
-			Servers: chooseServers(f.servers), Lock: path, Label: label, PID: os.Getpid(),
+			Access: to, Lock: path, Label: label, PID: os.Getpid(),
 			SessionTimeout: f.sessionTimeout, ConnectTimeout: f.connectTimeout,
 			Wait: link.WaitForEver, Grace: f.grace, Vouch: f.vouch,
 			Under: link.LocksOf(os.Getenv),
 		},
 		TimeoutAsked: timeoutAsked,
-		Program:      program, Argv: argv, Env: os.Environ(),
+		Program:      program, Argv: argv, Env: f.passOn(os.Environ(), to),
 		RevokeSignal: revoke,
 		BusyStatus:   exit.Busy, LostStatus: exit.Lost,
 		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", name},

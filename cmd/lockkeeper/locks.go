@@ -25,7 +25,7 @@ import (
 const redrawInterval = time.Second
 
 func newLocks() *cobra.Command {
-	var servers string
+	var flags accessFlags
 	var asJSON, watch bool
 	cmd := &cobra.Command{
 		Use:   "locks [LOCK|PATH]",
@@ -60,7 +60,7 @@ standard error, and the others are shown.`,
 			}
 			ctx, stop := interruptible()
 			defer stop()
-			err := withSession(ctx, servers, func(ctx context.Context, s *client.Session) error {
+			err := flags.withSession(ctx, func(ctx context.Context, s *client.Session) error {
 				if watch {
 					return v.watch(ctx, s)
 				}
@@ -69,7 +69,7 @@ standard error, and the others are shown.`,
 			return orInterrupted(ctx, err)
 		},
 	}
-	addServersFlag(cmd, &servers)
+	flags.addTo(cmd, sessionFlags)
 	addJSONFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&watch, "watch", false, "go on and show changes")
 	return cmd

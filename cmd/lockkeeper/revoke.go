@@ -13,7 +13,7 @@ import (
 )
 
 func newRevoke() *cobra.Command {
-	var servers string
+	var flags accessFlags
 	cmd := &cobra.Command{
 		Use:   "revoke LOCK",
 		Short: "Ask the holder of a lock to give it up",
@@ -35,13 +35,13 @@ usage, 69 no server could be reached, 77 the servers do not let us, 130 interrup
 			}
 			ctx, stop := interruptible()
 			defer stop()
-			err = withSession(ctx, servers, func(ctx context.Context, s *client.Session) error {
+			err = flags.withSession(ctx, func(ctx context.Context, s *client.Session) error {
 				return revokeLock(ctx, s, path, cmd.ErrOrStderr())
 			})
 			return orInterrupted(ctx, err)
 		},
 	}
-	addServersFlag(cmd, &servers)
+	flags.addTo(cmd, sessionFlags)
 	return cmd
 }
 

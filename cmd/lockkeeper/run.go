@@ -23,7 +23,8 @@ const runHelp = `Run COMMAND while holding LOCK, or several locks at once.
 COMMAND is executed without a shell, and has its arguments, standard streams and the
 terminal as it would have them without lockkeeper. Its environment has the path of the
 lock in LOCKKEEPER_LOCK, the fencing token, a number that grows from holder to holder,
-in LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS.
+in LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS. What the --tls flags,
+--auth-file and --acl say is in the variables that the list below names for them.
 
 With --shared any number of runs hold LOCK together, but none while a run without
 --shared holds it. Nobody overtakes: runs with --shared wait for those without that

@@ -11,10 +11,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 func newSlots() *cobra.Command {
-	var servers string
+	var flags accessFlags
 	cmd := &cobra.Command{
 		Use:   "slots LOCK N",
 		Short: "Change how many hold a lock with slots at once",
@@ -36,18 +37,22 @@ reached, 77 the servers do not let us, 130 interrupted.`,
 			}
 			ctx, stop := interruptible()
 			defer stop()
-			err = withSession(ctx, servers, func(ctx context.Context, s *client.Session) error {
-				return setSlots(ctx, s, path, n, cmd.ErrOrStderr())
+			to, err := flags.settings()
+			if err != nil {
+				return err
+			}
+			err = withSession(ctx, to, func(ctx context.Context, s *client.Session) error {
+				return setSlots(ctx, s, path, n, to.MadeACL(), cmd.ErrOrStderr())
 			})
 			return orInterrupted(ctx, err)
 		},
 	}
-	addServersFlag(cmd, &servers)
+	flags.addTo(cmd, makingFlags)
 	return cmd
 }
 
 // setSlots stores another number of slots, unless the lock is used as something else.
-func setSlots(ctx context.Context, s *client.Session, path string, n int, out io.Writer) error {
+func setSlots(ctx context.Context, s *client.Session, path string, n int, acl []zk.ACL, out io.Writer) error {
 	snap, err := lock.Look(ctx, s, path)
 	if err != nil {
 		return err
@@ -58,7 +63,11 @@ func setSlots(ctx context.Context, s *client.Session, path string, n int, out io
 	default:
 		return exit.Errorf(exit.Usage, "slots %s: it is in use without slots, as a %s lock", name, snap.Kind)
 	}
-	if err := lock.SetPermits(ctx, s, path, n); err != nil {
+	m, err := lock.NewSemaphore(s, path, n, lock.Options{ParentACL: acl})
+	if err != nil {
+		return exit.Errorf(exit.Usage, "slots %s: %w", name, err)
+	}
+	if err := m.SetPermits(ctx, n); err != nil {
 		return err
 	}
 	was := ", and had none before" // if it was another that was meant, this shows it

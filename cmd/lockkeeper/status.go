@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/fourletter"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 )
 
 func newStatus() *cobra.Command {
-	var servers string
+	var flags accessFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [HOST:PORT…]",
@@ -41,17 +41,25 @@ Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 			list := strings.Join(args, ",") // an argument may be a list, too
 			switch {
 			case len(args) > 0 && cmd.Flags().Changed("servers"):
-				return exit.Errorf(exit.Usage, "status: --servers %s and %s both say which servers: leave out one", servers, list)
-			case len(args) == 0:
-				var err error
-				if list, err = statusList(chooseServers(servers)); err != nil {
-					return err
-				}
+				return exit.Errorf(exit.Usage, "status: --servers %s and %s both say which servers: leave out one", flags.servers, list)
+			case len(args) > 0:
+				flags.servers = list
+			}
+			to, err := flags.settings()
+			if err != nil {
+				return err
+			}
+			if list, err = statusList(to.Servers); err != nil {
+				return err
 			}
 			if err := withoutScheme(list); err != nil {
 				return exit.Errorf(exit.Usage, "status %s: %w", list, err)
 			}
-			rows := askAll(strings.Split(list, ","))
+			dial, err := to.Dialer(notice)
+			if err != nil {
+				return exit.Errorf(exit.Usage, "status: %w", err)
+			}
+			rows := askAll(strings.Split(list, ","), dial)
 			if asJSON {
 				if err := printJSON(cmd.OutOrStdout(), rows); err != nil {
 					return err
@@ -62,14 +70,14 @@ Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 			return statusError(rows)
 		},
 	}
-	addServersFlag(cmd, &servers)
+	flags.addTo(cmd, tlsFlags)
 	addJSONFlag(cmd, &asJSON)
 	return cmd
 }
 
 // statusList returns a server list in which the local keeper has an address. It does not start it.
 func statusList(servers string) (string, error) {
-	if servers != link.Local {
+	if servers != access.Local {
 		return servers, nil
 	}
 	places, err := keeper.FindPlaces(os.Getenv)
@@ -91,7 +99,7 @@ type serverStatus struct {
 	Error string `json:"error,omitempty"`
 }
 
-func askAll(servers []string) []serverStatus {
+func askAll(servers []string, dial access.Dialer) []serverStatus {
 	rows := make([]serverStatus, len(servers))
 	room := make(chan struct{}, statusParallelMax)
 	var wg sync.WaitGroup
@@ -99,14 +107,14 @@ func askAll(servers []string) []serverStatus {
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			rows[i] = ask(strings.TrimSpace(server))
+			rows[i] = ask(strings.TrimSpace(server), dial)
 		})
 	}
 	wg.Wait()
 	return rows
 }
 
-func ask(server string) serverStatus {
+func ask(server string, dial access.Dialer) serverStatus {
 	network, address := "tcp", server
 	if path, ok := strings.CutPrefix(server, "unix:"); ok {
 		network, address = "unix", path
@@ -118,7 +126,7 @@ func ask(server string) serverStatus {
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), statusTimeout, fmt.Errorf("within %v", statusTimeout))
 	defer cancel()
-	s, err := fourletter.Ask(ctx, network, address)
+	s, err := fourletter.Ask(ctx, dial, network, address)
 	if err != nil {
 		return serverStatus{Server: server, Error: err.Error()}
 	}

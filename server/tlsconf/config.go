@@ -87,7 +87,7 @@ func (l *live) current() *tls.Config {
 // read makes a configuration of what the files hold.
 func (o *Options) read() (*tls.Config, stamps, error) {
 	seen := o.stamps() // before reading, so that a change in between is noticed next time
-	cert, err := o.KeyStore.keyPair()
+	cert, err := KeyPair(o.KeyStore, o.KeyStore)
 	if err != nil {
 		return nil, seen, err
 	}
@@ -104,7 +104,7 @@ func (o *Options) read() (*tls.Config, stamps, error) {
 		SessionTicketsDisabled: true,
 	}
 	if auth != tls.NoClientCert {
-		if config.ClientCAs, err = o.TrustStore.authorities(); err != nil {
+		if config.ClientCAs, err = o.TrustStore.Authorities(); err != nil {
 			return nil, seen, err
 		}
 	}

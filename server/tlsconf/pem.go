@@ -30,40 +30,53 @@ func (o *Options) stamps() (s stamps) {
 	return s
 }
 
-// keyPair reads the private key and its certificates, in whatever order they stand in the file.
-func (s *Store) keyPair() (tls.Certificate, error) {
-	blocks, err := s.blocks()
+// KeyPair reads a private key from keys and its certificates from certs, in whatever order they stand there. Both
+// may be the same file.
+func KeyPair(certs, keys Store) (tls.Certificate, error) {
+	blocks, err := certs.blocks()
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	var cert tls.Certificate
+	for _, b := range blocks {
+		if b.Type == "CERTIFICATE" {
+			cert.Certificate = append(cert.Certificate, b.Bytes)
+		}
+	}
+	if keys != certs {
+		if blocks, err = keys.blocks(); err != nil {
+			return tls.Certificate{}, err
+		}
+	}
 	var key crypto.PrivateKey
 	for _, b := range blocks {
-		switch {
-		case b.Type == "CERTIFICATE":
-			cert.Certificate = append(cert.Certificate, b.Bytes)
-		case strings.HasSuffix(b.Type, "PRIVATE KEY"):
-			if key != nil {
-				return tls.Certificate{}, s.fail(errors.New("holds more than one private key"))
-			}
-			if key, err = s.privateKey(b); err != nil {
-				return tls.Certificate{}, s.fail(err)
-			}
+		if !strings.HasSuffix(b.Type, "PRIVATE KEY") {
+			continue
+		}
+		if key != nil {
+			return tls.Certificate{}, keys.fail(errors.New("holds more than one private key"))
+		}
+		if key, err = keys.privateKey(b); err != nil {
+			return tls.Certificate{}, keys.fail(err)
 		}
 	}
 	switch {
 	case key == nil:
-		return tls.Certificate{}, s.fail(errors.New("holds no private key"))
+		return tls.Certificate{}, keys.fail(errors.New("holds no private key"))
 	case len(cert.Certificate) == 0:
-		return tls.Certificate{}, s.fail(errors.New("holds no certificate"))
+		return tls.Certificate{}, certs.fail(errors.New("holds no certificate"))
 	}
 	cert.PrivateKey = key
 	if cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
-		return tls.Certificate{}, s.fail(err)
+		return tls.Certificate{}, certs.fail(err)
 	}
 	public, ok := key.(interface{ Public() crypto.PublicKey }).Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(cert.Leaf.PublicKey) {
-		return tls.Certificate{}, s.fail(errors.New("the private key is not that of the first certificate"))
+		where := ""
+		if keys != certs {
+			where = " in " + certs.Location
+		}
+		return tls.Certificate{}, keys.fail(fmt.Errorf("the private key is not that of the first certificate%s", where))
 	}
 	return cert, nil
 }
@@ -82,8 +95,8 @@ func (s *Store) privateKey(b *pem.Block) (crypto.PrivateKey, error) {
 	return x509.ParsePKCS8PrivateKey(b.Bytes)
 }
 
-// authorities reads the certificates to believe.
-func (s *Store) authorities() (*x509.CertPool, error) {
+// Authorities reads the certificates to believe.
+func (s *Store) Authorities() (*x509.CertPool, error) {
 	blocks, err := s.blocks()
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
@@ -200,7 +201,8 @@ func (e *engine) line(ctx context.Context) error {
 	if e.open.Slots <= 1 { // of several slots it may get another
 		w.under = e.open.Under
 	}
-	opt := lock.Options{Label: e.open.Label, PID: e.open.PID, Vouch: vouch, Requeue: true, OneKind: true}
+	acl := e.open.Access.MadeACL()
+	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, PID: e.open.PID, Vouch: vouch, Requeue: true, OneKind: true}
 	if w.report || len(w.under) > 0 {
 		opt.Waiting = w.start(look)
 		defer func() { stop(); w.wg.Wait() }()
@@ -249,8 +251,8 @@ func (e *engine) refusal(err error) link.Note {
 		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: --slots %d, but it has %d (lockkeeper slots changes that)", e.names(), conflict.Want, conflict.Stored)}
 	case errors.As(err, &other):
 		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: %s, and would not wait for it (use one form for one lock)", other.Path, usedAs(other.Kind))}
-	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed):
-		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: err.Error()}
+	case access.Refused(err):
+		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: fmt.Sprintf("%v (%s)", err, e.open.Access.Identity())}
 	}
 	text := err.Error()
 	if !strings.Contains(text, e.open.Lock) {

@@ -30,8 +30,8 @@ type Status struct {
 }
 
 // Ask sends srvr over a new connection and reads the answer. The time that takes is the caller's ctx.
-func Ask(ctx context.Context, network, address string) (Status, error) {
-	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+func Ask(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, address string) (Status, error) {
+	c, err := dial(ctx, network, address)
 	if err != nil {
 		return Status{}, err
 	}
@@ -59,7 +59,7 @@ func Ask(ctx context.Context, network, address string) (Status, error) {
 func parse(text string) (Status, error) {
 	var s Status
 	if strings.TrimSpace(text) == "" {
-		return s, errors.New("hung up without an answer: no ZooKeeper server, or one with too many connections")
+		return s, errors.New("hung up without an answer: no ZooKeeper server, or one that wants TLS or has too many connections")
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		key, value, _ := strings.Cut(line, ":")

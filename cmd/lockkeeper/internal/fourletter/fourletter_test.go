@@ -40,6 +40,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestAsk(t *testing.T) {
+	dial := (&net.Dialer{}).DialContext
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -68,19 +69,19 @@ func TestAsk(t *testing.T) {
 		}
 	}()
 	answers <- leader
-	if s, err := Ask(context.Background(), "unix", path); err != nil || s.Mode != "leader" {
+	if s, err := Ask(context.Background(), dial, "unix", path); err != nil || s.Mode != "leader" {
 		t.Errorf("Ask = %+v, %v", s, err)
 	}
 	answers <- ""
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Ask(ctx, "unix", path); err == nil || !strings.Contains(err.Error(), "no answer") {
+	if _, err := Ask(ctx, dial, "unix", path); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("Ask of a silent server = %v", err)
 	}
 	close(answers)
 	<-served
 	l.Close()
-	if _, err := Ask(context.Background(), "unix", path); err == nil {
+	if _, err := Ask(context.Background(), dial, "unix", path); err == nil {
 		t.Error("Ask of nobody: no error")
 	}
 }

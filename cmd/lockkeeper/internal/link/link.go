@@ -26,6 +26,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 )
 
 // The engine's descriptors.
@@ -62,7 +64,8 @@ const (
 
 // Open says which lock is wanted and how.
 type Open struct {
-	Servers        string        `json:"servers"`            // a server list, or Local
+	Access access.Settings `json:"access"` // how to get to the servers
+
 	Lock           string        `json:"lock"`               // path of the znode
 	Also           []string      `json:"also,omitempty"`     // paths of others that are to be held together with it
 	Slots          int           `json:"slots,omitempty"`    // each is one of so many permits; 0 is a lock
@@ -86,9 +89,6 @@ type Election struct {
 	ID   string `json:"id,omitempty"`
 	Only bool   `json:"only,omitempty"` // say nothing but the ID
 }
-
-// Local in place of a server list means the keeper on this machine.
-const Local = "local"
 
 // WaitForEver is a wait without limit, GraceAuto a grace that follows the session timeout.
 const (

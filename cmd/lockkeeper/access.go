@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
+)
+
+// serversVariable names the servers if no flag does.
+const serversVariable = "LOCKKEEPER_SERVERS"
+
+// accessFlags are the flags that say how to get to the servers. What no flag says, a variable may.
+type accessFlags struct {
+	servers string
+	given   access.Settings // by flags other than --servers
+	has     []accessFlag    // those that the command has
+}
+
+// An accessFlag is a flag that says how to get to the servers, with the variable that speaks if it is not given.
+type accessFlag struct {
+	name, variable, usage string
+	of                    func(*access.Settings) *string // where its value belongs
+	isFile                bool
+}
+
+// Which commands have which.
+var (
+	tlsFlags = []accessFlag{ // all that connect
+		{"tls-ca", "LOCKKEEPER_TLS_CA", "PEM `file` with the authorities to believe about the servers; if only other --tls flags are given, those of the system are",
+			func(s *access.Settings) *string { return &s.CA }, true},
+		{"tls-cert", "LOCKKEEPER_TLS_CERT", "PEM `file` with the certificate to show to the servers",
+			func(s *access.Settings) *string { return &s.Cert }, true},
+		{"tls-key", "LOCKKEEPER_TLS_KEY", "PEM `file` with its private key, if that is not in the same file",
+			func(s *access.Settings) *string { return &s.Key }, true},
+		{"tls-server-name", "LOCKKEEPER_TLS_SERVER_NAME", "`name` that the servers' certificates must be for, instead of the one in --servers",
+			func(s *access.Settings) *string { return &s.ServerName }, false},
+	}
+	sessionFlags = append(slices.Clone(tlsFlags), // all that have a session
+		accessFlag{"auth-file", "LOCKKEEPER_AUTH_FILE", "`file` with credentials to show to the servers, a line each: digest:USER:PASSWORD",
+			func(s *access.Settings) *string { return &s.AuthFile }, true})
+	makingFlags = append(slices.Clone(sessionFlags), // all that make locks
+		accessFlag{"acl", "LOCKKEEPER_ACL", "`who` may touch the znodes that are made: " + access.World + ", or the " + access.Creator + ", known by credentials or certificate",
+			func(s *access.Settings) *string { return &s.ACL }, false})
+)
+
+// addTo adds --servers and these flags to a command.
+func (f *accessFlags) addTo(cmd *cobra.Command, flags []accessFlag) {
+	cmd.Flags().Var((*serverList)(&f.servers), "servers",
+		`ZooKeeper servers, "host:port,host:port[/chroot]" or "unix:/path"; "local" is the keeper on this machine (default $`+serversVariable+`, else local)`)
+	for _, flag := range flags {
+		otherwise := ""
+		if flag.name == "acl" {
+			otherwise = ", else " + access.World
+		}
+		cmd.Flags().Var((*accessValue)(flag.of(&f.given)), flag.name, flag.usage+" (default $"+flag.variable+otherwise+")")
+	}
+	f.has = flags
+}
+
+// A serverList is the value of --servers. That an empty one is refused is for scripts that say --servers
+// "$SERVERS" without having set it: each machine would lock by itself, and nobody would notice.
+type serverList string
+
+func (l *serverList) Set(s string) error {
+	if s == "" {
+		return errors.New(`it names no server; "local" is the keeper on this machine`)
+	}
+	if err := withoutScheme(s); err != nil {
+		return err
+	}
+	*l = serverList(s)
+	return nil
+}
+
+// withoutScheme refuses URLs, in which what follows the scheme would be taken for a chroot.
+func withoutScheme(servers string) error {
+	if scheme, _, ok := strings.Cut(servers, "://"); ok && !strings.HasPrefix(servers, "unix:") {
+		return fmt.Errorf("a server is host:port, without %s://", scheme)
+	}
+	return nil
+}
+
+func (l *serverList) String() string { return string(*l) }
+func (l *serverList) Type() string   { return "string" }
+
+// An accessValue is the value of an accessFlag. Like that of --servers it is not empty.
+type accessValue string
+
+func (v *accessValue) Set(s string) error {
+	if s == "" {
+		return errors.New("it is empty")
+	}
+	*v = accessValue(s)
+	return nil
+}
+
+func (v *accessValue) String() string { return string(*v) }
+func (v *accessValue) Type() string   { return "string" }
+
+// settings puts together what the flags and the environment say.
+func (f *accessFlags) settings() (s access.Settings, err error) {
+	named := f.servers
+	if named == "" {
+		named = os.Getenv(serversVariable)
+	}
+	s.Servers = chooseServers(named)
+	for _, flag := range f.has {
+		value, from := *flag.of(&f.given), "--"+flag.name
+		given := value != ""
+		if !given {
+			value, from = os.Getenv(flag.variable), flag.variable
+		}
+		switch {
+		case value == "" || s.Servers == access.Local && named != "" && !given: // it is for other servers
+			continue
+		case s.Servers == access.Local:
+			return s, exit.Errorf(exit.Usage, "%s: is for servers that --servers or %s names; the keeper on this machine is open to its user and nobody else", from, serversVariable)
+		case flag.isFile:
+			if value, err = filepath.Abs(value); err != nil {
+				return s, exit.Errorf(exit.OS, "%s: %w", from, err)
+			}
+		}
+		*flag.of(&s) = value
+	}
+	if err := s.Check(); err != nil {
+		return s, exit.Errorf(exit.Usage, "%w", err)
+	}
+	return s, nil
+}
+
+// chooseServers returns the server list to use for what the user has named, or access.Local.
+func chooseServers(named string) string {
+	if named == "" {
+		return access.Local
+	}
+	// Under another lock the variable names the keeper by its socket. It is still ours to start.
+	if socket, ok := strings.CutPrefix(named, "unix:"); ok {
+		if places, err := keeper.FindPlaces(os.Getenv); err == nil && places.IsSocket(socket) {
+			return access.Local
+		}
+	}
+	return named
+}
+
+// passOn returns an environment in which commands find the servers as we do; where those are, they are told otherwise.
+func (f *accessFlags) passOn(env []string, s access.Settings) []string {
+	env = slices.Clone(env)
+	for _, flag := range f.has {
+		value := *flag.of(&s)
+		if value == "" {
+			continue
+		}
+		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, flag.variable+"=") })
+		env = append(env, flag.variable+"="+value)
+	}
+	return env
+}

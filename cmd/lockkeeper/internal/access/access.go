@@ -1,0 +1,100 @@
+// Package access is how the command gets to its servers: which ones, over TLS or not, as whom, and who may touch
+// what it makes there.
+//
+// Guarantees:
+//
+//  1. Settings have names of files and no secrets, so they may travel between processes and stand in the
+//     environment. The files are read by the process that has the session, and no error has any of a credential
+//     in it.
+//  2. The files for TLS are read again for every connection, so that certificates can be renewed under a session.
+//     When they cannot be used, what was read before stays in force.
+//  3. Credentials are read when a session is opened, for it is them for whom it has made its znodes. A file of
+//     credentials that everybody may read is refused.
+package access
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Local in place of a server list means the keeper on this machine.
+const Local = "local"
+
+// Settings say how to get to which servers. Names of files are absolute: processes have different directories.
+type Settings struct {
+	Servers string `json:"servers"` // a server list, or Local
+
+	// TLS is used if any of these is set, but not on sockets of this machine.
+	CA         string `json:"tls_ca,omitempty"`          // file with the authorities to believe; empty: the system's
+	Cert       string `json:"tls_cert,omitempty"`        // file with the certificate that is shown
+	Key        string `json:"tls_key,omitempty"`         // file with its key; empty: it is in Cert
+	ServerName string `json:"tls_server_name,omitempty"` // what certificates must be for; empty: the host in Servers
+
+	AuthFile string `json:"auth_file,omitempty"` // file with credentials
+	ACL      string `json:"acl,omitempty"`       // World or Creator; empty: World
+}
+
+// What Settings.ACL can say of who may touch what is made.
+const (
+	World   = "world"   // everybody
+	Creator = "creator" // whoever has the credentials, or the certificate, that it was made with
+)
+
+// Check refuses settings that cannot work, whatever is in the files.
+func (s Settings) Check() error {
+	switch {
+	case s.Key != "" && s.Cert == "":
+		return errors.New("a key for TLS without a certificate (--tls-cert)")
+	case !slices.Contains([]string{"", World, Creator}, s.ACL):
+		return errors.New("--acl " + s.ACL + ": not one of " + World + " and " + Creator)
+	case s.ACL == Creator && s.AuthFile == "" && s.Cert == "":
+		return errors.New("--acl " + Creator + ": needs credentials (--auth-file) or a certificate (--tls-cert), by which servers know the creator")
+	}
+	return nil
+}
+
+// TLS reports whether TLS is to be used.
+func (s Settings) TLS() bool { return s.CA != "" || s.Cert != "" || s.ServerName != "" }
+
+// ClientOptions reads the files and adds what a session needs of them to opt. notice is told when files for TLS
+// cannot be used later on.
+func (s Settings) ClientOptions(opt client.Options, notice func(string)) (client.Options, error) {
+	var err error
+	if opt.Dial, err = s.Dialer(notice); err == nil && s.AuthFile != "" {
+		opt.Auth, err = readCredentials(s.AuthFile)
+	}
+	return opt, err
+}
+
+// MadeACL returns the access control list of what is made; nil lets everybody do everything.
+func (s Settings) MadeACL() []zk.ACL {
+	if s.ACL == Creator {
+		return zk.CreatorACL()
+	}
+	return nil
+}
+
+// Refused reports whether the servers did not let us do something because of who we are.
+func Refused(err error) bool {
+	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed) || errors.Is(err, zk.ErrInvalidACL) ||
+		errors.Is(err, zk.ErrSessionClosedRequireSASLAuth)
+}
+
+// Identity says what the servers know us by, for errors that depend on it.
+func (s Settings) Identity() string {
+	var shown []string
+	if s.AuthFile != "" {
+		shown = append(shown, "the credentials in "+s.AuthFile)
+	}
+	if s.Cert != "" {
+		shown = append(shown, "the certificate in "+s.Cert)
+	}
+	if len(shown) == 0 {
+		return "without credentials; --auth-file has some to show"
+	}
+	return "with " + strings.Join(shown, " and ")
+}

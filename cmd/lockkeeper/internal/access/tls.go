@@ -1,0 +1,119 @@
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/lockkeeper/lockkeeper/server/tlsconf"
+)
+
+// A Dialer makes connections, as client.Options.Dial does.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// A HandshakeError says why there is no TLS with a server that is there.
+type HandshakeError struct{ Err error }
+
+func (e *HandshakeError) Error() string {
+	if errors.As(e.Err, new(tls.RecordHeaderError)) || errors.Is(e.Err, io.EOF) {
+		return fmt.Sprintf("TLS: %v (is this the server's port for TLS?)", e.Err)
+	}
+	return fmt.Sprintf("TLS: %v", e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *HandshakeError) Unwrap() error { return e.Err }
+
+// Dialer reads the files for TLS and returns what makes connections, which reads them again; see ClientOptions.
+func (s Settings) Dialer(notice func(string)) (Dialer, error) {
+	plain := (&net.Dialer{}).DialContext
+	if !s.TLS() {
+		return plain, nil
+	}
+	config, err := s.readTLS()
+	if err != nil {
+		return nil, err
+	}
+	r := &renewal{settings: s, notice: notice}
+	r.mu.config = config
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := plain(ctx, network, address)
+		if err != nil || network == "unix" {
+			return c, err
+		}
+		config := r.current()
+		if config.ServerName == "" {
+			if config.ServerName, _, err = net.SplitHostPort(address); err != nil {
+				c.Close()
+				return nil, err
+			}
+		}
+		over := tls.Client(c, config)
+		if err := over.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return nil, &HandshakeError{err}
+		}
+		return over, nil
+	}, nil
+}
+
+// readTLS makes a configuration of what the files hold.
+func (s Settings) readTLS() (*tls.Config, error) {
+	config := &tls.Config{ServerName: s.ServerName}
+	if s.CA != "" {
+		authorities, err := (&tlsconf.Store{Location: s.CA}).Authorities()
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = authorities
+	}
+	if s.Cert != "" {
+		certs := tlsconf.Store{Location: s.Cert}
+		keys := certs
+		if s.Key != "" {
+			keys = tlsconf.Store{Location: s.Key}
+		}
+		pair, err := tlsconf.KeyPair(certs, keys)
+		if err != nil {
+			return nil, err
+		}
+		// Also to servers that would rather see one of somebody else: they say what is wrong with it, and not
+		// that there is none.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+	return config, nil
+}
+
+// A renewal is a configuration that follows its files.
+type renewal struct {
+	settings Settings
+	notice   func(string)
+
+	mu struct {
+		sync.Mutex
+		config *tls.Config // what was last read in full
+		told   string      // why the files could not be used, when they last could not
+	}
+}
+
+// current returns a configuration for a connection, which is the caller's.
+func (r *renewal) current() *tls.Config {
+	config, err := r.settings.readTLS()
+	r.mu.Lock()
+	told := r.mu.told
+	if r.mu.told = ""; err == nil {
+		r.mu.config = config
+	} else {
+		r.mu.told = err.Error()
+	}
+	config, news := r.mu.config.Clone(), r.mu.told
+	r.mu.Unlock()
+	if news != "" && news != told {
+		r.notice(news + "; what was read before stays in force")
+	}
+	return config
+}
