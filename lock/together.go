@@ -107,22 +107,7 @@ func (t *taking) alone(i int, try bool) error {
 // it has taken holds, in canonical order. If one of them is busy, it gives up the places in line behind
 // those that come later before it waits, so that whoever waits has nothing that comes later.
 func (t *taking) together(batch []int, try bool) (done int, err error) {
-	attempts := make([]*attempt, len(batch))
-	listed := make([]*listing, len(batch))
-	writes := pipelines{}
-	for k, i := range batch {
-		m := t.members[i]
-		if try {
-			m.e.reaper.await(t.ctx)
-		}
-		says := passing
-		if k == 0 && !try {
-			says = m.e.opt.waiting(lineageOf(t.ctx))
-		}
-		attempts[k] = newAttempt(m.e, m.count, says)
-		listed[k] = attempts[k].addTo(writes.of(m.e.s))
-	}
-	writes.send(t.ctx)
+	attempts, listed := t.ask(batch, try)
 	defer func() {
 		for _, a := range attempts[min(done, len(attempts)):] {
 			a.abandon()
@@ -142,22 +127,20 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 		for _, later := range attempts[k+1:] {
 			later.abandon()
 		}
-		attempts = attempts[:k+1]
-		var holds []*Hold
-		switch {
-		case err != nil:
-		case try:
-			err = a.decline(t.ctx, v)
-		default:
-			if k > 0 { // its node says that it does not wait
-				says := a.e.opt.waiting(lineageOf(t.ctx))
+		attempts = attempts[:k] // through abandons this one, if it has to be
+		holds, err := through(t.ctx, a, func(ctx context.Context) ([]*Hold, error) {
+			switch {
+			case err != nil:
+				return nil, err
+			case try:
+				return nil, a.decline(ctx, v)
+			case k > 0: // its node says that it does not wait
+				says := a.e.opt.waiting(lineageOf(ctx))
 				a.data, a.looks, a.untold = a.e.opt.encode(says), says.Yields, true
 			}
-			holds, err = a.proceed(t.ctx, v)
-		}
+			return a.proceed(ctx, v)
+		})
 		if errors.Is(err, ErrPlaceLost) && a.e.opt.Requeue && !try {
-			a.abandon()
-			attempts = attempts[:k]
 			holds, err = a.e.lockAll(t.ctx, a.count)
 		}
 		if err != nil {
@@ -167,6 +150,27 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 		return k + 1, nil
 	}
 	return len(batch), nil
+}
+
+// ask begins an attempt for each of several members, and sends what they ask for: in one write for each session.
+func (t *taking) ask(batch []int, try bool) ([]*attempt, []*listing) {
+	attempts := make([]*attempt, len(batch))
+	listed := make([]*listing, len(batch))
+	writes := pipelines{}
+	for k, i := range batch {
+		m := t.members[i]
+		if try {
+			m.e.reaper.await(t.ctx)
+		}
+		says := passing
+		if k == 0 && !try {
+			says = m.e.opt.waiting(lineageOf(t.ctx))
+		}
+		attempts[k] = newAttempt(m.e, m.count, says)
+		listed[k] = attempts[k].addTo(writes.of(m.e.s))
+	}
+	writes.send(t.ctx)
+	return attempts, listed
 }
 
 // failed says whose attempt failed, and at what.
