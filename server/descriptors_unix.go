@@ -4,6 +4,7 @@ package server
 
 import (
 	"math"
+	"net"
 	"os"
 	"syscall"
 )
@@ -20,4 +21,17 @@ func descriptors() (open, most int, ok bool) {
 		return 0, 0, false
 	}
 	return len(names) - 1, int(min(uint64(limit.Cur), math.MaxInt)), true // without that of the directory
+}
+
+// takesLast reports whether a connection has one of the last descriptors that the process may have. The
+// system gives out the lowest that is free, so the number of the newest says about how many are in use.
+func takesLast(nc net.Conn) (last bool) {
+	var limit syscall.Rlimit
+	raw := rawConn(nc)
+	if raw == nil || syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return false
+	}
+	most := uint64(limit.Cur)
+	raw.Control(func(fd uintptr) { last = uint64(fd) >= most-min(descriptorsSpared, most/4) })
+	return last
 }

@@ -15,15 +15,8 @@ type inputProbe struct {
 }
 
 func newInputProbe(nc net.Conn) inputProbe {
-	if wrapped, ok := nc.(interface{ NetConn() net.Conn }); ok {
-		nc = wrapped.NetConn()
-	}
-	sc, ok := nc.(syscall.Conn)
-	if !ok {
-		return inputProbe{}
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
+	raw := rawConn(nc)
+	if raw == nil {
 		return inputProbe{}
 	}
 	some := new(bool)
@@ -33,6 +26,19 @@ func newInputProbe(nc net.Conn) inputProbe {
 		*some = err == nil && n > 0
 		return true
 	}}
+}
+
+// rawConn is the system's connection under nc, inside TLS perhaps; nil if there is none.
+func rawConn(nc net.Conn) syscall.RawConn {
+	if wrapped, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		nc = wrapped.NetConn()
+	}
+	if sc, ok := nc.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			return raw
+		}
+	}
+	return nil
 }
 
 // waits is for the connection's reader. Of a connection that is not the system's it knows nothing, and

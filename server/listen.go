@@ -79,6 +79,7 @@ func (s *Server) accept(nc net.Conn) {
 	if _, unix := nc.RemoteAddr().(*net.UnixAddr); !unix {
 		address = hostOf(nc.RemoteAddr())
 	}
+	short := takesLast(nc)
 	s.conns.Lock()
 	defer s.conns.Unlock()
 	perAddress := s.opts.ConnectionsPerAddressMax
@@ -86,12 +87,12 @@ func (s *Server) accept(nc net.Conn) {
 	case s.conns.closed:
 		nc.Close()
 		return
-	case s.opts.ConnectionsMax > 0 && len(s.conns.byID) >= s.opts.ConnectionsMax,
+	case short, s.opts.ConnectionsMax > 0 && len(s.conns.byID) >= s.opts.ConnectionsMax,
 		address != "" && perAddress > 0 && s.conns.perAddress[address] >= perAddress:
 		nc.Close()
 		s.counters.rejected.Add(1)
 		if unsaid, ok := s.floodLog.due(s.now()); ok {
-			s.log.Warn("too many connections", "remote", nc.RemoteAddr().String(), "open", len(s.conns.byID), "unsaid", unsaid)
+			s.log.Warn("too many connections", "remote", nc.RemoteAddr().String(), "open", len(s.conns.byID), "descriptors short", short, "unsaid", unsaid)
 		}
 		return
 	}

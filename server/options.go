@@ -32,7 +32,7 @@ type Options struct {
 	// ConnectionsPerAddressMax limits the connections from one address; those over Unix sockets
 	// are not counted. Default 60; negative is unlimited.
 	ConnectionsPerAddressMax int
-	// ConnectionsMax limits all connections. Default unlimited.
+	// ConnectionsMax limits all connections. Default: what leaves the process some file descriptors.
 	ConnectionsMax int
 	// OutstandingMax is how many requests of one connection may wait for their answers before
 	// the server stops reading from it. Default 1000.
@@ -107,6 +107,7 @@ const (
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
 	batchMax            = 1000     // requests that share one sync
 	batchBytesMax       = 8 << 20  // of those requests, or of their transactions; the last one may go beyond it
+	descriptorsSpared   = 100      // that connections leave to logs, snapshots and the admin port; a quarter of all if that is less
 	lingerTimeout       = time.Second
 )
 

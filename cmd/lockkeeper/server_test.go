@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,11 +16,15 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 var servingAt = regexp.MustCompile(`msg=serving address=(\S+)`)
@@ -124,6 +129,39 @@ func TestServerReadsZooCfg(t *testing.T) {
 	h.run("server", "--data", "/proc/nowhere", "--listen", "127.0.0.1:0").want(73, "/proc/nowhere")
 	h.run("server", "--data", h.dir+"/d", "--listen", "nonsense").want(64, "nonsense")
 	h.run("server", "--local", "--data", "/x").want(64, "local")
+}
+
+// Connections, however many come, leave the descriptors that the log needs.
+func TestServerKeepsDescriptorsForItsLog(t *testing.T) {
+	h := newHome(t)
+	j := h.startWith(func(c *exec.Cmd) {
+		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 64 && exec "$0" "$@"`}, c.Args...)
+	}, "server", "--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--set", "maxClientCnxns=0", "--set", "snapCount=4")
+	if err := j.stderr.see("msg=serving"); err != nil {
+		t.Fatal(err)
+	}
+	address := servingAt.FindStringSubmatch(j.stderr.String())[1]
+	s, err := client.Open(t.Context(), address, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	for range 200 {
+		if c, err := net.Dial("tcp", address); err == nil {
+			defer c.Close()
+		}
+	}
+	if err := j.stderr.see("descriptors short"); err != nil {
+		t.Error(err)
+	}
+	for i := range 50 {
+		if _, err := s.Set(t.Context(), "/", nil, zk.AnyVersion); err != nil {
+			t.Fatalf("write %d: %v", i, err)
+		}
+	}
+	if strings.Contains(j.stderr.String(), "no snapshot could be written") {
+		t.Error("no snapshot was written")
+	}
 }
 
 // A file that is no socket is not taken for the rest of a dead server.
