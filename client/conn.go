@@ -31,14 +31,11 @@ type conn struct {
 	out []byte
 
 	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
-	inFlight fifo               // ordinary requests
-	special  map[int32]*fifo    // credentials and watches, by their fixed xid
-	pings    []clock.Instant    // when each was sent
-	lastBeat [strengths]sentAge // newest heartbeat, or request that was answered like one, of at least this strength
+	inFlight fifo                 // ordinary requests
+	special  map[int32]*fifo      // credentials and watches, by their fixed xid
+	pings    []clock.Instant      // when each was sent
+	lastBeat [strengths]time.Time // by strength: when the last heartbeat was sent, or request that was answered like one
 }
-
-// sentAge is when something was sent, zero if nothing was.
-type sentAge = time.Time
 
 // newConn makes a connection whose handshake was sent at asked. Heartbeats are counted from then, as the
 // age of the session is: a server may have taken most of the timeout for its answer.

@@ -17,9 +17,7 @@ import (
 // connect goes through the servers until one takes the session. It returns nil, nil when the session's
 // context has ended, and an error when the session is over.
 func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
-	behind := 0  // servers in a row that hung up during the handshake
-	serving := 0 // how many of these serve others
-	var behindSince time.Time
+	var r refusals
 	for {
 		srv, newRound := s.servers.take()
 		if newRound && !s.sleep(s.backoff.pause()) {
@@ -43,31 +41,47 @@ func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
 		s.tracer.attempt(srv.String(), err)
 		failed.note(srv.String(), err)
 		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
-
-		// Servers that have lost their data refuse without a word whoever has seen more than they have,
-		// and so do servers without a leader, which may have one again. Once all of them have done nothing
-		// else for longer than the session could live, they are asked in a way that the latter leave
-		// without an answer, too.
-		if !errors.Is(err, errBehind) || s.ID() == 0 {
-			behind, serving = 0, 0
-			continue
-		}
-		if behind++; behind == 1 {
-			behindSince = time.Now()
-		}
-		if behind >= 2*len(s.servers.servers) && time.Since(behindSince) > s.Timeout()*4/3 {
-			serves, knows := s.inquire(srv)
-			if serves {
-				serving++
-			}
-			// One that serves and knows the session may have begun to serve this very moment. Then it, or
-			// another one, takes the session the next time.
-			if serves && (!knows || serving > len(s.servers.servers)) {
-				return nil, &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired,
-					Detail: "every server refuses it: they are behind what this session has seen"}
-			}
+		if over := s.judge(&r, srv, err); over != nil {
+			return nil, over
 		}
 	}
+}
+
+// refusals are hang-ups during the handshake, with no other outcome of an attempt between them.
+type refusals struct {
+	count   int
+	since   time.Time // of the first one
+	serving int       // how many times a server that was asked about it has turned out to serve others
+}
+
+// judge looks at a failed attempt, and says whether it means that the session is over.
+//
+// Servers that have lost their data refuse without a word whoever has seen more than they have, and so do servers
+// without a leader, which may have one again. Once all servers have done nothing else for longer than the session
+// could live, each is asked as by somebody who has seen nothing: one without a leader leaves that without an answer,
+// too.
+func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
+	if !errors.Is(err, errBehind) || s.ID() == 0 {
+		*r = refusals{}
+		return nil
+	}
+	if r.count++; r.count == 1 {
+		r.since = time.Now()
+	}
+	if r.count < 2*len(s.servers.servers) || time.Since(r.since) <= s.Timeout()*4/3 {
+		return nil
+	}
+	serves, knows := s.inquire(srv)
+	if !serves {
+		return nil
+	}
+	// One that serves and knows the session may have begun to serve this very moment. Then it, or another one,
+	// takes the session the next time.
+	if r.serving++; knows && r.serving <= len(s.servers.servers) {
+		return nil
+	}
+	return &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired,
+		Detail: "every server refuses it: they are behind what this session has seen"}
 }
 
 // sleep waits and reports whether the session's context still lives.
