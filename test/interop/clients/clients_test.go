@@ -1,5 +1,5 @@
 // Package clients tests the client against Apache ZooKeeper: one server, and three that are killed, frozen
-// and left without a quorum.
+// and left without a quorum; and the command where that wants TLS and credentials.
 package clients
 
 import (

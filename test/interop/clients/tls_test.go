@@ -43,8 +43,7 @@ func keytool(t *testing.T, dir, name, host string) (store, cert string) {
 	return store, cert
 }
 
-// selfSigned makes a key pair with a self-signed certificate for a client, and returns both and the
-// certificate as PEM.
+// selfSigned makes a key pair with a self-signed certificate for a client, and returns it and a file of both as PEM.
 func selfSigned(t *testing.T, dir, name string) (pair tls.Certificate, file string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -54,32 +53,36 @@ func selfSigned(t *testing.T, dir, name string) (pair tls.Certificate, file stri
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
 	must(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
 	file = filepath.Join(dir, name+".pem")
-	must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must(t, os.WriteFile(file, append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), 0o600))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
 }
 
-// F50: TLS to Apache ZooKeeper: the name is verified, a client certificate is presented, and its subject
-// is an identity for ACLs.
-func TestF50_TLS(t *testing.T) {
+// startTLS starts a server that wants TLS and the certificates in these files, at the port that it returns, and none of it
+// at its other one. Its own certificate, for localhost, is in the file serverPEM.
+func startTLS(t *testing.T, dir string, clients ...string) (srv *apache.Server, port, serverPEM string) {
+	t.Helper()
 	// Debian's zookeeper.jar names too few of Netty's jars for a server on Netty.
 	jars, err := filepath.Glob("/usr/share/java/netty-*.jar")
 	must(t, err)
 	t.Setenv("JDK_JAVA_OPTIONS", "-Xbootclasspath/a:"+strings.Join(jars, ":"))
-	dir := t.TempDir()
 	serverStore, serverPEM := keytool(t, dir, "server", "localhost")
-	pair, clientPEM := selfSigned(t, dir, "client")
 	trust := filepath.Join(dir, "trust.p12")
-	if out, err := exec.Command("keytool", "-importcert", "-noprompt", "-storetype", "PKCS12", "-keystore", trust,
-		"-storepass", storePassword, "-alias", "client", "-file", clientPEM).CombinedOutput(); err != nil {
-		t.Fatalf("keytool: %v\n%s", err, out)
+	for _, file := range clients {
+		if out, err := exec.Command("keytool", "-importcert", "-noprompt", "-storetype", "PKCS12", "-keystore", trust,
+			"-storepass", storePassword, "-alias", filepath.Base(file), "-file", file).CombinedOutput(); err != nil {
+			t.Fatalf("keytool: %v\n%s", err, out)
+		}
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	port := ln.Addr().(*net.TCPAddr).Port
+	port = strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
 	must(t, ln.Close())
-	apache.Start(t, apache.Options{Tick: tick,
-		Config: map[string]string{"secureClientPort": strconv.Itoa(port), "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider"},
+	srv = apache.Start(t, apache.Options{Tick: tick,
+		Config: map[string]string{"secureClientPort": port, "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider"},
 		Properties: map[string]string{
 			"zookeeper.serverCnxnFactory":       "org.apache.zookeeper.server.NettyServerCnxnFactory",
 			"zookeeper.ssl.keyStore.location":   serverStore,
@@ -87,12 +90,21 @@ func TestF50_TLS(t *testing.T) {
 			"zookeeper.ssl.trustStore.location": trust,
 			"zookeeper.ssl.trustStore.password": storePassword,
 		}})
+	return srv, port, serverPEM
+}
+
+// F50: TLS to Apache ZooKeeper: the name is verified, a client certificate is presented, and its subject
+// is an identity for ACLs.
+func TestF50_TLS(t *testing.T) {
+	dir := t.TempDir()
+	pair, clientPEM := selfSigned(t, dir, "client")
+	_, port, serverPEM := startTLS(t, dir, clientPEM)
 
 	file, err := os.ReadFile(serverPEM)
 	must(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(file)
-	address := net.JoinHostPort("localhost", strconv.Itoa(port))
+	address := net.JoinHostPort("localhost", port)
 
 	s := open(t, address, client.Options{TLS: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}})
 	create(t, s, "/over-tls", zk.Persistent)
@@ -104,7 +116,7 @@ func TestF50_TLS(t *testing.T) {
 
 	const refusal = 3 * time.Second // in which a busy server shakes hands at least once
 	var name x509.HostnameError
-	_, err = client.Open(within(t, refusal), net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+	_, err = client.Open(within(t, refusal), net.JoinHostPort("127.0.0.1", port),
 		client.Options{TLS: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}})
 	if !errors.As(err, &name) {
 		t.Errorf("another name: %v, want an x509.HostnameError", err)
