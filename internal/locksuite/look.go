@@ -139,7 +139,7 @@ func lookEveryKind(w *World, t *testing.T) {
 	at("unfair")
 	u := w.mustHold(a.Unfair().Lock)
 	next := w.ask(b.Unfair().Lock)
-	w.seen(b, 0, 1)
+	w.untilWaiting(b)
 	w.wantLook("unfair a") // who waits leaves no trace
 	w.MustRelease(u)
 	w.MustRelease(w.Granted(next))

@@ -80,10 +80,10 @@ func (w *World) holder() string {
 	return ""
 }
 
-// seen waits until that many looks at the lock's znode have been sent by a client: it waits.
-func (w *World) seen(c *Client, mark faultproxy.Mark, looks int) {
+// untilWaiting returns when a client that asks for an unfair lock has looked at the znode in its way, and now waits.
+func (w *World) untilWaiting(c *Client) {
 	w.t.Helper()
-	w.Within(patience, "the client waits", func() bool { return len(c.Proxy.Since(mark).Asked(wire.OpGetData)) >= looks })
+	w.Within(patience, "the client waits", func() bool { return len(c.Proxy.Since(0).Asked(wire.OpGetData)) > 0 })
 	w.Quiet(c)
 }
 
@@ -165,7 +165,7 @@ func f10UnfairEnded(w *World, t *testing.T) {
 	held := w.mustHold(w.Client("a").Unfair().Lock)
 	b, c := w.Client("b"), w.Client("c")
 	expired := w.ask(b.Unfair().Lock)
-	w.seen(b, 0, 1)
+	w.untilWaiting(b)
 	ctx, cancel := context.WithTimeout(w.Context(), w.moment())
 	defer cancel()
 	if h, err := c.Unfair().Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -199,7 +199,7 @@ func f23Unfair(w *World, t *testing.T) {
 				a.Proxy.CutBefore(m)
 			}
 			g := w.ask(b.Unfair().Lock)
-			w.seen(b, 0, 1)
+			w.untilWaiting(b)
 			released := make(chan error, 1)
 			go func() { released <- h.Release(w.Context()) }()
 			if applied {
@@ -230,7 +230,7 @@ func f23UnfairCallerGone(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	h := w.mustHold(a.Unfair().Lock)
 	g := w.ask(b.Unfair().Lock)
-	w.seen(b, 0, 1)
+	w.untilWaiting(b)
 	ctx, cancel := context.WithCancel(w.Context())
 	a.Proxy.Before(w.unfairDeletes(), func(faultproxy.Request) { a.Proxy.Refuse(true); cancel() })
 	a.Proxy.CutBefore(w.unfairDeletes())
@@ -294,7 +294,7 @@ func f29UnfairHerd(w *World, t *testing.T) {
 			}
 			holds <- h
 		}()
-		w.seen(c, 0, 1)
+		w.untilWaiting(c)
 	}
 	marks := make([]faultproxy.Mark, waiters)
 	for i, c := range clients {
