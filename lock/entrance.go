@@ -128,18 +128,12 @@ func (e *entrance) approach(ctx context.Context, try bool) (leave func(), err er
 		return nil, err
 	}
 	return func() {
-		ctx, cancel := e.cleanup(ctx)
+		short, cancel := context.WithTimeout(ctx, e.opt.CleanupTimeout)
 		defer cancel()
-		if err := g.Release(ctx); err != nil { // it goes in the background, or has gone
+		if err := g.Release(short); err != nil && ctx.Err() == nil { // it goes in the background, or has gone
 			e.opt.Logger.Warn("the lock on the way in was not released in time", "lock", e.gate.dir, "error", err)
 		}
 	}, nil
-}
-
-// cleanup returns a context with time of its own: ctx may have ended, and what was taken must be given back all the
-// same.
-func (e *entrance) cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), e.opt.CleanupTimeout)
 }
 
 // makeDirectory makes the directory and what is missing above it.

@@ -359,6 +359,27 @@ func f34Curator(w *World, t *testing.T) {
 	for _, g := range waits {
 		w.MustRelease(w.Granted(g))
 	}
+
+	// Who gives up while nothing gets through has time neither for its claim nor for the lock.
+	all, err := semaphore("a").AcquireN(w.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := w.Client("d")
+	m, err := lock.NewCuratorSemaphore(d.Session, w.dir, 2, lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	g := grantOf(func() (*lock.Hold, error) { return m.Acquire(ctx) })
+	w.Within(patience, "it waits", func() bool { return len(w.LineAt(w.dir+"/leases")) == 3 })
+	d.Blackhole()
+	cancel()
+	w.Bounded("giving up in silence", 0, func() { w.Outcome(g) })
+	d.Heal()
+	for _, h := range all {
+		w.MustRelease(h)
+	}
 	w.Within(time.Second+w.slack(), "I2: nothing is left", func() bool {
 		return len(w.LineAt(w.dir+"/leases"))+len(w.LineAt(w.dir+"/locks")) == 0
 	})
