@@ -185,10 +185,8 @@ func (f *memFile) Preallocate(size int64) error {
 	defer f.fs.mu.Unlock()
 	now := int64(len(f.node.now))
 	switch {
-	case err != nil || size <= now:
+	case err != nil || size <= now || f.fs.roomLocked(size-now) < size-now:
 		return err
-	case f.fs.roomLocked(size-now) < size-now:
-		return pathError(OpPreallocate, f.path, syscall.ENOSPC)
 	}
 	f.node.resize(size)
 	return nil

@@ -13,6 +13,9 @@ func (f osFile) preallocate(size int64) error {
 	if err == syscall.EOPNOTSUPP || err == syscall.ENOSYS {
 		return f.Truncate(size) // a system that cannot reserve; zeros will do
 	}
+	if err == syscall.ENOSPC {
+		return nil
+	}
 	return f.pathError("fallocate", err)
 }
 

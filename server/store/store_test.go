@@ -129,6 +129,19 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
+// A disk on which there is no room for a step ahead is not full.
+func TestDiskWithLessRoomThanAStep(t *testing.T) {
+	fs, o := vfs.NewMem(), testOptions()
+	o.PreAllocBytes = 64 << 20
+	s := openFresh(t, fs, o)
+	fs.SetCapacity(1 << 20)
+	mustAppend(t, s, creates(1, 100, 1000))
+	mustClose(t, s)
+	if _, w := mustOpen(t, fs.CrashClone(nil), o); w.zxid != 100 {
+		t.Errorf("found 0x%x of 0x64", w.zxid)
+	}
+}
+
 func TestAppendRefuses(t *testing.T) {
 	s := openFresh(t, vfs.NewMem(), testOptions())
 	defer mustClose(t, s)
