@@ -358,18 +358,9 @@ func (f *front) finish(order string, limit time.Duration) (why string, lost bool
 }
 
 // reap takes notice of children that have ended: the guard, and once it is dead what it had. A guard that
-// somebody has stopped is made to go on: without it nobody hears how the child ends. Nobody else in the process may wait for children, so that the number of a process cannot change its meaning behind
-// our back.
+// somebody has stopped is made to go on: without it nobody hears how the child ends.
 func (f *front) reap() {
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
-		if err == syscall.EINTR {
-			continue
-		}
-		if err != nil || pid <= 0 {
-			return
-		}
+	proc.Reap(func(pid int, status syscall.WaitStatus) {
 		switch {
 		case status.Stopped():
 			if pid == f.guard.pid {
@@ -381,7 +372,7 @@ func (f *front) reap() {
 			f.lose(guardDied, f.plan.Grace)
 			f.child.ended, f.child.status = true, status
 		}
-	}
+	})
 }
 
 // existing returns what is below this process before it has started anything.

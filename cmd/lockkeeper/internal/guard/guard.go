@@ -236,15 +236,7 @@ func (g *guard) kill() bool {
 
 // reap takes notice of children that have ended or stopped.
 func (g *guard) reap() {
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
-		if err == syscall.EINTR {
-			continue
-		}
-		if err != nil || pid <= 0 {
-			return
-		}
+	proc.Reap(func(pid int, status syscall.WaitStatus) {
 		switch {
 		case pid != g.child:
 		case !status.Stopped():
@@ -252,5 +244,5 @@ func (g *guard) reap() {
 		case len(g.events) < eventsMax-1:
 			g.events <- link.Event{Is: link.ChildStopped, Status: status}
 		}
-	}
+	})
 }

@@ -51,6 +51,22 @@ func Below(table []Process, root int, spare func(Process) bool) []Process {
 	return below
 }
 
+// Reap tells f of each child of this process that has ended or stopped and that nobody has been told of yet. It does
+// not wait. Nobody else may wait for children: the number of one that has been reaped may be another's.
+func Reap(f func(pid int, status syscall.WaitStatus)) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil || pid <= 0:
+			return
+		default:
+			f(pid, status)
+		}
+	}
+}
+
 // SignalGroup sends a signal to a process group. A group without members is no error: whoever was to
 // be signalled has ended.
 func SignalGroup(group int, sig syscall.Signal) error {
