@@ -22,8 +22,9 @@ func (g *grant) guardFrom(own *client.Watch) {
 	}
 }
 
-// guard needs not cancel its watch: the node goes when the grant ends, and the watch with it. watched is the
-// node that own is on.
+// guard ends the grant when its session ends, its deadline passes or its node is deleted, and hears what is written to
+// the node. It returns when the grant has ended. own is a watch on the node called watched, or nil. It need not be
+// cancelled: the node goes when the grant ends, and the watch with it.
 func (g *grant) guard(watched string, own *client.Watch) {
 	missing := ""               // a node of ours that has gone, while it is open whether another has taken its place
 	var decided <-chan struct{} // closed when that is decided
@@ -36,7 +37,7 @@ func (g *grant) guard(watched string, own *client.Watch) {
 		if own != nil {
 			fired = own.Done()
 		}
-		refused := false // the watch, just now, by an ACL perhaps: ask again, but not at once
+		refused := false // the server has just refused the watch, because of an ACL perhaps: ask again, but not at once
 		select {
 		case <-g.ended:
 			return
@@ -90,7 +91,7 @@ func (g *grant) guard(watched string, own *client.Watch) {
 	}
 }
 
-// watchOwn asks for a watch on the node.
+// watchOwn asks for a watch on the node, and for its data. It waits for room in the session for so long at most.
 func (g *grant) watchOwn(node string, patience time.Duration) (*client.Pending[client.Node], *client.Watch) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -8,11 +8,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// This is the way of a claim that is one znode at the lock's path, and no place in a line. Since everybody's
-// has that name, what is found there is told apart by its creation zxid; and by an attempt that has had no answer
-// to its create, by the attempt's id in its data and by what its siblings know.
+// This is how an unfair lock is taken: the claim is one znode at the lock's path, and no place in a line. Since
+// everybody's znode has that name, an attempt knows its own by the creation zxid. One whose create was not answered
+// goes by the attempt's id in the data, and by what its siblings know; see siblings.
 
-// A rival is the node in an attempt's way, and a watch that is armed on it.
+// A rival is the node in an attempt's way, and a watch that is set on it.
 type rival struct {
 	node  client.Node
 	watch *client.Watch
@@ -55,8 +55,8 @@ func (a *attempt) tryLone(ctx context.Context) ([]*Hold, error) {
 	return nil, &BusyError{Path: a.e.dir, Holder: newHolder(a.e.dir, r.node)}
 }
 
-// seize makes the node, or returns the one that is in the way. If we come in a crowd, which most leave in
-// vain, the look at that one leaves together with the create.
+// seize makes the node, or returns the one that is in the way. If many are likely to try at once, crowded, the create
+// will probably fail: then the look at the node in the way leaves together with it.
 func (a *attempt) seize(ctx context.Context, crowded bool) (*rival, error) {
 	for ; ; crowded = true {
 		p := a.s.Pipeline()
@@ -104,10 +104,10 @@ func (a *attempt) seize(ctx context.Context, crowded bool) (*rival, error) {
 	}
 }
 
-// regard looks at the node, unless it has been asked for. It is ours, which makes the attempt joined, or a
-// rival's, or there is none. Behind a create of unknown outcome the look comes after a sync: what the create
-// did is then seen, and if it did nothing it never will, for the ensemble takes nothing more from a
-// connection that the session has left.
+// regard looks at the node; got and watch are the look, if it has been asked for already. If the node is ours the
+// attempt is joined; if it is another's, that is returned. After a create of unknown outcome a sync goes ahead of the
+// look: what the create did is then seen, and if it did nothing it never will, for the ensemble takes nothing more
+// from a connection that the session has left.
 func (a *attempt) regard(ctx context.Context, got *client.Pending[client.Node], watch *client.Watch) (*rival, error) {
 	for {
 		if got == nil {
@@ -193,34 +193,33 @@ func (a *attempt) outlast(ctx context.Context, r *rival) (*rival, error) {
 	return a.regard(ctx, nil, nil)
 }
 
-// removeLone deletes the node of a hold that is released. A break on the way leaves open whether it is gone,
-// or somebody else's already.
+// removeLone deletes the node of a hold that is released. If the first request leaves open whether it is gone,
+// or whether it is ours at all, that is found out.
 func (g *grant) removeLone(ctx context.Context) error {
 	left := g.debris()
 	err := g.s.Delete(ctx, g.e.dir, 0)
-	if unknown := client.MaybeApplied(err); errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) { // somebody has written to it, or it is somebody else's
-		found, was := false, unknown
-		for first := true; first || errors.Is(err, zk.ErrConnectionLoss); first = false {
-			found, err = g.e.removeOwn(ctx, &left)
-			was = was || found
-		}
-		if err == nil && !was {
-			err = zk.ErrNoNode
-		}
+	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
+
+	// A broken connection leaves open whether it is gone. A wrong version says that somebody has written to it, or that
+	// it is another's by now.
+	for errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) {
+		var found bool
+		found, err = g.e.removeOwn(ctx, &left)
+		ours = ours || found
 	}
 	switch {
-	case err == nil, g.s.Err() != nil: // the node has gone with the session, or goes with it
+	case g.s.Err() != nil, err == nil && ours: // the node has gone, or goes with the session
 		return nil
-	case errors.Is(err, zk.ErrNoNode):
+	case err == nil, errors.Is(err, zk.ErrNoNode):
 		return &LostError{Path: g.e.dir, Cause: ErrNodeDeleted}
 	}
 	g.e.reaper.add(left)
 	return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
 }
 
-// removeOwn deletes the node if it is the one that was left, which its creation zxid tells; where that is not
-// known, because the outcome of the create is not, it is found out. removeOwn reports whether there was one to
-// delete; an error leaves that open.
+// removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells. Where that is not known,
+// because the outcome of the create is not, it is found out first. removeOwn reports whether there was such a node; with
+// an error, that is open unless it reports true.
 func (e *entrance) removeOwn(ctx context.Context, d *debris) (was bool, err error) {
 	for {
 		p := e.s.Pipeline()
