@@ -2,9 +2,12 @@ package lock
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -32,5 +35,33 @@ func TestWatchOfRoomIsNotForgotten(t *testing.T) {
 			t.Error("nobody is left to cancel the watch")
 		}
 		srv.Link("s").Heal()
+	})
+}
+
+// A directory that is made for a number gets the ACL of the semaphore's options. Curator's has none to be kept in.
+func TestSetPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		acl := []zk.ACL{{Perms: zk.PermAll &^ zk.PermAdmin, Scheme: "world", ID: "anyone"}}
+		m, err := NewSemaphore(s, "/locks/a", 0, Options{ParentACL: acl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.SetPermits(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := s.ACL(t.Context(), "/locks/a"); err != nil || !slices.Equal(got, acl) {
+			t.Errorf("the ACL is %v, %v; want %v", got, err, acl)
+		}
+		if err := m.SetPermits(t.Context(), PermitsMax+1); err == nil {
+			t.Error("more permits than there may be")
+		}
+		c, err := NewCuratorSemaphore(s, "/locks/c", 2, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetPermits(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "/locks/c") {
+			t.Errorf("Curator's: %v", err)
+		}
 	})
 }

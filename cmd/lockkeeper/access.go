@@ -126,7 +126,7 @@ func (f *accessFlags) settings() (s access.Settings, err error) {
 			return s, exit.Errorf(exit.Usage, "%s: is for servers that --servers or %s names; the keeper on this machine is open to its user and nobody else", from, serversVariable)
 		case flag.isFile:
 			if value, err = filepath.Abs(value); err != nil {
-				return s, exit.Errorf(exit.OS, "%s: %w", from, err)
+				return s, exit.Errorf(exit.Usage, "%s: %w", from, err)
 			}
 		}
 		*flag.of(&s) = value

@@ -194,6 +194,8 @@ func TestTLSThatFails(t *testing.T) {
 		}
 	}
 	h.run("status", "--tls-ca", a.file, "--tls-cert", us, plain).want(69)
+	_, blind, _ := h.secure(a, a.issue("server", time.Hour), "--data", h.dir+"/blind", "--set", "ssl.clientAuth=none")
+	h.run("run", "--servers", blind, "--tls-ca", a.file, "--tls-cert", us, "--acl", "creator", "demo", "--", "true").want(77, "/lockkeeper", "--acl creator: the servers know nobody by the certificate in "+us)
 	h.run("status", "--tls-ca", missing, address).want(64, missing)
 }
 
@@ -341,7 +343,7 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 		{h.put("half", "\n#\ndigest:sesame"), 64, []string{"half:3:", "digest:USER:PASSWORD"}},
 		{h.put("none", "sesame\n"), 64, []string{"none:1:", "scheme:credential"}},
 		{h.put("long", strings.Repeat("#\n", 64<<10)), 64, []string{"long", "65536 bytes"}},
-		{h.put("unknown", "sesam:e\n"), 77, []string{"authentication failed"}},
+		{h.put("unknown", "sesam:e\n"), 77, []string{"authentication failed", "with the credentials in " + h.dir + "/unknown"}},
 	} {
 		for _, command := range []string{"run --wait 0 demo -- true", "locks"} {
 			words := strings.Fields(command)

@@ -60,6 +60,9 @@ func openSession(ctx context.Context, to access.Settings, opt client.Options, co
 	case context.Cause(ctx) != nil:
 		return nil, "", context.Cause(ctx)
 	}
+	if access.Refused(err) {
+		return nil, "", exit.Errorf(exit.NotPermitted, "%s: %w (%s)", servers, err, to.AsWhom(err))
+	}
 	var over *client.SessionError
 	if errors.As(err, &over) {
 		return nil, "", exit.Errorf(exit.NotPermitted, "%s: %w", servers, err)
@@ -150,7 +153,7 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 // explained gives an exit status to what has come of work with servers, and says to those who were refused as whom.
 func explained(err error, to access.Settings) error {
 	if access.Refused(err) {
-		return exit.Errorf(exit.StatusOf(err, exit.NotPermitted), "%w (%s)", err, to.Identity())
+		return exit.Errorf(exit.StatusOf(err, exit.NotPermitted), "%w (%s)", err, to.AsWhom(err))
 	}
 	return exit.Errorf(exit.StatusOf(err, exit.Unreachable), "%w", err)
 }

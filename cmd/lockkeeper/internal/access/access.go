@@ -84,8 +84,8 @@ func Refused(err error) bool {
 		errors.Is(err, zk.ErrSessionClosedRequireSASLAuth)
 }
 
-// Identity says what the servers know us by, for errors that depend on it.
-func (s Settings) Identity() string {
+// AsWhom says what the servers know us by, for those who have been refused with err.
+func (s Settings) AsWhom(err error) string {
 	var shown []string
 	if s.AuthFile != "" {
 		shown = append(shown, "the credentials in "+s.AuthFile)
@@ -93,8 +93,11 @@ func (s Settings) Identity() string {
 	if s.Cert != "" {
 		shown = append(shown, "the certificate in "+s.Cert)
 	}
-	if len(shown) == 0 {
+	switch {
+	case len(shown) == 0:
 		return "without credentials; --auth-file has some to show"
+	case s.ACL == Creator && errors.Is(err, zk.ErrInvalidACL):
+		return "--acl " + Creator + ": the servers know nobody by " + strings.Join(shown, " or ")
 	}
 	return "with " + strings.Join(shown, " and ")
 }

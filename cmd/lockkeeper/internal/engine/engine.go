@@ -252,7 +252,7 @@ func (e *engine) refusal(err error) link.Note {
 	case errors.As(err, &other):
 		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: %s, and would not wait for it (use one form for one lock)", other.Path, usedAs(other.Kind))}
 	case access.Refused(err):
-		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: fmt.Sprintf("%v (%s)", err, e.open.Access.Identity())}
+		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: fmt.Sprintf("%v (%s)", err, e.open.Access.AsWhom(err))}
 	}
 	text := err.Error()
 	if !strings.Contains(text, e.open.Lock) {

@@ -4,6 +4,7 @@ package fourletter
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +45,11 @@ func Ask(ctx context.Context, dial func(ctx context.Context, network, address st
 	text, err := io.ReadAll(io.LimitReader(c, answerBytesMax))
 	switch {
 	case ctx.Err() != nil:
-		return Status{}, fmt.Errorf("%s: connected, but no answer: %w", address, context.Cause(ctx))
+		hint := ""
+		if _, secure := c.(*tls.Conn); !secure {
+			hint = " (does this port want TLS?)"
+		}
+		return Status{}, fmt.Errorf("%s: connected, but no answer: %w%s", address, context.Cause(ctx), hint)
 	case err != nil:
 		return Status{}, err
 	}
