@@ -8,27 +8,29 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 )
 
-// The siblings of an attempt are those of the same session to get the same lock, which has no line.
+// The siblings are the attempts of one session to get the same unfair lock. They have to know of each other for the sake
+// of one question: an attempt has sent its create, the answer was lost, and now there is a node of this session at the
+// lock's path. Is it the attempt's own?
 //
-// The node of such a lock says in its data which attempt's it is, and anybody may write something else there:
-// Curator's Revoker does. The server says which session's it is. Whoever has had the answer to its create knows its
-// node by the creation zxid. One whose answer was lost may take a node for its own that is the session's, that
-// does not say to be a sibling's, and that was made after all that siblings know of:
+// The node's data says which attempt made it, but anybody may write over that, as Curator's Revoker does. What nobody
+// can change are the session that owns the node and its creation zxid, which is known to an attempt whose create was
+// answered. So an attempt without an answer takes a node for its own if it is the session's, if its data names no other
+// attempt, and if it was created after every node that a sibling knows of. That is right:
 //
-//  1. It was made by a sibling, for nobody else makes one here by this session; and by none that knows of it, or
-//     something as new would be known. Where something newer is known, it has gone.
-//  2. None whose answer is still to come has made it. Answers of a connection keep the order of the requests, and
-//     when it ends, all that it owes are given before another begins: so when a look at the node is answered, the
+//  1. A sibling has made it, for nothing else of this session makes one here. It was none of those that had an answer:
+//     then the node's creation zxid would be known.
+//  2. It was none of those whose answer is still to come. Answers of a connection keep the order of the requests, and
+//     when it ends, all that it owes are settled before another begins: so when a look at the node is answered, the
 //     creates whose effect it shows have been. An answer counts from when it has come, also if its attempt has
 //     not looked at it yet.
-//  3. So it was made by one of those whose answers were lost. Which of them gets it makes no difference to anybody
-//     outside: it is the first that asks. From then on the node is known, and the others find it in their way.
+//  3. So it was one of those whose answers were lost. Which of them gets the node makes no difference to anybody
+//     outside: it is the first that asks. From then on its creation zxid is known, and the others find it in their way.
 //
-// It lives as long as there is an entrance to the lock, and so as long as one of its attempts, grants and debris.
+// They live as long as there is an entrance to the lock, and so as long as any of its attempts, grants and debris.
 type siblings struct {
 	mu    sync.Mutex
-	known int64                   // the newest creation zxid that a sibling has had
-	asked map[attemptID]answering // the last create of each that is not settled
+	known int64                   // the newest creation zxid that a sibling knows of
+	asked map[attemptID]answering // the last create of each attempt that does not know yet what became of it
 }
 
 // An answering is a request that is to make a node.
@@ -56,8 +58,8 @@ func (k *siblings) settled(id attemptID) {
 	delete(k.asked, id)
 }
 
-// claim makes a node of the session's known as that of the attempt that asks, which has had no answer to its
-// create. It reports false if the node is a sibling's, or gone.
+// claim gives a node of the session's to the attempt that asks, whose create was not answered. It reports false if
+// the node is a sibling's, or has gone since it was looked at.
 func (k *siblings) claim(czxid int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,8 +80,8 @@ func (k *siblings) hearLocked(id attemptID) {
 	}
 }
 
-// families are the siblings of all locks without a line that are in use: one session may have several entrances to
-// a lock, which do not know of each other.
+// families are the siblings of all unfair locks that are in use. It is global because one session may have several
+// entrances to a lock, which do not know of each other.
 var families = struct {
 	sync.Mutex
 	at map[family]weak.Pointer[siblings]
