@@ -26,9 +26,15 @@ func Rename(name string) {
 // looksMax is how often Table looks at a machine on which processes are started all the time.
 const looksMax = 20
 
+// procDir is where the kernel shows processes.
+const procDir = "/proc"
+
 // Table returns the processes of this machine, as far as they can be seen. One may start another and end while
 // we look, so we look again until there is nobody new.
 func Table() ([]Process, error) {
+	if err := numbersAsOurs(procDir); err != nil {
+		return nil, err
+	}
 	var table []Process
 	seen := make(map[string]bool)
 	for range looksMax {
@@ -57,9 +63,19 @@ func Table() ([]Process, error) {
 	return table, nil
 }
 
+// numbersAsOurs returns an error unless dir shows us under the number that we know ourselves by. It does not where
+// nothing is mounted, or what is mounted is of another process namespace, whose numbers mean other processes to us.
+func numbersAsOurs(dir string) error {
+	self, err := os.Readlink(dir + "/self")
+	if err != nil || self != strconv.Itoa(os.Getpid()) {
+		return fmt.Errorf("%s is not that of this process namespace: %w", dir, errors.ErrUnsupported)
+	}
+	return nil
+}
+
 // pids returns the numbers of the processes that there are.
 func pids() ([]string, error) {
-	dir, err := os.Open("/proc")
+	dir, err := os.Open(procDir)
 	if err != nil {
 		return nil, err
 	}

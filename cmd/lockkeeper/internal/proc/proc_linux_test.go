@@ -1,9 +1,11 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 )
@@ -37,6 +39,24 @@ func TestBelow(t *testing.T) {
 	slices.Sort(got)
 	if want := []int{2, 3, 5, 9}; !slices.Equal(got, want) {
 		t.Errorf("Below = %v, want %v", got, want)
+	}
+}
+
+// In a process namespace of its own, with the /proc of another, a process would take strangers for its children.
+func TestNumbersOfAnotherNamespaceAreNotUsed(t *testing.T) {
+	ours, other := t.TempDir(), t.TempDir()
+	for dir, pid := range map[string]int{ours: os.Getpid(), other: os.Getpid() + 1} {
+		if err := os.Symlink(strconv.Itoa(pid), dir+"/self"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := numbersAsOurs(ours); err != nil {
+		t.Error(err)
+	}
+	for _, dir := range []string{other, t.TempDir()} {
+		if err := numbersAsOurs(dir); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("a table that is not ours: %v", err)
+		}
 	}
 }
 
