@@ -102,7 +102,7 @@ func assign(permits int, all []Contender) {
 		for place, i := range at {
 			all[i].Place = place
 			if heeds == permit {
-				all[i].Held = permits == 0 || q.last(place) < permits
+				all[i].Held = permits == 0 || place < permits && q.last(place) < permits
 			} else {
 				all[i].Held = len(waitForConflict(q, place)) == 0
 			}

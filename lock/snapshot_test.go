@@ -1,6 +1,10 @@
 package lock
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+	"time"
+)
 
 // What is there decides; the number of permits that a directory keeps only where nobody is.
 func TestKindOf(t *testing.T) {
@@ -24,6 +28,25 @@ func TestKindOf(t *testing.T) {
 	} {
 		if got := kindOf(tt.names, tt.permits); got != tt.want {
 			t.Errorf("kindOf(%q, %d) = %q, want %q", tt.names, tt.permits, got, tt.want)
+		}
+	}
+}
+
+// A line of any length is looked at once: tens of thousands that wait for a semaphore cost no more than as many that
+// wait for a mutex.
+func TestAssignInALongLine(t *testing.T) {
+	line := make([]Contender, 40_000)
+	for i := range line {
+		line[i].Node = fmt.Sprintf("/s/%s%010d", newAttemptID().prefix(leaseWord), i)
+	}
+	began := time.Now()
+	assign(3, line)
+	if d := time.Since(began); d > 4*time.Second {
+		t.Errorf("a line of %d took %v", len(line), d)
+	}
+	for i, c := range line {
+		if c.Place != i || c.Held != (i < 3) {
+			t.Fatalf("contender %d: place %d, held %v", i, c.Place, c.Held)
 		}
 	}
 }
