@@ -35,15 +35,15 @@ it. Without an argument, all locks and elections that have a name and are in use
 election is asked for by its path, /lockkeeper/elections/NAME.
 
 Locks of all kinds are shown, also those that other programs have made with Curator,
-kazoo or go-zookeeper: mutexes, read/write locks, semaphores, elections, and locks
-without a line, of which only the holder is known. "revoked" is who has been asked
-to give up (lockkeeper revoke). A process number is "gone" if it was of this machine
-and there is no such process any more: its lock is free when its session expires.
-Contenders that wait for each other in a circle are told below the list, as far as
-they say what they hold while they wait.
+kazoo or go-zookeeper: mutexes, read/write locks, semaphores, elections, and unfair
+locks, of which only the holder is known. "revoked" means that the contender has been
+asked to give the lock up (lockkeeper revoke). "gone" means that the process was one of
+this machine and has ended: its lock is free when its session has expired. Below the
+list are circles of contenders that wait for each other, if there are any and they say
+what they hold while they wait.
 
-IN LINE is the time since a contender came, by the servers' clock. Nothing tells when
-it got the lock.
+IN LINE is the time since a contender joined the line, by the servers' clock. When it
+got the lock is not recorded.
 
 With --watch the list is shown again whenever it changes (--json: one document
 for each change), until it is interrupted. Locks that may not be read are named on
@@ -71,7 +71,7 @@ standard error, and the others are shown.`,
 	}
 	flags.addTo(cmd, sessionFlags)
 	addJSONFlag(cmd, &asJSON)
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on and show changes")
+	cmd.Flags().BoolVar(&watch, "watch", false, "show the list again whenever it changes")
 	return cmd
 }
 

@@ -63,11 +63,11 @@ func newServer() *cobra.Command {
 stands alone: for more than one machine run Apache ZooKeeper, which takes the
 data directory over as it is.
 
---config reads ZooKeeper's own zoo.cfg. --set changes or makes any of its settings,
+--config reads ZooKeeper's own zoo.cfg. --set adds or changes any of its settings,
 as in --set tickTime=1000 --set secureClientPort=2281; --data and --listen have
-precedence over both. --listen takes host:port, or unix:/path for a socket. What
-has no effect here is told of at the start; a setting that nobody knows is a mistake
-with --set.
+precedence over both. --listen takes host:port, or unix:/path for a socket. Settings
+without effect here are named in a warning at the start; a setting that does not exist
+is refused if it comes from --set.
 
 Like ZooKeeper, a server with --config has an HTTP port with commands at /commands;
 it has /metrics (Prometheus) and /healthz, too. Unlike ZooKeeper's it listens at

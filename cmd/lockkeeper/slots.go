@@ -19,9 +19,9 @@ func newSlots() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slots LOCK N",
 		Short: "Change how many hold a lock with slots at once",
-		Long: `Change how many hold a lock with slots at once. Those who wait notice; with fewer
-slots, whoever has one keeps it, and the next gets in when so many have left that
-the new number holds. From then on lockkeeper run has to ask for the new number.
+		Long: `Change how many may hold a lock with slots at once. Runs that wait go by the new number
+at once. If it is smaller, nobody loses a slot: the next run gets in when fewer than
+the new number hold the lock. From then on lockkeeper run has to ask for that number.
 
 Exit status: 0, 64 wrong usage, or the lock is of another kind, 69 no server could be
 reached, 77 the servers do not let us, 130 interrupted.`,
