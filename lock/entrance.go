@@ -101,8 +101,7 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 	if err == nil {
 		return holds, nil
 	}
-	var busy *BusyError
-	if errors.As(err, &busy) {
+	if errors.Is(err, ErrBusy) {
 		return nil, err
 	}
 	return nil, &LockError{e.recipe.op(true), e.dir, err}

@@ -173,11 +173,10 @@ func (t *taking) ask(batch []int, try bool) ([]*attempt, []*listing) {
 	return attempts, listed
 }
 
-// failed says whose attempt failed, and at what.
+// failed returns err with the operation and the lock, unless it names them already.
 func (t *taking) failed(a *attempt, try bool, err error) error {
-	var busy *BusyError
 	var named *LockError
-	if errors.As(err, &busy) || errors.As(err, &named) {
+	if errors.Is(err, ErrBusy) || errors.As(err, &named) {
 		return err
 	}
 	return &LockError{a.e.recipe.op(try), a.e.dir, err}
