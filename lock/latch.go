@@ -8,7 +8,10 @@ import (
 
 // latchRecipe is the mutex's under the name of Curator's LeaderLatch. Its line is the candidates': what
 // else lies in the directory neither waits for them nor they for it.
-var latchRecipe = recipe{verb: "lock", word: latchWord, kind: candidacy, heeds: candidacy, waitsFor: waitForConflict, rings: true}
+var latchRecipe = recipe{
+	verb: "lock", word: latchWord, kind: candidacy, heeds: candidacy,
+	waitsFor: waitForConflict, rings: true,
+}
 
 // A Latch is the lock under an election: a mutex whose claims have the names of Curator's LeaderLatch, so
 // that candidates of both exclude each other on one path. Package election makes leadership of it.

@@ -38,10 +38,10 @@ type Options struct {
 	// fails with ErrPlaceLost.
 	Requeue bool
 
-	// OneKind makes Lock and TryLock fail with a *KindError if contenders of another kind are ahead in the directory, such as
-	// those of a semaphore ahead of those of a mutex. Kinds do not wait for each other, so both would hold at once:
-	// probably a path was used twice by mistake. A mutex and a read/write lock are of one kind. An unfair lock needs no
-	// such option: it fails on such a path anyhow. Default: contenders of other kinds are passed over.
+	// OneKind makes Lock and TryLock fail with a *KindError if contenders of another kind are ahead in the directory,
+	// such as those of a semaphore ahead of those of a mutex. Kinds do not wait for each other, so both would hold at
+	// once: probably a path was used twice by mistake. A mutex and a read/write lock are of one kind. An unfair lock
+	// needs no such option: it fails on such a path anyhow. Default: contenders of other kinds are passed over.
 	OneKind bool
 
 	// Delay, if not zero, keeps the lock closed for that long after a hold that ended without a release: because
@@ -55,8 +55,8 @@ type Options struct {
 	//
 	// It costs one round trip with one write for each grant, for a znode that says who holds the lock (its seal),
 	// and a second deletion with the release. If nobody wants the lock again after such an end, the seal stays, and
-	// with it the directory; seals of readers are merged into one. Tokens protect better, where they can be checked. At most DelayMax; not for semaphores
-	// and unfair locks. Default: no delay.
+	// with it the directory; seals of readers are merged into one. Tokens protect better, where they can be checked.
+	// At most DelayMax; not for semaphores and unfair locks. Default: no delay.
 	Delay time.Duration
 
 	// Deadlock, if not zero, looks for deadlocks: circles of contenders that wait for each other because each holds

@@ -33,10 +33,18 @@ type recipe struct {
 }
 
 var (
-	mutexRecipe = recipe{verb: "lock", word: lockWord, kind: exclusive, heeds: exclusive | shared, waitsFor: waitForConflict, rings: true, reenters: true}
-	writeRecipe = recipe{verb: "lock", word: writeWord, kind: exclusive, heeds: exclusive | shared, waitsFor: waitForConflict, rings: true, moves: true, reenters: true}
-	readRecipe  = recipe{verb: "read lock", word: readWord, kind: shared, heeds: exclusive | shared, waitsFor: waitForConflict, rings: true, reenters: true}
-
+	mutexRecipe = recipe{
+		verb: "lock", word: lockWord, kind: exclusive, heeds: exclusive | shared,
+		waitsFor: waitForConflict, rings: true, reenters: true,
+	}
+	writeRecipe = recipe{
+		verb: "lock", word: writeWord, kind: exclusive, heeds: exclusive | shared,
+		waitsFor: waitForConflict, rings: true, moves: true, reenters: true,
+	}
+	readRecipe = recipe{
+		verb: "read lock", word: readWord, kind: shared, heeds: exclusive | shared,
+		waitsFor: waitForConflict, rings: true, reenters: true,
+	}
 	permitRecipe = recipe{verb: "acquire", word: leaseWord, kind: permit, heeds: permit, waitsFor: waitForRoom}
 )
 
