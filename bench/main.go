@@ -1,5 +1,6 @@
-// Command bench compares our server with Apache ZooKeeper 3.8.0, as Debian packages it: both on this
-// machine and this disk, in one run, with fsync, driven by the same third-party client.
+// Command bench measures our locks beside other people's, and our server beside Apache ZooKeeper 3.8.0 as Debian
+// packages it: on this machine and this disk, in one run, with fsync. Servers are compared by the same third-party
+// client.
 //
 //	go run . all       everything below, into docs/benchmarks.md and docs/benchmarks.svg
 //	go run . locks     locks: our library beside other people's, each on its engine
@@ -8,6 +9,7 @@
 //	go run . curves    our server with ever more sessions, and with ever more znodes
 //	go run . readers   readers of one lock beside as many mutexes
 //	go run . waiters   what a waiting contender costs our server in memory
+//	go run . packages  which Debian packages are missing that it needs
 package main
 
 import (
@@ -73,17 +75,19 @@ func command(args []string) error {
 	case "floor":
 		flags.Parse(args)
 		return inDir(func(dir string) error { return floor(dir, *each/3) })
+	case "waiters":
+		flags.Parse(args)
+		return inDir(waiters)
+
+	// What the above start as processes of their own.
 	case "echo":
 		return echo(args[0])
 	case "hollow":
 		return serveHollow(args[0], args[1])
 	case "synced":
 		return serveSynced(args[0], args[1])
-	case "waiters":
-		flags.Parse(args)
-		return inDir(waiters)
 	}
-	fmt.Fprintln(os.Stderr, "usage: bench all|locks|server|curves|readers|waiters|floor [flags]")
+	fmt.Fprintln(os.Stderr, "usage: bench all|locks|floor|server|curves|readers|waiters|packages [flags]")
 	os.Exit(64)
 	return nil
 }
