@@ -189,6 +189,7 @@ func (s *Server) configure(port int, members string) error {
 		"syncLimit":              "5",
 		"4lw.commands.whitelist": "*",
 		"admin.enableServer":     "false",
+		"forceSync":              "no", // no power fails here, and a slow disk would end sessions
 	}
 	maps.Copy(config, s.opts.Config)
 	var b strings.Builder

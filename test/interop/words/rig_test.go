@@ -61,6 +61,7 @@ func start(t *testing.T) [2]*subject {
 	port := freePort(t)
 	a := apache.Start(t, apache.Options{Tick: ours.Tick, Config: map[string]string{
 		"admin.enableServer": "true", "admin.serverAddress": "127.0.0.1", "admin.serverPort": port,
+		"forceSync": "yes", // for what is told of it
 	}})
 	z := &subject{name: "Apache ZooKeeper", addr: a.Addr(), http: "http://127.0.0.1:" + port, dataDir: a.DataDir()}
 	z.prepare(t)
