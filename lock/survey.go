@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -69,13 +70,13 @@ func (v *survey) circle(dir, stem string, before func(p, other *party) bool) (De
 	return k.circle()
 }
 
-// circles returns the youngest of each circle that touches one of the lines at paths.
+// circles returns the youngest of each circle that touches one of the lines at paths, in the order of their own paths.
 func (v *survey) circles(paths []string) ([]*party, error) {
 	if err := v.loadFrom(paths); err != nil {
 		return nil, err
 	}
 	var youngest []*party
-	for dir := range v.lines {
+	for _, dir := range slices.Sorted(maps.Keys(v.lines)) {
 		for _, p := range v.lines[dir].lineup.parties {
 			if len(p.under) == 0 { // nobody waits for it but those behind it, who are younger
 				continue
