@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -79,7 +80,7 @@ func locks(dir string, each time.Duration, rounds int, out io.Writer) ([]cell, e
 // median returns the run whose rate is in the middle.
 func (c cell) median() peers.Result {
 	sorted := slices.Clone(c.runs)
-	slices.SortFunc(sorted, func(a, b peers.Result) int { return int(a.Rate() - b.Rate()) })
+	slices.SortFunc(sorted, func(a, b peers.Result) int { return cmp.Compare(a.Rate(), b.Rate()) })
 	return sorted[len(sorted)/2]
 }
 
