@@ -31,6 +31,9 @@ type Semaphore struct {
 // another number is stored when this Semaphore is first asked for a permit, the error is a *ConflictError; from then
 // on it follows what is stored, which SetPermits changes. If n is 0 it takes the number that is stored, and the error
 // is ErrNoPermits if there is none.
+//
+// A directory that a lock of another kind has made, such as a Mutex, is deleted by the server when it has become empty,
+// and a number that has been stored there goes with it: give a semaphore a path of its own.
 func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
 	opt, err := opt.withDefaults(path)
 	if err == nil && n != 0 {
