@@ -28,28 +28,30 @@ type accessFlags struct {
 // An accessFlag is a flag that says how to get to the servers, with the variable that speaks if it is not given.
 type accessFlag struct {
 	name, variable, usage string
-	of                    func(*access.Settings) *string // where its value belongs
-	isFile                bool
+	otherwise             string                         // what goes if neither speaks, in words
+	isFile                bool                           // the value is the name of one
+	of                    func(*access.Settings) *string // where the value belongs
 }
 
 // Which commands have which.
 var (
 	tlsFlags = []accessFlag{ // all that connect
-		{"tls-ca", "LOCKKEEPER_TLS_CA", "PEM `file` with the authorities to believe about the servers; if only other --tls flags are given, those of the system are",
-			func(s *access.Settings) *string { return &s.CA }, true},
-		{"tls-cert", "LOCKKEEPER_TLS_CERT", "PEM `file` with the certificate to show to the servers",
-			func(s *access.Settings) *string { return &s.Cert }, true},
-		{"tls-key", "LOCKKEEPER_TLS_KEY", "PEM `file` with its private key, if that is not in the same file",
-			func(s *access.Settings) *string { return &s.Key }, true},
-		{"tls-server-name", "LOCKKEEPER_TLS_SERVER_NAME", "`name` that the servers' certificates must be for, instead of the one in --servers",
-			func(s *access.Settings) *string { return &s.ServerName }, false},
+		{name: "tls-ca", variable: "LOCKKEEPER_TLS_CA", isFile: true, of: func(s *access.Settings) *string { return &s.CA },
+			usage: "PEM `file` with the authorities to believe about the servers; any of the --tls flags turns TLS on", otherwise: "those of the system"},
+		{name: "tls-cert", variable: "LOCKKEEPER_TLS_CERT", isFile: true, of: func(s *access.Settings) *string { return &s.Cert },
+			usage: "PEM `file` with the certificate to show to the servers", otherwise: "none"},
+		{name: "tls-key", variable: "LOCKKEEPER_TLS_KEY", isFile: true, of: func(s *access.Settings) *string { return &s.Key },
+			usage: "PEM `file` with its private key", otherwise: "the same file"},
+		{name: "tls-server-name", variable: "LOCKKEEPER_TLS_SERVER_NAME", of: func(s *access.Settings) *string { return &s.ServerName },
+			usage: "`name` that the servers' certificates must be for", otherwise: "that in --servers"},
 	}
 	sessionFlags = append(slices.Clone(tlsFlags), // all that have a session
-		accessFlag{"auth-file", "LOCKKEEPER_AUTH_FILE", "`file` with credentials to show to the servers, a line each: digest:USER:PASSWORD",
-			func(s *access.Settings) *string { return &s.AuthFile }, true})
+		accessFlag{name: "auth-file", variable: "LOCKKEEPER_AUTH_FILE", isFile: true, of: func(s *access.Settings) *string { return &s.AuthFile },
+			usage: "`file` with credentials to show to the servers, a line each: digest:USER:PASSWORD", otherwise: "none"})
 	makingFlags = append(slices.Clone(sessionFlags), // all that make locks
-		accessFlag{"acl", "LOCKKEEPER_ACL", "`who` may touch the znodes that are made: " + access.World + ", or the " + access.Creator + ", known by credentials or certificate",
-			func(s *access.Settings) *string { return &s.ACL }, false})
+		accessFlag{name: "acl", variable: "LOCKKEEPER_ACL", of: func(s *access.Settings) *string { return &s.ACL },
+			usage:     "`who` may touch the znodes that are made: " + access.World + ", or the " + access.Creator + ", known by credentials or certificate",
+			otherwise: access.World})
 )
 
 // addTo adds --servers and these flags to a command.
@@ -57,11 +59,7 @@ func (f *accessFlags) addTo(cmd *cobra.Command, flags []accessFlag) {
 	cmd.Flags().Var((*serverList)(&f.servers), "servers",
 		`ZooKeeper servers, "host:port,host:port[/chroot]" or "unix:/path"; "local" is the keeper on this machine (default $`+serversVariable+`, else local)`)
 	for _, flag := range flags {
-		otherwise := ""
-		if flag.name == "acl" {
-			otherwise = ", else " + access.World
-		}
-		cmd.Flags().Var((*accessValue)(flag.of(&f.given)), flag.name, flag.usage+" (default $"+flag.variable+otherwise+")")
+		cmd.Flags().Var((*accessValue)(flag.of(&f.given)), flag.name, fmt.Sprintf("%s (default $%s, else %s)", flag.usage, flag.variable, flag.otherwise))
 	}
 	f.has = flags
 }

@@ -304,9 +304,13 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("standard error: %s", holder.stderr)
 	}
 
-	// The library's directories are not the only ones: what is open to everybody stays open to everybody.
+	// A directory that is open stays so, and the claims in it are their creators'.
 	h.run("run", "--auth-file", alice, "/open/demo", "--", "true").want(0)
 	h.run("run", "/open/demo", "--", "true").want(0)
+	for _, command := range []string{"run", "elect --restart never"} {
+		args := append(strings.Fields(command), "--auth-file", alice, "--acl", "creator", "/open/demo", "--", "sh", "-c", `LOCKKEEPER_AUTH_FILE= exec "$LK" revoke /open/demo`)
+		h.run(args...).want(77, "/open/demo/", "not authorised")
+	}
 	h.run("slots", "--auth-file", alice, "--acl", "creator", "/closed", "2").want(0)
 	h.run("run", "--slots", "2", "/closed", "--", "true").want(77, "/closed")
 	h.run("elect", "--auth-file", alice, "--acl", "creator", "--restart", "never", "/boss", "--", "true").want(0)
