@@ -2,9 +2,11 @@ package apache
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // needs lists patterns of files that tests need, and the Debian packages that they are in.
@@ -38,11 +40,20 @@ func Missing() []string {
 }
 
 // Require returns nil if all that the tests need is installed, and otherwise an error that says
-// what to run. A TestMain that gets an error fails: a test that is skipped proves nothing.
+// what to run. A TestMain that gets an error fails (see Main): a test that is skipped proves nothing.
 func Require() error {
 	if pkgs := Missing(); len(pkgs) > 0 {
 		return fmt.Errorf("these tests need Debian packages that are not installed; run: "+
 			"sudo apt-get update && sudo apt-get install -y --no-install-recommends %s", strings.Join(pkgs, " "))
 	}
 	return nil
+}
+
+// Main runs the tests of m, if all that they need is installed, and returns the status with which to exit.
+func Main(m *testing.M) int {
+	if err := Require(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }

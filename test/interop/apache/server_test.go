@@ -9,13 +9,7 @@ import (
 	"time"
 )
 
-func TestMain(m *testing.M) {
-	if err := Require(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
 func TestServer(t *testing.T) {
 	begin := time.Now()

@@ -16,13 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-func TestMain(m *testing.M) {
-	if err := apache.Require(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(apache.Main(m)) }
 
 const (
 	tick    = 200 * time.Millisecond

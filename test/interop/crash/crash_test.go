@@ -49,13 +49,7 @@ type rig struct {
 	happened, unanswered, violations int
 }
 
-func TestMain(m *testing.M) {
-	if err := apache.Require(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(apache.Main(m)) }
 
 func TestKill9(t *testing.T) {
 	if *seed == 0 {

@@ -3,7 +3,6 @@ package locks
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"testing"
@@ -13,13 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 )
 
-func TestMain(m *testing.M) {
-	if err := apache.Require(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(apache.Main(m)) }
 
 const (
 	tick    = 200 * time.Millisecond

@@ -27,13 +27,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/server"
 )
 
-func TestMain(m *testing.M) {
-	if err := apache.Require(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(apache.Main(m)) }
 
 const (
 	sessionTimeout = time.Minute // so that no ping comes between

@@ -16,13 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/test/interop/conformance/ours"
 )
 
-func TestMain(m *testing.M) {
-	if err := apache.Require(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(apache.Main(m)) }
 
 // clientTimeout bounds what a client does to one server.
 const clientTimeout = 2 * time.Minute
