@@ -153,6 +153,7 @@ func (s *Server) decide(r *request) {
 	}
 	if c := r.conn; c != nil {
 		if c.ended || !s.owns(c) {
+			c.ended = true // an answer to what comes behind it would be taken for the answer to this
 			return
 		}
 		r.who = c.who

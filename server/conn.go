@@ -180,7 +180,10 @@ const (
 	frameKeep        = 64 << 10 // a larger buffer is not kept from one request to the next
 )
 
-var errShortRequest = errors.New("frame too short for a request")
+var (
+	errShortRequest = errors.New("frame too short for a request")
+	errSessionOver  = errors.New("session has ended or moved to another connection")
+)
 
 // submit puts a request into the queue.
 func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
@@ -194,7 +197,7 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 		return err
 	}
 	if !c.touch(h.Op, now) {
-		return nil
+		return errSessionOver
 	}
 	r.conn, r.session, r.xid, r.op, r.size, r.weight, r.received = c, c.session, h.Xid, h.Op, n, n, now
 	body := r.frame[requestHeadBytes-4:]

@@ -208,6 +208,26 @@ func (r *rig) stall() (release func()) {
 	return func() { once.Do(func() { close(gate) }) }
 }
 
+// When a request has not been carried out because the session is about to end, none behind it is answered.
+func TestNothingIsAnsweredBehindWhatWasDropped(t *testing.T) {
+	for _, heard := range []bool{false, true} { // of the client, at the same tick
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t)
+			p := r.connect("c")
+			if heard {
+				p.ping()
+			}
+			r.sessions.Lock()
+			r.sessions.table.BeginClose(p.session) // the transaction that closes it is on its way
+			r.sessions.Unlock()
+			p.send(wire.OpSetData, &wire.SetDataRequest{Path: "/", Version: -1})
+			synctest.Wait()
+			p.nc.Write(frameOf(2, wire.OpExists, &wire.WatchRequest{Path: "/"}))
+			p.wantClosed()
+		})
+	}
+}
+
 // What counts as a slow sync is an option.
 func TestSlowSync(t *testing.T) {
 	for limit, want := range map[time.Duration]int64{0: 0, 500 * time.Millisecond: 1, 600 * time.Millisecond: 0} {
