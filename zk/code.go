@@ -80,7 +80,7 @@ var codeTexts = map[Code]string{
 	ErrEphemeralOnLocalSession:      "ephemeral znode on a local session",
 	ErrNoWatcher:                    "no such watch",
 	ErrReconfigDisabled:             "reconfiguration is disabled",
-	ErrSessionClosedRequireSASLAuth: "the server requires SASL authentication",
+	ErrSessionClosedRequireSASLAuth: "the server requires authentication (by SASL, or by a scheme that its enforce.auth.schemes names)",
 	ErrQuotaExceeded:                "quota exceeded",
 	ErrClosed:                       "session closed",
 	ErrThrottled:                    "throttled by the server",

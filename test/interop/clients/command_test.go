@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/test/interop/proc"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -106,6 +107,14 @@ func TestTheCommandOnASecuredServer(t *testing.T) {
 		run(77, []string{"/by-credentials/demo", "not authorised", "with the credentials in " + file}, with(file, "run", "/by-credentials/demo", "--", "true")...)
 	}
 	run(77, []string{"/by-credentials/many", "without credentials"}, "run", "--slots", "2", "--servers", srv.Addr(), "/by-credentials/many", "--", "true")
+
+	// Where servers enforce credentials.
+	strict := apache.Start(t, apache.Options{Tick: tick, Properties: map[string]string{"zookeeper.enforce.auth.enabled": "true", "zookeeper.enforce.auth.schemes": "digest"}})
+	run(0, nil, "run", "--servers", strict.Addr(), "--auth-file", alice, "demo", "--", "true")
+	for _, command := range []string{"run demo -- true", "elect --restart never demo -- true", "locks"} {
+		words := strings.Fields(command)
+		run(77, []string{"requires authentication", "without credentials; --auth-file"}, append([]string{words[0], "--servers", strict.Addr()}, words[1:]...)...)
+	}
 
 	// Under a lock that kazoo holds with the same credentials ours is busy, and the other way round.
 	kazoo := func(program ...string) (string, error) {
