@@ -20,8 +20,8 @@ type Node struct {
 	Stat zk.Stat
 }
 
-// A Listing is the children of a znode. Its names lie in one piece of memory: whoever keeps a few of many for long
-// clones them.
+// A Listing is the children of a znode. All names share one piece of memory: to keep a few of many for long, clone them
+// (strings.Clone).
 type Listing struct {
 	Names []string // without their parent's path, in no particular order
 	Stat  zk.Stat  // of the parent
@@ -115,11 +115,11 @@ func (p *Pipeline) Children(path string) *Pending[Listing] {
 	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path)}, readListing)
 }
 
-// EachChild is Children for long listings of which little is kept: when the answer has come, and before the
-// outcome is known, see is called with each name, in no particular order. A name is good during the call
-// only. see runs where the connection is read and with the session locked, so it must be quick and must not
-// use the session. If the request fails, see is not called; if the answer turns out to be broken, it has been
-// called with what came before the break.
+// EachChild is Children for long listings of which little is kept: when the answer has come, and before the Pending is
+// done, see is called with each name, in no particular order. A name may be used during the call only; to keep it,
+// clone it. see runs on the goroutine that reads the connection, with the session locked, so it must be quick and must
+// not use the session. If the request fails, see is not called; if the answer turns out to be damaged, it has been
+// called with the names before the damage.
 func (p *Pipeline) EachChild(path string, see func(name string)) *Pending[zk.Stat] {
 	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path)},
 		func(_ *Session, d *wire.Decoder, v *zk.Stat) error {

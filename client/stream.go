@@ -8,13 +8,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Stream is a persistent watch: it goes on reporting until it is closed. Up to 1024
-// events wait for the reader. When more happens than fits, or a connection was lost, in which time
-// the server reports nothing, the reader gets a gap: events may have been missed, read what is
-// watched again.
+// A Stream is a persistent watch: it goes on reporting events until it is closed. Up to 1024 events wait for the
+// reader. If there are more, or the connection was lost for a while, events are missing; then the reader gets a gap in
+// their place, and should read again what it watches.
 //
-// Servers before 3.9 keep one kind of watch for each path and connection: there, a persistent watch and a
-// one-shot watch of one session on the same path spoil each other.
+// Servers before 3.9 keep only one kind of watch for each path and connection: there, a persistent watch and a
+// one-shot watch of the same session on the same path disturb each other.
 type Stream struct {
 	s   *Session
 	key streamKey
@@ -49,9 +48,9 @@ func (k streamKey) kind() zk.WatchKind {
 
 type streamSpot struct{ streams []*Stream }
 
-// Watch sets a persistent watch on path (server 3.6 or later): on the znode and its list of children
-// or, if recursive, on the znode and everything below it (then changes of lists of children are not
-// reported, only the creations and deletions that make them).
+// Watch sets a persistent watch on path (server 3.6 or later): on the znode and its list of children or, if recursive,
+// on the znode and everything below it. A recursive one does not report that a list of children has changed, but the
+// creations and deletions by which it has.
 func (s *Session) Watch(ctx context.Context, path string, recursive bool) (*Stream, error) {
 	if err := zk.ValidatePath(path); err != nil {
 		return nil, &OpError{Op: "watch", Path: path, Err: err}
@@ -86,8 +85,8 @@ func (s *Session) Watch(ctx context.Context, path string, recursive bool) (*Stre
 	}
 }
 
-// Next returns the next event, waiting for it until ctx ends. After the session's end it returns what
-// is left and then the *SessionError.
+// Next returns the next event, and waits for it until ctx ends. After the session's end it returns the events that are
+// left and then the *SessionError.
 func (st *Stream) Next(ctx context.Context) (StreamEvent, error) {
 	for {
 		st.s.mu.Lock()

@@ -7,10 +7,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Watch waits for one change of a znode, as the request that made it asked: WatchGet and
-// WatchExists for the znode itself, WatchChildren for its list of children. It fires once. It
-// survives reconnects: what changed in between fires it then. It ends without firing only if the
-// session does, or by Cancel.
+// A Watch waits for one change of a znode: one made by WatchGet or WatchExists for a change of the znode itself, one
+// made by WatchChildren for a change of its list of children. It fires once. It survives reconnects, and a change that
+// came in between fires it then. It ends without firing only when the session ends, or by Cancel.
 type Watch struct {
 	s   *Session
 	key watchKey
@@ -41,8 +40,8 @@ func (w *Watch) Conn() uint64 {
 }
 
 // Cancel ends the watch. If no other watch of the session needs it, the server is told to forget it;
-// Cancel does not wait for that. A watch that nobody waits for any more must be cancelled, or it stays
-// until its znode changes.
+// Cancel does not wait for that. Cancel a watch that nobody waits for any more, or it takes memory, here and at the
+// server, until its znode changes.
 func (w *Watch) Cancel() {
 	s := w.s
 	s.mu.Lock()
