@@ -8,8 +8,8 @@
 //     in it.
 //  2. The files for TLS are read again for every connection, so that certificates can be renewed under a session.
 //     When they cannot be used, what was read before stays in force.
-//  3. Credentials are read when a session is opened, for it is them for whom it has made its znodes. A file of
-//     credentials that everybody may read is refused.
+//  3. Credentials are read when a session is opened, and stay the same for as long as it lives, because its znodes may
+//     be open to them alone. A file of credentials that everybody may read is refused.
 package access
 
 import (
