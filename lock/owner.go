@@ -2,6 +2,8 @@ package lock
 
 import (
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,6 +14,7 @@ import (
 type Owner struct {
 	Host    string    `json:"host,omitempty"`
 	PID     int       `json:"pid,omitempty"`
+	Space   string    `json:"space,omitempty"` // of which PID is a number: equal for the processes of one boot of one machine, and one process namespace of it; empty where that is unknown
 	Program string    `json:"program,omitempty"`
 	Since   time.Time `json:"since,omitzero"`  // when the attempt began, by the owner's clock: for people, nothing is decided by it
 	Label   string    `json:"label,omitempty"` // Options.Label
@@ -20,7 +23,7 @@ type Owner struct {
 // Owner returns what the znodes of a lock with these options say about this process, with the PID of Options.PID if
 // that is set. Since is left zero.
 func (o *Options) Owner() Owner {
-	who := Owner{Host: hostname(), PID: o.PID, Label: o.Label}
+	who := Owner{Host: hostname(), PID: o.PID, Space: pidSpace(), Label: o.Label}
 	if who.PID == 0 {
 		who.PID = os.Getpid()
 	}
@@ -34,6 +37,20 @@ func (o *Options) Owner() Owner {
 var hostname = sync.OnceValue(func() string {
 	name, _ := os.Hostname() // unknown is unknown
 	return name
+})
+
+// pidSpace is Owner.Space of this process. Containers may have their machine's name, and machines may share one, so the
+// host does not tell of whose processes a number is.
+var pidSpace = sync.OnceValue(func() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "" // not Linux
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(append(boot, namespace...)))
 })
 
 // nodeData returns the data of a node that is made now.

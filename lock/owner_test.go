@@ -16,8 +16,8 @@ func TestOwner(t *testing.T) {
 		text  string
 	}{
 		{Owner{}, `{}`},
-		{Owner{Host: "a", PID: 7, Program: "p", Since: since, Label: `l "q"`},
-			`{"host":"a","pid":7,"program":"p","since":"2026-03-01T12:30:00.005Z","label":"l \"q\""}`},
+		{Owner{Host: "a", PID: 7, Space: "1f", Program: "p", Since: since, Label: `l "q"`},
+			`{"host":"a","pid":7,"space":"1f","program":"p","since":"2026-03-01T12:30:00.005Z","label":"l \"q\""}`},
 		{Owner{Label: "только"}, `{"label":"только"}`},
 	} {
 		if got := string(record{Owner: c.owner}.encode()); got != c.text {

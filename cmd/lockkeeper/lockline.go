@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -61,10 +60,11 @@ func lineOf(snap lock.Snapshot) lockLine {
 	return l
 }
 
-// gone reports whether a contender's process was one of this machine and has ended.
+// gone reports whether a contender's process was one of those that we see, and has ended. Another container may have
+// the name of this machine, and its numbers are not ours.
 func gone(o lock.Owner) bool {
-	host, err := os.Hostname()
-	return err == nil && o.Host == host && o.PID > 0 && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH)
+	us := new(lock.Options).Owner()
+	return o.Host == us.Host && o.Space == us.Space && o.PID > 0 && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH)
 }
 
 // dataShownMax is how much of foreign data is shown.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -172,10 +173,7 @@ func TestLocksShowsWhoseProcessIsGone(t *testing.T) {
 	if err := dead.Run(); err != nil {
 		t.Fatal(err)
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	us := new(lock.Options).Owner()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	s, err := client.Open(ctx, rows[0].Server, client.Options{})
@@ -187,16 +185,20 @@ func TestLocksShowsWhoseProcessIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, where := range []struct {
-		host string
-		pid  int
-	}{{host, dead.Process.Pid}, {host, os.Getpid()}, {"elsewhere", dead.Process.Pid}} {
-		data := fmt.Sprintf(`{"host":%q,"pid":%d,"label":"l%d"}`, where.host, where.pid, i)
+		host  string
+		space string
+		pid   int
+	}{
+		{us.Host, us.Space, dead.Process.Pid}, {us.Host, us.Space, os.Getpid()}, {"elsewhere", us.Space, dead.Process.Pid},
+		{us.Host, "container", dead.Process.Pid},
+	} {
+		data := fmt.Sprintf(`{"host":%q,"pid":%d,"space":%q,"label":"l%d"}`, where.host, where.pid, where.space, i)
 		name := fmt.Sprintf("/gone/_c_0123456789abcdef0123456789abcde%d-lock-", i)
 		if _, err := s.Create(ctx, name, []byte(data), zk.EphemeralSequential, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, c := range h.held("/gone", 3)[0].Contenders {
+	for i, c := range h.held("/gone", 4)[0].Contenders {
 		if c.Gone != (i == 0) {
 			t.Errorf("%s: gone is %v", c.Label, c.Gone)
 		}
@@ -205,8 +207,8 @@ func TestLocksShowsWhoseProcessIsGone(t *testing.T) {
 		t.Errorf("locks:\n%s", table)
 	}
 	watch := h.start("locks", "--watch", "/gone") // which is told, and does not look
-	watch.see("l2")
-	if err := s.Delete(ctx, h.held("/gone", 3)[0].Contenders[0].Node, -1); err != nil {
+	watch.see("l3")
+	if err := s.Delete(ctx, h.held("/gone", 4)[0].Contenders[0].Node, -1); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(limit); strings.Count(watch.stdout.String(), "LOCK") < 2; time.Sleep(time.Millisecond) {
