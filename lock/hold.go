@@ -77,11 +77,14 @@ func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error 
 	return workUnder(ctx, h, h.g.e.opt.CleanupTimeout, f)
 }
 
-// workUnder is Do for what may be one hold or several.
-func workUnder(ctx context.Context, h interface {
+// A held is a Hold or Holds.
+type held interface {
 	Context() context.Context
 	Release(context.Context) error
-}, cleanup time.Duration, f func(ctx context.Context) error) (err error) {
+}
+
+// workUnder is Do for what may be one hold or several. cleanup is how long it waits for the release at most.
+func workUnder(ctx context.Context, h held, cleanup time.Duration, f func(ctx context.Context) error) (err error) {
 	work, cancel := context.WithCancelCause(h.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
