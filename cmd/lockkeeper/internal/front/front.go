@@ -35,11 +35,11 @@ import (
 
 // Config says what to run under which lock.
 type Config struct {
-	Name    string // of the lock, as the user knows it
-	Open    link.Open
-	Program string   // path of the child's program
-	Argv    []string // the child's arguments, its name first
-	Env     []string // environment; that of the lock is added
+	Name    string    // of the lock, as the user knows it
+	Open    link.Open // what the engine is to get, and how
+	Program string    // path of the child's program
+	Argv    []string  // the child's arguments, its name first
+	Env     []string  // environment; that of the lock is added
 
 	// TimeoutAsked is the session timeout that the user has asked for, who is told if the servers grant less; 0 if
 	// he has not.
@@ -262,19 +262,19 @@ func (f *front) await() (Outcome, bool) {
 				return Outcome{Kind: Failed, Status: n.Status, Text: n.Text}, false
 			}
 		case s := <-f.signals:
-			switch sig := s.(syscall.Signal); {
-			case !f.leaves(sig):
+			sig := s.(syscall.Signal)
+			if !f.leaves(sig) {
 				f.line.draw()
-			default:
-				insists := f.insists()
-				switch {
-				case leaving == 0:
-					leaving = sig
-					f.engine.tell(link.Order{Do: link.DoCancel})
-				case insists && (sig == syscall.SIGINT || sig == syscall.SIGTERM):
-					f.engine.kill()
-					return signalled(leaving), false
-				}
+				continue
+			}
+			insists := f.insists()
+			switch {
+			case leaving == 0:
+				leaving = sig
+				f.engine.tell(link.Order{Do: link.DoCancel})
+			case insists && (sig == syscall.SIGINT || sig == syscall.SIGTERM):
+				f.engine.kill()
+				return signalled(leaving), false
 			}
 		case <-f.guard.events: // there is nothing to tell yet, so this is its end
 			return Outcome{Kind: Failed, Status: exit.Internal, Text: guardDied}, false
