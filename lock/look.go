@@ -15,6 +15,12 @@ func Look(ctx context.Context, s *client.Session, path string) (Snapshot, error)
 	return (&looker{s: s}).look(ctx, path)
 }
 
+// Inspect returns the contenders of [Look].
+func Inspect(ctx context.Context, s *client.Session, path string) ([]Contender, error) {
+	snap, err := Look(ctx, s, path)
+	return snap.Contenders, err
+}
+
 // LookAll returns the locks directly below dir that somebody holds or waits for, in the order of their paths.
 // If the session may not read some of them, it returns the others, and an error that names those and is
 // [zk.ErrNoAuth].
