@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -182,7 +183,7 @@ func (l *lookout) rung(conn uint64) bool {
 }
 
 // anyFired returns a channel that is closed when one of the watches has fired. stop waits for what watches
-// them.
+// them: one goroutine for many, since a semaphore's waiters may have hundreds each.
 func anyFired(watches []*client.Watch) (fired <-chan struct{}, stop func()) {
 	if len(watches) == 1 {
 		return watches[0].Done(), func() {}
@@ -190,17 +191,23 @@ func anyFired(watches []*client.Watch) (fired <-chan struct{}, stop func()) {
 	any, over := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	var wg sync.WaitGroup
-	for _, w := range watches {
+	for some := range slices.Chunk(watches, selectMax) {
+		cases := make([]reflect.SelectCase, len(some)+1)
+		for i, w := range some {
+			cases[i] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(w.Done())}
+		}
+		cases[len(some)] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(over)}
 		wg.Go(func() {
-			select {
-			case <-w.Done():
+			if chosen, _, _ := reflect.Select(cases); chosen < len(some) {
 				once.Do(func() { close(any) })
-			case <-over:
 			}
 		})
 	}
 	return any, func() { close(over); wg.Wait() }
 }
+
+// selectMax is how many watches one goroutine watches.
+const selectMax = 1000
 
 // fired returns a lookout whose watch on the node has fired.
 func fired(ahead []*lookout) *lookout {
