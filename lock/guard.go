@@ -22,22 +22,34 @@ func (g *grant) guardFrom(own *client.Watch) {
 	}
 }
 
+// A nodeWatch is what a guard knows of the grant's node. Its watch need not be cancelled: the node goes when the grant
+// ends, and the watch with it.
+type nodeWatch struct {
+	g       *grant
+	node    string                       // that own is on
+	own     *client.Watch                // nil if there is none
+	asked   *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
+	refused bool                         // the server has just refused own, because of an ACL perhaps: ask again, but not at once
+
+	missing string          // a node of ours that has gone, while it is open whether another has taken its place
+	decided <-chan struct{} // closed when that is decided
+}
+
 // guard ends the grant when its session ends, its deadline passes or its node is deleted, and hears what is written to
-// the node. It returns when the grant has ended. own is a watch on the node called watched, or nil. It need not be
-// cancelled: the node goes when the grant ends, and the watch with it.
-func (g *grant) guard(watched string, own *client.Watch) {
-	missing := ""               // a node of ours that has gone, while it is open whether another has taken its place
-	var decided <-chan struct{} // closed when that is decided
-	var armed <-chan struct{}   // closed when the request that sets own is answered
-	var asked *client.Pending[client.Node]
+// the node. It returns when the grant has ended. own is a watch on node, or nil.
+func (g *grant) guard(node string, own *client.Watch) {
+	k := nodeWatch{g: g, node: node, own: own}
 	timer := time.NewTimer(ownWatchDelay)
 	defer timer.Stop()
 	for {
-		var fired <-chan struct{}
-		if own != nil {
-			fired = own.Done()
+		var fired, answered <-chan struct{}
+		if k.own != nil {
+			fired = k.own.Done()
 		}
-		refused := false // the server has just refused the watch, because of an ACL perhaps: ask again, but not at once
+		if k.asked != nil {
+			answered = k.asked.Done()
+		}
+		k.refused = false
 		select {
 		case <-g.ended:
 			return
@@ -45,53 +57,75 @@ func (g *grant) guard(watched string, own *client.Watch) {
 			g.lose(g.s.Err())
 			return
 		case <-fired:
-			if ev, _, err := own.Event(); err == nil && ev.Type == zk.NodeDeleted {
-				missing = watched
-			}
-			own = nil // otherwise somebody wrote to the node; watch it again
-		case <-armed:
-			armed = nil
-			node, err := asked.Wait(context.Background())
-			switch {
-			case err == nil && g.e.recipe.lone && node.Stat.Czxid != g.token: // somebody else's, in its place
-				cancelled(own) // it may have fired meanwhile
-				own, missing = nil, watched
-			case err == nil:
-				g.hear(watched, node)
-			case errors.Is(err, zk.ErrNoNode):
-				own, missing = nil, watched
-			default:
-				own, refused = nil, !errors.Is(err, zk.ErrConnectionLoss)
-			}
-		case <-decided:
+			k.fired()
+		case <-answered:
+			k.answered()
+		case <-k.decided:
 		case <-timer.C:
 		}
-		if missing != "" {
-			var node string
-			node, decided = g.whereabouts()
-			switch {
-			case decided != nil:
-			case node == missing:
-				g.lose(ErrNodeDeleted)
-				return
-			default:
-				missing = ""
-			}
+		if k.isGone() {
+			g.lose(ErrNodeDeleted)
+			return
 		}
 		left := g.check()
 		if left <= 0 {
 			return
 		}
-		if own == nil && armed == nil && missing == "" && !refused {
-			watched = g.at()
-			asked, own = g.watchOwn(watched, left)
-			armed = asked.Done()
-		}
+		k.watch(left)
 		timer.Reset(min(left, loan{g.s.Timeout()}.glance()))
 	}
 }
 
-// watchOwn asks for a watch on the node, and for its data. It waits for room in the session for so long at most.
+// fired takes the event of the watch.
+func (k *nodeWatch) fired() {
+	if ev, _, err := k.own.Event(); err == nil && ev.Type == zk.NodeDeleted {
+		k.missing = k.node
+	}
+	k.own = nil // otherwise somebody wrote to the node; watch it again
+}
+
+// answered takes the answer to the request that sets the watch.
+func (k *nodeWatch) answered() {
+	node, err := k.asked.Wait(context.Background())
+	k.asked = nil
+	switch {
+	case err == nil && k.g.e.recipe.lone && node.Stat.Czxid != k.g.token: // somebody else's, in its place
+		cancelled(k.own) // it may have fired meanwhile
+		k.own, k.missing = nil, k.node
+	case err == nil:
+		k.g.hear(k.node, node)
+	case errors.Is(err, zk.ErrNoNode):
+		k.own, k.missing = nil, k.node
+	default:
+		k.own, k.refused = nil, !errors.Is(err, zk.ErrConnectionLoss)
+	}
+}
+
+// isGone reports whether the grant's node has gone, and no other has taken its place.
+func (k *nodeWatch) isGone() bool {
+	if k.missing == "" {
+		return false
+	}
+	var node string
+	if node, k.decided = k.g.whereabouts(); k.decided != nil {
+		return false
+	}
+	if node == k.missing {
+		return true
+	}
+	k.missing = ""
+	return false
+}
+
+// watch sees to it that the node is watched. It waits for room in the session for so long at most.
+func (k *nodeWatch) watch(patience time.Duration) {
+	if k.own == nil && k.asked == nil && k.missing == "" && !k.refused {
+		k.node = k.g.at()
+		k.asked, k.own = k.g.watchOwn(k.node, patience)
+	}
+}
+
+// watchOwn asks for a watch on the node, and for its data.
 func (g *grant) watchOwn(node string, patience time.Duration) (*client.Pending[client.Node], *client.Watch) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

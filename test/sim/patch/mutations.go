@@ -57,7 +57,7 @@ var Mutations = []Mutation{
 		{File: "lock/queue.go", Old: "if before(a.number, b.number) {", New: "if string(q.names[a.from:a.to]) < string(q.names[b.from:b.to]) {"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
-		{File: "lock/guard.go", Old: "if own == nil && armed == nil && missing == \"\" && !refused {", New: "if refused && false {"},
+		{File: "lock/guard.go", Old: "if k.own == nil && k.asked == nil && k.missing == \"\" && !k.refused {", New: "if k.refused && false {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/grant.go", Old: "	left := g.left()\n	if left > 0 {", New: "	left := g.left()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
