@@ -160,6 +160,9 @@ func (g *generator) several(op func() string) string {
 
 // request returns one for a connection. What answers in several ways on purpose stands alone.
 func (g *generator) request(conn string, alone bool) string {
+	if !g.alone && g.in(12) {
+		return g.quota()
+	}
 	watch := ""
 	oneShot := conn == "a" || conn == "b"
 	if oneShot && !g.secrets && g.in(2) {
@@ -193,6 +196,26 @@ func (g *generator) request(conn string, alone bool) string {
 		return g.watch(oneShot)
 	}
 	return g.write(false, alone)
+}
+
+// quota returns a request about the quota of a subtree. A restart counts usage anew, and thereby rightly what Apache
+// ZooKeeper has counted wrongly; so it is not for histories that go from server to server.
+func (g *generator) quota() string {
+	top := "/zookeeper/quota/" + g.one("x", "x", "y", "x/y")
+	limits := g.one("count=3,bytes=100", "count=2,bytes=-1", "count=-1,bytes=5=;byteHardLimit=10;countHardLimit=3")
+	switch g.IntN(9) {
+	case 0, 1:
+		return "create " + top + " null open 0"
+	case 2, 3:
+		return "create " + top + "/zookeeper_limits " + limits + " open 0"
+	case 4, 5:
+		return "create " + top + "/zookeeper_stats count=0,bytes=0 open 0"
+	case 6:
+		return "setData " + top + "/zookeeper_limits " + limits + " -1"
+	case 7:
+		return "delete " + top + g.one("", "/zookeeper_limits", "/zookeeper_stats") + " -1"
+	}
+	return "getData " + top + "/zookeeper_stats"
 }
 
 // watch returns a request about watches as such.
