@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +103,33 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 		must(t, nil, err)
 		h, err := theirs.TryLock(t.Context())
 		must(t, h, err)
+	})
+}
+
+// A context whose cause is the failure of another lock does not make that one the subject of the error.
+func TestCauseThatNamesAnotherLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "ours")
+		m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
+		must(t, nil, err)
+		both, err := lock.NewAll(m)
+		must(t, nil, err)
+		for _, cause := range []error{&lock.BusyError{Path: "/locks/b"}, &lock.LockError{Op: "lock", Path: "/locks/b", Err: lock.ErrQueueFull}} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(cause)
+			for _, take := range []func() error{
+				func() error { _, err := m.Lock(ctx); return err },
+				func() error { _, err := m.TryLock(ctx); return err },
+				func() error { _, err := both.Lock(ctx); return err },
+				func() error { _, err := both.TryLock(ctx); return err },
+			} {
+				const says = "lock /locks/a: "
+				err := take()
+				if text := fmt.Sprint(err); !strings.HasPrefix(strings.TrimPrefix(text, "try "), says) || strings.Count(text, says) != 1 {
+					t.Errorf("under a context that ended with %q: %v", cause, err)
+				}
+			}
+		}
 	})
 }
 

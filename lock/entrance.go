@@ -101,7 +101,7 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 	if err == nil {
 		return holds, nil
 	}
-	if errors.Is(err, ErrBusy) {
+	if names(err, e.dir) {
 		return nil, err
 	}
 	return nil, &LockError{e.recipe.op(true), e.dir, err}

@@ -68,6 +68,14 @@ func (e *LockError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Pat
 // Unwrap returns the cause.
 func (e *LockError) Unwrap() error { return e.Err }
 
+// names reports whether err says that it is about the lock at dir. One that is only the cause of a context's end may
+// be about another.
+func names(err error, dir string) bool {
+	var busy *BusyError
+	var failed *LockError
+	return errors.As(err, &busy) && busy.Path == dir || errors.As(err, &failed) && failed.Path == dir
+}
+
 // A BusyError says who has the lock. errors.Is(err, ErrBusy) holds.
 type BusyError struct {
 	Path   string

@@ -175,8 +175,7 @@ func (t *taking) ask(batch []int, try bool) ([]*attempt, []*listing) {
 
 // failed returns err with the operation and the lock, unless it names them already.
 func (t *taking) failed(a *attempt, try bool, err error) error {
-	var named *LockError
-	if errors.Is(err, ErrBusy) || errors.As(err, &named) {
+	if names(err, a.e.dir) {
 		return err
 	}
 	return &LockError{a.e.recipe.op(try), a.e.dir, err}
