@@ -73,6 +73,7 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 		if !agrees(ctx, in) {
 			if ctx.Err() != nil {
 				fmt.Fprintln(out) // the question has not been answered with one
+				return context.Cause(ctx)
 			}
 			return exit.Errorf(exit.Failure, "break %s: not done", name)
 		}

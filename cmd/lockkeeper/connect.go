@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -130,13 +131,16 @@ func (f *accessFlags) withSession(ctx context.Context, do func(context.Context, 
 	return withSession(ctx, to, do)
 }
 
-// withSession opens a session of a short-lived command, and closes it after do.
+// withSession opens a session of a short-lived command, and closes it after do. The context of do ends when no server
+// has been there for as long as one is looked for in the beginning.
 func withSession(ctx context.Context, to access.Settings, do func(context.Context, *client.Session) error) error {
 	s, list, err := openCommand(ctx, to)
 	if err != nil {
 		return err
 	}
 	defer s.Close(context.WithoutCancel(ctx)) // its own time limit is short, and nothing hangs on this session
+	ctx, stop := whileServed(ctx, s)
+	defer stop()
 	_, there, err := s.Exists(ctx, "/")
 	switch {
 	case err == nil && !there: // below it everything would look free
@@ -148,6 +152,33 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 		return explained(err, to)
 	}
 	return nil
+}
+
+// whileServed returns a context that ends with ctx, or when s has been without a server for connectTimeoutDefault.
+func whileServed(ctx context.Context, s *client.Session) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			st, changed := s.State()
+			var patience <-chan time.Time
+			if st.Phase == client.Disconnected {
+				patience = time.After(connectTimeoutDefault)
+			}
+			select {
+			case <-changed:
+			case <-patience:
+				cancel(fmt.Errorf("no server for %v: %w", connectTimeoutDefault, st.Cause))
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
 }
 
 // explained gives an exit status to what has come of work with servers, and says to those who were refused as whom.

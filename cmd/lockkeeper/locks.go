@@ -60,11 +60,11 @@ standard error, and the others are shown.`,
 			}
 			ctx, stop := interruptible()
 			defer stop()
-			err := flags.withSession(ctx, func(ctx context.Context, s *client.Session) error {
+			err := flags.withSession(ctx, func(served context.Context, s *client.Session) error {
 				if watch {
-					return v.watch(ctx, s)
+					return v.watch(ctx, s) // also without a server, until there is one again
 				}
-				return v.show(ctx, s)
+				return v.show(served, s)
 			})
 			return orInterrupted(ctx, err)
 		},

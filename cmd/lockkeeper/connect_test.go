@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A command that has found a server, and loses it before it is done, does not wait for ever. A short break is nothing
+// to it.
+func TestACommandWithoutAServerEnds(t *testing.T) {
+	for name, lose := range map[string]func(*zktest.Link){"refused": (*zktest.Link).Refuse, "silent": (*zktest.Link).Freeze} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				s := srv.Session(t, "command")
+				ctx, stop := whileServed(t.Context(), s)
+				defer stop()
+				link := srv.Link("command")
+				lose(link)
+				time.Sleep(connectTimeoutDefault / 2)
+				link.Heal()
+				time.Sleep(2 * connectTimeoutDefault)
+				if ctx.Err() != nil {
+					t.Fatalf("ended by a break: %v", context.Cause(ctx))
+				}
+				lose(link)
+				// A silent one is noticed when two thirds of the session timeout are over.
+				time.Sleep(s.Timeout() + connectTimeoutDefault + time.Second)
+				if cause := context.Cause(ctx); cause == nil || !strings.Contains(cause.Error(), "no server for 10s") {
+					t.Errorf("without a server: %v", cause)
+				}
+			})
+		})
+	}
+}
