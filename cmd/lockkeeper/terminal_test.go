@@ -26,15 +26,21 @@ func (h *home) shellOn(x *ptytest.Terminal) *job {
 	return j
 }
 
-// F40: a child that works at the terminal reads what is typed, ^C interrupts it, ^Z stops it together
-// with the wrapper, and fg brings both back, while the lock is kept.
-func TestF40_AnInteractiveChild(t *testing.T) {
+// catUnderLock runs cat under a lock, in the foreground of an interactive shell.
+func catUnderLock(t *testing.T) (*home, *ptytest.Terminal) {
+	t.Helper()
 	h, x := newHome(t), ptytest.Open(t)
 	h.run("run", "demo", "--", "true").want(0) // so that nobody has to tell of the keeper
 	h.shellOn(x)
-
 	x.Type("$LK run demo -- sh -c 'echo up; exec cat'\n")
 	x.WaitFor("\r\nup\r\n")
+	return h, x
+}
+
+// F40: a child that works at the terminal reads what is typed, ^C interrupts it, ^Z stops it together
+// with the wrapper, and fg brings both back, while the lock is kept.
+func TestF40_AnInteractiveChild(t *testing.T) {
+	h, x := catUnderLock(t)
 	x.Type("hello\n")
 	x.WaitFor("hello\r\nhello\r\n") // what the terminal echoes, and what cat says
 	x.Type("\x1a")
@@ -145,11 +151,7 @@ func TestBreakAsks(t *testing.T) {
 
 // ^Z counts also right after fg: that we have been continued is not passed on a second time.
 func TestF40_StoppedAgainAndAgain(t *testing.T) {
-	h, x := newHome(t), ptytest.Open(t)
-	h.run("run", "demo", "--", "true").want(0) // so that nobody has to tell of the keeper
-	h.shellOn(x)
-	x.Type("$LK run demo -- sh -c 'echo up; exec cat'\n")
-	x.WaitFor("\r\nup\r\n")
+	_, x := catUnderLock(t)
 	for range 20 {
 		x.Type("\x1a")
 		x.WaitFor("Stopped")
