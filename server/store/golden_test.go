@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -148,6 +149,37 @@ func TestApacheState(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestApacheGaps reads a log in which Apache ZooKeeper has left out what it had numbered.
+func TestApacheGaps(t *testing.T) {
+	fs := loadGolden(t, "gaps")
+	var said strings.Builder
+	o, w := testOptions(), &twin{}
+	o.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	s, err := Open(fs, o, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	if got, want := s.Recovery(), (Recovery{Snapshot: testDir + "/snapshot.0", Zxid: 7, Txns: 4}); got != want {
+		t.Errorf("Recovery() = %+v, want %+v", got, want)
+	}
+	for _, path := range []string{"/before", "/between", "/after"} {
+		if _, ok := w.nodes[path]; !ok {
+			t.Errorf("%s is missing", path)
+		}
+	}
+	if w.digests != 4 || len(w.wrong) > 0 {
+		t.Errorf("%d digests checked, want 4; wrong: %q", w.digests, w.wrong)
+	}
+	if want := "path=" + testDir + "/log.1 offset=181 after=0x2 next=0x4 places=2"; !strings.Contains(said.String(), want) {
+		t.Errorf("the log says %q, want %q", said.String(), want)
+	}
+	report, err := Check(fs, testOptions())
+	if err != nil || report.Err != nil || report.Logs[0].Gaps != 2 {
+		t.Errorf("Check: %+v, %v; want no error, and two gaps", report, err)
 	}
 }
 

@@ -23,6 +23,7 @@ type recovery struct {
 
 	found  Recovery
 	passed []passed // snapshots that could not be read, newest first
+	gaps   []gap    // over which the replay went
 	newest *logScan // the newest log; nil if there is none
 }
 
@@ -30,6 +31,15 @@ type recovery struct {
 type passed struct {
 	file
 	err error
+}
+
+// A gap is where zxids are missing between two neighbours in one log. Apache ZooKeeper leaves it behind in two ways:
+// it numbers a multi in which a path is null, and does not log it; and a follower that was sent a snapshot,
+// for it lacked too much, goes on in the log that it had. In the first case nothing was lost, in the
+// second nothing but with that snapshot.
+type gap struct {
+	last, next int64 // zxids
+	at         int64 // offset of the record with next
 }
 
 // run loads the newest snapshot that is whole and replays the logs behind it.
@@ -60,15 +70,28 @@ func (r *recovery) run() error {
 		return r.blamePassed(err)
 	}
 	for _, p := range r.passed {
-		if p.zxid > r.found.Zxid {
+		if lacks := r.lacks(p.zxid); lacks != "" {
 			return &DamageError{
 				Path: p.path, Offset: -1,
-				What:   fmt.Sprintf("the snapshot cannot be read (%v), and what is older reaches only transaction 0x%x", p.err, r.found.Zxid),
+				What:   fmt.Sprintf("the snapshot cannot be read (%v), and %s", p.err, lacks),
 				Advice: adviceSnapshot(p.err, "put a good copy back, or delete it to go on without what it held"),
 			}
 		}
 	}
 	return nil
+}
+
+// lacks says what is missing of what a snapshot up to a transaction held; "" is nothing.
+func (r *recovery) lacks(zxid int64) string {
+	if zxid > r.found.Zxid {
+		return fmt.Sprintf("what is older reaches only transaction 0x%x", r.found.Zxid)
+	}
+	for _, g := range r.gaps {
+		if g.last < zxid && zxid < g.next {
+			return fmt.Sprintf("the logs lack what it held behind transaction 0x%x", g.last)
+		}
+	}
+	return ""
 }
 
 func (r *recovery) loadSnapshot(snapshots []file) error {
@@ -128,11 +151,16 @@ func (r *recovery) replay(logs []file) error {
 			r.log.Warn("a log ends in a torn record; the next one takes up where it ends",
 				"path", before.path, "offset", before.end, "what", before.bad.What)
 		}
+		before := len(r.gaps)
 		scan, err := scanLog(r.fs, log.path, func(at int64, payload []byte) error {
 			return r.replayRecord(log, at, payload)
 		})
 		if err != nil {
 			return err
+		}
+		if gaps := r.gaps[before:]; len(gaps) > 0 {
+			r.log.Warn("zxids are missing within a log, as Apache ZooKeeper leaves them out; going on",
+				"path", log.path, "offset", gaps[0].at, "after", fmt.Sprintf("0x%x", gaps[0].last), "next", fmt.Sprintf("0x%x", gaps[0].next), "places", len(gaps))
 		}
 		if scan.bad != nil && !scan.torn {
 			return scan.bad
@@ -153,7 +181,10 @@ func (r *recovery) replayRecord(log file, at int64, payload []byte) error {
 		return nil
 	case zxid <= last:
 		return damage(fmt.Sprintf("transaction 0x%x is in an earlier log too", zxid), adviceGap)
-	case !follows(last, zxid):
+	case follows(last, zxid):
+	case at > fileHeaderBytes:
+		r.gaps = append(r.gaps, gap{last, zxid, at})
+	default: // between two logs there may have been another one
 		return damage(fmt.Sprintf("transaction 0x%x follows 0x%x: %d are missing", zxid, last, zxid-last-1), adviceGap)
 	}
 	t, digest, err := txn.Decode(payload)

@@ -124,7 +124,8 @@ func TestF44_DamagedLogs(t *testing.T) {
 		{"a log is missing", files{"log.1": log, "log.5": gap}, 0, 0, 16, "log.5"},
 		{"the first log is missing", files{"log.4": next}, 0, 0, 16, "log.4"},
 		{"epoch changes", files{"log.1": log, "log.100000001": epoch}, 1<<32 + 2, 0, -1, ""},
-		{"zxids missing within a log", files{"log.1": joined(bigLog[:bigAt[3]], bigLog[bigAt[5]:])}, 0, 0, int64(bigAt[3]), "log.1"},
+		{"zxids missing within a log", files{"log.1": joined(bigLog[:bigAt[3]], bigLog[bigAt[5]:])}, 20, 0, -1, ""},
+		{"zxids missing at the beginning", files{"log.1": joined(bigLog[:16], bigLog[bigAt[2]:])}, 0, 0, 16, "log.1"},
 		{"the same transactions twice", files{"log.1": log, "log.3": restarted}, 0, 0, 16, "log.3"},
 		{"foreign files", files{"log.1": log, "log.9.bak": gap, "log.xyz": gap, "snapshot.3.tmp": gap, "log": gap}, 3, 0, -1, ""},
 	}
@@ -229,10 +230,11 @@ func TestTornBatch(t *testing.T) {
 }
 
 func TestSnapshotFallback(t *testing.T) {
-	log, _ := logBytes(1, 9, 10)
+	log, at := logBytes(1, 9, 10)
 	later, _ := logBytes(6, 9, 10)
 	short, _ := logBytes(1, 4, 10)
 	s0, s5 := snapshotBytes(t, 0), snapshotBytes(t, 5)
+	gap := joined(log[:at[3]], log[at[5]:]) // 1 to 3, and 6 to 9
 	flipped := with(s5, len(s5)/2, s5[len(s5)/2]^1)
 	type files map[string][]byte
 	tests := []struct {
@@ -246,6 +248,8 @@ func TestSnapshotFallback(t *testing.T) {
 		{"newest empty, logs reach back", files{"snapshot.0": s0, "snapshot.5": {}, "log.1": log}, Recovery{Zxid: 9, Txns: 9}, ""},
 		{"bit flipped, logs reach back", files{"snapshot.0": s0, "snapshot.5": flipped, "log.1": log}, Recovery{Zxid: 9, Txns: 9}, ""},
 		{"snappy, logs reach back", files{"snapshot.0": s0, "snapshot.5.snappy": s5, "log.1": log}, Recovery{Zxid: 9, Txns: 9}, ""},
+		{"newest is where the log has a gap", files{"snapshot.0": s0, "snapshot.5": s5, "log.1": gap}, Recovery{SnapshotZxid: 5, Zxid: 9, Txns: 4}, ""},
+		{"bit flipped, the log has a gap instead", files{"snapshot.0": s0, "snapshot.5": flipped, "log.1": gap}, Recovery{}, "snapshot.5"},
 		{"bit flipped, logs end before it", files{"snapshot.0": s0, "snapshot.5": flipped, "log.1": short}, Recovery{}, "snapshot.5"},
 		{"bit flipped, logs begin behind it", files{"snapshot.0": s0, "snapshot.5": flipped, "log.6": later}, Recovery{}, "log.6"},
 		{"none whole", files{"snapshot.0": s0[:40], "snapshot.5": flipped, "log.1": log}, Recovery{}, "snapshot.5"},

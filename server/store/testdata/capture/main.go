@@ -6,6 +6,7 @@
 //	plain    start; capture ADDR first; kill; start; capture ADDR second; kill
 //	nodigest the same with zookeeper.digest.enabled=false, zookeeper.closeSessionTxn.enabled=false
 //	         and zookeeper.snapshot.compression.method=gz
+//	gaps     start; capture ADDR gaps; kill
 package main
 
 import (
@@ -21,7 +22,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) != 3 {
-		log.Fatal("usage: capture HOST:PORT first|second")
+		log.Fatal("usage: capture HOST:PORT first|second|gaps")
 	}
 	addr := os.Args[1]
 	switch os.Args[2] {
@@ -29,6 +30,8 @@ func main() {
 		first(dial(addr), dial(addr))
 	case "second":
 		second(dial(addr))
+	case "gaps":
+		gaps(dial(addr))
 	}
 }
 
@@ -81,6 +84,30 @@ func second(c *session) {
 	d := dial(c.nc.RemoteAddr().String())
 	d.do(wire.OpCreate, &wire.CreateRequest{Path: "/end", ACL: zk.OpenACL()})
 }
+
+// gaps makes the server number requests that it does not log.
+func gaps(c *session) {
+	c.do(wire.OpCreate, &wire.CreateRequest{Path: "/before", ACL: zk.OpenACL()})
+	c.do(wire.OpMulti, nullPath{})
+	c.do(wire.OpCreate, &wire.CreateRequest{Path: "/between", ACL: zk.OpenACL()})
+	c.do(wire.OpMulti, nullPath{})
+	c.do(wire.OpMulti, nullPath{})
+	c.do(wire.OpCreate, &wire.CreateRequest{Path: "/after", ACL: zk.OpenACL()})
+}
+
+// nullPath is a multi that deletes the znode whose path is null.
+type nullPath struct{}
+
+func (nullPath) AppendTo(b []byte) []byte {
+	b = append(wire.AppendInt32(b, int32(wire.OpDelete)), 0)
+	b = wire.AppendInt32(b, -1)
+	b = wire.AppendInt32(b, -1) // the path
+	b = wire.AppendInt32(b, -1) // the version
+	b = append(wire.AppendInt32(b, -1), 1)
+	return wire.AppendInt32(b, -1)
+}
+
+func (nullPath) DecodeFrom(*wire.Decoder) {}
 
 // A session sends one request at a time and prints the answer's zxid and code.
 type session struct {
