@@ -145,7 +145,7 @@ func (c *conn) takeQueue() {
 	if len(s.mu.queue) == 0 {
 		return
 	}
-	now := s.opt.Clock.Now()
+	now := s.opt.clock.Now()
 	n := 0
 	for _, k := range s.mu.queue {
 		if len(c.out) > outBytesMax && !k.joined { // or the rest could leave on another connection

@@ -131,7 +131,7 @@ func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.Conne
 		return nil, nil, asked, err
 	}
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) }) // a blocked Read listens to nothing else
-	asked = s.opt.Clock.Now()
+	asked = s.opt.clock.Now()
 	resp, err := s.shake(nc, lastZxid)
 	if !stop() || err != nil {
 		hangUp(nc)

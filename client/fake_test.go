@@ -233,10 +233,7 @@ func open(t *testing.T, n *memnet.Network, servers string, o client.Options) *cl
 	if o.Dial == nil {
 		o.Dial = n.Dialer("client")
 	}
-	if o.Clock == nil {
-		o.Clock = &clock.Clock{} // time in a bubble is package time's alone
-	}
-	s, err := client.Open(t.Context(), servers, o)
+	s, err := client.Open(t.Context(), servers, clock.With(o, &clock.Clock{})) // time in a bubble is package time's alone
 	if err != nil {
 		t.Fatal(err)
 	}

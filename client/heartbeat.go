@@ -31,7 +31,7 @@ func (c *conn) heartbeat() time.Duration {
 		return max(wait, time.Millisecond)
 	}
 	s.mu.stats.Heartbeats++
-	now := s.opt.Clock.Now()
+	now := s.opt.clock.Now()
 	c.noteBeatLocked(level.proof(), now)
 	if level == VouchPing {
 		buf, start := wire.BeginFrame(c.out)

@@ -69,9 +69,15 @@ type Options struct {
 	// Trace has functions to be called when something happens to the session.
 	Trace Trace
 
-	// Clock measures the age of heartbeats. It is for the tests of this module: no other can make one. Default: the
-	// machine's clock, suspended time included.
-	Clock *clock.Clock
+	clock *clock.Clock // measures the age of heartbeats; nil: the machine's, suspended time included
+}
+
+func init() {
+	clock.SetIn = func(options any, c *clock.Clock) {
+		if o := options.(*Options); o.clock == nil {
+			o.clock = c
+		}
+	}
 }
 
 // Auth is a credential: for the scheme "digest" it is "user:password".
@@ -158,9 +164,9 @@ func (o Options) withDefaults(servers int) (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Clock == nil {
+	if o.clock == nil {
 		system := clock.System()
-		o.Clock = &system
+		o.clock = &system
 	}
 	return o, nil
 }

@@ -173,7 +173,7 @@ func (s *Session) Age(level Vouch) time.Duration {
 	s.mu.Lock()
 	at := s.mu.vouched[level.strength()] // once the session is over, the zero Instant: for ever ago
 	s.mu.Unlock()
-	return s.opt.Clock.Since(at)
+	return s.opt.clock.Since(at)
 }
 
 // A chain is a row of requests, each answered within two thirds of the session timeout after the one before it was
@@ -196,7 +196,7 @@ func (s *Session) Chain(level Vouch) (number uint64, age time.Duration) {
 	s.mu.Lock()
 	c := s.mu.chains[level.strength()]
 	s.mu.Unlock()
-	return c.number, s.opt.Clock.Since(c.first)
+	return c.number, s.opt.clock.Since(c.first)
 }
 
 // vouchLocked notes that a request which proves so much, sent at that moment, has been answered.
@@ -213,7 +213,7 @@ func (s *Session) linkLocked(p proof, sent, first clock.Instant) {
 	if s.mu.state.Phase.Final() {
 		return
 	}
-	now := s.opt.Clock.Now()
+	now := s.opt.clock.Now()
 	for i := range int(p) {
 		if !sent.After(s.mu.vouched[i]) {
 			continue

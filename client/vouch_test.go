@@ -312,7 +312,7 @@ func TestF18_AgeCountsSleep(t *testing.T) {
 		serveFake(t, n, fakeAddr, well)
 		asleep, began := time.Duration(0), time.Now()
 		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + asleep }}
-		s := open(t, n, fakeAddr, client.Options{Clock: &c})
+		s := open(t, n, fakeAddr, clock.With(client.Options{}, &c))
 		must(t, s.Sync(t.Context(), "/"))
 		asleep = time.Hour
 		if got := s.Age(client.VouchSync); got != time.Hour {
@@ -333,7 +333,7 @@ func TestF18_ALateAnswerBeginsAnotherChain(t *testing.T) {
 		serveFake(t, n, fakeAddr, well)
 		asleep, began := time.Duration(0), time.Now()
 		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + asleep }}
-		s := open(t, n, fakeAddr, client.Options{Clock: &c, SessionTimeout: 6 * time.Second})
+		s := open(t, n, fakeAddr, clock.With(client.Options{SessionTimeout: 6 * time.Second}, &c))
 		first, age := s.Chain(client.VouchSync)
 		if age < time.Hour {
 			t.Errorf("a chain that begins with the session's creation is %v old, want as old as can be", age)

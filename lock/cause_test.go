@@ -90,7 +90,7 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 			}
 			return 0
 		}
-		s, err := srv.Link("ours").Open(t.Context(), client.Options{Clock: &clock.Clock{Elapsed: look}})
+		s, err := srv.Link("ours").Open(t.Context(), clock.With(client.Options{}, &clock.Clock{Elapsed: look}))
 		must(t, nil, err)
 		defer s.Close(t.Context())
 		ours, err := lock.NewUnfair(s, "/locks/a", lock.Options{})

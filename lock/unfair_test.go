@@ -27,7 +27,7 @@ func TestF24_UnfairTakenAndWrittenTo(t *testing.T) {
 			return 0
 		}
 		ours, theirs := srv.Link("ours"), srv.Session(t, "theirs")
-		s, err := ours.Open(t.Context(), client.Options{Clock: &clock.Clock{Elapsed: elapsed}})
+		s, err := ours.Open(t.Context(), clock.With(client.Options{}, &clock.Clock{Elapsed: elapsed}))
 		must(t, nil, err)
 		defer s.Close(t.Context())
 		a, err := lock.NewUnfair(s, "/locks/a", lock.Options{})

@@ -93,14 +93,11 @@ func (l *Link) Addr() string {
 	return l.tcp.addr
 }
 
-// Open opens a session through the link. Of opt, Dial is the link's to set, and Clock by default
-// follows the test's time. The caller closes the session.
+// Open opens a session through the link. Of opt, Dial is the link's to set. Heartbeats are
+// measured by package time alone, as virtual time asks for. The caller closes the session.
 func (l *Link) Open(ctx context.Context, opt client.Options) (*client.Session, error) {
 	opt.Dial = l.Dial
-	if opt.Clock == nil {
-		opt.Clock = &clock.Clock{}
-	}
-	return client.Open(ctx, Servers, opt)
+	return client.Open(ctx, Servers, clock.With(opt, &clock.Clock{}))
 }
 
 // Cut breaks the connections that there are. Clients may connect again at once.

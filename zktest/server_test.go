@@ -155,6 +155,7 @@ func TestLogger(t *testing.T) {
 		s := srv.Session(t, "a")
 		srv.Link("a").Freeze()
 		time.Sleep(s.Timeout() + srv.Tick())
+		synctest.Wait() // this is the very moment
 		srv.Close()
 		if !strings.Contains(log.String(), "session expired") {
 			t.Errorf("the log says nothing of an expired session:\n%s", log.String())

@@ -151,9 +151,9 @@ func f17CutOffFollower(w *World, t *testing.T) {
 func sleeper(w *World) (c *Client, sleep func(time.Duration)) {
 	start := time.Now()
 	var asleep atomic.Int64
-	c = w.ClientWith("sleeper", client.Options{Clock: &clock.Clock{
+	c = w.ClientWith("sleeper", clock.With(client.Options{}, &clock.Clock{
 		Elapsed: func() time.Duration { return time.Since(start) + time.Duration(asleep.Load()) },
-	}})
+	}))
 	return c, func(d time.Duration) {
 		asleep.Add(int64(d))
 		time.Sleep(time.Millisecond) // in virtual time, no two requests are otherwise one after the other
@@ -206,7 +206,7 @@ func f18Suspended(w *World, t *testing.T) {
 	start := time.Now()
 	var jump atomic.Int64
 	c := clock.Clock{Elapsed: func() time.Duration { return time.Since(start) + time.Duration(jump.Load()) }}
-	a := w.ClientWith("a", client.Options{Clock: &c})
+	a := w.ClientWith("a", clock.With(client.Options{}, &c))
 	m := a.Mutex(lock.Options{})
 	h := w.MustLock(m)
 	jump.Store(int64(-time.Hour))

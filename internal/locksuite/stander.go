@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/election"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 )
 
@@ -34,9 +35,8 @@ func (w *World) Stand(label string, reg *Register, opt election.Options, linger 
 	s := &Stander{Proxy: faultproxy.New(w.Dial), w: w, cancel: cancel, done: make(chan struct{})}
 	opt.ID, opt.Lock.Label = label, label
 	open := func(ctx context.Context) (*client.Session, error) {
-		c, err := client.Open(ctx, w.Servers, client.Options{
-			SessionTimeout: w.Timeout, Clock: w.Clock, Dial: s.Proxy.Dial, BackoffMax: backoffMax, CloseTimeout: time.Second,
-		})
+		opt := client.Options{SessionTimeout: w.Timeout, Dial: s.Proxy.Dial, BackoffMax: backoffMax, CloseTimeout: time.Second}
+		c, err := client.Open(ctx, w.Servers, clock.With(opt, w.Clock))
 		if err == nil {
 			s.sessions.Add(1)
 			s.mu.Lock()

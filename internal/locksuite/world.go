@@ -75,12 +75,9 @@ func (w *World) open(label string, opt client.Options) *client.Session {
 	if opt.SessionTimeout == 0 {
 		opt.SessionTimeout = w.Timeout
 	}
-	if opt.Clock == nil {
-		opt.Clock = w.Clock
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s, err := client.Open(ctx, w.Servers, opt)
+	s, err := client.Open(ctx, w.Servers, clock.With(opt, w.Clock))
 	if err != nil {
 		w.t.Fatalf("open session %s: %v", label, err)
 	}

@@ -19,8 +19,8 @@ var Mutations = []Mutation{
 		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesSync, c.pings[0])"},
 	}},
 	{Name: "deadlines count from the answer to a heartbeat", Entry: "F17", Within: 1000, Patches: []Patch{
-		{File: "client/conn.go", Old: "s.vouchLocked(k.proves.given(h.Err), k.sent)", New: "s.vouchLocked(k.proves.given(h.Err), s.opt.Clock.Now())"},
-		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesPing, s.opt.Clock.Now())"},
+		{File: "client/conn.go", Old: "s.vouchLocked(k.proves.given(h.Err), k.sent)", New: "s.vouchLocked(k.proves.given(h.Err), s.opt.clock.Now())"},
+		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesPing, s.opt.clock.Now())"},
 	}},
 	{Name: "a sync vouches as much as a write", Entry: "F17", Within: 1000, Patches: []Patch{
 		{File: "client/heartbeat.go", Old: "	if level == VouchWrite {\n", New: "	if level == VouchWrite && path == \"none\" {\n"},

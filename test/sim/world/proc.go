@@ -71,9 +71,8 @@ func (p *proc) open(ctx context.Context) (*client.Session, error) {
 	if s := p.now(); s != nil {
 		return s, nil
 	}
-	s, err := client.Open(ctx, p.w.keeper.servers(), client.Options{
-		SessionTimeout: p.w.plan.Timeout, BackoffMax: backoffMax, Dial: p.dial, Clock: &p.clock,
-	})
+	opt := client.Options{SessionTimeout: p.w.plan.Timeout, BackoffMax: backoffMax, Dial: p.dial}
+	s, err := client.Open(ctx, p.w.keeper.servers(), clock.With(opt, &p.clock))
 	if err != nil {
 		return nil, err
 	}

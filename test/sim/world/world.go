@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/memnet"
 	"github.com/lockkeeper/lockkeeper/test/sim/model"
 	"github.com/lockkeeper/lockkeeper/test/sim/rt"
@@ -193,7 +194,8 @@ func (w *World) within(d time.Duration, cond func() bool) bool {
 func (w *World) admin() (*client.Session, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
-	return client.Open(ctx, keeperAddress, client.Options{SessionTimeout: w.plan.Timeout, Dial: w.net.Dialer("admin"), Clock: systemClock})
+	opt := client.Options{SessionTimeout: w.plan.Timeout, Dial: w.net.Dialer("admin")}
+	return client.Open(ctx, keeperAddress, clock.With(opt, systemClock))
 }
 
 const adminPatience = 10 * time.Second
