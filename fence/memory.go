@@ -22,9 +22,10 @@ type Memory struct {
 
 // A resource is what is remembered of one; the Memory's mu guards it.
 type resource struct {
-	newest  int64
-	visits  map[*visit]struct{}
-	changed chan struct{} // closed and replaced when a visit ends
+	newest int64
+	visits map[*visit]struct{} // under way with the newest token
+	older  int                 // how many are under way with older ones
+	alone  chan struct{}       // closed when older falls to 0; nil while it is
 }
 
 // A visit is one call of Do that has been let in, or waits for older ones to leave.
@@ -46,13 +47,23 @@ func (m *Memory) Do(ctx context.Context, c Claim, f func(ctx context.Context) er
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	r, v, err := m.enter(c, end)
+	r, v, alone, err := m.enter(c, end)
 	if err != nil {
 		return err
 	}
 	defer m.leave(r, v)
-	if err := m.awaitOlder(ctx, c, r); err != nil {
-		return err
+	if alone != nil {
+		select {
+		case <-alone:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if newest := m.Newest(c.Resource); c.Token < newest {
+			return &StaleError{c, newest}
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return f(ctx)
 }
@@ -67,23 +78,30 @@ func (m *Memory) Newest(resource string) int64 {
 	return 0
 }
 
-// enter remembers the token and ends the work of older ones. Whether the visit may go on, look says.
-func (m *Memory) enter(c Claim, end context.CancelCauseFunc) (*resource, *visit, error) {
+// enter remembers the token and ends the work of older ones. alone is closed when those have left; it is nil if there
+// are none.
+func (m *Memory) enter(c Claim, end context.CancelCauseFunc) (r *resource, v *visit, alone <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, err := m.resourceLocked(c.Resource)
-	if err != nil {
-		return nil, nil, err
-	}
-	if c.Token > r.newest {
+	r, err = m.resourceLocked(c.Resource)
+	switch {
+	case err != nil:
+		return nil, nil, nil, err
+	case c.Token < r.newest:
+		return nil, nil, nil, &StaleError{c, r.newest}
+	case c.Token > r.newest:
 		r.newest = c.Token
 		for older := range r.visits {
 			older.end(&StaleError{Claim{c.Resource, older.token}, c.Token}) // runs nobody's code in here
 		}
+		if r.older += len(r.visits); r.older > 0 && r.alone == nil {
+			r.alone = make(chan struct{})
+		}
+		r.visits = map[*visit]struct{}{}
 	}
-	v := &visit{c.Token, end}
+	v = &visit{c.Token, end}
 	r.visits[v] = struct{}{}
-	return r, v, nil
+	return r, v, r.alone, nil
 }
 
 func (m *Memory) resourceLocked(name string) (*resource, error) {
@@ -100,7 +118,7 @@ func (m *Memory) resourceLocked(name string) (*resource, error) {
 	if m.resources == nil {
 		m.resources = map[string]*resource{}
 	}
-	r := &resource{visits: map[*visit]struct{}{}, changed: make(chan struct{})}
+	r := &resource{}
 	m.resources[name] = r
 	return r, nil
 }
@@ -108,37 +126,12 @@ func (m *Memory) resourceLocked(name string) (*resource, error) {
 func (m *Memory) leave(r *resource, v *visit) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(r.visits, v)
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-// awaitOlder returns nil once nobody with a lower token is inside, and c has still not been overtaken.
-func (m *Memory) awaitOlder(ctx context.Context, c Claim, r *resource) error {
-	for {
-		wait, err := m.look(c, r)
-		if wait == nil || err != nil {
-			return err
-		}
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if v.token == r.newest {
+		delete(r.visits, v)
+		return
 	}
-}
-
-// look returns what to wait for before looking again, if older visits are under way.
-func (m *Memory) look(c Claim, r *resource) (<-chan struct{}, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c.Token < r.newest {
-		return nil, &StaleError{c, r.newest}
+	if r.older--; r.older == 0 {
+		close(r.alone)
+		r.alone = nil
 	}
-	for v := range r.visits {
-		if v.token < c.Token {
-			return r.changed, nil
-		}
-	}
-	return nil, nil
 }

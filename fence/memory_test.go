@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,6 +146,39 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	if err := m.Do(t.Context(), Claim{"", 1}, nothing); !errors.Is(err, ErrInvalid) {
 		t.Errorf("no name: %v, want ErrInvalid", err)
+	}
+}
+
+// However many are under way with one token, each costs as much as the first.
+func TestMemoryOfManyAtOnce(t *testing.T) {
+	var m Memory
+	const n = 20_000
+	began := time.Now()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		m.Do(t.Context(), Claim{"a", 1}, func(context.Context) error { close(entered); <-leave; return nil })
+	})
+	<-entered
+	var inside atomic.Int32
+	for range n {
+		wg.Go(func() {
+			m.Do(t.Context(), Claim{"a", 2}, func(ctx context.Context) error {
+				if inside.Add(1) == n {
+					go m.Do(t.Context(), Claim{"a", 3}, nothing)
+				}
+				<-ctx.Done()
+				return nil
+			})
+		})
+	}
+	close(leave)
+	wg.Wait()
+	if d := time.Since(began); d > 15*time.Second {
+		t.Errorf("%d at once took %v", n, d)
+	}
+	if err := m.Do(t.Context(), Claim{"a", 3}, nothing); err != nil {
+		t.Error(err)
 	}
 }
 

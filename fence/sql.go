@@ -27,7 +27,8 @@ func (d Dialect) String() string {
 	return fmt.Sprintf("Dialect(%d)", int(d))
 }
 
-// A Querier is a *sql.Tx, or a *sql.Conn on which the caller has begun a transaction by hand.
+// A Querier is a *sql.Tx, or a *sql.Conn on which the caller has begun a transaction by hand. For Table.Newest alone it
+// may be a *sql.DB, too.
 type Querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -99,10 +100,14 @@ func (t *Table) Schema() string { return t.create }
 // other token is accepted until the transaction of q ends. A *StaleError says that the caller has been
 // overtaken: roll back. Any other error is the database's, and says nothing about the lock.
 //
-// q must be a transaction. On its own, Check protects nothing that is written after it.
+// q must be a transaction. On its own, Check protects nothing that is written after it, so a *sql.DB is refused; of a
+// *sql.Conn it cannot be told whether a transaction has begun.
 func (t *Table) Check(ctx context.Context, q Querier, c Claim) error {
 	if err := c.Check(); err != nil {
 		return err
+	}
+	if _, db := q.(*sql.DB); db {
+		return fmt.Errorf("fence %s: check token %d: needs a transaction, not a *sql.DB", c.Resource, c.Token)
 	}
 	result, err := q.ExecContext(ctx, t.check, c.Resource, c.Token)
 	if err != nil {
