@@ -46,7 +46,7 @@ func (w *World) lists() faultproxy.Match {
 func f01ReplyLost(w *World, t *testing.T) {
 	for lost := range 6 {
 		a := w.Client("a")
-		w.MustRelease(w.MustLock(a.Mutex(lock.Options{}))) // the directory is there
+		w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock)) // the directory is there
 		a.Proxy.CutAfter(w.joins())
 		if lost > 0 {
 			m := w.lists()
@@ -55,7 +55,7 @@ func f01ReplyLost(w *World, t *testing.T) {
 			a.Proxy.CutBefore(m)
 		}
 		mark := a.Proxy.Mark()
-		h := w.MustLock(a.Mutex(lock.Options{}))
+		h := must(w, a.Mutex(lock.Options{}).Lock)
 		if n := len(a.Proxy.Since(mark).Asked(wire.OpCreate2)); n != 1 {
 			t.Errorf("with %d listings lost: %d creates were sent, want 1", lost, n)
 		}
@@ -70,7 +70,7 @@ func f01ReplyLost(w *World, t *testing.T) {
 // As before, but the caller gave up during the outage. Nobody owns the node, so it must go.
 func f01CallerGone(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	w.MustRelease(w.MustLock(a.Mutex(lock.Options{})))
+	w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock))
 	ctx, cancel := context.WithCancel(w.Context())
 	a.Proxy.CutAfter(w.joins())
 	a.Proxy.After(w.joins(), func(faultproxy.Request, faultproxy.Reply) {
@@ -85,9 +85,9 @@ func f01CallerGone(w *World, t *testing.T) {
 		t.Fatalf("%d nodes in line during the outage, want the orphan", n)
 	}
 	a.Proxy.Refuse(false)
-	g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	g := ask(w, b.Mutex(lock.Options{}).Lock)
 	healed := time.Now()
-	h := w.Granted(g)
+	h := g.Granted()
 	if d := g.at.Sub(healed); d > time.Second+w.slack() {
 		t.Errorf("the next contender was granted %v after the network was healthy", d)
 	}

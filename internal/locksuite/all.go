@@ -70,59 +70,12 @@ func (c *Client) RWMutexAt(path string, opt lock.Options) *lock.RWMutex {
 	return m
 }
 
-// MustLockAll takes all or ends the test.
-func (w *World) MustLockAll(all *lock.All) *lock.Holds {
-	w.t.Helper()
-	h, err := all.Lock(w.Context())
-	if err != nil {
-		w.t.Fatalf("lock all: %v", err)
-	}
-	return h
-}
-
-// MustReleaseAll gives all back or ends the test.
-func (w *World) MustReleaseAll(h *lock.Holds) {
-	w.t.Helper()
-	if err := h.Release(w.Context()); err != nil {
-		w.t.Fatalf("release all: %v", err)
-	}
-}
-
 // CleanAt is Clean for other paths.
 func (w *World) CleanAt(paths []string) {
 	w.t.Helper()
 	for _, path := range paths {
 		w.Within(time.Second+w.slack(), "I2: "+path+" is empty", func() bool { return len(w.LineAt(path)) == 0 })
 	}
-}
-
-// An allGrant is the outcome of a Lock of an All that runs beside the test.
-type allGrant struct {
-	done  chan struct{}
-	holds *lock.Holds
-	err   error
-}
-
-func (w *World) lockAll(ctx context.Context, all *lock.All) *allGrant {
-	g := &allGrant{done: make(chan struct{})}
-	go func() {
-		defer close(g.done)
-		g.holds, g.err = all.Lock(ctx)
-	}()
-	return g
-}
-
-func (w *World) outcome(g *allGrant) (*lock.Holds, error) {
-	w.t.Helper()
-	select {
-	case <-g.done:
-	case <-w.Context().Done():
-		w.t.Fatal("no outcome: the locks were neither granted nor refused")
-	}
-	if (g.holds == nil) == (g.err == nil) {
-		w.t.Fatalf("F26: holds %v and error %v: exactly one of them must be nil", g.holds, g.err)
-	}
-	return g.holds, g.err
 }
 
 // A mutex, both sides of read/write locks and permits are held at once; each excludes whom it should.
@@ -142,7 +95,7 @@ func f36MixedKinds(w *World, t *testing.T) {
 		t.Errorf("taken in the order %v, want that of their paths", got)
 	}
 	for range 2 { // the semaphore is asked for by itself at first
-		h := w.MustLockAll(all)
+		h := must(w, all.Lock)
 		tokens := h.Tokens()
 		for i, path := range paths {
 			holds := h.Of(path)
@@ -180,8 +133,8 @@ func f36MixedKinds(w *World, t *testing.T) {
 		_, err = sem(b).TryAcquire(w.Context())
 		busy("the fourth permit", nil, err)
 		w.MustRelease(one)
-		w.MustReleaseAll(h)
-		w.MustReleaseAll(h) // once more does nothing
+		w.MustRelease(h)
+		w.MustRelease(h) // once more does nothing
 		if !errors.Is(h.Cause(), lock.ErrReleased) || h.Left() != 0 {
 			t.Errorf("released: cause %v, %v left", h.Cause(), h.Left())
 		}
@@ -194,7 +147,7 @@ func f36MixedKinds(w *World, t *testing.T) {
 func f36Reentered(w *World, t *testing.T) {
 	a := w.Client("a")
 	paths := w.beside(3)
-	whole := w.MustLockAll(w.AllOf(a.Mutexes(paths[:2], lock.Options{})...))
+	whole := must(w, w.AllOf(a.Mutexes(paths[:2], lock.Options{})...).Lock)
 	under, cancel := context.WithTimeout(whole.Context(), patience)
 	defer cancel()
 	for _, path := range paths[:2] {
@@ -208,7 +161,7 @@ func f36Reentered(w *World, t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.MustReleaseAll(whole)
+	w.MustRelease(whole)
 	if err := wider.Cause(); err != nil {
 		t.Errorf("the wider hold ended with the one that it re-entered: %v", err)
 	}
@@ -217,13 +170,10 @@ func f36Reentered(w *World, t *testing.T) {
 			t.Errorf("%d nodes at %s, want 1", n, path)
 		}
 	}
-	w.MustReleaseAll(wider)
+	w.MustRelease(wider)
 	w.CleanAt(paths)
 
-	reader, err := a.RWMutexAt(paths[0], lock.Options{}).RLock(w.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must(w, a.RWMutexAt(paths[0], lock.Options{}).RLock)
 	_, err = w.AllOf(a.MutexAt(paths[1], lock.Options{}), a.RWMutexAt(paths[0], lock.Options{}).Writer()).Lock(reader.Context())
 	if !errors.Is(err, lock.ErrUpgrade) {
 		t.Errorf("the write side under the read side = %v, want ErrUpgrade", err)
@@ -245,21 +195,18 @@ func f36Unfair(w *World, t *testing.T) {
 		return u
 	}
 	all := w.AllOf(a.MutexAt(paths[2], lock.Options{}), unfair(a), a.MutexAt(paths[0], lock.Options{}))
-	held := w.mustHold(unfair(b).Lock)
-	g := w.lockAll(w.Context(), all)
+	held := must(w, unfair(b).Lock)
+	g := ask(w, all.Lock)
 	w.Within(patience, "the first is held", func() bool { return len(w.LineAt(paths[0])) == 1 })
 	w.MustRelease(held)
-	h, err := w.outcome(g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := g.Granted()
 	if _, err := unfair(b).TryLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("the unfair lock of the whole: %v, want ErrBusy", err)
 	}
 	// Another has it, and has been asked to give it up. a does not hear of that before it releases.
 	a.Proxy.SetFlow(faultproxy.ToClient, faultproxy.Stall)
 	w.Delete(paths[1])
-	held = w.mustHold(unfair(b).Lock)
+	held = must(w, unfair(b).Lock)
 	if asked, err := lock.Revoke(w.Context(), w.fresh(), lock.Contender{Node: paths[1]}); !asked || err != nil {
 		t.Fatalf("Revoke = %v, %v", asked, err)
 	}
@@ -311,12 +258,12 @@ func f36OneRoundTrip(w *World, t *testing.T) {
 	a := w.Client("a")
 	paths := w.beside(3)
 	all := w.AllOf(a.Mutexes(paths, lock.Options{})...)
-	w.MustReleaseAll(w.MustLockAll(all)) // the directories are there
+	w.MustRelease(must(w, all.Lock)) // the directories are there
 	w.Quiet(a)
 	before := a.Stats()
-	h := w.MustLockAll(all)
+	h := must(w, all.Lock)
 	taken := a.Stats()
-	w.MustReleaseAll(h)
+	w.MustRelease(h)
 	after := a.Stats()
 	if n, limit := taken.Writes-before.Writes, uint64(w.reps(1, 2)); n > limit { // in real time there may be a heartbeat
 		t.Errorf("three free locks took %d writes, want %d", n, limit)
@@ -333,8 +280,8 @@ func f06DeletedWhileWaitingForAll(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	paths := w.beside(3)
 	for _, path := range paths {
-		held := w.MustLock(a.MutexAt(path, lock.Options{}))
-		g := w.lockAll(w.Context(), w.AllOf(b.Mutexes(paths, lock.Options{Requeue: true})...))
+		held := must(w, a.MutexAt(path, lock.Options{}).Lock)
+		g := ask(w, w.AllOf(b.Mutexes(paths, lock.Options{Requeue: true})...).Lock)
 		waiter := func() string {
 			for _, name := range w.LineAt(path) {
 				if node := zk.Join(path, name); node != held.Node() {
@@ -352,11 +299,8 @@ func f06DeletedWhileWaitingForAll(w *World, t *testing.T) {
 			return again != "" && again != first
 		})
 		w.MustRelease(held)
-		h, err := w.outcome(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.MustReleaseAll(h)
+		h := g.Granted()
+		w.MustRelease(h)
 		w.CleanAt(paths)
 	}
 }
@@ -367,8 +311,8 @@ func f36LaterPlaces(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	paths := w.beside(3)
 	for busy := range paths {
-		held := w.MustLock(a.MutexAt(paths[busy], lock.Options{}))
-		g := w.lockAll(w.Context(), w.AllOf(b.Mutexes(paths, lock.Options{})...))
+		held := must(w, a.MutexAt(paths[busy], lock.Options{}).Lock)
+		g := ask(w, w.AllOf(b.Mutexes(paths, lock.Options{})...).Lock)
 		w.Within(patience, "b has its place", func() bool { return len(w.LineAt(paths[busy])) == 2 })
 		for i, path := range paths {
 			want := 1 // held by b
@@ -382,16 +326,13 @@ func f36LaterPlaces(w *World, t *testing.T) {
 				return len(w.LineAt(path)) == want
 			})
 		}
-		behind := w.Lock(w.Context(), c.MutexAt(paths[busy], lock.Options{}))
+		behind := ask(w, c.MutexAt(paths[busy], lock.Options{}).Lock)
 		w.Within(patience, "c stands behind b", func() bool { return len(w.LineAt(paths[busy])) == 3 })
 		w.MustRelease(held)
-		h, err := w.outcome(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.StillPending(behind, w.moment())
-		w.MustReleaseAll(h)
-		w.MustRelease(w.Granted(behind))
+		h := g.Granted()
+		behind.StillPending(w.moment())
+		w.MustRelease(h)
+		w.MustRelease(behind.Granted())
 		w.CleanAt(paths)
 	}
 }
@@ -402,7 +343,7 @@ func f36Busy(w *World, t *testing.T) {
 	paths := w.beside(3)
 	all := w.AllOf(b.Mutexes(paths, lock.Options{})...)
 	for _, path := range paths {
-		held := w.MustLock(a.MutexAt(path, lock.Options{}))
+		held := must(w, a.MutexAt(path, lock.Options{}).Lock)
 		h, err := all.TryLock(w.Context())
 		var busy *lock.BusyError
 		if !errors.As(err, &busy) || busy.Path != path || busy.Holder.Owner.Label != "a" {
@@ -417,11 +358,8 @@ func f36Busy(w *World, t *testing.T) {
 		})
 		w.MustRelease(held)
 	}
-	h, err := all.TryLock(w.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.MustReleaseAll(h)
+	h := must(w, all.TryLock)
+	w.MustRelease(h)
 	w.CleanAt(paths)
 }
 
@@ -433,20 +371,20 @@ func f36FaultAtAnyMember(w *World, t *testing.T) {
 		for _, applied := range []bool{false, true} {
 			a := w.Client("a")
 			all := w.AllOf(a.Mutexes(paths, lock.Options{})...)
-			w.MustReleaseAll(w.MustLockAll(all))
+			w.MustRelease(must(w, all.Lock))
 			m := faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[k] + "/"}
 			if applied {
 				a.Proxy.CutAfter(m)
 			} else {
 				a.Proxy.CutBefore(m)
 			}
-			h := w.MustLockAll(all)
+			h := must(w, all.Lock)
 			for _, path := range paths {
 				if n := len(w.LineAt(path)); n != 1 {
 					t.Errorf("fault at member %d, applied %v: %d nodes at %s, want 1", k, applied, n, path)
 				}
 			}
-			w.MustReleaseAll(h)
+			w.MustRelease(h)
 			w.CleanAt(paths)
 		}
 	}
@@ -457,14 +395,14 @@ func f36CancelledAtAnyMember(w *World, t *testing.T) {
 	paths := w.beside(4)
 	b := w.Client("b")
 	for k, path := range paths {
-		held := w.MustLock(b.MutexAt(path, lock.Options{}))
+		held := must(w, b.MutexAt(path, lock.Options{}).Lock)
 		a := w.Client("a")
 		ctx, cancel := context.WithCancel(w.Context())
-		g := w.lockAll(ctx, w.AllOf(a.Mutexes(paths, lock.Options{})...))
+		g := askUnder(ctx, w, w.AllOf(a.Mutexes(paths, lock.Options{})...).Lock)
 		w.Within(patience, "a has its place", func() bool { return len(w.LineAt(path)) == 2 })
 		cancel()
 		w.Bounded("a cancelled Lock of all", 0, func() {
-			if _, err := w.outcome(g); !errors.Is(err, context.Canceled) {
+			if _, err := g.Outcome(); !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled at member %d: %v, want the context's error", k, err)
 			}
 		})
@@ -491,13 +429,13 @@ func f36LostWhileTaking(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a, b := w.Client("a"), w.Client("b")
 	all := w.AllOf(a.Mutexes(paths, lock.Options{})...)
-	w.MustReleaseAll(w.MustLockAll(all)) // the directories are there, so all nodes are made at once
-	held := w.MustLock(b.MutexAt(paths[2], lock.Options{}))
+	w.MustRelease(must(w, all.Lock)) // the directories are there, so all nodes are made at once
+	held := must(w, b.MutexAt(paths[2], lock.Options{}).Lock)
 	for _, path := range paths[:2] {
-		g := w.lockAll(w.Context(), all)
+		g := ask(w, all.Lock)
 		w.Within(patience, "a waits for the last", func() bool { return len(w.LineAt(paths[2])) == 2 })
 		w.Delete(zk.Join(path, w.LineAt(path)[0]))
-		_, err := w.outcome(g)
+		_, err := g.Outcome()
 		var lost *lock.LostError
 		if !errors.As(err, &lost) || lost.Path != path || !errors.Is(err, lock.ErrNodeDeleted) {
 			t.Errorf("Lock = %v, want the loss of %s", err, path)
@@ -514,7 +452,7 @@ func f36LossOfOne(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a := w.Client("a")
 	for k, path := range paths {
-		h := w.MustLockAll(w.AllOf(a.Mutexes(paths, lock.Options{})...))
+		h := must(w, w.AllOf(a.Mutexes(paths, lock.Options{})...).Lock)
 		w.Delete(h.Of(path)[0].Node())
 		select {
 		case <-h.Done():
@@ -544,7 +482,7 @@ func f36LossOfOne(w *World, t *testing.T) {
 func f36TwoSessions(w *World, t *testing.T) {
 	paths := w.beside(2)
 	a, b := w.Client("a"), w.Client("b")
-	h := w.MustLockAll(w.AllOf(b.MutexAt(paths[1], lock.Options{}), a.MutexAt(paths[0], lock.Options{})))
+	h := must(w, w.AllOf(b.MutexAt(paths[1], lock.Options{}), a.MutexAt(paths[0], lock.Options{})).Lock)
 	w.Expire(b.Session)
 	select {
 	case <-h.Done():

@@ -24,34 +24,34 @@ var cleanupTests = []test{
 // A waiter's time is over; whoever stands behind it does not wait for it.
 func f25GaveUp(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond+w.slack()) // time enough to be seen in line
 	defer cancel()
-	gaveUp := w.Lock(ctx, b.Mutex(lock.Options{}))
+	gaveUp := askUnder(ctx, w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
-	g := w.Lock(w.Context(), c.Mutex(lock.Options{}))
-	if _, err := w.Outcome(gaveUp); !errors.Is(err, context.DeadlineExceeded) {
+	g := ask(w, c.Mutex(lock.Options{}).Lock)
+	if _, err := gaveUp.Outcome(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock = %v, want the deadline's error", err)
 	}
 	w.Within(500*time.Millisecond+w.slack(), "the node of the one who gave up is gone", func() bool {
 		return len(w.Line()) == 2 && len(w.NodesOf("b")) == 0
 	})
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 }
 
 // The same, in the moment in which nothing can be heard or said.
 func f25GaveUpInSilence(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	ctx, cancel := context.WithCancel(w.Context())
-	gaveUp := w.Lock(ctx, b.Mutex(lock.Options{}))
+	gaveUp := askUnder(ctx, w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
-	g := w.Lock(w.Context(), c.Mutex(lock.Options{}))
+	g := ask(w, c.Mutex(lock.Options{}).Lock)
 	w.WaitLine(3)
 	b.Blackhole()
 	cancel()
-	w.Bounded("a cancelled Lock", 0, func() { w.Outcome(gaveUp) })
+	w.Bounded("a cancelled Lock", 0, func() { gaveUp.Outcome() })
 	time.Sleep(w.Timeout / 4)
 	if n := len(w.NodesOf("b")); n != 1 {
 		t.Errorf("%d nodes of the silent one, want 1", n)
@@ -59,7 +59,7 @@ func f25GaveUpInSilence(w *World, t *testing.T) {
 	b.Heal()
 	w.Within(time.Second+w.slack(), "the node of the one who gave up is gone", func() bool { return len(w.NodesOf("b")) == 0 })
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 }
 
 // The limit is one for the whole wait, however often the one in front changes.
@@ -70,7 +70,7 @@ func f27ManyPredecessors(w *World, t *testing.T) {
 	nodes := make([]string, ahead)
 	holds := make([]*Grant, ahead)
 	for i := range holds {
-		holds[i] = w.Lock(context.Background(), a.Mutex(lock.Options{}))
+		holds[i] = askUnder(context.Background(), w, a.Mutex(lock.Options{}).Lock)
 		w.WaitLine(i + 1)
 	}
 	nodes = w.NodesOf("a")
@@ -95,9 +95,9 @@ func f27ManyPredecessors(w *World, t *testing.T) {
 		t.Errorf("Lock with a limit of %v took %v", limit, d)
 	}
 	<-done
-	w.MustRelease(w.Granted(holds[0]))
+	w.MustRelease(holds[0].Granted())
 	for _, g := range holds[1:] {
-		if _, err := w.Outcome(g); !errors.Is(err, lock.ErrPlaceLost) {
+		if _, err := g.Outcome(); !errors.Is(err, lock.ErrPlaceLost) {
 			t.Errorf("the wait whose node was deleted: %v", err)
 		}
 	}
@@ -107,7 +107,7 @@ func f27ManyPredecessors(w *World, t *testing.T) {
 // so the first after the release succeeds.
 func f28TryHeld(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	time.Sleep(w.moment())
 	m := b.Mutex(lock.Options{})
 	for range w.reps(10_000, 200) {
@@ -144,7 +144,7 @@ func f28TryHeld(w *World, t *testing.T) {
 // The reply to a try's create is lost. It is found again, and the answer is still right.
 func f28TryReplyLost(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	w.MustRelease(w.MustLock(a.Mutex(lock.Options{})))
+	w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock))
 	b.Proxy.CutAfter(w.joins())
 	h, err := b.Mutex(lock.Options{}).TryLock(w.Context())
 	if err != nil {
@@ -152,7 +152,7 @@ func f28TryReplyLost(w *World, t *testing.T) {
 	}
 	w.MustRelease(h)
 
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	b.Proxy.CutAfter(w.joins())
 	if h, err := b.Mutex(lock.Options{}).TryLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("TryLock of a held lock whose reply was lost: %v, %v", h, err)
@@ -165,7 +165,7 @@ func f28TryReplyLost(w *World, t *testing.T) {
 // lines, and what it has of several locks. Whoever recovers goes on with the session.
 func f25WaitingPanics(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	opt := lock.Options{Waiting: func(lock.Place) { panic("out of the line") }}
 	others := w.beside(1)
 	reader := b.RWMutexAt(w.dir+"!", lock.Options{}).Reader() // in front
@@ -207,13 +207,13 @@ func f28TryAfterGivingUp(w *World, t *testing.T) {
 
 		ctx, cancel = context.WithTimeout(w.Context(), within)
 		if h, err := all.Lock(ctx); err == nil {
-			w.MustReleaseAll(h)
+			w.MustRelease(h)
 		}
 		cancel()
 		both, err := all.TryLock(w.Context())
 		if err != nil {
 			t.Fatalf("TryLock of All after a Lock that was given up within %v = %v", within, err)
 		}
-		w.MustReleaseAll(both)
+		w.MustRelease(both)
 	}
 }

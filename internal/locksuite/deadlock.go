@@ -48,12 +48,12 @@ func (w *World) circle(clients []*Client, opts []lock.Options, paths []string) (
 	w.t.Helper()
 	holds, grants := make([]*lock.Hold, len(clients)), make([]*Grant, len(clients))
 	for i, c := range clients {
-		holds[i] = w.MustLock(c.MutexAt(paths[i], opts[i]))
+		holds[i] = must(w, c.MutexAt(paths[i], opts[i]).Lock)
 	}
 	for i, c := range clients {
 		next := paths[(i+1)%len(paths)]
 		before := len(w.LineAt(next))
-		grants[i] = w.Lock(holds[i].Context(), c.MutexAt(next, opts[i]))
+		grants[i] = askUnder(holds[i].Context(), w, c.MutexAt(next, opts[i]).Lock)
 		w.Within(patience, "the contender waits", func() bool { return len(w.LineAt(next)) > before })
 	}
 	return holds, grants
@@ -66,7 +66,7 @@ func deadlockTwo(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	holds, grants := w.circle([]*Client{a, b}, []lock.Options{w.watchful(), w.watchful()}, paths)
 	began := time.Now()
-	h, err := w.Outcome(grants[1])
+	h, err := grants[1].Outcome()
 	var deadlock *lock.DeadlockError
 	if !errors.As(err, &deadlock) || !errors.Is(err, lock.ErrDeadlock) {
 		t.Fatalf("the younger one got %v, %v, want a *DeadlockError", h, err)
@@ -83,7 +83,7 @@ func deadlockTwo(w *World, t *testing.T) {
 		t.Error("the older one did not go on waiting")
 	}
 	w.MustRelease(holds[1])
-	w.MustRelease(w.Granted(grants[0]))
+	w.MustRelease(grants[0].Granted())
 	w.MustRelease(holds[0])
 	w.CleanAt(paths)
 }
@@ -97,18 +97,18 @@ func deadlockYoungest(w *World, t *testing.T) {
 		clients = append(clients, w.Client(fmt.Sprint("c", i)))
 	}
 	holds, grants := w.circle(clients, slices.Repeat([]lock.Options{w.watchful()}, n), paths)
-	if h, err := w.Outcome(grants[n-1]); !errors.Is(err, lock.ErrDeadlock) {
+	if h, err := grants[n-1].Outcome(); !errors.Is(err, lock.ErrDeadlock) {
 		t.Fatalf("the youngest got %v, %v, want ErrDeadlock", h, err)
 	}
 	for i, g := range grants[:n-1] {
-		w.StillPending(g, 3*w.suspicion())
+		g.StillPending(3 * w.suspicion())
 		if holds[i].Cause() != nil {
 			t.Errorf("hold %d is lost: %v", i, holds[i].Cause())
 		}
 	}
 	w.MustRelease(holds[n-1])
 	for i := n - 2; i >= 0; i-- {
-		w.MustRelease(w.Granted(grants[i]))
+		w.MustRelease(grants[i].Granted())
 		w.MustRelease(holds[i])
 	}
 	w.CleanAt(paths)
@@ -121,16 +121,16 @@ func deadlockUnlooked(w *World, t *testing.T) {
 	for _, opts := range [][]lock.Options{{w.watchful(), {}}, {{}, {}}} {
 		holds, grants := w.circle([]*Client{a, b}, opts, paths)
 		if opts[0].Deadlock > 0 {
-			if h, err := w.Outcome(grants[0]); !errors.Is(err, lock.ErrDeadlock) {
+			if h, err := grants[0].Outcome(); !errors.Is(err, lock.ErrDeadlock) {
 				t.Fatalf("the one that looks got %v, %v, want ErrDeadlock", h, err)
 			}
 		}
-		w.StillPending(grants[1], 5*w.suspicion())
+		grants[1].StillPending(5 * w.suspicion())
 		w.MustRelease(holds[0])
-		w.MustRelease(w.Granted(grants[1]))
+		w.MustRelease(grants[1].Granted())
 		w.MustRelease(holds[1])
 		if opts[0].Deadlock == 0 {
-			if _, err := w.Outcome(grants[0]); !errors.Is(err, lock.ErrReleased) { // its hold's context
+			if _, err := grants[0].Outcome(); !errors.Is(err, lock.ErrReleased) { // its hold's context
 				t.Errorf("the first one's wait ended with %v", err)
 			}
 		}
@@ -144,22 +144,22 @@ func deadlockReaders(w *World, t *testing.T) {
 	paths := w.beside(2)
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	rw := func(c *Client) *lock.RWMutex { return c.RWMutexAt(paths[0], w.watchful()) }
-	reads := w.mustHold(rw(a).RLock)
-	holds := w.MustLock(c.MutexAt(paths[1], w.watchful()))
-	writes := w.ask(rw(b).Lock)
+	reads := must(w, rw(a).RLock)
+	holds := must(w, c.MutexAt(paths[1], w.watchful()).Lock)
+	writes := ask(w, rw(b).Lock)
 	w.Within(patience, "b waits", func() bool { return len(w.LineAt(paths[0])) == 2 })
-	g := w.Lock(reads.Context(), a.MutexAt(paths[1], w.watchful()))
+	g := askUnder(reads.Context(), w, a.MutexAt(paths[1], w.watchful()).Lock)
 	w.Within(patience, "a waits", func() bool { return len(w.LineAt(paths[1])) == 2 })
-	last := grantOf(func() (*lock.Hold, error) { return rw(c).RLock(holds.Context()) })
-	_, err := w.Outcome(last)
+	last := askUnder(holds.Context(), w, rw(c).RLock)
+	_, err := last.Outcome()
 	var deadlock *lock.DeadlockError
 	if !errors.As(err, &deadlock) || len(deadlock.Deadlock) != 3 {
 		t.Fatalf("the youngest got %v, want a deadlock of three", err)
 	}
 	w.MustRelease(holds)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 	w.MustRelease(reads)
-	w.MustRelease(w.Granted(writes))
+	w.MustRelease(writes.Granted())
 	w.CleanAt(paths)
 }
 
@@ -174,23 +174,23 @@ func deadlockPermits(w *World, t *testing.T) {
 		}
 		return m
 	}
-	first, second := w.mustHold(sem(a).Acquire), w.mustHold(sem(b).Acquire)
-	held := w.MustLock(c.MutexAt(paths[1], w.watchful()))
-	third := grantOf(func() (*lock.Hold, error) { return sem(c).Acquire(held.Context()) })
+	first, second := must(w, sem(a).Acquire), must(w, sem(b).Acquire)
+	held := must(w, c.MutexAt(paths[1], w.watchful()).Lock)
+	third := askUnder(held.Context(), w, sem(c).Acquire)
 	w.Within(patience, "c waits for a permit", func() bool { return len(w.LineAt(paths[0])) == 3 })
-	wait := w.Lock(first.Context(), a.MutexAt(paths[1], w.watchful()))
-	w.StillPending(wait, 4*w.suspicion())
+	wait := askUnder(first.Context(), w, a.MutexAt(paths[1], w.watchful()).Lock)
+	wait.StillPending(4 * w.suspicion())
 	if !third.Pending() {
 		t.Fatal("c gave up while b may give its permit back")
 	}
-	last := w.Lock(second.Context(), b.MutexAt(paths[1], w.watchful()))
-	if h, err := w.Outcome(last); !errors.Is(err, lock.ErrDeadlock) {
+	last := askUnder(second.Context(), w, b.MutexAt(paths[1], w.watchful()).Lock)
+	if h, err := last.Outcome(); !errors.Is(err, lock.ErrDeadlock) {
 		t.Fatalf("the youngest got %v, %v, want ErrDeadlock", h, err)
 	}
 	w.MustRelease(second)
-	w.MustRelease(w.Granted(third))
+	w.MustRelease(third.Granted())
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(wait))
+	w.MustRelease(wait.Granted())
 	w.MustRelease(first)
 
 	// A number that has been changed may not be what it was when permits were granted: it proves nothing.
@@ -204,19 +204,19 @@ func deadlockPermits(w *World, t *testing.T) {
 		}
 		return m
 	}
-	first = w.mustHold(sem(a).Acquire)
-	held = w.MustLock(c.MutexAt(paths[1], w.watchful()))
-	third = grantOf(func() (*lock.Hold, error) { return sem(c).Acquire(held.Context()) })
+	first = must(w, sem(a).Acquire)
+	held = must(w, c.MutexAt(paths[1], w.watchful()).Lock)
+	third = askUnder(held.Context(), w, sem(c).Acquire)
 	w.Within(patience, "c waits for a permit", func() bool { return len(w.LineAt(paths[0])) == 2 })
 	ctx, cancel := context.WithCancel(first.Context())
-	last = w.Lock(ctx, a.MutexAt(paths[1], w.watchful()))
-	w.StillPending(last, 4*w.suspicion())
+	last = askUnder(ctx, w, a.MutexAt(paths[1], w.watchful()).Lock)
+	last.StillPending(4 * w.suspicion())
 	cancel()
-	if _, err := w.Outcome(last); !errors.Is(err, context.Canceled) {
+	if _, err := last.Outcome(); !errors.Is(err, context.Canceled) {
 		t.Errorf("a's wait ended with %v", err)
 	}
 	w.MustRelease(first)
-	w.MustRelease(w.Granted(third))
+	w.MustRelease(third.Granted())
 	w.MustRelease(held)
 	w.CleanAt(paths)
 }
@@ -227,20 +227,17 @@ func deadlockAll(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a, b := w.Client("a"), w.Client("b")
 	all := w.AllOf(a.Mutexes(paths, w.watchful())...)
-	w.MustReleaseAll(w.MustLockAll(all)) // the directories are there
-	held := w.MustLock(b.MutexAt(paths[2], w.watchful()))
-	g := w.lockAll(w.Context(), all)
+	w.MustRelease(must(w, all.Lock)) // the directories are there
+	held := must(w, b.MutexAt(paths[2], w.watchful()).Lock)
+	g := ask(w, all.Lock)
 	w.Within(patience, "a waits for the last", func() bool { return len(w.LineAt(paths[2])) == 2 })
-	against := w.Lock(held.Context(), b.MutexAt(paths[0], w.watchful()))
-	if h, err := w.Outcome(against); !errors.Is(err, lock.ErrDeadlock) {
+	against := askUnder(held.Context(), w, b.MutexAt(paths[0], w.watchful()).Lock)
+	if h, err := against.Outcome(); !errors.Is(err, lock.ErrDeadlock) {
 		t.Fatalf("the younger one got %v, %v, want ErrDeadlock", h, err)
 	}
 	w.MustRelease(held)
-	h, err := w.outcome(g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.MustReleaseAll(h)
+	h := g.Granted()
+	w.MustRelease(h)
 	w.CleanAt(paths)
 }
 
@@ -259,9 +256,9 @@ func deadlockSeen(w *World, t *testing.T) {
 	for i := range n {
 		clients = append(clients, w.Client(fmt.Sprint("c", i)))
 	}
-	held := w.MustLock(clients[0].MutexAt(paths[n], lock.Options{}))
+	held := must(w, clients[0].MutexAt(paths[n], lock.Options{}).Lock)
 	holds, grants := w.circle(clients, make([]lock.Options, n), paths[:n])
-	aside := w.Lock(w.Context(), clients[1].MutexAt(paths[n], lock.Options{})) // waits, in no circle
+	aside := ask(w, clients[1].MutexAt(paths[n], lock.Options{}).Lock) // waits, in no circle
 	w.Within(patience, "somebody waits aside", func() bool { return len(w.LineAt(paths[n])) == 2 })
 	for _, look := range [][]string{{paths[0]}, {paths[1]}, {paths[2]}, paths} {
 		found, err := lock.Deadlocks(w.Context(), w.fresh(), look...)
@@ -280,12 +277,12 @@ func deadlockSeen(w *World, t *testing.T) {
 	}
 	w.MustRelease(holds[n-1])
 	for i := n - 2; i >= 0; i-- {
-		w.MustRelease(w.Granted(grants[i]))
+		w.MustRelease(grants[i].Granted())
 		w.MustRelease(holds[i])
 	}
 	none(paths...)
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(aside))
+	w.MustRelease(aside.Granted())
 	w.CleanAt(paths)
 }
 
@@ -293,13 +290,13 @@ func deadlockSeen(w *World, t *testing.T) {
 func deadlockBesideASecret(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a, b := w.Client("a"), w.Client("b")
-	secret := w.MustLock(a.MutexAt(paths[2], lock.Options{}))
-	first := w.Granted(w.Lock(secret.Context(), a.MutexAt(paths[0], lock.Options{})))
-	second := w.MustLock(b.MutexAt(paths[1], lock.Options{}))
+	secret := must(w, a.MutexAt(paths[2], lock.Options{}).Lock)
+	first := askUnder(secret.Context(), w, a.MutexAt(paths[0], lock.Options{}).Lock).Granted()
+	second := must(w, b.MutexAt(paths[1], lock.Options{}).Lock)
 	hidden := []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}
-	one := w.Lock(first.Context(), a.MutexAt(paths[1], lock.Options{}))
+	one := askUnder(first.Context(), w, a.MutexAt(paths[1], lock.Options{}).Lock)
 	w.Within(patience, "the first waits", func() bool { return len(w.LineAt(paths[1])) == 2 })
-	other := w.Lock(second.Context(), b.MutexAt(paths[0], lock.Options{}))
+	other := askUnder(second.Context(), w, b.MutexAt(paths[0], lock.Options{}).Lock)
 	w.Within(patience, "the second waits", func() bool { return len(w.LineAt(paths[0])) == 2 })
 	veiled, err := w.admin.Create(w.Context(), paths[1]+"/lock-", nil, zk.EphemeralSequential, hidden)
 	if err != nil {
@@ -320,10 +317,10 @@ func deadlockBesideASecret(w *World, t *testing.T) {
 		t.Fatal(err)
 	}
 	w.MustRelease(second)
-	if _, err := w.Outcome(other); !errors.Is(err, lock.ErrReleased) { // under it
+	if _, err := other.Outcome(); !errors.Is(err, lock.ErrReleased) { // under it
 		t.Errorf("who waited under what was released: %v", err)
 	}
-	w.MustRelease(w.Granted(one))
+	w.MustRelease(one.Granted())
 	w.MustRelease(first)
 	w.Delete(veiled.Path)
 	w.MustRelease(secret)
@@ -338,26 +335,26 @@ func deadlockLongWaits(w *World, t *testing.T) {
 	var grants []*Grant
 	for i := range n {
 		c := w.Client(fmt.Sprint("c", i))
-		holds = append(holds, w.MustLock(c.MutexAt(paths[i], w.watchful())))
+		holds = append(holds, must(w, c.MutexAt(paths[i], w.watchful()).Lock))
 		if i > 0 {
-			grants = append(grants, w.Lock(holds[i].Context(), c.MutexAt(paths[i-1], w.watchful())))
+			grants = append(grants, askUnder(holds[i].Context(), w, c.MutexAt(paths[i-1], w.watchful()).Lock))
 			w.Within(patience, "the contender waits", func() bool { return len(w.LineAt(paths[i-1])) == 2 })
 		}
 	}
 	for i := range 3 { // and strangers behind them
-		grants = append(grants, w.Lock(w.Context(), w.Client("x").MutexAt(paths[2], w.watchful())))
+		grants = append(grants, ask(w, w.Client("x").MutexAt(paths[2], w.watchful()).Lock))
 		w.Within(patience, "the stranger waits", func() bool { return len(w.LineAt(paths[2])) == 3+i })
 	}
 	time.Sleep(20 * w.suspicion())
 	for i, g := range grants {
 		if !g.Pending() {
-			_, err := w.Outcome(g)
+			_, err := g.Outcome()
 			t.Errorf("wait %d has ended: %v", i, err)
 		}
 	}
 	w.MustRelease(holds[0])
 	for i, g := range grants {
-		w.MustRelease(w.Granted(g))
+		w.MustRelease(g.Granted())
 		if i+1 < n {
 			w.MustRelease(holds[i+1])
 		}
@@ -371,23 +368,23 @@ func deadlockTrying(w *World, t *testing.T) {
 	paths := w.beside(2)
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	rw := func(c *Client, opt lock.Options) *lock.RWMutex { return c.RWMutexAt(paths[0], opt) }
-	reads := w.mustHold(rw(a, w.watchful()).RLock)
-	held := w.MustLock(c.MutexAt(paths[1], w.watchful()))
+	reads := must(w, rw(a, w.watchful()).RLock)
+	held := must(w, c.MutexAt(paths[1], w.watchful()).Lock)
 	b.Proxy.CutAfter(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[0] + "/"})
 	b.Proxy.After(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[0] + "/"}, func(faultproxy.Request, faultproxy.Reply) { b.Proxy.Refuse(true) })
-	tried := w.ask(rw(b, lock.Options{}).TryLock)
+	tried := ask(w, rw(b, lock.Options{}).TryLock)
 	w.Within(patience, "b's node is left", func() bool { return len(w.LineAt(paths[0])) == 2 })
-	g := w.Lock(reads.Context(), a.MutexAt(paths[1], w.watchful()))
+	g := askUnder(reads.Context(), w, a.MutexAt(paths[1], w.watchful()).Lock)
 	w.Within(patience, "a waits", func() bool { return len(w.LineAt(paths[1])) == 2 })
-	last := grantOf(func() (*lock.Hold, error) { return rw(c, w.watchful()).RLock(held.Context()) })
-	w.StillPending(last, 4*w.suspicion())
+	last := askUnder(held.Context(), w, rw(c, w.watchful()).RLock)
+	last.StillPending(4 * w.suspicion())
 	b.Reachable()
-	if h, err := w.Outcome(tried); !errors.Is(err, lock.ErrBusy) {
+	if h, err := tried.Outcome(); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("TryLock = %v, %v, want ErrBusy", h, err)
 	}
-	w.MustRelease(w.Granted(last))
+	w.MustRelease(last.Granted())
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 	w.MustRelease(reads)
 	w.CleanAt(paths)
 }
@@ -398,15 +395,15 @@ func deadlockTrying(w *World, t *testing.T) {
 func deadlockMoments(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	first, second, third := w.MustLock(a.MutexAt(paths[0], lock.Options{})), w.MustLock(b.MutexAt(paths[1], lock.Options{})), w.MustLock(c.MutexAt(paths[2], lock.Options{}))
+	first, second, third := must(w, a.MutexAt(paths[0], lock.Options{}).Lock), must(w, b.MutexAt(paths[1], lock.Options{}).Lock), must(w, c.MutexAt(paths[2], lock.Options{}).Lock)
 	// wait has somebody who holds another lock wait for the one at path. stop ends that.
 	wait := func(c *Client, under *lock.Hold, path string) (stop func()) {
 		ctx, cancel := context.WithCancel(under.Context())
-		g := w.Lock(ctx, c.MutexAt(path, lock.Options{}))
+		g := askUnder(ctx, w, c.MutexAt(path, lock.Options{}).Lock)
 		w.Within(patience, "the contender waits", func() bool { return len(w.LineAt(path)) == 2 })
 		return func() {
 			cancel()
-			if _, err := w.Outcome(g); !errors.Is(err, context.Canceled) {
+			if _, err := g.Outcome(); !errors.Is(err, context.Canceled) {
 				t.Errorf("a wait that was given up ended with %v", err)
 			}
 			w.Within(patience, "the contender waits no more", func() bool { return len(w.LineAt(path)) == 1 })
@@ -421,7 +418,7 @@ func deadlockMoments(w *World, t *testing.T) {
 			<-proceed
 		})
 		if g == nil {
-			g = w.Lock(first.Context(), a.MutexAt(paths[1], w.watchful()))
+			g = askUnder(first.Context(), w, a.MutexAt(paths[1], w.watchful()).Lock)
 		}
 		select {
 		case <-reached:
@@ -434,10 +431,10 @@ func deadlockMoments(w *World, t *testing.T) {
 		time.Sleep(w.suspicion() / 10) // a reads on
 		coming()
 	}
-	w.StillPending(g, 6*w.suspicion())
+	g.StillPending(6 * w.suspicion())
 	w.MustRelease(third)
 	w.MustRelease(second)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 	w.MustRelease(first)
 	w.CleanAt(paths)
 }

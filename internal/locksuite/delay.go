@@ -54,7 +54,7 @@ func (w *World) Seals() []string {
 // keptDelay checks that a grant came when the delay was over that began, for whoever noticed, not before began.
 func (w *World) keptDelay(what string, g *Grant, began time.Time) *lock.Hold {
 	w.t.Helper()
-	h := w.Granted(g)
+	h := g.Granted()
 	if d := g.at.Sub(began); d < w.delay() || w.Virtual && d > w.delay()+time.Second {
 		w.t.Errorf("%s: granted after %v, the delay is %v", what, d, w.delay())
 	}
@@ -64,7 +64,7 @@ func (w *World) keptDelay(what string, g *Grant, began time.Time) *lock.Hold {
 // keptNone checks that a grant came at once.
 func (w *World) keptNone(what string, g *Grant, began time.Time) *lock.Hold {
 	w.t.Helper()
-	h := w.Granted(g)
+	h := g.Granted()
 	if d := g.at.Sub(began); w.Virtual && d > time.Second {
 		w.t.Errorf("%s: granted after %v, there is no delay to keep", what, d)
 	}
@@ -87,13 +87,13 @@ func delayUnclean(w *World, t *testing.T) {
 			},
 		} {
 			a := w.Client("a")
-			h := w.MustLock(a.Mutex(w.delayed()))
+			h := must(w, a.Mutex(w.delayed()).Lock)
 			if n := len(w.Seals()); n != 1 {
 				t.Fatalf("%s: %d seals while the lock is held, want 1", what, n)
 			}
 			var g *Grant
 			if waiting {
-				g = w.Lock(w.Context(), b.Mutex(w.delayed()))
+				g = ask(w, b.Mutex(w.delayed()).Lock)
 				w.WaitLine(3)
 			}
 			began := time.Now()
@@ -101,7 +101,7 @@ func delayUnclean(w *World, t *testing.T) {
 				began = time.Now() // its node goes when it can be reached again
 			}
 			if !waiting {
-				g = w.Lock(w.Context(), b.Mutex(w.delayed()))
+				g = ask(w, b.Mutex(w.delayed()).Lock)
 			}
 			next := w.keptDelay(what, g, began)
 			if seals := w.Seals(); len(seals) != 1 || !strings.Contains(next.Node(), strings.TrimSuffix(seals[0], "-held")) {
@@ -118,15 +118,15 @@ func delayUnclean(w *World, t *testing.T) {
 func delayRelease(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	for range 3 {
-		h := w.MustLock(a.Mutex(w.delayed()))
-		g := w.Lock(w.Context(), b.Mutex(w.delayed()))
+		h := must(w, a.Mutex(w.delayed()).Lock)
+		g := ask(w, b.Mutex(w.delayed()).Lock)
 		w.WaitLine(3)
 		began := time.Now()
 		w.MustRelease(h)
 		h = w.keptNone("after a release", g, began)
 		w.MustRelease(h) // this one has waited, so it rings
 		began = time.Now()
-		w.MustRelease(w.keptNone("after a release that rang", w.Lock(w.Context(), a.Mutex(w.delayed())), began))
+		w.MustRelease(w.keptNone("after a release that rang", ask(w, a.Mutex(w.delayed()).Lock), began))
 		w.Clean()
 	}
 }
@@ -135,8 +135,8 @@ func delayRelease(w *World, t *testing.T) {
 func delayReaper(w *World, t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		a, b := w.Client("a"), w.Client("b")
-		h := w.MustLock(a.Mutex(w.delayed()))
-		g := w.Lock(w.Context(), b.Mutex(w.delayed()))
+		h := must(w, a.Mutex(w.delayed()).Lock)
+		g := ask(w, b.Mutex(w.delayed()).Lock)
 		w.WaitLine(3)
 		ctx, cancel := context.WithCancel(w.Context())
 		cut := func() {
@@ -165,8 +165,8 @@ func delayAcrossBreaks(w *World, t *testing.T) {
 	for breaks := 1; breaks <= 3; breaks++ {
 		for _, applied := range []bool{false, true} {
 			a, b := w.Client("a"), w.Client("b")
-			h := w.MustLock(a.Mutex(w.delayed()))
-			g := w.Lock(w.Context(), b.Mutex(w.delayed()))
+			h := must(w, a.Mutex(w.delayed()).Lock)
+			g := ask(w, b.Mutex(w.delayed()).Lock)
 			w.WaitLine(3)
 			m := w.deletes()
 			m.Times = breaks
@@ -186,7 +186,7 @@ func delayAcrossBreaks(w *World, t *testing.T) {
 // Of the two requests of a release the second one never arrives, and the session ends: it was released.
 func delayCutRelease(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	h := w.MustLock(a.Mutex(w.delayed()))
+	h := must(w, a.Mutex(w.delayed()).Lock)
 	ctx, cancel := context.WithCancel(w.Context())
 	applied := make(chan struct{})
 	a.Proxy.After(w.deletes(), func(faultproxy.Request, faultproxy.Reply) { close(applied) })
@@ -202,23 +202,23 @@ func delayCutRelease(w *World, t *testing.T) {
 		t.Errorf("release = %v, want ErrReleasePending", err)
 	}
 	w.Expire(a.Session)
-	w.MustRelease(w.keptNone("after half a release", w.Lock(w.Context(), b.Mutex(w.delayed())), time.Now()))
+	w.MustRelease(w.keptNone("after half a release", ask(w, b.Mutex(w.delayed()).Lock), time.Now()))
 	w.Clean()
 }
 
 // Who waits for the delay to pass and dies leaves all of it to the next one.
 func delayAnew(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	w.MustLock(a.Mutex(w.delayed()))
+	must(w, a.Mutex(w.delayed()).Lock)
 	w.Expire(a.Session)
-	first := w.Lock(w.Context(), b.Mutex(w.delayed()))
+	first := ask(w, b.Mutex(w.delayed()).Lock)
 	w.Within(patience, "b waits for the delay", func() bool { return len(w.Seals()) == 2 })
-	w.StillPending(first, w.delay()/2)
-	g := w.Lock(w.Context(), c.Mutex(w.delayed()))
+	first.StillPending(w.delay() / 2)
+	g := ask(w, c.Mutex(w.delayed()).Lock)
 	w.WaitLine(4)
 	began := time.Now()
 	w.Expire(b.Session)
-	if h, err := w.Outcome(first); !errors.Is(err, lock.ErrPlaceLost) && !errors.Is(err, zk.ErrSessionExpired) {
+	if h, err := first.Outcome(); !errors.Is(err, lock.ErrPlaceLost) && !errors.Is(err, zk.ErrSessionExpired) {
 		t.Errorf("the one that expired got %v, %v", h, err)
 	}
 	w.MustRelease(w.keptDelay("after one who died waiting", g, began))
@@ -229,7 +229,7 @@ func delayAnew(w *World, t *testing.T) {
 func delayGoesOn(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	m := b.Mutex(w.delayed())
-	w.MustLock(a.Mutex(w.delayed()))
+	must(w, a.Mutex(w.delayed()).Lock)
 	began := time.Now()
 	w.Expire(a.Session)
 	ctx, cancel := context.WithTimeout(w.Context(), w.delay()*3/4)
@@ -238,7 +238,7 @@ func delayGoesOn(w *World, t *testing.T) {
 		t.Errorf("Lock = %v, %v, want the deadline's error", h, err)
 	}
 	w.Within(time.Second+w.slack(), "what is left is the lost holder's", func() bool { return len(w.Line()) == 1 })
-	w.MustRelease(w.keptDelay("the second time", w.Lock(w.Context(), m), began))
+	w.MustRelease(w.keptDelay("the second time", ask(w, m.Lock), began))
 	w.Clean()
 }
 
@@ -246,7 +246,7 @@ func delayGoesOn(w *World, t *testing.T) {
 func delayTry(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	m := b.Mutex(w.delayed())
-	w.MustLock(a.Mutex(w.delayed()))
+	must(w, a.Mutex(w.delayed()).Lock)
 	began := time.Now()
 	w.Expire(a.Session)
 	for refused := 0; ; refused++ {
@@ -273,10 +273,10 @@ func delayTry(w *World, t *testing.T) {
 // Connections that break while the delay passes neither end it nor begin it anew.
 func delayBreaks(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	w.MustLock(a.Mutex(w.delayed()))
+	must(w, a.Mutex(w.delayed()).Lock)
 	began := time.Now()
 	w.Expire(a.Session)
-	g := w.Lock(w.Context(), b.Mutex(w.delayed()))
+	g := ask(w, b.Mutex(w.delayed()).Lock)
 	for range 8 {
 		time.Sleep(w.delay() / 10)
 		b.Proxy.CutAll()
@@ -290,7 +290,7 @@ func delayLostReplies(w *World, t *testing.T) {
 	for breaks := 1; breaks <= 3; breaks++ {
 		for _, applied := range []bool{false, true} {
 			a := w.Client("a")
-			w.MustRelease(w.MustLock(a.Mutex(w.delayed()))) // the directory is there
+			w.MustRelease(must(w, a.Mutex(w.delayed()).Lock)) // the directory is there
 			m := faultproxy.Match{Ops: []wire.Op{wire.OpMulti}, Prefix: w.dir + "/", Times: breaks}
 			if applied {
 				a.Proxy.CutAfter(m)
@@ -298,7 +298,7 @@ func delayLostReplies(w *World, t *testing.T) {
 				a.Proxy.CutBefore(m)
 			}
 			began := time.Now()
-			h := w.keptNone("with lost replies", w.Lock(w.Context(), a.Mutex(w.delayed())), began)
+			h := w.keptNone("with lost replies", ask(w, a.Mutex(w.delayed()).Lock), began)
 			if n := len(w.Seals()); n != 1 {
 				t.Errorf("%d seals, want 1", n)
 			}
@@ -313,25 +313,25 @@ func delayLostReplies(w *World, t *testing.T) {
 func delayOwnNode(w *World, t *testing.T) {
 	for _, requeue := range []bool{false, true} {
 		a, b := w.Client("a"), w.Client("b")
-		w.MustLock(a.Mutex(w.delayed()))
+		must(w, a.Mutex(w.delayed()).Lock)
 		began := time.Now()
 		w.Expire(a.Session)
 		opt := w.delayed()
 		opt.Requeue = requeue
-		g := w.Lock(w.Context(), b.Mutex(opt))
+		g := ask(w, b.Mutex(opt).Lock)
 		w.Within(patience, "b waits for the delay", func() bool { return len(w.Seals()) == 2 })
 		w.Within(patience, "b's node is there", func() bool { return len(w.NodesOf("b")) == 1 })
 		w.Delete(w.NodesOf("b")[0])
 		deleted := time.Now()
 		if !requeue {
-			if h, err := w.Outcome(g); !errors.Is(err, lock.ErrPlaceLost) {
+			if h, err := g.Outcome(); !errors.Is(err, lock.ErrPlaceLost) {
 				t.Errorf("Lock = %v, %v, want ErrPlaceLost", h, err)
 			}
 			if d := g.at.Sub(deleted); w.Virtual && d > time.Second {
 				t.Errorf("b was told %v after its node was deleted", d)
 			}
 			w.Within(time.Second+w.slack(), "b's seal is gone", func() bool { return len(w.Seals()) == 1 })
-			g, began = w.Lock(w.Context(), b.Mutex(lock.Options{})), time.Now()
+			g, began = ask(w, b.Mutex(lock.Options{}).Lock), time.Now()
 			h := w.keptNone("without the option", g, began)
 			for _, seal := range w.Seals() {
 				w.Delete(zk.Join(w.dir, seal))
@@ -347,20 +347,20 @@ func delayOwnNode(w *World, t *testing.T) {
 // Who gives up while the delay passes leaves nothing of its own.
 func delayCancelled(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	w.MustLock(a.Mutex(w.delayed()))
+	must(w, a.Mutex(w.delayed()).Lock)
 	w.Expire(a.Session)
 	ctx, cancel := context.WithCancel(w.Context())
-	g := w.Lock(ctx, b.Mutex(w.delayed()))
+	g := askUnder(ctx, w, b.Mutex(w.delayed()).Lock)
 	w.Within(patience, "b waits for the delay", func() bool { return len(w.Seals()) == 2 })
 	cancel()
 	w.Bounded("a cancelled Lock", 0, func() {
-		if _, err := w.Outcome(g); !errors.Is(err, context.Canceled) {
+		if _, err := g.Outcome(); !errors.Is(err, context.Canceled) {
 			t.Errorf("Lock = %v, want the context's error", err)
 		}
 	})
 	w.Within(time.Second+w.slack(), "what is left is the lost holder's", func() bool { return len(w.Line()) == 1 })
 	began := time.Now()
-	w.MustRelease(w.keptDelay("for the next", w.Lock(w.Context(), c.Mutex(w.delayed())), began))
+	w.MustRelease(w.keptDelay("for the next", ask(w, c.Mutex(w.delayed()).Lock), began))
 	w.Clean()
 }
 
@@ -369,7 +369,7 @@ func delayReaders(w *World, t *testing.T) {
 	rw := func(c *Client) *lock.RWMutex { return c.RWMutexAt(w.dir, w.delayed()) }
 	lost := func(f func(*lock.RWMutex, context.Context) (*lock.Hold, error)) time.Time {
 		a := w.Client("a")
-		w.mustHold(func(ctx context.Context) (*lock.Hold, error) { return f(rw(a), ctx) })
+		must(w, func(ctx context.Context) (*lock.Hold, error) { return f(rw(a), ctx) })
 		began := time.Now()
 		w.Expire(a.Session)
 		return began
@@ -377,15 +377,15 @@ func delayReaders(w *World, t *testing.T) {
 	b, c := w.Client("b"), w.Client("c")
 	for range 2 { // in each kind's company
 		began := lost((*lock.RWMutex).RLock)
-		reader := w.keptNone("a reader after a reader", w.ask(rw(b).RLock), time.Now())
-		writer := w.ask(rw(c).Lock)
+		reader := w.keptNone("a reader after a reader", ask(w, rw(b).RLock), time.Now())
+		writer := ask(w, rw(c).Lock)
 		w.WaitLine(4) // with two seals
 		w.MustRelease(reader)
 		w.MustRelease(w.keptDelay("a writer after a reader", writer, began))
 		w.Clean()
 	}
 	began := lost((*lock.RWMutex).Lock)
-	first, second := w.ask(rw(b).RLock), w.ask(rw(c).RLock)
+	first, second := ask(w, rw(b).RLock), ask(w, rw(c).RLock)
 	reader := w.keptDelay("a reader after a writer", first, began)
 	w.MustRelease(w.keptDelay("another reader after a writer", second, began))
 	w.MustRelease(reader)
@@ -401,7 +401,7 @@ func delayAll(w *World, t *testing.T) {
 		ms[1] = c.MutexAt(paths[1], w.delayed())
 		return ms
 	}
-	w.MustLockAll(w.AllOf(members(a)...))
+	must(w, w.AllOf(members(a)...).Lock)
 	began := time.Now()
 	w.Expire(a.Session)
 	all := w.AllOf(members(b)...)
@@ -410,11 +410,11 @@ func delayAll(w *World, t *testing.T) {
 	if !errors.As(err, &busy) || busy.Path != paths[1] || busy.Delay <= 0 {
 		t.Errorf("TryLock of all = %v, %v, want what is left of the delay", h, err)
 	}
-	h = w.MustLockAll(all)
+	h = must(w, all.Lock)
 	if d := time.Since(began); d < w.delay() {
 		t.Errorf("granted after %v, the delay is %v", d, w.delay())
 	}
-	w.MustReleaseAll(h)
+	w.MustRelease(h)
 	w.CleanAt(paths)
 }
 
@@ -422,13 +422,10 @@ func delayAll(w *World, t *testing.T) {
 func delayOff(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	m := b.Mutex(lock.Options{})
-	w.MustRelease(w.MustLock(m))
+	w.MustRelease(must(w, m.Lock))
 	w.Quiet(b)
 	mark := b.Proxy.Mark()
-	h, err := m.Lock(w.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(w, m.Lock)
 	if len(w.Seals()) > 0 {
 		t.Error("a seal without the option")
 	}
@@ -436,9 +433,9 @@ func delayOff(w *World, t *testing.T) {
 	if n := len(b.Proxy.Since(mark).Asked(wire.OpCreate2, wire.OpMulti, wire.OpDelete, wire.OpGetChildren2)); n != 3 {
 		t.Errorf("%d requests to take and give back a free lock, want 3", n)
 	}
-	w.MustLock(a.Mutex(w.delayed()))
+	must(w, a.Mutex(w.delayed()).Lock)
 	w.Expire(a.Session)
-	h = w.keptNone("without the option", w.Lock(w.Context(), m), time.Now())
+	h = w.keptNone("without the option", ask(w, m.Lock), time.Now())
 	for _, seal := range w.Seals() {
 		w.Delete(zk.Join(w.dir, seal))
 	}

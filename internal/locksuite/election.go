@@ -42,7 +42,7 @@ func f37OldNode(w *World, t *testing.T) {
 	b := w.Stand("b", &reg, election.Options{}, 0)
 	w.WaitLine(2)
 	a.Proxy.SetFlows(faultproxy.Stall)
-	w.ended(first, lock.ErrDeadline)
+	w.Ended(first, lock.ErrDeadline)
 	if w.Virtual {
 		if there, err := w.Exists(first.Node()); err != nil || !there {
 			t.Errorf("the old node is there: %v, %v", there, err)
@@ -127,7 +127,7 @@ func f37Deleted(w *World, t *testing.T) {
 	first := a.leads(0)
 	time.Sleep(w.moment()) // the node is watched a moment after the grant
 	w.Delete(first.Node())
-	w.ended(first, lock.ErrNodeDeleted)
+	w.Ended(first, lock.ErrNodeDeleted)
 	a.leads(1)
 	b := w.Stand("b", &reg, election.Options{}, 0)
 	w.WaitLine(2)
@@ -141,7 +141,7 @@ func f37Deleted(w *World, t *testing.T) {
 // for happens, and is heard of late: it is none of the second's business.
 func f37OlderCampaign(w *World, t *testing.T) {
 	holder, b := w.Client("holder"), w.Client("b")
-	first := w.campaign(holder.Election(election.Options{}))
+	first := must(w, holder.Election(election.Options{}).Campaign)
 	a := w.Client("a")
 	e := a.Election(election.Options{})
 	ctx, giveUp := context.WithCancel(w.Context())
@@ -154,14 +154,14 @@ func f37OlderCampaign(w *World, t *testing.T) {
 		t.Errorf("a campaign that was given up = %v", err)
 	}
 	w.WaitLine(1)
-	second := w.stands(b.Election(election.Options{}))
+	second := ask(w, b.Election(election.Options{}).Campaign)
 	w.WaitLine(2)
-	third := w.stands(e)
+	third := ask(w, e.Campaign)
 	w.WaitLine(3)
 	w.Quiet(a)
 	a.Proxy.SetFlow(faultproxy.ToClient, faultproxy.Stall)
 	w.resign(first)
-	term := w.elected(second)
+	term := second.Granted()
 	a.Proxy.SetFlow(faultproxy.ToClient, faultproxy.Pass)
 	select {
 	case <-third.done:
@@ -169,7 +169,7 @@ func f37OlderCampaign(w *World, t *testing.T) {
 	case <-time.After(w.moment()):
 	}
 	w.resign(term)
-	w.resign(w.elected(third))
+	w.resign(third.Granted())
 }
 
 // Candidates whose connections break all the time keep their nodes, and when the network calms down there
@@ -290,8 +290,8 @@ func f38Directory(w *World, t *testing.T) {
 // A candidate's node is deleted while it waits, and again: it is in line nevertheless, by as many nodes.
 func f38Interrupted(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	first := w.campaign(a.Election(election.Options{}))
-	got := w.stands(b.Election(election.Options{}))
+	first := must(w, a.Election(election.Options{}).Campaign)
+	got := ask(w, b.Election(election.Options{}).Campaign)
 	w.WaitLine(2)
 	before := w.created()
 	for range 2 {
@@ -310,7 +310,7 @@ func f38Interrupted(w *World, t *testing.T) {
 		t.Errorf("%d nodes were made for 2 that were deleted", made)
 	}
 	w.resign(first)
-	w.resign(w.elected(got))
+	w.resign(got.Granted())
 }
 
 // Whoever watches sees who leads, last of all who leads last, whatever happens to its connection, and
@@ -354,7 +354,7 @@ func f38Observers(w *World, t *testing.T) {
 		clients = append(clients, w.Client(fmt.Sprint("c", i)))
 	}
 	for i := range w.reps(200, 20) {
-		term := w.campaign(clients[i%3].Election(election.Options{}))
+		term := must(w, clients[i%3].Election(election.Options{}).Campaign)
 		switch i % 4 {
 		case 0:
 			watcher.Proxy.CutAll()
@@ -371,7 +371,7 @@ func f38Observers(w *World, t *testing.T) {
 			sees("")
 		}
 	}
-	term := w.campaign(clients[0].Election(election.Options{ID: "the last", Data: []byte{0, 1}}))
+	term := must(w, clients[0].Election(election.Options{ID: "the last", Data: []byte{0, 1}}).Campaign)
 	sees("the last")
 	leader, err := e.Leader(w.Context())
 	if err != nil || leader.Node != term.Node() || leader.Token != term.Token() || string(leader.Data) != "\x00\x01" {
@@ -394,7 +394,7 @@ func f39BeforeWork(w *World, t *testing.T) {
 	} {
 		c := w.Client(name)
 		e := c.Election(election.Options{})
-		term := w.campaign(e)
+		term := must(w, e.Campaign)
 		time.Sleep(w.moment())
 		end(c, term)
 		<-term.Done()
@@ -456,7 +456,7 @@ func f39Deadline(w *World, t *testing.T) {
 		b := w.Stand("b", &reg, election.Options{}, 0)
 		w.WaitLine(2)
 		a.Proxy.SetFlows(faultproxy.Stall)
-		w.ended(first, lock.ErrDeadline)
+		w.Ended(first, lock.ErrDeadline)
 		a.Proxy.SetFlows(faultproxy.Pass)
 		b.leads(0)
 		b.Stop()
@@ -483,7 +483,7 @@ func f39GoesOn(w *World, t *testing.T) {
 		})
 	}()
 	<-began
-	next := w.stands(b.Election(election.Options{}))
+	next := ask(w, b.Election(election.Options{}).Campaign)
 	w.WaitLine(2)
 	at := time.Now()
 	cancel()
@@ -498,7 +498,7 @@ func f39GoesOn(w *World, t *testing.T) {
 			t.Fatal("Lead waits for work that goes on")
 		}
 	})
-	term := w.elected(next)
+	term := next.Granted()
 	if d := time.Since(at); d < grace {
 		t.Errorf("the successor leads after %v, the grace is %v", d, grace)
 	}

@@ -83,16 +83,16 @@ func errorsNameTheCall(w *World, t *testing.T) {
 // TryLock of a latch gets it if nobody else stands for it, and otherwise says who leads.
 func latchTry(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	h := w.mustHold(a.Latch().TryLock)
+	h := must(w, a.Latch().TryLock)
 	_, err := b.Latch().TryLock(w.Context())
 	if busy, ok := errors.AsType[*lock.BusyError](err); !ok || busy.Holder.Owner.Label != "a" {
 		t.Errorf("TryLock = %v, want that a has it", err)
 	}
 	w.WaitLine(1)
-	g := w.ask(b.Latch().Lock)
+	g := ask(w, b.Latch().Lock)
 	w.WaitLine(2)
 	w.MustRelease(h)
-	w.MustRelease(w.Granted(g))
-	w.MustRelease(w.mustHold(a.Latch().TryLock))
+	w.MustRelease(g.Granted())
+	w.MustRelease(must(w, a.Latch().TryLock))
 	w.Clean()
 }

@@ -49,7 +49,7 @@ func f16LossIsTold(w *World, t *testing.T) {
 		{"closed", zk.ErrClosed, time.Second, func(a *Client, _ *lock.Hold) { a.Close(w.Context()) }},
 	} {
 		a := w.Client("a")
-		h := w.MustLock(a.Mutex(lock.Options{}))
+		h := must(w, a.Mutex(lock.Options{}).Lock)
 		time.Sleep(w.moment())
 		if h.Cause() != nil || h.Left() <= 0 || h.Context().Err() != nil {
 			t.Fatalf("%s: the hold is over before it was lost: %v", c.name, h.Cause())
@@ -89,9 +89,9 @@ func f17Phases(w *World, t *testing.T) {
 	beat := w.Timeout / 6
 	for i := range phases {
 		a, b := w.Client("a"), w.Client("b")
-		h := w.MustLock(a.Mutex(lock.Options{}))
+		h := must(w, a.Mutex(lock.Options{}).Lock)
 		time.Sleep(beat + beat*time.Duration(i)/time.Duration(phases))
-		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+		g := ask(w, b.Mutex(lock.Options{}).Lock)
 		w.WaitLine(2)
 		silent := time.Now()
 		a.Blackhole()
@@ -106,7 +106,7 @@ func f17Phases(w *World, t *testing.T) {
 		if !g.Pending() {
 			t.Fatalf("phase %d: somebody else was granted before the holder knew", i)
 		}
-		next := w.Granted(g)
+		next := g.Granted()
 		if !lost.Before(g.at) {
 			t.Errorf("phase %d: lost at %v, granted to the next at %v", i, lost, g.at)
 		}
@@ -131,7 +131,7 @@ func f17CutOffFollower(w *World, t *testing.T) {
 		f := w.follower()
 		f.swallow = func(_ int, op wire.Op) bool { return cutOff.Load() && op != wire.OpPing }
 		a := w.ClientWith("a", client.Options{Dial: f.Dial})
-		h := w.MustLock(a.Mutex(lock.Options{Vouch: c.vouch}))
+		h := must(w, a.Mutex(lock.Options{Vouch: c.vouch}).Lock)
 		time.Sleep(w.moment())
 		cutOff.Store(true)
 		select {
@@ -167,7 +167,7 @@ func f18AnsweredTooLate(w *World, t *testing.T) {
 	for _, vouch := range []client.Vouch{client.VouchPing, client.VouchSync, client.VouchWrite} {
 		a, sleep := sleeper(w)
 		m := a.Mutex(lock.Options{Vouch: vouch})
-		h := w.MustLock(m)
+		h := must(w, m.Lock)
 		sleep(w.Timeout * 3 / 4)
 		_, err := a.Set(w.Context(), h.Node(), nil, -1) // any answer of the strongest kind will do
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -185,16 +185,16 @@ func f18AnsweredTooLate(w *World, t *testing.T) {
 func f18GrantedAfterASleep(w *World, t *testing.T) {
 	a, sleep := sleeper(w)
 	m := a.Mutex(lock.Options{})
-	w.MustRelease(w.MustLock(m))
+	w.MustRelease(must(w, m.Lock))
 	sleep(w.Timeout * 3 / 4)
 	began := time.Now()
-	h := w.MustLock(m)
+	h := must(w, m.Lock)
 	if d := time.Since(began); d < w.Timeout/4 {
 		t.Errorf("granted %v after the sleep, want that the leader has %v to hear of it", d, w.Timeout/4)
 	}
 	w.MustRelease(h)
 	began = time.Now()
-	w.MustRelease(w.MustLock(m))
+	w.MustRelease(must(w, m.Lock))
 	if d := time.Since(began); d > w.slack() && w.Virtual {
 		t.Errorf("the next one took %v", d)
 	}
@@ -208,7 +208,7 @@ func f18Suspended(w *World, t *testing.T) {
 	c := clock.Clock{Elapsed: func() time.Duration { return time.Since(start) + time.Duration(jump.Load()) }}
 	a := w.ClientWith("a", clock.With(client.Options{}, &c))
 	m := a.Mutex(lock.Options{})
-	h := w.MustLock(m)
+	h := must(w, m.Lock)
 	jump.Store(int64(-time.Hour))
 	time.Sleep(w.Timeout)
 	if err := h.Cause(); err != nil {
@@ -222,7 +222,7 @@ func f18Suspended(w *World, t *testing.T) {
 		t.Error("the hold's context goes on")
 	}
 
-	again := w.MustLock(m)
+	again := must(w, m.Lock)
 	time.Sleep(w.moment()) // until it looks at the clock only now and then
 	a.Blackhole()          // or a heartbeat shows that the ensemble has kept the session all the same
 	jump.Add(int64(2 * w.Timeout))
@@ -239,11 +239,11 @@ func f18Suspended(w *World, t *testing.T) {
 func f19LateWrite(w *World, t *testing.T) {
 	var reg Register
 	a, b := w.Client("a"), w.Client("b")
-	old := w.MustLock(a.Mutex(lock.Options{}))
-	g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	old := must(w, a.Mutex(lock.Options{}).Lock)
+	g := ask(w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
 	a.Blackhole()
-	h := w.Granted(g)
+	h := g.Granted()
 	if h.Token() <= old.Token() {
 		t.Errorf("token %#x after %#x", h.Token(), old.Token())
 	}
@@ -273,7 +273,7 @@ func f19TokensGrow(w *World, t *testing.T) {
 	var reg Register
 	clients := []*Client{w.Client("a"), w.Client("b"), w.Client("c")}
 	for i := range w.reps(1000, 100) {
-		h := w.MustLock(clients[i%len(clients)].Mutex(lock.Options{}))
+		h := must(w, clients[i%len(clients)].Mutex(lock.Options{}).Lock)
 		reg.Enter(h.Token())
 		reg.Leave()
 		w.MustRelease(h)
@@ -295,14 +295,14 @@ func f20ResumedAsAnother(w *World, t *testing.T) {
 		}
 	}
 	a := w.ClientWith("a", client.Options{Dial: f.Dial})
-	h := w.MustLock(a.Mutex(lock.Options{}))
+	h := must(w, a.Mutex(lock.Options{}).Lock)
 	mark := a.Proxy.Mark()
 	a.Unreachable()
-	queued := w.Lock(w.Context(), a.MutexAt(w.dir+"-other", lock.Options{}))
+	queued := ask(w, a.MutexAt(w.dir+"-other", lock.Options{}).Lock)
 	time.Sleep(w.moment())
 	a.Reachable()
 	w.Ended(h, zk.ErrSessionExpired)
-	if _, err := w.Outcome(queued); !errors.Is(err, zk.ErrSessionExpired) {
+	if _, err := queued.Outcome(); !errors.Is(err, zk.ErrSessionExpired) {
 		t.Errorf("the queued Lock = %v, want the session's end", err)
 	}
 	if sent := a.Proxy.Since(mark).Asked().But(wire.OpCreateSession); len(sent) > 0 {
@@ -314,7 +314,7 @@ func f20ResumedAsAnother(w *World, t *testing.T) {
 // A break shorter than the deadline costs nothing.
 func f21ShortFlap(w *World, t *testing.T) {
 	a := w.Client("a")
-	h := w.MustLock(a.Mutex(lock.Options{}))
+	h := must(w, a.Mutex(lock.Options{}).Lock)
 	for range 3 {
 		time.Sleep(w.moment())
 		a.Unreachable()
@@ -336,24 +336,24 @@ func f21ShortFlap(w *World, t *testing.T) {
 func f21LostAlive(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	m := a.Mutex(lock.Options{})
-	h := w.MustLock(m)
-	g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	h := must(w, m.Lock)
+	g := ask(w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
 	a.Blackhole()
 	w.Ended(h, lock.ErrDeadline)
 	a.Heal()
 	healed := time.Now()
-	next := w.Granted(g)
+	next := g.Granted()
 	if d := g.at.Sub(healed); d > time.Second+w.slack() {
 		t.Errorf("the next was granted %v after the network was healthy", d)
 	}
 	if err := a.Err(); err != nil {
 		t.Fatalf("the session did not survive: %v", err)
 	}
-	again := w.Lock(w.Context(), m)
+	again := ask(w, m.Lock)
 	w.WaitLine(2)
 	w.MustRelease(next)
-	second := w.Granted(again)
+	second := again.Granted()
 	if second.Token() <= h.Token() || h.Cause() == nil {
 		t.Errorf("tokens %#x and %#x; the first hold says %v", h.Token(), second.Token(), h.Cause())
 	}
@@ -417,11 +417,11 @@ func f22DoPanics(w *World, t *testing.T) {
 // Many locks come and go on a session; those that are held stay.
 func f22ManyLocks(w *World, t *testing.T) {
 	a := w.Client("a")
-	h := w.MustLock(a.Mutex(lock.Options{}))
+	h := must(w, a.Mutex(lock.Options{}).Lock)
 	many := w.dir + "-many"
 	w.Create(many, zk.Persistent)
 	for i := range w.reps(10_000, 50) {
-		other := w.MustLock(a.MutexAt(fmt.Sprintf("%s/%d", many, i), lock.Options{}))
+		other := must(w, a.MutexAt(fmt.Sprintf("%s/%d", many, i), lock.Options{}).Lock)
 		if err := other.Release(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -436,7 +436,7 @@ func f22ManyLocks(w *World, t *testing.T) {
 // no reason to ask again and again.
 func unreadableHold(w *World, t *testing.T) {
 	a := w.Client("a")
-	h := w.MustLock(a.Mutex(lock.Options{ACL: []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}}))
+	h := must(w, a.Mutex(lock.Options{ACL: []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}}).Lock)
 	mark := a.Proxy.Mark()
 	time.Sleep(w.Timeout)
 	if err := h.Cause(); err != nil {
@@ -451,7 +451,7 @@ func unreadableHold(w *World, t *testing.T) {
 // A hold at rest sends no more than one request a sixth of the timeout, and its watch on the own node.
 func idleHold(w *World, t *testing.T) {
 	a := w.Client("a")
-	h := w.MustLock(a.Mutex(lock.Options{}))
+	h := must(w, a.Mutex(lock.Options{}).Lock)
 	time.Sleep(w.moment())
 	mark := a.Proxy.Mark()
 	const beats = 12

@@ -41,7 +41,7 @@ func work(log faultproxy.Log) (asked, notified faultproxy.Log) {
 func (w *World) cycle(c *Client, take func(context.Context) (*lock.Hold, error)) (asked, notified faultproxy.Log) {
 	w.t.Helper()
 	mark := c.Proxy.Mark()
-	w.MustRelease(w.mustHold(take))
+	w.MustRelease(must(w, take))
 	asked, notified = work(c.Proxy.Since(mark))
 	if !w.Virtual {
 		asked = asked.But(wire.OpGetData)
@@ -56,7 +56,7 @@ func f29OneWakes(w *World, t *testing.T) {
 	for i := range clients {
 		clients[i] = w.Client(fmt.Sprint("c", i))
 	}
-	first := w.MustLock(w.Client("a").Mutex(lock.Options{}))
+	first := must(w, w.Client("a").Mutex(lock.Options{}).Lock)
 	grants := make(chan *lock.Hold, waiters)
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
@@ -132,15 +132,15 @@ func f29ListingTooLarge(w *World, t *testing.T) {
 // A line that is long enough can be refused.
 func f29QueueMax(w *World, t *testing.T) {
 	opt := lock.Options{QueueMax: 1}
-	held := w.MustLock(w.Client("a").Mutex(opt))
-	g := w.Lock(w.Context(), w.Client("b").Mutex(opt))
+	held := must(w, w.Client("a").Mutex(opt).Lock)
+	g := ask(w, w.Client("b").Mutex(opt).Lock)
 	w.WaitLine(2)
 	if h, err := w.Client("c").Mutex(opt).Lock(w.Context()); !errors.Is(err, lock.ErrQueueFull) {
 		t.Errorf("Lock behind more than QueueMax = %v, %v, want ErrQueueFull", h, err)
 	}
 	w.Within(time.Second+w.slack(), "I2: the refused one's node is gone", func() bool { return len(w.Line()) == 2 })
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 }
 
 // A free lock costs one write that carries create and listing, and one request to release: three requests,
@@ -148,7 +148,7 @@ func f29QueueMax(w *World, t *testing.T) {
 func f30FreeLock(w *World, t *testing.T) {
 	a := w.Client("a")
 	m := a.Mutex(lock.Options{})
-	w.MustRelease(w.MustLock(m))
+	w.MustRelease(must(w, m.Lock))
 	asked, notified := w.cycle(a, m.Lock)
 	if got, want := asked.Ops(), "create, children, delete"; got != want {
 		t.Errorf("lock and release sent %q, want %q", got, want)
@@ -171,16 +171,16 @@ func f30FreeLock(w *World, t *testing.T) {
 // are all there is between release and grant.
 func f30HandOver(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	trip := w.slow()
 	for range w.reps(100, 20) {
-		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+		g := ask(w, b.Mutex(lock.Options{}).Lock)
 		w.WaitLine(2)
 		w.Quiet(b)
 		marks := []faultproxy.Mark{a.Proxy.Mark(), b.Proxy.Mark()}
 		began := time.Now()
 		w.MustRelease(held)
-		next := w.Granted(g)
+		next := g.Granted()
 		left, _ := work(a.Proxy.Since(marks[0]))
 		came, told := work(b.Proxy.Since(marks[1]))
 		if len(left) != 1 {

@@ -88,61 +88,58 @@ func lookEveryKind(w *World, t *testing.T) {
 	w.wantLook("")
 
 	at("mutex")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	before := time.Now()
-	waits := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	waits := ask(w, b.Mutex(lock.Options{}).Lock)
 	w.wantLook("mutex a (b)")
 	if c := w.contender("a"); c.Token != held.Token() || c.Session != a.ID() || before.Sub(c.Since).Abs() > time.Minute {
 		t.Errorf("the holder is shown as %+v", c)
 	}
 	w.MustRelease(held)
 	w.wantLook("mutex b")
-	w.MustRelease(w.Granted(waits))
+	w.MustRelease(waits.Granted())
 
 	at("rw")
-	r1, r2 := w.mustHold(a.RWMutex().RLock), w.mustHold(b.RWMutex().RLock)
-	w3 := w.ask(c.RWMutex().Lock)
+	r1, r2 := must(w, a.RWMutex().RLock), must(w, b.RWMutex().RLock)
+	w3 := ask(w, c.RWMutex().Lock)
 	w.wantLook("read-write a b (c)")
-	r4 := w.ask(d.RWMutex().RLock)
+	r4 := ask(w, d.RWMutex().RLock)
 	w.wantLook("read-write a b (c) (d)")
 	w.MustRelease(r1)
 	w.wantLook("read-write b (c) (d)")
 	w.MustRelease(r2)
 	w.wantLook("read-write c (d)")
-	h3 := w.Granted(w3)
+	h3 := w3.Granted()
 	if err := h3.Downgrade(w.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.wantLook("read-write c d")
 	w.MustRelease(h3)
-	w.MustRelease(w.Granted(r4))
+	w.MustRelease(r4.Granted())
 
 	at("semaphore")
-	p1 := w.mustHold(a.Semaphore(2).Acquire)
+	p1 := must(w, a.Semaphore(2).Acquire)
 	w.wantLook("semaphore 2 a")
-	many := w.ask(func(ctx context.Context) (*lock.Hold, error) {
-		holds, err := b.Semaphore(2).AcquireN(ctx, 2)
-		if err != nil {
-			return nil, err
-		}
-		return holds[0], holds[1].Release(ctx)
-	})
+	many := ask(w, acquire(b.Semaphore(2), 2))
 	w.wantLook("semaphore 2 a (b) (b)") // there is room for the first of the two, and it waits
-	p3 := w.ask(c.Semaphore(2).Acquire)
+	p3 := ask(w, c.Semaphore(2).Acquire)
 	w.wantLook("semaphore 2 a (b) (b) (c)")
 	w.MustRelease(p1)
+	w.wantLook("semaphore 2 b b (c)")
+	holds := many.Granted()
+	w.MustRelease(holds[1])
 	w.wantLook("semaphore 2 b c")
-	w.MustRelease(w.Granted(many))
-	w.MustRelease(w.Granted(p3))
+	w.MustRelease(holds[0])
+	w.MustRelease(p3.Granted())
 	w.wantLook("semaphore 2")
 
 	at("unfair")
-	u := w.mustHold(a.Unfair().Lock)
-	next := w.ask(b.Unfair().Lock)
+	u := must(w, a.Unfair().Lock)
+	next := ask(w, b.Unfair().Lock)
 	w.untilWaiting(b)
 	w.wantLook("unfair a") // who waits leaves no trace
 	w.MustRelease(u)
-	w.MustRelease(w.Granted(next))
+	w.MustRelease(next.Granted())
 	w.wantLook("")
 }
 
@@ -173,10 +170,10 @@ func lookCurator(w *World, t *testing.T) {
 			t.Fatal(err)
 		}
 		if i < 2 {
-			holds = append(holds, w.mustHold(m.Acquire))
+			holds = append(holds, must(w, m.Acquire))
 			continue
 		}
-		waits = append(waits, w.ask(m.Acquire))
+		waits = append(waits, ask(w, m.Acquire))
 		w.wantLook([]string{"curator-semaphore a b (c)", "curator-semaphore a b (c) (d)"}[i-2])
 	}
 	w.MustRelease(holds[0])
@@ -184,7 +181,7 @@ func lookCurator(w *World, t *testing.T) {
 	w.MustRelease(holds[1])
 	w.wantLook("curator-semaphore c d")
 	for _, g := range waits {
-		w.MustRelease(w.Granted(g))
+		w.MustRelease(g.Granted())
 	}
 	w.wantLook("curator-semaphore")
 	w.dir = dir
@@ -245,9 +242,9 @@ func watchEveryChange(w *World, t *testing.T) {
 		v := view(lock.Watch(ctx, c.Session, w.dir), told)
 		w.sees(v, "")
 		a, b := w.Client("a"), w.Client("b")
-		h := w.MustLock(a.Mutex(lock.Options{}))
+		h := must(w, a.Mutex(lock.Options{}).Lock)
 		w.sees(v, "mutex a")
-		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+		g := ask(w, b.Mutex(lock.Options{}).Lock)
 		w.sees(v, "mutex a (b)")
 		if asked, err := lock.Revoke(w.Context(), w.fresh(), w.contender("a")); !asked || err != nil {
 			t.Fatal(asked, err)
@@ -255,7 +252,7 @@ func watchEveryChange(w *World, t *testing.T) {
 		w.sees(v, "mutex a (b)") // and once more, because it is revoked
 		w.MustRelease(h)
 		w.sees(v, "mutex b")
-		w.MustRelease(w.Granted(g))
+		w.MustRelease(g.Granted())
 		w.sees(v, "")
 		u := w.dir + "-unfair"
 		cancel()
@@ -267,7 +264,7 @@ func watchEveryChange(w *World, t *testing.T) {
 		ctx, cancel = context.WithCancel(w.Context())
 		v = view(lock.Watch(ctx, c.Session, w.dir), told)
 		w.sees(v, "")
-		hold := w.mustHold(a.Unfair().Lock)
+		hold := must(w, a.Unfair().Lock)
 		w.sees(v, "unfair a")
 		w.MustRelease(hold)
 		w.sees(v, "")
@@ -276,16 +273,16 @@ func watchEveryChange(w *World, t *testing.T) {
 
 		w.dir = u + "-permits"
 		ctx, cancel = context.WithCancel(w.Context())
-		hold = w.mustHold(a.Semaphore(1).Acquire)
+		hold = must(w, a.Semaphore(1).Acquire)
 		v = view(lock.Watch(ctx, c.Session, w.dir), told)
-		waits := w.ask(b.Semaphore(1).Acquire)
+		waits := ask(w, b.Semaphore(1).Acquire)
 		w.sees(v, "semaphore 1 a (b)")
 		if err := lock.SetPermits(w.Context(), w.fresh(), w.dir, 2); err != nil {
 			t.Fatal(err)
 		}
 		w.sees(v, "semaphore 2 a b")
 		w.MustRelease(hold)
-		w.MustRelease(w.Granted(waits))
+		w.MustRelease(waits.Granted())
 		w.sees(v, "semaphore 2")
 		cancel()
 		<-v.err
@@ -311,13 +308,13 @@ func f10WatchBreaks(w *World, t *testing.T) {
 		a := w.Client("a")
 		for round := range w.reps(20, 3) {
 			c.Unreachable()
-			h := w.MustLock(a.Mutex(lock.Options{}))
+			h := must(w, a.Mutex(lock.Options{}).Lock)
 			c.Reachable()
 			w.sees(v, "mutex a")
 			slow.Store(true)
 			for range 5 {
 				w.MustRelease(h)
-				h = w.MustLock(a.Mutex(lock.Options{}))
+				h = must(w, a.Mutex(lock.Options{}).Lock)
 			}
 			if round%2 == 0 {
 				c.Proxy.CutAll()
@@ -377,14 +374,14 @@ func watchAll(w *World, t *testing.T) {
 		w.sees(v, "")
 		a := w.Client("a")
 		w.dir = top + "/one"
-		one := w.mustHold(a.Mutex(lock.Options{}).Lock)
+		one := must(w, a.Mutex(lock.Options{}).Lock)
 		w.sees(v, "one: mutex a")
 		secret := top + "/secret"
 		if _, err := w.admin.Create(w.Context(), secret, nil, zk.Persistent, []zk.ACL{{Perms: zk.PermRead, Scheme: "digest", ID: "nobody:x"}}); err != nil {
 			t.Fatal(err)
 		}
 		w.dir = top + "/another"
-		another := w.mustHold(a.Unfair().Lock)
+		another := must(w, a.Unfair().Lock)
 		w.sees(v, "another: unfair a, one: mutex a")
 		w.MustRelease(another)
 		w.sees(v, "one: mutex a")
@@ -427,7 +424,7 @@ func f29WatchCost(w *World, t *testing.T) {
 	var holds []*lock.Hold
 	for i := range locks {
 		w.dir = fmt.Sprintf("%s/%d", dir, i)
-		holds = append(holds, w.MustLock(a.Mutex(lock.Options{})))
+		holds = append(holds, must(w, a.Mutex(lock.Options{}).Lock))
 	}
 	ctx, cancel := context.WithCancel(w.Context())
 	v := view(lock.WatchAll(ctx, c.Session, dir), func(all []lock.Snapshot) string {
@@ -440,7 +437,7 @@ func f29WatchCost(w *World, t *testing.T) {
 	w.sees(v, fmt.Sprintf("%d locks, 0 wait", locks))
 	w.Quiet(a, c)
 	mark := c.Proxy.Mark()
-	g := w.Lock(w.Context(), w.Client("b").Mutex(lock.Options{}))
+	g := ask(w, w.Client("b").Mutex(lock.Options{}).Lock)
 	w.sees(v, fmt.Sprintf("%d locks, 1 wait", locks))
 	if asked, _ := work(c.Proxy.Since(mark)); len(asked) > most {
 		t.Errorf("one more who waits for one of %d locks made the viewer ask %s", locks, asked.Ops())
@@ -450,7 +447,7 @@ func f29WatchCost(w *World, t *testing.T) {
 	for _, h := range holds {
 		w.MustRelease(h)
 	}
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 	w.DeleteAll(dir)
 	w.dir = dir
 }

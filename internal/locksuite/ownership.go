@@ -53,7 +53,7 @@ func f31Nested(w *World, t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range w.reps(50, 5) {
-		holds := []*lock.Hold{w.MustLock(m)}
+		holds := []*lock.Hold{must(w, m.Lock)}
 		for range 3 {
 			lockOrTry := m.Lock
 			if r.IntN(2) == 0 {
@@ -87,7 +87,7 @@ func f31Nested(w *World, t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outer := w.MustLock(m)
+	outer := must(w, m.Lock)
 	between, err := latch.TryLock(outer.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func f31Nested(w *World, t *testing.T) {
 	w.MustRelease(outer)
 
 	// A loss is that of all of them.
-	outer = w.MustLock(m)
+	outer = must(w, m.Lock)
 	inner, err := m.Lock(outer.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -118,8 +118,8 @@ func f31Nested(w *World, t *testing.T) {
 // a context of a lock of another path or session.
 func f31NotByAccident(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	h := w.MustLock(a.Mutex(lock.Options{}))
-	other := w.MustLock(a.MutexAt(w.dir+"-other", lock.Options{}))
+	h := must(w, a.Mutex(lock.Options{}).Lock)
+	other := must(w, a.MutexAt(w.dir+"-other", lock.Options{}).Lock)
 	for name, try := range map[string]func() (*lock.Hold, error){
 		"same session":      func() (*lock.Hold, error) { return a.Mutex(lock.Options{}).TryLock(w.Context()) },
 		"another's path":    func() (*lock.Hold, error) { return a.Mutex(lock.Options{}).TryLock(other.Context()) },

@@ -78,7 +78,7 @@ func (s *schedule) run() {
 	time.Sleep(s.w.Timeout + 2*s.w.Tick)
 	s.w.Clean()
 	for i := range contenders {
-		h := s.w.MustLock(s.client(i).Mutex(lock.Options{}))
+		h := must(s.w, s.client(i).Mutex(lock.Options{}).Lock)
 		s.w.MustRelease(h)
 	}
 	s.reg.check(s.t)

@@ -21,7 +21,7 @@ import (
 // unless it is asked to catch up. There is no second node.
 func f02StaleListing(w *World, t *testing.T) {
 	b := w.Client("b")
-	held := w.MustLock(b.Mutex(lock.Options{}))
+	held := must(w, b.Mutex(lock.Options{}).Lock)
 	var synced, stale atomic.Int64 // connection that has seen a sync; listings that were behind
 	f := w.follower()
 	f.swallow = func(conn int, op wire.Op) bool {
@@ -39,9 +39,9 @@ func f02StaleListing(w *World, t *testing.T) {
 	}
 	a := w.ClientWith("a", client.Options{Dial: f.Dial})
 	a.Proxy.CutAfter(w.joins())
-	g := w.Lock(w.Context(), a.Mutex(lock.Options{}))
+	g := ask(w, a.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
-	w.StillPending(g, w.moment())
+	g.StillPending(w.moment())
 	if line := w.Line(); len(line) != 2 {
 		t.Errorf("%d nodes in line, want the holder's and one of the waiter's: %v", len(line), line)
 	}
@@ -49,7 +49,7 @@ func f02StaleListing(w *World, t *testing.T) {
 		t.Errorf("%d creates were sent, want 1", n)
 	}
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 	if stale.Load() > 0 {
 		t.Error("the client listed without a sync after its reconnect")
 	}
@@ -88,33 +88,33 @@ func (w *World) heardBy(c *Client) {
 // wait for itself.
 func f02Duplicate(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	held := w.MustLock(b.Mutex(lock.Options{}))
+	held := must(w, b.Mutex(lock.Options{}).Lock)
 	var prefix atomic.Value
 	a.Proxy.Before(w.joins(), func(r faultproxy.Request) { prefix.Store(r.Path) })
 	w.beforeSecondLook(a, func() { w.Create(prefix.Load().(string), zk.EphemeralSequential) })
-	g := w.Lock(w.Context(), a.Mutex(lock.Options{}))
+	g := ask(w, a.Mutex(lock.Options{}).Lock)
 	time.Sleep(w.moment())
 	w.WaitLine(2)
 	first := w.NodesOf("a")
 	if len(first) != 1 {
 		t.Fatalf("nodes of the attempt: %v, want its first", first)
 	}
-	c := w.Lock(w.Context(), w.Client("c").Mutex(lock.Options{}))
+	c := ask(w, w.Client("c").Mutex(lock.Options{}).Lock)
 	w.WaitLine(3)
 	w.MustRelease(held)
-	h := w.Granted(g)
+	h := g.Granted()
 	if h.Node() != first[0] {
 		t.Errorf("granted with %s, the place in line was %s", h.Node(), first[0])
 	}
 	w.MustRelease(h)
-	w.MustRelease(w.Granted(c))
+	w.MustRelease(c.Granted())
 }
 
 // A node that carries the attempt's id but is not of the session is not ours: it goes when it likes.
 func f03ForeignNode(w *World, t *testing.T) {
 	for _, requeue := range []bool{false, true} {
 		a := w.Client("a")
-		w.MustRelease(w.MustLock(a.Mutex(lock.Options{})))
+		w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock))
 		var foreign atomic.Value
 		a.Proxy.Before(w.joins(), func(r faultproxy.Request) {
 			foreign.Store(w.Create(r.Path, zk.EphemeralSequential))
@@ -141,20 +141,20 @@ func f03ForeignNode(w *World, t *testing.T) {
 func f03NewSession(w *World, t *testing.T) {
 	var reg Register
 	a, b := w.Client("a"), w.Client("b")
-	old := w.MustLock(a.Mutex(lock.Options{}))
+	old := must(w, a.Mutex(lock.Options{}).Lock)
 	reg.Enter(old.Token())
-	wait := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	wait := ask(w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
 	reg.Leave()
 	w.Expire(a.Session)
 	again := w.Client("a")
-	next := w.Lock(w.Context(), again.Mutex(lock.Options{}))
-	h := w.Granted(wait)
+	next := ask(w, again.Mutex(lock.Options{}).Lock)
+	h := wait.Granted()
 	reg.Enter(h.Token())
-	w.StillPending(next, w.moment())
+	next.StillPending(w.moment())
 	reg.Leave()
 	w.MustRelease(h)
-	h = w.Granted(next)
+	h = next.Granted()
 	reg.Enter(h.Token())
 	reg.Leave()
 	w.MustRelease(h)
@@ -165,7 +165,7 @@ func f03NewSession(w *World, t *testing.T) {
 // Cancelled while the create is under way: the call returns, and the node that is made later goes.
 func f04CancelDuringCreate(w *World, t *testing.T) {
 	a := w.Client("a")
-	w.MustRelease(w.MustLock(a.Mutex(lock.Options{})))
+	w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock))
 	a.Proxy.Hold(w.joins(), 500*time.Millisecond)
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
@@ -188,12 +188,12 @@ func f04CancelAnywhere(w *World, _ *testing.T) {
 // or an error, never both or neither.
 func (w *World) cancelAnywhere(times int, take func(context.Context) (*lock.Hold, error)) {
 	w.t.Helper()
-	w.MustRelease(w.mustHold(take)) // what is above it is there
+	w.MustRelease(must(w, take)) // what is above it is there
 	w.slow()
 	var cycles [3]time.Duration
 	for i := range cycles {
 		began := time.Now()
-		w.MustRelease(w.mustHold(take))
+		w.MustRelease(must(w, take))
 		cycles[i] = time.Since(began)
 	}
 	slices.Sort(cycles[:])
@@ -250,33 +250,33 @@ func f05KeepsPlace(w *World, t *testing.T) {
 // up meanwhile.
 func f05Step(w *World, t *testing.T, step string, plant, meanwhile func(b *Client)) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	ctx, giveUp := context.WithCancel(w.Context())
-	neighbour := w.Lock(ctx, c.Mutex(lock.Options{}))
+	neighbour := askUnder(ctx, w, c.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
 	plant(b)
-	wait := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	wait := ask(w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(3)
 	first := w.NodesOf("b")
-	behind := w.Lock(w.Context(), c.Mutex(lock.Options{}))
+	behind := ask(w, c.Mutex(lock.Options{}).Lock)
 	w.WaitLine(4)
 	time.Sleep(w.moment())
 	meanwhile(b)
 	giveUp()
-	w.Outcome(neighbour)
+	neighbour.Outcome()
 	w.WaitLine(3)
 	time.Sleep(w.moment())
 	if now := w.NodesOf("b"); !slices.Equal(now, first) {
 		t.Errorf("%s: the waiter's node was %v and is %v", step, first, now)
 	}
 	w.MustRelease(held)
-	h := w.Granted(wait)
+	h := wait.Granted()
 	if h.Node() != first[0] {
 		t.Errorf("%s: granted with node %s, joined with %s", step, h.Node(), first[0])
 	}
-	w.StillPending(behind, w.moment())
+	behind.StillPending(w.moment())
 	w.MustRelease(h)
-	w.MustRelease(w.Granted(behind))
+	w.MustRelease(behind.Granted())
 	w.Clean()
 	for _, c := range []*Client{a, b, c} {
 		c.Close(w.Context())
@@ -288,7 +288,7 @@ func f05Step(w *World, t *testing.T, step string, plant, meanwhile func(b *Clien
 // soon as it hears.
 func f06Expired(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	w.MustRelease(w.MustLock(b.Mutex(lock.Options{})))
+	w.MustRelease(must(w, b.Mutex(lock.Options{}).Lock))
 	w.beforeSecondLook(a, func() { w.Expire(a.Session) })
 	h, err := a.Mutex(lock.Options{}).Lock(w.Context())
 	switch {
@@ -297,15 +297,15 @@ func f06Expired(w *World, t *testing.T) {
 	case h != nil || !errors.Is(err, zk.ErrSessionExpired):
 		t.Errorf("Lock = %v, %v, want the session's end", h, err)
 	}
-	other := w.Lock(w.Context(), b.Mutex(lock.Options{}))
-	w.MustRelease(w.Granted(other))
+	other := ask(w, b.Mutex(lock.Options{}).Lock)
+	w.MustRelease(other.Granted())
 }
 
 // An administrator deletes the node between create and listing.
 func f06Deleted(w *World, t *testing.T) {
 	for _, requeue := range []bool{false, true} {
 		a := w.Client("a")
-		w.MustRelease(w.MustLock(w.Client("b").Mutex(lock.Options{})))
+		w.MustRelease(must(w, w.Client("b").Mutex(lock.Options{}).Lock))
 		w.beforeSecondLook(a, func() {
 			for _, name := range w.Line() {
 				w.Delete(zk.Join(w.dir, name))
@@ -329,16 +329,16 @@ func f06Deleted(w *World, t *testing.T) {
 // An administrator deletes the node of a waiter: its call ends at once, or it goes to the end of the line.
 func f06DeletedWhileWaiting(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	held := w.MustLock(a.Mutex(lock.Options{}))
-	plain := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
+	plain := ask(w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
-	requeued := w.Lock(w.Context(), c.Mutex(lock.Options{Requeue: true}))
+	requeued := ask(w, c.Mutex(lock.Options{Requeue: true}).Lock)
 	w.WaitLine(3)
 	time.Sleep(w.moment())
 	first := w.NodesOf("c")[0]
 	w.Delete(w.NodesOf("b")[0])
 	w.Bounded("a Lock whose node is deleted", 0, func() {
-		if _, err := w.Outcome(plain); !errors.Is(err, lock.ErrPlaceLost) {
+		if _, err := plain.Outcome(); !errors.Is(err, lock.ErrPlaceLost) {
 			t.Errorf("Lock = %v, want ErrPlaceLost", err)
 		}
 	})
@@ -347,9 +347,9 @@ func f06DeletedWhileWaiting(w *World, t *testing.T) {
 	if again := w.NodesOf("c"); len(again) != 1 || again[0] == first {
 		t.Errorf("after its node %s was deleted, the waiter has %v", first, again)
 	}
-	w.StillPending(requeued, w.moment())
+	requeued.StillPending(w.moment())
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(requeued))
+	w.MustRelease(requeued.Granted())
 }
 
 // Somebody clears away the empty directory each time before the create arrives.
@@ -361,7 +361,7 @@ func f07DirectoryVanishes(w *World, t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w.MustRelease(w.MustLock(a.Mutex(lock.Options{})))
+	w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock))
 	if n := rule.Count(); n != times {
 		t.Errorf("the directory was taken away %d times, want %d", n, times)
 	}
@@ -382,7 +382,7 @@ func f07ReadOnlyAncestors(w *World, t *testing.T) {
 	a.Proxy.Before(faultproxy.Match{Ops: faultproxy.Creates(), Path: dir}, func(faultproxy.Request) {
 		w.Create(dir, zk.Persistent)
 	})
-	h := w.MustLock(a.MutexAt(dir, lock.Options{}))
+	h := must(w, a.MutexAt(dir, lock.Options{}).Lock)
 	w.MustRelease(h)
 
 	_, err := a.MutexAt(zk.Join(above, "other"), lock.Options{}).Lock(w.Context())
@@ -395,14 +395,14 @@ func f07ReadOnlyAncestors(w *World, t *testing.T) {
 func f07SamePathAtOnce(w *World, t *testing.T) {
 	for range w.reps(50, 5) {
 		w.dir = zk.Join(w.dir, "a/b/c")
-		a, b := w.Lock(w.Context(), w.Client("a").Mutex(lock.Options{})), w.Lock(w.Context(), w.Client("b").Mutex(lock.Options{}))
+		a, b := ask(w, w.Client("a").Mutex(lock.Options{}).Lock), ask(w, w.Client("b").Mutex(lock.Options{}).Lock)
 		select {
 		case <-a.done:
 		case <-b.done:
 			a, b = b, a
 		}
-		w.MustRelease(w.Granted(a))
-		w.MustRelease(w.Granted(b))
+		w.MustRelease(a.Granted())
+		w.MustRelease(b.Granted())
 	}
 }
 
@@ -425,7 +425,7 @@ func f08Bounded(w *World, t *testing.T) {
 			w.Bounded(what+" while servers are "+name, limit, func() { f(ctx) })
 		}
 		a := w.Client("a")
-		h := w.MustLock(a.MutexAt(w.dir+"-"+name, lock.Options{}))
+		h := must(w, a.MutexAt(w.dir+"-"+name, lock.Options{}).Lock)
 		fault(a)
 		bounded("Release", func(ctx context.Context) {
 			if err := h.Release(ctx); err == nil {

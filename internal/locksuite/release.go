@@ -31,8 +31,8 @@ func f23AcrossBreaks(w *World, t *testing.T) {
 	for breaks := 1; breaks <= 5; breaks++ {
 		for _, applied := range []bool{false, true} {
 			a, b := w.Client("a"), w.Client("b")
-			h := w.MustLock(a.Mutex(lock.Options{}))
-			g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+			h := must(w, a.Mutex(lock.Options{}).Lock)
+			g := ask(w, b.Mutex(lock.Options{}).Lock)
 			w.WaitLine(2)
 			m := w.deletes()
 			m.Times = breaks
@@ -47,7 +47,7 @@ func f23AcrossBreaks(w *World, t *testing.T) {
 			if ok, err := w.Exists(h.Node()); ok || err != nil {
 				t.Errorf("release with %d breaks, applied %v: returned before the node was gone (%v)", breaks, applied, err)
 			}
-			w.MustRelease(w.Granted(g))
+			w.MustRelease(g.Granted())
 			if err := h.Release(w.Context()); err != nil {
 				t.Errorf("the second release says %v", err)
 			}
@@ -63,8 +63,8 @@ func f23CallerGone(w *World, t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		a, b := w.Client("a"), w.Client("b")
 		m := a.Mutex(lock.Options{})
-		h := w.MustLock(m)
-		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+		h := must(w, m.Lock)
+		g := ask(w, b.Mutex(lock.Options{}).Lock)
 		w.WaitLine(2)
 		ctx, cancel := context.WithCancel(w.Context())
 		cut := func(faultproxy.Request, faultproxy.Reply) {
@@ -87,12 +87,12 @@ func f23CallerGone(w *World, t *testing.T) {
 		}
 		a.Reachable()
 		healed := time.Now()
-		next := w.Granted(g)
+		next := g.Granted()
 		if d := g.at.Sub(healed); d > time.Second+w.slack() {
 			t.Errorf("the next was granted %v after the network was healthy", d)
 		}
 		w.MustRelease(next)
-		w.MustRelease(w.MustLock(m))
+		w.MustRelease(must(w, m.Lock))
 	}
 }
 
@@ -100,11 +100,11 @@ func f23CallerGone(w *World, t *testing.T) {
 // start again; then the old holder releases.
 func f24MadeAnew(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	h := w.MustLock(a.Mutex(lock.Options{}))
+	h := must(w, a.Mutex(lock.Options{}).Lock)
 	a.Blackhole() // it does not hear of what follows
 	w.Delete(h.Node())
 	w.Delete(w.dir)
-	next := w.MustLock(b.Mutex(lock.Options{}))
+	next := must(w, b.Mutex(lock.Options{}).Lock)
 	if tail := func(s string) string { return s[len(s)-10:] }; tail(h.Node()) != tail(next.Node()) {
 		t.Fatalf("nodes %s and %s: numbers do not start again", h.Node(), next.Node())
 	}
@@ -125,7 +125,7 @@ func f24MadeAnew(w *World, t *testing.T) {
 // The node went before the release: said once, and the Mutex works again.
 func f24AlreadyGone(w *World, t *testing.T) {
 	m := w.Client("a").Mutex(lock.Options{})
-	h := w.MustLock(m)
+	h := must(w, m.Lock)
 	w.Delete(h.Node())
 	if err := h.Release(w.Context()); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("release of what was gone = %v, want the loss", err)
@@ -133,7 +133,7 @@ func f24AlreadyGone(w *World, t *testing.T) {
 	if err := h.Release(w.Context()); err != nil {
 		t.Errorf("the second release says %v", err)
 	}
-	w.MustRelease(w.MustLock(m))
+	w.MustRelease(must(w, m.Lock))
 }
 
 // Many release one hold at once: one delete. One that is late does not wait for the others beyond its
@@ -141,7 +141,7 @@ func f24AlreadyGone(w *World, t *testing.T) {
 func f24ManyReleases(w *World, t *testing.T) {
 	a := w.Client("a")
 	for range w.reps(100, 20) {
-		h := w.MustLock(a.Mutex(lock.Options{}))
+		h := must(w, a.Mutex(lock.Options{}).Lock)
 		mark := a.Proxy.Mark()
 		var wg sync.WaitGroup
 		for range 8 {
@@ -157,7 +157,7 @@ func f24ManyReleases(w *World, t *testing.T) {
 		}
 	}
 
-	h := w.MustLock(a.Mutex(lock.Options{}))
+	h := must(w, a.Mutex(lock.Options{}).Lock)
 	a.Blackhole()
 	first := make(chan error, 1)
 	go func() { first <- h.Release(w.Context()) }()

@@ -81,7 +81,7 @@ func (w *World) revoked(what string, h *lock.Hold) {
 func revokeAnyKind(w *World, t *testing.T) {
 	w.eachKind(func(name string, k lockKind) {
 		a := w.Client("a")
-		h := w.mustHold(k.lock(a))
+		h := must(w, k.lock(a))
 		time.Sleep(w.moment())
 		select {
 		case <-h.Revoked():
@@ -115,7 +115,7 @@ func revokeAnyKind(w *World, t *testing.T) {
 func revokeByCurator(w *World, t *testing.T) {
 	w.eachKind(func(name string, k lockKind) {
 		a := w.Client("a")
-		h := w.mustHold(k.lock(a))
+		h := must(w, k.lock(a))
 		before := w.contender("a")
 		if _, err := w.admin.Set(w.Context(), h.Node(), []byte("__REVOKE__"), -1); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func f10RevokedWhileAway(w *World, t *testing.T) {
 	w.eachKind(func(name string, k lockKind) {
 		for _, watched := range []bool{false, true} {
 			a := w.Client("a")
-			h := w.mustHold(k.lock(a))
+			h := must(w, k.lock(a))
 			if watched {
 				time.Sleep(w.moment())
 			}
@@ -166,8 +166,8 @@ func f10RevokedWhileAway(w *World, t *testing.T) {
 func revokeWhileWaiting(w *World, t *testing.T) {
 	for _, away := range []bool{false, true} {
 		a, b := w.Client("a"), w.Client("b")
-		held := w.MustLock(a.Mutex(lock.Options{}))
-		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+		held := must(w, a.Mutex(lock.Options{}).Lock)
+		g := ask(w, b.Mutex(lock.Options{}).Lock)
 		w.WaitLine(2)
 		w.Quiet(a, b)
 		waiter := w.contender("b")
@@ -188,7 +188,7 @@ func revokeWhileWaiting(w *World, t *testing.T) {
 			t.Error("a waiter that is asked to give up has an outcome")
 		}
 		w.MustRelease(held)
-		h := w.Granted(g)
+		h := g.Granted()
 		w.revoked("who waited", h)
 		w.MustRelease(h)
 	}
@@ -198,10 +198,10 @@ func revokeWhileWaiting(w *World, t *testing.T) {
 func revokeGone(w *World, t *testing.T) {
 	w.eachKind(func(name string, k lockKind) {
 		a, b := w.Client("a"), w.Client("b")
-		h := w.mustHold(k.lock(a))
+		h := must(w, k.lock(a))
 		gone := w.contender("a")
 		w.MustRelease(h)
-		next := w.mustHold(k.lock(b))
+		next := must(w, k.lock(b))
 		if asked, err := lock.Revoke(w.Context(), w.fresh(), gone); asked || err != nil {
 			t.Errorf("%s: Revoke of who has left = %v, %v, want false", name, asked, err)
 		}
@@ -216,7 +216,7 @@ func revokeGone(w *World, t *testing.T) {
 func f01RevokeLost(w *World, t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		a, b := w.Client("a"), w.Client("b")
-		h := w.MustLock(a.Mutex(lock.Options{}))
+		h := must(w, a.Mutex(lock.Options{}).Lock)
 		c := w.contender("a")
 		m := faultproxy.Match{Ops: []wire.Op{wire.OpSetData}, Path: h.Node()}
 		if applied {
@@ -242,7 +242,7 @@ func f01RevokeLost(w *World, t *testing.T) {
 func f33Revoked(w *World, t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		a := w.Client("a")
-		h := w.mustHold(a.RWMutex().Lock)
+		h := must(w, a.RWMutex().Lock)
 		if asked, err := lock.Revoke(w.Context(), w.fresh(), w.contender("a")); !asked || err != nil {
 			t.Fatalf("Revoke = %v, %v", asked, err)
 		}
@@ -267,7 +267,7 @@ func revokeOneOfSeveral(w *World, t *testing.T) {
 	all := w.AllOf(a.Mutexes(paths, lock.Options{})...)
 	for i, path := range paths {
 		for _, early := range []bool{true, false} { // whether it is listened for when it is asked for
-			h := w.MustLockAll(all)
+			h := must(w, all.Lock)
 			if early {
 				select {
 				case <-h.Revoked():
@@ -298,12 +298,12 @@ func revokeOneOfSeveral(w *World, t *testing.T) {
 			if err := h.Cause(); err != nil {
 				t.Errorf("the whole is over: %v", err)
 			}
-			w.MustReleaseAll(h)
+			w.MustRelease(h)
 		}
 	}
-	h := w.MustLockAll(all)
+	h := must(w, all.Lock)
 	never := h.Revoked()
-	w.MustReleaseAll(h)
+	w.MustRelease(h)
 	select {
 	case <-never:
 		t.Error("a release counts as a request")
@@ -316,7 +316,7 @@ func revokeOneOfSeveral(w *World, t *testing.T) {
 // says stays as it is from then on.
 func revokeOtherThings(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	h := w.MustLock(a.Mutex(lock.Options{Data: []byte("host-1")}))
+	h := must(w, a.Mutex(lock.Options{Data: []byte("host-1")}).Lock)
 	if asked, err := lock.Revoke(w.Context(), b.Session, lock.Contender{Node: h.Node()}); !asked || err != nil {
 		t.Fatalf("Revoke = %v, %v", asked, err)
 	}

@@ -37,51 +37,19 @@ func (c *Client) RWMutex() *lock.RWMutex {
 	return m
 }
 
-// ask runs one of the ways to ask for a lock beside the test.
-func (w *World) ask(f func(context.Context) (*lock.Hold, error)) *Grant {
-	ctx := w.Context()
-	return grantOf(func() (*lock.Hold, error) { return f(ctx) })
-}
-
-func grantOf(f func() (*lock.Hold, error)) *Grant {
-	g := &Grant{done: make(chan struct{})}
-	go func() {
-		defer close(g.done)
-		g.hold, g.err = f()
-		g.at = time.Now()
-	}()
-	return g
-}
-
-func (w *World) mustHold(f func(context.Context) (*lock.Hold, error)) *lock.Hold {
-	w.t.Helper()
-	return w.Granted(w.ask(f))
-}
-
-// stillPending ends the test if one of the waits is over, now or a moment later.
-func (w *World) stillPending(what string, waits ...*Grant) {
-	w.t.Helper()
-	time.Sleep(w.moment())
-	for i, g := range waits {
-		if !g.Pending() {
-			w.t.Fatalf("%s: wait %d is over (error %v)", what, i, g.err)
-		}
-	}
-}
-
 // A reader waits for a writer ahead and not for one behind; readers behind a waiting writer do not pass it.
 func f32NobodyOvertakes(w *World, t *testing.T) {
 	c := [6]*lock.RWMutex{}
 	for i := range c {
 		c[i] = w.Client(fmt.Sprint("c", i)).RWMutex()
 	}
-	r0 := w.mustHold(c[0].RLock)
-	r1 := w.mustHold(c[1].RLock) // beside it
-	w2 := w.ask(c[2].Lock)
+	r0 := must(w, c[0].RLock)
+	r1 := must(w, c[1].RLock) // beside it
+	w2 := ask(w, c[2].Lock)
 	w.WaitLine(3)
-	r3 := w.ask(c[3].RLock)
+	r3 := ask(w, c[3].RLock)
 	w.WaitLine(4)
-	r4 := w.ask(c[4].RLock)
+	r4 := ask(w, c[4].RLock)
 	w.WaitLine(5)
 	if _, err := c[5].TryRLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("TryRLock behind a waiting writer = %v, want ErrBusy", err)
@@ -92,10 +60,10 @@ func f32NobodyOvertakes(w *World, t *testing.T) {
 	w.MustRelease(r0)
 	w.stillPending("one of two readers left", w2, r3, r4)
 	w.MustRelease(r1)
-	h2 := w.Granted(w2)
+	h2 := w2.Granted()
 	w.stillPending("the writer holds", r3, r4)
 	w.MustRelease(h2)
-	h3, h4 := w.Granted(r3), w.Granted(r4)
+	h3, h4 := r3.Granted(), r4.Granted()
 	if h3.Token() <= h2.Token() || h4.Token() <= h2.Token() {
 		t.Errorf("readers' tokens %#x and %#x do not exceed the writer's %#x", h3.Token(), h4.Token(), h2.Token())
 	}
@@ -174,35 +142,35 @@ func f32Random(w *World, t *testing.T) {
 // What locks a path as a mutex and what locks it as a reader or writer exclude each other.
 func f32MutexIsAWriter(w *World, t *testing.T) {
 	m, rw := w.Client("m").Mutex(lock.Options{}), w.Client("rw").RWMutex()
-	r := w.mustHold(rw.RLock)
-	g := w.Lock(w.Context(), m)
+	r := must(w, rw.RLock)
+	g := ask(w, m.Lock)
 	w.WaitLine(2)
 	w.stillPending("a reader holds", g)
 	w.MustRelease(r)
-	h := w.Granted(g)
-	g = w.ask(rw.RLock)
+	h := g.Granted()
+	g = ask(w, rw.RLock)
 	w.WaitLine(2)
 	w.stillPending("the mutex is held", g)
 	w.MustRelease(h)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 	w.Clean()
 }
 
 // The writer becomes a reader. The reader right behind it comes in, the writer behind that does not, and
 // neither does the reader behind the waiting writer.
 func f33Downgrade(w *World, t *testing.T) {
-	a := w.mustHold(w.Client("a").RWMutex().Lock)
+	a := must(w, w.Client("a").RWMutex().Lock)
 	token := a.Token()
-	r1 := w.ask(w.Client("r1").RWMutex().RLock)
+	r1 := ask(w, w.Client("r1").RWMutex().RLock)
 	w.WaitLine(2)
-	w2 := w.ask(w.Client("w2").RWMutex().Lock)
+	w2 := ask(w, w.Client("w2").RWMutex().Lock)
 	w.WaitLine(3)
-	r3 := w.ask(w.Client("r3").RWMutex().RLock)
+	r3 := ask(w, w.Client("r3").RWMutex().RLock)
 	w.WaitLine(4)
 	if err := a.Downgrade(w.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h1 := w.Granted(r1)
+	h1 := r1.Granted()
 	w.stillPending("a and r1 read", w2, r3)
 	w.MustRelease(h1)
 	w.stillPending("a reads", w2, r3)
@@ -218,9 +186,9 @@ func f33Downgrade(w *World, t *testing.T) {
 	case <-w.Context().Done():
 		t.Fatal("the downgraded hold was not told that its node had been deleted")
 	}
-	h2 := w.Granted(w2)
+	h2 := w2.Granted()
 	w.MustRelease(h2)
-	w.MustRelease(w.Granted(r3))
+	w.MustRelease(r3.Granted())
 	w.Clean()
 }
 
@@ -238,8 +206,8 @@ func f33DowngradeLost(w *World, t *testing.T) {
 		{"cut after, and before the look", func(p *faultproxy.Proxy) { p.CutAfter(exchange); p.CutBefore(w.lists()) }},
 	} {
 		a, b := w.Client("a"), w.Client("b")
-		h := w.mustHold(a.RWMutex().Lock)
-		g := w.ask(b.RWMutex().Lock)
+		h := must(w, a.RWMutex().Lock)
+		g := ask(w, b.RWMutex().Lock)
 		w.WaitLine(2)
 		c.cut(a.Proxy)
 		if err := h.Downgrade(w.Context()); err != nil {
@@ -250,7 +218,7 @@ func f33DowngradeLost(w *World, t *testing.T) {
 			t.Errorf("%s: the hold ended: %v", c.name, err)
 		}
 		w.MustRelease(h)
-		w.MustRelease(w.Granted(g))
+		w.MustRelease(g.Granted())
 		w.Clean()
 	}
 }
@@ -258,7 +226,7 @@ func f33DowngradeLost(w *World, t *testing.T) {
 // A release in the middle of a downgrade leaves neither node.
 func f33DowngradeAndRelease(w *World, t *testing.T) {
 	a := w.Client("a")
-	h := w.mustHold(a.RWMutex().Lock)
+	h := must(w, a.RWMutex().Lock)
 	a.Proxy.Hold(faultproxy.Match{Ops: []wire.Op{wire.OpMulti}, Prefix: w.dir}, 300*time.Millisecond)
 	ctx, cancel := context.WithTimeout(w.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -279,7 +247,7 @@ func f33DowngradeAndRelease(w *World, t *testing.T) {
 func f33Upgrade(w *World, t *testing.T) {
 	for i := range 2 {
 		m := w.Client(fmt.Sprint("c", i)).RWMutex()
-		h := w.mustHold(m.RLock)
+		h := must(w, m.RLock)
 		defer w.MustRelease(h)
 		if _, err := m.Lock(h.Context()); !errors.Is(err, lock.ErrUpgrade) {
 			t.Errorf("upgrade = %v, want ErrUpgrade", err)
@@ -299,7 +267,7 @@ func f33Upgrade(w *World, t *testing.T) {
 func f33UpgradeReleased(w *World, t *testing.T) {
 	a := w.Client("a")
 	m := a.RWMutex()
-	read := w.mustHold(m.RLock)
+	read := must(w, m.RLock)
 	other, err := a.MutexAt(w.beside(1)[0], lock.Options{}).Lock(read.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +288,7 @@ func f33AtTheDeadline(w *World, t *testing.T) {
 	through := 0
 	for range 300 {
 		c := w.Client("writer")
-		h := w.mustHold(c.RWMutex().Lock)
+		h := must(w, c.RWMutex().Lock)
 		c.Blackhole()
 		time.Sleep(h.Left())
 		c.Heal()

@@ -32,7 +32,7 @@ func (w *World) loseReaders(n int, delay time.Duration) {
 	clients := make([]*Client, n)
 	for i := range clients {
 		clients[i] = w.Client(fmt.Sprint("lost", i))
-		w.mustHold(clients[i].reader(delay).RLock)
+		must(w, clients[i].reader(delay).RLock)
 	}
 	for _, c := range clients {
 		w.Expire(c.Session)
@@ -52,14 +52,14 @@ func sealsForEver(w *World, t *testing.T) {
 			} else {
 				w.loseReaders(1, w.delay())
 			}
-			h := w.keptNone("a reader", w.ask(b.reader(w.delay()).RLock), time.Now())
+			h := w.keptNone("a reader", ask(w, b.reader(w.delay()).RLock), time.Now())
 			if n := len(w.Seals()); n != 2 {
 				t.Fatalf("%d seals after %d lost readers, want the one that reads and one more", n, i+1)
 			}
 			w.MustRelease(h)
 		}
 		began := time.Now()
-		h := w.mustHold(c.reader(w.delay()).Lock)
+		h := must(w, c.reader(w.delay()).Lock)
 		if d := time.Since(began); d < 2*w.delay() || w.Virtual && d > 2*w.delay()+time.Second {
 			t.Errorf("a writer was granted after %v, the longest delay is %v", d, 2*w.delay())
 		}
@@ -82,11 +82,11 @@ func sealsAtOnce(w *World, t *testing.T) {
 	w.slow()
 	var waits []*Grant
 	for _, m := range locks {
-		waits = append(waits, w.ask(m.RLock))
+		waits = append(waits, ask(w, m.RLock))
 	}
 	var held []*lock.Hold
 	for _, g := range waits {
-		held = append(held, w.Granted(g))
+		held = append(held, g.Granted())
 	}
 	if n := len(w.Seals()); n != readers+1 {
 		t.Errorf("%d seals with %d readers, want one of each and one more", n, readers)
@@ -94,7 +94,7 @@ func sealsAtOnce(w *World, t *testing.T) {
 	for _, h := range held {
 		w.MustRelease(h)
 	}
-	w.MustRelease(w.mustHold(w.Client("writer").reader(w.delay()).Lock))
+	w.MustRelease(must(w, w.Client("writer").reader(w.delay()).Lock))
 	w.Clean()
 }
 
@@ -116,14 +116,14 @@ func sealsShortenNothing(w *World, t *testing.T) {
 	time.Sleep(w.delay() * 3 / 4)
 	began := time.Now()
 	w.loseReaders(1, w.delay())
-	w.MustRelease(w.mustHold(b.reader(w.delay()).RLock))
+	w.MustRelease(must(w, b.reader(w.delay()).RLock))
 	if n := len(w.Seals()); n != 1 {
 		t.Fatalf("%d seals, want 1", n)
 	}
 	if left := try().Delay; left < w.delay()*3/4 {
 		t.Errorf("%v are left of a delay of %v that has just begun", left, w.delay())
 	}
-	w.MustRelease(w.keptDelay("a writer who tried before", w.ask(m.Lock), began))
+	w.MustRelease(w.keptDelay("a writer who tried before", ask(w, m.Lock), began))
 	w.Clean()
 }
 
@@ -132,7 +132,7 @@ func sealsShortenNothing(w *World, t *testing.T) {
 func sealsInTheEnd(w *World, t *testing.T) {
 	m := w.Client("b").reader(w.delay())
 	read := func() int {
-		h := w.mustHold(m.RLock)
+		h := must(w, m.RLock)
 		defer w.MustRelease(h)
 		return len(w.Seals()) - 1
 	}

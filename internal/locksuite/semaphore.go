@@ -43,16 +43,21 @@ func (c *Client) Semaphore(n int) *lock.Semaphore {
 	return m
 }
 
+// acquire returns what asks for n permits at once.
+func acquire(m *lock.Semaphore, n int) func(context.Context) ([]*lock.Hold, error) {
+	return func(ctx context.Context) ([]*lock.Hold, error) { return m.AcquireN(ctx, n) }
+}
+
 // Who does not want to stand behind contenders of another kind is refused, and they never notice: whoever was
 // there before keeps its place.
 func f34OneKind(w *World, t *testing.T) {
 	opt := lock.Options{OneKind: true}
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	held := w.MustLock(a.Mutex(opt))
+	held := must(w, a.Mutex(opt).Lock)
 	ctx, leave := context.WithCancel(w.Context())
-	leaves := w.Lock(ctx, w.Client("d").Mutex(opt))
+	leaves := askUnder(ctx, w, w.Client("d").Mutex(opt).Lock)
 	w.WaitLine(2)
-	waits := w.Lock(w.Context(), b.Mutex(opt))
+	waits := ask(w, b.Mutex(opt).Lock)
 	w.WaitLine(3)
 	sem, err := lock.NewSemaphore(c.Session, w.dir, 2, opt)
 	if err != nil {
@@ -69,17 +74,17 @@ func f34OneKind(w *World, t *testing.T) {
 	refused(lock.KindMutex, err)
 	_, err = sem.TryAcquire(w.Context())
 	refused(lock.KindMutex, err)
-	beside := w.mustHold(c.Semaphore(2).TryAcquire) // who does not ask for it is not refused
+	beside := must(w, c.Semaphore(2).TryAcquire) // who does not ask for it is not refused
 	leave()
-	w.Outcome(leaves)
+	leaves.Outcome()
 	w.WaitLine(3) // the one who waits has to look again, for the node ahead was no holder's
 	w.MustRelease(held)
-	held = w.Granted(waits) // who came before it does not care
+	held = waits.Granted() // who came before it does not care
 	w.MustRelease(held)
 	_, err = a.Mutex(opt).TryLock(w.Context())
 	refused(lock.KindSemaphore, err)
 	w.MustRelease(beside)
-	w.MustRelease(w.MustLock(a.Mutex(opt)))
+	w.MustRelease(must(w, a.Mutex(opt).Lock))
 }
 
 // Contenders come, go and give up at random, break their connections and expire. Nobody holds more permits
@@ -190,18 +195,18 @@ func f34AnyLeaves(w *World, t *testing.T) {
 	for first := range 2 {
 		var holds []*lock.Hold
 		for i := range 2 {
-			holds = append(holds, w.mustHold(w.Client(fmt.Sprint("holder", i)).Semaphore(2).Acquire))
+			holds = append(holds, must(w, w.Client(fmt.Sprint("holder", i)).Semaphore(2).Acquire))
 		}
-		next := w.ask(w.Client("next").Semaphore(2).Acquire)
+		next := ask(w, w.Client("next").Semaphore(2).Acquire)
 		w.WaitLine(3)
-		last := w.ask(w.Client("last").Semaphore(2).Acquire)
+		last := ask(w, w.Client("last").Semaphore(2).Acquire)
 		w.WaitLine(4)
 		w.stillPending("both permits are held", next, last)
 		w.MustRelease(holds[first])
-		h := w.Granted(next)
+		h := next.Granted()
 		w.stillPending("both permits are held again", last)
 		w.MustRelease(h)
-		w.MustRelease(w.Granted(last))
+		w.MustRelease(last.Granted())
 		w.MustRelease(holds[1-first])
 		w.Clean()
 	}
@@ -213,7 +218,7 @@ func f34Stored(w *World, t *testing.T) {
 	if _, err := a.Semaphore(0).Acquire(w.Context()); !errors.Is(err, lock.ErrNoPermits) {
 		t.Errorf("nothing is stored: %v, want ErrNoPermits", err)
 	}
-	h := w.mustHold(a.Semaphore(2).Acquire)
+	h := must(w, a.Semaphore(2).Acquire)
 	_, err := b.Semaphore(3).TryAcquire(w.Context())
 	if conflict, ok := errors.AsType[*lock.ConflictError](err); !ok || *conflict != (lock.ConflictError{Want: 3, Stored: 2}) {
 		t.Errorf("another number: %v, want a conflict of 3 with 2", err)
@@ -224,7 +229,7 @@ func f34Stored(w *World, t *testing.T) {
 	if n := len(w.Line()); n != 1 {
 		t.Errorf("%d nodes in line after a conflict, want 1", n)
 	}
-	w.MustRelease(w.mustHold(b.Semaphore(0).Acquire))
+	w.MustRelease(must(w, b.Semaphore(0).Acquire))
 	if _, err := b.Semaphore(0).AcquireN(w.Context(), 3); !isTooMany(err, 3, 2) {
 		t.Errorf("3 of 2 permits: %v, want a *TooManyError", err)
 	}
@@ -247,10 +252,10 @@ func isTooMany(err error, asked, permits int) bool {
 // Operators change the number while some hold and some wait.
 func f34Changes(w *World, t *testing.T) {
 	m := w.Client("a").Semaphore(1)
-	held := []*lock.Hold{w.mustHold(m.Acquire)}
+	held := []*lock.Hold{must(w, m.Acquire)}
 	waits := make([]*Grant, 4)
 	for i := range waits {
-		waits[i] = w.ask(m.Acquire)
+		waits[i] = ask(w, m.Acquire)
 		w.WaitLine(i + 2)
 	}
 	set := func(n int) {
@@ -260,41 +265,35 @@ func f34Changes(w *World, t *testing.T) {
 	}
 	w.stillPending("one permit", waits...)
 	set(3)
-	held = append(held, w.Granted(waits[0]), w.Granted(waits[1]))
+	held = append(held, waits[0].Granted(), waits[1].Granted())
 	w.stillPending("three permits", waits[2:]...)
 	set(2)
 	w.MustRelease(held[1])
 	w.stillPending("two permits, both held", waits[2:]...)
 	w.MustRelease(held[0])
-	held = []*lock.Hold{held[2], w.Granted(waits[2])}
+	held = []*lock.Hold{held[2], waits[2].Granted()}
 	w.stillPending("two permits, both held", waits[3])
 
-	several := grantOf(func() (*lock.Hold, error) { // more than there will be
-		holds, err := m.AcquireN(w.Context(), 2)
-		if err == nil {
-			return holds[0], nil
-		}
-		return nil, err
-	})
+	several := ask(w, acquire(m, 2)) // more than there will be
 	w.WaitLine(5)
 	set(1)
-	if _, err := w.Outcome(several); !isTooMany(err, 2, 1) {
+	if _, err := several.Outcome(); !isTooMany(err, 2, 1) {
 		t.Errorf("2 of now 1 permits: %v, want a *TooManyError", err)
 	}
 	w.MustRelease(held[0])
 	w.MustRelease(held[1])
-	w.MustRelease(w.Granted(waits[3]))
+	w.MustRelease(waits[3].Granted())
 }
 
 // crowd has one client hold all permits of the semaphore, and others wait for one each, in their order.
 func (w *World) crowd(permits, waiters int) (held []*lock.Hold, clients []*Client, waits []*Grant) {
 	m := w.Client("holder").Semaphore(permits)
 	for range permits {
-		held = append(held, w.mustHold(m.Acquire))
+		held = append(held, must(w, m.Acquire))
 	}
 	for i := range waiters {
 		c := w.Client(fmt.Sprint("c", i))
-		clients, waits = append(clients, c), append(waits, w.ask(c.Semaphore(permits).Acquire))
+		clients, waits = append(clients, c), append(waits, ask(w, c.Semaphore(permits).Acquire))
 		w.WaitLine(permits + i + 1)
 	}
 	return held, clients, waits
@@ -313,7 +312,7 @@ func f34HandOver(w *World, t *testing.T) {
 			marks[j] = c.Proxy.Mark()
 		}
 		w.MustRelease(held[i])
-		held = append(held, w.Granted(g))
+		held = append(held, g.Granted())
 		rest()
 		for j, c := range clients {
 			asked, told := work(c.Proxy.Since(marks[j]))
@@ -344,11 +343,11 @@ func f34Curator(w *World, t *testing.T) {
 		return m
 	}
 	theirs := w.Create(w.dir+"/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-", zk.PersistentSequential)
-	h := w.mustHold(semaphore("a").Acquire)
+	h := must(w, semaphore("a").Acquire)
 	if _, err := semaphore("b").TryAcquire(w.Context()); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("TryAcquire = %v, want ErrBusy", err)
 	}
-	waits := []*Grant{w.ask(semaphore("b").Acquire), w.ask(semaphore("c").Acquire)}
+	waits := []*Grant{ask(w, semaphore("b").Acquire), ask(w, semaphore("c").Acquire)}
 	w.Within(patience, "both wait at the lock", func() bool { return len(w.LineAt(w.dir+"/locks")) == 2 })
 	w.stillPending("both leases are taken", waits...)
 	if n := len(w.LineAt(w.dir + "/leases")); n != 3 {
@@ -357,25 +356,22 @@ func f34Curator(w *World, t *testing.T) {
 	w.Delete(theirs)
 	w.MustRelease(h)
 	for _, g := range waits {
-		w.MustRelease(w.Granted(g))
+		w.MustRelease(g.Granted())
 	}
 
 	// Who gives up while nothing gets through has time neither for its claim nor for the lock.
-	all, err := semaphore("a").AcquireN(w.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must(w, acquire(semaphore("a"), 2))
 	d := w.Client("d")
 	m, err := lock.NewCuratorSemaphore(d.Session, w.dir, 2, lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.Context())
-	g := grantOf(func() (*lock.Hold, error) { return m.Acquire(ctx) })
+	g := askUnder(ctx, w, m.Acquire)
 	w.Within(patience, "it waits", func() bool { return len(w.LineAt(w.dir+"/leases")) == 3 })
 	d.Blackhole()
 	cancel()
-	w.Bounded("giving up in silence", 0, func() { w.Outcome(g) })
+	w.Bounded("giving up in silence", 0, func() { g.Outcome() })
 	d.Heal()
 	for _, h := range all {
 		w.MustRelease(h)
@@ -390,7 +386,7 @@ func f34Curator(w *World, t *testing.T) {
 // with the caller gone. It is three holds, or nothing is left.
 func f35AllOrNothing(w *World, t *testing.T) {
 	busy := w.Client("busy").Semaphore(5)
-	w.MustRelease(w.mustHold(busy.Acquire))
+	w.MustRelease(must(w, busy.Acquire))
 	for _, ops := range [][]wire.Op{{wire.OpMulti}, {wire.OpGetData}, faultproxy.Lists()} {
 		for _, cut := range []func(*faultproxy.Proxy, faultproxy.Match) *faultproxy.Rule{(*faultproxy.Proxy).CutBefore, (*faultproxy.Proxy).CutAfter} {
 			for skip := range 3 {
@@ -410,23 +406,13 @@ func f35AllOrNothing(w *World, t *testing.T) {
 
 // f35Faulty acquires three of five permits, three of which are held at first.
 func f35Faulty(w *World, t *testing.T, busy *lock.Semaphore, given bool, disturb func(c *Client, cancel func())) {
-	others, err := busy.AcquireN(w.Context(), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	others := must(w, acquire(busy, 3))
 	c := w.Client("c")
 	m := c.Semaphore(5)
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()
 	disturb(c, cancel)
-	var holds []*lock.Hold
-	g := grantOf(func() (*lock.Hold, error) {
-		var err error
-		if holds, err = m.AcquireN(ctx, 3); err != nil {
-			return nil, err
-		}
-		return holds[0], nil
-	})
+	g := askUnder(ctx, w, acquire(m, 3))
 	time.Sleep(w.moment())
 	if !given && !g.Pending() {
 		t.Errorf("three of two free permits: %v", g.err)
@@ -434,7 +420,8 @@ func f35Faulty(w *World, t *testing.T, busy *lock.Semaphore, given bool, disturb
 	for _, h := range others {
 		w.MustRelease(h)
 	}
-	if _, err := w.Outcome(g); err != nil {
+	holds, err := g.Outcome()
+	if err != nil {
 		if !given || !errors.Is(err, context.Canceled) {
 			t.Errorf("AcquireN: %v", err)
 		}
@@ -454,10 +441,7 @@ func f35Faulty(w *World, t *testing.T, busy *lock.Semaphore, given bool, disturb
 
 // One of several permits is lost: its hold ends, and the others go on.
 func f35OwnLoss(w *World, t *testing.T) {
-	holds, err := w.Client("a").Semaphore(3).AcquireN(w.Context(), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	holds := must(w, acquire(w.Client("a").Semaphore(3), 3))
 	time.Sleep(w.moment())
 	w.Delete(holds[1].Node())
 	w.Ended(holds[1], lock.ErrNodeDeleted)
@@ -466,7 +450,7 @@ func f35OwnLoss(w *World, t *testing.T) {
 			t.Errorf("hold %d of the others ended: %v", i, err)
 		}
 	}
-	more := w.mustHold(w.Client("b").Semaphore(3).Acquire)
+	more := must(w, w.Client("b").Semaphore(3).Acquire)
 	if err := holds[1].Release(w.Context()); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("release of the lost one: %v, want ErrLost", err)
 	}
@@ -477,17 +461,14 @@ func f35OwnLoss(w *World, t *testing.T) {
 
 // One of several waiting nodes is deleted: the place is lost, and nothing is left of the others.
 func f35DeletedWhileWaiting(w *World, t *testing.T) {
-	held := w.mustHold(w.Client("a").Semaphore(2).Acquire)
+	held := must(w, w.Client("a").Semaphore(2).Acquire)
 	for i := range 2 {
 		b := w.Client(fmt.Sprint("b", i))
-		g := grantOf(func() (*lock.Hold, error) {
-			_, err := b.Semaphore(2).AcquireN(w.Context(), 2)
-			return nil, err
-		})
+		g := ask(w, acquire(b.Semaphore(2), 2))
 		w.WaitLine(3)
 		time.Sleep(w.moment())
 		w.Delete(w.NodesOf(b.Label)[i])
-		if _, err := w.Outcome(g); !errors.Is(err, lock.ErrPlaceLost) {
+		if _, err := g.Outcome(); !errors.Is(err, lock.ErrPlaceLost) {
 			t.Errorf("AcquireN = %v, want ErrPlaceLost", err)
 		}
 		w.Within(time.Second+w.slack(), "I2: the other node is gone", func() bool { return len(w.Line()) == 1 })
@@ -498,10 +479,7 @@ func f35DeletedWhileWaiting(w *World, t *testing.T) {
 // Tries that are refused leave nothing.
 func f35Try(w *World, t *testing.T) {
 	a, b := w.Client("a").Semaphore(2), w.Client("b")
-	holds, err := a.AcquireN(w.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	holds := must(w, acquire(a, 2))
 	m := b.Semaphore(2)
 	for i := range w.reps(1000, 50) {
 		if _, err := m.TryAcquire(w.Context()); !errors.Is(err, lock.ErrBusy) {
@@ -512,14 +490,14 @@ func f35Try(w *World, t *testing.T) {
 	for _, h := range holds {
 		w.MustRelease(h)
 	}
-	w.MustRelease(w.mustHold(m.Acquire))
+	w.MustRelease(must(w, m.Acquire))
 	w.Clean()
 }
 
 // Several permits are taken at once if there are as many, and otherwise none; who waits for permits is not passed.
 func f35TrySeveral(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	one := w.mustHold(a.Semaphore(3).Acquire)
+	one := must(w, a.Semaphore(3).Acquire)
 	m := b.Semaphore(3)
 	try := func(k int) []*lock.Hold {
 		t.Helper()
@@ -540,23 +518,18 @@ func f35TrySeveral(w *World, t *testing.T) {
 	w.WaitLine(1)
 	two := try(2)
 	busy(1)
-	waiting := w.ask(c.Semaphore(3).Acquire)
+	waiting := ask(w, c.Semaphore(3).Acquire)
 	w.WaitLine(4)
 	w.MustRelease(two[0])
-	third := w.Granted(waiting)
+	third := waiting.Granted()
 	w.MustRelease(two[1])
-	last := w.ask(func(ctx context.Context) (*lock.Hold, error) {
-		holds, err := c.Semaphore(3).AcquireN(ctx, 2)
-		if err != nil {
-			return nil, err
-		}
-		w.MustRelease(holds[0])
-		return holds[1], nil
-	})
+	last := ask(w, acquire(c.Semaphore(3), 2))
 	w.WaitLine(4)
 	busy(1) // one is free, and two are waited for
 	w.MustRelease(one)
-	w.MustRelease(w.Granted(last))
+	for _, h := range last.Granted() {
+		w.MustRelease(h)
+	}
 	w.MustRelease(third)
 	for _, h := range try(3) {
 		w.MustRelease(h)

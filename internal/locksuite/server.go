@@ -132,7 +132,7 @@ func f20LongOutage(w *World, t *testing.T) {
 	var attempts atomic.Int64
 	a := w.ClientWith("a", client.Options{Trace: client.Trace{Attempt: func(string, error) { attempts.Add(1) }}})
 	m := a.Mutex(lock.Options{})
-	h := w.MustLock(m)
+	h := must(w, m.Lock)
 	mark := a.Proxy.Mark()
 	w.server.stop()
 	began := time.Now()
@@ -151,7 +151,7 @@ func f20LongOutage(w *World, t *testing.T) {
 		t.Errorf("a lock was taken again unasked: %v", made)
 	}
 	if a.Err() == nil { // our server gives every session its full timeout after a restart
-		w.MustRelease(w.MustLock(m))
+		w.MustRelease(must(w, m.Lock))
 	} else if !errors.Is(a.Err(), zk.ErrSessionExpired) {
 		t.Errorf("the session ended with %v", a.Err())
 	}
@@ -160,18 +160,18 @@ func f20LongOutage(w *World, t *testing.T) {
 // A limit of two hours is neither cut nor stretched by a thousand breaks.
 func f27LongLimit(w *World, t *testing.T) {
 	const limit, flaps = 2 * time.Hour, 1000
-	held := w.MustLock(w.Client("a").Mutex(lock.Options{}))
+	held := must(w, w.Client("a").Mutex(lock.Options{}).Lock)
 	b := w.Client("b")
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	began := time.Now()
-	g := w.Lock(ctx, b.Mutex(lock.Options{}))
+	g := askUnder(ctx, w, b.Mutex(lock.Options{}).Lock)
 	for range flaps {
 		time.Sleep(limit / (flaps + 1))
 		b.Proxy.CutAll()
 	}
 	<-g.done
-	if _, err := w.Outcome(g); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := g.Outcome(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock = %v, want the deadline's error", err)
 	}
 	if d := g.at.Sub(began); d != limit {

@@ -39,11 +39,11 @@ func f01UnfairRevoked(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	for _, way := range []func(context.Context) (*lock.Hold, error){a.Unfair().Lock, a.Unfair().TryLock} {
 		for _, data := range []string{curatorsWord, "", "of somebody's own"} {
-			w.MustRelease(w.mustHold(way))
+			w.MustRelease(must(w, way))
 			a.Proxy.After(w.unfairCreates(), func(faultproxy.Request, faultproxy.Reply) { w.overwrite(data) })
 			a.Proxy.CutAfter(w.unfairCreates())
 			mark := a.Proxy.Mark()
-			h := w.mustHold(way)
+			h := must(w, way)
 			if n := len(a.Proxy.Since(mark).Asked(faultproxy.Creates()...)); n != 1 {
 				t.Errorf("%q: %d creates were sent, want 1", data, n)
 			}
@@ -56,10 +56,10 @@ func f01UnfairRevoked(w *World, t *testing.T) {
 				}
 				w.Within(patience, "the holder says again who it is", func() bool { return w.holder() == "a" })
 			}
-			next := w.ask(b.Unfair().Lock)
+			next := ask(w, b.Unfair().Lock)
 			w.stillPending("held by a", next)
 			w.MustRelease(h)
-			w.MustRelease(w.Granted(next))
+			w.MustRelease(next.Granted())
 			w.free()
 		}
 	}
@@ -69,7 +69,7 @@ func f01UnfairRevoked(w *World, t *testing.T) {
 // One of them has it, the other waits for it.
 func f01UnfairSiblings(w *World, t *testing.T) {
 	a := w.Client("a")
-	w.MustRelease(w.mustHold(a.Unfair().Lock))
+	w.MustRelease(must(w, a.Unfair().Lock))
 	asked := make(chan struct{})
 	second := w.unfairCreates()
 	second.Skip = 1
@@ -119,7 +119,7 @@ func f04UnfairGaveUp(w *World, t *testing.T) {
 		for _, lost := range []bool{true, false} {
 			a := w.Client("a")
 			u := a.Unfair()
-			w.MustRelease(w.mustHold(u.Lock))
+			w.MustRelease(must(w, u.Lock))
 			ctx, cancel := context.WithCancel(w.Context())
 			a.Proxy.After(w.unfairCreates(), func(faultproxy.Request, faultproxy.Reply) {
 				w.overwrite(data)
@@ -148,10 +148,10 @@ func f31UnfairSiblingHolds(w *World, t *testing.T) {
 			a.Proxy.After(w.unfairCreates(), func(faultproxy.Request, faultproxy.Reply) { w.overwrite("nobody's") })
 			a.Proxy.CutAfter(w.unfairCreates())
 		}
-		h := w.mustHold(u.Lock)
+		h := must(w, u.Lock)
 		w.overwrite("nobody's")
 		a.Proxy.CutAfter(w.unfairCreates())
-		g := w.ask(a.Unfair().Lock)
+		g := ask(w, a.Unfair().Lock)
 		w.stillPending("a sibling has the lock", g)
 		a.Proxy.CutAfter(w.unfairCreates())
 		if other, err := u.TryLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
@@ -161,7 +161,7 @@ func f31UnfairSiblingHolds(w *World, t *testing.T) {
 			t.Errorf("the holder has lost the lock: %v", err)
 		}
 		w.MustRelease(h)
-		next := w.Granted(g)
+		next := g.Granted()
 		if next.Token() <= h.Token() {
 			t.Errorf("token %#x after %#x", next.Token(), h.Token())
 		}

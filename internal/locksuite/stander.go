@@ -2,7 +2,6 @@ package locksuite
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,22 +90,6 @@ func (s *Stander) leading() bool {
 	return t != nil && t.Cause() == nil
 }
 
-// ended waits until a term is over and checks its cause.
-func (w *World) ended(t *election.Term, causes ...error) {
-	w.t.Helper()
-	select {
-	case <-t.Done():
-	case <-time.After(patience):
-		w.t.Fatal("the term does not end")
-	}
-	for _, c := range causes {
-		if errors.Is(t.Cause(), c) {
-			return
-		}
-	}
-	w.t.Errorf("the term ended with %v, want one of %v", t.Cause(), causes)
-}
-
 // Election returns the world's election as seen by the client.
 func (c *Client) Election(opt election.Options) *election.Election {
 	c.w.t.Helper()
@@ -118,42 +101,6 @@ func (c *Client) Election(opt election.Options) *election.Election {
 		c.w.t.Fatal(err)
 	}
 	return e
-}
-
-// campaign leads or ends the test.
-func (w *World) campaign(e *election.Election) *election.Term {
-	w.t.Helper()
-	t, err := e.Campaign(w.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return t
-}
-
-// A campaign is one that runs beside the test.
-type campaign struct {
-	done chan struct{}
-	term *election.Term
-	err  error
-}
-
-func (w *World) stands(e *election.Election) *campaign {
-	c := &campaign{done: make(chan struct{})}
-	go func() {
-		defer close(c.done)
-		c.term, c.err = e.Campaign(w.Context())
-	}()
-	return c
-}
-
-// elected waits for the end of a campaign, and ends the test unless it is a term.
-func (w *World) elected(c *campaign) *election.Term {
-	w.t.Helper()
-	<-c.done // it has a limit
-	if c.err != nil {
-		w.t.Fatal(c.err)
-	}
-	return c.term
 }
 
 func (w *World) resign(t *election.Term) {

@@ -93,13 +93,13 @@ func f01UnfairReplyLost(w *World, t *testing.T) {
 	for lost := range 4 {
 		a := w.Client("a")
 		u := a.Unfair()
-		w.MustRelease(w.mustHold(u.Lock))
+		w.MustRelease(must(w, u.Lock))
 		a.Proxy.CutAfter(w.unfairCreates())
 		if lost > 0 {
 			a.Proxy.CutBefore(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Path: w.dir, Times: lost})
 		}
 		mark := a.Proxy.Mark()
-		h := w.mustHold(u.Lock)
+		h := must(w, u.Lock)
 		if n := len(a.Proxy.Since(mark).Asked(wire.OpCreate2)); n != 1 {
 			t.Errorf("with %d looks lost: %d creates were sent, want 1", lost, n)
 		}
@@ -113,20 +113,20 @@ func f01UnfairReplyLost(w *World, t *testing.T) {
 // after that one.
 func f01UnfairTaken(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	w.MustRelease(w.mustHold(a.Unfair().Lock))
+	w.MustRelease(must(w, a.Unfair().Lock))
 	away := make(chan struct{})
 	a.Proxy.Before(w.unfairCreates(), func(faultproxy.Request) { a.Proxy.Refuse(true); close(away) })
 	a.Proxy.CutBefore(w.unfairCreates())
-	g := w.ask(a.Unfair().Lock)
+	g := ask(w, a.Unfair().Lock)
 	<-away
-	held := w.mustHold(b.Unfair().Lock)
+	held := must(w, b.Unfair().Lock)
 	a.Reachable()
 	w.stillPending("another has the lock", g)
 	if who := w.holder(); who != "b" {
 		t.Errorf("the holder is %q, want b", who)
 	}
 	w.MustRelease(held)
-	h := w.Granted(g)
+	h := g.Granted()
 	if h.Token() <= held.Token() {
 		t.Errorf("token %#x after %#x", h.Token(), held.Token())
 	}
@@ -138,7 +138,7 @@ func f01UnfairTaken(w *World, t *testing.T) {
 func f03UnfairLookalike(w *World, t *testing.T) {
 	a := w.Client("a")
 	u := a.Unfair()
-	w.MustRelease(w.mustHold(u.Lock))
+	w.MustRelease(must(w, u.Lock))
 	rule := a.Proxy.Before(w.unfairCreates(), func(r faultproxy.Request) {
 		var req wire.CreateRequest
 		req.DecodeFrom(wire.NewDecoder(r.Body))
@@ -162,9 +162,9 @@ func f04UnfairCancel(w *World, _ *testing.T) {
 
 // A waiter's session ends, or its patience does. The wait is over, and the lock is the holder's.
 func f10UnfairEnded(w *World, t *testing.T) {
-	held := w.mustHold(w.Client("a").Unfair().Lock)
+	held := must(w, w.Client("a").Unfair().Lock)
 	b, c := w.Client("b"), w.Client("c")
-	expired := w.ask(b.Unfair().Lock)
+	expired := ask(w, b.Unfair().Lock)
 	w.untilWaiting(b)
 	ctx, cancel := context.WithTimeout(w.Context(), w.moment())
 	defer cancel()
@@ -172,7 +172,7 @@ func f10UnfairEnded(w *World, t *testing.T) {
 		t.Errorf("Lock = %v, %v, want the deadline's error", h, err)
 	}
 	w.Expire(b.Session)
-	if _, err := w.Outcome(expired); !errors.Is(err, zk.ErrSessionExpired) {
+	if _, err := expired.Outcome(); !errors.Is(err, zk.ErrSessionExpired) {
 		t.Errorf("Lock = %v, want the session's end", err)
 	}
 	if w.server != nil {
@@ -188,7 +188,7 @@ func f23Unfair(w *World, t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		for breaks := 1; breaks <= 3; breaks++ {
 			a, b := w.Client("a"), w.Client("b")
-			h := w.mustHold(a.Unfair().Lock)
+			h := must(w, a.Unfair().Lock)
 			m := w.unfairDeletes()
 			m.Times = breaks
 			away := make(chan struct{})
@@ -198,12 +198,12 @@ func f23Unfair(w *World, t *testing.T) {
 			} else {
 				a.Proxy.CutBefore(m)
 			}
-			g := w.ask(b.Unfair().Lock)
+			g := ask(w, b.Unfair().Lock)
 			w.untilWaiting(b)
 			released := make(chan error, 1)
 			go func() { released <- h.Release(w.Context()) }()
 			if applied {
-				next := w.Granted(g)
+				next := g.Granted()
 				<-away
 				a.Reachable()
 				if err := <-released; err != nil {
@@ -218,7 +218,7 @@ func f23Unfair(w *World, t *testing.T) {
 				if err := <-released; err != nil {
 					t.Errorf("release with %d breaks: %v", breaks, err)
 				}
-				w.MustRelease(w.Granted(g))
+				w.MustRelease(g.Granted())
 			}
 			w.free()
 		}
@@ -228,8 +228,8 @@ func f23Unfair(w *World, t *testing.T) {
 // The caller does not wait for the outcome, and the znode goes by itself.
 func f23UnfairCallerGone(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	h := w.mustHold(a.Unfair().Lock)
-	g := w.ask(b.Unfair().Lock)
+	h := must(w, a.Unfair().Lock)
+	g := ask(w, b.Unfair().Lock)
 	w.untilWaiting(b)
 	ctx, cancel := context.WithCancel(w.Context())
 	a.Proxy.Before(w.unfairDeletes(), func(faultproxy.Request) { a.Proxy.Refuse(true); cancel() })
@@ -238,7 +238,7 @@ func f23UnfairCallerGone(w *World, t *testing.T) {
 		t.Errorf("release without waiting = %v, want ErrReleasePending", err)
 	}
 	a.Reachable()
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 	w.free()
 }
 
@@ -247,7 +247,7 @@ func f23UnfairCallerGone(w *World, t *testing.T) {
 // other's place.
 func f24UnfairTaken(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	h := w.mustHold(a.Unfair().Lock)
+	h := must(w, a.Unfair().Lock)
 	time.Sleep(w.moment()) // until its znode is watched
 	line, err := lock.Inspect(w.Context(), w.fresh(), w.dir)
 	if err != nil || len(line) != 1 || line[0].Owner.Label != "a" || !line[0].Held || line[0].Token != h.Token() {
@@ -257,7 +257,7 @@ func f24UnfairTaken(w *World, t *testing.T) {
 	if broken, err := lock.Break(w.Context(), w.fresh(), line[0]); !broken || err != nil {
 		t.Errorf("Break = %v, %v", broken, err)
 	}
-	next := w.mustHold(b.Unfair().Lock)
+	next := must(w, b.Unfair().Lock)
 	a.Reachable()
 	w.Ended(h, lock.ErrNodeDeleted)
 	if err := h.Release(w.Context()); !errors.Is(err, lock.ErrNodeDeleted) {
@@ -281,7 +281,7 @@ func f29UnfairHerd(w *World, t *testing.T) {
 	waiters := w.reps(30, 10)
 	clients := make([]*Client, waiters)
 	holds := make(chan *lock.Hold, waiters)
-	held := w.mustHold(w.Client("a").Unfair().Lock)
+	held := must(w, w.Client("a").Unfair().Lock)
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
 	for i := range clients {
@@ -332,7 +332,7 @@ func f29UnfairHerd(w *World, t *testing.T) {
 // A free lock is one request, and one to release it. What is above it is made once.
 func f30Unfair(w *World, t *testing.T) {
 	a := w.Client("a")
-	w.MustRelease(w.mustHold(a.Unfair().Lock))
+	w.MustRelease(must(w, a.Unfair().Lock))
 	asked, notified := w.cycle(a, a.Unfair().Lock)
 	if got, want := asked.Ops(), "create, delete"; got != want || len(notified) > 0 {
 		t.Errorf("lock and release sent %q and were told %d times, want %q", got, len(notified), want)
@@ -413,13 +413,13 @@ func (f *fray) over() {
 		f.w.t.Error("nobody was ever granted the lock")
 	}
 	f.w.free()
-	f.w.MustRelease(f.w.mustHold(f.w.Client("last").Unfair().Lock)) // I3
+	f.w.MustRelease(must(f.w, f.w.Client("last").Unfair().Lock)) // I3
 }
 
 // TryLock says who has it, and a context of the hold's re-enters.
 func unfairTry(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	h := w.mustHold(a.Unfair().Lock)
+	h := must(w, a.Unfair().Lock)
 	var busy *lock.BusyError
 	if _, err := b.Unfair().TryLock(w.Context()); !errors.As(err, &busy) || busy.Holder.Owner.Label != "a" || busy.Holder.Token != h.Token() || !busy.Holder.Held {
 		t.Errorf("TryLock = %v, want that a has it", err)
@@ -448,12 +448,12 @@ func unfairTry(w *World, t *testing.T) {
 // Two kinds of locks cannot have one path, and say so at once.
 func unfairOtherKinds(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	h := w.mustHold(a.Unfair().Lock)
+	h := must(w, a.Unfair().Lock)
 	if other, err := b.Mutex(lock.Options{}).Lock(w.Context()); !errors.Is(err, zk.ErrNoChildrenForEphemerals) {
 		t.Errorf("Lock of a mutex at an unfair lock's path = %v, %v", other, err)
 	}
 	w.MustRelease(h)
-	m := w.MustLock(b.Mutex(lock.Options{}))
+	m := must(w, b.Mutex(lock.Options{}).Lock)
 	if other, err := a.Unfair().Lock(w.Context()); !errors.Is(err, lock.ErrNotEphemeral) {
 		t.Errorf("Lock of an unfair lock at a mutex's path = %v, %v, want ErrNotEphemeral", other, err)
 	}

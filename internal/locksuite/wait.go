@@ -33,7 +33,7 @@ var waitTests = []test{
 // The predecessor goes between the listing and the watch on it.
 func f09GoneBeforeWatch(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	var freed atomic.Int64
 	b.Proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Path: held.Node()}, func(faultproxy.Request) {
 		if err := held.Release(w.Context()); err != nil {
@@ -41,8 +41,8 @@ func f09GoneBeforeWatch(w *World, t *testing.T) {
 		}
 		freed.Store(time.Now().UnixNano())
 	})
-	g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
-	h := w.Granted(g)
+	g := ask(w, b.Mutex(lock.Options{}).Lock)
+	h := g.Granted()
 	if d := time.Duration(g.at.UnixNano() - freed.Load()); d > 100*time.Millisecond+w.slack() {
 		t.Errorf("granted %v after the predecessor was gone", d)
 	}
@@ -52,7 +52,7 @@ func f09GoneBeforeWatch(w *World, t *testing.T) {
 // A release at any moment of the other's way into the line.
 func f09Interleavings(w *World, t *testing.T) {
 	a, b := w.Client("a").Mutex(lock.Options{}), w.Client("b").Mutex(lock.Options{})
-	w.MustRelease(w.MustLock(a))
+	w.MustRelease(must(w, a.Lock))
 	trip := w.slow()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -62,13 +62,13 @@ func f09Interleavings(w *World, t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := w.Lock(ctx, b)
+		g := askUnder(ctx, w, b.Lock)
 		time.Sleep(time.Duration(r.Int64N(int64(3 * trip))))
 		if err := held.Release(ctx); err != nil {
 			t.Fatal(err)
 		}
 		freed := time.Now()
-		h := w.Granted(g)
+		h := g.Granted()
 		if d := g.at.Sub(freed); d > 100*time.Millisecond+w.slack() {
 			t.Fatalf("seed %d: granted %v after the release", seed, d)
 		}
@@ -86,8 +86,8 @@ func f10Flap(w *World, t *testing.T) {
 		"break":   {(*Client).Unreachable, (*Client).Reachable},
 	} {
 		a, b := w.Client("a"), w.Client("b")
-		held := w.MustLock(a.Mutex(lock.Options{}))
-		g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+		held := must(w, a.Mutex(lock.Options{}).Lock)
+		g := ask(w, b.Mutex(lock.Options{}).Lock)
 		w.WaitLine(2)
 		time.Sleep(w.moment())
 		flap.begin(b)
@@ -99,7 +99,7 @@ func f10Flap(w *World, t *testing.T) {
 		}
 		flap.end(b)
 		healed := time.Now()
-		h := w.Granted(g)
+		h := g.Granted()
 		if d := g.at.Sub(healed); d > time.Second+w.slack() {
 			t.Errorf("%s: granted %v after the network was healthy", name, d)
 		}
@@ -111,16 +111,16 @@ func f10Flap(w *World, t *testing.T) {
 // when the waiter only learns after a silence.
 func f10Expired(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	held := w.MustLock(a.Mutex(lock.Options{}))
-	g := w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
+	g := ask(w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
-	silent := w.Lock(w.Context(), c.Mutex(lock.Options{}))
+	silent := ask(w, c.Mutex(lock.Options{}).Lock)
 	w.WaitLine(3)
 	time.Sleep(w.moment())
 
 	ended := func(who string, g *Grant, since time.Time) {
 		t.Helper()
-		if _, err := w.Outcome(g); !w.expired(err, lock.ErrPlaceLost) {
+		if _, err := g.Outcome(); !w.expired(err, lock.ErrPlaceLost) {
 			t.Errorf("%s: Lock = %v, want the session's end", who, err)
 		}
 		if d := g.at.Sub(since); d > time.Second+w.slack() {
@@ -148,19 +148,19 @@ func f10Expired(w *World, t *testing.T) {
 // A holds, B and C wait, B gives up. That the one in front is gone does not make C the holder.
 func f11NeighbourGivesUp(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	ctx, cancel := context.WithCancel(w.Context())
-	gaveUp := w.Lock(ctx, b.Mutex(lock.Options{}))
+	gaveUp := askUnder(ctx, w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
-	g := w.Lock(w.Context(), c.Mutex(lock.Options{}))
+	g := ask(w, c.Mutex(lock.Options{}).Lock)
 	w.WaitLine(3)
 	time.Sleep(w.moment())
 	mark := c.Proxy.Mark()
 	cancel()
-	if _, err := w.Outcome(gaveUp); !errors.Is(err, context.Canceled) {
+	if _, err := gaveUp.Outcome(); !errors.Is(err, context.Canceled) {
 		t.Errorf("Lock of the one who gave up = %v", err)
 	}
-	w.StillPending(g, w.moment())
+	g.StillPending(w.moment())
 	var watched faultproxy.Log
 	w.Within(time.Second+w.slack(), "the waiter looks again", func() bool {
 		watched = c.Proxy.Since(mark).Asked(wire.OpGetData)
@@ -170,7 +170,7 @@ func f11NeighbourGivesUp(w *World, t *testing.T) {
 		t.Errorf("after its neighbour gave up, the waiter read %v, want the holder's node with a watch", watched)
 	}
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 }
 
 // Children that are nobody's place in line disturb nobody and stay; those of other clients are respected.
@@ -185,18 +185,18 @@ func f12ForeignChildren(w *World, t *testing.T) {
 		w.Create(zk.Join(w.dir, "_c_01234567-89ab-cdef-0123-456789abcdef-lock-"), zk.PersistentSequential),
 	}
 	a, b := w.Client("a"), w.Client("b")
-	nested := w.MustLock(a.MutexAt(zk.Join(w.dir, "nested"), lock.Options{}))
-	g := w.Lock(w.Context(), a.Mutex(lock.Options{}))
+	nested := must(w, a.MutexAt(zk.Join(w.dir, "nested"), lock.Options{}).Lock)
+	g := ask(w, a.Mutex(lock.Options{}).Lock)
 	for _, other := range others {
-		w.StillPending(g, w.moment())
+		g.StillPending(w.moment())
 		w.Delete(other)
 	}
-	h := w.Granted(g)
-	g = w.Lock(w.Context(), b.Mutex(lock.Options{}))
+	h := g.Granted()
+	g = ask(w, b.Mutex(lock.Options{}).Lock)
 	w.WaitLine(len(foreign) + 2)
-	w.StillPending(g, w.moment())
+	g.StillPending(w.moment())
 	w.MustRelease(h)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 	w.MustRelease(nested)
 	left := w.Line()
 	slices.Sort(left)
@@ -233,13 +233,13 @@ func f12OverlappingNames(w *World, t *testing.T) {
 // request that takes it back is lost.
 func f14CancelledWaits(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	f14Behind(w, t, b, held.Node())
-	g := w.Lock(w.Context(), a.Mutex(lock.Options{}))
+	g := ask(w, a.Mutex(lock.Options{}).Lock)
 	w.WaitLine(2)
 	f14Behind(w, t, b, w.NodesOf("a")[1])
 	w.MustRelease(held)
-	w.MustRelease(w.Granted(g))
+	w.MustRelease(g.Granted())
 }
 
 // f14Behind has b wait behind the last node in line, again and again in vain.
@@ -304,26 +304,26 @@ func f15CallbackBlocks(w *World, t *testing.T) {
 	}}})
 	close(ready)
 	a := w.Client("a")
-	held := w.MustLock(a.Mutex(lock.Options{}))
+	held := must(w, a.Mutex(lock.Options{}).Lock)
 	waiting := make(chan struct{})
 	var first sync.Once
-	blocked := w.Lock(w.Context(), c.Mutex(lock.Options{Waiting: func(lock.Place) {
+	blocked := ask(w, c.Mutex(lock.Options{Waiting: func(lock.Place) {
 		first.Do(func() {
 			close(waiting)
 			time.Sleep(w.Timeout + w.Timeout/2)
 		})
-	}}))
+	}}).Lock)
 	<-waiting
-	other := w.Lock(w.Context(), c.Mutex(lock.Options{}))
+	other := ask(w, c.Mutex(lock.Options{}).Lock)
 	w.WaitLine(3)
 	w.MustRelease(held)
-	w.StillPending(other, w.moment())
+	other.StillPending(w.moment())
 	<-over
 	if err := c.Err(); err != nil {
 		t.Fatalf("a callback that blocks cost the session: %v", err)
 	}
-	w.MustRelease(w.Granted(blocked))
-	w.MustRelease(w.Granted(other))
+	w.MustRelease(blocked.Granted())
+	w.MustRelease(other.Granted())
 	if n := c.Stats().Connections; n != 1 {
 		t.Errorf("the session needed %d connections", n)
 	}

@@ -21,7 +21,7 @@ func f34Woken(w *World, t *testing.T) {
 			marks[i] = c.Proxy.Mark()
 		}
 		w.MustRelease(held[place])
-		held[place] = w.Granted(waits[0])
+		held[place] = waits[0].Granted()
 		w.Quiet(clients...)
 		for i, c := range clients {
 			asked, told := work(c.Proxy.Since(marks[i]))
@@ -40,7 +40,7 @@ func f34Woken(w *World, t *testing.T) {
 		for line := waits[1:]; len(held) > 0; held = held[1:] {
 			w.MustRelease(held[0])
 			if len(line) > 0 {
-				held, line = append(held, w.Granted(line[0])), line[1:]
+				held, line = append(held, line[0].Granted()), line[1:]
 			}
 		}
 		w.Clean()
@@ -62,29 +62,25 @@ func f34WatchesStay(w *World, t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	held := []*lock.Hold{w.mustHold(a.Semaphore(2).Acquire), w.mustHold(a.Semaphore(2).Acquire)}
+	held := []*lock.Hold{must(w, a.Semaphore(2).Acquire), must(w, a.Semaphore(2).Acquire)}
 	watches("before anybody waits", 2)
-	next := w.ask(b.Semaphore(0).Acquire)
+	next := ask(w, b.Semaphore(0).Acquire)
 	w.stillPending("both permits are held", next)
 	set(3)
-	held = append(held, w.Granted(next))
+	held = append(held, next.Granted())
 	watches("granted because the number has grown", 3)
 
-	refused := make(chan error, 1)
-	go func() {
-		_, err := c.Semaphore(0).AcquireN(w.Context(), 2)
-		refused <- err
-	}()
+	refused := ask(w, acquire(c.Semaphore(0), 2))
 	w.WaitLine(5)
 	w.Quiet(c)
 	set(1)
-	if err := <-refused; !isTooMany(err, 2, 1) {
+	if _, err := refused.Outcome(); !isTooMany(err, 2, 1) {
 		t.Errorf("2 of now 1 permits: %v", err)
 	}
 	w.WaitLine(3)
 	watches("refused because the number has shrunk", 3)
 
-	last := w.ask(c.Semaphore(0).Acquire)
+	last := ask(w, c.Semaphore(0).Acquire)
 	w.WaitLine(4)
 	for _, n := range []int{2, 1, 2} { // those of a waiter are on so many claims, its own and the number
 		set(n)
@@ -103,7 +99,7 @@ func f34WatchesStay(w *World, t *testing.T) {
 	w.MustRelease(held[0])
 	w.stillPending("two permits are held", last)
 	w.MustRelease(held[2])
-	w.MustRelease(w.Granted(last))
+	w.MustRelease(last.Granted())
 	w.MustRelease(held[1])
 	w.Clean()
 }

@@ -154,72 +154,6 @@ func (c *Client) MutexAt(path string, opt lock.Options) *lock.Mutex {
 	return m
 }
 
-// MustLock takes the lock or ends the test.
-func (w *World) MustLock(m *lock.Mutex) *lock.Hold {
-	w.t.Helper()
-	h, err := m.Lock(w.Context())
-	if err != nil {
-		w.t.Fatalf("lock: %v", err)
-	}
-	return h
-}
-
-// MustRelease gives a hold back or ends the test.
-func (w *World) MustRelease(h *lock.Hold) {
-	w.t.Helper()
-	if err := h.Release(w.Context()); err != nil {
-		w.t.Fatalf("release: %v", err)
-	}
-}
-
-// A Grant is the outcome of a Lock that runs beside the test.
-type Grant struct {
-	done chan struct{}
-	hold *lock.Hold
-	err  error
-	at   time.Time
-}
-
-// Lock asks for the lock beside the test.
-func (w *World) Lock(ctx context.Context, m *lock.Mutex) *Grant {
-	return grantOf(func() (*lock.Hold, error) { return m.Lock(ctx) })
-}
-
-// Granted waits for the outcome and ends the test unless it is a hold.
-func (w *World) Granted(g *Grant) *lock.Hold {
-	w.t.Helper()
-	if h, err := w.Outcome(g); err != nil {
-		w.t.Fatalf("not granted: %v", err)
-	} else {
-		return h
-	}
-	return nil
-}
-
-// Outcome waits for the outcome, and checks that it is one: a hold or an error, not both, not neither.
-func (w *World) Outcome(g *Grant) (*lock.Hold, error) {
-	w.t.Helper()
-	select {
-	case <-g.done:
-	case <-w.Context().Done():
-		w.t.Fatal("no outcome: the lock was neither granted nor refused")
-	}
-	if (g.hold == nil) == (g.err == nil) {
-		w.t.Fatalf("F26: hold %v and error %v: exactly one of them must be nil", g.hold, g.err)
-	}
-	return g.hold, g.err
-}
-
-// Pending reports whether there is no outcome yet.
-func (g *Grant) Pending() bool {
-	select {
-	case <-g.done:
-		return false
-	default:
-		return true
-	}
-}
-
 // Line returns the names of the contenders' nodes in the world's lock directory, in no order; none if the
 // directory is not there.
 func (w *World) Line() []string { return w.LineAt(w.dir) }
@@ -248,16 +182,6 @@ func (w *World) NodesOf(label string) []string {
 		}
 	}
 	return nodes
-}
-
-// StillPending checks that the lock is not granted for as long as d.
-func (w *World) StillPending(g *Grant, d time.Duration) {
-	w.t.Helper()
-	select {
-	case <-g.done:
-		w.t.Fatalf("an outcome came too early: hold %v, error %v", g.hold, g.err)
-	case <-time.After(d):
-	}
 }
 
 // Bounded checks that f returns within limit and a quarter of a second (I5).
@@ -341,19 +265,6 @@ func (w *World) slow() time.Duration {
 	const oneWay = time.Millisecond
 	w.server.net.Link("", memoryAddress).Latency(oneWay)
 	return 2 * oneWay
-}
-
-// Ended waits until a hold is over, soon, and checks its cause.
-func (w *World) Ended(h *lock.Hold, cause error) {
-	w.t.Helper()
-	select {
-	case <-h.Done():
-	case <-time.After(patience):
-		w.t.Fatal("the hold does not end")
-	}
-	if !errors.Is(h.Cause(), cause) {
-		w.t.Errorf("the hold ended with %v, want %v", h.Cause(), cause)
-	}
 }
 
 // expired reports whether err is the end of a session, or the news that its node is gone, which an ensemble
