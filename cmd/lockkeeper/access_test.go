@@ -138,6 +138,7 @@ func TestTLS(t *testing.T) {
 	h.run("revoke", "demo").want(0, "asked")
 	h.run("break", "--force", "demo").want(0, "put")
 	holder.want(74, "deleted")
+	h.run("run", "--slots", "2", "many", "--", "true").want(0)
 	h.run("slots", "many", "3").want(0, "3 slots")
 	h.run("elect", "--restart", "never", "boss", "--", "true").want(0)
 	h.run("bench", "--duration", "1ms").want(0)
@@ -311,7 +312,9 @@ func TestCredentials(t *testing.T) {
 		args := append(strings.Fields(command), "--auth-file", alice, "--acl", "creator", "/open/demo", "--", "sh", "-c", `LOCKKEEPER_AUTH_FILE= exec "$LK" revoke /open/demo`)
 		h.run(args...).want(77, "/open/demo/", "not authorised")
 	}
-	h.run("slots", "--auth-file", alice, "--acl", "creator", "/closed", "2").want(0)
+	h.run("run", "--auth-file", alice, "--acl", "creator", "--slots", "1", "/closed", "--", "true").want(0)
+	as(alice, "slots", "/closed", "2").want(0)
+	as(mallory, "slots", "/closed", "1").want(77, "/closed")
 	h.run("run", "--slots", "2", "/closed", "--", "true").want(77, "/closed")
 	h.run("elect", "--auth-file", alice, "--acl", "creator", "--restart", "never", "/boss", "--", "true").want(0)
 	h.run("run", "--acl", "creator", "demo", "--", "true").want(64, "--acl creator", "--auth-file")

@@ -11,7 +11,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/lock"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 func newSlots() *cobra.Command {
@@ -22,8 +21,9 @@ func newSlots() *cobra.Command {
 		Long: `Change how many may hold a lock with slots at once. Runs that wait go by the new number
 at once. If it is smaller, nobody loses a slot: the next run gets in when fewer than
 the new number hold the lock. From then on lockkeeper run has to ask for that number.
+A lock gets its slots from the first lockkeeper run --slots.
 
-Exit status: 0, 64 wrong usage, or the lock is of another kind, 69 no server could be
+Exit status: 0, 64 wrong usage, or no lock with slots, 69 no server could be
 reached, 77 the servers do not let us, 130 interrupted.`,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,40 +37,33 @@ reached, 77 the servers do not let us, 130 interrupted.`,
 			}
 			ctx, stop := interruptible()
 			defer stop()
-			to, err := flags.settings()
-			if err != nil {
-				return err
-			}
-			err = withSession(ctx, to, func(ctx context.Context, s *client.Session) error {
-				return setSlots(ctx, s, path, n, to.MadeACL(), cmd.ErrOrStderr())
+			err = flags.withSession(ctx, func(ctx context.Context, s *client.Session) error {
+				return setSlots(ctx, s, path, n, cmd.ErrOrStderr())
 			})
 			return orInterrupted(ctx, err)
 		},
 	}
-	flags.addTo(cmd, makingFlags)
+	flags.addTo(cmd, sessionFlags)
 	return cmd
 }
 
-// setSlots stores another number of slots, unless the lock is used as something else.
-func setSlots(ctx context.Context, s *client.Session, path string, n int, acl []zk.ACL, out io.Writer) error {
+// setSlots stores another number of slots with a lock that has some.
+func setSlots(ctx context.Context, s *client.Session, path string, n int, out io.Writer) error {
 	snap, err := lock.Look(ctx, s, path)
 	if err != nil {
 		return err
 	}
 	name := lockName(path)
-	switch snap.Kind {
-	case lock.KindSemaphore, lock.KindNone:
-	default:
-		return exit.Errorf(exit.Usage, "slots %s: it is in use without slots, as a %s lock", name, snap.Kind)
+	switch {
+	case snap.Kind == lock.KindNone:
+		return exit.Errorf(exit.Usage, "slots %s: there is no lock with slots%s (lockkeeper run --slots N makes one)", name, asked(s))
+	case snap.Kind != lock.KindSemaphore:
+		return exit.Errorf(exit.Usage, "slots %s: it is in use without slots, as a lock of the kind %s", name, snap.Kind)
 	}
-	m, err := lock.NewSemaphore(s, path, n, lock.Options{ParentACL: acl})
-	if err != nil {
-		return exit.Errorf(exit.Usage, "slots %s: %w", name, err)
-	}
-	if err := m.SetPermits(ctx, n); err != nil {
+	if err := lock.SetPermits(ctx, s, path, n); err != nil {
 		return err
 	}
-	was := ", and had none before" // if it was another that was meant, this shows it
+	was := ""
 	if snap.Permits > 0 {
 		was = fmt.Sprintf(", it had %d", snap.Permits)
 	}

@@ -39,8 +39,10 @@ func TestSlotsCanBeChanged(t *testing.T) {
 	second.want(143)
 	h.run("run", "--slots", "1", "--wait", "0", "demo", "--", "true").want(0)
 
-	h.run("slots", "fresh", "3").want(0, "fresh has 3 slots, and had none before")
-	h.run("run", "--slots", "2", "--wait", "0", "fresh", "--", "true").want(64, "it has 3")
+	for _, none := range []string{"fresh", "/lockkeeper", locksPath} {
+		h.run("slots", none, "3").want(64, "slots "+none+": there is no lock with slots")
+		h.run("run", "--slots", "2", "--wait", "0", none, "--", "true").want(0)
+	}
 	alone := h.start("run", "mutex", "--", "sh", "-c", stay)
 	alone.see("up")
 	h.run("slots", "mutex", "2").want(64, "mutex: it is in use without slots")
