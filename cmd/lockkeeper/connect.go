@@ -139,7 +139,7 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 		return err
 	}
 	defer s.Close(context.WithoutCancel(ctx)) // its own time limit is short, and nothing hangs on this session
-	ctx, stop := whileServed(ctx, s)
+	ctx, stop := whileServed(ctx, s, connectTimeoutDefault)
 	defer stop()
 	_, there, err := s.Exists(ctx, "/")
 	switch {
@@ -154,8 +154,8 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 	return nil
 }
 
-// whileServed returns a context that ends with ctx, or when s has been without a server for connectTimeoutDefault.
-func whileServed(ctx context.Context, s *client.Session) (context.Context, func()) {
+// whileServed returns a context that ends with ctx, or when s has been without a server for so long.
+func whileServed(ctx context.Context, s *client.Session, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -164,12 +164,12 @@ func whileServed(ctx context.Context, s *client.Session) (context.Context, func(
 			st, changed := s.State()
 			var patience <-chan time.Time
 			if st.Phase == client.Disconnected {
-				patience = time.After(connectTimeoutDefault)
+				patience = time.After(limit)
 			}
 			select {
 			case <-changed:
 			case <-patience:
-				cancel(fmt.Errorf("no server for %v: %w", connectTimeoutDefault, st.Cause))
+				cancel(fmt.Errorf("no server for %v: %w", limit, st.Cause))
 			case <-ctx.Done():
 				return
 			}

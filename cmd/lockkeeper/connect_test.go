@@ -18,7 +18,7 @@ func TestACommandWithoutAServerEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := zktest.New(t, zktest.Options{})
 				s := srv.Session(t, "command")
-				ctx, stop := whileServed(t.Context(), s)
+				ctx, stop := whileServed(t.Context(), s, connectTimeoutDefault)
 				defer stop()
 				link := srv.Link("command")
 				lose(link)

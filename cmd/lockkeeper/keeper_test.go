@@ -189,8 +189,8 @@ func TestOutputThatIsNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	for _, command := range []string{"locks", "status"} {
-		h.startWith(func(c *exec.Cmd) { c.Stdout = full }, command).want(71, "no space left")
+	for _, command := range []string{"locks", "status", "version", "--version", "--help", "help run", "run --help", "completion", "completion bash"} {
+		h.startWith(func(c *exec.Cmd) { c.Stdout = full }, strings.Fields(command)...).want(71, "no space left")
 	}
 }
 

@@ -21,8 +21,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// redrawInterval is how often --watch draws a terminal anew, because it shows ages.
-const redrawInterval = time.Second
+const (
+	// redrawInterval is how often --watch draws a terminal anew, because it shows ages.
+	redrawInterval = time.Second
+	// watchPatience is how long there may be no server before --watch says so.
+	watchPatience = time.Second
+)
 
 func newLocks() *cobra.Command {
 	var flags accessFlags
@@ -46,8 +50,9 @@ IN LINE is the time since a contender joined the line, by the servers' clock. Wh
 got the lock is not recorded.
 
 With --watch the list is shown again whenever it changes (--json: one document
-for each change), until it is interrupted. Locks that may not be read are named on
-standard error, and the others are shown.`,
+for each change), until it is interrupted. It goes on while no server is there, and says
+so on standard error. Locks that may not be read are named there, too, and the others
+are shown.`,
 		Args: wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v := view{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), asJSON: asJSON}
@@ -60,13 +65,18 @@ standard error, and the others are shown.`,
 			}
 			ctx, stop := interruptible()
 			defer stop()
-			err := flags.withSession(ctx, func(served context.Context, s *client.Session) error {
-				if watch {
-					return v.watch(ctx, s) // also without a server, until there is one again
+			for {
+				err := flags.withSession(ctx, func(served context.Context, s *client.Session) error {
+					if watch {
+						return v.watch(ctx, s) // also without a server, until there is one again
+					}
+					return v.show(served, s)
+				})
+				if watch && errors.Is(err, zk.ErrSessionExpired) {
+					continue // there has been no server for long, and now there is
 				}
-				return v.show(served, s)
-			})
-			return orInterrupted(ctx, err)
+				return orInterrupted(ctx, err)
+			}
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
@@ -117,6 +127,7 @@ type view struct {
 	out    io.Writer
 	notes  io.Writer // what is not part of it
 	asJSON bool
+	screen bool // out is a terminal that shows them anew again and again
 }
 
 // homes are where the locks are that have a name.
@@ -162,6 +173,9 @@ func (v view) print(ctx context.Context, s *client.Session, all []lock.Snapshot)
 		lines[i] = lineOf(snap)
 		lines[i].Deadlocks = waitsThrough(snap.Path, circles)
 	}
+	if v.screen {
+		fmt.Fprint(v.out, "\x1b[H\x1b[2J") // home, clear
+	}
 	if err := printLocks(v.out, lines, v.asJSON); err != nil || v.asJSON {
 		return err
 	}
@@ -192,10 +206,11 @@ type change struct {
 	hidden error // those that may not be read
 }
 
-// watch shows them whenever they change, and on a terminal every second.
+// watch shows them whenever they change, and on a terminal every second. While there is no server, what it has shown
+// stays as it is.
 func (v view) watch(ctx context.Context, s *client.Session) error {
-	f, ok := v.out.(*os.File)
-	screen := ok && !v.asJSON && term.IsTerminal(int(f.Fd()))
+	out, ok := v.out.(*output)
+	v.screen = ok && !v.asJSON && term.IsTerminal(int(out.file.Fd()))
 	ctx, cancel := context.WithCancelCause(ctx)
 	changes := make(chan change)
 	var wg sync.WaitGroup
@@ -218,38 +233,71 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 	defer wg.Wait()
 	defer cancel(nil)
 	var redraw <-chan time.Time
-	if screen {
+	if v.screen {
 		tick := time.NewTicker(redrawInterval)
 		defer tick.Stop()
 		redraw = tick.C
 	}
+	served, stop := whileServed(ctx, s, watchPatience)
+	defer func() { stop() }()
 	shown := map[int]change{}
+	due := false // there is something to show
 	told := ""
 	for {
 		select {
 		case c := <-changes:
-			shown[c.part] = c
+			shown[c.part], due = c, true
 		case <-redraw:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+			due = true
+		case <-served.Done():
+			if err := v.awaitServer(ctx, s); err != nil {
+				return err
+			}
+			stop()
+			served, stop = whileServed(ctx, s, watchPatience)
 		}
-		if len(shown) < len(parts) {
+		if !due || len(shown) < len(parts) {
 			continue
-		}
-		if screen {
-			fmt.Fprint(v.out, "\x1b[H\x1b[2J") // home, clear
 		}
 		var all []lock.Snapshot
 		var hidden error
 		for i := range parts {
 			all, hidden = append(all, shown[i].now...), errors.Join(hidden, shown[i].hidden)
 		}
-		if err := v.print(ctx, s, all); err != nil {
+		if err := v.print(served, s, all); err != nil {
+			if served.Err() != nil {
+				continue
+			}
 			return err
 		}
-		if hidden != nil && (screen || hidden.Error() != told) {
+		due = false
+		if hidden != nil && (v.screen || hidden.Error() != told) {
 			told = hidden.Error()
 			fmt.Fprintf(v.notes, "lockkeeper: %s\n", told)
+		}
+	}
+}
+
+// awaitServer says that there is no server, and waits until there is one again. The error is the cause of the end of ctx.
+func (v view) awaitServer(ctx context.Context, s *client.Session) error {
+	told := false
+	for {
+		st, changed := s.State()
+		switch {
+		case st.Phase == client.Connected || st.Phase == client.Expired:
+			if told && !v.screen {
+				fmt.Fprintln(v.notes, "lockkeeper: there is a server again")
+			}
+			return context.Cause(ctx)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case st.Phase == client.Disconnected && !told:
+			told = true
+			fmt.Fprintf(v.notes, "lockkeeper: no server since %s: %v\n", st.Since.Format(time.TimeOnly), st.Cause)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
 		}
 	}
 }

@@ -14,11 +14,14 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestLocksShowsHolderAndWaitersInOrder(t *testing.T) {
@@ -182,6 +185,108 @@ func TestAWatchEndsWithoutAWord(t *testing.T) {
 			t.Errorf("%v: it says %q", sig, j.stderr)
 		}
 	}
+}
+
+// A watch says that there is no server, once, and goes on when there is one. What it has shown stays where it is.
+func TestAWatchWithoutAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s, of := srv.Session(t, "watch"), srv.Session(t, "holders")
+		var holds [3]*lock.Hold
+		take := func(i int) {
+			m, err := lock.NewMutex(of, locksPath+"/"+strconv.Itoa(i), lock.Options{Label: "number " + strconv.Itoa(i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if holds[i], err = m.Lock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take(0)
+		out, notes := newScreen(), newScreen()
+		ctx, end := context.WithCancelCause(t.Context())
+		ended := make(chan error)
+		go func() { ended <- view{out: out, notes: notes, asJSON: true}.watch(ctx, s) }()
+		time.Sleep(time.Second)
+		before := out.String()
+		link := srv.Link("watch")
+		for range 2 {
+			link.Refuse()
+			time.Sleep(watchPatience / 2)
+			link.Heal()
+			time.Sleep(watchPatience)
+		}
+		if notes.String() != "" || out.String() != before {
+			t.Errorf("after short breaks it says %q and shows %q", notes, out)
+		}
+		for i := range holds[1:] {
+			link.Refuse()
+			time.Sleep(5 * watchPatience)
+			if got := notes.String(); strings.Count(got, "no server since") != i+1 {
+				t.Errorf("without a server it says %q", got)
+			}
+			take(i + 1)
+			link.Heal()
+			time.Sleep(5 * watchPatience)
+			if got := notes.String(); strings.Count(got, "there is a server again") != i+1 {
+				t.Errorf("with one again it says %q", got)
+			}
+		}
+		if !strings.Contains(out.String(), "number 2") {
+			t.Errorf("what has changed meanwhile is not shown:\n%s", out)
+		}
+		link.Refuse()
+		time.Sleep(5 * watchPatience)
+		end(context.Canceled)
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}
+
+// On a terminal what was there stays, with a line below it.
+func TestAWatchOnATerminalWithoutAServer(t *testing.T) {
+	h, x := newHome(t), ptytest.Open(t)
+	data := h.dir + "/data"
+	server, address := h.server("--data", data, "--listen", "127.0.0.1:0")
+	holder := h.start("run", "--servers", address, "demo", "--", "sh", "-c", stay)
+	holder.see("up")
+	h.start("run", "--servers", address, "demo", "--", "true")
+	h.env = append(h.env, "LOCKKEEPER_SERVERS="+address)
+	h.held("demo", 2)
+	h.shellOn(x)
+	x.Type("$LK locks --watch\n")
+	x.WaitFor("waiting 1")
+	server.signal(syscall.SIGKILL)
+	shown := x.WaitFor("no server since")
+	if i := strings.LastIndex(shown, "\x1b[2J"); i >= 0 && !strings.Contains(shown[i:], "waiting 1") {
+		t.Errorf("without a server it shows %q", shown)
+	}
+	<-server.done
+	h.server("--data", data, "--listen", address)
+	h.start("run", "--servers", address, "--label", "the next", "demo", "--", "sh", "-c", stay)
+	x.WaitFor("the next")
+	x.Type("\x03")
+	x.WaitFor("> ")
+	x.Type("exit\n")
+}
+
+// A watch that was paused, or cut off, until its session has expired goes on with another.
+func TestAWatchOutlivesItsSession(t *testing.T) {
+	h := newHome(t)
+	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--set", "tickTime=100", "--set", "maxSessionTimeout=1000")
+	h.env = append(h.env, "LOCKKEEPER_SERVERS="+address)
+	watch := h.start("locks", "--watch", "demo")
+	watch.see("free")
+	watch.signal(syscall.SIGSTOP)
+	if err := server.stderr.see("session expired"); err != nil {
+		t.Fatal(err)
+	}
+	watch.signal(syscall.SIGCONT)
+	h.start("run", "--label", "the next", "demo", "--", "sh", "-c", stay)
+	watch.see("the next")
+	watch.signal(syscall.SIGINT)
+	watch.want(130)
 }
 
 // Elections are shown with the locks, and who leads as the one that holds.

@@ -27,9 +27,13 @@ func main() { os.Exit(execute(os.Args[1:])) }
 
 // execute runs a command line and returns the exit status.
 func execute(args []string) int {
-	root := newRoot()
+	root, out := newRoot(), &output{file: os.Stdout}
 	root.SetArgs(args)
+	root.SetOut(out)
 	err := root.Execute()
+	if err == nil {
+		err = out.err
+	}
 	if err == nil {
 		return exit.OK
 	}

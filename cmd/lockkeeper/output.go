@@ -46,6 +46,20 @@ func printTable(w io.Writer, rows [][]string) error {
 	return nil
 }
 
+// An output is a file, standard output, that knows whether all has been written: who shows help does not look.
+type output struct {
+	file *os.File
+	err  error // the first
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.file.Write(b)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
 // outputFailed reports whether it was standard output that refused what was written to it.
 func outputFailed(err error) bool {
 	var e *fs.PathError
