@@ -347,12 +347,13 @@ func TestTricklingConnectionIsGivenUp(t *testing.T) {
 				return true
 			})
 		})
-		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 9 * time.Second})
+		states := make(chan client.State, 10)
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 9 * time.Second,
+			Trace: client.Trace{State: func(st client.State) { states <- st }}})
 		began := time.Now()
-		st, changed := s.State()
-		for st.Conn == 1 && st.Phase == client.Connected {
-			<-changed
-			st, changed = s.State()
+		st := <-states
+		for st.Phase != client.Disconnected {
+			st = <-states
 		}
 		if took := time.Since(began); took < 6*time.Second || took > 7*time.Second {
 			t.Errorf("given up after %v, want 6s", took)
