@@ -24,6 +24,8 @@ type rig struct {
 	net  *memnet.Network
 	fs   *vfs.Mem
 	opts Options
+
+	served chan struct{} // closed when nobody listens at "zk" any more
 }
 
 // start opens a server and serves "zk". What edit does to the options comes on top of the rig's.
@@ -45,11 +47,19 @@ func (r *rig) open() {
 	if r.Server, err = Open(r.opts); err != nil {
 		r.t.Fatal(err)
 	}
+	if r.served != nil {
+		<-r.served // if it was closed before it began to serve, the listener is closed only now
+	}
 	l, err := r.net.Listen("zk")
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	go r.Serve(l)
+	srv, served := r.Server, make(chan struct{})
+	r.served = served
+	go func() {
+		defer close(served)
+		srv.Serve(l)
+	}()
 }
 
 // reopen closes the server and opens another on fs.
