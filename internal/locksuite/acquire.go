@@ -72,11 +72,7 @@ func f01CallerGone(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock))
 	ctx, cancel := context.WithCancel(w.Context())
-	a.Proxy.CutAfter(w.joins())
-	a.Proxy.After(w.joins(), func(faultproxy.Request, faultproxy.Reply) {
-		a.Proxy.Refuse(true)
-		cancel()
-	})
+	a.CutOff(w.joins(), true, cancel)
 	_, err := a.Mutex(lock.Options{}).Lock(ctx)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Lock = %v, want the context's error", err)

@@ -41,35 +41,6 @@ func (w *World) beside(n int) []string {
 	return paths
 }
 
-// Mutexes returns the mutexes at paths as members.
-func (c *Client) Mutexes(paths []string, opt lock.Options) []lock.Member {
-	members := make([]lock.Member, len(paths))
-	for i, path := range paths {
-		members[i] = c.MutexAt(path, opt)
-	}
-	return members
-}
-
-// AllOf returns what takes the members together.
-func (w *World) AllOf(members ...lock.Member) *lock.All {
-	w.t.Helper()
-	all, err := lock.NewAll(members...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return all
-}
-
-// RWMutexAt returns the read/write lock at path as seen by the client.
-func (c *Client) RWMutexAt(path string, opt lock.Options) *lock.RWMutex {
-	c.w.t.Helper()
-	m, err := lock.NewRWMutex(c.Session, path, opt)
-	if err != nil {
-		c.w.t.Fatal(err)
-	}
-	return m
-}
-
 // CleanAt is Clean for other paths.
 func (w *World) CleanAt(paths []string) {
 	w.t.Helper()
@@ -83,13 +54,7 @@ func f36MixedKinds(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	paths := w.beside(4)
 	rw := func(c *Client, path string) *lock.RWMutex { return c.RWMutexAt(path, lock.Options{}) }
-	sem := func(c *Client) *lock.Semaphore {
-		m, err := lock.NewSemaphore(c.Session, paths[3], 3, lock.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
+	sem := func(c *Client) *lock.Semaphore { return c.SemaphoreAt(paths[3], 3, lock.Options{}) }
 	all := w.AllOf(sem(a).Permits(2), rw(a, paths[2]).Writer(), a.MutexAt(paths[0], lock.Options{}), rw(a, paths[1]).Reader())
 	if got := all.Paths(); !slices.Equal(got, paths) {
 		t.Errorf("taken in the order %v, want that of their paths", got)
@@ -187,29 +152,20 @@ func f36Reentered(w *World, t *testing.T) {
 func f36Unfair(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	paths := w.beside(3)
-	unfair := func(c *Client) *lock.Unfair {
-		u, err := lock.NewUnfair(c.Session, paths[1], lock.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return u
-	}
-	all := w.AllOf(a.MutexAt(paths[2], lock.Options{}), unfair(a), a.MutexAt(paths[0], lock.Options{}))
-	held := must(w, unfair(b).Lock)
+	all := w.AllOf(a.MutexAt(paths[2], lock.Options{}), a.UnfairAt(paths[1]), a.MutexAt(paths[0], lock.Options{}))
+	held := must(w, b.UnfairAt(paths[1]).Lock)
 	g := ask(w, all.Lock)
 	w.Within(patience, "the first is held", func() bool { return len(w.LineAt(paths[0])) == 1 })
 	w.MustRelease(held)
 	h := g.Granted()
-	if _, err := unfair(b).TryLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
+	if _, err := b.UnfairAt(paths[1]).TryLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("the unfair lock of the whole: %v, want ErrBusy", err)
 	}
 	// Another has it, and has been asked to give it up. a does not hear of that before it releases.
 	a.Proxy.SetFlow(faultproxy.ToClient, faultproxy.Stall)
 	w.Delete(paths[1])
-	held = must(w, unfair(b).Lock)
-	if asked, err := lock.Revoke(w.Context(), w.fresh(), lock.Contender{Node: paths[1]}); !asked || err != nil {
-		t.Fatalf("Revoke = %v, %v", asked, err)
-	}
+	held = must(w, b.UnfairAt(paths[1]).Lock)
+	w.revoke(lock.Contender{Node: paths[1]})
 	released := make(chan error, 1)
 	go func() { released <- h.Release(w.Context()) }()
 	w.Within(patience, "the mutexes are released", func() bool { return len(w.LineAt(paths[0])) == 0 })
@@ -231,11 +187,7 @@ func f36Duplicate(w *World, t *testing.T) {
 	if _, err := lock.NewAll(rw.Reader(), a.MutexAt(w.beside(1)[0], lock.Options{}), rw.Writer()); !errors.Is(err, lock.ErrDuplicate) {
 		t.Errorf("both sides of one lock: %v, want ErrDuplicate", err)
 	}
-	curator, err := lock.NewCuratorSemaphore(a.Session, w.dir, 2, lock.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := lock.NewAll(rw.Reader(), curator.Permits(1)); !errors.Is(err, lock.ErrDuplicate) {
+	if _, err := lock.NewAll(rw.Reader(), a.CuratorSemaphore(2).Permits(1)); !errors.Is(err, lock.ErrDuplicate) {
 		t.Errorf("two locks of one path, in two directories: %v, want ErrDuplicate", err)
 	}
 	if _, err := lock.NewAll(); err == nil {
@@ -244,11 +196,7 @@ func f36Duplicate(w *World, t *testing.T) {
 	if _, err := lock.NewAll(rw.Reader(), nil); err == nil {
 		t.Error("nil was taken for a lock")
 	}
-	sem, err := lock.NewSemaphore(a.Session, w.dir, 1, lock.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := lock.NewAll(sem.Permits(0)); err == nil {
+	if _, err := lock.NewAll(a.Semaphore(1).Permits(0)); err == nil {
 		t.Error("no permits were taken for some")
 	}
 }
@@ -373,11 +321,7 @@ func f36FaultAtAnyMember(w *World, t *testing.T) {
 			all := w.AllOf(a.Mutexes(paths, lock.Options{})...)
 			w.MustRelease(must(w, all.Lock))
 			m := faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[k] + "/"}
-			if applied {
-				a.Proxy.CutAfter(m)
-			} else {
-				a.Proxy.CutBefore(m)
-			}
+			a.Cut(m, applied)
 			h := must(w, all.Lock)
 			for _, path := range paths {
 				if n := len(w.LineAt(path)); n != 1 {
@@ -411,11 +355,7 @@ func f36CancelledAtAnyMember(w *World, t *testing.T) {
 
 		ctx, cancel = context.WithCancel(w.Context())
 		m := faultproxy.Match{Ops: faultproxy.Creates(), Prefix: path + "/"}
-		a.Proxy.After(m, func(faultproxy.Request, faultproxy.Reply) {
-			a.Proxy.Refuse(true)
-			cancel()
-		})
-		a.Proxy.CutAfter(m)
+		a.CutOff(m, true, cancel)
 		if h, err := w.AllOf(a.Mutexes(paths, lock.Options{})...).Lock(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("cut off and cancelled at member %d: %v, %v, want the context's error", k, h, err)
 		}
@@ -454,11 +394,7 @@ func f36LossOfOne(w *World, t *testing.T) {
 	for k, path := range paths {
 		h := must(w, w.AllOf(a.Mutexes(paths, lock.Options{})...).Lock)
 		w.Delete(h.Of(path)[0].Node())
-		select {
-		case <-h.Done():
-		case <-time.After(patience):
-			t.Fatalf("the loss of member %d is not told", k)
-		}
+		w.Ended(h, lock.ErrNodeDeleted)
 		var lost *lock.LostError
 		if err := h.Cause(); !errors.As(err, &lost) || lost.Path != path || !errors.Is(context.Cause(h.Context()), lock.ErrNodeDeleted) {
 			t.Errorf("the whole ended with %v, want the loss of %s", err, path)
@@ -484,12 +420,8 @@ func f36TwoSessions(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	h := must(w, w.AllOf(b.MutexAt(paths[1], lock.Options{}), a.MutexAt(paths[0], lock.Options{})).Lock)
 	w.Expire(b.Session)
-	select {
-	case <-h.Done():
-	case <-time.After(patience):
-		t.Fatal("the loss is not told")
-	}
-	if err := h.Cause(); !errors.Is(err, lock.ErrLost) || !w.expired(err, lock.ErrNodeDeleted) {
+	w.Ended(h, lock.ErrLost)
+	if err := h.Cause(); !w.expired(err, lock.ErrNodeDeleted) {
 		t.Errorf("the whole ended with %v, want session expired", err)
 	}
 	if n := len(w.LineAt(paths[0])); n != 1 {

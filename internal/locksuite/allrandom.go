@@ -3,9 +3,9 @@ package locksuite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,19 +20,15 @@ type crowd struct {
 	seed  uint64
 	paths []string
 	regs  map[string]*witness
+	*crew
 
-	mu      sync.Mutex // guards what follows
-	present []*Client
-	granted int
+	granted atomic.Int64
 }
 
 func newCrowd(w *World, t *testing.T, clients int) *crowd {
-	c := &crowd{w: w, t: t, seed: rand.Uint64(), paths: w.beside(6), regs: map[string]*witness{}}
+	c := &crowd{w: w, t: t, seed: rand.Uint64(), paths: w.beside(6), regs: map[string]*witness{}, crew: newCrew(w, clients)}
 	for _, path := range c.paths {
-		c.regs[path] = &witness{in: map[int64]int64{}, out: map[int64]bool{}}
-	}
-	for i := range clients {
-		c.present = append(c.present, w.Client(fmt.Sprint("c", i)))
+		c.regs[path] = newWitness()
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -40,17 +36,6 @@ func newCrowd(w *World, t *testing.T, clients int) *crowd {
 		}
 	})
 	return c
-}
-
-// client returns a client, with a new session if the last one is over.
-func (c *crowd) client(i int) *Client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if old := c.present[i]; old.Err() != nil {
-		old.Proxy.Close()
-		c.present[i] = c.w.Client(old.Label)
-	}
-	return c.present[i]
 }
 
 // take has a client take a random set, work and give it back. It returns what went wrong.
@@ -68,9 +53,7 @@ func (c *crowd) take(ctx context.Context, i int, r *rand.Rand, work time.Duratio
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.granted++
-	c.mu.Unlock()
+	c.granted.Add(1)
 	for path, token := range h.Tokens() {
 		c.regs[path].enter(token, client.ID())
 	}
@@ -147,7 +130,7 @@ func f36AnyOrderWithFaults(w *World, t *testing.T) {
 	wg.Wait()
 	time.Sleep(w.Timeout + 2*w.Tick) // sessions that lost touch are gone
 	c.check()
-	if c.granted == 0 {
+	if c.granted.Load() == 0 {
 		t.Error("nobody was ever granted: the faults are too many")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -160,35 +143,19 @@ func f36AnyOrderWithFaults(w *World, t *testing.T) {
 	c.w.CleanAt(c.paths)
 }
 
+// disturb breaks things until ctx ends, and then heals them all.
 func (c *crowd) disturb(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(r.Int64N(int64(500 * time.Millisecond))))
-		c.mu.Lock()
-		client := c.present[r.IntN(len(c.present))]
-		c.mu.Unlock()
-		switch r.IntN(6) {
-		case 0:
-			client.Proxy.CutAll()
-		case 1:
-			client.Unreachable()
-		case 2:
-			client.Blackhole()
-		case 3, 4:
-			client.Reachable()
-			client.Heal()
-		case 5:
-			if client.Err() == nil && r.IntN(4) == 0 {
-				for _, reg := range c.regs {
-					reg.putOut(client.ID())
-				}
-				c.w.Expire(client.Session)
+		client, n := c.any(r), r.IntN(6)
+		if n < 5 {
+			client.disturb(n)
+		} else if client.Err() == nil && r.IntN(4) == 0 {
+			for _, reg := range c.regs {
+				reg.putOut(client.ID())
 			}
+			c.w.Expire(client.Session)
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, client := range c.present {
-		client.Reachable()
-		client.Heal()
-	}
+	c.heal()
 }

@@ -167,13 +167,7 @@ func deadlockReaders(w *World, t *testing.T) {
 func deadlockPermits(w *World, t *testing.T) {
 	paths := w.beside(2)
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	sem := func(c *Client) *lock.Semaphore {
-		m, err := lock.NewSemaphore(c.Session, paths[0], 2, w.watchful())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
+	sem := func(c *Client) *lock.Semaphore { return c.SemaphoreAt(paths[0], 2, w.watchful()) }
 	first, second := must(w, sem(a).Acquire), must(w, sem(b).Acquire)
 	held := must(w, c.MutexAt(paths[1], w.watchful()).Lock)
 	third := askUnder(held.Context(), w, sem(c).Acquire)
@@ -197,13 +191,7 @@ func deadlockPermits(w *World, t *testing.T) {
 	if err := lock.SetPermits(w.Context(), w.fresh(), paths[0], 1); err != nil {
 		t.Fatal(err)
 	}
-	sem = func(c *Client) *lock.Semaphore {
-		m, err := lock.NewSemaphore(c.Session, paths[0], 0, w.watchful())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
+	sem = func(c *Client) *lock.Semaphore { return c.SemaphoreAt(paths[0], 0, w.watchful()) }
 	first = must(w, sem(a).Acquire)
 	held = must(w, c.MutexAt(paths[1], w.watchful()).Lock)
 	third = askUnder(held.Context(), w, sem(c).Acquire)
@@ -370,8 +358,7 @@ func deadlockTrying(w *World, t *testing.T) {
 	rw := func(c *Client, opt lock.Options) *lock.RWMutex { return c.RWMutexAt(paths[0], opt) }
 	reads := must(w, rw(a, w.watchful()).RLock)
 	held := must(w, c.MutexAt(paths[1], w.watchful()).Lock)
-	b.Proxy.CutAfter(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[0] + "/"})
-	b.Proxy.After(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[0] + "/"}, func(faultproxy.Request, faultproxy.Reply) { b.Proxy.Refuse(true) })
+	b.CutOff(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[0] + "/"}, true, func() {})
 	tried := ask(w, rw(b, lock.Options{}).TryLock)
 	w.Within(patience, "b's node is left", func() bool { return len(w.LineAt(paths[0])) == 2 })
 	g := askUnder(reads.Context(), w, a.MutexAt(paths[1], w.watchful()).Lock)

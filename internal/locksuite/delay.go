@@ -139,17 +139,7 @@ func delayReaper(w *World, t *testing.T) {
 		g := ask(w, b.Mutex(w.delayed()).Lock)
 		w.WaitLine(3)
 		ctx, cancel := context.WithCancel(w.Context())
-		cut := func() {
-			a.Proxy.Refuse(true)
-			cancel()
-		}
-		if applied {
-			a.Proxy.After(w.deletes(), func(faultproxy.Request, faultproxy.Reply) { cut() })
-			a.Proxy.CutAfter(w.deletes())
-		} else {
-			a.Proxy.Before(w.deletes(), func(faultproxy.Request) { cut() })
-			a.Proxy.CutBefore(w.deletes())
-		}
+		a.CutOff(w.deletes(), applied, cancel)
 		if err := h.Release(ctx); !errors.Is(err, lock.ErrReleasePending) {
 			t.Errorf("release without waiting = %v, want ErrReleasePending", err)
 		}
@@ -170,11 +160,7 @@ func delayAcrossBreaks(w *World, t *testing.T) {
 			w.WaitLine(3)
 			m := w.deletes()
 			m.Times = breaks
-			if applied {
-				a.Proxy.CutAfter(m)
-			} else {
-				a.Proxy.CutBefore(m)
-			}
+			a.Cut(m, applied)
 			began := time.Now()
 			w.MustRelease(h)
 			w.MustRelease(w.keptNone("after breaks", g, began))
@@ -292,11 +278,7 @@ func delayLostReplies(w *World, t *testing.T) {
 			a := w.Client("a")
 			w.MustRelease(must(w, a.Mutex(w.delayed()).Lock)) // the directory is there
 			m := faultproxy.Match{Ops: []wire.Op{wire.OpMulti}, Prefix: w.dir + "/", Times: breaks}
-			if applied {
-				a.Proxy.CutAfter(m)
-			} else {
-				a.Proxy.CutBefore(m)
-			}
+			a.Cut(m, applied)
 			began := time.Now()
 			h := w.keptNone("with lost replies", ask(w, a.Mutex(w.delayed()).Lock), began)
 			if n := len(w.Seals()); n != 1 {

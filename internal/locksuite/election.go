@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -202,16 +203,7 @@ func f38Flaps(w *World, t *testing.T) {
 			}
 			time.Sleep(time.Duration(r.Int64N(int64(pauses))))
 		}
-		calm := func() bool {
-			leaders := 0
-			for _, s := range standers {
-				if s.leading() {
-					leaders++
-				}
-			}
-			return leaders == 1
-		}
-		w.Within(time.Second+w.Timeout+2*w.Tick+w.slack(), "exactly one leads after the calm", calm)
+		w.oneLeads(time.Second+w.Timeout+2*w.Tick+w.slack(), standers)
 		w.WaitLine(candidates)
 		var sessions, terms int64
 		for _, s := range standers {
@@ -263,21 +255,11 @@ func f38Directory(w *World, t *testing.T) {
 			t.Fatal(err)
 		}
 		w.WaitLine(3)
-		w.Within(patience, "exactly one leads again", func() bool {
-			leaders := 0
-			for _, s := range standers {
-				if s.leading() {
-					leaders++
-				}
-			}
-			return leaders == 1
-		})
+		w.oneLeads(patience, standers)
 	}
 	for _, name := range w.Line() {
-		for _, o := range old {
-			if name == o {
-				t.Errorf("%s is still there: nothing was deleted", name)
-			}
+		if slices.Contains(old, name) {
+			t.Errorf("%s is still there: nothing was deleted", name)
 		}
 	}
 	for _, s := range standers {

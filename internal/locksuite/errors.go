@@ -15,16 +15,6 @@ var errorTests = []test{
 	{"LatchTry", latchTry},
 }
 
-// Latch returns the world's lock as that under an election.
-func (c *Client) Latch() *lock.Latch {
-	c.w.t.Helper()
-	l, err := lock.NewLatch(c.Session, c.w.dir, lock.Options{Label: c.Label})
-	if err != nil {
-		c.w.t.Fatal(err)
-	}
-	return l
-}
-
 // An error says what was called, and on which lock.
 func errorsNameTheCall(w *World, t *testing.T) {
 	a := w.Client("a")

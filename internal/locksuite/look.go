@@ -165,10 +165,7 @@ func lookCurator(w *World, t *testing.T) {
 	var holds []*lock.Hold
 	var waits []*Grant
 	for i, c := range clients {
-		m, err := lock.NewCuratorSemaphore(c.Session, w.dir, 2, lock.Options{Label: c.Label})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := c.CuratorSemaphore(2)
 		if i < 2 {
 			holds = append(holds, must(w, m.Acquire))
 			continue
@@ -246,9 +243,7 @@ func watchEveryChange(w *World, t *testing.T) {
 		w.sees(v, "mutex a")
 		g := ask(w, b.Mutex(lock.Options{}).Lock)
 		w.sees(v, "mutex a (b)")
-		if asked, err := lock.Revoke(w.Context(), w.fresh(), w.contender("a")); !asked || err != nil {
-			t.Fatal(asked, err)
-		}
+		w.revoke(w.contender("a"))
 		w.sees(v, "mutex a (b)") // and once more, because it is revoked
 		w.MustRelease(h)
 		w.sees(v, "mutex b")

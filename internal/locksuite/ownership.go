@@ -83,12 +83,8 @@ func f31Nested(w *World, t *testing.T) {
 	}
 
 	// What is held in between is no hindrance, be it in another line of the same directory.
-	latch, err := lock.NewLatch(a.Session, w.dir, lock.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	outer := must(w, m.Lock)
-	between, err := latch.TryLock(outer.Context())
+	between, err := a.Latch().TryLock(outer.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package locksuite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -29,7 +28,7 @@ func Random(t *testing.T, first uint64, seeds int) {
 					t.Logf("this was the schedule of seed %d", seed)
 				}
 			}()
-			s := &schedule{w: w, t: t, seed: seed, reg: witness{in: map[int64]int64{}, out: map[int64]bool{}}}
+			s := &schedule{w: w, t: t, seed: seed, reg: newWitness()}
 			s.run()
 			sum.granted, sum.lost, sum.refused = sum.granted+s.granted, sum.lost+s.lost, sum.refused+s.refused
 		})
@@ -49,11 +48,12 @@ type schedule struct {
 	w    *World
 	t    *testing.T
 	seed uint64
-	reg  witness
+	reg  *witness
+
+	*crew
 
 	mu sync.Mutex // guards what follows
 	tally
-	present []*Client // as the disturber sees them
 }
 
 func (s *schedule) run() {
@@ -62,10 +62,7 @@ func (s *schedule) run() {
 	ctx, cancel := context.WithTimeout(context.Background(), turmoil)
 	defer cancel()
 	contenders := 2 + r.IntN(4)
-	s.present = make([]*Client, contenders)
-	for i := range contenders {
-		s.present[i] = s.w.Client(fmt.Sprint("c", i))
-	}
+	s.crew = newCrew(s.w, contenders)
 	var wg sync.WaitGroup
 	for i := range contenders {
 		wg.Go(func() { s.contend(ctx, i, rand.New(rand.NewPCG(s.seed, uint64(i)+1))) })
@@ -82,22 +79,6 @@ func (s *schedule) run() {
 		s.w.MustRelease(h)
 	}
 	s.reg.check(s.t)
-}
-
-// client returns the contender's client, with a new session if the last one is over.
-func (s *schedule) client(i int) *Client {
-	s.mu.Lock()
-	c := s.present[i]
-	s.mu.Unlock()
-	if c.Err() == nil {
-		return c
-	}
-	c.Proxy.Close()
-	c = s.w.Client(c.Label)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.present[i] = c
-	return c
 }
 
 // contend takes the lock in one way or another until ctx ends.
@@ -165,26 +146,11 @@ func (s *schedule) hold(c *Client, h *lock.Hold, r *rand.Rand) {
 func (s *schedule) disturb(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
-		s.mu.Lock()
-		c := s.present[r.IntN(len(s.present))]
-		s.mu.Unlock()
-		switch r.IntN(8) {
-		case 0:
-			c.Proxy.CutAll()
-		case 1:
-			c.Unreachable()
-		case 2:
-			c.Blackhole()
-		case 3, 4:
-			c.Reachable()
-			c.Heal()
+		c := s.any(r)
+		switch n := r.IntN(8); n {
 		case 5:
 			m := faultproxy.Match{Prefix: s.w.dir, Skip: r.IntN(4), Times: 1 + r.IntN(3)}
-			if r.IntN(2) == 0 {
-				c.Proxy.CutBefore(m)
-			} else {
-				c.Proxy.CutAfter(m)
-			}
+			c.Cut(m, r.IntN(2) > 0)
 		case 6:
 			if c.Err() == nil && r.IntN(3) == 0 {
 				s.reg.putOut(c.ID())
@@ -194,14 +160,11 @@ func (s *schedule) disturb(ctx context.Context, r *rand.Rand) {
 			if line := s.w.Line(); len(line) > 0 && r.IntN(3) == 0 {
 				s.delete(zk.Join(s.w.dir, line[r.IntN(len(line))]))
 			}
+		default:
+			c.disturb(n)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.present {
-		c.Reachable()
-		c.Heal()
-	}
+	s.heal()
 }
 
 // delete removes a node as an administrator would who is not careful.
@@ -213,56 +176,5 @@ func (s *schedule) delete(node string) {
 	}
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		s.t.Error(err)
-	}
-}
-
-// A witness sees who is inside. Whoever is put out by force stays until the news reaches him, or even comes
-// in because the news of his grant was late too; there is nothing that he or anybody could do about it but
-// to look at his token. So those who were put out do not count.
-type witness struct {
-	mu      sync.Mutex
-	in      map[int64]int64 // session by token, of those inside
-	out     map[int64]bool  // tokens and sessions of those who were put out
-	highest int64
-	faults  []string
-}
-
-func (w *witness) enter(token, session int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.out[token] || w.out[session] {
-		return
-	}
-	for other, of := range w.in {
-		if !w.out[other] && !w.out[of] {
-			w.faults = append(w.faults, fmt.Sprintf("%#x entered while %#x was inside", token, other))
-		}
-	}
-	if token <= w.highest {
-		w.faults = append(w.faults, fmt.Sprintf("%#x entered after %#x", token, w.highest))
-	}
-	w.highest = max(w.highest, token)
-	w.in[token] = session
-}
-
-func (w *witness) leave(token int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.in, token)
-}
-
-// putOut notes that a token's node or a session is about to be removed by force. The numbers of the two
-// are far apart.
-func (w *witness) putOut(who int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.out[who] = true
-}
-
-func (w *witness) check(t *testing.T) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, fault := range w.faults {
-		t.Errorf("I1: %s", fault)
 	}
 }

@@ -36,11 +36,7 @@ func f23AcrossBreaks(w *World, t *testing.T) {
 			w.WaitLine(2)
 			m := w.deletes()
 			m.Times = breaks
-			if applied {
-				a.Proxy.CutAfter(m)
-			} else {
-				a.Proxy.CutBefore(m)
-			}
+			a.Cut(m, applied)
 			if err := h.Release(w.Context()); err != nil {
 				t.Errorf("release with %d breaks, applied %v: %v", breaks, applied, err)
 			}
@@ -67,17 +63,7 @@ func f23CallerGone(w *World, t *testing.T) {
 		g := ask(w, b.Mutex(lock.Options{}).Lock)
 		w.WaitLine(2)
 		ctx, cancel := context.WithCancel(w.Context())
-		cut := func(faultproxy.Request, faultproxy.Reply) {
-			a.Proxy.Refuse(true)
-			cancel()
-		}
-		if applied {
-			a.Proxy.After(w.deletes(), cut)
-			a.Proxy.CutAfter(w.deletes())
-		} else {
-			a.Proxy.Before(w.deletes(), func(r faultproxy.Request) { cut(r, faultproxy.Reply{}) })
-			a.Proxy.CutBefore(w.deletes())
-		}
+		a.CutOff(w.deletes(), applied, cancel)
 		err := h.Release(ctx)
 		if !errors.Is(err, lock.ErrReleasePending) || !errors.Is(err, context.Canceled) {
 			t.Errorf("release without waiting = %v, want ErrReleasePending", err)

@@ -65,6 +65,14 @@ func (w *World) contender(label string) lock.Contender {
 	return lock.Contender{}
 }
 
+// revoke asks a contender to give up.
+func (w *World) revoke(c lock.Contender) {
+	w.t.Helper()
+	if asked, err := lock.Revoke(w.Context(), w.fresh(), c); !asked || err != nil {
+		w.t.Fatalf("Revoke = %v, %v", asked, err)
+	}
+}
+
 // revoked waits until the hold's owner has been told to give up.
 func (w *World) revoked(what string, h *lock.Hold) {
 	w.t.Helper()
@@ -93,9 +101,7 @@ func revokeAnyKind(w *World, t *testing.T) {
 			t.Errorf("%s: before: %+v", name, before)
 		}
 		for range 2 {
-			if asked, err := lock.Revoke(w.Context(), w.fresh(), before); !asked || err != nil {
-				t.Fatalf("%s: Revoke = %v, %v", name, asked, err)
-			}
+			w.revoke(before)
 		}
 		w.revoked(name, h)
 		time.Sleep(w.moment())
@@ -151,9 +157,7 @@ func f10RevokedWhileAway(w *World, t *testing.T) {
 				time.Sleep(w.moment())
 			}
 			a.Unreachable()
-			if asked, err := lock.Revoke(w.Context(), w.fresh(), w.contender("a")); !asked || err != nil {
-				t.Fatalf("%s: Revoke = %v, %v", name, asked, err)
-			}
+			w.revoke(w.contender("a"))
 			a.Reachable()
 			w.revoked(name, h)
 			w.MustRelease(h)
@@ -177,9 +181,7 @@ func revokeWhileWaiting(w *World, t *testing.T) {
 		if away {
 			b.Unreachable()
 		}
-		if asked, err := lock.Revoke(w.Context(), w.fresh(), waiter); !asked || err != nil {
-			t.Fatalf("Revoke = %v, %v", asked, err)
-		}
+		w.revoke(waiter)
 		if away {
 			b.Reachable()
 		}
@@ -219,11 +221,7 @@ func f01RevokeLost(w *World, t *testing.T) {
 		h := must(w, a.Mutex(lock.Options{}).Lock)
 		c := w.contender("a")
 		m := faultproxy.Match{Ops: []wire.Op{wire.OpSetData}, Path: h.Node()}
-		if applied {
-			b.Proxy.CutAfter(m)
-		} else {
-			b.Proxy.CutBefore(m)
-		}
+		b.Cut(m, applied)
 		if asked, err := lock.Revoke(w.Context(), b.Session, c); !asked || err != nil {
 			t.Errorf("Revoke with a lost connection, applied %v = %v, %v", applied, asked, err)
 		}
@@ -243,9 +241,7 @@ func f33Revoked(w *World, t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		a := w.Client("a")
 		h := must(w, a.RWMutex().Lock)
-		if asked, err := lock.Revoke(w.Context(), w.fresh(), w.contender("a")); !asked || err != nil {
-			t.Fatalf("Revoke = %v, %v", asked, err)
-		}
+		w.revoke(w.contender("a"))
 		if heard {
 			w.revoked("the writer", h)
 		}
@@ -263,7 +259,7 @@ func f33Revoked(w *World, t *testing.T) {
 // Several locks are held at once, and somebody asks for one of them: the whole hears of it, and of which, and goes on.
 func revokeOneOfSeveral(w *World, t *testing.T) {
 	paths := w.beside(3)
-	a, b := w.Client("a"), w.Client("b")
+	a := w.Client("a")
 	all := w.AllOf(a.Mutexes(paths, lock.Options{})...)
 	for i, path := range paths {
 		for _, early := range []bool{true, false} { // whether it is listened for when it is asked for
@@ -275,9 +271,7 @@ func revokeOneOfSeveral(w *World, t *testing.T) {
 				case <-time.After(w.moment()):
 				}
 			}
-			if asked, err := lock.Revoke(w.Context(), b.Session, lock.Contender{Node: h.Of(path)[0].Node()}); !asked || err != nil {
-				t.Fatalf("Revoke = %v, %v", asked, err)
-			}
+			w.revoke(lock.Contender{Node: h.Of(path)[0].Node()})
 			select {
 			case <-h.Revoked():
 			case <-time.After(patience):
@@ -315,16 +309,10 @@ func revokeOneOfSeveral(w *World, t *testing.T) {
 // The node says what the program says, which nothing can be added to: the holder hears the request, and what its node
 // says stays as it is from then on.
 func revokeOtherThings(w *World, t *testing.T) {
-	a, b := w.Client("a"), w.Client("b")
+	a := w.Client("a")
 	h := must(w, a.Mutex(lock.Options{Data: []byte("host-1")}).Lock)
-	if asked, err := lock.Revoke(w.Context(), b.Session, lock.Contender{Node: h.Node()}); !asked || err != nil {
-		t.Fatalf("Revoke = %v, %v", asked, err)
-	}
-	select {
-	case <-h.Revoked():
-	case <-time.After(patience):
-		t.Fatal("the holder does not hear that it is asked to give up")
-	}
+	w.revoke(lock.Contender{Node: h.Node()})
+	w.revoked("whose node says other things", h)
 	time.Sleep(w.moment())
 	data, stat, err := w.fresh().Get(w.Context(), h.Node())
 	if err != nil || string(data) != curatorsWord || stat.Version != 1 {

@@ -27,16 +27,6 @@ var rwTests = []test{
 	{"F33_UpgradeOfWhatWasReleased", f33UpgradeReleased},
 }
 
-// RWMutex returns the world's lock as a read/write lock.
-func (c *Client) RWMutex() *lock.RWMutex {
-	c.w.t.Helper()
-	m, err := lock.NewRWMutex(c.Session, c.w.dir, lock.Options{Label: c.Label})
-	if err != nil {
-		c.w.t.Fatal(err)
-	}
-	return m
-}
-
 // A reader waits for a writer ahead and not for one behind; readers behind a waiting writer do not pass it.
 func f32NobodyOvertakes(w *World, t *testing.T) {
 	c := [6]*lock.RWMutex{}
@@ -181,11 +171,7 @@ func f33Downgrade(w *World, t *testing.T) {
 		t.Errorf("second downgrade = %v, want ErrNotWriter", err)
 	}
 	w.Delete(a.Node()) // its new node is watched as the old one was
-	select {
-	case <-a.Done():
-	case <-w.Context().Done():
-		t.Fatal("the downgraded hold was not told that its node had been deleted")
-	}
+	w.Ended(a, lock.ErrNodeDeleted)
 	h2 := w2.Granted()
 	w.MustRelease(h2)
 	w.MustRelease(r3.Granted())

@@ -33,16 +33,6 @@ var semaphoreTests = []test{
 	{"F35_TrySeveral", f35TrySeveral},
 }
 
-// Semaphore returns the world's lock as a semaphore.
-func (c *Client) Semaphore(n int) *lock.Semaphore {
-	c.w.t.Helper()
-	m, err := lock.NewSemaphore(c.Session, c.w.dir, n, lock.Options{Label: c.Label})
-	if err != nil {
-		c.w.t.Fatal(err)
-	}
-	return m
-}
-
 // acquire returns what asks for n permits at once.
 func acquire(m *lock.Semaphore, n int) func(context.Context) ([]*lock.Hold, error) {
 	return func(ctx context.Context) ([]*lock.Hold, error) { return m.AcquireN(ctx, n) }
@@ -59,10 +49,7 @@ func f34OneKind(w *World, t *testing.T) {
 	w.WaitLine(2)
 	waits := ask(w, b.Mutex(opt).Lock)
 	w.WaitLine(3)
-	sem, err := lock.NewSemaphore(c.Session, w.dir, 2, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sem := c.SemaphoreAt(w.dir, 2, opt)
 	refused := func(want lock.Kind, err error) {
 		t.Helper()
 		var other *lock.KindError
@@ -70,7 +57,7 @@ func f34OneKind(w *World, t *testing.T) {
 			t.Errorf("%v, want the kind %s to be refused", err, want)
 		}
 	}
-	_, err = sem.Acquire(w.Context())
+	_, err := sem.Acquire(w.Context())
 	refused(lock.KindMutex, err)
 	_, err = sem.TryAcquire(w.Context())
 	refused(lock.KindMutex, err)
@@ -120,10 +107,7 @@ func f34Random(w *World, t *testing.T) {
 		wg.Go(func() {
 			c := w.Client(fmt.Sprint("c", i))
 			for range w.reps(6, 3) {
-				if c.Err() != nil {
-					c.Proxy.Close()
-					c = w.Client(c.Label)
-				}
+				c = c.Alive()
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(1000)+1)*time.Millisecond)
 				h, err := c.Semaphore(permits).Acquire(ctx)
 				cancel()
@@ -335,13 +319,7 @@ func f34HandOver(w *World, t *testing.T) {
 // What Curator makes: leases below "leases", of which it counts all as held, waiting or not, and a lock in
 // "locks" that is held while waiting. So never more than one waits in "leases".
 func f34Curator(w *World, t *testing.T) {
-	semaphore := func(label string) *lock.Semaphore {
-		m, err := lock.NewCuratorSemaphore(w.Client(label).Session, w.dir, 2, lock.Options{Label: label})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
+	semaphore := func(label string) *lock.Semaphore { return w.Client(label).CuratorSemaphore(2) }
 	theirs := w.Create(w.dir+"/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-", zk.PersistentSequential)
 	h := must(w, semaphore("a").Acquire)
 	if _, err := semaphore("b").TryAcquire(w.Context()); !errors.Is(err, lock.ErrBusy) {
@@ -362,12 +340,8 @@ func f34Curator(w *World, t *testing.T) {
 	// Who gives up while nothing gets through has time neither for its claim nor for the lock.
 	all := must(w, acquire(semaphore("a"), 2))
 	d := w.Client("d")
-	m, err := lock.NewCuratorSemaphore(d.Session, w.dir, 2, lock.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(w.Context())
-	g := askUnder(ctx, w, m.Acquire)
+	g := askUnder(ctx, w, d.CuratorSemaphore(2).Acquire)
 	w.Within(patience, "it waits", func() bool { return len(w.LineAt(w.dir+"/leases")) == 3 })
 	d.Blackhole()
 	cancel()
@@ -388,12 +362,12 @@ func f35AllOrNothing(w *World, t *testing.T) {
 	busy := w.Client("busy").Semaphore(5)
 	w.MustRelease(must(w, busy.Acquire))
 	for _, ops := range [][]wire.Op{{wire.OpMulti}, {wire.OpGetData}, faultproxy.Lists()} {
-		for _, cut := range []func(*faultproxy.Proxy, faultproxy.Match) *faultproxy.Rule{(*faultproxy.Proxy).CutBefore, (*faultproxy.Proxy).CutAfter} {
+		for _, applied := range []bool{false, true} {
 			for skip := range 3 {
 				for _, given := range []bool{false, true} {
 					f35Faulty(w, t, busy, given, func(c *Client, cancel func()) {
 						m := faultproxy.Match{Ops: ops, Prefix: w.dir, Skip: skip, Times: 2}
-						cut(c.Proxy, m)
+						c.Cut(m, applied)
 						if given {
 							c.Proxy.Before(m, func(faultproxy.Request) { cancel() })
 						}

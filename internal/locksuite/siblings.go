@@ -49,11 +49,7 @@ func f01UnfairRevoked(w *World, t *testing.T) {
 			}
 			w.isOf(h)
 			if data == curatorsWord {
-				select {
-				case <-h.Revoked():
-				case <-time.After(patience):
-					t.Error("the holder does not hear that it is asked to give up")
-				}
+				w.revoked("asked before it knew that it holds", h)
 				w.Within(patience, "the holder says again who it is", func() bool { return w.holder() == "a" })
 			}
 			next := ask(w, b.Unfair().Lock)

@@ -90,17 +90,18 @@ func (s *Stander) leading() bool {
 	return t != nil && t.Cause() == nil
 }
 
-// Election returns the world's election as seen by the client.
-func (c *Client) Election(opt election.Options) *election.Election {
-	c.w.t.Helper()
-	if opt.ID == "" {
-		opt.ID = c.Label
-	}
-	e, err := election.New(c.Session, c.w.dir, opt)
-	if err != nil {
-		c.w.t.Fatal(err)
-	}
-	return e
+// oneLeads waits until exactly one of the standers leads, at most d.
+func (w *World) oneLeads(d time.Duration, standers []*Stander) {
+	w.t.Helper()
+	w.Within(d, "exactly one leads", func() bool {
+		leaders := 0
+		for _, s := range standers {
+			if s.leading() {
+				leaders++
+			}
+		}
+		return leaders == 1
+	})
 }
 
 func (w *World) resign(t *election.Term) {

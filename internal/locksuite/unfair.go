@@ -33,16 +33,6 @@ var unfairTests = []test{
 	{"UnfairOtherKindsAtThePath", unfairOtherKinds},
 }
 
-// Unfair returns the world's lock as one without a line.
-func (c *Client) Unfair() *lock.Unfair {
-	c.w.t.Helper()
-	u, err := lock.NewUnfair(c.Session, c.w.dir, lock.Options{Label: c.Label})
-	if err != nil {
-		c.w.t.Fatal(err)
-	}
-	return u
-}
-
 // unfairCreates matches the create of the lock's znode, and unfairDeletes its deletion.
 func (w *World) unfairCreates() faultproxy.Match {
 	return faultproxy.Match{Ops: faultproxy.Creates(), Path: w.dir}
@@ -115,8 +105,7 @@ func f01UnfairTaken(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	w.MustRelease(must(w, a.Unfair().Lock))
 	away := make(chan struct{})
-	a.Proxy.Before(w.unfairCreates(), func(faultproxy.Request) { a.Proxy.Refuse(true); close(away) })
-	a.Proxy.CutBefore(w.unfairCreates())
+	a.CutOff(w.unfairCreates(), false, func() { close(away) })
 	g := ask(w, a.Unfair().Lock)
 	<-away
 	held := must(w, b.Unfair().Lock)
@@ -232,8 +221,7 @@ func f23UnfairCallerGone(w *World, t *testing.T) {
 	g := ask(w, b.Unfair().Lock)
 	w.untilWaiting(b)
 	ctx, cancel := context.WithCancel(w.Context())
-	a.Proxy.Before(w.unfairDeletes(), func(faultproxy.Request) { a.Proxy.Refuse(true); cancel() })
-	a.Proxy.CutBefore(w.unfairDeletes())
+	a.CutOff(w.unfairDeletes(), false, cancel)
 	if err := h.Release(ctx); !errors.Is(err, lock.ErrReleasePending) || !errors.Is(err, context.Canceled) {
 		t.Errorf("release without waiting = %v, want ErrReleasePending", err)
 	}
@@ -347,10 +335,7 @@ func unfairRandom(w *World, _ *testing.T) {
 		f.wg.Go(func() {
 			c := w.Client(fmt.Sprint("c", i))
 			for range w.reps(20, 3) {
-				if c.Err() != nil {
-					c.Proxy.Close()
-					c = w.Client(c.Label)
-				}
+				c = c.Alive()
 				switch h := f.visit(c, c.Unfair(), r); {
 				case h == nil:
 				case r.IntN(8) == 0:

@@ -88,9 +88,7 @@ func f34WatchesStay(w *World, t *testing.T) {
 		watches(fmt.Sprint("with a waiter for ", n), 3+n+2)
 	}
 	mark := c.Proxy.Mark()
-	if asked, err := lock.Revoke(w.Context(), w.admin, lock.Contender{Node: held[2].Node()}); !asked || err != nil {
-		t.Fatalf("Revoke = %v, %v", asked, err)
-	}
+	w.revoke(lock.Contender{Node: held[2].Node()})
 	w.Quiet(c)
 	asked, told := work(c.Proxy.Since(mark))
 	if want := "children, get"; asked.Ops() != want || len(told) != 1 {
