@@ -113,7 +113,7 @@ func newRun() *cobra.Command {
 	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after that long; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
 	flags.StringVar(&f.statusFile, "status-file", "", "write the outcome to this file, as JSON")
-	flags.IntVar(&f.busyCode, "busy-code", exit.Busy, "exit status if the lock was busy, or the wait was over")
+	flags.IntVar(&f.busyCode, "busy-code", exit.Busy, "exit status if the lock was busy, or the wait was over; with 0 nothing is said of it")
 	flags.IntVar(&f.lostCode, "lost-code", exit.Lost, "exit status if the lock was lost")
 	return cmd
 }
@@ -167,6 +167,9 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 	}
 	out := front.Run(cfg)
 	status.tell(out)
+	if out.Kind == front.Busy && out.Status == exit.OK {
+		out.Text = "" // to whom that is a success, cron for one, there is nothing to tell
+	}
 	return &ranError{out}
 }
 

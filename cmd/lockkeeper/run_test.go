@@ -219,6 +219,10 @@ func TestF42_StatusFile(t *testing.T) {
 	if o := outcome(); o.Outcome != "busy" || o.Status != 75 || o.Command != nil || o.Message == "" {
 		t.Errorf("busy: %+v", o)
 	}
+	quiet := h.run("run", "--status-file", path, "--wait", "0", "--busy-code", "0", "demo", "--", "true").want(0)
+	if o := outcome(); quiet.stderr.String() != "" || o.Outcome != "busy" || o.Status != 0 || o.Message == "" {
+		t.Errorf("busy, and no failure: %+v, and standard error has %q", o, quiet.stderr.String())
+	}
 	waiter := h.start("run", "--status-file", path, "--lost-code", "9", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	h.held("demo", 2)
 	holder.signal(syscall.SIGTERM)
