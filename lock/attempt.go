@@ -307,6 +307,9 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
+	if err := a.settleRoom(ctx); err != nil {
+		return nil, err
+	}
 	chain, err := a.vouchFor(ctx)
 	if err != nil {
 		return nil, err

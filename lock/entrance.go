@@ -51,7 +51,7 @@ func only(holds []*Hold, err error) (*Hold, error) {
 
 // lockAll waits in line with count claims, and returns as many holds or none.
 func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
-	leave, err := e.approach(ctx, false)
+	leave, err := e.approach(ctx, count, false)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (e *entrance) try(ctx context.Context) (*Hold, error) {
 
 // tryAll is try with count claims.
 func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
-	leave, err := e.approach(ctx, true)
+	leave, err := e.approach(ctx, count, true)
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +109,9 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 
 // approach does what comes before joining the line of a semaphore: it agrees on the number of permits, and takes the
 // gate. leave gives the gate back.
-func (e *entrance) approach(ctx context.Context, try bool) (leave func(), err error) {
+func (e *entrance) approach(ctx context.Context, count int, try bool) (leave func(), err error) {
 	if e.room.varies() && !e.room.agreed.Load() {
-		if err := e.room.agree(ctx, e); err != nil {
+		if err := e.room.agree(ctx, e, count, false); err != nil {
 			return nil, &LockError{e.recipe.op(try), e.dir, err}
 		}
 	}
@@ -138,7 +138,7 @@ func (e *entrance) approach(ctx context.Context, try bool) (leave func(), err er
 // makeDirectory makes the directory and what is missing above it.
 func (e *entrance) makeDirectory(ctx context.Context) error {
 	if e.room.varies() {
-		return e.room.agree(ctx, e)
+		return e.room.agree(ctx, e, 0, false)
 	}
 	if e.recipe.lone {
 		return makeHome(ctx, e.s, e.dir, e.opt.ParentACL)

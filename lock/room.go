@@ -72,32 +72,33 @@ func parseRoom(data []byte) (int, error) {
 	return r.Permits, nil
 }
 
-// agree makes sure that a number is stored. The first time it also sees to it that it is the one that the semaphore
-// was made with; after that an operator may change it.
-func (r *room) agree(ctx context.Context, e *entrance) error {
-	stored, err := storeRoom(ctx, e, func(stored int) (int, error) {
+// agree sees to it that the number that is stored is the one that the semaphore was made with; later an operator may
+// change it. A directory that is not there is made with the number. One that is gets it from the first who is granted
+// permits: whoever is refused leaves no number behind, in the directory of a mutex for example.
+func (r *room) agree(ctx context.Context, e *entrance, count int, granted bool) error {
+	stored, err := storeRoom(ctx, e, func(stored int, missing bool) (int, error) {
 		switch {
 		case stored == 0 && r.n == 0:
 			return 0, ErrNoPermits
-		case stored == 0:
+		case stored == 0 && count > r.n:
+			return 0, &TooManyError{Asked: count, Permits: r.n}
+		case stored == 0 && (missing || granted):
 			return r.n, nil
-		case r.n != 0 && r.n != stored && !r.agreed.Load():
+		case stored != 0 && r.n != 0 && r.n != stored && (granted || !r.agreed.Load()):
 			return 0, &ConflictError{Want: r.n, Stored: stored}
 		}
 		return stored, nil
 	})
-	if err != nil {
-		return err
+	if err == nil && stored != 0 {
+		r.agreed.Store(true)
 	}
-	if r.agreed.Store(true); r.n != 0 && r.n != stored {
-		e.opt.Logger.Info("the number of permits has been changed", "lock", e.dir, "from", r.n, "to", stored)
-	}
-	return nil
+	return err
 }
 
 // storeRoom stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
-// returns it. The directory is persistent, so that the number outlives the claims.
-func storeRoom(ctx context.Context, e *entrance, choose func(stored int) (int, error)) (int, error) {
+// whether there is not even a directory; and returns it. The directory is persistent, so that the number outlives the
+// claims.
+func storeRoom(ctx context.Context, e *entrance, choose func(stored int, missing bool) (int, error)) (int, error) {
 	for {
 		p := e.s.Pipeline()
 		p.Sync(e.dir)
@@ -115,7 +116,7 @@ func storeRoom(ctx context.Context, e *entrance, choose func(stored int) (int, e
 		if err != nil {
 			return 0, err
 		}
-		n, err := choose(stored)
+		n, err := choose(stored, missing)
 		if err != nil || n == stored {
 			return n, err
 		}
@@ -144,7 +145,8 @@ func storeRoom(ctx context.Context, e *entrance, choose func(stored int) (int, e
 
 // A roomView is what an attempt knows of the number of permits.
 type roomView struct {
-	n     int                          // as last read
+	n     int                          // as last read; what the semaphore was made with if none is stored
+	open  bool                         // none is stored
 	asked *client.Pending[client.Node] // a read of the directory whose answer is yet to be looked at; nil if there is none
 	watch *client.Watch                // on the directory's data, set by that read or an earlier one; nil if there is none
 }
@@ -182,14 +184,31 @@ func (a *attempt) seeRoom(ctx context.Context) (int, error) {
 		if a.room.n, err = parseRoom(node.Data); err != nil {
 			return 0, err
 		}
+		a.room.open = a.room.n == 0
+		switch a.room.n {
+		case 0:
+			a.room.n = r.n
+		case r.n:
+			r.agreed.Store(true)
+		}
 	}
 	switch {
 	case a.room.n == 0:
 		return 0, ErrNoPermits
+	case r.n != 0 && r.n != a.room.n && !r.agreed.Load(): // stored since approach looked
+		return 0, &ConflictError{Want: r.n, Stored: a.room.n}
 	case a.count > a.room.n:
 		return 0, &TooManyError{Asked: a.count, Permits: a.room.n}
 	}
 	return a.room.n, nil
+}
+
+// settleRoom sees to it that the number of permits that has been counted with is stored, before any is granted.
+func (a *attempt) settleRoom(ctx context.Context) error {
+	if !a.room.open {
+		return nil
+	}
+	return a.e.room.agree(ctx, a.e, a.count, true)
 }
 
 // sameRoom reports whether the number of permits is still the one that v was made with.

@@ -27,7 +27,8 @@ type Semaphore struct {
 }
 
 // NewSemaphore returns the semaphore of n permits, at most PermitsMax, of the directory at path. The number
-// is stored in the directory's data by whoever uses the semaphore first, and the directory stays for ever. If
+// is stored in the directory's data by whoever uses the semaphore first, and the directory stays for ever; where the
+// directory is there already, whoever is refused stores nothing. If
 // another number is stored when this Semaphore is first asked for a permit, the error is a *ConflictError; from then
 // on it follows what is stored, which SetPermits changes. If n is 0 it takes the number that is stored, and the error
 // is ErrNoPermits if there is none.
@@ -93,7 +94,7 @@ func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
 	if !m.e.room.stored {
 		return &LockError{"set permits", m.path, errors.New("the number of permits of Curator's semaphore is not stored")}
 	}
-	if _, err := storeRoom(ctx, m.e, func(int) (int, error) { return n, nil }); err != nil {
+	if _, err := storeRoom(ctx, m.e, func(int, bool) (int, error) { return n, nil }); err != nil {
 		return &LockError{"set permits", m.path, err}
 	}
 	return nil

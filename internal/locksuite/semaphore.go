@@ -20,6 +20,7 @@ var semaphoreTests = []test{
 	{"F34_RandomContenders", f34Random},
 	{"F34_AnyHolderMayLeaveFirst", f34AnyLeaves},
 	{"F34_NumberIsStored", f34Stored},
+	{"F34_RefusedStoresNothing", f34Refused},
 	{"F34_NumberChanges", f34Changes},
 	{"F34_OneKind", f34OneKind},
 	{"F34_HandOver", f34HandOver},
@@ -226,6 +227,62 @@ func f34Stored(w *World, t *testing.T) {
 	if _, err := w.Client("c").Semaphore(2).Acquire(w.Context()); err == nil {
 		t.Error("somebody else's data was taken for a number of permits")
 	}
+}
+
+// Whoever is refused, or gives up, leaves no number behind; whoever is granted a permit does.
+func f34Refused(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	stored := func(what, want string) {
+		t.Helper()
+		data, _, err := w.fresh().Get(w.Context(), w.dir)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) || string(data) != want {
+			t.Errorf("%s: the directory says %q, %v; want %q", what, data, err, want)
+		}
+	}
+	if _, err := a.Semaphore(2).AcquireN(w.Context(), 3); !isTooMany(err, 3, 2) {
+		t.Errorf("3 of 2 permits: %v, want a *TooManyError", err)
+	}
+	stored("too many asked for", "")
+
+	held := w.MustLock(a.Mutex(lock.Options{}))
+	strict, err := lock.NewSemaphore(b.Session, w.dir, 2, lock.Options{OneKind: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, take := range []func(context.Context) (*lock.Hold, error){strict.Acquire, strict.TryAcquire} {
+		if _, err := take(w.Context()); !errors.As(err, new(*lock.KindError)) {
+			t.Errorf("beside a mutex: %v, want a *KindError", err)
+		}
+	}
+	stored("beside a mutex", "")
+
+	theirs := w.Create(w.dir+"/_c_01234567-89ab-cdef-0123-456789abcdef-lease-", zk.PersistentSequential)
+	w.MustRelease(held)
+	if _, err := a.Semaphore(1).TryAcquire(w.Context()); !errors.Is(err, lock.ErrBusy) {
+		t.Errorf("TryAcquire = %v, want ErrBusy", err)
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	g := grantOf(func() (*lock.Hold, error) { return a.Semaphore(1).Acquire(ctx) })
+	w.WaitLine(2)
+	w.stillPending("their permit is the only one", g)
+	cancel()
+	w.Outcome(g)
+	w.WaitLine(1)
+	stored("busy, and given up", "")
+
+	g = w.ask(a.Semaphore(1).Acquire)
+	w.WaitLine(2)
+	two := b.Semaphore(2)
+	w.MustRelease(w.mustHold(w.Client("c").Semaphore(3).Acquire))
+	stored("granted", `{"permits":3}`)
+	if _, err := w.Outcome(g); !errors.Is(err, lock.ErrPermitsConflict) {
+		t.Errorf("waiting when another number was stored: %v, want ErrPermitsConflict", err)
+	}
+	if _, err := two.TryAcquire(w.Context()); !errors.Is(err, lock.ErrPermitsConflict) {
+		t.Errorf("another number is stored: %v, want ErrPermitsConflict", err)
+	}
+	w.Delete(theirs)
+	w.MustRelease(w.mustHold(a.Semaphore(0).Acquire))
 }
 
 func isTooMany(err error, asked, permits int) bool {
