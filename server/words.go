@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -46,10 +47,7 @@ func (c *conn) answerWord(word string) bool {
 	} else {
 		fmt.Fprintf(&b, "%s is not executed because it is not in the whitelist.\n", word)
 	}
-	c.out.mu.Lock()
-	c.out.buf = append(c.out.buf, b.String()...)
-	c.out.mu.Unlock()
-	c.out.write() // which may take as long as a handshake; the farewell behind it may not
+	io.WriteString(c.nc, b.String()) // which may take as long as a handshake; what is left to c.out only as long as its farewell
 	c.s.counters.sent.Add(1)
 	return true
 }

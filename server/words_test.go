@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"regexp"
 	"strings"
@@ -43,6 +44,21 @@ func TestALongAnswerIsTakenSlowly(t *testing.T) {
 		var b bytes.Buffer
 		if _, err := b.ReadFrom(m.in); err != nil || b.Len() < n*long || !strings.Contains(b.String(), "Connections dump:") {
 			t.Errorf("the answer has %d bytes, %v", b.Len(), err)
+		}
+	})
+}
+
+// Who answers sends, and does not leave it to the output's goroutine, whose farewell is short.
+func TestAWordIsAnsweredByTheReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		c := start(t).newConn(1, far)
+		c.out.writing = true // as if its goroutine had been faster
+		go c.answerWord("srvr")
+		near.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := near.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
 		}
 	})
 }
