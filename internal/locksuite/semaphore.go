@@ -244,11 +244,8 @@ func f34Refused(w *World, t *testing.T) {
 	}
 	stored("too many asked for", "")
 
-	held := w.MustLock(a.Mutex(lock.Options{}))
-	strict, err := lock.NewSemaphore(b.Session, w.dir, 2, lock.Options{OneKind: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := must(w, a.Mutex(lock.Options{}).Lock)
+	strict := b.SemaphoreAt(w.dir, 2, lock.Options{OneKind: true})
 	for _, take := range []func(context.Context) (*lock.Hold, error){strict.Acquire, strict.TryAcquire} {
 		if _, err := take(w.Context()); !errors.As(err, new(*lock.KindError)) {
 			t.Errorf("beside a mutex: %v, want a *KindError", err)
@@ -262,27 +259,27 @@ func f34Refused(w *World, t *testing.T) {
 		t.Errorf("TryAcquire = %v, want ErrBusy", err)
 	}
 	ctx, cancel := context.WithCancel(w.Context())
-	g := grantOf(func() (*lock.Hold, error) { return a.Semaphore(1).Acquire(ctx) })
+	g := askUnder(ctx, w, a.Semaphore(1).Acquire)
 	w.WaitLine(2)
 	w.stillPending("their permit is the only one", g)
 	cancel()
-	w.Outcome(g)
+	g.Outcome()
 	w.WaitLine(1)
 	stored("busy, and given up", "")
 
-	g = w.ask(a.Semaphore(1).Acquire)
+	g = ask(w, a.Semaphore(1).Acquire)
 	w.WaitLine(2)
 	two := b.Semaphore(2)
-	w.MustRelease(w.mustHold(w.Client("c").Semaphore(3).Acquire))
+	w.MustRelease(must(w, w.Client("c").Semaphore(3).Acquire))
 	stored("granted", `{"permits":3}`)
-	if _, err := w.Outcome(g); !errors.Is(err, lock.ErrPermitsConflict) {
+	if _, err := g.Outcome(); !errors.Is(err, lock.ErrPermitsConflict) {
 		t.Errorf("waiting when another number was stored: %v, want ErrPermitsConflict", err)
 	}
 	if _, err := two.TryAcquire(w.Context()); !errors.Is(err, lock.ErrPermitsConflict) {
 		t.Errorf("another number is stored: %v, want ErrPermitsConflict", err)
 	}
 	w.Delete(theirs)
-	w.MustRelease(w.mustHold(a.Semaphore(0).Acquire))
+	w.MustRelease(must(w, a.Semaphore(0).Acquire))
 }
 
 func isTooMany(err error, asked, permits int) bool {
