@@ -5,8 +5,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -171,6 +173,48 @@ func TestTheKeeperHoldsOnToNothingOfOurs(t *testing.T) {
 	}
 	if err := syscall.Kill(h.keeperPid(), 0); err != nil {
 		t.Errorf("the keeper: %v", err)
+	}
+}
+
+// A keeper serves all of its user's commands, also those that come later: it does not keep what the one that has
+// started it had for itself.
+func TestTheKeeperOutgrowsWhoStartedIt(t *testing.T) {
+	h := newHome(t, "GOGC=off", "GOMEMLIMIT=1MiB", "LOCKKEEPER_LOCK=/outer", "LOCKKEEPER_TOKEN=1")
+	h.startWith(func(c *exec.Cmd) {
+		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", `ulimit -S -f 10; ulimit -S -t 1000; umask 0777; exec "$LK" run demo -- true`}
+	}).want(0)
+	proc := "/proc/" + strconv.Itoa(h.keeperPid())
+	limits, err := os.ReadFile(proc + "/limits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(limits)) {
+		fields := strings.Fields(line)
+		if (strings.HasPrefix(line, "Max file size") || strings.HasPrefix(line, "Max cpu time")) && fields[3] != fields[4] {
+			t.Errorf("it has the limit of whoever has started it: %s", line)
+		}
+	}
+	env, err := os.ReadFile(proc + "/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"GOGC", "GOMEMLIMIT", "LOCKKEEPER_LOCK", "LOCKKEEPER_TOKEN"} {
+		if strings.Contains("\x00"+string(env), "\x00"+name+"=") {
+			t.Errorf("its environment has %s", name)
+		}
+	}
+	err = filepath.WalkDir(h.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o600 != 0o600 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

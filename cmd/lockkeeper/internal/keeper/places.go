@@ -13,7 +13,6 @@ package keeper
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,29 +60,6 @@ func (p Places) Log() string { return filepath.Join(p.State, "keeper.log") }
 func (p Places) isNew() bool {
 	_, err := os.Lstat(p.data())
 	return errors.Is(err, fs.ErrNotExist)
-}
-
-// socketBytesMax is the longest path of a socket on the systems we know, less its final zero byte.
-const socketBytesMax = 103
-
-// socket returns where to listen: in the first runtime directory that can be made ours alone.
-func (p Places) socket() (string, error) {
-	// Keepers with different state directories may share a runtime directory.
-	name := fmt.Sprintf("keeper-%08x.sock", crc32.ChecksumIEEE([]byte(p.State)))
-	var errs []error
-	for _, dir := range p.Runtime {
-		path := filepath.Join(dir, name)
-		if len(path) > socketBytesMax {
-			errs = append(errs, fmt.Errorf("%s is longer than a socket's path can be (%d bytes)", path, socketBytesMax))
-			continue
-		}
-		if err := privateDir(dir); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		return path, nil
-	}
-	return "", fmt.Errorf("no directory for its socket: %w (set XDG_RUNTIME_DIR or TMPDIR to a directory of your own)", errors.Join(errs...))
 }
 
 // privateDir makes a directory that nobody else can enter, or makes sure that one is. In a directory

@@ -47,20 +47,53 @@ func TestSocketOnlyInADirectoryOfOurOwn(t *testing.T) {
 	}
 	long := filepath.Join(dir, strings.Repeat("x", socketBytesMax))
 	for _, bad := range []string{open, link, file, long, filepath.Join(dir, "no", "parent")} {
-		if socket, err := (Places{State: "/s", Runtime: []string{bad}}).socket(); err == nil {
-			t.Errorf("socket in %s: %s, want an error", bad, socket)
+		if l, err := (Places{State: "/s", Runtime: []string{bad}}).listen(); err == nil {
+			l.Close()
+			t.Errorf("listens at %s, want an error", l.Addr())
+		} else if !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
+			t.Errorf("no advice in %q", err)
 		}
 	}
 	if err := privateDir("/proc"); err == nil {
 		t.Error("privateDir took /proc")
 	}
-	one, err := (Places{State: "/s", Runtime: []string{open, good}}).socket()
-	if err != nil || filepath.Dir(one) != good {
-		t.Errorf("socket = %s, %v; want it in %s", one, err, good)
+	one, err := (Places{State: "/s", Runtime: []string{open, good}}).listen()
+	if err != nil {
+		t.Fatal(err)
 	}
-	two, err := (Places{State: "/other", Runtime: []string{good}}).socket()
-	if err != nil || one == two {
-		t.Errorf("two keepers at one socket: %s, %v", two, err)
+	defer one.Close()
+	if filepath.Dir(one.Addr().String()) != good {
+		t.Errorf("listens at %s, want it in %s", one.Addr(), good)
+	}
+	two, err := (Places{State: "/other", Runtime: []string{good}}).listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer two.Close()
+	if one.Addr().String() == two.Addr().String() {
+		t.Errorf("two keepers at one socket: %s", two.Addr())
+	}
+}
+
+// A directory of ours that does not take a socket, as one that is mounted to be read only, is passed over.
+func TestSocketWhereOneCanBeMade(t *testing.T) {
+	dir := t.TempDir()
+	p := Places{State: "/s", Runtime: []string{filepath.Join(dir, "bad"), filepath.Join(dir, "good")}}
+	l, err := p.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := l.Addr().String()
+	l.Close()
+	if err := os.MkdirAll(filepath.Join(taken, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = p.listen(); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if got := filepath.Dir(l.Addr().String()); got != p.Runtime[1] {
+		t.Errorf("listens in %s, want %s", got, p.Runtime[1])
 	}
 }
 
@@ -112,11 +145,12 @@ func TestAKeeperThatHasLostItsPlaceLeavesItToTheNext(t *testing.T) {
 	if text, err := io.ReadAll(r); err != nil || string(text) != readyWord+"\n" {
 		t.Fatalf("the keeper says %q, %v", text, err)
 	}
-	socket, err := p.socket()
-	if err == nil {
-		err = os.Remove(socket)
-	}
+	a, err := p.read()
 	if err != nil {
+		t.Fatal(err)
+	}
+	socket := a.Socket
+	if err := os.Remove(socket); err != nil {
 		t.Fatal(err)
 	}
 	next, err := net.Listen("unix", socket)

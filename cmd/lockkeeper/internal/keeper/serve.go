@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
@@ -53,6 +51,8 @@ func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteClos
 		tell(readyWord)
 	}()
 
+	ownUmask()
+	outgrow()
 	if err := os.MkdirAll(p.State, 0o700); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteClos
 	}
 	defer lock.Close()
 
-	l, err := listen(p)
+	l, err := p.listen()
 	if err != nil {
 		return err
 	}
@@ -121,23 +121,6 @@ var (
 	errIdle       = errors.New("nobody has been connected for a while")
 	errSocketGone = errors.New("its socket was taken away")
 )
-
-// listen makes the socket. One that is there already belongs to a keeper that is dead, because we have
-// the lock.
-func listen(p Places) (*net.UnixListener, error) {
-	socket, err := p.socket()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	return l, os.Chmod(socket, 0o600)
-}
 
 // await returns why a keeper should end, once it should. glance is called now and then, and may say so.
 func await(ctx context.Context, srv *server.Server, idle time.Duration, glance func() error) error {

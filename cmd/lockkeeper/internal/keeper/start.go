@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,11 +38,12 @@ type Starter struct {
 const startsMax = 20
 
 // Dial returns a connection to the keeper. It starts one if there is none, and of many who do that at
-// the same time one does it and the others wait.
+// the same time one does it and the others wait. It sets the umask of the process.
 func (s Starter) Dial(ctx context.Context) (c net.Conn, a Address, err error) {
 	if c, a, err = s.Places.Find(); err == nil {
 		return c, a, nil
 	}
+	ownUmask()
 	const advice = "set XDG_STATE_HOME to a directory you can write, or name servers with --servers"
 	if err := os.MkdirAll(s.Places.State, 0o700); err != nil {
 		return nil, a, fmt.Errorf("local keeper: %w (%s)", err, advice)
@@ -83,6 +85,7 @@ func (s Starter) start(ctx context.Context) error {
 	}
 	defer r.Close()
 	cmd := &exec.Cmd{Path: s.Program, Args: s.Args, Dir: "/"} // there, so as not to keep a file system busy
+	cmd.Env = slices.DeleteFunc(os.Environ(), ofUsAlone)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{FDReady - 3: w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -106,6 +109,13 @@ func (s Starter) start(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("it ended while starting (see %s)", s.Places.Log())
+}
+
+// ofUsAlone reports whether a variable is about us, or what runs under our lock, and not about a keeper, which others
+// use, too: what somebody wants of the memory of his own programs, for example.
+func ofUsAlone(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains([]string{"LOCKKEEPER_LOCK", "LOCKKEEPER_TOKEN", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG"}, name)
 }
 
 // openLog opens the log for appending, after putting a long one aside.
