@@ -19,6 +19,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -126,6 +129,19 @@ func (p *program) finish() string {
 	return p.said()
 }
 
+// fail waits until the program has ended with an error that says so.
+func (p *program) fail(text string) {
+	p.t.Helper()
+	p.expect(text)
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 1 {
+		p.t.Errorf("%s: exit status %d, want 1\n%s", p.cmd.Path, code, p.said())
+	}
+}
+
 func (p *program) signal(sig os.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -139,6 +155,7 @@ func server(t *testing.T) *zktest.Server {
 
 func TestCronguard(t *testing.T) {
 	srv := server(t)
+	alone := start(t, "127.0.0.1:1", "cronguard")
 	first := start(t, srv.Addr(), "cronguard")
 	first.expect("wrote sales")
 	first.signal(syscall.SIGSTOP) // or it might be done before the second looks
@@ -150,6 +167,7 @@ func TestCronguard(t *testing.T) {
 		t.Errorf("the first said\n%s", said)
 	}
 	start(t, srv.Addr(), "cronguard").expect("wrote sales") // the lock is free again
+	alone.fail("127.0.0.1:1")
 }
 
 func TestSingleton(t *testing.T) {
@@ -328,6 +346,28 @@ func TestInspect(t *testing.T) {
 	second.expect("working")
 	second.signal(syscall.SIGTERM)
 	shows("Nobody holds a lock")
+
+	owner := srv.Session(t, "owner")
+	if err := owner.AddAuth(t.Context(), client.Auth{Scheme: "digest", Credential: []byte("owner:secret")}); err != nil {
+		t.Fatal(err)
+	}
+	for name, acl := range map[string][]zk.ACL{"/examples/secret": zk.CreatorACL(), "/examples/open": nil} {
+		m, err := lock.NewMutex(owner, name, lock.Options{ACL: acl, ParentACL: acl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows("/examples/open")
+	if err := chromedp.Do(b, chromedp.Navigate(url)); err != nil {
+		t.Fatal(err)
+	}
+	shows("/examples/open") // beside one that may not be read
+
+	srv.Link("default").Expire()
+	page.fail("session expired")
 }
 
 // browser starts a browser of the test's own.

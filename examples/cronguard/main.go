@@ -27,7 +27,10 @@ func main() {
 }
 
 func guard(ctx context.Context) error {
-	s, err := client.Open(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{})
+	// While no server can be reached we fail, and do not pile up until one can. What we hold outlasts this limit.
+	asking, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	s, err := client.Open(asking, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{})
 	if err != nil {
 		return err
 	}
@@ -36,7 +39,7 @@ func guard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hold, err := m.TryLock(ctx)
+	hold, err := m.TryLock(asking)
 	var busy *lock.BusyError
 	if errors.As(err, &busy) {
 		fmt.Println("runs elsewhere:", busy.Holder.Who())

@@ -8,6 +8,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html/template"
 	"log"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 //go:embed page.html
@@ -58,10 +60,14 @@ func serve(ctx context.Context, address, dir string) error {
 	mux.HandleFunc("GET /changes", v.changes)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	defer context.AfterFunc(ctx, func() { srv.Close() })()
+	s.Go(func(ctx context.Context) { // a session that has expired does not come back
+		<-ctx.Done()
+		srv.Close()
+	})
 	if err := srv.Serve(l); err != http.ErrServerClosed {
 		return err
 	}
-	return nil
+	return s.Err() // nil if we were told to stop; else whoever keeps us running starts us again
 }
 
 // A viewer shows the locks of a directory.
@@ -73,7 +79,7 @@ type viewer struct {
 // page serves the page as it is now.
 func (v viewer) page(w http.ResponseWriter, r *http.Request) {
 	locks, err := lock.LookAll(r.Context(), v.s, v.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which is about locks that we may not read
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -84,7 +90,7 @@ func (v viewer) page(w http.ResponseWriter, r *http.Request) {
 func (v viewer) changes(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for locks, err := range lock.WatchAll(r.Context(), v.s, v.dir) {
-		if err != nil {
+		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return // the browser connects again
 		}
 		var table bytes.Buffer
