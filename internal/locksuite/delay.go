@@ -196,12 +196,13 @@ func delayCutRelease(w *World, t *testing.T) {
 func delayAnew(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	must(w, a.Mutex(w.delayed()).Lock)
-	w.Expire(a.Session)
 	first := ask(w, b.Mutex(w.delayed()).Lock)
-	w.Within(patience, "b waits for the delay", func() bool { return len(w.Seals()) == 2 })
-	first.StillPending(w.delay() / 2)
+	w.WaitLine(3)
 	g := ask(w, c.Mutex(w.delayed()).Lock)
 	w.WaitLine(4)
+	w.Expire(a.Session)
+	w.Within(patience, "b waits for the delay", func() bool { return len(w.Seals()) == 2 })
+	first.StillPending(w.delay() / 8) // which does not count for c
 	began := time.Now()
 	w.Expire(b.Session)
 	if h, err := first.Outcome(); !errors.Is(err, lock.ErrPlaceLost) && !errors.Is(err, zk.ErrSessionExpired) {

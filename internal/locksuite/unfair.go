@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -234,7 +235,7 @@ func f23UnfairCallerGone(w *World, t *testing.T) {
 // of it when it is back, and leaves the other alone; a contender that was shown before is not broken in the
 // other's place.
 func f24UnfairTaken(w *World, t *testing.T) {
-	a, b := w.Client("a"), w.Client("b")
+	a, b := w.ClientWith("a", client.Options{SessionTimeout: 4 * w.Timeout}), w.Client("b") // no deadline is to be faster than who breaks
 	h := must(w, a.Unfair().Lock)
 	time.Sleep(w.moment()) // until its znode is watched
 	line, err := lock.Inspect(w.Context(), w.fresh(), w.dir)
