@@ -111,12 +111,13 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	case <-ctx.Done():
 	}
 	var none T
-	if !p.s.withdraw(&p.call, endOf(ctx)) {
+	why := p.s.endOf(ctx)
+	if !p.s.withdraw(&p.call, why) {
 		select {
 		case <-p.done: // the answer came just now
 			return p.result()
 		default:
-			return none, &OpError{Op: p.name, Path: p.path, Err: endOf(ctx), Maybe: p.write}
+			return none, &OpError{Op: p.name, Path: p.path, Err: why, Maybe: p.write}
 		}
 	}
 	return none, p.err

@@ -38,8 +38,9 @@ func (s *Session) askToClose(ctx context.Context) error {
 		select {
 		case <-c.done:
 		case <-ctx.Done():
-			s.withdraw(c, endOf(ctx))
-			return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), endOf(ctx))
+			why := s.endOf(ctx)
+			s.withdraw(c, why)
+			return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
 		}
 		switch {
 		case c.err == nil, errors.Is(c.err, zk.ErrSessionExpired), errors.Is(c.err, zk.ErrClosed):

@@ -16,7 +16,7 @@ import (
 
 // connect goes through the servers until one takes the session. It returns nil, nil when the session's
 // context has ended, and an error when the session is over.
-func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
+func (s *Session) connect() (*conn, *SessionError) {
 	var r refusals
 	for {
 		srv, newRound := s.servers.take()
@@ -28,7 +28,7 @@ func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
 			if nc != nil {
 				hangUp(nc)
 			}
-			failed.noteFirst(srv.String(), errUnanswered)
+			s.attempted(srv.String(), errUnanswered)
 			return nil, nil
 		}
 		if err == nil {
@@ -39,7 +39,7 @@ func (s *Session) connect(failed *attemptLog) (*conn, *SessionError) {
 			continue
 		}
 		s.tracer.attempt(srv.String(), err)
-		failed.note(srv.String(), err)
+		s.attempted(srv.String(), err)
 		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
 		if over := s.judge(&r, srv, err); over != nil {
 			return nil, over
@@ -229,7 +229,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	s.vouchHandshakeLocked(proves, asked)
 	s.mu.stats.Connections++
 	c := newConn(s, nc, srv, s.mu.stats.Connections, granted, asked)
-	s.mu.conn = c
+	s.mu.conn, s.mu.cut = c, nil
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)
 	log := s.setStateLocked(State{Phase: Connected, Server: srv.String(), Conn: c.number})
 	s.mu.Unlock()

@@ -134,11 +134,7 @@ func (e *OpenError) Error() string {
 	if len(e.Attempts) == 0 {
 		return fmt.Sprintf("no ZooKeeper session: %v", e.Err)
 	}
-	parts := make([]string, len(e.Attempts))
-	for i, a := range e.Attempts {
-		parts[i] = fmt.Sprintf("%s: %v", a.Server, a.Err)
-	}
-	return fmt.Sprintf("no ZooKeeper session: %v (%s)", e.Err, strings.Join(parts, "; "))
+	return fmt.Sprintf("no ZooKeeper session: %v (%s)", e.Err, listed(e.Attempts))
 }
 
 // Unwrap returns the context's error and those of the attempts.

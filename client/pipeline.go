@@ -72,7 +72,7 @@ func (s *Session) submit(ctx context.Context, calls []*call) {
 		reason = s.standInLineLocked(ctx, calls)
 	}
 	if reason == nil && ctx.Err() != nil {
-		reason = endOf(ctx)
+		reason = s.endOfLocked(ctx)
 	}
 	s.mu.inFlight += len(calls)
 	for _, c := range calls {
@@ -104,7 +104,7 @@ func (s *Session) standInLineLocked(ctx context.Context, calls []*call) (reason 
 		case <-turn:
 		case <-s.done: // refused below
 		case <-ctx.Done():
-			reason = endOf(ctx)
+			reason = s.endOf(ctx)
 		}
 		s.mu.Lock()
 		if reason == nil {

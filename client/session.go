@@ -41,6 +41,7 @@ type Session struct {
 		timeout  time.Duration // granted
 		state    State
 		changed  chan struct{} // closed when state is replaced
+		cut      *cutOff       // why there is no connection; nil while there is one
 		over     *SessionError // why the session has ended; nil while it lives
 		closing  *SessionError // not nil once Close has been called: nothing new is taken
 		conn     *conn         // the present connection, if one is established
@@ -84,6 +85,7 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	s.tracer = newTracer(opt.Trace)
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
+	s.mu.cut = &cutOff{}
 	s.mu.demand.writers = make(map[*Vouching]struct{})
 	for _, a := range opt.Auth {
 		s.mu.auth = append(s.mu.auth, a.clone())
@@ -91,8 +93,7 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 
 	attempts := make(chan struct{})
-	var failed attemptLog
-	s.wg.Go(func() { s.run(&failed, attempts) })
+	s.wg.Go(func() { s.run(attempts) })
 	select {
 	case <-attempts: // established, or over
 		if err := s.Err(); err != nil {
@@ -103,7 +104,13 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	case <-ctx.Done():
 	}
 	s.abort()
-	return nil, &OpenError{Attempts: failed.all(), Err: endOf(ctx)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := &OpenError{Err: endOf(ctx)}
+	if s.mu.cut != nil { // or it was established just now
+		e.Attempts = s.mu.cut.attempts
+	}
+	return nil, e
 }
 
 // abort ends a session that was never handed out.
@@ -171,12 +178,12 @@ func (s *Session) Go(f func(ctx context.Context)) bool {
 
 // run keeps the session: one connection after the other until the session is over. attempts is
 // closed when the first connection is established or the session has ended before.
-func (s *Session) run(failed *attemptLog, attempts chan struct{}) {
+func (s *Session) run(attempts chan struct{}) {
 	defer s.tracer.stop()
 	first := sync.OnceFunc(func() { close(attempts) })
 	defer first()
 	for s.ctx.Err() == nil {
-		c, err := s.connect(failed)
+		c, err := s.connect()
 		if err != nil {
 			s.end(err)
 			return
@@ -217,10 +224,11 @@ func (s *Session) disconnected(c *conn, cause error) {
 		return
 	}
 	s.mu.conn = nil
+	s.mu.cut = &cutOff{cause: cause}
 	c.failInFlightLocked(zk.ErrConnectionLoss)
 	s.dropOwnLocked()
 	s.watches.disconnected()
-	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: cause})
+	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.cut})
 	s.mu.Unlock()
 	log()
 }
@@ -268,36 +276,3 @@ func (s *Session) end(why *SessionError) {
 }
 
 func (s *Session) closedError() *SessionError { return &SessionError{ID: s.mu.id, Err: zk.ErrClosed} }
-
-// An attemptLog remembers the last failure at each server.
-type attemptLog struct {
-	mu  sync.Mutex
-	log []Attempt // guarded by mu
-}
-
-func (l *attemptLog) note(server string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.log {
-		if l.log[i].Server == server {
-			l.log[i].Err = err
-			return
-		}
-	}
-	l.log = append(l.log, Attempt{server, err})
-}
-
-// noteFirst notes err unless there has been another failure, which says more.
-func (l *attemptLog) noteFirst(server string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !slices.ContainsFunc(l.log, func(a Attempt) bool { return a.Server == server }) {
-		l.log = append(l.log, Attempt{server, err})
-	}
-}
-
-func (l *attemptLog) all() []Attempt {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]Attempt(nil), l.log...)
-}

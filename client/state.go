@@ -37,7 +37,7 @@ type State struct {
 	Server string    // connected to, as configured; otherwise empty
 	Conn   uint64    // number of the connection within the session, from 1; the last one while disconnected
 	Since  time.Time // when the phase began
-	Cause  error     // why the session is disconnected or over; otherwise nil
+	Cause  error     // why the session is disconnected, failed attempts to connect included, or over; otherwise nil
 }
 
 // State returns the state of the session and a channel that is closed when that state has passed.

@@ -104,7 +104,7 @@ func (st *Stream) Next(ctx context.Context) (StreamEvent, error) {
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return StreamEvent{}, &OpError{Op: "watch", Path: st.s.unchrooted(st.key.path), Err: endOf(ctx)}
+			return StreamEvent{}, &OpError{Op: "watch", Path: st.s.unchrooted(st.key.path), Err: st.s.endOf(ctx)}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,6 +263,25 @@ func TestF39_MarginBeforeTheDeadline(t *testing.T) {
 		}
 		if again := term.Resign(t.Context()); again != err {
 			t.Errorf("Resign again = %v, was %v", again, err)
+		}
+	})
+}
+
+// A term that ends because no server can be reached says why none can.
+func TestTermSaysWhyItWasCutOff(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		term, err := mustElection(t, srv.Session(t, "a"), election.Options{}).Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Link("a").Refuse()
+		<-term.Done()
+		if err := term.Cause(); !errors.Is(err, lock.ErrDeadline) || !strings.Contains(err.Error(), "in time: 127.0.0.1:1 hung up; since then 127.0.0.1:1: ") {
+			t.Errorf("the term ended with %v", err)
+		}
+		srv.Link("a").Heal()
+		if err := term.Resign(t.Context()); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("Resign = %v", err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ var (
 // lock, or Options.Margin before the deadline of its lock.
 type Term struct {
 	// Fixed when made.
+	s             *client.Session
 	hold          *lock.Hold
 	path          string
 	grace, margin time.Duration
@@ -43,7 +45,7 @@ type Term struct {
 
 func newTerm(e *Election, hold *lock.Hold) *Term {
 	t := &Term{
-		hold: hold, path: e.dir, grace: e.opt.Grace, margin: e.opt.Margin,
+		s: e.s, hold: hold, path: e.dir, grace: e.opt.Grace, margin: e.opt.Margin,
 		resigned: make(chan struct{}), over: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(hold.Context())
@@ -176,7 +178,11 @@ func (t *Term) lost() error {
 	if cause := t.hold.Cause(); cause != nil {
 		return cause
 	}
-	return &lock.LostError{Path: t.path, Cause: lock.ErrDeadline}
+	cause := lock.ErrDeadline
+	if st, _ := t.s.State(); st.Phase == client.Disconnected {
+		cause = fmt.Errorf("%w: %v", cause, st.Cause)
+	}
+	return &lock.LostError{Path: t.path, Cause: cause}
 }
 
 // handOver waits until all work has stopped, and gives the lock back.

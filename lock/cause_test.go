@@ -157,3 +157,19 @@ func TestDoTellsTheLossOnce(t *testing.T) {
 		t.Errorf("Do = %v", err)
 	}
 }
+
+// A hold that ends because no server can be reached says why none can.
+func TestHoldSaysWhyItWasCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		m, err := lock.NewMutex(srv.Session(t, "ours"), "/locks/a", lock.Options{})
+		must(t, nil, err)
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		srv.Link("ours").Refuse()
+		<-h.Done()
+		if err := h.Cause(); !errors.Is(err, lock.ErrDeadline) || !strings.Contains(err.Error(), "in time: 127.0.0.1:1 hung up; since then 127.0.0.1:1: ") {
+			t.Errorf("the hold ended with %v", err)
+		}
+	})
+}

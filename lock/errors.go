@@ -52,7 +52,7 @@ var (
 	// ErrNodeDeleted is the cause of a loss: somebody deleted the holder's znode, perhaps with Break.
 	ErrNodeDeleted = errors.New("the holder's znode was deleted")
 	// ErrDeadline is the cause of a loss: no heartbeat was answered for two thirds of the session timeout, so the
-	// ensemble may soon give the lock to somebody else.
+	// ensemble may soon give the lock to somebody else. If there was no connection, the text of the loss says why.
 	ErrDeadline = errors.New("no heartbeat was answered in time")
 )
 

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -125,9 +126,18 @@ func (g *grant) check() time.Duration {
 	if err := g.s.Err(); err != nil {
 		g.lose(err)
 	} else {
-		g.lose(ErrDeadline)
+		g.lose(unheard(g.s))
 	}
 	return 0
+}
+
+// unheard returns ErrDeadline and, if s has no connection, why.
+func unheard(s *client.Session) error {
+	st, _ := s.State()
+	if st.Phase != client.Disconnected {
+		return ErrDeadline
+	}
+	return fmt.Errorf("%w: %v", ErrDeadline, st.Cause)
 }
 
 // lose ends the grant with a cause, unless it has ended. If the session lives on, the node is removed:

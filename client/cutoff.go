@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A cutOff says why there is no connection: how the last one ended and, for each server, what came of the last attempt
+// since. It is not changed once it has been shown.
+type cutOff struct {
+	cause    error // nil while Open waits for the first one
+	attempts []Attempt
+}
+
+func (c *cutOff) Error() string {
+	if len(c.attempts) == 0 {
+		return c.cause.Error()
+	}
+	return fmt.Sprintf("%v; since then %s", c.cause, listed(c.attempts))
+}
+
+// Unwrap returns the end of the last connection and the errors of the attempts.
+func (c *cutOff) Unwrap() []error {
+	errs := []error{c.cause}
+	for _, a := range c.attempts {
+		errs = append(errs, a.Err)
+	}
+	return errs
+}
+
+// listed names each attempt and what came of it.
+func listed(attempts []Attempt) string {
+	parts := make([]string, len(attempts))
+	for i, a := range attempts {
+		parts[i] = fmt.Sprintf("%s: %v", a.Server, a.Err)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// attempted notes that an attempt to connect has failed, in place of the last one at the same server.
+func (s *Session) attempted(server string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.cut == nil {
+		return
+	}
+	cut := &cutOff{cause: s.mu.cut.cause, attempts: slices.Clone(s.mu.cut.attempts)}
+	i := slices.IndexFunc(cut.attempts, func(a Attempt) bool { return a.Server == server })
+	switch {
+	case i < 0:
+		cut.attempts = append(cut.attempts, Attempt{server, err})
+	case err != errUnanswered: // what came of an earlier one says more
+		cut.attempts[i].Err = err
+	}
+	s.mu.cut = cut
+	if s.mu.state.Phase == Disconnected {
+		s.mu.state.Cause = cut
+	}
+}
+
+// endOf is the package's endOf, and says why there is no connection, if there is none.
+func (s *Session) endOf(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endOfLocked(ctx)
+}
+
+func (s *Session) endOfLocked(ctx context.Context) error {
+	cause := endOf(ctx)
+	if s.mu.cut == nil || strings.Contains(cause.Error(), s.mu.cut.Error()) { // the loss of a hold says so itself
+		return cause
+	}
+	return fmt.Errorf("%w (no connection: %v)", cause, s.mu.cut)
+}
