@@ -3,6 +3,7 @@ package locksuite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -234,13 +235,10 @@ func f05KeepsPlace(w *World, t *testing.T) {
 	steps := []struct {
 		name string
 		m    faultproxy.Match
-	}{{"S4", w.lists()}, {"S6", gets}, {"S9", again}}
+	}{{"S3", w.joins()}, {"S4", w.lists()}, {"S6", gets}, {"S9", again}}
 	for _, s := range steps {
-		for name, cut := range map[string]func(*Client) *faultproxy.Rule{
-			"before": func(c *Client) *faultproxy.Rule { return c.Proxy.CutBefore(s.m) },
-			"after":  func(c *Client) *faultproxy.Rule { return c.Proxy.CutAfter(s.m) },
-		} {
-			f05Step(w, t, s.name+" "+name, func(c *Client) { cut(c) }, func(*Client) {})
+		for _, applied := range []bool{false, true} {
+			f05Step(w, t, fmt.Sprintf("%s, applied %v", s.name, applied), func(c *Client) { c.Cut(s.m, applied) }, func(*Client) {})
 		}
 	}
 	f05Step(w, t, "S7", func(*Client) {}, func(c *Client) { c.Proxy.CutAll() })

@@ -79,11 +79,13 @@ func f09Interleavings(w *World, t *testing.T) {
 	}
 }
 
-// The waiter hears nothing while the holder leaves: with the connection standing, and with it broken.
+// The waiter hears nothing while the holder leaves: with the connection standing, with it broken, and broken only when
+// the event has been lost on it.
 func f10Flap(w *World, t *testing.T) {
 	for name, flap := range map[string]struct{ begin, end func(*Client) }{
 		"silence": {(*Client).Blackhole, (*Client).Heal},
 		"break":   {(*Client).Unreachable, (*Client).Reachable},
+		"loss":    {(*Client).Blackhole, func(c *Client) { c.Proxy.CutAll(); c.Heal() }},
 	} {
 		a, b := w.Client("a"), w.Client("b")
 		held := must(w, a.Mutex(lock.Options{}).Lock)

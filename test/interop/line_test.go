@@ -1,10 +1,12 @@
 package interop
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/server"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
@@ -23,6 +25,27 @@ const (
 	// patience is how long a test waits for what must happen on a busy machine.
 	patience = 30 * time.Second
 )
+
+func open(t *testing.T, servers string, o client.Options) *client.Session {
+	t.Helper()
+	s, err := client.Open(t.Context(), servers, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		s.Close(ctx)
+	})
+	return s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // onBothServers runs f with Apache ZooKeeper and with the server of this project.
 // Neither syncs, so that a slow disk ends no session.

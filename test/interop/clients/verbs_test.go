@@ -1,37 +1,16 @@
-package interop
+package clients
 
 import (
 	"bytes"
-	"context"
 	"errors"
+	"net"
 	"testing"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
-
-func open(t *testing.T, servers string, o client.Options) *client.Session {
-	t.Helper()
-	s, err := client.Open(t.Context(), servers, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		s.Close(ctx)
-	})
-	return s
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // The client's verbs, one after the other, against the real thing.
 func TestClientAgainstApache(t *testing.T) {
@@ -46,9 +25,9 @@ func TestClientAgainstApache(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			servers := tt.start(t)
-			s := open(t, servers, client.Options{SessionTimeout: sessionTimeout})
-			if s.Timeout() != sessionTimeout {
-				t.Errorf("granted %v, asked for %v", s.Timeout(), sessionTimeout)
+			s := open(t, servers, client.Options{})
+			if s.Timeout() != timeout {
+				t.Errorf("granted %v, asked for %v", s.Timeout(), timeout)
 			}
 			exerciseClient(t, s, servers)
 		})
@@ -56,8 +35,7 @@ func TestClientAgainstApache(t *testing.T) {
 }
 
 func exerciseClient(t *testing.T, s *client.Session, servers string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := within(t, patience)
 	acl := zk.OpenACL()
 
 	created, err := s.Create(ctx, "/dir", []byte("a"), zk.Persistent, acl)
@@ -113,7 +91,7 @@ func exerciseClient(t *testing.T, s *client.Session, servers string) {
 	}
 
 	// What belongs to a session is gone when its Close returns.
-	other := open(t, servers, client.Options{SessionTimeout: sessionTimeout})
+	other := open(t, servers, client.Options{})
 	must(t, s.Close(ctx))
 	must(t, other.Sync(ctx, "/"))
 	if names, _, err := other.Children(ctx, "/dir"); err != nil || len(names) != 0 {
@@ -125,52 +103,23 @@ func exerciseClient(t *testing.T, s *client.Session, servers string) {
 	}
 }
 
-// A session outlives each of the servers it is connected to. It has the time that elections and the starts of
-// JVMs may take on a busy machine.
-func TestSessionOutlivesEachServer(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick})
-	s := open(t, e.Connect(), client.Options{SessionTimeout: patience})
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
-	defer cancel()
-	created, err := s.Create(ctx, "/mine", nil, zk.Ephemeral, zk.OpenACL())
-	must(t, err)
-	for _, srv := range e.Servers {
-		srv.Restart()
-		for {
-			stat, ok, err := s.Exists(ctx, "/mine")
-			if errors.Is(err, zk.ErrConnectionLoss) {
-				continue
-			}
-			must(t, err)
-			if !ok || stat.Czxid != created.Stat.Czxid {
-				t.Fatalf("after the restart of server %d: exists %v, %+v", srv.ID(), ok, stat)
-			}
-			break
-		}
-	}
-}
-
 // A session's requests have different xids whatever connections they travel on, for the reason that
-// TestAnswersAreRightIfASessionNeverRepeatsAnXid shows.
+// TestAnswersAreRightIfASessionNeverRepeatsAnXid of package interop shows.
 func TestXidsAreNotRepeatedAcrossConnections(t *testing.T) {
 	srv := apache.Start(t, apache.Options{Tick: tick})
-	c := newContender(t, srv.Addr(), "/xids")
+	var d net.Dialer
+	proxy := faultproxy.New(d.DialContext)
+	t.Cleanup(proxy.Close)
+	s := open(t, srv.Addr(), client.Options{Dial: proxy.Dial})
 	for range 3 {
 		for range 5 {
-			for deadline := time.Now().Add(patience); ; {
-				_, _, err := c.Exists(t.Context(), "/")
-				if err == nil {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatal(err)
-				}
-			}
+			_, _, err := s.Exists(within(t, patience), "/")
+			must(t, err)
 		}
-		c.proxy.CutAll()
+		proxy.CutAll()
 	}
 	seen := map[int32]int{} // connection by xid
-	for _, e := range c.proxy.Since(0).Asked() {
+	for _, e := range proxy.Since(0).Asked() {
 		if first, ok := seen[e.Xid]; ok && e.Xid > 0 && first != e.Conn {
 			t.Fatalf("xid %d on connections %d and %d", e.Xid, first, e.Conn)
 		}
