@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zoocfg"
@@ -34,9 +35,9 @@ func configure(f serverFlags) (zoocfg.Config, error) {
 	}
 	c, err := zoocfg.Parse(settings)
 	if err != nil {
-		status := exit.Config
+		status := f.wrongConfig()
 		var wrong *zoocfg.Error
-		if errors.As(err, &wrong) && wrong.Where == setFlag || f.config == "" {
+		if errors.As(err, &wrong) && wrong.Where == setFlag {
 			status = exit.Usage
 		}
 		return c, exit.Errorf(status, "server: %w", err)
@@ -85,7 +86,7 @@ func notUnderstood(unknown []zoocfg.Setting) string {
 }
 
 func readSettings(path string) ([]zoocfg.Setting, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to is empty
 	if err != nil {
 		return nil, exit.Errorf(exit.Config, "server: configuration: %w", err)
 	}

@@ -54,8 +54,9 @@ func (l *listeners) attrs() []any {
 }
 
 // listenAll opens the listeners of a configuration. Nobody has asked for an admin port that is just the
-// default, so that a taken one is no reason to stay away; warn is told then.
-func listenAll(c *zoocfg.Config, warn func(string, error)) (l listeners, err error) {
+// default, so that a taken one is no reason to stay away; warn is told then. wrong is the exit status if
+// the settings are.
+func listenAll(c *zoocfg.Config, wrong int, warn func(string, error)) (l listeners, err error) {
 	defer func() {
 		if err != nil {
 			l.close()
@@ -64,7 +65,7 @@ func listenAll(c *zoocfg.Config, warn func(string, error)) (l listeners, err err
 	if c.SecureAddress != "" {
 		config, err := tlsconf.New(c.TLS)
 		if err != nil {
-			return l, exit.Errorf(exit.Config, "server: secureClientPort: %w", err)
+			return l, exit.Errorf(wrong, "server: secureClientPort: %w", err)
 		}
 		plain, err := listenOn(c.SecureAddress, "secureClientPort")
 		if err != nil {
@@ -98,6 +99,9 @@ func listenOn(address, setting string) (net.Listener, error) {
 	path, isSocket := strings.CutPrefix(address, "unix:")
 	if isSocket {
 		network, address = "unix", path
+		if path == "" {
+			return nil, exit.Errorf(exit.Usage, "server: %s unix: without a path", setting)
+		}
 		// A socket that nobody answers at is left over from a server that was killed. At a file of another kind
 		// nobody answers either.
 		if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
@@ -110,15 +114,20 @@ func listenOn(address, setting string) (net.Listener, error) {
 				return nil, exit.Errorf(exit.OS, "server: %w", err)
 			}
 		}
-	} else if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, exit.Errorf(exit.Usage, "server: address %s: neither host:port nor unix:/path", address)
+	} else if _, port, err := net.SplitHostPort(address); err != nil {
+		return nil, exit.Errorf(exit.Usage, "server: %s %s: neither host:port nor unix:/path", setting, address)
+	} else if _, err := net.LookupPort(network, port); err != nil || port == "" {
+		return nil, exit.Errorf(exit.Usage, "server: %s %s: %q is no port", setting, address, port)
 	}
 	l, err := net.Listen(network, address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, exit.Errorf(exit.OS, "server: %w (is a server running already? choose another place with %s)", err, setting)
 	}
+	if isSocket && errors.Is(err, syscall.EINVAL) {
+		return nil, exit.Errorf(exit.Usage, "server: %s: the path of a socket may not be so long: %w", setting, err)
+	}
 	if err != nil {
-		return nil, exit.Errorf(exit.OS, "server: %w", err)
+		return nil, exit.Errorf(exit.OS, "server: %s: %w", setting, err)
 	}
 	return l, nil
 }

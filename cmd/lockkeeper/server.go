@@ -35,8 +35,22 @@ type serverFlags struct {
 	reportReady          bool
 }
 
-// check refuses what does not go together. given reports whether a flag has been given.
+// wrongConfig is the exit status if settings are wrong that may be those of a file.
+func (f *serverFlags) wrongConfig() int {
+	if f.config == "" {
+		return exit.Usage
+	}
+	return exit.Config
+}
+
+// check refuses what does not go together, and what is empty, as where a variable is not set. given
+// reports whether a flag has been given.
 func (f *serverFlags) check(given func(flag string) bool) error {
+	for flag, value := range map[string]string{"config": f.config, "data": f.data, "listen": f.listen} {
+		if given(flag) && value == "" {
+			return exit.Errorf(exit.Usage, "server: --%s: is empty", flag)
+		}
+	}
 	if !f.local {
 		if given("idle") {
 			return exit.Errorf(exit.Usage, "server: --idle needs --local: another server goes on until it is told to end")

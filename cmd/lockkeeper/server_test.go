@@ -127,8 +127,27 @@ func TestServerReadsZooCfg(t *testing.T) {
 	h.run("server", "--data", h.dir+"/other", "--listen", "127.0.0.1:0", "--set", "admin.enableServer=true", "--set", "admin.serverAddress=127.0.0.1",
 		"--set", "admin.serverPort="+address[strings.LastIndex(address, ":")+1:]).want(71, "in use", "admin.serverPort")
 	h.run("server", "--data", "/proc/nowhere", "--listen", "127.0.0.1:0").want(73, "/proc/nowhere")
-	h.run("server", "--data", h.dir+"/d", "--listen", "nonsense").want(64, "nonsense")
+	for _, wrong := range []string{"", "nonsense", "host:99999", "host:many", "127.0.0.1:", "unix:", "unix:/" + strings.Repeat("long", 100)} {
+		h.run("server", "--data", h.dir+"/d", "--listen", wrong).want(64, "--listen", strings.TrimPrefix(wrong, "unix:"))
+	}
+	h.run("server", "--data", "", "--config", cfg).want(64, "--data", "empty")
+	h.run("server", "--data", h.dir+"/d", "--set", "secureClientPort=0").want(64, "ssl.keyStore.location")
 	h.run("server", "--local", "--data", "/x").want(64, "local")
+}
+
+// A pipe that nobody writes to keeps no server from saying what is wrong.
+func TestServerWaitsForNoPipe(t *testing.T) {
+	h := newHome(t)
+	pipe := h.dir + "/data/version-2/snapshot.1"
+	if err := os.MkdirAll(h.dir+"/data/version-2", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.run("server", "--config", pipe).want(78, "dataDir is missing")
+	h.run("server", "--data", h.dir+"/data", "--listen", "127.0.0.1:0").want(73, pipe, "not a regular file")
+	h.run("server", "check", h.dir+"/data").want(1, "not a regular file")
 }
 
 // Connections, however many come, leave the descriptors that the log needs.

@@ -34,7 +34,12 @@ func (OS) Create(path string) (File, error) {
 	return openOS(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
+var errNotRegular = errors.New("not a regular file")
+
 func openOS(path string, flag int) (File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errNotRegular}
+	}
 	f, err := os.OpenFile(path, flag, filePerm)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,8 @@ import "io"
 // FS is a file system. Its errors name the operation and the path, and wrap the errors of
 // package io/fs where those apply. Paths are the operating system's.
 type FS interface {
-	// Open opens a file for reading.
+	// Open opens a file for reading. What has the name and is no regular file is an error, here and below: to open a
+	// pipe takes as long as until somebody is at its other end.
 	Open(path string) (File, error)
 	// OpenWrite opens an existing file for reading and writing.
 	OpenWrite(path string) (File, error)

@@ -92,6 +92,16 @@ func testFS(t *testing.T, fsys FS, root string) {
 	must(lock.Close())
 }
 
+// What is no file is not opened: a pipe would keep us waiting.
+func TestOnlyFilesAreOpened(t *testing.T) {
+	dir := t.TempDir()
+	for what, open := range map[string]func(string) (File, error){"Open": OS{}.Open, "OpenWrite": OS{}.OpenWrite, "Create": OS{}.Create} {
+		if _, err := open(dir); !errors.Is(err, errNotRegular) {
+			t.Errorf("%s of a directory: %v", what, err)
+		}
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func wantContent(t *testing.T, f File, want string) {

@@ -344,6 +344,7 @@ func TestRefusedStores(t *testing.T) {
 		"not its key":     {Options{KeyStore: Store{Location: f.write("m.pem", append(pem.EncodeToMemory(key), ours.pem...))}, ClientAuth: "none"}, "not that of the first certificate"},
 		"two keys":        {Options{KeyStore: Store{Location: f.write("2.pem", append(pem.EncodeToMemory(key), other...))}, ClientAuth: "none"}, "more than one"},
 		"trust of nobody": {Options{KeyStore: Store{Location: good}, TrustStore: Store{Location: f.write("t.pem", pem.EncodeToMemory(key))}}, "t.pem: holds no certificate"},
+		"no regular file": {Options{KeyStore: Store{Location: f.dir}, ClientAuth: "none"}, "is not a regular file"}, // a pipe would keep us waiting
 		"too large":       {Options{KeyStore: Store{Location: f.write("l.pem", make([]byte, storeBytesMax+1))}, ClientAuth: "none"}, "the limit is"},
 	} {
 		if _, err := New(c.o); err == nil || !strings.Contains(err.Error(), c.want) {

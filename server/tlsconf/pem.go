@@ -127,14 +127,19 @@ func (s *Store) blocks() ([]*pem.Block, error) {
 	if err := s.checkType(); err != nil {
 		return nil, err
 	}
+	switch info, err := os.Stat(s.Location); {
+	case err != nil:
+		return nil, fmt.Errorf("tls: %w", err)
+	case !info.Mode().IsRegular(): // a pipe would keep us waiting for who writes to it, and be empty the next time
+		return nil, s.fail(errors.New("is not a regular file"))
+	case info.Size() > storeBytesMax:
+		return nil, s.fail(fmt.Errorf("has %d bytes, the limit is %d", info.Size(), storeBytesMax))
+	}
 	f, err := os.Open(s.Location)
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() > storeBytesMax {
-		return nil, s.fail(fmt.Errorf("has %d bytes, the limit is %d", info.Size(), storeBytesMax))
-	}
 	rest, err := io.ReadAll(io.LimitReader(f, storeBytesMax))
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)

@@ -212,6 +212,9 @@ var tuning = []string{
 
 // passwordFile takes the path of a file that holds the password of the key store.
 func passwordFile(p *parser, s Setting) error {
+	if info, err := os.Stat(s.Value); err == nil && !info.Mode().IsRegular() { // a pipe would keep us waiting
+		return &Error{s, "is not a regular file"}
+	}
 	password, err := os.ReadFile(s.Value)
 	if err != nil {
 		return &Error{s, err.Error()}

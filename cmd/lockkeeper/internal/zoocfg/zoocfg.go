@@ -15,6 +15,7 @@ package zoocfg
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -182,6 +183,9 @@ func (p *parser) finish() error {
 	if p.Server.MinSessionTimeout > p.Server.MaxSessionTimeout {
 		return fmt.Errorf("minSessionTimeout of %v is longer than maxSessionTimeout of %v (their defaults are %d and %d times tickTime, which is %v)",
 			p.Server.MinSessionTimeout, p.Server.MaxSessionTimeout, minTicks, maxTicks, p.Server.TickTime)
+	}
+	if p.Server.MinSessionTimeout > math.MaxInt32*time.Millisecond {
+		return fmt.Errorf("tickTime of %v is too long: clients cannot be told session timeouts of %d ticks", p.Server.TickTime, minTicks)
 	}
 	if p.purges {
 		p.Server.SnapRetain = max(p.retain, retainMin)

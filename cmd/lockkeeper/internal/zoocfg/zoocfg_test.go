@@ -189,6 +189,8 @@ func TestParseRefuses(t *testing.T) {
 		"fsync.warningthresholdms=0":                        "from 1 to",
 		"ssl.clientAuth=perhaps":                            "need, want or none",
 		"ssl.keyStore.passwordPath=/no/such/file":           "/no/such/file",
+		"ssl.keyStore.passwordPath=/":                       "is not a regular file",
+		"tickTime=2147483647":                               "too long",
 		"ssl.crl=true":                                      "revoked",
 		"sessionRequireClientSASLAuth=true":                 "refuses",
 		"zookeeper.enforce.auth.enabled=true":               "refuses",
