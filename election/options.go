@@ -33,7 +33,7 @@ type Options struct {
 	Margin time.Duration
 
 	// Lock has the options of the lock that a leader holds. Its Data must be nil, because ID and Data make it, and its
-	// Requeue is always on.
+	// Requeue is always on. Its Logger hears of terms, and why Run campaigns again.
 	Lock lock.Options
 }
 

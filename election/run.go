@@ -1,8 +1,10 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -22,11 +24,13 @@ const (
 // while terms are short, and under a new session if the old one is over.
 //
 // open makes the sessions, for example with client.Open; Run closes them. If open fails because no server could be
-// reached in time, it is called again.
+// reached in time, it is called again; the logger of Options.Lock is told why. Its context ends with ctx: give it a limit
+// of its own, or it goes on looking for servers, and says nothing, for ever.
 //
 // The error is the work's if it returned during its term or after ctx had ended. Otherwise it says why Run gives up:
 // the cause of ctx's end, ErrOverran if the work goes on after its term, or what the servers refuse.
 func Run(ctx context.Context, open func(context.Context) (*client.Session, error), path string, opt Options, work Work) error {
+	log := cmp.Or(opt.Lock.Logger, slog.New(slog.DiscardHandler))
 	c := &campaigner{open: open, path: path, opt: opt, work: work}
 	defer c.close()
 	for {
@@ -34,6 +38,7 @@ func Run(ctx context.Context, open func(context.Context) (*client.Session, error
 		if !again {
 			return err
 		}
+		log.Info("campaigning again", "election", path, "cause", err)
 		select {
 		case <-time.After(c.pause()):
 		case <-ctx.Done():
@@ -52,7 +57,7 @@ type campaigner struct {
 	rounds int             // campaigns since the last term of termGood
 }
 
-// campaign campaigns once and leads. It reports whether to do so again, and otherwise why not.
+// campaign campaigns once and leads. It reports whether to do so again, and why or why not.
 func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 	if err := c.connect(ctx); err != nil {
 		return unreachable(err) && ctx.Err() == nil, err
@@ -76,8 +81,7 @@ func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 	case done.inTerm || ctx.Err() != nil:
 		return false, done.worked // what of the hand-over may be pending is settled with the session
 	}
-	e.opt.Lock.Logger.Info("campaigning again", "election", c.path, "work", done.worked)
-	return true, nil
+	return true, done.err()
 }
 
 // connect sees to it that there is a session.

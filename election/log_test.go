@@ -1,0 +1,58 @@
+package election_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/election"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// Who looks at the log of a candidate that does not lead learns why: which servers cannot be reached, or what ended its
+// term.
+func TestRunLogsWhyItCampaignsAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		var log bytes.Buffer // read while Run waits
+		said := func(why string) {
+			t.Helper()
+			synctest.Wait()
+			for line := range strings.Lines(log.String()) {
+				if strings.Contains(line, "campaigning again") && strings.Contains(line, path) && strings.Contains(line, why) {
+					return
+				}
+			}
+			t.Errorf("the log does not say that it campaigns again because of %q:\n%s", why, &log)
+		}
+		open := func(ctx context.Context) (*client.Session, error) {
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			return srv.Link("a").Open(ctx, client.Options{})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		opt := election.Options{Lock: lock.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+		done := make(chan error, 1)
+		srv.Crash()
+		go func() {
+			done <- election.Run(ctx, open, path, opt, func(ctx context.Context, _ *election.Term) error {
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		time.Sleep(15 * time.Second)
+		said("127.0.0.1:1: dial mem zktest: connection refused")
+		srv.Restart()
+		time.Sleep(15 * time.Second)
+		srv.Link("a").Expire()
+		time.Sleep(time.Second)
+		said("lock " + path + " lost")
+		cancel()
+		<-done
+	})
+}
