@@ -258,15 +258,15 @@ func TestFencing(t *testing.T) {
 func TestLeader(t *testing.T) {
 	srv := server(t)
 	a := start(t, srv.Addr(), "leader", "a")
-	a.expect("leading")
+	a.expect("leading, token")
 	b := start(t, srv.Addr(), "leader", "b")
 	a.signal(syscall.SIGTERM)
-	if said := a.finish(); !strings.Contains(said, "stopping: ") || !strings.HasSuffix(said, "stopped\n") {
+	if said := a.finish(); !strings.Contains(said, "stopping: ") || !strings.Contains(said, "\nstopped\n") {
 		t.Errorf("a said\n%s", said)
 	}
-	b.expect("leading")
+	b.expect("leading, token")
 	srv.Link("default").Expire()
-	b.expectTimes(2, "leading")
+	b.expectTimes(2, "leading, token")
 	b.signal(syscall.SIGTERM)
 	b.finish()
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/election"
+	"github.com/lockkeeper/lockkeeper/lock"
 )
 
 func main() {
@@ -23,9 +25,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	open := func(ctx context.Context) (*client.Session, error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // Run logs why there is no session, and tries again
+		defer cancel()
 		return client.Open(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{})
 	}
-	opt := election.Options{ID: os.Args[1], Grace: 10 * time.Second}
+	opt := election.Options{ID: os.Args[1], Grace: 10 * time.Second, Lock: lock.Options{Logger: slog.Default()}}
 	if err := election.Run(ctx, open, "/examples/leader", opt, lead); err != nil && ctx.Err() == nil {
 		log.Fatal("leader: ", err)
 	}
