@@ -62,6 +62,24 @@ func (p Places) isNew() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+// makeState makes the state directory. Root could do so in the home of the user who has called sudo, and use what is
+// there: the user could not read it afterwards.
+func (p Places) makeState() error {
+	for dir := p.State; ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+			continue
+		}
+		if err == nil && (dir == p.State || os.Getuid() == 0) {
+			err = isOwn(dir, info)
+		}
+		if err != nil {
+			return err
+		}
+		return os.MkdirAll(p.State, 0o700)
+	}
+}
+
 // privateDir makes a directory that nobody else can enter, or makes sure that one is. In a directory
 // like /tmp somebody else may have been there first.
 func privateDir(dir string) error {
@@ -77,17 +95,26 @@ func isPrivate(dir string) error {
 	if err != nil {
 		return err
 	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	if err := isOwn(dir, info); err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s is open to others (mode %04o); it must be 0700", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+// isOwn returns an error unless what is at path belongs to us.
+func isOwn(path string, info fs.FileInfo) error {
 	owner := -1
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		owner = int(stat.Uid)
 	}
-	switch {
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory", dir)
-	case owner != os.Getuid():
-		return fmt.Errorf("%s belongs to user %d, not to us (%d)", dir, owner, os.Getuid())
-	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s is open to others (mode %04o); it must be 0700", dir, info.Mode().Perm())
+	if owner != os.Getuid() {
+		return fmt.Errorf("%s belongs to user %d, not to us (%d)", path, owner, os.Getuid())
 	}
 	return nil
 }

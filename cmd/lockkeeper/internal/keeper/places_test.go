@@ -97,6 +97,36 @@ func TestSocketWhereOneCanBeMade(t *testing.T) {
 	}
 }
 
+// Whose a state directory is, and where root would make one, decides whether it is used: what root has made in a user's
+// home would be closed to the user.
+func TestStateOnlyInAPlaceOfOurOwn(t *testing.T) {
+	dir := t.TempDir()
+	p := Places{State: filepath.Join(dir, "home", "state", "lockkeeper")}
+	if err := p.makeState(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.makeState(); err != nil {
+		t.Error(err)
+	}
+	if os.Getuid() != 0 {
+		if err := (Places{State: "/etc"}).makeState(); err == nil {
+			t.Error("root's directory is used")
+		}
+		return
+	}
+	for _, theirs := range []string{p.State, filepath.Join(dir, "home")} {
+		if err := os.Chown(theirs, 65534, -1); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.makeState(); err == nil || !strings.Contains(err.Error(), theirs+" belongs to user 65534") {
+			t.Errorf("in %s of another user: %v", theirs, err)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "home", "state")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // When the temporary directory has been emptied, somebody else may make what the keeper had there.
 func TestASocketThatSomebodyElseCanHavePutThereIsNotUsed(t *testing.T) {
 	dir := t.TempDir()

@@ -53,7 +53,7 @@ func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteClos
 
 	ownUmask()
 	outgrow()
-	if err := os.MkdirAll(p.State, 0o700); err != nil {
+	if err := p.makeState(); err != nil {
 		return err
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, patience, errTaken)

@@ -44,8 +44,8 @@ func (s Starter) Dial(ctx context.Context) (c net.Conn, a Address, err error) {
 		return c, a, nil
 	}
 	ownUmask()
-	const advice = "set XDG_STATE_HOME to a directory you can write, or name servers with --servers"
-	if err := os.MkdirAll(s.Places.State, 0o700); err != nil {
+	const advice = "set XDG_STATE_HOME to a directory of your own, or name servers with --servers"
+	if err := s.Places.makeState(); err != nil {
 		return nil, a, fmt.Errorf("local keeper: %w (%s)", err, advice)
 	}
 	starting, err := lockFile(ctx, filepath.Join(s.Places.State, "starting.lock"))
