@@ -179,6 +179,16 @@ func TestAWordThatNobodyReadsEndsNothing(t *testing.T) {
 	j.want(74)
 }
 
+// Whose command is ended because no server can be reached is told why none can.
+func TestF16_WhyNoServerWasHeard(t *testing.T) {
+	h := newHome(t)
+	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
+	j := h.start("run", "--servers", address, "--session-timeout", "6s", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	j.see("up")
+	server.signal(syscall.SIGKILL)
+	j.want(74, "lost demo", "in time: "+address, "connection refused")
+}
+
 // What is too much for our own processes is said, and not waited for.
 func TestALabelThatIsTooLong(t *testing.T) {
 	newHome(t).run("run", "--label", strings.Repeat("\x01", 60_000), "demo", "--", "true").want(64, "too long") // six bytes each, as JSON

@@ -68,6 +68,7 @@ type engine struct {
 	session *client.Session
 	hold    hold
 	plan    link.Plan
+	cutOff  string // why the session has no connection, as the front has been told; empty if it has one
 }
 
 // A Guard is the engine's ends of the pipes between it and the guard; see link.GuardFDs.
@@ -313,6 +314,18 @@ func (e *engine) refresh() {
 	}
 }
 
+// tellCutOff tells the front why the session has no connection, or that it has one again, if that is news.
+func (e *engine) tellCutOff() {
+	why := ""
+	if st, _ := e.session.State(); st.Phase == client.Disconnected {
+		why = st.Cause.Error()
+	}
+	if why != e.cutOff {
+		e.cutOff = why
+		e.notes.send(link.Note{Is: link.IsCutOff, Text: why})
+	}
+}
+
 // keep keeps the lock until the front has given it back or died, or the lock is lost; then it returns
 // once nothing works under the lock any more.
 func (e *engine) keep() (lost bool) {
@@ -323,6 +336,7 @@ func (e *engine) keep() (lost bool) {
 		select {
 		case <-tick.C:
 			e.refresh()
+			e.tellCutOff()
 		case <-revoked:
 			e.notes.send(link.Note{Is: link.IsRevoked})
 			revoked = nil

@@ -26,9 +26,9 @@ func newOutbox(w *link.Writer) *outbox {
 	return o
 }
 
-// send sends a note. News of the line are dropped while older notes wait: there will be newer ones.
+// send sends a note. News of the line, and of the session, are dropped while older notes wait: there will be newer ones.
 func (o *outbox) send(n link.Note) {
-	if (n.Is == link.IsWaiting || n.Is == link.IsNotice) && len(o.queue) > outboxMax/2 {
+	if (n.Is == link.IsWaiting || n.Is == link.IsNotice || n.Is == link.IsCutOff) && len(o.queue) > outboxMax/2 {
 		return
 	}
 	o.queue <- n

@@ -27,8 +27,9 @@ type child struct {
 	killAt link.Instant // when ending: when the patience is over
 	warned bool         // that we lack the permission to end it
 
-	lost     bool // the lock was
-	cutShort bool // and the child still ran then
+	cutOff   string // why the session has no connection; empty if it has one
+	lost     bool   // the lock was
+	cutShort bool   // and the child still ran then
 	lostWhy  string
 	suspend  suspension
 }
@@ -165,6 +166,8 @@ func (f *front) attend() Outcome {
 				f.say("%s", n.Text)
 			case n.Is == link.IsRevoked:
 				f.revoke()
+			case n.Is == link.IsCutOff:
+				f.child.cutOff = n.Text
 			case n.Is == link.IsLost && n.Gone:
 				f.lose(n.Text, 0) // somebody else may be working already
 			case n.Is == link.IsLost:
@@ -217,7 +220,11 @@ func (f *front) inherit() {
 func (f *front) watchDeadline() {
 	deadline := f.cell.Load()
 	if !f.child.lost && f.plan.TermAt(deadline).Until() <= 0 {
-		f.lose("no heartbeat was answered in time", f.plan.Grace)
+		why := "no heartbeat was answered in time"
+		if f.child.cutOff != "" {
+			why += ": " + f.child.cutOff
+		}
+		f.lose(why, f.plan.Grace)
 	}
 	next := f.plan.TermAt(deadline)
 	if f.child.ending {

@@ -114,7 +114,8 @@ type Note struct {
 	// For IsLost: Gone says that the lock may already be somebody else's.
 	Gone bool `json:"gone,omitempty"`
 
-	// For IsLost, IsFailed, IsBusy and IsNotice: what to tell the user; for IsFailed with which status to end.
+	// For IsLost, IsFailed, IsBusy and IsNotice: what to tell the user; for IsFailed with which status to end. For
+	// IsCutOff: why no server is heard, empty when one is again.
 	Text   string `json:"text,omitempty"`
 	Status int    `json:"status,omitempty"`
 }
@@ -125,6 +126,7 @@ const (
 	IsWaiting  = "waiting"  // in line
 	IsGranted  = "granted"  // the lock is ours until the deadline in the cell
 	IsRevoked  = "revoked"  // somebody asks to give the lock up; it is held until it is released
+	IsCutOff   = "cut off"  // why the session has no connection, while the lock is ours, has changed
 	IsLost     = "lost"     // the lock cannot be vouched for any more
 	IsBusy     = "busy"     // not got within the wait
 	IsFailed   = "failed"   // not got for another reason
