@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,7 +19,7 @@ type process struct {
 	*proc.Process
 	config clientConfig
 	host   host
-	stdin  io.WriteCloser
+	stdin  io.Writer
 	read   chan struct{} // closed when all that it wrote has been read
 
 	mu     sync.Mutex
@@ -48,32 +47,22 @@ func startClient(t testing.TB, h host, c clientConfig) *process {
 	cmd.Env = append(os.Environ(), clientVariable+"="+string(config))
 	cmd.Stderr = os.Stderr
 	p := &process{config: c, host: h, read: make(chan struct{})}
-	if p.stdin, err = cmd.StdinPipe(); err != nil {
+	var lines <-chan string
+	if p.Process, p.stdin, lines, err = proc.Lines(cmd); err != nil {
 		t.Fatal(err)
 	}
-	stdout, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout = out
-	p.Process, err = proc.Start(cmd)
-	out.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go p.listen(stdout)
+	go p.listen(lines)
 	t.Cleanup(p.end)
 	return p
 }
 
-// listen takes what the client writes, line by line; the last line of one that was killed may be half
-// a line, of something that it had not done yet.
-func (p *process) listen(stdout io.ReadCloser) {
+// listen takes what the client writes; the last line of one that was killed may be half a line, of something that
+// it had not done yet.
+func (p *process) listen(lines <-chan string) {
 	defer close(p.read)
-	defer stdout.Close()
-	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+	for line := range lines {
 		var e event
-		if json.Unmarshal(lines.Bytes(), &e) == nil {
+		if json.Unmarshal([]byte(line), &e) == nil {
 			p.mu.Lock()
 			p.events = append(p.events, e)
 			p.mu.Unlock()

@@ -36,14 +36,14 @@ func TestF19_ALateWriteIsRefused(t *testing.T) {
 			first := a.hold()
 			a.expect("write early", "written")
 			db.want(t, "early")
-			a.freeze()
+			a.Freeze()
 			if second := b.hold(); second <= first {
 				t.Fatalf("token %d after %d", second, first)
 			}
-			a.say("write late") // it will find this when it goes on
+			a.Send("write late") // it will find this when it goes on
 			b.expect("write newer", "written")
-			a.thaw()
-			if answer := a.answer(); answer != "stale" {
+			a.Thaw()
+			if answer := a.Answer(); answer != "stale" {
 				t.Errorf("the late write is answered with %q, want that it is stale", answer)
 			}
 			db.want(t, "newer")
@@ -63,12 +63,12 @@ func TestF19_PausedInATransaction(t *testing.T) {
 
 	a.hold()
 	a.expect("begin late", "begun")
-	a.freeze()
+	a.Freeze()
 	b.hold()
 	b.expect("write newer", "written")
-	a.thaw()
-	a.say("commit")
-	if answer := a.answer(); !strings.HasPrefix(answer, "error") {
+	a.Thaw()
+	a.Send("commit")
+	if answer := a.Answer(); !strings.HasPrefix(answer, "error") {
 		t.Errorf("the late commit is answered with %q, want an error", answer)
 	}
 	db.want(t, "newer")

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -108,14 +107,12 @@ func set(ctx context.Context, tx *sql.Tx, value string) error {
 
 // A process is a worker as its test sees it.
 type process struct {
-	*proc.Process
-	t       *testing.T
-	stdin   io.Writer
-	answers chan string
+	*proc.Talker
+	t *testing.T
 }
 
 // startWorker runs a worker that lives no longer than the test.
-func startWorker(t *testing.T, servers string, db *database) *process {
+func startWorker(t *testing.T, servers string, db *database) process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -124,89 +121,24 @@ func startWorker(t *testing.T, servers string, db *database) *process {
 	cmd := exec.Command(self, servers, db.driver, db.dsn)
 	cmd.Env = append(os.Environ(), workerVariable+"=1")
 	cmd.Stderr = os.Stderr
-	w := &process{t: t, answers: make(chan string, 1)}
-	if w.stdin, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout = out
-	w.Process, err = proc.Start(cmd)
-	out.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		defer stdout.Close()
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			w.answers <- lines.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		w.Kill()
-		for {
-			select {
-			case <-w.answers: // nobody asked for it
-			case <-read:
-				return
-			}
-		}
-	})
-	return w
+	return process{proc.Talk(t, "worker", cmd), t}
 }
 
-func (w *process) say(line string) {
+func (w process) expect(line, want string) {
 	w.t.Helper()
-	if _, err := fmt.Fprintln(w.stdin, line); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *process) answer() string {
-	w.t.Helper()
-	select {
-	case a := <-w.answers:
-		return a
-	case <-time.After(patience):
-		w.t.Fatalf("no answer within %v", patience)
-	}
-	return ""
-}
-
-func (w *process) expect(line, want string) {
-	w.t.Helper()
-	w.say(line)
-	if a := w.answer(); a != want {
+	w.Send("%s", line)
+	if a := w.Answer(); a != want {
 		w.t.Fatalf("%q is answered with %q, want %q", line, a, want)
 	}
 }
 
 // hold takes the lock, after whoever has it.
-func (w *process) hold() int64 {
+func (w process) hold() int64 {
 	w.t.Helper()
-	w.say("hold")
-	a := w.answer()
-	token, err := strconv.ParseInt(strings.TrimPrefix(a, "held "), 10, 64)
+	w.Send("hold")
+	token, err := strconv.ParseInt(w.Expect("held"), 10, 64)
 	if err != nil {
-		w.t.Fatalf("hold is answered with %q", a)
+		w.t.Fatal(err)
 	}
 	return token
-}
-
-func (w *process) freeze() {
-	w.t.Helper()
-	if err := w.Freeze(); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *process) thaw() {
-	w.t.Helper()
-	if err := w.Thaw(); err != nil {
-		w.t.Fatal(err)
-	}
 }

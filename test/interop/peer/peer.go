@@ -1,14 +1,10 @@
 package peer
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,23 +37,13 @@ type Config struct {
 	Register string        // address
 }
 
-// answerTimeout bounds how long a peer may take to answer anything; a test that is slower than this
-// hangs.
-const answerTimeout = 2 * time.Minute
-
-// A Peer is a running lock client. Its methods are for the goroutine of the test.
+// A Peer is a running lock client. Its methods are for the goroutine of the test. Kill ends it as a crash would: its
+// session lives until it expires.
 type Peer struct {
-	t       testing.TB
-	name    string
-	process *proc.Process
-	stdin   io.Writer
-	stderr  lockedBuffer
-	answers chan string // lines from stdout; closed at their end
+	*proc.Talker
+	t    testing.TB
+	name string
 }
-
-// answersMax bounds the answers that nobody has asked for yet. There is one command under way at a
-// time, so one would do.
-const answersMax = 16
 
 // Start runs a peer that lives no longer than the test, and returns when it is ready.
 func Start(t testing.TB, k Kind, c Config) *Peer {
@@ -75,40 +61,14 @@ func Launch(t testing.TB, k Kind, c Config) *Peer {
 		t.Fatalf("%s: %v", k, err)
 	}
 	cmd.Args = append(cmd.Args, c.Servers, fmt.Sprint(c.Timeout.Milliseconds()), c.Name, c.Register)
-	p := &Peer{t: t, name: c.Name, answers: make(chan string, answersMax)}
-	cmd.Stderr = &p.stderr
-	if p.stdin, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout = w
-	p.process, err = proc.Start(cmd)
-	w.Close()
-	if err != nil {
-		t.Fatalf("start %s: %v", k, err)
-	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		defer stdout.Close()
-		defer close(p.answers)
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			p.answers <- lines.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		p.process.Kill()
-		for range p.answers { // lest the reader wait for ever
-		}
-		<-read
+	var stderr lockedBuffer
+	cmd.Stderr = &stderr
+	t.Cleanup(func() { // behind that of the process
 		if t.Failed() {
-			t.Logf("stderr of %s:\n%s", p.name, p.stderr.String())
+			t.Logf("stderr of %s:\n%s", c.Name, stderr.String())
 		}
 	})
-	return p
+	return &Peer{proc.Talk(t, c.Name, cmd), t, c.Name}
 }
 
 // command returns the command that runs a peer of this kind; its arguments follow.
@@ -128,44 +88,6 @@ func command(k Kind) (*exec.Cmd, error) {
 		return again(k)
 	}
 	return nil, fmt.Errorf("no such kind of peer")
-}
-
-// Send gives the peer a command. There must be no other under way.
-func (p *Peer) Send(format string, args ...any) {
-	p.t.Helper()
-	if _, err := fmt.Fprintf(p.stdin, format+"\n", args...); err != nil {
-		p.t.Fatalf("%s: %v", p.name, err)
-	}
-}
-
-// Expect waits for the answer to the last command, which must begin with the word want, and
-// returns the rest of it.
-func (p *Peer) Expect(want string) string {
-	p.t.Helper()
-	select {
-	case a, ok := <-p.answers:
-		if !ok {
-			p.t.Fatalf("%s ended instead of answering %q", p.name, want)
-		}
-		word, rest, _ := strings.Cut(a, " ")
-		if word != want {
-			p.t.Fatalf("%s answers %q, want %q", p.name, a, want)
-		}
-		return rest
-	case <-time.After(answerTimeout):
-		p.t.Fatalf("%s has not answered %q within %v", p.name, want, answerTimeout)
-	}
-	return ""
-}
-
-// Quiet fails the test if the peer answers within d: it is a command that must not be over yet.
-func (p *Peer) Quiet(d time.Duration) {
-	p.t.Helper()
-	select {
-	case a := <-p.answers:
-		p.t.Fatalf("%s answers %q, should still wait", p.name, a)
-	case <-time.After(d):
-	}
 }
 
 // ExpectHeld waits until the lock that was asked for is held, and returns its token.
@@ -226,26 +148,7 @@ func (p *Peer) Quit() {
 	p.t.Helper()
 	p.Send("quit")
 	p.Expect("bye")
-	<-p.process.Exited()
-}
-
-// Kill ends the peer as a crash would. Its session lives until it expires.
-func (p *Peer) Kill() { p.process.Kill() }
-
-// Freeze stops the peer where it is; Thaw lets it go on.
-func (p *Peer) Freeze() {
-	p.t.Helper()
-	if err := p.process.Freeze(); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// Thaw ends a Freeze.
-func (p *Peer) Thaw() {
-	p.t.Helper()
-	if err := p.process.Thaw(); err != nil {
-		p.t.Fatal(err)
-	}
+	<-p.Exited()
 }
 
 // A lockedBuffer is written by one goroutine and read by another.
