@@ -85,7 +85,7 @@ func TestChaos(t *testing.T) {
 	fmt.Printf("seed %d\n", seed)
 	r := newRun(t, network, fmt.Sprintf("%s-%d", *rigFlag, seed), seed)
 	length := time.Duration(*minutes * float64(time.Minute))
-	r.torment(newSchedule(seed, r.rig.faults(), lengthMax), length)
+	r.torment(newSchedule(seed, r.rig.faults()), length)
 	end := now()
 	h := r.history()
 	violations := judge(t, h, *results, r.name)
@@ -115,7 +115,7 @@ func TestChaos(t *testing.T) {
 
 // A seed is a schedule: the same steps at every run.
 func TestScheduleRepeats(t *testing.T) {
-	a, b := newSchedule(7, anyRig, lengthMax), newSchedule(7, anyRig, lengthMax)
+	a, b := newSchedule(7, anyRig), newSchedule(7, anyRig)
 	seen := map[fault]bool{}
 	for range anyRig {
 		st := a.next()
@@ -134,7 +134,7 @@ func TestScheduleRepeats(t *testing.T) {
 			t.Errorf("%s was not in the first round", f)
 		}
 	}
-	if c := newSchedule(8, anyRig, lengthMax); slices.EqualFunc([]step{c.next(), c.next()}, []step{a.next(), a.next()}, func(x, y step) bool { return x.String() == y.String() }) {
+	if c := newSchedule(8, anyRig); slices.EqualFunc([]step{c.next(), c.next()}, []step{a.next(), a.next()}, func(x, y step) bool { return x.String() == y.String() }) {
 		t.Error("another seed, the same steps")
 	}
 }

@@ -75,14 +75,13 @@ const (
 
 // A schedule draws steps from a seed, in rounds in which each fault comes once.
 type schedule struct {
-	rng       *rand.Rand
-	faults    []fault
-	round     []fault
-	lengthMax time.Duration
+	rng    *rand.Rand
+	faults []fault
+	round  []fault
 }
 
-func newSchedule(seed uint64, faults []fault, lengthMax time.Duration) *schedule {
-	return &schedule{rng: rand.New(rand.NewPCG(seed, 0)), faults: faults, lengthMax: lengthMax}
+func newSchedule(seed uint64, faults []fault) *schedule {
+	return &schedule{rng: rand.New(rand.NewPCG(seed, 0)), faults: faults}
 }
 
 func (s *schedule) next() step {
@@ -96,7 +95,7 @@ func (s *schedule) next() step {
 	st := step{
 		calm:    between(calmMin, calmMax),
 		faults:  s.round[:1:1],
-		length:  between(lengthMin, s.lengthMax),
+		length:  between(lengthMin, lengthMax),
 		which:   s.rng.IntN(1 << 16),
 		clients: s.rng.IntN(1 << 16),
 		percent: percentMin + s.rng.IntN(percentMax-percentMin),

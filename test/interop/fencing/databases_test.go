@@ -112,9 +112,9 @@ func everywhere(t *testing.T, f func(t *testing.T, db *database, level sql.Isola
 	}
 }
 
-func (d *database) exec(t *testing.T, query string, args ...any) {
+func (d *database) exec(t *testing.T, query string) {
 	t.Helper()
-	if _, err := d.ExecContext(t.Context(), query, args...); err != nil {
+	if _, err := d.ExecContext(t.Context(), query); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 }

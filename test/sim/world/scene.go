@@ -23,21 +23,21 @@ func (d *dice) between(least, most time.Duration) time.Duration {
 }
 
 // rivals lets one process take a lock from some moment on, and another wait for it for as long as the turmoil
-// lasts.
-func (d *dice) rivals(kind string, key int, at, hold time.Duration) (holder, waiter int) {
+// lasts. It returns the first.
+func (d *dice) rivals(kind string, key int, at, hold time.Duration) (holder int) {
 	holder = d.IntN(d.plan.Processes)
-	waiter = (holder + 1 + d.IntN(d.plan.Processes-1)) % d.plan.Processes
+	waiter := (holder + 1 + d.IntN(d.plan.Processes-1)) % d.plan.Processes
 	d.stage(at, Step{Do: kind, Who: holder, Key: key, N: 2, Wait: 2 * time.Second, For: hold, Release: time.Second})
 	d.stage(at+d.between(100*time.Millisecond, 500*time.Millisecond),
 		Step{Do: kind, Who: waiter, Key: key, N: 2, Wait: turmoil - at, For: time.Second, Release: time.Second})
-	return holder, waiter
+	return holder
 }
 
 // lateAnswer delays the answer to a holder's heartbeat by nearly as long as its connection may be silent.
 func lateAnswer(d *dice) {
 	at := d.upTo(4 * time.Second)
 	kind := []string{"mutex", "write", "unfair"}[d.IntN(3)] // leaders end their work earlier
-	holder, _ := d.rivals(kind, d.IntN(d.plan.Keys), at, turmoil)
+	holder := d.rivals(kind, d.IntN(d.plan.Keys), at, turmoil)
 	late := d.plan.Timeout/2 - d.between(80*time.Millisecond, 160*time.Millisecond)
 	d.stage(at+d.between(time.Second, 2*time.Second), Step{Do: "late", Who: holder, For: late})
 }
@@ -48,7 +48,7 @@ func cutOffHolder(d *dice) {
 	d.plan.Vouch = []client.Vouch{client.VouchSync, client.VouchWrite}[d.IntN(2)]
 	at := d.upTo(4 * time.Second)
 	kind := []string{"mutex", "write", "unfair", "lead"}[d.IntN(4)]
-	holder, _ := d.rivals(kind, d.IntN(d.plan.Keys), at, turmoil)
+	holder := d.rivals(kind, d.IntN(d.plan.Keys), at, turmoil)
 	d.stage(at+d.between(time.Second, 2*time.Second),
 		Step{Do: "cutoff", Who: holder, Aim: true, For: d.between(d.plan.Timeout+d.plan.Tick, 2*d.plan.Timeout+d.plan.Tick)})
 }

@@ -150,7 +150,7 @@ func (w *World) take(s Step, path string, kind stayKind, ask func(context.Contex
 	w.outcome(s, len(holds) > 0, err)
 	if len(holds) == 0 {
 		if kind != permit && errors.Is(err, context.DeadlineExceeded) {
-			w.progress(s, p, path, asked)
+			w.progress(s, path, asked)
 		}
 		return
 	}
@@ -253,7 +253,7 @@ func (w *World) outcome(s Step, held bool, err error) {
 }
 
 // progress checks that whoever has waited in vain did so because of somebody, or of a fault (I3).
-func (w *World) progress(s Step, p *proc, path string, asked time.Duration) {
+func (w *World) progress(s Step, path string, asked time.Duration) {
 	idle := w.witness.idle(path)
 	if idle < 0 {
 		return
