@@ -100,8 +100,8 @@ func TestTheCommandOnASecuredServer(t *testing.T) {
 	with := func(file string, command ...string) []string {
 		return append([]string{command[0], "--servers", srv.Addr(), "--auth-file", file}, command[1:]...)
 	}
-	run(0, nil, with(alice, "slots", "--acl", "creator", "/by-credentials/many", "2")...)
-	run(0, nil, with(alice, "run", "--slots", "2", "--acl", "creator", "/by-credentials/many", "--", "true")...)
+	run(0, nil, with(alice, "run", "--slots", "1", "--acl", "creator", "/by-credentials/many", "--", "true")...)
+	run(0, nil, with(alice, "slots", "/by-credentials/many", "2")...)
 	run(0, nil, with(alice, "elect", "--restart", "never", "--acl", "creator", "/by-credentials/boss", "--", "true")...)
 	for _, file := range []string{wrong, put("another", "digest:bob:open:sesame\n")} {
 		run(77, []string{"/by-credentials/demo", "not authorised", "with the credentials in " + file}, with(file, "run", "/by-credentials/demo", "--", "true")...)
