@@ -2,12 +2,14 @@ package world
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/memnet"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // faults are what goes wrong.
@@ -93,7 +95,6 @@ func runExpire(w *World, s Step) {
 }
 
 func planSnip(d *dice, s *Step) {
-
 	s.For = d.upTo(100*time.Millisecond, d.plan.Timeout)
 	s.N = d.IntN(5)
 	s.Key = d.IntN(4)
@@ -130,6 +131,15 @@ func runBreak(w *World, s Step) {
 	w.asOperator(s, func(ctx context.Context, admin *client.Session, c lock.Contender) {
 		w.witness.putOut(c.Node)
 		lock.Break(ctx, admin, c)
+	})
+}
+
+// runRevoke asks one of the first in a line to give up.
+func runRevoke(w *World, s Step) {
+	w.asOperator(s, func(ctx context.Context, admin *client.Session, c lock.Contender) {
+		if _, err := lock.Revoke(ctx, admin, c); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, zk.ErrSessionExpired) {
+			w.violated("revoke: %v", err)
+		}
 	})
 }
 

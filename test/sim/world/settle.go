@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -64,6 +65,44 @@ func (w *World) passes(p *proc) {
 		w.violated("I3: p%d after all was healed: %v", p.n, err)
 	}
 }
+
+// pass takes and gives back a lock of some kind without waiting.
+func pass(ctx context.Context, cs *client.Session, kind, dir string) error {
+	var h *lock.Hold
+	var err error
+	switch kind {
+	case "sem":
+		var m *lock.Semaphore
+		if m, err = lock.NewSemaphore(cs, dir, 0, lock.Options{PID: 1}); err == nil {
+			h, err = m.TryAcquire(ctx)
+		}
+		if errors.Is(err, lock.ErrNoPermits) {
+			return nil // nobody has come this way
+		}
+	case "unfair":
+		var m *lock.Unfair
+		if m, err = lock.NewUnfair(cs, dir, lock.Options{PID: 1}); err == nil {
+			h, err = m.TryLock(ctx)
+		}
+	case "election":
+		var m *lock.Latch
+		if m, err = lock.NewLatch(cs, dir, lock.Options{PID: 1}); err == nil {
+			h, err = m.Lock(ctx)
+		}
+	default:
+		var m *lock.Mutex
+		if m, err = lock.NewMutex(cs, dir, lock.Options{PID: 1}); err == nil {
+			h, err = m.TryLock(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return h.Release(ctx)
+}
+
+// passLimit is how long it may take to get a lock when all is well.
+const passLimit = time.Second
 
 // remains returns what is left of a lock.
 func remains(s *client.Session, kind, dir string) []string {

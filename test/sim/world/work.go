@@ -68,6 +68,19 @@ func (w *World) takeMutex(s Step, take func(*lock.Mutex, context.Context) (*lock
 	})
 }
 
+func runUnfair(w *World, s Step) {
+	w.take(s, dirOf("unfair", s.Key), alone, func(ctx context.Context, cs *client.Session) ([]holding, error) {
+		m, err := lock.NewUnfair(cs, dirOf("unfair", s.Key), w.options(s))
+		if err != nil {
+			return nil, err
+		}
+		if s.N == 0 {
+			return one(m.TryLock(ctx))
+		}
+		return one(m.Lock(ctx))
+	})
+}
+
 // runDo works in Do, and now and then panics there.
 func runDo(w *World, s Step) {
 	p, path := w.procs[s.Who], dirOf("mutex", s.Key)

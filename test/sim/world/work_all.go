@@ -6,51 +6,8 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/election"
 	"github.com/lockkeeper/lockkeeper/lock"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
-
-func runUnfair(w *World, s Step) {
-	w.take(s, dirOf("unfair", s.Key), alone, func(ctx context.Context, cs *client.Session) ([]holding, error) {
-		m, err := lock.NewUnfair(cs, dirOf("unfair", s.Key), w.options(s))
-		if err != nil {
-			return nil, err
-		}
-		if s.N == 0 {
-			return one(m.TryLock(ctx))
-		}
-		return one(m.Lock(ctx))
-	})
-}
-
-// runLead campaigns, leads and resigns.
-func runLead(w *World, s Step) {
-	w.take(s, dirOf("election", s.Key), alone, func(ctx context.Context, cs *client.Session) ([]holding, error) {
-		opt := w.options(s)
-		opt.Requeue = false
-		e, err := election.New(cs, dirOf("election", s.Key), election.Options{Lock: opt})
-		if err != nil {
-			return nil, err
-		}
-		t, err := e.Campaign(ctx)
-		if t == nil {
-			return nil, err
-		}
-		return []holding{leading{t}}, err
-	})
-}
-
-// leading is a term as a hold.
-type leading struct{ *election.Term }
-
-func (l leading) Release(ctx context.Context) error {
-	err := l.Resign(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = lock.ErrReleasePending
-	}
-	return err
-}
 
 // runAll takes several locks at once.
 func runAll(w *World, s Step) {
@@ -100,13 +57,4 @@ func runAll(w *World, s Step) {
 	if err != nil && !errors.Is(err, lock.ErrReleasePending) && !errors.Is(err, lock.ErrLost) {
 		w.violated("release: %v", err)
 	}
-}
-
-// runRevoke asks one of the first in a line to give up.
-func runRevoke(w *World, s Step) {
-	w.asOperator(s, func(ctx context.Context, admin *client.Session, c lock.Contender) {
-		if _, err := lock.Revoke(ctx, admin, c); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, zk.ErrSessionExpired) {
-			w.violated("revoke: %v", err)
-		}
-	})
 }
