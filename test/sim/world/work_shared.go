@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
