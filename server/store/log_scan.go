@@ -80,6 +80,6 @@ const (
 	adviceDamaged = "this is not the trace of a crash, and transactions behind it may have been acknowledged: put a good copy of the file back, or move it and all later logs away to go on without them"
 	adviceCut     = "this is what a crash leaves in the middle of a write: nothing behind it was acknowledged, and the next start takes it away"
 	adviceTorn    = "put a good copy of the file back, or move all later logs away to go on without them"
-	adviceGap     = "put the missing log back, or move this log and all later ones away to go on without them"
+	adviceGap     = "put the missing log back; if Apache ZooKeeper wrote these and none is missing, start it on the directory once more, for the snapshot that it writes; or move this log and all later ones away to go on without them"
 	adviceForeign = "a newer or a modified server wrote this: open the directory with that one"
 )
