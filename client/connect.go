@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -156,6 +157,10 @@ func (s *Session) dial(ctx context.Context, srv server) (net.Conn, error) {
 	tc := tls.Client(nc, cfg)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
+		var network *net.OpError
+		if errors.As(err, new(tls.RecordHeaderError)) || errors.Is(err, io.EOF) || errors.As(err, &network) && network.Op == "read" {
+			return nil, fmt.Errorf("TLS: %w (is this the server's port for TLS?)", err)
+		}
 		return nil, fmt.Errorf("TLS: %w", err)
 	}
 	return tc, nil
@@ -179,9 +184,12 @@ func (s *Session) shake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse, err
 		return nil, err
 	}
 	frame, err := wire.ReadFrame(nc, nil, connectBytesMax)
+	var size *wire.FrameSizeError
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, errBehind
+	case errors.As(err, &size):
+		return nil, notZooKeeper(size.Length)
 	case err != nil:
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
@@ -191,6 +199,22 @@ func (s *Session) shake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse, err
 	}
 	return &resp, nil
 }
+
+// notZooKeeper returns what is to be said of an answer whose first four bytes make a length that no answer to a
+// handshake has.
+func notZooKeeper(length int32) error {
+	head := binary.BigEndian.AppendUint32(nil, uint32(length))
+	if head[0] == tlsAlert && head[1] == tlsMajor {
+		return errors.New("handshake: the server wants TLS")
+	}
+	return fmt.Errorf("handshake: answer is not ZooKeeper's: it begins with %q", head)
+}
+
+// An alert of TLS, which is what some servers answer to whoever comes without, begins with its type and the version.
+const (
+	tlsAlert = 21
+	tlsMajor = 3
+)
 
 // adopt makes nc the session's connection if the answer lets it. An answer for another session than
 // ours says that ours is over, whatever else it offers (ClickHouse 116690: a server answered a resume

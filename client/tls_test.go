@@ -119,6 +119,51 @@ func TestWithoutTLS(t *testing.T) {
 	})
 }
 
+// Who has the wrong port, or the wrong server, is told so.
+func TestWhatIsNotZooKeeper(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		secure := &tls.Config{RootCAs: newAuthority(t).pool()}
+		for _, tt := range []struct {
+			answer string // to whatever is said first; then the server hangs up
+			reset  bool   // instead of that
+			tls    *tls.Config
+			want   string
+		}{
+			{"HTTP/1.1 400 Bad Request\r\n", false, nil, `not ZooKeeper's: it begins with "HTTP"`},
+			{"SSH-2.0-OpenSSH\r\n", false, nil, `not ZooKeeper's: it begins with "SSH-"`},
+			{"\x15\x03\x03\x00\x02\x02\x28", false, nil, "wants TLS"},
+			{"", false, secure, "port for TLS?"},
+			{"", true, secure, "reset by peer (is this the server's port for TLS?)"},
+			{"HTTP/1.1 400 Bad Request\r\n", false, secure, "port for TLS?"},
+			{"\x15\x03\x03\x00\x02\x02\x28", false, secure, "TLS: remote error: tls: handshake failure)"},
+		} {
+			l, err := n.Listen(fakeAddr)
+			must(t, err)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for {
+					nc, err := l.Accept()
+					if err != nil {
+						return
+					}
+					if nc.Read(make([]byte, 4<<10)); tt.reset {
+						n.Link("", "").Cut()
+					}
+					nc.Write([]byte(tt.answer))
+					nc.Close()
+				}
+			}()
+			_, err = client.Open(short(t, 3*time.Second), fakeAddr, client.Options{Dial: n.Dialer("client"), TLS: tt.tls})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%q, TLS %v: Open = %v, want %q", tt.answer, tt.tls != nil, err, tt.want)
+			}
+			l.Close()
+			<-done
+		}
+	})
+}
+
 // serveTLSOnce is serveTLS with an end before the test's.
 func serveTLSOnce(t *testing.T, n *memnet.Network, cfg *tls.Config) (stop func()) {
 	l, err := n.Listen(fakeAddr)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 
 	"github.com/lockkeeper/lockkeeper/server/tlsconf"
 )
@@ -19,7 +20,7 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 type HandshakeError struct{ Err error }
 
 func (e *HandshakeError) Error() string {
-	if errors.As(e.Err, new(tls.RecordHeaderError)) || errors.Is(e.Err, io.EOF) {
+	if errors.As(e.Err, new(tls.RecordHeaderError)) || errors.Is(e.Err, io.EOF) || errors.Is(e.Err, syscall.ECONNRESET) {
 		return fmt.Sprintf("TLS: %v (is this the server's port for TLS?)", e.Err)
 	}
 	return fmt.Sprintf("TLS: %v", e.Err)
