@@ -19,6 +19,7 @@ import (
 // context has ended, and an error when the session is over.
 func (s *Session) connect() (*conn, *SessionError) {
 	var r refusals
+	tried := 0
 	for {
 		srv, newRound := s.servers.take()
 		if newRound && !s.sleep(s.backoff.pause()) {
@@ -42,6 +43,9 @@ func (s *Session) connect() (*conn, *SessionError) {
 		s.tracer.attempt(srv.String(), err)
 		s.attempted(srv.String(), err)
 		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
+		if tried++; tried == len(s.servers.servers) {
+			s.opt.Logger.Warn("zookeeper session: no server can be reached", "session", s.String(), "servers", listed(s.attempts()))
+		}
 		if over := s.judge(&r, srv, err); over != nil {
 			return nil, over
 		}
@@ -231,7 +235,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	case resp.Timeout <= 0:
 		return nil, refuse(zk.ErrSessionExpired, fmt.Sprintf("%v no longer knows it", srv))
 	case s.ID() != 0 && resp.SessionID != s.ID():
-		return nil, refuse(zk.ErrSessionExpired, fmt.Sprintf("%v answered with another session, 0x%x", srv, resp.SessionID))
+		return nil, refuse(zk.ErrSessionExpired, fmt.Sprintf("%v answered with another session, %s", srv, idText(resp.SessionID)))
 	case s.opt.SessionTimeoutMin > 0 && granted < s.opt.SessionTimeoutMin:
 		return nil, refuse(zk.ErrClosed, fmt.Sprintf("%v grants a timeout of %v, at least %v is required", srv, granted, s.opt.SessionTimeoutMin))
 	case s.opt.SessionTimeoutMax > 0 && granted > s.opt.SessionTimeoutMax:

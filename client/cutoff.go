@@ -60,6 +60,16 @@ func (s *Session) attempted(server string, err error) {
 	}
 }
 
+// attempts returns what came of the last attempt at each server since there is no connection; nothing if there is one.
+func (s *Session) attempts() []Attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.cut == nil {
+		return nil
+	}
+	return s.mu.cut.attempts
+}
+
 // endOf is the package's endOf, and says why there is no connection, if there is none.
 func (s *Session) endOf(ctx context.Context) error {
 	s.mu.Lock()

@@ -1,13 +1,17 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -74,5 +78,32 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 		n.Link("", "").Cut()
 		time.Sleep(time.Second)
 		told("Close", s.Close(short(t, time.Second)))
+	})
+}
+
+// Whoever looks at the log while Open finds no server, or a session none any more, learns what came of each, once.
+func TestLogOfServersThatCannotBeReached(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		const other = "other:2181"
+		var log bytes.Buffer // read while nobody writes to it
+		said := func(lines ...string) {
+			t.Helper()
+			synctest.Wait()
+			got := slices.Collect(strings.Lines(log.String()))
+			if !slices.EqualFunc(got, lines, strings.Contains) || !strings.Contains(got[len(got)-1], fakeAddr+": ") || !strings.Contains(got[len(got)-1], other+": ") {
+				t.Errorf("the log is not %q, with both servers in the last line, but\n%s", lines, &log)
+			}
+		}
+		opt := client.Options{Dial: n.Dialer("client"), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		_, err := client.Open(short(t, time.Minute), fakeAddr+","+other, opt)
+		wantErr(t, "Open", err, context.DeadlineExceeded)
+		said("no server can be reached")
+
+		log.Reset()
+		srv := start(t, n, fakeAddr)
+		open(t, n, fakeAddr+","+other, opt)
+		srv.down()
+		time.Sleep(time.Minute)
+		said("state=connected", "state=disconnected", "no server can be reached")
 	})
 }

@@ -63,7 +63,8 @@ type Options struct {
 	// after a reconnect. Default 128 KiB.
 	WatchBytesMax int
 
-	// Logger gets one line for each change of the session's state. Default: silent.
+	// Logger gets one line for each change of the session's state, and one when every server has been tried in vain,
+	// at the beginning or since the connection broke. Default: silent.
 	Logger *slog.Logger
 
 	// Trace has functions to be called when something happens to the session.

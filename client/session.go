@@ -104,13 +104,7 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	case <-ctx.Done():
 	}
 	s.abort()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := &OpenError{Err: endOf(ctx)}
-	if s.mu.cut != nil { // or it was established just now
-		e.Attempts = s.mu.cut.attempts
-	}
-	return nil, e
+	return nil, &OpenError{Attempts: s.attempts(), Err: endOf(ctx)}
 }
 
 // abort ends a session that was never handed out.
@@ -162,7 +156,10 @@ func (s *Session) Stats() Stats {
 }
 
 // String names the session as ZooKeeper's logs do.
-func (s *Session) String() string { return fmt.Sprintf("0x%x", s.ID()) }
+func (s *Session) String() string { return idText(s.ID()) }
+
+// idText names a session. The ids that servers with numbers from 128 on give are negative.
+func idText(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
 // Go runs f on a goroutine that belongs to the session: its context ends with the session, and Close
 // waits for it. It reports false, and runs nothing, if the session is over.

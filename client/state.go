@@ -62,6 +62,9 @@ func (s *Session) setStateLocked(st State) (log func()) {
 		s.mu.vouched = [strengths]clock.Instant{}
 		close(s.done)
 	}
+	if s.mu.id == 0 { // there never was one, as the error of Open says
+		return func() {}
+	}
 	return func() { s.logState(st) }
 }
 
