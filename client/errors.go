@@ -107,7 +107,7 @@ type SessionError struct {
 }
 
 func (e *SessionError) Error() string {
-	s := fmt.Sprintf("session 0x%x: %v", e.ID, e.Err)
+	s := fmt.Sprintf("session %s: %v", idText(e.ID), e.Err)
 	if e.Detail != "" {
 		s += ": " + e.Detail
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -259,6 +260,28 @@ func TestF44_SetBack(t *testing.T) {
 		n.Link("", "").Cut()
 		_, _, err := s.Get(short(t, time.Minute), "/n")
 		wantErr(t, "get", err, zk.ErrSessionExpired)
+	})
+}
+
+// The sessions of a server whose number is 128 or more have negative ids. They are named as ZooKeeper names them.
+func TestNegativeID(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		const id = -1<<63 + 0x1234
+		f := serveFake(t, n, fakeAddr, func(p *peer) {
+			if _, ok := p.hello(); ok {
+				p.grant(id+int64(p.number-1), 10*time.Second)
+				p.serve(nil)
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		if s.ID() != id || s.String() != "0x8000000000001234" {
+			t.Errorf("the session is %d, %v", s.ID(), s)
+		}
+		n.Link("", "").Cut()
+		<-s.Done()
+		if got := s.Err().Error(); !strings.Contains(got, "session 0x8000000000001234: ") || !strings.Contains(got, "another session, 0x8000000000001235") {
+			t.Errorf("after %d connections: %v", f.connections(), got)
+		}
 	})
 }
 

@@ -44,7 +44,7 @@ func (c Contender) Who() string {
 		parts = append(parts, fmt.Sprintf("(%s)", c.Owner.Label))
 	}
 	if len(parts) == 0 {
-		parts = append(parts, fmt.Sprintf("session 0x%x", c.Session))
+		parts = append(parts, fmt.Sprintf("session 0x%x", uint64(c.Session)))
 	}
 	return strings.Join(parts, " ")
 }

@@ -84,6 +84,7 @@ func TestWho(t *testing.T) {
 	}{
 		{Contender{}, ""},
 		{Contender{Node: "/l/n", Session: 0x10}, "session 0x10"},
+		{Contender{Node: "/l/n", Session: -1<<63 + 0x10}, "session 0x8000000000000010"}, // of a server whose number is 128
 		{Contender{Node: "/l/n", Owner: Owner{Program: "p", PID: 3, Host: "h", Label: "l"}}, "p pid 3 on h (l)"},
 		{Contender{Node: "/l/n", Owner: Owner{Label: "l"}}, "(l)"},
 	} {

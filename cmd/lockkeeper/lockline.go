@@ -47,7 +47,7 @@ func lineOf(snap lock.Snapshot) lockLine {
 		shown := contender{
 			State: "waiting", Shared: c.Shared, Revoked: c.Revoked, Place: c.Place, Since: c.Since,
 			Host: c.Owner.Host, PID: c.Owner.PID, Gone: gone(c.Owner), Program: c.Owner.Program, Label: c.Owner.Label,
-			Token: c.Token, Session: fmt.Sprintf("0x%x", c.Session), Node: c.Node,
+			Token: c.Token, Session: fmt.Sprintf("0x%x", uint64(c.Session)), Node: c.Node,
 		}
 		if c.Held {
 			shown.State = "held"

@@ -212,9 +212,9 @@ func TestAWatchWithoutAServer(t *testing.T) {
 		link := srv.Link("watch")
 		for range 2 {
 			link.Refuse()
-			time.Sleep(watchPatience / 2)
+			time.Sleep(watchPatience / 10) // so that the client's pauses are still short
 			link.Heal()
-			time.Sleep(watchPatience)
+			time.Sleep(3 * watchPatience) // with a connection that lasts they are short again
 		}
 		if notes.String() != "" || out.String() != before {
 			t.Errorf("after short breaks it says %q and shows %q", notes, out)
@@ -269,6 +269,14 @@ func TestAWatchOnATerminalWithoutAServer(t *testing.T) {
 	x.Type("\x03")
 	x.WaitFor("> ")
 	x.Type("exit\n")
+}
+
+// The sessions of a server whose number is 128 or more have negative ids.
+func TestSessionsAreNamedAsByZooKeeper(t *testing.T) {
+	l := lineOf(lock.Snapshot{Path: "/l", Contenders: []lock.Contender{{Session: -1<<63 + 0x10}}})
+	if got := l.Contenders[0].Session; got != "0x8000000000000010" {
+		t.Errorf("the session is %s", got)
+	}
 }
 
 // A watch that was paused, or cut off, until its session has expired goes on with another.
