@@ -15,7 +15,8 @@ var (
 	// ErrReleased is the cause with which a hold's context ends after Release.
 	ErrReleased = errors.New("lock released")
 	// ErrPlaceLost: while Lock waited, somebody deleted its znode, and with it the place in line. Options.Requeue joins
-	// the line again instead.
+	// the line again instead. It may have been the ensemble, because the session has expired: then whatever is asked of
+	// the session next fails with zk.ErrSessionExpired.
 	ErrPlaceLost = errors.New("place in line lost: the waiting znode was deleted")
 	// ErrReleasePending: the release was not confirmed in time. The hold is over, and the znode is deleted in the
 	// background as soon as a server can be reached, or goes with the session.
@@ -49,7 +50,8 @@ var (
 	// ErrNotWriter: what Downgrade was called on is not a hold of a write side, or not the only one of its znode.
 	ErrNotWriter = errors.New("not the only hold of a write lock")
 
-	// ErrNodeDeleted is the cause of a loss: somebody deleted the holder's znode, perhaps with Break.
+	// ErrNodeDeleted is the cause of a loss: somebody deleted the holder's znode, perhaps with Break, or the ensemble
+	// did, because the session has expired: of these two the deletion may be heard of first.
 	ErrNodeDeleted = errors.New("the holder's znode was deleted")
 	// ErrDeadline is the cause of a loss: no heartbeat was answered for two thirds of the session timeout, so the
 	// ensemble may soon give the lock to somebody else. If there was no connection, the text of the loss says why.

@@ -103,8 +103,12 @@ func (o Options) withDefaults(path string) (Options, error) {
 		return o, &zk.PathError{Path: path, Reason: "is the root, which cannot be a lock"}
 	case !o.Vouch.Valid():
 		return o, fmt.Errorf("lock %s: option Vouch: %d is not a level", path, int(o.Vouch))
-	case o.QueueMax < 0 || o.CleanupTimeout < 0 || o.Deadlock < 0:
-		return o, fmt.Errorf("lock %s: a limit is negative", path)
+	case o.QueueMax < 0:
+		return o, fmt.Errorf("lock %s: option QueueMax: %d is negative", path, o.QueueMax)
+	case o.CleanupTimeout < 0:
+		return o, fmt.Errorf("lock %s: option CleanupTimeout: %v is negative", path, o.CleanupTimeout)
+	case o.Deadlock < 0:
+		return o, fmt.Errorf("lock %s: option Deadlock: %v is negative", path, o.Deadlock)
 	case o.Delay < 0 || o.Delay > DelayMax:
 		return o, fmt.Errorf("lock %s: option Delay: %v, want 0 to %v", path, o.Delay, DelayMax)
 	}

@@ -1,0 +1,23 @@
+package lock
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// An option that makes no sense is refused by name, and the lock is named, too.
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	for name, opt := range map[string]Options{
+		"Vouch":          {Vouch: client.VouchWrite + 1},
+		"QueueMax":       {QueueMax: -1},
+		"CleanupTimeout": {CleanupTimeout: -1},
+		"Deadlock":       {Deadlock: -1},
+		"Delay":          {Delay: DelayMax + 1},
+	} {
+		if _, err := opt.withDefaults("/l"); err == nil || !strings.Contains(err.Error(), "lock /l: option "+name+": ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
