@@ -20,8 +20,8 @@ import (
 // shutdownLimit is how long connections may take to end.
 const shutdownLimit = 10 * time.Second
 
-// serve runs a server until ctx ends.
-func serve(ctx context.Context, f serverFlags) error {
+// serve runs a server until a signal ends it.
+func serve(f serverFlags) error {
 	log := newLogger()
 	c, err := configure(f)
 	if err != nil {
@@ -39,7 +39,7 @@ func serve(ctx context.Context, f serverFlags) error {
 
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
-	beside, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the helpers outlast the last answers
+	beside, cancel := context.WithCancel(context.Background()) // the helpers outlast the last answers
 	defer cancel()
 	helpers.Go(func() { gcpace.Run(beside) }) // while the data is read, too, which is when most is thrown away
 	srv, err := server.Open(c.Server)
@@ -47,6 +47,8 @@ func serve(ctx context.Context, f serverFlags) error {
 		return exit.Errorf(exit.CannotCreate, "data directory %s: %w", c.Server.DataDir, err)
 	}
 	defer srv.Close()
+	ctx, stop := interruptible() // not before: to read much data takes long, and a signal may cut it off anywhere
+	defer stop()
 	page := admin.Handler(srv, admin.Options{CommandPath: c.Admin.CommandPath, Configuration: c.Public})
 	serveHTTP(beside, &helpers, log, ports.admin, page)
 	serveHTTP(beside, &helpers, log, ports.metrics, only("/metrics", page))

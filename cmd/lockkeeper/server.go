@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -93,7 +92,8 @@ are configured.
 
 It tells systemd when it is ready and when it ends (Type=notify).
 
-It ends with INT or TERM, after answering what it has received. Exit status: 64
+It ends with INT or TERM, after answering what it has received; while it still reads
+its data, at once. Exit status: 64
 wrong usage, 71 it cannot listen, 73 it cannot use the data directory, 78 the
 configuration file is wrong, 1 it failed while it ran.`,
 		Args:                       wantCommand,
@@ -102,12 +102,10 @@ configuration file is wrong, 1 it failed while it ran.`,
 			if err := f.check(cmd.Flags().Changed); err != nil {
 				return err
 			}
-			ctx, stop := interruptible()
-			defer stop()
 			if f.local {
-				return serveLocal(ctx, f)
+				return serveLocal(f)
 			}
-			return serve(ctx, f)
+			return serve(f)
 		},
 	}
 	flags := cmd.Flags()
@@ -124,7 +122,9 @@ configuration file is wrong, 1 it failed while it ran.`,
 }
 
 // serveLocal is the local keeper, in the foreground for whoever wants it so.
-func serveLocal(ctx context.Context, f serverFlags) error {
+func serveLocal(f serverFlags) error {
+	ctx, stop := interruptible()
+	defer stop()
 	var ready io.WriteCloser = discard{} // in the foreground the log is enough
 	if f.reportReady {
 		if err := proc.CloseInherited(keeper.FDReady); err != nil {

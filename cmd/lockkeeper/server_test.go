@@ -3,12 +3,15 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -148,6 +151,37 @@ func TestServerWaitsForNoPipe(t *testing.T) {
 	h.run("server", "--config", pipe).want(78, "dataDir is missing")
 	h.run("server", "--data", h.dir+"/data", "--listen", "127.0.0.1:0").want(73, pipe, "not a regular file")
 	h.run("server", "check", h.dir+"/data").want(1, "not a regular file")
+}
+
+// A signal need not wait until all is read.
+func TestServerEndsWhileItReads(t *testing.T) {
+	h := newHome(t)
+	const sessions = 1 << 30 // all of one id, so that they take nothing but time
+	var b bytes.Buffer
+	write := func(data []byte) {
+		z := gzip.NewWriter(&b)
+		z.Write(data)
+		z.Close()
+	}
+	write(binary.BigEndian.AppendUint32([]byte("ZKSN\x00\x00\x00\x02\xff\xff\xff\xff\xff\xff\xff\xff"), sessions))
+	end := b.Len()
+	write(make([]byte, 12<<20))
+	some := bytes.Clone(b.Bytes()[end:])
+	for range sessions >> 20 {
+		b.Write(some)
+	}
+	if err := os.MkdirAll(h.dir+"/data/version-2", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.dir+"/data/version-2/snapshot.1.gz", b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := h.start("server", "--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--set", "forceSync=no")
+	if err := j.stderr.see("forceSync=no"); err != nil { // which is said before anything is read
+		t.Fatal(err)
+	}
+	j.signal(syscall.SIGTERM)
+	j.want(-1)
 }
 
 // Connections, however many come, leave the descriptors that the log needs.
