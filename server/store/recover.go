@@ -66,6 +66,10 @@ func (r *recovery) run() error {
 		}
 	}
 	r.found.Zxid = r.found.SnapshotZxid
+	if _, dir := r.o.dirs(); len(logs) == 0 && r.found.Zxid > 0 { // a backup may be so
+		r.log.Warn("there is a snapshot and no log; if there were logs, their directory is not mounted, or is another one (dataLogDir), and what they hold is missing",
+			"path", r.found.Snapshot, "logs", dir)
+	}
 	if err := r.replay(logs); err != nil {
 		return r.blamePassed(err)
 	}

@@ -305,6 +305,21 @@ func TestSnapshotInSnappy(t *testing.T) {
 	}
 }
 
+// A directory of logs that is not mounted is spoken of.
+func TestSnapshotWithoutLogs(t *testing.T) {
+	for zxid, warned := range map[int64]bool{0: false, 5: true} {
+		var said strings.Builder
+		o := testOptions()
+		o.LogDir = "/logs"
+		o.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		s, _ := mustOpen(t, memWith(t, map[string][]byte{snapshotName(zxid): snapshotBytes(t, zxid)}), o)
+		mustClose(t, s)
+		if strings.Contains(said.String(), "dataLogDir") != warned {
+			t.Errorf("snapshot of 0x%x alone: %q", zxid, said.String())
+		}
+	}
+}
+
 // model returns the state after transactions 1 to zxid: those given, or creates of ten bytes.
 func model(txns []*txn.Txn, zxid int64) *twin {
 	w := &twin{}
