@@ -65,7 +65,7 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 				return wantCommand(found, rest)
 			}
 		case "completion": // which would show help to whoever wants the script for a shell that it does not know
-			cmd.Args = wantArgs(0, 0)
+			cmd.Args = wantCommand
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}

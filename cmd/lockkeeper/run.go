@@ -110,7 +110,7 @@ func newRun() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with other runs that have this flag")
 	flags.IntVar(&f.slots, "slots", 0, "hold one of that many slots of the lock, instead of the lock alone")
-	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after that long; 0 tries once")
+	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after waiting for that long; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
 	flags.StringVar(&f.statusFile, "status-file", "", "write the outcome to this file, as JSON")
 	flags.IntVar(&f.busyCode, "busy-code", exit.Busy, "exit status if the lock was busy, or the wait was over; with 0 nothing is said of it")

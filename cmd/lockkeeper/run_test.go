@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -147,7 +148,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"help server check", 0, nil},
 		{"help verson", 64, []string{`"verson"`, "did you mean version?"}},
 		{"completion bash", 0, nil},
-		{"completion tcsh", 64, []string{"completion:", `"tcsh"`}},
+		{"completion tcsh", 64, []string{`"completion tcsh"`, "see lockkeeper completion --help"}},
 	} {
 		args := strings.Fields(c.args)
 		for i := range args {
@@ -155,6 +156,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 		}
 		h.run(args...).want(c.status, c.words...)
 	}
+	h.run("status", "").want(64, "names no server") // of a variable that is not set
 	holder.signal(syscall.SIGTERM)
 	holder.want(143)
 	if help := h.run("help").want(0).stdout.String(); !strings.Contains(help, "completion ") {
@@ -473,4 +475,36 @@ func TestF43_TermAtAnyMoment(t *testing.T) {
 		}
 	}
 	t.Logf("the child ran %d times of 25", ran)
+}
+
+// A server that takes its time to let us in does not take it from the time for waiting: a lock that is free is not busy.
+func TestWaitIsForTheLockAlone(t *testing.T) {
+	h := newHome(t)
+	_, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
+	const wait = 2 * time.Second
+	slow, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	go func() {
+		for {
+			c, err := slow.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				s, err := net.Dial("tcp", address)
+				if err != nil {
+					return
+				}
+				defer s.Close()
+				time.Sleep(wait + 100*time.Millisecond) // what is slow
+				go io.Copy(s, c)
+				io.Copy(c, s)
+			}()
+		}
+	}()
+	h.run("run", "--servers", slow.Addr().String(), "--wait", wait.String(), "demo", "--", "true").want(0)
 }

@@ -43,7 +43,9 @@ Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 			case len(args) > 0 && cmd.Flags().Changed("servers"):
 				return exit.Errorf(exit.Usage, "status: --servers %s and %s both say which servers: leave out one", flags.servers, list)
 			case len(args) > 0:
-				flags.servers = list
+				if err := (*serverList)(&flags.servers).Set(list); err != nil {
+					return exit.Errorf(exit.Usage, "status %q: %w", list, err)
+				}
 			}
 			to, err := flags.settings()
 			if err != nil {

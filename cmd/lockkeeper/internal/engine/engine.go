@@ -159,14 +159,14 @@ func (e *engine) get() (servers string, err error) {
 // another, at the end of the line.
 func (e *engine) acquire(ctx context.Context) (servers string, err error) {
 	waiting := ctx
-	if e.open.Wait > 0 {
-		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(ctx, e.open.Wait, errWaitOver)
-		defer cancel()
-	}
 	for {
 		if e.session, servers, err = e.dial(ctx); err != nil {
 			return "", err
+		}
+		if e.open.Wait > 0 && waiting == ctx { // what it took to find a server is not waiting for the lock
+			var cancel context.CancelFunc
+			waiting, cancel = context.WithTimeoutCause(ctx, e.open.Wait, errWaitOver)
+			defer cancel()
 		}
 		if e.plan, err = link.NewPlan(e.session.Timeout(), e.open.Grace); err != nil {
 			return "", exit.Errorf(exit.Usage, "%s grants a session timeout of %v: %w", servers, e.session.Timeout(), err)
