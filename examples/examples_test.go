@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -168,6 +169,46 @@ func TestCronguard(t *testing.T) {
 	}
 	start(t, srv.Addr(), "cronguard").expect("wrote sales") // the lock is free again
 	alone.fail("127.0.0.1:1")
+}
+
+func TestService(t *testing.T) {
+	srv := server(t)
+	one, two := start(t, srv.Addr(), "service", "127.0.0.1:0"), start(t, srv.Addr(), "service", "127.0.0.1:0")
+	one.expect("/\n")
+	two.expect("/\n")
+	post := func(p *program, customer string) int {
+		resp, err := http.Post(regexp.MustCompile(`http://\S+/`).FindString(p.said())+"customers/"+customer, "", nil)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	changed := func() {
+		t.Helper()
+		codes := make(chan int)
+		for _, p := range []*program{one, two, one, two} {
+			go func() { codes <- post(p, "17") }()
+		}
+		for range 4 {
+			if code := <-codes; code != http.StatusOK {
+				t.Errorf("status %d", code)
+			}
+		}
+	}
+	changed()
+	if code := post(one, "%2E%2E"); code != http.StatusBadRequest {
+		t.Errorf("a customer called ..: status %d", code)
+	}
+	srv.Link("default").Expire()
+	one.expect("state=expired")
+	two.expect("state=expired")
+	changed()
+	for _, p := range []*program{one, two} {
+		p.signal(syscall.SIGTERM)
+		p.finish()
+	}
 }
 
 func TestSingleton(t *testing.T) {
