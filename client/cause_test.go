@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -22,15 +23,23 @@ func TestCauseOfTheEndIsNoAnswer(t *testing.T) {
 		s := open(t, n, "zk:2181", client.Options{})
 		other := &client.OpError{Op: "create", Path: "/n", Err: errors.Join(zk.ErrConnectionLoss, zk.ErrNoNode, errCause), Maybe: true}
 		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errCause)
+		_, _, err := s.Get(ctx, "/")
+		wantErr(t, "get with a cause of the caller's own", err, errCause)
+		wantErr(t, "get with a cause of the caller's own", err, context.Canceled)
+
+		ctx, cancel = context.WithCancelCause(t.Context())
 		cancel(other)
 
 		_, ok, err := s.Exists(ctx, "/")
 		check := func(what string, err error) {
 			t.Helper()
-			wantErr(t, what, err, errCause)
-			var code zk.Code
-			if errors.Is(err, zk.ErrNoNode) || errors.As(err, &code) || client.MaybeApplied(err) {
+			wantErr(t, what, err, context.Canceled)
+			if errors.Is(err, zk.ErrNoNode) || errors.As(err, new(zk.Code)) || client.MaybeApplied(err) {
 				t.Errorf("%s: %v is taken for an answer", what, err)
+			}
+			if !strings.Contains(err.Error(), other.Error()) {
+				t.Errorf("%s: %v, want the cause in the text", what, err)
 			}
 		}
 		check("exists", err)

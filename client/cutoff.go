@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 )
 
 // A cutOff says why there is no connection: how the last one ended and, for each server, what came of the last attempt
@@ -70,7 +72,7 @@ func (s *Session) attempts() []Attempt {
 	return s.mu.cut.attempts
 }
 
-// endOf is the package's endOf, and says why there is no connection, if there is none.
+// endOf says why ctx has ended, and why there is no connection, if there is none.
 func (s *Session) endOf(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +80,7 @@ func (s *Session) endOf(ctx context.Context) error {
 }
 
 func (s *Session) endOfLocked(ctx context.Context) error {
-	cause := endOf(ctx)
+	cause := ending.Of(ctx)
 	if s.mu.cut == nil || strings.Contains(cause.Error(), s.mu.cut.Error()) { // the loss of a hold says so itself
 		return cause
 	}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -59,32 +58,6 @@ func MaybeApplied(err error) bool {
 		}
 	}
 	return false
-}
-
-// endOf returns why ctx has ended, as the error of a request that it put an end to. The cause may be the error of
-// another request, as with an errgroup: then nothing that a server has said of that one is said of this one.
-func endOf(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	var code zk.Code
-	if errors.As(cause, &code) {
-		return endError{cause}
-	}
-	return cause
-}
-
-// An endError is a cause in which no zk.Code is found, and nothing that MaybeApplied looks for.
-type endError struct{ cause error }
-
-func (e endError) Error() string { return e.cause.Error() }
-
-func (e endError) Is(target error) bool {
-	_, code := target.(zk.Code)
-	return !code && errors.Is(e.cause, target)
-}
-
-func (e endError) As(target any) bool {
-	_, code := target.(*zk.Code)
-	return !code && errors.As(e.cause, target)
 }
 
 // A SizeError is the error of a request or an answer that is larger than Options.RequestBytesMax or

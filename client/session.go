@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -104,7 +105,7 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	case <-ctx.Done():
 	}
 	s.abort()
-	return nil, &OpenError{Attempts: s.attempts(), Err: endOf(ctx)}
+	return nil, &OpenError{Attempts: s.attempts(), Err: ending.Of(ctx)}
 }
 
 // abort ends a session that was never handed out.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -28,7 +29,7 @@ const (
 // of its own, or it goes on looking for servers, and says nothing, for ever.
 //
 // The error is the work's if it returned during its term or after ctx had ended. Otherwise it says why Run gives up:
-// the cause of ctx's end, ErrOverran if the work goes on after its term, or what the servers refuse.
+// that ctx has ended, ErrOverran if the work goes on after its term, or what the servers refuse.
 func Run(ctx context.Context, open func(context.Context) (*client.Session, error), path string, opt Options, work Work) error {
 	log := cmp.Or(opt.Lock.Logger, slog.New(slog.DiscardHandler))
 	c := &campaigner{open: open, path: path, opt: opt, work: work}
@@ -42,7 +43,7 @@ func Run(ctx context.Context, open func(context.Context) (*client.Session, error
 		select {
 		case <-time.After(c.pause()):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ending.Of(ctx)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
@@ -133,7 +134,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	case <-t.over:
 		return t.result
 	case <-ctx.Done():
-		return &lock.LockError{Op: "resign", Path: t.path, Err: context.Cause(ctx)}
+		return &lock.LockError{Op: "resign", Path: t.path, Err: ending.Of(ctx)}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -38,7 +39,7 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 
 // Watch yields who leads, and again whenever that changes; the zero Candidate stands for nobody. Whoever is slow
 // misses leaders in between, but always gets the latest one. The sequence goes on across reconnects, and ends with an
-// error: that of the session, or the cause of ctx's end.
+// error: that of the session, or that ctx has ended.
 //
 // One watch is kept at the server, on the leader's znode, so that candidates who come and go wake nobody.
 func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
@@ -86,7 +87,7 @@ func (e *Election) wait(ctx context.Context, w *client.Watch, conn uint64) error
 		case <-e.s.Done():
 			return e.s.Err()
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ending.Of(ctx)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 )
 
 // MemoryResourcesMax is how many resources a Memory remembers unless it is told otherwise.
@@ -39,8 +41,8 @@ type visit struct {
 // one with a higher token ends f's context with a *StaleError as its cause and waits until f has
 // returned. So whatever f has done has happened before whatever the next holder does.
 //
-// While Do waits for older work to end it also heeds ctx: if that ends first, f is not run, the error is
-// ctx's cause, and the token stays remembered.
+// While Do waits for older work to end it also heeds ctx: if that ends first, f is not run, the error says why, and the
+// token stays remembered.
 func (m *Memory) Do(ctx context.Context, c Claim, f func(ctx context.Context) error) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -56,7 +58,7 @@ func (m *Memory) Do(ctx context.Context, c Claim, f func(ctx context.Context) er
 		select {
 		case <-alone:
 		case <-ctx.Done():
-			err = context.Cause(ctx)
+			err = ending.Of(ctx)
 		}
 		if newest := m.Newest(c.Resource); c.Token < newest {
 			return &StaleError{c, newest}

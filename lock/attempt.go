@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -314,8 +315,8 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, ending.Of(ctx)
 	}
 	holds := make([]*Hold, len(a.nodes))
 	for i, node := range a.nodes {
@@ -352,7 +353,7 @@ func (a *attempt) vouchFor(ctx context.Context) (chain uint64, err error) {
 			case <-time.After(wait):
 			case <-a.s.Done(): // the next request says so
 			case <-ctx.Done():
-				return 0, context.Cause(ctx)
+				return 0, ending.Of(ctx)
 			}
 		}
 		if err := prove(ctx, a.s, a.e.opt.Vouch, a.nodes); err != nil {

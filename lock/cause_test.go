@@ -95,8 +95,8 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 		defer s.Close(t.Context())
 		ours, err := lock.NewUnfair(s, "/locks/a", lock.Options{})
 		must(t, nil, err)
-		if _, err := ours.Lock(ctx); !errors.Is(err, lock.ErrPlaceLost) {
-			t.Errorf("Lock = %v, want the cause", err)
+		if _, err := ours.Lock(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrPlaceLost) {
+			t.Errorf("Lock = %v, want the end of its context", err)
 		}
 		synctest.Wait()
 		theirs, err := lock.NewUnfair(srv.Session(t, "theirs"), "/locks/a", lock.Options{})
@@ -106,30 +106,61 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 	})
 }
 
-// A context whose cause is the failure of another lock does not make that one the subject of the error.
+// A context whose cause is the failure of another lock, or the end of its hold, does not make that one the subject of
+// the error: nothing is found in it that callers ask for, but that the context has ended.
 func TestCauseThatNamesAnotherLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.New(t, zktest.Options{}).Session(t, "ours")
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "ours")
 		m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
 		must(t, nil, err)
 		both, err := lock.NewAll(m)
 		must(t, nil, err)
-		for _, cause := range []error{&lock.BusyError{Path: "/locks/b"}, &lock.LockError{Op: "lock", Path: "/locks/b", Err: lock.ErrQueueFull}} {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(cause)
-			for _, take := range []func() error{
-				func() error { _, err := m.Lock(ctx); return err },
-				func() error { _, err := m.TryLock(ctx); return err },
-				func() error { _, err := both.Lock(ctx); return err },
-				func() error { _, err := both.TryLock(ctx); return err },
+		theirs, err := lock.NewMutex(srv.Session(t, "theirs"), "/locks/a", lock.Options{})
+		must(t, nil, err)
+		h, err := theirs.Lock(t.Context())
+		must(t, h, err)
+		sentinels := []error{lock.ErrBusy, lock.ErrQueueFull, lock.ErrLost, lock.ErrNodeDeleted, lock.ErrReleased, lock.ErrPermitsConflict, zk.ErrNoNode}
+		for _, cause := range []error{
+			&lock.BusyError{Path: "/locks/b"},
+			&lock.LockError{Op: "lock", Path: "/locks/b", Err: lock.ErrQueueFull},
+			&lock.LostError{Path: "/locks/b", Cause: lock.ErrNodeDeleted},
+			&lock.ConflictError{Want: 1, Stored: 2},
+			fmt.Errorf("at work: %w", errors.Join(lock.ErrReleased, zk.ErrNoNode)),
+		} {
+			for _, take := range []func(context.Context) (any, error){
+				func(ctx context.Context) (any, error) { return m.Lock(ctx) },
+				func(ctx context.Context) (any, error) { return m.TryLock(ctx) },
+				func(ctx context.Context) (any, error) { return both.Lock(ctx) },
+				func(ctx context.Context) (any, error) { return both.TryLock(ctx) },
 			} {
 				const says = "lock /locks/a: "
-				err := take()
-				if text := fmt.Sprint(err); !strings.HasPrefix(strings.TrimPrefix(text, "try "), says) || strings.Count(text, says) != 1 {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				cancel(cause)
+				_, err := take(ctx)
+				text := fmt.Sprint(err)
+				if !strings.HasPrefix(strings.TrimPrefix(text, "try "), says) || strings.Count(text, says) != 1 || !strings.Contains(text, cause.Error()) {
 					t.Errorf("under a context that ended with %q: %v", cause, err)
 				}
+				for _, sentinel := range sentinels {
+					if errors.Is(err, sentinel) {
+						t.Errorf("under a context that ended with %q: %v is taken for %q", cause, err, sentinel)
+					}
+				}
+				if !errors.Is(err, context.Canceled) || errors.As(err, new(*lock.ConflictError)) {
+					t.Errorf("under a context that ended with %q: %v is not the end of a context", cause, err)
+				}
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() {
+				synctest.Wait() // it waits in line
+				cancel(cause)
+			}()
+			if _, err := m.Lock(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrBusy) {
+				t.Errorf("waiting under a context that ended with %q: %v", cause, err)
 			}
 		}
+		must(t, h, h.Release(t.Context()))
 	})
 }
 

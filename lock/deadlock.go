@@ -12,7 +12,7 @@ import (
 )
 
 // ErrDeadlock: a waiter gave up because it waited for itself. The error is a *DeadlockError.
-var ErrDeadlock = errors.New("deadlock")
+var ErrDeadlock error = sentinel("deadlock")
 
 // A Wait is one contender that waits for another. Its owner may hold other locks meanwhile, by other nodes.
 type Wait struct {
@@ -74,7 +74,7 @@ func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 func Deadlocks(ctx context.Context, s *client.Session, paths ...string) ([]Deadlock, error) {
 	for {
 		found, err := deadlocks(ctx, s, paths)
-		if !errors.Is(err, zk.ErrConnectionLoss) || ctx.Err() != nil { // which may be the cause of ctx's end
+		if !errors.Is(err, zk.ErrConnectionLoss) {
 			return found, err
 		}
 	}

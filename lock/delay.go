@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -146,7 +147,7 @@ func (a *attempt) sleepOut(ctx context.Context, left time.Duration, orphans []*c
 		case <-a.s.Done():
 			return false, a.s.Err()
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return false, ending.Of(ctx)
 		}
 	}
 }
@@ -164,7 +165,7 @@ func (a *attempt) clear(ctx context.Context, orphans []string, stubborn map[stri
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss): // looked at again
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return ending.Of(ctx)
 		case a.s.Err() != nil:
 			return a.s.Err()
 		default:

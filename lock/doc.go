@@ -27,6 +27,14 @@
 // [NewAll] takes several at once, all or none, in an order that cannot end in a deadlock. Where locks are
 // taken under others in other orders, Options.Deadlock has a waiter look whether it waits for itself.
 //
+// # What an error means
+//
+// An error names the operation and the lock, and errors.Is finds in it what went wrong: [ErrBusy], [ErrLost] and so on.
+// When a call ends because its context does, errors.Is finds context.Canceled or context.DeadlineExceeded, and the
+// context's cause if there is one; but if that cause is an error of this module's packages, as under the context of a
+// hold that is lost, or with an errgroup, it is about another lock: then it is only in the text, and [context.Cause]
+// has it.
+//
 // # What is left behind
 //
 // Nothing, except where a lock has a delay (Options.Delay) and a hold of it was lost: then one znode, its

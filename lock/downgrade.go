@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -41,7 +42,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	case err := <-outcome:
 		return err
 	case <-ctx.Done():
-		return &LockError{"downgrade", g.e.dir, context.Cause(ctx)}
+		return &LockError{"downgrade", g.e.dir, ending.Of(ctx)}
 	}
 }
 
@@ -127,6 +128,6 @@ func (g *grant) awaitMove(ctx context.Context) error {
 	case <-moving:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ending.Of(ctx)
 	}
 }

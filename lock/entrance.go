@@ -62,7 +62,7 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 		if err == nil {
 			return holds, nil
 		}
-		if !errors.Is(err, ErrPlaceLost) || !e.opt.Requeue || ctx.Err() != nil { // whose cause may be a place lost elsewhere
+		if !errors.Is(err, ErrPlaceLost) || !e.opt.Requeue {
 			return nil, &LockError{e.recipe.op(false), e.dir, err}
 		}
 	}
@@ -101,7 +101,7 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 	if err == nil {
 		return holds, nil
 	}
-	if names(err, e.dir) {
+	if named(err) {
 		return nil, err
 	}
 	return nil, &LockError{e.recipe.op(true), e.dir, err}
@@ -166,11 +166,17 @@ type heldKey struct {
 // asked for in line. The write side under a hold of the read side is refused: it could never be granted.
 func (e *entrance) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g, _ := ctx.Value(heldKey{e.s, e.dir, e.recipe.heeds}).(*grant)
-	if g == nil || ctx.Err() != nil || !e.recipe.reenters {
+	if g == nil || !e.recipe.reenters {
 		return nil, nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	switch {
+	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
+		return nil, &LockError{e.recipe.op(try), e.dir, g.mu.lost}
+	case ctx.Err() != nil:
+		return nil, nil
+	}
 	reads := g.mu.holds != nil && (g.mu.kind == shared || g.mu.moving != nil)
 	if reads && e.recipe.kind == exclusive {
 		return nil, &LockError{e.recipe.op(try), e.dir, ErrUpgrade}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -24,7 +25,7 @@ func (a *attempt) runLone(ctx context.Context) ([]*Hold, error) {
 		r, err := a.seize(ctx, crowded)
 		if err == nil && r == nil {
 			holds, err := a.grant(ctx)
-			if !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // whose cause may be a place lost elsewhere
+			if !errors.Is(err, ErrPlaceLost) {
 				return holds, err
 			}
 			a.unseat() // deleted before the session was known to live
@@ -182,7 +183,7 @@ func (a *attempt) outlast(ctx context.Context, r *rival) (*rival, error) {
 	case <-r.watch.Done():
 	case <-ctx.Done():
 		r.watch.Cancel()
-		return nil, context.Cause(ctx)
+		return nil, ending.Of(ctx)
 	}
 	switch ev, _, err := r.watch.Event(); {
 	case err != nil:

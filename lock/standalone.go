@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -142,7 +143,7 @@ func (s *Standalone) current(ctx context.Context, op string) (*Mutex, error) {
 	select {
 	case s.opening <- struct{}{}:
 	case <-ctx.Done():
-		return nil, &LockError{op, s.path, context.Cause(ctx)}
+		return nil, &LockError{op, s.path, ending.Of(ctx)}
 	case <-s.ctx.Done():
 		return nil, &LockError{op, s.path, zk.ErrClosed}
 	}

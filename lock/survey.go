@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -46,7 +47,7 @@ const (
 )
 
 // ErrTooManyWaits: whoever looks for deadlocks would have to look at too much.
-var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", surveyLinesMax, surveyNodesMax)
+var ErrTooManyWaits error = sentinel(fmt.Sprintf("more than %d locks or %d contenders to look at", surveyLinesMax, surveyNodesMax))
 
 func newSurvey(ctx context.Context, s *client.Session, before *survey) *survey {
 	return &survey{ctx: ctx, s: s, before: before, lines: map[string]*surveyed{}}
@@ -56,7 +57,7 @@ func newSurvey(ctx context.Context, s *client.Session, before *survey) *survey {
 // that are before it, as before says, are left out: of each circle one party is to be the first.
 func (v *survey) circle(dir, stem string, before func(p, other *party) bool) (Deadlock, error) {
 	if v.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
-		return nil, context.Cause(v.ctx)
+		return nil, ending.Of(v.ctx)
 	}
 	line, err := v.load(dir)
 	if err != nil {

@@ -41,6 +41,10 @@ func take(ctx context.Context, members []member, try bool) (t *taking, err error
 		}
 		rest = rest[done:]
 	}
+	if lost := context.Cause(t.ctx); err != nil && ctx.Err() == nil && lost != nil && len(rest) > 0 { // one that we had
+		m := members[rest[0]]
+		err = &LockError{m.e.recipe.op(try), m.path, lost}
+	}
 	all = err == nil
 	return t, err
 }
@@ -175,7 +179,7 @@ func (t *taking) ask(batch []int, try bool) ([]*attempt, []*listing) {
 
 // failed returns err with the operation and the lock, unless it names them already.
 func (t *taking) failed(a *attempt, try bool, err error) error {
-	if names(err, a.e.dir) {
+	if named(err) {
 		return err
 	}
 	return &LockError{a.e.recipe.op(try), a.e.dir, err}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -55,7 +56,7 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		case <-a.s.Done():
 			return false, a.s.Err()
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return false, ending.Of(ctx)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -138,7 +139,7 @@ func (l *listener) waitOneShot(ctx context.Context) error {
 	case <-changed:
 		return l.s.Err()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ending.Of(ctx)
 	}
 }
 
