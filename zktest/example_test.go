@@ -102,13 +102,13 @@ func ExampleLink_Refuse() {
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	_, _, err = s.Get(short, "/")
-	fmt.Println(err)
+	fmt.Println("in vain:", errors.Is(err, context.DeadlineExceeded))
 
 	srv.Link("worker").Heal()
 	_, _, err = s.Get(ctx, "/")
 	fmt.Println(err)
 	// Output:
-	// get /: context deadline exceeded
+	// in vain: true
 	// <nil>
 }
 
