@@ -76,7 +76,6 @@ func (s *Server) nextSnapshot() due {
 // A loader builds tree and sessions from what the store has kept.
 type loader struct {
 	digests  bool
-	acls     []txn.ACLEntry
 	restorer *tree.Restorer
 	tree     *tree.Tree
 	sessions map[int64]int32 // timeouts in milliseconds
@@ -84,7 +83,7 @@ type loader struct {
 }
 
 func (l *loader) Reset() {
-	*l = loader{digests: l.digests, sessions: make(map[int64]int32)}
+	*l = loader{digests: l.digests, restorer: tree.NewRestorer(l.digests), sessions: make(map[int64]int32)}
 }
 
 func (l *loader) Session(e txn.SessionEntry) error {
@@ -92,27 +91,13 @@ func (l *loader) Session(e txn.SessionEntry) error {
 	return nil
 }
 
-func (l *loader) ACL(e txn.ACLEntry) error {
-	l.acls = append(l.acls, e)
+func (l *loader) ACL(e txn.ACLEntry) error { return l.restorer.AddACL(e) }
+
+func (l *loader) Node(n txn.Node) error { return l.restorer.Add(&n) }
+
+func (l *loader) EndSnapshot(zxid int64, _ *store.SnapshotDigest) error {
+	l.tree = l.restorer.Finish(zxid)
 	return nil
-}
-
-func (l *loader) Node(n txn.Node) (err error) {
-	if l.restorer == nil {
-		if l.restorer, err = tree.NewRestorer(l.acls, l.digests); err != nil {
-			return err
-		}
-	}
-	return l.restorer.Add(&n)
-}
-
-func (l *loader) EndSnapshot(zxid int64, _ *store.SnapshotDigest) (err error) {
-	if l.restorer == nil {
-		l.tree = tree.New(l.digests)
-		return nil
-	}
-	l.tree, err = l.restorer.Finish(zxid)
-	return err
 }
 
 func (l *loader) Apply(t *txn.Txn, _ *txn.Digest) error {

@@ -29,37 +29,22 @@ func readDisk(disk *vfs.Mem) (Tree, error) {
 
 // A reader is the store.Loader that builds the tree and nothing else.
 type reader struct {
-	acls     []txn.ACLEntry
 	restorer *tree.Restorer
 	tree     *tree.Tree
 	outcome  tree.Outcome
 }
 
-func (r *reader) Reset() { *r = reader{} }
+func (r *reader) Reset() { *r = reader{restorer: tree.NewRestorer(false)} }
 
 func (r *reader) Session(txn.SessionEntry) error { return nil }
 
-func (r *reader) ACL(e txn.ACLEntry) error {
-	r.acls = append(r.acls, e)
+func (r *reader) ACL(e txn.ACLEntry) error { return r.restorer.AddACL(e) }
+
+func (r *reader) Node(n txn.Node) error { return r.restorer.Add(&n) }
+
+func (r *reader) EndSnapshot(zxid int64, _ *store.SnapshotDigest) error {
+	r.tree = r.restorer.Finish(zxid)
 	return nil
-}
-
-func (r *reader) Node(n txn.Node) (err error) {
-	if r.restorer == nil {
-		if r.restorer, err = tree.NewRestorer(r.acls, false); err != nil {
-			return err
-		}
-	}
-	return r.restorer.Add(&n)
-}
-
-func (r *reader) EndSnapshot(zxid int64, _ *store.SnapshotDigest) (err error) {
-	if r.restorer == nil {
-		r.tree = tree.New(false)
-		return nil
-	}
-	r.tree, err = r.restorer.Finish(zxid)
-	return err
 }
 
 func (r *reader) Apply(t *txn.Txn, _ *txn.Digest) error {

@@ -77,23 +77,17 @@ func (s *site) stat(path string) zk.Stat {
 }
 
 // restored returns a site over a tree of the built-in nodes and these.
-func restored(t *testing.T, o Options, nodes ...txn.Node) *site {
+func restored(t *testing.T, nodes ...txn.Node) *site {
 	t.Helper()
-	r, err := NewRestorer(nil, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := NewRestorer(true)
 	for _, n := range append([]txn.Node{{ACLID: txn.OpenACLID}}, nodes...) {
 		n.ACLID = txn.OpenACLID
 		if err := r.Add(&n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tr, err := r.Finish(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &site{t: t, tree: tr, d: NewDraft(tr, o)}
+	tr := r.Finish(0)
+	return &site{t: t, tree: tr, d: NewDraft(tr, Options{})}
 }
 
 var bob = Identities{{SchemeDigest, "bob:hash"}}

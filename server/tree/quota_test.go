@@ -260,7 +260,7 @@ func TestUsageAgainstCounting(t *testing.T) {
 			t.Fatalf("seed %d: after %+v counting gives another usage", seed, tx)
 		}
 	}
-	again := restored(t, Options{}, start[1:]...)
+	again := restored(t, start[1:]...)
 	again.tree.lastZxid = startZxid
 	for i := range txns {
 		again.tree.Apply(&txns[i], &again.out)

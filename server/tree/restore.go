@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Restorer builds a tree from a snapshot.
+// A Restorer builds a tree from a snapshot: its table of lists, and then its znodes.
 type Restorer struct {
 	tree  *Tree
 	slots map[int64]int32 // by the snapshot's ids
@@ -23,16 +23,18 @@ type Restorer struct {
 // has the transaction that made the list, sets it right.
 var sealed = []zk.ACL{{Perms: 0, Scheme: SchemeWorld, ID: "anyone"}}
 
-// NewRestorer begins a tree with the snapshot's table of lists.
-func NewRestorer(acls []txn.ACLEntry, digests bool) (*Restorer, error) {
-	r := &Restorer{tree: empty(digests), slots: map[int64]int32{}}
-	for _, e := range acls {
-		if _, ok := r.slots[e.ID]; ok || e.ID == txn.OpenACLID {
-			return nil, fmt.Errorf("snapshot: list %d of the ACL table comes twice or is reserved", e.ID)
-		}
-		r.slots[e.ID] = r.tree.lists.intern(e.ACL)
+// NewRestorer begins a tree.
+func NewRestorer(digests bool) *Restorer {
+	return &Restorer{tree: empty(digests), slots: map[int64]int32{}}
+}
+
+// AddACL adds a list of the table.
+func (r *Restorer) AddACL(e txn.ACLEntry) error {
+	if _, ok := r.slots[e.ID]; ok || e.ID == txn.OpenACLID {
+		return fmt.Errorf("snapshot: list %d of the ACL table comes twice or is reserved", e.ID)
 	}
-	return r, nil
+	r.slots[e.ID] = r.tree.lists.intern(e.ACL)
+	return nil
 }
 
 // Add adds a znode. Its parent must have come before, and the root first of all. The data is copied.
@@ -88,13 +90,13 @@ func (r *Restorer) place(path string) (parent ref, err error) {
 	return r.dir, nil
 }
 
-// Finish returns the tree as of transaction zxid; the Restorer is used up. Built-in znodes that an
-// old release did not have are added. The log is to be replayed over the tree, and then
-// DropOrphans and Recount called.
-func (r *Restorer) Finish(zxid int64) (*Tree, error) {
+// Finish returns the tree as of transaction zxid, a new one if it has no znodes; the Restorer is used up. Built-in
+// znodes that an old release did not have are added. The log is to be replayed over the tree, and then DropOrphans and
+// Recount called.
+func (r *Restorer) Finish(zxid int64) *Tree {
 	t := r.tree
 	if t.count == 0 {
-		return nil, errors.New("snapshot: no root")
+		return New(t.digests)
 	}
 	for _, slot := range r.slots {
 		t.lists.release(slot)
@@ -103,7 +105,7 @@ func (r *Restorer) Finish(zxid int64) (*Tree, error) {
 	t.findQuotas()
 	t.lastZxid = zxid
 	r.tree, r.slots = nil, nil
-	return t, nil
+	return t
 }
 
 // DropOrphans deletes the ephemerals of sessions that are not known and returns their paths. It

@@ -21,7 +21,7 @@ func TestSequentialText(t *testing.T) {
 // The counter stops at its end instead of wrapping: there the number is used once for each prefix,
 // and after that the same name is refused.
 func TestF13_CounterStops(t *testing.T) {
-	s := restored(t, Options{}, txn.Node{Path: "/q", Cversion: math.MaxInt32 - 1, Pzxid: 0})
+	s := restored(t, txn.Node{Path: "/q", Cversion: math.MaxInt32 - 1, Pzxid: 0})
 	if got := s.create("/q/a-", zk.PersistentSequential); got != "/q/a-2147483646" {
 		t.Errorf("got %s", got)
 	}
@@ -43,7 +43,7 @@ func TestF13_CounterStops(t *testing.T) {
 	}
 
 	// Within one batch too: nothing that is pending may push the counter over.
-	s = restored(t, Options{}, txn.Node{Path: "/q", Cversion: math.MaxInt32})
+	s = restored(t, txn.Node{Path: "/q", Cversion: math.MaxInt32})
 	r := s.req()
 	op := wire.MultiOp{Op: wire.OpCreate, Path: "/q/a-", ACL: zk.OpenACL(), Mode: zk.PersistentSequential}
 	if tx := s.d.Op(r, &op); tx.Path != "/q/a-2147483647" || tx.ParentCversion != math.MinInt32 {
@@ -56,7 +56,7 @@ func TestF13_CounterStops(t *testing.T) {
 
 // A counter that came negative out of old data goes on counting up.
 func TestF13_NegativeCounter(t *testing.T) {
-	s := restored(t, Options{}, txn.Node{Path: "/q", Cversion: -3})
+	s := restored(t, txn.Node{Path: "/q", Cversion: -3})
 	for _, want := range []string{"-000000003", "-000000002", "-000000001", "0000000000", "0000000001"} {
 		if got := s.create("/q/a", zk.PersistentSequential); got != "/q/a"+want {
 			t.Errorf("got %s, want %s", got, want)

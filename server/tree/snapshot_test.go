@@ -54,7 +54,6 @@ func TestRestoreRefuses(t *testing.T) {
 		nodes []txn.Node
 		want  string
 	}{
-		{nil, "no root"},
 		{[]txn.Node{open("/a")}, "before the root"},
 		{[]txn.Node{open(""), open("")}, "root comes twice"},
 		{[]txn.Node{open(""), open("/a"), open("")}, "root comes twice"},
@@ -64,23 +63,20 @@ func TestRestoreRefuses(t *testing.T) {
 		{[]txn.Node{open(""), open("a")}, "malformed"},
 		{[]txn.Node{open(""), open("/a"), open("/a/")}, "malformed"},
 	} {
-		r, err := NewRestorer(nil, false)
+		r, err := NewRestorer(false), error(nil)
 		for i := 0; i < len(c.nodes) && err == nil; i++ {
 			err = r.Add(&c.nodes[i])
-		}
-		if err == nil {
-			_, err = r.Finish(0)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.nodes, err, c.want)
 		}
 	}
 	for _, ids := range [][]int64{{1, 1}, {txn.OpenACLID}} {
-		var table []txn.ACLEntry
+		r, err := NewRestorer(false), error(nil)
 		for _, id := range ids {
-			table = append(table, txn.ACLEntry{ID: id, ACL: zk.OpenACL()})
+			err = r.AddACL(txn.ACLEntry{ID: id, ACL: zk.OpenACL()})
 		}
-		if _, err := NewRestorer(table, false); err == nil {
+		if err == nil {
 			t.Errorf("table %v was accepted", ids)
 		}
 	}
@@ -89,19 +85,18 @@ func TestRestoreRefuses(t *testing.T) {
 // Lists come back by the snapshot's ids; one that the table lacks lets nobody in.
 func TestRestoreLists(t *testing.T) {
 	acl := []zk.ACL{{Perms: zk.PermRead, Scheme: SchemeDigest, ID: "bob:hash"}}
-	r, err := NewRestorer([]txn.ACLEntry{{ID: 77, ACL: acl}, {ID: 78, ACL: zk.OpenACL()}, {ID: 79, ACL: only(5)}}, true)
-	if err != nil {
-		t.Fatal(err)
+	r := NewRestorer(true)
+	for _, e := range []txn.ACLEntry{{ID: 77, ACL: acl}, {ID: 78, ACL: zk.OpenACL()}, {ID: 79, ACL: only(5)}} {
+		if err := r.AddACL(e); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, n := range []txn.Node{{ACLID: txn.OpenACLID}, {Path: "/bob", ACLID: 77}, {Path: "/open", ACLID: 78}, {Path: "/lost", ACLID: 80}} {
 		if err := r.Add(&n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tr, err := r.Finish(5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := r.Finish(5)
 	if err := checkSound(tr); err != nil {
 		t.Error(err)
 	}
@@ -120,7 +115,7 @@ func TestRestoreLists(t *testing.T) {
 }
 
 func TestDropOrphans(t *testing.T) {
-	s := restored(t, Options{},
+	s := restored(t,
 		txn.Node{Path: "/p", Czxid: 1, Pzxid: 2}, txn.Node{Path: "/p/gone", Owner: 7}, txn.Node{Path: "/p/kept", Owner: 8},
 		txn.Node{Path: "/p/container", Owner: txn.OwnerContainer}, txn.Node{Path: "/p/ttl", Owner: txn.OwnerTTL | 5})
 	s.apply(txn.Txn{Zxid: 9, Change: s.d.Fail(s.req(), zk.ErrNoNode).Change})

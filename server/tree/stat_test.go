@@ -97,7 +97,7 @@ func TestStatEffects(t *testing.T) {
 
 // The data version passes its end as Java's int does.
 func TestVersionWraps(t *testing.T) {
-	s := restored(t, Options{}, txn.Node{Path: "/n", Version: 1<<31 - 1})
+	s := restored(t, txn.Node{Path: "/n", Version: 1<<31 - 1})
 	if code := s.op(wire.MultiOp{Op: wire.OpSetData, Path: "/n", Version: 1<<31 - 1}); code != zk.OK || s.out.Stat.Version != -1<<31 {
 		t.Errorf("%v, version %d", code, s.out.Stat.Version)
 	}
