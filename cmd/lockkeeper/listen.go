@@ -54,9 +54,8 @@ func (l *listeners) attrs() []any {
 }
 
 // listenAll opens the listeners of a configuration. Nobody has asked for an admin port that is just the
-// default, so that a taken one is no reason to stay away; warn is told then. wrong is the exit status if
-// the settings are.
-func listenAll(c *zoocfg.Config, wrong int, warn func(string, error)) (l listeners, err error) {
+// default, so that a taken one is no reason to stay away; warn is told then.
+func listenAll(c *zoocfg.Config, f serverFlags, warn func(string, error)) (l listeners, err error) {
 	defer func() {
 		if err != nil {
 			l.close()
@@ -65,7 +64,7 @@ func listenAll(c *zoocfg.Config, wrong int, warn func(string, error)) (l listene
 	if c.SecureAddress != "" {
 		config, err := tlsconf.New(c.TLS)
 		if err != nil {
-			return l, exit.Errorf(wrong, "server: secureClientPort: %w", err)
+			return l, exit.Errorf(f.wrongConfig(), "server: secureClientPort: %w", err)
 		}
 		plain, err := listenOn(c.SecureAddress, "secureClientPort")
 		if err != nil {
@@ -74,7 +73,11 @@ func listenAll(c *zoocfg.Config, wrong int, warn func(string, error)) (l listene
 		l.secure = tls.NewListener(plain, config)
 	}
 	if c.Address != "" {
-		if l.clients, err = listenOn(c.Address, "--listen"); err != nil {
+		setting := "--listen"
+		if f.listen == "" && f.config != "" {
+			setting = "clientPort"
+		}
+		if l.clients, err = listenOn(c.Address, setting); err != nil {
 			return l, err
 		}
 	}

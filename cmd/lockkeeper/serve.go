@@ -29,7 +29,7 @@ func serve(f serverFlags) error {
 	}
 	announce(log, &c)
 	c.Server.Logger, c.TLS.Logger = log, log
-	ports, err := listenAll(&c, f.wrongConfig(), func(address string, err error) {
+	ports, err := listenAll(&c, f, func(address string, err error) {
 		log.Warn("no admin port: choose another place with admin.serverPort, or none with admin.enableServer=false", "address", address, "err", err)
 	})
 	if err != nil {

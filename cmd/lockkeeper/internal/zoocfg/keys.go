@@ -49,9 +49,9 @@ var fileKeys = map[string]rule{
 	"dataDir":                 path(func(p *parser) *string { return &p.Server.DataDir }),
 	"dataLogDir":              path(func(p *parser) *string { return &p.Server.LogDir }),
 	"clientPort":              port(func(p *parser) *string { return &p.port }),
-	"clientPortAddress":       text(func(p *parser) *string { return &p.host }),
+	"clientPortAddress":       host(func(p *parser) *string { return &p.host }),
 	"secureClientPort":        port(func(p *parser) *string { return &p.securePort }),
-	"secureClientPortAddress": text(func(p *parser) *string { return &p.secureHost }),
+	"secureClientPortAddress": host(func(p *parser) *string { return &p.secureHost }),
 	"tickTime":                milliseconds(1, func(p *parser, d time.Duration) { p.Server.TickTime = d }),
 	"minSessionTimeout":       number(unset, math.MaxInt32, "a number of milliseconds, -1 being the default", func(p *parser, n int64) { p.minTimeout = n }),
 	"maxSessionTimeout":       number(unset, math.MaxInt32, "a number of milliseconds, -1 being the default", func(p *parser, n int64) { p.maxTimeout = n }),
@@ -79,7 +79,7 @@ var fileKeys = map[string]rule{
 		}
 		return nil
 	},
-	"metricsProvider.httpHost":      text(func(p *parser) *string { return &p.metricsHost }),
+	"metricsProvider.httpHost":      host(func(p *parser) *string { return &p.metricsHost }),
 	"metricsProvider.httpPort":      port(func(p *parser) *string { return &p.metricsPort }),
 	"metricsProvider.exportJvmInfo": noEffect("there is no JVM", "false"),
 }
@@ -127,8 +127,8 @@ var properties = map[string]rule{
 
 	"admin.enableServer": truth(func(p *parser, yes bool) { p.Admin.Enabled, p.Admin.Asked = yes, true }),
 	"admin.serverAddress": func(p *parser, s Setting) error {
-		p.Admin.Host, p.Admin.Asked = s.Value, true
-		return nil
+		p.Admin.Asked = true
+		return host(func(p *parser) *string { return &p.Admin.Host })(p, s)
 	},
 	"admin.serverPort": func(p *parser, s Setting) error {
 		p.Admin.Asked = true

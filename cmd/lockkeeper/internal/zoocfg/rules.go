@@ -20,6 +20,17 @@ func text(field func(*parser) *string) rule {
 	}
 }
 
+// host takes the name or the address of a host; one of IPv6 may have brackets, as in Java.
+func host(field func(*parser) *string) rule {
+	return func(p *parser, s Setting) error {
+		*field(p) = s.Value
+		if inner, ok := strings.CutPrefix(s.Value, "["); ok {
+			*field(p) = strings.TrimSuffix(inner, "]")
+		}
+		return nil
+	}
+}
+
 // path takes the path of a directory.
 func path(field func(*parser) *string) rule {
 	return func(p *parser, s Setting) error {

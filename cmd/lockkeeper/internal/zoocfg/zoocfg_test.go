@@ -43,6 +43,9 @@ func TestParse(t *testing.T) {
 		want Config
 	}{
 		"nothing": {"", with(func(*Config) {})},
+		"IPv6, in brackets and without": {"clientPort=1\nclientPortAddress=[::1]\nsecureClientPort=2\nsecureClientPortAddress=::1\nadmin.serverAddress=[::1]", with(func(c *Config) {
+			c.Address, c.SecureAddress, c.Admin.Host, c.Admin.Asked = "[::1]:1", "[::1]:2", "::1", true
+		})},
 		"the sample": {`
 # The number of milliseconds of each tick
 tickTime=2000
