@@ -3,12 +3,14 @@ package client_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/server"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -142,6 +144,43 @@ func TestCredentialTooLarge(t *testing.T) {
 		n.Link("", "").Cut()
 		if _, _, err := s.Get(short(t, 5*time.Second), "/"); err != nil {
 			t.Errorf("after a reconnect: %v", err)
+		}
+		_, err = client.Open(t.Context(), "zk:2181", client.Options{Auth: []client.Auth{{Scheme: "digest", Credential: make([]byte, 2<<20)}}})
+		if !errors.As(err, &size) {
+			t.Errorf("Open = %v, want a *SizeError", err)
+		}
+	})
+}
+
+// A watch on a path so long that it could be set, and not set again, would keep the session from its next connection.
+func TestWatchTooLargeForTheNextConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		const most = 4 << 10
+		startWith(t, n, fakeAddr, server.Options{FrameBytesMax: most})
+		s := open(t, n, fakeAddr, client.Options{RequestBytesMax: most})
+		set, refused := 0, 0
+		for bytes := most - 60; bytes <= most; bytes++ {
+			path := "/" + strings.Repeat("x", bytes-1)
+			_, _, _, err := s.WatchExists(short(t, 5*time.Second), path)
+			_, streamErr := s.Watch(short(t, 5*time.Second), path, true)
+			for _, err := range []error{err, streamErr} {
+				var size *client.SizeError
+				switch {
+				case err == nil:
+					set++
+				case errors.As(err, &size):
+					refused++
+				default:
+					t.Fatalf("a path of %d bytes: %.100v", bytes, err)
+				}
+			}
+		}
+		if set == 0 || refused == 0 {
+			t.Errorf("%d watches were set, %d refused", set, refused)
+		}
+		n.Link("", "").Cut()
+		if _, _, err := s.Get(short(t, 5*time.Second), "/"); err != nil {
+			t.Errorf("after a reconnect: %.200v", err)
 		}
 	})
 }

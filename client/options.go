@@ -158,6 +158,11 @@ func (o Options) withDefaults(servers int) (Options, error) {
 			return o, fmt.Errorf("client option %s: %d is below %d", d.name, *d.field, d.least)
 		}
 	}
+	for _, a := range o.Auth {
+		if n := len(greet(a).frame) - 4; n > o.RequestBytesMax {
+			return o, fmt.Errorf("client option Auth: credential of scheme %q: %w", a.Scheme, &SizeError{Bytes: int64(n), Max: o.RequestBytesMax})
+		}
+	}
 	o.WatchBytesMax = min(o.WatchBytesMax, o.RequestBytesMax/2) // they travel in a request too
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{}).DialContext

@@ -139,7 +139,11 @@ func (s *Session) refusalLocked(calls []*call) error {
 		if c.refuse != nil {
 			return c.refuse
 		}
-		if n := len(c.frame) - 4; n > s.opt.RequestBytesMax {
+		n := len(c.frame) - 4
+		if c.op == wire.OpAddWatch || armingOf(c) != nil {
+			n += rearmBytes // or no later connection would get past it
+		}
+		if n > s.opt.RequestBytesMax {
 			return &SizeError{Bytes: int64(n), Max: s.opt.RequestBytesMax}
 		}
 	}
@@ -149,12 +153,18 @@ func (s *Session) refusalLocked(calls []*call) error {
 // queueLocked puts c at the end of the line.
 func (s *Session) queueLocked(c *call) {
 	c.stage = queued
-	if p, ok := c.answer.(interface{ registers() *arming }); ok {
-		if a := p.registers(); a != nil {
-			s.watches.expect(a)
-		}
+	if a := armingOf(c); a != nil {
+		s.watches.expect(a)
 	}
 	s.mu.queue = append(s.mu.queue, c)
+}
+
+// armingOf returns the one-shot watch that c registers, if any.
+func armingOf(c *call) *arming {
+	if p, ok := c.answer.(interface{ registers() *arming }); ok {
+		return p.registers()
+	}
+	return nil
 }
 
 func (p *Pending[T]) registers() *arming { return p.arm }

@@ -45,6 +45,10 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 	return p.calls
 }
 
+// rearmBytes is how much more than the request that set a watch the one may take that registers nothing but this watch
+// again.
+const rearmBytes = 27
+
 // A rearmer packs paths into requests.
 type rearmer struct {
 	zxid     int64

@@ -129,7 +129,6 @@ func TestWhatIsNotZooKeeper(t *testing.T) {
 			tls    *tls.Config
 			want   string
 		}{
-			{"HTTP/1.1 400 Bad Request\r\n", false, nil, `not ZooKeeper's: it begins with "HTTP"`},
 			{"SSH-2.0-OpenSSH\r\n", false, nil, `not ZooKeeper's: it begins with "SSH-"`},
 			{"\x15\x03\x03\x00\x02\x02\x28", false, nil, "wants TLS"},
 			{"", false, secure, "port for TLS?"},
