@@ -24,7 +24,7 @@ type Watch struct {
 	fired  chan struct{}
 }
 
-// Done is closed when the watch has fired or the session has ended.
+// Done is closed when the watch has fired or the session has ended; not after Cancel, nor if the watch was never set.
 func (w *Watch) Done() <-chan struct{} { return w.fired }
 
 // Event returns what fired the watch and the number of the connection that brought it, or the error
