@@ -45,8 +45,8 @@ func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Who(), zk.Ba
 // errors.Is(err, ErrDeadlock) holds.
 //
 // Circles are found from the znodes alone: the node of a waiter names the holds that it waits under, those whose
-// contexts the context of its Lock derives from. Locks that are held in any other way, by other clients, or with
-// Options.Data, are not seen as held by a waiter.
+// contexts the context of its Lock derives from, and those of Options.Under. Locks that are held in any other way, by
+// other clients, or with Options.Data, are not seen as held by a waiter.
 //
 // There are no false alarms: all nodes of the circle were there at one instant, and none of the waiters had been
 // granted (for other clients' nodes, going by the rules of their recipes). But a circle may be about to open by

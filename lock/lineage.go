@@ -65,6 +65,14 @@ func stemOf(dir, name string) string {
 // waiting returns what the node of a waiter says that works under a lineage.
 func (o *Options) waiting(under *lineage) record {
 	stems := under.stems()
+	for _, node := range o.Under {
+		if zk.ValidatePath(node) != nil || len(stems) == underMax {
+			continue
+		}
+		if stem := stemOf(zk.Parent(node), zk.Base(node)); !slices.Contains(stems, stem) {
+			stems = append(stems, stem)
+		}
+	}
 	return record{Under: stems, Yields: o.Deadlock > 0 && len(stems) > 0}
 }
 

@@ -67,6 +67,11 @@ type Options struct {
 	// lines that the circle may go through. Default: never.
 	Deadlock time.Duration
 
+	// Under are paths of znodes of holds (Hold.Node) that a contender works under although its context does not derive
+	// from theirs, because another process has them and waits for this one. They count for finding deadlocks, behind
+	// those of the context, and for nothing else. Default: none.
+	Under []string
+
 	// QueueMax is the largest number of contenders, the holder included, that Lock waits behind. With more ahead it
 	// fails with ErrQueueFull. Default: no limit.
 	QueueMax int

@@ -133,7 +133,7 @@ func (f *jobFlags) config(changed func(string) bool, name, path string, argv []s
 			Access: to, Lock: path, Label: label, PID: os.Getpid(),
 			SessionTimeout: f.sessionTimeout, ConnectTimeout: f.connectTimeout,
 			Wait: link.WaitForEver, Grace: f.grace, Vouch: f.vouch,
-			Under: link.LocksOf(os.Getenv),
+			Under: link.LocksOf(os.Getenv), Claims: link.ClaimsOf(os.Getenv),
 		},
 		TimeoutAsked: timeoutAsked,
 		Program:      program, Argv: argv, Env: f.passOn(os.Environ(), to),

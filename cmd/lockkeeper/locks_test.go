@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -375,4 +376,27 @@ func TestLocksShowsDeadlocks(t *testing.T) {
 		}
 	}
 	wg.Wait()
+}
+
+// Runs within runs say what all those around them hold, so that circles of their waits are shown, too.
+func TestLocksShowsDeadlocksOfNestedRuns(t *testing.T) {
+	h := newHome(t)
+	const then = `echo up; until [ -e "$DIR/go" ]; do sleep 0.01; done; exec "$LK" run `
+	h.start("run", "a", "--", "sh", "-c", `exec "$LK" run b -- sh -c '`+then+`c -- true'`).see("up")
+	h.start("run", "c", "d", "--", "sh", "-c", then+`a -- true`).see("up")
+	if err := os.WriteFile(h.dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.held("a", 2)
+	c := h.held("c", 2)[0]
+	if len(c.Deadlocks) != 1 || len(c.Deadlocks[0]) != 2 {
+		t.Errorf("locks --json c: deadlocks %+v, want one of two waits", c.Deadlocks)
+	}
+	if table := h.run("locks").want(0).stdout.String(); strings.Count(table, "deadlock: ") != 1 {
+		t.Errorf("no deadlock in\n%s", table)
+	}
+	h.start("run", "e", "--", "sh", "-c", `echo up; exec "$LK" run e -- true`).see("up") // waits for itself
+	if e := h.held("e", 2)[0]; len(e.Deadlocks) != 1 || len(e.Deadlocks[0]) != 1 {
+		t.Errorf("locks --json e: deadlocks %+v, want one of one wait", e.Deadlocks)
+	}
 }

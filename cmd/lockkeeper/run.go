@@ -25,6 +25,8 @@ terminal as it would have them without lockkeeper. Its environment has the path 
 lock in LOCKKEEPER_LOCK, the fencing token, a number that grows from holder to holder,
 in LOCKKEEPER_TOKEN, and the servers in LOCKKEEPER_SERVERS. What the --tls flags,
 --auth-file and --acl say is in the variables that the list below names for them.
+LOCKKEEPER_UNDER is for a run within COMMAND, so that lockkeeper locks can show runs
+that wait for each other.
 
 With --shared any number of runs hold LOCK together, but none while a run without
 --shared holds it. Nobody overtakes: runs with --shared wait for those without that

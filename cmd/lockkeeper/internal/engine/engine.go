@@ -113,8 +113,11 @@ func (e *engine) run() {
 	}
 	e.refresh()
 	granted := link.Note{Is: link.IsGranted, Token: e.hold.Token(), Timeout: e.session.Timeout(), Servers: servers}
-	if t, ok := e.hold.(*together); ok {
-		granted.Tokens = t.tokens(e.open.Also)
+	switch h := e.hold.(type) {
+	case *together:
+		granted.Tokens, granted.Claims = h.tokens(e.open.Also), h.nodes(e.open)
+	case interface{ Node() string }:
+		granted.Claims = []string{h.Node()}
 	}
 	e.workers.env = link.LockEnv(e.open, granted)
 	e.notes.send(granted)
@@ -203,7 +206,7 @@ func (e *engine) line(ctx context.Context) error {
 		w.under = e.open.Under
 	}
 	acl := e.open.Access.MadeACL()
-	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, PID: e.open.PID, Vouch: vouch, Requeue: true, OneKind: true}
+	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, PID: e.open.PID, Under: e.open.Claims, Vouch: vouch, Requeue: true, OneKind: true}
 	if w.report || len(w.under) > 0 {
 		opt.Waiting = w.start(look)
 		defer func() { stop(); w.wg.Wait() }()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 	"github.com/lockkeeper/lockkeeper/election"
 	"github.com/lockkeeper/lockkeeper/lock"
 )
@@ -112,6 +113,14 @@ func (t *together) tokens(paths []string) []int64 {
 		tokens[i] = t.Tokens()[path]
 	}
 	return tokens
+}
+
+// nodes returns the znodes of all of them.
+func (t *together) nodes(o link.Open) (nodes []string) {
+	for _, path := range append([]string{o.Lock}, o.Also...) {
+		nodes = append(nodes, t.Of(path)[0].Node())
+	}
+	return nodes
 }
 
 // revocation returns a channel that is closed when somebody has asked the holder to give up; nil if nobody can.

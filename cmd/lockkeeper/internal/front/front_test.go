@@ -96,13 +96,14 @@ func TestF43_ArgumentsStreamsAndEnvironment(t *testing.T) {
 	s.wantOutcome(0, Ran)
 
 	s = playWith(t, func(c *exec.Cmd) {
-		c.Env = append(c.Env, "LOCKKEEPER_LOCK=/outer", "LOCKKEEPER_TOKEN=1", "LOCKKEEPER_SERVERS=outer")
+		c.Env = append(c.Env, "LOCKKEEPER_LOCK=/outer", "LOCKKEEPER_TOKEN=1", "LOCKKEEPER_SERVERS=outer", "LOCKKEEPER_UNDER=/outer/x")
 	}, "sh", "-c", `printf '%s|' "$@"; echo; env | grep ^LOCKKEEPER_ | sort`, "$0", "a b", `"'`, "-v", "", "--", "*")
 	s.run()
 	s.want(`a b|"'|-v||--|*|`)
 	s.want("LOCKKEEPER_LOCK=/demo")
 	s.want("LOCKKEEPER_SERVERS=unix:/s")
 	s.want("LOCKKEEPER_TOKEN=77")
+	s.want("LOCKKEEPER_UNDER=")
 	if got := s.rest(); got != "" {
 		t.Errorf("and %q", got)
 	}

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,6 +83,9 @@ type Open struct {
 
 	// Under are the locks that are held by a run under which this one was started: their tokens, by path.
 	Under map[string]int64 `json:"under,omitempty"`
+
+	// Claims are the znodes of all that is held by runs under which this one was started, newest first.
+	Claims []string `json:"claims,omitempty"`
 }
 
 // Election says as whom to stand for it.
@@ -104,10 +108,11 @@ type Note struct {
 	Ahead  int    `json:"ahead,omitempty"`
 	Holder string `json:"holder,omitempty"`
 
-	// For IsGranted: the fencing token, those of Open.Also in its order, the session timeout that was granted
-	// and the addresses of the servers, as the child may use them.
+	// For IsGranted: the fencing token, those of Open.Also in its order, the znodes of the holds, the session timeout
+	// that was granted and the addresses of the servers, as the child may use them.
 	Token   int64         `json:"token,omitempty"`
 	Tokens  []int64       `json:"tokens,omitempty"`
+	Claims  []string      `json:"claims,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Servers string        `json:"servers,omitempty"`
 
@@ -179,7 +184,11 @@ func Receive[M any](r io.Reader, each func(M)) error {
 const (
 	lockVariable  = "LOCKKEEPER_LOCK"
 	tokenVariable = "LOCKKEEPER_TOKEN"
+	underVariable = "LOCKKEEPER_UNDER"
 )
+
+// claimsMax is how many claims are passed on: those of one run, or of nearly as many as a waiter can name.
+const claimsMax = 100
 
 // LockEnv returns the variables that tell the child about its lock, or its locks, one a line in the order in
 // which they were asked for: a path has no line breaks. Together they are unlike those of any other hold, so
@@ -189,9 +198,11 @@ func LockEnv(o Open, granted Note) []string {
 	for _, t := range granted.Tokens {
 		token += "\n" + strconv.FormatInt(t, 10)
 	}
+	claims := append(slices.Clone(granted.Claims), o.Claims...)
 	return []string{
 		lockVariable + "=" + strings.Join(append([]string{o.Lock}, o.Also...), "\n"),
 		tokenVariable + "=" + token,
+		underVariable + "=" + strings.Join(claims[:min(len(claims), claimsMax)], "\n"),
 		"LOCKKEEPER_SERVERS=" + granted.Servers,
 	}
 }
@@ -209,4 +220,9 @@ func LocksOf(getenv func(string) string) map[string]int64 {
 		}
 	}
 	return locks
+}
+
+// ClaimsOf returns the znodes that the variables of LockEnv tell of.
+func ClaimsOf(getenv func(string) string) []string {
+	return strings.FieldsFunc(getenv(underVariable), func(r rune) bool { return r == '\n' })
 }
