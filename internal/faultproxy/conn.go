@@ -29,14 +29,12 @@ type Conn struct {
 	flows          [2]*gate      // by Direction
 	cut            chan struct{} // closed by Cut
 	cutOnce        sync.Once
-	over           chan struct{} // closed when all goroutines are over
 
 	mu struct {
 		sync.Mutex
-		pending  []*exchange   // taken on, and the answer not yet delivered; oldest first
-		idle     chan struct{} // if not nil, to be closed when nothing is pending
-		detached bool          // the client's half was broken by Park
-		opaque   bool          // not a session: a four-letter word and its answer
+		pending []*exchange   // taken on, and the answer not yet delivered; oldest first
+		idle    chan struct{} // if not nil, to be closed when nothing is pending
+		opaque  bool          // not a session: a four-letter word and its answer
 	}
 }
 
@@ -54,8 +52,7 @@ type chunk struct {
 }
 
 func newConn(p *Proxy, number int, address string, client, server net.Conn) *Conn {
-	c := &Conn{Number: number, Server: address, proxy: p, client: client, server: server,
-		cut: make(chan struct{}), over: make(chan struct{})}
+	c := &Conn{Number: number, Server: address, proxy: p, client: client, server: server, cut: make(chan struct{})}
 	for d, g := range p.flows {
 		f, _ := g.get()
 		c.flows[d] = newGate(f)
@@ -74,9 +71,6 @@ func (c *Conn) Cut() {
 		c.server.Close()
 	})
 }
-
-// Over is closed when the connection is over and nothing of it runs any more.
-func (c *Conn) Over() <-chan struct{} { return c.over }
 
 // run carries the connection until it ends or ctx does.
 func (c *Conn) run(ctx context.Context) {
@@ -108,19 +102,9 @@ func (c *Conn) read(nc net.Conn, queue chan<- chunk) {
 	}
 }
 
-// clientGone passes on that the client's half has ended, as soon as the network lets it pass.
-func (c *Conn) clientGone() {
-	c.mu.Lock()
-	detached := c.mu.detached
-	c.mu.Unlock()
-	if !detached && c.flows[ToServer].waitPass(c.cut) {
-		c.Cut()
-	}
-}
-
-// serverGone passes on that the server's half has ended, as soon as the network lets it pass.
-func (c *Conn) serverGone() {
-	if c.flows[ToClient].waitPass(c.cut) {
+// gone passes on that the side which sends in the given direction has ended, as soon as the network lets it pass.
+func (c *Conn) gone(d Direction) {
+	if c.flows[d].wait(c.cut) {
 		c.Cut()
 	}
 }
@@ -154,11 +138,11 @@ func (c *Conn) carryRequests(queue <-chan chunk) {
 			return
 		}
 		if out.flush() != nil {
-			c.serverGone()
+			c.gone(ToClient)
 			return
 		}
 		if ch.err != nil {
-			c.clientGone()
+			c.gone(ToServer)
 			return
 		}
 	}
@@ -175,18 +159,17 @@ func (c *Conn) carryRaw(s *stream, out *outbox, d Direction) bool {
 		c.Cut()
 		return false
 	}
-	f, ok := c.flows[d].wait(c.cut)
-	if rest := s.takeAll(); f == Pass {
-		out.add(rest)
+	if !c.flows[d].wait(c.cut) {
+		return false
 	}
-	return ok
+	out.add(s.takeAll())
+	return true
 }
 
 // carryRequest takes one frame, the nth of its connection, to the server; it returns false if
 // nothing may follow it.
 func (c *Conn) carryRequest(frame []byte, nth, read int, out *outbox) bool {
-	flow, ok := c.flows[ToServer].wait(c.cut)
-	if !ok {
+	if !c.flows[ToServer].wait(c.cut) {
 		return false
 	}
 	req := decodeHandshake(frame[4:])
@@ -196,33 +179,25 @@ func (c *Conn) carryRequest(frame []byte, nth, read int, out *outbox) bool {
 	req.Conn, req.Server = c.Number, c.Server
 	entry := Entry{Conn: c.Number, Kind: Asked, Op: req.Op, Xid: req.Xid, Path: req.Path,
 		Steps: req.Steps, Watch: req.Watch, Read: read}
-	if flow == Drop {
-		entry.Lost = true
-		c.proxy.record(entry)
-		return true
-	}
 	ex := &exchange{req: req, rules: c.proxy.claim(req)}
 	entry.Lost = slices.ContainsFunc(ex.rules, func(r *Rule) bool { return r.cutBefore })
 	c.proxy.record(entry)
 	for _, r := range ex.rules {
-		if r.before == nil && !r.cutBefore && !r.park {
+		if r.before == nil && !r.cutBefore {
 			continue // it acts on the answer
 		}
 		if out.flush() != nil {
-			c.serverGone()
+			c.gone(ToClient)
 			return false
 		}
-		switch {
-		case r.before != nil:
+		if r.before != nil {
 			r.before(req)
-		case r.cutBefore:
-			if c.awaitIdle() {
-				c.Cut()
-			}
-			return false
-		case r.park && !c.parked(r):
-			return false
+			continue
 		}
+		if c.awaitIdle() {
+			c.Cut()
+		}
+		return false
 	}
 	c.mu.Lock()
 	c.mu.pending = append(c.mu.pending, ex)
@@ -244,29 +219,6 @@ func (c *Conn) awaitIdle() bool {
 	c.mu.Unlock()
 	select {
 	case <-idle:
-		return true
-	case <-c.cut:
-		return false
-	}
-}
-
-// parked breaks the client's half and waits until the rule lets the request go on; it returns false
-// if the connection was cut before.
-func (c *Conn) parked(r *Rule) bool {
-	select {
-	case <-r.unpark:
-		return true // too late to park anything
-	default:
-	}
-	if !c.awaitIdle() {
-		return false
-	}
-	c.mu.Lock()
-	c.mu.detached = true
-	c.mu.Unlock()
-	c.client.Close()
-	select {
-	case <-r.unpark:
 		return true
 	case <-c.cut:
 		return false
@@ -301,14 +253,13 @@ func (c *Conn) carryReplies(queue <-chan chunk) {
 			return
 		}
 		if ch.err != nil {
-			c.serverGone()
+			c.gone(ToClient)
 			return
 		}
 	}
 }
 
-// deliver sends what has been gathered for the client, and returns false if nothing may follow. To
-// a client's half that Park has broken nothing can be sent, and nothing follows from that.
+// deliver sends what has been gathered for the client, and returns false if nothing may follow.
 func (c *Conn) deliver(out *outbox) bool {
 	err := out.flush()
 	c.mu.Lock()
@@ -317,10 +268,9 @@ func (c *Conn) deliver(out *outbox) bool {
 		close(c.mu.idle)
 		c.mu.idle = nil
 	}
-	detached := c.mu.detached
 	c.mu.Unlock()
-	if err != nil && !detached {
-		c.clientGone()
+	if err != nil {
+		c.gone(ToServer)
 		return false
 	}
 	return true
@@ -329,11 +279,10 @@ func (c *Conn) deliver(out *outbox) bool {
 // carryReply takes one frame, the nth of its connection, to the client; it returns false if nothing
 // may follow it.
 func (c *Conn) carryReply(frame []byte, nth, read int, out *outbox) bool {
-	flow, ok := c.flows[ToClient].wait(c.cut)
-	if !ok {
+	if !c.flows[ToClient].wait(c.cut) {
 		return false
 	}
-	entry := Entry{Conn: c.Number, Kind: Answered, Read: read, Lost: flow == Drop}
+	entry := Entry{Conn: c.Number, Kind: Answered, Read: read}
 	reply := Reply{Body: frame[4:]}
 	if nth > 1 {
 		reply = decodeReply(frame[4:])
@@ -344,16 +293,14 @@ func (c *Conn) carryReply(frame []byte, nth, read int, out *outbox) bool {
 		ev.DecodeFrom(wire.NewDecoder(reply.Body))
 		entry.Kind, entry.Path, entry.EventType = Notified, ev.Path, ev.Type
 		c.proxy.record(entry)
-		if flow != Drop {
-			out.add(frame)
-		}
+		out.add(frame)
 		return true
 	}
 
 	ex := c.exchangeOf(reply.Xid)
 	entry.Op, entry.Path, entry.Steps, entry.Watch = ex.req.Op, ex.req.Path, ex.req.Steps, ex.req.Watch
 	cut := slices.ContainsFunc(ex.rules, func(r *Rule) bool { return r.cutAfter })
-	entry.Lost = entry.Lost || cut
+	entry.Lost = cut
 	c.proxy.record(entry)
 	for _, r := range ex.rules {
 		if r.after == nil && r.hold == 0 {
@@ -369,7 +316,7 @@ func (c *Conn) carryReply(frame []byte, nth, read int, out *outbox) bool {
 			return false
 		}
 	}
-	if !cut && flow != Drop {
+	if !cut {
 		out.add(frame)
 	}
 	c.mu.Lock()

@@ -8,8 +8,8 @@
 // connections it was given, and is over when Close returns.
 //
 // Faults come in two kinds. A Rule is for single requests, chosen by a Match when they arrive from
-// the client: CutBefore, CutAfter, Hold, Park, and the hooks Before and After. A Flow is for
-// everything that travels in one direction: Pass, Stall, Drop. Refuse turns new connections away.
+// the client: CutBefore, CutAfter, Hold, and the hooks Before and After. A Flow is for
+// everything that travels in one direction: Pass, Stall. Refuse turns new connections away.
 //
 // What passes is written down (Entry). A test takes a Mark, does something, and asks what went over
 // the wire Since: how many requests of which kind, in how many writes.

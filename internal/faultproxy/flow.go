@@ -21,9 +21,6 @@ const (
 	// well. That is what a network that loses packets for a while does to a stream: no side learns
 	// anything, and when it heals, what was lost is sent again.
 	Stall
-	// Drop loses whole frames for good, and the end of the connection until the flow is Pass again.
-	// No network does that to a stream that goes on; it is for connections that will not.
-	Drop
 )
 
 // A gate is a flow that can be waited for.
@@ -57,27 +54,17 @@ func (g *gate) get() (Flow, <-chan struct{}) {
 	return g.mu.flow, g.mu.changed
 }
 
-// wait blocks while the flow is Stall and returns what it is then; ok is false if done came first.
-func (g *gate) wait(done <-chan struct{}) (f Flow, ok bool) {
-	return g.until(done, func(f Flow) bool { return f != Stall })
-}
-
-// waitPass blocks until the flow is Pass and returns true, or false if done came first.
-func (g *gate) waitPass(done <-chan struct{}) bool {
-	_, ok := g.until(done, func(f Flow) bool { return f == Pass })
-	return ok
-}
-
-func (g *gate) until(done <-chan struct{}, good func(Flow) bool) (Flow, bool) {
+// wait blocks until the flow is Pass and returns true, or false if done came first.
+func (g *gate) wait(done <-chan struct{}) bool {
 	for {
 		f, changed := g.get()
-		if good(f) {
-			return f, true
+		if f == Pass {
+			return true
 		}
 		select {
 		case <-changed:
 		case <-done:
-			return f, false
+			return false
 		}
 	}
 }

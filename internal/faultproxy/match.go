@@ -14,12 +14,6 @@ type Match struct {
 	Ops    []wire.Op // one of these; Creates and Lists name the families
 	Path   string    // exactly
 	Prefix string    // of the path
-	Suffix string    // of the path
-	Conn   int       // only on the connection of this number
-
-	// Where is called for requests that meet all other conditions, from the goroutine that
-	// carries them; it must not block.
-	Where func(Request) bool
 
 	// Skip lets that many matching requests pass before the rule begins to act. Times bounds on
 	// how many it then acts: 0 is once, Always is without end.
@@ -41,9 +35,7 @@ func Lists() []wire.Op { return []wire.Op{wire.OpGetChildren, wire.OpGetChildren
 // matches reports whether the conditions hold for r. Skip and Times are counted elsewhere.
 func (m *Match) matches(r Request) bool {
 	return (len(m.Ops) == 0 || slices.Contains(m.Ops, r.Op)) &&
-		(m.Conn == 0 || m.Conn == r.Conn) &&
-		m.matchesPath(r) &&
-		(m.Where == nil || m.Where(r))
+		m.matchesPath(r)
 }
 
 func (m *Match) matchesPath(r Request) bool {
@@ -54,8 +46,7 @@ func (m *Match) matchesPath(r Request) bool {
 }
 
 func (m *Match) acceptsPath(path string) bool {
-	return (m.Path == "" || m.Path == path) &&
-		strings.HasPrefix(path, m.Prefix) && strings.HasSuffix(path, m.Suffix)
+	return (m.Path == "" || m.Path == path) && strings.HasPrefix(path, m.Prefix)
 }
 
 // A tally counts the requests that one Match has met.

@@ -122,7 +122,7 @@ func (p *Proxy) Dial(ctx context.Context, network, address string) (net.Conn, er
 	defer cancel(nil)
 	defer context.AfterFunc(p.closed, func() { cancel(ErrClosed) })()
 	for _, g := range p.flows {
-		if !g.waitPass(ctx.Done()) {
+		if !g.wait(ctx.Done()) {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -166,7 +166,7 @@ func (p *Proxy) refuses() bool {
 // If the server is out of reach, the client's half is closed.
 func (p *Proxy) join(client net.Conn, network, address string) {
 	for _, g := range p.flows {
-		if !g.waitPass(p.closed.Done()) {
+		if !g.wait(p.closed.Done()) {
 			client.Close()
 			return
 		}
@@ -192,7 +192,6 @@ func (p *Proxy) carry(client, server net.Conn, address string) {
 	delete(p.mu.conns, c.Number)
 	p.mu.Unlock()
 	p.record(Entry{Conn: c.Number, Kind: Closed})
-	close(c.over)
 }
 
 // Refuse turns new connections away, or no longer does. Dial fails with ErrRefused; a connection to

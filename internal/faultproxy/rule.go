@@ -2,7 +2,6 @@ package faultproxy
 
 import (
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -14,14 +13,11 @@ type Rule struct {
 	match     Match
 	cutBefore bool
 	cutAfter  bool
-	park      bool
 	hold      time.Duration
 	before    func(Request)
 	after     func(Request, Reply)
 
-	acted  chan struct{} // closed when the rule first acts
-	unpark chan struct{} // closed by Unpark
-	once   sync.Once     // closes unpark
+	acted chan struct{} // closed when the rule first acts
 
 	// Guarded by proxy.mu.
 	tally tally
@@ -42,12 +38,6 @@ func (p *Proxy) CutAfter(m Match) *Rule { return p.add(&Rule{match: m, cutAfter:
 // connection afterwards, for nothing overtakes on a stream.
 func (p *Proxy) Hold(m Match, d time.Duration) *Rule { return p.add(&Rule{match: m, hold: d}) }
 
-// Park keeps a matching request in the proxy and breaks the client's half of the connection, as soon
-// as the answers to what was sent earlier have been forwarded; the server's half stays open and
-// knows nothing. Unpark sends the request on, late, as a slow network
-// would. The server's half ends when the server closes it, by Cut, or with the proxy.
-func (p *Proxy) Park(m Match) *Rule { return p.add(&Rule{match: m, park: true}) }
-
 // Before calls f before a matching request is forwarded. While f runs, nothing else that the client
 // sends on this connection is forwarded; what f does must not depend on it.
 func (p *Proxy) Before(m Match, f func(Request)) *Rule { return p.add(&Rule{match: m, before: f}) }
@@ -60,7 +50,7 @@ func (p *Proxy) After(m Match, f func(Request, Reply)) *Rule {
 
 // add puts a rule behind those that are there.
 func (p *Proxy) add(r *Rule) *Rule {
-	r.proxy, r.acted, r.unpark = p, make(chan struct{}), make(chan struct{})
+	r.proxy, r.acted = p, make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.rules = append(p.mu.rules, r)
@@ -85,22 +75,12 @@ func (r *Rule) Count() int {
 	return r.tally.acted
 }
 
-// Unpark sends a parked request on. Requests that the rule meets afterwards are not parked. It may
-// be called again without effect.
-func (r *Rule) Unpark() { r.once.Do(func() { close(r.unpark) }) }
-
-// claim returns the rules that act on req. Match.Where runs without the lock, so that it may ask
-// the proxy questions.
+// claim returns the rules that act on req.
 func (p *Proxy) claim(req Request) []*Rule {
 	p.mu.Lock()
-	rules := slices.Clone(p.mu.rules)
-	p.mu.Unlock()
-	rules = slices.DeleteFunc(rules, func(r *Rule) bool { return !r.match.matches(req) })
-
-	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.DeleteFunc(rules, func(r *Rule) bool {
-		if !r.tally.take(&r.match) {
+	return slices.DeleteFunc(slices.Clone(p.mu.rules), func(r *Rule) bool {
+		if !r.match.matches(req) || !r.tally.take(&r.match) {
 			return true
 		}
 		if r.tally.acted == 1 {
