@@ -234,3 +234,23 @@ func TestNoTestSkips(t *testing.T) {
 		})
 	}
 }
+
+// The house as docs/ARCHITECTURE.md shows it has no room that it does not name.
+func TestTheHouseNamesEveryRoom(t *testing.T) {
+	page, err := os.ReadFile("../../docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, house, _ := strings.Cut(string(page), "## The house\n")
+	_, house, _ = strings.Cut(house, "```\n")
+	house, _, _ = strings.Cut(house, "```\n")
+	if len(house) < 1000 {
+		t.Fatal("this test does not see the house")
+	}
+	rooms := strings.FieldsFunc(house, func(c rune) bool { return c < 'a' || c > 'z' })
+	for _, f := range sources(t) {
+		if !slices.Contains(rooms, path.Base(f.pkg)) {
+			t.Errorf("%s is not named in the house of docs/ARCHITECTURE.md", f.pkg)
+		}
+	}
+}
