@@ -11,7 +11,7 @@
 //     left as it is. Only what a crash explains is cut: the torn end of the newest log. Zxids may be missing
 //     within a log, since Apache ZooKeeper leaves some out, but not where a snapshot held them that cannot be
 //     read, and not between two logs, where a third may have been. A snapshot without any log, as a backup may be,
-//     is opened with a warning.
+//     is opened with a warning. So are logs that hold a transaction more than once, if it is the same.
 //  5. A snapshot appears under its name whole or not at all, and nothing older goes before that.
 //  6. Two servers of ours never share a directory. Against one of ZooKeeper's there is no guard.
 //

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
@@ -11,8 +10,10 @@ import (
 // A logScan says what a log holds.
 type logScan struct {
 	path        string
-	first, last int64 // zxids; 0 if there is none
-	txns, gaps  int
+	first, last int64 // the first zxid and the highest; 0 if there is none
+	txns        int
+	gaps        int   // where zxids are missing
+	repeats     int   // transactions behind one of a higher zxid
 	size, end   int64 // of the file, and behind the last whole record
 
 	bad      *DamageError // where and why it ends, if not as it should
@@ -29,6 +30,7 @@ func scanLog(fs vfs.FS, path string, visit func(at int64, payload []byte) error)
 	}
 	defer r.close()
 	scan.path, scan.size = path, r.size
+	last := int64(0)
 	for err == nil {
 		at := r.offset
 		var payload []byte
@@ -36,17 +38,15 @@ func scanLog(fs vfs.FS, path string, visit func(at int64, payload []byte) error)
 			break
 		}
 		zxid := payloadZxid(payload)
-		if zxid <= scan.last {
-			scan.bad = &DamageError{Path: path, Offset: at, Advice: adviceDamaged,
-				What: fmt.Sprintf("transaction 0x%x comes after 0x%x", zxid, scan.last)}
-			return scan, nil
-		}
-		if scan.txns == 0 {
+		switch {
+		case scan.txns == 0:
 			scan.first = zxid
-		} else if !follows(scan.last, zxid) {
+		case zxid <= scan.last:
+			scan.repeats++
+		case !follows(scan.last, zxid):
 			scan.gaps++
 		}
-		scan.last, scan.end = zxid, r.offset
+		last, scan.last, scan.end = zxid, max(scan.last, zxid), r.offset
 		scan.txns++
 		err = visit(at, payload)
 	}
@@ -60,7 +60,7 @@ func scanLog(fs vfs.FS, path string, visit func(at int64, payload []byte) error)
 	}
 	scan.end = bad.offset
 	scan.bad = &DamageError{Path: path, Offset: bad.offset, What: bad.what, Advice: adviceDamaged}
-	t, short, err := r.readTail(bad.offset, scan.last)
+	t, short, err := r.readTail(bad.offset, last)
 	if err != nil || !short {
 		return scan, err
 	}
@@ -81,5 +81,6 @@ const (
 	adviceCut     = "this is what a crash leaves in the middle of a write: nothing behind it was acknowledged, and the next start takes it away"
 	adviceTorn    = "put a good copy of the file back, or move all later logs away to go on without them"
 	adviceGap     = "put the missing log back; if Apache ZooKeeper wrote these and none is missing, start it on the directory once more, for the snapshot that it writes; or move this log and all later ones away to go on without them"
+	adviceTwice   = "what is in this log and what is in earlier ones, or further up in it, are two histories: put the right ones back, and move the others away"
 	adviceForeign = "a newer or a modified server wrote this: open the directory with that one"
 )

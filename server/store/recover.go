@@ -1,11 +1,14 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/server/txn"
@@ -24,6 +27,7 @@ type recovery struct {
 	found  Recovery
 	passed []passed // snapshots that could not be read, newest first
 	gaps   []gap    // over which the replay went
+	seen   []seen   // what was replayed, in ascending order
 	newest *logScan // the newest log; nil if there is none
 }
 
@@ -40,6 +44,13 @@ type passed struct {
 type gap struct {
 	last, next int64 // zxids
 	at         int64 // offset of the record with next
+}
+
+// seen is a transaction that was replayed. A follower of Apache ZooKeeper's may have it in its logs once more:
+// when it joins its leader again, it logs again what it had not yet carried out.
+type seen struct {
+	zxid int64
+	sum  uint32
 }
 
 // run loads the newest snapshot that is whole and replays the logs behind it.
@@ -162,6 +173,10 @@ func (r *recovery) replay(logs []file) error {
 		if err != nil {
 			return err
 		}
+		if scan.repeats > 0 {
+			r.log.Warn("transactions are in a log more than once, as a follower of Apache ZooKeeper writes them that joins its leader again; going on",
+				"path", log.path, "transactions", scan.repeats)
+		}
 		if gaps := r.gaps[before:]; len(gaps) > 0 {
 			r.log.Warn("zxids are missing within a log, as Apache ZooKeeper leaves them out; going on",
 				"path", log.path, "offset", gaps[0].at, "after", fmt.Sprintf("0x%x", gaps[0].last), "next", fmt.Sprintf("0x%x", gaps[0].next), "places", len(gaps))
@@ -184,7 +199,11 @@ func (r *recovery) replayRecord(log file, at int64, payload []byte) error {
 	case zxid <= r.found.SnapshotZxid:
 		return nil
 	case zxid <= last:
-		return damage(fmt.Sprintf("transaction 0x%x is in an earlier log too", zxid), adviceGap)
+		i, ok := slices.BinarySearchFunc(r.seen, zxid, func(s seen, zxid int64) int { return cmp.Compare(s.zxid, zxid) })
+		if !ok || r.seen[i].sum != crc32.ChecksumIEEE(payload) {
+			return damage(fmt.Sprintf("transaction 0x%x comes after 0x%x, and was another one before", zxid, last), adviceTwice)
+		}
+		return nil
 	case follows(last, zxid):
 	case at > fileHeaderBytes:
 		r.gaps = append(r.gaps, gap{last, zxid, at})
@@ -200,6 +219,7 @@ func (r *recovery) replayRecord(log file, at int64, payload []byte) error {
 	}
 	r.found.Zxid = zxid
 	r.found.Txns++
+	r.seen = append(r.seen, seen{zxid, crc32.ChecksumIEEE(payload)})
 	return nil
 }
 

@@ -68,6 +68,7 @@ func TestF44_DamagedLogs(t *testing.T) {
 	log, at := logBytes(1, 3, 600)
 	next, _ := logBytes(4, 5, 600)
 	restarted, _ := logBytes(3, 4, 600)
+	other, _ := logBytes(3, 4, 500)
 	epoch, _ := logBytes(1<<32+1, 1<<32+2, 10)
 	gap, _ := logBytes(5, 6, 600)
 	bigLog, bigAt := logBytes(1, 20, 600)
@@ -112,7 +113,10 @@ func TestF44_DamagedLogs(t *testing.T) {
 		{"length absurd", files{"log.1": pad(with(log, last+8, 0x70, 0, 0, 0))}, 0, 0, int64(last), "log.1"},
 		{"length negative", files{"log.1": pad(with(log, last+8, 0xff, 0xff, 0xff, 0xff))}, 0, 0, int64(last), "log.1"},
 		{"length beyond the file, records behind", files{"log.1": with(log, at[1]+8, 0, 0x10)}, 0, 0, int64(at[1]), "log.1"},
-		{"transactions out of order", files{"log.1": joined(log, log[at[1]:])}, 0, 0, int64(end), "log.1"},
+		{"transactions once more", files{"log.1": joined(log, log[at[1]:], next[16:])}, 5, 0, -1, ""},
+		{"transactions once more, at the end", files{"log.1": joined(log, log[at[1]:])}, 3, 0, -1, ""},
+		{"transactions once more, the last one torn", files{"log.1": joined(log, log[at[1]:last+100])}, 3, 100, -1, ""},
+		{"another transaction of the same zxid", files{"log.1": joined(log, other[16:])}, 0, 0, int64(end), "log.1"},
 
 		{"torn, next takes up", files{"log.1": log[:last+100], "log.3": restarted}, 4, 0, -1, ""},
 		{"torn, next is empty and takes up", files{"log.1": log[:last+100], "log.3": {}}, 2, 0, -1, ""},
@@ -126,7 +130,8 @@ func TestF44_DamagedLogs(t *testing.T) {
 		{"epoch changes", files{"log.1": log, "log.100000001": epoch}, 1<<32 + 2, 0, -1, ""},
 		{"zxids missing within a log", files{"log.1": joined(bigLog[:bigAt[3]], bigLog[bigAt[5]:])}, 20, 0, -1, ""},
 		{"zxids missing at the beginning", files{"log.1": joined(bigLog[:16], bigLog[bigAt[2]:])}, 0, 0, 16, "log.1"},
-		{"the same transactions twice", files{"log.1": log, "log.3": restarted}, 0, 0, 16, "log.3"},
+		{"the same transactions twice", files{"log.1": log, "log.3": restarted}, 4, 0, -1, ""},
+		{"two histories", files{"log.1": log, "log.3": other}, 0, 0, 16, "log.3"},
 		{"foreign files", files{"log.1": log, "log.9.bak": gap, "log.xyz": gap, "snapshot.3.tmp": gap, "log": gap}, 3, 0, -1, ""},
 	}
 	snapshot := snapshotBytes(t, 0)
