@@ -123,8 +123,8 @@ func (l *Link) Heal() {
 }
 
 // LoseAnswer makes the next write that a client sends through the link an unknown: the server carries
-// it out, and the connection breaks when the answer arrives. Writes are requests that change the tree;
-// opening and closing sessions is none.
+// it out, and the connection breaks when the answer arrives. Writes are requests that change the tree
+// and every multi, heartbeats of client.VouchWrite included; opening and closing sessions is none.
 func (l *Link) LoseAnswer() {
 	l.proxy.CutAfter(faultproxy.Match{Ops: writes})
 }
