@@ -184,18 +184,20 @@ func lookCurator(w *World, t *testing.T) {
 	w.dir = dir
 }
 
-// A viewer is somebody who watches a lock, beside the test.
+// A viewer is somebody who watches a lock, or all of a directory, beside the test.
 type viewer struct {
 	shown chan string
 	err   chan error // why it ended
+	leave context.CancelFunc
 }
 
 // view runs through a stream, and tells each snapshot in words.
-func view[T any](stream iter.Seq2[T, error], tell func(T) string) *viewer {
-	v := &viewer{shown: make(chan string, 10_000), err: make(chan error, 1)}
+func view[T any](w *World, watch func(context.Context, *client.Session, string) iter.Seq2[T, error], c *Client, path string, tell func(T) string) *viewer {
+	ctx, cancel := context.WithCancel(w.Context())
+	v := &viewer{shown: make(chan string, 10_000), err: make(chan error, 1), leave: cancel}
 	go func() {
 		var end error
-		for snap, err := range stream {
+		for snap, err := range watch(ctx, c.Session, path) {
 			if end = err; err == nil || errors.Is(err, zk.ErrNoAuth) {
 				v.shown <- tell(snap)
 			}
@@ -203,6 +205,12 @@ func view[T any](stream iter.Seq2[T, error], tell func(T) string) *viewer {
 		v.err <- end
 	}()
 	return v
+}
+
+// stop ends the stream, and returns what it ended with.
+func (v *viewer) stop() error {
+	v.leave()
+	return <-v.err
 }
 
 // sees waits until the viewer is shown something.
@@ -230,13 +238,21 @@ func (w *World) viewers() []*Client {
 	return []*Client{w.Client("viewer"), w.ClientWith("viewer of an old server", client.Options{Dial: old.Dial})}
 }
 
-// Each change that lasts is seen, from before the lock is there to after it has gone.
-func watchEveryChange(w *World, t *testing.T) {
+// eachViewer calls f once for each of the viewers, with a path of its own.
+func (w *World) eachViewer(f func(c *Client)) {
 	dir := w.dir
 	for i, c := range w.viewers() {
 		w.dir = fmt.Sprintf("%s-%d", dir, i)
-		ctx, cancel := context.WithCancel(w.Context())
-		v := view(lock.Watch(ctx, c.Session, w.dir), told)
+		f(c)
+		c.Close(w.Context())
+	}
+	w.dir = dir
+}
+
+// Each change that lasts is seen, from before the lock is there to after it has gone.
+func watchEveryChange(w *World, t *testing.T) {
+	w.eachViewer(func(c *Client) {
+		v := view(w, lock.Watch, c, w.dir, told)
 		w.sees(v, "")
 		a, b := w.Client("a"), w.Client("b")
 		h := must(w, a.Mutex(lock.Options{}).Lock)
@@ -250,26 +266,22 @@ func watchEveryChange(w *World, t *testing.T) {
 		w.MustRelease(g.Granted())
 		w.sees(v, "")
 		u := w.dir + "-unfair"
-		cancel()
-		if err := <-v.err; !errors.Is(err, context.Canceled) {
+		if err := v.stop(); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: the stream ended with %v", c.Label, err)
 		}
 
 		w.dir = u
-		ctx, cancel = context.WithCancel(w.Context())
-		v = view(lock.Watch(ctx, c.Session, w.dir), told)
+		v = view(w, lock.Watch, c, w.dir, told)
 		w.sees(v, "")
 		hold := must(w, a.Unfair().Lock)
 		w.sees(v, "unfair a")
 		w.MustRelease(hold)
 		w.sees(v, "")
-		cancel()
-		<-v.err
+		v.stop()
 
 		w.dir = u + "-permits"
-		ctx, cancel = context.WithCancel(w.Context())
 		hold = must(w, a.Semaphore(1).Acquire)
-		v = view(lock.Watch(ctx, c.Session, w.dir), told)
+		v = view(w, lock.Watch, c, w.dir, told)
 		waits := ask(w, b.Semaphore(1).Acquire)
 		w.sees(v, "semaphore 1 a (b)")
 		if err := lock.SetPermits(w.Context(), w.fresh(), w.dir, 2); err != nil {
@@ -279,21 +291,15 @@ func watchEveryChange(w *World, t *testing.T) {
 		w.MustRelease(hold)
 		w.MustRelease(waits.Granted())
 		w.sees(v, "semaphore 2")
-		cancel()
-		<-v.err
-		c.Close(w.Context())
-	}
-	w.dir = dir
+		v.stop()
+	})
 }
 
 // What changes while the viewer is away is seen when it is back; a reader that is slow sees the last of it.
 func f10WatchBreaks(w *World, t *testing.T) {
-	dir := w.dir
-	for i, c := range w.viewers() {
-		w.dir = fmt.Sprintf("%s-%d", dir, i)
-		ctx, cancel := context.WithCancel(w.Context())
+	w.eachViewer(func(c *Client) {
 		var slow atomic.Bool
-		v := view(lock.Watch(ctx, c.Session, w.dir), func(s lock.Snapshot) string {
+		v := view(w, lock.Watch, c, w.dir, func(s lock.Snapshot) string {
 			for slow.Load() {
 				time.Sleep(w.moment() / 10)
 			}
@@ -318,11 +324,8 @@ func f10WatchBreaks(w *World, t *testing.T) {
 			slow.Store(false)
 			w.sees(v, "")
 		}
-		cancel()
-		<-v.err
-		c.Close(w.Context())
-	}
-	w.dir = dir
+		v.stop()
+	})
 }
 
 // A lock that comes between the requests of one look, of which the first still finds nothing, is seen.
@@ -343,18 +346,15 @@ func f09WatchedLockComes(w *World, t *testing.T) {
 		return op == wire.OpAddWatch
 	}
 	c := w.ClientWith("viewer", client.Options{Dial: old.Dial})
-	ctx, cancel := context.WithCancel(w.Context())
-	v := view(lock.Watch(ctx, c.Session, w.dir), told)
+	v := view(w, lock.Watch, c, w.dir, told)
 	w.sees(v, "mutex a")
 	w.MustRelease(<-held)
 	w.sees(v, "")
-	cancel()
-	<-v.err
+	v.stop()
 }
 
 // All locks below a directory are shown that somebody holds, and one that may not be read does not end that.
 func watchAll(w *World, t *testing.T) {
-	dir := w.dir
 	tell := func(all []lock.Snapshot) string {
 		var words []string
 		for _, s := range all {
@@ -362,10 +362,9 @@ func watchAll(w *World, t *testing.T) {
 		}
 		return strings.Join(words, ", ")
 	}
-	for i, c := range w.viewers() {
-		top := fmt.Sprintf("%s-%d", dir, i)
-		ctx, cancel := context.WithCancel(w.Context())
-		v := view(lock.WatchAll(ctx, c.Session, top), tell)
+	w.eachViewer(func(c *Client) {
+		top := w.dir
+		v := view(w, lock.WatchAll, c, top, tell)
 		w.sees(v, "")
 		a := w.Client("a")
 		w.dir = top + "/one"
@@ -383,11 +382,8 @@ func watchAll(w *World, t *testing.T) {
 		w.Delete(secret)
 		w.MustRelease(one)
 		w.sees(v, "")
-		cancel()
-		<-v.err
-		c.Close(w.Context())
-	}
-	w.dir = dir
+		v.stop()
+	})
 }
 
 // The stream ends with its session, and with its reader, and leaves no watch.
@@ -399,7 +395,7 @@ func watchEnds(w *World, t *testing.T) {
 		if w.server != nil {
 			w.Within(time.Second, "no watch is left of a viewer that has left", func() bool { return w.server.Stats().Watches == 0 })
 		}
-		v := view(lock.Watch(w.Context(), c.Session, w.dir), told)
+		v := view(w, lock.Watch, c, w.dir, told)
 		w.sees(v, "")
 		w.Expire(c.Session)
 		if err := <-v.err; !errors.Is(err, zk.ErrSessionExpired) {
@@ -421,8 +417,7 @@ func f29WatchCost(w *World, t *testing.T) {
 		w.dir = fmt.Sprintf("%s/%d", dir, i)
 		holds = append(holds, must(w, a.Mutex(lock.Options{}).Lock))
 	}
-	ctx, cancel := context.WithCancel(w.Context())
-	v := view(lock.WatchAll(ctx, c.Session, dir), func(all []lock.Snapshot) string {
+	v := view(w, lock.WatchAll, c, dir, func(all []lock.Snapshot) string {
 		waiters := 0
 		for _, s := range all {
 			waiters += len(s.Waiters())
@@ -437,8 +432,7 @@ func f29WatchCost(w *World, t *testing.T) {
 	if asked, _ := work(c.Proxy.Since(mark)); len(asked) > most {
 		t.Errorf("one more who waits for one of %d locks made the viewer ask %s", locks, asked.Ops())
 	}
-	cancel()
-	<-v.err
+	v.stop()
 	for _, h := range holds {
 		w.MustRelease(h)
 	}
