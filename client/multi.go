@@ -23,18 +23,18 @@ func OpCreate(path string, data []byte, mode zk.Mode, acl []zk.ACL) Op {
 	return Op{"create", wire.MultiOp{Op: op, Path: path, Data: data, ACL: orOpen(acl), Mode: mode}}
 }
 
-// OpDelete deletes a znode if its data has that version; -1 is any.
+// OpDelete deletes a znode if its data has that version; zk.AnyVersion is any.
 func OpDelete(path string, version int32) Op {
 	return Op{"delete", wire.MultiOp{Op: wire.OpDelete, Path: path, Version: version}}
 }
 
-// OpSet replaces the data of a znode if it has that version; -1 is any.
+// OpSet replaces the data of a znode if it has that version; zk.AnyVersion is any.
 func OpSet(path string, data []byte, version int32) Op {
 	return Op{"set", wire.MultiOp{Op: wire.OpSetData, Path: path, Data: data, Version: version}}
 }
 
 // OpCheck does nothing, and fails the multi unless the znode is there and its data has that version;
-// -1 is any.
+// zk.AnyVersion is any.
 func OpCheck(path string, version int32) Op {
 	return Op{"check", wire.MultiOp{Op: wire.OpCheck, Path: path, Version: version}}
 }

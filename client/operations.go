@@ -23,20 +23,20 @@ func (s *Session) CreateTTL(ctx context.Context, path string, data []byte, mode 
 	return wait(ctx, p, p.CreateTTL(path, data, mode, acl, ttl))
 }
 
-// Delete deletes a znode if its data has that version; -1 is any.
+// Delete deletes a znode if its data has that version; zk.AnyVersion is any.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
 	p := s.Pipeline()
 	_, err := wait(ctx, p, p.Delete(path, version))
 	return err
 }
 
-// Set replaces the data of a znode if it has that version; -1 is any.
+// Set replaces the data of a znode if it has that version; zk.AnyVersion is any.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (zk.Stat, error) {
 	p := s.Pipeline()
 	return wait(ctx, p, p.Set(path, data, version))
 }
 
-// SetACL replaces the access control list of a znode if the list has that version; -1 is any.
+// SetACL replaces the access control list of a znode if the list has that version; zk.AnyVersion is any.
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (zk.Stat, error) {
 	p := s.Pipeline()
 	return wait(ctx, p, p.SetACL(path, acl, version))

@@ -68,7 +68,7 @@ func readCreated(s *Session, d *wire.Decoder, v *Created) error {
 	return nil
 }
 
-// Delete adds a request to delete a znode, if its data has that version; -1 is any.
+// Delete adds a request to delete a znode, if its data has that version; zk.AnyVersion is any.
 func (p *Pipeline) Delete(path string, version int32) *Pending[struct{}] {
 	return add[struct{}](p, "delete", wire.OpDelete, path, &wire.VersionRequest{Path: p.s.chrooted(path), Version: version}, nil)
 }
@@ -146,7 +146,7 @@ func (s *Session) newWatch(table watchTable, path string) *Watch {
 	return &Watch{s: s, key: watchKey{table, s.chrooted(path)}, fired: make(chan struct{})}
 }
 
-// Set adds a request to replace the data of a znode, if it has that version; -1 is any.
+// Set adds a request to replace the data of a znode, if it has that version; zk.AnyVersion is any.
 func (p *Pipeline) Set(path string, data []byte, version int32) *Pending[zk.Stat] {
 	return add(p, "set", wire.OpSetData, path, &wire.SetDataRequest{Path: p.s.chrooted(path), Data: data, Version: version}, readStat)
 }
@@ -174,7 +174,7 @@ type Access struct {
 }
 
 // SetACL adds a request to replace the access control list of a znode, if the list has that version
-// (Stat.Aversion); -1 is any.
+// (Stat.Aversion); zk.AnyVersion is any.
 func (p *Pipeline) SetACL(path string, acl []zk.ACL, version int32) *Pending[zk.Stat] {
 	return add(p, "setACL", wire.OpSetACL, path, &wire.SetACLRequest{Path: p.s.chrooted(path), ACL: acl, Version: version}, readStat)
 }
