@@ -16,7 +16,7 @@ type entrance struct {
 	recipe *recipe
 	room   *room     // a semaphore's number of permits; otherwise nil
 	gate   *entrance // to the lock that has to be held while in line (Curator's semaphore); nil if there is none
-	reaper reaper
+	reaper *reaper
 
 	siblings *siblings // of attempts at an unfair lock; otherwise nil
 
@@ -26,7 +26,7 @@ type entrance struct {
 
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
 	e := &entrance{s: s, dir: dir, opt: opt, recipe: r}
-	e.reaper.e = e
+	e.reaper = &reaper{e: e}
 	if r.lone {
 		e.siblings = family{s, dir}.siblings()
 	}

@@ -23,7 +23,7 @@ type debris struct {
 	settled chan struct{} // closed when all is gone, or the removal was refused for the first time
 }
 
-// A reaper removes what was abandoned by attempts and holds of one entrance. It goes on with each until it is known to
+// A reaper removes what was abandoned by attempts and holds of one lock value. It goes on with each until it is known to
 // be gone, or the session is over, which removes it too. It runs only while there is something to do, on a goroutine
 // of the session's.
 type reaper struct {

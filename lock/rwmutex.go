@@ -18,7 +18,9 @@ func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &RWMutex{newEntrance(s, path, opt, &readRecipe), newEntrance(s, path, opt, &writeRecipe)}, nil
+	m := &RWMutex{newEntrance(s, path, opt, &readRecipe), newEntrance(s, path, opt, &writeRecipe)}
+	m.write.reaper = m.read.reaper // what one side has left is in the other's way
+	return m, nil
 }
 
 // Path returns the path of the lock's directory.

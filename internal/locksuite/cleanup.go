@@ -190,7 +190,7 @@ func f25WaitingPanics(w *World, t *testing.T) {
 // Whoever has given up, at any moment, and tries again at once is not in its own way.
 func f28TryAfterGivingUp(w *World, t *testing.T) {
 	a := w.Client("a")
-	m, all := a.Mutex(lock.Options{}), w.AllOf(a.Mutex(lock.Options{}))
+	m, all, rw := a.Mutex(lock.Options{}), w.AllOf(a.Mutex(lock.Options{})), a.RWMutex()
 	trip := w.slow()
 	for i := range w.reps(40, 20) {
 		within := time.Duration(i) * trip / 20
@@ -215,5 +215,15 @@ func f28TryAfterGivingUp(w *World, t *testing.T) {
 			t.Fatalf("TryLock of All after a Lock that was given up within %v = %v", within, err)
 		}
 		w.MustRelease(both)
+
+		ctx, cancel = context.WithTimeout(w.Context(), within)
+		if h, err := rw.RLock(ctx); err == nil {
+			w.MustRelease(h)
+		}
+		cancel()
+		if h, err = rw.TryLock(w.Context()); err != nil {
+			t.Fatalf("TryLock after an RLock that was given up within %v = %v", within, err)
+		}
+		w.MustRelease(h)
 	}
 }
