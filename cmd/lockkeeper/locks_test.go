@@ -252,7 +252,7 @@ func TestAWatchOnATerminalWithoutAServer(t *testing.T) {
 	server, address := h.server("--data", data, "--listen", "127.0.0.1:0")
 	holder := h.start("run", "--servers", address, "demo", "--", "sh", "-c", stay)
 	holder.see("up")
-	h.start("run", "--servers", address, "demo", "--", "true")
+	waiter := h.start("run", "--servers", address, "demo", "--", "true")
 	h.env = append(h.env, "LOCKKEEPER_SERVERS="+address)
 	h.held("demo", 2)
 	h.shellOn(x)
@@ -265,11 +265,15 @@ func TestAWatchOnATerminalWithoutAServer(t *testing.T) {
 	}
 	<-server.done
 	h.server("--data", data, "--listen", address)
-	h.start("run", "--servers", address, "--label", "the next", "demo", "--", "sh", "-c", stay)
+	next := h.start("run", "--servers", address, "--label", "the next", "demo", "--", "sh", "-c", stay)
 	x.WaitFor("the next")
 	x.Type("\x03")
 	x.WaitFor("> ")
 	x.Type("exit\n")
+	for _, j := range []*job{next, waiter, holder} { // while they have a server to take leave of
+		j.signal(syscall.SIGTERM)
+		j.status()
+	}
 }
 
 // The sessions of a server whose number is 128 or more have negative ids.
