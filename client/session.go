@@ -63,8 +63,9 @@ type Session struct {
 
 // Open establishes a session with the ensemble of a server list, "host:port,host:port/chroot" or
 // "unix:/path/of/socket". A chroot is not made: as long as there is none, what is asked for below it is not there either.
-// Open returns when the session is established; if ctx ends before that, the error is an *OpenError that says what became
-// of the attempt at each server. ctx bounds the opening only: the session lives until Close or expiry.
+// Open returns when the session is established, and goes on looking for a server until then. If ctx ends first, the error
+// is an *OpenError that says what became of the attempt at each server; if it never ends, only Options.Logger hears of
+// that. ctx bounds the opening only: the session lives until Close or expiry.
 func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	list, chroot, err := parseServers(servers)
 	if err != nil {
