@@ -287,7 +287,7 @@ func TestSessionsAreNamedAsByZooKeeper(t *testing.T) {
 // A watch that was paused, or cut off, until its session has expired goes on with another.
 func TestAWatchOutlivesItsSession(t *testing.T) {
 	h := newHome(t)
-	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--set", "tickTime=100", "--set", "maxSessionTimeout=1000")
+	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--set", "tickTime=100", "--set", "maxSessionTimeout=2000")
 	h.env = append(h.env, "LOCKKEEPER_SERVERS="+address)
 	watch := h.start("locks", "--watch", "demo")
 	watch.see("free")
@@ -296,8 +296,8 @@ func TestAWatchOutlivesItsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	watch.signal(syscall.SIGCONT)
-	h.start("run", "--label", "the next", "demo", "--", "sh", "-c", stay)
-	watch.see("the next")
+	h.run("run", "--slots", "2", "demo", "--", "true").want(0)
+	watch.see("semaphore of 2")
 	watch.signal(syscall.SIGINT)
 	watch.want(130)
 }
