@@ -276,7 +276,7 @@ func TestTermSaysWhyItWasCutOff(t *testing.T) {
 		}
 		srv.Link("a").Refuse()
 		<-term.Done()
-		if err := term.Cause(); !errors.Is(err, lock.ErrDeadline) || !strings.Contains(err.Error(), "in time: 127.0.0.1:1 hung up; since then 127.0.0.1:1: ") {
+		if err := term.Cause(); !errors.Is(err, lock.ErrDeadline) || !strings.Contains(err.Error(), "in time (no connection: 127.0.0.1:1 hung up; since then 127.0.0.1:1: ") {
 			t.Errorf("the term ended with %v", err)
 		}
 		srv.Link("a").Heal()

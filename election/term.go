@@ -181,7 +181,7 @@ func (t *Term) lost() error {
 	}
 	cause := lock.ErrDeadline
 	if st, _ := t.s.State(); st.Phase == client.Disconnected {
-		cause = fmt.Errorf("%w: %v", cause, st.Cause)
+		cause = fmt.Errorf("%w (no connection: %v)", cause, st.Cause)
 	}
 	return &lock.LostError{Path: t.path, Cause: cause}
 }

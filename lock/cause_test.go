@@ -199,8 +199,42 @@ func TestHoldSaysWhyItWasCutOff(t *testing.T) {
 		must(t, h, err)
 		srv.Link("ours").Refuse()
 		<-h.Done()
-		if err := h.Cause(); !errors.Is(err, lock.ErrDeadline) || !strings.Contains(err.Error(), "in time: 127.0.0.1:1 hung up; since then 127.0.0.1:1: ") {
+		if err := h.Cause(); !errors.Is(err, lock.ErrDeadline) || !strings.Contains(err.Error(), "in time (no connection: 127.0.0.1:1 hung up; since then 127.0.0.1:1: ") {
 			t.Errorf("the hold ended with %v", err)
 		}
 	})
+}
+
+// So does a wait that the context ends while no server can be reached, once.
+func TestWaitSaysWhyItWasCutOff(t *testing.T) {
+	for name, make := range map[string]func(*client.Session) (locker, error){
+		"mutex":  func(s *client.Session) (locker, error) { return lock.NewMutex(s, "/locks/a", lock.Options{}) },
+		"unfair": func(s *client.Session) (locker, error) { return lock.NewUnfair(s, "/locks/a", lock.Options{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				theirs, err := make(srv.Session(t, "theirs"))
+				must(t, nil, err)
+				h, err := theirs.Lock(t.Context())
+				must(t, h, err)
+				s := srv.Session(t, "ours")
+				ours, err := make(s)
+				must(t, nil, err)
+				outer, err := lock.NewMutex(s, "/locks/outer", lock.Options{})
+				must(t, nil, err)
+				under, err := outer.Lock(t.Context())
+				must(t, under, err)
+				time.AfterFunc(time.Second, srv.Link("ours").Refuse)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				for _, ctx := range []context.Context{ctx, under.Context()} {
+					_, err = ours.Lock(ctx)
+					if err == nil || strings.Count(err.Error(), "(no connection: 127.0.0.1:1 hung up; since then 127.0.0.1:1: ") != 1 {
+						t.Errorf("Lock = %v, want that it says, once, why there is no connection", err)
+					}
+				}
+			})
+		})
+	}
 }

@@ -147,7 +147,7 @@ func (a *attempt) sleepOut(ctx context.Context, left time.Duration, orphans []*c
 		case <-a.s.Done():
 			return false, a.s.Err()
 		case <-ctx.Done():
-			return false, ending.Of(ctx)
+			return false, endOf(ctx, a.s)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -126,18 +125,9 @@ func (g *grant) check() time.Duration {
 	if err := g.s.Err(); err != nil {
 		g.lose(err)
 	} else {
-		g.lose(unheard(g.s))
+		g.lose(unheard(g.s, ErrDeadline))
 	}
 	return 0
-}
-
-// unheard returns ErrDeadline and, if s has no connection, why.
-func unheard(s *client.Session) error {
-	st, _ := s.State()
-	if st.Phase != client.Disconnected {
-		return ErrDeadline
-	}
-	return fmt.Errorf("%w: %v", ErrDeadline, st.Cause)
 }
 
 // lose ends the grant with a cause, unless it has ended. If the session lives on, the node is removed:

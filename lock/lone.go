@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -183,7 +182,7 @@ func (a *attempt) outlast(ctx context.Context, r *rival) (*rival, error) {
 	case <-r.watch.Done():
 	case <-ctx.Done():
 		r.watch.Cancel()
-		return nil, ending.Of(ctx)
+		return nil, endOf(ctx, a.s)
 	}
 	switch ev, _, err := r.watch.Event(); {
 	case err != nil:

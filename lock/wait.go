@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -56,7 +55,7 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		case <-a.s.Done():
 			return false, a.s.Err()
 		case <-ctx.Done():
-			return false, ending.Of(ctx)
+			return false, endOf(ctx, a.s)
 		}
 	}
 }

@@ -222,7 +222,7 @@ func (f *front) watchDeadline() {
 	if !f.child.lost && f.plan.TermAt(deadline).Until() <= 0 {
 		why := "no heartbeat was answered in time"
 		if f.child.cutOff != "" {
-			why += ": " + f.child.cutOff
+			why += " (no connection: " + f.child.cutOff + ")"
 		}
 		f.lose(why, f.plan.Grace)
 	}
