@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/bench/peers"
+	"github.com/lockkeeper/lockkeeper/test/interop/proc"
 )
 
 // engineNames say what the locks of the libraries were kept by, and that all of it was synced.
@@ -39,11 +40,11 @@ func newEngine(e peers.Engine, dir string) (*server, error) {
 }
 
 func newEtcd(dir string) (*server, error) {
-	addr, err := freeAddress()
+	addr, err := proc.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	peer, err := freeAddress()
+	peer, err := proc.FreeAddress()
 	return &server{name: "etcd", addr: addr, log: filepath.Join(dir, "etcd.log"), ready: accepts,
 		command: []string{"/usr/bin/etcd", "--data-dir", filepath.Join(dir, "etcd"), "--log-level", "error",
 			"--listen-client-urls", "http://" + addr, "--advertise-client-urls", "http://" + addr,
@@ -52,7 +53,7 @@ func newEtcd(dir string) (*server, error) {
 }
 
 func newRedis(dir string) (*server, error) {
-	addr, err := freeAddress()
+	addr, err := proc.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func newSelf(dir, name, command string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr, err := freeAddress()
+	addr, err := proc.FreeAddress()
 	return &server{name: name, addr: addr, log: filepath.Join(dir, command+".log"), ready: accepts,
 		command: []string{self, command, addr, filepath.Join(dir, command+"-data")}}, err
 }

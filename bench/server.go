@@ -53,14 +53,14 @@ func newOurs(dir string) (*server, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the command: %w\n%s", err, out)
 	}
-	addr, err := freeAddress()
+	addr, err := proc.FreeAddress()
 	return &server{name: "lockkeeper", addr: addr, log: filepath.Join(dir, "ours.log"),
 		command: []string{binary, "server", "--data", filepath.Join(dir, "ours"), "--listen", addr, "--set", "maxClientCnxns=0"}}, err
 }
 
 // newApache configures Apache ZooKeeper; the JVM chooses what it chooses by itself, but for the heap.
 func newApache(dir string) (*server, error) {
-	addr, err := freeAddress()
+	addr, err := proc.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -72,15 +72,6 @@ func newApache(dir string) (*server, error) {
 		command: []string{"/usr/bin/java", "-Xmx4g", "-Dzookeeper.jmx.log4j.disable=true",
 			"-cp", "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar",
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", config}}, os.WriteFile(config, []byte(text), 0o644)
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // start starts the server and returns when it serves: it may listen while it still reads its data.

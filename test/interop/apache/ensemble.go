@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/test/interop/proc"
 )
 
 // An Ensemble is some servers that form a quorum.
@@ -87,7 +88,7 @@ func (e *Ensemble) await(mode string, n int) []*Server {
 func startAll(t testing.TB, n int, o Options) []*Server {
 	t.Helper()
 	for range startAttempts {
-		ports, err := freePorts(portsEach * n)
+		ports, err := proc.FreePorts(portsEach * n)
 		if len(o.Places) > 0 {
 			ports, err = slices.Repeat([]int{2181, 2888, 3888}, n), nil
 		}
@@ -208,18 +209,4 @@ func (s *Server) configure(port int, members string) error {
 	return errors.Join(
 		os.WriteFile(filepath.Join(s.DataDir(), "myid"), fmt.Appendln(nil, s.id), 0o644),
 		os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(b.String()), 0o644))
-}
-
-// freePorts returns n different ports of the loopback address that nobody listens on.
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer ln.Close() // all at the end, so that no port is chosen twice
-		ports[i] = ln.Addr().(*net.TCPAddr).Port
-	}
-	return ports, nil
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/test/interop/proc"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
@@ -40,7 +42,7 @@ func TestServer(t *testing.T) {
 // A port that somebody else has is noticed soon, whichever of the three it is.
 func TestPortConflictIsNoticed(t *testing.T) {
 	for port := range portsEach {
-		ports, err := freePorts(portsEach * 3)
+		ports, err := proc.FreePorts(portsEach * 3)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
+	"github.com/lockkeeper/lockkeeper/test/interop/proc"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -77,10 +78,9 @@ func startTLS(t *testing.T, dir string, clients ...string) (srv *apache.Server, 
 			t.Fatalf("keytool: %v\n%s", err, out)
 		}
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := proc.FreePorts(1)
 	must(t, err)
-	port = strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
-	must(t, ln.Close())
+	port = strconv.Itoa(ports[0])
 	srv = apache.Start(t, apache.Options{Tick: tick,
 		Config: map[string]string{"secureClientPort": port, "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider"},
 		Properties: map[string]string{

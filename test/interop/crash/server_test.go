@@ -31,12 +31,15 @@ type victim struct {
 func newVictim(t *testing.T) *victim {
 	t.Helper()
 	dir := t.TempDir()
-	v := &victim{t: t, binary: filepath.Join(dir, "lockkeeper"), addr: freeAddress(t), data: filepath.Join(dir, "data")}
+	v := &victim{t: t, binary: filepath.Join(dir, "lockkeeper"), data: filepath.Join(dir, "data")}
+	var err error
+	if v.addr, err = proc.FreeAddress(); err != nil {
+		t.Fatal(err)
+	}
 	v.args = []string{"server", "--data", v.data, "--listen", v.addr,
 		"--set", "tickTime=200", "--set", "maxSessionTimeout=60000",
 		"--set", "snapCount=2000", "--set", "preAllocSize=256"} // so that crashes meet snapshots and new logs
-	err := proc.BuildCommand(v.binary)
-	if err != nil {
+	if err := proc.BuildCommand(v.binary); err != nil {
 		t.Fatal(err)
 	}
 	if v.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
@@ -51,16 +54,6 @@ func newVictim(t *testing.T) *victim {
 		v.log.Close()
 	})
 	return v
-}
-
-// freeAddress returns an address that nobody listens at.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // start starts the server and returns when it listens.

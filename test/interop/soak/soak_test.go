@@ -107,12 +107,11 @@ func newRig(t *testing.T) *rig {
 	if err := proc.BuildCommand(binary); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := proc.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, addr: l.Addr().String()}
-	l.Close()
+	r := &rig{t: t, addr: addr}
 	r.server = exec.Command(binary, "server", "--data", filepath.Join(dir, "data"), "--listen", r.addr,
 		"--set", "maxClientCnxns=0", "--set", "4lw.commands.whitelist=mntr")
 	process, err := proc.Start(r.server)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/server/admin"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/test/interop/conformance/ours"
+	"github.com/lockkeeper/lockkeeper/test/interop/proc"
 
 	"github.com/lockkeeper/lockkeeper/server"
 )
@@ -52,7 +54,11 @@ func start(t *testing.T) [2]*subject {
 	t.Helper()
 	// Debian leaves the API of servlets out of ZooKeeper's class path, so there is no admin port.
 	t.Setenv("JAVA_TOOL_OPTIONS", "-Xbootclasspath/a:/usr/share/java/servlet-api.jar")
-	port := freePort(t)
+	ports, err := proc.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(ports[0])
 	a := apache.Start(t, apache.Options{Tick: ours.Tick, Config: map[string]string{
 		"admin.enableServer": "true", "admin.serverAddress": "127.0.0.1", "admin.serverPort": port,
 		"forceSync": "yes", // for what is told of it
@@ -72,16 +78,6 @@ func startOurs(t *testing.T) *subject {
 	s := &subject{name: "our server", addr: o.Addr(), http: h.URL, dataDir: dir}
 	s.prepare(t)
 	return s
-}
-
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // prepare opens two sessions with ephemerals and watches of all kinds.
