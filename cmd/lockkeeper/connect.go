@@ -169,7 +169,9 @@ func whileServed(ctx context.Context, s *client.Session, limit time.Duration) (c
 			select {
 			case <-changed:
 			case <-patience:
-				cancel(fmt.Errorf("no server for %v: %w", limit, st.Cause))
+				if st, _ := s.State(); st.Phase == client.Disconnected { // with what each server has answered since
+					cancel(fmt.Errorf("no server for %v: %w", limit, st.Cause))
+				}
 			case <-ctx.Done():
 				return
 			}
