@@ -169,6 +169,23 @@ type locker interface {
 	TryLock(context.Context) (*lock.Hold, error)
 }
 
+// Work under a hold that there is already is never begun as if its context had not ended.
+func TestDoUnderAContextThatHasEnded(t *testing.T) {
+	m, err := lock.NewMutex(zktest.New(t, zktest.Options{}).Session(t, "a"), "/locks/a", lock.Options{})
+	must(t, nil, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	for range 20 {
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		err = h.Do(ctx, func(ctx context.Context) error { return context.Cause(ctx) })
+		if err != why {
+			t.Fatalf("Do = %v, want %v", err, why)
+		}
+	}
+}
+
 // Work that says why it was to end has said it: the loss is not told twice.
 func TestDoTellsTheLossOnce(t *testing.T) {
 	srv := zktest.New(t, zktest.Options{})

@@ -89,6 +89,9 @@ func workUnder(ctx context.Context, h held, cleanup time.Duration, f func(ctx co
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer stop()
+	if ctx.Err() != nil { // which stop's function tells a moment later
+		cancel(context.Cause(ctx))
+	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 		defer cancel()

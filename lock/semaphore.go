@@ -137,6 +137,8 @@ func (m *Semaphore) mayAsk(k int) error {
 		return fmt.Errorf("%d permits asked for, want at least 1", k)
 	case k > PermitsMax:
 		return &TooManyError{Asked: k, Permits: PermitsMax}
+	case !m.e.room.stored && k > m.e.room.n: // before the lock on the way in is waited for
+		return &TooManyError{Asked: k, Permits: m.e.room.n}
 	}
 	return nil
 }

@@ -382,6 +382,9 @@ func f34Curator(w *World, t *testing.T) {
 	waits := []*Grant{ask(w, semaphore("b").Acquire), ask(w, semaphore("c").Acquire)}
 	w.Within(patience, "both wait at the lock", func() bool { return len(w.LineAt(w.dir+"/locks")) == 2 })
 	w.stillPending("both leases are taken", waits...)
+	if _, err := semaphore("d").AcquireN(w.Context(), 3); !isTooMany(err, 3, 2) {
+		t.Errorf("3 of 2 permits: %v, want a *TooManyError at once", err)
+	}
 	if n := len(w.LineAt(w.dir + "/leases")); n != 3 {
 		t.Errorf("%d nodes in leases, want two that hold and one that waits", n)
 	}
