@@ -205,10 +205,10 @@ func (c *conn) flush() (err error) {
 		piece := rest[:min(len(rest), 2*outBytesMax)]
 		rest = rest[len(piece):]
 		c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
-		_, err = c.nc.Write(piece)
 		c.s.mu.Lock()
-		c.s.mu.stats.Writes++
+		c.s.mu.stats.Writes++ // before it, so that whoever has an answer finds the write counted
 		c.s.mu.Unlock()
+		_, err = c.nc.Write(piece)
 	}
 	if cap(c.out) > 2*outBytesMax {
 		c.out = nil
