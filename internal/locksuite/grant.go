@@ -59,7 +59,7 @@ func (g *grant[T]) Outcome() (T, error) {
 	select {
 	case <-g.done:
 	case <-g.w.Context().Done():
-		g.w.t.Fatal("no outcome: what was asked for was neither granted nor refused")
+		g.w.t.Fatal("no outcome: neither granted nor refused")
 	}
 	if reflect.ValueOf(g.got).IsNil() == (g.err == nil) {
 		g.w.t.Fatalf("F26: %v and error %v: exactly one of them must be nil", g.got, g.err)
@@ -118,9 +118,9 @@ func (w *World) Ended(l loan, cause error) {
 	select {
 	case <-l.Done():
 	case <-time.After(patience):
-		w.t.Fatalf("no end, want that of %v", cause)
+		w.t.Fatalf("it does not end, want %v", cause)
 	}
 	if !errors.Is(l.Cause(), cause) {
-		w.t.Errorf("ended with %v, want %v", l.Cause(), cause)
+		w.t.Errorf("it ended with %v, want %v", l.Cause(), cause)
 	}
 }
