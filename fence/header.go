@@ -2,7 +2,6 @@ package fence
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -16,7 +15,7 @@ const (
 )
 
 // ErrMissing: a request has no TokenHeader.
-var ErrMissing = errors.New("no " + TokenHeader + " header")
+var ErrMissing error = sentinel("no " + TokenHeader + " header")
 
 // A Holder is who has a token: a *lock.Hold.
 type Holder interface {

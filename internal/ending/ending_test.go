@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/election"
 	"github.com/lockkeeper/lockkeeper/fence"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -29,6 +30,8 @@ func TestOf(t *testing.T) {
 		{unlike{"a"}, false},
 		{zk.ErrNoNode, true},
 		{lock.ErrPlaceLost, true},
+		{election.ErrResigned, true},
+		{fmt.Errorf("fence a: %w", fence.ErrFull), true},
 		{&client.OpError{Op: "get", Err: own}, true},
 		{&lock.LockError{Op: "lock", Err: own}, true},
 		{&fence.StaleError{}, true},
@@ -41,7 +44,8 @@ func TestOf(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || err.Error() != tt.cause.Error() {
 			t.Errorf("ended with %v: %v", tt.cause, err)
 		}
-		if found := errors.Is(err, own) || errors.As(err, new(unlike)); found == tt.hidden || errors.Is(err, lock.ErrBusy) || errors.As(err, new(zk.Code)) {
+		found := errors.Is(err, tt.cause) || errors.Is(err, own) || errors.Is(err, lock.ErrBusy) || errors.As(err, new(unlike))
+		if found == tt.hidden {
 			t.Errorf("ended with %v: the cause is found %v, want %v", tt.cause, found, !tt.hidden)
 		}
 	}
