@@ -64,8 +64,8 @@ func (f *accessFlags) addTo(cmd *cobra.Command, flags []accessFlag) {
 	f.has = flags
 }
 
-// A serverList is the value of --servers. That an empty one is refused is for scripts that say --servers
-// "$SERVERS" without having set it: each machine would lock by itself, and nobody would notice.
+// A serverList is the value of --servers. That an empty one is refused, and a variable that is set to nothing, is for
+// scripts that say --servers "$SERVERS" without having set it: each machine would lock by itself, and nobody would notice.
 type serverList string
 
 func (l *serverList) Set(s string) error {
@@ -108,7 +108,10 @@ func (v *accessValue) Type() string   { return "string" }
 func (f *accessFlags) settings() (s access.Settings, err error) {
 	named := f.servers
 	if named == "" {
-		named = os.Getenv(serversVariable)
+		var set bool
+		if named, set = os.LookupEnv(serversVariable); set && named == "" {
+			return s, exit.Errorf(exit.Usage, `%s is set, and names no server; "local" is the keeper on this machine`, serversVariable)
+		}
 	}
 	s.Servers = chooseServers(named)
 	for _, flag := range f.has {

@@ -57,7 +57,7 @@ func newHome(t testing.TB, env ...string) *home {
 	}
 	h := &home{t: t, self: self, dir: dir}
 	h.env = append(os.Environ(), asCommand+"=1", "GORACE=atexit_sleep_ms=0", "HOME="+dir, "XDG_STATE_HOME="+dir+"/state",
-		"XDG_RUNTIME_DIR="+dir, "LOCKKEEPER_SERVERS=", "LK="+self, "DIR="+dir)
+		"XDG_RUNTIME_DIR="+dir, "LOCKKEEPER_SERVERS=local", "LK="+self, "DIR="+dir)
 	h.env = append(h.env, env...)
 	t.Cleanup(func() {
 		h.clear()

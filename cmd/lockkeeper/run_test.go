@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -157,6 +158,9 @@ func TestF42_ExitStatuses(t *testing.T) {
 		h.run(args...).want(c.status, c.words...)
 	}
 	h.run("status", "").want(64, "names no server") // of a variable that is not set
+	empty := *h
+	empty.env = append(slices.Clone(h.env), "LOCKKEEPER_SERVERS=")
+	empty.run("run", "free", "--", "true").want(64, "LOCKKEEPER_SERVERS", "names no server")
 	holder.signal(syscall.SIGTERM)
 	holder.want(143)
 	if help := h.run("help").want(0).stdout.String(); !strings.Contains(help, "completion ") {

@@ -129,7 +129,7 @@ func (r *rig) command(args ...string) *exec.Cmd {
 	r.mu.Unlock()
 	cmd := exec.Command(r.lk, args...)
 	cmd.Env = append(os.Environ(), "HOME="+r.dir, "XDG_STATE_HOME="+r.dir+"/state", "XDG_RUNTIME_DIR="+r.dir,
-		"LOCKKEEPER_SERVERS=", "FIRE="+r.dir, fmt.Sprintf("%s=%s/%d", mark, r.name, run))
+		"LOCKKEEPER_SERVERS=local", "FIRE="+r.dir, fmt.Sprintf("%s=%s/%d", mark, r.name, run))
 	return cmd
 }
 
