@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
+	"unicode"
 
 	"github.com/lockkeeper/lockkeeper/server/tlsconf"
 )
@@ -20,10 +22,16 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 type HandshakeError struct{ Err error }
 
 func (e *HandshakeError) Error() string {
+	text := strings.Map(func(r rune) rune { // there are names in it from a certificate that anybody may have made
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, e.Err.Error())
 	if errors.As(e.Err, new(tls.RecordHeaderError)) || errors.Is(e.Err, io.EOF) || errors.Is(e.Err, syscall.ECONNRESET) {
-		return fmt.Sprintf("TLS: %v (is this the server's port for TLS?)", e.Err)
+		return fmt.Sprintf("TLS: %s (is this the server's port for TLS?)", text)
 	}
-	return fmt.Sprintf("TLS: %v", e.Err)
+	return "TLS: " + text
 }
 
 // Unwrap returns the cause.
