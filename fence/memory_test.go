@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,36 +148,32 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// However many are under way with one token, each costs as much as the first.
-func TestMemoryOfManyAtOnce(t *testing.T) {
-	var m Memory
-	const n = 20_000
-	began := time.Now()
-	entered, leave := make(chan struct{}), make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		m.Do(t.Context(), Claim{"a", 1}, func(context.Context) error { close(entered); <-leave; return nil })
-	})
-	<-entered
-	var inside atomic.Int32
-	for range n {
-		wg.Go(func() {
-			m.Do(t.Context(), Claim{"a", 2}, func(ctx context.Context) error {
-				if inside.Add(1) == n {
-					go m.Do(t.Context(), Claim{"a", 3}, nothing)
+// However many are under way with one token, and wait for an older one to leave, each costs as much as the first.
+func BenchmarkMemoryOfManyAtOnce(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var m Memory
+			for token := int64(1); b.Loop(); token += 2 {
+				older, leave := make(chan struct{}), make(chan struct{})
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					m.Do(b.Context(), Claim{"a", token}, func(context.Context) error { close(older); <-leave; return nil })
+				})
+				<-older
+				var entered sync.WaitGroup
+				for range n {
+					entered.Add(1)
+					wg.Go(func() {
+						entered.Done()
+						m.Do(b.Context(), Claim{"a", token + 1}, nothing)
+					})
 				}
-				<-ctx.Done()
-				return nil
-			})
+				entered.Wait()
+				close(leave)
+				wg.Wait()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/visit")
 		})
-	}
-	close(leave)
-	wg.Wait()
-	if d := time.Since(began); d > 15*time.Second {
-		t.Errorf("%d at once took %v", n, d)
-	}
-	if err := m.Do(t.Context(), Claim{"a", 3}, nothing); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -169,6 +169,49 @@ type locker interface {
 	TryLock(context.Context) (*lock.Hold, error)
 }
 
+// A session that expires takes the waiter's znode with it. The event may come first, but the wait is told of the session;
+// that somebody deleted the znode is another matter.
+func TestWaiterIsToldOfTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		m, err := lock.NewMutex(srv.Session(t, "holder"), "/locks/a", lock.Options{})
+		must(t, nil, err)
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		for _, expires := range []bool{true, false} {
+			for _, requeue := range []bool{true, false} {
+				name := fmt.Sprint("waiter", expires, requeue)
+				s := srv.Session(t, name)
+				waiter, err := lock.NewMutex(s, "/locks/a", lock.Options{Requeue: requeue})
+				must(t, nil, err)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				go func() {
+					synctest.Wait() // it waits in line
+					if expires {
+						srv.Link(name).Expire()
+						return
+					}
+					line, err := lock.Inspect(t.Context(), s, "/locks/a")
+					must(t, h, err)
+					must(t, h, s.Delete(t.Context(), line[1].Node, -1))
+				}()
+				_, err = waiter.Lock(ctx)
+				want := lock.ErrPlaceLost
+				switch {
+				case expires:
+					want = zk.ErrSessionExpired
+				case requeue:
+					want = context.DeadlineExceeded
+				}
+				if !errors.Is(err, want) || errors.Is(err, lock.ErrPlaceLost) != (want == lock.ErrPlaceLost) {
+					t.Errorf("expires %v, requeues %v: Lock = %v, want %v", expires, requeue, err, want)
+				}
+				cancel()
+			}
+		}
+	})
+}
+
 // Work under a hold that there is already is never begun as if its context had not ended.
 func TestDoUnderAContextThatHasEnded(t *testing.T) {
 	m, err := lock.NewMutex(zktest.New(t, zktest.Options{}).Session(t, "a"), "/locks/a", lock.Options{})

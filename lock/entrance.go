@@ -69,14 +69,21 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 }
 
 // through has an attempt go one way, run or try, to its holds. If there are none in the end, it abandons the attempt;
-// also if a function of the user's, such as Options.Waiting, has panicked on the way.
+// also if a function of the user's, such as Options.Waiting, has panicked on the way. A session that ends takes the
+// place in line with it, and the event that says so may come first: then the error is the session's.
 func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
 	defer func() {
 		if holds == nil {
 			a.abandon()
 		}
 	}()
-	return way(ctx)
+	if holds, err = way(ctx); errors.Is(err, ErrPlaceLost) {
+		a.s.Sync(ctx, a.e.dir) // if the session has ended, that is known then
+		if over := a.s.Err(); over != nil {
+			err = over
+		}
+	}
+	return holds, err
 }
 
 // try is lock without waiting: it joins the line and leaves it again unless the lock is free.

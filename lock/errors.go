@@ -21,8 +21,7 @@ var (
 	// ErrReleased is the cause with which a hold's context ends after Release.
 	ErrReleased error = sentinel("lock released")
 	// ErrPlaceLost: while Lock waited, somebody deleted its znode, and with it the place in line. Options.Requeue joins
-	// the line again instead. It may have been the ensemble, because the session has expired: then whatever is asked of
-	// the session next fails with zk.ErrSessionExpired.
+	// the line again instead.
 	ErrPlaceLost error = sentinel("place in line lost: the waiting znode was deleted")
 	// ErrReleasePending: the release was not confirmed in time. The hold is over, and the znode is deleted in the
 	// background as soon as a server can be reached, or goes with the session.

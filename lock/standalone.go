@@ -124,9 +124,6 @@ func (s *Standalone) take(ctx context.Context, op string, way func(*Mutex, conte
 			return nil, err
 		}
 		h, err := way(m, ctx)
-		if errors.Is(err, ErrPlaceLost) { // perhaps by an expiry that we have not heard of
-			m.e.s.Sync(ctx, s.path)
-		}
 		switch {
 		case err == nil && s.tell(h):
 			return h, nil

@@ -421,7 +421,7 @@ func f36TwoSessions(w *World, t *testing.T) {
 	h := must(w, w.AllOf(b.MutexAt(paths[1], lock.Options{}), a.MutexAt(paths[0], lock.Options{})).Lock)
 	w.Expire(b.Session)
 	w.Ended(h, lock.ErrLost)
-	if err := h.Cause(); !w.expired(err, lock.ErrNodeDeleted) {
+	if err := h.Cause(); !w.expired(err) {
 		t.Errorf("the whole ended with %v, want session expired", err)
 	}
 	if n := len(w.LineAt(paths[0])); n != 1 {

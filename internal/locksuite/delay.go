@@ -205,7 +205,7 @@ func delayAnew(w *World, t *testing.T) {
 	first.StillPending(w.delay() / 8) // which does not count for c
 	began := time.Now()
 	w.Expire(b.Session)
-	if h, err := first.Outcome(); !errors.Is(err, lock.ErrPlaceLost) && !errors.Is(err, zk.ErrSessionExpired) {
+	if h, err := first.Outcome(); !errors.Is(err, zk.ErrSessionExpired) {
 		t.Errorf("the one that expired got %v, %v", h, err)
 	}
 	w.MustRelease(w.keptDelay("after one who died waiting", g, began))

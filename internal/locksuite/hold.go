@@ -61,7 +61,7 @@ func f16LossIsTold(w *World, t *testing.T) {
 		case <-time.After(patience):
 			t.Fatalf("%s: the loss is not told", c.name)
 		}
-		if w.expired(h.Cause(), lock.ErrNodeDeleted) && c.cause == zk.ErrSessionExpired {
+		if w.expired(h.Cause()) && c.cause == zk.ErrSessionExpired {
 			c.cause = errors.Unwrap(h.Cause())
 		}
 		if d := time.Since(began); d > c.within+w.slack() {

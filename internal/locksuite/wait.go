@@ -122,7 +122,7 @@ func f10Expired(w *World, t *testing.T) {
 
 	ended := func(who string, g *Grant, since time.Time) {
 		t.Helper()
-		if _, err := g.Outcome(); !w.expired(err, lock.ErrPlaceLost) {
+		if _, err := g.Outcome(); !errors.Is(err, zk.ErrSessionExpired) {
 			t.Errorf("%s: Lock = %v, want the session's end", who, err)
 		}
 		if d := g.at.Sub(since); d > time.Second+w.slack() {

@@ -202,10 +202,10 @@ func (w *World) slow() time.Duration {
 	return 2 * oneWay
 }
 
-// expired reports whether err is the end of a session, or the news that its node is gone, which an ensemble
+// expired reports whether err is the end of a hold's session, or the news that its node is gone, which an ensemble
 // may bring first: expiry deletes the node, and only then hangs up.
-func (w *World) expired(err, gone error) bool {
-	return errors.Is(err, zk.ErrSessionExpired) || !w.Virtual && errors.Is(err, gone)
+func (w *World) expired(err error) bool {
+	return errors.Is(err, zk.ErrSessionExpired) || !w.Virtual && errors.Is(err, lock.ErrNodeDeleted)
 }
 
 // seed returns a seed of this run's own, which is told if the test fails.
