@@ -136,35 +136,33 @@ func TestWhatIsNotZooKeeper(t *testing.T) {
 			{"HTTP/1.1 400 Bad Request\r\n", false, secure, "port for TLS?"},
 			{"\x15\x03\x03\x00\x02\x02\x28", false, secure, "TLS: remote error: tls: handshake failure)"},
 		} {
-			l, err := n.Listen(fakeAddr)
-			must(t, err)
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				for {
-					nc, err := l.Accept()
-					if err != nil {
-						return
-					}
-					if nc.Read(make([]byte, 4<<10)); tt.reset {
-						n.Link("", "").Cut()
-					}
-					nc.Write([]byte(tt.answer))
-					nc.Close()
+			stop := serveEach(t, n, func(nc net.Conn) {
+				if nc.Read(make([]byte, 4<<10)); tt.reset {
+					n.Link("", "").Cut()
 				}
-			}()
-			_, err = client.Open(short(t, 3*time.Second), fakeAddr, client.Options{Dial: n.Dialer("client"), TLS: tt.tls})
+				nc.Write([]byte(tt.answer))
+			})
+			_, err := client.Open(short(t, 3*time.Second), fakeAddr, client.Options{Dial: n.Dialer("client"), TLS: tt.tls})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%q, TLS %v: Open = %v, want %q", tt.answer, tt.tls != nil, err, tt.want)
 			}
-			l.Close()
-			<-done
+			stop()
 		}
 	})
 }
 
 // serveTLSOnce is serveTLS with an end before the test's.
 func serveTLSOnce(t *testing.T, n *memnet.Network, cfg *tls.Config) (stop func()) {
+	return serveEach(t, n, func(nc net.Conn) {
+		tc := tls.Server(nc, cfg)
+		if tc.Handshake() == nil {
+			well(&peer{fake: &fake{t: t}, nc: tc, number: 1})
+		}
+	})
+}
+
+// serveEach serves one connection after the other, and hangs up, until it is stopped.
+func serveEach(t *testing.T, n *memnet.Network, serve func(nc net.Conn)) (stop func()) {
 	l, err := n.Listen(fakeAddr)
 	must(t, err)
 	done := make(chan struct{})
@@ -175,10 +173,7 @@ func serveTLSOnce(t *testing.T, n *memnet.Network, cfg *tls.Config) (stop func()
 			if err != nil {
 				return
 			}
-			tc := tls.Server(nc, cfg)
-			if tc.Handshake() == nil {
-				well(&peer{fake: &fake{t: t}, nc: tc, number: 1})
-			}
+			serve(nc)
 			nc.Close()
 		}
 	}()
