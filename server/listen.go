@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 	"time"
@@ -26,7 +27,7 @@ func (s *Server) Serve(l net.Listener) error {
 		case s.draining():
 			return s.reason()
 		case !passes(err):
-			return err
+			return fmt.Errorf("server: %w", err)
 		default: // out of descriptors or the like
 			wait = min(max(2*wait, 5*time.Millisecond), time.Second)
 			s.log.Warn("no connection can be accepted for now", "listener", l.Addr().String(), "err", err, "retry", wait)

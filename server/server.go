@@ -158,7 +158,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-gone:
 	case <-ctx.Done():
-		err = ctx.Err()
+		err = fmt.Errorf("server: shutdown: %w", ctx.Err())
 	}
 	if cerr := s.Close(); err == nil {
 		err = cerr

@@ -63,7 +63,7 @@ func serve(f serverFlags) error {
 	helpers.Go(debug.FreeOSMemory) // what reading the data has left
 	select {
 	case err := <-served:
-		return exit.Errorf(exit.Failure, "server: %w", err)
+		return exit.Errorf(exit.Failure, "%w", err)
 	case <-ctx.Done():
 	}
 	tellManager(log, notify.Stopping)
@@ -77,7 +77,7 @@ func serve(f serverFlags) error {
 		}
 	}
 	if err != nil {
-		return exit.Errorf(exit.Failure, "server: %w", err)
+		return exit.Errorf(exit.Failure, "%w", err)
 	}
 	return nil
 }
