@@ -80,9 +80,8 @@ func (s *Session) endOf(ctx context.Context) error {
 }
 
 func (s *Session) endOfLocked(ctx context.Context) error {
-	cause := ending.Of(ctx)
-	if s.mu.cut == nil || strings.Contains(cause.Error(), s.mu.cut.Error()) { // the loss of a hold says so itself
-		return cause
+	if s.mu.cut == nil {
+		return ending.Of(ctx)
 	}
-	return fmt.Errorf("%w (no connection: %v)", cause, s.mu.cut)
+	return ending.CutOff(ending.Of(ctx), s.mu.cut)
 }

@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -187,7 +186,7 @@ func (t *Term) lost() error {
 	}
 	cause := lock.ErrDeadline
 	if st, _ := t.s.State(); st.Phase == client.Disconnected {
-		cause = fmt.Errorf("%w (no connection: %v)", cause, st.Cause)
+		cause = ending.CutOff(cause, st.Cause)
 	}
 	return &lock.LostError{Path: t.path, Cause: cause}
 }

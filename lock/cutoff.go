@@ -2,8 +2,6 @@ package lock
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
@@ -12,10 +10,10 @@ import (
 // unheard returns err and, if s has no connection, why.
 func unheard(s *client.Session, err error) error {
 	st, _ := s.State()
-	if st.Phase != client.Disconnected || strings.Contains(err.Error(), st.Cause.Error()) { // it says so itself
+	if st.Phase != client.Disconnected {
 		return err
 	}
-	return fmt.Errorf("%w (no connection: %v)", err, st.Cause)
+	return ending.CutOff(err, st.Cause)
 }
 
 // endOf returns why ctx has ended, while an attempt waited, and why nothing was heard if there is no connection.

@@ -278,13 +278,14 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 	}
 }
 
-// awaitServer says that there is no server, and waits until there is one again. The error is the cause of the end of ctx.
+// awaitServer says that there is no server, and waits until there is one again, or the session is over. The error is the
+// cause of the end of ctx.
 func (v view) awaitServer(ctx context.Context, s *client.Session) error {
 	told := false
 	for {
 		st, changed := s.State()
 		switch {
-		case st.Phase == client.Connected || st.Phase == client.Expired:
+		case st.Phase == client.Connected || st.Phase.Final():
 			if told && !v.screen {
 				fmt.Fprintln(v.notes, "lockkeeper: there is a server again")
 			}

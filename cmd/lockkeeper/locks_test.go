@@ -404,3 +404,28 @@ func TestLocksShowsDeadlocksOfNestedRuns(t *testing.T) {
 		t.Errorf("locks --json e: deadlocks %+v, want one of one wait", e.Deadlocks)
 	}
 }
+
+// A session that ends while there is no server, in whatever way, is not waited for.
+func TestAWatchWithoutAServerEndsWithItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "a")
+		srv.Link("a").Refuse()
+		synctest.Wait()
+		var notes bytes.Buffer
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { ended <- view{notes: &notes}.awaitServer(ctx, s) }()
+		synctest.Wait()
+		s.Close(t.Context())
+		select {
+		case err := <-ended:
+			if err != nil || !strings.Contains(notes.String(), "no server since") {
+				t.Errorf("awaitServer = %v, and has said %q", err, notes.String())
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("awaitServer waits on")
+		}
+	})
+}

@@ -3,6 +3,7 @@ package ending
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +18,15 @@ func Of(ctx context.Context) error {
 		return err
 	}
 	return &ended{err, cause}
+}
+
+// CutOff returns err, by which something has ended, and why there was no connection meanwhile. An err that says so itself,
+// as the loss of a hold may, stays as it is.
+func CutOff(err, why error) error {
+	if strings.Contains(err.Error(), why.Error()) {
+		return err
+	}
+	return fmt.Errorf("%w (no connection: %v)", err, why)
 }
 
 type ended struct{ err, cause error }
