@@ -25,14 +25,16 @@ type call struct {
 	refuse error  // why it must not be sent; nil if it may
 
 	// Guarded by Session.mu.
-	stage stage
-	xid   int32
-	sent  clock.Instant
+	stage      stage
+	xid        int32
+	sent       clock.Instant
+	dependents int           // how many wait for it who do not read
+	observed   bool          // whoever has called Done is one of them
+	done       chan struct{} // closed when the call is completed; nil until somebody needs it
 
-	// Written before done is closed, read after.
+	// Written before the call is completed, read after.
 	err  error // a *OpError
 	conn uint64
-	done chan struct{}
 }
 
 // xidOffset is where a request's xid stands in its frame.
@@ -61,7 +63,7 @@ type answer interface {
 
 // ownCall makes a request of the session's own: nobody waits for its answer, and it takes no room.
 func ownCall(op wire.Op, name, path string, req wire.Record) *call {
-	k := &call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), stage: queued, done: make(chan struct{})}
+	k := &call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), stage: queued}
 	k.encode(req)
 	return k
 }
@@ -88,7 +90,52 @@ type Pending[T any] struct {
 }
 
 // Done is closed when the outcome is known.
-func (p *Pending[T]) Done() <-chan struct{} { return p.done }
+func (p *Pending[T]) Done() <-chan struct{} {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if !p.observed {
+		p.observed = true
+		p.dependLocked(p.s, 1)
+	}
+	return p.doneLocked()
+}
+
+func (c *call) doneLocked() <-chan struct{} {
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.stage == completed {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+// dependLocked notes that one more, or one fewer, waits for c who does not read himself.
+func (c *call) dependLocked(s *Session, n int) {
+	if c.stage != completed {
+		c.dependents += n
+		s.addDependentsLocked(n)
+	}
+}
+
+// await notes that one more waits for c who does not read, and returns a channel that is closed when c is completed;
+// nil if it is. Whoever waits no longer says so by forgo.
+func (s *Session) await(c *call) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.stage == completed {
+		return nil
+	}
+	c.dependLocked(s, 1)
+	return c.doneLocked()
+}
+
+// forgo takes one await back.
+func (s *Session) forgo(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.dependLocked(s, -1)
+}
 
 // Conn returns the number of the connection on which the answer came, once Done is closed: two
 // answers with the same number came without a break between them. It is 0 if none came.
@@ -100,21 +147,24 @@ func (p *Pending[T]) Conn() uint64 { return p.conn }
 //   - handed over, not sent: it is withdrawn and does nothing;
 //   - sent: it goes on, and a later Wait can learn what became of it. Of a write, MaybeApplied is true of the error.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
-	select {
-	case <-p.done:
+	if ctx.Err() == nil {
+		p.s.attend(ctx, &p.call)
+	}
+	done := p.s.await(&p.call)
+	if done == nil {
 		return p.result()
-	default:
 	}
 	select {
-	case <-p.done:
+	case <-done:
 		return p.result()
 	case <-ctx.Done():
 	}
+	p.s.forgo(&p.call)
 	var none T
 	why := p.s.endOf(ctx)
 	if !p.s.withdraw(&p.call, why) {
 		select {
-		case <-p.done: // the answer came just now
+		case <-done: // the answer came just now
 			return p.result()
 		default:
 			return none, &OpError{Op: p.name, Path: p.path, Err: why, Maybe: p.write}
@@ -154,16 +204,27 @@ func (s *Session) failLocked(c *call, err error, maybe bool) {
 	}
 	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && c.write}
 	s.completeLocked(c)
+	if s.mu.conn != nil {
+		s.mu.conn.interruptLocked() // he who reads may wait for c, of which nothing is going to come
+	}
 }
 
 func (s *Session) completeLocked(c *call) {
 	c.stage = completed
+	if c.dependents > 0 {
+		s.addDependentsLocked(-c.dependents)
+		if s.mu.conn != nil {
+			s.mu.conn.reading.served = true
+		}
+	}
 	c.frame = nil
 	if c.room {
 		s.mu.inFlight--
 		s.callNextLocked()
 	}
-	close(c.done)
+	if c.done != nil {
+		close(c.done)
+	}
 }
 
 // withdraw completes c if it has been handed over and not been sent, and reports whether it did.

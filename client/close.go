@@ -35,12 +35,15 @@ func (s *Session) askToClose(ctx context.Context) error {
 		if c == nil {
 			return nil // over already
 		}
-		select {
-		case <-c.done:
-		case <-ctx.Done():
-			why := s.endOf(ctx)
-			s.withdraw(c, why)
-			return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
+		if done := s.await(c); done != nil {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				s.forgo(c)
+				why := s.endOf(ctx)
+				s.withdraw(c, why)
+				return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
+			}
 		}
 		switch {
 		case c.err == nil, errors.Is(c.err, zk.ErrSessionExpired), errors.Is(c.err, zk.ErrClosed):

@@ -10,13 +10,13 @@ func SetXid(s *Session, xid int32) {
 }
 
 // Leftovers is what a session keeps in memory for others.
-type Leftovers struct{ Queued, InFlight, Spots, Streams int }
+type Leftovers struct{ Queued, InFlight, Spots, Streams, Dependents int }
 
 // LeftoversOf counts what s keeps.
 func LeftoversOf(s *Session) Leftovers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := Leftovers{Queued: len(s.mu.queue), Spots: len(s.watches.spots), Streams: len(s.watches.streams)}
+	l := Leftovers{Queued: len(s.mu.queue), Spots: len(s.watches.spots), Streams: len(s.watches.streams), Dependents: s.mu.dependents}
 	if c := s.mu.conn; c != nil {
 		l.InFlight = len(c.inFlight.calls) - c.inFlight.head
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -15,18 +16,11 @@ const (
 	vouchBeats = 6
 )
 
-// heartbeat puts a heartbeat into the write buffer if one is due, and returns how long it is until the
+// heartbeatLocked puts a heartbeat into the write buffer if one is due, and returns how long it is until the
 // next.
-func (c *conn) heartbeat() time.Duration {
+func (c *conn) heartbeatLocked() time.Duration {
 	s := c.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	level, path, wanted := s.mu.demand.strongest()
-	interval := c.timeout / idleBeats
-	if wanted {
-		interval = c.timeout / vouchBeats
-	}
-	interval = max(interval, time.Millisecond)
+	level, path, interval := c.rhythmLocked()
 	if wait := interval - time.Since(c.lastBeat[level.strength()]); wait > 0 || s.mu.over != nil {
 		return max(wait, time.Millisecond)
 	}
@@ -34,8 +28,8 @@ func (c *conn) heartbeat() time.Duration {
 	now := s.opt.clock.Now()
 	c.noteBeatLocked(level.proof(), now)
 	if level == VouchPing {
-		buf, start := wire.BeginFrame(c.out)
-		c.out = wire.EndFrame((&wire.RequestHeader{Xid: wire.XidPing, Op: wire.OpPing}).AppendTo(buf), start)
+		buf, start := wire.BeginFrame(c.out.buf)
+		c.out.buf = wire.EndFrame((&wire.RequestHeader{Xid: wire.XidPing, Op: wire.OpPing}).AppendTo(buf), start)
 		c.pings = append(c.pings, now)
 		s.mu.stats.Requests++
 		return interval
@@ -47,6 +41,32 @@ func (c *conn) heartbeat() time.Duration {
 		c.sendLocked(ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"}), now)
 	}
 	return interval
+}
+
+// rhythmLocked returns how much the next heartbeat has to prove, with which path, and how long after the last one of
+// its kind it is due.
+func (c *conn) rhythmLocked() (level Vouch, path string, interval time.Duration) {
+	level, path, wanted := c.s.mu.demand.strongest()
+	interval = c.timeout / idleBeats
+	if wanted {
+		interval = c.timeout / vouchBeats
+	}
+	return level, path, max(interval, time.Millisecond)
+}
+
+// beatsSoonerLocked reports whether the next heartbeat is due before the writer is going to look.
+func (c *conn) beatsSoonerLocked() bool {
+	level, _, interval := c.rhythmLocked()
+	return c.lastBeat[level.strength()].Add(interval).Before(c.out.look)
+}
+
+// noteBeatLocked notes that the next heartbeat that proves no more than p is due an interval after sent.
+func (c *conn) noteBeatLocked(p proof, sent clock.Instant) {
+	for i := range int(p) {
+		if sent.Time().After(c.lastBeat[i]) {
+			c.lastBeat[i] = sent.Time()
+		}
+	}
 }
 
 // greetingLocked returns what goes ahead of everything else on a new connection: the credentials, then

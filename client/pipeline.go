@@ -47,7 +47,7 @@ func (c *call) check(path string, mode zk.Mode) {
 // add makes a call and returns its Pending. Every kind of request comes through here.
 func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*Session, *wire.Decoder, *T) error) *Pending[T] {
 	k := &Pending[T]{s: p.s, read: read}
-	k.call = call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), room: true, done: make(chan struct{})}
+	k.call = call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), room: true}
 	k.answer = k
 	switch op {
 	case wire.OpAuth: // names a scheme instead
@@ -82,8 +82,9 @@ func (s *Session) submit(ctx context.Context, calls []*call) {
 			s.queueLocked(c)
 		}
 	}
+	sent := reason != nil || s.sendAloneLocked(calls)
 	s.mu.Unlock()
-	if reason == nil {
+	if !sent {
 		s.wakeWriter()
 	}
 }
@@ -98,6 +99,7 @@ func (s *Session) roomLocked(n int) bool {
 func (s *Session) standInLineLocked(ctx context.Context, calls []*call) (reason error) {
 	turn := make(chan struct{}, 1)
 	s.mu.line = append(s.mu.line, turn)
+	s.addDependentsLocked(1) // somebody has to read the answers that make room
 	for reason == nil && (s.mu.line[0] != turn || !s.roomLocked(len(calls))) {
 		s.mu.Unlock()
 		select {
@@ -111,6 +113,7 @@ func (s *Session) standInLineLocked(ctx context.Context, calls []*call) (reason 
 			reason = s.refusalLocked(calls)
 		}
 	}
+	s.addDependentsLocked(-1)
 	i := slices.Index(s.mu.line, turn)
 	s.mu.line = slices.Delete(s.mu.line, i, i+1)
 	s.callNextLocked() // there may be room for him too

@@ -54,9 +54,12 @@ func addCreate(p *Pipeline, op wire.Op, path string, mode zk.Mode, req wire.Reco
 	return k
 }
 
+// openACL is written to the wire, and nobody else sees it.
+var openACL = zk.OpenACL()
+
 func orOpen(acl []zk.ACL) []zk.ACL {
 	if acl == nil {
-		return zk.OpenACL()
+		return openACL
 	}
 	return acl
 }

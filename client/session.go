@@ -22,7 +22,7 @@ type Session struct {
 	servers *rotation
 	tracer  *tracer
 
-	wake   chan struct{}      // callers → writer: the queue or the demand has changed; one token is enough
+	wake   chan struct{}      // callers → writer: the queue or the demand has changed, or it may send; one token is enough
 	done   chan struct{}      // closed when the state becomes final
 	cancel context.CancelFunc // ends run
 	ctx    context.Context    // of run and of everything that belongs to the session
@@ -53,6 +53,8 @@ type Session struct {
 		queue    []*call         // not sent yet, in order
 		inFlight int             // calls queued or sent that count against InFlightMax
 		line     []chan struct{} // of those who wait for room, the first one first; each holds one token: look again
+
+		dependents int // how many wait for answers and events that somebody else has to read
 
 		demand  demand
 		vouched [strengths]clock.Instant // send time of the last answered request, by strength

@@ -59,6 +59,9 @@ func (s *Session) setStateLocked(st State) (log func()) {
 	s.mu.changed = make(chan struct{})
 	s.tracer.state(st)
 	if st.Phase.Final() {
+		if s.mu.conn != nil {
+			s.mu.conn.interruptLocked()
+		}
 		s.mu.vouched = [strengths]clock.Instant{}
 		close(s.done)
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -130,8 +131,11 @@ func (s *Session) Vouch(level Vouch, path string) *Vouching {
 	if level == VouchWrite {
 		s.mu.demand.writers[v] = struct{}{}
 	}
+	sooner := s.mu.conn != nil && s.mu.conn.beatsSoonerLocked()
 	s.mu.Unlock()
-	s.wakeWriter()
+	if sooner {
+		s.wakeWriter()
+	}
 	return v
 }
 
@@ -196,6 +200,9 @@ func (s *Session) Chain(level Vouch) (number uint64, age time.Duration) {
 	s.mu.Lock()
 	c := s.mu.chains[level.strength()]
 	s.mu.Unlock()
+	if c.first.IsZero() {
+		return c.number, math.MaxInt64
+	}
 	return c.number, s.opt.clock.Since(c.first)
 }
 
@@ -210,7 +217,7 @@ func (s *Session) vouchHandshakeLocked(p proof, sent clock.Instant) {
 // linkLocked adds a proof to the chains of its level and of those below. A chain that begins with it begins
 // at first.
 func (s *Session) linkLocked(p proof, sent, first clock.Instant) {
-	if s.mu.state.Phase.Final() {
+	if s.mu.state.Phase.Final() || p == provesNothing || !sent.After(s.mu.vouched[p-1]) { // that of a weaker level is no older
 		return
 	}
 	now := s.opt.clock.Now()

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -15,17 +16,58 @@ type Watch struct {
 	key watchKey
 
 	// Guarded by s.mu until fired is closed, then fixed.
-	set    uint64 // number of the connection on which it was set
-	absent bool   // the znode was not there when the watch was armed
-	over   bool   // fired, cancelled or ended
-	event  zk.Event
-	conn   uint64
-	err    error
-	fired  chan struct{}
+	set      uint64 // number of the connection on which it was set
+	absent   bool   // the znode was not there when the watch was armed
+	over     bool   // fired, cancelled or ended, or never set
+	observed bool   // whoever has called Done waits for it, and does not read himself
+	event    zk.Event
+	conn     uint64
+	err      error
+	fired    chan struct{}
 }
 
 // Done is closed when the watch has fired or the session has ended; not after Cancel, nor if the watch was never set.
-func (w *Watch) Done() <-chan struct{} { return w.fired }
+func (w *Watch) Done() <-chan struct{} {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if !w.over && !w.observed {
+		w.observed = true
+		w.s.addDependentsLocked(1)
+	}
+	return w.fired
+}
+
+// Fired reports whether Done is closed.
+func (w *Watch) Fired() bool {
+	select {
+	case <-w.fired:
+		return true
+	default:
+		return false
+	}
+}
+
+// endLocked notes that nothing is to be expected of the watch any more.
+func (w *Watch) endLocked() {
+	w.over = true
+	if w.observed {
+		w.observed = false
+		w.s.addDependentsLocked(-1)
+	}
+}
+
+// Listen waits until one of the watches has fired, and reads what the server sends on the caller's goroutine meanwhile,
+// which spares the event the way from one goroutine to another. It may return at any time without that, and does at
+// once if another goroutine reads: so look what has happened, and wait for the channels of Done if nothing has. It
+// returns when ctx, the connection or the session ends. Watches that are nil are left out.
+func (s *Session) Listen(ctx context.Context, watches ...*Watch) { s.attend(ctx, anyOf(watches)) }
+
+// anyOf is awaited until one of the watches is over.
+type anyOf []*Watch
+
+func (a anyOf) overLocked() bool {
+	return slices.ContainsFunc(a, func(w *Watch) bool { return w != nil && w.over })
+}
 
 // Event returns what fired the watch and the number of the connection that brought it, or the error
 // that ended the session. It may be called once Done is closed.
@@ -49,7 +91,7 @@ func (w *Watch) Cancel() {
 		s.mu.Unlock()
 		return
 	}
-	w.over = true
+	w.endLocked()
 	s.watches.drop(w)
 	s.mu.Unlock()
 }
@@ -113,12 +155,15 @@ func (t *watches) expect(a *arming) {
 
 // settle is told what became of the request that was to register a.
 func (t *watches) settle(a *arming, conn uint64, code zk.Code, answered bool) {
-	if !a.expected {
-		return // the request was refused before it was queued
+	w := a.watch
+	if !a.expected { // the request was refused before it was queued
+		w.endLocked()
+		return
 	}
-	spot, w := t.spots[a.watch.key], a.watch
-	if spot == nil {
-		return // the session has ended
+	spot := t.spots[w.key]
+	if spot == nil { // the session has ended
+		w.endLocked()
+		return
 	}
 	spot.pending--
 	missing := code == zk.ErrNoNode && a.exists
@@ -128,6 +173,8 @@ func (t *watches) settle(a *arming, conn uint64, code zk.Code, answered bool) {
 			w.absent, w.set = missing, conn
 			spot.watches = append(spot.watches, w)
 		}
+	} else {
+		w.endLocked()
 	}
 	t.tidy(w.key, spot)
 }
@@ -196,7 +243,8 @@ func (w *Watch) finish(ev zk.Event, conn uint64, err error) {
 		return
 	}
 	ev.Path = w.s.unchrooted(ev.Path)
-	w.over, w.event, w.conn, w.err = true, ev, conn, err
+	w.event, w.conn, w.err = ev, conn, err
+	w.endLocked()
 	close(w.fired)
 }
 

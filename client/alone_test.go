@@ -1,0 +1,404 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A spied notes which goroutines read and write a connection.
+type spied struct {
+	net.Conn
+	spy *spy
+}
+
+type spy struct {
+	mu             sync.Mutex
+	readBy, sentBy []string
+}
+
+func (c spied) Read(b []byte) (int, error) {
+	c.spy.mu.Lock()
+	c.spy.readBy = append(c.spy.readBy, goroutine())
+	c.spy.mu.Unlock()
+	return c.Conn.Read(b)
+}
+
+func (c spied) Write(b []byte) (int, error) {
+	c.spy.mu.Lock()
+	c.spy.sentBy = append(c.spy.sentBy, goroutine())
+	c.spy.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// goroutine returns a name of the goroutine that calls it.
+func goroutine() string {
+	b := make([]byte, 64)
+	b = b[:runtime.Stack(b, false)]
+	return string(b[:bytes.IndexByte(b, '[')])
+}
+
+// dialer is the network's, with the spy between.
+func (y *spy) dialer(n *memnet.Network) func(context.Context, string, string) (net.Conn, error) {
+	dial := n.Dialer("client")
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := dial(ctx, network, addr)
+		return spied{nc, y}, err
+	}
+}
+
+// since returns who has read and who has written since the last call.
+func (y *spy) since() (readBy, sentBy []string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	readBy, sentBy = y.readBy, y.sentBy
+	y.readBy, y.sentBy = nil, nil
+	return readBy, sentBy
+}
+
+// alone has the session's reader rest: one goroutine does one request after the other.
+func alone(t *testing.T, s *client.Session) {
+	t.Helper()
+	for range 8 {
+		_, _, err := s.Get(t.Context(), "/a")
+		must(t, err)
+		synctest.Wait() // the reader sees that nothing else is on its way
+	}
+}
+
+// slow answers reads of /slow when it is told to, and all else at once.
+func slow(goOn <-chan struct{}) func(*peer) {
+	return func(p *peer) {
+		if p.open() {
+			p.serve(func(h heard) bool {
+				var q wire.WatchRequest
+				if h.Op == wire.OpGetData && wire.Unmarshal(h.Body, &q) == nil && q.Path == "/slow" {
+					<-goOn
+				}
+				return false
+			})
+		}
+	}
+}
+
+func only(who []string, want string) bool {
+	return len(who) > 0 && !slices.ContainsFunc(who, func(w string) bool { return w != want })
+}
+
+// One goroutine that does one request after the other writes and reads by itself: no other has to be woken. After a
+// while the connection's reader reads again.
+func TestWhoIsAloneWritesAndReadsByHimself(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		var y spy
+		s := open(t, n, fakeAddr, client.Options{Dial: y.dialer(n)})
+		alone(t, s)
+		y.since()
+		for range 3 {
+			_, _, err := s.Get(t.Context(), "/a")
+			must(t, err)
+		}
+		if readBy, sentBy := y.since(); !only(readBy, goroutine()) || !only(sentBy, goroutine()) {
+			t.Errorf("read by %q and written by %q, want only %q", readBy, sentBy, goroutine())
+		}
+		time.Sleep(time.Second)
+		if readBy, _ := y.since(); len(readBy) == 0 || slices.Contains(readBy, goroutine()) {
+			t.Errorf("afterwards read by %q, want another goroutine than %q", readBy, goroutine())
+		}
+	})
+}
+
+// The end of a context ends the wait of a caller who reads, at once; what becomes of the request can be learned later.
+func TestTheEndOfAContextEndsTheWaitOfWhoReads(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		goOn := make(chan struct{})
+		serveFake(t, n, fakeAddr, slow(goOn))
+		var y spy
+		s := open(t, n, fakeAddr, client.Options{Dial: y.dialer(n)})
+		alone(t, s)
+		y.since()
+		p := s.Pipeline()
+		got := p.Get("/slow")
+		p.Send(t.Context())
+		began := time.Now()
+		_, err := got.Wait(short(t, time.Second))
+		wantErr(t, "wait", err, context.DeadlineExceeded)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the wait took %v, want 1s", took)
+		}
+		if readBy, _ := y.since(); !slices.Contains(readBy, goroutine()) {
+			t.Errorf("read by %q, want %q among them", readBy, goroutine())
+		}
+		close(goOn)
+		node, err := got.Wait(t.Context())
+		must(t, err)
+		if string(node.Data) != "data" {
+			t.Errorf("data %q", node.Data)
+		}
+		if st, _ := s.State(); st.Conn != 1 {
+			t.Errorf("connection %d, want the first", st.Conn)
+		}
+	})
+}
+
+// While a caller reads, what is for others reaches them at once, and after he has left, too.
+func TestOthersAreServedWhileACallerReadsAndAfterwards(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		goOn := make(chan struct{})
+		defer close(goOn)
+		ready, events := make(chan *peer, 1), slow(goOn)
+		serveFake(t, n, fakeAddr, func(p *peer) { ready <- p; events(p) })
+		s := open(t, n, fakeAddr, client.Options{})
+		server := <-ready
+		_, _, first, err := s.WatchGet(t.Context(), "/first")
+		must(t, err)
+		_, _, second, err := s.WatchGet(t.Context(), "/second")
+		must(t, err)
+		alone(t, s)
+		began := time.Now()
+		go func() {
+			time.Sleep(time.Second)
+			server.event(zk.NodeDataChanged, "/first")
+			time.Sleep(2 * time.Second)
+			server.event(zk.NodeDataChanged, "/second")
+		}()
+		waits := make(chan error)
+		go func() {
+			_, _, err := s.Get(short(t, 2*time.Second), "/slow")
+			waits <- err
+		}()
+		synctest.Wait() // he reads
+		fired(t, first)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the event was delivered after %v, want 1s", took)
+		}
+		wantErr(t, "get", <-waits, context.DeadlineExceeded)
+		fired(t, second)
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("the second event was delivered after %v, want 3s", took)
+		}
+	})
+}
+
+// While the reader rests, an event reaches whoever waits for its channel at once.
+func TestAnEventIsHeardWhileTheReaderRests(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		ready := make(chan *peer, 1)
+		serveFake(t, n, fakeAddr, func(p *peer) { ready <- p; well(p) })
+		s := open(t, n, fakeAddr, client.Options{})
+		server := <-ready
+		_, _, w, err := s.WatchGet(t.Context(), "/a")
+		must(t, err)
+		alone(t, s)
+		began := time.Now()
+		server.event(zk.NodeDataChanged, "/a")
+		fired(t, w)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the event was delivered after %v", took)
+		}
+	})
+}
+
+// What nobody waits for is taken soon, and what somebody looks for at once.
+func TestAnswersThatNobodyWaitsForAreTaken(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{})
+		alone(t, s)
+		p := s.Pipeline()
+		p.Set("/a", nil, -1)
+		before := s.Stats().Replies
+		p.Send(t.Context())
+		time.Sleep(100 * time.Millisecond)
+		if got := s.Stats().Replies - before; got != 1 {
+			t.Errorf("%d answers were taken, want 1", got)
+		}
+		alone(t, s)
+		p = s.Pipeline()
+		set := p.Set("/a", nil, -1)
+		p.Send(t.Context())
+		began := time.Now()
+		<-set.Done()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the answer was taken after %v", took)
+		}
+	})
+}
+
+// Listen reads on the caller's goroutine until an event comes, and ends with its context, the session or the
+// connection, however long it has lasted.
+func TestListen(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(t *testing.T, s *client.Session, server *peer, cancel func())
+	}{
+		{"event", func(_ *testing.T, _ *client.Session, server *peer, _ func()) { server.event(zk.NodeDataChanged, "/a") }},
+		{"context", func(_ *testing.T, _ *client.Session, _ *peer, cancel func()) { cancel() }},
+		{"session", func(t *testing.T, s *client.Session, _ *peer, _ func()) { s.Close(t.Context()) }},
+		{"connection", func(_ *testing.T, _ *client.Session, server *peer, _ func()) { server.nc.Close() }},
+		{"cancel", func(t *testing.T, s *client.Session, server *peer, _ func()) { server.event(zk.NodeDataChanged, "/b") }},
+	} {
+		for _, lasts := range []time.Duration{time.Millisecond, 10 * time.Second} {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				ready := make(chan *peer, 9)
+				serveFake(t, n, fakeAddr, func(p *peer) { ready <- p; well(p) })
+				var y spy
+				s := open(t, n, fakeAddr, client.Options{Dial: y.dialer(n), SessionTimeout: time.Minute})
+				server := <-ready
+				_, _, a, err := s.WatchGet(t.Context(), "/a")
+				must(t, err)
+				_, _, b, err := s.WatchGet(t.Context(), "/b")
+				must(t, err)
+				alone(t, s)
+				y.since()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				began := time.Now()
+				go func() {
+					time.Sleep(lasts)
+					tt.end(t, s, server, cancel)
+				}()
+				s.Listen(ctx, nil, a, b)
+				if took := time.Since(began); took != lasts {
+					t.Errorf("%s: Listen returned after %v, want %v", tt.name, took, lasts)
+				}
+				if readBy, _ := y.since(); !slices.Contains(readBy, goroutine()) {
+					t.Errorf("%s: read by %q, want %q", tt.name, readBy, goroutine())
+				}
+				if tt.name != "session" && a.Fired() != (tt.name == "event") { // its end fires it, at the same moment
+					t.Errorf("%s: fired: %v", tt.name, a.Fired())
+				}
+				if tt.name == "session" {
+					return
+				}
+				_, _, err = s.Get(t.Context(), "/a") // all goes on
+				must(t, err)
+			})
+		}
+	}
+}
+
+// A server that hangs up is noticed although the reader rests.
+func TestAHangUpIsNoticedWhileTheReaderRests(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		ready := make(chan *peer, 2)
+		serveFake(t, n, fakeAddr, func(p *peer) { ready <- p; well(p) })
+		s := open(t, n, fakeAddr, client.Options{})
+		alone(t, s)
+		began := time.Now()
+		_, changed := s.State()
+		(<-ready).nc.Close()
+		<-changed
+		if took := time.Since(began); took > 50*time.Millisecond {
+			t.Errorf("noticed after %v", took)
+		}
+	})
+}
+
+// A server that says nothing is given up when its time is over, also where callers come and go who wait less long.
+func TestASilentServerIsGivenUpHoweverManyCallersCome(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		var silent atomic.Bool
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() {
+				p.serve(func(heard) bool { return p.number == 1 && silent.Load() })
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+		alone(t, s)
+		began := time.Now()
+		silent.Store(true)
+		for st, _ := s.State(); st.Conn == 1 && st.Phase == client.Connected; st, _ = s.State() {
+			s.Get(short(t, 100*time.Millisecond), "/a")
+			if time.Since(began) > 4*time.Second {
+				t.Fatalf("the connection is kept for %v", time.Since(began))
+			}
+		}
+	})
+}
+
+// Whoever waits for room has the answers read that make it.
+func TestAnAnswerThatMakesRoomIsTakenAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{InFlightMax: 1})
+		alone(t, s)
+		p := s.Pipeline()
+		p.Set("/a", nil, -1)
+		p.Send(t.Context()) // nobody waits for its answer
+		began := time.Now()
+		_, _, err := s.Get(t.Context(), "/a")
+		must(t, err)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("there was room after %v", took)
+		}
+	})
+}
+
+// Whoever reads hears of the end of what he waits for at once, although no message says so.
+func TestARefusalEndsTheWaitOfWhoReads(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		s := open(t, n, fakeAddr, client.Options{})
+		alone(t, s)
+		p := s.Pipeline()
+		got := p.Get("not a path")
+		began := time.Now()
+		go func() {
+			time.Sleep(time.Millisecond)
+			p.Send(t.Context())
+		}()
+		_, err := got.Wait(t.Context())
+		wantErr(t, "wait", err, zk.ErrBadArguments)
+		if took := time.Since(began); took != time.Millisecond {
+			t.Errorf("the wait took %v, want 1ms", took)
+		}
+	})
+}
+
+// A function that panics while its caller reads for all takes the connection with it, not the session.
+func TestAPanicOfWhoReadsCostsTheConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() {
+				p.serve(func(h heard) bool {
+					if h.Op == wire.OpGetChildren2 {
+						p.answer(h.Xid, zk.OK, &wire.ChildrenResponse{Children: []string{"x"}})
+						return true
+					}
+					return false
+				})
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		alone(t, s)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			p := s.Pipeline()
+			k := p.EachChild("/a", func(string) { panic("see") })
+			p.Send(t.Context())
+			k.Wait(t.Context())
+		}()
+		_, _, err := s.Get(t.Context(), "/a")
+		must(t, err)
+		if st, _ := s.State(); st.Conn != 2 {
+			t.Errorf("connection %d, want the second", st.Conn)
+		}
+	})
+}

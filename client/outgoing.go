@@ -1,0 +1,191 @@
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+)
+
+// An outgoing is what a connection is about to send. The writer sends what callers have queued, as much at once as has
+// gathered. A caller whose requests find nothing queued and nothing on its way sends them himself: there is nothing
+// that they could gather with, and to wake the writer takes longer than to send.
+type outgoing struct {
+	buf []byte // owned by whoever has set busy
+
+	// Guarded by Session.mu.
+	busy   bool      // somebody sends
+	wanted bool      // the writer waits for whoever sends
+	err    error     // of a caller who has sent: the connection is over
+	look   time.Time // when the writer is going to look again, if nobody wakes it
+}
+
+const (
+	outBytesMax   = 1 << 20 // are written at once: pipelines beyond it come next
+	aloneBytesMax = 4 << 10 // a caller writes himself: the kernel has room for so much, if all that was sent before has been answered
+)
+
+// sendAloneLocked sends calls that have just been queued, if there is nothing else. Otherwise it reports false. It lets
+// s.mu go while it writes.
+func (s *Session) sendAloneLocked(calls []*call) bool {
+	c := s.mu.conn
+	if c == nil || c.out.busy || s.mu.over != nil || len(s.mu.queue) > len(calls) || !c.quietLocked() {
+		return false
+	}
+	bytes := 0
+	for _, k := range calls {
+		bytes += len(k.frame)
+	}
+	if bytes > aloneBytesMax {
+		return false
+	}
+	c.out.busy = true
+	c.takeQueueLocked()
+	s.mu.Unlock()
+	err := c.flush()
+	s.mu.Lock()
+	c.out.busy = false
+	if err != nil {
+		c.out.err = err
+	}
+	if err != nil || c.out.wanted || len(s.mu.queue) > 0 {
+		c.out.wanted = false
+		s.wakeWriter()
+	}
+	return true
+}
+
+// quietLocked reports whether everything that was sent has been answered, but for pings.
+func (c *conn) quietLocked() bool {
+	for _, f := range c.special {
+		if f.peek() != nil {
+			return false
+		}
+	}
+	return c.inFlight.peek() == nil
+}
+
+// writeLoop sends what is queued, all of it in one write, and heartbeats when they are due.
+func (c *conn) writeLoop(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wait, err := c.sendDue()
+		if err != nil {
+			return err
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.s.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// sendDue sends what is queued, and a heartbeat if one is due. It returns how long it is until the next one is.
+func (c *conn) sendDue() (wait time.Duration, err error) {
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if c.out.err != nil {
+			return 0, c.out.err
+		}
+		if c.out.busy {
+			c.out.wanted = true
+			return c.timeout, nil // he who sends wakes us
+		}
+		if c.takeQueueLocked(); len(c.out.buf) == 0 {
+			wait = c.heartbeatLocked()
+		}
+		if len(c.out.buf) == 0 {
+			c.out.look = time.Now().Add(wait)
+			return wait, nil
+		}
+		c.out.busy = true
+		c.callReaderLocked() // nobody may be there who waits for the answer
+		s.mu.Unlock()
+		err = c.flush()
+		s.mu.Lock()
+		if c.out.busy = false; err != nil {
+			return 0, err
+		}
+	}
+}
+
+// takeQueueLocked moves what is queued into the write buffer and among what is in flight.
+func (c *conn) takeQueueLocked() {
+	s := c.s
+	if s.mu.over != nil || len(s.mu.queue) == 0 {
+		return
+	}
+	now := s.opt.clock.Now()
+	n := 0
+	for _, k := range s.mu.queue {
+		if len(c.out.buf) > outBytesMax && !k.joined { // or the rest could leave on another connection
+			break
+		}
+		n++
+		if k.stage == queued { // not withdrawn
+			c.sendLocked(k, now)
+		}
+	}
+	rest := copy(s.mu.queue, s.mu.queue[n:])
+	clear(s.mu.queue[rest:])
+	s.mu.queue = s.mu.queue[:rest]
+}
+
+// sendLocked puts k into the write buffer.
+func (c *conn) sendLocked(k *call, now clock.Instant) {
+	line := &c.inFlight
+	switch k.op {
+	case wire.OpAuth:
+		k.xid, line = wire.XidAuth, c.specialLine(wire.XidAuth)
+	case wire.OpSetWatches, wire.OpSetWatches2:
+		k.xid, line = wire.XidSetWatches, c.specialLine(wire.XidSetWatches)
+	default:
+		k.xid = c.s.nextXidLocked()
+	}
+	binary.BigEndian.PutUint32(k.frame[xidOffset:], uint32(k.xid))
+	c.out.buf = append(c.out.buf, k.frame...)
+	k.frame = nil
+	k.stage, k.sent = inFlight, now
+	line.push(k)
+	c.s.mu.stats.Requests++
+}
+
+func (c *conn) specialLine(xid int32) *fifo {
+	f := c.special[xid]
+	if f == nil {
+		f = new(fifo)
+		c.special[xid] = f
+	}
+	return f
+}
+
+// flush writes the buffer, in one call unless a pipeline of megabytes is in it. A server that takes nothing for as
+// long as it may be silent is given up.
+func (c *conn) flush() (err error) {
+	for rest := c.out.buf; len(rest) > 0 && err == nil; {
+		piece := rest[:min(len(rest), 2*outBytesMax)]
+		rest = rest[len(piece):]
+		c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
+		c.s.mu.Lock()
+		c.s.mu.stats.Writes++ // before it, so that whoever has an answer finds the write counted
+		c.s.mu.Unlock()
+		_, err = c.rw.Write(piece)
+	}
+	if cap(c.out.buf) > 2*outBytesMax {
+		c.out.buf = nil
+	}
+	c.out.buf = c.out.buf[:0]
+	if err != nil {
+		return fmt.Errorf("write to %v: %w", c.server, err)
+	}
+	return nil
+}
