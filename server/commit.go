@@ -77,6 +77,13 @@ func (s *Server) commit(batch []*request, except *conn) int {
 		return len(batch)
 	}
 	s.finishAll(batch)
+	if c := s.prompt; c != nil {
+		// Whose request has gathered already may have written, and wait for it itself; of several one is there soon.
+		if !s.herd && c.out.pending.Load() == 0 {
+			s.queue.await(c, s.pulse.atOnce())
+		}
+		s.prompt, s.herd = nil, false
+	}
 	s.draft.Reset()
 	for _, c := range s.dirty {
 		if c.dirty = false; c != except {
@@ -224,6 +231,7 @@ func (s *Server) logAll() error {
 		return err
 	}
 	took := s.now() - appended
+	s.pulse.note(took)
 	s.counters.syncs.Add(int64(took))
 	s.counters.batches.Add(int64(len(s.records)))
 	if took >= s.opts.SlowSync {
@@ -243,7 +251,7 @@ func (s *Server) finishAll(batch []*request) {
 			s.tree.Apply(&r.txn, &s.outcome)
 			s.digests.note(s.tree)
 			s.sinceSnapshot++
-			s.tell(s.outcome.Effects)
+			s.tell(s.outcome.Effects, r.conn, now)
 			if r.txn.Type == wire.OpCloseSession {
 				s.finishClose(r)
 			}
@@ -293,14 +301,18 @@ func (s *Server) finishClose(r *request) {
 	}
 }
 
-// tell sends events to those who watch and may read.
-func (s *Server) tell(effects []tree.Effect) {
+// tell sends events to those who watch and may read, at now, of what by has changed.
+func (s *Server) tell(effects []tree.Effect, by *conn, now time.Duration) {
 	for i := range effects {
 		e := &effects[i]
 		s.deliveries = s.watches.Trigger(s.deliveries[:0], e.Event)
 		for _, d := range s.deliveries {
 			if c := s.connection(uint64(d.To)); c != nil && c.sendEvent(d.Event, e.ACL) {
 				s.touchUp(c)
+				if c != by && c.reflex.tell(now) {
+					s.herd = s.herd || s.prompt != nil && s.prompt != c
+					s.prompt = c
+				}
 			}
 		}
 	}

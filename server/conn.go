@@ -34,6 +34,8 @@ type conn struct {
 	session int64
 	timeout time.Duration
 
+	reflex reflex // does it write at once when it is told of something?
+
 	// Owned by the reader.
 	deadline time.Duration // when the session expires, as last reported to the table
 	frame    []byte        // for requests that are over when they are answered
@@ -205,6 +207,9 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 		r.decodeWrite(body)
 	} else {
 		r.body = body
+	}
+	if isWrite(h.Op) {
+		c.reflex.write(now, c.s.pulse.atOnce())
 	}
 	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
 		c.s.lead(c) // nobody else may be at what is waited for

@@ -1,11 +1,14 @@
 package server
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // A queue holds what waits to be committed, in the order in which it is going to be decided, and the
 // right to commit it, which one goroutine has at a time. A connection's reader that finds the right
 // free takes it (lead), unless there is much to do; what gathers meanwhile is the commit loop's (next),
-// until nothing is left.
+// until nothing is left. What has gathered may wait for a connection that is going to write at once (await).
 //
 // It has no limit of its own: each connection has one, and what the server asks of itself is
 // bounded by the number of sessions.
@@ -19,6 +22,9 @@ type queue struct {
 	last      int        // how many were taken last
 	committer committer
 	closed    bool
+	awaited   *conn // what has gathered waits until it writes; nil if for nobody
+	until     time.Time
+	alarm     *time.Timer // goes off when something has waited for long enough; nil if it is not set
 }
 
 // A committer is who has the right to commit.
@@ -44,7 +50,7 @@ func (q *queue) put(r *request) bool {
 	if q.closed {
 		return false
 	}
-	q.items = append(q.items, r)
+	q.appendLocked(r)
 	q.wakeLocked()
 	return true
 }
@@ -52,15 +58,64 @@ func (q *queue) put(r *request) bool {
 // add is put for a reader, which calls lead before it waits for anything.
 func (q *queue) add(r *request) {
 	q.mu.Lock()
-	q.items = append(q.items, r)
+	q.appendLocked(r)
 	q.mu.Unlock()
+}
+
+func (q *queue) appendLocked(r *request) {
+	q.items = append(q.items, r)
+	if r.conn == q.awaited {
+		q.awaited = nil
+	}
 }
 
 // wakeLocked gives the right to the commit loop if there is something to commit and nobody does.
 func (q *queue) wakeLocked() {
-	if q.committer == nobody && len(q.items) > 0 {
+	if q.readyLocked() {
 		q.committer = loop
 		q.turn.Signal()
+	}
+}
+
+// readyLocked reports whether there is something to commit that waits for nothing, and nobody does.
+func (q *queue) readyLocked() bool {
+	return q.committer == nobody && len(q.items) > 0 && !q.waitsLocked()
+}
+
+// await says that c is going to write at once, or in d at the latest. What gathers meanwhile waits for it, unless
+// that is much. It is for whoever has the right to commit.
+func (q *queue) await(c *conn, d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.awaited, q.until = c, time.Now().Add(d)
+}
+
+// waitsLocked reports whether what has gathered waits for a connection, and sees to it that it does not wait
+// in vain for longer than reflexMax. The alarm is not set for each wait, which would cost as much as is saved: it
+// goes off that long after one of them began, and looks.
+func (q *queue) waitsLocked() bool {
+	if q.awaited == nil || len(q.items) > leadMax {
+		return false
+	}
+	if !time.Now().Before(q.until) {
+		q.awaited = nil
+		return false
+	}
+	if q.alarm == nil {
+		q.alarm = time.AfterFunc(reflexMax, q.alarmed)
+	}
+	return true
+}
+
+// alarmed ends the wait, or sets the alarm again if it has begun since the alarm was set and is not over.
+func (q *queue) alarmed() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.alarm = nil
+	if left := time.Until(q.until); q.awaited != nil && left > 0 {
+		q.alarm = time.AfterFunc(left, q.alarmed)
+	} else {
+		q.wakeLocked()
 	}
 }
 
@@ -70,14 +125,14 @@ const leadMax = 4
 
 // lead returns all that waits, and with it the right to commit it, which the caller gives back with
 // pass. It returns nothing if nothing waits, or somebody has the right and thereby the duty; or gets it,
-// because there is much to do.
+// because there is much to do, or when what it waits for has come.
 func (q *queue) lead() []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.last > leadMax {
 		q.wakeLocked()
 	}
-	if q.committer != nobody || len(q.items) == 0 {
+	if !q.readyLocked() {
 		return nil
 	}
 	q.committer = reader
@@ -127,5 +182,8 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
+	if q.alarm != nil {
+		q.alarm.Stop()
+	}
 	q.turn.Signal()
 }

@@ -74,11 +74,14 @@ type Server struct {
 	failed        bool
 	sinceSnapshot int // transactions
 	snapshotAt    due
+	prompt        *conn // was told of something by the batch, and is going to write at once
+	herd          bool  // prompt is one of several
 
 	// deaf is the session whose connection's reader commits, and therefore does not hear its client; 0 if
 	// there is none.
 	deaf atomic.Int64
 
+	pulse        pulse
 	counters     counters
 	logging      atomic.Int64                  // when the write to the log that is going on began, on the server's clock; 0 if none is
 	lastSnapshot atomic.Pointer[savedSnapshot] // nil: the one that was recovered
