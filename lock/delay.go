@@ -139,7 +139,7 @@ func (a *attempt) sleepOut(ctx context.Context, left time.Duration, orphans []*c
 		case <-timer.C:
 			return true, nil
 		case <-gone:
-			if hasFired(a.own[0]) {
+			if a.own[0].Fired() {
 				return false, a.ownChanged()
 			}
 			return false, nil

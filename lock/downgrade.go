@@ -51,7 +51,7 @@ func (g *grant) downgrade(ctx context.Context) (err error) {
 	write := g.at()
 	number, _, _ := parseName(zk.Base(write))
 	read := zk.Join(g.e.dir, fmt.Sprintf("%s%010d", g.id.prefix(readWord), number))
-	data := g.e.opt.nodeData()
+	data := g.e.nodeData(record{})
 	defer func() {
 		if err != nil {
 			read = ""

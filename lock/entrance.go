@@ -10,13 +10,15 @@ import (
 // An entrance is a way into the line of one directory, for claims of one recipe. Every lock is made of it; an RWMutex
 // of two, one for each side. It has no state but what is to be removed (reaper) and what it knows of earlier holders.
 type entrance struct {
-	s      *client.Session
-	dir    string
-	opt    Options // with defaults
-	recipe *recipe
-	room   *room     // a semaphore's number of permits; otherwise nil
-	gate   *entrance // to the lock that has to be held while in line (Curator's semaphore); nil if there is none
-	reaper *reaper
+	s         *client.Session
+	dir       string
+	opt       Options // with defaults
+	recipe    *recipe
+	signature []byte    // see nodeData
+	held      any       // its heldKey
+	room      *room     // a semaphore's number of permits; otherwise nil
+	gate      *entrance // to the lock that has to be held while in line (Curator's semaphore); nil if there is none
+	reaper    *reaper
 
 	siblings *siblings // of attempts at an unfair lock; otherwise nil
 
@@ -25,7 +27,7 @@ type entrance struct {
 }
 
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
-	e := &entrance{s: s, dir: dir, opt: opt, recipe: r}
+	e := &entrance{s: s, dir: dir, opt: opt, recipe: r, signature: opt.signature(), held: heldKey{s, dir, r.heeds}}
 	e.reaper = &reaper{e: e}
 	if r.lone {
 		e.siblings = family{s, dir}.siblings()
@@ -172,7 +174,7 @@ type heldKey struct {
 // reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
 // asked for in line. The write side under a hold of the read side is refused: it could never be granted.
 func (e *entrance) reenter(ctx context.Context, try bool) (*Hold, error) {
-	g, _ := ctx.Value(heldKey{e.s, e.dir, e.recipe.heeds}).(*grant)
+	g, _ := ctx.Value(e.held).(*grant)
 	if g == nil || !e.recipe.reenters {
 		return nil, nil
 	}

@@ -38,8 +38,8 @@ func FuzzName(f *testing.F) {
 // FuzzNodeData reads anything at all as a contender's data. What was understood stays the same when it is
 // written and read again.
 func FuzzNodeData(f *testing.F) {
-	o := Options{Label: "nightly"}
-	for _, data := range [][]byte{nil, o.nodeData(), []byte("127.0.0.1"), []byte(revokeMessage),
+	e := newEntrance(nil, "/l", Options{Label: "nightly"}, &mutexRecipe)
+	for _, data := range [][]byte{nil, e.nodeData(record{}), []byte("127.0.0.1"), []byte(revokeMessage),
 		[]byte(`{"host":"a","pid":-1,"since":"2026-01-02T03:04:05.678+14:00","under":["/l/_c_0-lock-"],"yields":true}`),
 		[]byte(`{"since":"9999-12-31T23:59:59-14:00"}`), []byte(`{"pid":1e3}`), []byte(`{"under":[null]}`)} {
 		f.Add(data)

@@ -24,6 +24,8 @@ type grant struct {
 	chain    uint64           // number of the chain of answered heartbeats that it rests on; see client.Session.Chain
 	vouching *client.Vouching // asks for heartbeats while it lasts
 
+	calm *calm // owned by whoever ends the grant; nil if there is none
+
 	ended chan struct{} // closed when the grant has ended
 
 	mu struct {
@@ -43,7 +45,7 @@ type grant struct {
 func newGrant(a *attempt, node string, chain uint64, vouching *client.Vouching) *grant {
 	g := &grant{
 		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, seal: a.seal, level: a.e.opt.Vouch,
-		chain: chain, vouching: vouching, ended: make(chan struct{}),
+		chain: chain, vouching: vouching, calm: a.calm, ended: make(chan struct{}),
 	}
 	g.mu.holds = make(map[*Hold]struct{}, 1)
 	g.mu.node, g.mu.kind, g.mu.asked = node, a.e.recipe.kind, a.revoked[node]
@@ -70,9 +72,23 @@ func (g *grant) holdLocked(parent context.Context) *Hold {
 
 // mark returns ctx with the marks of who works under the grant: for re-entering, and for the lineage.
 func (g *grant) mark(ctx context.Context) context.Context {
-	outer := lineageOf(ctx)
-	ctx = context.WithValue(ctx, heldKey{g.s, g.e.dir, g.e.recipe.heeds}, g)
-	return context.WithValue(ctx, lineageKey{}, &lineage{g, outer})
+	return &marked{ctx, lineage{g, lineageOf(ctx)}}
+}
+
+// A marked is a context with the marks of a grant.
+type marked struct {
+	context.Context
+	lineage lineage
+}
+
+func (m *marked) Value(key any) any {
+	switch key {
+	case lineageKey{}:
+		return &m.lineage
+	case m.lineage.g.e.held:
+		return m.lineage.g
+	}
+	return m.Context.Value(key)
 }
 
 // at returns the path of the grant's node.
@@ -153,8 +169,19 @@ func (g *grant) end(lost *LostError) bool {
 	}
 	g.mu.holds, g.mu.lost = nil, lost
 	g.mu.Unlock()
+	g.calm.drop()
 	g.over(holds, lost)
 	return true
+}
+
+// hasEnded reports whether the grant has ended.
+func (g *grant) hasEnded() bool {
+	select {
+	case <-g.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // over ends the holds of a grant that has ended, with the cause, and all that goes on for its sake.

@@ -9,19 +9,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// ownWatchDelay is how long a hold goes on before its own node is watched. Shorter ones do without: the
-// request would cost them more than it could tell.
-const ownWatchDelay = 10 * time.Millisecond
-
-// guardFrom watches over the grant until it ends. own is a watch on the node that is armed already, or
-// nil.
-func (g *grant) guardFrom(own *client.Watch) {
-	node := g.at() // before anybody can downgrade: the watch is on this one
-	if !g.s.Go(func(context.Context) { g.guard(node, own) }) {
-		g.lose(g.s.Err())
-	}
-}
-
 // A nodeWatch is what a guard knows of the grant's node. Its watch need not be cancelled: the node goes when the grant
 // ends, and the watch with it.
 type nodeWatch struct {
@@ -35,11 +22,19 @@ type nodeWatch struct {
 	decided <-chan struct{} // closed when that is decided
 }
 
-// guard ends the grant when its session ends, its deadline passes or its node is deleted, and hears what is written to
-// the node. It returns when the grant has ended. own is a watch on node, or nil.
+// guard watches over the grant on a goroutine of its own. node is where the grant's claim is, and own a watch on it that is
+// armed already, or nil.
 func (g *grant) guard(node string, own *client.Watch) {
+	if !g.s.Go(func(context.Context) { g.watchOver(node, own) }) {
+		g.lose(g.s.Err())
+	}
+}
+
+// watchOver ends the grant when its session ends, its deadline passes or its node is deleted, and hears what is written to
+// the node. It returns when the grant has ended. own is a watch on node, or nil.
+func (g *grant) watchOver(node string, own *client.Watch) {
 	k := nodeWatch{g: g, node: node, own: own}
-	timer := time.NewTimer(ownWatchDelay)
+	timer := time.NewTimer(0) // the first look has the node watched
 	defer timer.Stop()
 	for {
 		var fired, answered <-chan struct{}

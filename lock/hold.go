@@ -24,7 +24,7 @@ type Hold struct {
 // own is a watch on the node that is armed already, or nil.
 func newHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
 	h := g.hold(context.WithoutCancel(ctx))
-	g.guardFrom(own)
+	g.begin(own)
 	return h
 }
 

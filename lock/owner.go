@@ -1,11 +1,13 @@
 package lock
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"time"
 )
@@ -53,17 +55,26 @@ var pidSpace = sync.OnceValue(func() string {
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(append(boot, namespace...)))
 })
 
-// nodeData returns the data of a node that is made now.
-func (o *Options) nodeData() []byte { return o.encode(record{}) }
+// signature returns what the data of all nodes begins with that this process makes with these options: the owner, in JSON
+// that is yet to be closed.
+func (o *Options) signature() []byte {
+	return bytes.TrimSuffix(record{Owner: o.Owner()}.encode(), []byte("}"))
+}
 
-// encode returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
-func (o *Options) encode(r record) []byte {
-	if o.Data != nil {
-		return o.Data
+// nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
+func (e *entrance) nodeData(r record) []byte {
+	if e.opt.Data != nil {
+		return e.opt.Data
 	}
-	r.Owner = o.Owner()
-	r.Since = time.Now().Truncate(time.Millisecond)
-	return r.encode()
+	b := make([]byte, 0, len(e.signature)+64)
+	b = append(append(b, e.signature...), `,"since":"`...)
+	b = time.Now().Truncate(time.Millisecond).AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	if reflect.ValueOf(r).IsZero() {
+		return append(b, '}')
+	}
+	b = append(b, ',')
+	return append(b, r.encode()[1:]...)
 }
 
 // parseOwner reads the data of a contender's node. Other clients write other things; then ok is false.

@@ -63,6 +63,28 @@ func TestOptionsOwner(t *testing.T) {
 	}
 }
 
+// What does not change is encoded once, and says the same.
+func TestNodeData(t *testing.T) {
+	opt := Options{Label: `l "q"}`, PID: 4711}
+	e := newEntrance(nil, "/l", opt, &mutexRecipe)
+	for _, r := range []record{{}, passing, {ID: "1f"}, {Under: []string{"/a", "/b"}, Yields: true}} {
+		before := time.Now().Truncate(time.Millisecond)
+		data := e.nodeData(r)
+		got := parseRecord(data)
+		if got.Since.Before(before) || got.Since.After(time.Now()) {
+			t.Errorf("%s: since %v, want now, in milliseconds", data, got.Since)
+		}
+		r.Owner, r.Since = opt.Owner(), got.Since
+		if want := string(r.encode()); string(got.encode()) != want {
+			t.Errorf("nodeData = %s, want what %s says", data, want)
+		}
+	}
+	opt.Data = []byte("127.0.0.1")
+	if got := newEntrance(nil, "/l", opt, &mutexRecipe).nodeData(passing); string(got) != "127.0.0.1" {
+		t.Errorf("nodeData with Options.Data = %s", got)
+	}
+}
+
 func TestContenderSide(t *testing.T) {
 	for name, shared := range map[string]bool{
 		"/l/_c_0123456789abcdef0123456789abcdef-lock-0000000001":    false,

@@ -44,7 +44,7 @@ func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 }
 
 // Revoked is closed when somebody has asked the owner of this hold to give up, by [Revoke] or with Curator's
-// Revoker. The hold goes on until it is released. A request is heard within a few milliseconds of the grant
+// Revoker. The hold goes on until it is released. A request is heard within some 20 milliseconds of the grant
 // also if it was made while the lock was waited for, and after a reconnect if it was made meanwhile. Whoever
 // does not listen pays nothing for it: the hold's own node is watched anyway. A node that the session must
 // not read (Options.ACL) cannot be watched, and such a hold does not hear of it.

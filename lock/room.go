@@ -219,8 +219,11 @@ func (a *attempt) sameRoom(ctx context.Context, v view) (bool, error) {
 
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.
 func (r *roomView) current(conn uint64) bool {
-	return r.watch != nil && r.watch.Conn() == conn && !hasFired(r.watch)
+	return r.watch != nil && r.watch.Conn() == conn && !r.hasChanged()
 }
+
+// hasChanged reports whether the number is known to have changed.
+func (r *roomView) hasChanged() bool { return r.watch != nil && r.watch.Fired() }
 
 // changed returns a channel that is closed when the number has changed; nil if that is not watched.
 func (r *roomView) changed() <-chan struct{} {

@@ -140,7 +140,7 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 				return nil, a.decline(ctx, v)
 			case k > 0: // its node says that it does not wait
 				says := a.e.opt.waiting(lineageOf(ctx))
-				a.data, a.looks, a.untold = a.e.opt.encode(says), says.Yields, true
+				a.data, a.looks, a.untold = a.e.nodeData(says), says.Yields, true
 			}
 			return a.proceed(ctx, v)
 		})

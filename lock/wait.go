@@ -31,23 +31,37 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	for i, l := range ahead {
 		aheadNodes[i] = l.node
 	}
-	left, stop := anyFired(aheadNodes)
-	defer stop()
-	own, stopOwn := anyFired(a.own)
-	defer stopOwn()
+	watches := slices.Concat(aheadNodes, a.own, []*client.Watch{a.room.watch})
+	var left, own <-chan struct{}
 	for {
 		st, changed := a.s.State()
 		if st.Phase == client.Connected && st.Conn != v.conn {
 			return false, nil // a reconnect: look again instead of trusting events
 		}
+		doubt := a.doubt()
+		if doubt == nil {
+			a.s.Listen(ctx, watches...)
+		}
+		switch l := fired(ahead); {
+		case slices.ContainsFunc(a.own, (*client.Watch).Fired):
+			return false, a.ownChanged()
+		case a.room.hasChanged():
+			return false, nil
+		case l != nil:
+			return a.aheadChanged(v.conn, l)
+		}
+		if left == nil { // somebody else has to read now
+			var stop func()
+			left, stop = anyFired(aheadNodes)
+			defer stop()
+			own, stop = anyFired(a.own)
+			defer stop()
+		}
 		select {
 		case <-own:
-			return false, a.ownChanged()
 		case <-a.room.changed():
-			return false, nil
 		case <-left:
-			return a.aheadChanged(v.conn, fired(ahead))
-		case <-a.doubt():
+		case <-doubt:
 			if err := a.lookForCircle(ctx); err != nil {
 				return false, err
 			}
@@ -123,7 +137,7 @@ func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
 	all := make([]*lookout, len(v.waits))
 	for i, place := range v.waits {
 		name := v.queue.name(v.queue.line[place])
-		if l := left[name]; l != nil && l.got == nil && l.node.Conn() == v.conn && !hasFired(l.node) {
+		if l := left[name]; l != nil && l.got == nil && l.node.Conn() == v.conn && !l.node.Fired() {
 			l.frees = a.free(v.queue.afterEndOf(place, v.place))
 			all[i] = l
 			delete(left, name)
@@ -170,16 +184,11 @@ func (l *lookout) cancel() {
 
 // rung reports whether the claim's bell has been heard on a connection.
 func (l *lookout) rung(conn uint64) bool {
-	if l.bell == nil {
+	if l.bell == nil || !l.bell.Fired() {
 		return false
 	}
-	select {
-	case <-l.bell.Done():
-		ev, on, err := l.bell.Event()
-		return err == nil && ev.Type == zk.NodeCreated && on == conn
-	default:
-		return false
-	}
+	ev, on, err := l.bell.Event()
+	return err == nil && ev.Type == zk.NodeCreated && on == conn
 }
 
 // anyFired returns a channel that is closed when one of the watches has fired. stop waits for what watches
@@ -212,21 +221,11 @@ const selectMax = 1000
 // fired returns a lookout whose watch on the node has fired.
 func fired(ahead []*lookout) *lookout {
 	for _, l := range ahead {
-		if hasFired(l.node) {
+		if l.node.Fired() {
 			return l
 		}
 	}
 	return nil
-}
-
-// hasFired reports whether a watch has fired, or the session has ended.
-func hasFired(w *client.Watch) bool {
-	select {
-	case <-w.Done():
-		return true
-	default:
-		return false
-	}
 }
 
 // missed turns the error of a read that was to set a watch into what it means for the wait; gone is what
@@ -247,7 +246,7 @@ func (a *attempt) missed(err, gone error) error {
 // ownChanged says what a change of our own nodes means.
 func (a *attempt) ownChanged() error {
 	for i, w := range a.own {
-		if !hasFired(w) {
+		if !w.Fired() {
 			continue
 		}
 		ev, _, err := w.Event()
@@ -283,7 +282,7 @@ func (a *attempt) aheadChanged(listed uint64, l *lookout) (granted bool, err err
 	if !l.frees && !l.rung(conn) {
 		return false, nil
 	}
-	if slices.ContainsFunc(a.own, hasFired) || a.e.room.varies() && !a.room.current(conn) {
+	if slices.ContainsFunc(a.own, (*client.Watch).Fired) || a.e.room.varies() && !a.room.current(conn) {
 		return false, nil // the listing will tell
 	}
 	return true, nil

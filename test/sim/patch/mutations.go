@@ -39,7 +39,8 @@ var Mutations = []Mutation{
 		{File: "lock/reaper.go", Old: "	r.mu.list = append(r.mu.list, d)\n", New: "	return\n"},
 	}},
 	{Name: "a wait does not listen to its own node", Entry: "F06", Within: 1000, Short: true, Patches: []Patch{
-		{File: "lock/wait.go", Old: "		case <-own:\n", New: "		case <-own:\n			if own = nil; v != nil {\n				continue\n			}\n"},
+		{File: "lock/wait.go", Old: "		case slices.ContainsFunc(a.own, (*client.Watch).Fired):\n			return false, a.ownChanged()\n", New: ""},
+		{File: "lock/wait.go", Old: "		case <-own:\n", New: "		case <-own:\n			own = nil\n"},
 	}},
 	{Name: "a session that is answered with another one goes on as that", Entry: "F20", Within: 1000, Short: true, Patches: []Patch{
 		{File: "client/connect.go", Old: "	case s.ID() != 0 && resp.SessionID != s.ID():\n", New: "	case s.ID() < 0 && s.ID() > 0:\n"},
@@ -52,6 +53,9 @@ var Mutations = []Mutation{
 	}},
 	{Name: "the end of the one in front grants, wherever he stood", Entry: "F11", Within: 1000, Patches: []Patch{
 		{File: "lock/wait.go", Old: "if !l.frees && !l.rung(conn) {", New: "if false {"},
+	}},
+	{Name: "whoever has come between two claims of ours is not noticed", Entry: "I1", Within: 1000, Patches: []Patch{
+		{File: "lock/calm.go", Old: "number == c.number+1 && ", New: ""},
 	}},
 	{Name: "the line is ordered by the text of names", Entry: "F11", Within: 50, Patches: []Patch{
 		{File: "lock/queue.go", Old: "if before(a.number, b.number) {", New: "if string(q.names[a.from:a.to]) < string(q.names[b.from:b.to]) {"},

@@ -147,8 +147,17 @@ func several(hs []*lock.Hold, err error) ([]holding, error) {
 	return all, err
 }
 
-// take asks for a lock, works under it and gives it back.
+// take asks for a lock, works under it and gives it back; some do so several times, with little to do after the first.
 func (w *World) take(s Step, path string, kind stayKind, ask func(context.Context, *client.Session) ([]holding, error)) {
+	w.takeOnce(s, path, kind, ask)
+	if s.ID%3 == 0 {
+		for s.For = time.Millisecond; s.N < 8; s.N += 2 {
+			w.takeOnce(s, path, kind, ask)
+		}
+	}
+}
+
+func (w *World) takeOnce(s Step, path string, kind stayKind, ask func(context.Context, *client.Session) ([]holding, error)) {
 	p := w.procs[s.Who]
 	var holds []holding
 	var cs *client.Session
