@@ -164,7 +164,7 @@ func TestElectionOutlivesTheKeeper(t *testing.T) {
 // leaves.
 func TestF39_OrderlyHandOver(t *testing.T) {
 	h := newHome(t)
-	args := []string{"elect", "demo", "--", "sh", "-c", service + `trap 'sleep 0.5; echo stopped; exit 0' TERM; while :; do sleep 0.01; done`}
+	args := []string{"elect", "demo", "--", "sh", "-c", `trap 'sleep 0.5; echo stopped; exit 0' TERM; ` + service + `while :; do sleep 0.01; done`}
 	jobs := map[int]*job{}
 	for range 3 {
 		j := h.start(args...)

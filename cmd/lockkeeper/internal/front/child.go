@@ -157,35 +157,20 @@ func (f *front) attend() Outcome {
 		case <-f.chld:
 			f.reap()
 		case n, ok := <-notes:
-			switch {
-			case !ok:
-				notes = nil
-				f.lose(fmt.Sprintf("the process that keeps the session has died (the lock is free when the session has expired, after %v)",
-					f.granted.Timeout), f.plan.Grace)
-			case n.Is == link.IsNotice:
-				f.say("%s", n.Text)
-			case n.Is == link.IsRevoked:
-				f.revoke()
-			case n.Is == link.IsCutOff:
-				f.child.cutOff = n.Text
-			case n.Is == link.IsLost && n.Gone:
-				f.lose(n.Text, 0) // somebody else may be working already
-			case n.Is == link.IsLost:
-				f.lose(n.Text, f.plan.Grace)
+			if ok {
+				f.heed(n)
+				break
 			}
+			notes = nil
+			f.lose(fmt.Sprintf("the process that keeps the session has died (the lock is free when the session has expired, after %v)",
+				f.granted.Timeout), f.plan.Grace)
 		case e, ok := <-events:
-			switch {
-			case !ok:
-				events = nil
-				f.lose(guardDied, f.plan.Grace)
-			case e.Is == link.ChildStopped:
-				f.childStopped(e.Status.StopSignal())
-			case e.Is == link.ChildEnded:
-				if e.Status.Signaled() && e.Status.Signal() == syscall.SIGKILL {
-					f.watchDeadline() // it may have been the guard, while we were stopped
-				}
-				f.child.ended, f.child.status = true, e.Status
+			if ok {
+				f.heedGuard(e)
+				break
 			}
+			events = nil
+			f.lose(guardDied, f.plan.Grace)
 		case s := <-f.signals:
 			f.pass(s.(syscall.Signal))
 		case <-f.tstp:
@@ -198,6 +183,35 @@ func (f *front) attend() Outcome {
 		case <-sweep.C:
 			f.watchDeadline()
 		}
+	}
+}
+
+// heed does what a note of the engine asks for while the child runs.
+func (f *front) heed(n link.Note) {
+	switch {
+	case n.Is == link.IsNotice:
+		f.say("%s", n.Text)
+	case n.Is == link.IsRevoked:
+		f.revoke()
+	case n.Is == link.IsCutOff:
+		f.child.cutOff = n.Text
+	case n.Is == link.IsLost && n.Gone:
+		f.lose(n.Text, 0) // somebody else may be working already
+	case n.Is == link.IsLost:
+		f.lose(n.Text, f.plan.Grace)
+	}
+}
+
+// heedGuard notes what the guard has seen of the child.
+func (f *front) heedGuard(e link.Event) {
+	switch e.Is {
+	case link.ChildStopped:
+		f.childStopped(e.Status.StopSignal())
+	case link.ChildEnded:
+		if e.Status.Signaled() && e.Status.Signal() == syscall.SIGKILL {
+			f.watchDeadline() // it may have been the guard, while we were stopped
+		}
+		f.child.ended, f.child.status = true, e.Status
 	}
 }
 

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -34,6 +35,18 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 			return nil, fmt.Errorf("lock %s: %w", path, context.Cause(ctx))
 		}
 	}
+}
+
+// take takes the lock of these places, of which a keeper that is just ending may have to let go first.
+func (p Places) take(ctx context.Context) (*os.File, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTaken)
+	defer cancel()
+	lock, err := lockFile(ctx, p.lock())
+	if errors.Is(err, errTaken) {
+		a, _ := p.read()
+		err = fmt.Errorf("%s is in use by another keeper (process %d on host %s, socket %s)", p.State, a.Pid, a.Host, a.Socket)
+	}
+	return lock, err
 }
 
 // isOurs reports whether the lock that we have is still that of these places: they may have been removed, and made

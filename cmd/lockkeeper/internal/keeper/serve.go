@@ -56,18 +56,16 @@ func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteClos
 	if err := p.makeState(); err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, patience, errTaken)
-	lock, err := lockFile(waiting, p.lock())
-	cancel()
+	lock, err := p.take(ctx)
 	if err != nil {
-		if errors.Is(err, errTaken) {
-			a, _ := p.read()
-			err = fmt.Errorf("%s is in use by another keeper (process %d on host %s, socket %s)", p.State, a.Pid, a.Host, a.Socket)
-		}
 		return err
 	}
 	defer lock.Close()
+	return p.serve(ctx, lock, idle, func() { tell(readyWord) }, log)
+}
 
+// serve is Serve for whoever has the lock of these places.
+func (p Places) serve(ctx context.Context, lock *os.File, idle time.Duration, ready func(), log *slog.Logger) error {
 	l, err := p.listen()
 	if err != nil {
 		return err
@@ -92,7 +90,7 @@ func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteClos
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	log.Info("local keeper ready", "socket", socket, "data", p.data(), "pid", os.Getpid())
-	tell(readyWord)
+	ready()
 
 	why := await(ctx, srv, idle, func() error {
 		if now, err := os.Lstat(socket); err != nil || !os.SameFile(now, own) {
