@@ -66,13 +66,15 @@ func monitor(t *testing.T, both [2]*subject) {
 			t.Errorf("mntr: %s is %q, ZooKeeper's %q", k, o.value[k], v)
 		}
 	}
-	for _, k := range []string{"zk_server_state", "zk_num_alive_connections", "zk_outstanding_requests", "zk_znode_count", "zk_watch_count",
-		"zk_ephemerals_count", "zk_approximate_data_size", "zk_global_sessions", "zk_local_sessions", "zk_max_file_descriptor_count",
-		"zk_connection_rejected", "zk_stale_sessions_expired"} {
-		if o.value[k] != a.value[k] {
-			t.Errorf("mntr: %s is %q, want %q", k, o.value[k], a.value[k])
+	agree(t, both, "mntr", func(s *subject) string {
+		now, said := keyValues(s.ask(t, "mntr"), "\t"), ""
+		for _, k := range []string{"zk_server_state", "zk_num_alive_connections", "zk_outstanding_requests", "zk_znode_count", "zk_watch_count",
+			"zk_ephemerals_count", "zk_approximate_data_size", "zk_global_sessions", "zk_local_sessions", "zk_max_file_descriptor_count",
+			"zk_connection_rejected", "zk_stale_sessions_expired"} {
+			said += fmt.Sprintf("%s %q\n", k, now.value[k])
 		}
-	}
+		return said
+	})
 	for _, k := range []string{"zk_cnt_updatelatency", "zk_cnt_readlatency", "zk_cnt_fsynctime", "zk_connection_request_count"} {
 		if o.value[k] == "0" || a.value[k] == "0" {
 			t.Errorf("mntr: %s is %q, and ZooKeeper's %q: both have been busy", k, o.value[k], a.value[k])
