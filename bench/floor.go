@@ -42,6 +42,7 @@ const (
 	stepCycle
 	stepSyncedSet
 	stepSyncedCycle
+	stepLone // and what follows it
 )
 
 // floor measures what one cycle of a lock is made of.
@@ -91,6 +92,7 @@ func printCycle(steps []*step) {
 		{"what a lock does more than two writes", took(stepCycle) - 2*took(stepSet)},
 		{"what two syncs within the server cost more than bare ones", syncs - 2*took(stepLog)},
 		{"together", took(stepSyncedCycle)},
+		{"the same from a client that is one goroutine and does nothing else", took(stepLone)},
 		{"the same from a process that does nothing but write, sync and answer", 2 * took(stepSyncedEcho)},
 	} {
 		fmt.Printf("%8.1f µs  %s\n", micro(part.took), part.name)
@@ -278,11 +280,16 @@ func floorServer(dir string, unsynced bool) ([]*step, func(), error) {
 			return h.Release(ctx)
 		}},
 	}
-	if unsynced {
-		steps = append([]*step{{name: "exists: client, wire, server and back", once: func() error {
-			_, _, err := s.Exists(ctx, "/floor")
-			return err
-		}}}, steps...)
+	if !unsynced {
+		alone, end, err := loneSteps(srv.addr)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		return append(steps, alone...), func() { end(); stop() }, nil
 	}
-	return steps, stop, nil
+	return append([]*step{{name: "exists: client, wire, server and back", once: func() error {
+		_, _, err := s.Exists(ctx, "/floor")
+		return err
+	}}}, steps...), stop, nil
 }

@@ -32,7 +32,7 @@ func openGoZookeeper(ctx context.Context, addr string) (contender, error) {
 }
 
 func (g goZookeeper) cycle(_ context.Context, name string) error {
-	l := zk.NewLock(g.c, "/bench/"+name, zk.WorldACL(zk.PermAll))
+	l := zk.NewLock(g.c, "/bench-go-zookeeper/"+name, zk.WorldACL(zk.PermAll))
 	if err := l.Lock(); err != nil {
 		return err
 	}

@@ -21,10 +21,12 @@ func openOurs(ctx context.Context, addr string) (contender, error) {
 	return &ours{s, map[string]*lock.Mutex{}}, nil
 }
 
+// cycle uses a directory that no other library does: it is a container, which the server removes when it is empty, and
+// kazoo does not expect that.
 func (o *ours) cycle(ctx context.Context, name string) (err error) {
 	m := o.locks[name]
 	if m == nil {
-		if m, err = lock.NewMutex(o.s, "/bench/"+name, lock.Options{}); err != nil {
+		if m, err = lock.NewMutex(o.s, "/bench-lockkeeper/"+name, lock.Options{}); err != nil {
 			return err
 		}
 		o.locks[name] = m

@@ -38,7 +38,7 @@ public final class Cycles {
         List<Thread> threads = new ArrayList<>();
         for (int i = 0; i < clients; i++) {
             Times mine = times[i] = new Times();
-            InterProcessMutex m = new InterProcessMutex(open.get(i), "/bench/bench-" + clients + "-" + i % locks);
+            InterProcessMutex m = new InterProcessMutex(open.get(i), "/bench-curator/" + clients + "-" + i % locks);
             Thread t = new Thread(() -> {
                 try {
                     cycles(m, begin, end, mine);

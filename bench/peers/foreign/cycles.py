@@ -38,7 +38,7 @@ def main():
 
     def work(i):
         try:
-            lock = connected[i].Lock("/bench/bench-%d-%d" % (clients, i % locks), str(i))
+            lock = connected[i].Lock("/bench-kazoo/%d-%d" % (clients, i % locks), str(i))
             cycles(lock, begin, end, times)
         except Exception as e:
             failed.append(e)
