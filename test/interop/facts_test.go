@@ -40,6 +40,14 @@ func TestACheckAloneInAMultiIsAWrite(t *testing.T) {
 	}
 }
 
+// ensemble runs three servers. A raw does not ping, so somebody else keeps them awake.
+func ensemble(t *testing.T, o apache.Options) *apache.Ensemble {
+	t.Helper()
+	e := apache.StartEnsemble(t, 3, o)
+	t.Cleanup(e.KeepAwake())
+	return e
+}
+
 // patient are servers that do not give each other up while a test has frozen or cut off some of them, however
 // slow the machine: after 30 seconds.
 var patient = apache.Options{Config: map[string]string{"syncLimit": "100"}}
@@ -66,7 +74,7 @@ func (r *raw) answered(op wire.Op, record wire.Record, want bool) {
 
 // Without a quorum, what a server can answer by itself is no proof that a session lives.
 func TestWhatALeaderAnswersWithoutAQuorum(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, patient)
+	e := ensemble(t, patient)
 	r := connect(t, e.Leader().Addr(), watcherTimeout, nil)
 	r.create("/held", zk.Ephemeral)
 	followers := e.Followers()
@@ -87,7 +95,7 @@ func TestWhatALeaderAnswersWithoutAQuorum(t *testing.T) {
 
 // A follower whose leader is silent answers pings and reads by itself, and nothing else.
 func TestWhatAFollowerAnswersWithoutItsLeader(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, patient)
+	e := ensemble(t, patient)
 	leader := e.Leader()
 	r := connect(t, e.Followers()[0].Addr(), watcherTimeout, nil)
 	r.create("/held", zk.Ephemeral)
@@ -102,7 +110,7 @@ func TestWhatAFollowerAnswersWithoutItsLeader(t *testing.T) {
 // leader goes on answering pings while the leader expires the session and gives its znode's place to
 // others. A sync closes the gap: it is not answered. F17 is about clients that believe the ping.
 func TestF17_ACutOffFollowerAnswersPingsForADeadSession(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, patient)
+	e := ensemble(t, patient)
 	leader, followers := e.Leader(), e.Followers()
 	looker := connect(t, followers[1].Addr(), watcherTimeout, nil)
 	holder := connect(t, followers[0].Addr(), sessionTimeout, nil)
@@ -142,7 +150,7 @@ func TestF17_ACutOffFollowerAnswersPingsForADeadSession(t *testing.T) {
 // A session may be resumed on another server while its old connection is still open. The old one
 // then goes on answering all but writes, syncs included: the leader does not ask whose they are.
 func TestWhatAnOldConnectionIsAnsweredAfterItsSessionMoved(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, apache.Options{})
+	e := ensemble(t, apache.Options{})
 	f := e.Followers()
 	for _, tt := range []struct {
 		op     wire.Op
@@ -171,7 +179,7 @@ func TestWhatAnOldConnectionIsAnsweredAfterItsSessionMoved(t *testing.T) {
 //
 // The two connections share no xid, for the reason that the next test gives.
 func TestSyncIsNotAnsweredOnceTheSessionIsOver(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, apache.Options{})
+	e := ensemble(t, apache.Options{})
 	f := e.Followers()
 	for range 50 {
 		old := connect(t, f[0].Addr(), 6*time.Second, nil)
@@ -191,7 +199,7 @@ func TestSyncIsNotAnsweredOnceTheSessionIsOver(t *testing.T) {
 // is answered with the path of the other connection's znode. So a client goes on counting for as
 // long as its session lives, and then gets its own answers.
 func TestAnswersAreRightIfASessionNeverRepeatsAnXid(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, apache.Options{})
+	e := ensemble(t, apache.Options{})
 	f := e.Followers()
 	connect(t, f[1].Addr(), 6*time.Second, nil).create("/x", zk.Persistent)
 	for range 20 { // with equal xids, a third of the answers would be wrong
@@ -237,7 +245,7 @@ func TestAStandaloneDirectorySeedsAnEnsemble(t *testing.T) {
 	was := r.create("/kept", zk.Persistent).Stat
 	r.create("/session", zk.Ephemeral)
 	one.Kill()
-	e := apache.StartEnsemble(t, 3, apache.Options{Seed: one.DataDir()})
+	e := ensemble(t, apache.Options{Seed: one.DataDir()})
 	for _, s := range e.Servers {
 		r := connect(t, s.Addr(), 6*time.Second, nil)
 		var is wire.StatResponse

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/server"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/test/interop/conformance/ours"
@@ -197,7 +196,7 @@ func TestAHistoryGoesFromServerToServer(t *testing.T) {
 	}
 	leader := e.Leader()
 	j.arrive("the leader", leader.Addr(), "/zookeeper/config")
-	rest := keepAwake(t, leader)
+	rest := e.KeepAwake() // the players of scripts do not ping, as clients do
 	j.travel(steps)
 	rest()
 	for _, s := range e.Servers {
@@ -207,18 +206,6 @@ func TestAHistoryGoesFromServerToServer(t *testing.T) {
 	last := startOurs(t, leader.DataDir())
 	j.arrive("our server", last.Addr())
 	j.travel(steps)
-}
-
-// keepAwake has somebody ping a leader until rest is called. Apache ZooKeeper 3.8.0 may leave a commit lying until the
-// next request comes, whosever that is (its metrics then show one commit more that was queued than carried out), and the
-// players of scripts do not ping, as clients do.
-func keepAwake(t *testing.T, leader *apache.Server) (rest func()) {
-	t.Helper()
-	s, err := client.Open(t.Context(), leader.Addr(), client.Options{SessionTimeout: 10 * ours.Tick})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() { s.Close(t.Context()) }
 }
 
 // wantNoMismatch checks that a server has found, behind every transaction in the files, the digest
