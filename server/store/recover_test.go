@@ -112,6 +112,8 @@ func TestF44_DamagedLogs(t *testing.T) {
 		{"length zero in the middle", files{"log.1": pad(with(log, at[1]+8, 0, 0, 0, 0))}, 0, 0, int64(at[1]), "log.1"},
 		{"length absurd", files{"log.1": pad(with(log, last+8, 0x70, 0, 0, 0))}, 0, 0, int64(last), "log.1"},
 		{"length negative", files{"log.1": pad(with(log, last+8, 0xff, 0xff, 0xff, 0xff))}, 0, 0, int64(last), "log.1"},
+		{"length too long at the end", files{"log.1": pad(with(log, last+10, 0x42))}, 0, 0, int64(last), "log.1"},
+		{"length beyond the file at the end", files{"log.1": with(log, last+9, 0x10)}, 0, 0, int64(last), "log.1"},
 		{"length beyond the file, records behind", files{"log.1": with(log, at[1]+8, 0, 0x10)}, 0, 0, int64(at[1]), "log.1"},
 		{"transactions once more", files{"log.1": joined(log, log[at[1]:], next[16:])}, 5, 0, -1, ""},
 		{"transactions once more, at the end", files{"log.1": joined(log, log[at[1]:])}, 3, 0, -1, ""},
@@ -199,7 +201,7 @@ func TestF44_DamagedLogs(t *testing.T) {
 }
 
 // TestTornBatch tears the last batch of a log in every way that a crash can, sector by sector, and
-// wants it cut; and flips single bits before it, and wants that refused.
+// wants it cut; and flips single bits in a log that is whole, and wants that refused.
 func TestTornBatch(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(44, 1))
 	for round := range 2000 {
@@ -223,7 +225,10 @@ func TestTornBatch(t *testing.T) {
 		}
 		mustClose(t, s)
 
-		flip := at[0] + rnd.IntN(start-at[0])
+		flip := at[0] + rnd.IntN(len(log)-at[0])
+		if round%2 == 0 { // where it is the easiest to take for a crash
+			flip = at[11] + rnd.IntN(recordHeaderBytes)
+		}
 		rotten := pad(log)
 		rotten[flip] ^= 1 << rnd.IntN(8)
 		files["log.1"] = rotten

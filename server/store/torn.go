@@ -60,9 +60,17 @@ func (t tail) torn() bool {
 	}
 	length := int64(int32(binary.BigEndian.Uint32(t.bytes[8:])))
 	if length > 0 && length <= payloadBytesMax && int64(len(t.bytes)) < recordHeaderBytes+length+1 {
-		return true // the same, from within the first record's payload, or only the end mark
+		return !t.whole() // the same, from within the first record's payload, or only the end mark
 	}
 	return t.hasHole(len(t.bytes))
+}
+
+// whole reports whether the tail is one record to its end mark, of which only the length is wrong: a crash leaves out
+// what the length speaks of, but then the checksum is not that of what is there.
+func (t tail) whole() bool {
+	end := len(t.bytes) - 1
+	return t.bytes[end] == recordEnd &&
+		uint64(adler32.Checksum(t.bytes[recordHeaderBytes:end])) == binary.BigEndian.Uint64(t.bytes)
 }
 
 // nextRecord returns the position of the first whole record behind the one that is not, or −1.
