@@ -103,6 +103,7 @@ func (s *Server) commit(batch []*request, except *conn) int {
 func (s *Server) drop(batch []*request) {
 	for _, r := range batch {
 		if r.conn != nil && r.attach == nil {
+			r.conn.ended = true // as in decide
 			r.conn.out.answered(r.weight)
 		}
 		r.release()

@@ -200,6 +200,30 @@ func TestFailedDiskAcknowledgesNothing(t *testing.T) {
 	}
 }
 
+// Clients match answers by order: what comes behind a write that the disk has failed must not be answered either, in the
+// moment that passes before all connections are cut.
+func TestNothingIsAnsweredBehindAWriteThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		p.create("/n", zk.Persistent)
+		r.once.Do(func() {}) // the moment lasts until the test is over
+		defer func() {
+			r.err = ErrClosed
+			close(r.ending)
+		}()
+		r.fs.SetFault(func(op vfs.Op, _ string, _ int64) error {
+			if op != vfs.OpDatasync {
+				return nil
+			}
+			p.send(wire.OpGetData, &wire.WatchRequest{Path: "/n"})
+			return fmt.Errorf("no space")
+		})
+		p.send(wire.OpSetData, &wire.SetDataRequest{Path: "/n", Version: -1})
+		p.wantClosed()
+	})
+}
+
 func TestManyClientsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *Options) { o.SnapCount = 100 })
