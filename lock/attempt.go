@@ -262,7 +262,7 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 	nodes := make([]string, a.count)
 	for i, place := range places {
 		nodes[i] = zk.Join(a.e.dir, q.name(q.line[place]))
-		if q.tied(place) {
+		if q.unsettled(place) {
 			return view{}, ErrCounterExhausted
 		}
 	}

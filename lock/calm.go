@@ -62,9 +62,10 @@ func (e *entrance) takeCalm() *calm {
 	return c
 }
 
-// holds reports whether nobody is ahead of our claim with that number, which was made on a connection.
+// holds reports whether nobody is ahead of our claim with that number, which was made on a connection. Where a counter
+// ends or wraps, the next number tells nothing; see queue.unsettled.
 func (c *calm) holds(number int32, conn uint64) bool {
-	return number == c.number+1 && conn == c.conn && !c.watch.Fired() && !exhausting(number)
+	return number == c.number+1 && conn == c.conn && !c.watch.Fired() && number >= 0 && !exhausting(number)
 }
 
 // drop ends the calm, if it is one.

@@ -39,7 +39,8 @@ func (e *entrance) list(p *client.Pipeline) *listing {
 
 // result waits for the answer. With an error, nothing is listed.
 func (l *listing) result(ctx context.Context) (listed, error) {
-	if _, err := l.Wait(ctx); err != nil {
+	stat, err := l.Wait(ctx)
+	if err != nil {
 		return listed{new(queue), new(queue)}, err
 	}
 	for _, q := range []**queue{&l.seen.own, &l.seen.alien} {
@@ -48,6 +49,7 @@ func (l *listing) result(ctx context.Context) (listed, error) {
 		}
 		(*q).sort()
 	}
+	l.seen.own.spent = counterSpent(stat)
 	return l.seen, nil
 }
 

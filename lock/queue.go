@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"slices"
+
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A claim is one node in the line.
@@ -22,6 +24,7 @@ type queue struct {
 	line  []claim
 	names []byte // one after the other, without pointers into it
 	room  int    // how many claims may be granted at once, where the lock has a number for that; otherwise 0
+	spent bool   // the directory's counter stands at its end
 }
 
 // parseQueue makes the queue of a directory from its listing, of the claims that are of one of kinds.
@@ -98,6 +101,20 @@ func (q queue) mine(id attemptID) []int {
 func (q queue) tied(place int) bool {
 	n := q.line[place].number
 	return place > 0 && q.line[place-1].number == n || place+1 < len(q.line) && q.line[place+1].number == n
+}
+
+// unsettled reports whether nobody can say of the claim at place who came first: it is tied, or has a number from beyond
+// the end of a counter that stops there. 3.8.0 has been observed to give out such numbers, as if the counter wrapped, as
+// long as creates before are not yet committed, and then the last number again: who comes later would be ahead.
+func (q queue) unsettled(place int) bool {
+	return q.tied(place) || q.spent && q.line[place].number < math.MinInt32+nearEnd
+}
+
+// counterSpent reports whether the counter of a directory with that stat stands at its end. The stat has the number of
+// creates and deletes together.
+func counterSpent(stat zk.Stat) bool {
+	last := int32(math.MaxInt32)
+	return stat.Cversion+stat.NumChildren == 2*last
 }
 
 // nearEnd is how many numbers before the end of the counter it is time to warn.

@@ -88,8 +88,9 @@ func TestMine(t *testing.T) {
 }
 
 // A model of a directory: contenders join, look, leave and look again in any order, with a counter that
-// wraps (older servers) or stops (3.8). Whoever looks decides as an attempt does. Nobody may hold the
-// lock beside somebody else, and nobody may overtake.
+// wraps (older servers) or stops (3.8): what is created in one go there goes on beyond the end, what comes
+// later has the last number again. Whoever looks decides as an attempt does. Nobody may hold the lock
+// beside somebody else, and nobody may overtake.
 func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 	exhausted := 0
 	for range 3000 {
@@ -107,9 +108,10 @@ func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 		}
 		look := func(name string) {
 			q := parseQueue(names, mutexRecipe.heeds)
+			q.spent = stops && next == math.MaxInt32
 			place := slices.IndexFunc(q.line, func(c claim) bool { return q.name(c) == name })
 			switch {
-			case q.tied(place):
+			case q.unsettled(place):
 				exhausted++
 				leave(name) // with ErrCounterExhausted
 			case place > 0:
@@ -124,12 +126,18 @@ func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 		for range 40 {
 			switch n := len(names); {
 			case n == 0 || n < 8 && r.IntN(2) == 0:
-				name := numbered(r, int32(next))
-				if !stops || next < math.MaxInt32 {
+				var made []string
+				for range 1 + r.IntN(3) {
+					made = append(made, numbered(r, int32(next)))
 					next++
 				}
-				names = append(names, name)
-				look(name)
+				if stops {
+					next = min(next, math.MaxInt32)
+				}
+				names = append(names, made...)
+				for _, name := range made {
+					look(name)
+				}
 			default:
 				i := r.IntN(n)
 				if name := names[i]; name == holder || r.IntN(3) == 0 {
