@@ -168,8 +168,9 @@ func TestForeignDataIsShownReadably(t *testing.T) {
 
 func TestPrintTable(t *testing.T) {
 	var out bytes.Buffer
-	rows := [][]string{{"A", "B", "C"}, {"long", "x", ""}, {"y", "", ""}, {"z", "longer", "w"}}
-	if err := printTable(&out, rows); err != nil || out.String() != "A     B       C\nlong  x\ny\nz     longer  w\n" {
+	rows := [][]string{{"A", "B", "C"}, {"long", "x", ""}, {"y", "", ""}, {"q", "what runs on takes no room"}, {"z", "longer", "w"}}
+	want := "A     B       C\nlong  x\ny\nq     what runs on takes no room\nz     longer  w\n"
+	if err := printTable(&out, rows); err != nil || out.String() != want {
 		t.Errorf("printTable: %v\n%s", err, &out)
 	}
 }

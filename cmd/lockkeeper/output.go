@@ -25,20 +25,32 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// printTable prints rows in columns, the first row being the headings.
+// printTable prints rows in columns, the first row being the headings. The last cell of a row that is shorter runs on
+// over the columns that it lacks.
 func printTable(w io.Writer, rows [][]string) error {
+	const runsOn = "\x00" // stands for such a cell, which is to make no column wider
 	var out bytes.Buffer
+	var over []string
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = printable(cell)
 		}
-		fmt.Fprintln(t, strings.Join(row, "\t"))
+		line := strings.Join(row, "\t")
+		if lacks := len(rows[0]) - len(row); lacks > 0 { // a column would end where a row has no cell for it
+			last := row[len(row)-1]
+			line = strings.TrimSuffix(line, last) + runsOn + strings.Repeat("\t", lacks)
+			over = append(over, last)
+		}
+		fmt.Fprintln(t, line)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for line := range strings.Lines(out.String()) { // empty cells have kept the columns in line, and are done with
+		if before, _, found := strings.Cut(line, runsOn); found {
+			line, over = before+over[0], over[1:]
+		}
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err
 		}

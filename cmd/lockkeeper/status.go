@@ -126,7 +126,7 @@ func ask(server string, dial access.Dialer) serverStatus {
 			address = net.JoinHostPort(strings.Trim(address, "[]"), defaultPort)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), statusTimeout, fmt.Errorf("within %v", statusTimeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), statusTimeout, fmt.Errorf("no answer within %v", statusTimeout))
 	defer cancel()
 	s, err := fourletter.Ask(ctx, dial, network, address)
 	if err != nil {

@@ -46,10 +46,10 @@ func Ask(ctx context.Context, dial func(ctx context.Context, network, address st
 	switch {
 	case ctx.Err() != nil:
 		hint := ""
-		if _, secure := c.(*tls.Conn); !secure {
+		if _, secure := c.(*tls.Conn); !secure && network != "unix" {
 			hint = " (does this port want TLS?)"
 		}
-		return Status{}, fmt.Errorf("%s: connected, but no answer: %w%s", address, context.Cause(ctx), hint)
+		return Status{}, fmt.Errorf("%s: connected: %w%s", address, context.Cause(ctx), hint)
 	case err != nil:
 		return Status{}, err
 	}
