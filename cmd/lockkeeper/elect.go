@@ -44,7 +44,8 @@ another candidate lead (lockkeeper revoke /lockkeeper/elections/NAME). It leads 
 long as it runs; when it has ended, --restart says whether it stands again.
 
 INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. A second INT or TERM, if
-it comes 0.2s after the first or later, kills it.
+it comes 0.2s after the first or later, kills it. These and the signal of --revocable
+go to COMMAND's process group, as they do under lockkeeper run.
 After an INT or TERM, lockkeeper ends when COMMAND has, and another candidate leads; so
 it does if HUP, QUIT or ^C at the terminal (status 130) has ended COMMAND. A candidate
 that waits or pauses ends at once, except on USR1 and USR2, which it ignores.

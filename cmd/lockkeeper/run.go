@@ -67,6 +67,9 @@ and nothing else; what goes on then can be told by its token alone.
 INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. A second INT or TERM, if it
 comes 0.2s after the first or later, kills it. While lockkeeper waits for the lock, any
 of them ends it. A run that is stopped (^Z) keeps its place in line and its lock.
+These and the signal of --revocable go to COMMAND's process group, as a key does at a
+terminal: what a script runs just then gets them too, and may end by them. It is spared
+by (trap '' USR1; exec STEP).
 
 Exit status: the command's own, 128+n if signal n ended it, and
    64  wrong usage, or settings that cannot work
