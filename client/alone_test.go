@@ -368,20 +368,22 @@ func TestARefusalEndsTheWaitOfWhoReads(t *testing.T) {
 	})
 }
 
+// withOneChild is the handler of a fake whose listings have one name.
+func withOneChild(p *peer) {
+	if p.open() {
+		p.serve(func(h heard) bool {
+			if h.Op == wire.OpGetChildren2 {
+				p.answer(h.Xid, zk.OK, &wire.ChildrenResponse{Children: []string{"x"}})
+			}
+			return h.Op == wire.OpGetChildren2
+		})
+	}
+}
+
 // A function that panics while its caller reads for all takes the connection with it, not the session.
 func TestAPanicOfWhoReadsCostsTheConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		serveFake(t, n, fakeAddr, func(p *peer) {
-			if p.open() {
-				p.serve(func(h heard) bool {
-					if h.Op == wire.OpGetChildren2 {
-						p.answer(h.Xid, zk.OK, &wire.ChildrenResponse{Children: []string{"x"}})
-						return true
-					}
-					return false
-				})
-			}
-		})
+		serveFake(t, n, fakeAddr, withOneChild)
 		s := open(t, n, fakeAddr, client.Options{})
 		alone(t, s)
 		func() {
@@ -400,5 +402,20 @@ func TestAPanicOfWhoReadsCostsTheConnection(t *testing.T) {
 		if st, _ := s.State(); st.Conn != 2 {
 			t.Errorf("connection %d, want the second", st.Conn)
 		}
+	})
+}
+
+// So does one that ends the goroutine of the connection's reader, as FailNow of a test would.
+func TestTheEndOfTheReaderCostsTheConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, withOneChild)
+		s := open(t, n, fakeAddr, client.Options{})
+		p := s.Pipeline()
+		k := p.EachChild("/a", func(string) { runtime.Goexit() })
+		p.Send(t.Context())
+		_, err := k.Wait(short(t, time.Second))
+		wantErr(t, "children", err, zk.ErrConnectionLoss)
+		_, _, err = s.Get(short(t, time.Second), "/a")
+		must(t, err)
 	})
 }

@@ -37,7 +37,7 @@ func (s *Session) attend(ctx context.Context, a awaited) {
 }
 
 // errReaderGone is why a connection ends whose reader has left in the middle: a function that EachChild was given has
-// panicked.
+// panicked, or ended its goroutine.
 var errReaderGone = errors.New("the goroutine that read the connection has ended within an answer")
 
 // readFor reads until a is over, or the caller who reads is interrupted.

@@ -100,9 +100,8 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 			c.out.wanted = true
 			return c.timeout, nil // he who sends wakes us
 		}
-		if c.takeQueueLocked(); len(c.out.buf) == 0 {
-			wait = c.heartbeatLocked()
-		}
+		c.takeQueueLocked()
+		wait = c.heartbeatLocked() // behind what is queued, too: something always is where writes take longer than answers
 		if len(c.out.buf) == 0 {
 			c.out.look = time.Now().Add(wait)
 			return wait, nil

@@ -3,6 +3,8 @@ package client_test
 import (
 	"context"
 	"math/rand/v2"
+	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,6 +223,43 @@ func TestF17_HeartbeatPacing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A laggard is a connection that takes its time for each write.
+type laggard struct {
+	net.Conn
+	takes time.Duration
+}
+
+func (l laggard) Write(b []byte) (int, error) {
+	time.Sleep(l.takes)
+	return l.Conn.Write(b)
+}
+
+// F17: heartbeats leave in time although something is queued at any moment, as where a write takes longer than an answer.
+func TestF17_HeartbeatsAmongRequestsWithoutEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		dial := n.Dialer("client")
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := dial(ctx, network, addr)
+			return laggard{nc, time.Millisecond}, err
+		}})
+		defer s.Vouch(client.VouchSync, "/").Stop()
+		ctx := short(t, 6*time.Second)
+		var readers sync.WaitGroup
+		for range 4 {
+			readers.Go(func() {
+				for ctx.Err() == nil {
+					s.Get(ctx, "/n")
+				}
+			})
+		}
+		readers.Wait()
+		if age := s.Age(client.VouchSync); age > time.Second+10*time.Millisecond {
+			t.Errorf("the last heartbeat that was answered was sent %v ago, want a second at most", age)
+		}
+	})
 }
 
 // A level that is none demands the strongest and takes nothing from the others, and a path that is none is not
