@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -207,17 +208,18 @@ func TestNothingIsAnsweredBehindAWriteThatFailed(t *testing.T) {
 		r := start(t)
 		p := r.connect("c")
 		p.create("/n", zk.Persistent)
+		failure, behind := errors.New("no space"), frameOf(9, wire.OpGetData, &wire.WatchRequest{Path: "/n"})
 		r.once.Do(func() {}) // the moment lasts until the test is over
 		defer func() {
-			r.err = ErrClosed
+			r.err = failure
 			close(r.ending)
 		}()
 		r.fs.SetFault(func(op vfs.Op, _ string, _ int64) error {
 			if op != vfs.OpDatasync {
 				return nil
 			}
-			p.send(wire.OpGetData, &wire.WatchRequest{Path: "/n"})
-			return fmt.Errorf("no space")
+			p.nc.Write(behind)
+			return failure
 		})
 		p.send(wire.OpSetData, &wire.SetDataRequest{Path: "/n", Version: -1})
 		p.wantClosed()
