@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -20,6 +21,7 @@ var calmTests = []test{
 	{"Calm_SomebodyChoseTheNextNumber", calmChosenNumber},
 	{"Calm_MadeAnew", calmMadeAnew},
 	{"Calm_Reconnect", calmReconnect},
+	{"Calm_CutOffAtEachRequest", calmCutOff},
 	{"Calm_ReadersAreNobodyToReaders", calmReaders},
 	{"Calm_OthersAskForMore", calmOptions},
 	{"Calm_NoWatchIsLeft", calmNoWatchIsLeft},
@@ -175,6 +177,60 @@ func calmReconnect(w *World, t *testing.T) {
 	if len(asked.Asked(wire.OpGetChildren2)) == 0 {
 		t.Errorf("on another connection lock and release sent %q, want a listing", asked.Ops())
 	}
+}
+
+// At each request of a cycle, before it is applied or behind that, the connection breaks, and somebody else takes the lock
+// if he can before there is another.
+func calmCutOff(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	m := a.Mutex(lock.Options{})
+	var reg Register
+	for _, op := range []wire.Op{wire.OpCreate2, wire.OpDelete, wire.OpExists} {
+		for _, applied := range []bool{false, true} {
+			w.calm(a, func() (*lock.Hold, error) { return m.Lock(w.Context()) })
+			if op == wire.OpExists {
+				time.Sleep(calmEnds) // so that the directory is watched anew
+			}
+			off := make(chan struct{})
+			a.CutOff(faultproxy.Match{Ops: []wire.Op{op}, Prefix: w.dir}, applied, func() { close(off) })
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				for range 4 {
+					h, err := m.Lock(w.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					reg.Enter(h.Token())
+					reg.Leave()
+					if err := h.Release(w.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}()
+			select {
+			case <-off:
+			case <-over: // so slowly that the directory was not watched again
+				reg.Check(t)
+				return
+			}
+			g := ask(w, b.Mutex(lock.Options{}).Lock)
+			select {
+			case <-g.done:
+			case <-time.After(w.moment()): // the claim is there
+				a.Reachable()
+			}
+			h := g.Granted()
+			reg.Enter(h.Token())
+			a.Reachable()
+			time.Sleep(w.moment())
+			reg.Leave()
+			w.MustRelease(h)
+			<-over
+		}
+	}
+	reg.Check(t)
 }
 
 // That a reader need not wait for another says nothing about a writer.
