@@ -78,6 +78,10 @@ func TestF42_ExitStatuses(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	script := h.dir + "/script"
+	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	holder := h.start("run", "taken", "--label", "nightly job", "--", "sh", "-c", "echo up; exec sleep 1000")
 	holder.see("up")
 
@@ -119,6 +123,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"run free -- /no/such/program", 127, []string{"/no/such/program"}},
 		{"run free -- no-such-program-in-path", 127, []string{"no-such-program-in-path"}},
 		{"run free -- " + plain, 126, []string{plain}},
+		{"run free -- " + script, 127, []string{script, "its interpreter"}},
 		{"frob", 64, []string{"frob", "lockkeeper --help"}},
 		{"verson", 64, []string{`"verson"`, "did you mean version?)\n"}},
 		{"--frob", 64, []string{"--frob", "see lockkeeper --help"}},

@@ -64,7 +64,7 @@ func (f *front) start() (out Outcome, started bool) {
 			f.tty.give(f.group)
 		}
 		return Outcome{Kind: NotExecutable, Status: ExecStatus(event.Errno), Token: f.granted.Token,
-			Text: fmt.Sprintf("%s: %v", f.cfg.Argv[0], event.Errno)}, false
+			Text: fmt.Sprintf("%s: %v%s", f.cfg.Argv[0], event.Errno, missing(f.cfg.Program, event.Errno))}, false
 	default:
 		f.abandon()
 		return Outcome{Kind: Failed, Status: exit.Internal, Token: f.granted.Token, Text: guardDied}, false
@@ -109,6 +109,18 @@ func bytesOf(texts []string) (out [][]byte) {
 		out = append(out, []byte(s))
 	}
 	return out
+}
+
+// missing says what is not there if it is not the program: of the interpreter of a script, or the loader of a binary, the
+// system says the same.
+func missing(program string, err error) string {
+	if !errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	if _, err := os.Stat(program); err != nil {
+		return ""
+	}
+	return " (the file is there; its interpreter or loader is not)"
 }
 
 // ExecStatus returns what a shell returns when a program cannot be executed.
