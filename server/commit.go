@@ -78,8 +78,7 @@ func (s *Server) commit(batch []*request, except *conn) int {
 	}
 	s.finishAll(batch)
 	if c := s.prompt; c != nil {
-		// Whose request has gathered already may have written, and wait for it itself; of several one is there soon.
-		if !s.herd && c.out.pending.Load() == 0 {
+		if !s.herd { // of several one is there soon
 			s.queue.await(c, s.pulse.atOnce())
 		}
 		s.prompt, s.herd = nil, false

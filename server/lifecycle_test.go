@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -179,6 +182,42 @@ func TestServeReportsABrokenListener(t *testing.T) {
 			t.Errorf("Serve: %v, want what Accept said", err)
 		}
 		r.connect("c").ping()
+	})
+}
+
+// badLock is a directory's lock that cannot be let go.
+type badLock struct{ *vfs.Mem }
+
+var errBadLock = errors.New("input/output error")
+
+func (b badLock) LockDir(dir string) (io.Closer, error) { return b, nil }
+
+func (b badLock) Close() error { return errBadLock }
+
+// Who asks why the server ends while it still does is told the reason, and who asks afterwards that its files could not be
+// closed.
+func TestFilesThatCannotBeClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(Options{DataDir: "/data", FS: badLock{vfs.NewMem()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := memnet.New().Listen("zk")
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error)
+		go func() { served <- s.Serve(l) }()
+		synctest.Wait()
+		if err := s.Close(); !errors.Is(err, errBadLock) {
+			t.Errorf("Close: %v, want %v", err, errBadLock)
+		}
+		if err := <-served; !errors.Is(err, ErrClosed) {
+			t.Errorf("Serve: %v, want %v", err, ErrClosed)
+		}
+		if err := s.Err(); !errors.Is(err, errBadLock) {
+			t.Errorf("Err: %v, want %v", err, errBadLock)
+		}
 	})
 }
 

@@ -83,10 +83,14 @@ func (q *queue) readyLocked() bool {
 }
 
 // await says that c is going to write at once, or in d at the latest. What gathers meanwhile waits for it, unless
-// that is much. It is for whoever has the right to commit.
+// that is much, or c has a request on its way here already and may wait for the answer. It is for whoever has the right
+// to commit.
 func (q *queue) await(c *conn, d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if c.out.pending.Load() > 0 { // a request is counted before it is put here
+		c = nil
+	}
 	q.awaited, q.until = c, time.Now().Add(d)
 }
 

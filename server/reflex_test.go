@@ -82,7 +82,7 @@ func TestWhatGathersWaitsForWhoIsExpected(t *testing.T) {
 				taken <- len(worked)
 			}
 		}()
-		expected, other := new(conn), new(conn)
+		expected, other := &conn{out: new(output)}, new(conn)
 		wantTaken := func(after time.Duration, n int) {
 			t.Helper()
 			began := time.Now()
@@ -131,6 +131,12 @@ func TestWhatGathersWaitsForWhoIsExpected(t *testing.T) {
 			q.put(&request{conn: other})
 		}
 		wantTaken(0, leadMax+1)
+
+		expected.out.pending.Store(1) // it has written already
+		q.await(expected, reflexMax/2)
+		q.put(&request{conn: other})
+		wantTaken(0, 1)
+		expected.out.pending.Store(0)
 
 		q.await(expected, reflexMax)
 		q.put(&request{conn: other})

@@ -87,7 +87,7 @@ type Server struct {
 	lastSnapshot atomic.Pointer[savedSnapshot] // nil: the one that was recovered
 	digests      digestLog
 
-	// The end. ending is closed first, with err set; done when all is over.
+	// The end. ending is closed first, with err set; done when all is over, with filesErr set.
 	ctx          context.Context // of the helpers
 	cancel       context.CancelFunc
 	helpers      sync.WaitGroup // expirer and reaper
@@ -96,6 +96,7 @@ type Server struct {
 	committed    chan struct{} // closed when the commit loop is over
 	once         sync.Once
 	err          error
+	filesErr     error // of closing the files; nil if there was another reason to end
 	ending       chan struct{}
 	done         chan struct{}
 }
@@ -176,10 +177,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.stop(ErrClosed)
 	<-s.done
-	if errors.Is(s.err, ErrClosed) {
-		return nil
+	if err := s.Err(); !errors.Is(err, ErrClosed) {
+		return err
 	}
-	return s.err
+	return nil
 }
 
 // stop begins the end of the server. The first reason is the one that counts.
@@ -207,19 +208,23 @@ func (s *Server) end() {
 	<-s.committed
 	s.snapshots.Wait()
 	if err := s.store.Close(); err != nil && errors.Is(s.err, ErrClosed) {
-		s.err = fmt.Errorf("server: close %s: %w", s.opts.LogDir, err)
+		s.filesErr = fmt.Errorf("server: close %s: %w", s.opts.LogDir, err)
 	}
 }
 
 // Done is closed when the server has ended, by Close, Shutdown or a failure.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err says why the server has ended: nil until Done is closed, ErrClosed after Close or Shutdown.
+// Err says why the server has ended: nil until Done is closed, ErrClosed after Close or Shutdown, unless the disk failed
+// then.
 func (s *Server) Err() error {
 	select {
 	case <-s.done:
-		return s.err
 	default:
 		return nil
 	}
+	if s.filesErr != nil {
+		return s.filesErr
+	}
+	return s.err
 }
