@@ -59,7 +59,11 @@ func (g *grant) watchOver(node string, own *client.Watch) {
 		case <-timer.C:
 		}
 		if k.isGone() {
-			g.lose(ErrNodeDeleted)
+			if err := g.s.Err(); err != nil { // the node went with the session, which may be heard first
+				g.lose(err)
+			} else {
+				g.lose(ErrNodeDeleted)
+			}
 			return
 		}
 		left := g.check()

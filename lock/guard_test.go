@@ -1,0 +1,56 @@
+package lock_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A session that is closed takes the holder's node along, and the server tells of that first. The holder is told of the
+// session, whichever of the two its guard hears first; here it hears both at once, since it begins only then.
+func TestAHolderIsToldThatItsSessionWasClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		mutex := func(s *client.Session) *lock.Mutex {
+			m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		theirs := mutex(srv.Session(t, "theirs"))
+		for range 2000 {
+			held, err := theirs.Lock(t.Context())
+			must(t, held, err)
+			s, err := client.Open(t.Context(), zktest.Servers, client.Options{Dial: srv.Dial})
+			if err != nil {
+				t.Fatal(err)
+			}
+			granted := make(chan *lock.Hold, 1)
+			go func() {
+				h, err := mutex(s).Lock(t.Context()) // having waited, it watches its node already
+				if err != nil {
+					t.Error(err)
+				}
+				granted <- h
+			}()
+			synctest.Wait()
+			if err := held.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			h := <-granted
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-h.Context().Done()
+			if cause := h.Cause(); !errors.Is(cause, zk.ErrClosed) || errors.Is(cause, lock.ErrNodeDeleted) {
+				t.Fatalf("lost for %v, want %v", cause, zk.ErrClosed)
+			}
+		}
+	})
+}
