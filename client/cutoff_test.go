@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 )
 
 // Whoever gives up while there is no connection is told why there is none. Here the server has come back with a

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/lockkeeper/lockkeeper/internal/locksuite"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/locksuite"
 )
 
 // The suite on the server of this project, in virtual time. Package test/interop/locks runs it on Apache

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/tree"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 

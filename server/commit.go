@@ -3,10 +3,10 @@ package server
 import (
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/store"
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/store"
-	"github.com/lockkeeper/lockkeeper/server/tree"
-	"github.com/lockkeeper/lockkeeper/server/txn"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
-	"github.com/lockkeeper/lockkeeper/server/watch"
 )
 
 // Sessions returns when each session is going to expire, counted from the opening of the server,

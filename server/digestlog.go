@@ -3,8 +3,8 @@ package server
 import (
 	"slices"
 
-	"github.com/lockkeeper/lockkeeper/server/tree"
-	"github.com/lockkeeper/lockkeeper/server/txn"
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 )
 
 // Every so many transactions, and that many times, a digestLog notes the sum over the tree, as

@@ -8,10 +8,10 @@ import (
 	"io"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/session"
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
+	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/session"
-	"github.com/lockkeeper/lockkeeper/server/tree"
-	"github.com/lockkeeper/lockkeeper/server/watch"
 )
 
 // An attachment is a connection's wish for a session, on its way through the queue.

@@ -1,6 +1,6 @@
 package server
 
-import "github.com/lockkeeper/lockkeeper/server/measure"
+import "github.com/lockkeeper/lockkeeper/internal/server/measure"
 
 // A MetricKind says what the value of a metric may do.
 type MetricKind uint8

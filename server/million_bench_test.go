@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/gcpace"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/gcpace"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 

@@ -3,8 +3,8 @@ package server
 import (
 	"slices"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/tree"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 

@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/session"
+	"github.com/lockkeeper/lockkeeper/internal/server/store"
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/session"
-	"github.com/lockkeeper/lockkeeper/server/store"
-	"github.com/lockkeeper/lockkeeper/server/tree"
-	"github.com/lockkeeper/lockkeeper/server/txn"
 )
 
 // load brings back what the disk has kept.

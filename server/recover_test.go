@@ -4,11 +4,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/session"
+	"github.com/lockkeeper/lockkeeper/internal/server/store"
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/session"
-	"github.com/lockkeeper/lockkeeper/server/store"
-	"github.com/lockkeeper/lockkeeper/server/txn"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/server/tree"
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 )
 
 // seldomEvery is how often a line that clients can provoke comes to the log.

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/server/session"
-	"github.com/lockkeeper/lockkeeper/server/store"
-	"github.com/lockkeeper/lockkeeper/server/tree"
-	"github.com/lockkeeper/lockkeeper/server/watch"
+	"github.com/lockkeeper/lockkeeper/internal/server/session"
+	"github.com/lockkeeper/lockkeeper/internal/server/store"
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
+	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 )
 
 // ErrClosed is what Serve returns after Close or Shutdown.

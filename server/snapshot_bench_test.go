@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/server/gcpace"
+	"github.com/lockkeeper/lockkeeper/internal/server/gcpace"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 

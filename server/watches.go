@@ -1,8 +1,8 @@
 package server
 
 import (
+	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/watch"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 

@@ -3,7 +3,7 @@ package zktest
 import (
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/internal/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 )
 
 // Crash takes the server down as a power failure would: connections break, new ones are refused, and

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
 )
 
 // serversVariable names the servers if no flag does.
@@ -145,7 +145,7 @@ func chooseServers(named string) string {
 	}
 	// Under another lock the variable names the keeper by its socket. It is still ours to start.
 	if socket, ok := strings.CutPrefix(named, "unix:"); ok {
-		if places, err := keeper.FindPlaces(os.Getenv); err == nil && places.IsSocket(socket) {
+		if places, err := localserver.FindPlaces(os.Getenv); err == nil && places.IsSocket(socket) {
 			return access.Local
 		}
 	}

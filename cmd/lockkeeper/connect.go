@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
 )
 
 // openSession opens a session for an order. Errors carry an exit status.
@@ -72,19 +72,19 @@ func openSession(ctx context.Context, to access.Settings, opt client.Options, co
 }
 
 // newStarter returns what finds the local keeper.
-func newStarter(notice func(string)) (keeper.Starter, error) {
-	places, err := keeper.FindPlaces(os.Getenv)
+func newStarter(notice func(string)) (localserver.Starter, error) {
+	places, err := localserver.FindPlaces(os.Getenv)
 	if err != nil {
-		return keeper.Starter{}, err
+		return localserver.Starter{}, err
 	}
 	idle := os.Getenv(idleVariable)
 	if idle == "" {
 		idle = idleDefault.String()
 	}
 	if d, err := time.ParseDuration(idle); err != nil || d < 0 {
-		return keeper.Starter{}, exit.Errorf(exit.Usage, "%s=%s: not a duration", idleVariable, idle)
+		return localserver.Starter{}, exit.Errorf(exit.Usage, "%s=%s: not a duration", idleVariable, idle)
 	}
-	return keeper.Starter{
+	return localserver.Starter{
 		Places: places, Notice: notice,
 		Program: self(), Args: []string{"lockkeeper", "server", "--local", "--idle=" + idle, "--report-ready"},
 	}, nil

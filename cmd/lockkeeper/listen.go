@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zoocfg"
-	"github.com/lockkeeper/lockkeeper/server/tlsconf"
+	"github.com/lockkeeper/lockkeeper/internal/tlsconf"
 )
 
 // adminHostDefault is where the admin port listens: for this machine only, since it has much to tell and

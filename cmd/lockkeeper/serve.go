@@ -12,9 +12,9 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/notify"
+	"github.com/lockkeeper/lockkeeper/internal/server/admin"
+	"github.com/lockkeeper/lockkeeper/internal/server/gcpace"
 	"github.com/lockkeeper/lockkeeper/server"
-	"github.com/lockkeeper/lockkeeper/server/admin"
-	"github.com/lockkeeper/lockkeeper/server/gcpace"
 )
 
 // shutdownLimit is how long connections may take to end.

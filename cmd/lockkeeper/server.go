@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
 
@@ -127,18 +127,18 @@ func serveLocal(f serverFlags) error {
 	defer stop()
 	var ready io.WriteCloser = discard{} // in the foreground the log is enough
 	if f.reportReady {
-		if err := proc.CloseInherited(keeper.FDReady); err != nil {
+		if err := proc.CloseInherited(localserver.FDReady); err != nil {
 			return exit.Errorf(exit.OS, "local keeper: %w", err)
 		}
-		syscall.CloseOnExec(keeper.FDReady)
-		ready = os.NewFile(keeper.FDReady, "ready")
+		syscall.CloseOnExec(localserver.FDReady)
+		ready = os.NewFile(localserver.FDReady, "ready")
 	}
 	signal.Ignore(syscall.SIGHUP)
-	places, err := keeper.FindPlaces(os.Getenv)
+	places, err := localserver.FindPlaces(os.Getenv)
 	if err != nil {
 		return exit.Errorf(exit.OS, "%w", err)
 	}
-	if err := keeper.Serve(ctx, places, f.idle, ready, newLogger()); err != nil {
+	if err := localserver.Serve(ctx, places, f.idle, ready, newLogger()); err != nil {
 		return exit.Errorf(exit.OS, "local keeper: %w", err)
 	}
 	return nil

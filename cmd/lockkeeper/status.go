@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/fourletter"
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/keeper"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
 )
 
 const (
@@ -82,7 +82,7 @@ func statusList(servers string) (string, error) {
 	if servers != access.Local {
 		return servers, nil
 	}
-	places, err := keeper.FindPlaces(os.Getenv)
+	places, err := localserver.FindPlaces(os.Getenv)
 	if err != nil {
 		return "", exit.Errorf(exit.OS, "%w", err)
 	}

@@ -4,11 +4,11 @@ import (
 	"math"
 	"testing"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/store"
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/server"
-	"github.com/lockkeeper/lockkeeper/server/store"
-	"github.com/lockkeeper/lockkeeper/server/txn"
 	"github.com/lockkeeper/lockkeeper/test/interop/conformance/ours"
 	"github.com/lockkeeper/lockkeeper/zk"
 )

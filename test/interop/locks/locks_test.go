@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/internal/locksuite"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/locksuite"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 )
 

@@ -21,7 +21,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/lockkeeper/lockkeeper/server/admin"
+	"github.com/lockkeeper/lockkeeper/internal/server/admin"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/test/interop/conformance/ours"
 	"github.com/lockkeeper/lockkeeper/test/interop/proc"

@@ -79,7 +79,7 @@ var Mutations = []Mutation{
 		{File: "lock/recipe.go", Old: "if place < q.room {", New: "if place <= q.room {"},
 	}},
 	{Name: "sessions expire too early", Entry: "F46", Within: 1000, Patches: []Patch{
-		{File: "server/session/table.go", Old: "return ((now+timeout)/t.tick + 1) * t.tick", New: "return ((now+timeout/2)/t.tick + 1) * t.tick"},
+		{File: "internal/server/session/table.go", Old: "return ((now+timeout)/t.tick + 1) * t.tick", New: "return ((now+timeout/2)/t.tick + 1) * t.tick"},
 	}},
 	{Name: "writes are answered before they are synced", Entry: "F44", Within: 1000, Short: true, Patches: []Patch{
 		{File: "server/commit.go", Old: "	if err := s.store.Sync(); err != nil {\n		return err\n	}\n	took", New: "	took"},

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/watch"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 

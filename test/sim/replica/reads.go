@@ -3,8 +3,8 @@ package replica
 import (
 	"slices"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/watch"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 

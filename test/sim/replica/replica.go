@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
+	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/tree"
-	"github.com/lockkeeper/lockkeeper/server/txn"
-	"github.com/lockkeeper/lockkeeper/server/watch"
 )
 
 // A Cut is what a Replica is cut off from.

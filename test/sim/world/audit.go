@@ -4,8 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
-	"github.com/lockkeeper/lockkeeper/server/txn"
 )
 
 // An audit compares what holders were told with what the server's logs say in the end.

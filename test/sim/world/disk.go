@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
-	"github.com/lockkeeper/lockkeeper/server/txn"
 )
 
 // newDisk makes a disk of what m holds.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"unicode"
 
-	"github.com/lockkeeper/lockkeeper/server/tlsconf"
+	"github.com/lockkeeper/lockkeeper/internal/tlsconf"
 )
 
 // A Dialer makes connections, as client.Options.Dial does.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/server/store"
-	"github.com/lockkeeper/lockkeeper/server/tlsconf"
+	"github.com/lockkeeper/lockkeeper/internal/server/store"
+	"github.com/lockkeeper/lockkeeper/internal/tlsconf"
 )
 
 // ruleOf returns the rule of a key, nil if there is none.

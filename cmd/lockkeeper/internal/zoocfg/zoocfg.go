@@ -21,8 +21,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/tlsconf"
 	"github.com/lockkeeper/lockkeeper/server"
-	"github.com/lockkeeper/lockkeeper/server/tlsconf"
 )
 
 // Config is what settings say, with ZooKeeper's defaults for what they do not.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/tlsconf"
 	"github.com/lockkeeper/lockkeeper/server"
-	"github.com/lockkeeper/lockkeeper/server/tlsconf"
 )
 
 // parse reads and parses a text.

@@ -1,0 +1,88 @@
+package localserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+// An Address is what a keeper writes about itself, for those who look for it.
+type Address struct {
+	Socket string `json:"socket"`
+	Pid    int    `json:"pid"`
+	Host   string `json:"host"`
+}
+
+// read returns the address of the last keeper, which may be long gone.
+func (p Places) read() (Address, error) {
+	var a Address
+	b, err := os.ReadFile(p.address())
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	return a, err
+}
+
+// write makes a the address. A reader sees the old one or the new one.
+func (p Places) write(a Address) error {
+	b, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(p.State, filepath.Base(p.address())+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // if it still has that name
+	if _, err := f.Write(append(b, '\n')); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), p.address())
+}
+
+// announce writes where we listen, unless it is written already. The name of the host may have changed since, or
+// somebody may have damaged the file.
+func (p Places) announce(socket string) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	own := Address{Socket: socket, Pid: os.Getpid(), Host: host}
+	if a, err := p.read(); err == nil && a == own {
+		return nil
+	}
+	return p.write(own)
+}
+
+// Find connects to the keeper if there is one.
+func (p Places) Find() (net.Conn, Address, error) {
+	a, err := p.read()
+	if err != nil {
+		return nil, a, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, a, err
+	}
+	if a.Host != host {
+		return nil, a, fmt.Errorf("the keeper of %s was on host %s", p.State, a.Host)
+	}
+	if err := isPrivate(filepath.Dir(a.Socket)); err != nil {
+		return nil, a, err // where the keeper was, somebody else may have put a socket
+	}
+	c, err := net.Dial("unix", a.Socket) // answered or refused at once, by the kernel
+	return c, a, err
+}
+
+// IsSocket reports whether path is where the keeper listens, or did before: it keeps the name of its socket when it
+// has to move to another directory.
+func (p Places) IsSocket(path string) bool {
+	a, err := p.read()
+	return err == nil && filepath.Base(a.Socket) == filepath.Base(path)
+}

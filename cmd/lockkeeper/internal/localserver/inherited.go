@@ -1,0 +1,23 @@
+package localserver
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownUmask makes what a keeper needs be made with the modes that are said, whatever its user's umask is: a directory
+// that he cannot enter himself would be there for all who come after.
+func ownUmask() { syscall.Umask(0o077) }
+
+// outgrow frees a keeper from limits that whoever happened to start it has set for his own programs, if they can be
+// raised. One on the size of files would end it at the next log.
+func outgrow() {
+	for _, resource := range []int{unix.RLIMIT_FSIZE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_AS} {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(resource, &limit); err == nil && limit.Cur != limit.Max {
+			limit.Cur = limit.Max
+			unix.Setrlimit(resource, &limit) // it may go on with what it has
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package tree
+
+import (
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// lists holds every access control list in use once, counted. Nodes refer to slots, which are used
+// again. Snapshots refer to ids, which are not: a list that comes after a snapshot's table was
+// taken has an id above all in the table.
+type lists struct {
+	slots  []list
+	free   []int32
+	byKey  map[string]int32
+	lastID int64
+	key    []byte // scratch
+}
+
+type list struct {
+	acl  []zk.ACL
+	key  string
+	id   int64
+	uses int
+}
+
+// The lists that are always there. Built-in nodes need them, and a snapshot can fall back on them.
+const (
+	slotOpen     = 0 // id txn.OpenACLID
+	slotReadOnly = 1
+)
+
+func newLists() lists {
+	l := lists{byKey: map[string]int32{}}
+	l.intern(zk.OpenACL())
+	l.slots[slotOpen].id = txn.OpenACLID
+	l.intern(zk.ReadOnlyACL())
+	return l
+}
+
+func (l *lists) acl(slot int32) []zk.ACL { return l.slots[slot].acl }
+
+// intern returns the slot of acl, used once more. It does not keep the slice.
+func (l *lists) intern(acl []zk.ACL) int32 {
+	l.key = wire.AppendACL(l.key[:0], acl)
+	if slot, ok := l.byKey[string(l.key)]; ok {
+		l.slots[slot].uses++
+		return slot
+	}
+	var slot int32
+	if n := len(l.free); n > 0 {
+		slot = l.free[n-1]
+		l.free = l.free[:n-1]
+	} else {
+		slot = int32(len(l.slots))
+		l.slots = append(l.slots, list{})
+	}
+	l.lastID++
+	key := string(l.key)
+	l.slots[slot] = list{acl: slices.Clone(acl), key: key, id: l.lastID, uses: 1}
+	l.byKey[key] = slot
+	return slot
+}
+
+func (l *lists) use(slot int32) { l.slots[slot].uses++ }
+
+func (l *lists) release(slot int32) {
+	s := &l.slots[slot]
+	if s.uses--; s.uses == 0 {
+		delete(l.byKey, s.key)
+		*s = list{}
+		l.free = append(l.free, slot)
+	}
+}
+
+// entries returns the lists in use but for the open one, which needs no entry.
+func (l *lists) entries() []txn.ACLEntry {
+	var out []txn.ACLEntry
+	for slot := slotReadOnly; slot < len(l.slots); slot++ {
+		if s := &l.slots[slot]; s.uses > 0 {
+			out = append(out, txn.ACLEntry{ID: s.id, ACL: s.acl})
+		}
+	}
+	return out
+}

@@ -1,0 +1,256 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lockkeeper/lockkeeper"
+
+// A file is a source file of the root module, with what the rules look at.
+type file struct {
+	path    string // from the module's root, with slashes
+	pkg     string // folder, from the module's root
+	test    bool
+	imports []string
+	syntax  *ast.File
+}
+
+// sources parses every Go file of the root module. Nested modules have rules of their own.
+func sources(t *testing.T) []file {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	var files []file
+	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); name != root && err == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		syntax, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		f := file{path: filepath.ToSlash(rel), syntax: syntax, test: strings.HasSuffix(name, "_test.go")}
+		f.pkg = path.Dir(f.path)
+		for _, spec := range syntax.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			f.imports = append(f.imports, p)
+		}
+		files = append(files, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 50 {
+		t.Fatalf("found %d files: this test does not see the house", len(files))
+	}
+	return files
+}
+
+// under reports whether pkg is one of folders or lies below one.
+func under(pkg string, folders ...string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return pkg == f || strings.HasPrefix(pkg, f+"/") })
+}
+
+// ours turns an import path into a folder of the module; ok is false for everybody else's.
+func ours(importPath string) (folder string, ok bool) {
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// standard reports whether an import path is the standard library's.
+func standard(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}
+
+// pure packages are functions of their inputs. Whoever owns a clock, a socket or a disk calls them.
+var pure = []string{"zk", "internal/wire", "internal/server/txn", "internal/server/tree", "internal/server/session", "internal/server/watch", "internal/server/measure"}
+
+// pureFiles are the pure parts of packages that are not pure as a whole.
+var pureFiles = []string{"lock/queue.go", "lock/loan.go"}
+
+// Pure code is what can be replayed, simulated and tested as arithmetic: the same inputs give the same
+// result on every server, in every replay. One look at a clock ends that.
+func TestPureCodeKnowsNoWorld(t *testing.T) {
+	world := []string{"net", "os", "syscall", "math/rand", "math/rand/v2", "crypto/rand", "context", "log", "log/slog", "reflect"}
+	clocks := []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+	for _, f := range sources(t) {
+		if f.test || !under(f.pkg, pure...) && !slices.Contains(pureFiles, f.path) {
+			continue
+		}
+		for _, p := range f.imports {
+			if under(p, world...) && p != "net/netip" { // addresses are values; they reach nobody
+				t.Errorf("%s imports %s: the package is pure, its caller has the world", f.path, p)
+			}
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clocks, n.Sel.Name) {
+					t.Errorf("%s uses time.%s: in pure code, time is an argument", f.path, n.Sel.Name)
+				}
+			case *ast.GoStmt:
+				t.Errorf("%s starts a goroutine: pure code has none", f.path)
+			}
+			return true
+		})
+	}
+}
+
+func TestWhoMayLeanOnWhom(t *testing.T) {
+	library := []string{"zk", "client", "lock", "election", "fence"}
+	for _, rule := range []struct {
+		in     []string
+		except []string
+		allow  func(folder string) bool // imports of ours
+		why    string
+	}{
+		{in: []string{"zk"}, allow: func(string) bool { return false },
+			why: "zk is the vocabulary: it imports nothing of ours"},
+		{in: []string{"internal/wire"}, allow: func(f string) bool { return f == "zk" },
+			why: "the wire format knows only the words"},
+		{in: library, allow: func(f string) bool {
+			return under(f, library...) || f == "internal/wire" || f == "internal/clock" || f == "internal/ending"
+		}, why: "the library does not import the server, the command or what is for tests: users link it alone"},
+		{in: []string{"client"}, allow: func(f string) bool { return !under(f, "lock", "election") },
+			why: "the client does not know the recipes"},
+		{in: []string{"fence"}, allow: func(f string) bool { return f == "internal/ending" },
+			why: "a far side needs no client"},
+		{in: []string{"server", "internal/server"}, allow: func(f string) bool { return !under(f, "client", "lock", "election", "cmd") },
+			why: "the server does not know its clients"},
+		{in: []string{"internal/server/tree", "internal/server/session", "internal/server/watch", "internal/server/txn"},
+			allow: func(f string) bool { return under(f, "zk", "internal/wire", "internal/server/txn") },
+			why:   "the pure parts of the server know the words and the transactions, not each other"},
+		{in: []string{"internal/server/store"}, allow: func(f string) bool { return under(f, "zk", "internal/wire", "internal/vfs", "internal/server/txn") },
+			why: "the store keeps transactions and snapshots; what they mean is the tree's"},
+		{in: []string{"."}, except: []string{"internal/testkit", "zktest", "test", "cmd/lockkeeper/internal/ptytest"},
+			allow: func(f string) bool {
+				return !under(f, "internal/testkit")
+			},
+			why: "what breaks things on purpose is for tests"},
+	} {
+		for _, f := range sources(t) {
+			if f.test || rule.in[0] != "." && !under(f.pkg, rule.in...) || under(f.pkg, rule.except...) {
+				continue
+			}
+			for _, p := range f.imports {
+				if folder, ok := ours(p); ok && folder != f.pkg && !rule.allow(folder) {
+					t.Errorf("%s imports %s: %s", f.path, p, rule.why)
+				}
+			}
+		}
+	}
+}
+
+// A library's dependencies become its users'. The command is ours alone and may use what serves it.
+func TestLibrariesUseTheStandardLibrary(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.test || under(f.pkg, "cmd") {
+			continue
+		}
+		for _, p := range f.imports {
+			if _, ok := ours(p); !ok && !standard(p) {
+				t.Errorf("%s imports %s: outside cmd/, packages need nothing but Go", f.path, p)
+			}
+		}
+	}
+}
+
+// A write that does not go through vfs is one that no test can break.
+func TestOneDoorToTheDisk(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.test || !under(f.pkg, "internal/server/store") {
+			continue
+		}
+		for _, p := range f.imports {
+			if p == "os" || p == "syscall" {
+				t.Errorf("%s imports %s: internal/vfs is the only door to the disk", f.path, p)
+			}
+		}
+	}
+}
+
+// The package comment is where a reader begins.
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	said := map[string]int{}
+	for _, f := range sources(t) {
+		if f.test {
+			continue
+		}
+		said[f.pkg] += 0
+		if f.syntax.Doc != nil && len(f.syntax.Doc.Text()) > 40 {
+			said[f.pkg]++
+		}
+	}
+	for pkg, n := range said {
+		if n != 1 {
+			t.Errorf("package %s has %d package comments, want 1", pkg, n)
+		}
+	}
+}
+
+// Tests must not pass by not running.
+func TestNoTestSkips(t *testing.T) {
+	for _, f := range sources(t) {
+		if !f.test {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, sel.Sel.Name) {
+				if x, ok := sel.X.(*ast.Ident); ok && (x.Name == "t" || x.Name == "b" || x.Name == "tb") {
+					t.Errorf("%s calls %s.%s: a check that passes by skipping is none", f.path, x.Name, sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// The house as docs/ARCHITECTURE.md shows it has no room that it does not name.
+func TestTheHouseNamesEveryRoom(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, house, _ := strings.Cut(string(page), "## The house\n")
+	_, house, _ = strings.Cut(house, "```\n")
+	house, _, _ = strings.Cut(house, "```\n")
+	if len(house) < 1000 {
+		t.Fatal("this test does not see the house")
+	}
+	rooms := strings.FieldsFunc(house, func(c rune) bool { return c < 'a' || c > 'z' })
+	for _, f := range sources(t) {
+		if !slices.Contains(rooms, path.Base(f.pkg)) {
+			t.Errorf("%s is not named in the house of docs/ARCHITECTURE.md", f.pkg)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package guides
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const docs = "../../../docs/"
+
+// Before each block of code a guide says what it is, in a comment that readers do not see: a function of
+// this package, a part of a file of this repository, or theirs, which is not checked.
+const (
+	functionMark = "<!-- func "
+	fileMark     = "<!-- file "
+	theirsMark   = "<!-- theirs"
+	markEnd      = " -->"
+)
+
+// A block is one of code, with the line before it.
+type block struct {
+	line       int
+	mark, text string
+}
+
+// blocks returns the fenced blocks of a guide.
+func blocks(t *testing.T, guide string) []block {
+	t.Helper()
+	content, err := os.ReadFile(guide)
+	must(t, err)
+	var all []block
+	lines := strings.Split(string(content), "\n")
+	for i := 0; i < len(lines); i++ {
+		if !strings.HasPrefix(lines[i], "```") {
+			continue
+		}
+		b := block{line: i + 1, mark: lines[max(i-1, 0)]}
+		for i++; i < len(lines) && lines[i] != "```"; i++ {
+			b.text += lines[i] + "\n"
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// functions returns the functions of a file as they stand there, by name; those of tests are left out.
+func functions(t *testing.T, file string) map[string]string {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	must(t, err)
+	fset := token.NewFileSet()
+	syntax, err := parser.ParseFile(fset, file, source, 0)
+	must(t, err)
+	found := map[string]string{}
+	for _, d := range syntax.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || takesT(f) {
+			continue
+		}
+		found[f.Name.Name] = string(source[fset.Position(f.Pos()).Offset:fset.Position(f.End()).Offset]) + "\n"
+	}
+	return found
+}
+
+// takesT reports whether a function is a test or helps one.
+func takesT(f *ast.FuncDecl) bool {
+	for _, p := range f.Type.Params.List {
+		if star, ok := p.Type.(*ast.StarExpr); ok {
+			if sel, ok := star.X.(*ast.SelectorExpr); ok && sel.Sel.Name == "T" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// What the guides show as ours is what compiles here, and all that is here is shown.
+func TestGuidesQuoteWhatCompiles(t *testing.T) {
+	for guide, file := range map[string]string{
+		"migrate-go-zookeeper.md": "gozookeeper_test.go",
+		"migrate-curator.md":      "curator_test.go",
+		"migrate-kazoo.md":        "kazoo_test.go",
+	} {
+		t.Run(guide, func(t *testing.T) {
+			ours := functions(t, file)
+			for _, b := range blocks(t, docs+guide) {
+				switch name, isFunction := strings.CutPrefix(b.mark, functionMark); {
+				case isFunction:
+					names := strings.Fields(strings.TrimSuffix(name, markEnd))
+					var want []string
+					for _, n := range names {
+						want = append(want, ours[n])
+						delete(ours, n)
+					}
+					if b.text != strings.Join(want, "\n") {
+						t.Errorf("%s:%d: what is shown of %q is not what stands in %s", guide, b.line, names, file)
+					}
+				case strings.HasPrefix(b.mark, fileMark):
+					name := strings.TrimSuffix(strings.TrimPrefix(b.mark, fileMark), markEnd)
+					source, err := os.ReadFile(filepath.Join("../../..", name))
+					must(t, err)
+					if !strings.Contains(string(source), b.text) {
+						t.Errorf("%s:%d: what is shown of %s does not stand there", guide, b.line, name)
+					}
+				case !strings.HasPrefix(b.mark, theirsMark):
+					t.Errorf("%s:%d: nothing says what this code is", guide, b.line)
+				}
+			}
+			for name := range ours {
+				t.Errorf("%s does not show %s", guide, name)
+			}
+		})
+	}
+}

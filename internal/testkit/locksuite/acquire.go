@@ -1,0 +1,92 @@
+package locksuite
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+// Group A of the atlas: acquiring while connections break.
+var acquireTests = []test{
+	{"F01_CreateAppliedReplyLost", f01ReplyLost},
+	{"F01_ReplyLostAndCallerGone", f01CallerGone},
+	{"F02_StaleListing", f02StaleListing},
+	{"F02_Duplicate", f02Duplicate},
+	{"F03_NodeOfAnotherSession", f03ForeignNode},
+	{"F03_NewSessionBehindTheOld", f03NewSession},
+	{"F04_CancelDuringCreate", f04CancelDuringCreate},
+	{"F04_F26_CancelAnywhere", f04CancelAnywhere},
+	{"F05_BreaksKeepThePlace", f05KeepsPlace},
+	{"F06_ExpiredBeforeListing", f06Expired},
+	{"F06_DeletedBeforeListing", f06Deleted},
+	{"F06_DeletedWhileWaiting", f06DeletedWhileWaiting},
+	{"F07_DirectoryVanishes", f07DirectoryVanishes},
+	{"F07_ReadOnlyAncestors", f07ReadOnlyAncestors},
+	{"F07_SamePathAtOnce", f07SamePathAtOnce},
+	{"F08_Bounded", f08Bounded},
+}
+
+// joins matches the create of a node in the line.
+func (w *World) joins() faultproxy.Match {
+	return faultproxy.Match{Ops: faultproxy.Creates(), Prefix: w.dir + "/"}
+}
+
+// lists matches a listing of the lock directory.
+func (w *World) lists() faultproxy.Match {
+	return faultproxy.Match{Ops: faultproxy.Lists(), Path: w.dir}
+}
+
+// The server made the node and the answer was lost, and so were those of the first listings that look
+// for it. There is one node in the end, and it is the attempt's.
+func f01ReplyLost(w *World, t *testing.T) {
+	for lost := range 6 {
+		a := w.Client("a")
+		w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock)) // the directory is there
+		a.Proxy.CutAfter(w.joins())
+		if lost > 0 {
+			m := w.lists()
+			m.Times = lost
+			m.Skip = 1 // the one that went with the create
+			a.Proxy.CutBefore(m)
+		}
+		mark := a.Proxy.Mark()
+		h := must(w, a.Mutex(lock.Options{}).Lock)
+		if n := len(a.Proxy.Since(mark).Asked(wire.OpCreate2)); n != 1 {
+			t.Errorf("with %d listings lost: %d creates were sent, want 1", lost, n)
+		}
+		if line := w.Line(); len(line) != 1 {
+			t.Errorf("with %d listings lost: %d nodes in line, want 1: %v", lost, len(line), line)
+		}
+		w.MustRelease(h)
+		w.Clean()
+	}
+}
+
+// As before, but the caller gave up during the outage. Nobody owns the node, so it must go.
+func f01CallerGone(w *World, t *testing.T) {
+	a, b := w.Client("a"), w.Client("b")
+	w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock))
+	ctx, cancel := context.WithCancel(w.Context())
+	a.CutOff(w.joins(), true, cancel)
+	_, err := a.Mutex(lock.Options{}).Lock(ctx)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock = %v, want the context's error", err)
+	}
+	if n := len(w.Line()); n != 1 {
+		t.Fatalf("%d nodes in line during the outage, want the orphan", n)
+	}
+	a.Proxy.Refuse(false)
+	g := ask(w, b.Mutex(lock.Options{}).Lock)
+	healed := time.Now()
+	h := g.Granted()
+	if d := g.at.Sub(healed); d > time.Second+w.slack() {
+		t.Errorf("the next contender was granted %v after the network was healthy", d)
+	}
+	w.MustRelease(h)
+	w.Clean()
+}
