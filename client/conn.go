@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -90,8 +89,8 @@ const drainTime = 100 * time.Millisecond
 // written and has not left is taken back: the kernel would go on sending it when the network is well again,
 // and the same server would carry it out, behind what was decided on the next connection.
 func hangUp(nc net.Conn) {
-	if tc, ok := nc.(*tls.Conn); ok {
-		nc = tc.NetConn()
+	if over, ok := nc.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn, or a connection made of one
+		nc = over.NetConn()
 	}
 	if tc, ok := nc.(*net.TCPConn); ok {
 		tc.SetLinger(0)

@@ -3,6 +3,8 @@ package interop
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -142,6 +144,30 @@ func (l *line) busy(visits int) {
 		case <-changed:
 		case <-end:
 			l.t.Fatalf("the line stands still: %d visits, waiting for %d", len(l.reg.Visits()), want)
+		}
+	}
+}
+
+// met waits until each of the peers has been inside since that many visits.
+func (l *line) met(since int, peers ...*peer.Peer) {
+	l.t.Helper()
+	end := time.After(time.Minute)
+	for {
+		_, changed := l.reg.Inside()
+		missing := map[string]bool{}
+		for _, p := range peers {
+			missing[p.Name()] = true
+		}
+		for _, v := range l.reg.Visits()[since:] {
+			delete(missing, v.Name)
+		}
+		if len(missing) == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-end:
+			l.t.Fatalf("not let in within a minute: %v", slices.Sorted(maps.Keys(missing)))
 		}
 	}
 }

@@ -82,8 +82,8 @@ func TestTheCommandOnASecuredServer(t *testing.T) {
 			run(69, []string{words}, append([]string{"run", "--connect-timeout", "5s"}, append(args, "demo", "--", "true")...)...)
 		})
 	}
-	refused("certificate", "--servers", secure, "--tls-ca", serverPEM, "--tls-cert", strangers)
-	refused("bad certificate", "--servers", secure, "--tls-ca", serverPEM)
+	refused("the server refuses the client certificate in "+strangers, "--servers", secure, "--tls-ca", serverPEM, "--tls-cert", strangers)
+	refused("the server wants a client certificate (--tls-cert)", "--servers", secure, "--tls-ca", serverPEM)
 	refused("wants TLS", "--servers", secure)
 	refused("127.0.0.1", "--servers", net.JoinHostPort("127.0.0.1", port), "--tls-ca", serverPEM, "--tls-cert", ours)
 	refused("the server's port for TLS?", "--servers", srv.Addr(), "--tls-ca", serverPEM, "--tls-cert", ours)

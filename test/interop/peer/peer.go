@@ -168,3 +168,6 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
+
+// Name returns the name that the peer gives to the register.
+func (p *Peer) Name() string { return p.name }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unicode"
 
@@ -61,13 +62,62 @@ func (s Settings) Dialer(notice func(string)) (Dialer, error) {
 				return nil, err
 			}
 		}
+		request := watchRequest(config, s.Cert)
 		over := tls.Client(c, config)
 		if err := over.HandshakeContext(ctx); err != nil {
 			c.Close()
-			return nil, &HandshakeError{err}
+			return nil, &HandshakeError{request.explain(err)}
 		}
-		return over, nil
+		return &conn{over, request}, nil
 	}, nil
+}
+
+// A certificateRequest tells whether a server has asked for a client certificate during a handshake. What servers answer
+// to a missing or unwelcome one differs between TLS versions and releases of Java, so the reason is given in words of our own.
+type certificateRequest struct {
+	file string // that holds our certificate; empty if there is none
+	made atomic.Bool
+}
+
+// watchRequest notes in the returned value whether the server asks for a certificate in a handshake with config.
+func watchRequest(config *tls.Config, file string) *certificateRequest {
+	r := &certificateRequest{file: file}
+	ours := config.GetClientCertificate
+	config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		r.made.Store(true)
+		if ours == nil {
+			return &tls.Certificate{}, nil // none
+		}
+		return ours(info)
+	}
+	return r
+}
+
+// explain adds the reason to an alert that the server sent after it had asked for a certificate.
+func (r *certificateRequest) explain(err error) error {
+	var alert *net.OpError
+	switch {
+	case !r.made.Load() || !errors.As(err, &alert) || alert.Op != "remote error":
+		return err
+	case r.file == "":
+		return fmt.Errorf("the server wants a client certificate (--tls-cert): %w", err)
+	}
+	return fmt.Errorf("the server refuses the client certificate in %s (--tls-cert): %w", r.file, err)
+}
+
+// A conn is a connection over TLS. In TLS 1.3 a server looks at the certificate after the handshake, so its alert is the
+// answer to the first Read.
+type conn struct {
+	*tls.Conn
+	request *certificateRequest
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		err = c.request.explain(err)
+	}
+	return n, err
 }
 
 // readTLS makes a configuration of what the files hold.

@@ -4,7 +4,6 @@ package fourletter
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +45,7 @@ func Ask(ctx context.Context, dial func(ctx context.Context, network, address st
 	switch {
 	case ctx.Err() != nil:
 		hint := ""
-		if _, secure := c.(*tls.Conn); !secure && network != "unix" {
+		if _, secure := c.(interface{ NetConn() net.Conn }); !secure && network != "unix" {
 			hint = " (does this port want TLS?)"
 		}
 		return Status{}, fmt.Errorf("%s: connected: %w%s", address, context.Cause(ctx), hint)
