@@ -11,19 +11,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-func transfer(ctx context.Context, m *lock.Mutex, work func(context.Context) error) error {
-	waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	h, err := m.Lock(waiting)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("somebody else has had it for 30 seconds")
-	case err != nil:
-		return err
-	}
-	return errors.Join(work(h.Context()), h.Release(ctx))
-}
-
 func outer(ctx context.Context, m *lock.Mutex) error {
 	return m.Do(ctx, func(ctx context.Context) error {
 		return inner(ctx, m) // this ctx says that we have the lock
@@ -78,20 +65,6 @@ func writeLock(ctx context.Context, servers string, acquired func(context.Contex
 	}
 	l.Start(ctx, released) // returns at once
 	return l, nil
-}
-
-func TestTransfer(t *testing.T) {
-	s, _ := session(t)
-	m := mutex(t, s, "/locks/transfer")
-	must(t, transfer(t.Context(), m, func(ctx context.Context) error { return ctx.Err() }))
-	h, err := m.TryLock(t.Context())
-	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if err := transfer(ctx, m, nil); err == nil {
-		t.Error("two have the lock")
-	}
-	must(t, h.Release(t.Context()))
 }
 
 func TestReentering(t *testing.T) {

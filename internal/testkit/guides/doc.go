@@ -1,3 +1,3 @@
-// Package guides keeps the code that the migration guides in docs show as ours: it compiles, its tests
-// run it, and what the guides quote is what stands here. It exports nothing.
+// Package guides holds the code that docs/migrate.md shows as ours: it compiles, its tests run it, and the guide quotes it
+// word for word. It exports nothing.
 package guides

@@ -41,14 +41,6 @@ func sharedDirectory(ctx context.Context, s *client.Session, path string) error 
 	return err
 }
 
-func permitOf(ctx context.Context, s *client.Session, work func(context.Context) error) error {
-	permits, err := lock.NewSemaphore(s, "/limits/workers-new", 3, lock.Options{})
-	if err != nil {
-		return err
-	}
-	return permits.Do(ctx, work)
-}
-
 func readUnderLock(ctx context.Context, s *client.Session, read func(context.Context) error) error {
 	m, err := lock.NewRWMutex(s, "/config-lock", lock.Options{})
 	if err != nil {
@@ -77,13 +69,6 @@ func TestSharedDirectory(t *testing.T) {
 	for range 2 {
 		must(t, sharedDirectory(t.Context(), s, "/shared"))
 	}
-}
-
-func TestPermitOf(t *testing.T) {
-	s, _ := session(t)
-	_, err := s.Create(t.Context(), "/limits", nil, zk.Persistent, nil)
-	must(t, err)
-	must(t, permitOf(t.Context(), s, func(ctx context.Context) error { return ctx.Err() }))
 }
 
 func TestReadUnderLock(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,12 +13,11 @@ import (
 
 const docs = "../../../docs/"
 
-// Before each block of code a guide says what it is, in a comment that readers do not see: a function of
-// this package, a part of a file of this repository, or theirs, which is not checked.
+// Before each block of code the guide names its source in a comment: functions of this package, or a file of this
+// repository.
 const (
 	functionMark = "<!-- func "
 	fileMark     = "<!-- file "
-	theirsMark   = "<!-- theirs"
 	markEnd      = " -->"
 )
 
@@ -78,41 +78,41 @@ func takesT(f *ast.FuncDecl) bool {
 	return false
 }
 
-// What the guides show as ours is what compiles here, and all that is here is shown.
-func TestGuidesQuoteWhatCompiles(t *testing.T) {
-	for guide, file := range map[string]string{
-		"migrate-go-zookeeper.md": "gozookeeper_test.go",
-		"migrate-curator.md":      "curator_test.go",
-		"migrate-kazoo.md":        "kazoo_test.go",
-	} {
-		t.Run(guide, func(t *testing.T) {
-			ours := functions(t, file)
-			for _, b := range blocks(t, docs+guide) {
-				switch name, isFunction := strings.CutPrefix(b.mark, functionMark); {
-				case isFunction:
-					names := strings.Fields(strings.TrimSuffix(name, markEnd))
-					var want []string
-					for _, n := range names {
-						want = append(want, ours[n])
-						delete(ours, n)
-					}
-					if b.text != strings.Join(want, "\n") {
-						t.Errorf("%s:%d: what is shown of %q is not what stands in %s", guide, b.line, names, file)
-					}
-				case strings.HasPrefix(b.mark, fileMark):
-					name := strings.TrimSuffix(strings.TrimPrefix(b.mark, fileMark), markEnd)
-					source, err := os.ReadFile(filepath.Join("../../..", name))
-					must(t, err)
-					if !strings.Contains(string(source), b.text) {
-						t.Errorf("%s:%d: what is shown of %s does not stand there", guide, b.line, name)
-					}
-				case !strings.HasPrefix(b.mark, theirsMark):
-					t.Errorf("%s:%d: nothing says what this code is", guide, b.line)
-				}
+const guide = "migrate.md"
+
+// What the guide shows as ours compiles here, and all functions that are here are shown.
+func TestTheGuideQuotesWhatCompiles(t *testing.T) {
+	ours := map[string]string{}
+	for _, file := range []string{"gozookeeper_test.go", "curator_test.go", "kazoo_test.go"} {
+		maps.Copy(ours, functions(t, file))
+	}
+	quoted := map[string]bool{}
+	for _, b := range blocks(t, docs+guide) {
+		switch name, isFunction := strings.CutPrefix(b.mark, functionMark); {
+		case isFunction:
+			names := strings.Fields(strings.TrimSuffix(name, markEnd))
+			var want []string
+			for _, n := range names {
+				want = append(want, ours[n])
+				quoted[n] = true
 			}
-			for name := range ours {
-				t.Errorf("%s does not show %s", guide, name)
+			if b.text != strings.Join(want, "\n") {
+				t.Errorf("%s:%d: the block for %q differs from the tests' functions", guide, b.line, names)
 			}
-		})
+		case strings.HasPrefix(b.mark, fileMark):
+			name := strings.TrimSuffix(strings.TrimPrefix(b.mark, fileMark), markEnd)
+			source, err := os.ReadFile(filepath.Join("../../..", name))
+			must(t, err)
+			if !strings.Contains(string(source), b.text) {
+				t.Errorf("%s:%d: the block is no part of %s", guide, b.line, name)
+			}
+		default:
+			t.Errorf("%s:%d: a block of code needs a line before it that names its source", guide, b.line)
+		}
+	}
+	for name := range ours {
+		if !quoted[name] {
+			t.Errorf("%s does not show %s", guide, name)
+		}
 	}
 }
