@@ -93,7 +93,7 @@ examples: packages ## the example programs, as processes and in a browser
 
 # Many of these build the command and run it, which the cache of results does not know of.
 interop: packages ## tests against Apache ZooKeeper, Curator, go-zookeeper and kazoo
-	cd $(INTEROP) && $(GO) test -race -count=1 -p 2 -timeout $(TIMEOUT) . ./locks $$($(GO) list ./... | grep -v -e '/interop$$' -e '/locks$$' -e /chaos -e /crash -e /fire -e /soak) # the long ones first; all mostly wait
+	cd $(INTEROP) && $(GO) test -race -count=1 -p 2 -parallel 5 -timeout $(TIMEOUT) . ./locks $$($(GO) list ./... | grep -v -e '/interop$$' -e '/locks$$' -e /chaos -e /crash -e /fire -e /soak) # the long ones first; all mostly wait
 	cd $(INTEROP) && $(GO) test -race -count=1 -p 1 -timeout $(TIMEOUT) ./chaos ./crash ./fire ./soak # these are load enough
 
 crash: packages ## kill -9 of the server under load: make crash KILLS=1000

@@ -11,6 +11,7 @@ import (
 // Candidates of both makes stand in one line under names that both know, lead in the order of arrival, and
 // are seen by each other as what they call themselves.
 func TestElectionSharedWithCurator(t *testing.T) {
+	t.Parallel()
 	ours := regexp.MustCompile(`^_c_[0-9a-f]{32}-latch-[0-9]{10}$`)
 	theirs := regexp.MustCompile(`^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-latch-[0-9]{10}$`)
 	onBothServers(t, func(t *testing.T, addr string) {

@@ -23,6 +23,7 @@ func vouchingWrite(path string) *wire.MultiRequest {
 }
 
 func TestACheckAloneInAMultiIsAWrite(t *testing.T) {
+	t.Parallel()
 	r := connect(t, apache.Start(t, apache.Options{}).Addr(), 2*time.Second, nil)
 	node := r.create("/held", zk.Ephemeral)
 	before := r.call(wire.OpExists, &wire.WatchRequest{Path: "/held"}, nil)
@@ -74,6 +75,7 @@ func (r *raw) answered(op wire.Op, record wire.Record, want bool) {
 
 // Without a quorum, what a server can answer by itself is no proof that a session lives.
 func TestWhatALeaderAnswersWithoutAQuorum(t *testing.T) {
+	t.Parallel()
 	e := ensemble(t, patient)
 	r := connect(t, e.Leader().Addr(), watcherTimeout, nil)
 	r.create("/held", zk.Ephemeral)
@@ -95,6 +97,7 @@ func TestWhatALeaderAnswersWithoutAQuorum(t *testing.T) {
 
 // A follower whose leader is silent answers pings and reads by itself, and nothing else.
 func TestWhatAFollowerAnswersWithoutItsLeader(t *testing.T) {
+	t.Parallel()
 	e := ensemble(t, patient)
 	leader := e.Leader()
 	r := connect(t, e.Followers()[0].Addr(), watcherTimeout, nil)
@@ -110,6 +113,7 @@ func TestWhatAFollowerAnswersWithoutItsLeader(t *testing.T) {
 // leader goes on answering pings while the leader expires the session and gives its znode's place to
 // others. A sync closes the gap: it is not answered. F17 is about clients that believe the ping.
 func TestF17_ACutOffFollowerAnswersPingsForADeadSession(t *testing.T) {
+	t.Parallel()
 	e := ensemble(t, patient)
 	leader, followers := e.Leader(), e.Followers()
 	looker := connect(t, followers[1].Addr(), watcherTimeout, nil)
@@ -150,6 +154,7 @@ func TestF17_ACutOffFollowerAnswersPingsForADeadSession(t *testing.T) {
 // A session may be resumed on another server while its old connection is still open. The old one
 // then goes on answering all but writes, syncs included: the leader does not ask whose they are.
 func TestWhatAnOldConnectionIsAnsweredAfterItsSessionMoved(t *testing.T) {
+	t.Parallel()
 	e := ensemble(t, apache.Options{})
 	f := e.Followers()
 	for _, tt := range []struct {
@@ -179,6 +184,7 @@ func TestWhatAnOldConnectionIsAnsweredAfterItsSessionMoved(t *testing.T) {
 //
 // The two connections share no xid, for the reason that the next test gives.
 func TestSyncIsNotAnsweredOnceTheSessionIsOver(t *testing.T) {
+	t.Parallel()
 	e := ensemble(t, apache.Options{})
 	f := e.Followers()
 	for range 50 {
@@ -199,6 +205,7 @@ func TestSyncIsNotAnsweredOnceTheSessionIsOver(t *testing.T) {
 // is answered with the path of the other connection's znode. So a client goes on counting for as
 // long as its session lives, and then gets its own answers.
 func TestAnswersAreRightIfASessionNeverRepeatsAnXid(t *testing.T) {
+	t.Parallel()
 	e := ensemble(t, apache.Options{})
 	f := e.Followers()
 	connect(t, f[1].Addr(), 6*time.Second, nil).create("/x", zk.Persistent)
@@ -225,6 +232,7 @@ func TestAnswersAreRightIfASessionNeverRepeatsAnXid(t *testing.T) {
 }
 
 func TestCreate2AnswersPathAndStat(t *testing.T) {
+	t.Parallel()
 	r := connect(t, apache.Start(t, apache.Options{}).Addr(), 2*time.Second, nil)
 	r.call(wire.OpCreateContainer, createRequest("/l", zk.Container), &wire.CreateResponse{})
 	for i := range 3 {
@@ -240,6 +248,7 @@ func TestCreate2AnswersPathAndStat(t *testing.T) {
 
 // What began as one server can become an ensemble: each member is given a copy of the directory.
 func TestAStandaloneDirectorySeedsAnEnsemble(t *testing.T) {
+	t.Parallel()
 	one := apache.Start(t, apache.Options{})
 	r := connect(t, one.Addr(), 2*time.Second, nil)
 	was := r.create("/kept", zk.Persistent).Stat

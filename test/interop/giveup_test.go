@@ -11,6 +11,7 @@ import (
 // Each make in turn gives up in the middle of the line, which closes behind it (F25): whoever stood there is
 // let in when the holder leaves, and the one who gave up can come back.
 func TestMixedWhoGivesUp(t *testing.T) {
+	t.Parallel()
 	rw := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
 	locks := []struct {
 		makes                 []peer.Kind
@@ -59,6 +60,7 @@ func TestMixedWhoGivesUp(t *testing.T) {
 // Curator's LeaderSelector leads while it holds a mutex, and its InterProcessSemaphoreMutex is a semaphore of
 // one permit: they share locks with ours.
 func TestCuratorsOtherLocks(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	for _, c := range []struct{ theirs, ours peer.As }{
 		{peer.Selector, peer.Mutex},

@@ -52,8 +52,14 @@ func must(t *testing.T, err error) {
 // onBothServers runs f with Apache ZooKeeper and with the server of this project.
 // Neither syncs, so that a slow disk ends no session.
 func onBothServers(t *testing.T, f func(t *testing.T, addr string)) {
-	t.Run("apache", func(t *testing.T) { f(t, apache.Start(t, apache.Options{Tick: tick}).Addr()) })
-	t.Run("ours", func(t *testing.T) { f(t, ours.Start(t, server.Options{TickTime: tick, NoSync: true}).Addr()) })
+	t.Run("apache", func(t *testing.T) {
+		t.Parallel()
+		f(t, apache.Start(t, apache.Options{Tick: tick}).Addr())
+	})
+	t.Run("ours", func(t *testing.T) {
+		t.Parallel()
+		f(t, ours.Start(t, server.Options{TickTime: tick, NoSync: true}).Addr())
+	})
 }
 
 // A line is a lock's directory on a server, with a register to judge those who use it.

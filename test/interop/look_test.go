@@ -12,6 +12,7 @@ import (
 
 // What Curator holds and waits for is seen for what it is, from the outside, and every change of it is told.
 func TestCuratorsLocksAreSeen(t *testing.T) {
+	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
 		for _, c := range []struct {
 			kind  lock.Kind

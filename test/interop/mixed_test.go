@@ -131,9 +131,11 @@ func handOvers(visits []register.Visit) int {
 // is let in ahead of somebody that it would have had to wait for, and there never are more inside than
 // there are permits.
 func TestMixedHandOvers(t *testing.T) {
+	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
 		for _, m := range mixes {
 			t.Run(m.name, func(t *testing.T) {
+				t.Parallel()
 				l := newLine(t, m.members[0].path, addr, addr)
 				peers := m.start(l)
 				times := make([]int, len(peers))
@@ -158,12 +160,14 @@ func TestMixedHandOvers(t *testing.T) {
 
 // The same, while one after another is killed, wherever it is, and replaced, and in the end all are.
 func TestMixedHandOversWithCrashes(t *testing.T) {
+	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
 		for _, m := range mixes {
 			if m.name == "kazoo" {
 				continue
 			}
 			t.Run(m.name, func(t *testing.T) {
+				t.Parallel()
 				l := newLine(t, m.members[0].path, addr, addr)
 				peers := m.start(l)
 				spin := func(i int) { peers[i].Spin(m.members[i].path, time.Hour, m.inside(), m.members[i].as...) }
@@ -214,6 +218,7 @@ func (m mix) victims(each int) []int {
 
 // Whoever stands in line first is first, whatever the makes.
 func TestMixedFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
 		l := newLine(t, "/order", addr, addr)
 		peers := l.startAll(sharing...)
@@ -239,6 +244,7 @@ const settled = 100 * time.Millisecond
 // A writer, two readers, a writer, a reader and a writer stand in line, all makes in all places: readers
 // that stand together are inside together, and nobody overtakes.
 func TestMixedReadersAndWriters(t *testing.T) {
+	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
 		l := newLine(t, "/rw-order", addr, addr)
 		kinds := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
@@ -277,6 +283,7 @@ func TestMixedReadersAndWriters(t *testing.T) {
 // Two permits, six who want one, all makes in all places: two are inside whenever as many want to be,
 // never more, and permits are given out in the order of arrival, whoever gives one back.
 func TestMixedPermits(t *testing.T) {
+	t.Parallel()
 	permit := peer.Permit(2)
 	onBothServers(t, func(t *testing.T, addr string) {
 		l := newPermitLine(t, "/permits", addr)
@@ -308,6 +315,7 @@ func TestMixedPermits(t *testing.T) {
 // Each make in turn crashes: as the holder, and in the middle of the line, of every kind of lock. On our
 // server TestMixedHandOversWithCrashes has to do.
 func TestMixedCrashes(t *testing.T) {
+	t.Parallel()
 	rw := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
 	both := []peer.Kind{peer.Lockkeeper, peer.Curator}
 	locks := []struct {
@@ -326,6 +334,7 @@ func TestMixedCrashes(t *testing.T) {
 	addr := apache.Start(t, apache.Options{Tick: tick}).Addr()
 	for i, c := range locks {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			path := fmt.Sprint("/crash-", i)
 			l := newLine(t, path, addr, addr)
 			dirs := []string{path}
@@ -371,6 +380,7 @@ func TestMixedCrashes(t *testing.T) {
 // The line outlives the ensemble's leader. go-zookeeper and kazoo report a lost connection to their
 // callers, so only those who ride it out take part.
 func TestMixedAcrossALeaderChange(t *testing.T) {
+	t.Parallel()
 	const cycles = 150
 	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick})
 	leader := e.Leader()

@@ -38,6 +38,7 @@ var names = map[peer.Kind]*regexp.Regexp{
 }
 
 func TestZnodeNamesOfThePeers(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{})
 	reg := openRegister(t)
 	look := connect(t, srv.Addr(), watcherTimeout, nil)
@@ -58,6 +59,7 @@ func TestZnodeNamesOfThePeers(t *testing.T) {
 // Who heeds whom: one holds, the other waits in line, or does not. Two makes that do not heed each
 // other both ways may not share a lock, whatever we do.
 func TestWhichPeersHeedWhom(t *testing.T) {
+	t.Parallel()
 	all := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.GoZookeeper, peer.Kazoo, peer.KazooPatterns, peer.KazooCurator}
 	curatorNames := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.GoZookeeper, peer.KazooCurator}
 	kazooNames := []peer.Kind{peer.Kazoo, peer.KazooPatterns}
@@ -79,6 +81,7 @@ func TestWhichPeersHeedWhom(t *testing.T) {
 
 // The same of read/write locks: go-zookeeper has none.
 func TestWhichReadersAndWritersHeedWhom(t *testing.T) {
+	t.Parallel()
 	all := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.Kazoo, peer.KazooPatterns, peer.KazooCurator}
 	curatorNames := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
 	kazooNames := []peer.Kind{peer.Kazoo, peer.KazooPatterns}
@@ -179,6 +182,7 @@ func (h *heeding) waits(name string, window time.Duration) bool {
 // that is why it cannot take part, with us or without us, and needs the few lines that KazooCurator has.
 // Neither is let in before the other gives up.
 func TestKazoosReadLockWaitsForWritersBehindIt(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	for _, writers := range []peer.Kind{peer.Kazoo, peer.Lockkeeper} {
 		t.Run("writers of "+string(writers), func(t *testing.T) {

@@ -168,6 +168,7 @@ func release(t *testing.T, h *lock.Hold) {
 // TestF01_F05_EveryLockKeepsItsPlace breaks the connection at the requests of an acquire: there is one znode
 // for the attempt in the end, and it keeps its place.
 func TestF01_F05_EveryLockKeepsItsPlace(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	before, after := (*faultproxy.Proxy).CutBefore, (*faultproxy.Proxy).CutAfter
 	for _, k := range kindsOfLocks {
@@ -214,6 +215,7 @@ func TestF01_F05_EveryLockKeepsItsPlace(t *testing.T) {
 
 // TestF23_EveryLockIsReleasedOnTheWire breaks the connection around the delete.
 func TestF23_EveryLockIsReleasedOnTheWire(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	for _, k := range kindsOfLocks {
 		for i, cut := range []func(*faultproxy.Proxy, faultproxy.Match) *faultproxy.Rule{
@@ -236,6 +238,7 @@ func TestF23_EveryLockIsReleasedOnTheWire(t *testing.T) {
 
 // TestF14_WhoGivesUpLeavesNoWatch counts the watches that the server has.
 func TestF14_WhoGivesUpLeavesNoWatch(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	for _, k := range kindsOfLocks {
 		t.Run(k.name, func(t *testing.T) {
@@ -304,6 +307,7 @@ func moreWatches(t *testing.T, srv *apache.Server, n int) int {
 
 // TestF16_EveryLossIsTold deletes the holder's znode, as an operator would.
 func TestF16_EveryLossIsTold(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	for _, k := range kindsOfLocks {
 		l := k.line(t, "/deleted-"+k.name, srv.Addr())
@@ -328,6 +332,7 @@ func TestF16_EveryLossIsTold(t *testing.T) {
 // TestF17_FrozenHoldersKnow stops a process until its session has expired and another holds the lock: when it
 // goes on, the first thing that it hears of its hold is that it is lost.
 func TestF17_FrozenHoldersKnow(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	for _, c := range []struct{ mine, others peer.As }{
 		{peer.Mutex, peer.Mutex},
@@ -362,6 +367,7 @@ func TestF17_FrozenHoldersKnow(t *testing.T) {
 // TestF20_LongOutageOfApache takes the server away for longer than the holder's deadline, and for longer
 // than its session: the hold is lost once, and nothing is taken again unasked.
 func TestF20_LongOutageOfApache(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	l := newLine(t, "/outage", srv.Addr(), srv.Addr())
 	a := l.taker(mutexWay)

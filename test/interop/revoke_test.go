@@ -12,6 +12,7 @@ import (
 
 // Curator's holder hears us when we ask it to give up, and is shown as the holder that it is.
 func TestCuratorHearsARevocation(t *testing.T) {
+	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
 		l := newLine(t, "/revocable", addr, addr)
 		p := l.start(peer.Curator)
@@ -39,6 +40,7 @@ func TestCuratorHearsARevocation(t *testing.T) {
 
 // Our holders of every kind hear Curator's Revoker, go on holding, and are known again afterwards.
 func TestCuratorRevokesOurs(t *testing.T) {
+	t.Parallel()
 	type acquire = func(context.Context) (*lock.Hold, error)
 	opt := lock.Options{Label: "ours"}
 	for _, c := range []struct {

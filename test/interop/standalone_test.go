@@ -16,6 +16,7 @@ import (
 // TestF20_DialAfterAnExpiry cuts a lock with a session of its own off until that has expired: the loss is told
 // once, nothing is taken again unasked, and what is asked for comes from another session.
 func TestF20_DialAfterAnExpiry(t *testing.T) {
+	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	var d net.Dialer
 	proxy := faultproxy.New(d.DialContext)

@@ -26,6 +26,9 @@ func Run(t *testing.T, b Backend) {
 	}
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
+			if b.SideBySide {
+				t.Parallel()
+			}
 			b.Bubble(t, func(t *testing.T) {
 				w := newWorld(t, b)
 				s.run(w, t)

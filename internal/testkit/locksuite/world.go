@@ -28,6 +28,8 @@ type Backend struct {
 	Bubble func(t *testing.T, f func(t *testing.T))
 	// Start returns an ensemble for one test, which ends with it.
 	Start func(t *testing.T) Ensemble
+	// SideBySide runs several tests at once, as many as the test flag -parallel allows: in real time most of them wait.
+	SideBySide bool
 	// Ours says that it is Memory: tests that look behind the server's answers run too.
 	Ours bool
 }

@@ -21,7 +21,8 @@ const (
 
 func backend(servers string) locksuite.Backend {
 	return locksuite.Backend{
-		Bubble: func(t *testing.T, f func(*testing.T)) { f(t) },
+		SideBySide: true,
+		Bubble:     func(t *testing.T, f func(*testing.T)) { f(t) },
 		Start: func(*testing.T) locksuite.Ensemble {
 			return locksuite.Ensemble{
 				Servers: servers, Tick: tick, Timeout: timeout,
@@ -33,7 +34,7 @@ func backend(servers string) locksuite.Backend {
 	}
 }
 
-// Both mostly wait, so they run beside each other.
+// All tests of both mostly wait, so they run beside each other.
 
 func TestOneServer(t *testing.T) {
 	t.Parallel()
