@@ -1,0 +1,243 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Keeper keeps a session open: when the session is over, the Keeper opens another one. Run and Go call a function once
+// for each session, so a program says once what it does with a session, and Close ends all of it.
+//
+// A Keeper never moves anything from one session to the next: locks, watches and ephemeral znodes end with their
+// session. What is to be there again is made again by the function, on the session that it is called with.
+//
+// A refused credential ends the Keeper, because the next session would be refused as well. A Keeper is safe for use by
+// many goroutines.
+type Keeper struct {
+	// Fixed by Keep.
+	servers string
+	opt     Options
+	logger  *slog.Logger
+	ctx     context.Context // ends with Close, or with a refused credential
+	cancel  context.CancelCauseFunc
+	done    chan struct{}
+
+	running sync.WaitGroup // replace and what Go started; nothing is added once mu.err is set
+
+	// mu is never held across I/O or a call of the user's.
+	mu struct {
+		sync.Mutex
+		session *Session      // the newest one; it may be over
+		changed chan struct{} // closed when session is replaced
+		err     error         // why the Keeper has ended; nil while it lives
+	}
+}
+
+// keeperPause is how long a Keeper waits after an attempt to open a session that failed for another reason than time,
+// such as a granted timeout outside the bounds of the options.
+const keeperPause = time.Second
+
+// Keep opens a session with the ensemble of a server list, as Open does, and keeps one open until Close. ctx bounds the
+// first opening only. Close must be called.
+func Keep(ctx context.Context, servers string, opt Options) (*Keeper, error) {
+	s, err := Open(ctx, servers, opt)
+	if err != nil {
+		return nil, err
+	}
+	k := &Keeper{servers: servers, opt: opt, logger: opt.Logger, done: make(chan struct{})}
+	if k.logger == nil {
+		k.logger = slog.New(slog.DiscardHandler)
+	}
+	k.ctx, k.cancel = context.WithCancelCause(context.Background())
+	k.mu.session, k.mu.changed = s, make(chan struct{})
+	k.running.Go(k.replace)
+	return k, nil
+}
+
+// Session returns the session, and waits for the next one while there is none. After Close the error is zk.ErrClosed.
+// The session can end at any moment; Keeper.Run is for work that has to begin again then.
+func (k *Keeper) Session(ctx context.Context) (*Session, error) {
+	for {
+		s, changed, err := k.newest()
+		switch {
+		case err != nil:
+			return nil, &OpError{Op: "session", Err: err}
+		case s.Err() == nil:
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, &OpError{Op: "session", Err: ending.Of(ctx)}
+		case <-k.done:
+		}
+	}
+}
+
+// Run calls f with the session, and again with the next one whenever f fails because its session is over. It returns
+// nil once f does. It returns the error of f if f fails while the session lives, the reason of ctx once ctx has ended,
+// and zk.ErrClosed after Close. The context of f ends with ctx, with the session and with the Keeper.
+func (k *Keeper) Run(ctx context.Context, f func(ctx context.Context, s *Session) error) error {
+	for {
+		s, err := k.Session(ctx)
+		if err != nil {
+			return err
+		}
+		err = k.invoke(ctx, s, f)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case k.Err() != nil:
+			return &OpError{Op: "session", Err: k.Err()}
+		case s.Err() == nil:
+			return err
+		}
+	}
+}
+
+// Go calls f with the session on a goroutine that belongs to the Keeper, and with the next session once that one is
+// over and f has returned, until Close. A call of f that returns earlier is not repeated on the same session. The
+// context of f ends with its session. Go reports false, and calls nothing, after Close.
+//
+// Close ends the contexts of all functions first, waits for those functions, and ends the session then: while a function
+// returns, it may still use the session for what it has to tidy away.
+func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.err != nil {
+		return false
+	}
+	k.running.Go(func() {
+		for {
+			s, err := k.Session(k.ctx)
+			if err != nil {
+				return
+			}
+			k.invoke(k.ctx, s, func(ctx context.Context, s *Session) error {
+				f(ctx, s)
+				return nil
+			})
+			select {
+			case <-s.Done():
+			case <-k.done:
+				return
+			}
+		}
+	})
+	return true
+}
+
+// invoke calls f with a context that ends with ctx, the session and the Keeper.
+func (k *Keeper) invoke(ctx context.Context, s *Session, f func(context.Context, *Session) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(s.Err()) })()
+	defer context.AfterFunc(k.ctx, func() { cancel(context.Cause(k.ctx)) })()
+	return f(ctx, s)
+}
+
+// Done is closed when no session will follow the present one: by Close, or because the credentials were refused.
+func (k *Keeper) Done() <-chan struct{} { return k.done }
+
+// Err returns nil until Done is closed, and then why the Keeper has ended.
+func (k *Keeper) Err() error {
+	_, _, err := k.newest()
+	return err
+}
+
+// Close ends the Keeper: the contexts of all functions end; when the functions of Go have returned, the session is
+// closed. A nil error says that the ephemeral znodes of the session are gone; see Session.Close. If ctx ends while
+// functions of Go are still running, the session is closed under them. Close returns when all of them have returned.
+// Closing again is harmless.
+func (k *Keeper) Close(ctx context.Context) error {
+	k.end(zk.ErrClosed)
+	idle := make(chan struct{})
+	go func() {
+		k.running.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+	s, _, _ := k.newest()
+	err := s.Close(ctx)
+	<-idle
+	return err
+}
+
+// replace opens a session whenever the last one is over.
+func (k *Keeper) replace() {
+	for {
+		s, _, _ := k.newest()
+		select {
+		case <-s.Done():
+		case <-k.ctx.Done():
+			return
+		}
+		if errors.Is(s.Err(), zk.ErrAuthFailed) {
+			k.end(s.Err())
+			return
+		}
+		s.Close(k.ctx) // the session is over: this only waits for its goroutines
+		next := k.open()
+		if next == nil {
+			return
+		}
+		k.mu.Lock()
+		k.mu.session = next
+		close(k.mu.changed)
+		k.mu.changed = make(chan struct{})
+		k.mu.Unlock()
+	}
+}
+
+// open opens the next session, and returns nil if the Keeper ends before.
+func (k *Keeper) open() *Session {
+	for {
+		s, err := Open(k.ctx, k.servers, k.opt)
+		switch {
+		case err == nil:
+			return s
+		case errors.Is(err, zk.ErrAuthFailed):
+			k.end(err)
+			return nil
+		case k.ctx.Err() != nil:
+			return nil
+		}
+		k.logger.Warn("no session, trying again", "pause", keeperPause, "cause", err)
+		t := time.NewTimer(keeperPause)
+		select {
+		case <-t.C:
+		case <-k.ctx.Done():
+			t.Stop()
+			return nil
+		}
+	}
+}
+
+// newest returns the newest session, the channel that is closed when another one replaces it, and why the Keeper has
+// ended.
+func (k *Keeper) newest() (*Session, <-chan struct{}, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mu.session, k.mu.changed, k.mu.err
+}
+
+// end notes why the Keeper has ended; the first reason stays.
+func (k *Keeper) end(why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.err != nil {
+		return
+	}
+	k.mu.err = why
+	k.cancel(why)
+	close(k.done)
+}

@@ -1,0 +1,206 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// keep opens a keeper through the link called "kept", and closes it with the test.
+func keep(t *testing.T, srv *zktest.Server) *client.Keeper {
+	t.Helper()
+	k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: srv.Link("kept").Dial})
+	must(t, err)
+	t.Cleanup(func() { k.Close(context.Background()) })
+	return k
+}
+
+func TestKeeperOpensAnotherSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv)
+		first, err := k.Session(t.Context())
+		must(t, err)
+		srv.Link("kept").Expire()
+		<-first.Done()
+		second, err := k.Session(t.Context())
+		must(t, err)
+		if second == first || second.ID() == first.ID() || second.Err() != nil {
+			t.Errorf("after the expiry of %v the session is %v (%v)", first, second, second.Err())
+		}
+		if k.Err() != nil {
+			t.Errorf("the keeper has ended: %v", k.Err())
+		}
+		must(t, k.Close(t.Context()))
+		<-k.Done()
+		_, err = k.Session(t.Context())
+		wantErr(t, "Session after Close", err, zk.ErrClosed)
+		wantErr(t, "Err", k.Err(), zk.ErrClosed)
+		if err := k.Close(t.Context()); err != nil {
+			t.Errorf("closing again: %v", err)
+		}
+	})
+}
+
+func TestKeeperSessionWaitsNoLongerThanItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv)
+		s, err := k.Session(t.Context())
+		must(t, err)
+		srv.Link("kept").Expire()
+		<-s.Done()
+		srv.Link("kept").Refuse()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if got, err := k.Session(ctx); err == nil && got == s {
+			t.Error("a session that is over was handed out")
+		} else if err != nil {
+			wantErr(t, "Session", err, context.DeadlineExceeded)
+		}
+		srv.Link("kept").Heal()
+		_, err = k.Session(t.Context())
+		must(t, err)
+	})
+}
+
+func TestKeeperRunBeginsAgainWithEachSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv)
+		var ids []int64
+		err := k.Run(t.Context(), func(ctx context.Context, s *client.Session) error {
+			ids = append(ids, s.ID())
+			if len(ids) == 3 {
+				return nil
+			}
+			srv.Link("kept").Expire()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		must(t, err)
+		if len(ids) != 3 || ids[0] == ids[1] || ids[1] == ids[2] {
+			t.Errorf("the function was called with the sessions %x, want three different ones", ids)
+		}
+
+		ours := errors.New("ours")
+		calls := 0
+		err = k.Run(t.Context(), func(context.Context, *client.Session) error { calls++; return ours })
+		if !errors.Is(err, ours) || calls != 1 {
+			t.Errorf("an error while the session lives: %v after %d calls, want it after one", err, calls)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err = k.Run(ctx, func(ctx context.Context, _ *client.Session) error {
+			cancel(ours)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		wantErr(t, "Run whose context ends", err, ours)
+
+		inside := make(chan struct{})
+		go func() {
+			<-inside
+			k.Close(context.Background())
+		}()
+		err = k.Run(t.Context(), func(ctx context.Context, _ *client.Session) error {
+			close(inside)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		wantErr(t, "Run during Close", err, zk.ErrClosed)
+	})
+}
+
+func TestKeeperGoRunsOncePerSessionAndTidiesUpBeforeClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv)
+		s, err := k.Session(t.Context())
+		must(t, err)
+		_, err = s.Create(t.Context(), "/trace", nil, zk.Persistent, nil)
+		must(t, err)
+		var begun, ended, short atomic.Int32
+		k.Go(func(ctx context.Context, s *client.Session) {
+			begun.Add(1)
+			<-ctx.Done()
+			if s.Err() == nil {
+				must(t, s.Delete(context.WithoutCancel(ctx), "/trace", zk.AnyVersion))
+			}
+			ended.Add(1)
+		})
+		k.Go(func(context.Context, *client.Session) { short.Add(1) })
+		for want := int32(1); want <= 3; want++ {
+			synctest.Wait()
+			time.Sleep(time.Minute)
+			if begun.Load() != want || short.Load() != want || ended.Load() != want-1 {
+				t.Fatalf("session %d: begun %d, ended %d, short %d", want, begun.Load(), ended.Load(), short.Load())
+			}
+			if want < 3 {
+				srv.Link("kept").Expire()
+				time.Sleep(time.Minute)
+			}
+		}
+		must(t, k.Close(t.Context()))
+		if ended.Load() != 3 {
+			t.Error("Close did not wait for the functions")
+		}
+		if len(srv.Tree("/trace")) > 0 {
+			t.Error("the session was closed before the functions had returned")
+		}
+		if k.Go(func(context.Context, *client.Session) { t.Error("called after Close") }) {
+			t.Error("Go after Close reports true")
+		}
+	})
+}
+
+func TestKeeperCloseEndsTheSessionUnderAFunctionThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv)
+		k.Go(func(_ context.Context, s *client.Session) { <-s.Done() })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		k.Close(ctx)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// The first session's errors are the caller's; those of the next ones are tried again.
+func TestKeeperAndGrantsOutOfBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		_, err := client.Keep(t.Context(), "no:port:at all", client.Options{})
+		if err == nil {
+			t.Error("a server list that is none was accepted")
+		}
+		opt := client.Options{Dial: srv.Link("kept").Dial, SessionTimeout: time.Minute, SessionTimeoutMin: time.Minute}
+		_, err = client.Keep(t.Context(), zktest.Servers, opt)
+		if err == nil {
+			t.Error("a grant below the bound was accepted")
+		}
+	})
+}
+
+func TestKeeperEndsWithRefusedCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv)
+		s, err := k.Session(t.Context())
+		must(t, err)
+		s.AddAuth(t.Context(), client.Auth{Scheme: "unheard of", Credential: []byte("x")})
+		<-k.Done()
+		wantErr(t, "Err", k.Err(), zk.ErrAuthFailed)
+		_, err = k.Session(t.Context())
+		wantErr(t, "Session", err, zk.ErrAuthFailed)
+	})
+}

@@ -1,0 +1,146 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// CreateOnce creates a znode, with what is missing above it, and resolves a lost answer: it looks whether the znode is
+// there before it creates it again, so that there is one znode at most.
+//
+// Which znode is its own, CreateOnce tells by the data, by the session that owns it if the mode is ephemeral, and by the
+// zxid: it must be newer than the call, for which modes that are not ephemeral cost a second round trip. So the data
+// should tell writers apart. With data that others write as well, a persistent znode that another client created during
+// the call may be taken for our own; for sequential modes the outcome is then unknown. MaybeApplied is true of an error that leaves the outcome open,
+// as when ctx or the session ends before the look.
+//
+// Modes with a time to live are refused. The ACL is for the znode and for those that are made above it; nil lets anybody
+// do anything.
+func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode zk.Mode, acl []zk.ACL) (Created, error) {
+	if mode.TTL() {
+		return Created{}, &OpError{Op: "create", Path: path, Err: zk.ErrBadArguments}
+	}
+	if !mode.Ephemeral() { // the owner does not tell: only the zxid tells old from new
+		if err := s.Sync(ctx, path); err != nil {
+			return Created{}, &OpError{Op: "create", Path: path, Err: cause(err)}
+		}
+	}
+	c := onceCreation{s: s, path: path, data: data, mode: mode, after: s.seen()}
+	doubt := false // a create was sent, and its answer was lost
+	for {
+		made, err := s.Create(ctx, path, data, mode, acl)
+		switch {
+		case lost(err):
+			doubt = true
+		case errors.Is(err, zk.ErrNodeExists) && doubt: // perhaps ours
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.parents(ctx, path, acl); err != nil {
+				return Created{}, err
+			}
+			continue
+		default:
+			return made, err
+		}
+		own, found, lookErr := c.look(ctx)
+		switch {
+		case lookErr != nil:
+			return Created{}, &OpError{Op: "create", Path: path, Err: lookErr, Maybe: true}
+		case found:
+			return own, nil
+		case !lost(err):
+			return Created{}, err
+		}
+	}
+}
+
+// A onceCreation is what is known of a znode whose creation is in doubt.
+type onceCreation struct {
+	s     *Session
+	path  string
+	data  []byte
+	mode  zk.Mode
+	after int64 // zxid that the session had seen before
+}
+
+var errAmbiguous = errors.New("the answer was lost, and several znodes could be the one that was created")
+
+// look looks for the znode. The server has everything that the lost connection's request can have done.
+func (c *onceCreation) look(ctx context.Context) (own Created, found bool, err error) {
+	if err := c.s.Sync(ctx, c.path); err != nil {
+		return Created{}, false, cause(err)
+	}
+	if c.mode.Sequential() {
+		return c.lookAmong(ctx)
+	}
+	data, stat, err := c.s.Get(ctx, c.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return Created{}, false, nil
+	case err != nil:
+		return Created{}, false, cause(err)
+	}
+	return Created{Path: c.path, Stat: stat}, c.ours(data, stat), nil
+}
+
+// lookAmong looks for a sequential znode: the newest names first, until they are older than the call.
+func (c *onceCreation) lookAmong(ctx context.Context) (own Created, found bool, err error) {
+	dir, base := zk.Parent(c.path), zk.Base(c.path)
+	names, _, err := c.s.Children(ctx, dir)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return Created{}, false, cause(err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !numbered(name, base) })
+	slices.Sort(names)
+	slices.Reverse(names)
+	for _, name := range names {
+		path := zk.Join(dir, name)
+		data, stat, err := c.s.Get(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zk.ErrNoAuth): // we could read our own
+		case err != nil:
+			return Created{}, false, cause(err)
+		case stat.Czxid <= c.after:
+			return own, found, nil
+		case c.ours(data, stat) && found:
+			return Created{}, false, errAmbiguous
+		case c.ours(data, stat):
+			own, found = Created{Path: path, Stat: stat}, true
+		}
+	}
+	return own, found, nil
+}
+
+// ours reports whether a znode can be the one that was created.
+func (c *onceCreation) ours(data []byte, stat zk.Stat) bool {
+	switch {
+	case stat.Czxid <= c.after || !bytes.Equal(data, c.data):
+		return false
+	case c.mode.Ephemeral():
+		return stat.EphemeralOwner == c.s.ID()
+	case c.mode == zk.Container:
+		return true
+	}
+	return stat.EphemeralOwner == 0
+}
+
+// numbered reports whether name is base with a counter of the server's behind it.
+func numbered(name, base string) bool {
+	digits, ok := strings.CutPrefix(name, base)
+	digits = strings.TrimPrefix(digits, "-") // the counter has wrapped around (ZOOKEEPER-2026)
+	return ok && len(digits) >= 10 && strings.Trim(digits, "0123456789") == ""
+}
+
+// cause returns the error within an *OpError about another request.
+func cause(err error) error {
+	var op *OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}

@@ -1,0 +1,175 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// treeBatch is how many requests about the znodes of a subtree are on their way at once.
+const treeBatch = 256
+
+// deleteRounds is how often DeleteAll lists a subtree in which others keep creating znodes.
+const deleteRounds = 20
+
+// EnsurePath creates a persistent znode at path, and at every missing place above it. A znode that is there already is
+// success, whatever it holds. A nil acl lets anybody do anything.
+func (s *Session) EnsurePath(ctx context.Context, path string, acl []zk.ACL) error {
+	err := s.ensure(ctx, path, acl)
+	for errors.Is(err, zk.ErrNoNode) && zk.Parent(path) != "/" {
+		if err := s.EnsurePath(ctx, zk.Parent(path), acl); err != nil {
+			return err
+		}
+		err = s.ensure(ctx, path, acl) // another client may have deleted the parent meanwhile
+	}
+	return err
+}
+
+// ensure creates one persistent znode, if it is missing.
+func (s *Session) ensure(ctx context.Context, path string, acl []zk.ACL) error {
+	if path == "/" {
+		_, ok, err := s.Exists(ctx, path)
+		if err == nil && !ok { // the chroot is missing
+			err = &OpError{Op: "create", Path: path, Err: zk.ErrNoNode}
+		}
+		return err
+	}
+	for {
+		_, err := s.Create(ctx, path, nil, zk.Persistent, acl)
+		switch {
+		case lost(err): // repeating it is harmless
+			continue
+		case errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case errors.Is(err, zk.ErrNoAuth):
+			// The server checks the permission first: the znode may be there.
+			if _, ok, lookErr := s.Exists(ctx, path); ok || lookErr != nil {
+				return lookErr
+			}
+		}
+		return err
+	}
+}
+
+// Put sets the data of the znode at path, and creates it, with what is missing above it, if it is not there. The ACL
+// is for znodes that Put creates; nil lets anybody do anything. The last of several writers wins; Update is for values
+// that depend on what is there. A lost answer is resolved by writing again, so the version can grow by two.
+func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.ACL) (zk.Stat, error) {
+	for {
+		stat, err := s.Set(ctx, path, data, zk.AnyVersion)
+		if lost(err) {
+			continue
+		}
+		if !errors.Is(err, zk.ErrNoNode) {
+			return stat, err
+		}
+		made, err := s.Create(ctx, path, data, zk.Persistent, acl)
+		switch {
+		case lost(err) || errors.Is(err, zk.ErrNodeExists):
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.parents(ctx, path, acl); err != nil {
+				return zk.Stat{}, err
+			}
+			continue
+		}
+		return made.Stat, err
+	}
+}
+
+// parents creates what is missing above path.
+func (s *Session) parents(ctx context.Context, path string, acl []zk.ACL) error {
+	return s.EnsurePath(ctx, zk.Parent(path), acl)
+}
+
+// Walk calls see for the znode at path and for every znode below it, parents before their children, level by level and
+// sorted by path within a level. A znode that is deleted meanwhile is left out; one that is created meanwhile may be
+// seen or not. If path itself is missing, the error is zk.ErrNoNode. An error of see ends the walk and is returned.
+func (s *Session) Walk(ctx context.Context, path string, see func(path string, stat zk.Stat) error) error {
+	level := []string{path}
+	for depth := 0; len(level) > 0; depth++ {
+		var next []string
+		for batch := range slices.Chunk(level, treeBatch) {
+			p := s.Pipeline()
+			asked := make([]*Pending[Listing], len(batch))
+			for i, at := range batch {
+				asked[i] = p.Children(at)
+			}
+			p.Send(ctx)
+			for i, at := range batch {
+				l, err := asked[i].Wait(ctx)
+				if lost(err) {
+					l.Names, l.Stat, err = s.Children(ctx, at)
+				}
+				if errors.Is(err, zk.ErrNoNode) && depth > 0 {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				if err := see(at, l.Stat); err != nil {
+					return err
+				}
+				slices.Sort(l.Names)
+				for _, name := range l.Names {
+					next = append(next, zk.Join(at, name))
+				}
+			}
+		}
+		level = next
+	}
+	return nil
+}
+
+// DeleteAll deletes the znode at path and everything below it, in batches, children before their parents. A znode that
+// is missing is success. It is not one transaction: others see parts of it, and if it fails, a part is gone. When
+// others keep creating znodes below path, it gives up after some rounds with zk.ErrNotEmpty.
+func (s *Session) DeleteAll(ctx context.Context, path string) error {
+	if path == "/" {
+		return &OpError{Op: "delete all", Path: path, Err: &zk.PathError{Path: path, Reason: "is the root, which cannot be deleted"}}
+	}
+	var err error
+	for range deleteRounds {
+		var paths []string
+		err = s.Walk(ctx, path, func(at string, _ zk.Stat) error {
+			paths = append(paths, at)
+			return nil
+		})
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		slices.Reverse(paths)
+		err = s.deletePaths(ctx, paths)
+		if !errors.Is(err, zk.ErrNotEmpty) {
+			return err
+		}
+	}
+	return err
+}
+
+// deletePaths deletes znodes in the given order. A missing one is success.
+func (s *Session) deletePaths(ctx context.Context, paths []string) error {
+	for batch := range slices.Chunk(paths, treeBatch) {
+		p := s.Pipeline()
+		asked := make([]*Pending[struct{}], len(batch))
+		for i, at := range batch {
+			asked[i] = p.Delete(at, zk.AnyVersion)
+		}
+		p.Send(ctx)
+		for i, at := range batch {
+			_, err := asked[i].Wait(ctx)
+			for lost(err) {
+				err = s.Delete(ctx, at, zk.AnyVersion)
+			}
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return err
+			}
+		}
+	}
+	return nil
+}
