@@ -1,0 +1,137 @@
+package ztree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Census is what is in a tree.
+type Census struct {
+	Nodes      int
+	Bytes      int64
+	Unreadable int
+	Ephemerals []Owned // the first namesMax
+	More       int     // ephemerals besides those
+}
+
+// An Owned is an ephemeral znode and its session.
+type Owned struct {
+	Path    string `json:"path"`
+	Session string `json:"session"`
+}
+
+// namesMax is how many ephemerals a Census names.
+const namesMax = 1000
+
+// Count counts what is in a tree.
+func Count(ctx context.Context, s *client.Session, root string) (Census, error) {
+	var c Census
+	err := Walk(ctx, s, root, WalkOptions{Skip: System(root)}, func(n *Node) error {
+		c.Nodes++
+		c.Bytes += int64(n.Stat.DataLength)
+		switch {
+		case n.Err != nil:
+			c.Unreadable++
+		case Ephemeral(&n.Stat) && len(c.Ephemerals) < namesMax:
+			c.Ephemerals = append(c.Ephemerals, Owned{n.Path, fmt.Sprintf("0x%x", n.Stat.EphemeralOwner)})
+		case Ephemeral(&n.Stat):
+			c.More++
+		}
+		return nil
+	})
+	return c, err
+}
+
+// System returns what skips ZooKeeper's own znodes in a walk of all.
+func System(root string) func(string) bool {
+	return func(path string) bool { return root == "/" && path == "/zookeeper" }
+}
+
+// A PartError says how far a piece of work on many znodes has come before it failed.
+type PartError struct {
+	Done int    // znodes
+	Did  string // "deleted"
+	Next string // how to go on
+	Err  error
+}
+
+func (e *PartError) Error() string {
+	return fmt.Sprintf("%v; %d znodes have been %s before that (%s)", e.Err, e.Done, e.Did, e.Next)
+}
+
+// Unwrap returns the cause.
+func (e *PartError) Unwrap() error { return e.Err }
+
+// Remove deletes root and everything below it, children first, and returns how many znodes it has deleted. Of "/" it
+// deletes what is below, and leaves /zookeeper. A znode that is gone already is none that it has deleted. It tells
+// progress, which may be nil, how far it has come.
+func Remove(ctx context.Context, s *client.Session, root string, progress func(done int)) (int, error) {
+	deleted := 0
+	for {
+		var paths []string
+		err := Walk(ctx, s, root, WalkOptions{Skip: System(root)}, func(n *Node) error {
+			if n.Path != "/" {
+				paths = append(paths, n.Path)
+			}
+			return nil
+		})
+		if errors.Is(err, zk.ErrNoNode) && deleted > 0 {
+			return deleted, nil
+		}
+		if err == nil && len(paths) == 0 {
+			return deleted, nil
+		}
+		before := deleted
+		if err == nil {
+			err = removeAll(ctx, s, paths, &deleted, progress)
+		}
+		switch {
+		case err == nil && root != "/":
+			return deleted, nil
+		case err == nil:
+		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
+			err = reconnected(ctx, s) // what is left is found by looking again
+		case errors.Is(err, zk.ErrNotEmpty) && deleted > before: // children have been added meanwhile
+			err = nil
+		}
+		if err != nil {
+			return deleted, &PartError{Done: deleted, Did: "deleted", Next: "the same command deletes the rest", Err: err}
+		}
+		if root == "/" && deleted == before {
+			return deleted, nil
+		}
+	}
+}
+
+// removeAll deletes znodes, the last of paths first. The server works in the order of requests, so children go
+// before their parents.
+func removeAll(ctx context.Context, s *client.Session, paths []string, deleted *int, progress func(int)) error {
+	var failed error
+	for end := len(paths); end > 0 && failed == nil; {
+		begin := max(end-requestsMax, 0)
+		p := s.Pipeline()
+		var pending []*client.Pending[struct{}]
+		for i := end - 1; i >= begin; i-- {
+			pending = append(pending, p.Delete(paths[i], zk.AnyVersion))
+		}
+		p.Send(ctx)
+		for _, k := range pending {
+			switch _, err := k.Wait(ctx); {
+			case err == nil:
+				*deleted++
+			case errors.Is(err, zk.ErrNoNode):
+			case failed == nil:
+				failed = err
+			}
+		}
+		if progress != nil {
+			progress(*deleted)
+		}
+		end = begin
+	}
+	return failed
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A zEnv is where a verb of z runs: as a command, with a session of its own, or in the shell, with the shell's.
+type zEnv struct {
+	session func(ctx context.Context, do func(context.Context, *client.Session) error) error
+	other   func(ctx context.Context, servers string) (*client.Session, error) // for A:/path; the caller closes it
+	context func() (context.Context, func())
+
+	dir      func() string // what relative paths are relative to
+	in       io.Reader
+	out      io.Writer
+	notes    io.Writer // what is not the answer
+	keyboard bool      // in is a person
+	screen   bool      // out is a terminal
+	asJSON   bool
+	lasting  bool // the session goes on after the verb
+}
+
+func newZ() *cobra.Command {
+	var flags accessFlags
+	env := &zEnv{
+		context: interruptible,
+		dir:     func() string { return "/" },
+		in:      os.Stdin, notes: os.Stderr,
+		keyboard: term.IsTerminal(int(os.Stdin.Fd())),
+		screen:   term.IsTerminal(int(os.Stdout.Fd())),
+	}
+	env.session = func(ctx context.Context, do func(context.Context, *client.Session) error) error {
+		return flags.withSession(ctx, do)
+	}
+	env.other = func(ctx context.Context, servers string) (*client.Session, error) {
+		to, err := flags.settings()
+		if err != nil {
+			return nil, err
+		}
+		to.Servers = servers
+		s, _, err := openCommand(ctx, to)
+		return s, err
+	}
+	cmd := &cobra.Command{
+		Use:   "z VERB",
+		Short: "Read, change, search and copy znodes",
+		Long: `Read, change, search and copy znodes: ls, get, set and their like, made for pipes.
+
+    lockkeeper z ls -l /app
+    lockkeeper z get /app/config | jq .
+    lockkeeper z set /app/config < config.json
+    lockkeeper z find / --name '*lock*' | lockkeeper z rm -
+
+get writes the bytes of a znode and nothing else; set reads any bytes. Names are
+shown with what does not print escaped (\u202e); --json has them as they are.
+
+Exit status: 0 done; 1 the answer is no: a znode is missing, or there already, or
+has another version, or is not empty, nothing was found, trees differ, or the answer
+to a question was no; 64 wrong usage; 69 no server could be reached, or the
+connection was lost in the middle; 71 a file could not be read or written; 77 the
+servers do not let us; 130 interrupted.`,
+		Args:                       wantCommand,
+		SuggestionsMinimumDistance: suggestionsMax,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, verb := range env.verbs() {
+		flags.addTo(verb, sessionFlags)
+		cmd.AddCommand(verb)
+	}
+	return cmd
+}
+
+// verbs makes the commands for an environment.
+func (e *zEnv) verbs() []*cobra.Command {
+	all := append(e.readingVerbs(), e.writingVerbs()...)
+	all = append(all, e.lookingVerbs()...)
+	for _, verb := range all {
+		if verb.Flags().Lookup("json") == nil {
+			verb.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
+		}
+	}
+	return all
+}
+
+// do runs a verb in a session, and gives its error an exit status.
+func (e *zEnv) do(cmd *cobra.Command, verb func(context.Context, *client.Session) error) error {
+	if e.out = cmd.OutOrStdout(); e.out == nil {
+		e.out = os.Stdout
+	}
+	ctx, stop := e.context()
+	defer stop()
+	err := e.session(ctx, func(ctx context.Context, s *client.Session) error {
+		return zStatus(verb(ctx, s))
+	})
+	return orInterrupted(ctx, err)
+}
+
+// zStatus gives an exit status to what a verb could not do.
+func zStatus(err error) error {
+	if err == nil || exit.StatusOf(err, -1) != -1 {
+		return err
+	}
+	var code zk.Code
+	var path *os.PathError
+	switch {
+	case errors.As(err, new(*client.SizeError)):
+		return exit.Errorf(exit.Usage, "%w (a znode is not for large data)", err)
+	case errors.As(err, &path):
+		return exit.Errorf(exit.OS, "%w", err)
+	case !errors.As(err, &code):
+		return err
+	}
+	switch code {
+	case zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals, zk.ErrQuotaExceeded, zk.ErrUnimplemented, zk.ErrNoWatcher:
+		return exit.Errorf(exit.Failure, "%w", err)
+	case zk.ErrBadArguments, zk.ErrInvalidACL:
+		return exit.Errorf(exit.Usage, "%w", err)
+	}
+	return err
+}
+
+// path resolves what a user calls a znode.
+func (e *zEnv) path(name string) (string, error) { return resolvePath(e.dir(), name) }
+
+// resolvePath resolves a path relative to dir. ".." and a slash at the end are for people: ZooKeeper knows neither.
+func resolvePath(dir, name string) (string, error) {
+	if name == "" {
+		return "", exit.Errorf(exit.Usage, "the path is empty (the root is /)")
+	}
+	full := name
+	if name[0] != '/' {
+		full = zk.Join(dir, name)
+	}
+	if !strings.Contains(full, "//") {
+		full = path.Clean(full)
+	}
+	if err := zk.ValidatePath(full); err != nil {
+		return "", exit.Errorf(exit.Usage, "%w", err)
+	}
+	return full, nil
+}
+
+// paths resolves arguments; without any it is the directory that the user is in.
+func (e *zEnv) paths(args []string) ([]string, error) {
+	if len(args) == 0 {
+		return []string{e.dir()}, nil
+	}
+	all := make([]string, len(args))
+	for i, name := range args {
+		p, err := e.path(name)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = p
+	}
+	return all, nil
+}
+
+// printf writes a line of the answer.
+func (e *zEnv) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(e.out, format, args...)
+	return err
+}
+
+// line prints v as one line of JSON.
+func (e *zEnv) line(v any) error { return json.NewEncoder(e.out).Encode(v) }
+
+// notef tells the user something that is not part of the answer.
+func (e *zEnv) notef(format string, args ...any) {
+	fmt.Fprintf(e.notes, "lockkeeper: "+format+"\n", args...)
+}
+
+// A statJSON is a znode as --json shows it.
+type statJSON struct {
+	Path           string     `json:"path"`
+	Kind           string     `json:"kind,omitempty"`
+	Czxid          string     `json:"czxid,omitempty"`
+	Mzxid          string     `json:"mzxid,omitempty"`
+	Pzxid          string     `json:"pzxid,omitempty"`
+	Ctime          int64      `json:"ctime_ms,omitempty"`
+	Mtime          int64      `json:"mtime_ms,omitempty"`
+	Version        int32      `json:"version"`
+	Cversion       int32      `json:"cversion"`
+	Aversion       int32      `json:"aversion"`
+	EphemeralOwner string     `json:"ephemeral_owner,omitempty"`
+	DataLength     int32      `json:"data_length"`
+	NumChildren    int32      `json:"num_children"`
+	Text           *string    `json:"text,omitempty"` // the data if it is UTF-8
+	Data           []byte     `json:"data,omitempty"` // base64, if it is not
+	ACL            []zACLJSON `json:"acl,omitempty"`
+	Error          string     `json:"error,omitempty"`
+}
+
+type zACLJSON struct {
+	Scheme string `json:"scheme"`
+	ID     string `json:"id"`
+	Perms  string `json:"perms"`
+}
+
+func hexID(n int64) string { return fmt.Sprintf("0x%x", n) }
+
+func newStatJSON(path string, st *zk.Stat) statJSON {
+	j := statJSON{
+		Path: path, Kind: ztree.Kind(st), Czxid: hexID(st.Czxid), Mzxid: hexID(st.Mzxid), Pzxid: hexID(st.Pzxid), Ctime: st.Ctime, Mtime: st.Mtime,
+		Version: st.Version, Cversion: st.Cversion, Aversion: st.Aversion, DataLength: st.DataLength, NumChildren: st.NumChildren,
+	}
+	if ztree.Ephemeral(st) {
+		j.EphemeralOwner = hexID(st.EphemeralOwner)
+	}
+	return j
+}
+
+func nodeJSON(n *ztree.Node) statJSON {
+	if n.Err != nil {
+		return statJSON{Path: n.Path, Error: n.Err.Error()}
+	}
+	return newStatJSON(n.Path, &n.Stat)
+}
+
+func (j *statJSON) setData(data []byte) {
+	if text := string(data); data != nil && strings.ToValidUTF8(text, "") == text {
+		j.Text = &text
+	} else {
+		j.Data = data
+	}
+}
+
+func aclJSON(acl []zk.ACL) []zACLJSON {
+	all := make([]zACLJSON, len(acl))
+	for i, a := range acl {
+		all[i] = zACLJSON{a.Scheme, a.ID, ztree.FormatPerms(a.Perms)}
+	}
+	return all
+}

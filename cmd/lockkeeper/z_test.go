@@ -1,0 +1,261 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// newZHome returns a home whose commands use a server within the test.
+func newZHome(t testing.TB) (*home, *zktest.Server) {
+	t.Helper()
+	srv := zktest.New(t, zktest.Options{})
+	return newHome(t, "LOCKKEEPER_SERVERS="+srv.Addr()), srv
+}
+
+// input gives a command standard input.
+func input(text string) func(*exec.Cmd) {
+	return func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader(text) }
+}
+
+// A zStep is a command line with what has to come of it.
+type zStep struct {
+	line   string
+	in     string
+	status int
+	out    string // standard output, exactly; "…" at the end is anything
+	err    string // in standard error
+}
+
+func (h *home) steps(prefix string, steps []zStep) {
+	h.t.Helper()
+	for _, step := range steps {
+		args := append(strings.Fields(prefix), splitLine(h.t, step.line)...)
+		j := h.startWith(input(step.in), args...).want(step.status, step.err)
+		got := j.stdout.String()
+		if begin, open := strings.CutSuffix(step.out, "…"); got != step.out && !(open && strings.HasPrefix(got, begin)) {
+			h.t.Errorf("%s prints\n%q, want\n%q", step.line, got, step.out)
+		}
+	}
+}
+
+func splitLine(t testing.TB, line string) (words []string) {
+	for word := range strings.SplitSeq(line, " ") {
+		if word != "" {
+			words = append(words, strings.ReplaceAll(word, "␣", " "))
+		}
+	}
+	return words
+}
+
+func TestZVerbs(t *testing.T) {
+	h, _ := newZHome(t)
+	file := filepath.Join(h.dir, "data")
+	if err := os.WriteFile(file, []byte("from a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.steps("z", []zStep{
+		{line: "create /app/config one", status: 1, err: "its parent is missing (-p makes it)"},
+		{line: "create -p /app/config one", out: "/app/config\n"},
+		{line: "create /app/config one", status: 1, err: "exists"},
+		{line: "create -p /app/config", out: "/app/config\n"},
+		{line: "get /app/config", out: "one"},
+		{line: "set /app/config two␣words"},
+		{line: "set /app/config -v 0 three", status: 1, err: "it is not 0 any more"},
+		{line: "set /app/config -v 1 three"},
+		{line: "set /app/config", in: "a\x00b\xff\n"},
+		{line: "get /app/config", out: "a\x00b\xff\n"},
+		{line: "get -x /app/config", out: "00000000  61 00 62 ff 0a                                    |a.b..|\n"},
+		{line: "grep ^a /app", out: "/app/config: binary data matches\n"},
+		{line: "set /app/config -f " + file},
+		{line: "set /app/config -f " + file + ".missing", status: 71, err: "no such file"},
+		{line: "set /app/config -f x y", status: 64, err: "one of them will do"},
+		{line: "set -p /new/deep x"},
+		{line: "set /missing x", status: 1, err: "set /missing: no such znode"},
+		{line: "get /app/config", out: "from a file"},
+		{line: "ls /", out: "app\nnew\nzookeeper\n"},
+		{line: "ls", out: "app\nnew\nzookeeper\n"},
+		{line: "ls -R /app", out: "/app\n/app/config\n"},
+		{line: "ls /app /new", out: "/app:\nconfig\n\n/new:\ndeep\n"},
+		{line: "ls /missing", status: 1, err: "no such znode"},
+		{line: "ls app//config", status: 64, err: "empty component"},
+		{line: "get /app/../app/./config/", out: "from a file"},
+		{line: "tree /app -d", out: "/app\n  config = from a file\n"},
+		{line: "tree -L 1 /", out: "/\n  app\n  new\n  zookeeper\n"},
+		{line: "create -s /app/n-", out: "/app/n-0000000001\n"},
+		{line: "create -s /app/", out: "/app/0000000002\n"},
+		{line: "create -c /app/box", out: "/app/box\n"},
+		{line: "create -c -e /app/box2", status: 64, err: "neither ephemeral nor sequential"},
+		{line: "create -e --ttl 1s /app/box2", status: 64, err: "an ephemeral znode has no --ttl"},
+		{line: "create /app/box2 --with-acl world:anyone", status: 64, err: "is not scheme:id:permissions"},
+		{line: "create /app/box2 --with-acl world:anyone:rx", status: 64, err: `'x' is no permission`},
+		{line: "find /app --kind ephemeral", status: 1, err: "nothing was found"},
+		{line: "find / --name con*", out: "/app/config\n/zookeeper/config\n"},
+		{line: "find /app --path ^/app/n-", out: "/app/n-0000000001\n"},
+		{line: "find /app --min-bytes 5", out: "/app/config\n"},
+		{line: "find /app --older 1h", status: 1, err: "nothing was found"},
+		{line: "find /app --kind wide", status: 64, err: "it is persistent or ephemeral"},
+		{line: "find /app --name [", status: 64, err: "syntax error"},
+		{line: "grep -i FROM", out: "/app/config:from a file\n"},
+		{line: "grep -F a.f /app", status: 1, err: "nothing was found"},
+		{line: "grep ( /app", status: 64, err: "-F takes the text as it is"},
+		{line: "grep -l file", out: "/app/config\n"},
+		{line: "du -L 0 /app", out: "          11         5  /app\n"},
+		{line: "top -c 1 /app", out: "    CHILDREN  WIDEST\n           4  /app\n       BYTES  LARGEST\n          11  /app/config\n"},
+		{line: "acl get /app", out: "world:anyone:cdrwa\n"},
+		{line: "acl set /app/box world:anyone:r"},
+		{line: "acl set /app/n-0000000001 world:anyone:r -v 7", status: 1, err: "version"},
+		{line: "acl get -R /app/box", out: "/app/box\tworld:anyone:r\n"},
+		{line: "set /app/box x", status: 77, err: "not authorised"},
+		{line: "quota get /app", status: 1, err: "there is none"},
+		{line: "quota set /app", status: 64, err: "there is no limit"},
+		{line: "quota set /app --count 9 --hard-bytes 99"},
+		{line: "quota get /app", out: "limits count=9,bytes=-1=;byteHardLimit=99;countHardLimit=-1\nused   …"},
+		{line: "quota rm /app"},
+		{line: "quota get /app", status: 1, err: "there is none"},
+		{line: "whoami", out: "ip:…"},
+		{line: "multi -", in: "create /m 'a b' # comment\nset /m \"c d\" 0\n\ncheck /m 1\n", out: "/m\n"},
+		{line: "get /m", out: "c d"},
+		{line: "multi -", in: "create /n\ndelete /m 7\n", status: 1, err: "delete /m"},
+		{line: "get /n", status: 1, err: "no such znode"},
+		{line: "multi -", in: "create /n\nfrob /m\n", status: 64, err: `line 2: "frob" is no operation`},
+		{line: "multi -", in: "set /m 'x\n", status: 64, err: "a quote is not closed"},
+		{line: "multi -", in: "# nothing\n", status: 64, err: "there is no operation in it"},
+		{line: "rm /app", status: 1, err: "it has 4 children (rm -r deletes all below)"},
+		{line: "rm /missing", status: 1, err: "no such znode"},
+		{line: "rm -r /app", status: 64, err: "use --force to do it without asking (nothing has been deleted)"},
+		{line: "rm -n -r /app", err: "/app: 5 znodes, 11 bytes"},
+		{line: "rm -v 3 /m", status: 1, err: "version"},
+		{line: "rm -v 1 /m"},
+		{line: "rm -r -f /app", err: "5 znodes deleted"},
+		{line: "create /a", out: "/a\n"}, {line: "create /b", out: "/b\n"},
+		{line: "rm -", in: "/a\n/b\n/new/deep\n"},
+		{line: "ls", out: "new\nzookeeper\n"},
+		{line: "rm -r -f /", err: "znodes deleted"},
+		{line: "ls", out: "zookeeper\n"},
+		{line: "get", status: 64, err: "an argument is missing"},
+		{line: "gte /", status: 64, err: "did you mean get"},
+	})
+}
+
+func TestZJSON(t *testing.T) {
+	h, _ := newZHome(t)
+	h.run("z", "create", "-p", "/app/text", "grüße").want(0)
+	h.startWith(input("\xff\x00"), "z", "create", "/app/bytes", "-f", "-").want(0)
+	var nodes []statJSON
+	for line := range strings.Lines(h.run("z", "tree", "-d", "/app", "--json").want(0).stdout.String()) {
+		var n statJSON
+		if err := json.Unmarshal([]byte(line), &n); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		nodes = append(nodes, n)
+	}
+	if len(nodes) != 3 || nodes[0].NumChildren != 2 || string(nodes[1].Data) != "\xff\x00" || nodes[1].Text != nil || nodes[2].Text == nil || *nodes[2].Text != "grüße" {
+		t.Errorf("tree --json says %+v", nodes)
+	}
+}
+
+// A name with a character that turns text around is legal. It must not turn a listing around.
+func TestZNamesAreShownEscaped(t *testing.T) {
+	h, _ := newZHome(t)
+	h.steps("z", []zStep{
+		{line: "create /exe\u202etxt \u202e", out: "/exe\\u202etxt\n"},
+		{line: "ls /", out: "exe\\u202etxt\nzookeeper\n"},
+		{line: "find / --name exe*", out: "/exe\\u202etxt\n"},
+		{line: "get /exe\u202etxt", out: "\u202e"},
+		{line: "tree -d /exe\u202etxt", out: "/exe\\u202etxt = \\u202e\n"},
+	})
+}
+
+func TestZWatchTellsOfEachChange(t *testing.T) {
+	h, _ := newZHome(t)
+	j := h.start("z", "watch", "-R", "-d", "--count", "3", "/")
+	if err := j.stderr.see("watching /"); err != nil {
+		t.Fatal(err)
+	}
+	h.run("z", "create", "/a", "x").want(0)
+	h.run("z", "set", "/a", "y").want(0)
+	h.run("z", "rm", "/a").want(0)
+	j.want(0)
+	var got []string
+	for line := range strings.Lines(j.stdout.String()) {
+		_, what, _ := strings.Cut(strings.TrimSpace(line), " ")
+		got = append(got, strings.Join(strings.Fields(strings.SplitN(what, " = ", 2)[0]), " "))
+	}
+	if s := strings.Join(got, ", "); s != "created /a, changed /a, deleted /a" {
+		t.Errorf("watch prints %s\n%s", s, j.stdout)
+	}
+}
+
+// rm names what dies with a tree, and asks.
+func TestZRmNamesHoldersAndAsks(t *testing.T) {
+	h, _ := newZHome(t)
+	holder := h.start("run", "/locks/report", "--", "sh", "-c", "echo running; sleep 1000")
+	holder.see("running")
+	ephemeral := h.start("z", "create", "-p", "-e", "/locks/me")
+	ephemeral.see("/locks/me")
+	term := ptytest.Open(t)
+	slave := term.Slave()
+	defer slave.Close()
+	rm := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stderr = slave, slave }, "z", "rm", "-r", "/locks")
+	said := term.WaitFor("Delete? [y/N] ")
+	for _, want := range []string{"ephemeral /locks/me of the live session 0x", "the lock /locks/report would be taken from its holder, "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("rm says %q, want %q", said, want)
+		}
+	}
+	term.Type("n\n")
+	rm.want(1)
+	h.run("z", "ls", "/locks/me").want(0)
+	rm = h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stderr = slave, slave }, "z", "rm", "-r", "/locks")
+	term.WaitFor("Delete? [y/N] ")
+	term.Type("y\n")
+	rm.want(0)
+	h.run("z", "ls", "/locks").want(1)
+	holder.want(74, "lost")
+}
+
+func TestZEditRefusesIfChangedMeanwhile(t *testing.T) {
+	h, _ := newZHome(t)
+	h.env = append(h.env, "EDITOR=sed -i s/one/two/", "VISUAL=", "TMPDIR="+h.dir)
+	h.steps("z", []zStep{
+		{line: "create /c one", out: "/c\n"},
+		{line: "edit /c", err: "/c written"},
+		{line: "get /c", out: "two"},
+		{line: "edit /c", err: "/c is unchanged"},
+	})
+	h.env = append(h.env, "EDITOR=f() { LOCKKEEPER_TEST_AS_COMMAND=1 $LK z set /c other; echo mine > $1; }; f")
+	h.run("z", "edit", "/c").want(1, "was changed or deleted meanwhile; nothing has been written, and the edited text is in "+h.dir)
+	h.steps("z", []zStep{{line: "get /c", out: "other"}})
+	h.env = append(h.env, "EDITOR=false")
+	h.run("z", "edit", "/c").want(1, "the editor failed")
+	if left, _ := filepath.Glob(h.dir + "/lockkeeper-edit-*"); len(left) != 1 {
+		t.Errorf("%d edited files are left, want the one that was not written", len(left))
+	}
+}
+
+// BenchmarkZGet is one z get, from its start to its exit.
+func BenchmarkZGet(b *testing.B) {
+	h, _ := newZHome(b)
+	h.run("z", "create", "/a", "x").want(0)
+	var worst time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		cmd := exec.Command(h.self, "z", "get", "/a")
+		cmd.Env = h.env
+		if out, err := cmd.Output(); err != nil || string(out) != "x" {
+			b.Fatalf("%q, %v", out, err)
+		}
+		worst = max(worst, time.Since(begin))
+	}
+	b.ReportMetric(float64(worst.Milliseconds()), "worst-ms")
+}

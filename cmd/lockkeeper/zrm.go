@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// What rm names at most before it asks.
+const (
+	ephemeralsShownMax = 10
+	locksLookedAtMax   = 100
+)
+
+// A removal is what rm is to do.
+type removal struct {
+	recursive, force, dryRun bool
+	version                  int32
+}
+
+func (e *zEnv) newRm() *cobra.Command {
+	r := removal{version: zk.AnyVersion}
+	cmd := &cobra.Command{
+		Use:   "rm PATH…",
+		Short: "Delete znodes",
+		Long: `Delete znodes. A tree (-r), and an ephemeral znode, is deleted only after a look at it:
+rm says how many znodes go, which live sessions lose ephemerals and which locks lose their
+holders, and asks at a terminal. Elsewhere it wants --force. The path - is a list of paths
+on standard input, one a line.`,
+		Args: wantArgs(1, pathsMax),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			paths, err := e.removals(args)
+			if err != nil {
+				return err
+			}
+			if r.recursive && r.version != zk.AnyVersion {
+				return exit.Errorf(exit.Usage, "rm: --version is for one znode, not for a tree")
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				for _, p := range paths {
+					if err := e.remove(ctx, s, p, r); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&r.recursive, "recursive", "r", false, "with all below; of / what is below, but not /zookeeper")
+	cmd.Flags().BoolVarP(&r.force, "force", "f", false, "do not ask")
+	cmd.Flags().BoolVarP(&r.dryRun, "dry-run", "n", false, "only say what would go")
+	cmd.Flags().Int32VarP(&r.version, "version", "v", zk.AnyVersion, "only if the data has this version")
+	return cmd
+}
+
+// removals resolves the arguments of rm.
+func (e *zEnv) removals(args []string) ([]string, error) {
+	if len(args) != 1 || args[0] != "-" {
+		return e.paths(args)
+	}
+	var names []string
+	lines := bufio.NewScanner(e.in)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if lines.Text() != "" {
+			names = append(names, lines.Text())
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, exit.Errorf(exit.OS, "standard input: %w", err)
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	return e.paths(names)
+}
+
+func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r removal) error {
+	shown := ztree.Escape(p)
+	if !r.recursive {
+		st, there, err := s.Exists(ctx, p)
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			return &client.OpError{Op: "delete", Path: p, Err: zk.ErrNoNode}
+		case st.NumChildren > 0:
+			return exit.Errorf(exit.Failure, "delete %s: it has %d %s (rm -r deletes all below)", shown, st.NumChildren, plural(int(st.NumChildren), "child", "children"))
+		case !ztree.Ephemeral(&st) && !r.dryRun:
+			return s.Delete(ctx, p, r.version)
+		}
+	}
+	census, err := ztree.Count(ctx, s, p)
+	if err != nil {
+		return err
+	}
+	if err := e.announce(ctx, s, p, census); err != nil {
+		return err
+	}
+	if r.dryRun {
+		return nil
+	}
+	if !r.force && !e.keyboard {
+		return exit.Errorf(exit.Usage, "rm %s: standard input is no terminal to ask at; use --force to do it without asking (nothing has been deleted)", shown)
+	}
+	if !r.force {
+		fmt.Fprint(e.notes, "Delete? [y/N] ")
+		if !agrees(ctx, e.in) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return exit.Errorf(exit.Failure, "rm %s: not done", shown)
+		}
+	}
+	if !r.recursive {
+		return s.Delete(ctx, p, r.version)
+	}
+	done, err := ztree.Remove(ctx, s, p, e.progress("deleted", census.Nodes))
+	if err == nil {
+		e.notef("%d znodes deleted below and at %s", done, shown)
+	}
+	return err
+}
+
+// announce says what goes with a tree.
+func (e *zEnv) announce(ctx context.Context, s *client.Session, p string, c ztree.Census) error {
+	shown := ztree.Escape(p)
+	e.notef("%s: %d znodes, %d bytes", shown, c.Nodes, c.Bytes)
+	if c.Unreadable > 0 {
+		e.notef("%s: %d of them cannot be read, nor what is below them", shown, c.Unreadable)
+	}
+	dirs, seen := []string{}, map[string]bool{}
+	for i, o := range c.Ephemerals {
+		if i < ephemeralsShownMax {
+			e.notef("%s: ephemeral %s of the live session %s would go", shown, ztree.Escape(o.Path), o.Session)
+		}
+		if dir := zk.Parent(o.Path); !seen[dir] && len(dirs) < locksLookedAtMax {
+			seen[dir], dirs = true, append(dirs, dir)
+		}
+	}
+	if more := len(c.Ephemerals) + c.More - ephemeralsShownMax; more > 0 {
+		e.notef("%s: %d more ephemerals would go", shown, more)
+	}
+	for _, dir := range dirs {
+		snap, err := lock.Look(ctx, s, dir)
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var who []string
+		for _, h := range snap.Holders() {
+			who = append(who, ztree.Escape(engine.Describe(h)))
+		}
+		if len(who) > 0 {
+			e.notef("%s: the lock %s would be taken from its holder, %s", shown, ztree.Escape(dir), strings.Join(who, ", "))
+		}
+	}
+	return nil
+}

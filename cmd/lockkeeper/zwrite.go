@@ -1,0 +1,343 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// dataBytesMax is how much set and create read. Servers take less than a tenth of it, unless they are told otherwise.
+const dataBytesMax = 16 << 20
+
+// writingVerbs change znodes.
+func (e *zEnv) writingVerbs() []*cobra.Command {
+	return []*cobra.Command{e.newSet(), e.newEdit(), e.newCreate(), e.newRm(), e.newQuota(), e.newMulti()}
+}
+
+// readData reads the data for a znode from a file, or from standard input for "-".
+func (e *zEnv) readData(name string) ([]byte, error) {
+	in := e.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, exit.Errorf(exit.OS, "%w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, dataBytesMax+1))
+	if err != nil {
+		return nil, exit.Errorf(exit.OS, "%w", err)
+	}
+	if len(data) > dataBytesMax {
+		return nil, exit.Errorf(exit.Usage, "%s: more than %d bytes, which no server takes", name, dataBytesMax)
+	}
+	return data, nil
+}
+
+func (e *zEnv) newSet() *cobra.Command {
+	var file string
+	var create bool
+	version := zk.AnyVersion
+	cmd := &cobra.Command{
+		Use:   "set PATH [DATA]",
+		Short: "Replace the data of a znode, by default with standard input",
+		Args:  wantArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := e.path(args[0])
+			if err != nil {
+				return err
+			}
+			var data []byte
+			switch {
+			case len(args) == 2 && file != "":
+				return exit.Errorf(exit.Usage, "set %s: there are data and --file; one of them will do", p)
+			case len(args) == 2:
+				data = []byte(args[1])
+			default:
+				if file == "" {
+					file = "-"
+				}
+				if data, err = e.readData(file); err != nil {
+					return err
+				}
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				st, err := s.Set(ctx, p, data, version)
+				if create && errors.Is(err, zk.ErrNoNode) {
+					if err := ztree.EnsureParents(ctx, s, p, nil); err != nil {
+						return err
+					}
+					var made client.Created
+					made, err = s.Create(ctx, p, data, zk.Persistent, nil)
+					st = made.Stat
+				}
+				if errors.Is(err, zk.ErrBadVersion) {
+					return fmt.Errorf("%w: it is not %d any more (read it again)", err, version)
+				}
+				if err != nil || !e.asJSON {
+					return err
+				}
+				return e.line(newStatJSON(p, &st))
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "take the data from this `file`; - is standard input")
+	cmd.Flags().Int32VarP(&version, "version", "v", zk.AnyVersion, "only if the data has this version (compare and set)")
+	cmd.Flags().BoolVarP(&create, "create", "p", false, "make the znode, and its parents, if they are missing")
+	return cmd
+}
+
+func (e *zEnv) newCreate() *cobra.Command {
+	var ephemeral, sequential, container, parents bool
+	var ttl time.Duration
+	var file, aclText string
+	cmd := &cobra.Command{
+		Use:   "create PATH [DATA]",
+		Short: "Make a znode, and print its path",
+		Long: `Make a znode, and print its path. An ephemeral znode lives as long as the session that
+made it: the command keeps it until it is interrupted; in the shell it lives until the
+connection is closed.`,
+		Args: wantArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			mode, err := createMode(ephemeral, sequential, container, ttl)
+			if err != nil {
+				return err
+			}
+			name := args[0]
+			suffix := ""
+			if sequential && strings.HasSuffix(name, "/") && name != "/" { // only the counter is the name
+				suffix = "/"
+			}
+			p, err := e.path(name)
+			if err != nil {
+				return err
+			}
+			p += suffix
+			var acl []zk.ACL
+			if aclText != "" {
+				if acl, err = ztree.ParseACL(aclText); err != nil {
+					return exit.Errorf(exit.Usage, "create %s: %w", p, err)
+				}
+			}
+			var data []byte
+			switch {
+			case len(args) == 2 && file != "":
+				return exit.Errorf(exit.Usage, "create %s: there are data and --file; one of them will do", p)
+			case len(args) == 2:
+				data = []byte(args[1])
+			case file != "":
+				if data, err = e.readData(file); err != nil {
+					return err
+				}
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				return e.create(ctx, s, p, data, mode, acl, ttl, parents)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&ephemeral, "ephemeral", "e", false, "it goes with the session")
+	cmd.Flags().BoolVarP(&sequential, "sequential", "s", false, "the server appends a counter to the name")
+	cmd.Flags().BoolVarP(&container, "container", "c", false, "it goes some time after its last child")
+	cmd.Flags().DurationVarP(&ttl, "ttl", "t", 0, "it goes after so long without a change or a child; servers have to allow it")
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents too; a znode that is there already is no error")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "take the data from this `file`; - is standard input")
+	cmd.Flags().StringVar(&aclText, "with-acl", "", "access control list, `scheme:id:cdrwa`,… (default: open to all)")
+	return cmd
+}
+
+func createMode(ephemeral, sequential, container bool, ttl time.Duration) (zk.Mode, error) {
+	switch {
+	case ttl < 0 || ttl > 0 && ttl < time.Millisecond:
+		return 0, exit.Errorf(exit.Usage, "create: --ttl %v is no time to live (at least 1ms)", ttl)
+	case container && (ephemeral || sequential || ttl > 0):
+		return 0, exit.Errorf(exit.Usage, "create: a container is neither ephemeral nor sequential, and has no --ttl")
+	case ttl > 0 && ephemeral:
+		return 0, exit.Errorf(exit.Usage, "create: an ephemeral znode has no --ttl; it goes with its session")
+	case container:
+		return zk.Container, nil
+	case ttl > 0 && sequential:
+		return zk.PersistentSequentialTTL, nil
+	case ttl > 0:
+		return zk.PersistentTTL, nil
+	case ephemeral && sequential:
+		return zk.EphemeralSequential, nil
+	case ephemeral:
+		return zk.Ephemeral, nil
+	case sequential:
+		return zk.PersistentSequential, nil
+	}
+	return zk.Persistent, nil
+}
+
+func (e *zEnv) create(ctx context.Context, s *client.Session, p string, data []byte, mode zk.Mode, acl []zk.ACL, ttl time.Duration, parents bool) error {
+	if parents {
+		if err := ztree.EnsureParents(ctx, s, p, acl); err != nil {
+			return err
+		}
+	}
+	var made client.Created
+	var err error
+	if mode.TTL() {
+		made, err = s.CreateTTL(ctx, p, data, mode, acl, ttl)
+	} else {
+		made, err = s.Create(ctx, p, data, mode, acl)
+	}
+	switch {
+	case parents && errors.Is(err, zk.ErrNodeExists) && mode == zk.Persistent:
+		made.Path = p
+	case errors.Is(err, zk.ErrNoNode) && !parents:
+		return fmt.Errorf("%w: its parent is missing (-p makes it)", err)
+	case err != nil:
+		return err
+	}
+	if e.asJSON {
+		err = e.line(newStatJSON(made.Path, &made.Stat))
+	} else {
+		err = e.printf("%s\n", ztree.Escape(made.Path))
+	}
+	if err != nil || !mode.Ephemeral() || e.lasting {
+		return err
+	}
+	e.notef("%s lives until this command ends", ztree.Escape(made.Path))
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.Done():
+		return s.Err()
+	}
+}
+
+func (e *zEnv) newQuota() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "quota get|set|rm",
+		Short: "Show, set or remove the limits of a tree",
+		Args:  wantCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	get := &cobra.Command{
+		Use: "get PATH", Short: "Show the limits of a tree and what is used of them", Args: wantArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := e.path(args[0])
+			if err != nil {
+				return err
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				limits, used, err := ztree.ReadQuota(ctx, s, p)
+				switch {
+				case errors.Is(err, zk.ErrNoNode):
+					return exit.Errorf(exit.Failure, "quota %s: there is none", ztree.Escape(p))
+				case err != nil:
+					return err
+				case e.asJSON:
+					return e.line(map[string]any{"path": p, "limits": limits, "used": used})
+				}
+				return e.printf("limits %v\nused   %v\n", limits, used)
+			})
+		},
+	}
+	q := ztree.NoQuota()
+	set := &cobra.Command{
+		Use: "set PATH", Short: "Limit a tree", Args: wantArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := e.path(args[0])
+			if err != nil {
+				return err
+			}
+			if q == ztree.NoQuota() {
+				return exit.Errorf(exit.Usage, "quota set %s: there is no limit (--count, --bytes, --hard-count, --hard-bytes)", p)
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				if _, there, err := s.Exists(ctx, p); err != nil {
+					return err
+				} else if !there {
+					return &client.OpError{Op: "quota", Path: p, Err: zk.ErrNoNode}
+				}
+				return ztree.SetQuota(ctx, s, p, q)
+			})
+		},
+	}
+	set.Flags().Int64Var(&q.Count, "count", -1, "znodes above which the server warns in its log")
+	set.Flags().Int64Var(&q.Bytes, "bytes", -1, "bytes of data, likewise")
+	set.Flags().Int64Var(&q.CountHard, "hard-count", -1, "znodes above which the server refuses, if it enforces quotas")
+	set.Flags().Int64Var(&q.BytesHard, "hard-bytes", -1, "bytes of data, likewise")
+	rm := &cobra.Command{
+		Use: "rm PATH", Short: "Remove the limits of a tree", Args: wantArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := e.path(args[0])
+			if err != nil {
+				return err
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error { return ztree.DeleteQuota(ctx, s, p) })
+		},
+	}
+	get.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
+	cmd.AddCommand(get, set, rm)
+	return cmd
+}
+
+func (e *zEnv) newMulti() *cobra.Command {
+	return &cobra.Command{
+		Use:   "multi FILE",
+		Short: "Do all operations of a file in one transaction, or none",
+		Long: `Do all operations of a file in one transaction, or none. A line of the file is one of
+
+    create [-e] [-s] [-c] PATH [DATA [ACL]]
+    set PATH DATA [VERSION]
+    delete PATH [VERSION]
+    check PATH VERSION
+
+with quotes as in a shell; # begins a comment. The file - is standard input.`,
+		Args: wantArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := e.readData(args[0])
+			if err != nil {
+				return err
+			}
+			var ops []client.Op
+			scan := bufio.NewScanner(strings.NewReader(string(text)))
+			scan.Buffer(nil, dataBytesMax+1)
+			for n := 1; scan.Scan(); n++ {
+				words, err := ztree.Words(scan.Text())
+				if err == nil && len(words) > 0 {
+					var op client.Op
+					op, err = ztree.ParseOp(words)
+					ops = append(ops, op)
+				}
+				if err != nil {
+					return exit.Errorf(exit.Usage, "multi %s, line %d: %w (nothing has been done)", args[0], n, err)
+				}
+			}
+			if len(ops) == 0 {
+				return exit.Errorf(exit.Usage, "multi %s: there is no operation in it", args[0])
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				results, err := s.Multi(ctx, ops...)
+				if err != nil {
+					return err
+				}
+				for _, r := range results {
+					if r.Path == "" {
+						continue
+					}
+					if err := e.printf("%s\n", ztree.Escape(r.Path)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
