@@ -35,7 +35,7 @@ type attempt struct {
 	room     roomView
 	doubts   doubts
 	looks    bool   // while it waits, it looks for circles that it may be in (Options.Deadlock)
-	seal     string // path of our seal, once it may have been made; see seal.go
+	marker   string // path of our delay marker, once it may have been made
 	hasty    bool   // a try: it does not wait, not even for a delay to pass
 	calm     *calm  // that is known, or relied upon; nil if none
 }
@@ -315,7 +315,7 @@ func (a *attempt) dropLater(ctx context.Context, q queue, places []int) error {
 // after a long wait without an answer that has to be asked first.
 func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if a.e.opt.Delay > 0 {
-		if err := a.settleIn(ctx); err != nil {
+		if err := a.awaitDelay(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -343,7 +343,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if a.e.recipe.lone {
 		a.e.siblings.settled(a.id)
 	}
-	a.nodes, a.own, a.vouching, a.seal, a.calm = nil, nil, nil, "", nil // the holds' now
+	a.nodes, a.own, a.vouching, a.marker, a.calm = nil, nil, nil, "", nil // the holds' now
 	return holds, nil
 }
 
@@ -402,8 +402,8 @@ func (a *attempt) abandon() {
 	if a.vouching != nil {
 		a.vouching.Stop()
 	}
-	if a.seal != "" { // goes first: without its node it would be taken for that of a holder
-		a.nodes = append([]string{a.seal}, a.nodes...)
+	if a.marker != "" { // goes first: without its node it would be taken for that of a holder
+		a.nodes = append([]string{a.marker}, a.nodes...)
 	}
 	switch {
 	case len(a.nodes) > 0 || a.unknown || a.created != nil:

@@ -11,19 +11,24 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// settleIn makes our seal, and returns when no delay is left of whoever held the lock before. For a hasty
-// attempt a delay that is left is a *BusyError.
-func (a *attempt) settleIn(ctx context.Context) error {
-	a.seal = zk.Join(a.e.dir, a.id.sealName(a.e.recipe.kind))
-	data := encodeSeal(a.e.opt.Delay)
-	sealed := false
+// awaitDelay returns when no delay of an earlier holder is left. An attempt to write makes its delay marker first. For a
+// hasty attempt a delay that is left is a *BusyError.
+//
+// The listing shows the marker of each holder whose claim this session has seen disappear: the marker is older than the
+// end of the claim, and no server that the session connects to is behind what the session has seen.
+func (a *attempt) awaitDelay(ctx context.Context) error {
+	marked := a.e.recipe.kind == shared
+	if !marked {
+		a.marker = zk.Join(a.e.dir, a.id.marker())
+	}
+	data := encodeMarker(a.e.opt.Delay)
 	stubborn := map[string]bool{} // orphans that the server does not let us delete
 	for {
 		p := a.s.Pipeline()
 		conn := a.connection()
 		var made *client.Pending[[]client.Result]
-		if !sealed {
-			made = p.Multi(client.OpCheck(a.nodes[0], -1), client.OpCreate(a.seal, data, zk.Persistent, a.e.opt.ACL))
+		if !marked {
+			made = p.Multi(client.OpCheck(a.nodes[0], -1), client.OpCreate(a.marker, data, zk.Persistent, a.e.opt.ACL))
 		}
 		listed := p.Children(a.e.dir)
 		p.Send(ctx)
@@ -36,7 +41,7 @@ func (a *attempt) settleIn(ctx context.Context) error {
 			case err != nil && !errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
 				return err
 			}
-			sealed = true
+			marked = true
 		}
 		l, err := listed.Wait(ctx)
 		switch {
@@ -48,14 +53,11 @@ func (a *attempt) settleIn(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		left := slices.DeleteFunc(orphans(l.Names, a.e.recipe.kind), func(name string) bool { return stubborn[name] })
+		left := slices.DeleteFunc(orphans(l.Names), func(name string) bool { return stubborn[name] })
 		if len(left) == 0 {
-			if a.e.recipe.kind == shared {
-				a.e.tidy(ctx, l.Names)
-			}
 			return nil
 		}
-		over, err := a.sitOut(ctx, left, conn)
+		over, err := a.waitDelay(ctx, left, conn)
 		if err != nil {
 			return err
 		}
@@ -76,9 +78,9 @@ func (a *attempt) connection() uint64 {
 	return st.Conn
 }
 
-// sitOut waits until the delays of all orphans are over. It reports false if something has changed meanwhile, and the
+// waitDelay waits until the delays of all orphans are over. It reports false if something has changed meanwhile, and the
 // directory is to be listed again. conn is the connection of the last listing.
-func (a *attempt) sitOut(ctx context.Context, orphans []string, conn uint64) (over bool, err error) {
+func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) (over bool, err error) {
 	p := a.s.Pipeline()
 	reads := make([]*client.Pending[client.Node], len(orphans))
 	watches := make([]*client.Watch, len(orphans))
@@ -92,7 +94,7 @@ func (a *attempt) sitOut(ctx context.Context, orphans []string, conn uint64) (ov
 	}
 	p.Send(ctx)
 	var left time.Duration
-	known := a.e.noticed.update(orphans)
+	known := a.e.orphans.update(orphans)
 	for i, k := range reads {
 		node, err := k.Wait(ctx)
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
@@ -120,12 +122,12 @@ func (a *attempt) sitOut(ctx context.Context, orphans []string, conn uint64) (ov
 	if a.e.opt.Waiting != nil {
 		a.e.opt.Waiting(Place{Node: a.nodes[0], Delay: left})
 	}
-	return a.sleepOut(ctx, left, watches, conn)
+	return a.sleepDelay(ctx, left, watches, conn)
 }
 
-// sleepOut sleeps for the rest of a delay. It reports false, as sitOut does, when one of the watches on orphans or that
+// sleepDelay sleeps for the rest of a delay. It reports false, as waitDelay does, when one of the watches on orphans or that
 // on our own node has fired, or the connection is not conn any more.
-func (a *attempt) sleepOut(ctx context.Context, left time.Duration, orphans []*client.Watch, conn uint64) (over bool, err error) {
+func (a *attempt) sleepDelay(ctx context.Context, left time.Duration, orphans []*client.Watch, conn uint64) (over bool, err error) {
 	gone, stop := anyFired(append(orphans, a.own[0]))
 	defer stop()
 	timer := time.NewTimer(left)

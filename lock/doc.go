@@ -38,7 +38,7 @@
 // # What is left behind
 //
 // Nothing, except where a lock has a delay (Options.Delay) and a hold of it was lost: then one znode, its
-// seal, waits for the next holder. When the answer to a request was lost, what became of it is looked up
+// delay marker, waits for the next holder. When the answer to a request was lost, what became of it is looked up
 // after the reconnect. What a caller gives up, because its context ends or an error occurs, is removed in
 // the background for as long as that takes; and with the session, at the latest, all of its znodes go.
 package lock

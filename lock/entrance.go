@@ -22,8 +22,7 @@ type entrance struct {
 
 	siblings *siblings // of attempts at an unfair lock; otherwise nil
 
-	noticed noticed // since when it knows the seals of holders that did not release, which have to be waited for
-	passed  passed  // likewise those of readers, which readers pass by
+	orphans orphansKnown // delay markers of holders that did not release
 }
 
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {

@@ -19,7 +19,7 @@ type grant struct {
 	token    int64
 	data     []byte // of the node, as it was made
 	waited   bool   // others may have seen the node behind another's
-	seal     string // path; empty if there is none
+	marker   string // path of the delay marker; empty if there is none
 	level    client.Vouch
 	chain    uint64           // number of the chain of answered heartbeats that it rests on; see client.Session.Chain
 	vouching *client.Vouching // asks for heartbeats while it lasts
@@ -44,7 +44,7 @@ type grant struct {
 // newGrant makes the grant of one of an attempt's nodes. It lasts no longer than the chain of answered heartbeats.
 func newGrant(a *attempt, node string, chain uint64, vouching *client.Vouching) *grant {
 	g := &grant{
-		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, seal: a.seal, level: a.e.opt.Vouch,
+		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, marker: a.marker, level: a.e.opt.Vouch,
 		chain: chain, vouching: vouching, calm: a.calm, ended: make(chan struct{}),
 	}
 	g.mu.holds = make(map[*Hold]struct{}, 1)
@@ -105,7 +105,7 @@ func (g *grant) whereabouts() (node string, moving <-chan struct{}) {
 	return g.mu.node, g.mu.moving
 }
 
-// debris returns what is to be removed of a grant that has ended. If it was lost, its seal stays: that is for the next
+// debris returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see.
 func (g *grant) debris() debris {
 	g.mu.Lock()
@@ -114,8 +114,8 @@ func (g *grant) debris() debris {
 	if g.mu.moving != nil {
 		d.moving = g
 	}
-	if g.seal != "" && g.mu.lost == nil {
-		d.nodes = []string{g.seal, g.mu.node}
+	if g.marker != "" && g.mu.lost == nil {
+		d.nodes = []string{g.marker, g.mu.node}
 	}
 	return d
 }

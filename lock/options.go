@@ -50,13 +50,14 @@ type Options struct {
 	//
 	// The last holder's option says how long; the next contender waits, from the moment at which it notices the
 	// end, by its own clock. So both have to set the option: a contender without it comes in at once, and a holder
-	// without it leaves nothing to wait for. If the one who waits gives up or dies, the next one begins anew,
-	// unless it uses the same lock value.
+	// without it leaves nothing to wait for. If the waiter gives up or dies, the next one begins anew, unless it uses
+	// the same lock value. The read side of an RWMutex waits for such a delay, and its own end causes none: readers do
+	// not write. A writer that has downgraded counts as one that wrote.
 	//
-	// It costs one round trip with one write for each grant, for a znode that says who holds the lock (its seal),
-	// and a second deletion with the release. If nobody wants the lock again after such an end, the seal stays, and
-	// with it the directory; seals of readers are merged into one. Tokens protect better, where they can be checked.
-	// At most DelayMax; not for semaphores and unfair locks. Default: no delay.
+	// It costs one round trip with one write for each grant, for a delay marker: a persistent znode that outlives the
+	// hold. It also costs a second deletion with the release. A grant to a reader costs one round trip without a write.
+	// The marker of a lost hold, and with it the directory, stays until the next contender comes. Tokens protect better,
+	// where they can be checked. At most DelayMax; not for semaphores and unfair locks. Default: no delay.
 	Delay time.Duration
 
 	// Deadlock, if not zero, looks for deadlocks: circles of contenders that wait for each other because each holds

@@ -118,11 +118,11 @@ func (r *removal) wait(ctx context.Context) (err error) {
 // one who joined when others were still ahead of us would otherwise have to list the directory to know.
 // Nobody ever sees the bell in a listing.
 //
-// The seal goes ahead of the node, in a request of its own: in between, the lock is held by nobody who would
+// The delay marker goes ahead of the node, in a request of its own: in between, the lock is held by nobody who would
 // need one. If it is not there any more, so much the better.
 func (g *grant) delete(p *client.Pipeline, ring bool) *removal {
-	if g.seal != "" {
-		p.Delete(g.seal, -1)
+	if g.marker != "" {
+		p.Delete(g.marker, -1)
 	}
 	if !ring {
 		return &removal{plain: p.Delete(g.at(), -1)}

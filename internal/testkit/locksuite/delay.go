@@ -45,8 +45,8 @@ func (w *World) delay() time.Duration {
 
 func (w *World) delayed() lock.Options { return lock.Options{Delay: w.delay()} }
 
-// Seals returns the znodes of the lock directory that are nobody's place in line.
-func (w *World) Seals() []string {
+// Markers returns the znodes of the lock directory that are nobody's place in line.
+func (w *World) Markers() []string {
 	w.t.Helper()
 	return slices.DeleteFunc(w.Line(), func(name string) bool { return !strings.Contains(name, "-held") })
 }
@@ -88,8 +88,8 @@ func delayUnclean(w *World, t *testing.T) {
 		} {
 			a := w.Client("a")
 			h := must(w, a.Mutex(w.delayed()).Lock)
-			if n := len(w.Seals()); n != 1 {
-				t.Fatalf("%s: %d seals while the lock is held, want 1", what, n)
+			if n := len(w.Markers()); n != 1 {
+				t.Fatalf("%s: %d delay markers while the lock is held, want 1", what, n)
 			}
 			var g *Grant
 			if waiting {
@@ -104,8 +104,8 @@ func delayUnclean(w *World, t *testing.T) {
 				g = ask(w, b.Mutex(w.delayed()).Lock)
 			}
 			next := w.keptDelay(what, g, began)
-			if seals := w.Seals(); len(seals) != 1 || !strings.Contains(next.Node(), strings.TrimSuffix(seals[0], "-held")) {
-				t.Errorf("%s: the seals are %v, want that of the new holder %s", what, seals, next.Node())
+			if markers := w.Markers(); len(markers) != 1 || !strings.Contains(next.Node(), strings.TrimSuffix(markers[0], "-held")) {
+				t.Errorf("%s: the delay markers are %v, want that of the new holder %s", what, markers, next.Node())
 			}
 			w.MustRelease(next)
 			w.Clean()
@@ -201,7 +201,7 @@ func delayAnew(w *World, t *testing.T) {
 	g := ask(w, c.Mutex(w.delayed()).Lock)
 	w.WaitLine(4)
 	w.Expire(a.Session)
-	w.Within(patience, "b waits for the delay", func() bool { return len(w.Seals()) == 2 })
+	w.Within(patience, "b waits for the delay", func() bool { return len(w.Markers()) == 2 })
 	first.StillPending(w.delay() / 8) // which does not count for c
 	began := time.Now()
 	w.Expire(b.Session)
@@ -272,7 +272,7 @@ func delayBreaks(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// The request that makes the seal is lost, or its answer is: there is one seal, and then none.
+// The request that makes the delay marker is lost, or its answer is: there is one marker, and then none.
 func delayLostReplies(w *World, t *testing.T) {
 	for breaks := 1; breaks <= 3; breaks++ {
 		for _, applied := range []bool{false, true} {
@@ -282,8 +282,8 @@ func delayLostReplies(w *World, t *testing.T) {
 			a.Cut(m, applied)
 			began := time.Now()
 			h := w.keptNone("with lost replies", ask(w, a.Mutex(w.delayed()).Lock), began)
-			if n := len(w.Seals()); n != 1 {
-				t.Errorf("%d seals, want 1", n)
+			if n := len(w.Markers()); n != 1 {
+				t.Errorf("%d delay markers, want 1", n)
 			}
 			w.MustRelease(h)
 			w.Clean()
@@ -292,7 +292,7 @@ func delayLostReplies(w *World, t *testing.T) {
 }
 
 // The node of one who waits for the delay is deleted: it is told so, or goes to the end of the line, and its
-// seal does not count as that of a holder.
+// marker does not count as that of a holder.
 func delayOwnNode(w *World, t *testing.T) {
 	for _, requeue := range []bool{false, true} {
 		a, b := w.Client("a"), w.Client("b")
@@ -302,7 +302,7 @@ func delayOwnNode(w *World, t *testing.T) {
 		opt := w.delayed()
 		opt.Requeue = requeue
 		g := ask(w, b.Mutex(opt).Lock)
-		w.Within(patience, "b waits for the delay", func() bool { return len(w.Seals()) == 2 })
+		w.Within(patience, "b waits for the delay", func() bool { return len(w.Markers()) == 2 })
 		w.Within(patience, "b's node is there", func() bool { return len(w.NodesOf("b")) == 1 })
 		w.Delete(w.NodesOf("b")[0])
 		deleted := time.Now()
@@ -313,11 +313,11 @@ func delayOwnNode(w *World, t *testing.T) {
 			if d := g.at.Sub(deleted); w.Virtual && d > time.Second {
 				t.Errorf("b was told %v after its node was deleted", d)
 			}
-			w.Within(time.Second+w.slack(), "b's seal is gone", func() bool { return len(w.Seals()) == 1 })
+			w.Within(time.Second+w.slack(), "b's marker is gone", func() bool { return len(w.Markers()) == 1 })
 			g, began = ask(w, b.Mutex(lock.Options{}).Lock), time.Now()
 			h := w.keptNone("without the option", g, began)
-			for _, seal := range w.Seals() {
-				w.Delete(zk.Join(w.dir, seal))
+			for _, marker := range w.Markers() {
+				w.Delete(zk.Join(w.dir, marker))
 			}
 			w.MustRelease(h)
 			continue
@@ -334,7 +334,7 @@ func delayCancelled(w *World, t *testing.T) {
 	w.Expire(a.Session)
 	ctx, cancel := context.WithCancel(w.Context())
 	g := askUnder(ctx, w, b.Mutex(w.delayed()).Lock)
-	w.Within(patience, "b waits for the delay", func() bool { return len(w.Seals()) == 2 })
+	w.Within(patience, "b waits for the delay", func() bool { return len(w.Markers()) == 2 })
 	cancel()
 	w.Bounded("a cancelled Lock", 0, func() {
 		if _, err := g.Outcome(); !errors.Is(err, context.Canceled) {
@@ -347,7 +347,8 @@ func delayCancelled(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// After a reader's end readers come in at once and writers wait; after a writer's everybody waits.
+// A reader's end delays nothing: readers do not write. After the end of a writer everybody waits, also if the writer had
+// downgraded. A reader makes no marker.
 func delayReaders(w *World, t *testing.T) {
 	rw := func(c *Client) *lock.RWMutex { return c.RWMutexAt(w.dir, w.delayed()) }
 	lost := func(f func(*lock.RWMutex, context.Context) (*lock.Hold, error)) time.Time {
@@ -357,22 +358,32 @@ func delayReaders(w *World, t *testing.T) {
 		w.Expire(a.Session)
 		return began
 	}
-	b, c := w.Client("b"), w.Client("c")
-	for range 2 { // in each kind's company
-		began := lost((*lock.RWMutex).RLock)
-		reader := w.keptNone("a reader after a reader", ask(w, rw(b).RLock), time.Now())
-		writer := ask(w, rw(c).Lock)
-		w.WaitLine(4) // with two seals
-		w.MustRelease(reader)
-		w.MustRelease(w.keptDelay("a writer after a reader", writer, began))
-		w.Clean()
+	downgraded := func(m *lock.RWMutex, ctx context.Context) (*lock.Hold, error) {
+		h, err := m.Lock(ctx)
+		if err == nil {
+			err = h.Downgrade(ctx)
+		}
+		return h, err
 	}
-	began := lost((*lock.RWMutex).Lock)
-	first, second := ask(w, rw(b).RLock), ask(w, rw(c).RLock)
-	reader := w.keptDelay("a reader after a writer", first, began)
-	w.MustRelease(w.keptDelay("another reader after a writer", second, began))
+	b, c := w.Client("b"), w.Client("c")
+	lost((*lock.RWMutex).RLock)
+	reader := w.keptNone("a reader after a reader", ask(w, rw(b).RLock), time.Now())
+	if n := len(w.Markers()); n != 0 {
+		t.Errorf("%d markers of readers", n)
+	}
 	w.MustRelease(reader)
 	w.Clean()
+	lost((*lock.RWMutex).RLock)
+	w.MustRelease(w.keptNone("a writer after a reader", ask(w, rw(c).Lock), time.Now()))
+	w.Clean()
+	for what, end := range map[string]func(*lock.RWMutex, context.Context) (*lock.Hold, error){"wrote": (*lock.RWMutex).Lock, "downgraded": downgraded} {
+		began := lost(end)
+		first, second := ask(w, rw(b).RLock), ask(w, rw(c).RLock)
+		reader := w.keptDelay("a reader after one that "+what, first, began)
+		w.MustRelease(w.keptDelay("another reader after one that "+what, second, began))
+		w.MustRelease(reader)
+		w.Clean()
+	}
 }
 
 // A member of an All keeps its delay; whoever tries is told of it.
@@ -409,8 +420,8 @@ func delayOff(w *World, t *testing.T) {
 	w.Quiet(b)
 	mark := b.Proxy.Mark()
 	h := must(w, m.Lock)
-	if len(w.Seals()) > 0 {
-		t.Error("a seal without the option")
+	if len(w.Markers()) > 0 {
+		t.Error("a delay marker without the option")
 	}
 	w.MustRelease(h)
 	if n := len(b.Proxy.Since(mark).Asked(wire.OpCreate2, wire.OpMulti, wire.OpDelete, wire.OpGetChildren2)); n != 3 {
@@ -419,8 +430,8 @@ func delayOff(w *World, t *testing.T) {
 	must(w, a.Mutex(w.delayed()).Lock)
 	w.Expire(a.Session)
 	h = w.keptNone("without the option", ask(w, m.Lock), time.Now())
-	for _, seal := range w.Seals() {
-		w.Delete(zk.Join(w.dir, seal))
+	for _, marker := range w.Markers() {
+		w.Delete(zk.Join(w.dir, marker))
 	}
 	w.MustRelease(h)
 }
