@@ -320,7 +320,7 @@ func (s *Server) tell(effects []tree.Effect, by *conn, now time.Duration) {
 
 // sendEvent adds an event, unless the client may not read what it is about, and reports whether it
 // did.
-func (c *conn) sendEvent(ev zk.Event, acl []zk.ACL) bool {
+func (c *conn) sendEvent(ev zk.Event, acl *tree.AccessList) bool {
 	b, start := c.out.begin(wire.ReplyHeader{Xid: wire.XidEvent, Zxid: ev.Zxid})
 	may := c.who.May(acl, zk.PermRead)
 	if !may {

@@ -15,11 +15,12 @@ func settle(who Identities, acl []zk.ACL) ([]zk.ACL, zk.Code) {
 		return nil, zk.ErrInvalidACL
 	}
 	plain := true // nothing to replace
+	repeated := repetitions(acl)
 	for i, a := range acl {
 		if !validEntry(a) {
 			return nil, zk.ErrInvalidACL
 		}
-		if a.Scheme == SchemeAuth || slices.Contains(acl[:i], a) {
+		if a.Scheme == SchemeAuth || repeated(i) {
 			plain = false
 		}
 	}
@@ -29,7 +30,7 @@ func settle(who Identities, acl []zk.ACL) ([]zk.ACL, zk.Code) {
 	var out []zk.ACL
 	for i, a := range acl {
 		switch {
-		case slices.Contains(acl[:i], a):
+		case repeated(i):
 		case a.Scheme != SchemeAuth:
 			out = append(out, a)
 		default:
@@ -45,6 +46,20 @@ func settle(who Identities, acl []zk.ACL) ([]zk.ACL, zk.Code) {
 		}
 	}
 	return out, zk.OK
+}
+
+// repetitions returns a function that reports whether the entry at i stands in acl before i, too.
+func repetitions(acl []zk.ACL) func(i int) bool {
+	if len(acl) <= shortList {
+		return func(i int) bool { return slices.Contains(acl[:i], acl[i]) }
+	}
+	first := make(map[zk.ACL]int, len(acl))
+	for i, a := range acl {
+		if _, ok := first[a]; !ok {
+			first[a] = i
+		}
+	}
+	return func(i int) bool { return first[acl[i]] < i }
 }
 
 // authenticated reports whether an "auth" entry means id: an address proves nobody, and super

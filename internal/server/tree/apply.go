@@ -10,7 +10,7 @@ import (
 // watcher without PermRead in ACL is not told (its one-shot watch is used up nevertheless).
 type Effect struct {
 	zk.Event
-	ACL []zk.ACL
+	ACL *AccessList
 }
 
 // An Outcome is what became of a transaction. Apply overwrites it whole and reuses its slices, so
@@ -32,7 +32,7 @@ func (o *Outcome) reset() {
 	*o = Outcome{Multi: o.Multi[:0], Effects: o.Effects[:0]}
 }
 
-func (o *Outcome) effect(typ zk.EventType, path string, zxid int64, acl []zk.ACL) {
+func (o *Outcome) effect(typ zk.EventType, path string, zxid int64, acl *AccessList) {
 	o.Effects = append(o.Effects, Effect{zk.Event{Type: typ, Path: path, Zxid: zxid}, acl})
 }
 

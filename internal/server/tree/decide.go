@@ -73,7 +73,7 @@ func (d *Draft) decideCreate(r *Request, op *wire.MultiOp) (txn.Change, zk.Code)
 		return txn.Change{}, zk.ErrQuotaExceeded
 	}
 	d.create(parent, pending{
-		attrs: born(r.Zxid, r.Time, ownerOf(&c, r.Session)), path: c.Path, acl: acl, data: c.Data,
+		attrs: born(r.Zxid, r.Time, ownerOf(&c, r.Session)), path: c.Path, acl: d.tree.lists.parsed(acl), data: c.Data,
 	}, c.ParentCversion)
 	return c, zk.OK
 }
@@ -175,7 +175,7 @@ func (d *Draft) decideSetACL(r *Request, q *wire.SetACLRequest) (txn.Change, zk.
 	}
 	p := d.change(i)
 	p.aversion++
-	p.acl = acl
+	p.acl = d.tree.lists.parsed(acl)
 	d.changed(p)
 	return txn.Change{Type: wire.OpSetACL, Path: q.Path, ACL: acl, Version: p.aversion}, zk.OK
 }

@@ -170,15 +170,15 @@ func TestEffectLists(t *testing.T) {
 	s.create("/p", zk.Persistent)
 	s.setACL("/p", only(zk.PermAll&^zk.PermAdmin))
 	s.op(wire.MultiOp{Op: wire.OpCreate, Path: "/p/kid", ACL: only(zk.PermWrite)})
-	if s.out.Effects[0].ACL[0].Perms != zk.PermWrite || s.out.Effects[1].ACL[0].Perms != zk.PermAll&^zk.PermAdmin {
+	if s.out.Effects[0].ACL.Entries()[0].Perms != zk.PermWrite || s.out.Effects[1].ACL.Entries()[0].Perms != zk.PermAll&^zk.PermAdmin {
 		t.Errorf("create: %+v", s.out.Effects)
 	}
 	s.op(wire.MultiOp{Op: wire.OpSetData, Path: "/p/kid", Version: -1})
-	if s.out.Effects[0].ACL[0].Perms != zk.PermWrite {
+	if s.out.Effects[0].ACL.Entries()[0].Perms != zk.PermWrite {
 		t.Errorf("set: %+v", s.out.Effects)
 	}
 	s.delete("/p/kid")
-	if s.out.Effects[0].ACL[0].Perms != zk.PermWrite || s.out.Effects[1].ACL[0].Perms != zk.PermAll&^zk.PermAdmin {
+	if s.out.Effects[0].ACL.Entries()[0].Perms != zk.PermWrite || s.out.Effects[1].ACL.Entries()[0].Perms != zk.PermAll&^zk.PermAdmin {
 		t.Errorf("delete: %+v", s.out.Effects)
 	}
 }

@@ -3,8 +3,6 @@ package tree
 import (
 	"net/netip"
 	"slices"
-
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // An Identity is what a connection is known by under one scheme.
@@ -37,36 +35,6 @@ func (ids Identities) With(id Identity) Identities {
 // Super reports whether ids may do anything.
 func (ids Identities) Super() bool {
 	return slices.ContainsFunc(ids, func(id Identity) bool { return id.Scheme == SchemeSuper })
-}
-
-// May reports whether acl grants ids one of the permissions in perm. An empty list grants all.
-func (ids Identities) May(acl []zk.ACL, perm zk.Perm) bool {
-	for i := range acl {
-		a := &acl[i]
-		if a.Perms&perm == 0 {
-			continue
-		}
-		if a.Scheme == SchemeWorld && a.ID == "anyone" {
-			return true
-		}
-		for _, id := range ids {
-			if id.Scheme == a.Scheme && (id.ID == a.ID || id.Scheme == SchemeIP && ipMatches(a.ID, id.ID)) {
-				return true
-			}
-		}
-	}
-	return len(acl) == 0 || ids.Super()
-}
-
-// ipMatches reports whether an address lies in a network: an address or one with the number of
-// leading bits that count.
-func ipMatches(network, address string) bool {
-	prefix, ok := parseNetwork(network)
-	if !ok {
-		return false
-	}
-	addr, err := netip.ParseAddr(address)
-	return err == nil && prefix.Contains(addr.Unmap().WithZone(""))
 }
 
 func parseNetwork(s string) (netip.Prefix, bool) {

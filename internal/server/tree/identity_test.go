@@ -42,7 +42,7 @@ func TestMay(t *testing.T) {
 		{ip("::1"), entry(1, SchemeIP, "127.0.0.1"), zk.PermRead, false},
 		{ip("junk"), entry(1, SchemeIP, "0.0.0.0/0"), zk.PermRead, false},
 	} {
-		if got := c.who.May(c.acl, c.perm); got != c.want {
+		if got := c.who.May(newAccessList(c.acl), c.perm); got != c.want {
 			t.Errorf("%v.May(%v, %d) = %v, want %v", c.who, c.acl, c.perm, got, c.want)
 		}
 	}

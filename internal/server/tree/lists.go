@@ -20,7 +20,7 @@ type lists struct {
 }
 
 type list struct {
-	acl  []zk.ACL
+	acl  *AccessList
 	key  string
 	id   int64
 	uses int
@@ -40,7 +40,16 @@ func newLists() lists {
 	return l
 }
 
-func (l *lists) acl(slot int32) []zk.ACL { return l.slots[slot].acl }
+func (l *lists) acl(slot int32) *AccessList { return l.slots[slot].acl }
+
+// parsed returns acl with its entries parsed: the list in use if it is one, else a new one that keeps the slice.
+func (l *lists) parsed(acl []zk.ACL) *AccessList {
+	l.key = wire.AppendACL(l.key[:0], acl)
+	if slot, ok := l.byKey[string(l.key)]; ok {
+		return l.slots[slot].acl
+	}
+	return newAccessList(acl)
+}
 
 // intern returns the slot of acl, used once more. It does not keep the slice.
 func (l *lists) intern(acl []zk.ACL) int32 {
@@ -59,7 +68,7 @@ func (l *lists) intern(acl []zk.ACL) int32 {
 	}
 	l.lastID++
 	key := string(l.key)
-	l.slots[slot] = list{acl: slices.Clone(acl), key: key, id: l.lastID, uses: 1}
+	l.slots[slot] = list{acl: newAccessList(slices.Clone(acl)), key: key, id: l.lastID, uses: 1}
 	l.byKey[key] = slot
 	return slot
 }
@@ -80,7 +89,7 @@ func (l *lists) entries() []txn.ACLEntry {
 	var out []txn.ACLEntry
 	for slot := slotReadOnly; slot < len(l.slots); slot++ {
 		if s := &l.slots[slot]; s.uses > 0 {
-			out = append(out, txn.ACLEntry{ID: s.id, ACL: s.acl})
+			out = append(out, txn.ACLEntry{ID: s.id, ACL: s.acl.entries})
 		}
 	}
 	return out

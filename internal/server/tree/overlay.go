@@ -32,7 +32,7 @@ type pending struct {
 	birth    int // if it was created as an ephemeral since the last reset: its place in births, from 1
 	children int32
 	digest   uint32
-	acl      []zk.ACL
+	acl      *AccessList
 	data     []byte
 }
 

@@ -62,7 +62,7 @@ func sameOutcome(a, b *Outcome) bool {
 	return a.Err == b.Err && a.Path == b.Path && a.Stat == b.Stat &&
 		slices.EqualFunc(a.Multi, b.Multi, func(x, y wire.MultiResult) bool { return reflect.DeepEqual(x, y) }) &&
 		slices.EqualFunc(a.Effects, b.Effects, func(x, y Effect) bool {
-			return x.Event == y.Event && slices.Equal(x.ACL, y.ACL)
+			return x.Event == y.Event && slices.Equal(x.ACL.Entries(), y.ACL.Entries())
 		})
 }
 

@@ -67,8 +67,9 @@ func (t *Tree) ACL(who Identities, path string) ([]zk.ACL, zk.Stat, zk.Code) {
 		return nil, zk.Stat{}, code
 	}
 	n := t.nodes.at(r)
-	acl := t.lists.acl(n.acl)
-	if !who.May(acl, zk.PermAdmin) {
+	list := t.lists.acl(n.acl)
+	acl := list.entries
+	if !who.May(list, zk.PermAdmin) {
 		acl = masked(acl)
 	}
 	return acl, t.stat(n), zk.OK

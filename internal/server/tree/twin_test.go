@@ -59,7 +59,7 @@ func (t *twin) stat(path string) zk.Stat {
 }
 
 func (t *twin) fire(typ zk.EventType, path string, zxid int64, acl []zk.ACL) {
-	t.effects = append(t.effects, Effect{zk.Event{Type: typ, Path: path, Zxid: zxid}, acl})
+	t.effects = append(t.effects, Effect{zk.Event{Type: typ, Path: path, Zxid: zxid}, newAccessList(acl)})
 }
 
 // digest sums over everything.
@@ -111,7 +111,7 @@ func (t *twin) do(r *Request, op *wire.MultiOp) (res wire.MultiResult) {
 		if parent == nil {
 			return fail(zk.ErrNoNode)
 		}
-		if !r.Who.May(parent.acl, zk.PermCreate) {
+		if !mayPlainly(r.Who, parent.acl, zk.PermCreate) {
 			return fail(zk.ErrNoAuth)
 		}
 		path := op.Path
@@ -173,7 +173,7 @@ func (t *twin) do(r *Request, op *wire.MultiOp) (res wire.MultiResult) {
 		switch {
 		case parent == nil:
 			return fail(zk.ErrNoNode)
-		case !r.Who.May(parent.acl, zk.PermDelete):
+		case !mayPlainly(r.Who, parent.acl, zk.PermDelete):
 			return fail(zk.ErrNoAuth)
 		case n == nil:
 			return fail(zk.ErrNoNode)
@@ -187,7 +187,7 @@ func (t *twin) do(r *Request, op *wire.MultiOp) (res wire.MultiResult) {
 		switch {
 		case n == nil:
 			return fail(zk.ErrNoNode)
-		case !r.Who.May(n.acl, zk.PermWrite):
+		case !mayPlainly(r.Who, n.acl, zk.PermWrite):
 			return fail(zk.ErrNoAuth)
 		case stale:
 			return fail(zk.ErrBadVersion)
@@ -201,7 +201,7 @@ func (t *twin) do(r *Request, op *wire.MultiOp) (res wire.MultiResult) {
 		switch {
 		case n == nil:
 			return fail(zk.ErrNoNode)
-		case !r.Who.May(n.acl, zk.PermRead):
+		case !mayPlainly(r.Who, n.acl, zk.PermRead):
 			return fail(zk.ErrNoAuth)
 		case stale:
 			return fail(zk.ErrBadVersion)
@@ -232,7 +232,7 @@ func (t *twin) setACL(r *Request, q *wire.SetACLRequest) (zk.Stat, zk.Code) {
 		return zk.Stat{}, code
 	case n == nil:
 		return zk.Stat{}, zk.ErrNoNode
-	case !r.Who.May(n.acl, zk.PermAdmin):
+	case !mayPlainly(r.Who, n.acl, zk.PermAdmin):
 		return zk.Stat{}, zk.ErrNoAuth
 	case q.Version != -1 && q.Version != n.attrs.aversion:
 		return zk.Stat{}, zk.ErrBadVersion

@@ -48,6 +48,8 @@ type Options struct {
 	// Config holds more lines for zoo.cfg, Properties more system properties for the JVM.
 	Config     map[string]string
 	Properties map[string]string
+	// Heap is the JVM's largest heap; default 160m.
+	Heap string
 	// Places say where the servers run, one for each; empty for all on the loopback address. A server
 	// has its place to itself, and its usual ports there; it reaches the others without links.
 	Places []Place
@@ -91,6 +93,9 @@ func (s *Server) Addr() string { return s.addr }
 // ID returns the server's number in its ensemble, from 1.
 func (s *Server) ID() int { return s.id }
 
+// Process returns the server's process; nil while the server is down.
+func (s *Server) Process() *proc.Process { return s.process }
+
 // DataDir returns the directory whose version-2 holds the server's files.
 func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
 
@@ -104,7 +109,11 @@ func (s *Server) place() Place {
 
 // launch starts the process.
 func (s *Server) launch() error {
-	args := []string{"-Xmx160m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+	heap := s.opts.Heap
+	if heap == "" {
+		heap = "160m"
+	}
+	args := []string{"-Xmx" + heap, "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
 		"-XX:-UsePerfData", "-Dzookeeper.jmx.log4j.disable=true",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS"}

@@ -35,6 +35,9 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
+// PID returns the process's number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Exited is closed when the process is gone.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
