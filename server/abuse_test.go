@@ -303,7 +303,7 @@ func TestAnEndedConnectionHasNothingOutstanding(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
 	all := &throttle{requestsMax: 1, bytesMax: 1}
-	o := newOutput(near, 1<<10, all)
+	o := newOutput(near, 1<<10, all, newBudget(1<<20))
 	o.finish()
 	if o.count(100) {
 		t.Error("an ended connection counts a request")

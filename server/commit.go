@@ -249,6 +249,7 @@ func (s *Server) finishAll(batch []*request) {
 	for _, r := range batch {
 		if r.fate == logged {
 			s.tree.Apply(&r.txn, &s.outcome)
+			s.lastZxid.Store(s.tree.LastZxid())
 			s.digests.note(s.tree)
 			s.sinceSnapshot++
 			s.tell(s.outcome.Effects, r.conn, now)
@@ -269,8 +270,11 @@ func (s *Server) finishAll(batch []*request) {
 			c.answerWrite(h, &s.outcome)
 		case r.op == wire.OpAuth || r.op == wire.OpSASL:
 			c.answerAuth(h, r.code)
-		case !c.fenced:
+		case !c.fenced.Load():
 			c.answer(h, r.body, r.who)
+			if c.turn.wants > 0 {
+				c.answerAtOnce(h, r.body, r.who)
+			}
 		}
 		if r.attach == nil {
 			if r.fate != dropped {
@@ -329,6 +333,7 @@ func (c *conn) sendEvent(ev zk.Event, acl *tree.AccessList) bool {
 	}
 	w := wire.WatcherEvent{Type: ev.Type, State: wire.StateConnected, Path: ev.Path}
 	c.out.end(w.AppendTo(b), start)
+	c.events++
 	c.counters.sent.Add(1)
 	c.s.counters.sent.Add(1)
 	return true
@@ -352,7 +357,7 @@ func (c *conn) answerWrite(h wire.RequestHeader, out *tree.Outcome) {
 	}
 	c.out.end(b, start)
 	if h.Op == wire.OpCloseSession {
-		c.fenced = true
+		c.fenced.Store(true)
 		c.out.finish()
 	}
 }

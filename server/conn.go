@@ -47,11 +47,13 @@ type conn struct {
 	ended bool            // no request is carried out any more
 	turn  turn            // the read being answered
 
-	// Guarded by Server.state: a reader that finds it set must not read the tree any more, because
-	// the session belongs to another connection, or is over.
-	fenced bool
+	// fenced is set while Server.state is locked. A reader that finds it set must not read the tree any more: the
+	// session belongs to another connection, or is over.
+	fenced atomic.Bool
+	events int // how many have been sent; guarded by Server.state
 
-	dirty bool // owned by whoever commits: has something to send once the batch is done
+	behind int  // how many of its requests are in queue.later; guarded by queue.mu
+	dirty  bool // owned by whoever commits: has something to send once the batch is done
 
 	counters connCounters
 	asking   atomic.Bool // a four-letter word
@@ -64,7 +66,7 @@ func (s *Server) newConn(id uint64, nc net.Conn) *conn {
 	c := &conn{
 		s: s, id: id, nc: nc, input: newInputProbe(nc), opened: time.Now(),
 		in:  bufio.NewReaderSize(nc, readBufferBytes),
-		out: newOutput(nc, s.opts.OutputBytesMax, &s.throttle),
+		out: newOutput(nc, s.opts.OutputBytesMax, &s.throttle, s.answers),
 		who: tree.Identities{{Scheme: tree.SchemeIP, ID: ipOf(nc.RemoteAddr())}},
 	}
 	c.counters.reset()
@@ -94,6 +96,9 @@ func (c *conn) serve() {
 	}
 	c.out.finish()
 	<-sent
+	if held, greedy := c.out.cutOff(); greedy {
+		c.s.logGreedy(c, held)
+	}
 	io.Copy(io.Discard, c.nc) // until the peer hangs up or the deadline that run has set
 	c.nc.Close()
 	c.s.detach(c)
@@ -204,12 +209,15 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	r.conn, r.session, r.xid, r.op, r.size, r.weight, r.received = c, c.session, h.Xid, h.Op, n, n, now
 	body := r.frame[requestHeadBytes-4:]
 	if r.weight += c.s.answerBytes(c.session, h.Op, body); isWrite(h.Op) {
-		r.decodeWrite(body)
+		r.decodeWrite(body, c.s.opts.MultiOpsMax)
 	} else {
 		r.body = body
 	}
 	if isWrite(h.Op) {
 		c.reflex.write(now, c.s.pulse.atOnce())
+	}
+	if !isWrite(h.Op) && (r.weight-n > largeAnswerBytes || takesLong(h.Op, len(body))) {
+		return c.answerBehind(r, h, body)
 	}
 	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
 		c.s.lead(c) // nobody else may be at what is waited for
@@ -223,6 +231,24 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	} else {
 		c.s.queue.put(r)
 	}
+	return nil
+}
+
+// answerBehind carries out a request that is too large for the queue, once all that its connection has in the queue is
+// answered.
+func (c *conn) answerBehind(r *request, h wire.RequestHeader, body []byte) error {
+	c.s.lead(c)
+	c.out.settle()
+	if c.out.closed() || c.ended {
+		return errSessionOver
+	}
+	c.out.write()
+	c.answerNow(h, body, r.received)
+	r.release()
+	if c.ended {
+		return errSessionOver
+	}
+	c.out.write()
 	return nil
 }
 
@@ -246,19 +272,32 @@ func (c *conn) touch(op wire.Op, now time.Duration) bool {
 // answerNow carries out a request on the reader's goroutine, which has the turn, and returns when it
 // was answered.
 func (c *conn) answerNow(h wire.RequestHeader, body []byte, received time.Duration) time.Duration {
-	s, zxid := c.s, int64(0)
-	switch h.Op {
-	case wire.OpAuth, wire.OpSASL:
+	s := c.s
+	zxid := s.lastZxid.Load()
+	switch {
+	case h.Op == wire.OpAuth || h.Op == wire.OpSASL:
+		zxid = 0
 		c.answerAuth(h, c.authenticate(h.Op, body))
+	case h.Op == wire.OpPing: // without a lock: a ping must not wait for what others ask
+		if c.fenced.Load() {
+			c.ended = true
+		} else {
+			c.out.reply(wire.ReplyHeader{Xid: wire.XidPing, Zxid: zxid})
+		}
+	case takesLong(h.Op, len(body)):
+		zxid, _ = c.answerLarge(h, body, s.answerBytes(c.session, h.Op, body))
 	default:
 		s.state.RLock()
-		if c.fenced {
+		if c.fenced.Load() {
 			c.ended = true
 		} else {
 			zxid = s.tree.LastZxid()
 			c.answer(h, body, c.who)
 		}
 		s.state.RUnlock()
+		if !c.ended && c.turn.wants > 0 {
+			zxid, _ = c.answerLarge(h, body, c.turn.wants)
+		}
 	}
 	now := s.now()
 	c.answered(h, zxid, received, now)
@@ -284,6 +323,7 @@ func (c *conn) answer(h wire.RequestHeader, body []byte, who tree.Identities) {
 	}
 	t := &c.turn
 	t.c, t.who, t.h = c, who, wire.ReplyHeader{Xid: h.Xid, Zxid: c.s.tree.LastZxid()}
+	t.granted, t.wants = 0, 0
 	t.d.Reset(body)
 	serve(t)
 	t.d.Reset(nil) // a large frame must not be kept for as long as the connection is silent

@@ -39,7 +39,7 @@ func (c *conn) greet() (*wire.ConnectRequest, bool) {
 	if c.answerWord(string(head)) {
 		return nil, false
 	}
-	n, err := wire.FrameLength([4]byte(head), c.s.opts.FrameBytesMax)
+	n, err := wire.FrameLength([4]byte(head), connectBytesMax)
 	if err != nil {
 		return nil, false
 	}
@@ -147,7 +147,7 @@ func (s *Server) finishAttach(r *request) {
 
 // fence takes the session away from a connection; Server.state is locked.
 func (s *Server) fence(c *conn) {
-	c.fenced = true
+	c.fenced.Store(true)
 	s.watches.RemoveAll(watch.Watcher(c.id))
 	c.out.finish()
 }

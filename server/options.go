@@ -47,6 +47,16 @@ type Options struct {
 	// WatchesMax is how many watches one connection may have; a request for more is answered
 	// with zk.ErrThrottled. Default 1000000.
 	WatchesMax int
+	// AnswerBytesMax bounds the memory for answers and events that clients have not taken yet, of all connections
+	// together; up to 64 KiB a connection are not limited by it. While it is used up, the server does not read from
+	// connections to which more waits, and closes the one that holds the most without taking it. Default 128 MiB.
+	AnswerBytesMax int
+	// WatchBytesMax bounds the memory for the watches of all connections together; up to 256 KiB a connection are not
+	// limited by it. A request for more is answered with zk.ErrThrottled. Default 256 MiB.
+	WatchBytesMax int
+	// MultiOpsMax is how many operations a multi or multiRead may have; one with more is answered with
+	// zk.ErrMarshalling. Default 10000.
+	MultiOpsMax int
 	// HandshakeTimeout is how long a connection may take to ask for a session. Default 10 s.
 	HandshakeTimeout time.Duration
 
@@ -103,7 +113,8 @@ type Options struct {
 const (
 	outstandingBytesMax = 4 << 20  // of one connection's requests that wait, their answers' expected bytes included, if a quarter of OutputBytesMax is not less; the last request may go beyond it
 	outstandingBytesAll = 64 << 20 // likewise of all connections together; the last request of each may go beyond it
-	identitiesMax       = 128      // that one connection may collect with auth requests
+	connectBytesMax     = 512      // of the first frame, which comes before any authentication and has 45
+	identitiesMax       = 64       // that one connection may collect with auth requests
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
 	batchMax            = 1000     // requests that share one sync
 	batchBytesMax       = 8 << 20  // of those requests, or of their transactions; the last one may go beyond it
@@ -129,6 +140,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.OutstandingAllMax, 1000)
 	setDefault(&o.OutputBytesMax, 16<<20)
 	setDefault(&o.WatchesMax, 1000000)
+	setDefault(&o.AnswerBytesMax, 128<<20)
+	setDefault(&o.WatchBytesMax, 256<<20)
+	setDefault(&o.MultiOpsMax, 10000)
 	setDefault(&o.HandshakeTimeout, 10*time.Second)
 	setDefault(&o.ReapInterval, time.Minute)
 	setDefault(&o.SnapCount, 100000)

@@ -11,8 +11,9 @@ import (
 
 // Sizes of an output's buffers, in bytes.
 const (
-	outputFlush = 64 << 10 // a reader that answers on its own goroutine flushes beyond it
-	outputKeep  = 64 << 10 // a larger buffer is not kept once it is empty
+	outputFlush = 64 << 10  // a reader that answers on its own goroutine flushes beyond it
+	outputKeep  = 64 << 10  // a larger buffer is not kept once it is empty
+	writeStep   = 256 << 10 // is written at a time, so that it shows whether the peer takes anything
 )
 
 // An output is what a connection still has to send: answers and events in the order in which they
@@ -26,6 +27,7 @@ type output struct {
 	nc       net.Conn
 	bytesMax int
 	all      *throttle // shared by all connections
+	answers  *budget   // likewise
 
 	// pending counts the requests put into the queue and not yet answered. Only the
 	// connection's reader raises it; where it reads 0, the reader has the turn.
@@ -40,12 +42,17 @@ type output struct {
 	spare        []byte
 	pendingBytes int
 	writing      bool
-	closing      bool // nothing is added any more; what is there goes out
-	broken       bool // nothing goes out any more
+	closing      bool      // nothing is added any more; what is there goes out
+	broken       bool      // nothing goes out any more
+	greedy       bool      // broken because it held too much while the memory for answers was used up
+	cutOffAt     int64     // bytes that it held then
+	sending      int       // bytes being written
+	counted      int       // bytes that answers has counted
+	progress     time.Time // when the peer has last taken something, while something is being written
 }
 
-func newOutput(nc net.Conn, bytesMax int, all *throttle) *output {
-	o := &output{nc: nc, bytesMax: bytesMax, all: all}
+func newOutput(nc net.Conn, bytesMax int, all *throttle, answers *budget) *output {
+	o := &output{nc: nc, bytesMax: bytesMax, all: all, answers: answers}
 	o.wake.L, o.room.L = &o.mu, &o.mu
 	return o
 }
@@ -73,7 +80,52 @@ func (o *output) end(b []byte, start int) {
 	if start > o.bytesMax { // a message may be as long as it needs to be, whatever little waits before it
 		o.broken, o.buf = true, nil
 	}
+	o.recountLocked()
+	if o.counted > largeAnswerBytes && o.answers.farOver() {
+		o.broken, o.greedy, o.buf, o.cutOffAt = true, true, nil, int64(o.counted)
+		o.recountLocked()
+	}
 	o.mu.Unlock()
+}
+
+// add adds a whole message in its frame, which the output keeps. The bytes must have been reserved.
+func (o *output) add(frame []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	start := len(o.buf)
+	switch {
+	case o.closing || o.broken:
+	case start == 0:
+		o.buf = frame
+	default:
+		o.buf = append(o.buf, frame...)
+	}
+	if start > o.bytesMax { // as in end
+		o.broken, o.buf = true, nil
+	}
+	o.recountLocked()
+}
+
+// recountLocked tells the budget what the output holds. A little is not counted.
+func (o *output) recountLocked() {
+	held := len(o.buf) + o.sending
+	if held <= uncountedBytes {
+		held = 0
+	}
+	if held != o.counted {
+		o.answers.add(int64(held - o.counted))
+		o.counted = held
+	}
+}
+
+// stalled returns how many bytes wait for the peer, and for how long it has taken none of them.
+func (o *output) stalled(now time.Time) (held int64, since time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sending == 0 || o.broken {
+		return 0, 0
+	}
+	return int64(o.counted), now.Sub(o.progress)
 }
 
 // cancel unlocks without adding the message that was begun.
@@ -110,7 +162,9 @@ func (o *output) fullLocked(pendingMax int) bool {
 }
 
 // muchLocked reports whether so much waits to leave that the client must not be read from.
-func (o *output) muchLocked() bool { return len(o.buf) > o.bytesMax/2 }
+func (o *output) muchLocked() bool {
+	return len(o.buf) > o.bytesMax/2 || len(o.buf) > largeAnswerBytes && o.answers.over()
+}
 
 // awaitRoom waits while the output is full.
 func (o *output) awaitRoom(pendingMax int) {
@@ -181,11 +235,21 @@ func (o *output) writeLocked() {
 	}
 	b := o.buf
 	o.buf, o.spare, o.writing = o.spare[:0], nil, true
+	o.sending, o.progress = len(b), time.Now()
 	o.room.Signal()
-	o.mu.Unlock()
-	_, err := o.nc.Write(b)
-	o.mu.Lock()
-	o.writing = false
+	var err error
+	for rest := b; len(rest) > 0 && err == nil && !o.broken; {
+		n := min(len(rest), writeStep)
+		o.mu.Unlock()
+		_, err = o.nc.Write(rest[:n])
+		rest = rest[n:]
+		o.mu.Lock()
+		if len(rest) > 0 {
+			o.progress = time.Now()
+		}
+	}
+	o.writing, o.sending = false, 0
+	o.recountLocked()
 	if cap(b) <= outputKeep {
 		o.spare = b
 	}
@@ -223,10 +287,26 @@ func (o *output) closed() bool {
 	return o.closing || o.broken
 }
 
+// cutOff reports whether the output was broken because it held too much, and how many bytes.
+func (o *output) cutOff() (held int64, greedy bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cutOffAt, o.greedy
+}
+
+// giveUp breaks the connection instead of adding an answer of so many bytes. The next flush hangs up.
+func (o *output) giveUp(bytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.broken, o.greedy, o.buf, o.cutOffAt = true, true, nil, int64(len(o.buf)+bytes)
+	o.recountLocked()
+}
+
 // hangUp ends the output at once.
 func (o *output) hangUp() {
 	o.mu.Lock()
 	o.broken, o.buf = true, nil
+	o.recountLocked()
 	o.wake.Signal()
 	o.room.Broadcast()
 	o.mu.Unlock()

@@ -18,6 +18,9 @@ type queue struct {
 
 	// Guarded by mu.
 	items     []*request
+	later     []*request // requests that are much work, and what their connections have sent behind them
+	turnLater bool       // later is taken from next
+	taken     int        // how often items has been taken
 	spare     []*request // worked off, to be filled next
 	last      int        // how many were taken last
 	committer committer
@@ -63,7 +66,13 @@ func (q *queue) add(r *request) {
 }
 
 func (q *queue) appendLocked(r *request) {
-	q.items = append(q.items, r)
+	if c := r.conn; c != nil && r.attach == nil && (r.work > muchWork || c.behind > 0) {
+		r.taken = q.taken
+		q.later = append(q.later, r)
+		c.behind++
+	} else {
+		q.items = append(q.items, r)
+	}
 	if r.conn == q.awaited {
 		q.awaited = nil
 	}
@@ -79,7 +88,7 @@ func (q *queue) wakeLocked() {
 
 // readyLocked reports whether there is something to commit that waits for nothing, and nobody does.
 func (q *queue) readyLocked() bool {
-	return q.committer == nobody && len(q.items) > 0 && !q.waitsLocked()
+	return q.committer == nobody && len(q.items)+len(q.later) > 0 && !q.waitsLocked()
 }
 
 // await says that c is going to write at once, or in d at the latest. What gathers meanwhile waits for it, unless
@@ -98,7 +107,7 @@ func (q *queue) await(c *conn, d time.Duration) {
 // in vain for longer than reflexMax. The alarm is not set for each wait, which would cost as much as is saved: it
 // goes off that long after one of them began, and looks.
 func (q *queue) waitsLocked() bool {
-	if q.awaited == nil || len(q.items) > leadMax {
+	if q.awaited == nil || len(q.items)+len(q.later) > leadMax {
 		return false
 	}
 	if !time.Now().Before(q.until) {
@@ -169,16 +178,53 @@ func (q *queue) next(worked []*request) []*request {
 }
 
 func (q *queue) takeLocked() []*request {
+	if len(q.items) == 0 || q.turnLater && q.laterReadyLocked() {
+		return q.takeLaterLocked()
+	}
+	q.taken++
 	items := q.items
 	q.items, q.spare, q.last = q.spare, nil, len(items)
+	q.turnLater = true
 	return items
 }
+
+// laterReadyLocked reports whether the first request in later may be taken: what its connection has sent before it is not
+// in items any more.
+func (q *queue) laterReadyLocked() bool {
+	return len(q.later) > 0 && (len(q.items) == 0 || q.later[0].taken < q.taken)
+}
+
+// takeLaterLocked takes requests worth about one that is much work, at least one. What is in items takes turns with them:
+// so a request that is little work waits for one that is much, and not for all of them.
+func (q *queue) takeLaterLocked() []*request {
+	var items []*request
+	work := 0
+	for q.laterReadyLocked() {
+		r := q.later[0]
+		if work += max(r.work, 1); work > laterWork && len(items) > 0 {
+			break
+		}
+		items = append(items, r)
+		r.conn.behind--
+		q.later[0] = nil
+		q.later = q.later[1:]
+	}
+	q.last, q.turnLater = len(items), false
+	return items
+}
+
+// A request worth more operations than muchWork waits apart from others. About laterWork of them are carried out at a
+// time.
+const (
+	muchWork  = 256
+	laterWork = 2000
+)
 
 // size returns how many requests wait.
 func (q *queue) size() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.items)
+	return len(q.items) + len(q.later)
 }
 
 // close lets next end, once it has returned what is there. No reader may be left.

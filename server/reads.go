@@ -1,8 +1,6 @@
 package server
 
 import (
-	"slices"
-
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -15,6 +13,9 @@ type turn struct {
 	who tree.Identities
 	h   wire.ReplyHeader // of the answer, if all goes well
 	d   wire.Decoder     // at the request's record
+
+	granted int // bytes that have been reserved for the answer
+	wants   int // bytes that have to be reserved first; nothing has been answered then
 }
 
 // answers says how to serve the requests that are no writes. What is not here, and is no write,
@@ -40,6 +41,9 @@ var answers = map[wire.Op]func(*turn){
 	wire.OpRemoveWatches:    (*turn).removeWatches,
 }
 
+// largeListMin is up to how many entries or names a list is not looked at for its bytes.
+const largeListMin = 64
+
 // By how much an answer can be larger than its request.
 const (
 	setWatchesGrowth = 7 // an event for each path
@@ -56,6 +60,9 @@ func (s *Server) answerBytes(session int64, op wire.Op, body []byte) int {
 		defer s.state.RUnlock()
 		return s.readBytes(op, path)
 	case wire.OpMultiRead:
+		if takesLong(op, len(body)) {
+			return s.opts.OutputBytesMax // beyond it the request is refused
+		}
 		var q wire.MultiRequest
 		q.DecodeFrom(wire.NewDecoder(body))
 		s.state.RLock()
@@ -64,7 +71,7 @@ func (s *Server) answerBytes(session int64, op wire.Op, body []byte) int {
 		for i := range q.Ops {
 			n += s.readBytes(q.Ops[i].Op, q.Ops[i].Path)
 		}
-		return min(n, s.opts.OutputBytesMax) // beyond it the request is refused
+		return min(n, s.opts.OutputBytesMax)
 	case wire.OpGetEphemerals:
 		s.state.RLock()
 		defer s.state.RUnlock()
@@ -115,7 +122,7 @@ func (t *turn) watched() (path string, watch, ok bool) {
 	if !t.decoded() {
 		return "", false, false
 	}
-	if watch && !t.c.mayWatch(1) {
+	if watch && !t.c.mayWatch(1, len(path)) {
 		t.refuse(zk.ErrThrottled)
 		return "", false, false
 	}
@@ -149,6 +156,9 @@ func (t *turn) data() {
 		t.refuse(code)
 		return
 	}
+	if !t.mayTake(len(data)) {
+		return
+	}
 	if watch {
 		t.c.watch(path, zk.WatchData)
 	}
@@ -167,6 +177,9 @@ func (t *turn) listChildren(withStat bool) {
 	kids, stat, code := t.c.s.tree.Children(t.who, path)
 	if code != zk.OK {
 		t.refuse(code)
+		return
+	}
+	if stat.NumChildren > largeListMin && !t.mayTake(t.c.s.tree.NamesBytes(path)) {
 		return
 	}
 	if watch {
@@ -193,6 +206,9 @@ func (t *turn) acl() {
 		t.refuse(code)
 		return
 	}
+	if len(acl) > largeListMin && !t.mayTake(t.c.s.tree.ACLBytes(path)) {
+		return
+	}
 	b, start := t.ok()
 	t.end(wire.AppendStat(wire.AppendACL(b, acl), &stat), start)
 }
@@ -213,52 +229,65 @@ func (t *turn) allChildrenCount() {
 
 func (t *turn) ephemerals() {
 	prefix, _ := t.d.NullString()
-	if !t.decoded() {
+	if !t.decoded() || !t.mayTake(t.c.s.tree.EphemeralBytes(t.c.session)) {
 		return
 	}
 	b, start := t.ok()
 	t.end(wire.AppendStrings(b, t.c.s.tree.Ephemerals(t.c.session, prefix)), start)
 }
 
-// multiRead answers several reads, each with its own code. It sets no watches.
-func (t *turn) multiRead() {
-	var q wire.MultiRequest
+// reads decodes a multiRead; if it cannot be read, it has been answered.
+func (t *turn) reads() (q wire.MultiRequest, ok bool) {
+	q.Max = t.c.s.opts.MultiOpsMax
 	q.DecodeFrom(&t.d)
 	for i := range q.Ops {
 		if op := q.Ops[i].Op; op != wire.OpGetData && op != wire.OpGetChildren {
 			t.d.Fail(errMultiKinds)
 		}
 	}
-	if !t.decoded() {
+	return q, t.decoded()
+}
+
+// multiRead answers several reads, each with its own code. It sets no watches.
+func (t *turn) multiRead() {
+	q, ok := t.reads()
+	if !ok {
 		return
 	}
-	answer := wire.MultiResponse{Results: make([]wire.MultiResult, len(q.Ops))}
 	bytes := 0
 	for i := range q.Ops {
-		op, res := &q.Ops[i], &answer.Results[i]
-		res.Op = op.Op
-		if op.Op == wire.OpGetData {
-			res.Data, res.Stat, res.Err = t.c.s.tree.Get(t.who, op.Path)
-		} else {
-			var kids tree.Kids
-			if kids, _, res.Err = t.c.s.tree.Children(t.who, op.Path); res.Err == zk.OK {
-				res.Children = slices.AppendSeq([]string{}, kids.Names())
-			}
-		}
-		if res.Err != zk.OK {
-			res.Op = wire.OpError
-		}
-		bytes += len(res.Data)
-		for _, name := range res.Children {
-			bytes += len(name)
-		}
-		if bytes > t.c.s.opts.OutputBytesMax {
-			t.refuse(zk.ErrMarshalling)
-			return
-		}
+		bytes += t.c.s.readBytes(q.Ops[i].Op, q.Ops[i].Path)
+	}
+	if bytes > t.c.s.opts.OutputBytesMax {
+		t.refuse(zk.ErrMarshalling)
+		return
+	}
+	if !t.mayTake(bytes) {
+		return
 	}
 	b, start := t.ok()
-	t.end(answer.AppendTo(b), start)
+	for i := range q.Ops {
+		b = t.appendRead(b, &q.Ops[i])
+	}
+	t.end(wire.AppendMultiEnd(b), start)
+}
+
+// appendRead appends the answer to one part of a multiRead.
+func (t *turn) appendRead(b []byte, op *wire.MultiOp) []byte {
+	res := wire.MultiResult{Op: op.Op}
+	if op.Op == wire.OpGetData {
+		res.Data, res.Stat, res.Err = t.c.s.tree.Get(t.who, op.Path)
+	} else {
+		var kids tree.Kids
+		var stat zk.Stat
+		if kids, stat, res.Err = t.c.s.tree.Children(t.who, op.Path); res.Err == zk.OK {
+			return appendNames(wire.AppendMultiChildren(b, stat.NumChildren), &kids, int(stat.NumChildren))
+		}
+	}
+	if res.Err != zk.OK {
+		res.Op = wire.OpError
+	}
+	return res.AppendTo(b)
 }
 
 // sync has waited for its turn behind all writes that were there before it: that is all it does.

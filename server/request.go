@@ -21,6 +21,8 @@ type request struct {
 	op       wire.Op
 	size     int           // bytes of the frame
 	weight   int           // as counted in the connection's output: size, and the bytes that its answer is expected to take
+	work     int           // about how many operations it is worth, if it is a write
+	taken    int           // of queue.taken, when it came to queue.later
 	received time.Duration // on the server's clock
 	frame    []byte        // of a connection's request; what follows points into it
 	body     []byte        // of what is not a write: still to be decoded
@@ -75,8 +77,8 @@ func isWrite(op wire.Op) bool {
 const aclEntriesMax = 1024
 
 // decodeWrite reads the record of a write. What cannot be decoded becomes a refused write: it is
-// answered, and takes its place in the log, in its turn.
-func (r *request) decodeWrite(body []byte) {
+// answered, and takes its place in the log, in its turn. A multi may have opsMax operations.
+func (r *request) decodeWrite(body []byte, opsMax int) {
 	d := wire.NewDecoder(body)
 	o := &r.single
 	o.Op = r.op
@@ -95,7 +97,7 @@ func (r *request) decodeWrite(body []byte) {
 		r.acl.Path, _ = d.NullString()
 		r.acl.ACL, r.acl.Version = d.ACL(), d.Int32()
 	case wire.OpMulti:
-		var m wire.MultiRequest
+		m := wire.MultiRequest{Max: opsMax}
 		m.DecodeFrom(d)
 		if r.multi = m.Ops; !multiValid(m.Ops) {
 			d.Fail(errMultiKinds)
@@ -110,7 +112,20 @@ func (r *request) decodeWrite(body []byte) {
 	case r.tooManyACLs():
 		r.code = zk.ErrInvalidACL
 	}
+	r.work = r.howMuchWork()
 }
+
+// howMuchWork is about how many operations the request is worth.
+func (r *request) howMuchWork() int {
+	entries := len(r.single.ACL) + len(r.acl.ACL)
+	for i := range r.multi {
+		entries += len(r.multi[i].ACL)
+	}
+	return max(len(r.multi), 1) + entries/entriesPerOp
+}
+
+// entriesPerOp is how many entries of access control lists cost about as much as an operation.
+const entriesPerOp = 4
 
 var errMultiKinds = errors.New("operation that does not belong into this kind of multi")
 

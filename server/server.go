@@ -56,11 +56,16 @@ type Server struct {
 	}
 
 	throttle throttle
-	quotaLog seldom // of limits reached
-	floodLog seldom // of connections refused
-	tlsLog   seldom // of handshakes that failed
-	authLog  seldom // of credentials refused
-	aheadLog seldom // of clients that have seen more than the server has
+	answers  *budget
+	large    sync.Mutex   // held by the one request that is carried out in pieces
+	lastZxid atomic.Int64 // the tree's; readable without a lock
+
+	greedyLog seldom // of connections closed because they take no answers
+	quotaLog  seldom // of limits reached
+	floodLog  seldom // of connections refused
+	tlsLog    seldom // of handshakes that failed
+	authLog   seldom // of credentials refused
+	aheadLog  seldom // of clients that have seen more than the server has
 
 	// Owned by whoever has the right to commit.
 	draft         *tree.Draft
@@ -113,6 +118,7 @@ func Open(opts Options) (*Server, error) {
 		queue: newQueue(), expiry: newExpirer(), watches: watch.NewTable(),
 		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
 	}
+	s.answers = newBudget(int64(opts.AnswerBytesMax))
 	s.throttle.requestsMax, s.throttle.bytesMax = int64(opts.OutstandingAllMax), outstandingBytesAll
 	s.sessions.table = session.NewTable(opts.TickTime)
 	s.conns.byID = make(map[uint64]*conn)
@@ -122,6 +128,7 @@ func Open(opts Options) (*Server, error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
+	s.lastZxid.Store(s.tree.LastZxid())
 	s.started = time.Now() // what was read may have taken longer than a session's timeout
 	s.sessions.ids = session.NewIDs(serverNumber, s.started.UnixMilli())
 	s.conns.idleSince = s.started

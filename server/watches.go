@@ -17,11 +17,17 @@ func (c *conn) watch(path string, kind zk.WatchKind) {
 	c.s.watches.Add(watch.Watcher(c.id), path, kind)
 }
 
-// mayWatch reports whether the connection may have n more watches.
-func (c *conn) mayWatch(n int) bool {
-	c.s.watchMu.Lock()
-	defer c.s.watchMu.Unlock()
-	return c.s.watches.CountOf(watch.Watcher(c.id))+n <= c.s.opts.WatchesMax
+// watchBytesSpared is how many bytes of watches a connection may have while the memory for watches is used up.
+const watchBytesSpared = 256 << 10
+
+// mayWatch reports whether the connection may have n more watches, on paths of so many bytes.
+func (c *conn) mayWatch(n, pathBytes int) bool {
+	s := c.s
+	s.watchMu.Lock()
+	defer s.watchMu.Unlock()
+	more := n*watch.Bytes + pathBytes
+	return s.watches.CountOf(watch.Watcher(c.id))+n <= s.opts.WatchesMax &&
+		(s.watches.Bytes()+more <= s.opts.WatchBytesMax || s.watches.BytesOf(watch.Watcher(c.id))+more <= watchBytesSpared)
 }
 
 func (t *turn) addWatch() {
@@ -39,7 +45,7 @@ func (t *turn) addWatch() {
 		t.refuse(zk.ErrMarshalling)
 		return
 	}
-	if !t.c.mayWatch(1) {
+	if !t.c.mayWatch(1, len(path)) {
 		t.refuse(zk.ErrThrottled)
 		return
 	}
@@ -65,21 +71,41 @@ func (t *turn) lookForWatch(look func(*watch.Table, watch.Watcher, string, zk.Wa
 // setWatches arms again what a client had armed on its last connection. The events that it missed
 // come before the answer.
 func (t *turn) setWatches() {
-	var q wire.SetWatchesRequest
+	q, ok := t.watchesToSet()
+	if !ok {
+		return
+	}
+	t.rearm(&q)
+	t.c.out.reply(t.h)
+}
+
+// watchesToSet decodes a setWatches; if the watches cannot be set, it has been answered.
+func (t *turn) watchesToSet() (q wire.SetWatchesRequest, ok bool) {
 	q.DecodeFrom(&t.d)
 	if !t.decoded() {
-		return
+		return q, false
 	}
-	if !t.c.mayWatch(len(q.Data) + len(q.Exist) + len(q.Child) + len(q.Persistent) + len(q.Recursive)) {
+	n, bytes := 0, 0
+	for _, list := range [][]string{q.Data, q.Exist, q.Child, q.Persistent, q.Recursive} {
+		n += len(list)
+		for _, path := range list {
+			bytes += len(path)
+		}
+	}
+	if !t.c.mayWatch(n, bytes) {
 		t.refuse(zk.ErrThrottled)
-		return
+		return q, false
 	}
+	return q, true
+}
+
+// rearm sets watches, and sends the events that were missed.
+func (t *turn) rearm(q *wire.SetWatchesRequest) {
 	s := t.c.s
 	s.watchMu.Lock()
-	missed := s.watches.SetWatches(watch.Watcher(t.c.id), &q, s.tree.Lookup)
+	missed := s.watches.SetWatches(watch.Watcher(t.c.id), q, s.tree.Lookup)
 	s.watchMu.Unlock()
 	for _, ev := range missed {
 		t.c.sendEvent(ev, nil)
 	}
-	t.c.out.reply(t.h)
 }

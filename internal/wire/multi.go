@@ -18,7 +18,10 @@ type MultiOp struct {
 }
 
 // A MultiRequest belongs to OpMulti and OpMultiRead.
-type MultiRequest struct{ Ops []MultiOp }
+type MultiRequest struct {
+	Ops []MultiOp
+	Max int // how many operations DecodeFrom accepts; 0 is any number
+}
 
 func appendMultiHeader(b []byte, op Op, done bool, code zk.Code) []byte {
 	return AppendInt32(AppendBool(AppendInt32(b, int32(op)), done), int32(code))
@@ -59,6 +62,10 @@ func (r *MultiRequest) DecodeFrom(d *Decoder) {
 	for {
 		op, done, _ := d.multiHeader()
 		if done || d.Err() != nil {
+			return
+		}
+		if r.Max > 0 && len(r.Ops) == r.Max {
+			d.Fail(fmt.Errorf("more than %d operations in a multi", r.Max))
 			return
 		}
 		o := MultiOp{Op: op}
@@ -104,25 +111,38 @@ type MultiResponse struct {
 // AppendTo appends the record.
 func (r *MultiResponse) AppendTo(b []byte) []byte {
 	for i := range r.Results {
-		m := &r.Results[i]
-		b = appendMultiHeader(b, m.Op, false, m.Err)
-		switch m.Op {
-		case OpCreate:
-			b = AppendString(b, m.Path)
-		case OpCreate2:
-			b = AppendStat(AppendString(b, m.Path), &m.Stat)
-		case OpSetData:
-			b = AppendStat(b, &m.Stat)
-		case OpGetData:
-			b = AppendStat(AppendBuffer(b, m.Data), &m.Stat)
-		case OpGetChildren:
-			b = AppendStrings(b, m.Children)
-		case OpError:
-			b = AppendInt32(b, int32(m.Err))
-		}
+		b = r.Results[i].AppendTo(b)
 	}
-	return appendMultiHeader(b, OpError, true, -1)
+	return AppendMultiEnd(b)
 }
+
+// AppendTo appends one part of the record.
+func (m *MultiResult) AppendTo(b []byte) []byte {
+	b = appendMultiHeader(b, m.Op, false, m.Err)
+	switch m.Op {
+	case OpCreate:
+		b = AppendString(b, m.Path)
+	case OpCreate2:
+		b = AppendStat(AppendString(b, m.Path), &m.Stat)
+	case OpSetData:
+		b = AppendStat(b, &m.Stat)
+	case OpGetData:
+		b = AppendStat(AppendBuffer(b, m.Data), &m.Stat)
+	case OpGetChildren:
+		b = AppendStrings(b, m.Children)
+	case OpError:
+		b = AppendInt32(b, int32(m.Err))
+	}
+	return b
+}
+
+// AppendMultiChildren begins the part of the record that lists n children. The caller appends their names as strings.
+func AppendMultiChildren(b []byte, n int32) []byte {
+	return AppendInt32(appendMultiHeader(b, OpGetChildren, false, zk.OK), n)
+}
+
+// AppendMultiEnd appends what ends the record.
+func AppendMultiEnd(b []byte) []byte { return appendMultiHeader(b, OpError, true, -1) }
 
 // DecodeFrom reads the record.
 func (r *MultiResponse) DecodeFrom(d *Decoder) {

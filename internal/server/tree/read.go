@@ -37,27 +37,38 @@ func (t *Tree) Children(who Identities, path string) (kids Kids, stat zk.Stat, c
 		return Kids{}, zk.Stat{}, code
 	}
 	n := t.nodes.at(r)
-	return Kids{t, t.firstChild(n)}, t.stat(n), zk.OK
+	return Kids{t, t.firstChild(n), t.attrs(n), t.children(n)}, t.stat(n), zk.OK
 }
 
-// Kids are the children of a znode.
+// Kids are the children of a znode. Two Kids of one path are equal if the children are the same.
 type Kids struct {
 	t     *Tree
 	first ref
+	of    attrs // of the parent, which change with its children
+	count int32
 }
 
 // Names yields their names in no particular order.
 func (k Kids) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for kid := k.first; kid != 0; {
-			n := k.t.nodes.at(kid)
-			if !yield(n.name()) {
-				return
-			}
-			kid = n.next
+		for name, ok := k.Next(); ok && yield(name); {
+			name, ok = k.Next()
 		}
 	}
 }
+
+// Next takes one of the children out of k and returns its name; ok is false if there is none left.
+func (k *Kids) Next() (name string, ok bool) {
+	if k.first == 0 {
+		return "", false
+	}
+	n := k.t.nodes.at(k.first)
+	k.first = n.next
+	return n.name(), true
+}
+
+// Empty reports whether there are no children, or none left.
+func (k Kids) Empty() bool { return k.first == 0 }
 
 // ACL returns the access control list of a znode. Those without the admin permission are not shown
 // the hashes of digest identities.

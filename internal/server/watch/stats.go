@@ -21,6 +21,21 @@ func (t *Table) CountOf(w Watcher) int {
 	return int(t.watchers.at(h).count)
 }
 
+// Bytes is about what a watch takes besides the text of its path, which may belong to several.
+const Bytes = 160
+
+// Bytes returns about how much memory all watches take. The text of a path counts once for each of its watches.
+func (t *Table) Bytes() int { return t.bytes }
+
+// BytesOf returns about how much memory the watches of w take.
+func (t *Table) BytesOf(w Watcher) int {
+	h, ok := t.byWatcher[w]
+	if !ok {
+		return 0
+	}
+	return t.watchers.at(h).bytes
+}
+
 // Summary returns the numbers of ZooKeeper's wchs: watchers, paths and watches of the data table.
 func (t *Table) Summary() (watchers, paths, watches int) {
 	byPath := t.ByPath()

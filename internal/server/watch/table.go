@@ -31,6 +31,7 @@ type Table struct {
 	byWatcher map[Watcher]uint32 // into watchers
 
 	counts [kinds]int
+	bytes  int // of all watches, as Bytes counts them
 	stamp  uint64 // of the last trigger
 }
 
@@ -60,6 +61,7 @@ type holder struct {
 	id    Watcher
 	first uint32
 	count int32
+	bytes int
 	stamp uint64 // the last trigger that told it
 }
 
@@ -104,6 +106,8 @@ func (t *Table) Add(w Watcher, path string, kind zk.WatchKind) {
 	}
 	at.first[kind], hold.first = i, i
 	hold.count++
+	hold.bytes += Bytes + len(path)
+	t.bytes += Bytes + len(path)
 	t.counts[kind]++
 }
 
@@ -172,6 +176,8 @@ func (t *Table) drop(i uint32) {
 	}
 	delete(t.byKey, v.key)
 	t.counts[v.kind]--
+	hold.bytes -= Bytes + len(at.path)
+	t.bytes -= Bytes + len(at.path)
 	if at.first == [kinds]uint32{} {
 		delete(t.byPath, at.path)
 		t.paths.give(v.place)

@@ -33,19 +33,19 @@ const (
 
 var attacks = []attack{
 	{name: "ACL of 1,024 networks, multiRead", prepare: prepareIP, run: func(ctx context.Context, addr string) {
-		repeat(ctx, addr, greedy, nil, frame(1, wire.OpMultiRead, manyReads("/ip", wire.OpGetData)))
+		repeat(ctx, addr, greedy, nil, manyReads("/ip"))
 	}},
 	{name: "ACL of 1,024 networks, multi", prepare: prepareIP, run: func(ctx context.Context, addr string) {
-		repeat(ctx, addr, greedy, nil, frame(1, wire.OpMulti, manyChecks("/ip")))
+		repeat(ctx, addr, greedy, nil, manyChecks("/ip"))
 	}},
 	{name: "ACL of 1,024 digests, 127 identities", prepare: prepareDigest, run: func(ctx context.Context, addr string) {
-		repeat(ctx, addr, greedy, manyIdentities, frame(1, wire.OpMultiRead, manyReads("/digest", wire.OpGetData)))
+		repeat(ctx, addr, greedy, manyIdentities, manyReads("/digest"))
 	}},
 	{name: "multi of long ACLs", run: func(ctx context.Context, addr string) {
-		repeat(ctx, addr, greedy, nil, frame(1, wire.OpMulti, longLists()))
+		repeat(ctx, addr, greedy, nil, longLists())
 	}},
 	{name: "multi of creates and deletes", run: func(ctx context.Context, addr string) {
-		repeat(ctx, addr, greedy, nil, frame(1, wire.OpMulti, createsAndDeletes()))
+		repeat(ctx, addr, greedy, nil, createsAndDeletes())
 	}},
 	{name: "names of 200,000 children, unread", prepare: prepareNames, run: func(ctx context.Context, addr string) {
 		ask := frame(1, wire.OpGetChildren, &wire.WatchRequest{Path: "/names"})
@@ -59,7 +59,7 @@ var attacks = []attack{
 		repeat(ctx, addr, greedy, nil, frame(1, wire.OpGetChildren2, &wire.WatchRequest{Path: "/names"}))
 	}},
 	{name: "multiRead of names, unread", prepare: prepareShort, run: func(ctx context.Context, addr string) {
-		q := &wire.MultiRequest{Ops: slices.Repeat([]wire.MultiOp{{Op: wire.OpGetChildren, Path: "/short"}}, 12)}
+		q := &wire.MultiRequest{Ops: slices.Repeat([]wire.MultiOp{{Op: wire.OpGetChildren, Path: "/short"}}, 7)}
 		ignore(ctx, addr, slices.Repeat(frame(1, wire.OpMultiRead, q), 4))
 	}},
 	{name: "data of 1 MB, unread", prepare: prepareData, run: func(ctx context.Context, addr string) {
@@ -258,30 +258,34 @@ func prepareDirectory(ctx context.Context, addr, path, prefix string) error {
 	return nil
 }
 
-// fill repeats operations up to the size of a frame.
-func fill(ops ...wire.MultiOp) *wire.MultiRequest {
+// fill returns frames with as many of these operations as a frame holds, and as many as this repository's server allows.
+func fill(kind wire.Op, ops ...wire.MultiOp) []byte {
 	one := len((&wire.MultiRequest{Ops: ops}).AppendTo(nil))
-	return &wire.MultiRequest{Ops: slices.Repeat(ops, frameBytes/one)}
+	full := frameBytes / one
+	b := frame(1, kind, &wire.MultiRequest{Ops: slices.Repeat(ops, full)})
+	return append(b, frame(1, kind, &wire.MultiRequest{Ops: slices.Repeat(ops, min(full, opsMax/len(ops)))})...)
 }
 
-func manyReads(path string, op wire.Op) *wire.MultiRequest {
-	return fill(wire.MultiOp{Op: op, Path: path})
+// opsMax is how many operations this repository's server allows in a multi.
+const opsMax = 10000
+
+func manyReads(path string) []byte {
+	return fill(wire.OpMultiRead, wire.MultiOp{Op: wire.OpGetData, Path: path})
 }
 
-func manyChecks(path string) *wire.MultiRequest {
-	return fill(wire.MultiOp{Op: wire.OpCheck, Path: path, Version: -1})
+func manyChecks(path string) []byte {
+	return fill(wire.OpMulti, wire.MultiOp{Op: wire.OpCheck, Path: path, Version: -1})
 }
 
-func createsAndDeletes() *wire.MultiRequest {
-	return fill(wire.MultiOp{Op: wire.OpCreate, Path: "/zookeeper/x", ACL: zk.OpenACL()}, wire.MultiOp{Op: wire.OpDelete, Path: "/zookeeper/x", Version: -1})
+func createsAndDeletes() []byte {
+	return fill(wire.OpMulti, wire.MultiOp{Op: wire.OpCreate, Path: "/zookeeper/x", ACL: zk.OpenACL()}, wire.MultiOp{Op: wire.OpDelete, Path: "/zookeeper/x", Version: -1})
 }
 
 // longLists is a multi of creates, each with as many different entries as a list may have.
-func longLists() *wire.MultiRequest {
+func longLists() []byte {
 	acl := make([]zk.ACL, 1024)
 	for i := range acl {
 		acl[i] = zk.ACL{Perms: zk.PermAll, Scheme: "ip", ID: fmt.Sprintf("10.0.%d.%d", i/256, i%256)}
 	}
-	q := fill(wire.MultiOp{Op: wire.OpCreate, Path: "/zookeeper/l", ACL: acl}, wire.MultiOp{Op: wire.OpDelete, Path: "/zookeeper/l", Version: -1})
-	return q
+	return fill(wire.OpMulti, wire.MultiOp{Op: wire.OpCreate, Path: "/zookeeper/l", ACL: acl}, wire.MultiOp{Op: wire.OpDelete, Path: "/zookeeper/l", Version: -1})
 }

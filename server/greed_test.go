@@ -1,0 +1,228 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A ping needs no lock that a request holds.
+func TestAPingWaitsForNoRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		r.state.Lock()
+		r.large.Lock()
+		p.raw(frameOf(wire.XidPing, wire.OpPing, nil))
+		synctest.Wait()
+		p.nc.SetReadDeadline(time.Now().Add(time.Second))
+		if a := p.receive(); a.Xid != wire.XidPing {
+			t.Errorf("answer to a ping: %+v", a)
+		}
+		p.nc.SetReadDeadline(time.Time{})
+		r.large.Unlock()
+		r.state.Unlock()
+	})
+}
+
+func TestTheFirstFrameIsShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.dial("stranger")
+		p.raw([]byte{0, 0, 2, 1}) // 513 bytes
+		p.wantClosed()
+		ok := r.dial("client")
+		if a := ok.handshake(wire.ConnectRequest{Timeout: 10000, Password: make([]byte, 400)}); a.SessionID == 0 {
+			t.Error("a first frame of less than 512 bytes is refused")
+		}
+	})
+}
+
+func TestOperationsOfAMultiAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.MultiOpsMax = 300 })
+		p := r.connect("c")
+		for n, want := range map[int]zk.Code{300: zk.OK, 301: zk.ErrMarshalling} {
+			check := wire.MultiRequest{Ops: slices.Repeat([]wire.MultiOp{{Op: wire.OpCheck, Path: "/", Version: -1}}, n)}
+			if code := p.call(wire.OpMulti, &check, nil); code != want {
+				t.Errorf("multi of %d operations: %v, want %v", n, code, want)
+			}
+			read := wire.MultiRequest{Ops: slices.Repeat([]wire.MultiOp{{Op: wire.OpGetData, Path: "/"}}, n)}
+			if code := p.call(wire.OpMultiRead, &read, nil); code != want {
+				t.Errorf("multiRead of %d operations: %v, want %v", n, code, want)
+			}
+		}
+	})
+}
+
+// Requests that are much work take turns with others, and each connection's stay in order.
+func TestMuchWorkTakesTurns(t *testing.T) {
+	q := newQueue()
+	busy, other := new(conn), new(conn)
+	busy.out, other.out = new(output), new(output)
+	ask := func(c *conn, xid int32, work int) { q.add(&request{conn: c, xid: xid, work: work}) }
+	ask(busy, 1, 1)
+	ask(busy, 2, laterWork)
+	ask(busy, 3, 1)
+	ask(busy, 4, laterWork)
+	ask(other, 10, 1)
+	var got [][]int32
+	take := func() {
+		var xids []int32
+		items := q.lead()
+		for _, r := range items {
+			xids = append(xids, r.xid)
+		}
+		got = append(got, xids)
+		q.mu.Lock()
+		q.committer = nobody
+		q.mu.Unlock()
+	}
+	take()
+	ask(other, 11, 1)
+	take()
+	ask(busy, 5, 1)
+	take()
+	take()
+	take()
+	want := [][]int32{{1, 10}, {2}, {11}, {3}, {4}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("taken %v, want %v", got, want)
+	}
+}
+
+// large makes a directory with names of about so many bytes in all.
+func (p *peer) large(path string, bytes int) {
+	p.create(path, zk.Persistent)
+	for i := range bytes / 1000 {
+		p.create(fmt.Sprint(path, "/", i, strings.Repeat("x", 1000)), zk.Persistent)
+	}
+}
+
+// While greedy clients leave their answers lying, all answers together stay within the budget, the greedy are closed, and
+// whoever takes the answers gets them.
+func TestAnswersOfAllConnectionsHaveABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget, list = 1 << 20, 300 << 10
+		var log lockedBuffer
+		r := start(t, func(o *Options) {
+			o.AnswerBytesMax = budget
+			o.ConnectionsPerAddressMax = -1
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		p := r.connect("c")
+		p.large("/large", list)
+		ask := frameOf(1, wire.OpGetChildren, &wire.WatchRequest{Path: "/large"})
+		for i := range 20 {
+			label := fmt.Sprint("greedy", i)
+			g := r.connect(label)
+			r.net.Link(label, "").Mute(memnet.ToClient)
+			go g.nc.Write(slices.Repeat(ask, 10))
+		}
+		synctest.Wait()
+		if used := r.answers.used.Load(); used > budget {
+			t.Errorf("%d bytes of answers wait, the budget is %d", used, budget)
+		}
+		p.ping()
+		if got := p.children("/large"); len(got) != list/1000 {
+			t.Errorf("%d children, want %d", len(got), list/1000)
+		}
+		if n := strings.Count(log.String(), "does not take its answers"); n == 0 {
+			t.Error("no line about a connection that was closed")
+		}
+		if used := r.answers.used.Load(); used > budget {
+			t.Errorf("%d bytes of answers wait, the budget is %d", used, budget)
+		}
+	})
+}
+
+// A large answer behind a write comes in its turn.
+func TestLargeAnswersComeInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		p.large("/large", 200<<10)
+		var b []byte
+		reads := wire.MultiRequest{Ops: slices.Repeat([]wire.MultiOp{{Op: wire.OpGetData, Path: "/"}}, 300)}
+		for i := range int32(20) {
+			b = append(b, frameOf(5*i+1, wire.OpSetData, &wire.SetDataRequest{Path: "/", Version: -1})...)
+			b = append(b, frameOf(5*i+2, wire.OpGetChildren2, &wire.WatchRequest{Path: "/large", Watch: true})...)
+			b = append(b, frameOf(5*i+3, wire.OpMultiRead, &reads)...)
+			b = append(b, frameOf(5*i+4, wire.OpExists, &wire.WatchRequest{Path: "/"})...)
+			b = append(b, frameOf(5*i+5, wire.OpSetData, &wire.SetDataRequest{Path: "/large", Version: -1})...)
+		}
+		go p.nc.Write(b)
+		for i := range int32(100) {
+			if a := p.receiveAnswer(); a.Xid != i+1 || a.Err != zk.OK {
+				t.Fatalf("answer to %d, %v, want the one to %d", a.Xid, a.Err, i+1)
+			}
+		}
+	})
+}
+
+// An event of what a large answer does not show yet never comes before it.
+func TestEventsAndLargeAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p, w := r.connect("c"), r.connect("w")
+		p.large("/large", 300<<10)
+		p.create("/n", zk.Persistent)
+		p.call(wire.OpAddWatch, &wire.AddWatchRequest{Path: "/n"}, nil)
+		p.call(wire.OpAddWatch, &wire.AddWatchRequest{Path: "/large"}, nil)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range 200 {
+				w.call(wire.OpSetData, &wire.SetDataRequest{Path: "/n", Version: -1}, nil)
+				w.create(fmt.Sprint("/large/n", i), zk.Persistent)
+			}
+		}()
+		var seen, made int32
+		reads := wire.MultiRequest{Ops: slices.Repeat([]wire.MultiOp{{Op: wire.OpGetData, Path: "/n"}}, 2000)}
+		for range 30 {
+			for _, op := range []wire.Op{wire.OpMultiRead, wire.OpGetChildren} {
+				var q wire.Record = &reads
+				if op == wire.OpGetChildren {
+					q = &wire.WatchRequest{Path: "/large"}
+				}
+				p.send(op, q)
+				for {
+					a := p.receive()
+					if a.Xid == wire.XidEvent {
+						if a.event.Path == "/n" {
+							seen++
+						} else {
+							made++
+						}
+						continue
+					}
+					if op == wire.OpMultiRead {
+						m := wire.MultiResponse{}
+						wire.Unmarshal(a.body, &m)
+						for _, res := range m.Results {
+							if res.Stat.Version < seen {
+								t.Fatalf("version %d is read behind %d events", res.Stat.Version, seen)
+							}
+						}
+					} else {
+						var names wire.StringsResponse
+						wire.Unmarshal(a.body, &names)
+						if n := int32(len(names.Strings)) - 307; n < made {
+							t.Fatalf("%d names are read behind %d events", n, made)
+						}
+					}
+					break
+				}
+			}
+		}
+		<-done
+	})
+}
