@@ -27,7 +27,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop sim teeth crash chaos fire soak fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -93,8 +93,8 @@ examples: packages ## the example programs, as processes and in a browser
 
 # Many of these build the command and run it, which the cache of results does not know of.
 interop: packages ## tests against Apache ZooKeeper, Curator, go-zookeeper and kazoo
-	cd $(INTEROP) && $(GO) test -race -count=1 -p 2 -parallel 5 -timeout $(TIMEOUT) . ./locks $$($(GO) list ./... | grep -v -e '/interop$$' -e '/locks$$' -e /chaos -e /crash -e /fire -e /soak) # the long ones first; all mostly wait
-	cd $(INTEROP) && $(GO) test -race -count=1 -p 1 -timeout $(TIMEOUT) ./chaos ./crash ./fire ./soak # these are load enough
+	cd $(INTEROP) && $(GO) test -race -count=1 -p 2 -parallel 5 -timeout $(TIMEOUT) . ./locks $$($(GO) list ./... | grep -v -e '/interop$$' -e '/locks$$' -e /chaos -e /crash -e /fire -e /soak -e /attack) # the long ones first; all mostly wait
+	cd $(INTEROP) && $(GO) test -race -count=1 -p 1 -timeout $(TIMEOUT) ./chaos ./crash ./fire ./soak ./attack # these are load enough
 
 crash: packages ## kill -9 of the server under load: make crash KILLS=1000
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestKill9 ./crash -crash.kills=$(KILLS)
@@ -108,6 +108,10 @@ fire: packages ## the command with its processes killed and frozen, until so man
 
 soak: packages ## a hundred clients and ten thousand locks: nothing grows: make soak MINUTES=60
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 0 ./soak -soak.time=$(MINUTES)m
+
+ATTACK_SECONDS ?= 10
+attack: packages ## our server and Apache ZooKeeper under attack, with a client that behaves well beside: make attack ATTACK_SECONDS=10; wants a machine to itself
+	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 0 -run TestAttacks ./attack -attack.full -attack.time=$(ATTACK_SECONDS)s $(if $(FRAMES),-attack.counter=$(abspath $(FRAMES)))
 
 fuzz: ## every fuzz target for SECONDS: make fuzz SECONDS=60
 	@for pkg in $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do \

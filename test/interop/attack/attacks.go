@@ -19,17 +19,18 @@ type attack struct {
 	prepare func(ctx context.Context, addr string) error // makes the znodes that run needs; may be nil
 	run     func(ctx context.Context, addr string)       // goes on until ctx ends
 	secure  bool                                         // against the port with TLS
-	before  bool                                         // prepared znodes are shared with another attack
 }
 
 // What limits every attack.
 const (
-	greedy     = 8      // connections that send requests which cost much
-	unread     = 50     // connections that read no answers
-	names      = 200000 // children of the large directory
+	greedy     = 8  // connections that send requests which cost much
+	unread     = 50 // connections that read no answers
 	frameBytes = wire.FrameBytesMax - 1024
 	pause      = time.Millisecond // before a connection that was refused is tried again
 )
+
+// names is how many children the large directories have.
+var names = 200000
 
 var attacks = []attack{
 	{name: "ACL of 1,024 networks, multiRead", prepare: prepareIP, run: func(ctx context.Context, addr string) {
@@ -47,7 +48,7 @@ var attacks = []attack{
 	{name: "multi of creates and deletes", run: func(ctx context.Context, addr string) {
 		repeat(ctx, addr, greedy, nil, createsAndDeletes())
 	}},
-	{name: "names of 200,000 children, unread", prepare: prepareNames, run: func(ctx context.Context, addr string) {
+	{name: "names of a large directory, unread", prepare: prepareNames, run: func(ctx context.Context, addr string) {
 		ask := frame(1, wire.OpGetChildren, &wire.WatchRequest{Path: "/names"})
 		ignore(ctx, addr, slices.Repeat(ask, 4))
 	}},
