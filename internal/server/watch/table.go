@@ -31,7 +31,7 @@ type Table struct {
 	byWatcher map[Watcher]uint32 // into watchers
 
 	counts [kinds]int
-	bytes  int // of all watches, as Bytes counts them
+	bytes  int    // of all watches, as Bytes counts them
 	stamp  uint64 // of the last trigger
 }
 
