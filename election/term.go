@@ -11,17 +11,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-// A sentinel is an error of a type of this package, by which it is known where it is the cause of a context's end: see
-// package ending.
-type sentinel string
-
-func (s sentinel) Error() string { return string(s) }
-
 var (
 	// ErrResigned is the cause of a term that its leader has ended.
-	ErrResigned error = sentinel("resigned")
+	ErrResigned = errors.New("resigned")
 	// ErrOverran: the work did not stop in time, and goes on while another may lead.
-	ErrOverran error = sentinel("the work goes on after its term")
+	ErrOverran = errors.New("the work goes on after its term")
 )
 
 // A Term is our leadership, as far as we know. It is a loan, which may end before we resign: work under its Context,

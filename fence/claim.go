@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -10,20 +11,14 @@ import (
 // ResourceBytesMax is the length of the longest name of a resource.
 const ResourceBytesMax = 512
 
-// A sentinel is an error of a type of this package, by which it is known where it is the cause of a context's end: see
-// package ending.
-type sentinel string
-
-func (s sentinel) Error() string { return string(s) }
-
 var (
 	// ErrStale: a higher token has been seen, so the lock has passed on. The error is a *StaleError.
-	ErrStale error = sentinel("fencing token is stale")
+	ErrStale = errors.New("fencing token is stale")
 	// ErrInvalid: a resource without a name, one whose name is too long or not text, or a token that is
 	// not positive.
-	ErrInvalid error = sentinel("invalid fencing claim")
+	ErrInvalid = errors.New("invalid fencing claim")
 	// ErrFull: the register remembers as many resources as it may.
-	ErrFull error = sentinel("fencing register is full")
+	ErrFull = errors.New("fencing register is full")
 )
 
 // A Claim is what a holder sends along: the lock on Resource was granted to it with Token.

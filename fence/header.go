@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -15,7 +16,7 @@ const (
 )
 
 // ErrMissing: a request has no TokenHeader.
-var ErrMissing error = sentinel("no " + TokenHeader + " header")
+var ErrMissing = errors.New("no " + TokenHeader + " header")
 
 // A Holder is who has a token: a *lock.Hold.
 type Holder interface {

@@ -95,7 +95,7 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 		defer s.Close(t.Context())
 		ours, err := lock.NewUnfair(s, "/locks/a", lock.Options{})
 		must(t, nil, err)
-		if _, err := ours.Lock(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrPlaceLost) {
+		if _, err := ours.Lock(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("Lock = %v, want the end of its context", err)
 		}
 		synctest.Wait()
@@ -106,13 +106,13 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 	})
 }
 
-// A context whose cause is the failure of another lock, or the end of its hold, does not make that one the subject of
-// the error: nothing is found in it that callers ask for, but that the context has ended.
+// A context whose cause is the failure of another lock, or the end of its hold: errors.Is finds that in the error, and the
+// text names both locks. What a server has answered there is not found, nor is the error's type.
 func TestCauseThatNamesAnotherLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		s := srv.Session(t, "ours")
-		m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
+		m, err := lock.NewMutex(s, "/locks/a", lock.Options{Requeue: true})
 		must(t, nil, err)
 		both, err := lock.NewAll(m)
 		must(t, nil, err)
@@ -120,47 +120,73 @@ func TestCauseThatNamesAnotherLock(t *testing.T) {
 		must(t, nil, err)
 		h, err := theirs.Lock(t.Context())
 		must(t, h, err)
-		sentinels := []error{lock.ErrBusy, lock.ErrQueueFull, lock.ErrLost, lock.ErrNodeDeleted, lock.ErrReleased, lock.ErrPermitsConflict, zk.ErrNoNode}
-		for _, cause := range []error{
-			&lock.BusyError{Path: "/locks/b"},
-			&lock.LockError{Op: "lock", Path: "/locks/b", Err: lock.ErrQueueFull},
-			&lock.LostError{Path: "/locks/b", Cause: lock.ErrNodeDeleted},
-			&lock.ConflictError{Want: 1, Stored: 2},
-			fmt.Errorf("at work: %w", errors.Join(lock.ErrReleased, zk.ErrNoNode)),
+		for _, tt := range []struct{ cause, found error }{
+			{&lock.BusyError{Path: "/locks/b"}, lock.ErrBusy},
+			{&lock.LockError{Op: "lock", Path: "/locks/b", Err: lock.ErrPlaceLost}, lock.ErrPlaceLost},
+			{&lock.LostError{Path: "/locks/b", Cause: lock.ErrNodeDeleted}, lock.ErrLost},
+			{&lock.ConflictError{Want: 1, Stored: 2}, lock.ErrPermitsConflict},
+			{fmt.Errorf("at work: %w", errors.Join(lock.ErrReleased, zk.ErrNoNode)), lock.ErrReleased},
 		} {
+			check := func(err error) {
+				t.Helper()
+				const says = "lock /locks/a: "
+				text := fmt.Sprint(err)
+				if !strings.HasPrefix(strings.TrimPrefix(text, "try "), says) || strings.Count(text, says) != 1 || !strings.Contains(text, tt.cause.Error()) {
+					t.Errorf("under a context that ended with %q: %v", tt.cause, err)
+				}
+				if !errors.Is(err, context.Canceled) || !errors.Is(err, tt.found) {
+					t.Errorf("under a context that ended with %q: %v, want to find %q", tt.cause, err, tt.found)
+				}
+				if errors.Is(err, zk.ErrNoNode) || errors.As(err, new(*lock.ConflictError)) || errors.As(err, new(*lock.BusyError)) {
+					t.Errorf("under a context that ended with %q: %v is taken for an answer", tt.cause, err)
+				}
+			}
 			for _, take := range []func(context.Context) (any, error){
 				func(ctx context.Context) (any, error) { return m.Lock(ctx) },
 				func(ctx context.Context) (any, error) { return m.TryLock(ctx) },
 				func(ctx context.Context) (any, error) { return both.Lock(ctx) },
 				func(ctx context.Context) (any, error) { return both.TryLock(ctx) },
 			} {
-				const says = "lock /locks/a: "
 				ctx, cancel := context.WithCancelCause(t.Context())
-				cancel(cause)
+				cancel(tt.cause)
 				_, err := take(ctx)
-				text := fmt.Sprint(err)
-				if !strings.HasPrefix(strings.TrimPrefix(text, "try "), says) || strings.Count(text, says) != 1 || !strings.Contains(text, cause.Error()) {
-					t.Errorf("under a context that ended with %q: %v", cause, err)
-				}
-				for _, sentinel := range sentinels {
-					if errors.Is(err, sentinel) {
-						t.Errorf("under a context that ended with %q: %v is taken for %q", cause, err, sentinel)
-					}
-				}
-				if !errors.Is(err, context.Canceled) || errors.As(err, new(*lock.ConflictError)) {
-					t.Errorf("under a context that ended with %q: %v is not the end of a context", cause, err)
-				}
+				check(err)
 			}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() {
 				synctest.Wait() // it waits in line
-				cancel(cause)
+				cancel(tt.cause)
 			}()
-			if _, err := m.Lock(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrBusy) {
-				t.Errorf("waiting under a context that ended with %q: %v", cause, err)
-			}
+			_, err := m.Lock(ctx)
+			check(err)
 		}
 		must(t, h, h.Release(t.Context()))
+	})
+}
+
+// A wait under the context of a hold that is lost ends with an error in which ErrLost is found, and so does a request.
+func TestLostHoldEndsWhatGoesOnUnderIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		outer, err := lock.NewMutex(srv.Session(t, "outer"), "/locks/outer", lock.Options{})
+		must(t, nil, err)
+		s := srv.Session(t, "inner")
+		m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
+		must(t, nil, err)
+		theirs, err := lock.NewMutex(srv.Session(t, "theirs"), "/locks/a", lock.Options{})
+		must(t, nil, err)
+		held, err := theirs.Lock(t.Context())
+		must(t, held, err)
+		h, err := outer.Lock(t.Context())
+		must(t, h, err)
+		time.AfterFunc(time.Second, func() { srv.Link("outer").Expire() })
+		if _, err := m.Lock(h.Context()); !errors.Is(err, lock.ErrLost) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Lock = %v, want to find ErrLost", err)
+		}
+		if _, _, err := s.Get(h.Context(), "/"); !errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrSessionExpired) {
+			t.Errorf("Get = %v, want to find ErrLost, and not the other session's end", err)
+		}
+		must(t, held, held.Release(t.Context()))
 	})
 }
 

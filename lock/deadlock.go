@@ -12,7 +12,7 @@ import (
 )
 
 // ErrDeadlock: a waiter gave up because it waited for itself. The error is a *DeadlockError.
-var ErrDeadlock error = sentinel("deadlock")
+var ErrDeadlock = errors.New("deadlock")
 
 // A Wait is one contender that waits for another. Its owner may hold other locks meanwhile, by other nodes.
 type Wait struct {

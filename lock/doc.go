@@ -31,9 +31,8 @@
 //
 // An error names the operation and the lock, and errors.Is finds in it what went wrong: [ErrBusy], [ErrLost] and so on.
 // When a call ends because its context does, errors.Is finds context.Canceled or context.DeadlineExceeded, and the
-// context's cause if there is one; but if that cause is an error of this module's packages, as under the context of a
-// hold that is lost, or with an errgroup, it is about another lock: then it is only in the text, and [context.Cause]
-// has it.
+// context's cause if there is one: under the context of a lost hold it finds [ErrLost]. It does not find a zk.Code in the
+// cause, such as zk.ErrNoNode, because that is a server's answer to another request. [context.Cause] has the cause as it is.
 //
 // # What is left behind
 //

@@ -63,7 +63,7 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 		if err == nil {
 			return holds, nil
 		}
-		if !errors.Is(err, ErrPlaceLost) || !e.opt.Requeue {
+		if !e.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
 			return nil, &LockError{e.recipe.op(false), e.dir, err}
 		}
 	}

@@ -7,60 +7,54 @@ import (
 	"time"
 )
 
-// A sentinel is an error of a type of this package, by which it is known where it is the cause of a context's end: see
-// package ending.
-type sentinel string
-
-func (s sentinel) Error() string { return string(s) }
-
 var (
 	// ErrBusy: TryLock found that somebody else holds the lock or waits for it. The error is a *BusyError.
-	ErrBusy error = sentinel("lock is busy")
+	ErrBusy = errors.New("lock is busy")
 	// ErrLost: a hold ended before it was released. The error is a *LostError, which has the cause.
-	ErrLost error = sentinel("lock lost")
+	ErrLost = errors.New("lock lost")
 	// ErrReleased is the cause with which a hold's context ends after Release.
-	ErrReleased error = sentinel("lock released")
+	ErrReleased = errors.New("lock released")
 	// ErrPlaceLost: while Lock waited, somebody deleted its znode, and with it the place in line. Options.Requeue joins
 	// the line again instead.
-	ErrPlaceLost error = sentinel("place in line lost: the waiting znode was deleted")
+	ErrPlaceLost = errors.New("place in line lost: the waiting znode was deleted")
 	// ErrReleasePending: the release was not confirmed in time. The hold is over, and the znode is deleted in the
 	// background as soon as a server can be reached, or goes with the session.
-	ErrReleasePending error = sentinel("release not confirmed yet")
+	ErrReleasePending = errors.New("release not confirmed yet")
 	// ErrCounterExhausted: the sequence counter of the lock's directory has come to its end, 2^31-1, at a server
 	// where it does not wrap, and nobody can say any more who came first. Let the directory become empty and delete it;
 	// the counter starts again at 0.
-	ErrCounterExhausted error = sentinel("sequence counter of the lock directory is exhausted; delete the empty directory to start again")
+	ErrCounterExhausted = errors.New("sequence counter of the lock directory is exhausted; delete the empty directory to start again")
 	// ErrQueueFull: more contenders are ahead than Options.QueueMax allows.
-	ErrQueueFull error = sentinel("too many contenders wait")
+	ErrQueueFull = errors.New("too many contenders wait")
 
 	// ErrNoPermits: the semaphore was made with 0 permits, which means "as many as are stored with it", and no number
 	// is stored.
-	ErrNoPermits error = sentinel("no number of permits is stored with the semaphore")
+	ErrNoPermits = errors.New("no number of permits is stored with the semaphore")
 
 	// ErrPermitsConflict: the number of permits that is stored with the semaphore is not the one that it was made
 	// with. The error is a *ConflictError, which has both numbers.
-	ErrPermitsConflict error = sentinel("another number of permits is stored with the semaphore")
+	ErrPermitsConflict = errors.New("another number of permits is stored with the semaphore")
 
 	// ErrTooManyPermits: more permits were asked for at once than there are. The error is a *TooManyError.
-	ErrTooManyPermits error = sentinel("more permits asked for at once than there are")
+	ErrTooManyPermits = errors.New("more permits asked for at once than there are")
 
 	// ErrUpgrade: the write side was asked for under a hold of the read side. Two who did that would wait for each
 	// other for ever: release the read side first.
-	ErrUpgrade error = sentinel("a read lock cannot be upgraded; release it first")
+	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")
 
 	// ErrNotEphemeral: at the path of an unfair lock there is a znode that does not go with any session, so waiting
 	// for its end makes no sense. It may be the directory of another kind of lock.
-	ErrNotEphemeral error = sentinel("a znode is there that belongs to no session: perhaps the directory of another kind of lock")
+	ErrNotEphemeral = errors.New("a znode is there that belongs to no session: perhaps the directory of another kind of lock")
 
 	// ErrNotWriter: what Downgrade was called on is not a hold of a write side, or not the only one of its znode.
-	ErrNotWriter error = sentinel("not the only hold of a write lock")
+	ErrNotWriter = errors.New("not the only hold of a write lock")
 
 	// ErrNodeDeleted is the cause of a loss: somebody deleted the holder's znode, perhaps with Break, or the ensemble
 	// did, because the session has expired: of these two the deletion may be heard of first.
-	ErrNodeDeleted error = sentinel("the holder's znode was deleted")
+	ErrNodeDeleted = errors.New("the holder's znode was deleted")
 	// ErrDeadline is the cause of a loss: no heartbeat was answered for two thirds of the session timeout, so the
 	// ensemble may soon give the lock to somebody else. If there was no connection, the text of the loss says why.
-	ErrDeadline error = sentinel("no heartbeat was answered in time")
+	ErrDeadline = errors.New("no heartbeat was answered in time")
 )
 
 // A LockError says which operation on which lock went wrong.

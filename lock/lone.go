@@ -24,7 +24,7 @@ func (a *attempt) runLone(ctx context.Context) ([]*Hold, error) {
 		r, err := a.seize(ctx, crowded)
 		if err == nil && r == nil {
 			holds, err := a.grant(ctx)
-			if !errors.Is(err, ErrPlaceLost) {
+			if !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
 				return holds, err
 			}
 			a.unseat() // deleted before the session was known to live

@@ -47,7 +47,7 @@ const (
 )
 
 // ErrTooManyWaits: whoever looks for deadlocks would have to look at too much.
-var ErrTooManyWaits error = sentinel(fmt.Sprintf("more than %d locks or %d contenders to look at", surveyLinesMax, surveyNodesMax))
+var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", surveyLinesMax, surveyNodesMax)
 
 func newSurvey(ctx context.Context, s *client.Session, before *survey) *survey {
 	return &survey{ctx: ctx, s: s, before: before, lines: map[string]*surveyed{}}

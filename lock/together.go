@@ -144,7 +144,7 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 			}
 			return a.proceed(ctx, v)
 		})
-		if errors.Is(err, ErrPlaceLost) && a.e.opt.Requeue && !try {
+		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.e.opt.Requeue && !try {
 			holds, err = a.e.lockAll(t.ctx, a.count)
 		}
 		if err != nil {

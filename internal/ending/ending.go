@@ -1,17 +1,20 @@
-// Package ending says why a context has ended, as the error of a call that it put an end to.
+// Package ending makes the error of a call that ended because its context did.
 package ending
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"reflect"
-	"slices"
-	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Of returns why ctx has ended. The text is that of its cause; errors.Is finds ctx.Err() and the cause, unless the cause
-// is, or wraps, an error of this library. Such a one is about another call, as with an errgroup: what a server or another
-// lock has said there, nobody has said here.
+// Of returns why ctx has ended, in the words of its cause. errors.Is finds ctx.Err() and all that it finds in the cause,
+// but for values of zk.Code: these are a server's answers to requests, and the cause may be the failure of another
+// request, as with an errgroup. A caller that asks for zk.ErrNoNode or zk.ErrConnectionLoss would take that for the answer
+// to its own.
+//
+// errors.As does not look into the cause, whose types say which other operation failed; context.Cause does.
 func Of(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == err {
@@ -20,48 +23,37 @@ func Of(ctx context.Context) error {
 	return &ended{err, cause}
 }
 
-// CutOff returns err, by which something has ended, and why there was no connection meanwhile. An err that says so itself,
-// as the loss of a hold may, stays as it is.
-func CutOff(err, why error) error {
-	if strings.Contains(err.Error(), why.Error()) {
-		return err
-	}
-	return fmt.Errorf("%w (no connection: %v)", err, why)
-}
-
 type ended struct{ err, cause error }
 
 func (e *ended) Error() string { return e.cause.Error() }
 
-func (e *ended) Unwrap() []error {
-	if ofLibrary(e.cause) {
-		return []error{e.err}
-	}
-	return []error{e.err, e.cause}
+func (e *ended) Unwrap() error { return e.err }
+
+func (e *ended) Is(target error) bool {
+	_, answer := target.(zk.Code)
+	return !answer && errors.Is(e.cause, target)
 }
 
-// library is the packages whose errors callers ask for.
-var library = []string{"zk", "client", "lock", "election", "fence"}
-
-var module = strings.TrimSuffix(reflect.TypeFor[ended]().PkgPath(), "internal/ending")
-
-// ofLibrary reports whether there is an error of the library's types in the tree of err.
-func ofLibrary(err error) bool {
-	if err == nil {
-		return false
+// CutOff returns err, by which something has ended, together with the reason why there was no connection meanwhile. It
+// returns err as it is if that has such a reason already, as the loss of a hold may.
+func CutOff(err, why error) error {
+	if explained(err) {
+		return err
 	}
-	t := reflect.TypeOf(err)
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if name, ours := strings.CutPrefix(t.PkgPath(), module); ours && slices.Contains(library, name) {
+	return &cutOff{err, why}
+}
+
+type cutOff struct{ err, why error }
+
+func (c *cutOff) Error() string { return fmt.Sprintf("%v (no connection: %v)", c.err, c.why) }
+
+func (c *cutOff) Unwrap() error { return c.err }
+
+// explained reports whether err, or the cause of the context's end that it wraps, has a reason from CutOff.
+func explained(err error) bool {
+	if errors.As(err, new(*cutOff)) {
 		return true
 	}
-	switch u := err.(type) {
-	case interface{ Unwrap() error }:
-		return ofLibrary(u.Unwrap())
-	case interface{ Unwrap() []error }:
-		return slices.ContainsFunc(u.Unwrap(), ofLibrary)
-	}
-	return false
+	var e *ended
+	return errors.As(err, &e) && explained(e.cause)
 }
