@@ -181,6 +181,9 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 		return fmt.Errorf("from %v: watch event: %w", c.server, err)
 	}
 	c.s.mu.stats.Events++
+	if h.Zxid <= 0 || h.Zxid > c.s.mu.lastZxid { // servers before ZooKeeper 3.9 name no transaction
+		c.s.mu.ahead = true
+	}
 	c.s.watches.fire(zk.Event{Type: e.Type, Path: e.Path, Zxid: h.Zxid}, c.number)
 	return nil
 }
@@ -192,6 +195,7 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, d *wire.Decoder, skipp
 	if h.Zxid > s.mu.lastZxid && h.Xid > 0 {
 		s.mu.lastZxid = h.Zxid
 	}
+	s.mu.ahead = s.mu.ahead && h.Xid <= 0
 	s.vouchLocked(k.proves.given(h.Err), k.sent)
 	c.noteBeatLocked(k.proves.given(h.Err), k.sent) // no sooner: whoever sees it first may refuse it, which proves less
 	failure := skipped

@@ -48,6 +48,7 @@ type Session struct {
 		conn     *conn         // the present connection, if one is established
 		xid      int32         // of the last request, on whichever connection
 		lastZxid int64         // newest transaction seen in an answer
+		ahead    bool          // an event has come that is newer than lastZxid, or may be
 		auth     []Auth        // sent on each connection
 
 		queue    []*call         // not sent yet, in order

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -438,4 +439,55 @@ func TestStreamOverflow(t *testing.T) {
 			t.Errorf("%d gaps, %d events, last %s", gaps, events, last)
 		}
 	})
+}
+
+// An event tells of a transaction that no answer has named. After a reconnect, reads must not be older than that: a sync goes
+// ahead of them. After an answer the handshake says it all, and no sync is needed.
+func TestSyncAfterAnEventThatNoAnswerFollowed(t *testing.T) {
+	for _, zxid := range []int64{-1, 7} { // before ZooKeeper 3.9, and since
+		for _, answered := range []bool{false, true} {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				f := serveFake(t, n, fakeAddr, func(p *peer) {
+					if !p.open() {
+						return
+					}
+					p.serve(func(h heard) bool {
+						if h.Op == wire.OpExists {
+							p.answer(h.Xid, zk.OK, &wire.StatResponse{})
+							p.zxid = zxid
+							p.event(zk.NodeDeleted, "/gone")
+							p.zxid = 7
+							return true
+						}
+						return false
+					})
+				})
+				s := open(t, n, fakeAddr, client.Options{})
+				_, _, w, err := s.WatchExists(t.Context(), "/gone")
+				must(t, err)
+				fired(t, w)
+				if answered {
+					_, _, err = s.Get(t.Context(), "/n")
+					must(t, err)
+				}
+				n.Link("client", "").Cut()
+				await(t, s, client.Disconnected)
+				_, _, err = s.Get(t.Context(), "/n")
+				must(t, err)
+				var ops []wire.Op
+				for _, h := range f.asked() {
+					if h.Peer == 2 && h.Op != wire.OpPing {
+						ops = append(ops, h.Op)
+					}
+				}
+				want := []wire.Op{wire.OpSync, wire.OpGetData}
+				if answered {
+					want = want[1:]
+				}
+				if !slices.Equal(ops, want) {
+					t.Errorf("event with zxid %d, answered %v: the new connection began with %v, want %v", zxid, answered, ops, want)
+				}
+			})
+		}
+	}
 }
