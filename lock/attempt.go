@@ -37,7 +37,6 @@ type attempt struct {
 	looks    bool   // while it waits, it looks for circles that it may be in (Options.Deadlock)
 	marker   string // path of our delay marker, once it may have been made
 	hasty    bool   // a try: it does not wait, not even for a delay to pass
-	calm     *calm  // that is known, or relied upon; nil if none
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
@@ -57,8 +56,6 @@ type view struct {
 	place int    // of our last
 	waits []int  // places of claims that we wait for; none: the lock is ours
 	conn  uint64 // connection that the listing came on
-	calm  bool   // there was no listing, for it is known that nobody is ahead (calm.go)
-	last  bool   // nobody is waited for, and no claim that we heed has a number behind ours
 }
 
 // first returns the path of the node at the head of the line.
@@ -69,7 +66,7 @@ func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
 	if a.e.recipe.lone {
 		return a.runLone(ctx)
 	}
-	v, err := a.enter(ctx)
+	v, err := a.join(ctx, a.ask(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +102,7 @@ func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
 	if a.e.recipe.lone {
 		return a.tryLone(ctx)
 	}
-	v, err := a.enter(ctx)
+	v, err := a.join(ctx, a.ask(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -157,18 +154,11 @@ func (a *attempt) addTo(p *client.Pipeline) *listing {
 	return a.e.list(p)
 }
 
-// join waits until our nodes are made, and returns the line with them. listed is what ask returned; nil if the attempt's
-// calm is to spare it.
+// join waits until our nodes are made, and returns the line with them. listed is what ask returned.
 func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 	for ; ; listed = a.ask(ctx) {
 		nodes, czxid, err := a.created.wait(ctx)
 		switch {
-		case err == nil && listed == nil:
-			conn := a.created.one.Conn()
-			if a.joined(nodes, czxid); a.calm.holds(numberOf(nodes[0]), conn) {
-				return view{conn: conn, calm: true, last: true}, nil
-			}
-			return a.list(ctx, conn)
 		case err == nil:
 			a.joined(nodes, czxid)
 			ls, err := listed.result(ctx)
@@ -291,10 +281,10 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 	}
 	waits := a.e.recipe.waitsFor(*q, last)
 	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
-	hindmost := len(ls.alien.line) == 0 && last == len(q.line)-1
-	if ls.alien.free(); len(waits) == 0 {
+	ls.alien.free()
+	if len(waits) == 0 {
 		q.free()
-		return view{conn: conn, last: hindmost}, nil
+		return view{conn: conn}, nil
 	}
 	return view{queue: q, ahead: first, place: last, waits: waits, conn: conn}, nil
 }
@@ -343,7 +333,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if a.e.recipe.lone {
 		a.e.siblings.settled(a.id)
 	}
-	a.nodes, a.own, a.vouching, a.marker, a.calm = nil, nil, nil, "", nil // the holds' now
+	a.nodes, a.own, a.vouching, a.marker = nil, nil, nil, "" // the holds' now
 	return holds, nil
 }
 
@@ -396,7 +386,6 @@ func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []s
 // they fire when the nodes go.
 func (a *attempt) abandon() {
 	a.room.cancel()
-	a.calm.drop()
 	a.lookAway()
 	a.doubts.end()
 	if a.vouching != nil {

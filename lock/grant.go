@@ -24,8 +24,6 @@ type grant struct {
 	chain    uint64           // number of the chain of answered heartbeats that it rests on; see client.Session.Chain
 	vouching *client.Vouching // asks for heartbeats while it lasts
 
-	calm *calm // owned by whoever ends the grant; nil if there is none
-
 	ended chan struct{} // closed when the grant has ended
 
 	mu struct {
@@ -45,7 +43,7 @@ type grant struct {
 func newGrant(a *attempt, node string, chain uint64, vouching *client.Vouching) *grant {
 	g := &grant{
 		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, marker: a.marker, level: a.e.opt.Vouch,
-		chain: chain, vouching: vouching, calm: a.calm, ended: make(chan struct{}),
+		chain: chain, vouching: vouching, ended: make(chan struct{}),
 	}
 	g.mu.holds = make(map[*Hold]struct{}, 1)
 	g.mu.node, g.mu.kind, g.mu.asked = node, a.e.recipe.kind, a.revoked[node]
@@ -169,7 +167,6 @@ func (g *grant) end(lost *LostError) bool {
 	}
 	g.mu.holds, g.mu.lost = nil, lost
 	g.mu.Unlock()
-	g.calm.drop()
 	g.over(holds, lost)
 	return true
 }

@@ -54,7 +54,6 @@ func (g *grant) remove(ctx context.Context, sent *removal) error {
 		return g.removeLone(ctx)
 	}
 	ring := g.rings()
-	defer func() { g.calm.drop() }()
 	if err := g.awaitMove(ctx); err != nil {
 		g.e.reaper.add(g.debris())
 		return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
@@ -62,14 +61,12 @@ func (g *grant) remove(ctx context.Context, sent *removal) error {
 	for unknown := false; ; sent = nil {
 		if sent == nil {
 			p := g.s.Pipeline()
-			g.askCalm(p)
 			sent = g.delete(p, ring)
 			p.Send(ctx)
 		}
 		err := sent.wait(ctx)
 		switch {
 		case err == nil:
-			g.leaveCalm(ctx)
 			return nil
 		case errors.Is(err, zk.ErrConnectionLoss):
 			unknown = unknown || client.MaybeApplied(err)

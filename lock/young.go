@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,15 +11,13 @@ import (
 
 // A nursery has the grants of a session that have just begun. Most end soon, and a goroutine that guards one, and a
 // watch on its node, would cost those more than they could tell. So one goroutine looks at all of them now and then, and
-// has those guarded that have lasted; it also ends what is kept for locks that nobody asks for again (calm.go). It goes when
-// there has been nothing to look at for a while, and the nursery with it.
+// has those guarded that have lasted. It goes when there has been nothing to look at for a while, and the nursery with it.
 type nursery struct {
 	s *client.Session
 
 	// Guarded by nurseries.
-	grants []youngGrant      // the oldest first; some may have ended
-	calm   map[calmKey]*calm // that nobody has; it ends if nobody comes for it
-	idle   int               // looks in a row at none
+	grants []youngGrant // the oldest first; some may have ended
+	idle   int          // looks in a row at none
 }
 
 type youngGrant struct {
@@ -66,7 +63,7 @@ func (y youngGrant) nursed() bool {
 func nurseryLocked(s *client.Session) *nursery {
 	n := nurseries.of[s]
 	if n == nil {
-		n = &nursery{s: s, calm: map[calmKey]*calm{}}
+		n = &nursery{s: s}
 		if !s.Go(n.run) {
 			return nil
 		}
@@ -86,9 +83,6 @@ func (n *nursery) run(context.Context) {
 			over = true
 		case <-tick.C:
 		}
-		for _, c := range n.still(over) {
-			c.drop()
-		}
 		var grown []youngGrant
 		grown, closed = n.look(over)
 		for _, g := range grown {
@@ -97,26 +91,12 @@ func (n *nursery) run(context.Context) {
 	}
 }
 
-// still returns, and takes away, the calm for which nobody has come for a while; all if the session is over.
-func (n *nursery) still(over bool) (left []*calm) {
-	nurseries.Lock()
-	defer nurseries.Unlock()
-	maps.DeleteFunc(n.calm, func(_ calmKey, c *calm) bool {
-		if !over && time.Since(c.ended) < calmLasts {
-			return false
-		}
-		left = append(left, c)
-		return true
-	})
-	return left
-}
-
 // look returns those that are to be guarded from now on, which are no longer among the young; all of them if the session
 // is over. It closes the nursery if the session is over or there has been nobody in it for a while.
 func (n *nursery) look(over bool) (grown []youngGrant, closed bool) {
 	nurseries.Lock()
 	defer nurseries.Unlock()
-	if n.idle++; len(n.grants)+len(n.calm) > 0 {
+	if n.idle++; len(n.grants) > 0 {
 		n.idle = 0
 	}
 	n.grants = slices.DeleteFunc(n.grants, func(g youngGrant) bool {

@@ -39,11 +39,11 @@ func TestHoldsThatEndAtOnceAreNotGuarded(t *testing.T) {
 				t.Fatalf("%d goroutines, %d after the first cycle", n, before)
 			}
 		}
-		const most = 3*cycles + 1 - (cycles - 1) // one has the directory watched, and the rest need no listing (calm.go)
+		const most = 3 * cycles // create, children, delete
 		if n := s.Stats().Requests - requests; n != most {
 			t.Errorf("%d requests for %d cycles, want %d", n, cycles, most)
 		}
-		time.Sleep(2*youngIdle*youngTick + calmLasts)
+		time.Sleep(2 * youngIdle * youngTick)
 		synctest.Wait()
 		if n := runtime.NumGoroutine(); n >= before {
 			t.Errorf("%d goroutines are left of %d", n, before)

@@ -149,7 +149,6 @@ func f30FreeLock(w *World, t *testing.T) {
 	a := w.Client("a")
 	m := a.Mutex(lock.Options{})
 	w.MustRelease(must(w, m.Lock))
-	time.Sleep(calmEnds)
 	asked, notified := w.cycle(a, m.Lock)
 	if got, want := asked.Ops(), "create, children, delete"; got != want {
 		t.Errorf("lock and release sent %q, want %q", got, want)
@@ -162,7 +161,6 @@ func f30FreeLock(w *World, t *testing.T) {
 	}
 
 	w.Delete(w.dir)
-	time.Sleep(calmEnds)
 	asked, _ = w.cycle(a, m.Lock)
 	if got, want := asked.Ops(), "create, children, create container, create, children, delete"; got != want {
 		t.Errorf("lock and release of a lock without directory sent %q, want %q", got, want)

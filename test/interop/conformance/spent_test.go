@@ -49,7 +49,7 @@ func TestF13_NumbersFromBeyondTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := mutex(a)
-	for range 2 { // up to the last number, and in quick succession: what is known then (lock/calm.go) must not count
+	for range 2 { // up to the last number
 		h, err := m.Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)

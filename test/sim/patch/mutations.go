@@ -54,9 +54,6 @@ var Mutations = []Mutation{
 	{Name: "the end of the one in front grants, wherever he stood", Entry: "F11", Within: 1000, Patches: []Patch{
 		{File: "lock/wait.go", Old: "if !l.frees && !l.rung(conn) {", New: "if false {"},
 	}},
-	{Name: "whoever has come between two claims of ours is not noticed", Entry: "I1", Within: 1000, Patches: []Patch{
-		{File: "lock/calm.go", Old: "number == c.number+1 && ", New: ""},
-	}},
 	{Name: "the line is ordered by the text of names", Entry: "F11", Within: 50, Patches: []Patch{
 		{File: "lock/queue.go", Old: "if before(a.number, b.number) {", New: "if string(q.names[a.from:a.to]) < string(q.names[b.from:b.to]) {"},
 	}},
