@@ -106,9 +106,7 @@ func TestCloseTimeout(t *testing.T) {
 			t.Errorf("Close took %v, want 1s", took)
 		}
 		wantErr(t, "Close", err, context.DeadlineExceeded)
-		if err := s.Close(context.Background()); err != nil {
-			t.Errorf("second Close: %v", err)
-		}
+		wantErr(t, "second Close", s.Close(context.Background()), zk.ErrClosed)
 	})
 }
 

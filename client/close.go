@@ -11,24 +11,51 @@ import (
 
 // Close ends the session. First Done is closed, and requests that have not been sent fail with zk.ErrClosed. Then the
 // ensemble is asked to end the session; when it has answered, every ephemeral znode of the session is gone and its
-// locks are free. If no answer comes before ctx ends or Options.CloseTimeout has passed, the session is over on our
+// locks are free. If no answer comes before ctx ends or Options.CloseTimeout has passed, the session is over on this
 // side all the same, and the error says for how long the ensemble may keep it.
 //
 // Close returns only after all goroutines of the session have ended, those of Session.Go included; a trace
-// function may still be running. Closing again is harmless.
+// function may still be running. Several calls, at once or one after the other, return nil or an error alike: nil says that
+// the ensemble is known to have ended the session.
 func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)
 	defer cancel()
-	err := s.askToClose(ctx)
+	why := s.askToClose(ctx)
 	s.mu.Lock()
 	closed := s.closedError()
 	s.mu.Unlock()
 	s.end(closed)
 	s.wg.Wait()
-	return err
+	s.mu.Lock()
+	gone := s.goneLocked()
+	if why == nil {
+		why = s.mu.over
+	}
+	s.mu.Unlock()
+	if gone {
+		return nil
+	}
+	return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
 }
 
-// askToClose has the ensemble end the session, and returns nil once it is known to have ended.
+// Gone waits until the session is over on this side, and reports whether the ensemble is known to have ended it: every
+// ephemeral znode of the session is gone then. It reports false as well if ctx ends first.
+func (s *Session) Gone(ctx context.Context) bool {
+	select {
+	case <-s.ctx.Done():
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.goneLocked()
+}
+
+func (s *Session) goneLocked() bool {
+	return s.mu.closed || s.mu.over != nil && errors.Is(s.mu.over, zk.ErrSessionExpired)
+}
+
+// askToClose has the ensemble end the session. It returns nil when the session is over, and otherwise why there was no
+// answer.
 func (s *Session) askToClose(ctx context.Context) error {
 	for {
 		c := s.queueClose()
@@ -42,15 +69,20 @@ func (s *Session) askToClose(ctx context.Context) error {
 				s.forgo(c)
 				why := s.endOf(ctx)
 				s.withdraw(c, why)
-				return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
+				return why
 			}
 		}
 		switch {
-		case c.err == nil, errors.Is(c.err, zk.ErrSessionExpired), errors.Is(c.err, zk.ErrClosed):
+		case c.err == nil:
+			s.mu.Lock()
+			s.mu.closed = true
+			s.mu.Unlock()
+			return nil
+		case errors.Is(c.err, zk.ErrSessionExpired), errors.Is(c.err, zk.ErrClosed):
 			return nil
 		case lost(c.err): // ask again on the next connection; it may turn out that the session is gone
 		default:
-			return fmt.Errorf("close session %v: %w", s, c.err)
+			return c.err
 		}
 	}
 }

@@ -113,7 +113,9 @@ func TestF48_CloseInEveryState(t *testing.T) {
 				if s.Go(func(context.Context) {}) {
 					t.Error("Go runs something after Close")
 				}
-				must(t, s.Close(context.Background()))
+				if err := s.Close(context.Background()); tt.clean != (err == nil) {
+					t.Errorf("second Close: %v, clean: %v", err, tt.clean)
+				}
 				if l := client.LeftoversOf(s); l != (client.Leftovers{}) {
 					t.Errorf("left: %+v", l)
 				}
@@ -270,6 +272,42 @@ func TestHungUpBeforeTheNext(t *testing.T) {
 		must(t, s.Close(t.Context()))
 		if conns.Load() > 0 {
 			t.Error("a connection is open after Close")
+		}
+	})
+}
+
+// F48: several calls of Close say the same: an impatient one that ends the session without an answer leaves its ephemeral znodes,
+// and a patient one beside it, or a later one, must not report that they are gone.
+func TestF48_EveryCloseSaysTheSame(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, fakeAddr)
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 30 * time.Second, CloseTimeout: 20 * time.Second})
+		_, err := s.Create(t.Context(), "/held", nil, zk.Ephemeral, nil)
+		must(t, err)
+		n.Freeze("client")
+		patient := make(chan error)
+		go func() { patient <- s.Close(context.Background()) }()
+		<-s.Done()
+		wantErr(t, "impatient Close", s.Close(short(t, time.Second)), context.DeadlineExceeded)
+		wantErr(t, "patient Close", <-patient, zk.ErrClosed)
+		wantErr(t, "later Close", s.Close(context.Background()), zk.ErrClosed)
+		if s.Gone(t.Context()) {
+			t.Error("Gone: true, and the server still has the session")
+		}
+	})
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		start(t, n, fakeAddr)
+		n.Link("client", "").Latency(100 * time.Millisecond)
+		s := open(t, n, fakeAddr, client.Options{})
+		both := make(chan error, 2)
+		for range 2 {
+			go func() { both <- s.Close(context.Background()) }()
+		}
+		must(t, <-both)
+		must(t, <-both)
+		must(t, s.Close(context.Background()))
+		if !s.Gone(t.Context()) {
+			t.Error("Gone: false, and the server has answered")
 		}
 	})
 }

@@ -22,9 +22,10 @@ type conn struct {
 	s       *Session
 	nc      net.Conn
 	rw      io.ReadWriter // reads and writes nc
+	kernel  bool          // nc is a socket of the kernel's: a few kilobytes never wait for the other end
 	server  server
 	number  uint64
-	timeout time.Duration // granted
+	timeout time.Duration // of the session
 
 	out     outgoing
 	in      intake       // owned by whoever reads
@@ -42,6 +43,10 @@ type conn struct {
 // age of the session is: a server may have taken most of the timeout for its answer.
 func newConn(s *Session, nc net.Conn, srv server, number uint64, timeout time.Duration, asked clock.Instant) *conn {
 	c := &conn{s: s, nc: nc, rw: untold(nc), server: srv, number: number, timeout: timeout, special: map[int32]*fifo{}}
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		c.kernel = true
+	}
 	c.in = intake{from: c.rw, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax, heard: time.Now()}
 	c.reading = newReading()
 	for i := range int(provesSync) {

@@ -252,11 +252,14 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	if s.mu.id == 0 {
 		proves = provesWrite // a quorum has agreed to it
 	}
-	s.mu.id, s.mu.timeout = resp.SessionID, granted
+	s.mu.id = resp.SessionID
+	if s.mu.timeout == 0 || granted < s.mu.timeout {
+		s.mu.timeout = granted
+	}
 	s.password = append([]byte(nil), resp.Password...)
 	s.vouchHandshakeLocked(proves, asked)
 	s.mu.stats.Connections++
-	c := newConn(s, nc, srv, s.mu.stats.Connections, granted, asked)
+	c := newConn(s, nc, srv, s.mu.stats.Connections, s.mu.timeout, asked)
 	s.mu.conn, s.mu.cut = c, nil
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)
 	log := s.setStateLocked(State{Phase: Connected, Server: srv.String(), Conn: c.number})

@@ -25,3 +25,13 @@ func LeftoversOf(s *Session) Leftovers {
 
 // StreamEventsMax is how many events wait for a stream's reader.
 const StreamEventsMax = streamEventsMax
+
+// SentByCallers returns how often callers have written to the present connection by themselves.
+func SentByCallers(s *Session) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.conn == nil {
+		return 0
+	}
+	return s.mu.conn.out.inline
+}

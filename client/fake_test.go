@@ -50,7 +50,11 @@ func serveFake(t *testing.T, n *memnet.Network, addr string, handle func(p *peer
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t: t, net: n}
+	return serveFakeAt(t, &fake{t: t, net: n}, l, handle)
+}
+
+// serveFakeAt is serveFake for a listener.
+func serveFakeAt(t *testing.T, f *fake, l net.Listener, handle func(p *peer)) *fake {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	open := map[net.Conn]bool{}

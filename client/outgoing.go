@@ -20,6 +20,7 @@ type outgoing struct {
 	busy   bool      // somebody sends
 	wanted bool      // the writer waits for whoever sends
 	err    error     // of a caller who has sent: the connection is over
+	inline uint64    // how often a caller has sent
 	look   time.Time // when the writer is going to look again, if nobody wakes it
 }
 
@@ -28,11 +29,11 @@ const (
 	aloneBytesMax = 4 << 10 // a caller writes himself: the kernel has room for so much, if all that was sent before has been answered
 )
 
-// sendAloneLocked sends calls that have just been queued, if there is nothing else. Otherwise it reports false. It lets
-// s.mu go while it writes.
+// sendAloneLocked sends calls that have just been queued, if there is nothing else and the write cannot block: the caller's
+// context could not end it. Otherwise it reports false. It releases s.mu while it writes.
 func (s *Session) sendAloneLocked(calls []*call) bool {
 	c := s.mu.conn
-	if c == nil || c.out.busy || s.mu.over != nil || len(s.mu.queue) > len(calls) || !c.quietLocked() {
+	if c == nil || !c.kernel || c.out.busy || s.mu.over != nil || len(s.mu.queue) > len(calls) || !c.quietLocked() {
 		return false
 	}
 	bytes := 0
@@ -43,6 +44,7 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 		return false
 	}
 	c.out.busy = true
+	c.out.inline++
 	c.takeQueueLocked()
 	s.mu.Unlock()
 	err := c.flush()

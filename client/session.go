@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -39,12 +40,13 @@ type Session struct {
 	mu struct {
 		sync.Mutex
 		id       int64         // 0 until established
-		timeout  time.Duration // granted
+		timeout  time.Duration // the least that was granted
 		state    State
 		changed  chan struct{} // closed when state is replaced
 		cut      *cutOff       // why there is no connection; nil while there is one
 		over     *SessionError // why the session has ended; nil while it lives
 		closing  *SessionError // not nil once Close has been called: nothing new is taken
+		closed   bool          // the ensemble has answered that the session is closed
 		conn     *conn         // the present connection, if one is established
 		xid      int32         // of the last request, on whichever connection
 		lastZxid int64         // newest transaction seen in an answer
@@ -58,8 +60,8 @@ type Session struct {
 		dependents int // how many wait for answers and events that somebody else has to read
 
 		demand  demand
-		vouched [strengths]clock.Instant // send time of the last answered request, by strength
-		chains  [strengths]chain         // of these, by strength
+		history lease.History[clock.Instant] // of answered requests
+		leases  [strengths]leased            // by strength
 		stats   Stats
 	}
 }
@@ -125,7 +127,8 @@ func (s *Session) ID() int64 {
 	return s.mu.id
 }
 
-// Timeout returns the session timeout that the ensemble granted on the last connection.
+// Timeout returns the least session timeout that the ensemble has granted to this session. A reconnect may be granted more,
+// but a new leader, or a server that is restarted, counts with the timeout of the session's creation.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

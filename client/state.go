@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 )
 
 // A Phase is what a session is doing.
@@ -62,7 +63,9 @@ func (s *Session) setStateLocked(st State) (log func()) {
 		if s.mu.conn != nil {
 			s.mu.conn.interruptLocked()
 		}
-		s.mu.vouched = [strengths]clock.Instant{}
+		for i := range s.mu.leases {
+			s.mu.leases[i].lease, s.mu.leases[i].newest = lease.Lease{}, clock.Instant{}
+		}
 		close(s.done)
 	}
 	if s.mu.id == 0 { // there never was one, as the error of Open says

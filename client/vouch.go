@@ -1,11 +1,11 @@
 package client
 
 import (
-	"math"
 	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -175,59 +175,74 @@ func (d *demand) strongest() (level Vouch, path string, any bool) {
 // counts. For a session that is over or being closed, Age is longer than any timeout.
 func (s *Session) Age(level Vouch) time.Duration {
 	s.mu.Lock()
-	at := s.mu.vouched[level.strength()] // once the session is over, the zero Instant: for ever ago
+	at := s.mu.leases[level.strength()].newest // once the session is over, the zero Instant: for ever ago
 	s.mu.Unlock()
 	return s.opt.clock.Since(at)
 }
 
-// A chain is a row of requests, each answered within two thirds of the session timeout after the one before it was
-// sent.
-type chain struct {
-	number uint64
-	first  clock.Instant // when its first request was sent; zero if the leader has heard of that for certain
+// A lease is what the answered requests of one level amount to. Guarded by Session.mu.
+type leased struct {
+	lease  lease.Lease
+	newest clock.Instant // when the newest proof was sent; zero once the session is over
+	number uint64        // of the lease: it changes when a proof comes after the end of the lease before
 }
 
-// Chain returns the number of the present chain of answered requests of at least this level, and how long
-// ago its first request was sent. A chain ends when no answer has come within two thirds of the session
-// timeout after the sending of the last request that was answered: whatever was believed because of it is
-// over then, also if an answer comes later.
-//
-// The answer that begins a new chain proves only that the session lived when the request was seen. A follower tells
-// the leader of its sessions up to half a tick later, and the leader, which has not heard of this one for so long, may
-// expire it in between. So a chain is to be trusted only once its age exceeds half a tick. One that begins with a
-// handshake is trusted at once, because the leader was asked: its age is longer than any timeout.
-func (s *Session) Chain(level Vouch) (number uint64, age time.Duration) {
+// A Lease is a session's lease at a level, at one moment.
+type Lease struct {
+	// Left is how long the lease lasts without another proof; 0 or less once it is over.
+	Left time.Duration
+
+	// Number tells leases apart. An answer that comes after the end of a lease begins another one and does not prolong it:
+	// whatever relied on the first is over.
+	Number uint64
+
+	// Settles is how long to wait before another proof makes a lease worth beginning a hold on; mostly 0.
+	Settles time.Duration
+}
+
+// Lease returns the session's lease at a level: until its end the ensemble does not free what the session holds. Package
+// internal/lease has the rule.
+func (s *Session) Lease(level Vouch) Lease {
+	now := s.opt.clock.Now()
 	s.mu.Lock()
-	c := s.mu.chains[level.strength()]
-	s.mu.Unlock()
-	if c.first.IsZero() {
-		return c.number, math.MaxInt64
+	defer s.mu.Unlock()
+	l := &s.mu.leases[level.strength()]
+	return Lease{
+		Left:    l.lease.Left(s.mu.timeout, now.Sub(l.newest)),
+		Number:  l.number,
+		Settles: s.mu.history.Settles(s.mu.timeout, now),
 	}
-	return c.number, s.opt.clock.Since(c.first)
 }
 
 // vouchLocked notes that a request which proves so much, sent at that moment, has been answered.
-func (s *Session) vouchLocked(p proof, sent clock.Instant) { s.linkLocked(p, sent, sent) }
-
-// vouchHandshakeLocked is vouchLocked for a handshake.
-func (s *Session) vouchHandshakeLocked(p proof, sent clock.Instant) {
-	s.linkLocked(p, sent, clock.Instant{})
-}
-
-// linkLocked adds a proof to the chains of its level and of those below. A chain that begins with it begins
-// at first.
-func (s *Session) linkLocked(p proof, sent, first clock.Instant) {
-	if s.mu.state.Phase.Final() || p == provesNothing || !sent.After(s.mu.vouched[p-1]) { // that of a weaker level is no older
+func (s *Session) vouchLocked(p proof, sent clock.Instant) {
+	if s.mu.state.Phase.Final() || p == provesNothing {
 		return
 	}
+	s.mu.history.Add(s.mu.timeout, sent)
+	s.leaseLocked(p, sent, func() lease.Lease { return s.mu.history.Lease(s.mu.timeout, sent) })
+}
+
+// vouchHandshakeLocked notes that a handshake which proves so much, sent at that moment, has been answered.
+func (s *Session) vouchHandshakeLocked(p proof, sent clock.Instant) {
+	if s.mu.state.Phase.Final() {
+		return
+	}
+	l := s.mu.history.Restart(sent)
+	s.leaseLocked(p, sent, func() lease.Lease { return l })
+}
+
+// leaseLocked renews the leases of a level and of those below by a proof that was sent at that moment.
+func (s *Session) leaseLocked(p proof, sent clock.Instant, renewed func() lease.Lease) {
 	now := s.opt.clock.Now()
 	for i := range int(p) {
-		if !sent.After(s.mu.vouched[i]) {
+		l := &s.mu.leases[i]
+		if !sent.After(l.newest) {
 			continue
 		}
-		if now.Sub(s.mu.vouched[i]) >= s.mu.timeout*2/3 {
-			s.mu.chains[i] = chain{s.mu.chains[i].number + 1, first}
+		if l.lease.Left(s.mu.timeout, now.Sub(l.newest)) <= 0 {
+			l.number++
 		}
-		s.mu.vouched[i] = sent
+		l.lease, l.newest = renewed(), sent
 	}
 }

@@ -365,41 +365,73 @@ func TestF18_AgeCountsSleep(t *testing.T) {
 	})
 }
 
-// F18: an answer that comes later than two thirds of the timeout after the sending of the one before begins a
-// chain of its own, whose age is its own. One that comes in time does not, nor does it make the chain younger.
-func TestF18_ALateAnswerBeginsAnotherChain(t *testing.T) {
+// F18: an answer that comes after the end of a lease begins another lease and does not prolong it. One that comes in time does.
+func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		serveFake(t, n, fakeAddr, well)
 		asleep, began := time.Duration(0), time.Now()
 		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + asleep }}
 		s := open(t, n, fakeAddr, clock.With(client.Options{SessionTimeout: 6 * time.Second}, &c))
-		first, age := s.Chain(client.VouchSync)
-		if age < time.Hour {
-			t.Errorf("a chain that begins with the session's creation is %v old, want as old as can be", age)
+		first := s.Lease(client.VouchSync)
+		if first.Left != 4*time.Second || first.Settles != 0 {
+			t.Errorf("the lease of a new session: %+v, want 4s and nothing to wait for", first)
 		}
 		for _, tt := range []struct {
-			sleep time.Duration
-			want  uint64
-			age   time.Duration
+			sleep   time.Duration
+			number  uint64
+			left    time.Duration
+			settles time.Duration
 		}{
-			{4*time.Second - 1, first, time.Hour},
-			{4 * time.Second, first + 1, 0},
-			{time.Second, first + 1, time.Second},
-			{time.Hour, first + 2, 0},
+			{4*time.Second - 1, first.Number, time.Second + 1, 1500 * time.Millisecond}, // a silence counts from a handshake, too
+			{2 * time.Second, first.Number + 1, 3 * time.Second, 0},
+			{time.Second, first.Number + 1, 3 * time.Second, 0},
+			{time.Hour, first.Number + 2, -3595 * time.Second, 1500 * time.Millisecond},
 		} {
 			<-time.After(time.Millisecond) // one instant proves nothing twice
 			asleep += tt.sleep - time.Millisecond
 			must(t, s.Sync(t.Context(), "/"))
-			if got, age := s.Chain(client.VouchSync); got != tt.want || age < tt.age || tt.age == 0 && age != 0 {
-				t.Errorf("an answer after %v: chain %d, %v old; want chain %d, %v old", tt.sleep, got, age, tt.want, tt.age)
+			if got, want := s.Lease(client.VouchSync), (client.Lease{Left: tt.left, Number: tt.number, Settles: tt.settles}); got != want {
+				t.Errorf("an answer after %v: %+v, want %+v", tt.sleep, got, want)
 			}
 		}
 		n.Link("", "").Cut()
 		await(t, s, client.Disconnected)
 		asleep += time.Hour
 		await(t, s, client.Connected)
-		if got, age := s.Chain(client.VouchSync); got != first+3 || age < time.Hour {
-			t.Errorf("after a handshake: chain %d, %v old; want chain %d, as old as can be", got, age, first+3)
+		if got, want := s.Lease(client.VouchSync), (client.Lease{Left: 4 * time.Second, Number: first.Number + 3}); got != want {
+			t.Errorf("after a handshake: %+v, want %+v", got, want)
+		}
+	})
+}
+
+// F17: a session counts with the least timeout that it was ever granted, for its lease and for how long a server may be
+// silent. A server that was restarted with another maximum grants more at a reconnect, and goes by the first grant after
+// another restart.
+func TestF17_TheLeastTimeoutThatWasGrantedCounts(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		grants := []time.Duration{10 * time.Second, 30 * time.Second, 6 * time.Second, 30 * time.Second}
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			p.hello()
+			p.grant(fakeSession, grants[p.number-1])
+			p.serve(nil)
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 30 * time.Second})
+		for i, want := range []time.Duration{10 * time.Second, 10 * time.Second, 6 * time.Second, 6 * time.Second} {
+			if i > 0 {
+				cut(t, n, s)
+			}
+			if got := s.Timeout(); got != want {
+				t.Errorf("after grants of %v: Timeout() = %v, want %v", grants[:i+1], got, want)
+			}
+			if got := s.Lease(client.VouchSync).Left; got > want*2/3 {
+				t.Errorf("after grants of %v: a lease of %v, want %v", grants[:i+1], got, want*2/3)
+			}
+		}
+		n.Link("", "").Lose(memnet.Both)
+		silent := time.Now()
+		await(t, s, client.Disconnected)
+		if d := time.Since(silent); d > 6*time.Second {
+			t.Errorf("a silent server is given up after %v, the least timeout is 6s", d)
 		}
 	})
 }

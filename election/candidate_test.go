@@ -67,10 +67,13 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%.60v: error %v, want one about %s", c.opt, err, c.want)
 		}
 	}
-	for _, c := range []struct{ given, want time.Duration }{{0, timeout / 6}, {-1, 0}, {timeout / 3, timeout / 3}} {
+	for _, c := range []struct{ given, want, shorter time.Duration }{{0, timeout / 6, timeout / 18}, {-1, 0, 0}, {timeout / 3, timeout / 3, timeout / 9}} {
 		opt, err := Options{Margin: c.given}.withDefaults("/e", timeout)
-		if err != nil || opt.Margin != c.want || opt.Grace != graceDefault || !opt.Lock.Requeue {
+		if err != nil || opt.Grace != graceDefault || !opt.Lock.Requeue {
 			t.Errorf("margin %v: %+v, %v", c.given, opt, err)
+		}
+		if now, then := opt.margin(timeout), opt.margin(timeout/3); now != c.want || then != c.shorter {
+			t.Errorf("margin %v: %v, and %v once a reconnect has cut the timeout to a third, want %v and %v", c.given, now, then, c.want, c.shorter)
 		}
 	}
 	if _, err := (Options{ID: strings.Repeat("x", dataBytesMax), IDOnly: true}).withDefaults("/e", timeout); err != nil {

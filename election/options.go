@@ -29,7 +29,8 @@ type Options struct {
 	// Margin is how long a term ends before the deadline of its lock (see lock.Hold.Left), if nothing is heard from the
 	// ensemble any more: so long the work has to stop before the lock is given up. The larger it is, the sooner late
 	// heartbeats end a term: once an answer is late by half the session timeout, less the margin. Default a sixth of
-	// the session timeout, at most a third; negative means none.
+	// the session timeout that is in force, at most a third; negative means none. If a reconnect shortens the session
+	// timeout, a longer margin is cut to a third.
 	Margin time.Duration
 
 	// Lock has the options of the lock that a leader holds. Its Data must be nil, because ID and Data make it, and its
@@ -41,6 +42,17 @@ const (
 	graceDefault          = 5 * time.Second
 	cleanupTimeoutDefault = 5 * time.Second // lock.Options.CleanupTimeout
 )
+
+// margin returns the margin of a term under a session whose timeout is this now: a reconnect may have shortened it.
+func (o Options) margin(timeout time.Duration) time.Duration {
+	switch {
+	case o.Margin == 0:
+		return timeout / 6
+	case o.Margin < 0:
+		return 0
+	}
+	return min(o.Margin, timeout/3)
+}
 
 // dataBytesMax is how much a candidate's znode may say: everybody who looks reads it.
 const dataBytesMax = 64 << 10
@@ -55,7 +67,7 @@ func (o Options) withDefaults(path string, timeout time.Duration) (Options, erro
 	case o.Grace < 0:
 		return refuse("option Grace: %v is negative", o.Grace)
 	case o.Margin > timeout/3:
-		return refuse("option Margin: %v is more than a third of the session timeout, %v", o.Margin, timeout)
+		return refuse("option Margin: %v is more than a third of the session timeout, %v (ask for a longer timeout, or for less margin)", o.Margin, timeout)
 	case o.Lock.Data != nil:
 		return refuse("option Lock.Data: is for Data and ID to say")
 	case o.IDOnly && len(o.Data) > 0:
@@ -63,12 +75,6 @@ func (o Options) withDefaults(path string, timeout time.Duration) (Options, erro
 	}
 	if o.Grace == 0 {
 		o.Grace = graceDefault
-	}
-	switch {
-	case o.Margin == 0:
-		o.Margin = timeout / 6
-	case o.Margin < 0:
-		o.Margin = 0
 	}
 	if o.Lock.CleanupTimeout == 0 {
 		o.Lock.CleanupTimeout = cleanupTimeoutDefault

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/election"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/server"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -409,6 +410,40 @@ func TestWatchEnds(t *testing.T) {
 		}
 		if !errors.Is(last, zk.ErrSessionExpired) {
 			t.Errorf("the watch ended with %v", last)
+		}
+	})
+}
+
+// F46: a restarted server grants a shorter timeout to a session that goes on. Its terms last all the same: the margin is
+// reckoned from the timeout that is in force.
+func TestF46_TermsLastUnderAShorterTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		most := 30 * time.Second
+		srv := zktest.New(t, zktest.Options{Server: func(o *server.Options) { o.MaxSessionTimeout = most }})
+		s, err := srv.Link("a").Open(t.Context(), client.Options{SessionTimeout: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(context.Background())
+		e := mustElection(t, s, election.Options{Margin: 10 * time.Second}) // a third of 30 s
+		most = 6 * time.Second
+		srv.Restart()
+		if err := s.Sync(t.Context(), "/"); err != nil {
+			t.Fatal(err)
+		}
+		term, err := e.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Timeout() != 6*time.Second {
+			t.Fatalf("the timeout is %v, this test wants 6s", s.Timeout())
+		}
+		time.Sleep(time.Minute)
+		if err := term.Cause(); err != nil {
+			t.Errorf("the term ended with %v", err)
+		}
+		if err := term.Resign(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

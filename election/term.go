@@ -23,15 +23,16 @@ var (
 // lock, or Options.Margin before the deadline of its lock.
 type Term struct {
 	// Fixed when made.
-	s             *client.Session
-	hold          *lock.Hold
-	path          string
-	grace, margin time.Duration
-	ctx           context.Context
-	cancel        context.CancelCauseFunc
-	once          sync.Once     // for end
-	resigned      chan struct{} // closed by end
-	over          chan struct{} // closed when the lock has been given back, or that has failed
+	s        *client.Session
+	hold     *lock.Hold
+	path     string
+	grace    time.Duration
+	margin   func(timeout time.Duration) time.Duration
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	once     sync.Once     // for end
+	resigned chan struct{} // closed by end
+	over     chan struct{} // closed when the lock has been given back, or that has failed
 
 	why    error // of end; fixed when resigned is closed
 	result error // how the term was handed over; fixed when over is closed
@@ -45,7 +46,7 @@ type Term struct {
 
 func newTerm(e *Election, hold *lock.Hold) *Term {
 	t := &Term{
-		s: e.s, hold: hold, path: e.dir, grace: e.opt.Grace, margin: e.opt.Margin,
+		s: e.s, hold: hold, path: e.dir, grace: e.opt.Grace, margin: e.opt.margin,
 		resigned: make(chan struct{}), over: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(hold.Context())
@@ -97,7 +98,7 @@ func (t *Term) Left() time.Duration {
 	if t.ctx.Err() != nil {
 		return 0
 	}
-	return max(t.hold.Left()-t.margin, 0)
+	return max(t.hold.Left()-t.margin(t.s.Timeout()), 0)
 }
 
 // Do runs f under the term, and returns its error. Nobody else is let lead before f has returned, within the limits

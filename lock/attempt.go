@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -312,8 +313,11 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if err := a.settleRoom(ctx); err != nil {
 		return nil, err
 	}
-	chain, err := a.vouchFor(ctx)
+	number, err := a.vouchFor(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.ownChanged(); err != nil { // meanwhile
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -325,7 +329,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		if i > 0 {
 			vouching = a.s.Vouch(a.e.opt.Vouch, node)
 		}
-		holds[i] = newHold(ctx, newGrant(a, node, chain, vouching), a.own[i])
+		holds[i] = newHold(ctx, newGrant(a, node, number, vouching), a.own[i])
 	}
 	a.room.cancel()
 	a.lookAway()
@@ -337,21 +341,16 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
-// vouchFor returns once the session is known to live, and has been known to for so long that the leader has heard of
-// it (see loan.settling). It returns the number of the chain of answered requests that says so; see Session.Chain.
-func (a *attempt) vouchFor(ctx context.Context) (chain uint64, err error) {
+// vouchFor returns once the session's lease is worth beginning a hold on, with the lease's number.
+func (a *attempt) vouchFor(ctx context.Context) (number uint64, err error) {
 	for {
-		l := loan{a.s.Timeout()}
-		chain, _ := a.s.Chain(a.e.opt.Vouch) // before the look at the age, which is then of this one or of a later one
-		fresh := l.fresh(a.s.Age(a.e.opt.Vouch))
-		_, age := a.s.Chain(client.VouchPing)
-		wait := l.settling(age)
-		if fresh && wait <= 0 {
-			return chain, nil
+		l := a.s.Lease(a.e.opt.Vouch)
+		if lease.Enough(a.s.Timeout(), l.Left) {
+			return l.Number, nil
 		}
-		if fresh {
+		if l.Settles > 0 {
 			select {
-			case <-time.After(wait):
+			case <-time.After(l.Settles):
 			case <-a.s.Done(): // the next request says so
 			case <-ctx.Done():
 				return 0, ending.Of(ctx)

@@ -16,10 +16,11 @@ import (
 // token stay as they are. Readers behind it are granted.
 //
 // It must be the only hold of its node: otherwise the error is ErrNotWriter, as it is for any hold but
-// that of a write side. If ctx ends first, the downgrade goes on in the background; the hold is good for
-// reading either way.
+// that of a write side. If ctx or the hold ends first, the downgrade goes on in the background; a hold that
+// lasts is good for reading either way.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	g := h.g
+	g.check()
 	g.mu.Lock()
 	_, ours := g.mu.holds[h]
 	switch {
@@ -41,6 +42,8 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	select {
 	case err := <-outcome:
 		return err
+	case <-h.ctx.Done():
+		return &LockError{"downgrade", g.e.dir, context.Cause(h.ctx)}
 	case <-ctx.Done():
 		return &LockError{"downgrade", g.e.dir, ending.Of(ctx)}
 	}

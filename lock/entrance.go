@@ -177,6 +177,7 @@ func (e *entrance) reenter(ctx context.Context, try bool) (*Hold, error) {
 	if g == nil || !e.recipe.reenters {
 		return nil, nil
 	}
+	g.check() // the deadline may have passed while the machine was suspended
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {

@@ -21,7 +21,7 @@ type grant struct {
 	waited   bool   // others may have seen the node behind another's
 	marker   string // path of the delay marker; empty if there is none
 	level    client.Vouch
-	chain    uint64           // number of the chain of answered heartbeats that it rests on; see client.Session.Chain
+	lease    uint64           // number of the session's lease that it rests on; see client.Lease
 	vouching *client.Vouching // asks for heartbeats while it lasts
 
 	ended chan struct{} // closed when the grant has ended
@@ -39,11 +39,11 @@ type grant struct {
 	}
 }
 
-// newGrant makes the grant of one of an attempt's nodes. It lasts no longer than the chain of answered heartbeats.
-func newGrant(a *attempt, node string, chain uint64, vouching *client.Vouching) *grant {
+// newGrant makes the grant of one of an attempt's nodes. It lasts no longer than the session's lease of that number.
+func newGrant(a *attempt, node string, lease uint64, vouching *client.Vouching) *grant {
 	g := &grant{
 		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, marker: a.marker, level: a.e.opt.Vouch,
-		chain: chain, vouching: vouching, ended: make(chan struct{}),
+		lease: lease, vouching: vouching, ended: make(chan struct{}),
 	}
 	g.mu.holds = make(map[*Hold]struct{}, 1)
 	g.mu.node, g.mu.kind, g.mu.asked = node, a.e.recipe.kind, a.revoked[node]
@@ -121,11 +121,11 @@ func (g *grant) debris() debris {
 // left returns how long the grant is good for without another answered heartbeat. An answer that comes after
 // the deadline does not bring it back: nobody has looked in between, perhaps, because the process stood still.
 func (g *grant) left() time.Duration {
-	left := loan{g.s.Timeout()}.left(g.s.Age(g.level))
-	if chain, _ := g.s.Chain(g.level); chain != g.chain {
+	l := g.s.Lease(g.level)
+	if l.Number != g.lease {
 		return 0
 	}
-	return left
+	return l.Left
 }
 
 // check ends the grant if its deadline has passed, and otherwise returns how long it lasts. Whoever looks at the clock

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -71,7 +72,7 @@ func (g *grant) watchOver(node string, own *client.Watch) {
 			return
 		}
 		k.watch(left)
-		timer.Reset(min(left, loan{g.s.Timeout()}.glance()))
+		timer.Reset(min(left, lease.Glance(g.s.Timeout())))
 	}
 }
 

@@ -71,7 +71,8 @@ func (h *Hold) Left() time.Duration {
 }
 
 // Do runs f, and releases the hold when f returns or panics. f's context is the hold's, and also ends when ctx does,
-// with its cause. The error is f's, joined with the loss of the lock or the failure to release it, if there was one.
+// with its cause. The error is f's, joined with the loss of the lock or the failure to release it, if there was one. If the
+// hold is over already, f does not run and the error is the hold's Cause.
 // Mutex.Do is the same for a lock that is not held yet.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return workUnder(ctx, h, h.g.e.opt.CleanupTimeout, f)
@@ -80,6 +81,7 @@ func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error 
 // A held is a Hold or Holds.
 type held interface {
 	Context() context.Context
+	Cause() error
 	Release(context.Context) error
 }
 
@@ -99,5 +101,8 @@ func workUnder(ctx context.Context, h held, cleanup time.Duration, f func(ctx co
 			err = errors.Join(err, e)
 		}
 	}()
+	if cause := h.Cause(); cause != nil { // by the clock: timers may be late
+		return cause
+	}
 	return f(work)
 }

@@ -208,7 +208,7 @@ func (g *grant) removeLone(ctx context.Context) error {
 		ours = ours || found
 	}
 	switch {
-	case g.s.Err() != nil, err == nil && ours: // the node has gone, or goes with the session
+	case err == nil && ours, g.s.Err() != nil && g.s.Gone(ctx): // the node has gone, perhaps with the session
 		return nil
 	case err == nil, errors.Is(err, zk.ErrNoNode):
 		return &LostError{Path: g.e.dir, Cause: ErrNodeDeleted}

@@ -71,8 +71,8 @@ func (g *grant) remove(ctx context.Context, sent *removal) error {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			unknown = unknown || client.MaybeApplied(err)
 			continue
-		case g.s.Err() != nil:
-			return nil // the node has gone with the session, or goes with it
+		case g.s.Err() != nil && g.s.Gone(ctx):
+			return nil // the node has gone with the session
 		case ring && !client.MaybeApplied(err) && ctx.Err() == nil:
 			ring = false // whatever is wrong with the bell, the node must go
 			continue

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -110,7 +111,7 @@ func (g *grant) hear(path string, node client.Node) {
 	if says := revocation(g.data); string(node.Data) == revokeMessage && string(says) != revokeMessage {
 		p := g.s.Pipeline()
 		p.Set(path, says, node.Stat.Version) // if it fails, nothing is lost but a name
-		ctx, cancel := context.WithTimeout(context.Background(), loan{g.s.Timeout()}.glance())
+		ctx, cancel := context.WithTimeout(context.Background(), lease.Glance(g.s.Timeout()))
 		defer cancel()
 		p.Send(ctx)
 	}

@@ -246,7 +246,7 @@ func (a *attempt) missed(err, gone error) error {
 // ownChanged says what a change of our own nodes means.
 func (a *attempt) ownChanged() error {
 	for i, w := range a.own {
-		if !w.Fired() {
+		if w == nil || !w.Fired() {
 			continue
 		}
 		ev, _, err := w.Event()

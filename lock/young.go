@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 )
 
 // A nursery has the grants of a session that have just begun. Most end soon, and a goroutine that guards one, and a
@@ -42,7 +43,7 @@ const (
 // begin has the grant guarded, unless it ends very soon. own is a watch on its node that is armed already, or nil.
 func (g *grant) begin(own *client.Watch) {
 	y := youngGrant{g, time.Now(), g.at(), own} // before anybody can downgrade: the watch is on this node
-	if (loan{g.s.Timeout()}).term() < shortTerm || !y.nursed() {
+	if lease.Term(g.s.Timeout()) < shortTerm || !y.nursed() {
 		g.guard(y.node, own)
 	}
 }

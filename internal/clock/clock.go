@@ -22,8 +22,10 @@ func (i Instant) IsZero() bool { return i.mono.IsZero() }
 // Time returns the moment as package time knows it.
 func (i Instant) Time() time.Time { return i.mono }
 
-// After reports whether i is later than j.
-func (i Instant) After(j Instant) bool { return i.mono.After(j.mono) }
+// After reports whether i is later than j: by the monotonic clock, and where that stood still by the other one.
+func (i Instant) After(j Instant) bool {
+	return i.mono.After(j.mono) || i.mono.Equal(j.mono) && i.awake > j.awake
+}
 
 // A Clock tells moments and the time between them. The zero Clock uses package time alone, so that
 // it follows virtual time in tests.

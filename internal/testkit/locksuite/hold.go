@@ -21,6 +21,7 @@ var holdTests = []test{
 	{"F17_LostBeforeOthersAreGranted", f17Phases},
 	{"F17_CutOffFollower", f17CutOffFollower},
 	{"F18_Suspended", f18Suspended},
+	{"F18_NothingBeginsAfterASuspension", f18NothingBegins},
 	{"F18_AnsweredTooLate", f18AnsweredTooLate},
 	{"F18_GrantedAfterASleep", f18GrantedAfterASleep},
 	{"F19_LateWriteIsRefused", f19LateWrite},
@@ -232,6 +233,57 @@ func f18Suspended(w *World, t *testing.T) {
 		t.Errorf("the loss was told %v after the machine woke up", d)
 	}
 	a.Heal()
+}
+
+// Where work begins, the clock is looked at first: after a suspension timers are late.
+func f18NothingBegins(w *World, t *testing.T) {
+	start := time.Now()
+	var jump atomic.Int64
+	c := clock.Clock{Elapsed: func() time.Duration { return time.Since(start) + time.Duration(jump.Load()) }}
+	a := w.ClientWith("a", clock.With(client.Options{}, &c))
+	m := a.Mutex(lock.Options{})
+	work := func(context.Context) error {
+		t.Error("work began under a hold whose deadline has passed")
+		return nil
+	}
+	both := w.AllOf(a.Mutexes(w.beside(2), lock.Options{})...)
+	for _, try := range []struct {
+		name  string
+		begin func() (held interface{ Release(context.Context) error }, begin func() error)
+	}{
+		{"Lock under the hold's context", func() (interface{ Release(context.Context) error }, func() error) {
+			h := must(w, m.Lock)
+			return h, func() error {
+				again, err := m.Lock(h.Context())
+				if err == nil {
+					again.Release(w.Context())
+				}
+				return err
+			}
+		}},
+		{"Hold.Do", func() (interface{ Release(context.Context) error }, func() error) {
+			h := must(w, m.Lock)
+			return h, func() error { return h.Do(w.Context(), work) }
+		}},
+		{"Mutex.Do under the hold's context", func() (interface{ Release(context.Context) error }, func() error) {
+			h := must(w, m.Lock)
+			return h, func() error { return m.Do(h.Context(), work) }
+		}},
+		{"Holds.Do", func() (interface{ Release(context.Context) error }, func() error) {
+			h, err := both.Lock(w.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h, func() error { return h.Do(w.Context(), work) }
+		}},
+	} {
+		h, begin := try.begin()
+		jump.Add(int64(time.Hour))
+		if err := begin(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrDeadline) {
+			t.Errorf("%s after a suspension of an hour = %v, want the loss", try.name, err)
+		}
+		h.Release(w.Context())
+	}
 }
 
 // A holder that does not notice anything writes late. Its token gives it away, and inside ZooKeeper the

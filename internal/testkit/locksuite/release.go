@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -16,6 +17,7 @@ import (
 var releaseTests = []test{
 	{"F23_ReleaseAcrossBreaks", f23AcrossBreaks},
 	{"F23_CallerGone", f23CallerGone},
+	{"F23_SessionClosesMeanwhile", f23SessionCloses},
 	{"F24_DirectoryMadeAnew", f24MadeAnew},
 	{"F24_AlreadyGone", f24AlreadyGone},
 	{"F24_ManyReleases", f24ManyReleases},
@@ -157,5 +159,36 @@ func f24ManyReleases(w *World, t *testing.T) {
 	}
 	if ok, err := w.Exists(h.Node()); ok || err != nil {
 		t.Errorf("the node is still there (%v)", err)
+	}
+}
+
+// The session is closed while the release is under way, and the servers answer neither: the node is still there, and the release
+// must not say that it is gone.
+func f23SessionCloses(w *World, t *testing.T) {
+	for _, kind := range []string{"mutex", "unfair"} {
+		a := w.ClientWith("a", client.Options{CloseTimeout: w.Timeout / 4})
+		lock1 := a.Mutex(lock.Options{}).Lock
+		if kind == "unfair" {
+			lock1 = a.UnfairAt(w.beside(1)[0]).Lock
+		}
+		h := must(w, lock1)
+		node := h.Node()
+		a.Blackhole()
+		released := make(chan error, 1)
+		go func() { released <- h.Release(w.Context()) }()
+		<-h.Done()
+		if err := a.Close(w.Context()); err == nil {
+			t.Errorf("%s: Close without an answer = nil", kind)
+		}
+		if err := <-released; !errors.Is(err, lock.ErrReleasePending) {
+			t.Errorf("%s: Release = %v, want ErrReleasePending", kind, err)
+		}
+		if ok, err := w.Exists(node); err != nil || !ok {
+			t.Errorf("%s: the node is there: %v, %v; this test does not see the case", kind, ok, err)
+		}
+		w.Within(2*w.Timeout+w.slack(), "the session expires", func() bool {
+			ok, err := w.Exists(node)
+			return !ok && err == nil
+		})
 	}
 }

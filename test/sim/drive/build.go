@@ -33,6 +33,7 @@ func Build(dir string, patches []patch.Patch) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	patches = append(patches[:len(patches):len(patches)], patch.Server...)
 	w := &Worker{Path: filepath.Join(dir, "worker")}
 	args := []string{"test", "-c", "-vet=off", "-o", w.Path}
 	overlay, err := patch.Overlay(dir, root, goroot, append(patches[:len(patches):len(patches)], patch.Runtime...))

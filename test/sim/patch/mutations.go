@@ -12,7 +12,13 @@ type Mutation struct {
 // Mutations are all that the simulation has to notice.
 var Mutations = []Mutation{
 	{Name: "the deadline of a hold is 4/3 of the timeout", Entry: "F17", Within: 1000, Short: true, Patches: []Patch{
-		{File: "lock/loan.go", Old: "return l.timeout * 2 / 3", New: "return l.timeout * 4 / 3"},
+		{File: "internal/lease/lease.go", Old: "return min(Term(timeout), timeout*5/6-l.silence, timeout-l.known) - age", New: "return timeout*4/3 - age"},
+	}},
+	{Name: "the leader is taken to know the newest request", Entry: "F17", Within: 5000, Patches: []Patch{
+		{File: "internal/lease/lease.go", Old: "return min(Term(timeout), timeout*5/6-l.silence, timeout-l.known) - age", New: "return Term(timeout) - age"},
+	}},
+	{Name: "the newest timeout counts", Entry: "F46", Within: 5000, Patches: []Patch{
+		{File: "client/connect.go", Old: "if s.mu.timeout == 0 || granted < s.mu.timeout {", New: "if true {"},
 	}},
 	{Name: "a ping vouches as much as a sync", Entry: "F17", Within: 1000, Patches: []Patch{
 		{File: "client/heartbeat.go", Old: "	if level == VouchPing {\n", New: "	if level != VouchWrite {\n"},

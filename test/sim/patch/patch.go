@@ -1,7 +1,7 @@
 // Package patch changes source text between the tree and the compiler, with the go command's -overlay, so
 // that what is shipped has no switches for tests.
 //
-// There are two uses. Runtime makes Go's scheduler follow a seed and lets it stop a process (see package
+// There are three uses. Server makes followers in the simulation behave like Apache ZooKeeper's. Runtime makes Go's scheduler follow a seed and lets it stop a process (see package
 // rt). Mutations take one cure at a time out of the product; the simulation must notice each (see
 // docs/proof.md).
 package patch

@@ -5,6 +5,14 @@ import _ "embed"
 //go:embed runtime.go.txt
 var runtimeSource string
 
+// Server makes the leader treat what followers forward as Apache ZooKeeper's does: such a request touches no session, and only
+// the relay twice a tick, a ping here, does (LearnerHandler, LeaderSessionTracker).
+var Server = []Patch{
+	{File: "server/conn.go",
+		Old: "	if op == wire.OpAuth || op == wire.OpSASL {\n		return true\n	}\n	s := c.s\n",
+		New: "	if remote := c.nc.RemoteAddr().String(); op == wire.OpAuth || op == wire.OpSASL ||\n		op != wire.OpPing && len(remote) > 8 && remote[:8] == \"follower\" {\n		return true\n	}\n	s := c.s\n"},
+}
+
 // Runtime makes Go's runtime do what package rt asks of it: within bubbles, chance comes from a seed; time
 // slices do not end by the clock of the machine; and groups of goroutines can be stopped. It is written for
 // Go 1.26.

@@ -28,6 +28,7 @@ var faults = []deed{
 	{"stun", 2, planSpell, runStun},
 	{"echo", 6, planSpell, runEcho},
 	{"late", 3, planLate, runLate},
+	{"bounds", 2, planBounds, runBounds},
 }
 
 func planNothing(d *dice, s *Step) { s.Aim = d.IntN(3) > 0 }
@@ -225,6 +226,17 @@ func runLate(w *World, s Step) {
 	l.Mute(memnet.ToClient)
 	w.spell(w.plan.Timeout)
 	l.Unmute(memnet.Both)
+}
+
+func planBounds(d *dice, s *Step) {
+	s.For = d.upTo(10*time.Millisecond, d.plan.Timeout/2)
+	s.N = d.IntN(3)
+}
+
+// runBounds restarts the server with another maximum of session timeouts. A session that goes on is granted another timeout then.
+func runBounds(w *World, s Step) {
+	longest := []time.Duration{max(w.plan.Timeout*3/8, 2*w.plan.Tick), w.plan.Timeout, 0}[s.N]
+	w.keeper.restart(s.For, w.dice(s), func() { w.keeper.longest = longest })
 }
 
 // runClock steps the clock that counts suspended time, back or forward.

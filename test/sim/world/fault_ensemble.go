@@ -1,8 +1,8 @@
 package world
 
 import (
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/test/sim/replica"
@@ -16,6 +16,7 @@ var ensembleFaults = []deed{
 	{"expire", 2, planNothing, runExpire},
 	{"cut", 4, planNothing, runCut},
 	{"snip", 6, planSnip, runSnip},
+	{"gap", 8, planGap, runGap},
 }
 
 func planFollower(d *dice, s *Step) {
@@ -30,18 +31,70 @@ func planFollower(d *dice, s *Step) {
 func (w *World) follower(s Step) *replica.Replica {
 	followers := w.keeper.followers
 	if p := w.witness.last(); p != nil && s.Aim {
-		if cs := p.now(); cs != nil {
-			st, _ := cs.State()
-			name, _, _ := strings.Cut(st.Server, ":")
-			if i := slices.IndexFunc(followers, func(r *replica.Replica) bool { return r.Name == name }); i >= 0 {
-				return followers[i]
-			}
+		if r := w.followerOf(p); r != nil {
+			return r
 		}
 	}
 	if s.Key < len(followers) {
 		return followers[s.Key]
 	}
 	return nil
+}
+
+// followerOf returns the follower that a process is connected to, nil if it is connected to none.
+func (w *World) followerOf(p *proc) *replica.Replica {
+	cs := p.now()
+	if cs == nil {
+		return nil
+	}
+	st, _ := cs.State()
+	name, _, _ := strings.Cut(st.Server, ":")
+	for _, r := range w.keeper.followers {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+func planGap(d *dice, s *Step) {
+	s.For = d.between(d.plan.Timeout*35/100, d.plan.Timeout*65/100)
+	s.N = d.IntN(100)
+	s.Aim = d.IntN(3) > 0
+}
+
+// runGap stops a process for about half its session timeout. Its next heartbeat is answered, and within half a tick its
+// follower is cut off from the leader, and the process from the network: the leader may not hear of that heartbeat.
+func runGap(w *World, s Step) {
+	p := w.victim(s)
+	r, cs := w.followerOf(p), p.now()
+	if r == nil || w.plan.Vouch == client.VouchPing {
+		return
+	}
+	const early = 20 * time.Millisecond
+	beat := w.plan.Timeout / 6
+	if w.within(2*beat, func() bool { return cs.Age(w.plan.Vouch) < beat-early }) {
+		time.Sleep(beat - early - cs.Age(w.plan.Vouch))
+	}
+	p.pause()
+	w.spell(s.For)
+	resumed := time.Now()
+	p.resume()
+	for cs.Age(w.plan.Vouch) > time.Since(resumed) {
+		if time.Since(resumed) > w.plan.Tick/2 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(w.plan.Tick / 8 * time.Duration(s.N) / 100)
+	w.note(p.n, "heard again after a silence, and cut off with %s", r.Name)
+	r.SetCut(replica.Follower)
+	l := p.link()
+	l.Refuse()
+	l.Cut()
+	w.spell(2*w.plan.Timeout + w.plan.Tick)
+	l.Heal()
+	r.SetCut(replica.Whole)
 }
 
 // runLag makes a follower fall behind for a while.

@@ -31,6 +31,8 @@ type keeper struct {
 
 	served sync.WaitGroup
 
+	longest time.Duration // session timeout that it grants; 0 is the default. Changed while the server is down
+
 	followers []*replica.Replica // fixed when the world has begun
 	told      int64              // zxid of the last transaction that they know of; owned by whoever syncs
 }
@@ -47,7 +49,7 @@ func (k *keeper) open() {
 	srv, err := server.Open(server.Options{
 		DataDir: dataDir, FS: k.disk, TickTime: k.w.plan.Tick, ConnectionsPerAddressMax: -1,
 		PreAllocBytes: preAllocBytes, SnapCount: snapCount, SnapRetain: -1,
-		ReapInterval: k.reapInterval(),
+		ReapInterval: k.reapInterval(), MaxSessionTimeout: k.longest,
 	})
 	if err != nil {
 		k.w.violated("I6: the server does not start: %v", err)
@@ -146,7 +148,10 @@ func (k *keeper) now() *server.Server {
 }
 
 // crash takes power away for a while. What was not synced is lost, in parts.
-func (k *keeper) crash(down time.Duration, rnd *rand.Rand) {
+func (k *keeper) crash(down time.Duration, rnd *rand.Rand) { k.restart(down, rnd, func() {}) }
+
+// restart is crash with a change while the server is down.
+func (k *keeper) restart(down time.Duration, rnd *rand.Rand, change func()) {
 	<-k.life
 	defer func() { k.life <- struct{}{} }()
 	// First nothing is acknowledged any more, then the disk is taken as it is.
@@ -157,6 +162,7 @@ func (k *keeper) crash(down time.Duration, rnd *rand.Rand) {
 	k.mu.Lock()
 	k.disk = newDisk(k.w, left)
 	k.mu.Unlock()
+	change()
 	time.Sleep(max(down, time.Millisecond)) // ids of sessions are made of the millisecond of the start
 	k.open()
 }

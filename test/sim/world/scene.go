@@ -9,7 +9,7 @@ import (
 
 // scenes are work and faults that belong together: each makes for a moment that chance alone rarely comes to.
 // The steps are ordinary ones, and what is done beside them is drawn like all else.
-var scenes = []func(*dice){lateAnswer, cutOffHolder, goneInLine, anotherSession, staleListing, powerCut}
+var scenes = []func(*dice){lateAnswer, cutOffHolder, goneInLine, anotherSession, staleListing, powerCut, gapOfHolder, grownTimeout}
 
 // stage adds a step of a scene.
 func (d *dice) stage(at time.Duration, s Step) {
@@ -114,4 +114,35 @@ func powerCut(d *dice) {
 		d.stage(at, Step{Do: kind, Who: who, Key: key, N: 2, Wait: 2 * time.Second, For: d.upTo(500 * time.Millisecond), Release: time.Second})
 		at += d.between(1500*time.Millisecond, 2500*time.Millisecond)
 	}
+}
+
+// gapOfHolder stops a holder for about half its session timeout, and cuts it and its follower off when it has just been heard
+// again, while a rival waits.
+func gapOfHolder(d *dice) {
+	d.plan.Followers = 2
+	d.plan.Vouch = []client.Vouch{client.VouchSync, client.VouchWrite}[d.IntN(2)]
+	at := d.upTo(2 * time.Second)
+	kind := []string{"mutex", "write", "unfair"}[d.IntN(3)] // leaders end their work earlier
+	holder := d.rivals(kind, d.IntN(d.plan.Keys), at, turmoil)
+	gap := Step{Do: "gap", Who: holder}
+	planGap(d, &gap)
+	gap.Aim = false
+	d.stage(at+d.between(time.Second, 4*time.Second), gap)
+}
+
+// grownTimeout opens all sessions at a server that grants less than it is asked for, restarts it with a larger maximum, and
+// again when a holder cannot reach it any more: it counts with the first timeout then.
+func grownTimeout(d *dice) {
+	d.plan.Followers = 0
+	d.stage(time.Millisecond, Step{Do: "bounds", N: 0, For: time.Millisecond})
+	for who := range d.plan.Processes {
+		d.stage(500*time.Millisecond, Step{Do: "mutex", Who: who, Key: 0, N: 2, Wait: 3 * time.Second, For: time.Millisecond, Release: time.Second})
+	}
+	d.stage(2500*time.Millisecond, Step{Do: "bounds", N: 2, For: d.upTo(200 * time.Millisecond)})
+	at := 3500 * time.Millisecond
+	kind := []string{"mutex", "write", "unfair"}[d.IntN(3)]
+	holder := d.rivals(kind, d.IntN(d.plan.Keys), at, turmoil)
+	gone := at + d.between(time.Second, 2*time.Second)
+	d.stage(gone, Step{Do: "refuse", Who: holder, For: turmoil})
+	d.stage(gone+d.upTo(200*time.Millisecond), Step{Do: "crash", For: d.upTo(20 * time.Millisecond)})
 }

@@ -1,0 +1,134 @@
+// Package lease is the arithmetic of a hold's deadline. It is pure: it knows no clock and no session, so that the client,
+// the locks and the model in test/model use the same rule.
+//
+// T is the session timeout: the least that the ensemble ever granted to the session, because a new leader or a restarted
+// server counts with the timeout of the session's creation, and the last handshake may have granted more.
+//
+// A proof is a request that was answered. It counts from the moment at which it was sent. The leader frees the session's
+// ephemeral znodes no earlier than T after it last heard of the session. It hears of a session at a handshake, and then by the
+// relay that a follower adds to its answer to the leader's ping, up to half a tick after the follower heard of it. Requests
+// that a follower forwards do not count (LeaderSessionTracker: they are checked and not touched). So an answer proves that
+// the leader knew the session when it was given, but not that the leader has heard of this request: if follower and client
+// are cut off within half a tick, the leader counts from an earlier one. ZooKeeper grants at least two ticks unless
+// minSessionTimeout says otherwise, so half a tick is at most T/4.
+//
+// Three conditions bound the deadline after the newest proof n:
+//
+//   - n + 2/3 T: the last third of the timeout is for work that has to stop, and for clocks of different rates.
+//   - n + 5/6 T - G, where G is the longest silence between two proofs that ended less than T/4 before n: the leader may
+//     know no proof after the silence began. With heartbeats T/6 apart this is n + 2/3 T as well.
+//   - k + T, where k is the newest proof that was sent T/4 or more before n: the leader knows of k for certain, because
+//     a later proof was answered on the same connection.
+//
+// From the deadline to the earliest moment at which the leader can free the session remain T/6 less half a tick, and never
+// less than nothing.
+package lease
+
+import "time"
+
+// Term is how long a lease lasts at most after its newest proof was sent.
+func Term(timeout time.Duration) time.Duration { return timeout * 2 / 3 }
+
+// Beat is the longest time between two heartbeats while a lease is wanted.
+func Beat(timeout time.Duration) time.Duration { return timeout / 6 }
+
+// Enough reports whether a lease with so much left is worth beginning a hold on.
+func Enough(timeout, left time.Duration) bool { return left >= timeout/4 }
+
+// Glance is how often a deadline is looked at at least: timers stand still while the machine is suspended.
+func Glance(timeout time.Duration) time.Duration {
+	return min(max(timeout/6, time.Millisecond), time.Second)
+}
+
+// relay is the longest time until the leader has heard of a request that a follower has answered.
+func relay(timeout time.Duration) time.Duration { return timeout / 4 }
+
+// silenceMax is the longest silence after which the next proof alone makes a lease that is worth beginning a hold on. Idle
+// sessions send a heartbeat every third of the timeout.
+func silenceMax(timeout time.Duration) time.Duration { return timeout * 5 / 12 }
+
+// grain is the distance below which proofs are merged, so that a history stays short.
+func grain(timeout time.Duration) time.Duration { return timeout / 48 }
+
+// An Instant is a moment of a clock.
+type Instant[I any] interface {
+	Sub(I) time.Duration
+	After(I) bool
+}
+
+// A Lease is what the proofs of one level amount to. The zero value has no time left.
+type Lease struct {
+	silence time.Duration // G: the longest silence that the leader may not know the end of
+	known   time.Duration // n - k: how much older than the newest proof the one is that the leader knows
+	valid   bool
+}
+
+// Left returns how much of the lease is left when its newest proof was sent so long ago; 0 or less means that it is over.
+func (l Lease) Left(timeout, age time.Duration) time.Duration {
+	if !l.valid {
+		return 0
+	}
+	return min(Term(timeout), timeout*5/6-l.silence, timeout-l.known) - age
+}
+
+// A History is the answered requests of one session, by their moments of sending, as far back as a lease depends on them.
+// The zero value has none.
+type History[I Instant[I]] struct {
+	sent []I // in order; the leader knows the oldest
+}
+
+// Restart notes a handshake, which the leader hears of at once, and returns the lease that it makes.
+func (h *History[I]) Restart(sent I) Lease {
+	h.sent = append(h.sent[:0], sent)
+	return Lease{valid: true}
+}
+
+// Add notes an answered request.
+func (h *History[I]) Add(timeout time.Duration, sent I) {
+	last := len(h.sent) - 1
+	if last < 0 || !sent.After(h.sent[last]) {
+		return
+	}
+	g := grain(timeout)
+	if last > 0 && sent.Sub(h.sent[last]) < g && h.sent[last].Sub(h.sent[last-1]) < g {
+		h.sent[last] = sent
+	} else {
+		h.sent = append(h.sent, sent)
+		last++
+	}
+	known := last
+	for known > 0 && sent.Sub(h.sent[known]) < relay(timeout) {
+		known--
+	}
+	h.sent = append(h.sent[:0], h.sent[known:]...)
+}
+
+// Lease returns the lease whose newest proof is newest, a request that was added.
+func (h *History[I]) Lease(timeout time.Duration, newest I) Lease {
+	l, later := Lease{valid: true}, newest
+	for i := len(h.sent) - 1; i >= 0 && l.known < relay(timeout); i-- {
+		earlier := h.sent[i]
+		if !later.After(earlier) {
+			continue
+		}
+		l.silence = max(l.silence, later.Sub(earlier))
+		l.known = newest.Sub(earlier)
+		later = earlier
+	}
+	return l
+}
+
+// Settles returns how long to wait before another proof makes a lease that is worth beginning a hold on; 0 if the next one
+// will do. After a long silence the leader has to hear of the session again first.
+func (h *History[I]) Settles(timeout time.Duration, now I) time.Duration {
+	for i := len(h.sent) - 1; i > 0; i-- {
+		since := now.Sub(h.sent[i])
+		if since >= relay(timeout) {
+			return 0
+		}
+		if h.sent[i].Sub(h.sent[i-1]) > silenceMax(timeout) {
+			return relay(timeout) - since
+		}
+	}
+	return 0
+}

@@ -1,0 +1,148 @@
+package lease_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/lease"
+)
+
+// An at is a moment of a clock that begins at 0.
+type at time.Duration
+
+func (a at) Sub(b at) time.Duration { return time.Duration(a - b) }
+func (a at) After(b at) bool        { return a > b }
+
+const timeout = 12 * time.Second // a twelfth is a second
+
+// after returns the lease of a session whose handshake was sent at 0 and whose further requests were sent at these seconds.
+func after(seconds ...float64) lease.Lease {
+	var h lease.History[at]
+	l := h.Restart(0)
+	for _, s := range seconds {
+		h.Add(timeout, at(s*float64(time.Second)))
+		l = h.Lease(timeout, at(s*float64(time.Second)))
+	}
+	return l
+}
+
+// F17: how long a lease lasts behind its newest proof, whatever came before it.
+func TestF17_Deadline(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		seconds []float64
+		want    time.Duration
+	}{
+		{"a handshake", nil, 8 * time.Second},
+		{"heartbeats", []float64{2, 4, 6, 8}, 8 * time.Second},
+		{"the first request behind a handshake", []float64{0.1}, 8 * time.Second},
+		{"a heartbeat of an idle session", []float64{4, 8}, 6 * time.Second},
+		{"a silence of half the timeout", []float64{2, 8}, 4 * time.Second},
+		{"a moment later", []float64{2, 8, 8.5}, 4 * time.Second},
+		{"a second later", []float64{2, 8, 9}, 4 * time.Second}, // 7 s behind the silence's beginning: at most T - 7 s and 5/6 T - 6 s
+		{"when the leader has heard of its end", []float64{2, 8, 11}, 7 * time.Second},
+		{"heartbeats again", []float64{2, 8, 10, 12, 14}, 8 * time.Second},
+		{"a silence of two thirds", []float64{2, 10}, 2 * time.Second},
+		{"a silence of five sixths", []float64{2, 12}, 0},
+		{"a silence of an hour", []float64{2, 3602}, -3590 * time.Second},
+	} {
+		if got := after(c.seconds...).Left(timeout, 0); got != c.want {
+			t.Errorf("%s: proofs at %v: %v left, want %v", c.name, c.seconds, got, c.want)
+		}
+	}
+	if got := after(2, 4).Left(timeout, 3*time.Second); got != 5*time.Second {
+		t.Errorf("3 s after the last proof %v is left, want 5s", got)
+	}
+	if got := (lease.Lease{}).Left(timeout, 0); got > 0 {
+		t.Errorf("without any proof %v is left", got)
+	}
+}
+
+// A leader with a naive memory: it hears of each request half a tick after it was sent, and of a handshake at once. Whatever the
+// schedule, it frees the session no earlier than the lease ends; with heartbeats a sixth of the timeout apart, T/6 less
+// half a tick remain.
+func TestF17_NoLeaseOutlivesTheSession(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 20_000 {
+		halfTick := time.Duration(r.Int64N(int64(timeout/4))) + 1
+		regular := r.IntN(2) == 0
+		var h lease.History[at]
+		sent := []at{0}
+		l := h.Restart(0)
+		for range 1 + r.IntN(40) {
+			gap := timeout / 6
+			if !regular {
+				gap = time.Duration(r.Int64N(int64(timeout) / int64(1+r.IntN(100))))
+			}
+			n := sent[len(sent)-1] + at(gap) + 1
+			sent = append(sent, n)
+			h.Add(timeout, n)
+			l = h.Lease(timeout, n)
+		}
+		n := sent[len(sent)-1]
+		heard := at(0)
+		for _, s := range sent {
+			if n.Sub(s) >= halfTick {
+				heard = s
+			}
+		}
+		frees, ends := heard+at(timeout), n+at(l.Left(timeout, 0))
+		margin := frees.Sub(ends)
+		least := time.Duration(0)
+		if regular {
+			least = timeout/6 - halfTick
+		}
+		if margin < 0 || margin < least-time.Microsecond {
+			t.Fatalf("seed %d: proofs %v, half a tick %v: the lease ends at %v and the leader frees the session at %v, want %v in between",
+				seed, sent, halfTick, time.Duration(ends), time.Duration(frees), least)
+		}
+		if regular && l.Left(timeout, 0) < lease.Term(timeout)-time.Microsecond {
+			t.Fatalf("heartbeats a sixth of the timeout apart make a lease of %v, want %v", l.Left(timeout, 0), lease.Term(timeout))
+		}
+	}
+}
+
+// A history stays short however many requests there are, and forgets nothing that counts.
+func TestHistoryOfManyRequests(t *testing.T) {
+	var h lease.History[at]
+	h.Restart(0)
+	for n := at(0); n < at(2*timeout); n += at(time.Millisecond) {
+		h.Add(timeout, n)
+	}
+	if got := h.Lease(timeout, at(2*timeout)-at(time.Millisecond)).Left(timeout, 0); got != lease.Term(timeout) {
+		t.Errorf("%v left, want %v", got, lease.Term(timeout))
+	}
+	if n := lease.Kept(&h); n > 32 {
+		t.Errorf("%d requests are kept", n)
+	}
+}
+
+// F18: after a long silence the next proof does not make a lease that is worth beginning on, and one that is sent a quarter of
+// the timeout later does.
+func TestF18_SettlesAfterASilence(t *testing.T) {
+	var h lease.History[at]
+	h.Restart(0)
+	add := func(s float64) lease.Lease {
+		n := at(s * float64(time.Second))
+		h.Add(timeout, n)
+		return h.Lease(timeout, n)
+	}
+	if l := add(4); h.Settles(timeout, at(4*time.Second)) != 0 || !lease.Enough(timeout, l.Left(timeout, 0)) {
+		t.Errorf("a heartbeat of an idle session is not enough: %v left", l.Left(timeout, 0))
+	}
+	l := add(11)
+	if got := h.Settles(timeout, at(12*time.Second)); got != 2*time.Second {
+		t.Errorf("a second after the end of a silence of 7 s it settles in %v, want 2s", got)
+	}
+	if lease.Enough(timeout, l.Left(timeout, time.Second/2)) {
+		t.Errorf("half a second after a silence of 7 s a lease of %v is enough", l.Left(timeout, time.Second/2))
+	}
+	if got := h.Settles(timeout, at(14*time.Second)); got != 0 {
+		t.Errorf("a quarter of the timeout after the silence it settles in %v, want 0", got)
+	}
+	if l := add(14); !lease.Enough(timeout, l.Left(timeout, 0)) {
+		t.Errorf("a proof after that leaves %v, which is not enough", l.Left(timeout, 0))
+	}
+}
