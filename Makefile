@@ -27,7 +27,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop model sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -84,6 +84,9 @@ sim-short: ## a thousand schedules of the simulation, and some mutations that it
 SEEDS ?= 2000
 sim: ## clients, locks and server under virtual time, as many schedules as SEEDS; SEED=n repeats one, alone or behind those FROM another on
 	cd $(SIM) && $(GO) run . $(if $(SEED),-seed $(SEED) $(if $(FROM),-from $(FROM)),-seeds $(SEEDS))
+
+model: ## the lease in all orders of what can happen, in larger worlds than make unit explores; takes minutes and gigabytes
+	$(GO) test -timeout 60m -run TestF17 -v ./test/model -model.large
 
 teeth: ## does the simulation notice each cure that is missing?
 	cd $(SIM) && $(GO) run . -teeth

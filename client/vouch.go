@@ -219,7 +219,7 @@ func (s *Session) vouchLocked(p proof, sent clock.Instant) {
 	if s.mu.state.Phase.Final() || p == provesNothing {
 		return
 	}
-	s.mu.history.Add(s.mu.timeout, sent)
+	s.mu.history.Add(s.mu.timeout, sent, s.opt.clock.Now())
 	s.leaseLocked(p, sent, func() lease.Lease { return s.mu.history.Lease(s.mu.timeout, sent) })
 }
 

@@ -15,10 +15,11 @@
 // Three conditions bound the deadline after the newest proof n:
 //
 //   - n + 2/3 T: the last third of the timeout is for work that has to stop, and for clocks of different rates.
-//   - n + 5/6 T - G, where G is the longest silence between two proofs that ended less than T/4 before n: the leader may
-//     know no proof after the silence began. With heartbeats T/6 apart this is n + 2/3 T as well.
-//   - k + T, where k is the newest proof that was sent T/4 or more before n: the leader knows of k for certain, because
-//     a later proof was answered on the same connection.
+//   - k + T, where k is the newest proof whose answer had come T/4 or more before n was sent: the leader knows of k for
+//     certain, because the follower heard of k by then and n was answered on the same connection. It is not enough that k was
+//     sent so long before n: k may have reached the follower late.
+//   - n + 5/6 T - G, where G is the longest silence between two proofs from k to n: the leader may know no proof after that
+//     silence began. With heartbeats T/6 apart this is n + 2/3 T as well.
 //
 // From the deadline to the earliest moment at which the leader can free the session remain T/6 less half a tick, and never
 // less than nothing.
@@ -71,49 +72,56 @@ func (l Lease) Left(timeout, age time.Duration) time.Duration {
 	return min(Term(timeout), timeout*5/6-l.silence, timeout-l.known) - age
 }
 
-// A History is the answered requests of one session, by their moments of sending, as far back as a lease depends on them.
-// The zero value has none.
+// A History is the answered requests of one session, as far back as a lease depends on them. The zero value has none.
 type History[I Instant[I]] struct {
-	sent []I // in order; the leader knows the oldest
+	proofs []proof[I] // in the order of sending; the leader knows the oldest
+}
+
+// A proof is a request that was answered.
+type proof[I any] struct {
+	sent, answered I
 }
 
 // Restart notes a handshake, which the leader hears of at once, and returns the lease that it makes.
 func (h *History[I]) Restart(sent I) Lease {
-	h.sent = append(h.sent[:0], sent)
+	h.proofs = append(h.proofs[:0], proof[I]{sent, sent})
 	return Lease{valid: true}
 }
 
 // Add notes an answered request.
-func (h *History[I]) Add(timeout time.Duration, sent I) {
-	last := len(h.sent) - 1
-	if last < 0 || !sent.After(h.sent[last]) {
+func (h *History[I]) Add(timeout time.Duration, sent, answered I) {
+	last := len(h.proofs) - 1
+	if last < 0 || !sent.After(h.proofs[last].sent) {
 		return
 	}
 	g := grain(timeout)
-	if last > 0 && sent.Sub(h.sent[last]) < g && h.sent[last].Sub(h.sent[last-1]) < g {
-		h.sent[last] = sent
+	if last > 0 && sent.Sub(h.proofs[last].sent) < g && h.proofs[last].sent.Sub(h.proofs[last-1].sent) < g {
+		h.proofs[last] = proof[I]{sent, answered}
 	} else {
-		h.sent = append(h.sent, sent)
+		h.proofs = append(h.proofs, proof[I]{sent, answered})
 		last++
 	}
 	known := last
-	for known > 0 && sent.Sub(h.sent[known]) < relay(timeout) {
+	for known > 0 && sent.Sub(h.proofs[known].answered) < relay(timeout) {
 		known--
 	}
-	h.sent = append(h.sent[:0], h.sent[known:]...)
+	h.proofs = append(h.proofs[:0], h.proofs[known:]...)
 }
 
-// Lease returns the lease whose newest proof is newest, a request that was added.
+// Lease returns the lease whose newest proof was sent at newest, a request that was added.
 func (h *History[I]) Lease(timeout time.Duration, newest I) Lease {
 	l, later := Lease{valid: true}, newest
-	for i := len(h.sent) - 1; i >= 0 && l.known < relay(timeout); i-- {
-		earlier := h.sent[i]
-		if !later.After(earlier) {
+	for i := len(h.proofs) - 1; i >= 0; i-- {
+		p := h.proofs[i]
+		if !later.After(p.sent) {
 			continue
 		}
-		l.silence = max(l.silence, later.Sub(earlier))
-		l.known = newest.Sub(earlier)
-		later = earlier
+		l.silence = max(l.silence, later.Sub(p.sent))
+		l.known = newest.Sub(p.sent)
+		if newest.Sub(p.answered) >= relay(timeout) {
+			break
+		}
+		later = p.sent
 	}
 	return l
 }
@@ -121,12 +129,12 @@ func (h *History[I]) Lease(timeout time.Duration, newest I) Lease {
 // Settles returns how long to wait before another proof makes a lease that is worth beginning a hold on; 0 if the next one
 // will do. After a long silence the leader has to hear of the session again first.
 func (h *History[I]) Settles(timeout time.Duration, now I) time.Duration {
-	for i := len(h.sent) - 1; i > 0; i-- {
-		since := now.Sub(h.sent[i])
+	for i := len(h.proofs) - 1; i > 0; i-- {
+		since := now.Sub(h.proofs[i].answered)
 		if since >= relay(timeout) {
 			return 0
 		}
-		if h.sent[i].Sub(h.sent[i-1]) > silenceMax(timeout) {
+		if h.proofs[i].sent.Sub(h.proofs[i-1].sent) > silenceMax(timeout) {
 			return relay(timeout) - since
 		}
 	}

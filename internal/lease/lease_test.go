@@ -21,7 +21,7 @@ func after(seconds ...float64) lease.Lease {
 	var h lease.History[at]
 	l := h.Restart(0)
 	for _, s := range seconds {
-		h.Add(timeout, at(s*float64(time.Second)))
+		h.Add(timeout, at(s*float64(time.Second)), at(s*float64(time.Second)))
 		l = h.Lease(timeout, at(s*float64(time.Second)))
 	}
 	return l
@@ -78,7 +78,7 @@ func TestF17_NoLeaseOutlivesTheSession(t *testing.T) {
 			}
 			n := sent[len(sent)-1] + at(gap) + 1
 			sent = append(sent, n)
-			h.Add(timeout, n)
+			h.Add(timeout, n, n)
 			l = h.Lease(timeout, n)
 		}
 		n := sent[len(sent)-1]
@@ -109,7 +109,7 @@ func TestHistoryOfManyRequests(t *testing.T) {
 	var h lease.History[at]
 	h.Restart(0)
 	for n := at(0); n < at(2*timeout); n += at(time.Millisecond) {
-		h.Add(timeout, n)
+		h.Add(timeout, n, n)
 	}
 	if got := h.Lease(timeout, at(2*timeout)-at(time.Millisecond)).Left(timeout, 0); got != lease.Term(timeout) {
 		t.Errorf("%v left, want %v", got, lease.Term(timeout))
@@ -126,7 +126,7 @@ func TestF18_SettlesAfterASilence(t *testing.T) {
 	h.Restart(0)
 	add := func(s float64) lease.Lease {
 		n := at(s * float64(time.Second))
-		h.Add(timeout, n)
+		h.Add(timeout, n, n)
 		return h.Lease(timeout, n)
 	}
 	if l := add(4); h.Settles(timeout, at(4*time.Second)) != 0 || !lease.Enough(timeout, l.Left(timeout, 0)) {
