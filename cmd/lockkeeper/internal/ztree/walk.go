@@ -35,8 +35,8 @@ type WalkOptions struct {
 	Skip  func(path string) bool // leaves a znode out, with all below it; may be nil
 }
 
-// SkipChildren in place of an error keeps a walk from going below a znode.
-var SkipChildren = errors.New("skip the children")
+// ErrSkipChildren in place of an error keeps a walk from going below a znode.
+var ErrSkipChildren = errors.New("skip the children")
 
 const (
 	requestsMax = 400      // in one pipeline
@@ -46,7 +46,7 @@ const (
 )
 
 // Walk visits root and all znodes below it, parents first, children by name. It reads ahead, at most nodesAhead znodes.
-// A root that is not there is zk.ErrNoNode. What visit returns ends the walk, except SkipChildren.
+// A root that is not there is zk.ErrNoNode. What visit returns ends the walk, except ErrSkipChildren.
 func Walk(ctx context.Context, s *client.Session, root string, opt WalkOptions, visit func(*Node) error) error {
 	w := &walker{ctx: ctx, s: s, opt: opt, visit: visit, batch: batchFirst}
 	top := &item{Node: Node{Path: root}}
@@ -123,7 +123,7 @@ func (w *walker) show(items []*item) error {
 			continue
 		}
 		err := w.visit(&it.Node)
-		if errors.Is(err, SkipChildren) {
+		if errors.Is(err, ErrSkipChildren) {
 			continue
 		}
 		if err != nil {
