@@ -102,14 +102,17 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 			c.out.wanted = true
 			return c.timeout, nil // he who sends wakes us
 		}
-		c.takeQueueLocked()
+		own := c.takeQueueLocked()
+		before := len(c.out.buf)
 		wait = c.heartbeatLocked() // behind what is queued, too: something always is where writes take longer than answers
 		if len(c.out.buf) == 0 {
 			c.out.look = time.Now().Add(wait)
 			return wait, nil
 		}
 		c.out.busy = true
-		c.callReaderLocked() // nobody may be there who waits for the answer
+		if own || len(c.out.buf) > before { // no caller waits for the answer, and so none reads it
+			c.callReaderLocked()
+		}
 		s.mu.Unlock()
 		err = c.flush()
 		s.mu.Lock()
@@ -119,11 +122,12 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 	}
 }
 
-// takeQueueLocked moves what is queued into the write buffer and among what is in flight.
-func (c *conn) takeQueueLocked() {
+// takeQueueLocked moves what is queued into the write buffer and among what is in flight. It reports whether a request of the
+// session's own was among it.
+func (c *conn) takeQueueLocked() (own bool) {
 	s := c.s
 	if s.mu.over != nil || len(s.mu.queue) == 0 {
-		return
+		return false
 	}
 	now := s.opt.clock.Now()
 	n := 0
@@ -134,11 +138,13 @@ func (c *conn) takeQueueLocked() {
 		n++
 		if k.stage == queued { // not withdrawn
 			c.sendLocked(k, now)
+			own = own || !k.room
 		}
 	}
 	rest := copy(s.mu.queue, s.mu.queue[n:])
 	clear(s.mu.queue[rest:])
 	s.mu.queue = s.mu.queue[:rest]
+	return own
 }
 
 // sendLocked puts k into the write buffer.

@@ -44,9 +44,8 @@ func Glance(timeout time.Duration) time.Duration {
 // relay is the longest time until the leader has heard of a request that a follower has answered.
 func relay(timeout time.Duration) time.Duration { return timeout / 4 }
 
-// silenceMax is the longest silence after which the next proof alone makes a lease that is worth beginning a hold on. Idle
-// sessions send a heartbeat every third of the timeout.
-func silenceMax(timeout time.Duration) time.Duration { return timeout * 5 / 12 }
+// plenty is how much a lease has to have left when its newest proof is sent, so that Enough is left when the answer comes.
+func plenty(timeout time.Duration) time.Duration { return timeout / 3 }
 
 // grain is the distance below which proofs are merged, so that a history stays short.
 func grain(timeout time.Duration) time.Duration { return timeout / 48 }
@@ -108,7 +107,7 @@ func (h *History[I]) Add(timeout time.Duration, sent, answered I) {
 	h.proofs = append(h.proofs[:0], h.proofs[known:]...)
 }
 
-// Lease returns the lease whose newest proof was sent at newest, a request that was added.
+// Lease returns the lease whose newest proof was sent at newest.
 func (h *History[I]) Lease(timeout time.Duration, newest I) Lease {
 	l, later := Lease{valid: true}, newest
 	for i := len(h.proofs) - 1; i >= 0; i-- {
@@ -126,17 +125,12 @@ func (h *History[I]) Lease(timeout time.Duration, newest I) Lease {
 	return l
 }
 
-// Settles returns how long to wait before another proof makes a lease that is worth beginning a hold on; 0 if the next one
-// will do. After a long silence the leader has to hear of the session again first.
+// Settles returns how long to wait before another proof makes a lease that is worth beginning a hold on; 0 if a proof at this
+// moment does, or if there has to be one first. After a long silence the leader has to hear of the session again.
 func (h *History[I]) Settles(timeout time.Duration, now I) time.Duration {
-	for i := len(h.proofs) - 1; i > 0; i-- {
-		since := now.Sub(h.proofs[i].answered)
-		if since >= relay(timeout) {
-			return 0
-		}
-		if h.proofs[i].sent.Sub(h.proofs[i-1].sent) > silenceMax(timeout) {
-			return relay(timeout) - since
-		}
+	last := len(h.proofs) - 1
+	if last < 0 || h.Lease(timeout, now).Left(timeout, 0) >= plenty(timeout) {
+		return 0
 	}
-	return 0
+	return max(relay(timeout)-now.Sub(h.proofs[last].answered), 0)
 }

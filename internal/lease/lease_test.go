@@ -146,3 +146,34 @@ func TestF18_SettlesAfterASilence(t *testing.T) {
 		t.Errorf("a proof after that leaves %v, which is not enough", l.Left(timeout, 0))
 	}
 }
+
+// F18: whatever was answered how late, a session that proves itself again gets a lease that is enough, after two waits and a few
+// proofs.
+func TestF18_SettlingEnds(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 20_000 {
+		var h lease.History[at]
+		h.Restart(0)
+		now, sent := at(0), at(0)
+		for range r.IntN(10) {
+			sent += at(r.Int64N(int64(timeout)/int64(1+r.IntN(20)))) + 1
+			now = max(now, sent+at(r.Int64N(int64(timeout))))
+			h.Add(timeout, sent, now)
+		}
+		now += at(r.Int64N(int64(timeout)))
+		waits, proofs := 0, 0
+		for l := h.Lease(timeout, sent); !lease.Enough(timeout, l.Left(timeout, now.Sub(sent))); l = h.Lease(timeout, sent) {
+			if wait := h.Settles(timeout, now); wait > 0 {
+				waits++
+				now += at(wait)
+			}
+			sent = now
+			now += at(r.Int64N(int64(timeout / 20)))
+			h.Add(timeout, sent, now)
+			if proofs++; proofs > 4 || waits > 2 {
+				t.Fatalf("seed %d: %d proofs and %d waits are not enough", seed, proofs, waits)
+			}
+		}
+	}
+}
