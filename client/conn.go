@@ -224,6 +224,9 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, d *wire.Decoder, skipp
 	}
 	s.completeLocked(k)
 	if refusedWatches(k, h.Err) {
+		if h.Err == zk.ErrUnimplemented { // the next connection would be refused the same, again and again
+			s.watches.endStreams()
+		}
 		return fmt.Errorf("from %v: %s: %w", c.server, k.name, h.Err)
 	}
 	if k.op == wire.OpAuth && h.Err != zk.OK {

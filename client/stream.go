@@ -86,7 +86,8 @@ func (s *Session) Watch(ctx context.Context, path string, recursive bool) (*Stre
 }
 
 // Next returns the next event, and waits for it until ctx ends. After the session's end it returns the events that are
-// left and then the *SessionError.
+// left and then the *SessionError. If the session has moved to a server without persistent watches, the error is
+// zk.ErrUnimplemented.
 func (st *Stream) Next(ctx context.Context) (StreamEvent, error) {
 	for {
 		st.s.mu.Lock()
@@ -193,6 +194,16 @@ func (st *Stream) gapLocked() {
 	if n := len(st.events); n == 0 || !st.events[n-1].Gap {
 		st.putLocked(StreamEvent{Gap: true})
 	}
+}
+
+// endStreams ends all streams, because the server has no persistent watches.
+func (t *watches) endStreams() {
+	for key, spot := range t.streams {
+		for _, st := range spot.streams {
+			st.endLocked(&OpError{Op: "watch", Path: st.s.unchrooted(key.path), Err: zk.ErrUnimplemented})
+		}
+	}
+	clear(t.streams)
 }
 
 func (st *Stream) endLocked(why error) {

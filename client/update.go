@@ -45,7 +45,7 @@ func (s *Session) Update(ctx context.Context, path string, change func(old []byt
 }
 
 // wasSet looks what became of a set of version before.Version+1 whose answer was lost. It returns nil if the set was
-// certainly not carried out, and otherwise an error of which MaybeApplied is true.
+// certainly not carried out, and otherwise an error for which MaybeApplied is true.
 func (s *Session) wasSet(ctx context.Context, path string, before zk.Stat, data []byte, why error) error {
 	unknown := &OpError{Op: "update", Path: path, Err: why, Maybe: true}
 	var op *OpError

@@ -491,3 +491,32 @@ func TestSyncAfterAnEventThatNoAnswerFollowed(t *testing.T) {
 		}
 	}
 }
+
+// A server of before 3.6 answers the request for a persistent watch with "not implemented" and hangs up. If that answer
+// is lost, the request for the watch goes out again with the reconnect: it must not be refused for ever.
+func TestPersistentWatchAtAServerThatHasNone(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		lost := false
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if !p.open() {
+				return
+			}
+			p.serve(func(h heard) bool {
+				if h.Op != wire.OpAddWatch && h.Op != wire.OpSetWatches2 {
+					return false
+				}
+				if lost {
+					p.answer(h.Xid, zk.ErrUnimplemented, nil)
+				}
+				lost = true
+				p.nc.Close()
+				return true
+			})
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		_, err := s.Watch(short(t, time.Minute), "/n", true)
+		wantErr(t, "Watch", err, zk.ErrUnimplemented)
+		_, _, err = s.Get(short(t, time.Minute), "/n")
+		must(t, err)
+	})
+}

@@ -127,7 +127,8 @@ func TestPureCodeKnowsNoWorld(t *testing.T) {
 }
 
 func TestWhoMayLeanOnWhom(t *testing.T) {
-	library := []string{"zk", "client", "lock", "election", "fence"}
+	roles := []string{"cache", "group", "counter", "barrier", "config", "discovery", "partition"}
+	library := append([]string{"zk", "client", "lock", "election", "fence", "internal/presence"}, roles...)
 	for _, rule := range []struct {
 		in     []string
 		except []string
@@ -141,11 +142,17 @@ func TestWhoMayLeanOnWhom(t *testing.T) {
 		{in: library, allow: func(f string) bool {
 			return under(f, library...) || f == "internal/wire" || f == "internal/clock" || f == "internal/lease" || f == "internal/ending"
 		}, why: "the library does not import the server, the command or what is for tests: users link it alone"},
-		{in: []string{"client"}, allow: func(f string) bool { return !under(f, "lock", "election") },
+		{in: []string{"client"}, allow: func(f string) bool { return !under(f, "lock", "election") && !under(f, roles...) },
 			why: "the client does not know the recipes"},
+		{in: roles, allow: func(f string) bool {
+			return under(f, "zk", "client", "cache", "internal/ending", "internal/presence")
+		}, except: []string{"partition"}, why: "each role stands on the client, and at most on the cache"},
+		{in: []string{"partition"}, allow: func(f string) bool {
+			return under(f, "zk", "client", "cache", "group", "lock", "internal/ending")
+		}, why: "items are shared out among members of a group, each under its lock"},
 		{in: []string{"fence"}, allow: func(f string) bool { return f == "internal/ending" },
 			why: "a far side needs no client"},
-		{in: []string{"server", "internal/server"}, allow: func(f string) bool { return !under(f, "client", "lock", "election", "cmd") },
+		{in: []string{"server", "internal/server"}, allow: func(f string) bool { return !under(f, "client", "lock", "election", "cmd") && !under(f, roles...) },
 			why: "the server does not know its clients"},
 		{in: []string{"internal/server/tree", "internal/server/session", "internal/server/watch", "internal/server/txn"},
 			allow: func(f string) bool { return under(f, "zk", "internal/wire", "internal/server/txn") },

@@ -1,0 +1,205 @@
+package barrier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/barrier"
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keep(t *testing.T, srv *zktest.Server, label string) (*client.Keeper, *faultproxy.Proxy) {
+	t.Helper()
+	p := faultproxy.New(srv.Link(label).Dial)
+	t.Cleanup(p.Close)
+	k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: p.Dial})
+	must(t, err)
+	t.Cleanup(func() { k.Close(context.Background()) })
+	return k, p
+}
+
+// faults are requests that are lost, and sessions that expire.
+var faults = []struct {
+	name string
+	add  func(srv *zktest.Server, p *faultproxy.Proxy, m faultproxy.Match)
+}{
+	{"lost before", func(_ *zktest.Server, p *faultproxy.Proxy, m faultproxy.Match) { p.CutBefore(m) }},
+	{"lost after", func(_ *zktest.Server, p *faultproxy.Proxy, m faultproxy.Match) { p.CutAfter(m) }},
+	{"expired before", func(srv *zktest.Server, p *faultproxy.Proxy, m faultproxy.Match) {
+		p.Before(m, func(faultproxy.Request) { srv.Link("a").Expire() })
+	}},
+	{"expired after", func(srv *zktest.Server, p *faultproxy.Proxy, m faultproxy.Match) {
+		p.After(m, func(faultproxy.Request, faultproxy.Reply) { srv.Link("a").Expire() })
+	}},
+}
+
+// ops are the requests of barriers.
+var ops = []wire.Op{wire.OpCreate2, wire.OpDelete, wire.OpExists, wire.OpGetChildren2, wire.OpGetData, wire.OpSync}
+
+// eachFault runs f with each of the first requests of the link "a" broken in every way.
+func eachFault(t *testing.T, requests int, f func(t *testing.T, srv *zktest.Server, a, b *client.Keeper)) {
+	for i := range requests {
+		for _, fault := range faults {
+			t.Run(fmt.Sprintf("request %d %s", i, fault.name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := zktest.New(t, zktest.Options{})
+					a, p := keep(t, srv, "a")
+					b, _ := keep(t, srv, "b")
+					fault.add(srv, p, faultproxy.Match{Ops: ops, Skip: i})
+					f(t, srv, a, b)
+				})
+			})
+		}
+	}
+}
+
+func TestBarrier(t *testing.T) {
+	eachFault(t, 8, func(t *testing.T, srv *zktest.Server, ka, kb *client.Keeper) {
+		a, err := barrier.New(ka, "/x/b", barrier.Options{})
+		must(t, err)
+		b, err := barrier.New(kb, "/x/b", barrier.Options{})
+		must(t, err)
+		must(t, b.Wait(t.Context())) // it is open
+		must(t, a.Set(t.Context()))
+		must(t, a.Set(t.Context()))
+		if len(srv.Tree("/x/b")) != 1 {
+			t.Fatal("Set has not closed it")
+		}
+		open := make(chan error)
+		var passed atomic.Bool
+		for _, x := range []*barrier.Barrier{a, b} {
+			go func() {
+				err := x.Wait(context.Background())
+				passed.Store(true)
+				open <- err
+			}()
+		}
+		time.Sleep(time.Minute)
+		// A change of the znode wakes those who wait, and does not let them pass.
+		s := srv.Session(t, "s")
+		_, err = s.Set(t.Context(), "/x/b", []byte("x"), zk.AnyVersion)
+		must(t, err)
+		time.Sleep(time.Minute)
+		if passed.Load() {
+			t.Error("one has passed a closed barrier")
+		}
+		must(t, a.Remove(t.Context()))
+		must(t, a.Remove(t.Context()))
+		must(t, <-open)
+		must(t, <-open)
+	})
+}
+
+func TestDouble(t *testing.T) {
+	eachFault(t, 16, func(t *testing.T, srv *zktest.Server, ka, kb *client.Keeper) {
+		const members = 4
+		var entered, left atomic.Int32
+		errs := make(chan error)
+		for i := range members {
+			k := ka
+			if i >= 2 {
+				k = kb
+			}
+			d, err := barrier.NewDouble(k, "/x/d", members, barrier.Options{})
+			must(t, err)
+			go func() {
+				ctx := context.Background()
+				time.Sleep(time.Duration(i) * time.Minute)
+				err := d.Enter(ctx)
+				if entered.Add(1); time.Since(start) < (members-1)*time.Minute {
+					err = errors.Join(err, errors.New("entered before all were there"))
+				}
+				time.Sleep(time.Duration(members+i) * time.Minute)
+				err = errors.Join(err, d.Leave(ctx))
+				left.Add(1)
+				errs <- err
+			}()
+		}
+		time.Sleep((members-1)*time.Minute - time.Second)
+		if entered.Load() > 0 {
+			t.Error("one has entered before all were there")
+		}
+		time.Sleep(40 * time.Second)
+		if entered.Load() != members {
+			t.Errorf("%d have entered, want all", entered.Load())
+		}
+		time.Sleep((members + members - 2) * time.Minute)
+		if left.Load() > 0 {
+			t.Error("one has left before all wanted to")
+		}
+		for range members {
+			must(t, <-errs)
+		}
+		if got := srv.Tree("/x/d").String(); got != "/x/d\n" {
+			t.Errorf("left behind:\n%s", got)
+		}
+	})
+}
+
+// start is when every bubble begins.
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// One that gives up takes its znode away, and another one completes the number.
+func TestOneGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, _ := keep(t, srv, "a")
+		newDouble := func() *barrier.Double {
+			d, err := barrier.NewDouble(k, "/x/d", 2, barrier.Options{})
+			must(t, err)
+			return d
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := newDouble().Enter(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "enter /x/d: ") {
+			t.Errorf("Enter: %v", err)
+		}
+		if got := srv.Tree("/x/d").String(); got != "/x/d\n" {
+			t.Errorf("left behind:\n%s", got)
+		}
+		entered := make(chan error)
+		go func() { entered <- newDouble().Enter(context.Background()) }()
+		time.Sleep(time.Minute)
+		// A deleted member comes back.
+		must(t, srv.Session(t, "s").Delete(t.Context(), srv.Tree("/x/d")[1].Path, zk.AnyVersion))
+		time.Sleep(time.Minute)
+		if len(srv.Tree("/x/d")) != 2 {
+			t.Errorf("tree:\n%s", srv.Tree("/x/d"))
+		}
+		must(t, newDouble().Enter(t.Context()))
+		must(t, <-entered)
+	})
+}
+
+func TestWhatIsNoBarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, _ := keep(t, srv, "a")
+		for _, path := range []string{"/", "x", "/x/"} {
+			if _, err := barrier.New(k, path, barrier.Options{}); !errors.Is(err, zk.ErrBadArguments) {
+				t.Errorf("path %q: %v", path, err)
+			}
+		}
+		if _, err := barrier.NewDouble(k, "/x", 0, barrier.Options{}); err == nil {
+			t.Error("no members")
+		}
+	})
+}

@@ -1,0 +1,286 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Options configure a Cache. The zero value of every field means its default.
+type Options struct {
+	// Single caches the znode at the path alone, without what is below it. Default: the whole subtree.
+	Single bool
+
+	// NodesMax is the largest number of znodes. If there are more, the cache ends with a *LimitError. Default 1,000,000.
+	NodesMax int
+
+	// BytesMax is the largest number of bytes of paths and data together. If there are more, the cache ends with a
+	// *LimitError. Each znode takes up to 300 bytes of memory beside them. Default 256 MiB.
+	BytesMax int64
+
+	// Logger gets a line for whatever an operator should know, such as a part that is read again. Default: silent.
+	Logger *slog.Logger
+}
+
+const (
+	defaultNodesMax = 1_000_000
+	defaultBytesMax = 256 << 20
+
+	// OneShotNodesMax is the largest number of znodes that are cached from a server without persistent watches.
+	OneShotNodesMax = 20_000
+
+	// logMax is how many changes are kept for readers that are not up to date.
+	logMax = 4096
+)
+
+func (o Options) withDefaults(path string) (Options, error) {
+	if err := zk.ValidatePath(path); err != nil {
+		return o, &client.OpError{Op: "cache", Path: path, Err: err}
+	}
+	switch {
+	case o.NodesMax < 0:
+		return o, fmt.Errorf("cache %s: option NodesMax: %d is negative", path, o.NodesMax)
+	case o.BytesMax < 0:
+		return o, fmt.Errorf("cache %s: option BytesMax: %d is negative", path, o.BytesMax)
+	}
+	if o.NodesMax == 0 {
+		o.NodesMax = defaultNodesMax
+	}
+	if o.BytesMax == 0 {
+		o.BytesMax = defaultBytesMax
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+// A LimitError says that the cached part of the tree is larger than the options allow.
+type LimitError struct {
+	Path  string // of the cache
+	What  string // "znodes" or "bytes"
+	Limit int64
+}
+
+func (e *LimitError) Error() string {
+	if e.What == "znodes" && e.Limit == OneShotNodesMax {
+		return fmt.Sprintf("cache %s: more than %d znodes (the server has no persistent watches, so this is the limit: cache a smaller part)", e.Path, e.Limit)
+	}
+	return fmt.Sprintf("cache %s: more than %d %s (raise the limit in the options, or cache a smaller part)", e.Path, e.Limit, e.What)
+}
+
+// A Cache keeps a part of the tree in memory; see the package's comment. It is safe for use by many goroutines.
+type Cache struct {
+	// Fixed by Open.
+	path   string
+	opt    Options
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the cache follows no more; err is set before
+
+	view atomic.Pointer[chunks]
+
+	mu struct {
+		sync.Mutex
+		state   State
+		changed chan struct{} // closed when state is replaced
+		log     []Change      // the newest changes; never changed in place
+		last    uint64        // number of the newest change; the first view is number 1
+		conn    uint64        // of the session's connections, the one on which everything was read last
+		err     error         // why the cache has ended
+	}
+}
+
+// A State is what is true of a cache at one moment.
+type State struct {
+	View View
+
+	// Stale is why the view may be behind what the ensemble has: there is no connection, or the part is being read
+	// again. It is nil while the cache follows.
+	Stale error
+
+	// Rereads is how often the part has been read again after the first time.
+	Rereads int
+}
+
+// Open caches the subtree of the znode at path, which need not exist, and returns when it has been read. It follows
+// the tree across sessions of the Keeper. ctx bounds the opening only. Close must be called.
+func Open(ctx context.Context, k *client.Keeper, path string, opt Options) (*Cache, error) {
+	opt, err := opt.withDefaults(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{path: path, opt: opt, done: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.mu.changed = make(chan struct{})
+	go c.run(k)
+	for {
+		_, _, last, changed := c.since(0)
+		if last > 0 {
+			return c, nil
+		}
+		if err := c.wait(ctx, changed); err != nil {
+			c.Close(ctx)
+			return nil, err
+		}
+	}
+}
+
+// run follows the tree until Close, with one session after the other.
+func (c *Cache) run(k *client.Keeper) {
+	err := k.Run(c.ctx, c.follow)
+	if c.ctx.Err() != nil {
+		err = &client.OpError{Op: "cache", Path: c.path, Err: zk.ErrClosed}
+	}
+	c.mu.Lock()
+	c.mu.err, c.mu.state.Stale = err, err
+	close(c.mu.changed)
+	c.mu.changed = make(chan struct{})
+	c.mu.Unlock()
+	close(c.done)
+}
+
+// Path returns the path of the cache's root.
+func (c *Cache) Path() string { return c.path }
+
+// View returns the newest view.
+func (c *Cache) View() View { return View{c.view.Load()} }
+
+// Get returns the znode at path from the newest view, and whether there is one.
+func (c *Cache) Get(path string) (Node, bool) { return c.View().Get(path) }
+
+// State returns the state of the cache, and a channel that is closed when that state has passed.
+func (c *Cache) State() (State, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.state, c.mu.changed
+}
+
+// WaitFor waits until a view is as wanted, and returns it. Views that follow each other quickly are skipped.
+func (c *Cache) WaitFor(ctx context.Context, wanted func(View) bool) (View, error) {
+	for {
+		state, changed := c.State()
+		if wanted(state.View) {
+			return state.View, nil
+		}
+		if err := c.wait(ctx, changed); err != nil {
+			return View{}, err
+		}
+	}
+}
+
+// Done is closed when the cache follows the tree no more. It keeps its last view.
+func (c *Cache) Done() <-chan struct{} { return c.done }
+
+// Err returns nil until Done is closed, and then why the cache has ended: zk.ErrClosed after Close and after that of the
+// Keeper, a *LimitError, or what the server has refused.
+func (c *Cache) Err() error {
+	select {
+	case <-c.done:
+		return c.mu.err
+	default:
+		return nil
+	}
+}
+
+// Close ends the cache and returns when its goroutines are over. Closing again is harmless. The error is always nil.
+func (c *Cache) Close(ctx context.Context) error {
+	c.cancel(zk.ErrClosed)
+	<-c.done
+	return nil
+}
+
+// wait waits until changed is closed. The error says why ctx or the cache has ended.
+func (c *Cache) wait(ctx context.Context, changed <-chan struct{}) error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-c.done:
+		return c.Err()
+	case <-ctx.Done():
+		return &client.OpError{Op: "cache", Path: c.path, Err: ending.Of(ctx)}
+	}
+}
+
+// since returns the changes behind the one with the number at, the newest version, the number of the newest change, and
+// the channel that is closed when there are more. There are no changes if the log does not go back that far.
+func (c *Cache) since(at uint64) (news []Change, now *chunks, last uint64, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if missing := c.mu.last - at; at > 0 && missing <= uint64(len(c.mu.log)) {
+		news = c.mu.log[uint64(len(c.mu.log))-missing:]
+		news = news[:len(news):len(news)]
+	}
+	return news, c.view.Load(), c.mu.last, c.mu.changed
+}
+
+// publish makes a version the newest one and tells its changes to readers. conn is the connection on which reading
+// began.
+func (c *Cache) publish(now *chunks, news []Change, conn uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.conn = conn
+	if c.mu.last == 0 {
+		c.mu.last = 1
+	} else {
+		c.mu.last += uint64(len(news))
+		if cap(c.mu.log)-len(c.mu.log) < len(news) { // else what follows the log is not in use by readers
+			kept := c.mu.log[max(0, len(c.mu.log)-logMax):]
+			c.mu.log = append(make([]Change, 0, 2*logMax), kept...)
+		}
+		if len(news) > logMax { // readers compare the versions
+			c.mu.log = nil
+		} else {
+			c.mu.log = append(c.mu.log, news...)
+		}
+		if len(news) > 0 && news[0].Kind == Reread {
+			c.mu.state.Rereads++
+		}
+	}
+	c.view.Store(now)
+	c.mu.state.View = View{now}
+	c.mu.state.Stale = nil
+	close(c.mu.changed)
+	c.mu.changed = make(chan struct{})
+}
+
+// stale notes why the view may be behind; nil if it is not.
+func (c *Cache) stale(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.staleLocked(why)
+}
+
+// cutOff notes that a connection is lost, unless everything has been read on a later one.
+func (c *Cache) cutOff(conn uint64, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.conn <= conn {
+		c.staleLocked(why)
+	}
+}
+
+// begin notes that a session begins, whose connections are counted from 1.
+func (c *Cache) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.conn = 0
+}
+
+func (c *Cache) staleLocked(why error) {
+	if (c.mu.state.Stale == nil) == (why == nil) {
+		return
+	}
+	c.mu.state.Stale = why
+	close(c.mu.changed)
+	c.mu.changed = make(chan struct{})
+}

@@ -1,0 +1,507 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/cache"
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A world is a server, a session that writes, and a keeper for the cache, whose connections a proxy can break.
+type world struct {
+	t      *testing.T
+	srv    *zktest.Server
+	writer *client.Session
+	proxy  *faultproxy.Proxy
+	k      *client.Keeper
+}
+
+func newWorld(t *testing.T, chroot string, oneShot bool) *world {
+	t.Helper()
+	w := &world{t: t, srv: zktest.New(t, zktest.Options{})}
+	w.writer = w.srv.Session(t, "writer")
+	dial := w.srv.Link("reader").Dial
+	if oneShot {
+		dial = withoutAddWatch(dial)
+	}
+	w.proxy = faultproxy.New(dial)
+	t.Cleanup(w.proxy.Close)
+	var err error
+	w.k, err = client.Keep(t.Context(), zktest.Servers+chroot, client.Options{Dial: w.proxy.Dial})
+	must(t, err)
+	t.Cleanup(func() { w.k.Close(context.Background()) })
+	return w
+}
+
+func (w *world) put(path, data string) {
+	w.t.Helper()
+	_, err := w.writer.Put(w.t.Context(), path, []byte(data), nil)
+	must(w.t, err)
+}
+
+func (w *world) delete(path string) {
+	w.t.Helper()
+	must(w.t, w.writer.DeleteAll(w.t.Context(), path))
+}
+
+func (w *world) open(path string, opt cache.Options) *cache.Cache {
+	w.t.Helper()
+	c, err := cache.Open(w.t.Context(), w.k, path, opt)
+	must(w.t, err)
+	w.t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+// text writes a view down.
+func text(v cache.View) string {
+	var b strings.Builder
+	for n := range v.All() {
+		fmt.Fprintf(&b, "%s=%s ", n.Path, n.Data)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// tree writes the server's tree down in the same way, in the order of a cache.
+func (w *world) tree(dir string) string {
+	nodes := w.srv.Tree(dir)
+	slices.SortFunc(nodes, func(a, b zktest.Node) int {
+		return strings.Compare(strings.ReplaceAll(a.Path, "/", "\x00"), strings.ReplaceAll(b.Path, "/", "\x00"))
+	})
+	var words []string
+	for _, n := range nodes {
+		words = append(words, n.Path+"="+string(n.Data))
+	}
+	return strings.Join(words, " ")
+}
+
+// modes runs f with a server that has persistent watches, and with one that refuses them.
+func modes(t *testing.T, chroot string, f func(t *testing.T, w *world)) {
+	for _, mode := range []string{"persistent", "one-shot"} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f(t, newWorld(t, chroot, mode == "one-shot"))
+			})
+		})
+	}
+}
+
+// log collects the changes of a cache until its test ends.
+type log struct {
+	lines []string
+	state map[string]string // as the changes say
+	wrong []string
+}
+
+func (w *world) follow(c *cache.Cache) *log {
+	l := &log{state: map[string]string{}}
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(w.t.Context())
+	go func() {
+		defer close(done)
+		for ch, err := range c.Changes(ctx) {
+			if err != nil {
+				return
+			}
+			l.add(ch)
+		}
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		<-done
+		for _, what := range l.wrong {
+			w.t.Error(what)
+		}
+	})
+	return l
+}
+
+func (l *log) add(ch cache.Change) {
+	path, data := ch.Node.Path, string(ch.Node.Data)
+	l.lines = append(l.lines, strings.TrimSpace(fmt.Sprintf("%v %s %s", ch.Kind, path, data)))
+	old, known := l.state[path]
+	wrong := false
+	switch ch.Kind {
+	case cache.Created:
+		_, parent := l.state[zk.Parent(path)]
+		wrong = known || len(l.state) > 0 && !parent && len(path) > len("/r")
+		l.state[path] = data
+	case cache.Changed:
+		wrong = !known || string(ch.Old.Data) != old || ch.Node.Stat.Mzxid <= ch.Old.Stat.Mzxid
+		l.state[path] = data
+	case cache.Deleted:
+		wrong = !known
+		delete(l.state, path)
+		for other := range l.state {
+			wrong = wrong || strings.HasPrefix(other, path+"/")
+		}
+	}
+	if wrong {
+		l.wrong = append(l.wrong, fmt.Sprintf("%v %s: the reader had %q, %v; the changes: %v", ch.Kind, path, old, known, l.lines))
+	}
+}
+
+// take returns the lines since the last take, once everything has settled.
+func (l *log) take() string {
+	synctest.Wait()
+	defer func() { l.lines = nil }()
+	return strings.Join(l.lines, "; ")
+}
+
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s:\ngot  %s\nwant %s", what, got, want)
+	}
+}
+
+func TestWhatThereIsAndWhatChanges(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		w.put("/r", "root")
+		w.put("/r/b", "1")
+		w.put("/r/a/x", "2")
+		w.put("/s", "beside")
+		c := w.open("/r", cache.Options{})
+		want(t, "view", text(c.View()), "/r=root /r/a= /r/a/x=2 /r/b=1")
+		l := w.follow(c)
+		want(t, "beginning", l.take(), "created /r root; created /r/b 1; created /r/a; created /r/a/x 2")
+		old := c.View()
+		w.put("/r/b", "3")
+		want(t, "set", l.take(), "changed /r/b 3")
+		w.put("/r/a/x/y", "4")
+		want(t, "created", l.take(), "created /r/a/x/y 4")
+		w.delete("/r/a")
+		want(t, "deleted", l.take(), "deleted /r/a/x/y 4; deleted /r/a/x 2; deleted /r/a")
+		w.put("/s", "again")
+		want(t, "beside", l.take(), "")
+		want(t, "old view", text(old), "/r=root /r/a= /r/a/x=2 /r/b=1")
+		want(t, "view", text(c.View()), "/r=root /r/b=3")
+		var names []string
+		for n := range old.Children("/r") {
+			names = append(names, n.Path)
+		}
+		want(t, "children", fmt.Sprint(names), "[/r/a /r/b]")
+		if n, ok := c.Get("/r/b"); !ok || n.Stat.Version != 1 || string(n.Data) != "3" {
+			t.Errorf("Get: %+v, %v", n, ok)
+		}
+		if _, ok := c.Get("/r/a"); ok {
+			t.Error("Get finds what is deleted")
+		}
+		if v := c.View(); v.Len() != 2 || v.Bytes() != int64(len("/r/r/broot3")) {
+			t.Errorf("%d znodes, %d bytes", v.Len(), v.Bytes())
+		}
+		must(t, c.Close(t.Context()))
+		<-c.Done()
+		if !errors.Is(c.Err(), zk.ErrClosed) {
+			t.Errorf("Err after Close: %v", c.Err())
+		}
+	})
+}
+
+func TestARootThatComesAndGoes(t *testing.T) {
+	modes(t, "/ch", func(t *testing.T, w *world) {
+		c := w.open("/r", cache.Options{})
+		l := w.follow(c)
+		want(t, "nothing", l.take(), "")
+		w.put("/ch/r/a", "1") // the chroot was missing, too
+		synctest.Wait()
+		want(t, "created", text(c.View()), "/r= /r/a=1")
+		l.take()
+		w.delete("/ch/r")
+		want(t, "deleted", l.take(), "deleted /r/a 1; deleted /r")
+		w.put("/ch/r/b", "2")
+		synctest.Wait()
+		want(t, "created again", text(c.View()), "/r= /r/b=2")
+		// Deleted and created again before the cache can look.
+		l.take()
+		w.proxy.SetFlows(faultproxy.Stall)
+		w.delete("/ch/r")
+		w.put("/ch/r/b", "3")
+		w.proxy.SetFlows(faultproxy.Pass)
+		time.Sleep(time.Second)
+		got := l.take()
+		want(t, "view", text(c.View()), "/r= /r/b=3")
+		if !strings.Contains(got, "deleted /r/b 2") || !strings.Contains(got, "created /r/b 3") {
+			t.Errorf("deleted and created again: %s", got)
+		}
+	})
+}
+
+func TestOneZnode(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		w.put("/r/a", "1")
+		c := w.open("/r", cache.Options{Single: true})
+		l := w.follow(c)
+		want(t, "beginning", l.take(), "created /r")
+		w.put("/r/b", "2")
+		want(t, "child", l.take(), "")
+		w.put("/r", "x")
+		want(t, "set", l.take(), "changed /r x")
+		w.delete("/r")
+		want(t, "deleted", l.take(), "deleted /r x")
+	})
+}
+
+// After a lost connection or session, the reader is told, and then what is different.
+func TestGaps(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		w.put("/r/a", "1")
+		w.put("/r/b", "1")
+		c := w.open("/r", cache.Options{})
+		l := w.follow(c)
+		l.take()
+		for _, gap := range []string{"cut", "expired"} {
+			w.proxy.Refuse(true)
+			w.proxy.CutAll()
+			synctest.Wait()
+			if st, _ := c.State(); st.Stale == nil {
+				t.Errorf("%s: the state does not say that there is no connection", gap)
+			}
+			w.put("/r/a", gap)
+			w.delete("/r/b")
+			w.put("/r/c", "new")
+			if gap == "expired" {
+				w.srv.Link("reader").Expire()
+			}
+			w.proxy.Refuse(false)
+			time.Sleep(time.Minute)
+			got := l.take()
+			st, _ := c.State()
+			if st.Stale != nil {
+				t.Errorf("%s: still stale: %v", gap, st.Stale)
+			}
+			want(t, gap, text(c.View()), w.tree("/r"))
+			if st.Rereads > 0 && !strings.HasPrefix(got, "reread; deleted /r/b 1") {
+				t.Errorf("%s: changes: %s", gap, got)
+			}
+			if gap == "expired" && st.Rereads == 0 {
+				t.Error("the session is another one, and nothing was read again")
+			}
+			w.put("/r/b", "1")
+			w.delete("/r/c")
+			l.take()
+		}
+	})
+}
+
+func TestHiddenParts(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		w.put("/r/open", "1")
+		w.put("/r/shut/in", "2")
+		_, err := w.writer.SetACL(t.Context(), "/r/shut", zk.DigestACL(zk.PermAll, "u", "p"), zk.AnyVersion)
+		must(t, err)
+		c := w.open("/r", cache.Options{})
+		got := text(c.View())
+		if !strings.Contains(got, "/r/open=1") || strings.Contains(got, "/r/shut=") {
+			t.Errorf("view: %s", got)
+		}
+		w.put("/r/open", "3")
+		synctest.Wait()
+		if n, _ := c.Get("/r/open"); string(n.Data) != "3" {
+			t.Errorf("after a change beside: %s", n.Data)
+		}
+		_, err = w.writer.Create(t.Context(), "/hidden", nil, zk.Persistent, zk.DigestACL(zk.PermAll, "u", "p"))
+		must(t, err)
+		_, err = cache.Open(t.Context(), w.k, "/hidden", cache.Options{})
+		if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "/hidden") {
+			t.Errorf("a hidden root: %v", err)
+		}
+	})
+}
+
+func TestLimits(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		w.put("/r/a", "1")
+		w.put("/r/b", "1")
+		var limit *cache.LimitError
+		_, err := cache.Open(t.Context(), w.k, "/r", cache.Options{NodesMax: 2})
+		if !errors.As(err, &limit) || limit.What != "znodes" || err.Error() != "cache /r: more than 2 znodes (raise the limit in the options, or cache a smaller part)" {
+			t.Errorf("too many znodes: %v", err)
+		}
+		_, err = cache.Open(t.Context(), w.k, "/r", cache.Options{BytesMax: 11})
+		if !errors.As(err, &limit) || limit.What != "bytes" {
+			t.Errorf("too many bytes: %v", err)
+		}
+		byNodes := w.open("/r", cache.Options{NodesMax: 3})
+		byBytes := w.open("/r", cache.Options{BytesMax: 12})
+		w.put("/r/b", "12")
+		<-byBytes.Done()
+		if !errors.As(byBytes.Err(), &limit) || limit.What != "bytes" {
+			t.Errorf("grown beyond the bytes: %v", byBytes.Err())
+		}
+		w.put("/r/c", "")
+		<-byNodes.Done()
+		if !errors.As(byNodes.Err(), &limit) || limit.What != "znodes" {
+			t.Errorf("grown beyond the znodes: %v", byNodes.Err())
+		}
+		for _, err := range byNodes.Changes(t.Context()) {
+			if err != nil && !errors.As(err, &limit) {
+				t.Errorf("Changes: %v", err)
+			}
+		}
+		if _, err := byNodes.WaitFor(t.Context(), func(cache.View) bool { return false }); !errors.As(err, &limit) {
+			t.Errorf("WaitFor: %v", err)
+		}
+		_, err = cache.Open(t.Context(), w.k, "/r", cache.Options{NodesMax: -1})
+		if err == nil {
+			t.Error("a negative limit was accepted")
+		}
+		_, err = cache.Open(t.Context(), w.k, "r", cache.Options{})
+		if !errors.Is(err, zk.ErrBadArguments) {
+			t.Errorf("a bad path: %v", err)
+		}
+	})
+}
+
+func TestWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "", false)
+		c := w.open("/r", cache.Options{})
+		go func() {
+			time.Sleep(time.Minute)
+			w.put("/r/a", "1")
+		}()
+		began := time.Now()
+		v, err := c.WaitFor(t.Context(), func(v cache.View) bool { _, ok := v.Get("/r/a"); return ok })
+		if err != nil || time.Since(began) != time.Minute || v.Len() != 2 {
+			t.Errorf("%d znodes after %v, %v", v.Len(), time.Since(began), err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := c.WaitFor(ctx, func(cache.View) bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("WaitFor: %v", err)
+		}
+		must(t, w.k.Close(t.Context()))
+		<-c.Done()
+		if !errors.Is(c.Err(), zk.ErrClosed) {
+			t.Errorf("after the keeper's end: %v", c.Err())
+		}
+	})
+}
+
+// Random writes, cuts and expiries, with answers lost: in the end the cache has what the server has, a reader of changes
+// comes to the same, and no znode went back.
+func TestAnythingGoes(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			modes(t, "", func(t *testing.T, w *world) {
+				rng := rand.New(rand.NewPCG(seed, 17))
+				c := w.open("/r", cache.Options{})
+				l := w.follow(c)
+				for i := range 300 {
+					path := "/r" + []string{"", "/a", "/a/x", "/a/y", "/b", "/b/x"}[rng.IntN(6)]
+					switch n := rng.IntN(40); {
+					case n < 24:
+						w.put(path, fmt.Sprint(i))
+					case n < 34:
+						w.delete(path)
+					case n < 36:
+						time.Sleep(time.Duration(rng.IntN(5)) * time.Second)
+					case n < 37:
+						w.proxy.CutAll()
+					case n < 38:
+						w.srv.Link("reader").Expire()
+					case n < 39:
+						w.proxy.CutAfter(faultproxy.Match{Ops: []wire.Op{wire.OpGetData, wire.OpAddWatch}})
+					default:
+						synctest.Wait()
+					}
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				want(t, "view", text(c.View()), w.tree("/r"))
+				if len(l.state) != c.View().Len() {
+					t.Errorf("the changes come to %v, the view is %s", l.state, text(c.View()))
+				}
+				for n := range c.View().All() {
+					want(t, n.Path+" from changes", l.state[n.Path], string(n.Data))
+				}
+			})
+		})
+	}
+}
+
+// A reader that does not keep up is told that it has missed something, and then the differences.
+func TestASlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "", false)
+		w.put("/r", "0")
+		c := w.open("/r", cache.Options{})
+		n, rereads := 0, 0
+		for ch, err := range c.Changes(t.Context()) {
+			must(t, err)
+			if n++; n == 1 {
+				for i := range 10_000 {
+					w.put("/r", fmt.Sprint(i))
+					if i%10 == 0 {
+						synctest.Wait()
+					}
+				}
+				for i := range 5000 {
+					w.put("/r", fmt.Sprint("x", i))
+					synctest.Wait()
+				}
+			}
+			if ch.Kind == cache.Reread {
+				rereads++
+			}
+			if string(ch.Node.Data) == "x4999" {
+				break
+			}
+		}
+		if n != 3 || rereads != 1 {
+			t.Errorf("%d changes, %d rereads; want created, reread, changed", n, rereads)
+		}
+	})
+}
+
+func TestAHundredThousandChildren(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	s := srv.Session(t, "writer")
+	fill(t, s, "/r", 100_000, nil)
+	k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: srv.Dial})
+	must(t, err)
+	defer k.Close(t.Context())
+	c, err := cache.Open(t.Context(), k, "/r", cache.Options{})
+	must(t, err)
+	defer c.Close(t.Context())
+	if c.View().Len() != 100_001 {
+		t.Fatalf("%d znodes", c.View().Len())
+	}
+	_, err = s.Set(t.Context(), "/r/n050000", []byte("new"), zk.AnyVersion)
+	must(t, err)
+	_, err = c.WaitFor(t.Context(), func(v cache.View) bool { n, _ := v.Get("/r/n050000"); return string(n.Data) == "new" })
+	must(t, err)
+}
+
+// fill creates n children below dir.
+func fill(t testing.TB, s *client.Session, dir string, n int, data []byte) {
+	t.Helper()
+	must(t, s.EnsurePath(t.Context(), dir, nil))
+	for i := 0; i < n; i += 500 {
+		var ops []client.Op
+		for j := i; j < min(n, i+500); j++ {
+			ops = append(ops, client.OpCreate(fmt.Sprintf("%s/n%06d", dir, j), data, zk.Persistent, nil))
+		}
+		_, err := s.Multi(t.Context(), ops...)
+		must(t, err)
+	}
+}

@@ -1,0 +1,132 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+)
+
+// A Kind says what has happened to a znode, or to the cache.
+type Kind int
+
+// The kinds of changes.
+const (
+	Created Kind = iota + 1 // the znode is new to the reader
+	Changed                 // its data has been set
+	Deleted                 // it is gone; Node is what it was
+	Reread                  // events may have been missed before: versions in between are unknown; Node is empty
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Created:
+		return "created"
+	case Changed:
+		return "changed"
+	case Deleted:
+		return "deleted"
+	case Reread:
+		return "reread"
+	}
+	return "unknown"
+}
+
+// A Change is a difference between two views that follow each other. A znode that was deleted and created again is told
+// as both.
+type Change struct {
+	Kind Kind
+	Node Node
+	Old  Node // of Changed: what the znode was before
+}
+
+// Changes returns what there is, as changes of the kind Created, and then every change. Of changes that the cache
+// learned of together, deletions come first, children before parents, and then the others in the order of their zxids.
+// A reader that falls far behind gets a Reread and the differences, as after a lost connection. The sequence ends with
+// an error, when ctx or the cache ends.
+func (c *Cache) Changes(ctx context.Context) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		var view *chunks // as the reader knows it; one old version at most is kept for it
+		at := uint64(0)  // the number of its last change; 0 before the first
+		for {
+			news, now, last, changed := c.since(at)
+			if news == nil && last != at { // the log does not go back that far
+				news = difference(view, now)
+				if at > 0 {
+					news = slices.Insert(news, 0, Change{Kind: Reread})
+				}
+			}
+			view, at = now, last
+			for _, change := range news {
+				if !yield(change, nil) {
+					return
+				}
+			}
+			if len(news) > 0 {
+				continue
+			}
+			if err := c.wait(ctx, changed); err != nil {
+				yield(Change{}, err)
+				return
+			}
+		}
+	}
+}
+
+// difference returns the changes from one version to another.
+func difference(before, after *chunks) []Change {
+	var gone, news []Change
+	next, stop := iter.Pull(before.from(""))
+	defer stop()
+	old, more := next()
+	for n := range after.from("") {
+		for more && compare(old.Path, n.Path) < 0 {
+			gone = append(gone, Change{Kind: Deleted, Node: *old})
+			old, more = next()
+		}
+		if !more || old.Path != n.Path {
+			news = append(news, Change{Kind: Created, Node: *n})
+			continue
+		}
+		gone, news = compared(gone, news, old, n)
+		old, more = next()
+	}
+	for more {
+		gone = append(gone, Change{Kind: Deleted, Node: *old})
+		old, more = next()
+	}
+	return ordered(gone, news)
+}
+
+// compared adds what has happened to a znode that is in both versions.
+func compared(gone, news []Change, old, n *Node) (_, _ []Change) {
+	switch {
+	case old == n || old.Stat.Czxid == n.Stat.Czxid && old.Stat.Mzxid == n.Stat.Mzxid:
+	case old.Stat.Czxid == n.Stat.Czxid:
+		news = append(news, Change{Kind: Changed, Node: *n, Old: *old})
+	default:
+		gone = append(gone, Change{Kind: Deleted, Node: *old})
+		news = append(news, Change{Kind: Created, Node: *n})
+	}
+	return gone, news
+}
+
+// ordered puts deletions first, children before parents, and the others in the order of their zxids.
+func ordered(gone, news []Change) []Change {
+	slices.SortFunc(gone, func(a, b Change) int { return compare(b.Node.Path, a.Node.Path) })
+	slices.SortStableFunc(news, func(a, b Change) int {
+		if d := cmp.Compare(a.zxid(), b.zxid()); d != 0 {
+			return d
+		}
+		return compare(a.Node.Path, b.Node.Path) // of one transaction
+	})
+	return append(gone, news...)
+}
+
+// zxid returns the transaction that the change is told as.
+func (c Change) zxid() int64 {
+	if c.Kind == Created {
+		return c.Node.Stat.Czxid
+	}
+	return c.Node.Stat.Mzxid
+}

@@ -1,0 +1,312 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+const (
+	// settleRounds is how often the cache reads on before it publishes, while writers leave no gap.
+	settleRounds = 16
+	// retryPause is how long the cache waits after an error that may pass.
+	retryPause = time.Second
+)
+
+// A follower follows the tree with one session. It reads what events name and publishes what has come of it.
+type follower struct {
+	c   *Cache
+	s   *client.Session
+	src source
+
+	// Of what has happened since the last take.
+	mu struct {
+		sync.Mutex
+		paths map[string]bool // that events have named; NodesMax at most
+		gap   bool            // events may be missing: everything has to be read again
+	}
+	wake chan struct{} // holds a token when something has been marked
+}
+
+// A source reads znodes so that every later change of them is told to the follower.
+type source interface {
+	// read reads znodes. got is called for each path that exists and may be read, in order; names are the children, if the
+	// source has listed them. With list, it lists children wherever there are any.
+	read(ctx context.Context, paths []string, list bool, got func(path string, n *Node, names []string)) error
+	// wait waits until an event has been marked, or ctx or the session ends.
+	wait(ctx context.Context) error
+	// drain marks every event that has arrived. It does not wait.
+	drain()
+	// forget is told of znodes that are gone.
+	forget(path string)
+	close()
+}
+
+// follow keeps the cache up to date with one session; it is called again with the next one.
+func (c *Cache) follow(ctx context.Context, s *client.Session) error {
+	c.begin()
+	for {
+		f := &follower{c: c, s: s, wake: make(chan struct{}, 1)}
+		f.mu.paths = map[string]bool{}
+		err := f.follow(ctx)
+		if f.src != nil {
+			f.src.close()
+		}
+		var limit *LimitError
+		if ctx.Err() != nil || s.Err() != nil || errors.As(err, &limit) || errors.Is(err, zk.ErrNoAuth) {
+			if s.Err() != nil {
+				c.stale(s.Err())
+			}
+			return err
+		}
+		c.stale(err)
+		c.opt.Logger.Warn("cache: reading failed, trying again", "path", c.path, "pause", retryPause, "cause", err)
+		t := time.NewTimer(retryPause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// follow reads the part and what changes in it, until ctx ends or something fails.
+func (f *follower) follow(ctx context.Context) error {
+	src, err := f.watch(ctx)
+	if err != nil {
+		return err
+	}
+	f.src = src
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() { f.heedState(ctx) })
+	f.mark("", true)
+	for {
+		if err := f.settle(ctx); err != nil {
+			return err
+		}
+		if f.pending() {
+			continue
+		}
+		if err := f.src.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// heedState notes when there is no connection. Once there is one again, a persistent watch tells of a gap, and what is
+// read then is not stale; one-shot watches have no gap.
+func (f *follower) heedState(ctx context.Context) {
+	for {
+		state, passed := f.s.State()
+		switch _, oneShot := f.src.(*oneShot); {
+		case state.Phase == client.Disconnected:
+			f.c.cutOff(state.Conn, state.Cause)
+		case state.Phase == client.Connected && oneShot:
+			f.c.stale(nil)
+		}
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// mark notes what an event has named, or that events may be missing.
+func (f *follower) mark(path string, gap bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.mu.gap:
+	case gap || len(f.mu.paths) >= f.c.opt.NodesMax:
+		f.mu.gap = true
+		clear(f.mu.paths)
+	default:
+		f.mu.paths[path] = true
+	}
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// pending reports whether there is something to take.
+func (f *follower) pending() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.gap || len(f.mu.paths) > 0
+}
+
+// take returns what has been marked, and begins anew.
+func (f *follower) take() (paths []string, gap bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for path := range f.mu.paths {
+		paths = append(paths, path)
+	}
+	clear(f.mu.paths)
+	gap, f.mu.gap = f.mu.gap, false
+	slices.SortFunc(paths, compare)
+	return paths, gap
+}
+
+// settle reads what has been marked until nothing is left, and publishes it: then no event came before the last answer
+// that is not in the view, so the view is what the server had at that moment.
+func (f *follower) settle(ctx context.Context) error {
+	before := f.c.view.Load()
+	first := f.first()
+	conn, _ := f.s.State()
+	now, reread := before, false
+	for range settleRounds {
+		f.src.drain()
+		paths, gap := f.take()
+		if !gap && len(paths) == 0 {
+			break
+		}
+		var err error
+		if gap {
+			if !first {
+				f.c.stale(errRereading)
+			}
+			reread = true
+			now, err = f.load(ctx)
+		} else {
+			now, err = f.apply(ctx, now, paths)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	news := difference(before, now)
+	switch {
+	case first:
+		news = nil
+	case reread:
+		f.c.opt.Logger.Info("cache: read again after a gap", "path", f.c.path, "znodes", now.nodes, "changes", len(news))
+		news = slices.Insert(news, 0, Change{Kind: Reread})
+	case len(news) == 0:
+		return nil
+	}
+	f.c.publish(now, news, conn.Conn)
+	return nil
+}
+
+var errRereading = errors.New("events may have been missed, and everything is read again")
+
+// first reports whether nothing has been published yet.
+func (f *follower) first() bool {
+	_, _, last, _ := f.c.since(0)
+	return last == 0
+}
+
+// load reads the whole part.
+func (f *follower) load(ctx context.Context) (*chunks, error) {
+	var nodes []*Node
+	var bytes int64
+	var over error
+	old := f.c.view.Load()
+	for level := []string{f.c.path}; len(level) > 0; {
+		var next []string
+		err := f.src.read(ctx, level, !f.c.opt.Single, func(path string, n *Node, names []string) {
+			if known := old.get(path); known != nil && known.Stat == n.Stat {
+				n = known // keep one copy
+			}
+			nodes = append(nodes, n)
+			bytes += int64(len(n.Path) + len(n.Data))
+			if over == nil {
+				over = f.limit(len(nodes)+len(names), bytes)
+			}
+			if over != nil {
+				return
+			}
+			for _, name := range names {
+				next = append(next, zk.Join(path, name))
+			}
+		})
+		if err = cmpErr(over, err); err != nil {
+			return nil, err
+		}
+		level = next
+	}
+	slices.SortFunc(nodes, func(a, b *Node) int { return compare(a.Path, b.Path) })
+	return bulk(nodes), nil
+}
+
+// cmpErr returns the first error.
+func cmpErr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply reads some znodes, and children of theirs that are new if the source lists them.
+func (f *follower) apply(ctx context.Context, now *chunks, paths []string) (*chunks, error) {
+	e := now.edit()
+	for len(paths) > 0 {
+		found := map[string]bool{}
+		var next []string
+		err := f.src.read(ctx, paths, false, func(path string, n *Node, names []string) {
+			found[path] = true
+			if known := e.get(path); known == nil || known.Stat.Mzxid <= n.Stat.Mzxid || known.Stat.Czxid != n.Stat.Czxid {
+				e.set(n)
+			}
+			for _, name := range names {
+				if child := zk.Join(path, name); e.get(child) == nil {
+					next = append(next, child)
+				}
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			if !found[path] {
+				e.remove(path)
+				f.src.forget(path)
+			}
+		}
+		if err := f.limit(e.nodes, e.bytes); err != nil {
+			return nil, err
+		}
+		paths = next
+	}
+	return e.done(), nil
+}
+
+// limit checks the limits of the options.
+func (f *follower) limit(nodes int, bytes int64) error {
+	nodesMax := f.c.opt.NodesMax
+	if _, ok := f.src.(*oneShot); ok {
+		nodesMax = min(nodesMax, OneShotNodesMax)
+	}
+	switch {
+	case nodes > nodesMax:
+		return &LimitError{Path: f.c.path, What: "znodes", Limit: int64(nodesMax)}
+	case bytes > f.c.opt.BytesMax:
+		return &LimitError{Path: f.c.path, What: "bytes", Limit: f.c.opt.BytesMax}
+	}
+	return nil
+}
+
+// watch returns the source that the server offers.
+func (f *follower) watch(ctx context.Context) (source, error) {
+	stream, err := f.s.Watch(ctx, f.c.path, !f.c.opt.Single)
+	if errors.Is(err, zk.ErrUnimplemented) {
+		return newOneShot(f), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &persistent{f, stream}, nil
+}

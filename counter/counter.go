@@ -1,0 +1,290 @@
+// Package counter is a number in a znode that many clients change.
+//
+//	c, err := counter.New(keeper, "/limits/used", counter.Options{})
+//	value, err := c.Add(ctx, 1)
+//
+// # Guarantees
+//
+// A change is made once or not at all, never twice. If the answer to a change is lost, the counter looks: a change that
+// was certainly not made is made again; otherwise the error says that the outcome is unknown (client.MaybeApplied is
+// true of it), unless Options.Exact is set, which makes every outcome known as long as the session lives.
+//
+// # Formats
+//
+//	Int64      8 bytes, big-endian: Curator's DistributedAtomicLong; an absent or empty znode is 0
+//	Int32      4 bytes, big-endian: Curator's SharedCount and DistributedAtomicInteger, kazoo's Counter with support_curator
+//	Decimal    ASCII digits: kazoo's Counter; an empty znode is 0
+//
+// # Limits
+//
+// Each change is a read and a write, and clients that change a counter at the same time try again: a counter is for some
+// hundred changes a second. A value that does not fit the format is refused with an *OverflowError, and the counter stays.
+package counter
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Format is how the number is written.
+type Format int
+
+// The formats; see the package's comment.
+const (
+	Int64 Format = iota
+	Int32
+	Decimal
+)
+
+func (f Format) String() string {
+	switch f {
+	case Int64:
+		return "int64"
+	case Int32:
+		return "int32"
+	case Decimal:
+		return "decimal"
+	}
+	return "unknown"
+}
+
+// Options configure a Counter. The zero value of every field means its default.
+type Options struct {
+	// Format is how the number is written. All clients of a counter must agree. Default: Int64.
+	Format Format
+
+	// Initial is the value of a counter that is not there, or is empty. Default 0.
+	Initial int64
+
+	// Exact makes the outcome of a change known when its answer was lost, as long as the session lives. It costs an
+	// ephemeral znode below the counter for each session, and a larger write for each change. Default: such an outcome
+	// can be unknown.
+	Exact bool
+
+	// ACL is the access control list of znodes that are made. Default: anybody may do anything.
+	ACL []zk.ACL
+}
+
+// A FormatError says that the znode holds something else than a number of the format.
+type FormatError struct {
+	Format Format
+	Data   []byte
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%d bytes %.40q are no %v number (is the format of the options right?)", len(e.Data), e.Data, e.Format)
+}
+
+// An OverflowError says that a value does not fit the format.
+type OverflowError struct {
+	Format Format
+	Value  int64 // the value before the change
+	Delta  int64
+}
+
+func (e *OverflowError) Error() string {
+	return fmt.Sprintf("%d plus %d does not fit %v", e.Value, e.Delta, e.Format)
+}
+
+// A Value is a counter's number at one moment.
+type Value struct {
+	Number int64
+	Stat   zk.Stat // zero if the counter was not there, and after a change whose answer was lost
+}
+
+// A Counter is a number in a znode. It is safe for use by many goroutines.
+type Counter struct {
+	k    *client.Keeper
+	path string
+	opt  Options
+
+	turn    chan struct{} // holds a token while a change uses the journal
+	journal journal       // of Options.Exact
+}
+
+// New returns the counter at path. It asks the server nothing.
+func New(k *client.Keeper, path string, opt Options) (*Counter, error) {
+	err := zk.ValidatePath(path)
+	switch {
+	case err != nil:
+	case path == "/":
+		err = &zk.PathError{Path: path, Reason: "is the root, which cannot be a counter"}
+	case opt.Format < Int64 || opt.Format > Decimal:
+		err = fmt.Errorf("option Format: %d is none of the formats", int(opt.Format))
+	case opt.Format == Int32 && (opt.Initial > math.MaxInt32 || opt.Initial < math.MinInt32):
+		err = &OverflowError{opt.Format, 0, opt.Initial}
+	}
+	if err != nil {
+		return nil, &client.OpError{Op: "counter", Path: path, Err: err}
+	}
+	return &Counter{k: k, path: path, opt: opt, turn: make(chan struct{}, 1)}, nil
+}
+
+// Path returns the path of the counter's znode.
+func (c *Counter) Path() string { return c.path }
+
+// Get returns the value that the server we are connected to has; it may be behind the leader.
+func (c *Counter) Get(ctx context.Context) (Value, error) {
+	s, err := c.k.Session(ctx)
+	if err != nil {
+		return Value{}, c.failed("get", err)
+	}
+	v, err := c.read(ctx, s)
+	if err != nil {
+		return Value{}, c.failed("get", err)
+	}
+	return v, nil
+}
+
+// Add adds delta, which may be negative, and returns the new value.
+func (c *Counter) Add(ctx context.Context, delta int64) (Value, error) {
+	return c.change(ctx, "add", func(old int64) (int64, error) {
+		next := old + delta
+		if (next < old) != (delta < 0) || c.opt.Format == Int32 && int64(int32(next)) != next {
+			return 0, &OverflowError{c.opt.Format, old, delta}
+		}
+		return next, nil
+	})
+}
+
+// Set sets the value, whatever it was.
+func (c *Counter) Set(ctx context.Context, number int64) (Value, error) {
+	return c.change(ctx, "set", func(int64) (int64, error) { return c.fitting(number) })
+}
+
+// CompareAndSet sets the value if it is old, and reports whether it was.
+func (c *Counter) CompareAndSet(ctx context.Context, old, number int64) (v Value, swapped bool, err error) {
+	v, err = c.change(ctx, "compare and set", func(now int64) (int64, error) {
+		if now != old {
+			return 0, errDiffers
+		}
+		return c.fitting(number)
+	})
+	if errors.Is(err, errDiffers) {
+		v, err = c.Get(ctx)
+		return v, false, err
+	}
+	return v, err == nil, err
+}
+
+var errDiffers = errors.New("the value is another one")
+
+func (c *Counter) fitting(number int64) (int64, error) {
+	if c.opt.Format == Int32 && int64(int32(number)) != number {
+		return 0, &OverflowError{c.opt.Format, 0, number}
+	}
+	return number, nil
+}
+
+// failed wraps an error, and keeps what it says about an unknown outcome.
+func (c *Counter) failed(op string, err error) error {
+	out := &client.OpError{Op: op, Path: c.path, Err: err, Maybe: client.MaybeApplied(err)}
+	var inner *client.OpError
+	if errors.As(err, &inner) && inner.Path == c.path {
+		out.Err = inner.Err
+	}
+	return out
+}
+
+// read returns the value.
+func (c *Counter) read(ctx context.Context, s *client.Session) (Value, error) {
+	data, stat, err := s.Get(ctx, c.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return Value{Number: c.opt.Initial}, nil
+	}
+	if err != nil {
+		return Value{}, err
+	}
+	number, err := c.decode(data)
+	return Value{number, stat}, err
+}
+
+// change replaces the value by what f makes of it.
+func (c *Counter) change(ctx context.Context, op string, f func(int64) (int64, error)) (Value, error) {
+	s, err := c.k.Session(ctx)
+	if err != nil {
+		return Value{}, c.failed(op, err)
+	}
+	if err := c.ensure(ctx, s); err != nil {
+		return Value{}, c.failed(op, err)
+	}
+	v, err := c.write(ctx, s, f)
+	if err != nil {
+		return Value{}, c.failed(op, err)
+	}
+	return v, nil
+}
+
+// ensure creates the counter if it is missing. Whether another client does it does not matter.
+func (c *Counter) ensure(ctx context.Context, s *client.Session) error {
+	_, there, err := s.Exists(ctx, c.path)
+	if there || err != nil {
+		return err
+	}
+	for {
+		if err := s.EnsurePath(ctx, zk.Parent(c.path), c.opt.ACL); err != nil {
+			return err
+		}
+		_, err := s.Create(ctx, c.path, c.encode(c.opt.Initial), zk.Persistent, c.opt.ACL)
+		switch {
+		case err == nil || errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrConnectionLoss):
+			return err
+		}
+	}
+}
+
+// write changes the counter, which is there.
+func (c *Counter) write(ctx context.Context, s *client.Session, f func(int64) (int64, error)) (Value, error) {
+	if c.opt.Exact {
+		return c.writeExactly(ctx, s, f)
+	}
+	var number int64
+	node, err := s.Update(ctx, c.path, func(old []byte) ([]byte, error) {
+		now, err := c.decode(old)
+		if err != nil {
+			return nil, err
+		}
+		if number, err = f(now); err != nil {
+			return nil, err
+		}
+		return c.encode(number), nil
+	})
+	return Value{number, node.Stat}, err
+}
+
+// decode reads a number.
+func (c *Counter) decode(data []byte) (int64, error) {
+	switch {
+	case len(data) == 0:
+		return c.opt.Initial, nil
+	case c.opt.Format == Int64 && len(data) == 8:
+		return int64(binary.BigEndian.Uint64(data)), nil
+	case c.opt.Format == Int32 && len(data) == 4:
+		return int64(int32(binary.BigEndian.Uint32(data))), nil
+	case c.opt.Format == Decimal:
+		if number, err := strconv.ParseInt(string(data), 10, 64); err == nil {
+			return number, nil
+		}
+	}
+	return 0, &FormatError{c.opt.Format, data}
+}
+
+// encode writes a number that fits.
+func (c *Counter) encode(number int64) []byte {
+	switch c.opt.Format {
+	case Int32:
+		return binary.BigEndian.AppendUint32(nil, uint32(number))
+	case Decimal:
+		return strconv.AppendInt(nil, number, 10)
+	}
+	return binary.BigEndian.AppendUint64(nil, uint64(number))
+}

@@ -1,0 +1,130 @@
+package counter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A journal is an ephemeral znode of one session below the counter. Each change sets both in one transaction: so the
+// version of the journal, which the session alone sets, tells whether a change was made whose answer was lost.
+type journal struct {
+	session *client.Session // that owns it; nil before the first
+	path    string
+	version int32 // changes that were made
+	unsure  bool  // the version has to be read: a change ended with its outcome unknown
+}
+
+// journalName is in front of the names of journals.
+const journalName = "_journal-"
+
+// writeExactly changes the counter, and knows afterwards whether it did.
+func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(int64) (int64, error)) (Value, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return Value{}, &client.OpError{Op: "set", Path: c.path, Err: ending.Of(ctx)}
+	}
+	for {
+		if err := c.openJournal(ctx, s); err != nil {
+			return Value{}, err
+		}
+		v, err := c.read(ctx, s)
+		if err != nil {
+			return Value{}, err
+		}
+		number, err := f(v.Number)
+		if err != nil {
+			return Value{}, err
+		}
+		results, err := s.Multi(ctx, client.OpSet(c.path, c.encode(number), v.Stat.Version), client.OpSet(c.journal.path, nil, c.journal.version))
+		switch {
+		case err == nil:
+			c.journal.version++
+			return Value{number, results[0].Stat}, nil
+		case errors.Is(err, zk.ErrConnectionLoss):
+			made, lookErr := c.made(ctx, s)
+			if lookErr != nil {
+				c.journal.unsure = true
+				return Value{}, &client.OpError{Op: "set", Path: c.path, Err: lookErr, Maybe: true}
+			}
+			if made {
+				return Value{Number: number}, nil
+			}
+		case client.MaybeApplied(err):
+			c.journal.unsure = true
+			return Value{}, err
+		case errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode):
+			if err := c.beginAnew(ctx, s, err); err != nil {
+				return Value{}, err
+			}
+		default:
+			return Value{}, err
+		}
+	}
+}
+
+// beginAnew prepares another attempt: another client was quicker, or has deleted the counter or the journal.
+func (c *Counter) beginAnew(ctx context.Context, s *client.Session, why error) error {
+	var failed *client.MultiError
+	if !errors.As(why, &failed) {
+		return why
+	}
+	if failed.Path == c.journal.path {
+		c.journal = journal{}
+	}
+	if err := s.Sync(ctx, c.path); err != nil { // the server that we read from may be behind
+		return err
+	}
+	return c.ensure(ctx, s)
+}
+
+// openJournal finds or creates the journal of the session.
+func (c *Counter) openJournal(ctx context.Context, s *client.Session) error {
+	if c.journal.session == s && !c.journal.unsure {
+		return nil
+	}
+	if c.journal.session == s {
+		if err := s.Sync(ctx, c.path); err != nil { // behind what was sent before
+			return err
+		}
+		stat, there, err := s.Exists(ctx, c.journal.path)
+		if err != nil {
+			return err
+		}
+		if there && stat.EphemeralOwner == s.ID() {
+			c.journal.version, c.journal.unsure = stat.Version, false
+			return nil
+		}
+	}
+	made, err := s.CreateOnce(ctx, zk.Join(c.path, journalName), nil, zk.EphemeralSequential, c.opt.ACL)
+	if err != nil {
+		return err
+	}
+	c.journal = journal{session: s, path: made.Path}
+	return nil
+}
+
+// made reports whether the transaction whose answer was lost was carried out.
+func (c *Counter) made(ctx context.Context, s *client.Session) (bool, error) {
+	if err := s.Sync(ctx, c.path); err != nil {
+		return false, err
+	}
+	stat, there, err := s.Exists(ctx, c.journal.path)
+	switch {
+	case err != nil:
+		return false, err
+	case !there || stat.EphemeralOwner != s.ID():
+		return false, errors.New("the journal was deleted by another client")
+	case stat.Version == c.journal.version:
+		return false, nil
+	case stat.Version == c.journal.version+1:
+		c.journal.version++
+		return true, nil
+	}
+	return false, errors.New("the journal was changed by another client")
+}

@@ -1,0 +1,129 @@
+package group
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/cache"
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// An Info is what is known of a member.
+type Info struct {
+	ID   string
+	Data []byte // must not be changed
+	Path string // of its znode
+	Stat zk.Stat
+}
+
+// A Group shows who is a member. It is safe for use by many goroutines.
+type Group struct{ c *cache.Cache }
+
+// Open shows the members of the group at path, which need not exist. It returns once they have been read; ctx bounds
+// that only. Close must be called.
+func Open(ctx context.Context, k *client.Keeper, path string, opt Options) (*Group, error) {
+	c, err := cache.Open(ctx, k, path, cache.Options{Logger: opt.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return &Group{c}, nil
+}
+
+// Members returns the members, by id.
+func (g *Group) Members() []Info { return g.members(g.c.View()) }
+
+func (g *Group) members(v cache.View) []Info {
+	var all []Info
+	for n := range v.Children(g.c.Path()) {
+		all = append(all, infoOf(n))
+	}
+	slices.SortFunc(all, func(a, b Info) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Path, b.Path))
+	})
+	return all
+}
+
+const (
+	kazooIDLength = 32 // of the hexadecimal id in front of kazoo's names
+	partySuffix   = "__party__"
+)
+
+// infoOf reads the znode of a member: Curator's, or kazoo's.
+func infoOf(n cache.Node) Info {
+	name := zk.Base(n.Path)
+	info := Info{ID: name, Data: n.Data, Path: n.Path, Stat: n.Stat}
+	if len(name) <= kazooIDLength || strings.Trim(name[:kazooIDLength], "0123456789abcdef") != "" {
+		return info
+	}
+	switch rest := name[kazooIDLength:]; {
+	case rest == partySuffix:
+		info.ID = string(n.Data)
+	case len(rest) > 1 && rest[0] == '-':
+		info.ID = rest[1:]
+	}
+	return info
+}
+
+// WaitFor waits until the members are as wanted, and returns them.
+func (g *Group) WaitFor(ctx context.Context, wanted func([]Info) bool) ([]Info, error) {
+	var members []Info
+	_, err := g.c.WaitFor(ctx, func(v cache.View) bool {
+		members = g.members(v)
+		return wanted(members)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return members, nil
+}
+
+// A Change is a member that has come, changed its data or gone, in the words of package cache.
+type Change struct {
+	Kind   cache.Kind
+	Member Info
+	Old    Info // of cache.Changed: what the member was before
+}
+
+// Changes returns the members that there are, as cache.Created, and then every change; see cache.Cache.Changes.
+func (g *Group) Changes(ctx context.Context) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		for ch, err := range g.c.Changes(ctx) {
+			switch {
+			case err != nil:
+				yield(Change{}, err)
+				return
+			case ch.Kind == cache.Reread:
+				if !yield(Change{Kind: ch.Kind}, nil) {
+					return
+				}
+			case ch.Node.Path != g.c.Path() && zk.Parent(ch.Node.Path) == g.c.Path():
+				out := Change{Kind: ch.Kind, Member: infoOf(ch.Node)}
+				if ch.Kind == cache.Changed {
+					out.Old = infoOf(ch.Old)
+				}
+				if !yield(out, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Stale returns why the members may be behind what the ensemble has; nil if they are not.
+func (g *Group) Stale() error {
+	st, _ := g.c.State()
+	return st.Stale
+}
+
+// Done is closed when the Group follows no more. It keeps the members that it knows.
+func (g *Group) Done() <-chan struct{} { return g.c.Done() }
+
+// Err returns nil until Done is closed, and then why the Group follows no more.
+func (g *Group) Err() error { return g.c.Err() }
+
+// Close ends the Group. Closing again is harmless.
+func (g *Group) Close(ctx context.Context) error { return g.c.Close(ctx) }

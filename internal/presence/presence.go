@@ -1,0 +1,319 @@
+// Package presence keeps one ephemeral znode there: it comes back after an expiry, or when another client deletes it,
+// and it is known to be gone after Close. Packages group and discovery are made of it.
+//
+// There is never a second znode, because the path is fixed. A lost answer is resolved by looking at the znode's owner,
+// its session. A znode at the path that another session owns is not touched, unless Options.TakeOver says so: it may be
+// that of an earlier process, which goes with its session, and is waited for.
+package presence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Options configure a Presence. The zero value of every field means its default.
+type Options struct {
+	// Op is the name of what is done, for errors, such as "join".
+	Op string
+	// ACL is that of the znode, ParentACL that of the znodes above it that have to be made. Default: anybody may do
+	// anything.
+	ACL, ParentACL []zk.ACL
+	// TakeOver deletes a znode at the path that another session owns. Default: it is waited for.
+	TakeOver bool
+	// Taken makes the error that says that another session owns the znode; owner is 0 if it is not ephemeral.
+	Taken func(path string, owner int64) error
+	// CloseTimeout bounds Close besides its context. Default 5 s.
+	CloseTimeout time.Duration
+	// Logger gets a line when the znode has come back. Default: silent.
+	Logger *slog.Logger
+}
+
+const (
+	defaultCloseTimeout = 5 * time.Second
+	retryPause          = time.Second
+)
+
+// A State is what is true of a Presence at one moment.
+type State struct {
+	Present bool
+	Err     error // why it is not present; nil if it is
+}
+
+// A Presence keeps a znode there.
+type Presence struct {
+	// Fixed by Keep.
+	k      *client.Keeper
+	path   string
+	opt    Options
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when run has ended
+
+	mu struct {
+		sync.Mutex
+		data    []byte        // as it should be
+		wanted  uint64        // counts how often data was set
+		written uint64        // the count that the znode has
+		state   State         // as far as is known
+		changed chan struct{} // closed when anything here changes
+		err     error         // why run has ended
+	}
+}
+
+// Keep creates the znode at path with data, and keeps it there until Close. It returns once the znode is there. ctx
+// bounds that only.
+func Keep(ctx context.Context, k *client.Keeper, path string, data []byte, opt Options) (*Presence, error) {
+	if opt.CloseTimeout == 0 {
+		opt.CloseTimeout = defaultCloseTimeout
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Presence{k: k, path: path, opt: opt, done: make(chan struct{})}
+	if err := zk.ValidatePath(path); err != nil {
+		return nil, p.failed(err)
+	}
+	p.mu.data, p.mu.wanted, p.mu.changed = data, 1, make(chan struct{})
+	p.mu.state.Err = errors.New("not yet created")
+	life, cancel := context.WithCancelCause(context.Background())
+	p.cancel = cancel
+	go p.run(life)
+	if err := p.await(ctx, 1); err != nil {
+		return nil, errors.Join(err, p.Close(context.WithoutCancel(ctx)))
+	}
+	return p, nil
+}
+
+// failed wraps an error.
+func (p *Presence) failed(err error) error {
+	var op *client.OpError
+	if errors.As(err, &op) && op.Path == p.path {
+		err = op.Err
+	}
+	return &client.OpError{Op: p.opt.Op, Path: p.path, Err: err}
+}
+
+// run keeps the znode there, with one session after the other.
+func (p *Presence) run(ctx context.Context) {
+	defer close(p.done)
+	for {
+		err := p.k.Run(ctx, p.serve)
+		if ctx.Err() != nil || p.k.Err() != nil || errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+			p.update(func() { p.mu.err, p.mu.state = err, State{Err: err} })
+			return
+		}
+		p.lost(err)
+		t := time.NewTimer(retryPause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// serve keeps the znode there with one session.
+func (p *Presence) serve(ctx context.Context, s *client.Session) error {
+	p.update(func() { p.mu.written = 0 })
+	for {
+		err := p.check(ctx, s)
+		if err != nil {
+			p.lost(err)
+			return err
+		}
+	}
+}
+
+// check looks at the znode, does what has to be done and waits for a change.
+func (p *Presence) check(ctx context.Context, s *client.Session) error {
+	stat, there, w, err := s.WatchExists(ctx, p.path)
+	if err != nil {
+		return err
+	}
+	defer w.Cancel()
+	data, wanted, written, changed := p.wish()
+	switch {
+	case !there:
+		p.lost(errors.New("the znode is not there"))
+		if p.opt.ACL != nil || p.opt.ParentACL != nil { // else CreateOnce makes parents, if they are missing, as we would
+			if err := s.EnsurePath(ctx, zk.Parent(p.path), p.opt.ParentACL); err != nil {
+				return err
+			}
+		}
+		_, err := s.CreateOnce(ctx, p.path, data, zk.Ephemeral, p.opt.ACL)
+		if err == nil {
+			p.opt.Logger.Debug("present", "path", p.path, "session", s)
+			p.present(wanted)
+		}
+		if errors.Is(err, zk.ErrNodeExists) {
+			err = nil // look whose it is
+		}
+		return err
+	case stat.EphemeralOwner != s.ID():
+		p.lost(p.opt.Taken(p.path, stat.EphemeralOwner))
+		if p.opt.TakeOver {
+			err := s.Delete(ctx, p.path, stat.Version)
+			if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrConnectionLoss) {
+				err = nil // look again
+			}
+			return err
+		}
+		changed = nil // only the end of the other one matters
+	case written != wanted:
+		_, err := s.Set(ctx, p.path, data, zk.AnyVersion)
+		if err == nil {
+			p.present(wanted)
+		}
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) {
+			err = nil
+		}
+		return err
+	default:
+		p.present(wanted)
+		var newest uint64
+		if _, newest, _, changed = p.wish(); newest != wanted {
+			return nil
+		}
+	}
+	select {
+	case <-w.Done():
+		return nil
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// wish returns what the znode should hold, and the channel that is closed when that changes.
+func (p *Presence) wish() (data []byte, wanted, written uint64, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.data, p.mu.wanted, p.mu.written, p.mu.changed
+}
+
+// update changes what mu guards and tells those that wait.
+func (p *Presence) update(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	close(p.mu.changed)
+	p.mu.changed = make(chan struct{})
+}
+
+func (p *Presence) present(written uint64) {
+	p.mu.Lock()
+	same := p.mu.state.Present && p.mu.written == written
+	p.mu.Unlock()
+	if !same {
+		p.update(func() { p.mu.state, p.mu.written = State{Present: true}, written })
+	}
+}
+
+func (p *Presence) lost(why error) {
+	p.update(func() { p.mu.state = State{Err: why} })
+}
+
+// await waits until the znode is there with the data of the given count, or a later one.
+func (p *Presence) await(ctx context.Context, count uint64) error {
+	for {
+		p.mu.Lock()
+		state, written, changed, err := p.mu.state, p.mu.written, p.mu.changed, p.mu.err
+		p.mu.Unlock()
+		switch {
+		case state.Present && written >= count:
+			return nil
+		case err != nil:
+			return p.failed(err)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return p.failed(fmt.Errorf("%w (%w)", ending.Of(ctx), state.Err))
+		}
+	}
+}
+
+// Set changes the data, and returns once the znode has it. If ctx ends first, it will have it all the same, unless Set is
+// called again.
+func (p *Presence) Set(ctx context.Context, data []byte) error {
+	var count uint64
+	p.update(func() {
+		p.mu.wanted++
+		p.mu.data, count = data, p.mu.wanted
+	})
+	return p.await(ctx, count)
+}
+
+// Path returns the znode's path.
+func (p *Presence) Path() string { return p.path }
+
+// State returns whether the znode is there, as far as is known, and a channel that is closed when that may have changed.
+func (p *Presence) State() (State, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.state, p.mu.changed
+}
+
+// Done is closed when the znode is not kept there any more.
+func (p *Presence) Done() <-chan struct{} { return p.done }
+
+// Err returns nil until Done is closed, and then why the znode is not kept any more.
+func (p *Presence) Err() error {
+	select {
+	case <-p.done:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.failed(p.mu.err)
+	default:
+		return nil
+	}
+}
+
+// Close removes the znode. A nil error says that it is gone and will not come back. With an error, it is removed in the
+// background, and goes with the session at the latest. Closing again looks again.
+func (p *Presence) Close(ctx context.Context) error {
+	p.cancel(zk.ErrClosed)
+	<-p.done
+	ctx, cancel := context.WithTimeoutCause(ctx, p.opt.CloseTimeout, fmt.Errorf("no answer within %v", p.opt.CloseTimeout))
+	defer cancel()
+	// A session that is over has taken its znode with it: a new one looks whether there is another of ours.
+	err := p.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+		err := p.remove(ctx, s)
+		if err != nil && s.Err() == nil { // go on in the background, at the latest until the session's end
+			s.Go(func(ctx context.Context) { p.remove(ctx, s) })
+		}
+		return err
+	})
+	if err != nil {
+		return &client.OpError{Op: "leave", Path: p.path, Err: err}
+	}
+	return nil
+}
+
+// remove deletes the znode if the session owns it. A create that may still be on its way has come before the sync.
+func (p *Presence) remove(ctx context.Context, s *client.Session) error {
+	for {
+		if err := s.Sync(ctx, p.path); err != nil {
+			return err
+		}
+		stat, there, err := s.Exists(ctx, p.path)
+		if err != nil || !there || stat.EphemeralOwner != s.ID() {
+			return err
+		}
+		err = s.Delete(ctx, p.path, stat.Version)
+		switch {
+		case err == nil || errors.Is(err, zk.ErrNoNode):
+			return nil
+		case !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrConnectionLoss):
+			return err
+		}
+	}
+}
