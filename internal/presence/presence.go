@@ -28,6 +28,9 @@ type Options struct {
 	ACL, ParentACL []zk.ACL
 	// TakeOver deletes a znode at the path that another session owns. Default: it is waited for.
 	TakeOver bool
+	// Container makes the znode's parent, if it is missing, as a container, which the server deletes some time after its
+	// last child, where the server knows containers.
+	Container bool
 	// Taken makes the error that says that another session owns the znode; owner is 0 if it is not ephemeral.
 	Taken func(path string, owner int64) error
 	// CloseTimeout bounds Close besides its context. Default 5 s.
@@ -142,10 +145,8 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	switch {
 	case !there:
 		p.lost(errors.New("the znode is not there"))
-		if p.opt.ACL != nil || p.opt.ParentACL != nil { // else CreateOnce makes parents, if they are missing, as we would
-			if err := s.EnsurePath(ctx, zk.Parent(p.path), p.opt.ParentACL); err != nil {
-				return err
-			}
+		if err := p.makeParents(ctx, s); err != nil {
+			return err
 		}
 		_, err := s.CreateOnce(ctx, p.path, data, zk.Ephemeral, p.opt.ACL)
 		if err == nil {
@@ -190,6 +191,32 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// makeParents makes what is missing above the znode, where CreateOnce would do it in another way than the options say.
+func (p *Presence) makeParents(ctx context.Context, s *client.Session) error {
+	parent := zk.Parent(p.path)
+	if !p.opt.Container {
+		if p.opt.ACL == nil && p.opt.ParentACL == nil {
+			return nil
+		}
+		return s.EnsurePath(ctx, parent, p.opt.ParentACL)
+	}
+	_, there, err := s.Exists(ctx, parent)
+	if there || err != nil || parent == "/" {
+		return err
+	}
+	if err := s.EnsurePath(ctx, zk.Parent(parent), p.opt.ParentACL); err != nil {
+		return err
+	}
+	_, err = s.Create(ctx, parent, nil, zk.Container, p.opt.ParentACL)
+	switch {
+	case errors.Is(err, zk.ErrUnimplemented):
+		return s.EnsurePath(ctx, parent, p.opt.ParentACL)
+	case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrNoNode):
+		return nil // there already, or CreateOnce sees to it
+	}
+	return err
 }
 
 // wish returns what the znode should hold, and the channel that is closed when that changes.

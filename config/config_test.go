@@ -1,0 +1,262 @@
+package config_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type world struct {
+	t     *testing.T
+	srv   *zktest.Server
+	k     *client.Keeper
+	s     *client.Session
+	proxy *faultproxy.Proxy
+}
+
+func in(t *testing.T, f func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, srv: zktest.New(t, zktest.Options{})}
+		w.proxy = faultproxy.New(w.srv.Link("a").Dial)
+		t.Cleanup(w.proxy.Close)
+		var err error
+		w.k, err = client.Keep(t.Context(), zktest.Servers, client.Options{Dial: w.proxy.Dial})
+		must(t, err)
+		t.Cleanup(func() { w.k.Close(context.Background()) })
+		w.s = w.srv.Session(t, "s")
+		f(t, w)
+	})
+}
+
+func (w *world) put(path, data string) {
+	w.t.Helper()
+	_, err := w.s.Put(w.t.Context(), path, []byte(data), nil)
+	must(w.t, err)
+	synctest.Wait()
+}
+
+func open[T any](w *world, opt config.Options[T], layers ...string) *config.Value[T] {
+	w.t.Helper()
+	v, err := config.Open(w.t.Context(), w.k, layers, opt)
+	must(w.t, err)
+	w.t.Cleanup(func() { v.Close(context.Background()) })
+	return v
+}
+
+type limits struct {
+	Rate  int
+	Burst int
+	Names map[string]string
+	Pool  struct {
+		Size int
+		Wait time.Duration
+	}
+	Hosts []string
+	On    *bool
+	Ratio float64
+	Small uint8
+	At    time.Time
+	Any   any
+}
+
+func TestTheLastGoodValueStays(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.put("/c", `{"rate":5}`)
+		v := open(w, config.Options[limits]{Default: limits{Rate: 1, Burst: 2}, Validate: func(l limits) error {
+			if l.Rate < 0 {
+				return errors.New("the rate is negative")
+			}
+			return nil
+		}}, "/c")
+		check := func(what string, rate int, bad string) {
+			t.Helper()
+			synctest.Wait()
+			st, _ := v.State()
+			if v.Get().Rate != rate || st.Value.Rate != rate || v.Get().Burst != 2 || fmt.Sprint(st.Bad) != bad {
+				t.Errorf("%s: %+v, bad: %v; want rate %d, bad: %s", what, v.Get(), st.Bad, rate, bad)
+			}
+		}
+		check("first", 5, "<nil>")
+		w.put("/c", `{"rate":`)
+		check("malformed", 5, "config /c, version 1: unexpected end of JSON input")
+		w.put("/c", `{"rate":-1}`)
+		check("refused", 5, "config /c, version 2: the rate is negative")
+		w.put("/c", `{"rate":7}`)
+		check("good again", 7, "<nil>")
+		must(t, w.s.DeleteAll(t.Context(), "/c"))
+		check("deleted", 7, "config /c: no such znode")
+		w.put("/c", `{"rate":8}`)
+		check("there again", 8, "<nil>")
+		w.srv.Link("a").Expire()
+		time.Sleep(time.Minute)
+		w.put("/c", `{"rate":9}`)
+		check("after an expiry", 9, "<nil>")
+		must(t, v.Close(t.Context()))
+		if !errors.Is(v.Err(), zk.ErrClosed) {
+			t.Errorf("Err: %v", v.Err())
+		}
+	})
+}
+
+func TestOpenFailsWithWhatIsBad(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.put("/bad", "x")
+		var bad *config.BadError
+		if _, err := config.Open(t.Context(), w.k, []string{"/bad"}, config.Options[limits]{}); !errors.As(err, &bad) || bad.Path != "/bad" || bad.Version != 0 {
+			t.Errorf("malformed: %v", err)
+		}
+		if _, err := config.Open(t.Context(), w.k, []string{"/none"}, config.Options[limits]{}); !errors.Is(err, zk.ErrNoNode) {
+			t.Errorf("missing: %v", err)
+		}
+		if _, err := config.Open(t.Context(), w.k, []string{"no path"}, config.Options[limits]{}); !errors.Is(err, zk.ErrBadArguments) {
+			t.Errorf("a bad path: %v", err)
+		}
+		if _, err := config.Open(t.Context(), w.k, nil, config.Options[limits]{}); err == nil {
+			t.Error("no path was accepted")
+		}
+		if v := open(w, config.Options[limits]{Optional: true, Default: limits{Rate: 3}}, "/none"); v.Get().Rate != 3 {
+			t.Errorf("optional: %+v", v.Get())
+		}
+	})
+}
+
+func TestKeysAndLayers(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		layers := config.SpringLayers("/config", "orders", "dev", "eu")
+		if got := strings.Join(layers, " "); got != "/config/orders,eu /config/orders,dev /config/orders /config/application,eu /config/application,dev /config/application" {
+			t.Errorf("layers: %s", got)
+		}
+		w.put("/config/application/rate", "1")
+		w.put("/config/application/burst", "10")
+		w.put("/config/application/names/a.b", "general")
+		w.put("/config/application/names/c", "general")
+		w.put("/config/orders/pool/size", " 4 ")
+		w.put("/config/orders/pool.wait", "1m30s")
+		w.put("/config/orders/hosts", "x, y")
+		w.put("/config/orders/on", "true")
+		w.put("/config/orders/ratio", "0.5")
+		w.put("/config/orders/small", "255")
+		w.put("/config/orders/at", "2026-01-02T03:04:05Z")
+		w.put("/config/orders/unknown", "passed over")
+		w.put("/config/orders/_hidden", "passed over")
+		w.put("/config/orders,dev/rate", "2")
+		w.put("/config/orders,eu/names/c", "special")
+		v := open(w, config.Options[limits]{Keys: true, Default: limits{Names: map[string]string{"d": "default"}}}, layers...)
+		l := v.Get()
+		got := fmt.Sprint(l.Rate, l.Burst, l.Names, l.Pool.Size, l.Pool.Wait, l.Hosts, *l.On, l.Ratio, l.Small, l.At.Year())
+		if want := "2 10 map[a.b:general c:special d:default] 4 1m30s [x y] true 0.5 255 2026"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		before := v.Get().Names
+		w.put("/config/orders,eu/names/c", "more special")
+		if before["c"] != "special" || v.Get().Names["c"] != "more special" {
+			t.Errorf("before %v, now %v", before, v.Get().Names)
+		}
+		for key, want := range map[string]string{
+			"rate": `"x" is no int: invalid syntax`, "small": `"x" is no uint8: invalid syntax`, "on": `"x" is no bool: invalid syntax`,
+			"pool/wait": `"x" is no duration, such as 1m30s`, "ratio": `"x" is no float64: invalid syntax`, "any": "a value of type interface {} cannot be set from text",
+			"at": `parsing time "x" as`,
+		} {
+			w.put("/config/orders,eu/"+key, "x")
+			st, _ := v.State()
+			if bad := fmt.Sprint(st.Bad); !strings.HasPrefix(bad, "config /config/orders,eu/"+key+", version ") || !strings.Contains(bad, want) {
+				t.Errorf("%s: %s", key, bad)
+			}
+			must(t, w.s.DeleteAll(t.Context(), "/config/orders,eu/"+key))
+			synctest.Wait()
+		}
+		if st, _ := v.State(); st.Bad != nil || v.Get().Rate != 2 {
+			t.Errorf("good again: %v", st.Bad)
+		}
+	})
+}
+
+// Lost answers, and writers that come in between: the version decides, and the writer is told only of writes with Store.
+func TestStore(t *testing.T) {
+	for i := -1; i < 20; i++ {
+		in(t, func(t *testing.T, w *world) {
+			m := faultproxy.Match{Ops: []wire.Op{wire.OpMulti, wire.OpExists, wire.OpCreate2, wire.OpSync, wire.OpGetData}, Skip: max(i, 0) / 2}
+			switch {
+			case i < 0:
+			case i%2 == 0:
+				w.proxy.CutBefore(m)
+			default:
+				w.proxy.CutAfter(m)
+			}
+			ctx := t.Context()
+			must(t, config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":1}`), config.NotThere, "first", nil))
+			if err := config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":0}`), config.NotThere, "x", nil); !errors.Is(err, zk.ErrNodeExists) || client.MaybeApplied(err) && i < 0 {
+				t.Errorf("%d: NotThere of what is there: %v", i, err)
+			}
+			v := open(w, config.Options[limits]{}, "/c/orders")
+			source := func() config.Source {
+				synctest.Wait()
+				st, _ := v.State()
+				return st.Sources[0]
+			}
+			if who := source().Writer; who == nil || who.Label != "first" || who.Host == "" || who.PID == 0 {
+				t.Errorf("%d: writer %+v", i, who)
+			}
+			must(t, config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":2}`), source().Stat.Version, "second", nil))
+			time.Sleep(time.Second)
+			if src := source(); src.Writer == nil || src.Writer.Label != "second" || src.Stat.Version != 1 || v.Get().Rate != 2 {
+				t.Errorf("%d: %+v by %+v, rate %d", i, src.Stat, src.Writer, v.Get().Rate)
+			}
+			if err := config.Store(ctx, w.k, "/c/orders", []byte(`{}`), 0, "late", nil); !errors.Is(err, zk.ErrBadVersion) || !strings.HasPrefix(err.Error(), "store /c/orders: "+zk.ErrBadVersion.Error()) || client.MaybeApplied(err) && i < 0 {
+				t.Errorf("%d: an old version: %v", i, err)
+			}
+			w.put("/c/orders", `{"rate":3}`)
+			if src := source(); src.Writer != nil || v.Get().Rate != 3 {
+				t.Errorf("%d: a stranger's write by %+v, rate %d", i, src.Writer, v.Get().Rate)
+			}
+			must(t, config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":4}`), zk.AnyVersion, "third", nil))
+			must(t, config.Store(ctx, w.k, "/c/new", []byte(`{}`), zk.AnyVersion, "fourth", nil))
+			time.Sleep(time.Second)
+			if src := source(); src.Writer == nil || src.Writer.Label != "third" || v.Get().Rate != 4 {
+				t.Errorf("%d: %+v, rate %d", i, src.Writer, v.Get().Rate)
+			}
+		})
+	}
+}
+
+func TestChanges(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.put("/c", `{"rate":1}`)
+		v := open(w, config.Options[limits]{}, "/c")
+		go func() {
+			for _, data := range []string{`{"rate":2}`, `{`, `{"rate":3}`} {
+				time.Sleep(time.Minute)
+				w.s.Set(context.Background(), "/c", []byte(data), zk.AnyVersion)
+			}
+		}()
+		var got []string
+		for st, err := range v.Changes(t.Context()) {
+			must(t, err)
+			got = append(got, fmt.Sprint(st.Value.Rate, st.Bad != nil))
+			if st.Value.Rate == 3 {
+				break
+			}
+		}
+		if s := strings.Join(got, ", "); s != "1 false, 2 false, 2 true, 3 false" {
+			t.Errorf("states: %s", s)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+// Package config is typed configuration: a Go value that follows znodes.
+//
+//	type Limits struct { Rate int `json:"rate"` }
+//	v, err := config.Open(ctx, keeper, []string{"/config/orders"}, config.Options[Limits]{Default: Limits{Rate: 10}})
+//	…
+//	limit := v.Get().Rate // no request, no lock
+//
+// # Guarantees
+//
+//   - A value that cannot be decoded, or that Options.Validate refuses, never comes into force: the last good value stays,
+//     and State says what is wrong, with path and version.
+//   - A value is replaced as a whole. Get never sees a part of two.
+//   - Store writes only if the version is the expected one, and resolves a lost answer.
+//
+// # Formats
+//
+// The data of a znode is JSON, or whatever Options.Decode reads. With Options.Keys, each znode below a layer is one key:
+// /config/orders/pool/size is the field "size" of the field "pool", and its data is the value as text.
+//
+// Several layers are laid over each other, the most specific first: a field that a layer does not set keeps the value of
+// the layers behind it, and of Options.Default. SpringLayers names those of Spring Cloud Zookeeper.
+//
+// Store also writes who has written, into the znode _writer below the znode, in the same transaction. What other programs
+// write is not ascribed to anybody. Names that begin with "_" are no keys.
+//
+// # Limits
+//
+// Layers are cached with all that is below them (package cache). A list in a layer replaces the list of the layers behind
+// it; maps are merged.
+package config

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/cache"
+)
+
+// applyKeys sets the fields that the znodes below a layer name. A znode without data whose children are keys is none.
+func applyKeys(view cache.View, layer string, value any) ([]Source, error) {
+	var sources []Source
+	for n := range view.All() {
+		key := strings.TrimPrefix(strings.TrimPrefix(n.Path, layer), "/")
+		if key == "" || strings.HasPrefix(key, "_") || strings.Contains(key, "/_") {
+			continue
+		}
+		if len(n.Data) == 0 && hasChildren(view, n.Path) {
+			continue
+		}
+		// Spring writes "a.b" as one name, or as a/b.
+		if err := setKey(reflect.ValueOf(value).Elem(), strings.FieldsFunc(key, func(c rune) bool { return c == '/' || c == '.' }), string(n.Data)); err != nil {
+			return nil, &BadError{Path: n.Path, Version: n.Stat.Version, Err: err}
+		}
+		sources = append(sources, Source{Path: n.Path, Stat: n.Stat, Writer: writerOf(view, n)})
+	}
+	return sources, nil
+}
+
+// hasChildren reports whether a znode has children that are keys.
+func hasChildren(view cache.View, path string) bool {
+	for n := range view.Children(path) {
+		if !strings.HasPrefix(n.Path[len(path):], "/_") {
+			return true
+		}
+	}
+	return false
+}
+
+var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+
+// setKey sets what a key names within a value. A key that nothing answers to is passed over, as unknown fields of JSON
+// are.
+func setKey(at reflect.Value, key []string, text string) error {
+	if len(key) == 0 {
+		return setText(at, text)
+	}
+	switch at.Kind() {
+	case reflect.Pointer:
+		// A copy, because the value in force may share what is pointed at.
+		fresh := reflect.New(at.Type().Elem())
+		if !at.IsNil() {
+			fresh.Elem().Set(at.Elem())
+		}
+		at.Set(fresh)
+		return setKey(fresh.Elem(), key, text)
+	case reflect.Struct:
+		for i := range at.NumField() {
+			if f := at.Type().Field(i); f.IsExported() && answersTo(f, key[0]) {
+				return setKey(at.Field(i), key[1:], text)
+			}
+		}
+	case reflect.Map:
+		if at.Type().Key().Kind() != reflect.String {
+			return fmt.Errorf("a map with keys of type %v cannot hold it", at.Type().Key())
+		}
+		return setInMap(at, key, text)
+	}
+	return nil
+}
+
+// setInMap sets an element of a copy of the map, because the value in force may share the map.
+func setInMap(at reflect.Value, key []string, text string) error {
+	fresh := reflect.MakeMap(at.Type())
+	for _, k := range at.MapKeys() {
+		fresh.SetMapIndex(k, at.MapIndex(k))
+	}
+	name := reflect.ValueOf(key[0]).Convert(at.Type().Key())
+	rest := key[1:]
+	if at.Type().Elem().Kind() == reflect.String { // no further structure: the whole key is the name
+		name, rest = reflect.ValueOf(strings.Join(key, ".")).Convert(at.Type().Key()), nil
+	}
+	elem := reflect.New(at.Type().Elem()).Elem()
+	if was := at.MapIndex(name); was.IsValid() {
+		elem.Set(was)
+	}
+	if err := setKey(elem, rest, text); err != nil {
+		return err
+	}
+	fresh.SetMapIndex(name, elem)
+	at.Set(fresh)
+	return nil
+}
+
+// answersTo reports whether a field has a name: that of its json tag, or its own, whatever the case.
+func answersTo(f reflect.StructField, name string) bool {
+	tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if tag != "" {
+		return tag == name
+	}
+	return strings.EqualFold(f.Name, strings.ReplaceAll(name, "-", ""))
+}
+
+// setText sets a value from its text.
+func setText(at reflect.Value, text string) error {
+	if at.CanAddr() && at.Addr().Type().Implements(textUnmarshaler) {
+		return at.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+	}
+	trimmed := strings.TrimSpace(text)
+	var err error
+	switch at.Kind() {
+	case reflect.String:
+		at.SetString(text)
+	case reflect.Bool:
+		var b bool
+		if b, err = strconv.ParseBool(trimmed); err == nil {
+			at.SetBool(b)
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		err = setInt(at, trimmed)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		var n uint64
+		if n, err = strconv.ParseUint(trimmed, 10, at.Type().Bits()); err == nil {
+			at.SetUint(n)
+		}
+	case reflect.Float32, reflect.Float64:
+		var f float64
+		if f, err = strconv.ParseFloat(trimmed, at.Type().Bits()); err == nil {
+			at.SetFloat(f)
+		}
+	case reflect.Pointer:
+		fresh := reflect.New(at.Type().Elem())
+		if err = setText(fresh.Elem(), text); err == nil {
+			at.Set(fresh)
+		}
+	case reflect.Slice:
+		err = setList(at, trimmed)
+	case reflect.Struct, reflect.Map:
+		if text != "" {
+			err = fmt.Errorf("a value of type %v cannot be set from text", at.Type())
+		} // else the znode is there for others below it
+	default:
+		err = fmt.Errorf("a value of type %v cannot be set from text", at.Type())
+	}
+	var num *strconv.NumError
+	if errors.As(err, &num) {
+		return fmt.Errorf("%.40q is no %v: %w", text, at.Type(), num.Err)
+	}
+	return err
+}
+
+func setInt(at reflect.Value, text string) error {
+	if at.Type() == reflect.TypeFor[time.Duration]() {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%.40q is no duration, such as 1m30s", text)
+		}
+		at.SetInt(int64(d))
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, at.Type().Bits())
+	if err == nil {
+		at.SetInt(n)
+	}
+	return err
+}
+
+// setList sets a list from texts with commas between them.
+func setList(at reflect.Value, text string) error {
+	list := reflect.MakeSlice(at.Type(), 0, 0)
+	for part := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
+		}
+		elem := reflect.New(at.Type().Elem()).Elem()
+		if err := setText(elem, strings.TrimSpace(part)); err != nil {
+			return err
+		}
+		list = reflect.Append(list, elem)
+	}
+	at.Set(list)
+	return nil
+}

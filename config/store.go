@@ -1,0 +1,158 @@
+package config
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+
+	"github.com/lockkeeper/lockkeeper/cache"
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// writerName is the name of the znode that says who has written its parent.
+const writerName = "_writer"
+
+// A Writer is who has written a znode with Store.
+type Writer struct {
+	Label string `json:"label"` // as given to Store
+	Host  string `json:"host"`
+	PID   int    `json:"pid"`
+	Write string `json:"write"` // random, another one for each write
+}
+
+// writerOf returns who has written a znode: what _writer says, if it was written in the same transaction.
+func writerOf(view cache.View, n cache.Node) *Writer {
+	w, ok := view.Get(zk.Join(n.Path, writerName))
+	if !ok || w.Stat.Mzxid != n.Stat.Mzxid {
+		return nil
+	}
+	var who Writer
+	if json.Unmarshal(w.Data, &who) != nil {
+		return nil
+	}
+	return &who
+}
+
+// NotThere in place of a version is for a znode that must not be there yet.
+const NotThere int32 = -2
+
+// Store writes the data of a znode if it has the given version: one from a Source, zk.AnyVersion for any, which creates
+// the znode if it is missing, or NotThere. Another version is zk.ErrBadVersion, and for NotThere zk.ErrNodeExists. label
+// is free text that says who writes, for others to see (Source.Writer). A lost answer is resolved by looking; if that is
+// not possible before ctx ends, client.MaybeApplied is true of the error. A nil acl lets anybody do anything.
+func Store(ctx context.Context, k *client.Keeper, path string, data []byte, version int32, label string, acl []zk.ACL) error {
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	host, _ := os.Hostname()
+	who, err := json.Marshal(Writer{Label: label, Host: host, PID: os.Getpid(), Write: hex.EncodeToString(id[:])})
+	if err != nil {
+		return &client.OpError{Op: "store", Path: path, Err: err}
+	}
+	s, err := k.Session(ctx)
+	if err == nil {
+		err = (&storing{s, path, data, who, version, acl}).run(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	out := &client.OpError{Op: "store", Path: path, Err: err, Maybe: client.MaybeApplied(err)}
+	var op *client.OpError
+	if errors.As(err, &op) {
+		out.Err = op.Err
+	}
+	var failed *client.MultiError
+	if errors.As(err, &failed) {
+		out.Err = failed.Err
+	}
+	return out
+}
+
+// storing is one write.
+type storing struct {
+	s       *client.Session
+	path    string
+	data    []byte
+	who     []byte
+	version int32
+	acl     []zk.ACL
+}
+
+// run writes until it is known whether it is done.
+func (w *storing) run(ctx context.Context) error {
+	doubt := false // an answer was lost, and the writer is not ours: it may have been replaced by a later one
+	for {
+		ops, err := w.ops(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = w.s.Multi(ctx, ops...)
+		var failed *client.MultiError
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrConnectionLoss):
+			done, lookErr := w.done(ctx)
+			if lookErr != nil {
+				return &client.OpError{Op: "store", Path: w.path, Err: lookErr, Maybe: true}
+			}
+			if done {
+				return nil
+			}
+			doubt = true
+		case errors.As(err, &failed) && w.raced(failed): // another client has created or deleted something: look again
+		case doubt && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists)):
+			return &client.OpError{Op: "store", Path: w.path, Err: err, Maybe: true}
+		default:
+			return err
+		}
+	}
+}
+
+// raced reports whether an operation has failed because of what was there when we looked, and not because of the version.
+func (w *storing) raced(failed *client.MultiError) bool {
+	if failed.Path != w.path {
+		return failed.Err == zk.ErrNoNode || failed.Err == zk.ErrNodeExists
+	}
+	return w.version == zk.AnyVersion && (failed.Err == zk.ErrNoNode || failed.Err == zk.ErrNodeExists)
+}
+
+// ops returns the transaction: the znode and its writer.
+func (w *storing) ops(ctx context.Context) ([]client.Op, error) {
+	_, there, err := w.s.Exists(ctx, w.path)
+	if err != nil {
+		return nil, err
+	}
+	writer := zk.Join(w.path, writerName)
+	if w.version == NotThere || w.version == zk.AnyVersion && !there {
+		if err := w.s.EnsurePath(ctx, zk.Parent(w.path), w.acl); err != nil {
+			return nil, err
+		}
+		return []client.Op{client.OpCreate(w.path, w.data, zk.Persistent, w.acl), client.OpCreate(writer, w.who, zk.Persistent, w.acl)}, nil
+	}
+	set := client.OpSet(w.path, w.data, w.version)
+	_, there, err = w.s.Exists(ctx, writer)
+	if there {
+		return []client.Op{set, client.OpSet(writer, w.who, zk.AnyVersion)}, err
+	}
+	return []client.Op{set, client.OpCreate(writer, w.who, zk.Persistent, w.acl)}, err
+}
+
+// done reports whether the writer is ours: then a transaction whose answer was lost was carried out. Otherwise it was not,
+// or a later write of another client has replaced it.
+func (w *storing) done(ctx context.Context) (bool, error) {
+	if err := w.s.Sync(ctx, w.path); err != nil {
+		return false, err
+	}
+	who, _, err := w.s.Get(ctx, zk.Join(w.path, writerName))
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return string(who) == string(w.who), nil
+}

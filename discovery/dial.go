@@ -1,0 +1,102 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+)
+
+// Dial connects to an instance of a service, in turn. If it cannot be reached, that is noted (Failed), and the next one
+// is tried, until each has been tried once. dial makes the connection; nil means a net.Dialer.
+func (d *Directory) Dial(ctx context.Context, network, name string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (net.Conn, error) {
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	var conn net.Conn
+	err := d.each(ctx, name, func(i Instance) (again bool, err error) {
+		conn, err = dial(ctx, network, i.HostPort())
+		return true, err
+	})
+	return conn, err
+}
+
+// each tries the instances of a service in turn, until use returns no error, or one after which no other instance may be
+// tried.
+func (d *Directory) each(ctx context.Context, name string, use func(Instance) (again bool, err error)) error {
+	var errs []error
+	for range max(1, len(d.listing().usable[name])) {
+		i, err := d.RoundRobin(name)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		again, err := use(i)
+		if err == nil {
+			d.Worked(i)
+			return nil
+		}
+		if again && ctx.Err() == nil {
+			d.Failed(i)
+		}
+		errs = append(errs, fmt.Errorf("instance %s of %s at %s: %w", i.ID, name, i.HostPort(), err))
+		if !again || ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Transport returns a RoundTripper that takes the host of a request's URL for the name of a service, and sends each
+// request to an instance, in turn: to its port, or to its SSL port if the URL's scheme is https. The Host header stays
+// the name. If no connection comes about, nothing has been sent: that is noted (Failed), and the next instance is tried,
+// as far as the request's body can be read again. next makes the requests; nil means http.DefaultTransport.
+func (d *Directory) Transport(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return &transport{d, next}
+}
+
+type transport struct {
+	d    *Directory
+	next http.RoundTripper
+}
+
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	var resp *http.Response
+	first := true
+	err := t.d.each(req.Context(), req.URL.Hostname(), func(i Instance) (again bool, err error) {
+		out := req.Clone(req.Context())
+		if !first && req.GetBody != nil {
+			if out.Body, err = req.GetBody(); err != nil {
+				return false, err
+			}
+		}
+		first = false
+		out.URL.Host = hostPort(i, req.URL.Scheme)
+		if out.Host == "" {
+			out.Host = req.URL.Host
+		}
+		resp, err = t.next.RoundTrip(out)
+		return notConnected(err) && (req.Body == nil || req.GetBody != nil), err
+	})
+	if first && req.Body != nil { // a RoundTripper closes the body in any case
+		req.Body.Close()
+	}
+	return resp, err
+}
+
+// hostPort returns where an instance serves a scheme.
+func hostPort(i Instance, scheme string) string {
+	if scheme == "https" && i.SSLPort != 0 {
+		i.Port = i.SSLPort
+	}
+	return i.HostPort()
+}
+
+// notConnected reports whether an error says that there was no connection, so nothing was sent.
+func notConnected(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}

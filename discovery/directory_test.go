@@ -1,0 +1,328 @@
+package discovery_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/discovery"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keep(t testing.TB, srv *zktest.Server, label string) *client.Keeper {
+	t.Helper()
+	k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: srv.Link(label).Dial})
+	must(t, err)
+	t.Cleanup(func() { k.Close(context.Background()) })
+	return k
+}
+
+func open(t testing.TB, k *client.Keeper, opt discovery.Options) *discovery.Directory {
+	t.Helper()
+	d, err := discovery.Open(t.Context(), k, "/services", opt)
+	must(t, err)
+	t.Cleanup(func() { d.Close(context.Background()) })
+	return d
+}
+
+func ids(all []discovery.Instance) string {
+	var s []string
+	for _, i := range all {
+		s = append(s, i.ID)
+	}
+	return strings.Join(s, " ")
+}
+
+func want(t testing.TB, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %s, want %s", what, got, want)
+	}
+}
+
+func TestRegisterAndResolve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		ka, kb := keep(t, srv, "a"), keep(t, srv, "b")
+		d := open(t, kb, discovery.Options{})
+		_, err := d.RoundRobin("worker")
+		var none *discovery.NoInstanceError
+		if !errors.As(err, &none) || err.Error() != "resolve /services/worker: no instance is registered" {
+			t.Errorf("without instances: %v", err)
+		}
+		r, err := discovery.Register(t.Context(), ka, "/services", worker(), discovery.Options{})
+		must(t, err)
+		want(t, "bytes", string(srv.Tree("/services/worker/id-1")[0].Data), golden)
+		if srv.Tree("/services/worker")[0].Mode != zk.Container {
+			t.Error("the service is no container")
+		}
+		found, err := d.WaitFor(t.Context(), "worker", func(all []discovery.Instance) bool { return len(all) == 1 })
+		must(t, err)
+		want(t, "found", found[0].HostPort(), "10.0.0.1:8080")
+		changed := worker()
+		changed.Port, changed.ID = 9090, "ignored"
+		must(t, r.Set(t.Context(), changed))
+		synctest.Wait()
+		i, err := d.RoundRobin("worker")
+		want(t, "changed", fmt.Sprint(i.ID, i.Port, err), "id-19090 <nil>")
+		srv.Link("a").Expire()
+		time.Sleep(time.Minute)
+		want(t, "after an expiry", ids(d.Instances("worker")), "id-1")
+		must(t, r.Close(t.Context()))
+		want(t, "closed", srv.Tree("/services/worker/id-1").String(), "")
+		synctest.Wait()
+		want(t, "services", fmt.Sprint(d.Services()), "[]")
+		// An id of its own.
+		r, err = discovery.Register(t.Context(), ka, "/services", discovery.Instance{Name: "w"}, discovery.Options{})
+		must(t, err)
+		if id := r.Instance().ID; len(id) != 36 || id[14] != '4' {
+			t.Errorf("id %q", id)
+		}
+		must(t, r.Close(t.Context()))
+	})
+}
+
+func TestPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv, "a")
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1", Address: "h"}, discovery.Options{}))
+		d := open(t, k, discovery.Options{})
+		want(t, "published", string(d.Instances("db")[0].Type), "STATIC")
+		must(t, discovery.Unpublish(t.Context(), k, "/services", "db", "1"))
+		must(t, discovery.Unpublish(t.Context(), k, "/services", "db", "1"))
+		synctest.Wait()
+		want(t, "unpublished", ids(d.Instances("db")), "")
+	})
+}
+
+func TestWhatCannotBeRegistered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv, "a")
+		for name, i := range map[string]discovery.Instance{
+			"register /services//x: ":    {ID: "x"},
+			"register /services/a/b/x: ": {Name: "a/b", ID: "x"},
+			"register /services/a/b/c: ": {Name: "a", ID: "b/c"},
+			"register /services/a/p: ":   {Name: "a", ID: "p", Port: 70000},
+			"register /services/a/q: ":   {Name: "a", ID: "q", Payload: json.RawMessage("{")},
+			"register /services/a/s: ":   {Name: "a", ID: "s", Type: discovery.Static},
+		} {
+			if _, err := discovery.Register(t.Context(), k, "/services", i, discovery.Options{}); err == nil || !strings.HasPrefix(err.Error(), name) {
+				t.Errorf("%v, want %q", err, name)
+			}
+		}
+		if len(srv.Tree("/services")) > 0 {
+			t.Errorf("tree:\n%s", srv.Tree("/services"))
+		}
+	})
+}
+
+// What cannot be read is kept apart, with its path.
+func TestMalformed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, s := keep(t, srv, "a"), srv.Session(t, "s")
+		for path, data := range map[string]string{
+			"/services/worker/id-1": golden, "/services/worker/bad": "127.0.0.1", "/services/other/id-1": golden,
+			"/services/worker/id-1/below": "x", "/services/empty": "",
+		} {
+			_, err := s.Put(t.Context(), path, []byte(data), nil)
+			must(t, err)
+		}
+		d := open(t, k, discovery.Options{})
+		want(t, "instances", ids(d.Instances("worker")), "id-1")
+		var paths []string
+		for _, m := range d.Malformed() {
+			paths = append(paths, m.Error())
+		}
+		want(t, "malformed", strings.Join(paths, "; "), `instance /services/other/id-1: it says that its name is "worker"; `+
+			`instance /services/worker/bad: "127.0.0.1" is no instance: invalid character '.' after top-level value`)
+		_, err := d.Random("other")
+		want(t, "error", err.Error(), "resolve /services/other: no instance is registered that can be read, and 1 that cannot")
+		_, err = s.Put(t.Context(), "/services/worker/bad", []byte(strings.Replace(golden, "id-1", "bad", 1)), nil)
+		must(t, err)
+		synctest.Wait()
+		want(t, "cured", ids(d.Instances("worker")), "bad id-1")
+	})
+}
+
+func publish(t testing.TB, k *client.Keeper, name string, n int) {
+	t.Helper()
+	for i := range n {
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: name, ID: strconv.Itoa(i), Address: "h", Port: 1 + i}, discovery.Options{}))
+	}
+}
+
+func TestStrategies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv, "a")
+		publish(t, k, "s", 4)
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: "off", Disabled: true}, discovery.Options{}))
+		d := open(t, k, discovery.Options{})
+		round := func(n int) string {
+			var s string
+			for range n {
+				i, err := d.RoundRobin("s")
+				must(t, err)
+				s += i.ID
+			}
+			return s
+		}
+		want(t, "round robin", round(6), "012301")
+		seen := map[string]int{}
+		for range 400 {
+			i, err := d.Random("s")
+			must(t, err)
+			seen[i.ID]++
+		}
+		if len(seen) != 4 || seen["0"] < 50 || seen["3"] < 50 {
+			t.Errorf("random: %v", seen)
+		}
+		stuck := map[string]string{}
+		per := map[string]int{}
+		for key := range 400 {
+			i, err := d.Sticky("s", strconv.Itoa(key))
+			must(t, err)
+			stuck[strconv.Itoa(key)] = i.ID
+			per[i.ID]++
+		}
+		if per["0"] < 50 || per["1"] < 50 || per["2"] < 50 || per["3"] < 50 {
+			t.Errorf("sticky: %v", per)
+		}
+		must(t, discovery.Unpublish(t.Context(), k, "/services", "s", "2"))
+		synctest.Wait()
+		for key, was := range stuck {
+			i, err := d.Sticky("s", key)
+			must(t, err)
+			if i.ID != was && was != "2" {
+				t.Fatalf("key %s moved from %s to %s", key, was, i.ID)
+			}
+		}
+		// Two failures in a row, and an instance is left out for a while; if all have failed, none is.
+		bad := discovery.Instance{Name: "s", ID: "1"}
+		d.Failed(bad)
+		if !strings.Contains(round(3), "1") {
+			t.Error("left out after one failure")
+		}
+		d.Worked(bad)
+		d.Failed(bad)
+		if !strings.Contains(round(3), "1") {
+			t.Error("failures are counted although it worked in between")
+		}
+		d.Failed(bad)
+		if got := round(6); strings.Contains(got, "1") || !strings.Contains(got, "0") {
+			t.Errorf("after two failures: %s", got)
+		}
+		time.Sleep(31 * time.Second)
+		if !strings.Contains(round(3), "1") {
+			t.Error("still left out after 31 s")
+		}
+		for _, i := range d.Instances("s") {
+			d.Failed(i)
+			d.Failed(i)
+		}
+		want(t, "all have failed", strconv.Itoa(len(round(3))), "3")
+	})
+}
+
+func TestDubboProviders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, s := keep(t, srv, "a"), srv.Session(t, "s")
+		for _, path := range []string{
+			"/services/com.x.Orders/providers/dubbo%3A%2F%2F10.0.0.9%3A20880%2Fcom.x.Orders%3Fapplication%3Dshop",
+			"/services/com.x.Orders/consumers/consumer%3A%2F%2F10.0.0.1%2Fcom.x.Orders",
+			"/services/com.x.Orders/providers/%zz",
+		} {
+			_, err := s.Put(t.Context(), path, nil, nil)
+			must(t, err)
+		}
+		d := open(t, k, discovery.Options{Layout: discovery.Dubbo})
+		i, err := d.RoundRobin("com.x.Orders")
+		want(t, "provider", fmt.Sprint(i.HostPort(), " ", i.ID, err), "10.0.0.9:20880 dubbo://10.0.0.9:20880/com.x.Orders?application=shop<nil>")
+		want(t, "malformed", strconv.Itoa(len(d.Malformed())), "1")
+	})
+}
+
+func TestTransportAndDial(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	k := keep(t, srv, "a")
+	var ports []int
+	for n := range 2 {
+		hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%d %s %s%s", n, r.Host, r.URL.Path, body)
+		}))
+		t.Cleanup(hs.Close)
+		ports = append(ports, hs.Listener.Addr().(*net.TCPAddr).Port)
+	}
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ports = append(ports, dead.Addr().(*net.TCPAddr).Port)
+	dead.Close()
+	for n, port := range ports {
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: strconv.Itoa(n), Address: "127.0.0.1", Port: port}, discovery.Options{}))
+	}
+	d := open(t, k, discovery.Options{})
+	hc := &http.Client{Transport: d.Transport(nil)}
+	var got []string
+	for range 6 {
+		resp, err := hc.Post("http://s/path", "text/plain", strings.NewReader("+body"))
+		must(t, err)
+		body, err := io.ReadAll(resp.Body)
+		must(t, err)
+		resp.Body.Close()
+		got = append(got, string(body))
+	}
+	want(t, "answers", strings.Join(got, ", "), "0 s /path+body, 1 s /path+body, 0 s /path+body, 1 s /path+body, 0 s /path+body, 1 s /path+body")
+	_, err = hc.Get("http://none/")
+	var none *discovery.NoInstanceError
+	if !errors.As(err, &none) {
+		t.Errorf("a service that is not there: %v", err)
+	}
+	conn, err := d.Dial(t.Context(), "tcp", "s", nil)
+	must(t, err)
+	conn.Close()
+	must(t, discovery.Unpublish(t.Context(), k, "/services", "s", "0"))
+	must(t, discovery.Unpublish(t.Context(), k, "/services", "s", "1"))
+	_, err = d.WaitFor(t.Context(), "s", func(all []discovery.Instance) bool { return len(all) == 1 })
+	must(t, err)
+	_, err = d.Dial(t.Context(), "tcp", "s", nil)
+	if err == nil || !strings.Contains(err.Error(), "instance 2 of s at 127.0.0.1:") {
+		t.Errorf("no instance answers: %v", err)
+	}
+}
+
+func BenchmarkResolve(b *testing.B) {
+	srv := zktest.New(b, zktest.Options{})
+	k := keep(b, srv, "a")
+	publish(b, k, "s", 10)
+	d := open(b, k, discovery.Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.RoundRobin("s"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package discovery
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// RoundRobin returns the instances of a service one after the other. Disabled ones are left out, and those that have
+// failed lately (Failed), unless all have. Without instances the error is a *NoInstanceError.
+func (d *Directory) RoundRobin(name string) (Instance, error) {
+	l := d.listing()
+	return d.pick(l, name, func(all []Instance) int { return int((l.turns[name].Add(1) - 1) % uint64(len(all))) })
+}
+
+// Random returns one instance of a service by chance; see RoundRobin for which.
+func (d *Directory) Random(name string) (Instance, error) {
+	return d.pick(d.listing(), name, func(all []Instance) int { return rand.IntN(len(all)) })
+}
+
+// Sticky returns the same instance for the same key, as long as that one is there: when another instance comes or goes,
+// few keys move (rendezvous hashing). See RoundRobin for which instances are left out.
+func (d *Directory) Sticky(name, key string) (Instance, error) {
+	return d.pick(d.listing(), name, func(all []Instance) int {
+		best, at := uint64(0), 0
+		for n, i := range all {
+			h := fnv.New64a()
+			h.Write([]byte(i.ID))
+			h.Write([]byte{0})
+			h.Write([]byte(key))
+			if sum := mix(h.Sum64()); n == 0 || sum > best {
+				best, at = sum, n
+			}
+		}
+		return at
+	})
+}
+
+// mix spreads the bits of a hash, whose high ones hardly depend on the end of what was hashed.
+func mix(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// pick chooses among the instances that are usable.
+func (d *Directory) pick(l *listing, name string, choose func([]Instance) int) (Instance, error) {
+	all := d.failures.without(l.usable[name])
+	if len(all) == 0 {
+		e := &NoInstanceError{Base: d.base, Name: name}
+		for _, m := range l.malformed {
+			if service, _ := d.instanceOf(m.Path); service == name {
+				e.Malformed++
+			}
+		}
+		return Instance{}, e
+	}
+	return all[choose(all)], nil
+}
+
+// Failed notes that an instance did not answer. After Options.FailuresMax failures in a row, it is left out for
+// Options.FailureTime.
+func (d *Directory) Failed(i Instance) { d.failures.add(i) }
+
+// Worked notes that an instance has answered, and forgets its failures.
+func (d *Directory) Worked(i Instance) { d.failures.forget(i) }
+
+// failures remembers which instances have failed lately.
+type failures struct {
+	max  int
+	time time.Duration
+
+	some atomic.Int64 // how many there are, so that nothing is locked while there are none
+	mu   sync.Mutex
+	of   map[instanceKey]failure
+}
+
+// failuresKeysMax is how many instances are remembered; beyond it, those that are over are forgotten.
+const failuresKeysMax = 1024
+
+type instanceKey struct{ name, id string }
+
+type failure struct {
+	count int
+	last  time.Time
+}
+
+func newFailures(count int, d time.Duration) *failures {
+	return &failures{max: count, time: d, of: map[instanceKey]failure{}}
+}
+
+func (f *failures) add(i Instance) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key, now := instanceKey{i.Name, i.ID}, time.Now()
+	known := f.of[key]
+	if now.Sub(known.last) > f.time {
+		known.count = 0
+	}
+	if len(f.of) >= failuresKeysMax {
+		for key, was := range f.of {
+			if now.Sub(was.last) > f.time || len(f.of) >= 2*failuresKeysMax {
+				delete(f.of, key)
+			}
+		}
+	}
+	f.of[key] = failure{known.count + 1, now}
+	f.some.Store(int64(len(f.of)))
+}
+
+func (f *failures) forget(i Instance) {
+	if f.some.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.of, instanceKey{i.Name, i.ID})
+	f.some.Store(int64(len(f.of)))
+}
+
+// without returns the instances that have not failed lately; all of them if all have.
+func (f *failures) without(all []Instance) []Instance {
+	if f.some.Load() == 0 {
+		return all
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	var good []Instance
+	for _, i := range all {
+		if was := f.of[instanceKey{i.Name, i.ID}]; was.count < f.max || now.Sub(was.last) > f.time {
+			good = append(good, i)
+		}
+	}
+	if good == nil {
+		return all
+	}
+	return good
+}

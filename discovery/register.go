@@ -1,0 +1,190 @@
+package discovery
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/presence"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Options configure a Registration or a Directory. The zero value of every field means its default.
+type Options struct {
+	// Layout is what a Directory reads. Default: Curator.
+	Layout Layout
+
+	// FailuresMax is after how many failures in a row an instance is left out, for FailureTime. Defaults 2 and 30 s, as
+	// Curator has them.
+	FailuresMax int
+	FailureTime time.Duration
+
+	// TakeOver deletes the znode of another session that has the same id. Default: Register waits until that session
+	// has ended, which it does some time after its process has died.
+	TakeOver bool
+
+	// ACL is the access control list of the instance's znode, ParentACL that of the znodes above it, where they have to
+	// be made. Default: anybody may do anything.
+	ACL, ParentACL []zk.ACL
+
+	// CloseTimeout bounds Registration.Close besides its context. Default 5 s.
+	CloseTimeout time.Duration
+
+	// Logger gets a line for whatever an operator should know. Default: silent.
+	Logger *slog.Logger
+}
+
+// A TakenError says that the id is in use: another session owns the znode.
+type TakenError struct {
+	Path  string
+	Owner int64 // id of the session; 0 if the znode is not ephemeral
+}
+
+func (e *TakenError) Error() string {
+	if e.Owner == 0 {
+		return fmt.Sprintf("%s is there and not ephemeral (delete it)", e.Path)
+	}
+	return fmt.Sprintf("%s belongs to session 0x%x (it goes with that session)", e.Path, e.Owner)
+}
+
+// A Registration keeps an instance registered until Close. It is safe for use by many goroutines.
+type Registration struct {
+	base string
+	inst Instance // as it was registered
+	p    *presence.Presence
+}
+
+// Register registers an instance below base and returns once it is. An empty ID becomes a random UUID, a zero Registered
+// the present time. ctx bounds the registration only. Close must be called.
+func Register(ctx context.Context, k *client.Keeper, base string, i Instance, opt Options) (*Registration, error) {
+	i = i.completed(Dynamic)
+	path, err := instancePath(base, i)
+	if err == nil && i.Type != Dynamic {
+		err = fmt.Errorf("an instance of type %s cannot be registered (Publish writes static ones)", i.Type)
+	}
+	if err != nil {
+		return nil, &client.OpError{Op: "register", Path: path, Err: err}
+	}
+	p, err := presence.Keep(ctx, k, path, i.Encode(), presence.Options{Op: "register", Container: true,
+		Taken: func(path string, owner int64) error { return &TakenError{path, owner} },
+		ACL:   opt.ACL, ParentACL: opt.ParentACL, TakeOver: opt.TakeOver, CloseTimeout: opt.CloseTimeout, Logger: opt.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return &Registration{base, i, p}, nil
+}
+
+// completed fills in what the caller left out.
+func (i Instance) completed(t Type) Instance {
+	if i.ID == "" {
+		var b [16]byte
+		rand.Read(b[:])                             // never fails
+		b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80 // RFC 9562, version 4
+		i.ID = fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	}
+	if i.Registered.IsZero() {
+		i.Registered = time.Now()
+	}
+	if i.Type == "" {
+		i.Type = t
+	}
+	return i
+}
+
+// instancePath returns the path of an instance's znode, and refuses what cannot be written.
+func instancePath(base string, i Instance) (string, error) {
+	path := zk.Join(zk.Join(base, i.Name), i.ID)
+	for _, name := range []string{i.Name, i.ID} {
+		if name == "" || strings.Contains(name, "/") {
+			return path, &zk.PathError{Path: path, Reason: fmt.Sprintf("has a name or id, %q, that is empty or contains a slash", name)}
+		}
+	}
+	for _, p := range []int{i.Port, i.SSLPort} {
+		if p < 0 || p > 65535 {
+			return path, fmt.Errorf("port %d is out of range", p)
+		}
+	}
+	if i.Payload != nil && !json.Valid(i.Payload) {
+		return path, fmt.Errorf("the payload is no JSON: %.40q", i.Payload)
+	}
+	if err := zk.ValidatePath(base); err != nil {
+		return path, err
+	}
+	return path, zk.ValidatePath(path)
+}
+
+// Publish writes an instance that stays when the session ends, of type Static unless Permanent is set. One with the same
+// id is replaced.
+func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt Options) error {
+	i = i.completed(Static)
+	path, err := instancePath(base, i)
+	if err == nil && i.Type != Static && i.Type != Permanent {
+		err = fmt.Errorf("an instance of type %s cannot be published (Register writes dynamic ones)", i.Type)
+	}
+	if err != nil {
+		return &client.OpError{Op: "publish", Path: path, Err: err}
+	}
+	return k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+		_, err := s.Put(ctx, path, i.Encode(), opt.ACL)
+		return err
+	})
+}
+
+// Unpublish deletes an instance that Publish has written. One that is missing is success.
+func Unpublish(ctx context.Context, k *client.Keeper, base, name, id string) error {
+	path, err := instancePath(base, Instance{Name: name, ID: id})
+	if err != nil {
+		return &client.OpError{Op: "unpublish", Path: path, Err: err}
+	}
+	return k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+		for {
+			err := s.Delete(ctx, path, zk.AnyVersion)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				return nil
+			case !errors.Is(err, zk.ErrConnectionLoss):
+				return err
+			}
+		}
+	})
+}
+
+// Instance returns the instance as it was registered.
+func (r *Registration) Instance() Instance { return r.inst }
+
+// Path returns the path of the instance's znode.
+func (r *Registration) Path() string { return r.p.Path() }
+
+// Set changes what others read of the instance, except its name, id, type and time of registration, which stay. It
+// returns once the znode has it.
+func (r *Registration) Set(ctx context.Context, i Instance) error {
+	i.Name, i.ID, i.Type, i.Registered = r.inst.Name, r.inst.ID, r.inst.Type, r.inst.Registered
+	if path, err := instancePath(r.base, i); err != nil {
+		return &client.OpError{Op: "register", Path: path, Err: err}
+	}
+	return r.p.Set(ctx, i.Encode())
+}
+
+// State returns whether the instance is registered, as far as is known, why it is not, and a channel that is closed when
+// that may have changed.
+func (r *Registration) State() (registered bool, why error, changed <-chan struct{}) {
+	st, changed := r.p.State()
+	return st.Present, st.Err, changed
+}
+
+// Done is closed when the instance does not come back any more: after Close, after that of the Keeper, or because the
+// server refuses it.
+func (r *Registration) Done() <-chan struct{} { return r.p.Done() }
+
+// Err returns nil until Done is closed, and then why the instance does not come back.
+func (r *Registration) Err() error { return r.p.Err() }
+
+// Close ends the registration. A nil error says that the znode is gone and does not come back. With an error, it is
+// removed in the background, and goes with the session at the latest.
+func (r *Registration) Close(ctx context.Context) error { return r.p.Close(ctx) }
