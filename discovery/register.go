@@ -171,11 +171,16 @@ func (r *Registration) Set(ctx context.Context, i Instance) error {
 	return r.p.Set(ctx, i.Encode())
 }
 
-// State returns whether the instance is registered, as far as is known, why it is not, and a channel that is closed when
-// that may have changed.
-func (r *Registration) State() (registered bool, why error, changed <-chan struct{}) {
+// A State is what is true of a registration at one moment.
+type State struct {
+	Present bool  // the instance's znode is there, as far as is known
+	Err     error // why it is not; nil if it is
+}
+
+// State returns the state of the registration, and a channel that is closed when that may have passed.
+func (r *Registration) State() (State, <-chan struct{}) {
 	st, changed := r.p.State()
-	return st.Present, st.Err, changed
+	return State(st), changed
 }
 
 // Done is closed when the instance does not come back any more: after Close, after that of the Keeper, or because the

@@ -66,7 +66,7 @@ func TestMembersComeChangeAndGo(t *testing.T) {
 		g, err := group.Open(t.Context(), kb, "/g", group.Options{})
 		must(t, err)
 		defer g.Close(context.Background())
-		want(t, "nobody", ids(g.Members()), "")
+		want(t, "empty", ids(g.Members()), "")
 		a := join(t, ka, "a", "1")
 		b := join(t, kb, "b", "2")
 		members, err := g.WaitFor(t.Context(), func(m []group.Info) bool { return len(m) == 2 })

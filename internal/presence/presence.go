@@ -141,7 +141,8 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 		return err
 	}
 	defer w.Cancel()
-	data, wanted, written, changed := p.wish()
+	data, wanted, written, _ := p.wish()
+	var changed <-chan struct{} // of the wish, where that matters
 	switch {
 	case !there:
 		p.lost(errors.New("the znode is not there"))
@@ -166,7 +167,6 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 			}
 			return err
 		}
-		changed = nil // only the end of the other one matters
 	case written != wanted:
 		_, err := s.Set(ctx, p.path, data, zk.AnyVersion)
 		if err == nil {
