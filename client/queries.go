@@ -50,3 +50,15 @@ func readPaths(s *Session, d *wire.Decoder, v *[]string) error {
 	}
 	return nil
 }
+
+// CountBelow returns how many znodes there are below path, at any depth. Servers answer it since 3.6.0.
+func (s *Session) CountBelow(ctx context.Context, path string) (int32, error) {
+	return again(ctx, s, func(p *Pipeline) *Pending[int32] {
+		return add(p, "getAllChildrenNumber", wire.OpAllChildrenCount, path, &wire.PathRecord{Path: s.chrooted(path)}, readCount)
+	})
+}
+
+func readCount(_ *Session, d *wire.Decoder, v *int32) error {
+	*v = d.Int32()
+	return nil
+}

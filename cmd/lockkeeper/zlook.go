@@ -30,6 +30,7 @@ func (e *zEnv) walked(cmd *cobra.Command, args []string, opt ztree.WalkOptions, 
 		return err
 	}
 	found, unreadable := false, 0
+	opt.Unlisted = func(string, error) error { unreadable++; return nil }
 	err = e.do(cmd, func(ctx context.Context, s *client.Session) error {
 		return ztree.Walk(ctx, s, paths[0], opt, func(n *ztree.Node) error {
 			if n.Err != nil {
@@ -44,7 +45,7 @@ func (e *zEnv) walked(cmd *cobra.Command, args []string, opt ztree.WalkOptions, 
 		return err
 	}
 	if unreadable > 0 {
-		e.notef("%d znodes could not be read, nor what is below them", unreadable)
+		e.notef("%d znodes, or what is below them, could not be read", unreadable)
 	}
 	if !found {
 		return exit.Errorf(exit.Failure, "%s %s: nothing was found", cmd.Name(), ztree.Escape(paths[0]))

@@ -138,7 +138,7 @@ func (e *zEnv) announce(ctx context.Context, s *client.Session, p string, c ztre
 	shown := ztree.Escape(p)
 	e.notef("%s: %d znodes, %d bytes", shown, c.Nodes, c.Bytes)
 	if c.Unreadable > 0 {
-		e.notef("%s: %d of them cannot be read, nor what is below them", shown, c.Unreadable)
+		e.notef("%s: %d of them, or what is below them, cannot be read", shown, c.Unreadable)
 	}
 	dirs, seen := []string{}, map[string]bool{}
 	for i, o := range c.Ephemerals {

@@ -77,7 +77,7 @@ func (e *zEnv) newSet() *cobra.Command {
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				st, err := s.Set(ctx, p, data, version)
 				if create && errors.Is(err, zk.ErrNoNode) {
-					if err := ztree.EnsureParents(ctx, s, p, nil); err != nil {
+					if err := s.EnsurePath(ctx, zk.Parent(p), nil); err != nil {
 						return err
 					}
 					var made client.Created
@@ -184,7 +184,7 @@ func createMode(ephemeral, sequential, container bool, ttl time.Duration) (zk.Mo
 
 func (e *zEnv) create(ctx context.Context, s *client.Session, p string, data []byte, mode zk.Mode, acl []zk.ACL, ttl time.Duration, parents bool) error {
 	if parents {
-		if err := ztree.EnsureParents(ctx, s, p, acl); err != nil {
+		if err := s.EnsurePath(ctx, zk.Parent(p), acl); err != nil {
 			return err
 		}
 	}

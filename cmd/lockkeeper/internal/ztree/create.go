@@ -11,28 +11,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// EnsureParents creates the znodes above path that are missing: persistent, empty, with the given ACL (nil is open).
-func EnsureParents(ctx context.Context, s *client.Session, path string, acl []zk.ACL) error {
-	var missing []string
-	for dir := zk.Parent(path); dir != "/"; dir = zk.Parent(dir) {
-		_, there, err := s.Exists(ctx, dir)
-		if err != nil {
-			return err
-		}
-		if there {
-			break
-		}
-		missing = append(missing, dir)
-	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		_, err := s.Create(ctx, missing[i], nil, zk.Persistent, acl)
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
-	}
-	return nil
-}
-
 // ParseOp reads an operation of a multi from words:
 //
 //	create [-e] [-s] [-c] PATH [DATA [ACL]]
@@ -122,9 +100,19 @@ const (
 func (q Quota) String() string {
 	text := fmt.Sprintf("count=%d,bytes=%d", q.Count, q.Bytes)
 	if q.CountHard >= 0 || q.BytesHard >= 0 {
-		text += fmt.Sprintf("=;byteHardLimit=%d;countHardLimit=%d", q.BytesHard, q.CountHard)
+		text += q.hard()
 	}
 	return text
+}
+
+func (q Quota) hard() string {
+	return fmt.Sprintf("=;byteHardLimit=%d;countHardLimit=%d", q.BytesHard, q.CountHard)
+}
+
+// limits writes q as zkCli does.
+func (q Quota) limits() string {
+	soft := Quota{q.Count, q.Bytes, -1, -1}
+	return soft.String() + q.hard()
 }
 
 // ParseQuota reads what stands in a quota's znodes.
@@ -164,9 +152,9 @@ func ReadQuota(ctx context.Context, s *client.Session, path string) (limits, use
 
 // SetQuota makes or changes the quota of a znode.
 func SetQuota(ctx context.Context, s *client.Session, path string, q Quota) error {
-	for _, node := range []struct{ name, text string }{{limitsName, q.String()}, {usageName, "count=0,bytes=0"}} {
+	for _, node := range []struct{ name, text string }{{limitsName, q.limits()}, {usageName, "count=0,bytes=0"}} {
 		full := QuotaPath(path) + "/" + node.name
-		if err := EnsureParents(ctx, s, full, nil); err != nil {
+		if err := s.EnsurePath(ctx, zk.Parent(full), nil); err != nil {
 			return err
 		}
 		_, err := s.Create(ctx, full, []byte(node.text), zk.Persistent, nil)

@@ -13,7 +13,7 @@ import (
 type Census struct {
 	Nodes      int
 	Bytes      int64
-	Unreadable int
+	Unreadable int     // znodes that cannot be read, or whose children cannot be listed
 	Ephemerals []Owned // the first namesMax
 	More       int     // ephemerals besides those
 }
@@ -30,7 +30,8 @@ const namesMax = 1000
 // Count counts what is in a tree.
 func Count(ctx context.Context, s *client.Session, root string) (Census, error) {
 	var c Census
-	err := Walk(ctx, s, root, WalkOptions{Skip: System(root)}, func(n *Node) error {
+	unlisted := func(string, error) error { c.Unreadable++; return nil }
+	err := Walk(ctx, s, root, WalkOptions{Skip: System(root), Unlisted: unlisted}, func(n *Node) error {
 		c.Nodes++
 		c.Bytes += int64(n.Stat.DataLength)
 		switch {
@@ -73,7 +74,8 @@ func Remove(ctx context.Context, s *client.Session, root string, progress func(d
 	deleted := 0
 	for {
 		var paths []string
-		err := Walk(ctx, s, root, WalkOptions{Skip: System(root)}, func(n *Node) error {
+		refused := func(_ string, err error) error { return err }
+		err := Walk(ctx, s, root, WalkOptions{Skip: System(root), Unlisted: refused}, func(n *Node) error {
 			if n.Path != "/" {
 				paths = append(paths, n.Path)
 			}
@@ -99,6 +101,9 @@ func Remove(ctx context.Context, s *client.Session, root string, progress func(d
 			err = nil
 		}
 		if err != nil {
+			if deleted == 0 {
+				return 0, err
+			}
 			return deleted, &PartError{Done: deleted, Did: "deleted", Next: "the same command deletes the rest", Err: err}
 		}
 		if root == "/" && deleted == before {

@@ -33,6 +33,10 @@ type WalkOptions struct {
 	ACL   bool
 	Depth int                    // how far below the root it goes; 0 is no limit
 	Skip  func(path string) bool // leaves a znode out, with all below it; may be nil
+
+	// Unlisted is called with a znode whose children may not be listed. An error of it ends the walk; nil, or no
+	// function, leaves the children out.
+	Unlisted func(path string, err error) error
 }
 
 // ErrSkipChildren in place of an error keeps a walk from going below a znode.
@@ -165,7 +169,9 @@ func (w *walker) list(items []*item) error {
 				return nil
 			case errors.Is(err, zk.ErrNoAuth):
 				it.listed = true
-				it.kids = []*item{} // what can be known of them has been shown
+				if w.opt.Unlisted != nil {
+					return w.opt.Unlisted(it.Path, err)
+				}
 				return nil
 			case err != nil:
 				return err

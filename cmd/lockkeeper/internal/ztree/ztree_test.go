@@ -121,7 +121,7 @@ func TestBrokenConnections(t *testing.T) {
 func TestRemovalSaysHowFarItCame(t *testing.T) {
 	srv := zktest.New(t, zktest.Options{})
 	s := srv.Session(t, "s")
-	fill(t, s, []string{"/a", "/a/x", "/a/y", "/a/y/kept"})
+	fill(t, s, []string{"/a", "/a/x", "/a/y", "/a/y/kept", "/a/z"})
 	if _, err := s.SetACL(t.Context(), "/a/y", zk.ReadOnlyACL(), zk.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +132,16 @@ func TestRemovalSaysHowFarItCame(t *testing.T) {
 	}
 	if _, there, _ := s.Exists(t.Context(), "/a/y/kept"); !there {
 		t.Error("the znode that may not be deleted is gone")
+	}
+	fill(t, s, []string{"/b", "/b/hidden"})
+	if _, err := s.SetACL(t.Context(), "/b", []zk.ACL{{Perms: zk.PermAdmin, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := ztree.Remove(t.Context(), s, "/b", nil); n != 0 || !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("a tree that cannot be listed: %d deleted, %v", n, err)
+	}
+	if c, err := ztree.Count(t.Context(), s, "/b"); err != nil || c.Unreadable != 1 {
+		t.Errorf("a tree that cannot be listed is counted as %+v, %v", c, err)
 	}
 }
 
@@ -151,6 +161,9 @@ func TestOwnSession(t *testing.T) {
 	slices.Sort(own)
 	if err != nil || !slices.Equal(own, []string{"/e1", "/e2"}) {
 		t.Errorf("ephemerals are %q, %v", own, err)
+	}
+	if n, err := s.CountBelow(t.Context(), "/"); err != nil || n < 2 {
+		t.Errorf("%d znodes below the root, %v", n, err)
 	}
 	ids, err := s.WhoAmI(t.Context())
 	if err != nil || !slices.ContainsFunc(ids, func(id client.Identity) bool { return id.Scheme == "digest" && strings.HasPrefix(id.ID, "ann") }) {

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// historyMax is how many lines of history are kept.
+const historyMax = 1000
+
+// A lineEditor reads lines at a terminal, with history and completion. What is written to it while it reads appears
+// above the line that is being typed.
+type lineEditor struct {
+	file    *os.File // the terminal
+	term    *term.Terminal
+	history *lineHistory
+}
+
+// newLineEditor makes a line editor for standard input and output, which are a terminal. Without a history file the
+// history ends with the process.
+func newLineEditor(historyFile string) *lineEditor {
+	e := &lineEditor{file: os.Stdin, history: &lineHistory{file: historyFile}}
+	e.term = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{&keyFilter{r: os.Stdin}, os.Stdout}, "")
+	e.term.History = e.history
+	e.history.load()
+	return e
+}
+
+// complete sets what Tab does: it gets the line and the cursor, and returns new ones.
+func (e *lineEditor) complete(f func(line string, pos int) (string, int, bool)) {
+	e.term.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
+		if key != '\t' {
+			return "", 0, false
+		}
+		return f(line, pos)
+	}
+}
+
+// Write shows text above the prompt.
+func (e *lineEditor) Write(b []byte) (int, error) { return e.term.Write(b) }
+
+// readLine reads a line. The terminal is in raw mode only meanwhile, so that ^C reaches what runs between two lines.
+func (e *lineEditor) readLine(prompt string) (string, error) {
+	state, err := term.MakeRaw(int(e.file.Fd()))
+	if err != nil {
+		return "", err
+	}
+	defer term.Restore(int(e.file.Fd()), state)
+	if width, height, err := term.GetSize(int(e.file.Fd())); err == nil && width > 0 {
+		e.term.SetSize(width, height)
+	}
+	e.term.SetPrompt(prompt)
+	line, err := e.term.ReadLine()
+	e.term.SetPrompt("") // what is written from now on has no prompt below it
+	if errors.Is(err, term.ErrPasteIndicator) {
+		err = nil
+	}
+	return line, err
+}
+
+// A keyFilter turns ^C, which would end the input, into the keys that clear the line.
+type keyFilter struct {
+	r    io.Reader
+	keys []byte // read and not passed on
+}
+
+func (f *keyFilter) Read(b []byte) (int, error) {
+	const ctrlC, lineEnd, clearLine = 3, 5, 21
+	if len(f.keys) == 0 {
+		buf := make([]byte, max(len(b)/2, 1))
+		n, err := f.r.Read(buf)
+		for _, k := range buf[:n] {
+			if k == ctrlC {
+				f.keys = append(f.keys, lineEnd, clearLine)
+			} else {
+				f.keys = append(f.keys, k)
+			}
+		}
+		if n == 0 {
+			return 0, err
+		}
+	}
+	n := copy(b, f.keys)
+	f.keys = f.keys[n:]
+	return n, nil
+}
+
+// A lineHistory is the history of a lineEditor, newest first for its reader, oldest first in its file. Lines with
+// credentials are not kept.
+type lineHistory struct {
+	file  string
+	lines []string // the oldest first
+}
+
+// Add implements term.History.
+func (h *lineHistory) Add(line string) {
+	if strings.TrimSpace(line) == "" || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
+		return
+	}
+	h.lines = append(h.lines, line)
+	if len(h.lines) > historyMax {
+		h.lines = slices.Delete(h.lines, 0, len(h.lines)-historyMax)
+	}
+	if h.file == "" || strings.HasPrefix(strings.TrimSpace(line), "addauth") {
+		return
+	}
+	if err := os.MkdirAll(filepath.Dir(h.file), 0o700); err != nil {
+		return // a history that cannot be kept is no reason to fail
+	}
+	f, err := os.OpenFile(h.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	f.WriteString(line + "\n")
+	f.Close()
+}
+
+// Len implements term.History.
+func (h *lineHistory) Len() int { return len(h.lines) }
+
+// At implements term.History.
+func (h *lineHistory) At(i int) string { return h.lines[len(h.lines)-1-i] }
+
+// load reads the file, and shortens it when it has grown to twice what is kept.
+func (h *lineHistory) load() {
+	f, err := os.Open(h.file)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	scan := bufio.NewScanner(f)
+	n := 0
+	for scan.Scan() {
+		n++
+		h.lines = append(h.lines, scan.Text())
+	}
+	h.lines = h.lines[max(len(h.lines)-historyMax, 0):]
+	if n > 2*historyMax {
+		os.WriteFile(h.file, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
+	}
+}
+
+// historyFile returns where the history of a shell is kept between sessions.
+func historyFile(name string) string {
+	dir := os.Getenv("XDG_STATE_HOME")
+	if dir == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(dir, "lockkeeper", name)
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zkcli"
+)
+
+func newZkcli() *cobra.Command {
+	var flags accessFlags
+	cmd := &cobra.Command{
+		Use:   "zkcli [-server HOST:PORT] [COMMAND]",
+		Short: "Take the lines of ZooKeeper's zkCli, and answer in its words",
+		Long: `Take the lines of ZooKeeper's zkCli, and answer in its words, without a JVM:
+
+    lockkeeper zkcli -server zk1:2181 ls /
+    lockkeeper zkcli < script
+
+It has the verbs, options, output and exit status of the zkCli of 3.8. Lines are read
+from standard input unless a command is given. rmr is understood as deleteall.
+reconfig is not offered. The shell, lockkeeper shell, can do more.
+
+Exit status with a command: 0 done, 1 it failed, 127 there is no such command; 64 wrong
+usage of zkcli itself, 69 no server could be reached.`,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			args, timeout, err := zkcliFlags(args)
+			if err != nil {
+				return exit.Errorf(exit.Usage, "zkcli: %w (see lockkeeper zkcli --help)", err)
+			}
+			cmd.DisableFlagParsing = false
+			cmd.Flags().SetInterspersed(false) // what stands behind the command's verb is the verb's
+			if err := cmd.ParseFlags(args); err != nil {
+				return cmd.FlagErrorFunc()(cmd, err)
+			}
+			if help, _ := cmd.Flags().GetBool("help"); help {
+				return cmd.Help()
+			}
+			to, err := flags.settings()
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			return orInterrupted(ctx, runZkcli(ctx, to, timeout, cmd.Flags().Args(), cmd.OutOrStdout()))
+		},
+	}
+	flags.addTo(cmd, sessionFlags)
+	return cmd
+}
+
+// zkcliFlags turns zkCli's own flags, which have one dash, into ours.
+func zkcliFlags(args []string) (ours []string, timeout time.Duration, err error) {
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		name := args[0]
+		switch name {
+		case "-server", "-timeout":
+			if len(args) < 2 {
+				return nil, 0, fmt.Errorf("%s wants a value", name)
+			}
+			if name == "-server" {
+				ours = append(ours, "--servers", args[1])
+			} else {
+				ms, err := strconv.ParseInt(args[1], 10, 32)
+				if err != nil || ms <= 0 {
+					return nil, 0, fmt.Errorf("-timeout %s: it is a number of milliseconds", args[1])
+				}
+				timeout = time.Duration(ms) * time.Millisecond
+			}
+			args = args[2:]
+		case "-waitforconnection": // always
+			args = args[1:]
+		case "-r":
+			return nil, 0, errors.New("-r: read-only sessions are not offered")
+		case "-client-configuration":
+			return nil, 0, errors.New("-client-configuration: Java's client configuration is not read here; TLS and credentials are given with --tls-ca, --tls-cert, --auth-file")
+		default: // ours, with its value
+			n := 1
+			if len(args) > 1 && strings.HasPrefix(name, "--") && !strings.Contains(name, "=") && name != "--help" {
+				n = 2
+			}
+			ours, args = append(ours, args[:n]...), args[n:]
+		}
+	}
+	return append(ours, args...), timeout, nil
+}
+
+// runZkcli runs one command, or the lines of standard input.
+func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, command []string, out io.Writer) error {
+	version := readVersion().String()
+	cli := &zkcli.CLI{Out: out, Err: os.Stderr, Version: version, Begun: "Connecting to %s\n"}
+	cli.Open = func(ctx context.Context, servers string) (*client.Session, error) {
+		if servers != to.Servers {
+			if err := withoutScheme(servers); err != nil {
+				return nil, err
+			}
+		}
+		to := to
+		to.Servers = servers
+		ctx, cancel := context.WithTimeoutCause(ctx, connectTimeoutDefault, errors.New("no answer within "+connectTimeoutDefault.String()))
+		defer cancel()
+		s, _, err := openSession(ctx, to, client.Options{SessionTimeout: timeout}, connectTimeoutDefault, notice)
+		return s, err
+	}
+	defer func() { cli.Close(context.WithoutCancel(ctx)) }()
+	if len(command) > 0 {
+		if err := cli.Connect(ctx, to.Servers); err != nil {
+			return err
+		}
+		if status := cli.Run(ctx, command); status != exit.OK {
+			return &ranError{front.Outcome{Status: status}}
+		}
+		return nil
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())) {
+		cli.Begun += "Welcome to ZooKeeper!\nJLine support is disabled\n"
+		if err := cli.Connect(ctx, to.Servers); err != nil {
+			return err
+		}
+		lines := bufio.NewReader(os.Stdin)
+		for {
+			line, err := lines.ReadString('\n')
+			if line != "" {
+				if quit := cli.Line(ctx, line); quit != nil || ctx.Err() != nil {
+					return nil
+				}
+			}
+			if err != nil {
+				return nil
+			}
+		}
+	}
+	editor := newLineEditor(historyFile("zkcli-history"))
+	cli.Out, cli.Err = editor, editor
+	cli.Begun += "Welcome to ZooKeeper!\n"
+	if err := cli.Connect(ctx, to.Servers); err != nil {
+		return err
+	}
+	for {
+		line, err := editor.readLine(fmt.Sprintf("[zk: %s(%s) %d] ", cli.Servers, cli.Connected(), cli.Lines()))
+		if err != nil {
+			return nil
+		}
+		if quit := cli.Line(ctx, line); quit != nil {
+			return nil
+		}
+	}
+}

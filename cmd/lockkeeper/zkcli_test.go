@@ -1,0 +1,25 @@
+//go:build linux
+
+package main
+
+import "testing"
+
+// What it answers is compared with the real zkCli in test/interop/zkcli.
+func TestZkcliCommandLine(t *testing.T) {
+	h, srv := newZHome(t)
+	h.steps("zkcli", []zStep{
+		{line: "create /a one", out: "Connecting to …", err: "Created /a"},
+		{line: "-server " + srv.Addr() + " get /a", out: "Connecting to " + srv.Addr() + "\n\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\none\n…"},
+		{line: "-timeout 5000 -waitforconnection get /nope", status: 1, out: "Connecting…", err: "Node does not exist: /nope"},
+		{line: "frob", status: 127, out: "Connecting…", err: "Command not found: Command not found frob"},
+		{in: "rmr /a\nquit\nls /\n", out: "Connecting…"},
+		{in: "ls /", out: "Connecting to " + srv.Addr() + "\nWelcome to ZooKeeper!\nJLine support is disabled\n\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n[zookeeper]\n…"},
+		{line: "-server", status: 64, err: "-server wants a value"},
+		{line: "-timeout x ls /", status: 64, err: "it is a number of milliseconds"},
+		{line: "-r ls /", status: 64, err: "read-only sessions are not offered"},
+		{line: "-client-configuration f ls /", status: 64, err: "--tls-ca"},
+		{line: "-server zk://a ls /", status: 64, err: "a server is host:port"},
+		{line: "--frob x", status: 64, err: "unknown flag: --frob"},
+		{line: "--help", out: "Take the lines of…"},
+	})
+}

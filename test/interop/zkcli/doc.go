@@ -1,0 +1,2 @@
+// Package zkcli compares lockkeeper zkcli with the zkCli of Apache ZooKeeper.
+package zkcli
