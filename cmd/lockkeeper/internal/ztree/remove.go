@@ -74,10 +74,14 @@ func Remove(ctx context.Context, s *client.Session, root string, progress func(d
 	deleted := 0
 	for {
 		var paths []string
+		var unreadable error
 		refused := func(_ string, err error) error { return err }
 		err := Walk(ctx, s, root, WalkOptions{Skip: System(root), Unlisted: refused}, func(n *Node) error {
 			if n.Path != "/" {
 				paths = append(paths, n.Path)
+			}
+			if n.Err != nil { // whether it has children is not known either
+				unreadable = n.Err
 			}
 			return nil
 		})
@@ -99,6 +103,9 @@ func Remove(ctx context.Context, s *client.Session, root string, progress func(d
 			err = reconnected(ctx, s) // what is left is found by looking again
 		case errors.Is(err, zk.ErrNotEmpty) && deleted > before: // children have been added meanwhile
 			err = nil
+		}
+		if errors.Is(err, zk.ErrNotEmpty) && unreadable != nil {
+			err = unreadable
 		}
 		if err != nil {
 			if deleted == 0 {

@@ -133,14 +133,14 @@ func TestRemovalSaysHowFarItCame(t *testing.T) {
 	if _, there, _ := s.Exists(t.Context(), "/a/y/kept"); !there {
 		t.Error("the znode that may not be deleted is gone")
 	}
-	fill(t, s, []string{"/b", "/b/hidden"})
-	if _, err := s.SetACL(t.Context(), "/b", []zk.ACL{{Perms: zk.PermAdmin, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
+	fill(t, s, []string{"/c", "/c/b", "/c/b/hidden"})
+	if _, err := s.SetACL(t.Context(), "/c/b", []zk.ACL{{Perms: zk.PermAdmin, Scheme: "world", ID: "anyone"}}, zk.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := ztree.Remove(t.Context(), s, "/b", nil); n != 0 || !errors.Is(err, zk.ErrNoAuth) {
+	if n, err := ztree.Remove(t.Context(), s, "/c", nil); n != 0 || !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("a tree that cannot be listed: %d deleted, %v", n, err)
 	}
-	if c, err := ztree.Count(t.Context(), s, "/b"); err != nil || c.Unreadable != 1 {
+	if c, err := ztree.Count(t.Context(), s, "/c"); err != nil || c.Unreadable != 1 {
 		t.Errorf("a tree that cannot be listed is counted as %+v, %v", c, err)
 	}
 }
