@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 )
@@ -21,6 +22,11 @@ type lineEditor struct {
 	file    *os.File // the terminal
 	term    *term.Terminal
 	history *lineHistory
+	answer  []byte // read and not passed on by Read
+	cooked  *term.State
+
+	mu      sync.Mutex // protects the following
+	reading bool       // the terminal is in raw mode, with a prompt
 }
 
 // newLineEditor makes a line editor for standard input and output, which are a terminal. Without a history file the
@@ -46,8 +52,21 @@ func (e *lineEditor) complete(f func(line string, pos int) (string, int, bool)) 
 	}
 }
 
-// Write shows text above the prompt.
-func (e *lineEditor) Write(b []byte) (int, error) { return e.term.Write(b) }
+// Write shows text, above the prompt if there is one.
+func (e *lineEditor) Write(b []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reading {
+		return e.term.Write(b)
+	}
+	return os.Stdout.Write(b)
+}
+
+func (e *lineEditor) setReading(on bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reading = on
+}
 
 // readLine reads a line. The terminal is in raw mode only meanwhile, so that ^C reaches what runs between two lines.
 func (e *lineEditor) readLine(prompt string) (string, error) {
@@ -55,17 +74,43 @@ func (e *lineEditor) readLine(prompt string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	e.cooked = state
 	defer term.Restore(int(e.file.Fd()), state)
 	if width, height, err := term.GetSize(int(e.file.Fd())); err == nil && width > 0 {
 		e.term.SetSize(width, height)
 	}
 	e.term.SetPrompt(prompt)
+	e.setReading(true)
 	line, err := e.term.ReadLine()
-	e.term.SetPrompt("") // what is written from now on has no prompt below it
+	e.setReading(false)
 	if errors.Is(err, term.ErrPasteIndicator) {
 		err = nil
 	}
 	return line, err
+}
+
+// restore puts the terminal back into the mode that it had, for a process that ends while a line is being read.
+func (e *lineEditor) restore() {
+	if e.cooked != nil {
+		term.Restore(int(e.file.Fd()), e.cooked)
+	}
+}
+
+// Read implements io.Reader for what runs between two lines and asks something. ^D ends the input.
+func (e *lineEditor) Read(b []byte) (int, error) {
+	if len(e.answer) == 0 {
+		history := e.term.History
+		e.term.History = &lineHistory{} // an answer is no command
+		line, err := e.readLine("")
+		e.term.History = history
+		if err != nil {
+			return 0, io.EOF
+		}
+		e.answer = []byte(line + "\n")
+	}
+	n := copy(b, e.answer)
+	e.answer = e.answer[n:]
+	return n, nil
 }
 
 // A keyFilter turns ^C, which would end the input, into the keys that clear the line.

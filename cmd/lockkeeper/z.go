@@ -32,7 +32,10 @@ type zEnv struct {
 	keyboard bool      // in is a person
 	screen   bool      // out is a terminal
 	asJSON   bool
-	lasting  bool // the session goes on after the verb
+	// background runs a watch beside the lines that follow; nil where there are none.
+	background func(ctx context.Context, s *client.Session, path string, watch func(ctx context.Context, ready func()) error) error
+
+	lasting bool // the session goes on after the verb
 }
 
 func newZ() *cobra.Command {

@@ -307,6 +307,11 @@ servers of version 3.6 or later.`,
 				return exit.Errorf(exit.Usage, "watch: --count %d is none", count)
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				if e.background != nil && count == 0 {
+					return e.background(ctx, s, p, func(ctx context.Context, ready func()) error {
+						return ztree.Watch(ctx, s, p, below, data, ready, e.change)
+					})
+				}
 				seen := 0
 				ready := func() { e.notef("watching %s", ztree.Escape(p)) }
 				err := ztree.Watch(ctx, s, p, below, data, ready, func(c ztree.Change) error {

@@ -33,7 +33,8 @@ type CLI struct {
 	Servers  string                                                             // connected to, or last
 	Version  string                                                             // printed by the verb version
 
-	Begun string // printed before the first connection, with the servers for %s
+	Resolve func(path string) string // makes paths absolute; may be nil
+	Begun   string                   // printed before the first connection, with the servers for %s
 
 	session *client.Session // nil when not connected
 	history []string
@@ -73,6 +74,36 @@ func (c *CLI) Close(ctx context.Context) {
 	c.watches = nil
 	c.mu.Unlock()
 	c.event("Closed", "None", "null")
+}
+
+// Use gives the CLI a session that another part of the program owns, or none. It prints nothing.
+func (c *CLI) Use(s *client.Session) {
+	if s == c.session {
+		return
+	}
+	c.session = s
+	c.mu.Lock()
+	c.watches = nil
+	c.mu.Unlock()
+}
+
+// Understands reports whether words are a verb of zkCli with options and as many arguments as it wants.
+func Understands(words []string) bool {
+	v, known := verbs()[words[0]]
+	if !known {
+		return words[0] == "rmr"
+	}
+	in, err := parse(words, v.flags, v.valued)
+	return words[0] == "reconfig" || err == nil && len(in.args) >= v.least
+}
+
+// Options returns the options of a verb, "-s" for example.
+func Options(name string) (options []string) {
+	v := verbs()[name]
+	for _, o := range v.flags + v.valued {
+		options = append(options, "-"+string(o))
+	}
+	return options
 }
 
 // Connected reports whether there is a session, and how it is.
@@ -190,6 +221,9 @@ func (c *CLI) do(ctx context.Context, words []string) error {
 		c.status = failed
 		return nil
 	default:
+		if len(in.args) > 0 && c.Resolve != nil && strings.Contains(v.usage, "path") {
+			in.args[0] = c.Resolve(in.args[0])
+		}
 		err = v.run(c, ctx, in)
 	}
 	if errors.Is(err, ErrQuit) {

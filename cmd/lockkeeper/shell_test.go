@@ -1,0 +1,186 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// shellAt starts a shell at a terminal.
+func shellAt(t *testing.T, h *home) (*ptytest.Terminal, *job) {
+	t.Helper()
+	term := ptytest.Open(t)
+	slave := term.Slave()
+	t.Cleanup(func() { slave.Close() })
+	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave }, "shell")
+	return term, j
+}
+
+func TestShellAtATerminal(t *testing.T) {
+	h, srv := newZHome(t)
+	other := zktest.New(t, zktest.Options{})
+	h.env = append(h.env, "NO_COLOR=1", "XDG_CONFIG_HOME="+h.dir+"/config")
+	if err := os.MkdirAll(h.dir+"/config/lockkeeper", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.dir+"/config/lockkeeper/connections", []byte("# ours\nprod "+other.Addr()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	term, j := shellAt(t, h)
+	at := func(prompt string) string { t.Helper(); return term.WaitFor(prompt) }
+	name := srv.Addr()
+	at(name + ":/> ")
+	for _, step := range []struct{ keys, shows, prompt string }{
+		{"crea\t-p /app/config one\r", "create -p /app/config one", ":/> "},
+		{"cd /a\tconf\t\r", "/app/config", ":/app/config> "},
+		{"get .\r", "one\r\n", ":/app/config> "},
+		{"cd ..\r", "", ":/app> "},
+		{"set config two\r", "", ":/app> "},
+		{"get config --st\t\r", "dataVersion = 1", ":/app> "},
+		{"cd -\r", "", ":/app/config> "},
+		{"cd\r", "", ":/> "},
+		{"get -s /app/config\r", "two\r\ncZxid = 0x", ":/> "},
+		{"getAcl app\r", "'world,'anyone", ":/> "},
+		{"ls /\t\t", "app  zookeeper", ""},
+		{"\x03", "", ":/> "}, // ^C clears the line
+		{"history\r", "getAcl app", ":/> "},
+		{"redo 1\r", "", ":/app/config> "},
+		{"cd\r", "", ":/> "},
+		{"get /missing\r", "get /missing: no such znode", ":/> "},
+		{"frob\r", `there is no command "frob"`, ":/> "},
+		{"get 'x\r", "a quote is not closed", ":/> "},
+		{"whoami\r", "session 0x", ":/> "},
+		{"addauth digest ann:secret\r", "", ":/> "},
+		{"whoami\r", "digest:ann", ":/> "},
+		{"watch -R /\r", "", ":/> "},
+		{"create -e -s /app/n- x\r", "created  /app/n-0000000001", ":/> "},
+		{"create '/app/a b'\r", "", ":/> "},
+		{"stat /app/a\t\r", `/app/a\ b`, ":/> "},
+		{"unwatch /nope\r", "it is not watched", ":/> "},
+		{"unwatch\r", "", ":/> "},
+		{"create -e /app/mine\r", "/app/mine", ":/> "},
+		{"rm -r /app\r", "/app/mine of the live session", "Delete? [y/N] "},
+		{"n\r", "not done", ":/> "},
+		{"connect prod\r", "", "prod:/> "},
+		{"ls\r", "zookeeper", "prod:/> "},
+		{"create /there\r", "/there", "prod:/> "},
+		{"connections\r", "* prod", "prod:/> "},
+		{"connect " + name + "\r", "", name + ":/> "},
+		{"rmr /app\r", "", ":/> "},
+		{"ls\r", "zookeeper", ":/> "},
+		{"close prod\r", "", ":/> "},
+		{"help\r", "zkCli's verbs are understood as well", ":/> "},
+		{"help get\r", "byte for byte", ":/> "},
+	} {
+		term.Type(step.keys)
+		shown := term.WaitFor(step.shows)
+		if step.prompt != "" {
+			shown += step.shows + at(step.prompt)
+		}
+		if strings.Contains(shown, "\x1b[3") {
+			t.Errorf("%q: colours in spite of NO_COLOR: %q", step.keys, shown)
+		}
+	}
+	term.Type("quit\r")
+	j.want(0)
+	if got := other.Tree("/"); len(got) == 0 {
+		t.Error("prod has no znodes")
+	}
+
+	// The history is kept, without the credential.
+	kept, err := os.ReadFile(h.dir + "/state/lockkeeper/shell-history")
+	if err != nil || strings.Contains(string(kept), "secret") || !strings.Contains(string(kept), "help get") {
+		t.Errorf("the history file: %q, %v", kept, err)
+	}
+	h.env = append(h.env, "NO_COLOR=", "TERM=xterm")
+	term, j = shellAt(t, h)
+	term.WaitFor("\x1b[34m/\x1b[0m> ") // now with colours
+	term.Type("\x1b[A\x1b[A\r")        // up, up
+	term.WaitFor("byte for byte")
+	term.WaitFor("> ")
+	term.Type("\x04")
+	j.want(0)
+}
+
+func TestShellScript(t *testing.T) {
+	h, _ := newZHome(t)
+	h.steps("shell", []zStep{
+		{in: "create -p /a/b x\ncd a\nget b\n# nothing\nset b 'y z'\nget b\nquit\nget /nope\n", out: "/a/b\nxy z"},
+		{in: "get /nope\ncreate /never\n", status: 1, err: "line 1: get /nope: no such znode"},
+		{in: "ls /never\n", status: 1, err: "line 1"},
+		{in: "deleteall /a\nls /\n", out: "zookeeper\n"},
+		{in: "cd /missing", status: 1, err: "cd /missing: no such znode"},
+		{in: "cd a b", status: 64, err: "it is cd [PATH]"},
+		{in: "redo 7", status: 64, err: "there is no such line"},
+		{in: "connect zk://x", status: 64, err: "a server is host:port"},
+		{in: "close\nls", status: 64, err: "there is no connection"},
+		{in: "rm -r /zookeeper\n", status: 64, err: "use --force"},
+	})
+}
+
+// The session of a shell may expire while nothing is typed. The next line has a new one, and is told so.
+func TestShellAfterAnExpiredSession(t *testing.T) {
+	h, srv := newZHome(t)
+	term, j := shellAt(t, h)
+	term.WaitFor("> ")
+	term.Type("create -e /mine\r")
+	term.WaitFor("/mine")
+	term.WaitFor("> ")
+	srv.Link("").Expire()
+	term.Type("ls /\r")
+	term.WaitFor("session expired")
+	term.WaitFor("> ")
+	term.Type("ls /\r")
+	term.WaitFor("this is a new one")
+	term.WaitFor("zookeeper")
+	term.Type("quit\r")
+	j.want(0)
+}
+
+// BenchmarkCompletion is one Tab among 100,000 children that were not listed before.
+func BenchmarkCompletion(b *testing.B) {
+	srv := zktest.New(b, zktest.Options{})
+	s := srv.Session(b, "shell")
+	fillWide(b, s, 100_000)
+	sh := &shell{out: b.Output(), now: &connection{name: "x", to: access.Settings{}, session: s, dir: "/"}}
+	var worst time.Duration
+	for b.Loop() {
+		sh.now.listings = listingCache{}
+		begin := time.Now()
+		line, _, ok := sh.complete("get /wide/node-09999", 20)
+		if took := time.Since(begin); took > worst {
+			worst = took
+		}
+		if !ok && line != "" {
+			b.Fatal(line)
+		}
+	}
+	b.ReportMetric(float64(worst.Milliseconds()), "worst-ms")
+}
+
+func fillWide(t testing.TB, s *client.Session, n int) {
+	t.Helper()
+	if _, err := s.Create(t.Context(), "/wide", nil, zk.Persistent, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < n; {
+		var ops []client.Op
+		for end := min(i+1000, n); i < end; i++ {
+			ops = append(ops, client.OpCreate(fmt.Sprintf("/wide/node-%06d", i), nil, zk.Persistent, nil))
+		}
+		if _, err := s.Multi(t.Context(), ops...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
