@@ -91,7 +91,7 @@ servers do not let us; 130 interrupted.`,
 // verbs makes the commands for an environment.
 func (e *zEnv) verbs() []*cobra.Command {
 	all := append(e.readingVerbs(), e.writingVerbs()...)
-	all = append(all, e.lookingVerbs()...)
+	all = append(append(all, e.lookingVerbs()...), e.treeVerbs()...)
 	for _, verb := range all {
 		if verb.Flags().Lookup("json") == nil {
 			verb.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
@@ -123,6 +123,8 @@ func zStatus(err error) error {
 	switch {
 	case errors.As(err, new(*client.SizeError)):
 		return exit.Errorf(exit.Usage, "%w (a znode is not for large data)", err)
+	case errors.Is(err, ztree.ErrEphemerals):
+		return exit.Errorf(exit.Failure, "%w", err)
 	case errors.As(err, &path):
 		return exit.Errorf(exit.OS, "%w", err)
 	case !errors.As(err, &code):

@@ -1,0 +1,282 @@
+package ztree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Relative returns a path below root relative to it; root itself is "/".
+func Relative(root, path string) string {
+	if root == "/" {
+		return path
+	}
+	if path == root {
+		return "/"
+	}
+	return path[len(root):]
+}
+
+// Absolute returns the path of which Relative has made rel.
+func Absolute(root, rel string) string {
+	switch {
+	case rel == "/":
+		return root
+	case root == "/":
+		return rel
+	}
+	return root + rel
+}
+
+// LeftOut counts what does not belong to a tree's lasting part: ephemerals, and so the contenders of locks.
+type LeftOut struct {
+	Ephemerals int
+	Queued     int // of these, those with a counter in their name, as in the queue of a lock
+}
+
+func (l *LeftOut) add(n *Node) {
+	l.Ephemerals++
+	name := zk.Base(n.Path)
+	if len(name) > 10 && strings.Trim(name[len(name)-10:], "0123456789") == "" {
+		l.Queued++
+	}
+}
+
+func (l LeftOut) String() string {
+	return fmt.Sprintf("%d ephemeral znodes left out, %d of them with a counter, as in the queue of a lock", l.Ephemerals, l.Queued)
+}
+
+// lasting walks the persistent znodes of a tree, with data and ACL. A znode that cannot be read ends it.
+func lasting(ctx context.Context, s *client.Session, root string, left *LeftOut, visit func(*Node) error) error {
+	refused := func(_ string, err error) error { return err }
+	return Walk(ctx, s, root, WalkOptions{Data: true, ACL: true, Skip: System(root), Unlisted: refused}, func(n *Node) error {
+		switch {
+		case n.Err != nil:
+			return n.Err
+		case Ephemeral(&n.Stat):
+			left.add(n)
+			return nil
+		}
+		return visit(n)
+	})
+}
+
+// Export writes a tree to w in the format of this package.
+func Export(ctx context.Context, s *client.Session, root string, w io.Writer, progress func(done int)) (znodes int, left LeftOut, err error) {
+	e, err := NewExporter(w, root)
+	if err != nil {
+		return 0, left, err
+	}
+	err = lasting(ctx, s, root, &left, func(n *Node) error {
+		if progress != nil {
+			progress(e.znodes)
+		}
+		return e.Add(Record{Path: Relative(root, n.Path), Data: n.Data, ACL: n.ACL})
+	})
+	if err != nil {
+		return e.znodes, left, err
+	}
+	e.leftOut = left.Ephemerals
+	return e.znodes, left, e.End()
+}
+
+// An Importer writes the records of an export below a root.
+type Importer struct {
+	Writer
+	Root    string
+	OpenACL bool // do not take over the ACLs
+}
+
+// Add writes a record. The root of an export becomes Root: that may be there already, if it is empty.
+func (i *Importer) Add(ctx context.Context, r Record) error {
+	if i.OpenACL {
+		r.ACL = nil
+	}
+	path := Absolute(i.Root, r.Path)
+	if r.Path != "/" {
+		r.Path = path
+		return i.Create(ctx, r)
+	}
+	r.Path = path
+	if path == "/" {
+		return nil // it is always there, and has no data that matters
+	}
+	if err := i.S.EnsurePath(ctx, zk.Parent(path), nil); err != nil {
+		return err
+	}
+	_, err := i.S.Create(ctx, path, r.Data, zk.Persistent, r.ACL)
+	if err == nil {
+		i.done(1)
+		return nil
+	}
+	if !errors.Is(err, zk.ErrNodeExists) {
+		return err
+	}
+	st, there, existsErr := i.S.Exists(ctx, path)
+	switch {
+	case existsErr != nil:
+		return existsErr
+	case i.Existing == Overwrite, there && i.Existing == Fail && st.NumChildren == 0 && st.DataLength == 0:
+		i.done(1)
+		return i.overwrite(ctx, r)
+	case i.Existing == Skip:
+		i.Skipped++
+		return nil
+	}
+	return err
+}
+
+// Copy writes the lasting part of a tree below another root, maybe on other servers.
+func Copy(ctx context.Context, from *client.Session, root string, to *Importer) (left LeftOut, err error) {
+	err = lasting(ctx, from, root, &left, func(n *Node) error {
+		return to.Add(ctx, Record{Path: Relative(root, n.Path), Data: n.Data, ACL: n.ACL})
+	})
+	if err == nil {
+		err = to.Flush(ctx)
+	}
+	return left, err
+}
+
+// moveMax is how many znodes are moved in one transaction.
+const moveMax = 400
+
+// ErrTooLarge is returned by MoveAtOnce for a tree that does not fit into one transaction.
+var ErrTooLarge = errors.New("the tree is too large for one transaction")
+
+// ErrEphemerals is returned for a tree that cannot be moved because sessions own some of it.
+var ErrEphemerals = errors.New("it has ephemeral znodes, which cannot be moved")
+
+// MoveAtOnce moves a small tree in one transaction: others see it at one place or at the other. It fails if a znode
+// changes meanwhile, or if there is an ephemeral, which cannot be moved.
+func MoveAtOnce(ctx context.Context, s *client.Session, from, to string) (int, error) {
+	var creates, deletes []client.Op
+	size := 0
+	left := LeftOut{}
+	err := lasting(ctx, s, from, &left, func(n *Node) error {
+		creates = append(creates, client.OpCreate(Absolute(to, Relative(from, n.Path)), n.Data, zk.Persistent, n.ACL))
+		deletes = append(deletes, client.OpDelete(n.Path, n.Stat.Version))
+		size += len(n.Data) + 2*len(n.Path)
+		if len(creates) > moveMax || size > bytesInMulti {
+			return ErrTooLarge
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if left.Ephemerals > 0 {
+		return 0, fmt.Errorf("move %s: %w (%d of them; nothing has been done)", Escape(from), ErrEphemerals, left.Ephemerals)
+	}
+	if err := s.EnsurePath(ctx, zk.Parent(to), nil); err != nil {
+		return 0, err
+	}
+	slices.Reverse(deletes)
+	if _, err := s.Multi(ctx, append(creates, deletes...)...); err != nil {
+		return 0, err
+	}
+	return len(creates), nil
+}
+
+// A Difference is a znode that is not the same in two trees.
+type Difference struct {
+	Path string // relative to both roots
+	A, B *Node  // nil where it is missing
+	Data bool   // the data differs
+	ACL  bool   // the ACL differs
+}
+
+// Diff compares the lasting parts of two trees, and calls see for each znode that is not the same in both, parents
+// first. It holds a few thousand znodes of each at most.
+func Diff(ctx context.Context, a *client.Session, rootA string, b *client.Session, rootB string, see func(Difference) error) (left LeftOut, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	inA, inB := stream(ctx, a, rootA), stream(ctx, b, rootB)
+	defer func() {
+		cancel()
+		for range inA.nodes { // until the walks have ended
+		}
+		for range inB.nodes {
+		}
+		left.Ephemerals = inA.left.Ephemerals + inB.left.Ephemerals
+		left.Queued = inA.left.Queued + inB.left.Queued
+	}()
+	x, y := inA.next(), inB.next()
+	for x != nil || y != nil {
+		d := Difference{A: x, B: y}
+		order := 0
+		switch {
+		case x == nil:
+			order = 1
+		case y == nil:
+			order = -1
+		default:
+			order = ComparePaths(Relative(rootA, x.Path), Relative(rootB, y.Path))
+		}
+		switch {
+		case order < 0:
+			d.B, d.Path = nil, Relative(rootA, x.Path)
+			x = inA.next()
+		case order > 0:
+			d.A, d.Path = nil, Relative(rootB, y.Path)
+			y = inB.next()
+		default:
+			d.Path = Relative(rootA, x.Path)
+			d.Data, d.ACL = !bytes.Equal(x.Data, y.Data), !slices.Equal(x.ACL, y.ACL)
+			x, y = inA.next(), inB.next()
+			if !d.Data && !d.ACL {
+				continue
+			}
+		}
+		// A walk that failed looks like the end of its tree. What is missing then is not a difference.
+		if inA.err != nil || inB.err != nil {
+			break
+		}
+		if err := see(d); err != nil {
+			return left, err
+		}
+	}
+	return left, errors.Join(inA.err, inB.err)
+}
+
+// A nodeStream is a walk that runs beside its reader.
+type nodeStream struct {
+	nodes chan *Node // closed when the walk has ended
+	ended error      // set before that
+	left  LeftOut    // likewise
+	err   error      // ended, once it has been seen
+}
+
+// streamAhead is how many nodes a walk is ahead of its reader, besides what it reads ahead by itself.
+const streamAhead = 256
+
+func stream(ctx context.Context, s *client.Session, root string) *nodeStream {
+	in := &nodeStream{nodes: make(chan *Node, streamAhead)}
+	go func() {
+		defer close(in.nodes)
+		in.ended = lasting(ctx, s, root, &in.left, func(n *Node) error {
+			kept := *n
+			select {
+			case in.nodes <- &kept:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}()
+	return in
+}
+
+// next returns the next node, or nil when there is none, and then err says why.
+func (in *nodeStream) next() *Node {
+	n, more := <-in.nodes
+	if !more {
+		in.err = in.ended
+	}
+	return n
+}

@@ -1,0 +1,326 @@
+package ztree_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// differences returns what Diff finds, in short.
+func differences(t testing.TB, a *client.Session, rootA string, b *client.Session, rootB string) (all []string) {
+	t.Helper()
+	_, err := ztree.Diff(t.Context(), a, rootA, b, rootB, func(d ztree.Difference) error {
+		what := "~"
+		switch {
+		case d.B == nil:
+			what = "-"
+		case d.A == nil:
+			what = "+"
+		case !d.Data:
+			what = "acl"
+		}
+		all = append(all, what+d.Path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// mixed makes a tree with all that an export has to keep.
+func mixed(t testing.TB, s *client.Session) {
+	t.Helper()
+	fill(t, s, bushes())
+	for path, data := range map[string][]byte{"/t/null": nil, "/t/empty": {}, "/t/bytes": {0xff, 0, '\n'}, "/t/turned\u202e": []byte("ä\"\\\n\u2028<>"), "/t/text": []byte("null")} {
+		if _, err := s.Create(t.Context(), path, data, zk.Persistent, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Create(t.Context(), "/t/acl", nil, zk.Persistent, append(zk.DigestACL(zk.PermAll, "ann", "secret"), zk.ReadOnlyACL()...)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"/t/alive", "/t/lock-"} {
+		mode := zk.Ephemeral
+		if strings.HasSuffix(name, "-") {
+			mode = zk.EphemeralSequential
+		}
+		if _, err := s.Create(t.Context(), name, nil, mode, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// importer writes below root.
+func importer(s *client.Session, root string) *ztree.Importer {
+	return &ztree.Importer{Root: root, Writer: ztree.Writer{S: s}}
+}
+
+func read(t testing.TB, export []byte, to *ztree.Importer) (string, error) {
+	t.Helper()
+	format, err := ztree.ReadExport(bytes.NewReader(export), func(r ztree.Record) error { return to.Add(t.Context(), r) })
+	if flushErr := to.Flush(t.Context()); err == nil {
+		err = flushErr
+	}
+	return format, err
+}
+
+func TestExportAndImport(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	s := srv.Session(t, "s")
+	mixed(t, s)
+	var export bytes.Buffer
+	n, left, err := ztree.Export(t.Context(), s, "/t", &export, nil)
+	if err != nil || left != (ztree.LeftOut{Ephemerals: 2, Queued: 1}) {
+		t.Fatalf("export of %d znodes: %v, %v", n, left, err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write(export.Bytes())
+	z.Close()
+	for i, in := range [][]byte{export.Bytes(), packed.Bytes()} {
+		root := fmt.Sprintf("/deep/copy%d", i)
+		to := importer(s, root)
+		if format, err := read(t, in, to); err != nil || format != "lockkeeper" || to.Done != n {
+			t.Fatalf("import of %s: %d of %d znodes, %v", format, to.Done, n, err)
+		}
+		if d := differences(t, s, "/t", s, root); len(d) > 0 {
+			t.Errorf("what was imported differs: %q", d)
+		}
+	}
+	// Once more, onto what is there.
+	if _, err := read(t, export.Bytes(), importer(s, "/deep/copy0")); !errors.Is(err, zk.ErrNodeExists) {
+		t.Errorf("an import onto what is there: %v", err)
+	}
+	if _, err := s.Set(t.Context(), "/deep/copy0/text", []byte("changed"), zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "/deep/copy0/bytes", zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	to := importer(s, "/deep/copy0")
+	to.Existing = ztree.Skip
+	if _, err := read(t, export.Bytes(), to); err != nil || to.Done != 1 || to.Skipped != n-1 {
+		t.Errorf("an import that skips what is there: %d written, %d skipped, %v", to.Done, to.Skipped, err)
+	}
+	if d := differences(t, s, "/t", s, "/deep/copy0"); !slices.Equal(d, []string{"~/text"}) {
+		t.Errorf("after it: %q", d)
+	}
+	to = importer(s, "/deep/copy0")
+	to.Existing, to.OpenACL = ztree.Overwrite, false
+	if _, err := read(t, export.Bytes(), to); !errors.Is(err, zk.ErrNoAuth) { // the znode with an ACL of its own
+		t.Errorf("an import over a znode that may not be written: %v", err)
+	}
+}
+
+// Whatever is cut off the end of an export, it is not taken for a whole one.
+func TestHalfAnExport(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	s := srv.Session(t, "s")
+	fill(t, s, []string{"/t", "/t/a", "/t/b"})
+	var export bytes.Buffer
+	if _, _, err := ztree.Export(t.Context(), s, "/t", &export, nil); err != nil {
+		t.Fatal(err)
+	}
+	whole := export.Bytes()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write(whole)
+	z.Close()
+	see := func(ztree.Record) error { return nil }
+	for end := range len(whole) - 2 { // without the last newline it is still whole
+		if _, err := ztree.ReadExport(bytes.NewReader(whole[:end]), see); err == nil {
+			t.Fatalf("%q is taken for a whole export", whole[:end])
+		}
+	}
+	for end := range packed.Len() {
+		if _, err := ztree.ReadExport(bytes.NewReader(packed.Bytes()[:end]), see); err == nil {
+			t.Fatalf("%d of %d compressed bytes are taken for a whole export", end, packed.Len())
+		}
+	}
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	for what, text := range map[string][]byte{
+		"a line is missing":    slices.Concat(lines[0], lines[2], lines[3], lines[4]),
+		"a path is bad":        bytes.Replace(whole, []byte(`"/a"`), []byte(`"/a/../b"`), 1),
+		"a later version":      bytes.Replace(whole, []byte(`"version":1`), []byte(`"version":2`), 1),
+		"a line is no JSON":    bytes.Replace(whole, []byte(`{"path":"/a"`), []byte(`{path`), 1),
+		"another format":       []byte("hello"),
+		"zkui without a value": []byte("/a/b\n"),
+		"zkui that removes":    []byte("-/a/b\n"),
+		"an object of numbers": []byte(`{"/a": 7}`),
+		"an array of numbers":  []byte(`[7]`),
+		"a path twice":         []byte("/a=b=1\n/a=b=2\n"),
+	} {
+		if _, err := ztree.ReadExport(bytes.NewReader(text), see); err == nil {
+			t.Errorf("%s: it is taken for an export", what)
+		}
+	}
+}
+
+func TestExportsOfOthers(t *testing.T) {
+	world := `[{"perms":31,"id":{"scheme":"world","id":"anyone"}}]`
+	for format, text := range map[string]string{
+		"zk_shell":     `{"/a/b":{"content":"aGk=","acls":` + world + `},"/a":{"content":null,"acls":` + world + `}}`,
+		"zoocreeper":   `{"/a":{"ephemeralOwner":0,"data":null,"acls":[{"id":"anyone","scheme":"world","perms":31}]},"/a/b":{"ephemeralOwner":0,"data":"aGk=","acls":[]},"/a/e":{"ephemeralOwner":7,"data":null,"acls":[]}}`,
+		"ZooNavigator": `[{"h":{"acl":[{"id":"anyone","scheme":"world","permissions":["read","write","create","delete","admin"]}],"path":"/a","data":""},"t":[{"h":{"acl":[],"path":"/a/b","data":"aGk="},"t":[]}]}]`,
+		"zkui":         "# a comment\n/a=b=hi\n",
+	} {
+		t.Run(format, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			s := srv.Session(t, "s")
+			if got, err := read(t, []byte(text), importer(s, "/")); got != format || err != nil {
+				t.Fatalf("it is read as %s, %v", got, err)
+			}
+			if got := paths(t, s, "/a", ztree.WalkOptions{}); !slices.Equal(got, []string{"/a", "/a/b"}) {
+				t.Errorf("there are %q", got)
+			}
+			if data, _, err := s.Get(t.Context(), "/a/b"); string(data) != "hi" || err != nil {
+				t.Errorf("/a/b has %q, %v", data, err)
+			}
+		})
+	}
+}
+
+// A connection that breaks in the middle of a copy is no matter, whether the transaction under way was applied or not.
+func TestCopyOverABrokenConnection(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		for _, mode := range []ztree.Existing{ztree.Fail, ztree.Skip} {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				from, to := srv.Session(t, "from"), srv.Session(t, "to")
+				fill(t, from, bushes())
+				target := importer(to, "/copy")
+				target.Existing = mode
+				breaks := 0
+				target.Progress = func(done int) {
+					if done/1000 > breaks {
+						if breaks++; lose {
+							srv.Link("to").LoseAnswer()
+						} else {
+							srv.Link("to").Cut()
+						}
+					}
+				}
+				_, err := ztree.Copy(t.Context(), from, "/t", target)
+				if err != nil || breaks < 3 {
+					t.Fatalf("a copy over %d broken connections: %v", breaks, err)
+				}
+				if d := differences(t, from, "/t", to, "/copy"); len(d) > 0 {
+					t.Errorf("the copy differs: %q", d)
+				}
+				if n := len(bushes()); target.Done+target.Skipped != n {
+					t.Errorf("%d znodes written, %d skipped, want %d", target.Done, target.Skipped, n)
+				}
+			})
+		}
+	}
+}
+
+func TestMirror(t *testing.T) {
+	srv, other := zktest.New(t, zktest.Options{}), zktest.New(t, zktest.Options{})
+	a, b := srv.Session(t, "a"), other.Session(t, "b")
+	mixed(t, a)
+	var steps []string
+	m := ztree.Mirror{From: a, FromRoot: "/t", To: b, ToRoot: "/x/y", Delete: true, Tell: func(s ztree.Step) error {
+		steps = append(steps, s.Do+" "+s.Path)
+		return nil
+	}}
+	if _, left, err := m.Run(t.Context()); err != nil || left.Ephemerals != 2 || len(steps) < 1000 {
+		t.Fatalf("a plan of %d steps, %v, %v", len(steps), left, err)
+	}
+	if _, there, _ := b.Exists(t.Context(), "/x"); there {
+		t.Error("a plan has changed something")
+	}
+	m.Apply = true
+	if _, _, err := m.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d := differences(t, a, "/t", b, "/x/y"); len(d) > 0 {
+		t.Errorf("the mirror differs: %q", d)
+	}
+	if _, err := b.Set(t.Context(), "/x/y/text", []byte("other"), zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, b, []string{"/x/y/more", "/x/y/more/of it"})
+	if _, err := a.SetACL(t.Context(), "/t/empty", zk.ReadOnlyACL(), zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	if d := differences(t, a, "/t", b, "/x/y"); !slices.Equal(d, []string{"acl/empty", "+/more", "+/more/of it", "~/text"}) {
+		t.Errorf("the trees differ in %q", d)
+	}
+	steps = nil
+	if done, _, err := m.Run(t.Context()); err != nil || done != 4 || len(steps) != 4 {
+		t.Errorf("the second run has done %d of %q: %v", done, steps, err)
+	}
+	if d := differences(t, a, "/t", b, "/x/y"); len(d) > 0 {
+		t.Errorf("the mirror differs: %q", d)
+	}
+	// Who changes the target meanwhile is not overwritten.
+	if _, err := a.Set(t.Context(), "/t/text", []byte("new"), zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	m.Tell = func(ztree.Step) error {
+		_, err := b.Set(t.Context(), "/x/y/text", []byte("theirs"), zk.AnyVersion)
+		return err
+	}
+	if _, _, err := m.Run(t.Context()); !errors.Is(err, zk.ErrBadVersion) {
+		t.Errorf("a target that changes meanwhile: %v", err)
+	}
+	if data, _, _ := b.Get(t.Context(), "/x/y/text"); string(data) != "theirs" {
+		t.Errorf("it has %q", data)
+	}
+}
+
+func TestMoveAtOnce(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	s := srv.Session(t, "s")
+	fill(t, s, []string{"/a", "/a/x", "/a/x/y", "/b"})
+	if n, err := ztree.MoveAtOnce(t.Context(), s, "/a", "/c/d"); n != 3 || err != nil {
+		t.Fatalf("%d znodes moved, %v", n, err)
+	}
+	if got := paths(t, s, "/c/d", ztree.WalkOptions{}); !slices.Equal(got, []string{"/c/d", "/c/d/x", "/c/d/x/y"}) {
+		t.Errorf("there are %q", got)
+	}
+	if _, there, _ := s.Exists(t.Context(), "/a"); there {
+		t.Error("the old place is there")
+	}
+	if _, err := ztree.MoveAtOnce(t.Context(), s, "/c", "/b"); !errors.Is(err, zk.ErrNodeExists) {
+		t.Errorf("a move onto what is there: %v", err)
+	}
+	if _, err := s.Create(t.Context(), "/c/e", nil, zk.Ephemeral, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ztree.MoveAtOnce(t.Context(), s, "/c", "/f"); !errors.Is(err, ztree.ErrEphemerals) {
+		t.Errorf("a move of an ephemeral: %v", err)
+	}
+	fill(t, s, bushes())
+	if _, err := ztree.MoveAtOnce(t.Context(), s, "/t", "/u"); !errors.Is(err, ztree.ErrTooLarge) {
+		t.Errorf("a move of a large tree: %v", err)
+	}
+}
+
+// FuzzReadExport: whatever a file has in it, reading it ends without a panic.
+func FuzzReadExport(f *testing.F) {
+	for _, seed := range []string{`{"format":"lockkeeper-tree","version":1}` + "\n" + `{"path":"/a","text":"x"}` + "\n" + `{"end":true,"znodes":1}`, `{"/a":{"content":"aGk=","acls":[{"perms":1,"id":{}}]}}`,
+		`[{"h":{"path":"/"},"t":[{}]}]`, "/a=b=c", "\x1f\x8b"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		ztree.ReadExport(bytes.NewReader(in), func(r ztree.Record) error {
+			if err := zk.ValidatePath(r.Path); err != nil {
+				t.Errorf("a path that is none is let through: %v", err)
+			}
+			return nil
+		})
+	})
+}

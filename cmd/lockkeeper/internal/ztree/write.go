@@ -1,0 +1,289 @@
+package ztree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Existing says what a Writer does with a znode that is there already.
+type Existing int
+
+// The ways to treat them.
+const (
+	Fail Existing = iota
+	Skip
+	Overwrite // with data and ACL
+)
+
+const (
+	opsInMulti   = 500
+	bytesInMulti = 256 << 10 // servers take 1 MiB, unless they are told otherwise
+	multisAhead  = 4
+)
+
+// A Writer creates znodes, many at a time, in transactions that have their answers before multisAhead others have been
+// sent. It is used by one goroutine. A connection that breaks is no error: what has been applied is found out.
+type Writer struct {
+	S        *client.Session
+	Existing Existing
+	Rate     float64        // znodes a second; 0 is no limit
+	Progress func(done int) // may be nil
+
+	ops     []client.Op
+	created []Record // of ops, as far as they create
+	bytes   int
+	acks    []sentMulti // in the order in which they were sent
+
+	begun   time.Time
+	sent    int
+	Done    int      // znodes written
+	Skipped int      // there already
+	records []Record // of ops, for those modes that look at each
+}
+
+type sentMulti struct {
+	ops     []client.Op
+	created []Record // as long as ops if all create
+	pending *client.Pending[[]client.Result]
+}
+
+// Create adds a znode. Its parent has to be there, or added before.
+func (w *Writer) Create(ctx context.Context, r Record) error {
+	if w.Existing != Fail {
+		w.records = append(w.records, r)
+		w.bytes += len(r.Path) + len(r.Data)
+		if len(w.records) < opsInMulti && w.bytes < bytesInMulti {
+			return nil
+		}
+		return w.flushEach(ctx)
+	}
+	size := len(r.Path) + len(r.Data)
+	if w.bytes+size > bytesInMulti {
+		if err := w.flushMulti(ctx); err != nil {
+			return err
+		}
+	}
+	w.created = append(w.created, r)
+	return w.Add(ctx, client.OpCreate(r.Path, r.Data, zk.Persistent, r.ACL), size)
+}
+
+// Add adds an operation of size bytes.
+func (w *Writer) Add(ctx context.Context, op client.Op, size int) error {
+	if w.bytes+size > bytesInMulti && len(w.ops) > 0 {
+		if err := w.flushMulti(ctx); err != nil {
+			return err
+		}
+	}
+	w.ops = append(w.ops, op)
+	w.bytes += size
+	if len(w.ops) < opsInMulti {
+		return nil
+	}
+	return w.flushMulti(ctx)
+}
+
+// Flush sends what has been added, and waits for all answers.
+func (w *Writer) Flush(ctx context.Context) error {
+	if err := w.flushEach(ctx); err != nil {
+		return err
+	}
+	if err := w.flushMulti(ctx); err != nil {
+		return err
+	}
+	for len(w.acks) > 0 {
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Writer) flushMulti(ctx context.Context) error {
+	if len(w.ops) == 0 {
+		return nil
+	}
+	if err := w.pace(ctx, len(w.ops)); err != nil {
+		return err
+	}
+	w.send(ctx, w.ops, w.created)
+	w.ops, w.created, w.bytes = nil, nil, 0
+	if len(w.acks) <= multisAhead {
+		return nil
+	}
+	return w.settle(ctx)
+}
+
+func (w *Writer) send(ctx context.Context, ops []client.Op, created []Record) {
+	p := w.S.Pipeline()
+	w.acks = append(w.acks, sentMulti{ops, created, p.Multi(ops...)})
+	p.Send(ctx)
+}
+
+// settle waits for the oldest answer.
+func (w *Writer) settle(ctx context.Context) error {
+	first := w.acks[0]
+	_, err := first.pending.Wait(ctx)
+	if errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil {
+		return w.resume(ctx)
+	}
+	w.acks = w.acks[1:]
+	if err != nil {
+		for _, later := range w.acks { // each can have been applied or not
+			if _, err := later.pending.Wait(ctx); err == nil {
+				w.done(len(later.ops))
+			}
+		}
+		w.acks = nil
+		return err
+	}
+	w.done(len(first.ops))
+	return nil
+}
+
+func (w *Writer) done(n int) {
+	w.Done += n
+	if w.Progress != nil {
+		w.Progress(w.Done)
+	}
+}
+
+// resume sends again what a broken connection has not applied.
+func (w *Writer) resume(ctx context.Context) error {
+	lost := w.acks
+	w.acks = nil
+	if err := reconnected(ctx, w.S); err != nil {
+		return err
+	}
+	if err := w.S.Sync(ctx, "/"); err != nil {
+		return err
+	}
+	for _, m := range lost {
+		// One that was answered before the connection broke says so at once.
+		_, err := m.pending.Wait(ctx)
+		if err == nil {
+			w.done(len(m.ops))
+			continue
+		}
+		// One that was refused may have wanted what the lost one before it was to create.
+		if errors.Is(err, zk.ErrConnectionLoss) {
+			applied, err := w.applied(ctx, m)
+			if err != nil {
+				return err
+			}
+			if applied {
+				w.done(len(m.ops))
+				continue
+			}
+		}
+		w.send(ctx, m.ops, m.created)
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errUnknown is returned when it cannot be found out whether a transaction was applied.
+var errUnknown = errors.New("the connection broke, and it is not known whether the last transaction was applied (the same command goes on)")
+
+// applied finds out whether a transaction that creates znodes was applied. If so, the first and the last have been
+// created by one transaction.
+func (w *Writer) applied(ctx context.Context, m sentMulti) (bool, error) {
+	if len(m.created) != len(m.ops) {
+		return false, errUnknown
+	}
+	first, last := m.created[0], m.created[len(m.created)-1]
+	data, st, err := w.S.Get(ctx, first.Path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	end, there, err := w.S.Exists(ctx, last.Path)
+	return there && end.Czxid == st.Czxid && bytes.Equal(data, first.Data), err
+}
+
+// flushEach creates what has been added one by one, for those who do not mind that some are there.
+func (w *Writer) flushEach(ctx context.Context) error {
+	if len(w.records) == 0 {
+		return nil
+	}
+	if err := w.pace(ctx, len(w.records)); err != nil {
+		return err
+	}
+	records := w.records
+	w.records, w.bytes = nil, 0
+	for len(records) > 0 {
+		p := w.S.Pipeline()
+		made := make([]*client.Pending[client.Created], len(records))
+		for i, r := range records {
+			made[i] = p.Create(r.Path, r.Data, zk.Persistent, r.ACL)
+		}
+		p.Send(ctx)
+		finished := len(records)
+		for i, r := range records {
+			_, err := made[i].Wait(ctx)
+			if errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil {
+				if err := reconnected(ctx, w.S); err != nil {
+					return err
+				}
+				finished = i // a create that was applied is found to be there
+				break
+			}
+			switch {
+			case err == nil:
+				w.done(1)
+			case !errors.Is(err, zk.ErrNodeExists):
+				return err
+			case w.Existing == Skip:
+				w.Skipped++
+			default:
+				if err := w.overwrite(ctx, r); err != nil {
+					return err
+				}
+				w.done(1)
+			}
+		}
+		records = records[finished:]
+	}
+	return nil
+}
+
+func (w *Writer) overwrite(ctx context.Context, r Record) error {
+	if _, err := w.S.Set(ctx, r.Path, r.Data, zk.AnyVersion); err != nil {
+		return err
+	}
+	acl := r.ACL
+	if acl == nil {
+		acl = zk.OpenACL()
+	}
+	_, err := w.S.SetACL(ctx, r.Path, acl, zk.AnyVersion)
+	return err
+}
+
+// pace waits until n more znodes may be sent.
+func (w *Writer) pace(ctx context.Context, n int) error {
+	if w.Rate <= 0 {
+		return nil
+	}
+	if w.begun.IsZero() {
+		w.begun = time.Now()
+	}
+	due := w.begun.Add(time.Duration(float64(w.sent) / w.Rate * float64(time.Second)))
+	w.sent += n
+	wait := time.NewTimer(time.Until(due))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the rate limit: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A place is a znode on some servers, as in zk1:2181,zk2:2181:/app or prod:/app; without servers on the usual ones.
+type place struct {
+	servers string // empty for the usual ones
+	path    string
+}
+
+func (p place) String() string {
+	if p.servers == "" {
+		return p.path
+	}
+	return p.servers + ":" + p.path
+}
+
+// place resolves an argument that names a znode, maybe on other servers.
+func (e *zEnv) place(name string) (p place, err error) {
+	rest := name
+	if i := strings.LastIndex(name, ":/"); i > 0 && name[0] != '/' && name[:i] != "unix" {
+		p.servers, rest = name[:i], name[i+1:]
+		if err := withoutScheme(p.servers); err != nil {
+			return p, exit.Errorf(exit.Usage, "%s: %w", name, err)
+		}
+	}
+	p.path, err = e.path(rest)
+	return p, err
+}
+
+// places resolves several.
+func (e *zEnv) places(names []string) ([]place, error) {
+	all := make([]place, len(names))
+	for i, name := range names {
+		p, err := e.place(name)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = p
+	}
+	return all, nil
+}
+
+// at runs do with a session for each of two places: the usual one, or one of its own.
+func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do func(a, b *client.Session) error) error {
+	sessions := make([]*client.Session, len(places))
+	for i, p := range places {
+		if sessions[i] = usual; p.servers == "" {
+			continue
+		}
+		s, err := e.other(ctx, p.servers)
+		if err != nil {
+			return err
+		}
+		defer s.Close(context.WithoutCancel(ctx))
+		var there bool
+		if _, there, err = s.Exists(ctx, "/"); err != nil {
+			return err
+		}
+		if !there {
+			return exit.Errorf(exit.Usage, "server list %s: the chroot does not exist", p.servers)
+		}
+		sessions[i] = s
+	}
+	return do(sessions[0], sessions[1])
+}
+
+// within reports whether one place lies in the other, which no copy can be made of.
+func within(a, b place) bool {
+	if a.servers != b.servers {
+		return false
+	}
+	below := func(x, y string) bool { return x == y || y == "/" || strings.HasPrefix(x, y+"/") }
+	return below(a.path, b.path) || below(b.path, a.path)
+}
+
+// intoOrAs returns where a copy goes: below target if that is there and into says so, as for a target that ends with /.
+func intoOrAs(from, to place, into bool) place {
+	if into && from.path != "/" {
+		to.path = zk.Join(to.path, zk.Base(from.path))
+	}
+	return to
+}

@@ -1,0 +1,474 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// treeVerbs work on two trees, or on a tree and a file.
+func (e *zEnv) treeVerbs() []*cobra.Command {
+	return []*cobra.Command{e.newCp(), e.newMv(), e.newDiff(), e.newMirror(), e.newExport(), e.newImport()}
+}
+
+const placeHelp = `A tree on other servers is named as in zk1:2181,zk2:2181:/app; TLS and credentials
+are the same for all. Ephemeral znodes, and with them the queues of locks, are left out,
+and their number is shown.`
+
+func (e *zEnv) newCp() *cobra.Command {
+	var existing string
+	var rate float64
+	var openACL bool
+	cmd := &cobra.Command{
+		Use:   "cp FROM TO",
+		Short: "Copy a tree, also between servers",
+		Long: "Copy a tree, with data and ACLs. If TO ends with a slash, the copy is made below it.\n" +
+			placeHelp,
+		Args: wantArgs(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			places, err := e.places(args)
+			if err != nil {
+				return err
+			}
+			mode, err := existingMode(existing)
+			if err != nil {
+				return err
+			}
+			to := intoOrAs(places[0], places[1], strings.HasSuffix(args[1], "/") && len(args[1]) > 1)
+			if within(places[0], to) {
+				return exit.Errorf(exit.Usage, "cp %v %v: one is within the other", places[0], to)
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				return e.at(ctx, s, places, func(a, b *client.Session) error {
+					target := &ztree.Importer{Root: to.path, OpenACL: openACL,
+						Writer: ztree.Writer{S: b, Existing: mode, Rate: rate, Progress: e.progress("copied", 0)}}
+					left, err := ztree.Copy(ctx, a, places[0].path, target)
+					return e.report("copied", target, left, err)
+				})
+			})
+		},
+	}
+	addExistingFlag(cmd, &existing)
+	cmd.Flags().Float64Var(&rate, "rate", 0, "so many znodes a second at most")
+	cmd.Flags().BoolVar(&openACL, "open-acl", false, "let all do all with the copy, instead of copying ACLs")
+	return cmd
+}
+
+func addExistingFlag(cmd *cobra.Command, existing *string) {
+	cmd.Flags().StringVar(existing, "existing", "fail", "what to do with a znode that is there: fail, skip or overwrite")
+}
+
+func existingMode(name string) (ztree.Existing, error) {
+	modes := map[string]ztree.Existing{"fail": ztree.Fail, "skip": ztree.Skip, "overwrite": ztree.Overwrite}
+	mode, ok := modes[name]
+	if !ok {
+		return mode, exit.Errorf(exit.Usage, "--existing %s: it is fail, skip or overwrite", name)
+	}
+	return mode, nil
+}
+
+// report says what has been written, also by work that failed.
+func (e *zEnv) report(did string, to *ztree.Importer, left ztree.LeftOut, err error) error {
+	if err != nil {
+		hint := "--existing skip goes on"
+		if errors.Is(err, zk.ErrNodeExists) {
+			hint = "--existing skip or overwrite goes on"
+		}
+		if to.Done+to.Skipped == 0 {
+			hint += "; nothing has been " + did
+		}
+		return &ztree.PartError{Done: to.Done, Did: did, Next: hint, Err: err}
+	}
+	if e.asJSON {
+		return e.line(map[string]int{"znodes": to.Done, "skipped": to.Skipped, "left_out": left.Ephemerals})
+	}
+	e.notef("%d znodes %s%s", to.Done, did, skipped(to.Skipped))
+	if left.Ephemerals > 0 {
+		e.notef("%v", left)
+	}
+	return nil
+}
+
+func skipped(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d were there", n)
+}
+
+func (e *zEnv) newMv() *cobra.Command {
+	return &cobra.Command{
+		Use:   "mv FROM TO",
+		Short: "Move a tree",
+		Long: `Move a tree, on the same servers. A tree of up to 400 znodes is moved in one transaction:
+others see it here or there, and a change meanwhile makes it fail. A larger one is copied,
+compared and then removed; if that fails, both are there, and mv says so. A tree with
+ephemeral znodes is not moved.`,
+		Args: wantArgs(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			paths, err := e.paths(args)
+			if err != nil {
+				return err
+			}
+			from, to := place{path: paths[0]}, place{path: paths[1]}
+			to = intoOrAs(from, to, strings.HasSuffix(args[1], "/"))
+			if within(from, to) {
+				return exit.Errorf(exit.Usage, "mv %v %v: one is within the other", from, to)
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				n, err := ztree.MoveAtOnce(ctx, s, from.path, to.path)
+				if errors.Is(err, ztree.ErrTooLarge) {
+					n, err = e.moveLarge(ctx, s, from.path, to.path)
+				}
+				if err == nil {
+					e.notef("%d znodes moved", n)
+				}
+				return err
+			})
+		},
+	}
+}
+
+// moveLarge moves a tree that does not fit into one transaction.
+func (e *zEnv) moveLarge(ctx context.Context, s *client.Session, from, to string) (int, error) {
+	census, err := ztree.Count(ctx, s, from)
+	if err != nil {
+		return 0, err
+	}
+	if n := len(census.Ephemerals); n > 0 {
+		return 0, fmt.Errorf("mv %s: %w (%d of them; nothing has been done)", ztree.Escape(from), ztree.ErrEphemerals, n)
+	}
+	target := &ztree.Importer{Root: to, Writer: ztree.Writer{S: s, Progress: e.progress("copied", census.Nodes)}}
+	if _, err := ztree.Copy(ctx, s, from, target); err != nil {
+		return 0, &ztree.PartError{Done: target.Done, Did: "copied, and none removed,", Next: "rm the copy " + ztree.Escape(to) + " and try again", Err: err}
+	}
+	_, err = ztree.Diff(ctx, s, from, s, to, func(d ztree.Difference) error {
+		return exit.Errorf(exit.Failure, "mv %s: %s was changed meanwhile; both trees are there (rm one of them)", ztree.Escape(from), ztree.Escape(d.Path))
+	})
+	if err != nil {
+		return 0, err
+	}
+	return ztree.Remove(ctx, s, from, e.progress("removed", census.Nodes))
+}
+
+// A differenceJSON is a difference as --json shows it.
+type differenceJSON struct {
+	Path string `json:"path"`
+	In   string `json:"in,omitempty"` // "a" or "b" if it is missing in the other
+	Data bool   `json:"data,omitempty"`
+	ACL  bool   `json:"acl,omitempty"`
+}
+
+func (e *zEnv) newDiff() *cobra.Command {
+	var ignoreACL bool
+	cmd := &cobra.Command{
+		Use:   "diff A B",
+		Short: "Compare two trees, also on different servers",
+		Long: `Compare two trees: data, ACLs and which znodes there are. A line begins with - for a
+znode that only A has, + for one that only B has, and ~ for one that differs; then comes
+what differs. Exit status 1 if there is a difference.
+` + placeHelp,
+		Args: wantArgs(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			places, err := e.places(args)
+			if err != nil {
+				return err
+			}
+			differ := 0
+			err = e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				return e.at(ctx, s, places, func(a, b *client.Session) error {
+					left, err := ztree.Diff(ctx, a, places[0].path, b, places[1].path, func(d ztree.Difference) error {
+						if ignoreACL && d.A != nil && d.B != nil && !d.Data {
+							return nil
+						}
+						differ++
+						return e.difference(d)
+					})
+					if err == nil && left.Ephemerals > 0 {
+						e.notef("%v", left)
+					}
+					return err
+				})
+			})
+			if err == nil && differ > 0 {
+				return exit.Errorf(exit.Failure, "diff %v %v: %d znodes differ", places[0], places[1], differ)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&ignoreACL, "ignore-acl", false, "do not compare ACLs")
+	return cmd
+}
+
+func (e *zEnv) difference(d ztree.Difference) error {
+	shown := ztree.Escape(d.Path)
+	j := differenceJSON{Path: d.Path, Data: d.Data, ACL: d.ACL}
+	switch {
+	case d.B == nil:
+		j.In = "a"
+	case d.A == nil:
+		j.In = "b"
+	}
+	switch {
+	case e.asJSON:
+		return e.line(j)
+	case j.In == "a":
+		return e.printf("- %s\n", shown)
+	case j.In == "b":
+		return e.printf("+ %s\n", shown)
+	}
+	line := "~ " + shown
+	if d.Data {
+		line += "  " + ztree.Shown(d.A.Data, 30) + " → " + ztree.Shown(d.B.Data, 30)
+	}
+	if d.ACL {
+		line += "  ACL " + ztree.FormatACL(d.A.ACL) + " → " + ztree.FormatACL(d.B.ACL)
+	}
+	return e.printf("%s\n", line)
+}
+
+func (e *zEnv) newMirror() *cobra.Command {
+	var plan, apply, remove, openACL bool
+	var rate float64
+	cmd := &cobra.Command{
+		Use:   "mirror FROM TO",
+		Short: "Make one tree like another, also between servers",
+		Long: `Make one tree like another. --plan, the default, shows what would be done; --apply does
+it, in transactions of up to 500 znodes. What only TO has is kept unless --delete is given.
+A change of TO meanwhile makes it fail. It begins with a comparison, so the same command
+goes on after a failure.
+` + placeHelp,
+		Args: wantArgs(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if plan && apply {
+				return exit.Errorf(exit.Usage, "mirror: there are --plan and --apply; one of them will do")
+			}
+			places, err := e.places(args)
+			if err != nil {
+				return err
+			}
+			if within(places[0], places[1]) {
+				return exit.Errorf(exit.Usage, "mirror %v %v: one is within the other", places[0], places[1])
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				return e.at(ctx, s, places, func(a, b *client.Session) error {
+					counts := map[string]int{}
+					m := ztree.Mirror{From: a, FromRoot: places[0].path, To: b, ToRoot: places[1].path, Delete: remove, OpenACL: openACL, Apply: apply, Rate: rate}
+					m.Tell = func(step ztree.Step) error {
+						counts[step.Do]++
+						switch {
+						case apply:
+							return nil
+						case e.asJSON:
+							return e.line(map[string]string{"do": step.Do, "path": step.Path})
+						}
+						return e.printf("%-6s %s\n", step.Do, ztree.Escape(step.Path))
+					}
+					m.Progress = e.progress("mirrored", 0)
+					done, left, err := m.Run(ctx)
+					if err != nil {
+						return &ztree.PartError{Done: done, Did: "mirrored", Next: "the same command goes on", Err: err}
+					}
+					verb := "would be done"
+					if apply {
+						verb = "done"
+					}
+					e.notef("%s: %d created, %d set, %d ACLs set, %d deleted; %d only in the target kept", verb,
+						counts["create"], counts["set"], counts["acl"], counts["delete"], counts["keep"])
+					if left.Ephemerals > 0 {
+						e.notef("%v", left)
+					}
+					return nil
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&plan, "plan", false, "only show what would be done")
+	cmd.Flags().BoolVar(&apply, "apply", false, "do it")
+	cmd.Flags().BoolVar(&remove, "delete", false, "delete what only the target has")
+	cmd.Flags().BoolVar(&openACL, "open-acl", false, "do not compare ACLs, and let all do all with what is created")
+	cmd.Flags().Float64Var(&rate, "rate", 0, "so many znodes a second at most")
+	return cmd
+}
+
+func (e *zEnv) newExport() *cobra.Command {
+	var file string
+	var compress bool
+	cmd := &cobra.Command{
+		Use:   "export [PATH]",
+		Short: "Write a tree to a file, or to standard output",
+		Long: `Write a tree to standard output, or to a file (-o), a line of JSON for each znode:
+
+    {"format":"lockkeeper-tree","version":1,"root":"/app"}
+    {"path":"/config","text":"hello","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
+    {"end":true,"znodes":1,"left_out":0}
+
+Paths are relative to PATH. Data that is not UTF-8 is in "data", in base64; "null":true is
+data that is null; without "acl" all may do all. The last line is missing from half an
+export. Ephemeral znodes, and with them the queues of locks, are left out, and counted.
+The tree may change while it is read; each znode is as it was when it was read.
+A file whose name ends with .gz is compressed.`,
+		Args: wantArgs(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			paths, err := e.paths(args)
+			if err != nil {
+				return err
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				if file == "" || file == "-" {
+					if e.screen && compress {
+						return exit.Errorf(exit.Usage, "export: compressed data is not for a terminal (-o FILE)")
+					}
+					return e.export(ctx, s, paths[0], e.out, compress)
+				}
+				return e.exportFile(ctx, s, paths[0], file, compress || strings.HasSuffix(file, ".gz"))
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this `file`, which appears only when it is whole")
+	cmd.Flags().BoolVarP(&compress, "gzip", "z", false, "compress")
+	return cmd
+}
+
+// exportFile writes an export to a file that takes its name when it is whole.
+func (e *zEnv) exportFile(ctx context.Context, s *client.Session, root, file string, compress bool) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // readable by its user alone: data can be secret
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if err := e.export(ctx, s, root, f, compress); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}
+
+// exportBuffer is how many bytes of an export are written at once.
+const exportBuffer = 1 << 18
+
+func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.Writer, compress bool) error {
+	buffered := bufio.NewWriterSize(w, exportBuffer)
+	var into io.Writer = buffered
+	var z *gzip.Writer
+	if compress {
+		z, _ = gzip.NewWriterLevel(buffered, gzip.BestSpeed)
+		into = z
+	}
+	n, left, err := ztree.Export(ctx, s, root, into, e.progress("exported", 0))
+	if err == nil && z != nil {
+		err = z.Close()
+	}
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if err != nil {
+		return &ztree.PartError{Done: n, Did: "read", Next: "what has been written is not whole", Err: err}
+	}
+	e.notef("%d znodes exported", n)
+	if left.Ephemerals > 0 {
+		e.notef("%v", left)
+	}
+	return nil
+}
+
+func (e *zEnv) newImport() *cobra.Command {
+	var existing string
+	var rate float64
+	var openACL, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "import FILE [PATH]",
+		Short: "Make the znodes of an export below a path",
+		Long: `Make the znodes of an export below a path, by default /. FILE is an export of lockkeeper,
+zk_shell, zoocreeper, ZooNavigator or zkui, compressed with gzip or not; - is standard
+input. A file is read through before anything is written, so that half an export is
+refused; standard input is not, if it is an export of lockkeeper.
+
+A znode that is there already ends the import, unless --existing says otherwise. What was
+written by then stays: import says how much, and --existing skip goes on.`,
+		Args: wantArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := "/"
+			if len(args) == 2 {
+				p, err := e.path(args[1])
+				if err != nil {
+					return err
+				}
+				root = p
+			}
+			mode, err := existingMode(existing)
+			if err != nil {
+				return err
+			}
+			in := e.in
+			total := 0
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return exit.Errorf(exit.OS, "%w", err)
+				}
+				defer f.Close()
+				format, err := ztree.ReadExport(f, func(ztree.Record) error { total++; return nil })
+				if err != nil {
+					return exit.Errorf(exit.Usage, "import %s: %w (nothing has been written)", args[0], err)
+				}
+				if _, err := f.Seek(0, io.SeekStart); err != nil {
+					return exit.Errorf(exit.OS, "%w", err)
+				}
+				in = f
+				if dryRun {
+					e.notef("%s: an export of %s with %d znodes", args[0], format, total)
+					return nil
+				}
+			} else if dryRun {
+				return exit.Errorf(exit.Usage, "import: --dry-run is for a file")
+			}
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				to := &ztree.Importer{Root: root, OpenACL: openACL,
+					Writer: ztree.Writer{S: s, Existing: mode, Rate: rate, Progress: e.progress("imported", total)}}
+				if root != "/" { // foreign exports may have no root of their own
+					if err := s.EnsurePath(ctx, root, nil); err != nil {
+						return err
+					}
+				}
+				_, err := ztree.ReadExport(in, func(r ztree.Record) error { return to.Add(ctx, r) })
+				if flushErr := to.Flush(ctx); err == nil || errors.Is(err, ztree.ErrHalf) && flushErr != nil {
+					err = flushErr
+				}
+				var format *ztree.FormatError
+				if errors.Is(err, ztree.ErrHalf) || errors.As(err, &format) {
+					err = exit.Errorf(exit.Usage, "import %s: %w", args[0], err)
+				}
+				return e.report("imported", to, ztree.LeftOut{}, err)
+			})
+		},
+	}
+	addExistingFlag(cmd, &existing)
+	cmd.Flags().Float64Var(&rate, "rate", 0, "so many znodes a second at most")
+	cmd.Flags().BoolVar(&openACL, "open-acl", false, "let all do all with what is made, instead of taking over ACLs")
+	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "only read the file")
+	return cmd
+}

@@ -1,0 +1,125 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func TestZTrees(t *testing.T) {
+	h, _ := newZHome(t)
+	other := zktest.New(t, zktest.Options{})
+	b := other.Addr()
+	if err := os.WriteFile(h.dir+"/half", []byte(`{"format":"lockkeeper-tree","version":1}`+"\n"+`{"path":"/x"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.steps("z", []zStep{
+		{line: "create -p /app/config one", out: "/app/config\n"},
+		{line: "create /app/acl --with-acl world:anyone:r", out: "/app/acl\n"},
+		{line: "cp /app /copy", err: "3 znodes copied"},
+		{line: "diff /app /copy"},
+		{line: "cp /app /copy", status: 1, err: "--existing skip or overwrite goes on; nothing has been copied"},
+		{line: "cp --existing skip /app /copy", err: "0 znodes copied, 3 were there"},
+		{line: "cp --existing maybe /app /copy", status: 64, err: "it is fail, skip or overwrite"},
+		{line: "cp /app /app/inside", status: 64, err: "one is within the other"},
+		{line: "cp /missing /copy2", status: 1, err: "no such znode"},
+		{line: "cp /app " + b + ":/there/", err: "3 znodes copied"},
+		{line: "ls /there --servers " + b, out: "app\n"},
+		{line: "set /app/config two"},
+		{line: "create /app/new", out: "/app/new\n"},
+		{line: "diff /app " + b + ":/there/app", status: 1, out: "~ /config  two → one\n- /new\n", err: "2 znodes differ"},
+		{line: "diff --json " + b + ":/there/app /app", status: 1, out: `{"path":"/config","data":true}` + "\n" + `{"path":"/new","in":"b"}` + "\n"},
+		{line: "mirror /app " + b + ":/there/app", out: "set    /there/app/config\ncreate /there/app/new\n", err: "would be done: 1 created, 1 set"},
+		{line: "mirror --apply /app " + b + ":/there/app", err: "done: 1 created, 1 set"},
+		{line: "diff /app " + b + ":/there/app"},
+		{line: "mirror --apply --delete /copy " + b + ":/there/app", err: "1 deleted"},
+		{line: "mirror --apply --plan /copy /x", status: 64, err: "one of them will do"},
+		{line: "diff /copy zk://x:/x", status: 64, err: "a server is host:port"},
+	})
+	h.steps("z", []zStep{
+		{line: "mv /copy /moved", err: "3 znodes moved"},
+		{line: "get /moved/config", out: "one"},
+		{line: "mv /moved /moved/in", status: 64, err: "one is within the other"},
+		{line: "mv /copy /x", status: 1, err: "no such znode"},
+		{line: "mv /moved /app", status: 1, err: "exists"},
+		{line: "export /app -o " + h.dir + "/app.gz", err: "4 znodes exported"},
+		{line: "export /missing -o " + h.dir + "/missing.gz", status: 1, err: "no such znode"},
+		{line: "export /app -o " + h.dir + "/none/app.gz", status: 71, err: "no such file or directory"},
+		{line: "import -n " + h.dir + "/app.gz", err: "an export of lockkeeper with 4 znodes"},
+		{line: "import " + h.dir + "/app.gz /app", status: 1, err: "goes on"},
+		{line: "import " + h.dir + "/app.gz /again", err: "4 znodes imported"},
+		{line: "diff /app /again"},
+		{line: "import " + h.dir + "/half /half", status: 64, err: "the file ends in the middle: it is half an export (nothing has been written)"},
+		{line: "ls /half", status: 1, err: "no such znode"},
+		{line: "import " + h.dir + "/nothing /x", status: 71, err: "no such file"},
+		{line: "import - /streamed", in: `{"format":"lockkeeper-tree","version":1}` + "\n" + `{"path":"/x"}` + "\n", status: 64, err: "half an export; 1 znodes have been imported before that (--existing skip goes on)"},
+		{line: "export /app/config", out: `{"format":"lockkeeper-tree","version":1,"root":"/app/config"}` + "\n" + `{"path":"/","text":"two"}` + "\n" + `{"end":true,"znodes":1}` + "\n"},
+		{line: "import - /z", in: "/cfg=key=value\n", err: "2 znodes imported"},
+		{line: "get /z/cfg/key", out: "value"},
+	})
+	if left, _ := os.ReadDir(h.dir); len(left) == 0 {
+		t.Error("the export is not there")
+	}
+	if _, err := os.Stat(h.dir + "/missing.gz"); err == nil {
+		t.Error("an export that failed has left a file")
+	}
+}
+
+// A tree that does not fit into one transaction is moved too.
+func TestZMvOfALargeTree(t *testing.T) {
+	h, srv := newZHome(t)
+	s := srv.Session(t, "s")
+	fillWide(t, s, 1000)
+	h.steps("z", []zStep{
+		{line: "mv /wide /narrow", err: "1001 znodes moved"},
+		{line: "ls /wide", status: 1, err: "no such znode"},
+		{line: "du -L 0 /narrow", out: "           0      1001  /narrow\n"},
+	})
+	if _, err := s.Create(t.Context(), "/narrow/mine", nil, zk.Ephemeral, nil); err != nil {
+		t.Fatal(err)
+	}
+	h.steps("z", []zStep{{line: "mv /narrow /wide", status: 1, err: "it has ephemeral znodes, which cannot be moved"}})
+}
+
+// BenchmarkZTree100k is tree of 100,000 znodes, and BenchmarkZExport1M an export of a million, from the start of the
+// command to its exit. The server is in this process.
+func BenchmarkZTree100k(b *testing.B) {
+	benchmarkZ(b, 100_000, "tree", "/")
+}
+
+func BenchmarkZExport1M(b *testing.B) {
+	benchmarkZ(b, 1_000_000, "export", "/", "-o", b.TempDir()+"/export")
+}
+
+func benchmarkZ(b *testing.B, znodes int, args ...string) {
+	h, srv := newZHome(b)
+	s := srv.Session(b, "s")
+	for dir := range znodes / 1000 {
+		ops := []client.Op{client.OpCreate(fmt.Sprintf("/%04d", dir), nil, zk.Persistent, nil)}
+		for i := range 999 {
+			ops = append(ops, client.OpCreate(fmt.Sprintf("/%04d/%04d", dir, i), []byte("a hundred bytes of data, or thereabouts, as znodes have them: host, port, pid, time"), zk.Persistent, nil))
+		}
+		if _, err := s.Multi(b.Context(), ops...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var rss int64
+	for b.Loop() {
+		j := h.start(append([]string{"z"}, args...)...)
+		if status := j.status(); status != 0 {
+			b.Fatalf("exit status %d: %s", status, j.stderr)
+		}
+		rss = max(rss, j.maxRSS())
+	}
+	b.ReportMetric(float64(rss>>20), "MB-rss")
+}
+
+// maxRSS returns how much memory a process that has ended had at most.
+func (j *job) maxRSS() int64 { return j.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10 }
