@@ -1,0 +1,2 @@
+// Package tour runs the commands of docs/zookeeper-tour.md.
+package tour
