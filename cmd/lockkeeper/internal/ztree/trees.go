@@ -24,7 +24,7 @@ func Relative(root, path string) string {
 	return path[len(root):]
 }
 
-// Absolute returns the path of which Relative has made rel.
+// Absolute is the inverse of Relative.
 func Absolute(root, rel string) string {
 	switch {
 	case rel == "/":

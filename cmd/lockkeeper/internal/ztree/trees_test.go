@@ -265,7 +265,7 @@ func TestMirror(t *testing.T) {
 	if d := differences(t, a, "/t", b, "/x/y"); len(d) > 0 {
 		t.Errorf("the mirror differs: %q", d)
 	}
-	// Who changes the target meanwhile is not overwritten.
+	// A change of the target meanwhile is not overwritten.
 	if _, err := a.Set(t.Context(), "/t/text", []byte("new"), zk.AnyVersion); err != nil {
 		t.Fatal(err)
 	}
