@@ -95,6 +95,14 @@ func TestTour(t *testing.T) {
 			t.Errorf("$ %s\nprints\n%s\nand the page says\n%s", s.command, strings.Join(got, "\n"), strings.Join(s.prints, "\n"))
 		}
 	}
+	// A server that is down is what doctor is for.
+	ensemble.Followers()[0].Kill()
+	sick := exec.Command(filepath.Join(dir, "lockkeeper"), "doctor", ensemble.Connect())
+	sick.Env = env
+	out, _ := sick.CombinedOutput()
+	if status := sick.ProcessState.ExitCode(); status != 2 || !strings.HasPrefix(string(out), "critical") || !strings.Contains(string(out), "it does not answer") {
+		t.Errorf("doctor of an ensemble with a server down: exit status %d, and\n%s", status, out)
+	}
 }
 
 // stopKeeper ends the local server.
