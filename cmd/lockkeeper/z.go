@@ -35,7 +35,8 @@ type zEnv struct {
 	// background runs a watch beside the lines that follow; nil where there are none.
 	background func(ctx context.Context, s *client.Session, path string, watch func(ctx context.Context, ready func()) error) error
 
-	lasting bool // the session goes on after the verb
+	unfinished bool // progress has been shown, without a newline behind it
+	lasting    bool // the session goes on after the verb
 }
 
 func newZ() *cobra.Command {
@@ -108,6 +109,7 @@ func (e *zEnv) do(cmd *cobra.Command, verb func(context.Context, *client.Session
 	ctx, stop := e.context()
 	defer stop()
 	err := e.session(ctx, func(ctx context.Context, s *client.Session) error {
+		defer e.endProgress()
 		return zStatus(verb(ctx, s))
 	})
 	return orInterrupted(ctx, err)
@@ -187,6 +189,7 @@ func (e *zEnv) line(v any) error { return json.NewEncoder(e.out).Encode(v) }
 
 // notef tells the user something that is not part of the answer.
 func (e *zEnv) notef(format string, args ...any) {
+	e.endProgress()
 	fmt.Fprintf(e.notes, "lockkeeper: "+format+"\n", args...)
 }
 

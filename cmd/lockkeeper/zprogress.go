@@ -20,20 +20,27 @@ func (e *zEnv) progress(did string, total int) func(done int) {
 	}
 	begin, last := time.Now(), time.Now()
 	return func(done int) {
-		end := total > 0 && done >= total
-		if now := time.Now(); now.Sub(last) < progressInterval && !(end && now.Sub(begin) > progressInterval) {
+		if time.Since(last) < progressInterval {
 			return
-		} else {
-			last = now
 		}
+		last = time.Now()
 		rate := float64(done) / time.Since(begin).Seconds()
+		text := fmt.Sprintf("%d %s, %.0f/s", done, did, rate)
 		if total > 0 {
-			fmt.Fprintf(f, "\r\x1b[K%d of %d %s, %d%%, %.0f/s", done, total, did, 100*done/total, rate)
-		} else {
-			fmt.Fprintf(f, "\r\x1b[K%d %s, %.0f/s", done, did, rate)
+			text = fmt.Sprintf("%d of %d %s, %d%%, %.0f/s", done, total, did, 100*done/total, rate)
 		}
-		if end {
-			fmt.Fprint(f, "\r\x1b[K")
-		}
+		fmt.Fprint(f, clearLine+text)
+		e.unfinished = true
+	}
+}
+
+// clearLine goes to the beginning of a terminal's line, and clears it.
+const clearLine = "\r\x1b[K"
+
+// endProgress clears what progress has shown, before something else is shown.
+func (e *zEnv) endProgress() {
+	if e.unfinished {
+		fmt.Fprint(e.notes, clearLine)
+		e.unfinished = false
 	}
 }

@@ -4,12 +4,14 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -136,4 +138,22 @@ func peakKiB(pid int) (kib int64) {
 		fmt.Sscan(rest, &kib)
 	}
 	return kib
+}
+
+// Long work shows at a terminal how far it has come, and leaves nothing of that behind.
+func TestZProgressAtATerminal(t *testing.T) {
+	term := ptytest.Open(t)
+	slave := term.Slave()
+	defer slave.Close()
+	e := &zEnv{notes: slave}
+	progress := e.progress("copied", 1000)
+	for !e.unfinished { // until progressInterval has passed
+		progress(500)
+	}
+	e.notef("done")
+	term.WaitFor("500 of 1000 copied, 50%")
+	term.WaitFor("\r\x1b[Klockkeeper: done")
+	if (&zEnv{notes: io.Discard}).progress("copied", 0) != nil {
+		t.Error("there is progress without a terminal")
+	}
 }
