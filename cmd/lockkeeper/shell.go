@@ -282,7 +282,7 @@ func (sh *shell) zRoot() *cobra.Command {
 	env := &zEnv{session: sh.withSession, context: interruptible, dir: sh.dir, in: os.Stdin, notes: os.Stderr, lasting: true}
 	env.other = func(ctx context.Context, servers string) (*client.Session, error) {
 		to := sh.initial
-		to.Servers = sh.serversOf(servers)
+		to.Servers = serversOf(servers)
 		s, _, err := openCommand(ctx, to)
 		return s, err
 	}
@@ -358,7 +358,7 @@ func (sh *shell) connect(ctx context.Context, args []string) error {
 		}
 	}
 	to := sh.initial
-	to.Servers = sh.serversOf(args[0])
+	to.Servers = serversOf(args[0])
 	if err := withoutScheme(to.Servers); err != nil {
 		return exit.Errorf(exit.Usage, "connect %s: %w", args[0], err)
 	}
@@ -366,7 +366,7 @@ func (sh *shell) connect(ctx context.Context, args []string) error {
 }
 
 // serversOf returns the servers that the user's file has for a name, or the name itself.
-func (sh *shell) serversOf(name string) string {
+func serversOf(name string) string {
 	if servers := namedConnections()[name]; servers != "" {
 		return servers
 	}

@@ -56,7 +56,7 @@ func newZ() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		to.Servers = servers
+		to.Servers = serversOf(servers)
 		s, _, err := openCommand(ctx, to)
 		return s, err
 	}

@@ -2,7 +2,12 @@
 
 package main
 
-import "testing"
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
+)
 
 // What it answers is compared with the real zkCli in test/interop/zkcli.
 func TestZkcliCommandLine(t *testing.T) {
@@ -22,4 +27,35 @@ func TestZkcliCommandLine(t *testing.T) {
 		{line: "--frob x", status: 64, err: "unknown flag: --frob"},
 		{line: "--help", out: "Take the lines of…"},
 	})
+}
+
+func TestZkcliAtATerminal(t *testing.T) {
+	h, srv := newZHome(t)
+	term := ptytest.Open(t)
+	slave := term.Slave()
+	defer slave.Close()
+	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave }, "zkcli")
+	term.WaitFor("[zk: " + srv.Addr() + "(CONNECTED) 0] ")
+	term.Type("create /a one\r")
+	term.WaitFor("Created /a")
+	term.WaitFor("(CONNECTED) 1] ")
+	term.Type("get -w /a\r")
+	term.WaitFor("one")
+	term.WaitFor("(CONNECTED) 2] ")
+	h.run("z", "set", "/a", "two").want(0)
+	term.WaitFor("type:NodeDataChanged path:/a") // above the prompt
+	term.Type("removewatches /a\r")
+	term.WaitFor("No such watcher for /a")
+	term.Type("get -w /a\r")
+	term.WaitFor("two")
+	term.Type("removewatches -d /a\r")
+	term.WaitFor("type:DataWatchRemoved path:/a")
+	term.Type("close\r")
+	term.WaitFor("(CLOSED) 6] ")
+	term.Type("ls /\r")
+	term.WaitFor("Not connected")
+	term.Type("connect\r")
+	term.WaitFor("(CONNECTED) 8] ")
+	term.Type("quit\r")
+	j.want(0)
 }

@@ -24,8 +24,9 @@ func (e *zEnv) treeVerbs() []*cobra.Command {
 	return []*cobra.Command{e.newCp(), e.newMv(), e.newDiff(), e.newMirror(), e.newExport(), e.newImport()}
 }
 
-const placeHelp = `A tree on other servers is named as in zk1:2181,zk2:2181:/app; TLS and credentials
-are the same for all. Ephemeral znodes, and with them the queues of locks, are left out,
+const placeHelp = `A tree on other servers is named as in zk1:2181,zk2:2181:/app, or as in prod:/app if
+~/.config/lockkeeper/connections has a line "prod zk1:2181,zk2:2181". TLS and
+credentials are the same for all. Ephemeral znodes, and with them the queues of locks, are left out,
 and their number is shown.`
 
 func (e *zEnv) newCp() *cobra.Command {

@@ -23,6 +23,13 @@ func TestZTrees(t *testing.T) {
 	if err := os.WriteFile(h.dir+"/half", []byte(`{"format":"lockkeeper-tree","version":1}`+"\n"+`{"path":"/x"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	h.env = append(h.env, "XDG_CONFIG_HOME="+h.dir+"/config")
+	if err := os.MkdirAll(h.dir+"/config/lockkeeper", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.dir+"/config/lockkeeper/connections", []byte("prod "+b+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	h.steps("z", []zStep{
 		{line: "create -p /app/config one", out: "/app/config\n"},
 		{line: "create /app/acl --with-acl world:anyone:r", out: "/app/acl\n"},
@@ -42,7 +49,7 @@ func TestZTrees(t *testing.T) {
 		{line: "mirror /app " + b + ":/there/app", out: "set    /there/app/config\ncreate /there/app/new\n", err: "would be done: 1 created, 1 set"},
 		{line: "mirror --apply /app " + b + ":/there/app", err: "done: 1 created, 1 set"},
 		{line: "diff /app " + b + ":/there/app"},
-		{line: "mirror --apply --delete /copy " + b + ":/there/app", err: "1 deleted"},
+		{line: "mirror --apply --delete /copy prod:/there/app", err: "1 deleted"},
 		{line: "mirror --apply --plan /copy /x", status: 64, err: "one of them will do"},
 		{line: "diff /copy zk://x:/x", status: 64, err: "a server is host:port"},
 	})
