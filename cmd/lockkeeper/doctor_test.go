@@ -16,7 +16,7 @@ func TestDoctor(t *testing.T) {
 	h, srv := newZHome(t)
 	other := zktest.New(t, zktest.Options{})
 	j := h.run("doctor").want(1, "doctor: 1 warning")
-	for _, words := range []string{"note      " + srv.Addr() + ": it is a single server", "warning   everyone who reaches the servers may change the root", "→ an ensemble of three"} {
+	for _, words := range []string{"note      " + srv.Addr() + ": it is a single server", "warning   any client may change the root", "→ an ensemble of three"} {
 		if !strings.Contains(j.stdout.String(), words) {
 			t.Errorf("doctor prints %q, want %q", j.stdout, words)
 		}

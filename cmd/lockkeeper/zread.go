@@ -223,7 +223,7 @@ func (e *zEnv) newStat() *cobra.Command {
 func (e *zEnv) newACL() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acl get|set",
-		Short: "Show or change who may do what to a znode",
+		Short: "Show or change the access control list of a znode",
 		Args:  wantCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -317,7 +317,7 @@ func (e *zEnv) newSetACL() *cobra.Command {
 func (e *zEnv) newWhoami() *cobra.Command {
 	return &cobra.Command{
 		Use:   "whoami",
-		Short: "Show as whom the server knows us, and which server it is",
+		Short: "Show the identities of the session, and its server",
 		Args:  wantArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {

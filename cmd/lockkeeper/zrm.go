@@ -160,12 +160,12 @@ func (e *zEnv) announce(ctx context.Context, s *client.Session, p string, c ztre
 		if err != nil {
 			return err
 		}
-		var who []string
+		var holders []string
 		for _, h := range snap.Holders() {
-			who = append(who, ztree.Escape(engine.Describe(h)))
+			holders = append(holders, ztree.Escape(engine.Describe(h)))
 		}
-		if len(who) > 0 {
-			e.notef("%s: the lock %s would be taken from its holder, %s", shown, ztree.Escape(dir), strings.Join(who, ", "))
+		if len(holders) > 0 {
+			e.notef("%s: the lock %s would be taken from its holder, %s", shown, ztree.Escape(dir), strings.Join(holders, ", "))
 		}
 	}
 	return nil

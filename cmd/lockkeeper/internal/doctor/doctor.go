@@ -235,7 +235,7 @@ func number(values map[string]string, key string) float64 {
 func (x *examination) access() {
 	for _, a := range x.RootACL {
 		if a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 {
-			x.find(Warning, "open", "", "lockkeeper z acl set / world:anyone:r,SCHEME:ID:cdrwa, with an identity of yours", "everyone who reaches the servers may change the root: %s:%s", a.Scheme, a.ID)
+			x.find(Warning, "open", "", "lockkeeper z acl set / world:anyone:r,SCHEME:ID:cdrwa, with an identity of yours", "any client may change the root: %s:%s", a.Scheme, a.ID)
 		}
 	}
 	if !x.TLS && len(x.alive()) > 0 {

@@ -210,7 +210,7 @@ func (w *Writer) applied(ctx context.Context, m sentMulti) (bool, error) {
 	return there && end.Czxid == st.Czxid && bytes.Equal(data, first.Data), err
 }
 
-// flushEach creates what has been added one by one, for those who do not mind that some are there.
+// flushEach creates the added znodes one by one, because some may be there.
 func (w *Writer) flushEach(ctx context.Context) error {
 	if len(w.records) == 0 {
 		return nil
