@@ -16,6 +16,11 @@ import (
 // ttlMax is the largest time to live that fits into a znode.
 const ttlMax = 1<<40 - 1
 
+// words are an error in the words of zkCli, punctuation included.
+type words string
+
+func (w words) Error() string { return string(w) }
+
 // version reads the option -v.
 func (in call) version() (int32, error) {
 	text, given := in.values['v']
@@ -76,7 +81,7 @@ func (c *CLI) create(ctx context.Context, in call) error {
 	}
 	switch {
 	case container && (ephemeral || sequential):
-		return errors.New("-c cannot be combined with -s or -e. Containers cannot be ephemeral or sequential.")
+		return words("-c cannot be combined with -s or -e. Containers cannot be ephemeral or sequential.")
 	case timed && ephemeral:
 		return errors.New("TTLs cannot be used with Ephemeral znodes")
 	case timed && container:
