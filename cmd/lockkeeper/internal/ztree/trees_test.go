@@ -203,7 +203,7 @@ func TestCopyOverABrokenConnection(t *testing.T) {
 				target.Existing = mode
 				breaks := 0
 				target.Progress = func(done int) {
-					if done/1000 > breaks {
+					if done/200 > breaks {
 						if breaks++; lose {
 							srv.Link("to").LoseAnswer()
 						} else {
