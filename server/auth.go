@@ -60,6 +60,7 @@ func (c *conn) authenticate(op wire.Op, body []byte) zk.Code {
 	}
 	if !ok || len(ids) > identitiesMax {
 		c.ended = true
+		c.s.gate.punish(c.address, c.s.now())
 		why := "unknown scheme, x509 without a certificate, or too many identities"
 		if op == wire.OpSASL {
 			why = "SASL is not supported: use digest or x509"

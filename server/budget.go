@@ -112,6 +112,28 @@ func (s *Server) cutGreediest() {
 	greediest.out.hangUp()
 }
 
+// cutSlowest closes the connection that has been sending a large request for the longest time.
+func (s *Server) cutSlowest() {
+	now := s.now()
+	var slowest *conn
+	longest := greedyAfter
+	s.conns.Lock()
+	for _, c := range s.conns.byID {
+		if began := time.Duration(c.reading.Load()); began > 0 && now-began > longest {
+			slowest, longest = c, now-began
+		}
+	}
+	s.conns.Unlock()
+	if slowest == nil {
+		return
+	}
+	if unsaid, ok := s.greedyLog.due(now); ok {
+		s.log.Warn("connection closed: its request does not arrive, and the memory for requests is used up",
+			"remote", slowest.nc.RemoteAddr().String(), "since", longest, "budget", s.frames.max, "unsaid", unsaid)
+	}
+	slowest.out.hangUp()
+}
+
 // logGreedy says that a connection is closed because it holds too much.
 func (s *Server) logGreedy(c *conn, held int64) {
 	if unsaid, ok := s.greedyLog.due(s.now()); ok {

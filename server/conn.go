@@ -55,6 +55,7 @@ type conn struct {
 	behind int  // how many of its requests are in queue.later; guarded by queue.mu
 	dirty  bool // owned by whoever commits: has something to send once the batch is done
 
+	reading  atomic.Int64 // when it began to read a large request, on the server's clock; 0 if it reads none
 	counters connCounters
 	asking   atomic.Bool // a four-letter word
 }
@@ -144,7 +145,7 @@ func (c *conn) readRequests() error {
 			}
 			continue
 		}
-		if c.frame, err = wire.ReadBody(c.in, c.frame, n); err != nil {
+		if c.frame, err = c.readBody(c.frame, n); err != nil {
 			return err
 		}
 		if c.ended || !c.touch(h.Op, now) {
@@ -192,6 +193,22 @@ var (
 	errSessionOver  = errors.New("session has ended or moved to another connection")
 )
 
+// readBody reads the body of a request. The memory of large ones that arrive at the same time is bounded: while it is used
+// up, further ones wait, and the connection that has taken the longest for its request is closed.
+func (c *conn) readBody(buf []byte, n int) ([]byte, error) {
+	if n <= largeAnswerBytes {
+		return wire.ReadBody(c.in, buf, n)
+	}
+	s := c.s
+	if !s.frames.reserve(int64(n), s.cutSlowest, c.out.closed) {
+		return nil, errSessionOver
+	}
+	defer s.frames.add(int64(-n))
+	c.reading.Store(int64(s.now()))
+	defer c.reading.Store(0)
+	return wire.ReadBody(c.in, buf, n)
+}
+
 // submit puts a request into the queue.
 func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	if c.out.pending.Load() == 0 {
@@ -200,7 +217,7 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	}
 	r := requests.Get().(*request)
 	var err error
-	if r.frame, err = wire.ReadBody(c.in, r.frame, n); err != nil {
+	if r.frame, err = c.readBody(r.frame, n); err != nil {
 		return err
 	}
 	if !c.touch(h.Op, now) {
@@ -210,6 +227,9 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	body := r.frame[requestHeadBytes-4:]
 	if r.weight += c.s.answerBytes(c.session, h.Op, body); isWrite(h.Op) {
 		r.decodeWrite(body, c.s.opts.MultiOpsMax)
+		if h.Op == wire.OpCloseSession {
+			r.work = c.s.workOfClose(c.session)
+		}
 	} else {
 		r.body = body
 	}

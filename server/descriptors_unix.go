@@ -23,6 +23,16 @@ func descriptors() (open, most int, ok bool) {
 	return len(names) - 1, int(min(uint64(limit.Cur), math.MaxInt)), true // without that of the directory
 }
 
+// descriptorPlaces is how many connections the process may have; 0 if the system does not tell.
+func descriptorPlaces() int {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	most := limit.Cur
+	return int(min(most-min(descriptorsSpared, most/4), math.MaxInt32))
+}
+
 // takesLast reports whether a connection has one of the last descriptors that the process may have. The
 // system gives out the lowest that is free, so the number of the newest says about how many are in use.
 func takesLast(nc net.Conn) (last bool) {

@@ -27,6 +27,9 @@ func (e *expirer) mind(at time.Duration) {
 	}
 }
 
+// expiredSaid is how many sessions that expire at the same time have a line in the log.
+const expiredSaid = 20
+
 // expireSessions has the sessions closed that have been silent for too long.
 func (s *Server) expireSessions() {
 	timer := time.NewTimer(0)
@@ -46,9 +49,14 @@ func (s *Server) expireSessions() {
 		next, any := s.sessions.table.NextExpiry()
 		s.sessions.Unlock()
 		s.counters.expired.Add(int64(len(dead)))
-		for _, id := range dead {
-			s.log.Info("session expired", "session", sessionID(id))
+		for i, id := range dead {
+			if i < expiredSaid {
+				s.log.Info("session expired", "session", sessionID(id))
+			}
 			s.closeSession(id, nil)
+		}
+		if n := len(dead) - expiredSaid; n > 0 {
+			s.log.Info("more sessions expired at the same time", "sessions", n)
 		}
 		timer.Stop()
 		if any {
@@ -62,7 +70,18 @@ func (s *Server) expireSessions() {
 func (s *Server) closeSession(id int64, done chan struct{}) bool {
 	r := requests.Get().(*request)
 	r.session, r.op, r.received, r.done = id, wire.OpCloseSession, s.now(), done
+	r.work = s.workOfClose(id)
 	return s.queue.put(r)
+}
+
+// ephemeralBytesPerOp is about how many bytes the path of an ephemeral takes, whose deletion is an operation.
+const ephemeralBytesPerOp = 32
+
+// workOfClose is about how many operations the end of a session is worth.
+func (s *Server) workOfClose(id int64) int {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.tree.EphemeralBytes(id) / ephemeralBytesPerOp
 }
 
 // ExpireSession ends a session as if its client had been silent for too long, and returns when

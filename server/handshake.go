@@ -26,9 +26,19 @@ type attachment struct {
 // greet reads the first frame. If it was a four-letter word instead, it answers that; then, and if
 // the peer makes no sense, it reports false.
 func (c *conn) greet() (*wire.ConnectRequest, bool) {
+	_, secure := c.nc.(*tls.Conn)
+	if secure && !c.wait(tlsCost) { // before the handshake, which the first Peek begins
+		return nil, false
+	}
 	head, err := c.in.Peek(4)
 	if err != nil {
+		if secure {
+			c.s.gate.punish(c.address, c.s.now())
+		}
 		c.blameTLS(err)
+		return nil, false
+	}
+	if !c.wait(1) {
 		return nil, false
 	}
 	if id, ok := certified(c.nc); ok {
@@ -84,6 +94,7 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 	}
 	if q.SessionID != 0 {
 		if want := session.Password(q.SessionID); subtle.ConstantTimeCompare(q.Password, want[:]) != 1 {
+			s.gate.punish(c.address, s.now())
 			c.greetBack(q, 0, 0)
 			return false
 		}

@@ -76,10 +76,7 @@ func (s *Server) removeListener(l net.Listener) {
 
 // accept takes a connection in, or hangs up if there are too many.
 func (s *Server) accept(nc net.Conn) {
-	address := ""
-	if _, unix := nc.RemoteAddr().(*net.UnixAddr); !unix {
-		address = hostOf(nc.RemoteAddr())
-	}
+	address := addressOf(nc.RemoteAddr())
 	short := takesLast(nc)
 	s.conns.Lock()
 	defer s.conns.Unlock()
@@ -89,11 +86,12 @@ func (s *Server) accept(nc net.Conn) {
 		nc.Close()
 		return
 	case short, s.opts.ConnectionsMax > 0 && len(s.conns.byID) >= s.opts.ConnectionsMax,
-		address != "" && perAddress > 0 && s.conns.perAddress[address] >= perAddress:
+		address != "" && perAddress > 0 && s.conns.perAddress[address] >= perAddress, s.crowded(address):
 		nc.Close()
 		s.counters.rejected.Add(1)
 		if unsaid, ok := s.floodLog.due(s.now()); ok {
-			s.log.Warn("too many connections", "remote", nc.RemoteAddr().String(), "open", len(s.conns.byID), "descriptors short", short, "unsaid", unsaid)
+			s.log.Warn("too many connections", "remote", nc.RemoteAddr().String(), "open", len(s.conns.byID),
+				"of its address", s.conns.perAddress[address], "descriptors short", short, "unsaid", unsaid)
 		}
 		return
 	}

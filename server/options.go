@@ -29,10 +29,11 @@ type Options struct {
 
 	// FrameBytesMax is how many bytes a request may have (jute.maxbuffer). Default 1048575.
 	FrameBytesMax int
-	// ConnectionsPerAddressMax limits the connections from one address; those over Unix sockets
+	// ConnectionsPerAddressMax limits the connections from one address, or from one /64 of IPv6; those over Unix sockets
 	// are not counted. Default 60; negative is unlimited.
 	ConnectionsPerAddressMax int
-	// ConnectionsMax limits all connections. Default: what leaves the process some file descriptors.
+	// ConnectionsMax limits all connections. Default: what leaves the process some file descriptors. The last quarter is
+	// for addresses that have less than a sixteenth of all.
 	ConnectionsMax int
 	// OutstandingMax is how many requests of one connection may wait for their answers before
 	// the server stops reading from it. Default 1000.
@@ -57,6 +58,10 @@ type Options struct {
 	// MultiOpsMax is how many operations a multi or multiRead may have; one with more is answered with
 	// zk.ErrMarshalling. Default 10000.
 	MultiOpsMax int
+	// ConnectRateMax is how many new sessions a second one address may have, or one /64 of IPv6, once it has had as many
+	// at once; more of them wait. A TLS handshake counts as 5, a wrong password or other refusal as 20. Default 1000;
+	// negative is unlimited.
+	ConnectRateMax int
 	// HandshakeTimeout is how long a connection may take to ask for a session. Default 10 s.
 	HandshakeTimeout time.Duration
 
@@ -116,6 +121,7 @@ const (
 	connectBytesMax     = 512      // of the first frame, which comes before any authentication and has 45
 	identitiesMax       = 64       // that one connection may collect with auth requests
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
+	frameBytesAll       = 64 << 20 // of the requests of all connections that are being read and have more than largeAnswerBytes
 	batchMax            = 1000     // requests that share one sync
 	batchBytesMax       = 8 << 20  // of those requests, or of their transactions; the last one may go beyond it
 	descriptorsSpared   = 100      // that connections leave to logs, snapshots and the admin port; a quarter of all if that is less
@@ -143,6 +149,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.AnswerBytesMax, 128<<20)
 	setDefault(&o.WatchBytesMax, 256<<20)
 	setDefault(&o.MultiOpsMax, 10000)
+	setDefault(&o.ConnectRateMax, 1000)
 	setDefault(&o.HandshakeTimeout, 10*time.Second)
 	setDefault(&o.ReapInterval, time.Minute)
 	setDefault(&o.SnapCount, 100000)

@@ -66,10 +66,13 @@ func (q *queue) add(r *request) {
 }
 
 func (q *queue) appendLocked(r *request) {
-	if c := r.conn; c != nil && r.attach == nil && (r.work > muchWork || c.behind > 0) {
+	c := r.conn
+	if r.attach == nil && (r.work > muchWork || c != nil && c.behind > 0) {
 		r.taken = q.taken
 		q.later = append(q.later, r)
-		c.behind++
+		if c != nil {
+			c.behind++
+		}
 	} else {
 		q.items = append(q.items, r)
 	}
@@ -205,7 +208,9 @@ func (q *queue) takeLaterLocked() []*request {
 			break
 		}
 		items = append(items, r)
-		r.conn.behind--
+		if r.conn != nil {
+			r.conn.behind--
+		}
 		q.later[0] = nil
 		q.later = q.later[1:]
 	}

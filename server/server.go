@@ -57,7 +57,10 @@ type Server struct {
 
 	throttle throttle
 	answers  *budget
-	large    sync.Mutex   // held by the one request that is carried out in pieces
+	large    sync.Mutex // held by the one request that is carried out in pieces
+	gate     *gate
+	frames   *budget      // for requests that are being read
+	places   int          // connections that the process's descriptors allow; 0 if that is not known
 	lastZxid atomic.Int64 // the tree's; readable without a lock
 
 	greedyLog seldom // of connections closed because they take no answers
@@ -118,6 +121,9 @@ func Open(opts Options) (*Server, error) {
 		queue: newQueue(), expiry: newExpirer(), watches: watch.NewTable(),
 		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
 	}
+	s.gate = newGate(opts.ConnectRateMax, opts.HandshakeTimeout)
+	s.frames = newBudget(frameBytesAll)
+	s.places = descriptorPlaces()
 	s.answers = newBudget(int64(opts.AnswerBytesMax))
 	s.throttle.requestsMax, s.throttle.bytesMax = int64(opts.OutstandingAllMax), outstandingBytesAll
 	s.sessions.table = session.NewTable(opts.TickTime)

@@ -75,6 +75,7 @@ var attacks = []attack{
 	{name: "setWatches", run: watchFlood},
 	{name: "watches on long paths", run: longPaths},
 	{name: "sessions", run: sessionFlood},
+	{name: "ends of sessions with many znodes", run: ephemeralFlood},
 	{name: "connections", run: connectionFlood},
 	{name: "wrong passwords", run: func(ctx context.Context, addr string) {
 		crowd(ctx, greedy, func(i int) {

@@ -62,6 +62,32 @@ func sessionFlood(ctx context.Context, addr string) {
 	})
 }
 
+// ephemeralFlood closes sessions that own as many ephemerals as a session may.
+func ephemeralFlood(ctx context.Context, addr string) {
+	crowd(ctx, greedy, func(i int) {
+		s, err := open(ctx, addr, attackerHost(i))
+		if err != nil {
+			return
+		}
+		defer s.nc.Close()
+		for from := 0; from < ephemerals; from += 1000 {
+			var q wire.MultiRequest
+			for k := range 1000 {
+				q.Ops = append(q.Ops, wire.MultiOp{
+					Op: wire.OpCreate, Path: fmt.Sprintf("/e%x-%x", i, from+k), ACL: zk.OpenACL(), Mode: zk.Ephemeral,
+				})
+			}
+			if _, err := s.call(wire.OpMulti, &q); err != nil {
+				return
+			}
+		}
+		s.call(wire.OpCloseSession, nil)
+	})
+}
+
+// ephemerals is how many short paths fit into the limit on a session's ephemerals.
+const ephemerals = 50000
+
 // connectionFlood opens connections, says nothing and keeps them.
 func connectionFlood(ctx context.Context, addr string) {
 	crowd(ctx, 1500, func(int) {
