@@ -13,8 +13,9 @@ type budget struct {
 	max  int64
 	used atomic.Int64 // what outputs hold, and reservations
 
-	mu   sync.Mutex
-	room sync.Cond // used has shrunk, or a waiting goroutine has to look again
+	mu      sync.Mutex
+	room    sync.Cond     // used has shrunk, or a waiting goroutine has to look again
+	nextCut time.Duration // when a connection may be closed next, on the server's clock; guarded by mu
 }
 
 func newBudget(max int64) *budget {
@@ -93,8 +94,12 @@ func (b *budget) await(bytes int64) {
 	}
 }
 
-// cutGreediest closes the connection that holds the most answers of those whose clients take nothing.
+// cutGreediest closes the connection that holds the most answers of those whose clients take nothing; one at a time,
+// however many wait: clients that are closed too fast cost more than they held.
 func (s *Server) cutGreediest() {
+	if !s.answers.mayCut(s.now()) {
+		return
+	}
 	now := time.Now()
 	var greediest *conn
 	most := int64(largeAnswerBytes)
@@ -112,9 +117,23 @@ func (s *Server) cutGreediest() {
 	greediest.out.hangUp()
 }
 
+// mayCut reports whether a connection may be closed now, at most every greedyEvery.
+func (b *budget) mayCut(now time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now < b.nextCut {
+		return false
+	}
+	b.nextCut = now + greedyEvery
+	return true
+}
+
 // cutSlowest closes the connection that has been sending a large request for the longest time.
 func (s *Server) cutSlowest() {
 	now := s.now()
+	if !s.frames.mayCut(now) {
+		return
+	}
 	var slowest *conn
 	longest := greedyAfter
 	s.conns.Lock()

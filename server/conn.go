@@ -226,7 +226,7 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	r.conn, r.session, r.xid, r.op, r.size, r.weight, r.received = c, c.session, h.Xid, h.Op, n, n, now
 	body := r.frame[requestHeadBytes-4:]
 	if r.weight += c.s.answerBytes(c.session, h.Op, body); isWrite(h.Op) {
-		r.decodeWrite(body, c.s.opts.MultiOpsMax)
+		c.decodeWrite(r, body)
 		if h.Op == wire.OpCloseSession {
 			r.work = c.s.workOfClose(c.session)
 		}
@@ -252,6 +252,16 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 		c.s.queue.put(r)
 	}
 	return nil
+}
+
+// decodeWrite decodes a write, of several large ones one at a time: many at once would keep the processors from everything
+// else.
+func (c *conn) decodeWrite(r *request, body []byte) {
+	if len(body) > largeAnswerBytes {
+		c.s.large.Lock()
+		defer c.s.large.Unlock()
+	}
+	r.decodeWrite(body, c.s.opts.MultiOpsMax)
 }
 
 // answerBehind carries out a request that is too large for the queue, once all that its connection has in the queue is

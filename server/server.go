@@ -57,7 +57,7 @@ type Server struct {
 
 	throttle throttle
 	answers  *budget
-	large    sync.Mutex // held by the one request that is carried out in pieces
+	large    sync.Mutex // held by the one request that is carried out in pieces, or a large one that is decoded
 	gate     *gate
 	frames   *budget      // for requests that are being read
 	places   int          // connections that the process's descriptors allow; 0 if that is not known

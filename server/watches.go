@@ -81,6 +81,10 @@ func (t *turn) setWatches() {
 
 // watchesToSet decodes a setWatches; if the watches cannot be set, it has been answered.
 func (t *turn) watchesToSet() (q wire.SetWatchesRequest, ok bool) {
+	if len(t.d.Rest()) > watchBytesSpared && !t.c.mayWatch(0, watchBytesSpared+1) {
+		t.refuse(zk.ErrThrottled) // there is no need to decode it
+		return q, false
+	}
 	q.DecodeFrom(&t.d)
 	if !t.decoded() {
 		return q, false

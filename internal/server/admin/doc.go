@@ -15,6 +15,6 @@
 // format is written by hand: the metrics have no labels but those of the format itself, it takes a
 // page, and the server's packages need nothing but Go.
 //
-// Nobody has to prove who they are here, and connection_stat_reset and stat_reset change something,
-// if only counters. So AddressDefault is loopback; whoever listens elsewhere opens that to others.
+// The port asks for no credentials, and connection_stat_reset and stat_reset change counters. So
+// AddressDefault is loopback; a listener at another address opens all of this to other machines.
 package admin

@@ -16,7 +16,7 @@ type Options struct {
 	// CommandPath is where the commands are. Default CommandPathDefault.
 	CommandPath string
 	// Configuration is the text of the file that the server was configured with, for the command
-	// initial_configuration. Passwords in it are shown to whoever asks: leave them out.
+	// initial_configuration. Every request gets the whole text, so it must not hold passwords.
 	Configuration string
 }
 
@@ -75,5 +75,5 @@ func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	head.Set("Cache-Control", "no-store")
 	head.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	w.Write(body) // an error is the client's, who has gone
+	w.Write(body) // an error means that the client has gone
 }

@@ -24,7 +24,7 @@ const (
 )
 
 // Serve answers on l with h until ctx ends, and closes l. The error is nil if ctx was the reason.
-// When it returns, h answers nobody any more.
+// When it returns, h answers no request any more.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	guests := &limited{Listener: l, room: make(chan struct{}, connectionsMax)}
 	srv := &http.Server{
@@ -52,7 +52,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
-// A limited listener hangs up on whoever comes when there is no room.
+// limited is a listener that closes new connections while there are too many.
 type limited struct {
 	net.Listener
 	room   chan struct{} // holds a token for each connection

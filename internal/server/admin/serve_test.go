@@ -109,8 +109,8 @@ func TestServeReportsABrokenListener(t *testing.T) {
 	})
 }
 
-// The limits of the port: guests beyond the last place are sent away until somebody leaves, and
-// whoever says nothing leaves.
+// The port has limits: connections beyond the last place are closed until another ends, and a silent
+// connection is ended.
 func TestServeHasLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial, end := serve(t, http.HandlerFunc(hello))
@@ -126,7 +126,7 @@ func TestServeHasLimits(t *testing.T) {
 		synctest.Wait()
 		last := dial()
 		if got, err := request(last); got != "hello" || err != nil {
-			t.Errorf("after somebody left: %q, %v", got, err)
+			t.Errorf("after a connection ended: %q, %v", got, err)
 		}
 		time.Sleep(idleTimeout + time.Second) // longer than headerTimeout
 		for range connectionsMax {

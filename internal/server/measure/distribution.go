@@ -2,7 +2,7 @@
 // answers and syncs take, how large batches are.
 //
 // A Distribution is added to by any number of goroutines with a few atomic operations, no lock and
-// no allocation. Whoever reads one while others add to it sees each value wholly or in part, and
+// no allocation. A reader sees a value that is being added wholly or in part, and
 // nothing that was not added: sums may be ahead of counts by what is being added at that moment.
 //
 // The package is pure: the time is an argument.
@@ -83,8 +83,8 @@ func (d *Distribution) load() (t tally) {
 	return t
 }
 
-// Summary sums up all values, and the recent ones: those of at least the last RecentMin if there
-// was somebody to ask before it. now may be on any clock that does not run backwards.
+// Summary sums up all values, and the recent ones: those of at least the last RecentMin, if Summary
+// was called before that. now may be on any clock that does not run backwards.
 func (d *Distribution) Summary(now time.Duration) Summary {
 	all := d.load()
 	return Summary{

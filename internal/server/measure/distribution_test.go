@@ -121,7 +121,7 @@ func TestQuantilesForget(t *testing.T) {
 		t.Errorf("%d values, want all 102", s.Count)
 	}
 	d.Reset()
-	d.Add(1) // of which there were many before
+	d.Add(1) // there were many before
 	if got := median(4*RecentMin + time.Second); got != 1 {
 		t.Errorf("median after a reset: %v, want 1", got)
 	}

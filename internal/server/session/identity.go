@@ -13,7 +13,7 @@ const passwordSalt = 0xB3415C00
 
 // Password is the password of a session: a function of its id, the same as in Apache ZooKeeper,
 // so that sessions survive when one server takes over the data directory of the other. It is no
-// secret to those who know the algorithm; it guards against mistakes.
+// secret: the algorithm is public; it guards against mistakes.
 func Password(id int64) [PasswordBytes]byte {
 	// java.util.Random: a 48-bit linear congruential generator.
 	const multiplier, mask = 0x5DEECE66D, 1<<48 - 1

@@ -21,7 +21,7 @@ func TestPassword(t *testing.T) {
 }
 
 func TestIDs(t *testing.T) {
-	const ms = 0xff_02_0304_0506 // of which the low forty bits count
+	const ms = 0xff_02_0304_0506 // the low forty bits count
 	ids, table := NewIDs(1, ms), NewTable(1)
 	if got, want := ids.Next(table), int64(0x01_0203040506_0000); got != want {
 		t.Errorf("first id %#x, want %#x", got, want)

@@ -44,7 +44,7 @@ func NewTable(tick time.Duration) *Table {
 
 // Deadline is when a session with this timeout expires if nothing is heard of it after now: the
 // first multiple of the tick that is later than now+timeout. It depends on nothing else, so that a
-// caller who knows that it has not moved can spare itself a Touch.
+// caller can leave out a Touch if it has not moved.
 func (t *Table) Deadline(now, timeout time.Duration) time.Duration {
 	return ((now+timeout)/t.tick + 1) * t.tick
 }

@@ -18,7 +18,7 @@ import (
 type history struct {
 	rnd   *rand.Rand
 	txns  []*txn.Txn      // that were tried; the index is the zxid − 1
-	acked int64           // the last zxid of which Sync returned nil
+	acked int64           // the last zxid that a Sync without error covers
 	open  []int64         // sessions
 	known map[int64]*twin // by zxid
 }

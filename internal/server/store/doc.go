@@ -48,7 +48,7 @@
 // A log is grown in large steps and filled with zeros some way ahead, as part of a write: a sync
 // behind a write into such space has no metadata to write. A batch is one write and one sync.
 //
-// The snapshot that every start writes is left to the caller, who can write it while it serves: the
+// The snapshot that every start writes is left to the caller, which can write it while it serves: the
 // older one and the logs are enough to start again. Only an empty directory needs its first
 // snapshot before its first log, and that one is small.
 package store

@@ -39,7 +39,7 @@ func (e *DamageError) Error() string {
 }
 
 // A FailedError says that the log could not be written. It is final: after it nothing is
-// acknowledged any more, because nobody knows what the disk has kept. The way out is a restart.
+// acknowledged any more, because it is unknown what the disk has kept. The way out is a restart.
 type FailedError struct {
 	Err error // of the file system; names operation and path
 }

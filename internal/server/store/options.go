@@ -55,7 +55,7 @@ type SnapshotDigest struct {
 	txn.Digest
 }
 
-// A Source gives the content of a snapshot. It stands still while everybody else goes on: what it
+// A Source gives the content of a snapshot. The server goes on meanwhile: what it
 // gives is the state after transaction Zxid, or after a later one that is in the log by then.
 type Source interface {
 	Zxid() int64

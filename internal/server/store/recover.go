@@ -124,7 +124,7 @@ func (r *recovery) loadSnapshot(snapshots []file) error {
 	newest := r.passed[0]
 	return &DamageError{
 		Path: newest.path, Offset: -1,
-		What:   fmt.Sprintf("the newest of %d snapshots, none of which can be read: %v", len(r.passed), newest.err),
+		What:   fmt.Sprintf("none of %d snapshots can be read; the newest: %v", len(r.passed), newest.err),
 		Advice: adviceSnapshot(newest.err, "put a good copy of the snapshots and the logs back"),
 		Err:    newest.err,
 	}

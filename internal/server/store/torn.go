@@ -18,7 +18,7 @@ const (
 )
 
 // A tail is what a log holds from the first record that is not whole to the last byte that is not
-// zero. It is either torn, by a crash in the middle of a write of which nothing was acknowledged,
+// zero. It is either torn, by a crash in the middle of a write that was never acknowledged,
 // or damaged. The difference is told by the traces that each leaves:
 //
 // A crash leaves out what had not reached the disk: the end of the write, or whole sectors in
@@ -65,8 +65,8 @@ func (t tail) torn() bool {
 	return t.hasHole(len(t.bytes))
 }
 
-// whole reports whether the tail is one record to its end mark, of which only the length is wrong: a crash leaves out
-// what the length speaks of, but then the checksum is not that of what is there.
+// whole reports whether the tail is one record to its end mark, and only the length in front of it is wrong. A crash can leave out
+// bytes that the length counts, but then the checksum does not fit what is there.
 func (t tail) whole() bool {
 	end := len(t.bytes) - 1
 	return t.bytes[end] == recordEnd &&

@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// AccessList is an access control list with its entries parsed. It does not change, and may be read concurrently. A nil
+// AccessList is an access control list with its entries parsed. Its entries do not change, and may be read concurrently. A nil
 // AccessList grants everything, like an empty one.
 //
 // A check of a short list compares all entries with all identities. A long list has an index, so that a check costs one
@@ -17,6 +17,7 @@ type AccessList struct {
 	entries  []zk.ACL
 	networks []netip.Prefix // of the entries of scheme ip, at the same places; nil if there are none
 	index    *accessIndex   // nil for a short list
+	checked  bool           // a request that asked for it has passed settle; for the goroutine that decides alone
 }
 
 // shortList is up to how many entries comparing is cheaper than looking up.

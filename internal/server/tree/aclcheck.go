@@ -9,7 +9,7 @@ import (
 
 // settle turns the list of a request into the one to keep: without repetitions, and with the
 // caller's own identities in place of "auth". It is ErrInvalidACL if nothing is left of it or an
-// entry makes no sense. The result may be the argument.
+// entry is invalid. The result may be the argument.
 func settle(who Identities, acl []zk.ACL) ([]zk.ACL, zk.Code) {
 	if len(acl) == 0 {
 		return nil, zk.ErrInvalidACL
@@ -62,8 +62,8 @@ func repetitions(acl []zk.ACL) func(i int) bool {
 	return func(i int) bool { return first[acl[i]] < i }
 }
 
-// authenticated reports whether an "auth" entry means id: an address proves nobody, and super
-// cannot stand in a list.
+// authenticated reports whether an "auth" entry means id: an address is no proof of identity, and
+// super cannot stand in a list.
 func (id Identity) authenticated() bool {
 	return id.Scheme != SchemeIP && id.Scheme != SchemeSuper && id.Scheme != SchemeWorld
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// An Effect is an event for whoever watches, and the list that says who may hear of it: a
+// Effect is an event, and the access control list of its znode: a
 // watcher without PermRead in ACL is not told (its one-shot watch is used up nevertheless).
 type Effect struct {
 	zk.Event

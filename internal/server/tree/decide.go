@@ -39,7 +39,7 @@ func (d *Draft) decideCreate(r *Request, op *wire.MultiOp) (txn.Change, zk.Code)
 	if !hasParent(op.Path) {
 		return txn.Change{}, zk.ErrBadArguments
 	}
-	acl, code := settle(r.Who, op.ACL)
+	acl, code := d.settle(r, op.ACL)
 	if code != zk.OK {
 		return txn.Change{}, code
 	}
@@ -49,7 +49,7 @@ func (d *Draft) decideCreate(r *Request, op *wire.MultiOp) (txn.Change, zk.Code)
 	}
 	counter := d.nodes[parent].cversion
 	c := txn.Change{
-		Type: op.Op, Path: op.Path, Data: op.Data, ACL: acl,
+		Type: op.Op, Path: op.Path, Data: op.Data, ACL: acl.entries,
 		ParentCversion: counter + 1, // past the end it is negative, and will raise nothing
 	}
 	if op.Mode.Sequential() {
@@ -73,9 +73,22 @@ func (d *Draft) decideCreate(r *Request, op *wire.MultiOp) (txn.Change, zk.Code)
 		return txn.Change{}, zk.ErrQuotaExceeded
 	}
 	d.create(parent, pending{
-		attrs: born(r.Zxid, r.Time, ownerOf(&c, r.Session)), path: c.Path, acl: d.tree.lists.parsed(acl), data: c.Data,
+		attrs: born(r.Zxid, r.Time, ownerOf(&c, r.Session)), path: c.Path, acl: acl, data: c.Data,
 	}, c.ParentCversion)
 	return c, zk.OK
+}
+
+// settle returns the list to keep for that of a request. A list that has passed the checks before passes them again: it
+// stands for no identity of the caller.
+func (d *Draft) settle(r *Request, acl []zk.ACL) (*AccessList, zk.Code) {
+	if list := d.tree.lists.known(acl); list != nil && list.checked {
+		return list, zk.OK
+	}
+	kept, code := settle(r.Who, acl)
+	if code != zk.OK {
+		return nil, code
+	}
+	return d.tree.lists.parsed(kept), zk.OK
 }
 
 // checkMode checks the mode and the time to live of a create. Containers have a request type of
@@ -162,7 +175,7 @@ func (d *Draft) decideSetACL(r *Request, q *wire.SetACLRequest) (txn.Change, zk.
 	if zk.ValidatePath(q.Path) != nil {
 		return txn.Change{}, zk.ErrBadArguments
 	}
-	acl, code := settle(r.Who, q.ACL)
+	acl, code := d.settle(r, q.ACL)
 	if code != zk.OK {
 		return txn.Change{}, code
 	}
@@ -175,9 +188,9 @@ func (d *Draft) decideSetACL(r *Request, q *wire.SetACLRequest) (txn.Change, zk.
 	}
 	p := d.change(i)
 	p.aversion++
-	p.acl = d.tree.lists.parsed(acl)
+	p.acl = acl
 	d.changed(p)
-	return txn.Change{Type: wire.OpSetACL, Path: q.Path, ACL: acl, Version: p.aversion}, zk.OK
+	return txn.Change{Type: wire.OpSetACL, Path: q.Path, ACL: acl.entries, Version: p.aversion}, zk.OK
 }
 
 func (d *Draft) decideReap(r *Request, path string) (txn.Change, zk.Code) {

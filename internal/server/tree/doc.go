@@ -1,4 +1,4 @@
-// Package tree is the heart of the server: the znodes, who may do what with them, and what a
+// Package tree is the heart of the server: the znodes, the permissions on them, and what a
 // request becomes before it is logged.
 //
 // A write goes through it twice. A Draft decides the request: it checks it against the tree as it
@@ -7,7 +7,7 @@
 // replays a log over a snapshot, which may be fuzzy: overlapping with the log it is the base of.
 //
 // The package is pure: no clock, no disk, no socket, no goroutine and no lock. Time and zxids come
-// with the request. Whoever owns a Tree guards it: any number of readers at once, or one writer.
+// with the request. The owner of a Tree guards it: any number of readers at once, or one writer.
 // Apply, DropOrphans and Restorer write; all else, and all of Draft and Cursor, only reads the tree.
 //
 // Memory decides the shape: a million znodes of 100 bytes take 212 bytes each, data included (see
@@ -17,5 +17,5 @@
 // keyed by whole paths would save a lookup for each level and cost every node its path.
 //
 // Byte slices and ACLs that come out are the tree's own. They stay valid and unchanged for as long
-// as anybody keeps them, without the guard; nobody may change them.
+// as they are kept, also without the guard. Callers must not change them.
 package tree

@@ -22,8 +22,8 @@ type Options struct {
 	NeverUsed int64
 }
 
-// A Request is who asks for a change, and the place in the order of all changes that is set aside
-// for it. Every request takes its place, also one that fails.
+// Request says which session asks for a change, with which identities, and which place in the order of
+// all changes is set aside for it. Every request takes its place, also one that fails.
 type Request struct {
 	Session int64
 	Cxid    int32

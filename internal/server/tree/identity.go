@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// An Identity is what a connection is known by under one scheme.
+// Identity is what a connection has shown under one scheme.
 type Identity struct{ Scheme, ID string }
 
-// The schemes of identities. SchemeSuper is that of whoever may do anything: it cannot stand in an
+// The schemes of identities. An identity of SchemeSuper may do anything: the scheme cannot stand in an
 // ACL. SchemeAuth stands in requests only, for all identities under which the caller has
 // authenticated.
 const (

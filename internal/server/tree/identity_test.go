@@ -76,7 +76,7 @@ func TestSettle(t *testing.T) {
 		{"world with another id", who, []zk.ACL{all(SchemeWorld, "any")}, nil},
 		{"repeated", who, []zk.ACL{read, all(SchemeDigest, "a:b"), read}, []zk.ACL{read, all(SchemeDigest, "a:b")}},
 		{"auth", who, []zk.ACL{read, all(SchemeAuth, "ignored")}, []zk.ACL{read, all(SchemeDigest, "bob:hash"), all(SchemeX509, "CN=b")}},
-		{"auth by nobody", who[:2], []zk.ACL{read, all(SchemeAuth, "")}, nil},
+		{"auth without credentials", who[:2], []zk.ACL{read, all(SchemeAuth, "")}, nil},
 		{"super", who, []zk.ACL{all(SchemeSuper, "")}, nil},
 		{"unknown scheme", who, []zk.ACL{read, all("sasl", "x")}, nil},
 		{"digest", who, []zk.ACL{all(SchemeDigest, "a:b")}, []zk.ACL{all(SchemeDigest, "a:b")}},

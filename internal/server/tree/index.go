@@ -6,7 +6,7 @@ import "hash/maphash"
 // nodes, so that a directory of a million costs no more than a million directories of one, and
 // children come and go in constant time.
 type index struct {
-	seed    maphash.Seed // of this process, so that nobody can choose names that collide
+	seed    maphash.Seed // of this process, so that clients cannot choose names that collide
 	buckets []ref        // a power of two, at least one for each node
 }
 

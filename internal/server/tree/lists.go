@@ -15,6 +15,7 @@ type lists struct {
 	slots  []list
 	free   []int32
 	byKey  map[string]int32
+	recent map[string]*AccessList // parsed for requests that are not carried out yet
 	lastID int64
 	key    []byte // scratch
 }
@@ -33,7 +34,7 @@ const (
 )
 
 func newLists() lists {
-	l := lists{byKey: map[string]int32{}}
+	l := lists{byKey: map[string]int32{}, recent: map[string]*AccessList{}}
 	l.intern(zk.OpenACL())
 	l.slots[slotOpen].id = txn.OpenACLID
 	l.intern(zk.ReadOnlyACL())
@@ -42,14 +43,32 @@ func newLists() lists {
 
 func (l *lists) acl(slot int32) *AccessList { return l.slots[slot].acl }
 
-// parsed returns acl with its entries parsed: the list in use if it is one, else a new one that keeps the slice.
-func (l *lists) parsed(acl []zk.ACL) *AccessList {
+// known returns the list that consists of these entries if it is in use or was parsed lately, else nil.
+func (l *lists) known(acl []zk.ACL) *AccessList {
 	l.key = wire.AppendACL(l.key[:0], acl)
 	if slot, ok := l.byKey[string(l.key)]; ok {
 		return l.slots[slot].acl
 	}
-	return newAccessList(acl)
+	return l.recent[string(l.key)]
 }
+
+// parsed returns a list that is known, or parses it and remembers it for intern. It has been checked. It does not keep the
+// slice.
+func (l *lists) parsed(acl []zk.ACL) *AccessList {
+	list := l.known(acl)
+	if list == nil {
+		if len(l.recent) >= recentMax {
+			clear(l.recent)
+		}
+		list = newAccessList(slices.Clone(acl))
+		l.recent[string(l.key)] = list
+	}
+	list.checked = true
+	return list
+}
+
+// recentMax is how many lists are remembered that are not in use yet, or not any more.
+const recentMax = 16
 
 // intern returns the slot of acl, used once more. It does not keep the slice.
 func (l *lists) intern(acl []zk.ACL) int32 {
@@ -68,7 +87,11 @@ func (l *lists) intern(acl []zk.ACL) int32 {
 	}
 	l.lastID++
 	key := string(l.key)
-	l.slots[slot] = list{acl: newAccessList(slices.Clone(acl)), key: key, id: l.lastID, uses: 1}
+	parsed := l.recent[key]
+	if parsed == nil {
+		parsed = newAccessList(slices.Clone(acl))
+	}
+	l.slots[slot] = list{acl: parsed, key: key, id: l.lastID, uses: 1}
 	l.byKey[key] = slot
 	return slot
 }

@@ -87,7 +87,7 @@ func (n *node) name() string {
 	return n.blob[start:end]
 }
 
-// data returns the data without copying it; nobody may write to it.
+// data returns the data without copying it. The caller must not write to it.
 func (n *node) data() []byte {
 	_, end, null := n.split()
 	if null {
@@ -107,7 +107,7 @@ func (n *node) dataLen() int {
 	return len(n.blob) - end
 }
 
-// view returns the bytes of s, which nobody may write to. It is never nil.
+// view returns the bytes of s, which must not be written to. It is never nil.
 func view(s string) []byte {
 	if s == "" {
 		return []byte{}

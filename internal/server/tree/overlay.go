@@ -132,7 +132,7 @@ func (o *overlay) add(p pending) int {
 }
 
 // change returns a node for changing; the pointer is good until the next call of at or add.
-// Whoever changes it calls changed when done.
+// The caller calls changed when it has changed it.
 func (o *overlay) change(i int) *pending {
 	if o.multi {
 		o.undo = append(o.undo, undo{i, o.nodes[i]})

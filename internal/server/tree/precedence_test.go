@@ -63,7 +63,7 @@ func TestPrecedence(t *testing.T) {
 		{"ACL before parent", create("/none/x", 0, bad), zk.ErrInvalidACL},
 		{"null ACL", create("/new", 0, nil), zk.ErrInvalidACL},
 		{"empty ACL", create("/new", 0, []zk.ACL{}), zk.ErrInvalidACL},
-		{"auth by nobody", create("/new", 0, zk.CreatorACL()), zk.ErrInvalidACL},
+		{"auth without credentials", create("/new", 0, zk.CreatorACL()), zk.ErrInvalidACL},
 		{"relative path has an unknown parent", create("foo/bar", 0, open), zk.ErrNoNode},
 		{"parent missing before malformed", create("/none/", 0, open), zk.ErrNoNode},
 		{"parent's permission before malformed", create("/closed/", 0, open), zk.ErrNoAuth},

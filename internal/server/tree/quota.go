@@ -12,8 +12,8 @@ import (
 // them in statName. Both are made by clients. The usage is kept in its znode as the subtree changes,
 // without a transaction and without a trace in the znode's Stat, and counted anew when the znode is
 // created and after a recovery. Of several quotas above a znode only the nearest notes its changes,
-// though counting anew takes all in: nesting quotas makes no sense here as in ZooKeeper, whose tools
-// refuse to.
+// though counting anew takes all in: quotas must not be nested, here as in ZooKeeper, whose tools
+// refuse it.
 const (
 	quotaRoot = "/zookeeper/quota"
 	limitName = "zookeeper_limits"
@@ -37,7 +37,7 @@ type limits struct {
 }
 
 // parseLimits reads the text of limits or usage: key=number, separated by commas and semicolons. What
-// makes no sense counts as missing, and what is missing is −1.
+// cannot be read counts as missing, and what is missing is −1.
 func parseLimits(text string) limits {
 	l := limits{usage{-1, -1}, usage{-1, -1}}
 	for start := 0; start < len(text); {

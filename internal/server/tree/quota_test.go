@@ -102,7 +102,7 @@ func TestNearestQuotaCounts(t *testing.T) {
 	s.wantUsage("/a/b", "count=2,bytes=3")
 }
 
-// Limits next to the root's quota, or a quota whose usage is missing, stop nobody.
+// Limits next to the root's quota, or a quota whose usage is missing, limit nothing.
 func TestQuotasThatCountNothing(t *testing.T) {
 	s := newSite(t, Options{EnforceQuota: true})
 	s.put(quotaRoot+"/"+limitName, "count=0,bytes=0=;byteHardLimit=0;countHardLimit=0")

@@ -121,7 +121,7 @@ func (t *Tree) below(top ref) iter.Seq[ref] {
 	}
 }
 
-// Lookup returns the stat of a znode, whoever asks: what setting watches again needs.
+// Lookup returns the stat of a znode, without a check of permissions. Setting watches again needs it.
 func (t *Tree) Lookup(path string) (stat zk.Stat, ok bool) {
 	r := t.find(path)
 	if r == 0 {
@@ -180,7 +180,7 @@ func (t *Tree) EphemeralSessions() []int64 {
 	return sessions
 }
 
-// open returns the node at path if who has one of the permissions in perm on it.
+// open returns the node at path if the identities have one of the permissions in perm on it.
 func (t *Tree) open(who Identities, path string, perm zk.Perm) (ref, zk.Code) {
 	r := t.find(path)
 	if r == 0 {

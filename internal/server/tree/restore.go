@@ -19,7 +19,7 @@ type Restorer struct {
 }
 
 // sealed is the list of a znode whose snapshot does not hold its list, because the znode or the
-// list came while the snapshot was written: nobody but super may do anything until the log, which
+// list came while the snapshot was written: only super may do anything until the log, which
 // has the transaction that made the list, sets it right.
 var sealed = []zk.ACL{{Perms: 0, Scheme: SchemeWorld, ID: "anyone"}}
 

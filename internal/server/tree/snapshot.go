@@ -11,7 +11,7 @@ import "github.com/lockkeeper/lockkeeper/internal/server/txn"
 //
 // The table of lists stands before the nodes, so that a list made while the walk goes on cannot be
 // in it. A znode that has one and is itself younger than the walk is left out, with all below it:
-// the log creates it. An older znode goes out as readable by all and by nobody changeable; the
+// the log creates it. An older znode goes out as one that all may read and none may change; the
 // log, which every recovery replays, sets its list right.
 type Cursor struct {
 	tree   *Tree

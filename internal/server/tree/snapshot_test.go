@@ -82,7 +82,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// Lists come back by the snapshot's ids; one that the table lacks lets nobody in.
+// Lists come back by the snapshot's ids; one that the table lacks grants nothing.
 func TestRestoreLists(t *testing.T) {
 	acl := []zk.ACL{{Perms: zk.PermRead, Scheme: SchemeDigest, ID: "bob:hash"}}
 	r := NewRestorer(true)

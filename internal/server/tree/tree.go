@@ -48,7 +48,7 @@ func empty(digests bool) *Tree {
 	}
 }
 
-// builtIn are the nodes that every tree has and nobody can delete, besides the root.
+// builtIn are the nodes that every tree has besides the root. They cannot be deleted.
 var builtIn = []struct {
 	path     string
 	slot     int32

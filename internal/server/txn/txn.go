@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Txn is one transaction: who asked for it, its place in the order of all changes, and what it does.
+// Txn is one transaction: the session that asked for it, its place in the order of all changes, and what it does.
 type Txn struct {
 	Session int64 // that asked; 0 for the server's own reaper
 	Cxid    int32 // the request's xid; 0 for expiries and for the reaper

@@ -1,6 +1,6 @@
-// Package watch knows who wants to be told what: the watches that a server keeps for its clients.
+// Package watch holds the watches that a server keeps for its clients.
 //
-// It is a pure table: events go in, deliveries come out, whoever owns it guards it and sends.
+// It is a pure table: events go in, deliveries come out. Its owner guards it, and sends them.
 // Watches of a znode cost nothing to events of another, and recursive watches cost nothing to a
 // server that has none.
 package watch

@@ -6,10 +6,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Watcher is whoever is told: a connection, by a number of its owner's choice.
+// Watcher identifies a connection that sets watches. The table's owner chooses the numbers.
 type Watcher int64
 
-// A Delivery is an event and whom to send it to.
+// Delivery is an event and the watcher that it is for.
 type Delivery struct {
 	To    Watcher
 	Event zk.Event

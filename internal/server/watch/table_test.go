@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Which kind of watch hears of which event, where, and whether it is used up.
+// For each kind of watch: the events that trigger it, on which paths, and whether they use it up.
 func TestTriggers(t *testing.T) {
 	const created, deleted, data, children = zk.NodeCreated, zk.NodeDeleted, zk.NodeDataChanged, zk.NodeChildrenChanged
 	for _, c := range []struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Trigger appends to dst whom ev is to be sent to, each watcher once, and takes away the one-shot
+// Trigger appends to dst the deliveries of ev, each watcher once, and takes away the one-shot
 // watches that it uses up. Watchers come in no particular order.
 func (t *Table) Trigger(dst []Delivery, ev zk.Event) []Delivery {
 	t.stamp++
@@ -44,7 +44,7 @@ func (t *Table) tellAbove(dst []Delivery, ev zk.Event) []Delivery {
 	return dst
 }
 
-// tell tells those who watch one place in one way. Dropping the last watch gives the place back,
+// tell appends the deliveries for the watches of one kind on one path. Dropping the last watch gives the place back,
 // so that it is not looked at again.
 func (t *Table) tell(dst []Delivery, p uint32, kind zk.WatchKind, ev zk.Event) []Delivery {
 	for i := t.paths.at(p).first[kind]; i != 0; {

@@ -33,6 +33,7 @@ const (
 var names = 200000
 
 var attacks = []attack{
+	{name: "none", run: func(ctx context.Context, _ string) { <-ctx.Done() }},
 	{name: "ACL of 1,024 networks, multiRead", prepare: prepareIP, run: func(ctx context.Context, addr string) {
 		repeat(ctx, addr, greedy, nil, manyReads("/ip"))
 	}},
