@@ -119,13 +119,13 @@ func TestAListOfAnotherServerIsChecked(t *testing.T) {
 	s := newSite(t, Options{})
 	s.tree.lists.intern(foreign)
 	for range 2 {
-		if _, code := s.draft.settle(&Request{}, foreign); code != zk.ErrInvalidACL {
+		if _, code := s.d.settle(&Request{}, foreign); code != zk.ErrInvalidACL {
 			t.Errorf("a list of an unknown scheme: %v, want %v", code, zk.ErrInvalidACL)
 		}
 	}
 	own := zk.CreatorACL()
 	for _, who := range []Identities{{{SchemeDigest, "a:h"}}, {{SchemeDigest, "b:h"}}} {
-		list, code := s.draft.settle(&Request{Who: who}, own)
+		list, code := s.d.settle(&Request{Who: who}, own)
 		if code != zk.OK || list.Entries()[0].ID != who[0].ID {
 			t.Errorf("the creator's list for %v: %v, %v", who, list.Entries(), code)
 		}
