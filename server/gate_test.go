@@ -121,16 +121,17 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 
 // Large requests that never become whole make room for those that do.
 func TestLargeRequestsHaveABudget(t *testing.T) {
+	const budget = 8 << 20
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(o *Options) { o.ConnectionsPerAddressMax = -1 })
+		r := start(t, func(o *Options) { o.ConnectionsPerAddressMax, o.LargeRequestBytesMax = -1, budget })
 		whole := frameOf(1, wire.OpSetData, &wire.SetDataRequest{Path: "/", Data: make([]byte, 1<<20-100), Version: -1})
-		for i := range 2 * frameBytesAll / len(whole) {
+		for i := range 2 * budget / len(whole) {
 			p := r.connect(fmt.Sprint("slow", i%10))
 			p.raw(whole[:len(whole)-1])
 		}
 		synctest.Wait()
-		if used := r.frames.used.Load(); used > frameBytesAll {
-			t.Errorf("%d bytes of requests are being read, at most %d should be", used, frameBytesAll)
+		if used := r.frames.used.Load(); used > budget {
+			t.Errorf("%d bytes of requests are being read, at most %d should be", used, budget)
 		}
 		p := r.connect("honest")
 		p.raw(whole)

@@ -55,6 +55,10 @@ type Options struct {
 	// WatchBytesMax bounds the memory for the watches of all connections together; up to 256 KiB a connection are not
 	// limited by it. A request for more is answered with zk.ErrThrottled. Default 256 MiB.
 	WatchBytesMax int
+	// LargeRequestBytesMax bounds the memory for requests of more than 64 KiB that are being read, of all connections
+	// together (largeRequestMaxBytes). While it is used up, further ones wait, and the connection that has taken the
+	// longest for its request is closed. Default 64 MiB.
+	LargeRequestBytesMax int
 	// MultiOpsMax is how many operations a multi or multiRead may have; one with more is answered with
 	// zk.ErrMarshalling. Default 10000.
 	MultiOpsMax int
@@ -121,7 +125,6 @@ const (
 	connectBytesMax     = 512      // of the first frame, which comes before any authentication and has 45
 	identitiesMax       = 64       // that one connection may collect with auth requests
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
-	frameBytesAll       = 64 << 20 // of the requests of all connections that are being read and have more than largeAnswerBytes
 	batchMax            = 1000     // requests that share one sync
 	batchBytesMax       = 8 << 20  // of those requests, or of their transactions; the last one may go beyond it
 	descriptorsSpared   = 100      // that connections leave to logs, snapshots and the admin port; a quarter of all if that is less
@@ -148,6 +151,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.WatchesMax, 1000000)
 	setDefault(&o.AnswerBytesMax, 128<<20)
 	setDefault(&o.WatchBytesMax, 256<<20)
+	setDefault(&o.LargeRequestBytesMax, 64<<20)
 	setDefault(&o.MultiOpsMax, 10000)
 	setDefault(&o.ConnectRateMax, 1000)
 	setDefault(&o.HandshakeTimeout, 10*time.Second)

@@ -122,7 +122,7 @@ func Open(opts Options) (*Server, error) {
 		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.gate = newGate(opts.ConnectRateMax, opts.HandshakeTimeout)
-	s.frames = newBudget(frameBytesAll)
+	s.frames = newBudget(int64(opts.LargeRequestBytesMax))
 	s.places = descriptorPlaces()
 	s.answers = newBudget(int64(opts.AnswerBytesMax))
 	s.throttle.requestsMax, s.throttle.bytesMax = int64(opts.OutstandingAllMax), outstandingBytesAll

@@ -91,6 +91,17 @@ var properties = map[string]rule{
 	"globalOutstandingLimit": number(1, math.MaxInt32, "a number of requests", func(p *parser, n int64) {
 		p.Server.OutstandingAllMax = int(n)
 	}),
+	"largeRequestMaxBytes": number(1, math.MaxInt32, "a number of bytes", func(p *parser, n int64) { p.Server.LargeRequestBytesMax = int(n) }),
+	// Limits that ZooKeeper does not have. It takes their keys for properties that nothing reads, so the file can still start it.
+	"lockkeeper.answerBytesMax": number(1<<20, math.MaxInt32, "a number of bytes", func(p *parser, n int64) { p.Server.AnswerBytesMax = int(n) }),
+	"lockkeeper.watchBytesMax":  number(1<<20, math.MaxInt32, "a number of bytes", func(p *parser, n int64) { p.Server.WatchBytesMax = int(n) }),
+	"lockkeeper.multiOpsMax":    number(1, math.MaxInt32, "a number of operations", func(p *parser, n int64) { p.Server.MultiOpsMax = int(n) }),
+	"lockkeeper.connectRateMax": number(0, math.MaxInt32, "a number of sessions a second, 0 being unlimited", func(p *parser, n int64) {
+		p.Server.ConnectRateMax = int(n)
+		if n == 0 {
+			p.Server.ConnectRateMax = -1
+		}
+	}),
 	"preAllocSize": number(1, math.MaxInt32, "a number of kilobytes", func(p *parser, n int64) { p.Server.PreAllocBytes = n << 10 }),
 	"snapCount": number(0, math.MaxInt32, "a number of transactions", func(p *parser, n int64) {
 		p.Server.SnapCount = int(max(n, snapCountMin)) // as ZooKeeper does it
@@ -201,7 +212,7 @@ var families = map[string]rule{
 
 // tuning are keys that concern how ZooKeeper is built inside.
 var tuning = []string{
-	"maxResponseCacheSize", "maxGetChildrenResponseCacheSize", "largeRequestMaxBytes", "largeRequestThreshold",
+	"maxResponseCacheSize", "maxGetChildrenResponseCacheSize", "largeRequestThreshold",
 	"request_throttle_max_requests", "request_throttle_stall_time", "request_throttle_drop_stale", "throttledOpWaitTime",
 	"flushDelay", "maxWriteQueuePollTime", "maxBatchSize", "watchManagerName", "outstandingHandshake.limit",
 	"commitProcessor.numWorkerThreads", "nio.numSelectorThreads", "nio.numWorkerThreads", "nio.directBufferBytes",

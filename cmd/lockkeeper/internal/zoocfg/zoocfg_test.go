@@ -81,6 +81,11 @@ autopurge.purgeInterval=1
 			c.Server.SnapBytes, c.Server.LogBytesMax, c.Server.SlowSync = 8<<10, 4<<10, 50*time.Millisecond
 		})},
 		"no limits of the disk": {"snapSizeLimitInKb=0\ntxnLogSizeLimitInKb=-1", with(func(c *Config) { c.Server.SnapBytes = -1 })},
+		"memory": {"largeRequestMaxBytes=2000000\nlockkeeper.answerBytesMax=3000000\nlockkeeper.watchBytesMax=4000000\nlockkeeper.multiOpsMax=500\nlockkeeper.connectRateMax=60", with(func(c *Config) {
+			c.Server.LargeRequestBytesMax, c.Server.AnswerBytesMax, c.Server.WatchBytesMax = 2000000, 3000000, 4000000
+			c.Server.MultiOpsMax, c.Server.ConnectRateMax = 500, 60
+		})},
+		"any rate":              {"lockkeeper.connectRateMax=0", with(func(c *Config) { c.Server.ConnectRateMax = -1 })},
 		"no limit":              {"maxClientCnxns=0", with(func(c *Config) { c.Server.ConnectionsPerAddressMax = -1 })},
 		"TLS": {strings.Join([]string{
 			"secureClientPort=2281", "secureClientPortAddress=10.0.0.1", "zookeeper.ssl.keyStore.location=/k.pem", "ssl.keyStore.passwordPath=" + secret,
