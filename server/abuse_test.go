@@ -111,7 +111,7 @@ func TestAcceptingGoesOnWhenDescriptorsAreShort(t *testing.T) {
 	})
 }
 
-// A flood of connections beyond the limit costs the log one line, and nobody else anything.
+// A flood of connections beyond the limit costs the log one line, and other clients nothing.
 func TestAFloodOfConnectionsIsSpokenOfSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
@@ -143,7 +143,7 @@ func TestAFloodOfConnectionsIsSpokenOfSeldom(t *testing.T) {
 	})
 }
 
-// Who is refused and comes back at once, again and again, costs the log one line.
+// A client that is refused and comes back at once, again and again, costs the log one line.
 func TestWhoIsRefusedAgainAndAgainIsSpokenOfSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
@@ -187,7 +187,7 @@ var abuse = map[string]func(rnd *rand.Rand, nc net.Conn){
 			nc.Write(wire.EndFrame(append(h.AppendTo(b), randomBytes(rnd, rnd.IntN(200))...), start))
 		}
 	},
-	"reads, and nobody to take the answers": func(_ *rand.Rand, nc net.Conn) {
+	"reads whose answers are not taken": func(_ *rand.Rand, nc net.Conn) {
 		wire.WriteRecord(nc, &wire.ConnectRequest{Timeout: 1})
 		get := frameOf(1, wire.OpGetData, &wire.WatchRequest{Path: "/big"})
 		nc.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
@@ -253,7 +253,7 @@ func TestAbuseLeavesNothingBehind(t *testing.T) {
 					defer nc.Close()
 					do(rand.New(rand.NewPCG(seed, uint64(i))), nc)
 					nc.SetReadDeadline(time.Now().Add(30 * time.Second))
-					if name == "reads, and nobody to take the answers" {
+					if name == "reads whose answers are not taken" {
 						return
 					}
 					if _, err := io.Copy(io.Discard, nc); errors.Is(err, syscall.ETIMEDOUT) || isTimeout(err) {
@@ -309,6 +309,6 @@ func TestAnEndedConnectionHasNothingOutstanding(t *testing.T) {
 		t.Error("an ended connection counts a request")
 	}
 	if all.full() {
-		t.Error("a request that nobody will answer counts as outstanding")
+		t.Error("a request that will get no answer counts as outstanding")
 	}
 }

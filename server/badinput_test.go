@@ -89,7 +89,7 @@ func TestTruncatedRecordsAreRefusedAndTheConnectionStays(t *testing.T) {
 	})
 }
 
-// Who may believe to have authenticated must not be listened to any further.
+// Requests behind a failed authentication are not carried out: the client may believe that it has authenticated.
 func TestAuthThatCannotBeReadEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)

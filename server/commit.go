@@ -10,17 +10,17 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// All changes are made by whoever has the right to commit (queue): the reader of a connection whose
-// request found nobody at work, which saves it the way over another goroutine and back; else
-// commitLoop. He takes what has gathered and carries it through in three steps:
+// One goroutine at a time makes changes: the committer. It is the reader of a connection whose request has found no
+// committer at work, which saves two changes of goroutine (commitInline), or else commitLoop. The committer takes the
+// requests that have gathered in the queue and carries them out in three steps:
 //
-//  1. decide: in order of arrival each request becomes a transaction, or is set aside to be carried
-//     out in its turn, or is dropped because its connection has lost the session;
+//  1. decide: in their order, each request becomes a transaction, or is set aside to be carried out
+//     later in its place, or is dropped because its connection has lost the session;
 //  2. log: all transactions are written together and synced once. Meanwhile the next batch gathers;
-//  3. finish: in the same order, transactions are applied, watchers told, and everything answered,
+//  3. finish: in the same order, transactions are applied, events are sent, and requests are answered,
 //     under the lock that keeps readers out.
 //
-// When the disk fails, the batch and all that follow are dropped unanswered, and the server ends.
+// When the disk fails, the batch and all later requests are dropped unanswered, and the server ends.
 func (s *Server) commitLoop() {
 	var items []*request
 	for {
@@ -31,28 +31,28 @@ func (s *Server) commitLoop() {
 	}
 }
 
-// lead commits all that waits if nobody is at it, on the goroutine of c's reader. What c itself is told
-// leaves last: a client that does not take it must not keep the others waiting.
-func (s *Server) lead(c *conn) {
-	items := s.queue.lead()
+// commitInline commits the requests that wait, on the goroutine of c's reader, unless there is a committer already. The
+// answers to c leave last: a client that does not take them must not keep the others waiting.
+func (s *Server) commitInline(c *conn) {
+	items := s.queue.takeInline()
 	if items == nil {
 		return
 	}
 	began := s.now()
-	s.deaf.Store(c.session)
+	s.inlineSession.Store(c.session)
 	s.commitAll(items, c)
-	if now := s.now(); now-began > s.opts.TickTime/2 { // what it has said meanwhile is going to be heard now
+	if now := s.now(); now-began > s.opts.TickTime/2 { // what the client has sent meanwhile is read next
 		s.sessions.Lock()
 		s.sessions.table.Renew(c.session, now)
 		s.sessions.Unlock()
 	}
-	s.deaf.Store(0)
+	s.inlineSession.Store(0)
 	s.queue.pass(items)
 	c.gathers = c.inputWaits()
 	c.out.write()
 }
 
-// commitAll commits requests and sends the answers, but those of one connection, if except is not nil.
+// commitAll commits requests and sends the answers, except those of one connection if except is not nil.
 func (s *Server) commitAll(items []*request, except *conn) {
 	for len(items) > 0 {
 		n := s.commit(items[:min(len(items), batchMax)], except)
@@ -60,7 +60,7 @@ func (s *Server) commitAll(items []*request, except *conn) {
 	}
 }
 
-// commit carries the first requests of a batch through, at least one of them, and returns how many.
+// commit carries out the first requests of a batch, at least one, and returns how many.
 func (s *Server) commit(batch []*request, except *conn) int {
 	if s.failed {
 		s.drop(batch)
@@ -109,14 +109,14 @@ func (s *Server) drop(batch []*request) {
 	}
 }
 
-// place sets the next place in the order of all changes aside for r.
+// place assigns r the next place in the order of all changes.
 func (s *Server) place(r *request) *tree.Request {
 	s.lastPlaced++
 	s.placed = tree.Request{Session: r.session, Cxid: r.xid, Zxid: s.lastPlaced, Time: s.batchTime, Who: r.who}
 	return &s.placed
 }
 
-// decideAll decides as many requests of a batch as can be logged together, and returns them.
+// decideAll decides the first requests of a batch, as many as can be logged together, and returns them.
 func (s *Server) decideAll(batch []*request) []*request {
 	s.batchTime = time.Now().UnixMilli()
 	s.records = s.records[:0]
@@ -131,8 +131,8 @@ func (s *Server) decideAll(batch []*request) []*request {
 		}
 		spared := r.txn.Type == wire.OpCloseSession && settlePaths(&r.txn)
 		if txnBytes(&r.txn) > store.TxnBytesMax {
-			// It has left its mark on the draft, which only a reset takes off. What came
-			// before goes first; then this one's turn comes again, and it is refused.
+			// The draft contains its changes, and only a reset removes them. The requests
+			// before it are logged first; then it is decided again, and refused.
 			s.lastPlaced--
 			r.code = zk.ErrMarshalling
 			if i > 0 {
@@ -151,7 +151,7 @@ func (s *Server) decideAll(batch []*request) []*request {
 	return batch
 }
 
-// decide settles the fate of one request.
+// decide sets the fate of one request.
 func (s *Server) decide(r *request) {
 	r.fate = dropped
 	if r.attach != nil {
@@ -196,8 +196,8 @@ func (s *Server) decideWrite(r *request) txn.Txn {
 	return s.draft.Op(at, &r.single)
 }
 
-// decideClose ends a session, for its client or because its time is over. What follows on its
-// connection is dropped.
+// decideClose ends a session, because its client asks for that or because it has expired. Later requests of its
+// connection are dropped.
 func (s *Server) decideClose(r *request) {
 	if r.conn != nil {
 		s.sessions.Lock()
@@ -208,7 +208,7 @@ func (s *Server) decideClose(r *request) {
 	r.fate, r.txn = logged, s.draft.CloseSession(s.place(r))
 }
 
-// owns reports whether c is the owner of its session, and that alive.
+// owns reports whether c owns its session and the session is alive.
 func (s *Server) owns(c *conn) bool {
 	s.sessions.Lock()
 	defer s.sessions.Unlock()
@@ -241,7 +241,7 @@ func (s *Server) logAll() error {
 	return nil
 }
 
-// finishAll applies, tells and answers.
+// finishAll applies the transactions, sends events and answers requests.
 func (s *Server) finishAll(batch []*request) {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -286,7 +286,7 @@ func (s *Server) finishAll(batch []*request) {
 	}
 }
 
-// touchUp notes that a connection has something to send when the batch is done.
+// touchUp notes that a connection has something to send at the end of the batch.
 func (s *Server) touchUp(c *conn) {
 	if !c.dirty {
 		c.dirty = true
@@ -294,7 +294,7 @@ func (s *Server) touchUp(c *conn) {
 	}
 }
 
-// finishClose forgets a session that has been closed, and ends its connection behind the answer.
+// finishClose removes a closed session, and ends its connection behind the answer.
 func (s *Server) finishClose(r *request) {
 	s.sessions.Lock()
 	owner := s.sessions.table.Owner(r.session)
@@ -305,7 +305,7 @@ func (s *Server) finishClose(r *request) {
 	}
 }
 
-// tell sends events to those who watch and may read, at now, of what by has changed.
+// tell sends the events of changes that by has made, to the watchers that may read the znode. now is the time.
 func (s *Server) tell(effects []tree.Effect, by *conn, now time.Duration) {
 	for i := range effects {
 		e := &effects[i]
@@ -322,8 +322,7 @@ func (s *Server) tell(effects []tree.Effect, by *conn, now time.Duration) {
 	}
 }
 
-// sendEvent adds an event, unless the client may not read what it is about, and reports whether it
-// did.
+// sendEvent adds an event if the client may read the znode, and reports whether it did.
 func (c *conn) sendEvent(ev zk.Event, acl *tree.AccessList) bool {
 	b, start := c.out.begin(wire.ReplyHeader{Xid: wire.XidEvent, Zxid: ev.Zxid})
 	may := c.who.May(acl, zk.PermRead)
@@ -382,11 +381,10 @@ func changeBytes(c *txn.Change) int {
 	return n
 }
 
-// settlePaths makes sure that the transaction that closes a session lists what goes with it, if
-// only that it is nothing: without a list, ZooKeeper would take the digest behind it for one. But
-// a list that the log could not hold is left out, and then the digest must be too; without both,
-// all that the session owns goes, at once and in every replay. Only a session whose ephemerals
-// another server let grow beyond ephemeralBytesMax comes to that.
+// settlePaths makes sure that the transaction that closes a session lists the session's ephemerals, also if there are
+// none: without a list, ZooKeeper would take the digest behind it for the list. A list that is too long for the log is
+// left out, and then the digest must be left out too. Without both, everything that the session owns is deleted, now and
+// in every replay. This concerns only sessions whose ephemerals another server let grow beyond ephemeralBytesMax.
 func settlePaths(tx *txn.Txn) (leftOut bool) {
 	if tx.Paths == nil {
 		tx.Paths = []string{}

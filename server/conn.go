@@ -13,12 +13,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A conn is a client's connection. It has two goroutines: one reads requests, answers those it may
-// and puts the others into the queue; the other sends (output.run).
+// conn is a client's connection. It has two goroutines. The reader reads requests, answers reads and puts the other
+// requests into the queue; the other one sends (output.run).
 //
-// Its state belongs to whoever has the turn: the reader while no request of this connection waits to be
-// committed, else whoever commits. So no lock guards it, and answers cannot overtake each
-// other.
+// The state of a connection belongs to one goroutine at a time, which has the turn: the reader while no request of the
+// connection is in the queue, else the committer. So the state needs no lock, and answers stay in order.
 type conn struct {
 	// Fixed when it is accepted.
 	s       *Server
@@ -39,11 +38,11 @@ type conn struct {
 	// Owned by the reader.
 	deadline time.Duration // when the session expires, as last reported to the table
 	frame    []byte        // for requests that are over when they are answered
-	leads    bool          // it commits by itself what it has put into the queue, if nobody else does
-	gathers  bool          // more has arrived while it did: others shall commit while it reads on
+	inline   bool          // it commits its requests itself if there is no committer
+	gathers  bool          // more has arrived meanwhile: commitLoop commits while it reads on
 
-	// Owned by whoever has the turn.
-	who   tree.Identities // also guarded by out.mu: whoever commits reads it for events
+	// Owned by the goroutine that has the turn.
+	who   tree.Identities // also guarded by out.mu: the committer reads it for events
 	ended bool            // no request is carried out any more
 	turn  turn            // the read being answered
 
@@ -53,7 +52,7 @@ type conn struct {
 	events int // how many have been sent; guarded by Server.state
 
 	behind int  // how many of its requests are in queue.later; guarded by queue.mu
-	dirty  bool // owned by whoever commits: has something to send once the batch is done
+	dirty  bool // owned by the committer: the connection has something to send at the end of the batch
 
 	reading  atomic.Int64 // when it began to read a large request, on the server's clock; 0 if it reads none
 	counters connCounters
@@ -74,8 +73,7 @@ func (s *Server) newConn(id uint64, nc net.Conn) *conn {
 	return c
 }
 
-// serve sees the connection from its first byte to its end, one way or the other, and cleans up
-// behind it.
+// serve handles the connection from its first byte to its end.
 func (c *conn) serve() {
 	sent := make(chan struct{})
 	go func() {
@@ -88,7 +86,7 @@ func (c *conn) serve() {
 			c.nc.SetReadDeadline(time.Now())
 		}
 		err := c.readRequests()
-		c.s.lead(c)
+		c.s.commitInline(c)
 		if c.s.draining() {
 			c.out.settle()
 		} else if err != nil && !errors.Is(err, io.EOF) && !c.out.closed() {
@@ -105,8 +103,8 @@ func (c *conn) serve() {
 	c.s.detach(c)
 }
 
-// readRequests carries out one request after the other until an error, or until the connection has
-// ended, in which case the error is nil.
+// readRequests carries out one request after the other until an error occurs or the connection ends; then the error is
+// nil.
 func (c *conn) readRequests() error {
 	var now time.Duration // on the server's clock; of a frame read ahead, when the last one was answered
 	here := false         // the frame was read ahead
@@ -140,8 +138,8 @@ func (c *conn) readRequests() error {
 				return err
 			}
 			queued = true
-			if here = false; c.leads && !c.nextIsHere() {
-				c.s.lead(c)
+			if here = false; c.inline && !c.nextIsHere() {
+				c.s.commitInline(c)
 			}
 			continue
 		}
@@ -152,7 +150,7 @@ func (c *conn) readRequests() error {
 			return nil
 		}
 		if queued && c.out.size() > outputFlush {
-			c.out.write() // nothing is added to much that waits
+			c.out.write() // so that no more gathers behind it
 		}
 		queued = false
 		if now = c.answerNow(h, c.frame[requestHeadBytes-4:], now); c.ended {
@@ -168,8 +166,8 @@ func (c *conn) readRequests() error {
 	}
 }
 
-// nextIsHere reports whether another whole frame has been read ahead: then what has been answered
-// can wait for its answer.
+// nextIsHere reports whether another whole frame has been read ahead. Then the answers can leave with the answer to that
+// one.
 func (c *conn) nextIsHere() bool {
 	here := c.in.Buffered()
 	if here < requestHeadBytes {
@@ -180,7 +178,7 @@ func (c *conn) nextIsHere() bool {
 	return err == nil && n+4 <= here
 }
 
-// inputWaits reports whether the client has sent more than has been carried out.
+// inputWaits reports whether the client has sent more than has been read.
 func (c *conn) inputWaits() bool { return c.in.Buffered() > 0 || c.input.waits() }
 
 const (
@@ -213,7 +211,7 @@ func (c *conn) readBody(buf []byte, n int) ([]byte, error) {
 func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	if c.out.pending.Load() == 0 {
 		c.out.write() // what was answered here must not wait for the sync
-		c.leads, c.gathers = !c.gathers, false
+		c.inline, c.gathers = !c.gathers, false
 	}
 	r := requests.Get().(*request)
 	var err error
@@ -240,13 +238,13 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 		return c.answerBehind(r, h, body)
 	}
 	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
-		c.s.lead(c) // nobody else may be at what is waited for
+		c.s.commitInline(c) // there may be no other committer for what is waited for
 		c.out.awaitRoom(limit)
 	}
 	if !c.out.count(r.weight) {
 		return nil
 	}
-	if c.leads {
+	if c.inline {
 		c.s.queue.add(r)
 	} else {
 		c.s.queue.put(r)
@@ -267,7 +265,7 @@ func (c *conn) decodeWrite(r *request, body []byte) {
 // answerBehind carries out a request that is too large for the queue, once all that its connection has in the queue is
 // answered.
 func (c *conn) answerBehind(r *request, h wire.RequestHeader, body []byte) error {
-	c.s.lead(c)
+	c.s.commitInline(c)
 	c.out.settle()
 	if c.out.closed() || c.ended {
 		return errSessionOver
@@ -282,7 +280,7 @@ func (c *conn) answerBehind(r *request, h wire.RequestHeader, body []byte) error
 	return nil
 }
 
-// touch notes that the client lives. It reports false if the session is not this connection's any
+// touch notes that the client lives. It reports false if the connection does not own its session any
 // more. Authentication does not count as a sign of life, as in ZooKeeper.
 func (c *conn) touch(op wire.Op, now time.Duration) bool {
 	if op == wire.OpAuth || op == wire.OpSASL {
@@ -299,8 +297,7 @@ func (c *conn) touch(op wire.Op, now time.Duration) bool {
 	return s.sessions.table.Touch(c.session, c.id, now)
 }
 
-// answerNow carries out a request on the reader's goroutine, which has the turn, and returns when it
-// was answered.
+// answerNow carries out a request on the reader's goroutine, which has the turn. It returns the time of the answer.
 func (c *conn) answerNow(h wire.RequestHeader, body []byte, received time.Duration) time.Duration {
 	s := c.s
 	zxid := s.lastZxid.Load()
@@ -334,16 +331,14 @@ func (c *conn) answerNow(h wire.RequestHeader, body []byte, received time.Durati
 	return now
 }
 
-// end makes this the last answer: nothing that the client has sent behind it is carried out. The
-// caller has the turn.
+// end makes the last answer the final one: later requests are not carried out. The caller has the turn.
 func (c *conn) end() {
 	c.ended = true
 	c.out.finish()
 }
 
-// answer carries out whatever is not a write and answers it. The caller has the turn and holds
-// Server.state, for reading at least; who is known by the identities that the connection had when
-// the request's turn came.
+// answer carries out a request that is not a write, and answers it. The caller has the turn and holds Server.state, for
+// reading at least. who are the identities that the connection had when the request's turn came.
 func (c *conn) answer(h wire.RequestHeader, body []byte, who tree.Identities) {
 	serve, ok := answers[h.Op]
 	if !ok {

@@ -111,7 +111,7 @@ func (s *Server) DirBytes() (data, log int64) {
 }
 
 // dirBytes adds up the sizes of the files in a folder. What cannot be opened has just been deleted
-// or is about to be found by whoever needs it: it counts for nothing.
+// or the reader that needs it is about to find it: it counts for nothing.
 func dirBytes(disk vfs.FS, dir string) (total int64) {
 	names, _ := disk.ReadDir(dir)
 	for _, name := range names {

@@ -8,11 +8,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
-// An expirer is what wakes the goroutine that ends silent sessions. It sleeps until the first
+// expirer wakes the goroutine that ends silent sessions. It sleeps until the first
 // session can be due, and without sessions for ever.
 type expirer struct {
 	wakesAt atomic.Int64  // on the server's clock, in nanoseconds
-	sooner  chan struct{} // somebody can be due before that
+	sooner  chan struct{} // a session can expire before that
 }
 
 func newExpirer() *expirer { return &expirer{sooner: make(chan struct{}, 1)} }
@@ -41,10 +41,10 @@ func (s *Server) expireSessions() {
 		case <-s.ctx.Done():
 			return
 		}
-		// Before the table is looked at, so that whoever enters it from now on wakes us again.
+		// Before the table is read, so that a session that enters it from now on wakes this goroutine again.
 		s.expiry.wakesAt.Store(math.MaxInt64)
 		s.sessions.Lock()
-		s.sessions.table.Renew(s.deaf.Load(), s.now())
+		s.sessions.table.Renew(s.inlineSession.Load(), s.now())
 		dead := s.sessions.table.Expire(s.now())
 		next, any := s.sessions.table.NextExpiry()
 		s.sessions.Unlock()

@@ -96,7 +96,7 @@ func TestAFloodLeavesPlacesForOthers(t *testing.T) {
 	})
 }
 
-// Wrong passwords make their own address wait, and nobody else's.
+// Wrong passwords make their own address wait, and no other.
 func TestWrongPasswordsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *Options) { o.ConnectRateMax = 100 })

@@ -77,7 +77,7 @@ func TestMuchWorkTakesTurns(t *testing.T) {
 	var got [][]int32
 	take := func() {
 		var xids []int32
-		items := q.lead()
+		items := q.takeInline()
 		for _, r := range items {
 			xids = append(xids, r.xid)
 		}
@@ -108,7 +108,7 @@ func (p *peer) large(path string, bytes int) {
 }
 
 // While greedy clients leave their answers lying, all answers together stay within the budget, the greedy are closed, and
-// whoever takes the answers gets them.
+// a client that takes its answers gets them.
 func TestAnswersOfAllConnectionsHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const budget, list = 1 << 20, 300 << 10

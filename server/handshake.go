@@ -114,7 +114,7 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 	// is in the queue, whoever commits may set deadlines of its own, because somebody else has taken the session.
 	c.nc.SetDeadline(time.Time{})
 	s.queue.add(r)
-	s.lead(c)
+	s.commitInline(c)
 	<-done
 	return c.session != 0
 }

@@ -4,7 +4,7 @@ package server
 
 import "net"
 
-// An inputProbe tells whether something has arrived that nobody has read yet, where the system lets it.
+// inputProbe tells whether something has arrived that has not been read yet, where the system lets it.
 type inputProbe struct{}
 
 func newInputProbe(net.Conn) inputProbe { return inputProbe{} }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// An inputProbe tells whether something has arrived that nobody has read yet.
+// inputProbe tells whether something has arrived that has not been read yet.
 type inputProbe struct {
 	raw  syscall.RawConn // nil if the connection is not the system's
 	peek func(fd uintptr) bool

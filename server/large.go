@@ -9,7 +9,7 @@ import (
 )
 
 // Requests that take long or have large answers are carried out by their connection's reader, one at a time in the whole
-// server, and in pieces: Server.state is locked for one piece at a time. So what everybody else waits for is one piece.
+// server, and in pieces: Server.state is locked for one piece at a time. So other requests wait for one piece at most.
 
 const (
 	// pieceReads is how many reads, or watches, one hold of Server.state carries out.

@@ -194,7 +194,7 @@ func (b badLock) LockDir(dir string) (io.Closer, error) { return b, nil }
 
 func (b badLock) Close() error { return errBadLock }
 
-// Who asks why the server ends while it still does is told the reason, and who asks afterwards that its files could not be
+// Err gives the reason while the server ends; afterwards it says, if that is so, that the files could not be
 // closed.
 func TestFilesThatCannotBeClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -53,7 +53,7 @@ func TestAClientThatReadsNoAnswersIsNotReadFrom(t *testing.T) {
 			}
 		}
 		if !stuck {
-			t.Error("the server goes on reading requests whose answers nobody takes")
+			t.Error("the server goes on reading requests whose answers are not taken")
 		}
 		for range 10 {
 			w.ping()

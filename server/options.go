@@ -69,10 +69,10 @@ type Options struct {
 	// HandshakeTimeout is how long a connection may take to ask for a session. Default 10 s.
 	HandshakeTimeout time.Duration
 
-	// SuperDigest is the digest identity ("super:base64") that may do everything. Default nobody.
+	// SuperDigest is the digest identity ("super:base64") that may do everything. Default none.
 	SuperDigest string
 	// SuperSubject is the subject of a client certificate ("CN=admin,O=ops") whose owner may do
-	// anything (X509AuthenticationProvider.superUser). Default nobody.
+	// anything (X509AuthenticationProvider.superUser). Default none.
 	SuperSubject string
 	// Words are the four-letter words that are answered, besides srvr, which always is; "*" stands
 	// for all of them. Default none.
@@ -131,7 +131,7 @@ const (
 	lingerTimeout       = time.Second
 )
 
-// withDefaults fills in what is zero, and refuses what makes no sense.
+// withDefaults replaces zero values by defaults, and refuses values that cannot be used.
 func (o Options) withDefaults() (Options, error) {
 	if o.DataDir == "" {
 		return o, errors.New("server: no data directory given")
@@ -165,11 +165,11 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.TickTime < time.Millisecond || o.MinSessionTimeout < time.Millisecond || o.MinSessionTimeout > o.MaxSessionTimeout ||
 		o.MinSessionTimeout > math.MaxInt32*time.Millisecond { // which clients cannot be told
-		return o, fmt.Errorf("server: tick of %v and session timeouts from %v to %v make no sense",
+		return o, fmt.Errorf("server: the tick is %v and session timeouts are from %v to %v: the tick must be a millisecond or more, and the timeouts in order",
 			o.TickTime, o.MinSessionTimeout, o.MaxSessionTimeout)
 	}
 	if o.ReapInterval < 0 {
-		return o, fmt.Errorf("server: an interval of %v to look for what is to be reaped makes no sense", o.ReapInterval)
+		return o, fmt.Errorf("server: the interval for reaping containers is %v: it must not be negative", o.ReapInterval)
 	}
 	return o, nil
 }

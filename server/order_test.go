@@ -89,7 +89,7 @@ func TestEventsComeBeforeWhatReflectsThem(t *testing.T) {
 			t.Errorf("received %+v, want the answer to the write", a)
 		}
 
-		// Before any read that shows the write of somebody else.
+		// Before any read that shows the write of another client.
 		const rounds = 300
 		go func() {
 			for range rounds {

@@ -18,7 +18,7 @@ const (
 
 // An output is what a connection still has to send: answers and events in the order in which they
 // must leave, and the count of the requests that still have to be committed and
-// answered. Whoever adds to it never waits for the peer: what the peer does not take piles up to a
+// answered. Adding to it never waits for the peer: what the peer does not take piles up to a
 // limit, and then the connection is broken.
 //
 // Two may write to the socket: the output's own goroutine (run), and the connection's reader, which
@@ -318,7 +318,7 @@ func (o *output) hangUp() {
 }
 
 // run sends what flush was called for until the output ends. After finish it half-closes the
-// connection, so that the peer gets all of it even if it has sent what nobody has read, and leaves
+// connection, so that the peer gets all of it even if it has sent what the server has not read, and leaves
 // the reader lingerTimeout to see the peer's end.
 func (o *output) run() {
 	o.mu.Lock()

@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// A queue holds what waits to be committed, in the order in which it is going to be decided, and the
-// right to commit it, which one goroutine has at a time. A connection's reader that finds the right
-// free takes it (lead), unless there is much to do; what gathers meanwhile is the commit loop's (next),
-// until nothing is left. What has gathered may wait for a connection that is going to write at once (await).
+// queue holds the requests that wait to be committed, and decides which goroutine is the committer. A connection's reader
+// becomes the committer if there is none and little waits (takeInline). What gathers meanwhile is left to the commit loop
+// (next), until the queue is empty. Requests may wait for a connection that is expected to write at once (await).
 //
-// It has no limit of its own: each connection has one, and what the server asks of itself is
-// bounded by the number of sessions.
+// The order of requests is that of their arrival, except that requests that are much work wait apart from others. The
+// order of one connection's requests never changes.
+//
+// The queue has no limit of its own: each connection has one, and the requests of the server itself are bounded by the
+// number of sessions.
 type queue struct {
 	mu   sync.Mutex
 	turn sync.Cond // for the commit loop: committer or closed has changed
@@ -21,16 +23,16 @@ type queue struct {
 	later     []*request // requests that are much work, and what their connections have sent behind them
 	turnLater bool       // later is taken from next
 	taken     int        // how often items has been taken
-	spare     []*request // worked off, to be filled next
+	spare     []*request // the next to be filled
 	last      int        // how many were taken last
 	committer committer
 	closed    bool
-	awaited   *conn // what has gathered waits until it writes; nil if for nobody
+	awaited   *conn // what has gathered waits until it writes; nil if for none
 	until     time.Time
 	alarm     *time.Timer // goes off when something has waited for long enough; nil if it is not set
 }
 
-// A committer is who has the right to commit.
+// committer says which kind of goroutine is the committer.
 type committer uint8
 
 const (
@@ -45,8 +47,7 @@ func newQueue() *queue {
 	return q
 }
 
-// put adds a request, and sees to it that somebody commits it. It reports false, and does nothing, if
-// the queue is closed.
+// put adds a request, and makes sure that it is committed. It reports false, and does nothing, if the queue is closed.
 func (q *queue) put(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,7 +59,7 @@ func (q *queue) put(r *request) bool {
 	return true
 }
 
-// add is put for a reader, which calls lead before it waits for anything.
+// add is put for a reader, which calls commitInline before it waits for anything.
 func (q *queue) add(r *request) {
 	q.mu.Lock()
 	q.appendLocked(r)
@@ -81,7 +82,7 @@ func (q *queue) appendLocked(r *request) {
 	}
 }
 
-// wakeLocked gives the right to the commit loop if there is something to commit and nobody does.
+// wakeLocked makes the commit loop the committer if there is something to commit and no committer.
 func (q *queue) wakeLocked() {
 	if q.readyLocked() {
 		q.committer = loop
@@ -89,14 +90,13 @@ func (q *queue) wakeLocked() {
 	}
 }
 
-// readyLocked reports whether there is something to commit that waits for nothing, and nobody does.
+// readyLocked reports whether there is something to commit, and no committer and nothing to wait for.
 func (q *queue) readyLocked() bool {
 	return q.committer == nobody && len(q.items)+len(q.later) > 0 && !q.waitsLocked()
 }
 
 // await says that c is going to write at once, or in d at the latest. What gathers meanwhile waits for it, unless
-// that is much, or c has a request on its way here already and may wait for the answer. It is for whoever has the right
-// to commit.
+// that is much, or c has a request on its way here already and may wait for the answer. The committer calls it.
 func (q *queue) await(c *conn, d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,7 +110,7 @@ func (q *queue) await(c *conn, d time.Duration) {
 // in vain for longer than reflexMax. The alarm is not set for each wait, which would cost as much as is saved: it
 // goes off that long after one of them began, and looks.
 func (q *queue) waitsLocked() bool {
-	if q.awaited == nil || len(q.items)+len(q.later) > leadMax {
+	if q.awaited == nil || len(q.items)+len(q.later) > inlineMax {
 		return false
 	}
 	if !time.Now().Before(q.until) {
@@ -135,17 +135,17 @@ func (q *queue) alarmed() {
 	}
 }
 
-// leadMax is up to how many requests at a time readers commit. Where more gather, clients are better served by
+// inlineMax is up to how many requests at a time readers commit. Where more gather, clients are better served by
 // readers that read on.
-const leadMax = 4
+const inlineMax = 4
 
-// lead returns all that waits, and with it the right to commit it, which the caller gives back with
-// pass. It returns nothing if nothing waits, or somebody has the right and thereby the duty; or gets it,
-// because there is much to do, or when what it waits for has come.
-func (q *queue) lead() []*request {
+// takeInline makes the calling reader the committer and returns the requests to commit; the caller calls pass when they are
+// done. It returns nothing if nothing waits, if there is a committer, or if the commit loop becomes the committer because
+// much has gathered.
+func (q *queue) takeInline() []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.last > leadMax {
+	if q.last > inlineMax {
 		q.wakeLocked()
 	}
 	if !q.readyLocked() {
@@ -155,7 +155,7 @@ func (q *queue) lead() []*request {
 	return q.takeLocked()
 }
 
-// pass ends what lead began: what has gathered meanwhile is for the commit loop.
+// pass ends what takeInline began. The commit loop commits what has gathered meanwhile.
 func (q *queue) pass(worked []*request) {
 	clear(worked)
 	q.mu.Lock()
@@ -164,8 +164,8 @@ func (q *queue) pass(worked []*request) {
 	q.wakeLocked()
 }
 
-// next is for the commit loop: it waits until there is something for it and returns all of it. The
-// caller passes what it has worked off. It returns nothing once the queue is closed and empty.
+// next waits until the commit loop is the committer and returns the requests to commit. The caller passes those that are
+// done. It returns nothing once the queue is closed and empty.
 func (q *queue) next(worked []*request) []*request {
 	clear(worked)
 	q.mu.Lock()

@@ -28,14 +28,14 @@ func TestTheRightToCommit(t *testing.T) {
 			}
 		}
 
-		want(q.lead())
+		want(q.takeInline())
 		q.add(a)
 		q.add(b)
-		first := q.lead()
+		first := q.takeInline()
 		want(first, a, b)
 		q.put(c)
 		q.add(d)
-		want(q.lead()) // whoever commits has to take them next
+		want(q.takeInline()) // the committer has to take them next
 		synctest.Wait()
 		select {
 		case <-batches:
@@ -51,20 +51,20 @@ func TestTheRightToCommit(t *testing.T) {
 		q.put(b)
 		want(<-batches, b)
 		synctest.Wait()
-		for range leadMax + 1 {
+		for range inlineMax + 1 {
 			q.add(a)
 		}
-		many := q.lead()
+		many := q.takeInline()
 		q.pass(many)
 		q.add(b)
-		want(q.lead()) // there was much to do: the loop shall
+		want(q.takeInline()) // there was much to do: the loop shall
 		want(<-batches, b)
 		synctest.Wait()
 		q.add(c)
-		last := q.lead()
+		last := q.takeInline()
 		want(last, c)
 		q.pass(last)
-		q.add(c) // and whoever added it has ended without a lead
+		q.add(c) // and the reader that added it has ended without a commit
 		q.close()
 		want(<-batches, c)
 		if q.put(d) {

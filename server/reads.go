@@ -6,8 +6,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A turn is the answering of one request that changes nothing in the tree, by whoever has the
-// connection's turn and holds Server.state.
+// turn is the state of answering one request that changes nothing in the tree. Its methods are for the goroutine that has
+// the connection's turn and holds Server.state.
 type turn struct {
 	c   *conn
 	who tree.Identities
@@ -51,7 +51,7 @@ const (
 )
 
 // answerBytes is about how many bytes the answer to a request is going to take, besides what all answers do: what it
-// takes now, or at most. Whoever pipelines has to be stopped before there is more than may wait for him.
+// takes now, or at most. A client that pipelines has to be stopped before more waits for it than may.
 func (s *Server) answerBytes(session int64, op wire.Op, body []byte) int {
 	switch op {
 	case wire.OpGetData, wire.OpGetChildren, wire.OpGetChildren2, wire.OpGetACL:

@@ -7,7 +7,7 @@ import (
 )
 
 // reapBatch is how many znodes the reaper deletes before it looks at the tree again. It waits for
-// each batch to be on disk, so that it is never more than one batch's work to whoever commits.
+// each batch to be on disk, so that it is never more than one batch's work for the committer.
 const reapBatch = 100
 
 // reap deletes, every ReapInterval, the containers that have lost their last child and the znodes

@@ -92,18 +92,18 @@ func TestWhatGathersWaitsForWhoIsExpected(t *testing.T) {
 			synctest.Wait()
 		}
 		q.await(expected, reflexMax/2)
-		for range leadMax - 1 { // who reads leads nothing, and the loop gets nothing
+		for range inlineMax - 1 { // who reads leads nothing, and the loop gets nothing
 			q.add(&request{conn: other})
-			if got := q.lead(); got != nil {
+			if got := q.takeInline(); got != nil {
 				t.Error("a reader did not wait")
 			}
 		}
 		q.put(&request{conn: other})
 		time.Sleep(reflexMax / 4)
 		q.add(&request{conn: expected})
-		got := q.lead()
-		if len(got) != leadMax+1 {
-			t.Errorf("%d requests together, want %d", len(got), leadMax+1)
+		got := q.takeInline()
+		if len(got) != inlineMax+1 {
+			t.Errorf("%d requests together, want %d", len(got), inlineMax+1)
 		}
 		q.await(expected, reflexMax/2) // by whoever commits
 		q.add(&request{conn: other})
@@ -127,10 +127,10 @@ func TestWhatGathersWaitsForWhoIsExpected(t *testing.T) {
 		wantTaken(0, 1)
 
 		q.await(expected, reflexMax/2)
-		for range leadMax + 1 { // too much to wait
+		for range inlineMax + 1 { // too much to wait
 			q.put(&request{conn: other})
 		}
-		wantTaken(0, leadMax+1)
+		wantTaken(0, inlineMax+1)
 
 		expected.out.pending.Store(1) // it has written already
 		q.await(expected, reflexMax/2)

@@ -14,7 +14,7 @@ import (
 // A request is something to be committed in its turn: all writes, all that concerns a
 // session's life, and whatever a connection asks for behind one of those.
 type request struct {
-	// Set by whoever submits it.
+	// Set before it enters the queue.
 	conn     *conn // nil if the server asks itself
 	session  int64
 	xid      int32
@@ -33,7 +33,7 @@ type request struct {
 	attach   *attachment   // not nil if this is a connection's wish for a session; op then says nothing
 	done     chan struct{} // closed when the request is done with; may be nil
 
-	// Set by whoever commits, when it decides.
+	// Set by the committer, when it decides.
 	fate fate
 	who  tree.Identities
 	txn  txn.Txn

@@ -111,7 +111,7 @@ func (w *wheel) SetReadDeadline(time.Time) error  { return nil }
 func (w *wheel) SetWriteDeadline(time.Time) error { return nil }
 
 // benchmarkAlone measures what requests cost the server itself, without the kernel's part of a connection: their
-// frames come from memory, and nobody reads the answers. What is logged is written and not synced.
+// frames come from memory, and the answers are not read. What is logged is written and not synced.
 func benchmarkAlone(b *testing.B, frames ...[]byte) {
 	s, err := Open(Options{DataDir: b.TempDir(), NoSync: true, SnapCount: 1 << 30})
 	if err != nil {

@@ -25,7 +25,7 @@ type rig struct {
 	fs   *vfs.Mem
 	opts Options
 
-	served chan struct{} // closed when nobody listens at "zk" any more
+	served chan struct{} // closed when the listener at "zk" is closed
 }
 
 // start opens a server and serves "zk". What edit does to the options comes on top of the rig's.

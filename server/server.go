@@ -30,8 +30,8 @@ type Server struct {
 	queue   *queue
 	expiry  *expirer
 
-	// state guards the tree, the watches and conn.fenced. Whoever commits alone locks it for
-	// writing, but for detach. Lock order: state, watchMu, sessions, conns, output.mu.
+	// state guards the tree, the watches and conn.fenced. Only the committer and detach lock it for
+	// writing. Lock order: state, watchMu, sessions, conns, output.mu.
 	state   sync.RWMutex
 	tree    *tree.Tree
 	watches *watch.Table
@@ -70,7 +70,7 @@ type Server struct {
 	authLog   seldom // of credentials refused
 	aheadLog  seldom // of clients that have seen more than the server has
 
-	// Owned by whoever has the right to commit.
+	// Owned by the committer.
 	draft         *tree.Draft
 	lastPlaced    int64 // zxid
 	batchTime     int64 // milliseconds since 1970
@@ -85,9 +85,9 @@ type Server struct {
 	prompt        *conn // was told of something by the batch, and is going to write at once
 	herd          bool  // prompt is one of several
 
-	// deaf is the session whose connection's reader commits, and therefore does not hear its client; 0 if
-	// there is none.
-	deaf atomic.Int64
+	// inlineSession is the session whose connection's reader is the committer, and therefore does not read what its
+	// client sends; 0 if there is none.
+	inlineSession atomic.Int64
 
 	pulse        pulse
 	counters     counters

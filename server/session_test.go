@@ -33,7 +33,7 @@ func TestF46_SilentSessionsExpireWithinTimeoutAndTick(t *testing.T) {
 			p.ping()
 			heard[path] = time.Now()
 		}
-		r.net.Freeze("victim") // nothing arrives, nobody hangs up
+		r.net.Freeze("victim") // nothing arrives, and no connection ends
 		const timeout, step = 10 * time.Second, 10 * time.Millisecond
 		for len(heard) > 0 {
 			time.Sleep(step)
@@ -148,7 +148,7 @@ func TestF46_ARestartKeepsALongerMinimum(t *testing.T) {
 	})
 }
 
-// Nobody can be heard of while the files are being read, however long that takes.
+// No session expires for its silence while the files are being read, however long that takes.
 func TestF46_ASlowStartCostsNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -300,7 +300,7 @@ func TestF45_RequestsOfTheOldConnectionAreDroppedOnceTheSessionHasMoved(t *testi
 					}
 					unpark()
 				} else {
-					// The disk is busy with somebody's write. The new connection's wish is in
+					// The disk is busy with another write. The new connection's wish is in
 					// the queue, and then comes a request of the old one.
 					release := r.stall()
 					defer release()

@@ -14,7 +14,7 @@ import (
 const snapshotStretch = 256
 
 // A snapshot rests snapshotRest times as long as it works, but never longer than snapshotRestMax at
-// a time: nobody waits for it, while all writes wait for the processor and the disk that it takes.
+// a time: no request waits for it, while all writes wait for the processor and the disk that it takes.
 const (
 	snapshotRest    = 2
 	snapshotRestMax = 100 * time.Millisecond

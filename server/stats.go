@@ -147,7 +147,7 @@ func (c *conn) took(h wire.RequestHeader, zxid int64, received, now time.Duratio
 	}
 	k.n.Add(1)
 	k.sum.Add(took)
-	// Only whoever has the connection's turn comes here, but somebody may reset meanwhile.
+	// Only the goroutine that has the connection's turn comes here, but the counters may be reset meanwhile.
 	k.max.Store(max(k.max.Load(), took))
 	if least := k.least.Load(); least == 0 || took+1 < least {
 		k.least.Store(took + 1)

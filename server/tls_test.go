@@ -88,9 +88,9 @@ func testClientCertificate(t *testing.T, super string, want zk.Code) {
 		locked.ACL = []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: "nobody:hash"}}
 		p.call(wire.OpCreate, locked, nil)
 		if code := p.call(wire.OpGetData, &wire.WatchRequest{Path: "/locked"}, nil); code != want {
-			t.Errorf("superuser %q: reading what is nobody's: %v, want %v", super, code, want)
+			t.Errorf("superuser %q: reading what another owns: %v, want %v", super, code, want)
 		}
-		// Somebody without TLS is not waited for longer than anybody else.
+		// The server waits for a client without TLS no longer than for others.
 		silent, err := r.net.DialAs(t.Context(), "s", "secure")
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func testClientCertificate(t *testing.T, super string, want zk.Code) {
 	})
 }
 
-// Whoever speaks no TLS, or breaks off in the middle of it, is hung up on at once, and the log says why.
+// A connection without TLS, or that breaks off in the middle of the handshake, is closed at once, and the log says why.
 func TestPlaintextOnTheTLSPort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer

@@ -27,7 +27,7 @@ func (s *Server) Monitor() []Field {
 }
 
 // appendFields appends the lines that mntr has for a metric: one for a number, and for a summary
-// several, of which only the mean has decimals.
+// several; only the mean has decimals.
 func (m *Metric) appendFields(to []Field) []Field {
 	if m.Kind != Summary {
 		if m.Decimal {

@@ -48,7 +48,7 @@ func TestALongAnswerIsTakenSlowly(t *testing.T) {
 	})
 }
 
-// Who answers sends, and does not leave it to the output's goroutine, whose farewell is short.
+// The goroutine that answers a word sends the answer itself: the output's goroutine would wait only for a moment.
 func TestAWordIsAnsweredByTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
