@@ -110,13 +110,13 @@ func TestAttacks(t *testing.T) {
 	const heading = "%6s %8s %8s %6s"
 	columns := fmt.Sprintf(heading, "memory", "p99", "max", "lost")
 	if *full {
-		t.Logf("load %s", load())
-		t.Logf("%-38s | %-31s | %s", "attack", "this server: "+columns, "Apache ZooKeeper: "+columns)
+		t.Logf("load before: %s", load())
 	}
 	if !*full {
 		names /= shortNames
 	}
 	held, rows := 0, 0
+	table := fmt.Sprintf("%-38s | %-31s | %s\n%-38s | %s | %s\n", "", "this server", "Apache ZooKeeper", "attack", columns, columns)
 	for _, a := range attacks {
 		if !strings.Contains(a.name, *only) {
 			continue
@@ -134,9 +134,12 @@ func TestAttacks(t *testing.T) {
 			if *full && !a.secure {
 				theirs = runAttack(t, startApache(t), a)
 			}
-			t.Logf("ROW %-38s | %v | %v", a.name, ours, theirs)
+			row := fmt.Sprintf("%-38s | %v | %v", a.name, ours, theirs)
+			t.Log(row)
+			table += row + "\n"
 		})
 	}
+	t.Log("\n" + table)
 	t.Logf("attack: rows=%d held=%d violations=%d load=%s", rows, held, rows-held, load())
 }
 

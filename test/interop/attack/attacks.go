@@ -121,18 +121,23 @@ func crowd(ctx context.Context, n int, do func(i int)) {
 	wg.Wait()
 }
 
+// sessions is crowd for attacks that need a session each time.
+func sessions(ctx context.Context, addr string, n int, do func(i int, s *stranger)) {
+	crowd(ctx, n, func(i int) {
+		if s, err := open(ctx, addr, attackerHost(i)); err == nil {
+			defer s.nc.Close()
+			do(i, s)
+		}
+	})
+}
+
 // repeat sends a frame, or several with one xid, on n connections and reads the answers.
 func repeat(ctx context.Context, addr string, n int, introduce func(*stranger) error, b []byte) {
 	frames := 0
 	for rest := b; len(rest) > 0; rest = rest[4+binary.BigEndian.Uint32(rest):] {
 		frames++
 	}
-	crowd(ctx, n, func(i int) {
-		s, err := open(ctx, addr, attackerHost(i))
-		if err != nil {
-			return
-		}
-		defer s.nc.Close()
+	sessions(ctx, addr, n, func(i int, s *stranger) {
 		if introduce != nil && introduce(s) != nil {
 			return
 		}
@@ -151,12 +156,7 @@ func repeat(ctx context.Context, addr string, n int, introduce func(*stranger) e
 
 // ignore sends requests on many connections and reads no answer.
 func ignore(ctx context.Context, addr string, b []byte) {
-	crowd(ctx, unread, func(i int) {
-		s, err := open(ctx, addr, attackerHost(i))
-		if err != nil {
-			return
-		}
-		defer s.nc.Close()
+	sessions(ctx, addr, unread, func(i int, s *stranger) {
 		for ctx.Err() == nil {
 			if _, err := s.nc.Write(b); err != nil {
 				return

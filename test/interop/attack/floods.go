@@ -16,12 +16,7 @@ import (
 
 // watchFlood sets watches on ever more znodes that are not there.
 func watchFlood(ctx context.Context, addr string) {
-	crowd(ctx, unread, func(i int) {
-		s, err := open(ctx, addr, attackerHost(i))
-		if err != nil {
-			return
-		}
-		defer s.nc.Close()
+	sessions(ctx, addr, unread, func(i int, s *stranger) {
 		for round := 0; ctx.Err() == nil; round++ {
 			q := &wire.SetWatchesRequest{RelativeZxid: 1 << 40, Data: []string{}, Child: []string{}}
 			for bytes := 0; bytes < frameBytes-100; {
@@ -39,12 +34,7 @@ func watchFlood(ctx context.Context, addr string) {
 // longPaths sets watches on paths as long as a frame.
 func longPaths(ctx context.Context, addr string) {
 	long := strings.Repeat("x", frameBytes-100)
-	crowd(ctx, unread, func(i int) {
-		s, err := open(ctx, addr, attackerHost(i))
-		if err != nil {
-			return
-		}
-		defer s.nc.Close()
+	sessions(ctx, addr, unread, func(i int, s *stranger) {
 		for round := 0; ctx.Err() == nil; round++ {
 			if _, err := s.call(wire.OpExists, &wire.WatchRequest{Path: fmt.Sprintf("/%x-%x%s", i, round, long), Watch: true}); err != nil {
 				return
@@ -64,12 +54,7 @@ func sessionFlood(ctx context.Context, addr string) {
 
 // ephemeralFlood closes sessions that own as many ephemerals as a session may.
 func ephemeralFlood(ctx context.Context, addr string) {
-	crowd(ctx, greedy, func(i int) {
-		s, err := open(ctx, addr, attackerHost(i))
-		if err != nil {
-			return
-		}
-		defer s.nc.Close()
+	sessions(ctx, addr, greedy, func(i int, s *stranger) {
 		for from := 0; from < ephemerals; from += 1000 {
 			var q wire.MultiRequest
 			for k := range 1000 {
@@ -121,12 +106,7 @@ var fuzzed atomic.Int64
 
 // fuzz sends frames whose operations exist and whose records are random, or nearly right.
 func fuzz(ctx context.Context, addr string) {
-	crowd(ctx, 2*greedy, func(i int) {
-		s, err := open(ctx, addr, attackerHost(i))
-		if err != nil {
-			return
-		}
-		defer s.nc.Close()
+	sessions(ctx, addr, 2*greedy, func(i int, s *stranger) {
 		go func() { // answers are of no interest, but must be taken
 			for {
 				if _, err := s.skip(); err != nil {

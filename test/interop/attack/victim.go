@@ -14,7 +14,7 @@ import (
 
 const (
 	bystanders     = 8 // sessions that only ping
-	sessionTimeout = 4 * time.Second
+	sessionTimeout = 6 * time.Second
 	pace           = 10 * time.Millisecond // between the victim's requests
 )
 
