@@ -208,6 +208,9 @@ func TestEventsAndLargeAnswers(t *testing.T) {
 						m := wire.MultiResponse{}
 						wire.Unmarshal(a.body, &m)
 						for _, res := range m.Results {
+							if res.Stat.Mzxid > a.Zxid {
+								t.Fatalf("an answer of zxid %d shows a change of zxid %d", a.Zxid, res.Stat.Mzxid)
+							}
 							if res.Stat.Version < seen {
 								t.Fatalf("version %d is read behind %d events", res.Stat.Version, seen)
 							}
@@ -224,5 +227,26 @@ func TestEventsAndLargeAnswers(t *testing.T) {
 			}
 		}
 		<-done
+	})
+}
+
+// A client whose large request waits for those of others cannot be heard, and does not lose its session for that.
+func TestASessionOutlivesTheWaitOfALargeRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		p.large("/large", 200<<10)
+		r.large.Lock()
+		p.send(wire.OpGetChildren, &wire.WatchRequest{Path: "/large"})
+		time.Sleep(5 * p.timeout)
+		r.large.Unlock()
+		if a := p.receive(); a.Err != zk.OK || len(a.body) < 200<<10 {
+			t.Errorf("answer %v with %d bytes", a.Err, len(a.body))
+		}
+		p.ping()
+		time.Sleep(5 * p.timeout)
+		if n := r.Stats().Sessions; n != 0 {
+			t.Errorf("%d sessions when the client has been silent for long", n)
+		}
 	})
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -37,6 +38,7 @@ func takesLong(op wire.Op, bodyBytes int) bool {
 // the connection has ended.
 func (c *conn) answerLarge(h wire.RequestHeader, body []byte, bytes int) (zxid int64, ok bool) {
 	s := c.s
+	defer c.keepSession()()
 	for {
 		if !s.answers.reserve(int64(bytes), s.cutGreediest, c.out.closed) {
 			return 0, false
@@ -55,7 +57,10 @@ func (c *conn) answerLarge(h wire.RequestHeader, body []byte, bytes int) (zxid i
 		case wire.OpGetChildren, wire.OpGetChildren2:
 			t.listInPieces(h.Op == wire.OpGetChildren2)
 		default:
-			t.piece(func() { answers[h.Op](t) })
+			t.piece(func() {
+				t.h.Zxid = s.tree.LastZxid()
+				answers[h.Op](t)
+			})
 		}
 		t.d.Reset(nil)
 		s.large.Unlock()
@@ -67,6 +72,30 @@ func (c *conn) answerLarge(h wire.RequestHeader, body []byte, bytes int) (zxid i
 			return zxid, true
 		}
 		bytes = t.wants // it has grown
+	}
+}
+
+// keepSession keeps the session alive until stop is called: the client cannot be heard while its request waits for others.
+func (c *conn) keepSession() (stop func()) {
+	s, over := c.s, make(chan struct{})
+	var timer *time.Timer
+	ready := make(chan struct{})
+	timer = time.AfterFunc(c.timeout/3, func() {
+		<-ready
+		select {
+		case <-over:
+			return
+		default:
+		}
+		s.sessions.Lock()
+		s.sessions.table.Touch(c.session, c.id, s.now())
+		s.sessions.Unlock()
+		timer.Reset(c.timeout / 3)
+	})
+	close(ready)
+	return func() {
+		close(over)
+		timer.Stop()
 	}
 }
 
@@ -133,7 +162,7 @@ func (t *turn) tryList(path string, watch, withStat bool, names int) (done bool)
 	s := t.c.s
 	var kids, rest tree.Kids
 	var b []byte
-	var start int
+	var start, head int
 	first, more := true, true
 	for more {
 		alive := t.piece(func() {
@@ -151,6 +180,7 @@ func (t *turn) tryList(path string, watch, withStat bool, names int) (done bool)
 				}
 				kids, rest, first = now, now, false
 				b, start = wire.BeginFrame(make([]byte, 0, bytes+answerOverhead))
+				head = len(b)
 				b = wire.AppendInt32(t.h.AppendTo(b), stat.NumChildren)
 			case now != kids:
 				more = false
@@ -168,6 +198,7 @@ func (t *turn) tryList(path string, watch, withStat bool, names int) (done bool)
 			if withStat {
 				b = wire.AppendStat(b, &stat)
 			}
+			t.h.AppendTo(b[:head]) // with the zxid of this piece
 			t.c.out.add(wire.EndFrame(b, start))
 			done = true
 		})
@@ -236,14 +267,14 @@ func (t *turn) multiReadInPieces() {
 func (t *turn) tryReads(ops []wire.MultiOp, bytes, reads int) (done bool) {
 	s := t.c.s
 	b, start := wire.BeginFrame(make([]byte, 0, bytes+answerOverhead))
-	events := 0
+	events, head := 0, len(b)
 	for from, again := 0, false; !again; {
 		if alive := t.piece(func() {
 			if from == 0 {
 				events = t.c.events
-				t.h.Zxid = s.tree.LastZxid()
 				b = t.h.AppendTo(b)
 			}
+			t.h.Zxid = s.tree.LastZxid()
 			if again = t.c.events != events; again {
 				return
 			}
@@ -255,6 +286,7 @@ func (t *turn) tryReads(ops []wire.MultiOp, bytes, reads int) (done bool) {
 				t.refuse(zk.ErrMarshalling)
 				done = true
 			} else if from == len(ops) {
+				t.h.AppendTo(b[:head]) // with the zxid of this piece
 				t.c.out.add(wire.EndFrame(wire.AppendMultiEnd(b), start))
 				done = true
 			}

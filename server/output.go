@@ -112,6 +112,9 @@ func (o *output) recountLocked() {
 	if held <= uncountedBytes {
 		held = 0
 	}
+	if o.counted == 0 && held > 0 {
+		o.progress = time.Now()
+	}
 	if held != o.counted {
 		o.answers.add(int64(held - o.counted))
 		o.counted = held
@@ -235,7 +238,9 @@ func (o *output) writeLocked() {
 	}
 	b := o.buf
 	o.buf, o.spare, o.writing = o.spare[:0], nil, true
-	o.sending, o.progress = len(b), time.Now()
+	if o.sending = len(b); o.sending > uncountedBytes { // for less it does not matter
+		o.progress = time.Now()
+	}
 	o.room.Signal()
 	var err error
 	for rest := b; len(rest) > 0 && err == nil && !o.broken; {

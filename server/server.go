@@ -121,7 +121,7 @@ func Open(opts Options) (*Server, error) {
 		queue: newQueue(), expiry: newExpirer(), watches: watch.NewTable(),
 		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
 	}
-	s.gate = newGate(opts.ConnectRateMax, opts.HandshakeTimeout)
+	s.gate = newGate(opts.ConnectRateMax, opts.HandshakeTimeout/2)
 	s.frames = newBudget(int64(opts.LargeRequestBytesMax))
 	s.places = descriptorPlaces()
 	s.answers = newBudget(int64(opts.AnswerBytesMax))
