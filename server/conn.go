@@ -256,8 +256,8 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 // else.
 func (c *conn) decodeWrite(r *request, body []byte) {
 	if len(body) > largeAnswerBytes {
-		c.s.large.Lock()
-		defer c.s.large.Unlock()
+		c.s.large <- struct{}{}
+		defer func() { <-c.s.large }()
 	}
 	r.decodeWrite(body, c.s.opts.MultiOpsMax)
 }

@@ -20,7 +20,7 @@ func TestAPingWaitsForNoRequest(t *testing.T) {
 		r := start(t)
 		p := r.connect("c")
 		r.state.Lock()
-		r.large.Lock()
+		r.large <- struct{}{}
 		p.raw(frameOf(wire.XidPing, wire.OpPing, nil))
 		synctest.Wait()
 		p.nc.SetReadDeadline(time.Now().Add(time.Second))
@@ -28,7 +28,7 @@ func TestAPingWaitsForNoRequest(t *testing.T) {
 			t.Errorf("answer to a ping: %+v", a)
 		}
 		p.nc.SetReadDeadline(time.Time{})
-		r.large.Unlock()
+		<-r.large
 		r.state.Unlock()
 	})
 }
@@ -236,10 +236,10 @@ func TestASessionOutlivesTheWaitOfALargeRequest(t *testing.T) {
 		r := start(t)
 		p := r.connect("c")
 		p.large("/large", 200<<10)
-		r.large.Lock()
+		r.large <- struct{}{}
 		p.send(wire.OpGetChildren, &wire.WatchRequest{Path: "/large"})
 		time.Sleep(5 * p.timeout)
-		r.large.Unlock()
+		<-r.large
 		if a := p.receive(); a.Err != zk.OK || len(a.body) < 200<<10 {
 			t.Errorf("answer %v with %d bytes", a.Err, len(a.body))
 		}

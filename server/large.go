@@ -43,7 +43,7 @@ func (c *conn) answerLarge(h wire.RequestHeader, body []byte, bytes int) (zxid i
 		if !s.answers.reserve(int64(bytes), s.cutGreediest, c.out.closed) {
 			return 0, false
 		}
-		s.large.Lock()
+		s.large <- struct{}{}
 		zxid = s.lastZxid.Load()
 		t := &c.turn
 		t.c, t.who, t.h = c, c.who, wire.ReplyHeader{Xid: h.Xid, Zxid: zxid}
@@ -63,7 +63,7 @@ func (c *conn) answerLarge(h wire.RequestHeader, body []byte, bytes int) (zxid i
 			})
 		}
 		t.d.Reset(nil)
-		s.large.Unlock()
+		<-s.large
 		s.answers.add(-int64(bytes))
 		if c.ended {
 			return 0, false

@@ -57,7 +57,7 @@ type Server struct {
 
 	throttle throttle
 	answers  *budget
-	large    sync.Mutex // held by the one request that is carried out in pieces, or a large one that is decoded
+	large    chan struct{} // holds a value while a request is carried out in pieces, or a large one decoded
 	gate     *gate
 	frames   *budget      // for requests that are being read
 	places   int          // connections that the process's descriptors allow; 0 if that is not known
@@ -121,6 +121,7 @@ func Open(opts Options) (*Server, error) {
 		queue: newQueue(), expiry: newExpirer(), watches: watch.NewTable(),
 		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
 	}
+	s.large = make(chan struct{}, 1)
 	s.gate = newGate(opts.ConnectRateMax, opts.HandshakeTimeout/2)
 	s.frames = newBudget(int64(opts.LargeRequestBytesMax))
 	s.places = descriptorPlaces()
