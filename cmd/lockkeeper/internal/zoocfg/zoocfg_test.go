@@ -85,8 +85,8 @@ autopurge.purgeInterval=1
 			c.Server.LargeRequestBytesMax, c.Server.AnswerBytesMax, c.Server.WatchBytesMax = 2000000, 3000000, 4000000
 			c.Server.MultiOpsMax, c.Server.ConnectRateMax = 500, 60
 		})},
-		"any rate":              {"lockkeeper.connectRateMax=0", with(func(c *Config) { c.Server.ConnectRateMax = -1 })},
-		"no limit":              {"maxClientCnxns=0", with(func(c *Config) { c.Server.ConnectionsPerAddressMax = -1 })},
+		"any rate": {"lockkeeper.connectRateMax=0", with(func(c *Config) { c.Server.ConnectRateMax = -1 })},
+		"no limit": {"maxClientCnxns=0", with(func(c *Config) { c.Server.ConnectionsPerAddressMax = -1 })},
 		"TLS": {strings.Join([]string{
 			"secureClientPort=2281", "secureClientPortAddress=10.0.0.1", "zookeeper.ssl.keyStore.location=/k.pem", "ssl.keyStore.passwordPath=" + secret,
 			"ssl.keyStore.type=PEM", "ssl.trustStore.location=/t.pem", "ssl.trustStore.type=PEM", "ssl.clientAuth=WANT",
