@@ -113,6 +113,12 @@ func (g *Group) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	}
 }
 
+// Watch returns a channel that is closed when the members may have changed; look again then, and call Watch again before.
+func (g *Group) Watch() <-chan struct{} {
+	_, changed := g.c.State()
+	return changed
+}
+
 // Stale returns why the members may be behind what the ensemble has; nil if they are not.
 func (g *Group) Stale() error {
 	st, _ := g.c.State()

@@ -1,0 +1,335 @@
+// Package partition shares a set of items out among the members of a group: each item is worked on by one member.
+//
+//	p, err := partition.Join(ctx, keeper, "/shards", "worker-7", items, work, partition.Options{})
+//	…
+//	err = p.Close(ctx)
+//
+// # Guarantees
+//
+//   - Each item has a lock, and work on it runs while its member holds that lock: an item is not worked on twice. As with
+//     every lock, a process that is paused may learn of the loss late, so the work sends its Hold's Token with every write
+//     whose late arrival would do harm.
+//   - An item that moves is given up first: the context of the work ends, the work returns, the lock is released, and then
+//     the next member gets it.
+//   - With the default allocation only those items move that have to: those of a member that has gone, and a new member's
+//     share.
+//
+// # Formats
+//
+// That of kazoo's SetPartitioner: members are those of its ShallowParty in PATH/party, and the lock of an item is
+// PATH/locks/ITEM. Members of both kinds share items safely; with the Slices allocation they also agree on who gets what.
+//
+// # Limits
+//
+// All members should be given the same items. An item is the name of a znode, so it has no slash. A member whose work
+// does not return when its context ends keeps the item.
+package partition
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/group"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Work works on an item until its context ends, which it does when the item moves to another member, when the lock is
+// lost and when the Partition is closed. If it returns before, the member keeps the item, and Work is not called again
+// until the item has been away. hold is the lock of the item; Work must not release it.
+type Work func(ctx context.Context, item string, hold *lock.Hold)
+
+// Options configure a Partition. The zero value of every field means its default.
+type Options struct {
+	// Allocate says which items a member gets. Items and members are sorted; it must give the same answer in all members.
+	// Default: Spread.
+	Allocate func(items, members []string, member string) []string
+
+	// Settle is how long the members must not have changed before items are shared out anew, so that members that come
+	// or go together cause one change. Default 1 s; kazoo waits for 30 s.
+	Settle time.Duration
+
+	// Lock are the options of the items' locks.
+	Lock lock.Options
+
+	// ACL is the access control list of the member's znode and of those that are made above it. Default: anybody may do
+	// anything.
+	ACL []zk.ACL
+
+	// Logger gets a line when the items are shared out anew. Default: silent.
+	Logger *slog.Logger
+}
+
+const (
+	defaultSettle = time.Second
+	retryPause    = time.Second
+)
+
+// A Partition is one member. It is safe for use by many goroutines.
+type Partition struct {
+	// Fixed by Join.
+	path   string
+	id     string
+	items  []string // sorted
+	work   Work
+	opt    Options
+	member *group.Member
+	group  *group.Group
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when run has ended
+
+	mu struct {
+		sync.Mutex
+		own     map[string]bool // items that are worked on now
+		changed chan struct{}   // closed when own changes
+		err     error           // why run has ended
+	}
+}
+
+// Join becomes a member of the partition at path, and calls work for each item that it gets. It returns once it is a
+// member; ctx bounds that only. id tells members apart for people and decides about shares; two members with the same id
+// get the same items, one as a stand-in. Close must be called.
+func Join(ctx context.Context, k *client.Keeper, path, id string, items []string, work Work, opt Options) (*Partition, error) {
+	if opt.Allocate == nil {
+		opt.Allocate = Spread
+	}
+	if opt.Settle == 0 {
+		opt.Settle = defaultSettle
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Partition{path: path, id: id, items: slices.Compact(slices.Sorted(slices.Values(items))), work: work, opt: opt, done: make(chan struct{})}
+	p.mu.own, p.mu.changed = map[string]bool{}, make(chan struct{})
+	if err := p.check(); err != nil {
+		return nil, &client.OpError{Op: "partition", Path: path, Err: err}
+	}
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	gopt := group.Options{ACL: opt.ACL, ParentACL: opt.ACL, Logger: opt.Logger}
+	var err error
+	if p.group, err = group.Open(ctx, k, zk.Join(path, "party"), gopt); err != nil {
+		return nil, err
+	}
+	if p.member, err = group.Join(ctx, k, zk.Join(path, "party"), hex.EncodeToString(b[:])+"-"+id, nil, gopt); err != nil {
+		p.group.Close(ctx)
+		return nil, err
+	}
+	life, cancel := context.WithCancelCause(context.Background())
+	p.cancel = cancel
+	go p.run(life, k)
+	return p, nil
+}
+
+// check refuses what cannot be shared out.
+func (p *Partition) check() error {
+	if p.id == "" || strings.Contains(p.id, "/") {
+		return fmt.Errorf("id %q is empty or contains a slash", p.id)
+	}
+	for _, item := range p.items {
+		if item == "" || strings.Contains(item, "/") {
+			return fmt.Errorf("item %q is empty or contains a slash", item)
+		}
+		if err := zk.ValidatePath(zk.Join(p.path, item)); err != nil {
+			return err
+		}
+	}
+	if p.opt.Settle < 0 {
+		return fmt.Errorf("option Settle: %v is negative", p.opt.Settle)
+	}
+	return zk.ValidatePath(p.path)
+}
+
+// run shares items out until Close, with one session after the other.
+func (p *Partition) run(ctx context.Context, k *client.Keeper) {
+	defer close(p.done)
+	for {
+		err := k.Run(ctx, p.share)
+		if ctx.Err() != nil || k.Err() != nil || p.group.Err() != nil {
+			p.mu.Lock()
+			p.mu.err = err
+			p.mu.Unlock()
+			return
+		}
+		p.opt.Logger.Warn("partition: sharing failed, trying again", "path", p.path, "pause", retryPause, "cause", err)
+		t := time.NewTimer(retryPause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// share works with one session: it has a goroutine for each item that this member should have, and ends those of items
+// that it should have no more.
+func (p *Partition) share(ctx context.Context, s *client.Session) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(zk.ErrClosed)
+	ours := map[string]context.CancelCauseFunc{}
+	for {
+		members, changed, err := p.settled(ctx)
+		if err != nil {
+			return err
+		}
+		wanted := map[string]bool{}
+		for _, item := range p.opt.Allocate(p.items, members, p.id) {
+			wanted[item] = true
+		}
+		for item, end := range ours {
+			if !wanted[item] {
+				end(errMoved)
+				delete(ours, item)
+			}
+		}
+		for item := range wanted {
+			if ours[item] == nil {
+				itemCtx, end := context.WithCancelCause(ctx)
+				ours[item] = end
+				wg.Go(func() { p.keep(itemCtx, s, item) })
+			}
+		}
+		p.opt.Logger.Info("partition: shared out", "path", p.path, "members", len(members), "items", len(wanted))
+		select {
+		case <-changed:
+		case <-p.group.Done():
+			return p.group.Err()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+var errMoved = errors.New("the item moves to another member")
+
+// settled waits until the members have not changed for a while, and returns their ids and the channel that is closed when
+// they change again.
+func (p *Partition) settled(ctx context.Context) ([]string, <-chan struct{}, error) {
+	for {
+		changed := p.group.Watch()
+		members := p.ids()
+		t := time.NewTimer(p.opt.Settle)
+		select {
+		case <-t.C:
+			if p.group.Stale() == nil && slices.Equal(members, p.ids()) {
+				return members, changed, nil
+			}
+		case <-changed:
+			t.Stop()
+		case <-p.group.Done():
+			t.Stop()
+			return nil, nil, p.group.Err()
+		case <-ctx.Done():
+			t.Stop()
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// ids returns the ids of the members, sorted.
+func (p *Partition) ids() []string {
+	var ids []string
+	for _, m := range p.group.Members() {
+		ids = append(ids, m.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// keep gets the lock of an item and works on the item until ctx ends; if the lock is lost, it gets it again.
+func (p *Partition) keep(ctx context.Context, s *client.Session, item string) {
+	for ctx.Err() == nil {
+		err := p.once(ctx, s, item)
+		if err == nil || ctx.Err() != nil || s.Err() != nil {
+			continue // with the session, ctx ends
+		}
+		p.opt.Logger.Warn("partition: an item is lost, trying again", "path", p.path, "item", item, "pause", retryPause, "cause", err)
+		t := time.NewTimer(retryPause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// once works on an item under its lock, until ctx ends or the lock is lost.
+func (p *Partition) once(ctx context.Context, s *client.Session, item string) error {
+	m, err := lock.NewMutex(s, zk.Join(zk.Join(p.path, "locks"), item), p.opt.Lock)
+	if err != nil {
+		return err
+	}
+	hold, err := m.Lock(ctx)
+	if err != nil {
+		if ctx.Err() == nil && s.Err() != nil {
+			<-ctx.Done()
+		}
+		return err
+	}
+	return hold.Do(ctx, func(ctx context.Context) error {
+		p.note(item, true)
+		defer p.note(item, false)
+		p.work(ctx, item, hold)
+		<-ctx.Done() // the item stays ours
+		return nil
+	})
+}
+
+// note notes whether an item is worked on.
+func (p *Partition) note(item string, own bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if own {
+		p.mu.own[item] = true
+	} else {
+		delete(p.mu.own, item)
+	}
+	close(p.mu.changed)
+	p.mu.changed = make(chan struct{})
+}
+
+// Items returns the items that this member has now, sorted, and a channel that is closed when they change.
+func (p *Partition) Items() ([]string, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var items []string
+	for item := range p.mu.own {
+		items = append(items, item)
+	}
+	slices.Sort(items)
+	return items, p.mu.changed
+}
+
+// Done is closed when the member works on nothing any more: after Close and after that of the Keeper.
+func (p *Partition) Done() <-chan struct{} { return p.done }
+
+// Err returns nil until Done is closed, and then why the member has ended.
+func (p *Partition) Err() error {
+	select {
+	case <-p.done:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return &client.OpError{Op: "partition", Path: p.path, Err: p.mu.err}
+	default:
+		return nil
+	}
+}
+
+// Close ends the work on all items, waits until every Work has returned, and leaves. A nil error says that the member's
+// znode is gone. Closing again is harmless.
+func (p *Partition) Close(ctx context.Context) error {
+	p.cancel(zk.ErrClosed)
+	<-p.done
+	return errors.Join(p.member.Close(ctx), p.group.Close(ctx))
+}

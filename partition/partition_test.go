@@ -1,0 +1,231 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/partition"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A judge sees that no item is worked on twice.
+type judge struct {
+	t  *testing.T
+	mu sync.Mutex
+	by map[string]string
+	// moves counts how often each item was begun.
+	moves map[string]int
+}
+
+func (j *judge) work(id string) partition.Work {
+	return func(ctx context.Context, item string, hold *lock.Hold) {
+		j.mu.Lock()
+		if by := j.by[item]; by != "" {
+			j.t.Errorf("%s is worked on by %s and by %s", item, by, id)
+		}
+		j.by[item] = id
+		j.moves[item]++
+		j.mu.Unlock()
+		<-ctx.Done()
+		time.Sleep(100 * time.Millisecond) // the end of the work
+		j.mu.Lock()
+		j.by[item] = ""
+		j.mu.Unlock()
+	}
+}
+
+// shares returns who works on how many items, as "a 3, b 4", and the sum.
+func (j *judge) shares() (map[string]int, int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n, sum := map[string]int{}, 0
+	for _, id := range j.by {
+		if id != "" {
+			n[id]++
+			sum++
+		}
+	}
+	return n, sum
+}
+
+// begun returns how often each item was begun.
+func (j *judge) begun() map[string]int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.moves)
+}
+
+type world struct {
+	t     *testing.T
+	srv   *zktest.Server
+	judge *judge
+	items []string
+	opt   partition.Options
+}
+
+func in(t *testing.T, f func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, srv: zktest.New(t, zktest.Options{}), judge: &judge{t: t, by: map[string]string{}, moves: map[string]int{}}}
+		for i := range 24 {
+			w.items = append(w.items, fmt.Sprintf("item%02d", i))
+		}
+		f(w)
+	})
+}
+
+func (w *world) join(id string) (*partition.Partition, *faultproxy.Proxy) {
+	w.t.Helper()
+	proxy := faultproxy.New(w.srv.Link(id).Dial)
+	w.t.Cleanup(proxy.Close)
+	k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: proxy.Dial})
+	must(w.t, err)
+	w.t.Cleanup(func() { k.Close(context.Background()) })
+	p, err := partition.Join(w.t.Context(), k, "/p", id, w.items, w.judge.work(id), w.opt)
+	must(w.t, err)
+	w.t.Cleanup(func() { p.Close(context.Background()) })
+	return p, proxy
+}
+
+func TestItemsAreSharedOut(t *testing.T) {
+	for name, allocate := range map[string]func(items, members []string, member string) []string{"spread": partition.Spread, "slices": partition.Slices} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(w *world) {
+				w.opt.Allocate = allocate
+				a, _ := w.join("a")
+				time.Sleep(10 * time.Second)
+				if n, sum := w.judge.shares(); sum != 24 || n["a"] != 24 {
+					t.Errorf("alone: %v", n)
+				}
+				b, _ := w.join("b")
+				c, _ := w.join("c")
+				time.Sleep(10 * time.Second)
+				if n, sum := w.judge.shares(); sum != 24 || n["a"] < 3 || n["b"] < 3 || n["c"] < 3 {
+					t.Errorf("three: %v", n)
+				}
+				var all []string
+				for _, p := range []*partition.Partition{a, b, c} {
+					items, _ := p.Items()
+					all = append(all, items...)
+				}
+				if slices.Sort(all); !slices.Equal(all, w.items) {
+					t.Errorf("items: %v", all)
+				}
+				must(t, b.Close(w.t.Context()))
+				if items, _ := b.Items(); len(items) > 0 {
+					t.Errorf("after Close: %v", items)
+				}
+				time.Sleep(10 * time.Second)
+				if n, sum := w.judge.shares(); sum != 24 || n["b"] > 0 {
+					t.Errorf("two: %v", n)
+				}
+				if !errors.Is(b.Err(), zk.ErrClosed) {
+					t.Errorf("Err: %v", b.Err())
+				}
+			})
+		})
+	}
+}
+
+// Only what has to move moves.
+func TestWhatMoves(t *testing.T) {
+	in(t, func(w *world) {
+		w.join("a")
+		w.join("b")
+		time.Sleep(10 * time.Second)
+		before := w.judge.begun()
+		c, _ := w.join("c")
+		time.Sleep(10 * time.Second)
+		own, _ := c.Items()
+		for item, n := range w.judge.begun() {
+			if moved := n > before[item]; moved != slices.Contains(own, item) {
+				t.Errorf("%s moved: %v, the new member has it: %v", item, moved, !moved)
+			}
+		}
+		if len(own) == 0 || len(own) == len(w.items) {
+			t.Errorf("the new member has %d items", len(own))
+		}
+	})
+}
+
+// Whatever is lost or expires, no item is worked on twice, and in the end each is worked on.
+func TestFaults(t *testing.T) {
+	for i := range 24 {
+		in(t, func(w *world) {
+			_, p := w.join("a")
+			m := faultproxy.Match{Ops: []wire.Op{wire.OpCreate2, wire.OpDelete, wire.OpMulti, wire.OpGetChildren2, wire.OpGetData, wire.OpExists}, Skip: i * 3, Times: 3}
+			switch i % 3 {
+			case 0:
+				p.CutBefore(m)
+			case 1:
+				p.CutAfter(m)
+			default:
+				p.Before(m, func(faultproxy.Request) { w.srv.Link("a").Expire() })
+			}
+			w.join("b")
+			time.Sleep(3 * time.Second)
+			w.srv.Link("b").Expire()
+			time.Sleep(2 * time.Second)
+			w.srv.Link("a").Cut()
+			time.Sleep(time.Minute)
+			if n, sum := w.judge.shares(); sum != 24 || n["a"] == 0 || n["b"] == 0 {
+				t.Errorf("fault %d: %v", i, n)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeSharedOut(t *testing.T) {
+	in(t, func(w *world) {
+		k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: w.srv.Dial})
+		must(t, err)
+		defer k.Close(context.Background())
+		for want, try := range map[string]func() error{
+			`partition /p: item "a/b"`: func() error {
+				_, err := partition.Join(context.Background(), k, "/p", "x", []string{"a/b"}, nil, partition.Options{})
+				return err
+			},
+			`partition /p: id ""`: func() error {
+				_, err := partition.Join(context.Background(), k, "/p", "", nil, nil, partition.Options{})
+				return err
+			},
+			"partition p: ": func() error {
+				_, err := partition.Join(context.Background(), k, "p", "x", nil, nil, partition.Options{})
+				return err
+			},
+		} {
+			if err := try(); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+	})
+}
+
+func TestSlicesAreKazoos(t *testing.T) {
+	items, members := []string{"1", "2", "3", "4", "5"}, []string{"a", "b"}
+	if a, b := partition.Slices(items, members, "a"), partition.Slices(items, members, "b"); fmt.Sprint(a, b) != "[1 3 5] [2 4]" {
+		t.Errorf("%v %v", a, b)
+	}
+	if none := partition.Slices(items, members, "c"); none != nil {
+		t.Errorf("a stranger gets %v", none)
+	}
+}
