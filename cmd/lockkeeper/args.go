@@ -42,3 +42,12 @@ func wantCommand(parent *cobra.Command, args []string) error {
 	words := strings.TrimSpace(strings.TrimPrefix(parent.CommandPath(), parent.Root().Name()) + " " + args[0])
 	return exit.Errorf(exit.Usage, "there is no command %q (%s)", words, hint)
 }
+
+// withUnits shows how the number of a duration that lacks its unit is written.
+func withUnits(err error) string {
+	number := "10"
+	if _, after, ok := strings.Cut(err.Error(), `missing unit in duration "`); ok {
+		number, _, _ = strings.Cut(after, `"`)
+	}
+	return fmt.Sprintf("%[1]ss, %[1]sm or %[1]sh", number)
+}

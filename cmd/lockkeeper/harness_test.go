@@ -181,6 +181,15 @@ func (j *job) want(status int, words ...string) *job {
 	return j
 }
 
+// wantEndedBy waits for the end of a job, and checks that it was ended by a signal.
+func (j *job) wantEndedBy(sig syscall.Signal) {
+	j.t.Helper()
+	j.status()
+	if ws := j.cmd.ProcessState.Sys().(syscall.WaitStatus); !ws.Signaled() || ws.Signal() != sig {
+		j.t.Errorf("%q has ended with %v, want it ended by %v\n%s", j.cmd.Args[1:], j.cmd.ProcessState, sig, j.stderr)
+	}
+}
+
 func (j *job) signal(sig syscall.Signal) {
 	j.t.Helper()
 	if err := j.cmd.Process.Signal(sig); err != nil {

@@ -50,6 +50,17 @@ func execute(args []string) int {
 	return exit.StatusOf(err, exit.Usage) // without a status it is cobra's word on the command line
 }
 
+// interruptSelf ends the process by SIGINT. A shell that runs a script or a loop goes on after a status of 130, and
+// stops after a command that was ended by the signal. The first process of a container cannot be ended so.
+func interruptSelf() {
+	if os.Getpid() == 1 {
+		return
+	}
+	signal.Reset(syscall.SIGINT)
+	syscall.Kill(os.Getpid(), syscall.SIGINT)
+	select {} // the signal is on its way
+}
+
 // interruptJob ends the process and whatever else is in its job, as ^C does. A script around us would go
 // on if we just returned a status. Who ignores the key cannot be ended so, nor can the first process of a container.
 func interruptJob() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -36,7 +37,7 @@ func pathOf(name, what, home string) (string, error) {
 	case name == "":
 		return "", exit.Errorf(exit.Usage, "the name of the %s is empty", what)
 	case name[0] != '/' && strings.Contains(name, "/"):
-		return "", exit.Errorf(exit.Usage, "%s name %q has a slash: it is neither a name nor an absolute path (did you mean /%s?)", what, name, name)
+		return "", exit.Errorf(exit.Usage, "%s name %q has a slash: a name has none, and the path of a znode begins with one (%s)", what, name, slashHint(name, home))
 	case name[0] != '/' && len(name) > nameBytesMax:
 		return "", exit.Errorf(exit.Usage, "%s name %.20q… has %d bytes, more than %d", what, name, len(name), nameBytesMax)
 	case name[0] != '/':
@@ -49,6 +50,15 @@ func pathOf(name, what, home string) (string, error) {
 		return "", exit.Errorf(exit.Usage, "%s %s: the path is reserved by ZooKeeper", what, path)
 	}
 	return path, nil
+}
+
+// slashHint says what to write instead of a name with a slash.
+func slashHint(name, home string) string {
+	path := home + "/" + name
+	if zk.ValidatePath(path) != nil { // it has . or .. or an empty part
+		return "write a name without slashes, such as nightly-backup"
+	}
+	return fmt.Sprintf("write %s for a lock below the named ones, or a name without slashes, such as %s", path, strings.ReplaceAll(name, "/", "-"))
 }
 
 // namesake says that an election is in use under the name of the lock at path, for when the lock is not: it

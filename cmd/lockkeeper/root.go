@@ -47,7 +47,7 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		hint := "see lockkeeper " + name + " --help"
 		switch {
 		case strings.Contains(err.Error(), "missing unit in duration"):
-			hint = "a duration has a unit: 10s, 10m, 10h"
+			hint = "a duration has a unit: " + withUnits(err)
 		case cmd.Name() == "run" || cmd.Name() == "elect":
 			hint += "; the command to run, with its own flags, stands behind --"
 		}

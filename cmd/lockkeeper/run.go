@@ -211,8 +211,11 @@ func (e *ranError) end() int {
 	if e.Text != "" {
 		fmt.Fprintf(os.Stderr, "lockkeeper: %s\n", e.Text)
 	}
-	if e.Interrupted {
+	switch {
+	case e.Interrupted:
 		interruptJob()
+	case e.Kind == front.Signalled && e.Status == exit.SignalBase+int(syscall.SIGINT):
+		interruptSelf()
 	}
 	return e.Status
 }

@@ -108,7 +108,8 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"run -- true", 64, nil},
 		{"run --frob free -- true", 64, []string{"--frob", "--help"}},
 		{"run free sh -c true", 64, []string{"behind --"}},
-		{"run a/b -- true", 64, []string{"a/b", "/a/b"}},
+		{"run a/b -- true", 64, []string{"a/b", "/lockkeeper/locks/a/b", "a-b"}},
+		{"run ../foo -- true", 64, []string{"../foo", "without slashes"}},
 		{"run /a//b -- true", 64, []string{"/a//b"}},
 		{"run / -- true", 64, nil},
 		{"run /zookeeper/x -- true", 64, []string{"reserved"}},
@@ -135,7 +136,8 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"server chek", 64, []string{`"server chek"`, "did you mean check?"}},
 		{"help server chek", 64, []string{`"server chek"`, "did you mean check?"}},
 		{"help run x", 64, []string{`"run x"`}},
-		{"run --wait 10 free -- true", 64, []string{"--wait", "a duration has a unit: 10s"}},
+		{"run --wait 10 free -- true", 64, []string{"--wait", "a duration has a unit: 10s, 10m or 10h)"}},
+		{"run --wait 2 free -- true", 64, []string{"--wait", "2s, 2m or 2h)"}},
 		{"run", 64, []string{"no lock and no command", "LOCK… -- COMMAND"}},
 		{"run free --", 64, []string{"no command behind"}},
 		{"elect a b -- true", 64, []string{"2 elections are more than 1"}},
@@ -270,7 +272,12 @@ func TestF41_ASignalWhileWaitingLeavesTheLine(t *testing.T) {
 		waiter := h.start("run", "demo", "--", "echo", "never")
 		h.held("demo", 2)
 		waiter.signal(sig)
-		if waiter.want(128 + int(sig)); waiter.stdout.String() != "" {
+		if sig == syscall.SIGINT { // a status would let the script or the loop around it go on
+			waiter.wantEndedBy(sig)
+		} else {
+			waiter.want(128 + int(sig))
+		}
+		if waiter.stdout.String() != "" {
 			t.Errorf("%v: the command ran", sig)
 		}
 		if line := h.run("locks", "--json", "demo"); strings.Count(line.stdout.String(), `"node"`) != 1 {
@@ -413,29 +420,40 @@ func TestF43_NestedLocksAndStreams(t *testing.T) {
 	}
 }
 
-// Whoever waits for the lock that he works under is told, once, and others are not.
-func TestWaitingForTheOwnLockIsSaid(t *testing.T) {
+// A run that would wait for the lock under which it was started is refused at once, and others wait.
+func TestAWaitForTheOwnLockIsRefused(t *testing.T) {
 	h := newHome(t)
 	const words = "held by the lockkeeper that has started this one"
 	for _, flags := range []string{"", "--slots 1", "--shared"} {
-		j := h.startWith(func(c *exec.Cmd) { c.Env = append(c.Env, "FLAGS="+flags) },
-			append(append([]string{"run"}, strings.Fields(flags)...), "a", "b", "--", "sh", "-c", `exec "$LK" run ${FLAGS#--shared} c b -- true`)...)
-		if err := j.stderr.see("lock /lockkeeper/locks/b is " + words); err != nil {
-			t.Fatalf("%q: %v: %s", flags, err, j.stderr)
+		fields := strings.Fields(flags)
+		for _, wait := range []string{"", "--wait 0", "--wait 1h"} {
+			script := `"$LK" run ${FLAGS#--shared} ` + wait + ` b c -- true; echo $?; exec sleep 0`
+			j := h.startWith(func(c *exec.Cmd) { c.Env = append(c.Env, "FLAGS="+flags) },
+				append(append([]string{"run"}, fields...), "a", "b", "--", "sh", "-c", script)...)
+			j.want(0, "lock /lockkeeper/locks/b is "+words, "run the command without")
+			if j.stdout.String() != "76\n" || strings.Count(j.stderr.String(), words) != 1 {
+				t.Errorf("%q %q: status %s and %s", flags, wait, j.stdout, j.stderr)
+			}
 		}
-		line := h.held("b", 2)[0].Contenders
-		other := h.startWith(func(c *exec.Cmd) { // who has held it once
+		holder := h.start(append(append([]string{"run"}, fields...), "b", "--", "sh", "-c", stay)...)
+		holder.see("up")
+		other := h.startWith(func(c *exec.Cmd) { // held once, no more
 			c.Env = append(c.Env, "LOCKKEEPER_LOCK=/lockkeeper/locks/b", "LOCKKEEPER_TOKEN=1")
 		}, append(append([]string{"run"}, strings.Fields(strings.TrimPrefix(flags, "--shared"))...), "--wait", "100ms", "b", "--", "true")...)
 		other.want(75)
 		if strings.Contains(other.stderr.String(), words) {
-			t.Errorf("%q: somebody else is told: %s", flags, other.stderr)
+			t.Errorf("%q: another run is refused: %s", flags, other.stderr)
 		}
-		syscall.Kill(line[1].PID, syscall.SIGTERM)
-		j.want(143)
-		if n := strings.Count(j.stderr.String(), words); n != 1 {
-			t.Errorf("%q: told %d times: %s", flags, n, j.stderr)
-		}
+		holder.signal(syscall.SIGTERM)
+		holder.want(143)
+	}
+}
+
+// A guard that is killed by the command before it has said that the command was started does not hide that it was.
+func TestAGuardThatIsKilledEarlyIsALoss(t *testing.T) {
+	h := newHome(t)
+	for range 12 {
+		h.run("run", "demo", "--", "sh", "-c", "kill -9 $PPID; sleep 1000").want(74)
 	}
 }
 

@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -62,8 +61,6 @@ type engine struct {
 	swept   <-chan struct{} // closed when the guard is gone
 	open    link.Open
 	workers workers
-
-	toldUnder sync.Once // that we wait for a lock that we run under
 
 	session *client.Session
 	hold    hold
@@ -201,7 +198,9 @@ func (e *engine) line(ctx context.Context) error {
 	}
 	look, stop := context.WithCancel(ctx)
 	defer stop()
-	w := &watcher{session: e.session, notes: e.notes, report: e.open.Report, told: &e.toldUnder}
+	ctx, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
+	w := &watcher{refuse: refuse, session: e.session, notes: e.notes, report: e.open.Report}
 	if e.open.Slots <= 1 { // of several slots it may get another
 		w.under = e.open.Under
 	}
@@ -222,7 +221,25 @@ func (e *engine) line(ctx context.Context) error {
 		return err
 	}
 	e.hold, err = enter(ctx)
+	var own *ownLockError
+	if err != nil && errors.As(context.Cause(ctx), &own) {
+		return own
+	}
 	return err
+}
+
+// An ownLockError refuses a wait for a lock that is held by the run under which this one was started. That run
+// ends after this one, so the wait would not end.
+type ownLockError struct{ path string }
+
+func (e *ownLockError) Error() string {
+	return fmt.Sprintf("lock %s is held by the lockkeeper that has started this one, and free only when that ends (run the command without another lockkeeper run, or name another lock)", e.path)
+}
+
+// isOwn reports whether the holder that was found is the run under which this one was started.
+func (e *engine) isOwn(busy *lock.BusyError) bool {
+	token, ok := e.open.Under[busy.Path]
+	return ok && e.open.Slots <= 1 && busy.Holder.Token == token
 }
 
 // ParseVouch reads the name of a level of vouching.
@@ -237,6 +254,7 @@ func ParseVouch(name string) (client.Vouch, error) {
 
 // refusal is the note for a lock that was not got.
 func (e *engine) refusal(err error) link.Note {
+	var own *ownLockError
 	var busy *lock.BusyError
 	var carries *exit.Error
 	var conflict *lock.ConflictError
@@ -244,6 +262,10 @@ func (e *engine) refusal(err error) link.Note {
 	switch {
 	case errors.Is(err, errCancelled):
 		return link.Note{Is: link.IsReleased}
+	case errors.As(err, &own):
+		return link.Note{Is: link.IsFailed, Status: exit.OwnLock, Text: own.Error()}
+	case errors.As(err, &busy) && e.isOwn(busy):
+		return link.Note{Is: link.IsFailed, Status: exit.OwnLock, Text: (&ownLockError{busy.Path}).Error()}
 	case errors.As(err, &busy):
 		return link.Note{Is: link.IsBusy, Text: fmt.Sprintf("lock %s is busy%s", busy.Path, heldBy(busy.Holder))}
 	case errors.Is(err, errWaitOver):

@@ -17,15 +17,15 @@ import (
 // looking: it is told when its turn comes.
 const lookInterval = 2 * time.Second
 
-// A watcher tells the front about our place in line, for somebody who looks, and everybody once if the lock is held
-// by the run under which we were started.
+// A watcher tells the front about the place in line, if a terminal shows it. It ends the wait if the lock is held
+// by the run under which this one was started.
 type watcher struct {
 	session *client.Session
 	notes   *outbox
-	report  bool             // somebody looks
-	under   map[string]int64 // tokens of the locks that are held by the run under which we were started, by path
-	told    *sync.Once       // that we wait for one of those
-	wg      sync.WaitGroup   // of the goroutines that look, once we are in line
+	report  bool                    // somebody looks
+	under   map[string]int64        // tokens of the locks that are held by the run under which we were started, by path
+	refuse  context.CancelCauseFunc // ends the wait
+	wg      sync.WaitGroup          // of the goroutines that look, once we are in line
 	once    sync.Once
 
 	mu  sync.Mutex
@@ -48,7 +48,7 @@ func (w *watcher) start(ctx context.Context) func(lock.Place) {
 	}
 }
 
-// lookUnder tells if the hold with that token, under which we were started, is ahead of our node.
+// lookUnder ends the wait if the hold with that token, under which this run was started, is ahead of the node own.
 func (w *watcher) lookUnder(ctx context.Context, own string, token int64) {
 	dir := zk.Parent(own)
 	line, err := lock.Inspect(ctx, w.session, dir)
@@ -56,9 +56,7 @@ func (w *watcher) lookUnder(ctx context.Context, own string, token int64) {
 	if err != nil || !slices.ContainsFunc(line[:max(at, 0)], func(c lock.Contender) bool { return c.Token == token }) {
 		return
 	}
-	w.told.Do(func() {
-		w.notes.send(link.Note{Is: link.IsNotice, Text: fmt.Sprintf("lock %s is held by the lockkeeper that has started this one, and free only when that ends", dir)})
-	})
+	w.refuse(&ownLockError{dir})
 }
 
 func (w *watcher) look(ctx context.Context) {

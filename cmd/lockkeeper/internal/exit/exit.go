@@ -14,11 +14,13 @@ const (
 	Failure       = 1   // status: a server did not answer as it should; server: unexpected end
 	Usage         = 64  // EX_USAGE: the command line, or a setting that cannot work
 	Unreachable   = 69  // EX_UNAVAILABLE: no server could be reached
+	NoSuchLock    = 66  // EX_NOINPUT: there is no such lock
 	Internal      = 70  // EX_SOFTWARE: a process of ours died or spoke nonsense
 	OS            = 71  // EX_OSERR: no process, no pipe, no permission on a directory of ours
 	CannotCreate  = 73  // EX_CANTCREAT: the status file cannot be written
 	Lost          = 74  // EX_IOERR: the lock was lost while the command ran
 	Busy          = 75  // EX_TEMPFAIL: somebody else holds the lock, or the wait is over
+	OwnLock       = 76  // EX_PROTOCOL: the run that started this one holds the lock
 	NotPermitted  = 77  // EX_NOPERM: the servers refuse us
 	Config        = 78  // EX_CONFIG: a configuration file that cannot be used
 	NotExecutable = 126 // as in a shell

@@ -54,7 +54,7 @@ func (f *front) start() (out Outcome, started bool) {
 	if f.plan.TermAt(f.cell.Load()).Until() <= 0 {
 		return f.lateOutcome(), false
 	}
-	event := f.guard.begin(task)
+	event, sent := f.guard.begin(task)
 	switch event.Is {
 	case link.ChildStarted:
 	case link.ChildLate:
@@ -67,6 +67,10 @@ func (f *front) start() (out Outcome, started bool) {
 			Text: fmt.Sprintf("%s: %v%s", f.cfg.Argv[0], event.Errno, missing(f.cfg.Program, event.Errno))}, false
 	default:
 		f.abandon()
+		if sent { // the guard can have started the child and been killed before it said so
+			return Outcome{Kind: Lost, Status: f.cfg.LostStatus, Token: f.granted.Token,
+				Text: fmt.Sprintf("%s, perhaps after it had started %s", guardDied, f.cfg.Argv[0])}, false
+		}
 		return Outcome{Kind: Failed, Status: exit.Internal, Token: f.granted.Token, Text: guardDied}, false
 	}
 	f.child.pid = event.Pid
