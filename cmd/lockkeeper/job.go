@@ -41,13 +41,13 @@ type jobFlags struct {
 func (f *jobFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.addTo(cmd, makingFlags)
-	flags.DurationVar(&f.grace, "grace", link.GraceAuto, "time between TERM and KILL when the command has to end")
-	flags.Lookup("grace").DefValue = "5s, or less if the session timeout is short"
-	flags.DurationVar(&f.sessionTimeout, "session-timeout", sessionTimeoutDefault, "how long the servers keep the lock for a machine that has died")
+	flags.DurationVar(&f.grace, "grace", link.GraceAuto, "time from TERM to KILL when the command has to end")
+	flags.Lookup("grace").DefValue = "5s, or less"
+	flags.DurationVar(&f.sessionTimeout, "session-timeout", sessionTimeoutDefault, "how long a dead machine keeps the lock")
 	flags.DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
-	flags.StringVar(&f.vouch, "vouch", "sync", "what a heartbeat must prove: ping (the server is there), sync (the leader is), write (a quorum is)")
-	flags.StringVar(&f.label, "label", "", "what others see who ask for the holder (default the command's name)")
-	flags.StringVar(&f.revocable, "revocable", "", "send the command this signal when somebody asks for the lock")
+	flags.StringVar(&f.vouch, "vouch", "sync", "what proves that the lock is still held: an answer of the server (ping),\nof the leader (sync), or a write by a quorum (write)")
+	flags.StringVar(&f.label, "label", "", "what lockkeeper locks shows (default the command's name)")
+	flags.StringVar(&f.revocable, "revocable", "", "`signal` for the command when another contender asks for the lock")
 }
 
 // jobArgs checks that the arguments are a name, or up to so many, --, and a command. what is what the names

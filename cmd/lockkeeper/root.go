@@ -55,6 +55,8 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 	})
 	root.AddCommand(newRun(), newElect(), newLocks(), newBreak(), newRevoke(), newSlots(), newServer(), newStatus(), newBench(), newZ(), newZkcli(), newShell(), newDoctor(), newVersion(), newEngine())
 	root.SetVersionTemplate("{{.Version}}\n")
+	addExamples(root)
+	root.AddCommand(newTopics()...)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

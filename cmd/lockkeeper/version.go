@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// release is the version that this source will be released as, or was.
+const release = "0.1.0"
+
 // versionInfo is what is known about this binary.
 type versionInfo struct {
 	Version  string `json:"version"`
@@ -47,12 +50,11 @@ func (v versionInfo) String() string {
 
 // readVersion asks the binary, in which the linker has written where it comes from.
 func readVersion() versionInfo {
-	v := versionInfo{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionInfo{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
-	v.Version = info.Main.Version
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

@@ -1,0 +1,95 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// newTopics makes the pages that lockkeeper help shows beside those of the commands.
+func newTopics() []*cobra.Command {
+	var topics []*cobra.Command
+	for _, t := range []struct{ name, short, long string }{
+		{"exit-codes", "The exit statuses of all commands", exitCodesHelp},
+		{"signals", "What signals do to run, elect and their commands", signalsHelp},
+		{"environment", "The variables that are read, and those that a command under a lock gets", environmentHelp},
+	} {
+		topics = append(topics, &cobra.Command{Use: t.name, Short: t.short, Long: t.long})
+	}
+	return topics
+}
+
+const exitCodesHelp = `run and elect end with the exit status of their command, with 128+n if signal n ended
+it, and otherwise with one of these. The other commands use the same numbers.
+
+    0  success
+    1  server, status, break: it failed, or the answer was no
+   64  wrong usage, or settings that cannot work together
+   69  no server could be reached
+   70  a process of lockkeeper died before the command ran
+   71  the operating system refused something
+   73  the status file cannot be written
+   74  the lock was lost, or a process of lockkeeper died, while the command ran
+       (run --lost-code)
+   75  another holder has the lock, or the wait is over (run --busy-code)
+   76  the run was started under the lock that it asks for, and would wait for itself
+   77  the servers refuse access
+   78  a configuration file cannot be used
+  126  the command cannot be executed
+  127  the command cannot be found
+128+n  signal n came before there was a command. After INT (Ctrl-C) run and elect do
+       not return: they end by the signal, so that a script or loop around them ends
+
+A command may use the same numbers. run --status-file FILE tells them apart. The file
+gets a line of JSON with the outcome (ran, busy, lost, signalled, not-executable,
+failed), the exit status, the token, and how the command itself ended. It stays empty
+if lockkeeper is killed, and it is left as it was after a mistake in the names of
+flags. FILE may be an open descriptor: /dev/fd/3.`
+
+const signalsHelp = `INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command, and to its whole
+process group, as a key at a terminal is. A step of a script is spared by
+(trap '' USR1; exec STEP). A second INT or TERM kills the command if it comes 0.2s
+after the first, or later.
+
+While run waits for the lock, any of them ends it. A candidate of elect that waits
+ends at once too, except on USR1 and USR2, which it ignores. A run that is stopped
+(Ctrl-Z) keeps its place in line, or its lock.
+
+run --revocable SIGNAL sends that signal to the command, once, when another contender
+asks for the lock (lockkeeper revoke LOCK). The command keeps the lock while it runs.
+
+When the main process of the command has ended, the processes that it has left are
+told to end (TERM), and killed after --grace. Then the lock is given back. A process
+with a session of its own (setsid) may stay: that is how to leave a daemon behind. It
+is killed with the others when the lock is lost, or when lockkeeper is killed before
+the main process has ended.
+
+When the lock is lost, the command is told to end (TERM) and killed after --grace,
+early enough to be dead before another holder can get the lock. If the lock was given
+away already (the session has expired, or an operator broke the lock), the command is
+killed at once. lockkeeper cannot kill a command that becomes another user: write
+sudo lockkeeper run LOCK -- … and not lockkeeper run LOCK -- sudo …
+
+A run is three processes: the one that was started; its engine, which keeps the
+session; and its guard (lk-guard), which is the command's parent. Any two of them may
+be killed or frozen: the third ends the command and all that it has started in time.
+(The engine finds them by the command's process group and environment.) If all three
+are killed at once, the kernel kills the main process and nothing else. Only its
+fencing token tells then that the rest is late.`
+
+const environmentHelp = `lockkeeper reads these variables. A flag on the command line overrides each of them.
+
+  LOCKKEEPER_SERVERS           the servers, as in --servers
+  LOCKKEEPER_TLS_CA            as --tls-ca
+  LOCKKEEPER_TLS_CERT          as --tls-cert
+  LOCKKEEPER_TLS_KEY           as --tls-key
+  LOCKKEEPER_TLS_SERVER_NAME   as --tls-server-name
+  LOCKKEEPER_AUTH_FILE         as --auth-file
+  LOCKKEEPER_ACL               as --acl
+
+A command under a lock gets all of these with the values that are in force, and:
+
+  LOCKKEEPER_LOCK    the path of the lock
+  LOCKKEEPER_TOKEN   the fencing token, a number that grows from holder to holder
+  LOCKKEEPER_UNDER   the znodes that hold the locks around the command. A run within
+                     the command reads it, so that lockkeeper locks can show runs that
+                     wait for each other
+
+With several locks, LOCKKEEPER_LOCK and LOCKKEEPER_TOKEN have a line for each, in the
+order in which they were named.`
