@@ -32,8 +32,8 @@ first, there is lockkeeper revoke.
 On a terminal it shows who the holder is and asks first.
 
 Exit status: 0 if nobody holds the lock any more of those who did, 1 if the answer
-was no, 64 wrong usage, or no terminal to ask at and no --force, 69 no server could
-be reached, 77 the servers do not let us, 130 interrupted.`,
+was no, 64 wrong usage, or no terminal to ask at and no --force, 66 there is no such
+lock, 69 no server could be reached, 77 the servers do not let us, 130 interrupted.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := lockPath(args[0])
@@ -93,17 +93,19 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 	return nil
 }
 
-// lookForHolders looks at the lock at path, and says so if nobody holds it.
+// lookForHolders looks at the lock at path, and says so if it is free. A lock that does not exist is an error.
 func lookForHolders(ctx context.Context, s *client.Session, path string, out io.Writer) (lock.Snapshot, error) {
 	snap, err := lock.Look(ctx, s, path)
 	if err != nil || len(snap.Holders()) > 0 {
 		return snap, err
 	}
-	meant, err := namesake(ctx, s, path)
-	if err == nil {
-		fmt.Fprintf(out, "lockkeeper: nobody holds %s%s%s\n", lockName(path), asked(s), meant)
+	if len(snap.Contenders) == 0 {
+		if err := wantLock(ctx, s, path); err != nil {
+			return snap, err
+		}
 	}
-	return snap, err
+	fmt.Fprintf(out, "lockkeeper: %s is free%s\n", lockName(path), asked(s))
+	return snap, nil
 }
 
 func waiters(n int) string {

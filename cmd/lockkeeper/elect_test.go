@@ -270,7 +270,7 @@ func TestElectionOfThatName(t *testing.T) {
 	h.start("elect", "demo", "--", "sh", "-c", "echo up; exec sleep 1000").see("up")
 	path := electionsPath + "/demo"
 	for _, args := range []string{"break --force demo", "revoke demo", "locks demo"} {
-		h.run(strings.Fields(args)...).want(0, "nobody holds demo", path)
+		h.run(strings.Fields(args)...).want(66, "demo: no such lock", path)
 	}
 	for _, args := range []string{"break --force other", "revoke other", "locks other", "locks " + path} {
 		if j := h.run(strings.Fields(args)...); strings.Contains(j.stderr.String(), "election") {

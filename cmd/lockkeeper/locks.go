@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -35,8 +37,9 @@ func newLocks() *cobra.Command {
 		Use:   "locks [LOCK|PATH]",
 		Short: "Show who holds a lock and who waits for it",
 		Long: `Show who holds a lock and who waits for it, in the order in which they will get
-it. Without an argument, all locks and elections that have a name and are in use. An
-election is asked for by its path, /lockkeeper/elections/NAME.
+it. Without an argument, all locks and elections that have a name and are in use. With
+a path, also all locks below it that are in use. An election is asked for by its path,
+/lockkeeper/elections/NAME.
 
 Locks of all kinds are shown, also those that other programs have made with Curator,
 kazoo or go-zookeeper: mutexes, read/write locks, semaphores, elections, and unfair
@@ -49,13 +52,16 @@ what they hold while they wait.
 IN LINE is the time since a contender joined the line, by the servers' clock. When it
 got the lock is not recorded.
 
-With --watch the list is shown again whenever it changes (--json: one document
-for each change), until it is interrupted. It goes on while no server is there, and says
-so on standard error. Locks that may not be read are named there, too, and the others
-are shown.`,
+With --watch the list is shown again whenever it changes (--json: one line with an
+object for each change), until it is interrupted; with a path it has that lock alone.
+It goes on while no server is there, and says so on standard error. Locks that may not
+be read are named there, too, and the others are shown.
+
+Exit status: 0, 64 wrong usage, 66 there is no such lock, 69 no server could be reached,
+77 the servers refuse access, 130 interrupted.`,
 		Args: wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v := view{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), asJSON: asJSON}
+			v := view{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), asJSON: asJSON, stream: asJSON && watch}
 			if len(args) == 1 {
 				path, err := lockPath(args[0])
 				if err != nil {
@@ -127,6 +133,7 @@ type view struct {
 	out    io.Writer
 	notes  io.Writer // what is not part of it
 	asJSON bool
+	stream bool // one JSON object for each change, on a line of its own
 	screen bool // out is a terminal that shows them anew again and again
 }
 
@@ -137,20 +144,7 @@ var homes = []string{locksPath, electionsPath}
 func (v view) show(ctx context.Context, s *client.Session) error {
 	var all []lock.Snapshot
 	if v.path != "" {
-		snap, err := lock.Look(ctx, s, v.path)
-		if err != nil {
-			return err
-		}
-		if len(snap.Contenders) == 0 {
-			meant, err := namesake(ctx, s, v.path)
-			if err != nil {
-				return err
-			}
-			if meant != "" {
-				fmt.Fprintf(v.notes, "lockkeeper: nobody holds %s%s\n", lockName(v.path), meant)
-			}
-		}
-		return v.print(ctx, s, append(all, snap))
+		return v.showOne(ctx, s)
 	}
 	var hidden error
 	for _, home := range homes {
@@ -160,7 +154,53 @@ func (v view) show(ctx context.Context, s *client.Session) error {
 		}
 		all, hidden = append(all, some...), errors.Join(hidden, err)
 	}
-	return errors.Join(v.print(ctx, s, all), hidden) // a lock that is somebody's secret does not hide the others
+	if err := v.print(ctx, s, all); err != nil {
+		return err
+	}
+	if len(all) == 0 && hidden == nil && !v.asJSON {
+		fmt.Fprintf(v.notes, "lockkeeper: no lock is in use%s\n", asked(s))
+	}
+	v.noteHidden(hidden) // an unreadable lock does not make the list of the others fail
+	return nil
+}
+
+// showOne shows the lock at a path, and all locks below it that are in use.
+func (v view) showOne(ctx context.Context, s *client.Session) error {
+	snap, err := lock.Look(ctx, s, v.path)
+	if err != nil {
+		return err
+	}
+	var below []lock.Snapshot
+	var hidden error
+	if len(snap.Contenders) == 0 {
+		if err := wantLock(ctx, s, v.path); err != nil {
+			if v.asJSON {
+				return errors.Join(printJSON(v.out, []lockLine{}), err)
+			}
+			return err
+		}
+	}
+	if below, err = locksBelow(ctx, s, v.path); errors.Is(err, zk.ErrNoAuth) {
+		hidden, err = err, nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(snap.Contenders) > 0 || len(below) == 0 {
+		below = append([]lock.Snapshot{snap}, below...)
+	}
+	if err := v.print(ctx, s, below); err != nil {
+		return err
+	}
+	v.noteHidden(hidden)
+	return nil
+}
+
+// noteHidden tells of locks that may not be read.
+func (v view) noteHidden(hidden error) {
+	if hidden != nil {
+		fmt.Fprintf(v.notes, "lockkeeper: not shown: %s\n", strings.ReplaceAll(hidden.Error(), "\n", "; "))
+	}
 }
 
 func (v view) print(ctx context.Context, s *client.Session, all []lock.Snapshot) error {
@@ -176,10 +216,19 @@ func (v view) print(ctx context.Context, s *client.Session, all []lock.Snapshot)
 	if v.screen {
 		fmt.Fprint(v.out, "\x1b[H\x1b[2J") // home, clear
 	}
+	if v.stream {
+		return json.NewEncoder(v.out).Encode(locksChange{Time: time.Now(), Locks: lines})
+	}
 	if err := printLocks(v.out, lines, v.asJSON); err != nil || v.asJSON {
 		return err
 	}
 	return printCircles(v.out, circles)
+}
+
+// A locksChange is what --watch --json prints for each change.
+type locksChange struct {
+	Time  time.Time  `json:"time"`
+	Locks []lockLine `json:"locks"`
 }
 
 // streams yield the locks whenever they have changed, each its own part of them.

@@ -40,13 +40,10 @@ func TestLocksShowsHolderAndWaitersInOrder(t *testing.T) {
 	if rows := strings.Split(strings.TrimSpace(table), "\n"); len(rows) != 3 || !strings.Contains(rows[1], "held") || !strings.Contains(rows[2], "waiting 1") {
 		t.Errorf("locks:\n%s", table)
 	}
-	if free := h.run("locks", "nobody").want(0).stdout.String(); !strings.Contains(free, "free") {
-		t.Errorf("locks of a free lock:\n%s", free)
-	}
 	watch := h.start("locks", "--watch", "--json", "demo")
 	watch.see("second")
 	holder.signal(syscall.SIGTERM)
-	watch.see(`"contenders": []`)
+	watch.see(`"contenders":[]`)
 	watch.signal(syscall.SIGINT)
 	watch.want(130)
 	if h.run("locks", "--json").want(0).stdout.String() != "[]\n" {
@@ -92,7 +89,7 @@ func TestSharedRunsOverlapAndAnExclusiveOneWaits(t *testing.T) {
 	late.signal(syscall.SIGTERM)
 }
 
-// A lock that we may not read is named, and the others are shown.
+// A lock that may not be read is named, and does not make the list of the others fail.
 func TestLocksShowsWhatItMayRead(t *testing.T) {
 	h := newHome(t)
 	h.start("run", "b", "--", "sh", "-c", "echo up; exec sleep 1000").see("up")
@@ -112,7 +109,7 @@ func TestLocksShowsWhatItMayRead(t *testing.T) {
 	if _, err := s.Create(ctx, locksPath+"/a", nil, zk.Persistent, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if j := h.run("locks").want(77, locksPath+"/a", "not authorised"); !strings.Contains(j.stdout.String(), "held") {
+	if j := h.run("locks").want(0, locksPath+"/a", "not authorised"); !strings.Contains(j.stdout.String(), "held") {
 		t.Errorf("the lock that may be read is not shown:\n%s", j.stdout)
 	}
 	watch := h.start("locks", "--watch")
@@ -309,9 +306,9 @@ func TestLocksShowsElections(t *testing.T) {
 	h.start("run", "demo", "--", "sh", "-c", stay).see("up")
 	h.start("elect", "--label", "leader", "web", "--", "sh", "-c", stay).see("up")
 	watch := h.start("locks", "--watch", "--json")
-	watch.see(`"label": "leader"`)
+	watch.see(`"label":"leader"`)
 	h.start("elect", "--label", "next", "web", "--", "true")
-	watch.see(`"label": "next"`)
+	watch.see(`"label":"next"`)
 	var lines []lockLine
 	if err := json.Unmarshal([]byte(h.run("locks", "--json").want(0).stdout.String()), &lines); err != nil || len(lines) != 2 {
 		t.Fatalf("locks --json: %v, %+v", err, lines)

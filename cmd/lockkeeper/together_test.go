@@ -104,7 +104,7 @@ func TestTwoFormsOfOneLock(t *testing.T) {
 // goes on undisturbed.
 func TestRevocable(t *testing.T) {
 	h := newHome(t)
-	h.run("revoke", "demo").want(0, "nobody holds demo on ")
+	h.run("revoke", "demo").want(66, "demo: no such lock on ")
 	willing := h.start("run", "--shared", "--revocable", "usr1", "--label", "willing", "demo", "--", "sh", "-c",
 		`trap 'echo asked' USR1; echo up; while :; do sleep 0.05; done`)
 	willing.see("up")

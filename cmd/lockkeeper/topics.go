@@ -21,6 +21,7 @@ it, and otherwise with one of these. The other commands use the same numbers.
     0  success
     1  server, status, break: it failed, or the answer was no
    64  wrong usage, or settings that cannot work together
+   66  there is no such lock (locks, break, revoke)
    69  no server could be reached
    70  a process of lockkeeper died before the command ran
    71  the operating system refused something
