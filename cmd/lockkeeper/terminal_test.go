@@ -119,9 +119,11 @@ func TestAWaitingCommandShowsItsPlaceOnATerminal(t *testing.T) {
 
 	holder = h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	holder.see("up")
-	x.Type("$LK run demo -- echo never; echo status $?\n")
+	x.Type("$LK run demo -- echo never\n")
 	x.WaitFor("behind 1")
 	x.Type("\x03")
+	x.WaitFor("> ")
+	x.Type("echo status $?\n")
 	x.WaitFor("status 130")
 	x.Type("exit\n")
 }

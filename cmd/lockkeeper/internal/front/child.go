@@ -54,7 +54,7 @@ func (f *front) start() (out Outcome, started bool) {
 	if f.plan.TermAt(f.cell.Load()).Until() <= 0 {
 		return f.lateOutcome(), false
 	}
-	event, sent := f.guard.begin(task)
+	event := f.guard.begin(task)
 	switch event.Is {
 	case link.ChildStarted:
 	case link.ChildLate:
@@ -67,7 +67,7 @@ func (f *front) start() (out Outcome, started bool) {
 			Text: fmt.Sprintf("%s: %v%s", f.cfg.Argv[0], event.Errno, missing(f.cfg.Program, event.Errno))}, false
 	default:
 		f.abandon()
-		if sent { // the guard can have started the child and been killed before it said so
+		if f.cell.Begun() { // the guard was killed before it said what became of that
 			return Outcome{Kind: Lost, Status: f.cfg.LostStatus, Token: f.granted.Token,
 				Text: fmt.Sprintf("%s, perhaps after it had started %s", guardDied, f.cfg.Argv[0])}, false
 		}

@@ -96,19 +96,19 @@ func (g *guard) receive() {
 }
 
 // begin has the guard start the child, and returns what has become of that; nothing if the guard does
-// not say. sent reports whether the guard can have read the task, so that the child may have been started.
-func (g *guard) begin(t link.Task) (e link.Event, sent bool) {
+// not say.
+func (g *guard) begin(t link.Task) link.Event {
 	g.task.SetWriteDeadline(time.Now().Add(beginLimit))
 	if err := link.SendTask(g.task, t); err != nil {
-		return link.Event{}, false
+		return link.Event{}
 	}
 	patience := time.NewTimer(beginLimit)
 	defer patience.Stop()
 	select {
-	case e = <-g.events: // nothing, if it has died
-		return e, true
+	case e := <-g.events: // nothing, if it has died
+		return e
 	case <-patience.C:
-		return link.Event{}, true
+		return link.Event{}
 	}
 }
 

@@ -156,6 +156,7 @@ func (g *guard) start(t link.Task) {
 			attr.Sys.Setpgid, attr.Sys.Foreground, attr.Sys.Ctty = false, true, int(tty.Fd())
 		}
 	}
+	g.cell.Begin()
 	pid, err := syscall.ForkExec(string(t.Program), texts(t.Argv), attr)
 	if err != nil {
 		var errno syscall.Errno

@@ -10,10 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const cellBytes = 8
+// The words of a cell.
+const (
+	deadlineWord = iota
+	begunWord
+	cellWords
 
-// A Cell is a word of memory that the processes of a lock share: the latest deadline. The engine stores,
-// front and guard load. It starts at the beginning of time, when nothing was held.
+	cellBytes = 8 * cellWords
+)
+
+// A Cell is memory that the processes of a lock share: the latest deadline, which the engine stores and front and
+// guard load, and whether the guard has begun to start the child, so that the front knows after the guard's death.
+// The deadline starts at the beginning of time, when nothing was held.
 type Cell struct {
 	file *os.File
 	mem  []byte
@@ -56,10 +64,16 @@ func (c *Cell) Close() {
 func (c *Cell) File() *os.File { return c.file }
 
 // Store sets the deadline.
-func (c *Cell) Store(i Instant) { atomic.StoreInt64(c.word(), int64(i)) }
+func (c *Cell) Store(i Instant) { atomic.StoreInt64(c.word(deadlineWord), int64(i)) }
 
 // Load returns the deadline.
-func (c *Cell) Load() Instant { return Instant(atomic.LoadInt64(c.word())) }
+func (c *Cell) Load() Instant { return Instant(atomic.LoadInt64(c.word(deadlineWord))) }
 
-// word is the cell as a number. A mapping begins at a page, so the alignment is right.
-func (c *Cell) word() *int64 { return (*int64)(unsafe.Pointer(unsafe.SliceData(c.mem))) }
+// Begin notes that the child is being started.
+func (c *Cell) Begin() { atomic.StoreInt64(c.word(begunWord), 1) }
+
+// Begun reports whether the child may have been started.
+func (c *Cell) Begun() bool { return atomic.LoadInt64(c.word(begunWord)) != 0 }
+
+// word is a word of the cell. A mapping begins at a page, so the alignment is right.
+func (c *Cell) word(i int) *int64 { return (*int64)(unsafe.Pointer(&c.mem[8*i])) }
