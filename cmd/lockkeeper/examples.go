@@ -18,6 +18,8 @@ var examples = map[string]string{
 	"status": `  lockkeeper status
   lockkeeper status zk1:2181,zk2:2181,zk3:2181`,
 	"bench":   `  lockkeeper bench --servers zk1:2181,zk2:2181,zk3:2181`,
+	"doctor":  `  lockkeeper doctor --servers zk1:2181,zk2:2181,zk3:2181`,
+	"shell":   `  lockkeeper shell --servers zk1:2181`,
 	"version": `  lockkeeper version --json`,
 }
 
