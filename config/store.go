@@ -16,7 +16,7 @@ import (
 // writerName is the name of the znode that says who has written its parent.
 const writerName = "_writer"
 
-// A Writer is who has written a znode with Store.
+// A Writer names the program that has written a znode with Store.
 type Writer struct {
 	Label string `json:"label"` // as given to Store
 	Host  string `json:"host"`
@@ -24,7 +24,7 @@ type Writer struct {
 	Write string `json:"write"` // random, another one for each write
 }
 
-// writerOf returns who has written a znode: what _writer says, if it was written in the same transaction.
+// writerOf returns what _writer says, if it was written in the same transaction as the znode.
 func writerOf(view cache.View, n cache.Node) *Writer {
 	w, ok := view.Get(zk.Join(n.Path, writerName))
 	if !ok || w.Stat.Mzxid != n.Stat.Mzxid {

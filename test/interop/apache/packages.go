@@ -21,6 +21,7 @@ var needs = []struct{ file, pkg string }{
 	{loggingJar, "libslf4j-java"},
 	{"/usr/share/java/servlet-api.jar", "libservlet-api-java"}, // for the AdminServer
 	{"/usr/share/java/curator-recipes.jar", "libcurator-recipes-java"},
+	{"/usr/share/java/curator-x-discovery.jar", "libcurator-discovery-java"},
 	{"/usr/lib/python3/dist-packages/kazoo/client.py", "python3-kazoo"},
 	{"/usr/lib/postgresql/*/bin/initdb", "postgresql"},
 	{"/bin/ip", "iproute2"},

@@ -1,0 +1,3 @@
+// Package roles holds the tests of the roles beside locks against Curator and kazoo as real peers, on Apache ZooKeeper:
+// each side reads, counts, joins and waits for what the other has written.
+package roles
