@@ -42,12 +42,12 @@ func NewAll(members ...Member) (*All, error) {
 		if c.err != nil {
 			return nil, &LockError{"hold together", c.path, c.err}
 		}
-		if slices.ContainsFunc(a.members, func(m member) bool { return m.path == c.path || m.e.dir == c.e.dir }) {
+		if slices.ContainsFunc(a.members, func(m member) bool { return m.path == c.path || m.lock.dir == c.lock.dir }) {
 			return nil, &LockError{"hold together", c.path, ErrDuplicate}
 		}
 		a.members = append(a.members, c)
 	}
-	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.e.dir, b.e.dir) })
+	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.lock.dir, b.lock.dir) })
 	return a, nil
 }
 
@@ -176,7 +176,7 @@ func (h *Holds) Release(ctx context.Context) error {
 func (h *Holds) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	var cleanup time.Duration
 	for _, m := range h.members {
-		cleanup = max(cleanup, m.e.opt.CleanupTimeout)
+		cleanup = max(cleanup, m.lock.opt.CleanupTimeout)
 	}
 	return workUnder(ctx, h, cleanup, f)
 }

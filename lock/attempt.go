@@ -42,12 +42,7 @@ type attempt struct {
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
 func newAttempt(e *entrance, count int, r record) *attempt {
-	a := &attempt{e: e, s: e.s, id: newAttemptID(), count: count, looks: r.Yields}
-	if e.recipe.lone {
-		r.ID = a.id
-	}
-	a.data = e.nodeData(r)
-	return a
+	return &attempt{e: e, s: e.s, id: newAttemptID(), count: count, looks: r.Yields, data: e.nodeData(r)}
 }
 
 // A view is the line as a listing showed it.
@@ -64,9 +59,6 @@ func (v view) first(dir string) string { return zk.Join(dir, v.queue.name(v.queu
 
 // run joins the line and returns when the lock is ours.
 func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
-	if a.e.recipe.lone {
-		return a.runLone(ctx)
-	}
 	v, err := a.join(ctx, a.ask(ctx))
 	if err != nil {
 		return nil, err
@@ -100,9 +92,6 @@ func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
 
 // try joins the line and leaves it again unless the lock is ours at once.
 func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
-	if a.e.recipe.lone {
-		return a.tryLone(ctx)
-	}
 	v, err := a.join(ctx, a.ask(ctx))
 	if err != nil {
 		return nil, err
@@ -313,7 +302,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if err := a.settleRoom(ctx); err != nil {
 		return nil, err
 	}
-	number, err := a.vouchFor(ctx)
+	number, err := vouchFor(ctx, a.s, a.e.opt.Vouch, a.nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -329,34 +318,31 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		if i > 0 {
 			vouching = a.s.Vouch(a.e.opt.Vouch, node)
 		}
-		holds[i] = newHold(ctx, newGrant(a, node, number, vouching), a.own[i])
+		holds[i] = newHold(ctx, newPlace(a, node, number, vouching).grant, a.own[i])
 	}
 	a.room.cancel()
 	a.lookAway()
 	a.doubts.end()
-	if a.e.recipe.lone {
-		a.e.siblings.settled(a.id)
-	}
 	a.nodes, a.own, a.vouching, a.marker = nil, nil, nil, "" // the holds' now
 	return holds, nil
 }
 
 // vouchFor returns once the session's lease is worth beginning a hold on, with the lease's number.
-func (a *attempt) vouchFor(ctx context.Context) (number uint64, err error) {
+func vouchFor(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) (number uint64, err error) {
 	for {
-		l := a.s.Lease(a.e.opt.Vouch)
-		if lease.Enough(a.s.Timeout(), l.Left) {
+		l := s.Lease(level)
+		if lease.Enough(s.Timeout(), l.Left) {
 			return l.Number, nil
 		}
 		if l.Settles > 0 {
 			select {
 			case <-time.After(l.Settles):
-			case <-a.s.Done(): // the next request says so
+			case <-s.Done(): // the next request says so
 			case <-ctx.Done():
 				return 0, ending.Of(ctx)
 			}
 		}
-		if err := prove(ctx, a.s, a.e.opt.Vouch, a.nodes); err != nil {
+		if err := prove(ctx, s, level, nodes); err != nil {
 			return 0, err
 		}
 	}
@@ -393,11 +379,8 @@ func (a *attempt) abandon() {
 	if a.marker != "" { // goes first: without its node it would be taken for that of a holder
 		a.nodes = append([]string{a.marker}, a.nodes...)
 	}
-	switch {
-	case len(a.nodes) > 0 || a.unknown || a.created != nil:
+	if len(a.nodes) > 0 || a.unknown || a.created != nil {
 		a.e.reaper.add(debris{id: a.id, token: a.token, nodes: a.nodes, created: a.created, unknown: a.unknown})
-	case a.e.recipe.lone:
-		a.e.siblings.settled(a.id)
 	}
 }
 

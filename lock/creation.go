@@ -44,14 +44,3 @@ func (c *creation) wait(ctx context.Context) (nodes []string, czxid int64, err e
 	}
 	return nodes, results[0].Stat.Czxid, nil
 }
-
-// told returns the creation zxid if the answer has come and says that a node was made, and otherwise 0.
-func (c *creation) told() int64 {
-	select {
-	case <-c.one.Done():
-		made, _ := c.one.Wait(context.Background())
-		return made.Stat.Czxid
-	default:
-		return 0
-	}
-}

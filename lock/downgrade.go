@@ -18,8 +18,10 @@ import (
 // It must be the only hold of its node: otherwise the error is ErrNotWriter, as it is for any hold but
 // that of a write side. If ctx or the hold ends first, the downgrade goes on in the background; a hold that
 // lasts is good for reading either way.
-func (h *Hold) Downgrade(ctx context.Context) error {
-	g := h.g
+func (h *Hold) Downgrade(ctx context.Context) error { return h.g.claim.downgrade(ctx, h) }
+
+// downgrade is Hold.Downgrade.
+func (g *place) downgrade(ctx context.Context, h *Hold) error {
 	g.check()
 	g.mu.Lock()
 	_, ours := g.mu.holds[h]
@@ -35,7 +37,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	g.mu.moving = make(chan struct{})
 	g.mu.Unlock()
 	outcome := make(chan error, 1)
-	if !g.s.Go(func(ctx context.Context) { outcome <- g.downgrade(ctx) }) {
+	if !g.s.Go(func(ctx context.Context) { outcome <- g.replace(ctx) }) {
 		g.moved("")
 		return g.s.Err()
 	}
@@ -49,8 +51,8 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	}
 }
 
-// downgrade has a read node take the place of the write node, and finds out whether it did.
-func (g *grant) downgrade(ctx context.Context) (err error) {
+// replace has a read node take the place of the write node, and finds out whether it did.
+func (g *place) replace(ctx context.Context) (err error) {
 	write := g.at()
 	number, _, _ := parseName(zk.Base(write))
 	read := zk.Join(g.e.dir, fmt.Sprintf("%s%010d", g.id.prefix(readWord), number))
@@ -95,7 +97,7 @@ func (g *grant) downgrade(ctx context.Context) (err error) {
 }
 
 // names lists the directory behind a sync, so that the outcome of whatever was sent before is seen.
-func (g *grant) names(ctx context.Context) (map[string]bool, error) {
+func (g *place) names(ctx context.Context) (map[string]bool, error) {
 	if err := g.s.Sync(ctx, g.e.dir); err != nil {
 		return nil, err
 	}

@@ -7,30 +7,21 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 )
 
-// An entrance is a way into the line of one directory, for claims of one recipe. Every lock is made of it; an RWMutex
+// An entrance is a way into the line of one directory, for claims of one recipe. Every fair lock is made of it; an RWMutex
 // of two, one for each side. It has no state but what is to be removed (reaper) and what it knows of earlier holders.
 type entrance struct {
-	s         *client.Session
-	dir       string
-	opt       Options // with defaults
-	recipe    *recipe
-	signature []byte    // see nodeData
-	held      any       // its heldKey
-	room      *room     // a semaphore's number of permits; otherwise nil
-	gate      *entrance // to the lock that has to be held while in line (Curator's semaphore); nil if there is none
-	reaper    *reaper
-
-	siblings *siblings // of attempts at an unfair lock; otherwise nil
+	lockBase
+	recipe *recipe
+	room   *room     // a semaphore's number of permits; otherwise nil
+	gate   *entrance // to the lock that has to be held while in line (Curator's semaphore); nil if there is none
+	reaper *reaper
 
 	orphans orphansKnown // delay markers of holders that did not release
 }
 
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
-	e := &entrance{s: s, dir: dir, opt: opt, recipe: r, signature: opt.signature(), held: heldKey{s, dir, r.heeds}}
-	e.reaper = &reaper{e: e}
-	if r.lone {
-		e.siblings = family{s, dir}.siblings()
-	}
+	e := &entrance{lockBase: newBase(s, dir, opt, r.verb, r.kind, r.heeds, r.reenters), recipe: r}
+	e.reaper = &reaper{lock: &e.lockBase, clean: e.clean}
 	return e
 }
 
@@ -64,7 +55,7 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 			return holds, nil
 		}
 		if !e.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
-			return nil, &LockError{e.recipe.op(false), e.dir, err}
+			return nil, &LockError{e.op(false), e.dir, err}
 		}
 	}
 }
@@ -112,7 +103,7 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 	if named(err) {
 		return nil, err
 	}
-	return nil, &LockError{e.recipe.op(true), e.dir, err}
+	return nil, &LockError{e.op(true), e.dir, err}
 }
 
 // approach does what comes before joining the line of a semaphore: it agrees on the number of permits, and takes the
@@ -120,7 +111,7 @@ func (e *entrance) tryAll(ctx context.Context, count int) ([]*Hold, error) {
 func (e *entrance) approach(ctx context.Context, count int, try bool) (leave func(), err error) {
 	if e.room.varies() && !e.room.agreed.Load() {
 		if err := e.room.agree(ctx, e, count, false); err != nil {
-			return nil, &LockError{e.recipe.op(try), e.dir, err}
+			return nil, &LockError{e.op(try), e.dir, err}
 		}
 	}
 	if e.gate == nil {
@@ -148,9 +139,6 @@ func (e *entrance) makeDirectory(ctx context.Context) error {
 	if e.room.varies() {
 		return e.room.agree(ctx, e, 0, false)
 	}
-	if e.recipe.lone {
-		return makeHome(ctx, e.s, e.dir, e.opt.ParentACL)
-	}
 	return makeParents(ctx, e.s, e.dir, e.opt.ParentACL)
 }
 
@@ -161,34 +149,4 @@ func (e *entrance) do(ctx context.Context, f func(ctx context.Context) error) er
 		return err
 	}
 	return h.Do(ctx, f)
-}
-
-// heldKey is the key under which a hold's context carries its grant.
-type heldKey struct {
-	s    *client.Session
-	dir  string
-	line kind // the recipe's heeds: a directory may have several lines, which do not hide each other
-}
-
-// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
-// asked for in line. The write side under a hold of the read side is refused: it could never be granted.
-func (e *entrance) reenter(ctx context.Context, try bool) (*Hold, error) {
-	g, _ := ctx.Value(e.held).(*grant)
-	if g == nil || !e.recipe.reenters {
-		return nil, nil
-	}
-	g.check() // the deadline may have passed while the machine was suspended
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
-		return nil, &LockError{e.recipe.op(try), e.dir, g.mu.lost}
-	case ctx.Err() != nil:
-		return nil, nil
-	}
-	reads := g.mu.holds != nil && (g.mu.kind == shared || g.mu.moving != nil)
-	if reads && e.recipe.kind == exclusive {
-		return nil, &LockError{e.recipe.op(try), e.dir, ErrUpgrade}
-	}
-	return g.holdLocked(context.WithoutCancel(ctx)), nil
 }

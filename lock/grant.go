@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A grant is a node by which we hold the lock, and what all holds of it share (there are several after
 // re-entering). It ends once: by the release of the last hold, or by a loss.
 type grant struct {
 	// Fixed when made.
-	e        *entrance
+	lock     *lockBase
+	claim    heldClaim
 	s        *client.Session
 	id       attemptID
 	token    int64
 	data     []byte // of the node, as it was made
-	waited   bool   // others may have seen the node behind another's
-	marker   string // path of the delay marker; empty if there is none
 	level    client.Vouch
 	lease    uint64           // number of the session's lease that it rests on; see client.Lease
 	vouching *client.Vouching // asks for heartbeats while it lasts
@@ -39,14 +39,24 @@ type grant struct {
 	}
 }
 
-// newGrant makes the grant of one of an attempt's nodes. It lasts no longer than the session's lease of that number.
-func newGrant(a *attempt, node string, lease uint64, vouching *client.Vouching) *grant {
+// A heldClaim is what a grant rests on: a place in a line, or the znode of an unfair lock.
+type heldClaim interface {
+	owns(zk.Stat) bool                               // whether the stat, read at the path of the grant's node, is that of the node
+	downgrade(context.Context, *Hold) error          // Hold.Downgrade
+	send(*client.Pipeline) *removal                  // adds the deletion; nil if that takes more than one request
+	remove(ctx context.Context, sent *removal) error // deletes the node; sent is what send returned, or nil
+	discard()                                        // deletes the node in the background, because the grant was lost
+}
+
+// newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that
+// number. asked says that the owner of the node has been asked to give up.
+func newGrant(lock *lockBase, id attemptID, node string, token int64, data []byte, asked bool, lease uint64, vouching *client.Vouching) *grant {
 	g := &grant{
-		e: a.e, s: a.s, id: a.id, token: a.token, data: a.data, waited: a.waited, marker: a.marker, level: a.e.opt.Vouch,
+		lock: lock, s: lock.s, id: id, token: token, data: data, level: lock.opt.Vouch,
 		lease: lease, vouching: vouching, ended: make(chan struct{}),
 	}
 	g.mu.holds = make(map[*Hold]struct{}, 1)
-	g.mu.node, g.mu.kind, g.mu.asked = node, a.e.recipe.kind, a.revoked[node]
+	g.mu.node, g.mu.kind, g.mu.asked = node, lock.kind, asked
 	return g
 }
 
@@ -83,7 +93,7 @@ func (m *marked) Value(key any) any {
 	switch key {
 	case lineageKey{}:
 		return &m.lineage
-	case m.lineage.g.e.held:
+	case m.lineage.g.lock.held:
 		return m.lineage.g
 	}
 	return m.Context.Value(key)
@@ -101,21 +111,6 @@ func (g *grant) whereabouts() (node string, moving <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.mu.node, g.mu.moving
-}
-
-// debris returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
-// holder to see.
-func (g *grant) debris() debris {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	d := debris{id: g.id, token: g.token, nodes: []string{g.mu.node}, unknown: g.mu.moving != nil}
-	if g.mu.moving != nil {
-		d.moving = g
-	}
-	if g.marker != "" && g.mu.lost == nil {
-		d.nodes = []string{g.marker, g.mu.node}
-	}
-	return d
 }
 
 // left returns how long the grant is good for without another answered heartbeat. An answer that comes after
@@ -147,13 +142,13 @@ func (g *grant) check() time.Duration {
 // lose ends the grant with a cause, unless it has ended. If the session lives on, the node is removed:
 // nobody works under it any more, so others must not wait for it.
 func (g *grant) lose(cause error) {
-	lost := &LostError{Path: g.e.dir, Cause: cause}
+	lost := &LostError{Path: g.lock.dir, Cause: cause}
 	if !g.end(lost) {
 		return
 	}
-	g.e.opt.Logger.Warn("lock lost", "lock", g.e.dir, "node", g.at(), "cause", cause)
+	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.at(), "cause", cause)
 	if !errors.Is(cause, ErrNodeDeleted) {
-		g.e.reaper.add(g.debris())
+		g.claim.discard()
 	}
 }
 

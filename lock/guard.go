@@ -89,7 +89,7 @@ func (k *nodeWatch) answered() {
 	node, err := k.asked.Wait(context.Background())
 	k.asked = nil
 	switch {
-	case err == nil && k.g.e.recipe.lone && node.Stat.Czxid != k.g.token: // somebody else's, in its place
+	case err == nil && !k.g.claim.owns(node.Stat): // another contender's, in its place
 		cancelled(k.own) // it may have fired meanwhile
 		k.own, k.missing = nil, k.node
 	case err == nil:

@@ -75,7 +75,7 @@ func (h *Hold) Left() time.Duration {
 // hold is over already, f does not run and the error is the hold's Cause.
 // Mutex.Do is the same for a lock that is not held yet.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return workUnder(ctx, h, h.g.e.opt.CleanupTimeout, f)
+	return workUnder(ctx, h, h.g.lock.opt.CleanupTimeout, f)
 }
 
 // A held is a Hold or Holds.

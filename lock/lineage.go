@@ -33,7 +33,7 @@ const underMax = 32
 func (l *lineage) stems() []string {
 	var stems []string
 	for ; l != nil && len(stems) < underMax; l = l.outer {
-		if stem := l.g.id.stem(l.g.e.dir); l.g.alive() && !slices.Contains(stems, stem) {
+		if stem := l.g.id.stem(l.g.lock.dir); l.g.alive() && !slices.Contains(stems, stem) {
 			stems = append(stems, stem)
 		}
 	}

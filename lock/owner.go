@@ -62,12 +62,12 @@ func (o *Options) signature() []byte {
 }
 
 // nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
-func (e *entrance) nodeData(r record) []byte {
-	if e.opt.Data != nil {
-		return e.opt.Data
+func (l *lockBase) nodeData(r record) []byte {
+	if l.opt.Data != nil {
+		return l.opt.Data
 	}
-	b := make([]byte, 0, len(e.signature)+64)
-	b = append(append(b, e.signature...), `,"since":"`...)
+	b := make([]byte, 0, len(l.signature)+64)
+	b = append(append(b, l.signature...), `,"since":"`...)
 	b = time.Now().Truncate(time.Millisecond).AppendFormat(b, time.RFC3339Nano)
 	b = append(b, '"')
 	if reflect.ValueOf(r).IsZero() {

@@ -27,8 +27,9 @@ type debris struct {
 // be gone, or the session is over, which removes it too. It runs only while there is something to do, on a goroutine
 // of the session's.
 type reaper struct {
-	e  *entrance
-	mu struct {
+	lock  *lockBase
+	clean func(context.Context, []debris) (left []debris, err error) // does what can be done for each; err says why some are left
+	mu    struct {
 		sync.Mutex
 		list []debris
 		more chan struct{}              // add → run: there is more to do; one token is enough; nil while run does not
@@ -53,7 +54,7 @@ func (r *reaper) add(d debris) {
 		return
 	}
 	more := make(chan struct{}, 1)
-	if !r.e.s.Go(func(ctx context.Context) { r.run(ctx, more) }) {
+	if !r.lock.s.Go(func(ctx context.Context) { r.run(ctx, more) }) {
 		r.mu.list, r.mu.open = nil, nil // the session is over, and everything of it
 		return
 	}
@@ -80,7 +81,7 @@ func (r *reaper) await(ctx context.Context) {
 	for _, settled := range open {
 		select {
 		case <-settled:
-		case <-r.e.s.Done():
+		case <-r.lock.s.Done():
 			return
 		case <-ctx.Done():
 			return
@@ -107,7 +108,7 @@ func (r *reaper) run(ctx context.Context, more <-chan struct{}) {
 		if len(list) == 0 {
 			return
 		}
-		left, err := r.work(ctx, list)
+		left, err := r.clean(ctx, list)
 		r.mu.Lock()
 		if err == nil || errors.Is(err, zk.ErrConnectionLoss) {
 			r.settleLocked(list, left)
@@ -117,13 +118,13 @@ func (r *reaper) run(ctx context.Context, more <-chan struct{}) {
 		r.mu.list = append(left, r.mu.list...)
 		r.mu.Unlock()
 		switch {
-		case r.e.s.Err() != nil:
+		case r.lock.s.Err() != nil:
 			return
 		case err == nil, errors.Is(err, zk.ErrConnectionLoss):
 			pause = reaperPauseMin
 			continue
 		}
-		r.e.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", r.e.dir, "error", err, "retry in", pause)
+		r.lock.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", r.lock.dir, "error", err, "retry in", pause)
 		select {
 		case <-time.After(pause):
 			pause = min(2*pause, reaperPauseMax)
@@ -134,11 +135,8 @@ func (r *reaper) run(ctx context.Context, more <-chan struct{}) {
 	}
 }
 
-// work does what can be done for each of list, and returns those that are left and an error that says why.
-func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err error) {
-	if r.e.recipe.lone {
-		return r.workLone(ctx, list)
-	}
+// clean does what can be done for each of list, and returns those that are left and an error that says why.
+func (e *entrance) clean(ctx context.Context, list []debris) (left []debris, err error) {
 	search := false
 	for i := range list {
 		list[i].resolve(ctx)
@@ -147,12 +145,12 @@ func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err er
 	var q queue
 	var unseen error // why the line is not known; what is known of nodes is enough to delete them
 	if search {
-		q, unseen = r.line(ctx)
+		q, unseen = e.settledLine(ctx)
 	}
-	p := r.e.s.Pipeline()
+	p := e.s.Pipeline()
 	deletes := make([][]*client.Pending[struct{}], len(list))
 	for i, d := range list {
-		for _, node := range d.all(r.e.dir, q) {
+		for _, node := range d.all(e.dir, q) {
 			deletes[i] = append(deletes[i], p.Delete(node, -1))
 		}
 	}
@@ -163,28 +161,13 @@ func (r *reaper) work(ctx context.Context, list []debris) (left []debris, err er
 			failed = unseen
 		}
 		for _, k := range deletes[i] {
-			if _, e := k.Wait(ctx); e != nil && !errors.Is(e, zk.ErrNoNode) {
-				failed = e
+			if _, err := k.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
+				failed = err
 			}
 		}
 		if failed != nil {
 			left, err = append(left, d), failed
 		}
-	}
-	return left, err
-}
-
-// workLone is work where there is no line to look into.
-func (r *reaper) workLone(ctx context.Context, list []debris) (left []debris, err error) {
-	for _, d := range list {
-		d.resolve(ctx)
-		if d.token != 0 || d.unknown {
-			if _, failed := r.e.removeOwn(ctx, &d); failed != nil {
-				left, err = append(left, d), failed
-				continue
-			}
-		}
-		r.e.siblings.settled(d.id)
 	}
 	return left, err
 }
@@ -225,15 +208,15 @@ func (d *debris) all(dir string, q queue) []string {
 	return all
 }
 
-// line lists the directory behind a sync, so that everything that was applied before is seen.
-func (r *reaper) line(ctx context.Context) (queue, error) {
-	p := r.e.s.Pipeline()
-	p.Sync(r.e.dir)
-	listed := p.Children(r.e.dir)
+// settledLine lists the directory behind a sync, so that everything that was applied before is seen.
+func (e *entrance) settledLine(ctx context.Context) (queue, error) {
+	p := e.s.Pipeline()
+	p.Sync(e.dir)
+	listed := p.Children(e.dir)
 	p.Send(ctx)
 	l, err := listed.Wait(ctx)
 	if errors.Is(err, zk.ErrNoNode) {
 		err = nil // no directory, no nodes
 	}
-	return parseQueue(l.Names, r.e.recipe.heeds), err
+	return parseQueue(l.Names, e.recipe.heeds), err
 }

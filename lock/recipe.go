@@ -27,9 +27,6 @@ type recipe struct {
 	// reenters says that whoever asks again under a hold gets another hold of the same node, and not another
 	// place in line.
 	reenters bool
-
-	// lone says that there is no line: the one claim is a znode at the lock's path.
-	lone bool
 }
 
 var (
@@ -47,14 +44,6 @@ var (
 	}
 	permitRecipe = recipe{verb: "acquire", word: leaseWord, kind: permit, heeds: permit, waitsFor: waitForRoom}
 )
-
-// op returns what errors call the operation: what was called.
-func (r *recipe) op(try bool) string {
-	if try {
-		return "try " + r.verb
-	}
-	return r.verb
-}
 
 // mayMove reports whether the holder of the claim called name may have let a shared claim take its place.
 func mayMove(name string) bool { return strings.Contains(name, writeWord) }

@@ -22,7 +22,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	if err != nil || !last {
 		return err
 	}
-	return h.g.remove(ctx, nil)
+	return h.g.claim.remove(ctx, nil)
 }
 
 // leave ends a hold, and reports whether it was the last of the grant, which has ended then: its node is to
@@ -49,10 +49,7 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 
 // remove deletes the node and does not return nil before it is known to be gone. sent is a deletion that has
 // been sent already, nil if none has.
-func (g *grant) remove(ctx context.Context, sent *removal) error {
-	if g.e.recipe.lone {
-		return g.removeLone(ctx)
-	}
+func (g *place) remove(ctx context.Context, sent *removal) error {
 	ring := g.rings()
 	if err := g.awaitMove(ctx); err != nil {
 		g.e.reaper.add(g.debris())
@@ -89,7 +86,7 @@ func (g *grant) remove(ctx context.Context, sent *removal) error {
 
 // rings reports whether the release has to be announced: if somebody may have seen the node behind
 // another's, or if the node's end alone could be a downgrade.
-func (g *grant) rings() bool {
+func (g *place) rings() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.e.recipe.rings && (g.waited || g.e.recipe.moves && g.mu.kind == g.e.recipe.kind)
@@ -117,7 +114,7 @@ func (r *removal) wait(ctx context.Context) (err error) {
 //
 // The delay marker goes ahead of the node, in a request of its own: in between, the lock is held by nobody who would
 // need one. If it is not there any more, so much the better.
-func (g *grant) delete(p *client.Pipeline, ring bool) *removal {
+func (g *place) delete(p *client.Pipeline, ring bool) *removal {
 	if g.marker != "" {
 		p.Delete(g.marker, -1)
 	}

@@ -90,7 +90,7 @@ func (g *grant) asked() {
 	if revoke != nil {
 		revoke()
 	}
-	g.e.opt.Logger.Info("asked to give the lock up", "lock", g.e.dir, "node", g.at())
+	g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.at())
 }
 
 // hear notes that the owner of the attempt's node is asked to give up what it does not have yet.

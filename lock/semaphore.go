@@ -112,7 +112,7 @@ func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.e.loc
 // AcquireN waits, the error is a *TooManyError.
 func (m *Semaphore) AcquireN(ctx context.Context, k int) ([]*Hold, error) {
 	if err := m.mayAsk(k); err != nil {
-		return nil, &LockError{m.e.recipe.op(false), m.path, err}
+		return nil, &LockError{m.e.op(false), m.path, err}
 	}
 	return m.e.lockAll(ctx, k)
 }
@@ -125,7 +125,7 @@ func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.e.
 // nobody: while somebody waits for more permits than are free, it fails even if k are free.
 func (m *Semaphore) TryAcquireN(ctx context.Context, k int) ([]*Hold, error) {
 	if err := m.mayAsk(k); err != nil {
-		return nil, &LockError{m.e.recipe.op(true), m.path, err}
+		return nil, &LockError{m.e.op(true), m.path, err}
 	}
 	return m.e.tryAll(ctx, k)
 }

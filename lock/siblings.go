@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"weak"
@@ -26,26 +27,37 @@ import (
 //  3. So it was one of those whose answers were lost. Which of them gets the node makes no difference to anybody
 //     outside: it is the first that asks. From then on its creation zxid is known, and the others find it in their way.
 //
-// They live as long as there is an entrance to the lock, and so as long as any of its attempts, grants and debris.
+// They live as long as there is a lock value of the lock, and so as long as any of its attempts, grants and leftovers.
 type siblings struct {
 	mu    sync.Mutex
-	known int64                   // the newest creation zxid that a sibling knows of
-	asked map[attemptID]answering // the last create of each attempt that does not know yet what became of it
+	known int64                       // the newest creation zxid that a sibling knows of
+	asked map[attemptID]pendingCreate // the last create of each attempt that does not know yet what became of it
 }
 
-// An answering is a request that is to make a node.
-type answering interface {
-	// told returns the node's creation zxid if the answer has come and says that it was made, otherwise 0.
-	told() int64
+// A pendingCreate is a request that is to make a node.
+type pendingCreate interface {
+	// answer returns the node's creation zxid if the answer has come and says that it was made, otherwise 0.
+	answer() int64
+}
+
+// answer returns the creation zxid if the answer has come and says that a node was made, otherwise 0.
+func (c *creation) answer() int64 {
+	select {
+	case <-c.one.Done():
+		made, _ := c.one.Wait(context.Background())
+		return made.Stat.Czxid
+	default:
+		return 0
+	}
 }
 
 // ask notes the create that an attempt is about to send. The one before it has been answered.
-func (k *siblings) ask(id attemptID, c answering) {
+func (k *siblings) ask(id attemptID, c pendingCreate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hearLocked(id)
 	if k.asked == nil {
-		k.asked = map[attemptID]answering{}
+		k.asked = map[attemptID]pendingCreate{}
 	}
 	k.asked[id] = c
 }
@@ -76,7 +88,7 @@ func (k *siblings) claim(czxid int64) bool {
 // hearLocked makes known what the answer to an attempt's last create has told.
 func (k *siblings) hearLocked(id attemptID) {
 	if c := k.asked[id]; c != nil {
-		k.known = max(k.known, c.told())
+		k.known = max(k.known, c.answer())
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // An answer is what a create has been told, 0 as long as it has not.
 type answer struct{ czxid int64 }
 
-func (a *answer) told() int64 { return a.czxid }
+func (a *answer) answer() int64 { return a.czxid }
 
 // A node is known as a sibling's from the moment the answer has come, also if the sibling has not looked at it
 // yet, or has done with it since.

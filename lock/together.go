@@ -43,7 +43,7 @@ func take(ctx context.Context, members []member, try bool) (t *taking, err error
 	}
 	if lost := context.Cause(t.ctx); err != nil && ctx.Err() == nil && lost != nil && len(rest) > 0 { // one that we had
 		m := members[rest[0]]
-		err = &LockError{m.e.recipe.op(try), m.path, lost}
+		err = &LockError{m.lock.op(try), m.path, lost}
 	}
 	all = err == nil
 	return t, err
@@ -52,7 +52,7 @@ func take(ctx context.Context, members []member, try bool) (t *taking, err error
 // reenter takes what ctx says is held already, and returns the places of the other members.
 func (t *taking) reenter(ctx context.Context, try bool) (rest []int, err error) {
 	for i, m := range t.members {
-		h, err := m.e.reenter(ctx, try)
+		h, err := m.lock.reenter(ctx, try)
 		switch {
 		case err != nil:
 			return nil, err
@@ -96,9 +96,9 @@ func (t *taking) leading(rest []int) []int {
 // alone takes one member.
 func (t *taking) alone(i int, try bool) error {
 	m := t.members[i]
-	lock := m.e.lockAll
+	lock := m.taker.lockAll
 	if try {
-		lock = m.e.tryAll
+		lock = m.taker.tryAll
 	}
 	holds, err := lock(t.ctx, m.count)
 	if err == nil {
@@ -164,14 +164,14 @@ func (t *taking) ask(batch []int, try bool) ([]*attempt, []*listing) {
 	for k, i := range batch {
 		m := t.members[i]
 		if try {
-			m.e.reaper.await(t.ctx)
+			m.line.reaper.await(t.ctx)
 		}
 		says := passing
 		if k == 0 && !try {
-			says = m.e.opt.waiting(lineageOf(t.ctx))
+			says = m.lock.opt.waiting(lineageOf(t.ctx))
 		}
-		attempts[k] = newAttempt(m.e, m.count, says)
-		listed[k] = attempts[k].addTo(writes.of(m.e.s))
+		attempts[k] = newAttempt(m.line, m.count, says)
+		listed[k] = attempts[k].addTo(writes.of(m.lock.s))
 	}
 	writes.send(t.ctx)
 	return attempts, listed
@@ -182,7 +182,7 @@ func (t *taking) failed(a *attempt, try bool, err error) error {
 	if named(err) {
 		return err
 	}
-	return &LockError{a.e.recipe.op(try), a.e.dir, err}
+	return &LockError{a.e.op(try), a.e.dir, err}
 }
 
 // pipelines are one for each session.
@@ -222,13 +222,11 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	sent := make([]*removal, len(ended))
 	writes := pipelines{}
 	for i, g := range ended {
-		if _, moving := g.whereabouts(); moving == nil && !g.e.recipe.lone { // which take more than a deletion
-			sent[i] = g.delete(writes.of(g.s), g.rings())
-		}
+		sent[i] = g.claim.send(writes.of(g.s))
 	}
 	writes.send(ctx)
 	for i, g := range ended {
-		errs = append(errs, g.remove(ctx, sent[i]))
+		errs = append(errs, g.claim.remove(ctx, sent[i]))
 	}
 	return errors.Join(errs...)
 }

@@ -7,25 +7,22 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 )
 
-// unfairRecipe has no line: its one claim is the znode at the lock's path.
-var unfairRecipe = recipe{verb: "lock", kind: exclusive, heeds: exclusive, reenters: true, lone: true}
-
-// An Unfair is a lock without a line: one ephemeral znode, at the path itself, that says whose it is.
-// Whoever makes it holds the lock; everybody else waits until it is gone and then tries to make it.
+// An Unfair is a lock without a line: one ephemeral znode, at the path itself, that names its owner. The contender
+// that makes it holds the lock; the others wait until it is gone and then try to make it.
 //
 //   - It costs the least there is: a free lock is one request and one round trip, and nothing but the
 //     holder's znode is ever there.
-//   - Each release wakes everybody who waits, and all but one come in vain: with n waiters it is n
-//     notifications, and n creates and n reads. With 1,000 of them a hand-over takes 2,003 requests, where a
-//     Mutex takes 6 with as many as you like (BenchmarkHerd).
-//   - There is no order: whoever comes now may pass who has waited for an hour, and nothing keeps a waiter
-//     from starving.
+//   - Each release wakes all waiters, and all but one come in vain: with n waiters it is n notifications, and n
+//     creates and n reads. With 1,000 of them a hand-over takes 2,003 requests, where a Mutex takes 6 with as many as
+//     you like (BenchmarkHerd).
+//   - There is no order: a contender that comes now may pass one that has waited for an hour, and nothing keeps a
+//     waiter from starving.
 //
 // It is for locks that are rarely wanted by many: take a [Mutex] unless the number of znodes matters.
 //
 // A hold of it is like that of a Mutex, with one weakness. All holders' znodes have the same name, and
-// ZooKeeper can neither check nor delete "the znode that transaction x has made". If somebody deletes the
-// first holder's znode by hand and a second one takes the lock, then a release that the first one sends before it
+// ZooKeeper can neither check nor delete "the znode that transaction x has made". If the first holder's
+// znode is deleted by hand and a second one takes the lock, then a release that the first one sends before it
 // has heard of the deletion deletes the second one's znode, and the second one is told that it has lost the lock.
 // For the same reason [Hold.Check] proves that the lock is held, not by whom. In a multi of the holder's own session
 // that is enough, since it fails once the session has ended; but not after a deletion by hand, and not in multis of
@@ -34,14 +31,14 @@ var unfairRecipe = recipe{verb: "lock", kind: exclusive, heeds: exclusive, reent
 // Writing over the znode's data, as Curator's Revoker does, does not cost the holder its lock. But where the answer
 // to its create was lost as well, the holder knows its znode by the session alone: nothing else of the same
 // client.Session may make an ephemeral znode at the path.
-type Unfair struct{ e *entrance }
+type Unfair struct{ l *unfairLock }
 
 // NewUnfair returns the lock of the znode at path, which must not be "/". What is above it is made when it
 // is needed, and stays. The path cannot be that of another kind of lock as well: where that has its directory, Lock
 // fails with ErrNotEphemeral, and where this one has its znode, the other's Lock fails.
 //
-// Options.Data must be nil, because the data is what tells whose the znode is. Options.QueueMax and
-// Options.Deadlock must be 0, because nobody knows who waits, or how many. Options.Delay must be 0. Options.Requeue
+// Options.Data must be nil, because the data names the owner of the znode. Options.QueueMax and
+// Options.Deadlock must be 0, because waiters have no znode. Options.Delay must be 0. Options.Requeue
 // means nothing, since there is no place in line to lose.
 func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	opt, err := opt.withDefaults(path)
@@ -53,26 +50,94 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	}
 	switch {
 	case opt.Deadlock != 0:
-		return nil, fmt.Errorf("lock %s: option Deadlock: who waits for an unfair lock cannot be found", path)
+		return nil, fmt.Errorf("lock %s: option Deadlock: the waiters of an unfair lock have no znodes and are not known", path)
 	case opt.QueueMax != 0:
-		return nil, fmt.Errorf("lock %s: option QueueMax: nobody knows how many wait for an unfair lock", path)
+		return nil, fmt.Errorf("lock %s: option QueueMax: the number of waiters of an unfair lock is not known", path)
 	case opt.Data != nil:
-		return nil, fmt.Errorf("lock %s: option Data: an unfair lock's znode has to say whose it is", path)
+		return nil, fmt.Errorf("lock %s: option Data: the data of an unfair lock's znode names its owner (leave it out)", path)
 	}
-	return &Unfair{newEntrance(s, path, opt, &unfairRecipe)}, nil
+	return &Unfair{newUnfairLock(s, path, opt)}, nil
 }
 
 // Path returns the path of the lock's znode.
-func (u *Unfair) Path() string { return u.e.dir }
+func (u *Unfair) Path() string { return u.l.dir }
 
 // Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil. It re-enters as [Mutex.Lock] does.
-func (u *Unfair) Lock(ctx context.Context) (*Hold, error) { return u.e.lock(ctx) }
+func (u *Unfair) Lock(ctx context.Context) (*Hold, error) { return u.l.take(ctx, false) }
 
-// TryLock returns a hold if nobody else has the lock, and otherwise a *BusyError that names the holder.
-func (u *Unfair) TryLock(ctx context.Context) (*Hold, error) { return u.e.try(ctx) }
+// TryLock returns a hold if nothing else has the lock, and otherwise a *BusyError that names the holder.
+func (u *Unfair) TryLock(ctx context.Context) (*Hold, error) { return u.l.take(ctx, true) }
 
 // Do runs f while holding the lock; see [Mutex.Do].
 func (u *Unfair) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return u.e.do(ctx, f)
+	h, err := u.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Do(ctx, f)
+}
+
+func (u *Unfair) claim() member {
+	return member{path: u.l.dir, lock: &u.l.lockBase, taker: u.l, count: 1}
+}
+
+// unfairLock is the state of an Unfair: its attempts share what is known of the session's creates and of leftovers.
+type unfairLock struct {
+	lockBase
+	siblings *siblings
+	cleaner  *reaper
+}
+
+func newUnfairLock(s *client.Session, path string, opt Options) *unfairLock {
+	u := &unfairLock{lockBase: newBase(s, path, opt, "lock", exclusive, exclusive, true), siblings: family{s, path}.siblings()}
+	u.cleaner = &reaper{lock: &u.lockBase, clean: u.clean}
+	return u
+}
+
+// take returns a hold: another one of the claim that ctx derives from, or the first of a new claim.
+func (u *unfairLock) take(ctx context.Context, try bool) (*Hold, error) {
+	if h, err := u.reenter(ctx, try); h != nil || err != nil {
+		return h, err
+	}
+	return u.claim(ctx, try)
+}
+
+// claim makes a claim and returns its first hold. An attempt that ends without a hold is abandoned, also if
+// Options.Waiting panics.
+func (u *unfairLock) claim(ctx context.Context, try bool) (h *Hold, err error) {
+	says := passing
+	if try {
+		u.cleaner.await(ctx)
+	} else {
+		says = u.opt.waiting(lineageOf(ctx))
+	}
+	a := newUnfairAttempt(u, says)
+	defer func() {
+		if h == nil {
+			a.abandon()
+		}
+	}()
+	h, err = a.run(ctx, try)
+	if err != nil && !named(err) {
+		err = &LockError{u.op(try), u.dir, err}
+	}
+	return h, err
+}
+
+// lockAll is claim for an All.
+func (u *unfairLock) lockAll(ctx context.Context, _ int) ([]*Hold, error) {
+	return oneHold(u.claim(ctx, false))
+}
+
+// tryAll is claim for an All that does not wait.
+func (u *unfairLock) tryAll(ctx context.Context, _ int) ([]*Hold, error) {
+	return oneHold(u.claim(ctx, true))
+}
+
+func oneHold(h *Hold, err error) ([]*Hold, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []*Hold{h}, nil
 }

@@ -39,7 +39,7 @@ var Mutations = []Mutation{
 		{File: "lock/attempt.go", Old: "			a.unknown = true\n			if !errors.Is(err, zk.ErrConnectionLoss) {", New: "			a.created = nil\n			if true {"},
 	}},
 	{Name: "an unresolved create is not handed to the reaper", Entry: "F04", Within: 100, Patches: []Patch{
-		{File: "lock/attempt.go", Old: "	case len(a.nodes) > 0 || a.unknown || a.created != nil:\n", New: "	case len(a.nodes) > 0:\n"},
+		{File: "lock/attempt.go", Old: "	if len(a.nodes) > 0 || a.unknown || a.created != nil {\n", New: "	if len(a.nodes) > 0 {\n"},
 	}},
 	{Name: "there is no reaper", Entry: "F25", Within: 50, Short: true, Patches: []Patch{
 		{File: "lock/reaper.go", Old: "	r.mu.list = append(r.mu.list, d)\n", New: "	return\n"},

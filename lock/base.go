@@ -1,0 +1,62 @@
+package lock
+
+import (
+	"context"
+
+	"github.com/lockkeeper/lockkeeper/client"
+)
+
+// lockBase is what every lock value has, whatever its kind: all that its holds and grants need to know of it.
+type lockBase struct {
+	s         *client.Session
+	dir       string  // path
+	opt       Options // with defaults
+	verb      string  // what Lock is called in errors
+	kind      kind    // of its claims
+	reenters  bool    // Lock under a hold's context returns another hold of the same claim
+	signature []byte  // see nodeData
+	held      any     // its heldKey
+}
+
+// newBase returns the base of a lock whose claims stand in one line with those of the kinds that it heeds.
+func newBase(s *client.Session, dir string, opt Options, verb string, kind, heeds kind, reenters bool) lockBase {
+	return lockBase{s, dir, opt, verb, kind, reenters, opt.signature(), heldKey{s, dir, heeds}}
+}
+
+// op returns what errors call the operation.
+func (b *lockBase) op(try bool) string {
+	if try {
+		return "try " + b.verb
+	}
+	return b.verb
+}
+
+// heldKey is the key under which a hold's context carries its grant.
+type heldKey struct {
+	s    *client.Session
+	dir  string
+	line kind // kinds that it heeds: a directory may have several lines, which do not hide each other
+}
+
+// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
+// asked for in line. The write side under a hold of the read side is refused: it could never be granted.
+func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
+	g, _ := ctx.Value(b.held).(*grant)
+	if g == nil || !b.reenters {
+		return nil, nil
+	}
+	g.check() // the deadline may have passed while the machine was suspended
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
+		return nil, &LockError{b.op(try), b.dir, g.mu.lost}
+	case ctx.Err() != nil:
+		return nil, nil
+	}
+	reads := g.mu.holds != nil && (g.mu.kind == shared || g.mu.moving != nil)
+	if reads && b.kind == exclusive {
+		return nil, &LockError{b.op(try), b.dir, ErrUpgrade}
+	}
+	return g.holdLocked(context.WithoutCancel(ctx)), nil
+}

@@ -1,0 +1,243 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// An unfairAttempt is one attempt to take an unfair lock. It is used by one goroutine. The claim is one znode at the lock's
+// path. Since all contenders' znodes have that name, an attempt knows its own by the creation zxid. An attempt whose create
+// was not answered goes by its id in the data, and by what its siblings know; see siblings. What abandon leaves behind,
+// the cleaner removes.
+type unfairAttempt struct {
+	u        *unfairLock
+	id       attemptID
+	data     []byte
+	created  *creation        // the last create that was sent
+	unknown  bool             // there may be a node of ours that we do not know of
+	made     bool             // the node is there, and is ours
+	token    int64            // creation zxid of our node; 0 until known
+	own      *client.Watch    // on our node; nil where none is set
+	revoked  bool             // the node asks us to give up
+	vouching *client.Vouching // asks for heartbeats, from when the node is known
+}
+
+func newUnfairAttempt(u *unfairLock, r record) *unfairAttempt {
+	a := &unfairAttempt{u: u, id: newAttemptID()}
+	r.ID = a.id
+	a.data = u.nodeData(r)
+	return a
+}
+
+// A rival is the node in an attempt's way, and a watch that is set on it.
+type rival struct {
+	node  client.Node
+	watch *client.Watch
+}
+
+// run returns when the node is ours. If try is set, it does not wait, and a node in the way is a *BusyError.
+func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
+	for crowded := false; ; crowded = true {
+		r, err := a.seize(ctx, crowded)
+		switch {
+		case err != nil:
+			return nil, err
+		case r == nil:
+			h, err := a.grant(ctx)
+			if !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
+				return h, err
+			}
+			a.unseat() // deleted before the session was known to live
+			continue
+		case try:
+			r.watch.Cancel()
+			return nil, &BusyError{Path: a.u.dir, Holder: newHolder(a.u.dir, r.node)}
+		}
+		if a.u.opt.Waiting != nil {
+			a.u.opt.Waiting(Place{Ahead: 1, First: a.u.dir})
+		}
+		for r != nil {
+			if r, err = a.outlast(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// seize makes the node, or returns the one that is in the way. If many are likely to try at once, crowded, the create
+// will probably fail: then the look at the node in the way leaves together with it.
+func (a *unfairAttempt) seize(ctx context.Context, crowded bool) (*rival, error) {
+	for ; ; crowded = true {
+		p := a.u.s.Pipeline()
+		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
+		a.u.siblings.ask(a.id, a.created)
+		var got *client.Pending[client.Node]
+		var watch *client.Watch
+		if crowded {
+			got, watch = p.WatchGet(a.u.dir)
+		}
+		p.Send(ctx)
+		_, czxid, err := a.created.wait(ctx)
+		switch {
+		case err == nil:
+			a.seated(czxid)
+			if !crowded {
+				return nil, nil
+			}
+		case errors.Is(err, zk.ErrNodeExists):
+			a.created = nil
+		case errors.Is(err, zk.ErrConnectionLoss):
+			a.unknown = client.MaybeApplied(err)
+			a.created = nil
+			cancelled(watch)
+			got = nil // if it was seen at all, then without a sync
+			if !a.unknown {
+				continue
+			}
+		default:
+			cancelled(watch)
+			if !client.MaybeApplied(err) { // otherwise the cleaner waits for the outcome
+				a.created = nil
+			}
+			if !errors.Is(err, zk.ErrNoNode) {
+				return nil, err
+			}
+			if err := makeHome(ctx, a.u.s, a.u.dir, a.u.opt.ParentACL); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if r, err := a.regard(ctx, got, watch); err != nil || r != nil || a.made {
+			return r, err
+		}
+	}
+}
+
+// regard looks at the node; got and watch are the look, if it has been asked for already. If the node is ours the
+// attempt is joined; if it is another's, that is returned. After a create of unknown outcome a sync goes ahead of the
+// look: what the create did is then seen, and if it did nothing it never will, for the ensemble takes nothing more
+// from a connection that the session has left.
+func (a *unfairAttempt) regard(ctx context.Context, got *client.Pending[client.Node], watch *client.Watch) (*rival, error) {
+	for {
+		if got == nil {
+			p := a.u.s.Pipeline()
+			if a.unknown {
+				p.Sync(a.u.dir)
+			}
+			got, watch = p.WatchGet(a.u.dir)
+			p.Send(ctx)
+		}
+		node, err := got.Wait(ctx)
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			cancelled(watch)
+			got = nil
+			continue
+		case errors.Is(err, zk.ErrNoNode):
+			a.unseat()
+			return nil, nil
+		case err != nil:
+			cancelled(watch)
+			return nil, err
+		case node.Stat.Czxid == a.token, a.unknown && a.u.isClaim(a.id, node):
+			a.seated(node.Stat.Czxid)
+			if revoked(node.Data) {
+				a.revoked = true
+				watch.Cancel() // the guard is to look for itself, and to write again who owns the node
+			} else {
+				a.own = watch
+			}
+			return nil, nil
+		}
+		a.unseat()
+		if node.Stat.EphemeralOwner == 0 {
+			cancelled(watch)
+			return nil, ErrNotEphemeral
+		}
+		return &rival{node, watch}, nil
+	}
+}
+
+// seated notes that the node is ours.
+func (a *unfairAttempt) seated(czxid int64) {
+	a.made, a.token, a.unknown, a.created = true, czxid, false, nil
+	if a.vouching == nil {
+		a.vouching = a.u.s.Vouch(a.u.opt.Vouch, a.u.dir)
+	}
+}
+
+// unseat notes that the node, if we have made one, is gone.
+func (a *unfairAttempt) unseat() {
+	cancelled(a.own) // on another contender's, perhaps
+	a.own, a.made, a.token, a.revoked = nil, false, 0, false
+	a.unknown, a.created = false, nil
+}
+
+// cancelled cancels a watch, if there is one.
+func cancelled(w *client.Watch) {
+	if w != nil {
+		w.Cancel()
+	}
+}
+
+// outlast waits until something happens to the rival's node. It returns the rival again if it is still there,
+// or the one after it, and none if there is no node.
+func (a *unfairAttempt) outlast(ctx context.Context, r *rival) (*rival, error) {
+	select {
+	case <-r.watch.Done():
+	case <-ctx.Done():
+		r.watch.Cancel()
+		return nil, endOf(ctx, a.u.s)
+	}
+	switch ev, _, err := r.watch.Event(); {
+	case err != nil:
+		return nil, err
+	case ev.Type == zk.NodeDeleted:
+		return nil, nil
+	}
+	return a.regard(ctx, nil, nil)
+}
+
+// grant makes the hold, once the session is known to live.
+func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
+	u := a.u
+	number, err := vouchFor(ctx, u.s, u.opt.Vouch, []string{u.dir})
+	if err != nil {
+		return nil, err
+	}
+	if a.own != nil && a.own.Fired() { // meanwhile
+		ev, _, err := a.own.Event()
+		switch {
+		case err != nil:
+			return nil, err
+		case ev.Type == zk.NodeDeleted:
+			return nil, ErrPlaceLost
+		}
+		a.own = nil // written to; the guard looks
+	}
+	if ctx.Err() != nil {
+		return nil, ending.Of(ctx)
+	}
+	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, number, a.vouching)
+	g.claim = &unfairClaim{g, u}
+	h := newHold(ctx, g, a.own)
+	u.siblings.settled(a.id)
+	return h, nil
+}
+
+// abandon hands what the attempt leaves to the cleaner. A watch on our own node needs no cancelling: it fires when the
+// node goes.
+func (a *unfairAttempt) abandon() {
+	if a.vouching != nil {
+		a.vouching.Stop()
+	}
+	if a.made || a.unknown || a.created != nil {
+		a.u.cleaner.add(debris{id: a.id, token: a.token, created: a.created, unknown: a.unknown})
+	} else {
+		a.u.siblings.settled(a.id)
+	}
+}

@@ -1,0 +1,110 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// An unfairClaim is the claim of a grant of an unfair lock.
+type unfairClaim struct {
+	*grant
+	u *unfairLock
+}
+
+// owns reports whether the node at the lock's path is the one that the grant rests on.
+func (g *unfairClaim) owns(stat zk.Stat) bool { return stat.Czxid == g.token }
+
+// send returns nil: a deletion may have to be preceded by a look at the node.
+func (g *unfairClaim) send(*client.Pipeline) *removal { return nil }
+
+func (g *unfairClaim) downgrade(context.Context, *Hold) error {
+	return &LockError{"downgrade", g.u.dir, ErrNotWriter}
+}
+
+func (g *unfairClaim) discard() { g.u.cleaner.add(g.leftover()) }
+
+func (g *unfairClaim) leftover() debris { return debris{id: g.id, token: g.token} }
+
+// remove deletes the node of a hold that is released. If the first request leaves open whether it is gone,
+// or whether it is ours at all, that is found out.
+func (g *unfairClaim) remove(ctx context.Context, _ *removal) error {
+	left := g.leftover()
+	err := g.s.Delete(ctx, g.u.dir, 0)
+	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
+
+	// A broken connection leaves open whether it is gone. A wrong version says that somebody has written to it, or that
+	// it is another's by now.
+	for errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) {
+		var found bool
+		found, err = g.u.removeOwn(ctx, &left)
+		ours = ours || found
+	}
+	switch {
+	case err == nil && ours, g.s.Err() != nil && g.s.Gone(ctx): // the node has gone, perhaps with the session
+		return nil
+	case err == nil, errors.Is(err, zk.ErrNoNode):
+		return &LostError{Path: g.u.dir, Cause: ErrNodeDeleted}
+	}
+	g.u.cleaner.add(left)
+	return &LockError{"release", g.u.dir, errors.Join(ErrReleasePending, err)}
+}
+
+// removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells. Where that is not known,
+// because the outcome of the create is not, it is found out first. removeOwn reports whether there was such a node; with
+// an error, that is open unless it reports true.
+func (u *unfairLock) removeOwn(ctx context.Context, d *debris) (was bool, err error) {
+	for {
+		p := u.s.Pipeline()
+		p.Sync(u.dir)
+		got := p.Get(u.dir)
+		p.Send(ctx)
+		node, err := got.Wait(ctx)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return was, nil
+		case err != nil:
+			return was, err
+		case d.token == 0 && u.isClaim(d.id, node):
+			d.token = node.Stat.Czxid
+		case d.token != node.Stat.Czxid:
+			return was, nil
+		}
+		was = true
+		err = u.s.Delete(ctx, u.dir, node.Stat.Version)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode):
+			return true, nil
+		case errors.Is(err, zk.ErrBadVersion): // written to meanwhile
+			continue
+		}
+		return was, err
+	}
+}
+
+// isClaim reports whether a node is that of an attempt which does not know what has become of its create. It is
+// ours from then on; see siblings.
+func (u *unfairLock) isClaim(id attemptID, node client.Node) bool {
+	if node.Stat.EphemeralOwner != u.s.ID() {
+		return false
+	}
+	says := parseRecord(node.Data).ID
+	return (says == id || says == "") && u.siblings.claim(node.Stat.Czxid)
+}
+
+// clean does what can be done for each of list, and returns those that are left and an error that says why.
+func (u *unfairLock) clean(ctx context.Context, list []debris) (left []debris, err error) {
+	for _, d := range list {
+		d.resolve(ctx)
+		if d.token != 0 || d.unknown {
+			if _, failed := u.removeOwn(ctx, &d); failed != nil {
+				left, err = append(left, d), failed
+				continue
+			}
+		}
+		u.siblings.settled(d.id)
+	}
+	return left, err
+}
