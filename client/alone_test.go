@@ -368,58 +368,6 @@ func TestARefusalEndsTheWaitOfWhoReads(t *testing.T) {
 	})
 }
 
-// withOneChild is the handler of a fake whose listings have one name.
-func withOneChild(p *peer) {
-	if p.open() {
-		p.serve(func(h heard) bool {
-			if h.Op == wire.OpGetChildren2 {
-				p.answer(h.Xid, zk.OK, &wire.ChildrenResponse{Children: []string{"x"}})
-			}
-			return h.Op == wire.OpGetChildren2
-		})
-	}
-}
-
-// A function that panics while its caller reads for all takes the connection with it, not the session.
-func TestAPanicOfWhoReadsCostsTheConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, n *memnet.Network) {
-		serveFake(t, n, fakeAddr, withOneChild)
-		s := open(t, n, fakeAddr, client.Options{})
-		alone(t, s)
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			p := s.Pipeline()
-			k := p.EachChild("/a", func(string) { panic("see") })
-			p.Send(t.Context())
-			k.Wait(t.Context())
-		}()
-		_, _, err := s.Get(t.Context(), "/a")
-		must(t, err)
-		if st, _ := s.State(); st.Conn != 2 {
-			t.Errorf("connection %d, want the second", st.Conn)
-		}
-	})
-}
-
-// So does one that ends the goroutine of the connection's reader, as FailNow of a test would.
-func TestTheEndOfTheReaderCostsTheConnection(t *testing.T) {
-	bubble(t, func(t *testing.T, n *memnet.Network) {
-		serveFake(t, n, fakeAddr, withOneChild)
-		s := open(t, n, fakeAddr, client.Options{})
-		p := s.Pipeline()
-		k := p.EachChild("/a", func(string) { runtime.Goexit() })
-		p.Send(t.Context())
-		_, err := k.Wait(short(t, time.Second))
-		wantErr(t, "children", err, zk.ErrConnectionLoss)
-		_, _, err = s.Get(short(t, time.Second), "/a")
-		must(t, err)
-	})
-}
-
 // F08: a connection whose Write blocks does not hold up a caller beyond its context. Connections that Options.Dial makes may be
 // of that kind; sockets are not, for the few kilobytes that a caller writes by itself.
 func TestF08_AWriteThatBlocksHoldsUpNoCaller(t *testing.T) {

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -31,14 +30,8 @@ func (s *Session) attend(ctx context.Context, a awaited) {
 		stop := context.AfterFunc(ctx, func() { c.interrupt(turn) })
 		defer stop()
 	}
-	err := errReaderGone
-	defer func() { c.leave(err) }()
-	err = c.readFor(a)
+	c.leave(c.readFor(a))
 }
-
-// errReaderGone is why a connection ends whose reader has left in the middle: a function that EachChild was given has
-// panicked, or ended its goroutine.
-var errReaderGone = errors.New("the goroutine that read the connection has ended within an answer")
 
 // readFor reads until a is over, or the caller who reads is interrupted.
 func (c *conn) readFor(a awaited) error {

@@ -68,9 +68,7 @@ func (c *conn) serve(ctx context.Context) error {
 	context.AfterFunc(ctx, func() { hangUp(c.nc); close(hungUp) }) // a blocked Read listens to nothing else
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := errReaderGone
-		defer func() { cancel(err) }()
-		err = c.readLoop(ctx)
+		cancel(c.readLoop(ctx))
 	})
 	wg.Go(func() {
 		err := c.writeLoop(ctx)

@@ -118,20 +118,6 @@ func (p *Pipeline) Children(path string) *Pending[Listing] {
 	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path)}, readListing)
 }
 
-// EachChild is Children for long listings of which little is kept: when the answer has come, and before the Pending is
-// done, see is called with each name, in no particular order. A name may be used during the call only; to keep it,
-// clone it. see runs on the goroutine that reads the connection, with the session locked, so it must be quick and must
-// not use the session. If the request fails, see is not called; if the answer turns out to be damaged, it has been
-// called with the names before the damage.
-func (p *Pipeline) EachChild(path string, see func(name string)) *Pending[zk.Stat] {
-	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path)},
-		func(_ *Session, d *wire.Decoder, v *zk.Stat) error {
-			d.EachString(see)
-			*v = d.Stat()
-			return nil
-		})
-}
-
 // WatchChildren is Children with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchChildren(path string) (*Pending[Listing], *Watch) {
 	k := add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readListing)

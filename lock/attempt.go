@@ -55,7 +55,7 @@ type view struct {
 }
 
 // first returns the path of the node at the head of the line.
-func (v view) first(dir string) string { return zk.Join(dir, v.queue.name(v.queue.line[0])) }
+func (v view) first(dir string) string { return zk.Join(dir, v.queue.line[0].name) }
 
 // run joins the line and returns when the lock is ours.
 func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
@@ -225,7 +225,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 
 // look finds our place in a listing that shows every change up to our create.
 func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error) {
-	q := ls.own
+	q := &ls.own
 	places := q.mine(a.id)
 	switch {
 	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
@@ -241,7 +241,7 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 	}
 	nodes := make([]string, a.count)
 	for i, place := range places {
-		nodes[i] = zk.Join(a.e.dir, q.name(q.line[place]))
+		nodes[i] = zk.Join(a.e.dir, q.line[place].name)
 		if q.unsettled(place) {
 			return view{}, ErrCounterExhausted
 		}
@@ -261,8 +261,8 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 		a.e.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.e.dir, "number", n)
 	}
 	if a.e.opt.OneKind { // whoever comes later sees us, if we do not see him
-		if others := ls.alien; len(others.line) > 0 && before(others.line[0].number, q.line[first].number) {
-			return view{}, &KindError{a.e.dir, kindOf([]string{others.name(others.line[0])}, 0)}
+		if ls.other.name != "" && before(ls.other.number, q.line[first].number) {
+			return view{}, &KindError{a.e.dir, kindOf([]string{ls.other.name}, 0)}
 		}
 	}
 	var err error
@@ -271,9 +271,7 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 	}
 	waits := a.e.recipe.waitsFor(*q, last)
 	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
-	ls.alien.free()
 	if len(waits) == 0 {
-		q.free()
 		return view{conn: conn}, nil
 	}
 	return view{queue: q, ahead: first, place: last, waits: waits, conn: conn}, nil
@@ -282,7 +280,7 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 // dropLater deletes nodes of ours behind those that we need, so that nobody waits for them.
 func (a *attempt) dropLater(ctx context.Context, q queue, places []int) error {
 	for _, i := range places {
-		err := a.s.Delete(ctx, zk.Join(a.e.dir, q.name(q.line[i])), -1)
+		err := a.s.Delete(ctx, zk.Join(a.e.dir, q.line[i].name), -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrConnectionLoss) {
 			a.unknown = true // the reaper looks for all that carries our id
 			return err

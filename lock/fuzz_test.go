@@ -29,7 +29,7 @@ func FuzzName(f *testing.F) {
 		if has && (!strings.HasPrefix(bell, name[:len(protectedPrefix)+attemptDigits]) || name == bell && ok) {
 			t.Errorf("bellOf(%q) = %q", name, bell)
 		}
-		if id.made([]byte(name)) && !strings.HasPrefix(name, protectedPrefix+string(id)) {
+		if id.made(name) && !strings.HasPrefix(name, protectedPrefix+string(id)) {
 			t.Errorf("%q is taken for a node of %s", name, id)
 		}
 	})

@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"math"
@@ -69,9 +68,9 @@ func newAttemptID() attemptID {
 func (id attemptID) prefix(word string) string { return protectedPrefix + string(id) + word }
 
 // made reports whether the node called name was created by this attempt.
-func (id attemptID) made(name []byte) bool {
-	rest, ok := bytes.CutPrefix(name, []byte(protectedPrefix))
-	return ok && len(rest) > len(id) && string(rest[:len(id)]) == string(id) && rest[len(id)] == '-'
+func (id attemptID) made(name string) bool {
+	rest, ok := strings.CutPrefix(name, protectedPrefix)
+	return ok && len(rest) > len(id) && rest[:len(id)] == string(id) && rest[len(id)] == '-'
 }
 
 // bellWord ends the name of the znode by which a holder that had to wait announces its release; see

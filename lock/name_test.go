@@ -121,7 +121,7 @@ func TestAttemptIDs(t *testing.T) {
 		if n, _, ok := parseName(name); n != 7 || !ok {
 			t.Fatalf("parseName(%q) = %d, %v", name, n, ok)
 		}
-		if !id.made([]byte(name)) || newAttemptID().made([]byte(name)) {
+		if !id.made(name) || newAttemptID().made(name) {
 			t.Fatalf("%s was not made by %s, or also by another", name, id)
 		}
 	}

@@ -1,18 +1,18 @@
 package lock
 
 import (
-	"bytes"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A claim is one node in the line.
 type claim struct {
-	number   int32
-	kind     kind
-	from, to int32 // where its name is, in the queue's names
+	number int32
+	kind   kind
+	name   string // of its node
 }
 
 // A queue is the line in front of one lock, oldest claim first. It is a pure function of a listing.
@@ -22,9 +22,8 @@ type claim struct {
 //  2. children that are not claims of the kinds asked for were set aside, never an error.
 type queue struct {
 	line  []claim
-	names []byte // one after the other, without pointers into it
-	room  int    // how many claims may be granted at once, where the lock has a number for that; otherwise 0
-	spent bool   // the directory's counter stands at its end
+	room  int  // how many claims may be granted at once, where the lock has a number for that; otherwise 0
+	spent bool // the directory's counter stands at its end
 }
 
 // parseQueue makes the queue of a directory from its listing, of the claims that are of one of kinds.
@@ -46,9 +45,7 @@ func (q *queue) see(name string, kinds kind) {
 
 // add puts a claim at the end of the line.
 func (q *queue) add(name string, number int32, k kind) {
-	from := len(q.names)
-	q.names = append(q.names, name...)
-	q.line = append(q.line, claim{number, k, int32(from), int32(len(q.names))})
+	q.line = append(q.line, claim{number, k, name})
 }
 
 // sort brings the line into its order.
@@ -58,7 +55,7 @@ func (q queue) sort() {
 	}
 	slices.SortFunc(q.line, func(a, b claim) int {
 		if a.number == b.number { // see tied; the text only makes the order definite
-			return bytes.Compare(q.names[a.from:a.to], q.names[b.from:b.to])
+			return strings.Compare(a.name, b.name)
 		}
 		if before(a.number, b.number) {
 			return -1
@@ -67,14 +64,11 @@ func (q queue) sort() {
 	})
 }
 
-// name returns the name of a claim's node.
-func (q queue) name(c claim) string { return string(q.names[c.from:c.to]) }
-
 // inOrder returns the names of all claims, oldest first.
 func (q queue) inOrder() []string {
 	var names []string
 	for _, c := range q.line {
-		names = append(names, q.name(c))
+		names = append(names, c.name)
 	}
 	return names
 }
@@ -88,7 +82,7 @@ func before(a, b int32) bool { return a-b < 0 }
 func (q queue) mine(id attemptID) []int {
 	var places []int
 	for i, c := range q.line {
-		if id.made(q.names[c.from:c.to]) {
+		if id.made(c.name) {
 			places = append(places, i)
 		}
 	}

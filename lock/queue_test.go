@@ -50,7 +50,7 @@ func TestF11_F13_OrderTwin(t *testing.T) {
 		}
 		for i := range q.line {
 			if q.tied(i) {
-				t.Fatalf("seed %d: %s is said to have somebody else's number: %q", seed, q.name(q.line[i]), got)
+				t.Fatalf("seed %d: %s is said to have somebody else's number: %q", seed, q.line[i].name, got)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 		look := func(name string) {
 			q := parseQueue(names, mutexRecipe.heeds)
 			q.spent = stops && next == math.MaxInt32
-			place := slices.IndexFunc(q.line, func(c claim) bool { return q.name(c) == name })
+			place := slices.IndexFunc(q.line, func(c claim) bool { return c.name == name })
 			switch {
 			case q.unsettled(place):
 				exhausted++

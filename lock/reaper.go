@@ -200,7 +200,7 @@ func (d *debris) all(dir string, q queue) []string {
 	all := slices.Clone(d.nodes)
 	if d.unknown {
 		for _, i := range q.mine(d.id) {
-			if node := zk.Join(dir, q.name(q.line[i])); !slices.Contains(d.nodes, node) {
+			if node := zk.Join(dir, q.line[i].name); !slices.Contains(d.nodes, node) {
 				all = append(all, node)
 			}
 		}

@@ -85,7 +85,7 @@ func (q queue) afterEndOf(ended, place int) (queue, int) {
 		switch {
 		case i != ended:
 			return stays
-		case mayMove(q.name(q.line[i])):
+		case mayMove(q.line[i].name):
 			return shares
 		}
 		return leaves
@@ -102,7 +102,7 @@ func (q queue) afterBellOf(holder, place int) (queue, int) {
 			return leaves
 		case i > holder || !conflict(q.line[i].kind, q.line[holder].kind):
 			return stays
-		case q.line[holder].kind == shared && mayMove(q.name(q.line[i])):
+		case q.line[holder].kind == shared && mayMove(q.line[i].name):
 			return shares
 		}
 		return leaves
@@ -120,7 +120,7 @@ const (
 
 // edit returns the queue after every claim has met its fate, and the new place of the claim at place.
 func (q queue) edit(place int, fateOf func(i int) fate) (queue, int) {
-	rest := queue{line: make([]claim, 0, len(q.line)), names: q.names, room: q.room}
+	rest := queue{line: make([]claim, 0, len(q.line)), room: q.room}
 	at := place
 	for i, c := range q.line {
 		switch fateOf(i) {

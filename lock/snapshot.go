@@ -113,7 +113,7 @@ func assign(permits int, all []Contender) {
 // last returns the last place of the attempt that has made the claim at place. Several permits are granted
 // together: when there is room for the last of them.
 func (q queue) last(place int) int {
-	name := q.name(q.line[place])
+	name := q.line[place].name
 	if !strings.HasPrefix(name, protectedPrefix) || len(name) < len(protectedPrefix)+attemptDigits {
 		return place
 	}

@@ -172,7 +172,7 @@ func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed
 	if v.nodes += len(q.line); v.nodes > surveyNodesMax {
 		return nil, ErrTooManyWaits
 	}
-	there := queue{names: q.names, room: l.room.n}
+	there := queue{room: l.room.n}
 	var of []*party
 	parties := map[string]*party{}
 	for rest := q.line; len(rest) > 0; {
@@ -181,7 +181,7 @@ func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed
 		p := v.s.Pipeline()
 		reads := make([]*client.Pending[client.Node], len(batch))
 		for i, c := range batch {
-			reads[i] = p.Get(zk.Join(dir, q.name(c)))
+			reads[i] = p.Get(zk.Join(dir, c.name))
 		}
 		p.Send(v.ctx)
 		for i, c := range batch {
@@ -192,7 +192,7 @@ func (v *survey) readLine(dir string, directory client.Node, q queue) (*surveyed
 			if err != nil {
 				return nil, err
 			}
-			name := q.name(c)
+			name := c.name
 			stem := stemOf(dir, name)
 			if parties[stem] == nil {
 				says := parseRecord(n.Data)
@@ -214,13 +214,13 @@ func (l *surveyed) only(earlier *surveyed) {
 		l.lineup = &lineup{}
 		return
 	}
-	same := queue{names: l.lineup.queue.names}
+	same := queue{}
 	if l.room == earlier.room {
 		same.room = l.room.n
 	}
 	var of []*party
 	for i, c := range l.lineup.queue.line {
-		name := same.name(c)
+		name := c.name
 		if mzxid, ok := earlier.mzxid[name]; ok && mzxid == l.mzxid[name] {
 			same.line = append(same.line, c)
 			of = append(of, l.lineup.of[i])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -25,7 +26,6 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	if ahead == nil {
 		return false, err
 	}
-	v.queue.free()
 	v.queue, v.waits = nil, nil
 	aheadNodes := make([]*client.Watch, len(ahead))
 	for i, l := range ahead {
@@ -136,7 +136,7 @@ func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
 	a.ahead = make(map[string]*lookout, len(v.waits))
 	all := make([]*lookout, len(v.waits))
 	for i, place := range v.waits {
-		name := v.queue.name(v.queue.line[place])
+		name := v.queue.line[place].name
 		if l := left[name]; l != nil && l.got == nil && l.node.Conn() == v.conn && !l.node.Fired() {
 			l.frees = a.free(v.queue.afterEndOf(place, v.place))
 			all[i] = l
@@ -144,7 +144,7 @@ func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
 		} else {
 			all[i] = a.watchAhead(p, v, place)
 		}
-		a.ahead[name] = all[i]
+		a.ahead[strings.Clone(name)] = all[i] // the name itself would keep the whole listing
 	}
 	for _, l := range left {
 		l.cancel()
@@ -164,7 +164,7 @@ func (a *attempt) lookAway() {
 // it left does not tell enough, and knowing that it held the lock would.
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *lookout {
 	l := &lookout{frees: a.free(v.queue.afterEndOf(place, v.place))}
-	name := v.queue.name(v.queue.line[place])
+	name := v.queue.line[place].name
 	if bell, ok := bellOf(name); ok && a.e.recipe.rings && !l.frees && a.free(v.queue.afterBellOf(place, v.place)) {
 		_, l.bell = p.WatchExists(zk.Join(a.e.dir, bell)) // answered before what follows
 	}

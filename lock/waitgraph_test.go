@@ -281,7 +281,7 @@ func (ls lineups) String() string {
 	for _, dir := range slices.Sorted(maps.Keys(ls)) {
 		fmt.Fprintf(&b, "\n%s:", dir)
 		for i, p := range ls[dir].of {
-			fmt.Fprintf(&b, " %s", ls[dir].queue.name(ls[dir].queue.line[i]))
+			fmt.Fprintf(&b, " %s", ls[dir].queue.line[i].name)
 			if len(p.under) > 0 {
 				fmt.Fprintf(&b, "<%s", strings.Join(p.under, ","))
 			}

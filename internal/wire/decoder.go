@@ -165,15 +165,6 @@ func (d *Decoder) Count(elemMin int) int {
 	return n
 }
 
-// EachString reads a vector of strings and calls see with each, which is good for as long as StringView's result.
-func (d *Decoder) EachString(see func(string)) {
-	for range d.Count(4) {
-		if s := d.StringView(); d.err == nil {
-			see(s)
-		}
-	}
-}
-
 // Strings reads a vector of strings; null is nil. They lie in one piece of memory: whoever keeps a few of many for
 // long clones them.
 func (d *Decoder) Strings() []string {

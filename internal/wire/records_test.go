@@ -158,10 +158,6 @@ func TestDecoder(t *testing.T) {
 		{"string of -2", "\xff\xff\xff\xfe", func(d *Decoder) any { return d.String() }, "", "negative length -2"},
 		{"null strings", "\xff\xff\xff\xff", func(d *Decoder) any { return d.Strings() }, []string(nil), ""},
 		{"-2 strings", "\xff\xff\xff\xfe", func(d *Decoder) any { return d.Strings() }, []string{}, ""},
-		{"each of the strings", "\x00\x00\x00\x02\x00\x00\x00\x01a\x00\x00\x00\x01b", func(d *Decoder) any { return each(d) }, []string{"a", "b"}, ""},
-		{"each of the strings, the last one cut", "\x00\x00\x00\x02\x00\x00\x00\x01a\x00\x00\x00\x02b", func(d *Decoder) any { return each(d) }, []string{"a"}, "ends early"},
-		{"each of the strings, one null", "\x00\x00\x00\x02\xff\xff\xff\xff\x00\x00\x00\x01b", func(d *Decoder) any { return each(d) }, []string(nil), "null string"},
-		{"each of no strings", "\xff\xff\xff\xff", func(d *Decoder) any { return each(d) }, []string(nil), ""},
 		{"too many strings", "\x00\x00\x00\x02\x00\x00\x00\x00", func(d *Decoder) any { return d.Strings() }, []string(nil), "vector of 2 elements in 4 bytes"},
 		{"2^31-1 strings", "\x7f\xff\xff\xff", func(d *Decoder) any { return d.Strings() }, []string(nil), "vector of 2147483647 elements"},
 		{"null ACL", "\xff\xff\xff\xff", func(d *Decoder) any { return d.ACL() }, []zk.ACL(nil), ""},
@@ -231,9 +227,4 @@ func TestLengthsClaimNoMemory(t *testing.T) {
 	if got := b.AllocedBytesPerOp(); got > 2*bodyStep {
 		t.Errorf("a length of 1 GiB claims %d bytes", got)
 	}
-}
-
-func each(d *Decoder) (all []string) {
-	d.EachString(func(s string) { all = append(all, s) })
-	return all
 }

@@ -61,7 +61,7 @@ var Mutations = []Mutation{
 		{File: "lock/wait.go", Old: "if !l.frees && !l.rung(conn) {", New: "if false {"},
 	}},
 	{Name: "the line is ordered by the text of names", Entry: "F11", Within: 50, Patches: []Patch{
-		{File: "lock/queue.go", Old: "if before(a.number, b.number) {", New: "if string(q.names[a.from:a.to]) < string(q.names[b.from:b.to]) {"},
+		{File: "lock/queue.go", Old: "if before(a.number, b.number) {", New: "if a.name < b.name {"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
 		{File: "lock/guard.go", Old: "if k.own == nil && k.asked == nil && k.missing == \"\" && !k.refused {", New: "if k.refused && false {"},
