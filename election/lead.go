@@ -3,6 +3,8 @@ package election
 import (
 	"context"
 	"errors"
+
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 )
 
 // Work is what a leader does. ctx ends with the term, and then the work must return.
@@ -37,7 +39,7 @@ func (p performance) err() error {
 	case errors.Is(p.handedOver, p.worked): // the work says why it was to end, or nothing
 		return p.handedOver
 	}
-	return errors.Join(p.worked, p.handedOver)
+	return ending.Join(p.worked, p.handedOver)
 }
 
 // errVanished is the error of work that ended its goroutine instead of returning.

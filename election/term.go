@@ -212,12 +212,12 @@ func (t *Term) handOver(lost bool, cause error, cleanupTimeout time.Duration) er
 	defer cancel()
 	err := t.hold.Release(ctx)
 	if lost && !errors.Is(err, lock.ErrLost) {
-		err = errors.Join(cause, err) // given up before it was lost
+		err = ending.Join(cause, err) // given up before it was lost
 	}
 	if overran == nil {
 		return err
 	}
-	return errors.Join(overran, err)
+	return ending.Join(overran, err)
 }
 
 // idle returns a channel that is closed when no work is under way. The term must be over, so that no more

@@ -174,9 +174,5 @@ func (h *Holds) Release(ctx context.Context) error {
 // Do runs f and releases the whole when f returns and when it panics. f's context is that of the whole and also
 // ends when ctx does, with the cause. The error is f's, joined with the loss or the failure to release.
 func (h *Holds) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	var cleanup time.Duration
-	for _, m := range h.members {
-		cleanup = max(cleanup, m.lock.opt.CleanupTimeout)
-	}
-	return workUnder(ctx, h, cleanup, f)
+	return workUnder(ctx, h, f)
 }

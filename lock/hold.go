@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 )
 
 // A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under
@@ -75,7 +76,7 @@ func (h *Hold) Left() time.Duration {
 // hold is over already, f does not run and the error is the hold's Cause.
 // Mutex.Do is the same for a lock that is not held yet.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return workUnder(ctx, h, h.g.lock.opt.CleanupTimeout, f)
+	return workUnder(ctx, h, f)
 }
 
 // A held is a Hold or Holds.
@@ -85,8 +86,8 @@ type held interface {
 	Release(context.Context) error
 }
 
-// workUnder is Do for what may be one hold or several. cleanup is how long it waits for the release at most.
-func workUnder(ctx context.Context, h held, cleanup time.Duration, f func(ctx context.Context) error) (err error) {
+// workUnder is Do for what may be one hold or several.
+func workUnder(ctx context.Context, h held, f func(ctx context.Context) error) (err error) {
 	work, cancel := context.WithCancelCause(h.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -95,10 +96,8 @@ func workUnder(ctx context.Context, h held, cleanup time.Duration, f func(ctx co
 		cancel(context.Cause(ctx))
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
-		defer cancel()
-		if e := h.Release(ctx); e != nil && !errors.Is(err, e) { // f may have told of the loss
-			err = errors.Join(err, e)
+		if e := h.Release(context.WithoutCancel(ctx)); e != nil && !errors.Is(err, e) { // f may have told of the loss
+			err = ending.Join(err, e)
 		}
 	}()
 	if cause := h.Cause(); cause != nil { // by the clock: timers may be late

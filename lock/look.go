@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -52,7 +53,7 @@ func (l *looker) lookAll(ctx context.Context, dir string) ([]Snapshot, error) {
 	for _, name := range d.names {
 		snap, err := l.look(ctx, zk.Join(dir, name))
 		if errors.Is(err, zk.ErrNoAuth) {
-			hidden = errors.Join(hidden, err)
+			hidden = ending.Join(hidden, err)
 			continue
 		}
 		if err != nil {

@@ -77,7 +77,7 @@ type Options struct {
 	// fails with ErrQueueFull. Default: no limit.
 	QueueMax int
 
-	// CleanupTimeout bounds how long Do waits for its release to be confirmed. Default 5 s.
+	// CleanupTimeout bounds how long Release and Do wait for the release to be confirmed, whatever their context. Default 5 s.
 	CleanupTimeout time.Duration
 
 	// Waiting, if not nil, is called with the place in line whenever it is looked up: when the wait begins, and

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -10,7 +11,7 @@ import (
 
 // Release gives the lock back. The hold is over from the first moment; when the last hold of the node is
 // released, its node is deleted, and a nil error says that it is known to be gone. If ctx ends before
-// that, the error is ErrReleasePending and the deletion goes on in the background.
+// that, or Options.CleanupTimeout has passed, the error is ErrReleasePending and the deletion goes on in the background.
 //
 // If the lock had been lost before, the first Release returns the *LostError. Releasing again does nothing
 // and returns nil, without waiting for what the first one waits for.
@@ -22,7 +23,14 @@ func (h *Hold) Release(ctx context.Context) error {
 	if err != nil || !last {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, h.g.lock.opt.CleanupTimeout)
+	defer cancel()
 	return h.g.claim.remove(ctx, nil)
+}
+
+// releasePending returns the error of a release that was not confirmed because of err.
+func releasePending(path string, err error) error {
+	return &LockError{"release", path, fmt.Errorf("%w: %w", ErrReleasePending, err)}
 }
 
 // leave ends a hold, and reports whether it was the last of the grant, which has ended then: its node is to
@@ -53,7 +61,7 @@ func (g *place) remove(ctx context.Context, sent *removal) error {
 	ring := g.rings()
 	if err := g.awaitMove(ctx); err != nil {
 		g.e.reaper.add(g.debris())
-		return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
+		return releasePending(g.e.dir, err)
 	}
 	for unknown := false; ; sent = nil {
 		if sent == nil {
@@ -80,7 +88,7 @@ func (g *place) remove(ctx context.Context, sent *removal) error {
 			return &LostError{Path: g.e.dir, Cause: ErrNodeDeleted}
 		}
 		g.e.reaper.add(g.debris())
-		return &LockError{"release", g.e.dir, errors.Join(ErrReleasePending, err)}
+		return releasePending(g.e.dir, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -40,7 +41,7 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 	if err == nil && n != 0 {
 		err = validPermits(path, n)
 	}
-	if err = errors.Join(err, opt.withoutDelay(path)); err != nil {
+	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
 	e := newEntrance(s, path, opt, &permitRecipe)
@@ -58,7 +59,7 @@ func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*S
 	if err == nil {
 		err = validPermits(path, n)
 	}
-	if err = errors.Join(err, opt.withoutDelay(path)); err != nil {
+	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
 	e := newEntrance(s, zk.Join(path, "leases"), opt, &permitRecipe)

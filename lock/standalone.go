@@ -185,7 +185,7 @@ func (s *Standalone) open(ctx context.Context, op string) (*Mutex, error) {
 		}
 		err = &LockError{op, s.path, zk.ErrClosed}
 	}
-	return nil, errors.Join(err, session.Close(context.WithoutCancel(ctx)))
+	return nil, ending.Join(err, session.Close(context.WithoutCancel(ctx)))
 }
 
 // tell calls those who want to know of a hold. It reports false, and the hold is over, after Close.

@@ -3,8 +3,10 @@ package lock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 )
 
 // A taking is the way of an All to its holds. It is used by one goroutine.
@@ -203,9 +205,20 @@ func (ps pipelines) send(ctx context.Context) {
 	}
 }
 
+// cleanupTimeout returns the longest Options.CleanupTimeout of the holds.
+func cleanupTimeout(holds []*Hold) time.Duration {
+	var longest time.Duration
+	for _, h := range holds {
+		longest = max(longest, h.g.lock.opt.CleanupTimeout)
+	}
+	return longest
+}
+
 // releaseAll releases holds, the last first, and joins what was wrong. The deletions leave in one write for
-// each session.
+// each session. It returns after the longest Options.CleanupTimeout of the holds at the latest.
 func releaseAll(ctx context.Context, holds []*Hold) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout(holds))
+	defer cancel()
 	var errs []error
 	var ended []*grant
 	for i := len(holds) - 1; i >= 0; i-- {
@@ -228,5 +241,5 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	for i, g := range ended {
 		errs = append(errs, g.claim.remove(ctx, sent[i]))
 	}
-	return errors.Join(errs...)
+	return ending.Join(errs...)
 }

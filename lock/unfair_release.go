@@ -49,7 +49,7 @@ func (g *unfairClaim) remove(ctx context.Context, _ *removal) error {
 		return &LostError{Path: g.u.dir, Cause: ErrNodeDeleted}
 	}
 	g.u.cleaner.add(left)
-	return &LockError{"release", g.u.dir, errors.Join(ErrReleasePending, err)}
+	return releasePending(g.u.dir, err)
 }
 
 // removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells. Where that is not known,
