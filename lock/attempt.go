@@ -28,21 +28,18 @@ type attempt struct {
 	token   int64     // creation zxid of our nodes; 0 until known
 
 	waited   bool                // we have waited in line: whoever is behind us may have seen others ahead of us
-	untold   bool                // data has changed since our nodes were made: it is yet to be written to them
 	own      []*client.Watch     // watches on our nodes, in their order; nil where none is set
 	revoked  map[string]bool     // those of our nodes on which somebody has asked us to give up; nil while there is none
 	vouching *client.Vouching    // asks for heartbeats, from when the nodes are known
 	ahead    map[string]*lookout // of the last wait, by the names of the claims
 	room     roomView
-	doubts   doubts
-	looks    bool   // while it waits, it looks for circles that it may be in (Options.Deadlock)
 	marker   string // path of our delay marker, once it may have been made
 	hasty    bool   // a try: it does not wait, not even for a delay to pass
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
 func newAttempt(e *entrance, count int, r record) *attempt {
-	return &attempt{e: e, s: e.s, id: newAttemptID(), count: count, looks: r.Yields, data: e.nodeData(r)}
+	return &attempt{e: e, s: e.s, id: newAttemptID(), count: count, data: e.nodeData(r)}
 }
 
 // A view is the line as a listing showed it.
@@ -320,7 +317,6 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	}
 	a.room.cancel()
 	a.lookAway()
-	a.doubts.end()
 	a.nodes, a.own, a.vouching, a.marker = nil, nil, nil, "" // the holds' now
 	return holds, nil
 }
@@ -370,7 +366,6 @@ func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []s
 func (a *attempt) abandon() {
 	a.room.cancel()
 	a.lookAway()
-	a.doubts.end()
 	if a.vouching != nil {
 		a.vouching.Stop()
 	}

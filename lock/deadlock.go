@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -105,55 +104,3 @@ func (p *party) youngerThan(other *party) bool { return p.czxid > other.czxid }
 
 // yieldsBefore reports whether the party gives up if it and other are in one circle.
 func (p *party) yieldsBefore(other *party) bool { return p.yields && p.youngerThan(other) }
-
-// doubts are those of a waiter whether its wait can end.
-type doubts struct {
-	timer *time.Timer // for the next look; nil before the first wait, or if circles are not looked for
-	pause time.Duration
-	seen  *survey // of the last look, if it found us in a circle
-}
-
-// doubtsMax is how much rarer than at first a waiter looks for circles in the end.
-const doubtsMax = 16
-
-// doubt returns a channel that tells when to look for circles; nil if that is not to be.
-func (a *attempt) doubt() <-chan time.Time {
-	d := &a.doubts
-	if d.pause == 0 && a.looks {
-		d.pause = a.e.opt.Deadlock
-		d.timer = time.NewTimer(d.pause)
-	}
-	if d.timer == nil {
-		return nil
-	}
-	return d.timer.C
-}
-
-// lookForCircle looks for a circle that the attempt's wait is in. If it finds the same one a second time, and the
-// attempt is the one to yield, the error is a *DeadlockError. Whatever keeps it from looking is no error.
-func (a *attempt) lookForCircle(ctx context.Context) error {
-	d := &a.doubts
-	now := newSurvey(ctx, a.s, d.seen)
-	found, err := now.circle(a.e.dir, a.id.stem(a.e.dir), (*party).yieldsBefore)
-	switch {
-	case err != nil:
-		a.e.opt.Logger.Debug("cannot look for deadlocks", "lock", a.e.dir, "error", err)
-	case found == nil && d.seen == nil:
-		d.pause = min(2*d.pause, doubtsMax*a.e.opt.Deadlock)
-	case found == nil:
-		d.seen = nil
-	case d.seen == nil:
-		d.seen, d.pause = now, a.e.opt.Deadlock
-	default:
-		return &DeadlockError{Path: a.e.dir, Deadlock: found}
-	}
-	d.timer.Reset(d.pause)
-	return nil
-}
-
-// end ends the doubts.
-func (d *doubts) end() {
-	if d.timer != nil {
-		d.timer.Stop()
-	}
-}

@@ -49,8 +49,13 @@ func (e *entrance) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 	}
 	defer leave()
 	for {
-		a := newAttempt(e, count, e.opt.waiting(lineageOf(ctx)))
-		holds, err := through(ctx, a, a.run)
+		says := e.opt.waiting(lineageOf(ctx))
+		a := newAttempt(e, count, says)
+		way := a.run
+		if says.Yields {
+			way = e.unlessDeadlocked(a.id, way)
+		}
+		holds, err := through(ctx, a, way)
 		if err == nil {
 			return holds, nil
 		}

@@ -3,11 +3,9 @@ package lock
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
-	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -62,9 +60,10 @@ func stemOf(dir, name string) string {
 	return zk.Join(dir, name)
 }
 
-// waiting returns what the node of a waiter says that works under a lineage.
-func (o *Options) waiting(under *lineage) record {
-	stems := under.stems()
+// waiting returns what the node of a waiter says that works under a lineage, and under claims with these stems.
+func (o *Options) waiting(under *lineage, claims ...string) record {
+	stems := slices.Concat(claims, under.stems())
+	stems = stems[:min(len(stems), underMax)]
 	for _, node := range o.Under {
 		if zk.ValidatePath(node) != nil || len(stems) == underMax {
 			continue
@@ -94,28 +93,4 @@ func parseRecord(data []byte) record {
 		return record{}
 	}
 	return r
-}
-
-// retell adds requests that write data to our nodes if it has changed since they were made. What somebody else has
-// written there stays.
-func (a *attempt) retell(p *client.Pipeline) []*client.Pending[zk.Stat] {
-	if !a.untold {
-		return nil
-	}
-	sets := make([]*client.Pending[zk.Stat], len(a.nodes))
-	for i, node := range a.nodes {
-		sets[i] = p.Set(node, a.data, 0)
-	}
-	return sets
-}
-
-// told takes the answers to retell's requests. Those whose connection broke are sent again the next time; those that
-// a server has refused are not.
-func (a *attempt) told(ctx context.Context, sets []*client.Pending[zk.Stat]) {
-	a.untold = false
-	for _, k := range sets {
-		if _, err := k.Wait(ctx); errors.Is(err, zk.ErrConnectionLoss) {
-			a.untold = true
-		}
-	}
 }

@@ -10,9 +10,9 @@ type record struct {
 	Owner
 	ID attemptID `json:"id,omitempty"` // of the attempt, where the node's name does not have it
 
-	// For whoever looks for contenders that wait for each other in a circle.
-	Under   []string `json:"under,omitempty"`   // stems (see attemptID.stem) of what the owner holds while this claim waits
-	Yields  bool     `json:"yields,omitempty"`  // it gives up if it is the youngest of a circle
+	// For detectors of cycles in which contenders wait for each other.
+	Under   []string `json:"under,omitempty"`   // stems (see attemptID.stem) of what the owner holds if this claim waits
+	Yields  bool     `json:"yields,omitempty"`  // if it waits it has a detector, and gives up if it is the youngest of a cycle
 	Passing bool     `json:"passing,omitempty"` // it is not going to wait: it is granted at once or goes
 
 	// Revoke says that somebody asks the owner to give the lock up. Whoever asks adds it to the fields that are

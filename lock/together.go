@@ -113,7 +113,7 @@ func (t *taking) alone(i int, try bool) error {
 // it has taken holds, in canonical order. If one of them is busy, it gives up the places in line behind
 // those that come later before it waits, so that whoever waits has nothing that comes later.
 func (t *taking) together(batch []int, try bool) (done int, err error) {
-	attempts, listed := t.ask(batch, try)
+	attempts, waits, listed := t.ask(batch, try)
 	defer func() {
 		for _, a := range attempts[min(done, len(attempts)):] {
 			a.abandon()
@@ -134,18 +134,19 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 			later.abandon()
 		}
 		attempts = attempts[:k] // through abandons this one, if it has to be
-		holds, err := through(t.ctx, a, func(ctx context.Context) ([]*Hold, error) {
+		way := func(ctx context.Context) ([]*Hold, error) {
 			switch {
 			case err != nil:
 				return nil, err
 			case try:
 				return nil, a.decline(ctx, v)
-			case k > 0: // its node says that it does not wait
-				says := a.e.opt.waiting(lineageOf(ctx))
-				a.data, a.looks, a.untold = a.e.nodeData(says), says.Yields, true
 			}
 			return a.proceed(ctx, v)
-		})
+		}
+		if waits[k].Yields {
+			way = a.e.unlessDeadlocked(a.id, way)
+		}
+		holds, err := through(t.ctx, a, way)
 		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.e.opt.Requeue && !try {
 			holds, err = a.e.lockAll(t.ctx, a.count)
 		}
@@ -158,25 +159,30 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 	return len(batch), nil
 }
 
-// ask begins an attempt for each of several members, and sends what they ask for: in one write for each session.
-func (t *taking) ask(batch []int, try bool) ([]*attempt, []*listing) {
-	attempts := make([]*attempt, len(batch))
-	listed := make([]*listing, len(batch))
+// ask begins an attempt for each of several members, and sends what they ask for: in one write for each session. says is
+// what the nodes of each attempt say. The one that has to wait will hold the claims of those before it by then, so its
+// nodes name them.
+func (t *taking) ask(batch []int, try bool) (attempts []*attempt, says []record, listed []*listing) {
+	attempts = make([]*attempt, len(batch))
+	says = make([]record, len(batch))
+	listed = make([]*listing, len(batch))
+	var earlier []string // stems
 	writes := pipelines{}
 	for k, i := range batch {
 		m := t.members[i]
 		if try {
 			m.line.reaper.await(t.ctx)
 		}
-		says := passing
-		if k == 0 && !try {
-			says = m.lock.opt.waiting(lineageOf(t.ctx))
+		says[k] = passing
+		if !try {
+			says[k] = m.lock.opt.waiting(lineageOf(t.ctx), earlier...)
 		}
-		attempts[k] = newAttempt(m.line, m.count, says)
+		attempts[k] = newAttempt(m.line, m.count, says[k])
+		earlier = append(earlier, attempts[k].id.stem(m.lock.dir))
 		listed[k] = attempts[k].addTo(writes.of(m.lock.s))
 	}
 	writes.send(t.ctx)
-	return attempts, listed
+	return attempts, says, listed
 }
 
 // failed returns err with the operation and the lock, unless it names them already.

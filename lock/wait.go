@@ -38,10 +38,7 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		if st.Phase == client.Connected && st.Conn != v.conn {
 			return false, nil // a reconnect: look again instead of trusting events
 		}
-		doubt := a.doubt()
-		if doubt == nil {
-			a.s.Listen(ctx, watches...)
-		}
+		a.s.Listen(ctx, watches...)
 		switch l := fired(ahead); {
 		case slices.ContainsFunc(a.own, (*client.Watch).Fired):
 			return false, a.ownChanged()
@@ -61,10 +58,6 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		case <-own:
 		case <-a.room.changed():
 		case <-left:
-		case <-doubt:
-			if err := a.lookForCircle(ctx); err != nil {
-				return false, err
-			}
 		case <-changed:
 		case <-a.s.Done():
 			return false, a.s.Err()
@@ -80,7 +73,6 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 func (a *attempt) arm(ctx context.Context, v view) ([]*lookout, error) {
 	p := a.s.Pipeline()
 	ahead := a.lookOut(p, v)
-	retold := a.retell(p) // ahead of the watch on our own nodes, which it would fire
 	ownGot := make([]*client.Pending[client.Node], len(a.own))
 	for i, w := range a.own {
 		if w == nil {
@@ -89,7 +81,6 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*lookout, error) {
 	}
 	a.watchRoom(p)
 	p.Send(ctx)
-	a.told(ctx, retold)
 	var missed error
 	for i, got := range ownGot {
 		if got == nil {

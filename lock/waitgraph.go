@@ -105,7 +105,8 @@ type knot struct {
 
 	lines   map[string]*lineup
 	reached []*party            // those who may wait for self, and what these hold; self first
-	waits   map[*party]bool     // of these, the ones that wait for somebody who is stuck
+	waits   map[*party]bool     // of these, the ones that wait for one that is stuck
+	holds   map[*party][]string // stems of what the owner of each holds, of those that wait
 	held    map[string][]*party // by stem of what is held: the parties of waits whose owner holds it
 }
 
@@ -119,7 +120,7 @@ func (k *knot) circle() (Deadlock, error) {
 		k.held = map[string][]*party{}
 		for _, p := range k.reached {
 			if k.waits[p] {
-				for _, stem := range p.under {
+				for _, stem := range k.holds[p] {
 					k.held[stem] = append(k.held[stem], p)
 				}
 			}
@@ -142,7 +143,7 @@ func (k *knot) stuck(p *party) bool { return k.waits[p] || len(k.held[p.stem]) >
 
 // reach finds who may be part of a knot with self: at first, everybody who is not granted waits.
 func (k *knot) reach() error {
-	k.lines, k.waits = map[string]*lineup{}, map[*party]bool{}
+	k.lines, k.waits, k.holds = map[string]*lineup{}, map[*party]bool{}, map[*party][]string{}
 	known := map[*party]bool{}
 	add := func(p *party) {
 		if !known[p] {
@@ -172,8 +173,9 @@ func (k *knot) reach() error {
 			if err != nil {
 				return err
 			}
-			if holder := line.find(stem); holder != nil {
+			if holder := line.find(stem); holder != nil && !line.waits(holder) { // what waits is not held yet
 				add(holder)
+				k.holds[p] = append(k.holds[p], stem)
 			}
 		}
 	}

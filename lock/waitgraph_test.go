@@ -111,6 +111,9 @@ func TestKnot(t *testing.T) {
 		{"permits of a number that is not known", `
 			/sem: p w2</b/h2
 			/b: h2 w1</sem/p`, "/b/w1", ""},
+		{"a claim that waits is not held yet", `
+			/a: c w1 w2</b/h2
+			/b: h2 w3</a/w1`, "/a/w2", ""},
 		{"waiting for oneself", `
 			/a: h1 w1</a/h1`, "/a/w1", "w1→h1"},
 	} {

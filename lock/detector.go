@@ -1,0 +1,87 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A detector looks for a cycle of contenders that wait for each other, for the sake of one attempt that waits in a line.
+// The attempt knows nothing of it: what the detector finds ends the context that the attempt waits with.
+//
+// It looks first when the attempt has gone on for Options.Deadlock, and then ever more rarely. A cycle that it finds
+// twice in a row, Options.Deadlock apart, is a deadlock.
+type detector struct {
+	e     *entrance
+	id    attemptID
+	pause time.Duration // until the next look
+	seen  *survey       // of the last look, if it found a cycle
+}
+
+// detectorRarest is how much rarer than at first a detector looks in the end.
+const detectorRarest = 16
+
+// unlessDeadlocked returns a function that goes the way of an attempt, and fails with a *DeadlockError if the attempt
+// waits in a cycle and is the one to give up. Until Options.Deadlock has passed, it costs a timer.
+func (e *entrance) unlessDeadlocked(id attemptID, way func(context.Context) ([]*Hold, error)) func(context.Context) ([]*Hold, error) {
+	return func(ctx context.Context) ([]*Hold, error) {
+		wait, end := context.WithCancelCause(ctx)
+		d := &detector{e: e, id: id, pause: e.opt.Deadlock}
+		done := make(chan struct{})
+		first := time.AfterFunc(d.pause, func() {
+			defer close(done)
+			if found := d.run(wait); found != nil {
+				end(found)
+			}
+		})
+		defer func() {
+			if end(nil); !first.Stop() {
+				<-done
+			}
+		}()
+		holds, err := way(wait)
+		var found *DeadlockError
+		if err != nil && ctx.Err() == nil && errors.As(context.Cause(wait), &found) {
+			err = found
+		}
+		return holds, err
+	}
+}
+
+// run looks until it has found a deadlock or ctx ends; then it returns nil.
+func (d *detector) run(ctx context.Context) *DeadlockError {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if found := d.look(ctx); found != nil {
+			return found
+		}
+		next.Reset(d.pause)
+	}
+}
+
+// look returns the cycle that the attempt waits in if this is the second look in a row that finds one, and the attempt is
+// the one to give up. A look that fails proves nothing.
+func (d *detector) look(ctx context.Context) *DeadlockError {
+	dir := d.e.dir
+	now := newSurvey(ctx, d.e.s, d.seen)
+	found, err := now.circle(dir, d.id.stem(dir), (*party).yieldsBefore)
+	switch {
+	case err != nil:
+		d.e.opt.Logger.Debug("cannot look for deadlocks", "lock", dir, "error", err)
+	case found == nil && d.seen == nil:
+		d.pause = min(2*d.pause, detectorRarest*d.e.opt.Deadlock)
+	case found == nil:
+		d.seen = nil
+	case d.seen == nil:
+		d.seen, d.pause = now, d.e.opt.Deadlock
+	default:
+		return &DeadlockError{Path: dir, Deadlock: found}
+	}
+	return nil
+}
