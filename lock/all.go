@@ -65,7 +65,7 @@ func (a *All) Paths() []string {
 // cannot be given back before ctx ends is given back in the background.
 //
 // If ctx derives from the context of Holds or of a Hold, members that are held under it are re-entered as by their
-// own Lock.
+// own Lock, which needs Options.Reentrant.
 func (a *All) Lock(ctx context.Context) (*Holds, error) { return a.take(ctx, false) }
 
 // TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError that names the first lock, in
@@ -113,7 +113,7 @@ func newHolds(t *taking) *Holds {
 
 // Context returns a context that ends when the whole is released or one of its locks is lost, with Cause as
 // its cause. It carries the values of the context that the locks were asked for with, but not its end.
-// A Lock of one of the paths with a context derived from it re-enters.
+// A Lock of one of the paths with a context derived from it re-enters, if Options.Reentrant allows that.
 func (h *Holds) Context() context.Context { return h.ctx }
 
 // Done is closed when the whole is over.

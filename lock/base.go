@@ -13,7 +13,7 @@ type lockBase struct {
 	opt       Options // with defaults
 	verb      string  // what Lock is called in errors
 	kind      kind    // of its claims
-	reenters  bool    // Lock under a hold's context returns another hold of the same claim
+	reenters  bool    // Lock under a hold's context is re-entering, which Options.Reentrant allows
 	signature []byte  // see nodeData
 	held      any     // its heldKey
 }
@@ -39,7 +39,8 @@ type heldKey struct {
 }
 
 // reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
-// asked for in line. The write side under a hold of the read side is refused: it could never be granted.
+// asked for in line. Without Options.Reentrant that is refused, and always the write side under a hold of the read side,
+// which could never be granted.
 func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g, _ := ctx.Value(b.held).(*grant)
 	if g == nil || !b.reenters {
@@ -57,6 +58,9 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	reads := g.mu.holds != nil && (g.mu.kind == shared || g.mu.moving != nil)
 	if reads && b.kind == exclusive {
 		return nil, &LockError{b.op(try), b.dir, ErrUpgrade}
+	}
+	if g.mu.holds != nil && !b.opt.Reentrant {
+		return nil, &LockError{b.op(try), b.dir, ErrReentered}
 	}
 	return g.holdLocked(context.WithoutCancel(ctx)), nil
 }

@@ -13,7 +13,7 @@ import (
 func TestReenteredWhileDowngraded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
-		m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{})
+		m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{Reentrant: true})
 		if err != nil {
 			t.Fatal(err)
 		}

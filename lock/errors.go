@@ -38,6 +38,11 @@ var (
 	// ErrTooManyPermits: more permits were asked for at once than there are. The error is a *TooManyError.
 	ErrTooManyPermits = errors.New("more permits asked for at once than there are")
 
+	// ErrReentered: the lock was asked for with a context that derives from a hold of the same lock. Without
+	// Options.Reentrant that is an error: the caller would wait for itself, or several goroutines that were started under
+	// the hold would all be let in.
+	ErrReentered = errors.New("its context derives from a hold of this lock: pass another context, or set Options.Reentrant")
+
 	// ErrUpgrade: the write side was asked for under a hold of the read side. Two who did that would wait for each
 	// other for ever: release the read side first.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")

@@ -27,7 +27,7 @@ func ExampleNewAll() {
 	defer s.Close(ctx)
 
 	account := func(name string) *lock.Mutex {
-		m, err := lock.NewMutex(s, "/accounts/"+name, lock.Options{})
+		m, err := lock.NewMutex(s, "/accounts/"+name, lock.Options{Reentrant: true})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -28,9 +28,8 @@ func (m *Mutex) Path() string { return m.e.dir }
 // Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one
 // of hold and error is not nil.
 //
-// If ctx derives from the Context of a hold of this lock, by the same session, Lock re-enters: it returns at
-// once with a second hold of the same node, and the lock is free when both are released. Nothing else
-// re-enters, since only the context tells who asks.
+// If ctx derives from the Context of a hold of this lock, by the same session, Lock fails with ErrReentered, or
+// re-enters if Options.Reentrant is set. Only the context tells.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.e.lock(ctx) }
 
 // TryLock returns a hold if nobody else holds the lock or waits for it, and otherwise a *BusyError that

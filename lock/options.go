@@ -34,6 +34,12 @@ type Options struct {
 	// made. Default: anybody may do anything.
 	ParentACL []zk.ACL
 
+	// Reentrant lets Lock and TryLock re-enter: with a context that derives from the Context of a hold of the same lock, by
+	// the same session, they return at once with another hold of the same znode, and the lock is free when all its holds
+	// are released. All goroutines that work under the hold's context can do so, and do not exclude each other. Default:
+	// such a call fails with ErrReentered. Semaphores do not re-enter: such a call asks for another permit.
+	Reentrant bool
+
 	// Requeue makes a waiter whose znode was deleted by somebody else join the line again, at its end. Default: Lock
 	// fails with ErrPlaceLost.
 	Requeue bool

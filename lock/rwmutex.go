@@ -28,12 +28,12 @@ func (m *RWMutex) Path() string { return m.write.dir }
 
 // Lock waits until nobody else holds the lock and returns a hold of its write side, which may be
 // downgraded. ctx bounds the waiting, not the hold. With a context derived from that of a hold of the
-// write side it re-enters; from that of a hold of the read side, or of one whose downgrade has begun, it
-// fails at once with ErrUpgrade.
+// write side it fails with ErrReentered, or re-enters if Options.Reentrant is set. With one from a hold of the read side,
+// or of one whose downgrade has begun, it fails with ErrUpgrade.
 func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) { return m.write.lock(ctx) }
 
 // RLock waits until no writer holds the lock or is ahead, and returns a hold of its read side. With a
-// context derived from that of a hold of either side it re-enters.
+// context derived from that of a hold of either side it fails with ErrReentered, or re-enters if Options.Reentrant is set.
 func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) { return m.read.lock(ctx) }
 
 // TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError.

@@ -63,7 +63,7 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 func (u *Unfair) Path() string { return u.l.dir }
 
 // Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
-// hold and error is not nil. It re-enters as [Mutex.Lock] does.
+// hold and error is not nil. Under one of its own holds it does as [Mutex.Lock] does.
 func (u *Unfair) Lock(ctx context.Context) (*Hold, error) { return u.l.take(ctx, false) }
 
 // TryLock returns a hold if nothing else has the lock, and otherwise a *BusyError that names the holder.

@@ -88,11 +88,12 @@ func (c *Client) Alive() *Client {
 	return c.w.Client(c.Label)
 }
 
-// options are those of the client's locks.
+// options are those of the client's locks. They re-enter, so that each test may.
 func (c *Client) options(opt lock.Options) lock.Options {
 	if opt.Label == "" {
 		opt.Label = c.Label
 	}
+	opt.Reentrant = true
 	return opt
 }
 

@@ -1,0 +1,65 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// F31: a lock that is asked for under a hold of its own neither waits for itself nor lets the caller in, unless
+// Options.Reentrant says so.
+func TestF31_ReentrantByOptionOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		opt := lock.Options{}
+		for _, opt.Reentrant = range []bool{false, true} {
+			m, err := lock.NewMutex(s, "/mutex", opt)
+			must(t, nil, err)
+			rw, err := lock.NewRWMutex(s, "/rw", opt)
+			must(t, nil, err)
+			u, err := lock.NewUnfair(s, "/unfair", opt)
+			must(t, nil, err)
+			all, err := lock.NewAll(m)
+			must(t, nil, err)
+			whole := func(take func(context.Context) (*lock.Holds, error)) func(context.Context) (*lock.Hold, error) {
+				return func(ctx context.Context) (*lock.Hold, error) {
+					h, err := take(ctx)
+					if err != nil {
+						return nil, err
+					}
+					return h.Of("/mutex")[0], nil
+				}
+			}
+			type way = func(context.Context) (*lock.Hold, error)
+			for name, ways := range map[string][2]way{
+				"Lock":            {m.Lock, m.Lock},
+				"TryLock":         {m.Lock, m.TryLock},
+				"write and write": {rw.Lock, rw.Lock},
+				"write and read":  {rw.Lock, rw.RLock},
+				"read and read":   {rw.RLock, rw.TryRLock},
+				"unfair":          {u.Lock, u.Lock},
+				"unfair try":      {u.Lock, u.TryLock},
+				"all":             {m.Lock, whole(all.Lock)},
+				"try all":         {m.Lock, whole(all.TryLock)},
+			} {
+				outer, err := ways[0](t.Context())
+				must(t, outer, err)
+				ctx, cancel := context.WithCancel(outer.Context())
+				inner, err := ways[1](ctx)
+				switch {
+				case opt.Reentrant:
+					must(t, inner, err)
+					must(t, nil, inner.Release(t.Context()))
+				case !errors.Is(err, lock.ErrReentered):
+					t.Errorf("%s under its own hold: %v, %v; want ErrReentered", name, inner, err)
+				}
+				cancel()
+				must(t, nil, outer.Release(t.Context()))
+			}
+		}
+	})
+}
