@@ -257,10 +257,8 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 	if n := q.line[last].number; exhausting(n) {
 		a.e.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.e.dir, "number", n)
 	}
-	if a.e.opt.OneKind { // whoever comes later sees us, if we do not see him
-		if ls.other.name != "" && before(ls.other.number, q.line[first].number) {
-			return view{}, &KindError{a.e.dir, kindOf([]string{ls.other.name}, 0)}
-		}
+	if other := ls.otherAhead(first); other != KindNone && !a.e.opt.AllowOtherKinds { // those behind see us
+		return view{}, &KindError{a.e.dir, other}
 	}
 	var err error
 	if q.room, err = a.seeRoom(ctx); err != nil {

@@ -105,14 +105,14 @@ func (e *BusyError) Error() string {
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
 // A KindError says that the directory is in use as another kind of lock, whose contenders do not wait for ours, nor
-// ours for them; see Options.OneKind.
+// ours for them; see Options.AllowOtherKinds.
 type KindError struct {
 	Path string
 	Kind Kind // of lock that is there already
 }
 
 func (e *KindError) Error() string {
-	return fmt.Sprintf("lock %s is in use as another kind of lock (%s)", e.Path, e.Kind)
+	return fmt.Sprintf("lock %s is in use as another kind of lock (%s); use another path", e.Path, e.Kind)
 }
 
 // A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does

@@ -29,17 +29,32 @@ func (l *listing) result(ctx context.Context) (listed, error) {
 	if err != nil {
 		return listed{}, err
 	}
-	seen := listed{own: queue{line: make([]claim, 0, len(children.Names)), spent: counterSpent(children.Stat)}}
-	for _, name := range children.Names {
+	seen := parseListing(children.Names, l.heeds)
+	seen.own.spent = counterSpent(children.Stat)
+	return seen, nil
+}
+
+// parseListing sorts the children of a directory into the line of claims of the kinds in heeds, and others.
+func parseListing(names []string, heeds kind) listed {
+	seen := listed{own: queue{line: make([]claim, 0, len(names))}}
+	for _, name := range names {
 		number, k, ok := parseName(name)
 		switch {
 		case !ok:
-		case k&l.heeds != 0:
+		case k&heeds != 0:
 			seen.own.add(name, number, k)
 		case seen.other.name == "" || before(number, seen.other.number):
 			seen.other = claim{number, k, name}
 		}
 	}
 	seen.own.sort()
-	return seen, nil
+	return seen
+}
+
+// otherAhead returns the kind of a claim of another kind that is ahead of the one at place; KindNone if there is none.
+func (l *listed) otherAhead(place int) Kind {
+	if l.other.name == "" || !before(l.other.number, l.own.line[place].number) {
+		return KindNone
+	}
+	return kindOf([]string{l.other.name}, 0)
 }

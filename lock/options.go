@@ -44,10 +44,15 @@ type Options struct {
 	// fails with ErrPlaceLost.
 	Requeue bool
 
-	// OneKind makes Lock and TryLock fail with a *KindError if contenders of another kind are ahead in the directory,
-	// such as those of a semaphore ahead of those of a mutex. Kinds do not wait for each other, so both would hold at
-	// once: probably a path was used twice by mistake. A mutex and a read/write lock are of one kind. An unfair lock
-	// needs no such option: it fails on such a path anyhow. Default: contenders of other kinds are passed over.
+	// AllowOtherKinds lets a lock be used although contenders of another kind are ahead in the directory, such as those of
+	// a semaphore ahead of those of a mutex. Kinds do not wait for each other, so both hold at once. A mutex and a
+	// read/write lock are of one kind. Default: Lock and TryLock fail with a *KindError, since probably a path was used
+	// twice by mistake. An unfair lock fails on such a path in any case.
+	AllowOtherKinds bool
+
+	// OneKind was the option for what is the default now.
+	//
+	// Deprecated: a lock with OneKind is refused. Leave it out; AllowOtherKinds has the opposite meaning.
 	OneKind bool
 
 	// Delay, if not zero, keeps the lock closed for that long after a hold that ended without a release: because
@@ -113,6 +118,8 @@ func (o Options) withDefaults(path string) (Options, error) {
 	switch {
 	case path == "/":
 		return o, &zk.PathError{Path: path, Reason: "is the root, which cannot be a lock"}
+	case o.OneKind:
+		return o, fmt.Errorf("lock %s: option OneKind: is the default now (leave it out; AllowOtherKinds is its opposite)", path)
 	case !o.Vouch.Valid():
 		return o, fmt.Errorf("lock %s: option Vouch: %d is not a level", path, int(o.Vouch))
 	case o.QueueMax < 0:

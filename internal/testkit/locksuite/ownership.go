@@ -84,7 +84,8 @@ func f31Nested(w *World, t *testing.T) {
 
 	// What is held in between is no hindrance, be it in another line of the same directory.
 	outer := must(w, m.Lock)
-	between, err := a.Latch().TryLock(outer.Context())
+	latch, err := lock.NewLatch(a.Session, w.dir, lock.Options{AllowOtherKinds: true})
+	between, err := made(w, latch, err).TryLock(outer.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

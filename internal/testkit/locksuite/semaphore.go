@@ -39,10 +39,10 @@ func acquire(m *lock.Semaphore, n int) func(context.Context) ([]*lock.Hold, erro
 	return func(ctx context.Context) ([]*lock.Hold, error) { return m.AcquireN(ctx, n) }
 }
 
-// Who does not want to stand behind contenders of another kind is refused, and they never notice: whoever was
-// there before keeps its place.
+// A contender that would stand behind contenders of another kind is refused, unless its options allow that. Those that were
+// there before keep their places.
 func f34OneKind(w *World, t *testing.T) {
-	opt := lock.Options{OneKind: true}
+	opt := lock.Options{}
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := must(w, a.Mutex(opt).Lock)
 	ctx, leave := context.WithCancel(w.Context())
@@ -62,12 +62,12 @@ func f34OneKind(w *World, t *testing.T) {
 	refused(lock.KindMutex, err)
 	_, err = sem.TryAcquire(w.Context())
 	refused(lock.KindMutex, err)
-	beside := must(w, c.Semaphore(2).TryAcquire) // who does not ask for it is not refused
+	beside := must(w, c.SemaphoreAt(w.dir, 2, lock.Options{AllowOtherKinds: true}).TryAcquire)
 	leave()
 	leaves.Outcome()
 	w.WaitLine(3) // the one who waits has to look again, for the node ahead was no holder's
 	w.MustRelease(held)
-	held = waits.Granted() // who came before it does not care
+	held = waits.Granted() // it came before the semaphore's contender
 	w.MustRelease(held)
 	_, err = a.Mutex(opt).TryLock(w.Context())
 	refused(lock.KindSemaphore, err)
@@ -245,7 +245,7 @@ func f34Refused(w *World, t *testing.T) {
 	stored("too many asked for", "")
 
 	held := must(w, a.Mutex(lock.Options{}).Lock)
-	strict := b.SemaphoreAt(w.dir, 2, lock.Options{OneKind: true})
+	strict := b.SemaphoreAt(w.dir, 2, lock.Options{})
 	for _, take := range []func(context.Context) (*lock.Hold, error){strict.Acquire, strict.TryAcquire} {
 		if _, err := take(w.Context()); !errors.As(err, new(*lock.KindError)) {
 			t.Errorf("beside a mutex: %v, want a *KindError", err)

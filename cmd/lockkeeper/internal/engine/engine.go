@@ -205,7 +205,7 @@ func (e *engine) line(ctx context.Context) error {
 		w.under = e.open.Under
 	}
 	acl := e.open.Access.MadeACL()
-	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, PID: e.open.PID, Under: e.open.Claims, Vouch: vouch, Requeue: true, OneKind: true}
+	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, PID: e.open.PID, Under: e.open.Claims, Vouch: vouch, Requeue: true}
 	if w.report || len(w.under) > 0 {
 		opt.Waiting = w.start(look)
 		defer func() { stop(); w.wg.Wait() }()

@@ -1,0 +1,27 @@
+package lock
+
+import (
+	"testing"
+)
+
+// F34: contenders of another kind are noticed by the oldest of them, in whatever order the server lists them.
+func TestF34_OthersAhead(t *testing.T) {
+	const permit, early, late = "a-lease-0000000003", "b-lock-0000000002", "c-latch-0000000009"
+	for _, tt := range []struct {
+		names []string
+		want  Kind
+	}{
+		{[]string{permit}, KindNone},
+		{[]string{permit, "stranger"}, KindNone},
+		{[]string{permit, late}, KindNone},
+		{[]string{permit, early}, KindMutex},
+		{[]string{early, permit, late}, KindMutex},
+		{[]string{late, permit, early}, KindMutex},
+		{[]string{late, early, permit}, KindMutex},
+	} {
+		seen := parseListing(tt.names, permitRecipe.heeds)
+		if got := seen.otherAhead(0); got != tt.want {
+			t.Errorf("%q: ahead of the semaphore's contender: %q, want %q", tt.names, got, tt.want)
+		}
+	}
+}
