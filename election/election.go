@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -20,6 +21,9 @@ type Election struct {
 // New returns the election of the directory at path, which must not be "/". It asks the server nothing. The directory,
 // and what is above it, is made when somebody campaigns. To see who leads, no options are needed.
 func New(s *client.Session, path string, opt Options) (*Election, error) {
+	if s == nil {
+		return nil, fmt.Errorf("election %s: there is no session (open one with client.Open)", path)
+	}
 	opt, err := opt.withDefaults(path, s.Timeout())
 	if err != nil {
 		return nil, err
@@ -32,6 +36,9 @@ func New(s *client.Session, path string, opt Options) (*Election, error) {
 
 // Path returns the path of the election's directory.
 func (e *Election) Path() string { return e.dir }
+
+// Session returns the session that the election's candidates belong to.
+func (e *Election) Session() *client.Session { return e.s }
 
 // Campaign waits until we lead. ctx bounds the waiting, not the term. Exactly one of term and error is not
 // nil. The caller must call Resign in the end, even if the term has ended by itself; Lead and Run do it for theirs.

@@ -86,7 +86,7 @@ func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newHolds(t), nil
+	return newHolds(t.ctx, t.members, t.holds), nil
 }
 
 // Holds are several locks held at once. They are one loan: the loss of one is the loss of the whole. The
@@ -102,9 +102,10 @@ type Holds struct {
 	revoked   chan struct{} // closed when somebody has asked for one of them; nil until somebody listens
 }
 
-func newHolds(t *taking) *Holds {
-	h := &Holds{members: t.members, holds: t.holds, flat: t.flat()}
-	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(t.ctx))
+// newHolds makes the whole of the holds of each member. ctx has the marks of all of them.
+func newHolds(ctx context.Context, members []member, holds [][]*Hold) *Holds {
+	h := &Holds{members: members, holds: holds, flat: slices.Concat(holds...)}
+	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, one := range h.flat {
 		context.AfterFunc(one.Context(), func() { h.cancel(one.Cause()) }) // which ends in time
 	}
@@ -152,6 +153,9 @@ func (h *Holds) Of(path string) []*Hold {
 	}
 	return nil
 }
+
+// All returns all holds, in the order in which the locks are taken. Releasing one of them ends the context of the whole.
+func (h *Holds) All() []*Hold { return slices.Clone(h.flat) }
 
 // Tokens returns the fencing token of each lock by its path; see Hold.Token. What is protected by several of
 // them compares each with the highest that it has seen for that path.

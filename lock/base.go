@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
 )
@@ -21,6 +22,24 @@ type lockBase struct {
 // newBase returns the base of a lock whose claims stand in one line with those of the kinds that it heeds.
 func newBase(s *client.Session, dir string, opt Options, verb string, kind, heeds kind, reenters bool) lockBase {
 	return lockBase{s, dir, opt, verb, kind, reenters, opt.signature(), heldKey{s, dir, heeds}}
+}
+
+// errZero is the error of a lock that was not made by a function such as NewMutex.
+var errZero = errors.New("lock: the zero value of a lock cannot be used (make one with NewMutex, NewRWMutex, NewSemaphore or NewUnfair)")
+
+// path and session return what a lock was made with. They work for the zero value of a lock, too.
+func (b *lockBase) path() string {
+	if b == nil {
+		return ""
+	}
+	return b.dir
+}
+
+func (b *lockBase) session() *client.Session {
+	if b == nil {
+		return nil
+	}
+	return b.s
 }
 
 // op returns what errors call the operation.

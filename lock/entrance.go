@@ -19,6 +19,14 @@ type entrance struct {
 	orphans orphansKnown // delay markers of holders that did not release
 }
 
+// base returns the lock's base; nil if e is nil.
+func (e *entrance) base() *lockBase {
+	if e == nil {
+		return nil
+	}
+	return &e.lockBase
+}
+
 func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
 	e := &entrance{lockBase: newBase(s, dir, opt, r.verb, r.kind, r.heeds, r.reenters), recipe: r}
 	e.reaper = &reaper{lock: &e.lockBase, clean: e.clean}
@@ -27,6 +35,9 @@ func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entranc
 
 // lock returns one hold, re-entered or after a wait in line.
 func (e *entrance) lock(ctx context.Context) (*Hold, error) {
+	if e == nil {
+		return nil, errZero
+	}
 	if h, err := e.reenter(ctx, false); h != nil || err != nil {
 		return h, err
 	}
@@ -85,6 +96,9 @@ func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold
 
 // try is lock without waiting: it joins the line and leaves it again unless the lock is free.
 func (e *entrance) try(ctx context.Context) (*Hold, error) {
+	if e == nil {
+		return nil, errZero
+	}
 	if h, err := e.reenter(ctx, true); h != nil || err != nil {
 		return h, err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 var (
@@ -69,7 +71,16 @@ type LockError struct {
 	Err  error
 }
 
-func (e *LockError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
+func (e *LockError) Error() string {
+	at := e.Op + " " + e.Path
+	why := e.Err.Error()
+	for _, said := range []string{at, "lock " + e.Path} { // once is enough
+		if rest, ok := strings.CutPrefix(why, said); ok && rest != "" && strings.ContainsAny(rest[:1], ": ") {
+			why = strings.TrimLeft(rest, ": ")
+		}
+	}
+	return at + ": " + why
+}
 
 // Unwrap returns the cause.
 func (e *LockError) Unwrap() error { return e.Err }
@@ -126,6 +137,34 @@ func (e *LostError) Error() string { return fmt.Sprintf("lock %s lost: %v", e.Pa
 
 // Unwrap returns the cause.
 func (e *LostError) Unwrap() error { return e.Cause }
+
+// A LossReason is one of a few reasons for which locks are lost, as a label for metrics.
+type LossReason string
+
+// The reasons for which locks are lost.
+const (
+	LossNodeDeleted    LossReason = "node-deleted"    // the holder's znode was deleted; see ErrNodeDeleted
+	LossDeadline       LossReason = "deadline"        // no heartbeat was answered in time; see ErrDeadline
+	LossSessionExpired LossReason = "session-expired" // the ensemble has ended the session
+	LossSessionClosed  LossReason = "session-closed"  // the session was closed on this side
+	LossOther          LossReason = "other"           // such as credentials that a server refused
+)
+
+// Reason returns the reason of the loss.
+func (e *LostError) Reason() LossReason {
+	for _, r := range []struct {
+		cause  error
+		reason LossReason
+	}{
+		{ErrNodeDeleted, LossNodeDeleted}, {ErrDeadline, LossDeadline},
+		{zk.ErrSessionExpired, LossSessionExpired}, {zk.ErrClosed, LossSessionClosed},
+	} {
+		if errors.Is(e.Cause, r.cause) {
+			return r.reason
+		}
+	}
+	return LossOther
+}
 
 // Is makes errors.Is(err, ErrLost) hold.
 func (e *LostError) Is(target error) bool { return target == ErrLost }

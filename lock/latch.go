@@ -20,7 +20,7 @@ type Latch struct{ e *entrance }
 
 // NewLatch returns the latch of the directory at path; see NewMutex.
 func NewLatch(s *client.Session, path string, opt Options) (*Latch, error) {
-	opt, err := opt.withDefaults(path)
+	opt, err := opt.forLock(s, path)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,10 @@ func NewLatch(s *client.Session, path string, opt Options) (*Latch, error) {
 }
 
 // Path returns the path of the latch's directory.
-func (l *Latch) Path() string { return l.e.dir }
+func (l *Latch) Path() string { return l.e.base().path() }
+
+// Session returns the session that the lock belongs to.
+func (l *Latch) Session() *client.Session { return l.e.base().session() }
 
 // Lock waits for the latch and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil.

@@ -15,7 +15,7 @@ type Mutex struct{ e *entrance }
 // directory, and what is above it, is made when the lock is first asked for. Once nobody holds the lock or waits
 // for it, the server deletes the directory by itself, if it knows container znodes.
 func NewMutex(s *client.Session, path string, opt Options) (*Mutex, error) {
-	opt, err := opt.withDefaults(path)
+	opt, err := opt.forLock(s, path)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,10 @@ func NewMutex(s *client.Session, path string, opt Options) (*Mutex, error) {
 }
 
 // Path returns the path of the lock's directory.
-func (m *Mutex) Path() string { return m.e.dir }
+func (m *Mutex) Path() string { return m.e.base().path() }
+
+// Session returns the session that the lock belongs to.
+func (m *Mutex) Session() *client.Session { return m.e.base().session() }
 
 // Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one
 // of hold and error is not nil.

@@ -84,6 +84,10 @@ type Options struct {
 	// those of the context, and for nothing else. Default: none.
 	Under []string
 
+	// AdoptPermits makes a semaphore take the number of permits that is stored with it, whatever number it was made with:
+	// that one is stored only where there is none. Default: another number is a *ConflictError.
+	AdoptPermits bool
+
 	// QueueMax is the largest number of contenders, the holder included, that Lock waits behind. With more ahead it
 	// fails with ErrQueueFull. Default: no limit.
 	QueueMax int
@@ -138,6 +142,14 @@ func (o Options) withDefaults(path string) (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+// forLock is withDefaults for a lock of that session.
+func (o Options) forLock(s *client.Session, path string) (Options, error) {
+	if s == nil {
+		return o, fmt.Errorf("lock %s: there is no session (open one with client.Open)", path)
+	}
+	return o.withDefaults(path)
 }
 
 // withoutDelay refuses a delay, for locks that have none.

@@ -41,6 +41,7 @@ func (e *TooManyError) Is(target error) bool { return target == ErrTooManyPermit
 type room struct {
 	n      int         // that the semaphore was made with; 0: whatever is stored
 	stored bool        // the number is that in the directory's data
+	adopts bool        // it takes a stored number that is not n
 	agreed atomic.Bool // it has been seen once that n is what is stored
 }
 
@@ -84,7 +85,7 @@ func (r *room) agree(ctx context.Context, e *entrance, count int, granted bool) 
 			return 0, &TooManyError{Asked: count, Permits: r.n}
 		case stored == 0 && (missing || granted):
 			return r.n, nil
-		case stored != 0 && r.n != 0 && r.n != stored && (granted || !r.agreed.Load()):
+		case stored != 0 && r.n != 0 && r.n != stored && !r.adopts && (granted || !r.agreed.Load()):
 			return 0, &ConflictError{Want: r.n, Stored: stored}
 		}
 		return stored, nil
@@ -195,7 +196,7 @@ func (a *attempt) seeRoom(ctx context.Context) (int, error) {
 	switch {
 	case a.room.n == 0:
 		return 0, ErrNoPermits
-	case r.n != 0 && r.n != a.room.n && !r.agreed.Load(): // stored since approach looked
+	case r.n != 0 && r.n != a.room.n && !r.adopts && !r.agreed.Load(): // stored since approach looked
 		return 0, &ConflictError{Want: r.n, Stored: a.room.n}
 	case a.count > a.room.n:
 		return 0, &TooManyError{Asked: a.count, Permits: a.room.n}

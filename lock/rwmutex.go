@@ -14,7 +14,7 @@ type RWMutex struct{ read, write *entrance }
 
 // NewRWMutex returns the read/write lock of the directory at path; see NewMutex.
 func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
-	opt, err := opt.withDefaults(path)
+	opt, err := opt.forLock(s, path)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,10 @@ func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
 }
 
 // Path returns the path of the lock's directory.
-func (m *RWMutex) Path() string { return m.write.dir }
+func (m *RWMutex) Path() string { return m.write.base().path() }
+
+// Session returns the session that the lock belongs to.
+func (m *RWMutex) Session() *client.Session { return m.write.base().session() }
 
 // Lock waits until nobody else holds the lock and returns a hold of its write side, which may be
 // downgraded. ctx bounds the waiting, not the hold. With a context derived from that of a hold of the

@@ -31,13 +31,13 @@ type Semaphore struct {
 // is stored in the directory's data by whoever uses the semaphore first, and the directory stays for ever; where the
 // directory is there already, whoever is refused stores nothing. If
 // another number is stored when this Semaphore is first asked for a permit, the error is a *ConflictError; from then
-// on it follows what is stored, which SetPermits changes. If n is 0 it takes the number that is stored, and the error
+// on it follows what is stored, which SetPermits changes. With Options.AdoptPermits it follows that from the beginning. If n is 0 it takes the number that is stored, and the error
 // is ErrNoPermits if there is none.
 //
 // A directory that a lock of another kind has made, such as a Mutex, is deleted by the server when it has become empty,
 // and a number that has been stored there goes with it: give a semaphore a path of its own.
 func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
-	opt, err := opt.withDefaults(path)
+	opt, err := opt.forLock(s, path)
 	if err == nil && n != 0 {
 		err = validPermits(path, n)
 	}
@@ -45,7 +45,7 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 		return nil, err
 	}
 	e := newEntrance(s, path, opt, &permitRecipe)
-	e.room = &room{n: n, stored: true}
+	e.room = &room{n: n, stored: true, adopts: opt.AdoptPermits}
 	return &Semaphore{e, path}, nil
 }
 
@@ -55,7 +55,7 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 // that lock, because it takes everybody in "leases" for a holder and could otherwise deadlock; among clients of this
 // package the place in line decides.
 func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
-	opt, err := opt.withDefaults(path)
+	opt, err := opt.forLock(s, path)
 	if err == nil {
 		err = validPermits(path, n)
 	}
@@ -89,6 +89,9 @@ func SetPermits(ctx context.Context, s *client.Session, path string, n int) erro
 // SetPermits is the function of that name, for a directory that has to be made with Options.ParentACL. The number of
 // Curator's semaphores is stored nowhere.
 func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
+	if m.e == nil {
+		return errZero
+	}
 	if err := validPermits(m.path, n); err != nil {
 		return err
 	}
@@ -104,18 +107,18 @@ func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
 // Path returns the path of the semaphore's directory.
 func (m *Semaphore) Path() string { return m.path }
 
+// Session returns the session that the semaphore belongs to.
+func (m *Semaphore) Session() *client.Session { return m.e.base().session() }
+
 // Acquire waits for a permit and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil.
 func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.e.lock(ctx) }
 
-// AcquireN waits for k permits and returns k holds, or none. It keeps its place in line until k are free, so those
-// behind who want fewer do not pass it. If the semaphore has fewer than k permits, or comes to have fewer while
-// AcquireN waits, the error is a *TooManyError.
-func (m *Semaphore) AcquireN(ctx context.Context, k int) ([]*Hold, error) {
-	if err := m.mayAsk(k); err != nil {
-		return nil, &LockError{m.e.op(false), m.path, err}
-	}
-	return m.e.lockAll(ctx, k)
+// AcquireN waits for k permits and returns their holds, or none. It keeps its place in line until k are free, so those
+// behind that want fewer do not pass it. If the semaphore has fewer than k permits, or comes to have fewer while
+// AcquireN waits, the error is a *TooManyError. Holds.Of(Path()) returns the single holds.
+func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
+	return m.acquireN(ctx, k, false)
 }
 
 // TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the one who
@@ -124,16 +127,37 @@ func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.e.
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes
 // nobody: while somebody waits for more permits than are free, it fails even if k are free.
-func (m *Semaphore) TryAcquireN(ctx context.Context, k int) ([]*Hold, error) {
-	if err := m.mayAsk(k); err != nil {
-		return nil, &LockError{m.e.op(true), m.path, err}
+func (m *Semaphore) TryAcquireN(ctx context.Context, k int) (*Holds, error) {
+	return m.acquireN(ctx, k, true)
+}
+
+func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, error) {
+	if m.e == nil {
+		return nil, errZero
 	}
-	return m.e.tryAll(ctx, k)
+	permits := m.Permits(k).claim()
+	if permits.err != nil {
+		return nil, &LockError{m.e.op(try), m.path, permits.err}
+	}
+	acquire := m.e.lockAll
+	if try {
+		acquire = m.e.tryAll
+	}
+	holds, err := acquire(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range holds {
+		ctx = h.g.mark(ctx)
+	}
+	return newHolds(ctx, []member{permits}, [][]*Hold{holds}), nil
 }
 
 // mayAsk refuses numbers that no semaphore can grant at once.
 func (m *Semaphore) mayAsk(k int) error {
 	switch {
+	case m.e == nil:
+		return errZero
 	case k < 1:
 		return fmt.Errorf("%d permits asked for, want at least 1", k)
 	case k > PermitsMax:

@@ -67,6 +67,13 @@ func Dial(ctx context.Context, servers, path string, opt DialOptions) (*Standalo
 // Path returns the path of the lock's directory.
 func (s *Standalone) Path() string { return s.path }
 
+// Session returns the newest session; it may be over.
+func (s *Standalone) Session() *client.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.mutex.Session()
+}
+
 // Lock waits for the lock and returns a hold of it, as Mutex.Lock does, on a new session if the last one
 // has ended. A session that ends meanwhile costs the place in line, and nothing else: Lock joins it anew
 // with another. After Close the error is zk.ErrClosed.

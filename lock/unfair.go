@@ -41,7 +41,7 @@ type Unfair struct{ l *unfairLock }
 // Options.Deadlock must be 0, because waiters have no znode. Options.Delay must be 0. Options.Requeue
 // means nothing, since there is no place in line to lose.
 func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
-	opt, err := opt.withDefaults(path)
+	opt, err := opt.forLock(s, path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,10 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 }
 
 // Path returns the path of the lock's znode.
-func (u *Unfair) Path() string { return u.l.dir }
+func (u *Unfair) Path() string { return u.l.base().path() }
+
+// Session returns the session that the lock belongs to.
+func (u *Unfair) Session() *client.Session { return u.l.base().session() }
 
 // Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil. Under one of its own holds it does as [Mutex.Lock] does.
@@ -79,6 +82,9 @@ func (u *Unfair) Do(ctx context.Context, f func(ctx context.Context) error) erro
 }
 
 func (u *Unfair) claim() member {
+	if u.l == nil {
+		return member{err: errZero}
+	}
 	return member{path: u.l.dir, lock: &u.l.lockBase, taker: u.l, count: 1}
 }
 
@@ -89,6 +95,14 @@ type unfairLock struct {
 	cleaner  *reaper
 }
 
+// base returns the lock's base; nil if u is nil.
+func (u *unfairLock) base() *lockBase {
+	if u == nil {
+		return nil
+	}
+	return &u.lockBase
+}
+
 func newUnfairLock(s *client.Session, path string, opt Options) *unfairLock {
 	u := &unfairLock{lockBase: newBase(s, path, opt, "lock", exclusive, exclusive, true), siblings: family{s, path}.siblings()}
 	u.cleaner = &reaper{lock: &u.lockBase, clean: u.clean}
@@ -97,6 +111,9 @@ func newUnfairLock(s *client.Session, path string, opt Options) *unfairLock {
 
 // take returns a hold: another one of the claim that ctx derives from, or the first of a new claim.
 func (u *unfairLock) take(ctx context.Context, try bool) (*Hold, error) {
+	if u == nil {
+		return nil, errZero
+	}
 	if h, err := u.reenter(ctx, try); h != nil || err != nil {
 		return h, err
 	}

@@ -23,7 +23,7 @@ func errorsNameTheCall(w *World, t *testing.T) {
 	single := func(f func(context.Context) (*lock.Hold, error)) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := f(ctx); return err }
 	}
-	several := func(f func(context.Context, int) ([]*lock.Hold, error)) func(context.Context) error {
+	several := func(f func(context.Context, int) (*lock.Holds, error)) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := f(ctx, 2); return err }
 	}
 	whole := func(f func(context.Context) (*lock.Holds, error)) func(context.Context) error {

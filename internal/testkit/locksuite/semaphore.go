@@ -36,7 +36,15 @@ var semaphoreTests = []test{
 
 // acquire returns what asks for n permits at once.
 func acquire(m *lock.Semaphore, n int) func(context.Context) ([]*lock.Hold, error) {
-	return func(ctx context.Context) ([]*lock.Hold, error) { return m.AcquireN(ctx, n) }
+	return func(ctx context.Context) ([]*lock.Hold, error) { return each(m.AcquireN(ctx, n)) }
+}
+
+// each returns the holds one by one.
+func each(h *lock.Holds, err error) ([]*lock.Hold, error) {
+	if err != nil {
+		return nil, err
+	}
+	return h.All(), nil
 }
 
 // A contender that would stand behind contenders of another kind is refused, unless its options allow that. Those that were
@@ -532,7 +540,7 @@ func f35TrySeveral(w *World, t *testing.T) {
 	m := b.Semaphore(3)
 	try := func(k int) []*lock.Hold {
 		t.Helper()
-		holds, err := m.TryAcquireN(w.Context(), k)
+		holds, err := each(m.TryAcquireN(w.Context(), k))
 		if err != nil || len(holds) != k {
 			t.Fatalf("TryAcquireN(%d) = %d holds, %v", k, len(holds), err)
 		}
@@ -540,7 +548,7 @@ func f35TrySeveral(w *World, t *testing.T) {
 	}
 	busy := func(k int) {
 		t.Helper()
-		holds, err := m.TryAcquireN(w.Context(), k)
+		holds, err := each(m.TryAcquireN(w.Context(), k))
 		if busy, ok := errors.AsType[*lock.BusyError](err); !ok || len(holds) > 0 || busy.Holder.Owner.Label != "a" {
 			t.Errorf("TryAcquireN(%d) = %d holds, %v, want that a has a permit", k, len(holds), err)
 		}

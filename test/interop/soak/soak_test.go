@@ -276,7 +276,11 @@ func (w *worker) acquire(ctx context.Context, n int) ([]*lock.Hold, error) {
 		if err != nil {
 			return nil, err
 		}
-		return m.AcquireN(ctx, 1+w.rng.IntN(3))
+		holds, err := m.AcquireN(ctx, 1+w.rng.IntN(3))
+		if err != nil {
+			return nil, err
+		}
+		return holds.All(), nil
 	}
 	m, err := lock.NewMutex(w.s, path, lock.Options{})
 	if err != nil {

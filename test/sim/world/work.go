@@ -139,9 +139,12 @@ func one(h *lock.Hold, err error) ([]holding, error) {
 	return []holding{h}, err
 }
 
-func several(hs []*lock.Hold, err error) ([]holding, error) {
+func several(hs *lock.Holds, err error) ([]holding, error) {
+	if err != nil {
+		return nil, err
+	}
 	var all []holding
-	for _, h := range hs {
+	for _, h := range hs.All() {
 		all = append(all, h)
 	}
 	return all, err

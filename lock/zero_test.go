@@ -1,0 +1,124 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/election"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A lock without a session, and one that was not made by its function, fail with an error that says what to do.
+func TestLocksThatWereNotMade(t *testing.T) {
+	for name, make := range map[string]func() error{
+		"NewMutex":            func() error { _, err := lock.NewMutex(nil, "/a", lock.Options{}); return err },
+		"NewRWMutex":          func() error { _, err := lock.NewRWMutex(nil, "/a", lock.Options{}); return err },
+		"NewSemaphore":        func() error { _, err := lock.NewSemaphore(nil, "/a", 1, lock.Options{}); return err },
+		"NewCuratorSemaphore": func() error { _, err := lock.NewCuratorSemaphore(nil, "/a", 1, lock.Options{}); return err },
+		"NewUnfair":           func() error { _, err := lock.NewUnfair(nil, "/a", lock.Options{}); return err },
+		"SetPermits":          func() error { return lock.SetPermits(t.Context(), nil, "/a", 1) },
+		"election.New":        func() error { _, err := election.New(nil, "/a", election.Options{}); return err },
+	} {
+		if err := make(); err == nil || !strings.Contains(err.Error(), "client.Open") || !strings.Contains(err.Error(), " /a: ") {
+			t.Errorf("%s without a session: %v", name, err)
+		}
+	}
+	var m lock.Mutex
+	var rw lock.RWMutex
+	var sem lock.Semaphore
+	var u lock.Unfair
+	work := func(context.Context) error { return nil }
+	for name, call := range map[string]func(context.Context) error{
+		"Mutex.Lock":           single(m.Lock),
+		"Mutex.TryLock":        single(m.TryLock),
+		"Mutex.Do":             func(ctx context.Context) error { return m.Do(ctx, work) },
+		"RWMutex.Lock":         single(rw.Lock),
+		"RWMutex.RLock":        single(rw.RLock),
+		"Reader.Lock":          single(rw.Reader().Lock),
+		"Writer.TryLock":       single(rw.Writer().TryLock),
+		"Semaphore.Acquire":    single(sem.Acquire),
+		"Semaphore.TryAcquire": single(sem.TryAcquire),
+		"Semaphore.AcquireN":   func(ctx context.Context) error { _, err := sem.AcquireN(ctx, 2); return err },
+		"Semaphore.SetPermits": func(ctx context.Context) error { return sem.SetPermits(ctx, 2) },
+		"Unfair.Lock":          single(u.Lock),
+		"Unfair.TryLock":       single(u.TryLock),
+		"NewAll of a mutex":    func(context.Context) error { _, err := lock.NewAll(&m); return err },
+		"NewAll of a reader":   func(context.Context) error { _, err := lock.NewAll(rw.Reader()); return err },
+		"NewAll of permits":    func(context.Context) error { _, err := lock.NewAll(sem.Permits(2)); return err },
+		"NewAll of an unfair":  func(context.Context) error { _, err := lock.NewAll(&u); return err },
+	} {
+		if err := call(t.Context()); err == nil || !strings.Contains(err.Error(), "NewMutex") {
+			t.Errorf("%s of a zero value: %v", name, err)
+		}
+	}
+	if m.Path() != "" || rw.Path() != "" || u.Path() != "" || m.Session() != nil || sem.Session() != nil || u.Session() != nil {
+		t.Error("a zero value has a path or a session")
+	}
+}
+
+func single(f func(context.Context) (*lock.Hold, error)) func(context.Context) error {
+	return func(ctx context.Context) error { _, err := f(ctx); return err }
+}
+
+// A semaphore that adopts takes the stored number, and stores its own where there is none.
+func TestAdoptPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		semaphore := func(n int, adopt bool) *lock.Semaphore {
+			m, err := lock.NewSemaphore(s, "/sem", n, lock.Options{AdoptPermits: adopt})
+			must(t, nil, err)
+			return m
+		}
+		both, err := semaphore(2, true).AcquireN(t.Context(), 2)
+		must(t, nil, err)
+		if _, err := semaphore(5, false).TryAcquire(t.Context()); !errors.Is(err, lock.ErrPermitsConflict) {
+			t.Errorf("five permits where two are stored: %v, want ErrPermitsConflict", err)
+		}
+		if _, err := semaphore(5, true).TryAcquire(t.Context()); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("a third permit: %v, want ErrBusy", err)
+		}
+		if n := len(both.All()); n != 2 || len(both.Of("/sem")) != 2 || both.Tokens()["/sem"] != both.All()[0].Token() {
+			t.Errorf("%d holds", n)
+		}
+		must(t, nil, both.All()[1].Release(t.Context()))
+		<-both.Done()
+		h, err := semaphore(5, true).TryAcquire(t.Context())
+		must(t, h, err)
+		must(t, nil, h.Release(t.Context()))
+		must(t, nil, both.Release(t.Context()))
+	})
+}
+
+// A loss has a reason from a small set, and an error that names the lock once.
+func TestLossReason(t *testing.T) {
+	for cause, want := range map[error]lock.LossReason{
+		lock.ErrNodeDeleted: lock.LossNodeDeleted,
+		lock.ErrDeadline:    lock.LossDeadline,
+		&client.SessionError{ID: 1, Err: zk.ErrSessionExpired}: lock.LossSessionExpired,
+		&client.SessionError{ID: 1, Err: zk.ErrClosed}:         lock.LossSessionClosed,
+		&client.SessionError{ID: 1, Err: zk.ErrAuthFailed}:     lock.LossOther,
+	} {
+		lost := &lock.LostError{Path: "/a", Cause: cause}
+		if got := lost.Reason(); got != want {
+			t.Errorf("%v: reason %q, want %q", lost, got, want)
+		}
+	}
+	lost := &lock.LostError{Path: "/a", Cause: lock.ErrDeadline}
+	for err, want := range map[error]string{
+		&lock.LockError{Op: "lock", Path: "/a", Err: lost}:                                                             "lock /a: lost: no heartbeat was answered in time",
+		&lock.LockError{Op: "read lock", Path: "/a", Err: lost}:                                                        "read lock /a: lost: no heartbeat was answered in time",
+		&lock.LockError{Op: "lock", Path: "/b", Err: lost}:                                                             "lock /b: lock /a lost: no heartbeat was answered in time",
+		&lock.LockError{Op: "lock", Path: "/a", Err: &lock.LockError{Op: "lock", Path: "/ab", Err: lost}}:              "lock /a: lock /ab: lock /a lost: no heartbeat was answered in time",
+		&lock.LockError{Op: "acquire", Path: "/a", Err: &lock.LockError{Op: "acquire", Path: "/a", Err: lock.ErrBusy}}: "acquire /a: lock is busy",
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
