@@ -84,7 +84,36 @@ func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
 			v, err = a.list(ctx, v.conn)
 		}
 	}
+	if a.waited && ctx.Err() != nil {
+		err = a.addHolder(ctx, err)
+	}
 	return nil, err
+}
+
+// holderLimit is how much longer than its context a Lock takes at most, to learn which holder it has waited for.
+const holderLimit = 100 * time.Millisecond
+
+// addHolder returns err, with which a wait ended, together with the present holder if a server says quickly which one
+// that is.
+func (a *attempt) addHolder(ctx context.Context, err error) error {
+	if st, _ := a.s.State(); st.Phase != client.Connected {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderLimit)
+	defer cancel()
+	p := a.s.Pipeline()
+	listed := a.e.list(p)
+	p.Send(ctx)
+	ls, failed := listed.result(ctx)
+	if failed != nil || len(ls.own.line) == 0 || a.id.made(ls.own.line[0].name) {
+		return err
+	}
+	node := zk.Join(a.e.dir, ls.own.line[0].name)
+	data, stat, failed := a.s.Get(ctx, node)
+	if failed != nil {
+		return err
+	}
+	return &waitError{err, &BusyError{Path: a.e.dir, Holder: newHolder(node, client.Node{Data: data, Stat: stat})}}
 }
 
 // try joins the line and leaves it again unless the lock is ours at once.

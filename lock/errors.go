@@ -90,7 +90,8 @@ func named(err error) bool {
 	return errors.As(err, new(*BusyError)) || errors.As(err, new(*LockError))
 }
 
-// A BusyError says who has the lock. errors.Is(err, ErrBusy) holds.
+// A BusyError says what has the lock. errors.Is(err, ErrBusy) holds. TryLock returns one, and the error of a Lock that ended
+// with its context wraps one, if the holder was learned in time.
 type BusyError struct {
 	Path   string
 	Holder Contender // as far as it could be read; its Node is empty if it left meanwhile, or if Delay is not zero
@@ -114,6 +115,17 @@ func (e *BusyError) Error() string {
 
 // Is makes errors.Is(err, ErrBusy) hold.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// A waitError is why a wait ended, together with the holder that was waited for.
+type waitError struct {
+	err  error
+	busy *BusyError
+}
+
+func (e *waitError) Error() string { return fmt.Sprintf("%v (held by %s)", e.err, e.busy.Holder.Who()) }
+
+// Unwrap returns both, so that errors.As finds the *BusyError.
+func (e *waitError) Unwrap() []error { return []error{e.err, e.busy} }
 
 // A KindError says that the directory is in use as another kind of lock, whose contenders do not wait for ours, nor
 // ours for them; see Options.AllowOtherKinds.

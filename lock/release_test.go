@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -49,4 +50,74 @@ func TestF08_ReleaseIsBounded(t *testing.T) {
 			t.Errorf("left: %v", left)
 		}
 	})
+}
+
+// A Lock that ends with its context says which holder it has waited for, on one line, and not much later.
+func TestAWaitThatEndedNamesTheHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		a, b := srv.Session(t, "a"), srv.Session(t, "b")
+		type locker interface {
+			Lock(context.Context) (*lock.Hold, error)
+		}
+		for name, make := range map[string]func(*client.Session, string) (locker, error){
+			"mutex": func(s *client.Session, label string) (locker, error) {
+				return lock.NewMutex(s, "/m", lock.Options{Label: label})
+			},
+			"write side": func(s *client.Session, label string) (locker, error) {
+				return lock.NewRWMutex(s, "/rw", lock.Options{Label: label})
+			},
+			"unfair": func(s *client.Session, label string) (locker, error) {
+				return lock.NewUnfair(s, "/u", lock.Options{Label: label})
+			},
+		} {
+			holder, err := make(a, "holder")
+			must(t, nil, err)
+			waiter, err := make(b, "waiter")
+			must(t, nil, err)
+			h, err := holder.Lock(t.Context())
+			must(t, h, err)
+			give, cancel := context.WithTimeout(t.Context(), time.Hour)
+			first := func() <-chan error { // stands between holder and waiter
+				done := waiting(give, waiter)
+				synctest.Wait()
+				return done
+			}()
+			for _, silent := range []bool{false, true} {
+				if silent {
+					srv.Link("b").Freeze()
+				}
+				ctx, stop := context.WithTimeout(t.Context(), time.Second)
+				began := time.Now()
+				_, err = waiter.Lock(ctx)
+				stop()
+				if took := time.Since(began); took > time.Second+lock.HolderLimit {
+					t.Errorf("%s: it returned after %v", name, took)
+				}
+				busy, ok := errors.AsType[*lock.BusyError](err)
+				if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%s: %q, want the end of the context", name, err)
+				}
+				if !silent && (!ok || busy.Holder.Node != h.Node() || busy.Holder.Owner.Label != "holder" || !strings.Contains(err.Error(), "(held by ")) {
+					t.Errorf("%s: %v, want that it names the holder", name, err)
+				}
+				srv.Link("b").Heal()
+			}
+			cancel()
+			<-first
+			must(t, nil, h.Release(t.Context()))
+		}
+	})
+}
+
+// waiting begins a Lock and returns its outcome.
+func waiting(ctx context.Context, l interface {
+	Lock(context.Context) (*lock.Hold, error)
+}) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Lock(ctx)
+		done <- err
+	}()
+	return done
 }

@@ -191,7 +191,7 @@ func (a *unfairAttempt) outlast(ctx context.Context, r *rival) (*rival, error) {
 	case <-r.watch.Done():
 	case <-ctx.Done():
 		r.watch.Cancel()
-		return nil, endOf(ctx, a.u.s)
+		return nil, &waitError{endOf(ctx, a.u.s), &BusyError{Path: a.u.dir, Holder: newHolder(a.u.dir, r.node)}}
 	}
 	switch ev, _, err := r.watch.Event(); {
 	case err != nil:

@@ -273,7 +273,7 @@ func f14Behind(w *World, t *testing.T, b *Client, ahead string) {
 	log := b.Proxy.Since(mark)
 	armed, removed := 0, len(log.Asked(wire.OpRemoveWatches))
 	for _, e := range log.Answered(wire.OpGetData) {
-		if e.Path == ahead && e.Err == zk.OK {
+		if e.Path == ahead && e.Watch && e.Err == zk.OK {
 			armed++
 		}
 	}

@@ -266,11 +266,11 @@ func (e *engine) refusal(err error) link.Note {
 		return link.Note{Is: link.IsFailed, Status: exit.OwnLock, Text: own.Error()}
 	case errors.As(err, &busy) && e.isOwn(busy):
 		return link.Note{Is: link.IsFailed, Status: exit.OwnLock, Text: (&ownLockError{busy.Path}).Error()}
-	case errors.As(err, &busy):
-		return link.Note{Is: link.IsBusy, Text: fmt.Sprintf("lock %s is busy%s", busy.Path, heldBy(busy.Holder))}
 	case errors.Is(err, errWaitOver):
 		text := fmt.Sprintf("lock %s: not got within %v", e.names(), e.open.Wait)
 		return link.Note{Is: link.IsBusy, Text: text + e.nowHeldBy()}
+	case errors.As(err, &busy):
+		return link.Note{Is: link.IsBusy, Text: fmt.Sprintf("lock %s is busy%s", busy.Path, heldBy(busy.Holder))}
 	case errors.As(err, &carries):
 		return link.Note{Is: link.IsFailed, Status: carries.Status, Text: err.Error()}
 	case errors.As(err, &conflict):

@@ -1,0 +1,4 @@
+package lock
+
+// HolderLimit is for tests.
+const HolderLimit = holderLimit
