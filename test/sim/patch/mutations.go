@@ -73,7 +73,7 @@ var Mutations = []Mutation{
 		{File: "lock/release.go", Old: "		err := sent.wait(ctx)\n", New: "		var err error\n		g.e.reaper.add(g.debris())\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
-		{File: "lock/release.go", Old: "		g.e.reaper.add(g.debris())\n		return &LockError{\"release\", g.e.dir, errors.Join(ErrReleasePending, err)}\n	}\n}", New: "		return &LockError{\"release\", g.e.dir, errors.Join(ErrReleasePending, err)}\n	}\n}"},
+		{File: "lock/release.go", Old: "		g.e.reaper.add(g.debris())\n		return releasePending(g.e.dir, err)\n	}\n}", New: "		return releasePending(g.e.dir, err)\n	}\n}"},
 	}},
 	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 1000, Patches: []Patch{
 		{File: "lock/recipe.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},
