@@ -72,9 +72,7 @@ func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
 		if n := a.e.opt.QueueMax; n > 0 && v.ahead > n {
 			return nil, ErrQueueFull
 		}
-		if a.e.opt.Waiting != nil {
-			a.e.opt.Waiting(Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.e.dir)})
-		}
+		a.e.waits(ctx, Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.e.dir)})
 		a.waited = true
 		var granted bool
 		if granted, err = a.wait(ctx, &v); granted {

@@ -119,9 +119,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 		return false, &BusyError{Path: a.e.dir, Delay: left}
 	}
 	a.e.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.e.dir, "delay", left)
-	if a.e.opt.Waiting != nil {
-		a.e.opt.Waiting(Place{Node: a.nodes[0], Delay: left})
-	}
+	a.e.waits(ctx, Place{Node: a.nodes[0], Delay: left})
 	return a.sleepDelay(ctx, left, watches, conn)
 }
 

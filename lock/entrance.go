@@ -38,10 +38,11 @@ func (e *entrance) lock(ctx context.Context) (*Hold, error) {
 	if e == nil {
 		return nil, errZero
 	}
-	if h, err := e.reenter(ctx, false); h != nil || err != nil {
-		return h, err
+	h, err := e.reenter(ctx, false)
+	if h == nil && err == nil {
+		h, err = only(e.lockAll(ctx, 1))
 	}
-	return only(e.lockAll(ctx, 1))
+	return h, e.refused(ctx, err)
 }
 
 // only returns the hold of what was asked for as one.
@@ -99,10 +100,11 @@ func (e *entrance) try(ctx context.Context) (*Hold, error) {
 	if e == nil {
 		return nil, errZero
 	}
-	if h, err := e.reenter(ctx, true); h != nil || err != nil {
-		return h, err
+	h, err := e.reenter(ctx, true)
+	if h == nil && err == nil {
+		h, err = only(e.tryAll(ctx, 1))
 	}
-	return only(e.tryAll(ctx, 1))
+	return h, e.refused(ctx, err)
 }
 
 // tryAll is try with count claims.

@@ -23,6 +23,7 @@ type grant struct {
 	level    client.Vouch
 	lease    uint64           // number of the session's lease that it rests on; see client.Lease
 	vouching *client.Vouching // asks for heartbeats while it lasts
+	caller   context.Context  // with the values of the context that the lock was asked for with
 
 	ended chan struct{} // closed when the grant has ended
 
@@ -145,6 +146,9 @@ func (g *grant) lose(cause error) {
 	lost := &LostError{Path: g.lock.dir, Cause: cause}
 	if !g.end(lost) {
 		return
+	}
+	if told := g.lock.opt.Hooks.Lost; told != nil {
+		told(g.caller, g.lock.dir, lost)
 	}
 	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.at(), "cause", cause)
 	if !errors.Is(cause, ErrNodeDeleted) {

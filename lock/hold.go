@@ -24,8 +24,12 @@ type Hold struct {
 // newHold makes the first hold of a node, with the values of ctx but not its end.
 // own is a watch on the node that is armed already, or nil.
 func newHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
-	h := g.hold(context.WithoutCancel(ctx))
+	g.caller = context.WithoutCancel(ctx)
+	h := g.hold(g.caller)
 	g.begin(own)
+	if granted := g.lock.opt.Hooks.Granted; granted != nil {
+		granted(ctx, g.lock.dir, h)
+	}
 	return h
 }
 

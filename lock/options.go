@@ -99,6 +99,9 @@ type Options struct {
 	// again when the one ahead has gone. It runs on the goroutine that waits, which goes on when it returns.
 	Waiting func(Place)
 
+	// Hooks are told of each wait, grant, release, loss and refusal. Default: none.
+	Hooks Hooks
+
 	// Logger gets a line for whatever an operator should know, such as a lost hold. Default: silent.
 	Logger *slog.Logger
 }

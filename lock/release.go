@@ -52,6 +52,9 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 	g.mu.holds = nil // in the same breath, or somebody could re-enter what is about to end
 	g.mu.Unlock()
 	g.over(holds, ErrReleased)
+	if released := g.lock.opt.Hooks.Released; released != nil {
+		released(g.caller, g.lock.dir)
+	}
 	return true, nil
 }
 

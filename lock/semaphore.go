@@ -64,6 +64,7 @@ func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*S
 	}
 	e := newEntrance(s, zk.Join(path, "leases"), opt, &permitRecipe)
 	e.room = &room{n: n}
+	opt.Hooks = Hooks{} // the gate is no lock of the caller's
 	e.gate = newEntrance(s, zk.Join(path, "locks"), opt, &mutexRecipe)
 	return &Semaphore{e, path}, nil
 }
@@ -137,7 +138,7 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 	}
 	permits := m.Permits(k).claim()
 	if permits.err != nil {
-		return nil, &LockError{m.e.op(try), m.path, permits.err}
+		return nil, m.e.refused(ctx, &LockError{m.e.op(try), m.path, permits.err})
 	}
 	acquire := m.e.lockAll
 	if try {
@@ -145,7 +146,7 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 	}
 	holds, err := acquire(ctx, k)
 	if err != nil {
-		return nil, err
+		return nil, m.e.refused(ctx, err)
 	}
 	for _, h := range holds {
 		ctx = h.g.mark(ctx)

@@ -114,10 +114,11 @@ func (u *unfairLock) take(ctx context.Context, try bool) (*Hold, error) {
 	if u == nil {
 		return nil, errZero
 	}
-	if h, err := u.reenter(ctx, try); h != nil || err != nil {
-		return h, err
+	h, err := u.reenter(ctx, try)
+	if h == nil && err == nil {
+		h, err = u.claim(ctx, try)
 	}
-	return u.claim(ctx, try)
+	return h, u.refused(ctx, err)
 }
 
 // claim makes a claim and returns its first hold. An attempt that ends without a hold is abandoned, also if

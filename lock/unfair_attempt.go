@@ -57,9 +57,7 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 			r.watch.Cancel()
 			return nil, &BusyError{Path: a.u.dir, Holder: newHolder(a.u.dir, r.node)}
 		}
-		if a.u.opt.Waiting != nil {
-			a.u.opt.Waiting(Place{Ahead: 1, First: a.u.dir})
-		}
+		a.u.waits(ctx, Place{Ahead: 1, First: a.u.dir})
 		for r != nil {
 			if r, err = a.outlast(ctx, r); err != nil {
 				return nil, err

@@ -1,0 +1,42 @@
+package lock
+
+import "context"
+
+// Hooks are functions that are told what becomes of a lock: for metrics, spans and logs. Any of them may be nil. ctx is the
+// context that the lock was asked for with; its values are there also after it has ended. path is that of the lock's
+// directory or znode. A hook runs on the goroutine on which the event happens, which goes on when the hook returns: it must be
+// quick, and must not wait for the lock.
+type Hooks struct {
+	// Waiting is called whenever the place in line of a waiter is looked up, as Options.Waiting is.
+	Waiting func(ctx context.Context, path string, at Place)
+
+	// Granted is called with each hold that is granted, before Lock returns it. A re-entered hold is not granted anew.
+	Granted func(ctx context.Context, path string, h *Hold)
+
+	// Released is called when the last hold of a znode is released, before the znode is deleted.
+	Released func(ctx context.Context, path string)
+
+	// Lost is called when a lock is lost.
+	Lost func(ctx context.Context, path string, err *LostError)
+
+	// Refused is called with the error of a Lock, TryLock or Acquire that fails.
+	Refused func(ctx context.Context, path string, err error)
+}
+
+// waits tells of a waiter's place.
+func (b *lockBase) waits(ctx context.Context, at Place) {
+	if b.opt.Waiting != nil {
+		b.opt.Waiting(at)
+	}
+	if b.opt.Hooks.Waiting != nil {
+		b.opt.Hooks.Waiting(ctx, b.dir, at)
+	}
+}
+
+// refused tells of an error, and returns it.
+func (b *lockBase) refused(ctx context.Context, err error) error {
+	if err != nil && b.opt.Hooks.Refused != nil {
+		b.opt.Hooks.Refused(ctx, b.dir, err)
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/election"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// askedBy is the key of a value in the context that a lock is asked for with.
+type askedBy struct{}
+
+// heard collects what hooks are told.
+type heard struct {
+	sync.Mutex
+	events []string
+}
+
+func (k *heard) hooks(t *testing.T, path string) lock.Hooks {
+	hear := func(ctx context.Context, at, what string) {
+		if at != path || ctx.Value(askedBy{}) != "the caller" {
+			t.Errorf("%s: told of %s with %v, want %s and the caller's context", what, at, ctx.Value(askedBy{}), path)
+		}
+		k.Lock()
+		defer k.Unlock()
+		k.events = append(k.events, what)
+	}
+	return lock.Hooks{
+		Waiting: func(ctx context.Context, at string, p lock.Place) {
+			hear(ctx, at, fmt.Sprint("waiting behind ", p.Ahead))
+		},
+		Granted: func(ctx context.Context, at string, h *lock.Hold) {
+			hear(ctx, at, fmt.Sprint("granted ", h.Cause() == nil))
+		},
+		Released: func(ctx context.Context, at string) { hear(ctx, at, "released") },
+		Lost:     func(ctx context.Context, at string, err *lock.LostError) { hear(ctx, at, "lost "+string(err.Reason())) },
+		Refused: func(ctx context.Context, at string, err error) {
+			hear(ctx, at, fmt.Sprint("refused, busy ", errors.Is(err, lock.ErrBusy)))
+		},
+	}
+}
+
+// Hooks are told of all that becomes of a lock of any kind, with its path and the caller's context.
+func TestHooks(t *testing.T) {
+	type taken interface {
+		Release(context.Context) error
+		Done() <-chan struct{}
+	}
+	type takes struct {
+		lock, try func(context.Context) (taken, error)
+		node      func(taken) string
+	}
+	one := func(f func(context.Context) (*lock.Hold, error)) func(context.Context) (taken, error) {
+		return func(ctx context.Context) (taken, error) { return f(ctx) }
+	}
+	whole := func(f func(context.Context) (*lock.Holds, error)) func(context.Context) (taken, error) {
+		return func(ctx context.Context) (taken, error) { return f(ctx) }
+	}
+	locker := func(l lock.Locker, err error) (takes, error) {
+		if err != nil {
+			return takes{}, err
+		}
+		return takes{one(l.Lock), one(l.TryLock), func(h taken) string { return h.(*lock.Hold).Node() }}, nil
+	}
+	all := func(h taken) string { return h.(*lock.Holds).All()[0].Node() }
+	for name, make := range map[string]func(*client.Session, string, lock.Options) (takes, error){
+		"mutex": func(s *client.Session, path string, opt lock.Options) (takes, error) {
+			return locker(lock.NewMutex(s, path, opt))
+		},
+		"write": func(s *client.Session, path string, opt lock.Options) (takes, error) {
+			m, err := lock.NewRWMutex(s, path, opt)
+			must(t, nil, err)
+			return locker(m.Writer(), nil)
+		},
+		"unfair": func(s *client.Session, path string, opt lock.Options) (takes, error) {
+			return locker(lock.NewUnfair(s, path, opt))
+		},
+		"permit": func(s *client.Session, path string, opt lock.Options) (takes, error) {
+			m, err := lock.NewSemaphore(s, path, 1, opt)
+			must(t, nil, err)
+			return takes{one(m.Acquire), one(m.TryAcquire), func(h taken) string { return h.(*lock.Hold).Node() }}, nil
+		},
+		"all": func(s *client.Session, path string, opt lock.Options) (takes, error) {
+			m, err := lock.NewMutex(s, path, opt)
+			must(t, nil, err)
+			a, err := lock.NewAll(m)
+			return takes{whole(a.Lock), whole(a.TryLock), all}, err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			ours, theirs := srv.Session(t, "ours"), srv.Session(t, "theirs")
+			var told heard
+			a, err := make(ours, "/"+name, lock.Options{Hooks: told.hooks(t, "/"+name)})
+			must(t, nil, err)
+			b, err := make(theirs, "/"+name, lock.Options{})
+			must(t, nil, err)
+			ctx := context.WithValue(t.Context(), askedBy{}, "the caller")
+
+			other, err := b.lock(t.Context())
+			must(t, nil, err)
+			if _, err := a.try(ctx); !errors.Is(err, lock.ErrBusy) {
+				t.Fatal(err)
+			}
+			time.AfterFunc(time.Second, func() { other.Release(t.Context()) })
+			h, err := a.lock(ctx)
+			must(t, nil, err)
+			must(t, nil, h.Release(t.Context()))
+			h, err = a.lock(ctx)
+			must(t, nil, err)
+			time.Sleep(time.Second)
+			must(t, nil, theirs.Delete(t.Context(), a.node(h), zk.AnyVersion))
+			<-h.Done()
+			synctest.Wait()
+			want := []string{"refused, busy true", "waiting behind 1", "granted true", "released", "granted true", "lost node-deleted"}
+			if !slices.Equal(told.events, want) {
+				t.Errorf("%s: told of %q, want %q", name, told.events, want)
+			}
+		})
+	}
+}
+
+// So do those of an election.
+func TestHooksOfAnElection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		var told heard
+		e, err := election.New(s, "/e", election.Options{Lock: lock.Options{Hooks: told.hooks(t, "/e")}})
+		must(t, nil, err)
+		term, err := e.Campaign(context.WithValue(t.Context(), askedBy{}, "the caller"))
+		must(t, nil, err)
+		must(t, nil, term.Resign(t.Context()))
+		if want := []string{"granted true", "released"}; !slices.Equal(told.events, want) {
+			t.Errorf("told of %q, want %q", told.events, want)
+		}
+	})
+}
