@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 )
 
 // waitersPerSession and the sessions make the contenders of one lock.
@@ -122,7 +123,7 @@ func ownWaiters(addr string) error {
 		wg.Go(func() { m.Lock(ctx) })
 	}
 	for {
-		s, err := lock.Look(ctx, sessions[0], "/waiters")
+		s, err := inspect.Look(ctx, sessions[0], "/waiters")
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
-	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -24,7 +24,7 @@ func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 
 // Candidates returns everybody in line, the leader first. It only reads.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
-	line, err := lock.Inspect(ctx, e.s, e.dir)
+	line, err := inspect.Contenders(ctx, e.s, e.dir)
 	if err != nil {
 		return nil, err
 	}

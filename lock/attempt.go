@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -19,7 +20,7 @@ import (
 type attempt struct {
 	e       *entrance
 	s       *client.Session
-	id      attemptID
+	id      queue.ID
 	count   int // how many nodes it needs
 	data    []byte
 	created *creation // the last create that was sent
@@ -38,21 +39,21 @@ type attempt struct {
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
-func newAttempt(e *entrance, count int, r record) *attempt {
+func newAttempt(e *entrance, count int, r queue.Record) *attempt {
 	return &attempt{e: e, s: e.s, id: newAttemptID(), count: count, data: e.nodeData(r)}
 }
 
 // A view is the line as a listing showed it.
 type view struct {
-	queue *queue // nil if nobody is waited for
-	ahead int    // how many claims are ahead of our first
-	place int    // of our last
-	waits []int  // places of claims that we wait for; none: the lock is ours
-	conn  uint64 // connection that the listing came on
+	queue *queue.Queue // nil if nobody is waited for
+	ahead int          // how many claims are ahead of our first
+	place int          // of our last
+	waits []int        // places of claims that we wait for; none: the lock is ours
+	conn  uint64       // connection that the listing came on
 }
 
 // first returns the path of the node at the head of the line.
-func (v view) first(dir string) string { return zk.Join(dir, v.queue.line[0].name) }
+func (v view) first(dir string) string { return zk.Join(dir, v.queue.Line[0].Name) }
 
 // run joins the line and returns when the lock is ours.
 func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
@@ -103,15 +104,15 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	listed := a.e.list(p)
 	p.Send(ctx)
 	ls, failed := listed.result(ctx)
-	if failed != nil || len(ls.own.line) == 0 || a.id.made(ls.own.line[0].name) {
+	if failed != nil || len(ls.own.Line) == 0 || a.id.Made(ls.own.Line[0].Name) {
 		return err
 	}
-	node := zk.Join(a.e.dir, ls.own.line[0].name)
+	node := zk.Join(a.e.dir, ls.own.Line[0].Name)
 	data, stat, failed := a.s.Get(ctx, node)
 	if failed != nil {
 		return err
 	}
-	return &waitError{err, &BusyError{Path: a.e.dir, Holder: newHolder(node, client.Node{Data: data, Stat: stat})}}
+	return &waitError{err, &BusyError{Path: a.e.dir, Holder: queue.NewHolder(node, data, stat)}}
 }
 
 // try joins the line and leaves it again unless the lock is ours at once.
@@ -147,7 +148,7 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 	}
 	busy := &BusyError{Path: a.e.dir}
 	if n, err := holder.Wait(ctx); err == nil {
-		busy.Holder = newHolder(first, n)
+		busy.Holder = queue.NewHolder(first, n.Data, n.Stat)
 	}
 	return busy
 }
@@ -250,7 +251,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 // look finds our place in a listing that shows every change up to our create.
 func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error) {
 	q := &ls.own
-	places := q.mine(a.id)
+	places := q.Of(a.id)
 	switch {
 	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
 		return view{}, errAbsent
@@ -265,8 +266,8 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 	}
 	nodes := make([]string, a.count)
 	for i, place := range places {
-		nodes[i] = zk.Join(a.e.dir, q.line[place].name)
-		if q.unsettled(place) {
+		nodes[i] = zk.Join(a.e.dir, q.Line[place].Name)
+		if q.Unsettled(place) {
 			return view{}, ErrCounterExhausted
 		}
 	}
@@ -281,17 +282,17 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 		a.joined(nodes, stat.Czxid)
 	}
 	first, last := places[0], places[a.count-1]
-	if n := q.line[last].number; exhausting(n) {
+	if n := q.Line[last].Number; queue.Exhausting(n) {
 		a.e.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.e.dir, "number", n)
 	}
-	if other := ls.otherAhead(first); other != KindNone && !a.e.opt.AllowOtherKinds { // those behind see us
+	if other := ls.otherAhead(first); other != queue.KindNone && !a.e.opt.AllowOtherKinds { // those behind see us
 		return view{}, &KindError{a.e.dir, other}
 	}
 	var err error
-	if q.room, err = a.seeRoom(ctx); err != nil {
+	if q.Permits, err = a.seeRoom(ctx); err != nil {
 		return view{}, err
 	}
-	waits := a.e.recipe.waitsFor(*q, last)
+	waits := a.e.recipe.WaitsFor(*q, last)
 	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
 	if len(waits) == 0 {
 		return view{conn: conn}, nil
@@ -300,9 +301,9 @@ func (a *attempt) look(ctx context.Context, ls listed, conn uint64) (view, error
 }
 
 // dropLater deletes nodes of ours behind those that we need, so that nobody waits for them.
-func (a *attempt) dropLater(ctx context.Context, q queue, places []int) error {
+func (a *attempt) dropLater(ctx context.Context, q queue.Queue, places []int) error {
 	for _, i := range places {
-		err := a.s.Delete(ctx, zk.Join(a.e.dir, q.line[i].name), -1)
+		err := a.s.Delete(ctx, zk.Join(a.e.dir, q.Line[i].Name), -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrConnectionLoss) {
 			a.unknown = true // the reaper looks for all that carries our id
 			return err

@@ -5,22 +5,23 @@ import (
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // lockBase is what every lock value has, whatever its kind: all that its holds and grants need to know of it.
 type lockBase struct {
 	s         *client.Session
-	dir       string  // path
-	opt       Options // with defaults
-	verb      string  // what Lock is called in errors
-	kind      kind    // of its claims
-	reenters  bool    // Lock under a hold's context is re-entering, which Options.Reentrant allows
-	signature []byte  // see nodeData
-	held      any     // its heldKey
+	dir       string          // path
+	opt       Options         // with defaults
+	verb      string          // what Lock is called in errors
+	kind      queue.ClaimKind // of its claims
+	reenters  bool            // Lock under a hold's context is re-entering, which Options.Reentrant allows
+	signature []byte          // see nodeData
+	held      any             // its heldKey
 }
 
 // newBase returns the base of a lock whose claims stand in one line with those of the kinds that it heeds.
-func newBase(s *client.Session, dir string, opt Options, verb string, kind, heeds kind, reenters bool) lockBase {
+func newBase(s *client.Session, dir string, opt Options, verb string, kind, heeds queue.ClaimKind, reenters bool) lockBase {
 	return lockBase{s, dir, opt, verb, kind, reenters, opt.signature(), heldKey{s, dir, heeds}}
 }
 
@@ -54,7 +55,7 @@ func (b *lockBase) op(try bool) string {
 type heldKey struct {
 	s    *client.Session
 	dir  string
-	line kind // kinds that it heeds: a directory may have several lines, which do not hide each other
+	line queue.ClaimKind // kinds that it heeds: a directory may have several lines, which do not hide each other
 }
 
 // reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
@@ -74,8 +75,8 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	case ctx.Err() != nil:
 		return nil, nil
 	}
-	reads := g.mu.holds != nil && (g.mu.kind == shared || g.mu.moving != nil)
-	if reads && b.kind == exclusive {
+	reads := g.mu.holds != nil && (g.mu.kind == queue.Shared || g.mu.moving != nil)
+	if reads && b.kind == queue.Exclusive {
 		return nil, &LockError{b.op(try), b.dir, ErrUpgrade}
 	}
 	if g.mu.holds != nil && !b.opt.Reentrant {

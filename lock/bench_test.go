@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/server"
 )
 
@@ -215,7 +216,7 @@ func BenchmarkThousandWaiters(b *testing.B) {
 	}
 	hold := <-granted
 	for {
-		line, err := lock.Inspect(ctx, all[0], "/bench/thousand")
+		line, err := inspect.Contenders(ctx, all[0], "/bench/thousand")
 		if err != nil {
 			b.Fatal(err)
 		}

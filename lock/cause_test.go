@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -223,7 +224,7 @@ func TestWaiterIsToldOfTheSession(t *testing.T) {
 						srv.Link(name).Expire()
 						return
 					}
-					line, err := lock.Inspect(t.Context(), s, "/locks/a")
+					line, err := inspect.Contenders(t.Context(), s, "/locks/a")
 					must(t, h, err)
 					must(t, h, s.Delete(t.Context(), line[1].Node, -1))
 				}()

@@ -2,10 +2,19 @@ package lock
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
+
+// newAttemptID returns a random id.
+func newAttemptID() queue.ID {
+	var b [queue.IDBytes]byte
+	rand.Read(b[:]) // never fails, by its documentation
+	return queue.NewID(b)
+}
 
 // A creation is the request that makes the nodes of an attempt, all of them or none. Several are made in
 // one transaction, so their numbers follow each other: nobody stands between them, and two who ask for
@@ -17,7 +26,7 @@ type creation struct {
 
 // create adds the request for count nodes.
 func (a *attempt) create(p *client.Pipeline) *creation {
-	prefix := zk.Join(a.e.dir, a.id.prefix(a.e.recipe.word))
+	prefix := zk.Join(a.e.dir, a.id.Prefix(a.e.recipe.Word))
 	if a.count == 1 {
 		return &creation{one: p.Create(prefix, a.data, zk.EphemeralSequential, a.e.opt.ACL)}
 	}

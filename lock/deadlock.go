@@ -1,42 +1,20 @@
 package lock
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
 
-	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // ErrDeadlock: a waiter gave up because it waited for itself. The error is a *DeadlockError.
 var ErrDeadlock = errors.New("deadlock")
 
-// A Wait is one contender that waits for another. Its owner may hold other locks meanwhile, by other nodes.
-type Wait struct {
-	Path   string    // of the lock
-	Waiter Contender // that waits in its line
-	For    Contender // ahead in the same line, that it waits for; a holder, or one that waits itself
-}
+// A Wait is one contender that waits for another.
+type Wait = queue.Wait
 
-// A Deadlock is a circle of waits: the For of each cannot go on before the next wait is over, and the For of the last
-// not before the first is. Either For is itself the Waiter of the next wait, or it holds the lock, and its owner waits
-// elsewhere as that Waiter. Where the circle goes through a semaphore, For is one of several who are all stuck.
-type Deadlock []Wait
-
-func (d Deadlock) String() string {
-	var b strings.Builder
-	for i, w := range d {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "%s waits for %s behind %s", describe(w.Waiter), w.Path, describe(w.For))
-	}
-	return b.String()
-}
-
-func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Who(), zk.Base(c.Node)) }
+// A Deadlock is a cycle of waits.
+type Deadlock = queue.Deadlock
 
 // A DeadlockError says that a waiter gave up because it stood in a circle of contenders that waited for each other,
 // and was the last to come of those in it that look for circles (Options.Deadlock). Whoever gets it should release
@@ -65,42 +43,3 @@ func (e *DeadlockError) Error() string {
 
 // Is makes errors.Is(err, ErrDeadlock) hold.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
-
-// Deadlocks returns the circles of contenders that wait for each other and that touch one of the locks at paths,
-// wherever else they lead; see DeadlockError for what can be seen. It only reads. Each circle is returned once,
-// beginning with the waiter that came last. Locks that the session may not read are left out. With more than 256 locks
-// or 4096 contenders to look at the error is ErrTooManyWaits; then waiters do not find such circles either.
-func Deadlocks(ctx context.Context, s *client.Session, paths ...string) ([]Deadlock, error) {
-	for {
-		found, err := deadlocks(ctx, s, paths)
-		if !errors.Is(err, zk.ErrConnectionLoss) {
-			return found, err
-		}
-	}
-}
-
-// deadlocks is Deadlocks, unless the connection breaks.
-func deadlocks(ctx context.Context, s *client.Session, paths []string) ([]Deadlock, error) {
-	seen := newSurvey(ctx, s, nil)
-	suspects, err := seen.circles(paths)
-	if err != nil || len(suspects) == 0 {
-		return nil, err
-	}
-	again := newSurvey(ctx, s, seen)
-	var found []Deadlock
-	for _, suspect := range suspects {
-		d, err := again.circle(suspect.dir, suspect.stem, (*party).youngerThan)
-		if err != nil {
-			return nil, err
-		}
-		if d != nil {
-			found = append(found, d)
-		}
-	}
-	return found, nil
-}
-
-func (p *party) youngerThan(other *party) bool { return p.czxid > other.czxid }
-
-// yieldsBefore reports whether the party gives up if it and other are in one circle.
-func (p *party) yieldsBefore(other *party) bool { return p.yields && p.youngerThan(other) }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/fired"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -17,11 +20,11 @@ import (
 // The listing shows the marker of each holder whose claim this session has seen disappear: the marker is older than the
 // end of the claim, and no server that the session connects to is behind what the session has seen.
 func (a *attempt) awaitDelay(ctx context.Context) error {
-	marked := a.e.recipe.kind == shared
+	marked := a.e.recipe.Kind == queue.Shared
 	if !marked {
-		a.marker = zk.Join(a.e.dir, a.id.marker())
+		a.marker = zk.Join(a.e.dir, a.id.DelayMarker())
 	}
-	data := encodeMarker(a.e.opt.Delay)
+	data := queue.EncodeDelay(a.e.opt.Delay)
 	stubborn := map[string]bool{} // orphans that the server does not let us delete
 	for {
 		p := a.s.Pipeline()
@@ -53,7 +56,7 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		left := slices.DeleteFunc(orphans(l.Names), func(name string) bool { return stubborn[name] })
+		left := slices.DeleteFunc(queue.Orphans(l.Names), func(name string) bool { return stubborn[name] })
 		if len(left) == 0 {
 			return nil
 		}
@@ -100,7 +103,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
 			return false, a.missed(err, nil) // gone, or out of touch: look again
 		}
-		left = max(left, delayOf(node.Data, a.e.opt.Delay)-known[i])
+		left = max(left, queue.DelayOf(node.Data, a.e.opt.Delay)-known[i])
 	}
 	if own != nil {
 		node, err := own.Wait(ctx)
@@ -108,7 +111,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 			a.own[0] = nil
 			return false, a.missed(err, ErrPlaceLost)
 		}
-		if revoked(node.Data) {
+		if queue.Revoked(node.Data) {
 			a.hear(a.nodes[0])
 		}
 	}
@@ -126,7 +129,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 // sleepDelay sleeps for the rest of a delay. It reports false, as waitDelay does, when one of the watches on orphans or that
 // on our own node has fired, or the connection is not conn any more.
 func (a *attempt) sleepDelay(ctx context.Context, left time.Duration, orphans []*client.Watch, conn uint64) (over bool, err error) {
-	gone, stop := anyFired(append(orphans, a.own[0]))
+	gone, stop := fired.Any(append(orphans, a.own[0]))
 	defer stop()
 	timer := time.NewTimer(left)
 	defer timer.Stop()
@@ -174,4 +177,29 @@ func (a *attempt) clear(ctx context.Context, orphans []string, stubborn map[stri
 		}
 	}
 	return nil
+}
+
+// orphansKnown remembers since when markers of one directory have been known to be orphans. So when a waiter gives up,
+// the next one with the same lock value continues its wait.
+type orphansKnown struct {
+	mu    sync.Mutex
+	since map[string]time.Time // by name
+}
+
+// update notes which orphans there are, and returns for how long each has been known.
+func (k *orphansKnown) update(orphans []string) []time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	since := make(map[string]time.Time, len(orphans))
+	known := make([]time.Duration, len(orphans))
+	for i, name := range orphans {
+		at, ok := k.since[name]
+		if !ok {
+			at = now
+		}
+		since[name], known[i] = at, now.Sub(at)
+	}
+	k.since = since
+	return known
 }

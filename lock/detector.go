@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/lock/internal/waitgraph"
 )
 
 // A detector looks for a cycle of contenders that wait for each other, for the sake of one attempt that waits in a line.
@@ -13,9 +16,9 @@ import (
 // twice in a row, Options.Deadlock apart, is a deadlock.
 type detector struct {
 	e     *entrance
-	id    attemptID
-	pause time.Duration // until the next look
-	seen  *survey       // of the last look, if it found a cycle
+	id    queue.ID
+	pause time.Duration     // until the next look
+	seen  *waitgraph.Reader // of the last look, if it found a cycle
 }
 
 // detectorRarest is how much rarer than at first a detector looks in the end.
@@ -23,7 +26,7 @@ const detectorRarest = 16
 
 // unlessDeadlocked returns a function that goes the way of an attempt, and fails with a *DeadlockError if the attempt
 // waits in a cycle and is the one to give up. Until Options.Deadlock has passed, it costs a timer.
-func (e *entrance) unlessDeadlocked(id attemptID, way func(context.Context) ([]*Hold, error)) func(context.Context) ([]*Hold, error) {
+func (e *entrance) unlessDeadlocked(id queue.ID, way func(context.Context) ([]*Hold, error)) func(context.Context) ([]*Hold, error) {
 	return func(ctx context.Context) ([]*Hold, error) {
 		wait, end := context.WithCancelCause(ctx)
 		d := &detector{e: e, id: id, pause: e.opt.Deadlock}
@@ -69,8 +72,8 @@ func (d *detector) run(ctx context.Context) *DeadlockError {
 // the one to give up. A look that fails proves nothing.
 func (d *detector) look(ctx context.Context) *DeadlockError {
 	dir := d.e.dir
-	now := newSurvey(ctx, d.e.s, d.seen)
-	found, err := now.circle(dir, d.id.stem(dir), (*party).yieldsBefore)
+	now := waitgraph.NewReader(ctx, d.e.s, d.seen)
+	found, err := now.Cycle(dir, d.id.Stem(dir), (*queue.Entry).YieldsBefore)
 	switch {
 	case err != nil:
 		d.e.opt.Logger.Debug("cannot look for deadlocks", "lock", dir, "error", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -30,7 +31,7 @@ func (g *place) downgrade(ctx context.Context, h *Hold) error {
 		g.mu.Unlock()
 		<-h.ctx.Done() // it ends just now
 		return context.Cause(h.ctx)
-	case g.e.recipe != &writeRecipe || g.mu.kind != exclusive || len(g.mu.holds) > 1 || g.mu.moving != nil:
+	case g.e.recipe != &queue.WriteRules || g.mu.kind != queue.Exclusive || len(g.mu.holds) > 1 || g.mu.moving != nil:
 		g.mu.Unlock()
 		return &LockError{"downgrade", g.e.dir, ErrNotWriter}
 	}
@@ -54,9 +55,9 @@ func (g *place) downgrade(ctx context.Context, h *Hold) error {
 // replace has a read node take the place of the write node, and finds out whether it did.
 func (g *place) replace(ctx context.Context) (err error) {
 	write := g.at()
-	number, _, _ := parseName(zk.Base(write))
-	read := zk.Join(g.e.dir, fmt.Sprintf("%s%010d", g.id.prefix(readWord), number))
-	data := g.e.nodeData(record{})
+	number, _, _ := queue.ParseName(zk.Base(write))
+	read := zk.Join(g.e.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
+	data := g.e.nodeData(queue.Record{})
 	defer func() {
 		if err != nil {
 			read = ""
@@ -77,9 +78,9 @@ func (g *place) replace(ctx context.Context) (err error) {
 				return &LockError{"downgrade", g.e.dir, err}
 			}
 			version = stat.Version
-			if revoked(said) {
+			if queue.Revoked(said) {
 				g.asked()
-				data = revocation(data)
+				data = queue.Revocation(data)
 			}
 			continue
 		}
@@ -117,7 +118,7 @@ func (g *grant) moved(node string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if node != "" {
-		g.mu.node, g.mu.kind = node, shared
+		g.mu.node, g.mu.kind = node, queue.Shared
 	}
 	close(g.mu.moving)
 	g.mu.moving = nil

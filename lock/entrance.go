@@ -5,13 +5,14 @@ import (
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // An entrance is a way into the line of one directory, for claims of one recipe. Every fair lock is made of it; an RWMutex
 // of two, one for each side. It has no state but what is to be removed (reaper) and what it knows of earlier holders.
 type entrance struct {
 	lockBase
-	recipe *recipe
+	recipe *queue.Rules
 	room   *room     // a semaphore's number of permits; otherwise nil
 	gate   *entrance // to the lock that has to be held while in line (Curator's semaphore); nil if there is none
 	reaper *reaper
@@ -27,8 +28,8 @@ func (e *entrance) base() *lockBase {
 	return &e.lockBase
 }
 
-func newEntrance(s *client.Session, dir string, opt Options, r *recipe) *entrance {
-	e := &entrance{lockBase: newBase(s, dir, opt, r.verb, r.kind, r.heeds, r.reenters), recipe: r}
+func newEntrance(s *client.Session, dir string, opt Options, r *queue.Rules) *entrance {
+	e := &entrance{lockBase: newBase(s, dir, opt, r.Verb, r.Kind, r.Heeds, r.Reenters), recipe: r}
 	e.reaper = &reaper{lock: &e.lockBase, clean: e.clean}
 	return e
 }

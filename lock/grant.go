@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -17,7 +18,7 @@ type grant struct {
 	lock     *lockBase
 	claim    heldClaim
 	s        *client.Session
-	id       attemptID
+	id       queue.ID
 	token    int64
 	data     []byte // of the node, as it was made
 	level    client.Vouch
@@ -32,7 +33,7 @@ type grant struct {
 		holds   map[*Hold]struct{} // not released; nil once the grant has ended
 		lost    *LostError         // why it ended, if it was lost
 		node    string             // path of the node
-		kind    kind               // of the claim that it is
+		kind    queue.ClaimKind    // of the claim that it is
 		asked   bool               // to give up
 		revoked context.Context    // ends when asked; nil until somebody listens
 		revoke  context.CancelFunc // ends it
@@ -51,7 +52,7 @@ type heldClaim interface {
 
 // newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that
 // number. asked says that the owner of the node has been asked to give up.
-func newGrant(lock *lockBase, id attemptID, node string, token int64, data []byte, asked bool, lease uint64, vouching *client.Vouching) *grant {
+func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, asked bool, lease uint64, vouching *client.Vouching) *grant {
 	g := &grant{
 		lock: lock, s: lock.s, id: id, token: token, data: data, level: lock.opt.Vouch,
 		lease: lease, vouching: vouching, ended: make(chan struct{}),

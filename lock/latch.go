@@ -4,14 +4,8 @@ import (
 	"context"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
-
-// latchRecipe is the mutex's under the name of Curator's LeaderLatch. Its line is the candidates': what
-// else lies in the directory neither waits for them nor they for it.
-var latchRecipe = recipe{
-	verb: "lock", word: latchWord, kind: candidacy, heeds: candidacy,
-	waitsFor: waitForConflict, rings: true,
-}
 
 // A Latch is the lock under an election: a mutex whose claims have the names of Curator's LeaderLatch, so
 // that candidates of both exclude each other on one path. Package election makes leadership of it.
@@ -24,7 +18,7 @@ func NewLatch(s *client.Session, path string, opt Options) (*Latch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Latch{newEntrance(s, path, opt, &latchRecipe)}, nil
+	return &Latch{newEntrance(s, path, opt, &queue.ElectionRules)}, nil
 }
 
 // Path returns the path of the latch's directory.
@@ -44,5 +38,5 @@ func (l *Latch) TryLock(ctx context.Context) (*Hold, error) { return l.e.try(ctx
 // Candidates returns those of names, the children of a directory, that are places in a latch's line, in order: the
 // first one has the latch.
 func Candidates(names []string) []string {
-	return parseQueue(names, candidacy).inOrder()
+	return queue.Parse(names, queue.Candidacy).Names()
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // What a contender is told that it works under is named by its stems, once each and not without limit.
@@ -13,10 +15,10 @@ func TestWaitingUnderHoldsOfOthers(t *testing.T) {
 	if says := o.waiting(nil); says.Yields || !slices.Equal(says.Under, []string{"/a/_c_" + digits, "/kazoo/x__lock__0000000001"}) {
 		t.Errorf("a waiter says %+v", says)
 	}
-	for i := range 2 * underMax {
+	for i := range 2 * queue.UnderMax {
 		o.Under = append(o.Under, "/more/"+strconv.Itoa(i))
 	}
-	if says := o.waiting(nil); len(says.Under) != underMax {
-		t.Errorf("%d holds named, want %d", len(says.Under), underMax)
+	if says := o.waiting(nil); len(says.Under) != queue.UnderMax {
+		t.Errorf("%d holds named, want %d", len(says.Under), queue.UnderMax)
 	}
 }

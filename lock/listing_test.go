@@ -2,6 +2,8 @@ package lock
 
 import (
 	"testing"
+
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // F34: contenders of another kind are noticed by the oldest of them, in whatever order the server lists them.
@@ -11,15 +13,15 @@ func TestF34_OthersAhead(t *testing.T) {
 		names []string
 		want  Kind
 	}{
-		{[]string{permit}, KindNone},
-		{[]string{permit, "stranger"}, KindNone},
-		{[]string{permit, late}, KindNone},
-		{[]string{permit, early}, KindMutex},
-		{[]string{early, permit, late}, KindMutex},
-		{[]string{late, permit, early}, KindMutex},
-		{[]string{late, early, permit}, KindMutex},
+		{[]string{permit}, queue.KindNone},
+		{[]string{permit, "stranger"}, queue.KindNone},
+		{[]string{permit, late}, queue.KindNone},
+		{[]string{permit, early}, queue.KindMutex},
+		{[]string{early, permit, late}, queue.KindMutex},
+		{[]string{late, permit, early}, queue.KindMutex},
+		{[]string{late, early, permit}, queue.KindMutex},
 	} {
-		seen := parseListing(tt.names, permitRecipe.heeds)
+		seen := parseListing(tt.names, queue.PermitRules.Heeds)
 		if got := seen.otherAhead(0); got != tt.want {
 			t.Errorf("%q: ahead of the semaphore's contender: %q, want %q", tt.names, got, tt.want)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // A Mutex is a lock that one holder has at a time, in the order of arrival. To have a Mutex is not to hold
@@ -19,7 +20,7 @@ func NewMutex(s *client.Session, path string, opt Options) (*Mutex, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Mutex{newEntrance(s, path, opt, &mutexRecipe)}, nil
+	return &Mutex{newEntrance(s, path, opt, &queue.MutexRules)}, nil
 }
 
 // Path returns the path of the lock's directory.

@@ -6,8 +6,12 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
+
+// DelayMax is the largest Options.Delay.
+const DelayMax = queue.DelayMax
 
 // Options configure a lock. The zero value of every field means its default.
 type Options struct {

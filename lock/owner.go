@@ -2,7 +2,6 @@ package lock
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -10,17 +9,9 @@ import (
 	"reflect"
 	"sync"
 	"time"
-)
 
-// An Owner is what a contender's znode says, in JSON, about the process that made it.
-type Owner struct {
-	Host    string    `json:"host,omitempty"`
-	PID     int       `json:"pid,omitempty"`
-	Space   string    `json:"space,omitempty"` // of which PID is a number: equal for the processes of one boot of one machine, and one process namespace of it; empty where that is unknown
-	Program string    `json:"program,omitempty"`
-	Since   time.Time `json:"since,omitzero"`  // when the attempt began, by the owner's clock: for people, nothing is decided by it
-	Label   string    `json:"label,omitempty"` // Options.Label
-}
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+)
 
 // Owner returns what the znodes of a lock with these options say about this process, with the PID of Options.PID if
 // that is set. Since is left zero.
@@ -58,11 +49,11 @@ var pidSpace = sync.OnceValue(func() string {
 // signature returns what the data of all nodes begins with that this process makes with these options: the owner, in JSON
 // that is yet to be closed.
 func (o *Options) signature() []byte {
-	return bytes.TrimSuffix(record{Owner: o.Owner()}.encode(), []byte("}"))
+	return bytes.TrimSuffix(queue.Record{Owner: o.Owner()}.Encode(), []byte("}"))
 }
 
 // nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
-func (l *lockBase) nodeData(r record) []byte {
+func (l *lockBase) nodeData(r queue.Record) []byte {
 	if l.opt.Data != nil {
 		return l.opt.Data
 	}
@@ -74,13 +65,5 @@ func (l *lockBase) nodeData(r record) []byte {
 		return append(b, '}')
 	}
 	b = append(b, ',')
-	return append(b, r.encode()[1:]...)
-}
-
-// parseOwner reads the data of a contender's node. Other clients write other things; then ok is false.
-func parseOwner(data []byte) (o Owner, ok bool) {
-	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &o) != nil {
-		return Owner{}, false
-	}
-	return o, o != Owner{}
+	return append(b, r.Encode()[1:]...)
 }

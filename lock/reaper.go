@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // debris is what an attempt or a hold left: nodes that are there, or may be.
 type debris struct {
-	id      attemptID
+	id      queue.ID
 	token   int64         // creation zxid of the nodes; 0 if unknown
 	nodes   []string      // their paths, as far as they are known
 	created *creation     // a create that is still under way, if any
@@ -142,7 +143,7 @@ func (e *entrance) clean(ctx context.Context, list []debris) (left []debris, err
 		list[i].resolve(ctx)
 		search = search || list[i].unknown
 	}
-	var q queue
+	var q queue.Queue
 	var unseen error // why the line is not known; what is known of nodes is enough to delete them
 	if search {
 		q, unseen = e.settledLine(ctx)
@@ -196,11 +197,11 @@ func (d *debris) resolve(ctx context.Context) {
 
 // all returns the paths of what there is to delete: the nodes that are known and, if there may be others, those that
 // carry the id in the line.
-func (d *debris) all(dir string, q queue) []string {
+func (d *debris) all(dir string, q queue.Queue) []string {
 	all := slices.Clone(d.nodes)
 	if d.unknown {
-		for _, i := range q.mine(d.id) {
-			if node := zk.Join(dir, q.line[i].name); !slices.Contains(d.nodes, node) {
+		for _, i := range q.Of(d.id) {
+			if node := zk.Join(dir, q.Line[i].Name); !slices.Contains(d.nodes, node) {
 				all = append(all, node)
 			}
 		}
@@ -209,7 +210,7 @@ func (d *debris) all(dir string, q queue) []string {
 }
 
 // settledLine lists the directory behind a sync, so that everything that was applied before is seen.
-func (e *entrance) settledLine(ctx context.Context) (queue, error) {
+func (e *entrance) settledLine(ctx context.Context) (queue.Queue, error) {
 	p := e.s.Pipeline()
 	p.Sync(e.dir)
 	listed := p.Children(e.dir)
@@ -218,5 +219,5 @@ func (e *entrance) settledLine(ctx context.Context) (queue, error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		err = nil // no directory, no nodes
 	}
-	return parseQueue(l.Names, e.recipe.heeds), err
+	return queue.Parse(l.Names, e.recipe.Heeds), err
 }

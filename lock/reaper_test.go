@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -53,7 +54,7 @@ func TestReaperMayNotList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, s, m := abandoning(t)
 		id := newAttemptID()
-		unknown := "/a/" + id.prefix(lockWord) + "0000000007"
+		unknown := "/a/" + id.Prefix(queue.LockWord) + "0000000007"
 		for _, path := range []string{"/a", "/a/known", unknown} {
 			if _, err := s.Create(t.Context(), path, nil, zk.Persistent, nil); err != nil {
 				t.Fatal(err)

@@ -100,7 +100,7 @@ func (g *place) remove(ctx context.Context, sent *removal) error {
 func (g *place) rings() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.e.recipe.rings && (g.waited || g.e.recipe.moves && g.mu.kind == g.e.recipe.kind)
+	return g.e.recipe.Announces && (g.waited || g.e.recipe.Moves && g.mu.kind == g.e.recipe.Kind)
 }
 
 // A removal is the request that deletes a grant's node.
@@ -132,7 +132,7 @@ func (g *place) delete(p *client.Pipeline, ring bool) *removal {
 	if !ring {
 		return &removal{plain: p.Delete(g.at(), -1)}
 	}
-	bell := zk.Join(g.e.dir, g.id.bell())
+	bell := zk.Join(g.e.dir, g.id.ReleaseMarker())
 	return &removal{multi: p.Multi(
 		client.OpCreate(bell, nil, zk.Ephemeral, g.e.opt.ACL),
 		client.OpDelete(bell, -1),

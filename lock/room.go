@@ -2,17 +2,17 @@ package lock
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// PermitsMax is the largest number of permits of a semaphore. Somebody who waits watches that many znodes.
-const PermitsMax = 500
+// PermitsMax is the largest number of permits of a semaphore. A waiter watches that many znodes.
+const PermitsMax = queue.PermitsMax
 
 // A ConflictError says that the number of permits that a semaphore was made with is not the one that is
 // stored with it. errors.Is(err, ErrPermitsConflict) holds.
@@ -47,31 +47,6 @@ type room struct {
 
 // varies reports whether the number has to be asked for.
 func (r *room) varies() bool { return r != nil && r.stored }
-
-// storedRoom is the data of the directory.
-type storedRoom struct {
-	Permits int `json:"permits"`
-}
-
-func encodeRoom(n int) []byte {
-	b, err := json.Marshal(storedRoom{n})
-	if err != nil {
-		panic(err) // a struct of one int
-	}
-	return b
-}
-
-// parseRoom reads the data of a directory; 0 is no data. Data that is not ours is an error.
-func parseRoom(data []byte) (int, error) {
-	if len(data) == 0 {
-		return 0, nil
-	}
-	var r storedRoom
-	if err := json.Unmarshal(data, &r); err != nil || r.Permits < 1 || r.Permits > PermitsMax {
-		return 0, fmt.Errorf("the directory's data is not a number of permits: %.40q", data)
-	}
-	return r.Permits, nil
-}
 
 // agree sees to it that the number that is stored is the one that the semaphore was made with; later an operator may
 // change it. A directory that is not there is made with the number. One that is gets it from the first who is granted
@@ -113,7 +88,7 @@ func storeRoom(ctx context.Context, e *entrance, choose func(stored int, missing
 		case err != nil && !missing:
 			return 0, err
 		}
-		stored, err := parseRoom(node.Data)
+		stored, err := queue.ParsePermits(node.Data)
 		if err != nil {
 			return 0, err
 		}
@@ -122,9 +97,9 @@ func storeRoom(ctx context.Context, e *entrance, choose func(stored int, missing
 			return n, err
 		}
 		if missing {
-			_, err = e.s.Create(ctx, e.dir, encodeRoom(n), zk.Persistent, e.opt.ParentACL)
+			_, err = e.s.Create(ctx, e.dir, queue.EncodePermits(n), zk.Persistent, e.opt.ParentACL)
 		} else {
-			_, err = e.s.Set(ctx, e.dir, encodeRoom(n), node.Stat.Version)
+			_, err = e.s.Set(ctx, e.dir, queue.EncodePermits(n), node.Stat.Version)
 		}
 		switch {
 		case err == nil:
@@ -182,7 +157,7 @@ func (a *attempt) seeRoom(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		a.room.asked = nil
-		if a.room.n, err = parseRoom(node.Data); err != nil {
+		if a.room.n, err = queue.ParsePermits(node.Data); err != nil {
 			return 0, err
 		}
 		a.room.open = a.room.n == 0
@@ -215,7 +190,7 @@ func (a *attempt) settleRoom(ctx context.Context) error {
 // sameRoom reports whether the number of permits is still the one that v was made with.
 func (a *attempt) sameRoom(ctx context.Context, v view) (bool, error) {
 	n, err := a.seeRoom(ctx)
-	return n == v.queue.room, a.missed(err, ErrPlaceLost)
+	return n == v.queue.Permits, a.missed(err, ErrPlaceLost)
 }
 
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -21,7 +22,7 @@ func TestWatchOfRoomIsNotForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := newAttempt(m.e, 1, record{})
+		a := newAttempt(m.e, 1, queue.Record{})
 		p := s.Pipeline()
 		a.watchRoom(p)
 		srv.Link("s").Freeze()

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // An RWMutex is a lock that either any number of readers hold, or one writer. Nobody overtakes: a reader
@@ -18,7 +19,7 @@ func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &RWMutex{newEntrance(s, path, opt, &readRecipe), newEntrance(s, path, opt, &writeRecipe)}
+	m := &RWMutex{newEntrance(s, path, opt, &queue.ReadRules), newEntrance(s, path, opt, &queue.WriteRules)}
 	m.write.reaper = m.read.reaper // what one side has left is in the other's way
 	return m, nil
 }

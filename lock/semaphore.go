@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -44,7 +45,7 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
-	e := newEntrance(s, path, opt, &permitRecipe)
+	e := newEntrance(s, path, opt, &queue.PermitRules)
 	e.room = &room{n: n, stored: true, adopts: opt.AdoptPermits}
 	return &Semaphore{e, path}, nil
 }
@@ -62,10 +63,10 @@ func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*S
 	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
-	e := newEntrance(s, zk.Join(path, "leases"), opt, &permitRecipe)
+	e := newEntrance(s, zk.Join(path, "leases"), opt, &queue.PermitRules)
 	e.room = &room{n: n}
 	opt.Hooks = Hooks{} // the gate is no lock of the caller's
-	e.gate = newEntrance(s, zk.Join(path, "locks"), opt, &mutexRecipe)
+	e.gate = newEntrance(s, zk.Join(path, "locks"), opt, &queue.MutexRules)
 	return &Semaphore{e, path}, nil
 }
 

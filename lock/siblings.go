@@ -7,6 +7,7 @@ import (
 	"weak"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // The siblings are the attempts of one session to get the same unfair lock. They have to know of each other for the sake
@@ -30,8 +31,8 @@ import (
 // They live as long as there is a lock value of the lock, and so as long as any of its attempts, grants and leftovers.
 type siblings struct {
 	mu    sync.Mutex
-	known int64                       // the newest creation zxid that a sibling knows of
-	asked map[attemptID]pendingCreate // the last create of each attempt that does not know yet what became of it
+	known int64                      // the newest creation zxid that a sibling knows of
+	asked map[queue.ID]pendingCreate // the last create of each attempt that does not know yet what became of it
 }
 
 // A pendingCreate is a request that is to make a node.
@@ -52,18 +53,18 @@ func (c *creation) answer() int64 {
 }
 
 // ask notes the create that an attempt is about to send. The one before it has been answered.
-func (k *siblings) ask(id attemptID, c pendingCreate) {
+func (k *siblings) ask(id queue.ID, c pendingCreate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hearLocked(id)
 	if k.asked == nil {
-		k.asked = map[attemptID]pendingCreate{}
+		k.asked = map[queue.ID]pendingCreate{}
 	}
 	k.asked[id] = c
 }
 
 // settled notes that an attempt knows what has become of its last create, or will never ask.
-func (k *siblings) settled(id attemptID) {
+func (k *siblings) settled(id queue.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hearLocked(id)
@@ -86,7 +87,7 @@ func (k *siblings) claim(czxid int64) bool {
 }
 
 // hearLocked makes known what the answer to an attempt's last create has told.
-func (k *siblings) hearLocked(id attemptID) {
+func (k *siblings) hearLocked(id queue.ID) {
 	if c := k.asked[id]; c != nil {
 		k.known = max(k.known, c.answer())
 	}

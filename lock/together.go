@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // A taking is the way of an All to its holds. It is used by one goroutine.
@@ -162,9 +163,9 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 // ask begins an attempt for each of several members, and sends what they ask for: in one write for each session. says is
 // what the nodes of each attempt say. The one that has to wait will hold the claims of those before it by then, so its
 // nodes name them.
-func (t *taking) ask(batch []int, try bool) (attempts []*attempt, says []record, listed []*listing) {
+func (t *taking) ask(batch []int, try bool) (attempts []*attempt, says []queue.Record, listed []*listing) {
 	attempts = make([]*attempt, len(batch))
-	says = make([]record, len(batch))
+	says = make([]queue.Record, len(batch))
 	listed = make([]*listing, len(batch))
 	var earlier []string // stems
 	writes := pipelines{}
@@ -178,7 +179,7 @@ func (t *taking) ask(batch []int, try bool) (attempts []*attempt, says []record,
 			says[k] = m.lock.opt.waiting(lineageOf(t.ctx), earlier...)
 		}
 		attempts[k] = newAttempt(m.line, m.count, says[k])
-		earlier = append(earlier, attempts[k].id.stem(m.lock.dir))
+		earlier = append(earlier, attempts[k].id.Stem(m.lock.dir))
 		listed[k] = attempts[k].addTo(writes.of(m.lock.s))
 	}
 	writes.send(t.ctx)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // An Unfair is a lock without a line: one ephemeral znode, at the path itself, that names its owner. The contender
@@ -104,7 +105,7 @@ func (u *unfairLock) base() *lockBase {
 }
 
 func newUnfairLock(s *client.Session, path string, opt Options) *unfairLock {
-	u := &unfairLock{lockBase: newBase(s, path, opt, "lock", exclusive, exclusive, true), siblings: family{s, path}.siblings()}
+	u := &unfairLock{lockBase: newBase(s, path, opt, "lock", queue.Exclusive, queue.Exclusive, true), siblings: family{s, path}.siblings()}
 	u.cleaner = &reaper{lock: &u.lockBase, clean: u.clean}
 	return u
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -15,7 +16,7 @@ import (
 // the cleaner removes.
 type unfairAttempt struct {
 	u        *unfairLock
-	id       attemptID
+	id       queue.ID
 	data     []byte
 	created  *creation        // the last create that was sent
 	unknown  bool             // there may be a node of ours that we do not know of
@@ -26,7 +27,7 @@ type unfairAttempt struct {
 	vouching *client.Vouching // asks for heartbeats, from when the node is known
 }
 
-func newUnfairAttempt(u *unfairLock, r record) *unfairAttempt {
+func newUnfairAttempt(u *unfairLock, r queue.Record) *unfairAttempt {
 	a := &unfairAttempt{u: u, id: newAttemptID()}
 	r.ID = a.id
 	a.data = u.nodeData(r)
@@ -55,7 +56,7 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 			continue
 		case try:
 			r.watch.Cancel()
-			return nil, &BusyError{Path: a.u.dir, Holder: newHolder(a.u.dir, r.node)}
+			return nil, &BusyError{Path: a.u.dir, Holder: queue.NewHolder(a.u.dir, r.node.Data, r.node.Stat)}
 		}
 		a.u.waits(ctx, Place{Ahead: 1, First: a.u.dir})
 		for r != nil {
@@ -143,7 +144,7 @@ func (a *unfairAttempt) regard(ctx context.Context, got *client.Pending[client.N
 			return nil, err
 		case node.Stat.Czxid == a.token, a.unknown && a.u.isClaim(a.id, node):
 			a.seated(node.Stat.Czxid)
-			if revoked(node.Data) {
+			if queue.Revoked(node.Data) {
 				a.revoked = true
 				watch.Cancel() // the guard is to look for itself, and to write again who owns the node
 			} else {
@@ -189,7 +190,7 @@ func (a *unfairAttempt) outlast(ctx context.Context, r *rival) (*rival, error) {
 	case <-r.watch.Done():
 	case <-ctx.Done():
 		r.watch.Cancel()
-		return nil, &waitError{endOf(ctx, a.u.s), &BusyError{Path: a.u.dir, Holder: newHolder(a.u.dir, r.node)}}
+		return nil, &waitError{endOf(ctx, a.u.s), &BusyError{Path: a.u.dir, Holder: queue.NewHolder(a.u.dir, r.node.Data, r.node.Stat)}}
 	}
 	switch ev, _, err := r.watch.Event(); {
 	case err != nil:

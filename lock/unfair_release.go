@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -86,11 +87,11 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *debris) (was bool, err er
 
 // isClaim reports whether a node is that of an attempt which does not know what has become of its create. It is
 // ours from then on; see siblings.
-func (u *unfairLock) isClaim(id attemptID, node client.Node) bool {
+func (u *unfairLock) isClaim(id queue.ID, node client.Node) bool {
 	if node.Stat.EphemeralOwner != u.s.ID() {
 		return false
 	}
-	says := parseRecord(node.Data).ID
+	says := queue.ParseRecord(node.Data).ID
 	return (says == id || says == "") && u.siblings.claim(node.Stat.Czxid)
 }
 

@@ -3,12 +3,12 @@ package lock
 import (
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/fired"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -18,7 +18,7 @@ import (
 // view what it needs and drops the line, which may be long.
 func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	defer func() {
-		if granted || err != nil || a.e.recipe.rings { // there it is one lookout, and its bell depends on the view
+		if granted || err != nil || a.e.recipe.Announces { // there it is one lookout, and its bell depends on the view
 			a.lookAway()
 		}
 	}()
@@ -39,7 +39,7 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 			return false, nil // a reconnect: look again instead of trusting events
 		}
 		a.s.Listen(ctx, watches...)
-		switch l := fired(ahead); {
+		switch l := firstFired(ahead); {
 		case slices.ContainsFunc(a.own, (*client.Watch).Fired):
 			return false, a.ownChanged()
 		case a.room.hasChanged():
@@ -49,9 +49,9 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		}
 		if left == nil { // somebody else has to read now
 			var stop func()
-			left, stop = anyFired(aheadNodes)
+			left, stop = fired.Any(aheadNodes)
 			defer stop()
-			own, stop = anyFired(a.own)
+			own, stop = fired.Any(a.own)
 			defer stop()
 		}
 		select {
@@ -89,7 +89,7 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*lookout, error) {
 		own, err := got.Wait(ctx)
 		if err != nil {
 			a.own[i], missed = nil, err
-		} else if revoked(own.Data) {
+		} else if queue.Revoked(own.Data) {
 			a.hear(a.nodes[i])
 		}
 	}
@@ -127,9 +127,9 @@ func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
 	a.ahead = make(map[string]*lookout, len(v.waits))
 	all := make([]*lookout, len(v.waits))
 	for i, place := range v.waits {
-		name := v.queue.line[place].name
+		name := v.queue.Line[place].Name
 		if l := left[name]; l != nil && l.got == nil && l.node.Conn() == v.conn && !l.node.Fired() {
-			l.frees = a.free(v.queue.afterEndOf(place, v.place))
+			l.frees = a.free(v.queue.AfterEndOf(place, v.place))
 			all[i] = l
 			delete(left, name)
 		} else {
@@ -154,9 +154,9 @@ func (a *attempt) lookAway() {
 // watchAhead adds the requests that watch the claim at place. Its bell is worth watching if knowing that
 // it left does not tell enough, and knowing that it held the lock would.
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *lookout {
-	l := &lookout{frees: a.free(v.queue.afterEndOf(place, v.place))}
-	name := v.queue.line[place].name
-	if bell, ok := bellOf(name); ok && a.e.recipe.rings && !l.frees && a.free(v.queue.afterBellOf(place, v.place)) {
+	l := &lookout{frees: a.free(v.queue.AfterEndOf(place, v.place))}
+	name := v.queue.Line[place].Name
+	if bell, ok := queue.ReleaseMarkerOf(name); ok && a.e.recipe.Announces && !l.frees && a.free(v.queue.AfterReleaseOf(place, v.place)) {
 		_, l.bell = p.WatchExists(zk.Join(a.e.dir, bell)) // answered before what follows
 	}
 	l.got, l.node = p.WatchGet(zk.Join(a.e.dir, name))
@@ -164,7 +164,7 @@ func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *lookout {
 }
 
 // free reports whether the claim at place of a queue has to wait for nobody.
-func (a *attempt) free(q queue, place int) bool { return len(a.e.recipe.waitsFor(q, place)) == 0 }
+func (a *attempt) free(q queue.Queue, place int) bool { return len(a.e.recipe.WaitsFor(q, place)) == 0 }
 
 func (l *lookout) cancel() {
 	l.node.Cancel()
@@ -182,35 +182,8 @@ func (l *lookout) rung(conn uint64) bool {
 	return err == nil && ev.Type == zk.NodeCreated && on == conn
 }
 
-// anyFired returns a channel that is closed when one of the watches has fired. stop waits for what watches
-// them: one goroutine for many, since a semaphore's waiters may have hundreds each.
-func anyFired(watches []*client.Watch) (fired <-chan struct{}, stop func()) {
-	if len(watches) == 1 {
-		return watches[0].Done(), func() {}
-	}
-	any, over := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	var wg sync.WaitGroup
-	for some := range slices.Chunk(watches, selectMax) {
-		cases := make([]reflect.SelectCase, len(some)+1)
-		for i, w := range some {
-			cases[i] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(w.Done())}
-		}
-		cases[len(some)] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(over)}
-		wg.Go(func() {
-			if chosen, _, _ := reflect.Select(cases); chosen < len(some) {
-				once.Do(func() { close(any) })
-			}
-		})
-	}
-	return any, func() { close(over); wg.Wait() }
-}
-
-// selectMax is how many watches one goroutine watches.
-const selectMax = 1000
-
-// fired returns a lookout whose watch on the node has fired.
-func fired(ahead []*lookout) *lookout {
+// firstFired returns a lookout whose watch on the node has fired.
+func firstFired(ahead []*lookout) *lookout {
 	for _, l := range ahead {
 		if l.node.Fired() {
 			return l

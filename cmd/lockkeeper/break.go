@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
-	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 )
 
 func newBreak() *cobra.Command {
@@ -80,7 +80,7 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 	}
 	for _, c := range holders {
 		who := engine.Describe(c)
-		gone, err := lock.Break(ctx, s, c)
+		gone, err := inspect.Break(ctx, s, c)
 		switch {
 		case err != nil:
 			return err
@@ -94,8 +94,8 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 }
 
 // lookForHolders looks at the lock at path, and says so if it is free. A lock that does not exist is an error.
-func lookForHolders(ctx context.Context, s *client.Session, path string, out io.Writer) (lock.Snapshot, error) {
-	snap, err := lock.Look(ctx, s, path)
+func lookForHolders(ctx context.Context, s *client.Session, path string, out io.Writer) (inspect.Snapshot, error) {
+	snap, err := inspect.Look(ctx, s, path)
 	if err != nil || len(snap.Holders()) > 0 {
 		return snap, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 )
 
 // A wait is one contender that waits for another, as JSON shows it; see lock.Deadlock.
@@ -20,15 +21,15 @@ type wait struct {
 
 // circlesThrough returns the circles of contenders that wait for each other through any of the locks; none if
 // there is too much to look at.
-func circlesThrough(ctx context.Context, s *client.Session, all []lock.Snapshot) ([]lock.Deadlock, error) {
+func circlesThrough(ctx context.Context, s *client.Session, all []inspect.Snapshot) ([]lock.Deadlock, error) {
 	var paths []string
 	for _, snap := range all {
 		if len(snap.Waiters()) > 0 {
 			paths = append(paths, snap.Path)
 		}
 	}
-	circles, err := lock.Deadlocks(ctx, s, paths...)
-	if errors.Is(err, lock.ErrTooManyWaits) {
+	circles, err := inspect.Deadlocks(ctx, s, paths...)
+	if errors.Is(err, inspect.ErrTooManyWaits) {
 		return nil, nil
 	}
 	return circles, err

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 )
 
 // A lockLine is a lock with those who hold it and wait for it.
@@ -41,7 +42,7 @@ type contender struct {
 }
 
 // lineOf makes of a snapshot what is shown of it.
-func lineOf(snap lock.Snapshot) lockLine {
+func lineOf(snap inspect.Snapshot) lockLine {
 	l := lockLine{Lock: lockName(snap.Path), Path: snap.Path, Kind: string(snap.Kind), Permits: snap.Permits, Contenders: []contender{}}
 	for _, c := range snap.Contenders {
 		shown := contender{
@@ -89,7 +90,7 @@ func printLocks(w io.Writer, lines []lockLine, asJSON bool) error {
 	rows := [][]string{{"LOCK", "KIND", "STATE", "IN LINE", "HOST", "PID", "PROGRAM", "LABEL"}}
 	for _, l := range lines {
 		kind := l.Kind
-		if l.Permits > 0 && l.Kind == string(lock.KindSemaphore) {
+		if l.Permits > 0 && l.Kind == string(inspect.KindSemaphore) {
 			kind += " of " + strconv.Itoa(l.Permits)
 		}
 		if len(l.Contenders) == 0 {

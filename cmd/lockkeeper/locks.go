@@ -19,7 +19,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
-	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -142,13 +142,13 @@ var homes = []string{locksPath, electionsPath}
 
 // show shows them as they are.
 func (v view) show(ctx context.Context, s *client.Session) error {
-	var all []lock.Snapshot
+	var all []inspect.Snapshot
 	if v.path != "" {
 		return v.showOne(ctx, s)
 	}
 	var hidden error
 	for _, home := range homes {
-		some, err := lock.LookAll(ctx, s, home)
+		some, err := inspect.LookAll(ctx, s, home)
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return err
 		}
@@ -166,11 +166,11 @@ func (v view) show(ctx context.Context, s *client.Session) error {
 
 // showOne shows the lock at a path, and all locks below it that are in use.
 func (v view) showOne(ctx context.Context, s *client.Session) error {
-	snap, err := lock.Look(ctx, s, v.path)
+	snap, err := inspect.Look(ctx, s, v.path)
 	if err != nil {
 		return err
 	}
-	var below []lock.Snapshot
+	var below []inspect.Snapshot
 	var hidden error
 	if len(snap.Contenders) == 0 {
 		if err := wantLock(ctx, s, v.path); err != nil {
@@ -187,7 +187,7 @@ func (v view) showOne(ctx context.Context, s *client.Session) error {
 		return err
 	}
 	if len(snap.Contenders) > 0 || len(below) == 0 {
-		below = append([]lock.Snapshot{snap}, below...)
+		below = append([]inspect.Snapshot{snap}, below...)
 	}
 	if err := v.print(ctx, s, below); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (v view) noteHidden(hidden error) {
 	}
 }
 
-func (v view) print(ctx context.Context, s *client.Session, all []lock.Snapshot) error {
+func (v view) print(ctx context.Context, s *client.Session, all []inspect.Snapshot) error {
 	circles, err := circlesThrough(ctx, s, all)
 	if err != nil {
 		return err
@@ -232,18 +232,18 @@ type locksChange struct {
 }
 
 // streams yield the locks whenever they have changed, each its own part of them.
-func (v view) streams(ctx context.Context, s *client.Session) (parts []iter.Seq2[[]lock.Snapshot, error]) {
+func (v view) streams(ctx context.Context, s *client.Session) (parts []iter.Seq2[[]inspect.Snapshot, error]) {
 	if v.path != "" {
-		return append(parts, func(yield func([]lock.Snapshot, error) bool) {
-			for snap, err := range lock.Watch(ctx, s, v.path) {
-				if !yield([]lock.Snapshot{snap}, err) {
+		return append(parts, func(yield func([]inspect.Snapshot, error) bool) {
+			for snap, err := range inspect.Watch(ctx, s, v.path) {
+				if !yield([]inspect.Snapshot{snap}, err) {
 					return
 				}
 			}
 		})
 	}
 	for _, home := range homes {
-		parts = append(parts, lock.WatchAll(ctx, s, home))
+		parts = append(parts, inspect.WatchAll(ctx, s, home))
 	}
 	return parts
 }
@@ -251,7 +251,7 @@ func (v view) streams(ctx context.Context, s *client.Session) (parts []iter.Seq2
 // A change is what one of the streams has yielded.
 type change struct {
 	part   int
-	now    []lock.Snapshot
+	now    []inspect.Snapshot
 	hidden error // those that may not be read
 }
 
@@ -308,7 +308,7 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 		if !due || len(shown) < len(parts) {
 			continue
 		}
-		var all []lock.Snapshot
+		var all []inspect.Snapshot
 		var hidden error
 		for i := range parts {
 			all, hidden = append(all, shown[i].now...), errors.Join(hidden, shown[i].hidden)

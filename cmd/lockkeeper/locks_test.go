@@ -21,6 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -276,7 +277,7 @@ func TestAWatchOnATerminalWithoutAServer(t *testing.T) {
 
 // The sessions of a server whose number is 128 or more have negative ids.
 func TestSessionsAreNamedAsByZooKeeper(t *testing.T) {
-	l := lineOf(lock.Snapshot{Path: "/l", Contenders: []lock.Contender{{Session: -1<<63 + 0x10}}})
+	l := lineOf(inspect.Snapshot{Path: "/l", Contenders: []lock.Contender{{Session: -1<<63 + 0x10}}})
 	if got := l.Contenders[0].Session; got != "0x8000000000000010" {
 		t.Errorf("the session is %s", got)
 	}

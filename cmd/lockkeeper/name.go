@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
-	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -69,7 +69,7 @@ func namesake(ctx context.Context, s *client.Session, path string) (string, erro
 		return "", nil
 	}
 	path = electionsPath + "/" + name
-	snap, err := lock.Look(ctx, s, path)
+	snap, err := inspect.Look(ctx, s, path)
 	if err != nil || len(snap.Contenders) == 0 {
 		return "", err
 	}

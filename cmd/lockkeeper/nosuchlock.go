@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
-	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -96,7 +96,7 @@ func distance(a, b string) int {
 
 // locksBelow returns the locks below a path that are in use, sorted by path. If some of the znodes may not be read,
 // the error is zk.ErrNoAuth and names them, and the others are returned.
-func locksBelow(ctx context.Context, s *client.Session, above string) ([]lock.Snapshot, error) {
+func locksBelow(ctx context.Context, s *client.Session, above string) ([]inspect.Snapshot, error) {
 	dirs, hidden := []string(nil), error(nil)
 	for level := []string{above}; len(level) > 0; {
 		var next []string
@@ -131,9 +131,9 @@ func locksBelow(ctx context.Context, s *client.Session, above string) ([]lock.Sn
 		level = next
 	}
 	slices.Sort(dirs)
-	var found []lock.Snapshot
+	var found []inspect.Snapshot
 	for _, dir := range dirs {
-		snap, err := lock.Look(ctx, s, dir)
+		snap, err := inspect.Look(ctx, s, dir)
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
 			hidden = errors.Join(hidden, err)

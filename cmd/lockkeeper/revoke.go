@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
-	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 )
 
 func newRevoke() *cobra.Command {
@@ -54,7 +54,7 @@ func revokeLock(ctx context.Context, s *client.Session, path string, out io.Writ
 	name := lockName(path)
 	for _, c := range snap.Holders() {
 		who := engine.Describe(c)
-		there, err := lock.Revoke(ctx, s, c)
+		there, err := inspect.Revoke(ctx, s, c)
 		switch {
 		case err != nil:
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 )
 
 func newSlots() *cobra.Command {
@@ -49,15 +50,15 @@ reached, 77 the servers do not let us, 130 interrupted.`,
 
 // setSlots stores another number of slots with a lock that has some.
 func setSlots(ctx context.Context, s *client.Session, path string, n int, out io.Writer) error {
-	snap, err := lock.Look(ctx, s, path)
+	snap, err := inspect.Look(ctx, s, path)
 	if err != nil {
 		return err
 	}
 	name := lockName(path)
 	switch {
-	case snap.Kind == lock.KindNone:
+	case snap.Kind == inspect.KindNone:
 		return exit.Errorf(exit.Usage, "slots %s: there is no lock with slots%s (lockkeeper run --slots N makes one)", name, asked(s))
-	case snap.Kind != lock.KindSemaphore:
+	case snap.Kind != inspect.KindSemaphore:
 		return exit.Errorf(exit.Usage, "slots %s: it is in use without slots, as a lock of the kind %s", name, snap.Kind)
 	}
 	if err := lock.SetPermits(ctx, s, path, n); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
-	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -153,7 +153,7 @@ func (e *zEnv) announce(ctx context.Context, s *client.Session, p string, c ztre
 		e.notef("%s: %d more ephemerals would go", shown, more)
 	}
 	for _, dir := range dirs {
-		snap, err := lock.Look(ctx, s, dir)
+		snap, err := inspect.Look(ctx, s, dir)
 		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
 			continue
 		}

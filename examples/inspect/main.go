@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -78,7 +78,7 @@ type viewer struct {
 
 // page serves the page as it is now.
 func (v viewer) page(w http.ResponseWriter, r *http.Request) {
-	locks, err := lock.LookAll(r.Context(), v.s, v.dir)
+	locks, err := inspect.LookAll(r.Context(), v.s, v.dir)
 	if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which is about locks that we may not read
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -89,7 +89,7 @@ func (v viewer) page(w http.ResponseWriter, r *http.Request) {
 // changes sends the table again whenever it has changed, as server-sent events.
 func (v viewer) changes(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	for locks, err := range lock.WatchAll(r.Context(), v.s, v.dir) {
+	for locks, err := range inspect.WatchAll(r.Context(), v.s, v.dir) {
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return // the browser connects again
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/test/interop/peer"
 )
 
@@ -21,10 +22,10 @@ func TestCuratorsLocksAreSeen(t *testing.T) {
 			alone int // how many hold it while all three want it
 			after int // and once the first of them has left
 		}{
-			{lock.KindMutex, "/mutex", [3]peer.As{peer.Mutex, peer.Mutex, peer.Mutex}, 1, 1},
-			{lock.KindReadWrite, "/rw", [3]peer.As{peer.Write, peer.Read, peer.Read}, 1, 2},
-			{lock.KindCuratorSemaphore, "/semaphore", [3]peer.As{peer.Permit(2), peer.Permit(2), peer.Permit(2)}, 2, 2},
-			{lock.KindElection, "/leader", [3]peer.As{peer.Leader, peer.Leader, peer.Leader}, 1, 1},
+			{inspect.KindMutex, "/mutex", [3]peer.As{peer.Mutex, peer.Mutex, peer.Mutex}, 1, 1},
+			{inspect.KindReadWrite, "/rw", [3]peer.As{peer.Write, peer.Read, peer.Read}, 1, 2},
+			{inspect.KindCuratorSemaphore, "/semaphore", [3]peer.As{peer.Permit(2), peer.Permit(2), peer.Permit(2)}, 2, 2},
+			{inspect.KindElection, "/leader", [3]peer.As{peer.Leader, peer.Leader, peer.Leader}, 1, 1},
 		} {
 			t.Run(string(c.kind), func(t *testing.T) {
 				l := newLine(t, c.path, addr, addr)
@@ -54,7 +55,7 @@ type watcher struct {
 func watchFrom(t *testing.T, s *client.Session, path string) *watcher {
 	w := &watcher{t: t, shown: make(chan string, 10_000)}
 	go func() { // ends with the session
-		for snap, err := range lock.Watch(t.Context(), s, path) {
+		for snap, err := range inspect.Watch(t.Context(), s, path) {
 			if err == nil {
 				w.shown <- fmt.Sprintf("%s: %d held, %d waiting", snap.Kind, len(snap.Holders()), len(snap.Waiters()))
 			}

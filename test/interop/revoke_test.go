@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/test/interop/peer"
 )
 
@@ -18,19 +19,19 @@ func TestCuratorHearsARevocation(t *testing.T) {
 		p := l.start(peer.Curator)
 		token := p.Take(l.path, peer.Revocable)
 		s := open(t, addr, client.Options{})
-		snap, err := lock.Look(t.Context(), s, l.path)
-		if err != nil || snap.Kind != lock.KindMutex || len(snap.Contenders) != 1 || !snap.Contenders[0].Held ||
+		snap, err := inspect.Look(t.Context(), s, l.path)
+		if err != nil || snap.Kind != inspect.KindMutex || len(snap.Contenders) != 1 || !snap.Contenders[0].Held ||
 			snap.Contenders[0].Token != token || snap.Contenders[0].Revoked {
 			t.Fatalf("Look = %+v, %v, want Curator's holder with token %#x", snap, err, token)
 		}
 		p.Send("revoked 100")
 		p.Expect("undisturbed")
-		if asked, err := lock.Revoke(t.Context(), s, snap.Contenders[0]); !asked || err != nil {
+		if asked, err := inspect.Revoke(t.Context(), s, snap.Contenders[0]); !asked || err != nil {
 			t.Fatalf("Revoke = %v, %v", asked, err)
 		}
 		p.Send("revoked 20000")
 		p.Expect("revoked")
-		if snap, err := lock.Look(t.Context(), s, l.path); err != nil || len(snap.Holders()) != 1 || !snap.Holders()[0].Revoked {
+		if snap, err := inspect.Look(t.Context(), s, l.path); err != nil || len(snap.Holders()) != 1 || !snap.Holders()[0].Revoked {
 			t.Errorf("afterwards Look = %+v, %v, want the same holder, revoked", snap, err)
 		}
 		p.Unlock()
@@ -91,9 +92,9 @@ func TestCuratorRevokesOurs(t *testing.T) {
 				if err := h.Cause(); err != nil {
 					t.Errorf("the hold is over: %v", err)
 				}
-				var snap lock.Snapshot
+				var snap inspect.Snapshot
 				for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-					snap, err = lock.Look(t.Context(), s, l.path)
+					snap, err = inspect.Look(t.Context(), s, l.path)
 					if err != nil || len(snap.Holders()) == 1 && snap.Holders()[0].Owner.Label == "ours" {
 						break
 					}

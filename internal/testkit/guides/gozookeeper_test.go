@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -154,7 +155,7 @@ func TestReportByHand(t *testing.T) {
 		t.Errorf("tokens %d, want two equal ones and a higher one", tokens)
 	}
 	breakIt := func(int64) error {
-		line, err := lock.Inspect(t.Context(), s, m.Path())
+		line, err := inspect.Contenders(t.Context(), s, m.Path())
 		must(t, err)
 		must(t, s.Delete(t.Context(), line[0].Node, -1))
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -22,7 +23,7 @@ func ifFree(ctx context.Context, m *lock.Mutex, work func(context.Context) error
 }
 
 func contenders(ctx context.Context, s *client.Session, path string) ([]string, error) {
-	line, err := lock.Inspect(ctx, s, path)
+	line, err := inspect.Contenders(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}

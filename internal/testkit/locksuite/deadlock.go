@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -235,7 +236,7 @@ func deadlockSeen(w *World, t *testing.T) {
 	paths := w.beside(n + 1)
 	none := func(paths ...string) {
 		t.Helper()
-		if found, err := lock.Deadlocks(w.Context(), w.fresh(), paths...); len(found) > 0 || err != nil {
+		if found, err := inspect.Deadlocks(w.Context(), w.fresh(), paths...); len(found) > 0 || err != nil {
 			t.Errorf("deadlocks %v, %v, want none", found, err)
 		}
 	}
@@ -249,7 +250,7 @@ func deadlockSeen(w *World, t *testing.T) {
 	aside := ask(w, clients[1].MutexAt(paths[n], lock.Options{}).Lock) // waits, in no circle
 	w.Within(patience, "somebody waits aside", func() bool { return len(w.LineAt(paths[n])) == 2 })
 	for _, look := range [][]string{{paths[0]}, {paths[1]}, {paths[2]}, paths} {
-		found, err := lock.Deadlocks(w.Context(), w.fresh(), look...)
+		found, err := inspect.Deadlocks(w.Context(), w.fresh(), look...)
 		if err != nil || len(found) != 1 || len(found[0]) != n || found[0][0].Waiter.Owner.Label != "c2" {
 			t.Errorf("deadlocks at %d locks: %v, %v, want the one, from its youngest", len(look), found, err)
 		}
@@ -258,7 +259,7 @@ func deadlockSeen(w *World, t *testing.T) {
 	looker := w.Client("looker")
 	for skip := range 3 { // a break is nothing that whoever looks has to know of
 		broken := looker.Proxy.CutBefore(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Skip: 2 * skip})
-		if found, err := lock.Deadlocks(w.Context(), looker.Session, paths[0]); err != nil || len(found) != 1 || broken.Count() != 1 {
+		if found, err := inspect.Deadlocks(w.Context(), looker.Session, paths[0]); err != nil || len(found) != 1 || broken.Count() != 1 {
 			t.Errorf("deadlocks across %d breaks: %v, %v, want the one, and one break", broken.Count(), found, err)
 		}
 		broken.Remove()
@@ -294,11 +295,11 @@ func deadlockBesideASecret(w *World, t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range paths[:2] {
-		if found, err := lock.Deadlocks(w.Context(), w.fresh(), path); err != nil || len(found) != 1 || len(found[0]) != 2 {
+		if found, err := inspect.Deadlocks(w.Context(), w.fresh(), path); err != nil || len(found) != 1 || len(found[0]) != 2 {
 			t.Errorf("deadlocks at %s: %v, %v, want the one of two", path, found, err)
 		}
 	}
-	if found, err := lock.Deadlocks(w.Context(), w.fresh(), paths[2]); err != nil || len(found) > 0 {
+	if found, err := inspect.Deadlocks(w.Context(), w.fresh(), paths[2]); err != nil || len(found) > 0 {
 		t.Errorf("deadlocks at a lock that may not be read: %v, %v", found, err)
 	}
 	if _, err := w.admin.SetACL(w.Context(), paths[2], zk.OpenACL(), -1); err != nil {

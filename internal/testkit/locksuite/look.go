@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -31,7 +32,7 @@ var lookTests = []test{
 }
 
 // told says in a few words what a snapshot shows: the kind, and who stands in it, those who wait in brackets.
-func told(snap lock.Snapshot) string {
+func told(snap inspect.Snapshot) string {
 	words := []string{string(snap.Kind)}
 	if snap.Permits > 0 {
 		words = append(words, fmt.Sprint(snap.Permits))
@@ -55,7 +56,7 @@ func told(snap lock.Snapshot) string {
 // look returns told of a lock.
 func (w *World) look(path string) string {
 	w.t.Helper()
-	snap, err := lock.Look(w.Context(), w.fresh(), path)
+	snap, err := inspect.Look(w.Context(), w.fresh(), path)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -252,7 +253,7 @@ func (w *World) eachViewer(f func(c *Client)) {
 // Each change that lasts is seen, from before the lock is there to after it has gone.
 func watchEveryChange(w *World, t *testing.T) {
 	w.eachViewer(func(c *Client) {
-		v := view(w, lock.Watch, c, w.dir, told)
+		v := view(w, inspect.Watch, c, w.dir, told)
 		w.sees(v, "")
 		a, b := w.Client("a"), w.Client("b")
 		h := must(w, a.Mutex(lock.Options{}).Lock)
@@ -271,7 +272,7 @@ func watchEveryChange(w *World, t *testing.T) {
 		}
 
 		w.dir = u
-		v = view(w, lock.Watch, c, w.dir, told)
+		v = view(w, inspect.Watch, c, w.dir, told)
 		w.sees(v, "")
 		hold := must(w, a.Unfair().Lock)
 		w.sees(v, "unfair a")
@@ -281,7 +282,7 @@ func watchEveryChange(w *World, t *testing.T) {
 
 		w.dir = u + "-permits"
 		hold = must(w, a.Semaphore(1).Acquire)
-		v = view(w, lock.Watch, c, w.dir, told)
+		v = view(w, inspect.Watch, c, w.dir, told)
 		waits := ask(w, b.Semaphore(1).Acquire)
 		w.sees(v, "semaphore 1 a (b)")
 		if err := lock.SetPermits(w.Context(), w.fresh(), w.dir, 2); err != nil {
@@ -299,7 +300,7 @@ func watchEveryChange(w *World, t *testing.T) {
 func f10WatchBreaks(w *World, t *testing.T) {
 	w.eachViewer(func(c *Client) {
 		var slow atomic.Bool
-		v := view(w, lock.Watch, c, w.dir, func(s lock.Snapshot) string {
+		v := view(w, inspect.Watch, c, w.dir, func(s inspect.Snapshot) string {
 			for slow.Load() {
 				time.Sleep(w.moment() / 10)
 			}
@@ -346,7 +347,7 @@ func f09WatchedLockComes(w *World, t *testing.T) {
 		return op == wire.OpAddWatch
 	}
 	c := w.ClientWith("viewer", client.Options{Dial: old.Dial})
-	v := view(w, lock.Watch, c, w.dir, told)
+	v := view(w, inspect.Watch, c, w.dir, told)
 	w.sees(v, "mutex a")
 	w.MustRelease(<-held)
 	w.sees(v, "")
@@ -355,7 +356,7 @@ func f09WatchedLockComes(w *World, t *testing.T) {
 
 // All locks below a directory are shown that somebody holds, and one that may not be read does not end that.
 func watchAll(w *World, t *testing.T) {
-	tell := func(all []lock.Snapshot) string {
+	tell := func(all []inspect.Snapshot) string {
 		var words []string
 		for _, s := range all {
 			words = append(words, zk.Base(s.Path)+": "+told(s))
@@ -364,7 +365,7 @@ func watchAll(w *World, t *testing.T) {
 	}
 	w.eachViewer(func(c *Client) {
 		top := w.dir
-		v := view(w, lock.WatchAll, c, top, tell)
+		v := view(w, inspect.WatchAll, c, top, tell)
 		w.sees(v, "")
 		a := w.Client("a")
 		w.dir = top + "/one"
@@ -389,13 +390,13 @@ func watchAll(w *World, t *testing.T) {
 // The stream ends with its session, and with its reader, and leaves no watch.
 func watchEnds(w *World, t *testing.T) {
 	for _, c := range w.viewers() {
-		for range lock.Watch(w.Context(), c.Session, w.dir) {
+		for range inspect.Watch(w.Context(), c.Session, w.dir) {
 			break
 		}
 		if w.server != nil {
 			w.Within(time.Second, "no watch is left of a viewer that has left", func() bool { return w.server.Stats().Watches == 0 })
 		}
-		v := view(w, lock.Watch, c, w.dir, told)
+		v := view(w, inspect.Watch, c, w.dir, told)
 		w.sees(v, "")
 		w.Expire(c.Session)
 		if err := <-v.err; !errors.Is(err, zk.ErrSessionExpired) {
@@ -417,7 +418,7 @@ func f29WatchCost(w *World, t *testing.T) {
 		w.dir = fmt.Sprintf("%s/%d", dir, i)
 		holds = append(holds, must(w, a.Mutex(lock.Options{}).Lock))
 	}
-	v := view(w, lock.WatchAll, c, dir, func(all []lock.Snapshot) string {
+	v := view(w, inspect.WatchAll, c, dir, func(all []inspect.Snapshot) string {
 		waiters := 0
 		for _, s := range all {
 			waiters += len(s.Waiters())

@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -52,7 +53,7 @@ func (w *World) eachKind(f func(name string, k lockKind)) {
 // contender returns how the one with that label stands in the world's lock.
 func (w *World) contender(label string) lock.Contender {
 	w.t.Helper()
-	snap, err := lock.Look(w.Context(), w.fresh(), w.dir)
+	snap, err := inspect.Look(w.Context(), w.fresh(), w.dir)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func (w *World) contender(label string) lock.Contender {
 // revoke asks a contender to give up.
 func (w *World) revoke(c lock.Contender) {
 	w.t.Helper()
-	if asked, err := lock.Revoke(w.Context(), w.fresh(), c); !asked || err != nil {
+	if asked, err := inspect.Revoke(w.Context(), w.fresh(), c); !asked || err != nil {
 		w.t.Fatalf("Revoke = %v, %v", asked, err)
 	}
 }
@@ -128,7 +129,7 @@ func revokeByCurator(w *World, t *testing.T) {
 		}
 		w.revoked(name, h)
 		w.Within(patience, "the holder is known again", func() bool {
-			line, err := lock.Inspect(w.Context(), w.fresh(), w.dir)
+			line, err := inspect.Contenders(w.Context(), w.fresh(), w.dir)
 			if err != nil || len(line) != 1 || !line[0].Revoked {
 				t.Fatalf("%s: Inspect = %+v, %v", name, line, err)
 			}
@@ -204,7 +205,7 @@ func revokeGone(w *World, t *testing.T) {
 		gone := w.contender("a")
 		w.MustRelease(h)
 		next := must(w, k.lock(b))
-		if asked, err := lock.Revoke(w.Context(), w.fresh(), gone); asked || err != nil {
+		if asked, err := inspect.Revoke(w.Context(), w.fresh(), gone); asked || err != nil {
 			t.Errorf("%s: Revoke of who has left = %v, %v, want false", name, asked, err)
 		}
 		if w.contender("b").Revoked {
@@ -222,7 +223,7 @@ func f01RevokeLost(w *World, t *testing.T) {
 		c := w.contender("a")
 		m := faultproxy.Match{Ops: []wire.Op{wire.OpSetData}, Path: h.Node()}
 		b.Cut(m, applied)
-		if asked, err := lock.Revoke(w.Context(), b.Session, c); !asked || err != nil {
+		if asked, err := inspect.Revoke(w.Context(), b.Session, c); !asked || err != nil {
 			t.Errorf("Revoke with a lost connection, applied %v = %v, %v", applied, asked, err)
 		}
 		w.revoked("with a lost connection", h)
@@ -231,7 +232,7 @@ func f01RevokeLost(w *World, t *testing.T) {
 		}
 		w.MustRelease(h)
 	}
-	if asked, err := lock.Revoke(w.Context(), w.fresh(), lock.Contender{Node: zk.Join(w.dir, "nobody")}); asked || err != nil {
+	if asked, err := inspect.Revoke(w.Context(), w.fresh(), lock.Contender{Node: zk.Join(w.dir, "nobody")}); asked || err != nil {
 		t.Errorf("Revoke of nobody = %v, %v", asked, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -67,9 +68,9 @@ func f34OneKind(w *World, t *testing.T) {
 		}
 	}
 	_, err := sem.Acquire(w.Context())
-	refused(lock.KindMutex, err)
+	refused(inspect.KindMutex, err)
 	_, err = sem.TryAcquire(w.Context())
-	refused(lock.KindMutex, err)
+	refused(inspect.KindMutex, err)
 	beside := must(w, c.SemaphoreAt(w.dir, 2, lock.Options{AllowOtherKinds: true}).TryAcquire)
 	leave()
 	leaves.Outcome()
@@ -78,7 +79,7 @@ func f34OneKind(w *World, t *testing.T) {
 	held = waits.Granted() // it came before the semaphore's contender
 	w.MustRelease(held)
 	_, err = a.Mutex(opt).TryLock(w.Context())
-	refused(lock.KindSemaphore, err)
+	refused(inspect.KindSemaphore, err)
 	w.MustRelease(beside)
 	w.MustRelease(must(w, a.Mutex(opt).Lock))
 }

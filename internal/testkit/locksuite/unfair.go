@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -61,7 +62,7 @@ func (w *World) isOf(h *lock.Hold) {
 // holder returns who has the lock, by label; empty if nobody.
 func (w *World) holder() string {
 	w.t.Helper()
-	snap, err := lock.Look(w.Context(), w.fresh(), w.dir)
+	snap, err := inspect.Look(w.Context(), w.fresh(), w.dir)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -238,12 +239,12 @@ func f24UnfairTaken(w *World, t *testing.T) {
 	a, b := w.ClientWith("a", client.Options{SessionTimeout: 4 * w.Timeout}), w.Client("b") // no deadline is to be faster than who breaks
 	h := must(w, a.Unfair().Lock)
 	time.Sleep(w.moment()) // until its znode is watched
-	line, err := lock.Inspect(w.Context(), w.fresh(), w.dir)
+	line, err := inspect.Contenders(w.Context(), w.fresh(), w.dir)
 	if err != nil || len(line) != 1 || line[0].Owner.Label != "a" || !line[0].Held || line[0].Token != h.Token() {
 		t.Fatalf("Inspect = %+v, %v, want the holder a", line, err)
 	}
 	a.Unreachable()
-	if broken, err := lock.Break(w.Context(), w.fresh(), line[0]); !broken || err != nil {
+	if broken, err := inspect.Break(w.Context(), w.fresh(), line[0]); !broken || err != nil {
 		t.Errorf("Break = %v, %v", broken, err)
 	}
 	next := must(w, b.Unfair().Lock)
@@ -252,7 +253,7 @@ func f24UnfairTaken(w *World, t *testing.T) {
 	if err := h.Release(w.Context()); !errors.Is(err, lock.ErrNodeDeleted) {
 		t.Errorf("release of what was lost = %v, want the loss", err)
 	}
-	if broken, err := lock.Break(w.Context(), w.fresh(), line[0]); broken || err != nil {
+	if broken, err := inspect.Break(w.Context(), w.fresh(), line[0]); broken || err != nil {
 		t.Errorf("Break of somebody who has gone = %v, %v, want false", broken, err)
 	}
 	time.Sleep(w.moment())

@@ -18,6 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -108,7 +109,7 @@ func (w *World) LineAt(dir string) []string {
 // NodesOf returns the paths of the contenders whose nodes carry a label, first in line first.
 func (w *World) NodesOf(label string) []string {
 	w.t.Helper()
-	line, err := lock.Inspect(w.Context(), w.fresh(), w.dir)
+	line, err := inspect.Contenders(w.Context(), w.fresh(), w.dir)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -55,13 +55,13 @@ var Mutations = []Mutation{
 		{File: "lock/wait.go", Old: "		if _, err := l.got.Wait(ctx); err != nil {\n			return nil, a.missed(err, nil)", New: "		if _, err := l.got.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {\n			return nil, a.missed(err, nil)"},
 	}},
 	{Name: "the wrong predecessor", Entry: "F11", Within: 50, Patches: []Patch{
-		{File: "lock/recipe.go", Old: "for i := place - 1; i >= 0; i-- {\n		if conflict", New: "for i := place - 2; i >= 0; i-- {\n		if conflict"},
+		{File: "lock/internal/queue/rules.go", Old: "for i := place - 1; i >= 0; i-- {\n		if conflict", New: "for i := place - 2; i >= 0; i-- {\n		if conflict"},
 	}},
 	{Name: "the end of the one in front grants, wherever he stood", Entry: "F11", Within: 1000, Patches: []Patch{
 		{File: "lock/wait.go", Old: "if !l.frees && !l.rung(conn) {", New: "if false {"},
 	}},
 	{Name: "the line is ordered by the text of names", Entry: "F11", Within: 50, Patches: []Patch{
-		{File: "lock/queue.go", Old: "if before(a.number, b.number) {", New: "if a.name < b.name {"},
+		{File: "lock/internal/queue/queue.go", Old: "if Before(a.Number, b.Number) {", New: "if a.Name < b.Name {"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
 		{File: "lock/guard.go", Old: "if k.own == nil && k.asked == nil && k.missing == \"\" && !k.refused {", New: "if k.refused && false {"},
@@ -76,10 +76,10 @@ var Mutations = []Mutation{
 		{File: "lock/release.go", Old: "		g.e.reaper.add(g.debris())\n		return releasePending(g.e.dir, err)\n	}\n}", New: "		return releasePending(g.e.dir, err)\n	}\n}"},
 	}},
 	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 1000, Patches: []Patch{
-		{File: "lock/recipe.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},
+		{File: "lock/internal/queue/rules.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},
 	}},
 	{Name: "one permit more than there are", Entry: "F34", Within: 1000, Patches: []Patch{
-		{File: "lock/recipe.go", Old: "if place < q.room {", New: "if place <= q.room {"},
+		{File: "lock/internal/queue/rules.go", Old: "if place < q.Permits {", New: "if place <= q.Permits {"},
 	}},
 	{Name: "sessions expire too early", Entry: "F46", Within: 1000, Patches: []Patch{
 		{File: "internal/server/session/table.go", Old: "return ((now+timeout)/t.tick + 1) * t.tick", New: "return ((now+timeout/2)/t.tick + 1) * t.tick"},

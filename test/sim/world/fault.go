@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -131,14 +132,14 @@ func planBreak(d *dice, s *Step) {
 func runBreak(w *World, s Step) {
 	w.asOperator(s, func(ctx context.Context, admin *client.Session, c lock.Contender) {
 		w.witness.putOut(c.Node)
-		lock.Break(ctx, admin, c)
+		inspect.Break(ctx, admin, c)
 	})
 }
 
 // runRevoke asks one of the first in a line to give up.
 func runRevoke(w *World, s Step) {
 	w.asOperator(s, func(ctx context.Context, admin *client.Session, c lock.Contender) {
-		if _, err := lock.Revoke(ctx, admin, c); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, zk.ErrSessionExpired) {
+		if _, err := inspect.Revoke(ctx, admin, c); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, zk.ErrSessionExpired) {
 			w.violated("revoke: %v", err)
 		}
 	})
@@ -153,7 +154,7 @@ func (w *World) asOperator(s Step, f func(context.Context, *client.Session, lock
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
 	defer admin.Close(ctx)
-	line, err := lock.Inspect(ctx, admin, dirOf(brittle[s.N%len(brittle)], s.N/len(brittle)))
+	line, err := inspect.Contenders(ctx, admin, dirOf(brittle[s.N%len(brittle)], s.N/len(brittle)))
 	if err == nil && s.Key < len(line) {
 		f(ctx, admin, line[s.Key])
 	}

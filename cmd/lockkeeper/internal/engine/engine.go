@@ -31,6 +31,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -296,9 +297,9 @@ func (e *engine) refusal(err error) link.Note {
 // usedAs says how a lock is in use that is wanted in another form.
 func usedAs(k lock.Kind) string {
 	switch k {
-	case lock.KindSemaphore:
+	case inspect.KindSemaphore:
 		return "it is in use with --slots; this run has none"
-	case lock.KindElection:
+	case inspect.KindElection:
 		return "it is in use as an election; this is none"
 	}
 	return "it is in use without --slots, as a " + string(k) + " lock; this is another form"
@@ -316,7 +317,7 @@ var errNoAnswer = errors.New("no answer")
 func (e *engine) nowHeldBy() string {
 	ctx, cancel := context.WithTimeout(context.Background(), lostReleaseLimit)
 	defer cancel()
-	snap, err := lock.Look(ctx, e.session, e.open.Lock)
+	snap, err := inspect.Look(ctx, e.session, e.open.Lock)
 	holders := snap.Holders()
 	if err != nil || len(holders) == 0 || len(e.open.Also) > 0 { // of several, it may have been another
 		return ""

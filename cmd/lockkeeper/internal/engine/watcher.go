@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -51,7 +52,7 @@ func (w *watcher) start(ctx context.Context) func(lock.Place) {
 // lookUnder ends the wait if the hold with that token, under which this run was started, is ahead of the node own.
 func (w *watcher) lookUnder(ctx context.Context, own string, token int64) {
 	dir := zk.Parent(own)
-	line, err := lock.Inspect(ctx, w.session, dir)
+	line, err := inspect.Contenders(ctx, w.session, dir)
 	at := slices.IndexFunc(line, func(c lock.Contender) bool { return c.Node == own })
 	if err != nil || !slices.ContainsFunc(line[:max(at, 0)], func(c lock.Contender) bool { return c.Token == token }) {
 		return
@@ -66,7 +67,7 @@ func (w *watcher) look(ctx context.Context) {
 		w.mu.Lock()
 		own := w.own
 		w.mu.Unlock()
-		line, err := lock.Inspect(ctx, w.session, zk.Parent(own))
+		line, err := inspect.Contenders(ctx, w.session, zk.Parent(own))
 		at := slices.IndexFunc(line, func(c lock.Contender) bool { return c.Node == own })
 		if err == nil && at > 0 {
 			w.notes.send(link.Note{Is: link.IsWaiting, Ahead: at, Holder: Describe(line[0])})

@@ -1,21 +1,22 @@
-package lock
+package inspect
 
 import (
 	"context"
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Break puts a contender out by deleting its node, whichever session that belongs to. A holder that uses this
-// package learns of it at once, or some 20 milliseconds after it was granted, and loses its hold with ErrNodeDeleted. A
+// Break removes a contender by deleting its node, whichever session that belongs to. A holder that uses this
+// package learns of it at once, or some 20 milliseconds after it was granted, and loses its hold with lock.ErrNodeDeleted. A
 // client that does not watch its own node goes on working, and only its token gives it away. Break reports false if the
 // contender had left by itself.
 func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	for unknown := false; ; {
 		version := int32(-1)
-		if _, _, named := parseName(zk.Base(c.Node)); !named && c.Token != 0 { // another's may have taken its place
+		if _, _, named := queue.ParseName(zk.Base(c.Node)); !named && c.Token != 0 { // another's may have taken its place
 			stat, ok, err := s.Exists(ctx, c.Node)
 			if err != nil || !ok || stat.Czxid != c.Token {
 				return unknown && err == nil, err

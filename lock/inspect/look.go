@@ -1,4 +1,4 @@
-package lock
+package inspect
 
 import (
 	"context"
@@ -7,22 +7,22 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Look returns the lock at path as it is: of which kind it is, who holds it and who waits for it. It only
-// reads, and disturbs nobody.
+// Look returns the lock at path as it is: its kind, its holders and its waiters. It only reads, and disturbs no contender.
 func Look(ctx context.Context, s *client.Session, path string) (Snapshot, error) {
 	return (&looker{s: s}).look(ctx, path)
 }
 
-// Inspect returns the contenders of [Look].
-func Inspect(ctx context.Context, s *client.Session, path string) ([]Contender, error) {
+// Contenders returns the contenders of [Look].
+func Contenders(ctx context.Context, s *client.Session, path string) ([]Contender, error) {
 	snap, err := Look(ctx, s, path)
 	return snap.Contenders, err
 }
 
-// LookAll returns the locks directly below dir that somebody holds or waits for, in the order of their paths.
+// LookAll returns the locks directly below dir that have a holder or waiters, in the order of their paths.
 // If the session may not read some of them, it returns the others, and an error that names those and is
 // [zk.ErrNoAuth].
 func LookAll(ctx context.Context, s *client.Session, dir string) ([]Snapshot, error) {
@@ -74,31 +74,31 @@ func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 	case err != nil || !d.there:
 		return snap, err
 	case d.node.Stat.EphemeralOwner != 0:
-		snap.Kind, snap.Contenders = KindUnfair, []Contender{newHolder(path, d.node)}
+		snap.Kind, snap.Contenders = queue.KindUnfair, []Contender{queue.NewHolder(path, d.node.Data, d.node.Stat)}
 		return snap, nil
 	}
-	permits, err := parseRoom(d.node.Data)
+	permits, err := queue.ParsePermits(d.node.Data)
 	if err != nil {
-		permits = 0 // somebody else's data
+		permits = 0 // data of another program
 	}
-	snap.Kind, snap.Permits = kindOf(d.names, permits), permits
-	if snap.Kind != KindCuratorSemaphore {
+	snap.Kind, snap.Permits = queue.KindOf(d.names, permits), permits
+	if snap.Kind != queue.KindCuratorSemaphore {
 		snap.Contenders, err = l.line(ctx, path, d.names)
 		assign(permits, snap.Contenders)
 		return snap, err
 	}
-	leases, err := l.under(ctx, zk.Join(path, leasesName))
+	leases, err := l.Holds(ctx, zk.Join(path, queue.LeasesName))
 	if err != nil {
 		return snap, err
 	}
-	gate, err := l.under(ctx, zk.Join(path, gateName))
+	gate, err := l.Holds(ctx, zk.Join(path, queue.GateName))
 	assign(0, leases)
 	snap.Contenders = joinGate(leases, gate)
 	return snap, err
 }
 
 // under returns the line of a directory that is part of a lock.
-func (l *looker) under(ctx context.Context, dir string) ([]Contender, error) {
+func (l *looker) Holds(ctx context.Context, dir string) ([]Contender, error) {
 	d, err := l.directory(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (l *looker) directory(ctx context.Context, path string) (d directory, err e
 		if exists != nil {
 			_, e := exists.Wait(ctx)
 			if e == nil && errors.Is(err, zk.ErrNoNode) {
-				continue // it has come meanwhile, of which no watch tells
+				continue // it has come meanwhile, and no watch tells of that
 			}
 			if err == nil && !errors.Is(e, zk.ErrNoNode) {
 				err = e
@@ -180,7 +180,7 @@ func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Li
 // since are left out.
 func (l *looker) line(ctx context.Context, dir string, names []string) ([]Contender, error) {
 	var found []Contender
-	for rest := parseQueue(names, ^kind(0)).inOrder(); len(rest) > 0; {
+	for rest := queue.Parse(names, ^queue.ClaimKind(0)).Names(); len(rest) > 0; {
 		batch := rest[:min(lookBatch, len(rest))]
 		nodes, err := l.read(ctx, dir, batch)
 		if errors.Is(err, zk.ErrConnectionLoss) {
@@ -191,7 +191,7 @@ func (l *looker) line(ctx context.Context, dir string, names []string) ([]Conten
 		}
 		for i, n := range nodes {
 			if n != nil {
-				found = append(found, newContender(zk.Join(dir, batch[i]), *n))
+				found = append(found, queue.NewContender(zk.Join(dir, batch[i]), n.Data, n.Stat))
 			}
 		}
 		rest = rest[len(batch):]

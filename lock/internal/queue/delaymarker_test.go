@@ -1,4 +1,4 @@
-package lock
+package queue
 
 import (
 	"slices"
@@ -25,15 +25,15 @@ func TestOrphans(t *testing.T) {
 		{"a marker of readers, of an earlier version", []string{"_c_" + a + "-held-shared"}, nil},
 		{"names of others", []string{"held", "_c_-held", "_c_" + a + "-held-", a + "-held", "_c_" + a + "_held", "_c_"}, nil},
 	} {
-		if got := orphans(c.names); !slices.Equal(got, c.want) {
+		if got := Orphans(c.names); !slices.Equal(got, c.want) {
 			t.Errorf("%s: orphans %v, want %v", c.what, got, c.want)
 		}
 	}
-	name := attemptID(a).marker()
-	if id, ok := parseMarker(name); !ok || id != a {
+	name := ID(a).DelayMarker()
+	if id, ok := parseDelayMarker(name); !ok || id != a {
 		t.Errorf("parseMarker(%s) = %s, %v", name, id, ok)
 	}
-	if _, _, ok := parseName(name); ok {
+	if _, _, ok := ParseName(name); ok {
 		t.Errorf("%s is taken for a place in line", name)
 	}
 }
@@ -49,7 +49,7 @@ func TestDelayOf(t *testing.T) {
 		`null`:                             ours,
 		``:                                 ours,
 	} {
-		if got := delayOf([]byte(data), ours); got != want {
+		if got := DelayOf([]byte(data), ours); got != want {
 			t.Errorf("delayOf(%s) = %v, want %v", data, got, want)
 		}
 	}
@@ -58,8 +58,8 @@ func TestDelayOf(t *testing.T) {
 func FuzzOrphans(f *testing.F) {
 	f.Add("_c_00000000000000000000000000000001-held", "_c_00000000000000000000000000000001-lock-0000000001")
 	f.Fuzz(func(t *testing.T, x, y string) {
-		for _, name := range orphans([]string{x, y}) {
-			if _, ok := parseMarker(name); !ok {
+		for _, name := range Orphans([]string{x, y}) {
+			if _, ok := parseDelayMarker(name); !ok {
 				t.Errorf("%q is no marker", name)
 			}
 		}

@@ -1,4 +1,4 @@
-package lock
+package fired
 
 import (
 	"fmt"
@@ -23,14 +23,14 @@ func TestAnyFiredOfMany(t *testing.T) {
 			}
 		}
 		before := runtime.NumGoroutine()
-		_, stop := anyFired(watches)
+		_, stop := Any(watches)
 		synctest.Wait()
 		if n := runtime.NumGoroutine() - before; n > 10 { // one for each thousand, and what else the process is at
 			t.Errorf("%d goroutines for %d watches", n, len(watches))
 		}
 		stop()
 		for _, i := range []int{0, selectMax, 2 * selectMax} {
-			any, stop := anyFired(watches)
+			any, stop := Any(watches)
 			if _, err := s.Create(t.Context(), fmt.Sprint("/n", i), nil, zk.Persistent, nil); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package lock_test
+package inspect_test
 
 import (
 	"context"
@@ -7,10 +7,11 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// Somebody watches a lock, asks its holder to give up, and sees it go. The holder decides for itself when.
+// A program watches a lock, asks its holder to give up, and sees it go. The holder decides for itself when.
 func ExampleWatch() {
 	srv, err := zktest.Start(zktest.Options{})
 	if err != nil {
@@ -36,7 +37,7 @@ func ExampleWatch() {
 		hold.Release(ctx)
 	}()
 
-	for snap, err := range lock.Watch(ctx, s, "/locks/cache") {
+	for snap, err := range inspect.Watch(ctx, s, "/locks/cache") {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -47,7 +48,7 @@ func ExampleWatch() {
 		}
 		if c := holders[0]; !c.Revoked {
 			fmt.Println("held by the", c.Owner.Label)
-			if _, err := lock.Revoke(ctx, s, c); err != nil {
+			if _, err := inspect.Revoke(ctx, s, c); err != nil {
 				log.Fatal(err)
 			}
 		}

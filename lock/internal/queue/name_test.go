@@ -1,4 +1,4 @@
-package lock
+package queue
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 func TestF12_ParseName(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
 	for _, c := range []struct {
-		name   string
-		number int32
+		Name   string
+		Number int32
 		ok     bool
 	}{
 		{"_c_" + id + "-lock-0000000042", 42, true},
@@ -26,37 +26,37 @@ func TestF12_ParseName(t *testing.T) {
 		{"_c_" + id + "-lock--1234567890", -1234567890, true},
 		{"_c_" + id + "-lock-__lock__0000000007", 7, true},
 
-		{name: ""},
-		{name: "x"},
-		{name: "lock"},
-		{name: "lock-"},
-		{name: "lock-abc"},
-		{name: "lock-abcdefghij"},
-		{name: "lock-000000001"},   // nine digits
-		{name: "lock-00000000001"}, // eleven
-		{name: "lock-2147483648"},
-		{name: "lock--2147483649"},
-		{name: "lock--0000000001"}, // %010d writes -000000001
-		{name: "lock--000000000"},
-		{name: "lock-+000000001"},
-		{name: "lock-000000000x"},
-		{name: "lock-٠٠٠٠٠"}, // ten bytes, and digits to some
-		{name: "-0000000001"},
-		{name: "0000000001"},
-		{name: "-lock-0000000001"}, // nobody's prefix
-		{name: "__lock__0000000001"},
-		{name: "mylock-0000000001"},
+		{Name: ""},
+		{Name: "x"},
+		{Name: "lock"},
+		{Name: "lock-"},
+		{Name: "lock-abc"},
+		{Name: "lock-abcdefghij"},
+		{Name: "lock-000000001"},   // nine digits
+		{Name: "lock-00000000001"}, // eleven
+		{Name: "lock-2147483648"},
+		{Name: "lock--2147483649"},
+		{Name: "lock--0000000001"}, // %010d writes -000000001
+		{Name: "lock--000000000"},
+		{Name: "lock-+000000001"},
+		{Name: "lock-000000000x"},
+		{Name: "lock-٠٠٠٠٠"}, // ten bytes, and digits to some
+		{Name: "-0000000001"},
+		{Name: "0000000001"},
+		{Name: "-lock-0000000001"}, // nobody's prefix
+		{Name: "__lock__0000000001"},
+		{Name: "mylock-0000000001"},
 		{"_c_" + id + "-__READ__0000000001", 1, true},
 		{"_c_" + id + "-__WRIT__0000000001", 1, true},
 		{"_c_" + id + "-lease-0000000001", 1, true},
 		{"_c_" + id + "-latch-0000000001", 1, true},
 		{"0123456789abcdef__rlock__0000000001", 1, true},
-		{name: "_c_" + id + "-lock-0000000001-lock-"},
-		{name: "LOCK-0000000001"},
+		{Name: "_c_" + id + "-lock-0000000001-lock-"},
+		{Name: "LOCK-0000000001"},
 	} {
-		number, _, ok := parseName(c.name)
-		if number != c.number || ok != c.ok {
-			t.Errorf("parseName(%q) = %d, %v, want %d, %v", c.name, number, ok, c.number, c.ok)
+		number, _, ok := ParseName(c.Name)
+		if number != c.Number || ok != c.ok {
+			t.Errorf("parseName(%q) = %d, %v, want %d, %v", c.Name, number, ok, c.Number, c.ok)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestF12_ParseNameTwin(t *testing.T) {
 			fmt.Fprintf(&b, "%010d", int32(r.Uint32()))
 		}
 		name := b.String()
-		number, _, ok := parseName(name)
+		number, _, ok := ParseName(name)
 		if n, want := naiveParseName(name); n != number || ok != want {
 			t.Fatalf("seed %d: parseName(%q) = %d, %v, want %d, %v", seed, name, number, ok, n, want)
 		}
@@ -110,18 +110,18 @@ func TestF12_ParseNameTwin(t *testing.T) {
 
 // The name of one attempt is not taken for another's, whatever the server appends.
 func TestAttemptIDs(t *testing.T) {
-	seen := map[attemptID]bool{}
+	seen := map[ID]bool{}
 	for range 1000 {
-		id := newAttemptID()
+		id := newID()
 		if seen[id] {
 			t.Fatalf("the id %s was given out twice", id)
 		}
 		seen[id] = true
-		name := id.prefix(lockWord) + "0000000007"
-		if n, _, ok := parseName(name); n != 7 || !ok {
+		name := id.Prefix(LockWord) + "0000000007"
+		if n, _, ok := ParseName(name); n != 7 || !ok {
 			t.Fatalf("parseName(%q) = %d, %v", name, n, ok)
 		}
-		if !id.made(name) || newAttemptID().made(name) {
+		if !id.Made(name) || newID().Made(name) {
 			t.Fatalf("%s was not made by %s, or also by another", name, id)
 		}
 	}

@@ -2,47 +2,12 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
-	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
-
-// Revoke asks a contender to give up what it holds, or will. It is a request and no more: a hold that has
-// been revoked goes on being held, and it is up to its owner to listen to [Hold.Revoked] and to release it.
-// To put somebody out there is [Break].
-//
-// The request is written into the contender's node. One of ours keeps its Owner and gets a word added; of
-// any other the data becomes what Curator's Revoker writes, which Curator's holders listen for once they
-// have been made revocable. Asking again changes nothing. It reports false if the contender had left by
-// itself, and needs the permission to read and to write the node.
-func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
-	for {
-		data, stat, err := s.Get(ctx, c.Node)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return false, nil
-		case err != nil:
-			return false, err
-		case c.Token != 0 && stat.Czxid != c.Token: // another has taken its place
-			return false, nil
-		case revoked(data):
-			return true, nil
-		}
-		_, err = s.Set(ctx, c.Node, revocation(data), stat.Version)
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, zk.ErrNoNode):
-			return false, nil
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss): // look what is there now
-			continue
-		}
-		return false, err
-	}
-}
 
 // Revoked is closed when somebody has asked the owner of this hold to give up, by [Revoke] or with Curator's
 // Revoker. The hold goes on until it is released. A request is heard within some 20 milliseconds of the grant
@@ -104,11 +69,11 @@ func (a *attempt) hear(node string) {
 // hear looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
 // there: then we say again who we are, if that leaves room for the request.
 func (g *grant) hear(path string, node client.Node) {
-	if !revoked(node.Data) {
+	if !queue.Revoked(node.Data) {
 		return
 	}
 	g.asked()
-	if says := revocation(g.data); string(node.Data) == revokeMessage && string(says) != revokeMessage {
+	if says := queue.Revocation(g.data); string(node.Data) == queue.RevokeMessage && string(says) != queue.RevokeMessage {
 		p := g.s.Pipeline()
 		p.Set(path, says, node.Stat.Version) // if it fails, nothing is lost but a name
 		ctx, cancel := context.WithTimeout(context.Background(), lease.Glance(g.s.Timeout()))

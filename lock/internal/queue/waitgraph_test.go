@@ -1,4 +1,4 @@
-package lock
+package queue
 
 import (
 	"errors"
@@ -13,16 +13,16 @@ import (
 )
 
 // lineups are lines by directory.
-type lineups map[string]*lineup
+type lineups map[string]*Line
 
-func (ls lineups) load(dir string) (*lineup, error) {
+func (ls lineups) load(dir string) (*Line, error) {
 	if l := ls[dir]; l != nil {
 		return l, nil
 	}
-	return &lineup{}, nil
+	return &Line{}, nil
 }
 
-func (ls lineups) find(stem string) *party { l, _ := ls.load(zk.Parent(stem)); return l.find(stem) }
+func (ls lineups) Find(stem string) *Entry { l, _ := ls.load(zk.Parent(stem)); return l.Find(stem) }
 
 // parseLines reads lines of the form "/a: p q<r/b/x s", each a directory and its claims in order. A claim is
 // the name of its party, with "<" and the stems that it is under, separated by commas. Directories whose
@@ -33,40 +33,40 @@ func parseLines(text string) lineups {
 	age := int64(0)
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		dir, claims, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		q, of := queue{}, []*party(nil)
-		fmt.Sscanf(dir, "/sem%d", &q.room)
-		parties := map[string]*party{}
+		q, of := Queue{}, []*Entry(nil)
+		fmt.Sscanf(dir, "/sem%d", &q.Permits)
+		parties := map[string]*Entry{}
 		for i, word := range strings.Fields(claims) {
 			name, under, _ := strings.Cut(word, "<")
-			k := exclusive
+			k := Exclusive
 			switch {
 			case strings.HasPrefix(dir, "/sem"):
-				k = permit
+				k = Permit
 			case strings.HasPrefix(dir, "/rw") && name[0] == 'r':
-				k = shared
+				k = Shared
 			}
 			p := parties[name]
 			if p == nil {
 				age++
-				p = &party{stem: dir + "/" + name, dir: dir, czxid: age, who: Contender{Node: dir + "/" + name}}
+				p = &Entry{Stem: dir + "/" + name, Dir: dir, Czxid: age, Who: Contender{Node: dir + "/" + name}}
 				if under != "" {
-					p.under = strings.Split(under, ",")
+					p.Under = strings.Split(under, ",")
 				}
-				p.passes = strings.HasSuffix(name, "!")
+				p.Passes = strings.HasSuffix(name, "!")
 				parties[name] = p
 			}
-			q.add(name, int32(i), k)
+			q.Add(name, int32(i), k)
 			of = append(of, p)
 		}
-		ls[dir] = newLineup(q, of)
+		ls[dir] = NewLine(q, of)
 	}
 	return ls
 }
 
-func nobody(*party) bool { return false }
+func none(*Entry) bool { return false }
 
-func TestKnot(t *testing.T) {
-	for _, c := range []struct{ name, lines, self, want string }{
+func TestCycleFinder(t *testing.T) {
+	for _, c := range []struct{ Name, lines, Self, want string }{
 		{"two", `
 			/a: h1 w2</b/h2
 			/b: h2 w1</a/h1`, "/b/w1", "w1→h2 w2→h1"},
@@ -93,7 +93,7 @@ func TestKnot(t *testing.T) {
 		{"through our place in line", `
 			/rwa: r1 w9 r2</b/h2
 			/b: h2 w1</rwa/r1`, "/rwa/w9", "w9→r1 w1→h2 r2→w9"},
-		{"of those behind a passing claim, nobody", `
+		{"nothing behind a passing claim", `
 			/rwa: r1 w9! r2</b/h2
 			/b: h2 w1</rwa/r1`, "/b/w1", ""},
 		{"one of two permits is stuck", `
@@ -118,8 +118,8 @@ func TestKnot(t *testing.T) {
 			/a: h1 w1</a/h1`, "/a/w1", "w1→h1"},
 	} {
 		ls := parseLines(c.lines)
-		k := knot{load: ls.load, skip: nobody, self: ls.find(c.self)}
-		d, err := k.circle()
+		k := CycleFinder{Load: ls.load, Skip: none, Self: ls.Find(c.Self)}
+		d, err := k.Cycle()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,22 +128,22 @@ func TestKnot(t *testing.T) {
 			got = append(got, zk.Base(w.Waiter.Node)+"→"+zk.Base(w.For.Node))
 		}
 		if s := strings.Join(got, " "); s != c.want {
-			t.Errorf("%s: from %s found %q, want %q", c.name, c.self, s, c.want)
+			t.Errorf("%s: from %s found %q, want %q", c.Name, c.Self, s, c.want)
 		}
 	}
 }
 
 // A line that cannot be read is an error, not the absence of a circle.
-func TestKnotUnreadable(t *testing.T) {
+func TestCycleFinderUnreadable(t *testing.T) {
 	ls := parseLines("/a: h1 w2</b/h2\n/b: h2 w1</a/h1")
 	want := errors.New("unreadable")
-	k := knot{skip: nobody, self: ls.find("/b/w1"), load: func(dir string) (*lineup, error) {
+	k := CycleFinder{Skip: none, Self: ls.Find("/b/w1"), Load: func(dir string) (*Line, error) {
 		if dir == "/a" {
 			return nil, want
 		}
 		return ls.load(dir)
 	}}
-	if _, err := k.circle(); err != want {
+	if _, err := k.Cycle(); err != want {
 		t.Errorf("error %v, want %v", err, want)
 	}
 }
@@ -186,40 +186,40 @@ func randomLines(r *rand.Rand) lineups {
 	return parseLines(text.String())
 }
 
-// A twin is the knot's naive one: it tries all sets of waiting parties for one in which everybody waits for
-// others of it.
+// A twin is the naive form of the CycleFinder: it tries all sets of waiting entries for one in which each waits for others
+// of it.
 type twin struct {
-	all  []*party
+	all  []*Entry
 	ls   lineups
-	skip func(*party) bool
-	self *party
+	Skip func(*Entry) bool
+	Self *Entry
 }
 
 // waits reports whether p is kept waiting if those in set (a bit each) wait for ever.
-func (w *twin) waits(p *party, set int) bool {
-	if p.passes || p != w.self && w.skip(p) {
+func (w *twin) Waits(p *Entry, set int) bool {
+	if p.Passes || p != w.Self && w.Skip(p) {
 		return false
 	}
-	l := w.ls[p.dir]
+	l := w.ls[p.Dir]
 	claims := 0
-	for i, of := range l.of[:p.last] {
-		if p.kind == permit && of == p || i < p.first && w.stuckFor(p, of, set) {
+	for i, of := range l.Of[:p.last] {
+		if p.Kind == Permit && of == p || i < p.first && w.stuckFor(p, of, set) {
 			claims++
 		}
 	}
-	if p.kind == permit {
-		return l.queue.room > 0 && claims >= l.queue.room
+	if p.Kind == Permit {
+		return l.Queue.Permits > 0 && claims >= l.Queue.Permits
 	}
 	return claims > 0
 }
 
 // stuckFor reports whether other, which is ahead of p, keeps it waiting for ever if those in set do.
-func (w *twin) stuckFor(p, other *party, set int) bool {
-	if p.kind != permit && p.kind == shared && other.kind == shared {
+func (w *twin) stuckFor(p, other *Entry, set int) bool {
+	if p.Kind != Permit && p.Kind == Shared && other.Kind == Shared {
 		return false
 	}
 	for i, q := range w.all {
-		if set&(1<<i) != 0 && (q == other || slices.Contains(q.under, other.stem)) {
+		if set&(1<<i) != 0 && (q == other || slices.Contains(q.Under, other.Stem)) {
 			return true
 		}
 	}
@@ -227,13 +227,13 @@ func (w *twin) stuckFor(p, other *party, set int) bool {
 }
 
 // circle reports whether self is in a circle.
-func (w *twin) circle() bool {
+func (w *twin) Cycle() bool {
 	n := len(w.all)
 	everybody := 1<<n - 1
-	// Who may wait for whom, if whoever can wait does, and however far.
+	// Which entry may wait for which, if all that can wait do, and however far.
 	universe := 0
-	far := w.closure(func(p *party) bool { return w.waits(p, everybody) }, everybody)
-	at := slices.Index(w.all, w.self)
+	far := w.closure(func(p *Entry) bool { return w.Waits(p, everybody) }, everybody)
+	at := slices.Index(w.all, w.Self)
 	for i := range w.all {
 		if far[i][at] || i == at {
 			universe |= 1 << i
@@ -243,7 +243,7 @@ func (w *twin) circle() bool {
 	for set := range everybody + 1 {
 		good := set&^universe == 0
 		for i, p := range w.all {
-			good = good && (set&(1<<i) == 0 || w.waits(p, set))
+			good = good && (set&(1<<i) == 0 || w.Waits(p, set))
 		}
 		if good {
 			best |= set
@@ -252,20 +252,20 @@ func (w *twin) circle() bool {
 	if best&(1<<at) == 0 {
 		return false
 	}
-	in := func(p *party) bool { return best&(1<<slices.Index(w.all, p)) != 0 }
+	in := func(p *Entry) bool { return best&(1<<slices.Index(w.all, p)) != 0 }
 	return w.closure(in, best)[at][at]
 }
 
-// closure says who waits for whom, however far, of those who wait, with those in set stuck. Whoever is held
-// by somebody waits as that one does.
-func (w *twin) closure(waits func(*party) bool, set int) [][]bool {
+// closure says which of the waiting entries waits for which, however far, with those in set stuck. An entry that is held
+// waits as the entry of its owner does.
+func (w *twin) closure(waits func(*Entry) bool, set int) [][]bool {
 	n := len(w.all)
 	far := make([][]bool, n)
 	for i, p := range w.all {
 		far[i] = make([]bool, n)
 		for j, q := range w.all {
-			ahead := q.dir == p.dir && q.first < p.first && waits(p) && w.stuckFor(p, q, set)
-			holder := waits(q) && slices.Contains(q.under, p.stem)
+			ahead := q.Dir == p.Dir && q.first < p.first && waits(p) && w.stuckFor(p, q, set)
+			holder := waits(q) && slices.Contains(q.Under, p.Stem)
 			far[i][j] = ahead || holder
 		}
 	}
@@ -283,42 +283,42 @@ func (ls lineups) String() string {
 	var b strings.Builder
 	for _, dir := range slices.Sorted(maps.Keys(ls)) {
 		fmt.Fprintf(&b, "\n%s:", dir)
-		for i, p := range ls[dir].of {
-			fmt.Fprintf(&b, " %s", ls[dir].queue.line[i].name)
-			if len(p.under) > 0 {
-				fmt.Fprintf(&b, "<%s", strings.Join(p.under, ","))
+		for i, p := range ls[dir].Of {
+			fmt.Fprintf(&b, " %s", ls[dir].Queue.Line[i].Name)
+			if len(p.Under) > 0 {
+				fmt.Fprintf(&b, "<%s", strings.Join(p.Under, ","))
 			}
 		}
 	}
 	return b.String()
 }
 
-// survivors lets everybody go on who can, for as long as somebody can: whoever is granted leaves unless its
-// owner waits elsewhere, and who waits for ever stays. self never gives up.
-func survivors(ls lineups) map[*party]bool {
-	there := map[*party]bool{}
+// survivors lets all entries go on that can, for as long as there is one: a granted entry leaves unless its owner waits
+// elsewhere, and an entry that waits for ever stays. Self never gives up.
+func survivors(ls lineups) map[*Entry]bool {
+	there := map[*Entry]bool{}
 	for _, l := range ls {
-		for _, p := range l.of {
+		for _, p := range l.Of {
 			there[p] = true
 		}
 	}
-	granted := func(p *party) bool {
-		l := ls[p.dir]
-		rest := queue{room: l.queue.room}
+	granted := func(p *Entry) bool {
+		l := ls[p.Dir]
+		rest := Queue{Permits: l.Queue.Permits}
 		places := []int{}
-		for i, of := range l.of {
+		for i, of := range l.Of {
 			if there[of] {
 				if of == p {
-					places = append(places, len(rest.line))
+					places = append(places, len(rest.Line))
 				}
-				rest.line = append(rest.line, l.queue.line[i])
+				rest.Line = append(rest.Line, l.Queue.Line[i])
 			}
 		}
 		last := places[len(places)-1]
-		waits := waitForConflict(rest, last)
-		if l.queue.line[0].kind == permit {
+		waits := WaitForConflict(rest, last)
+		if l.Queue.Line[0].Kind == Permit {
 			waits = nil
-			if last >= max(1, l.queue.room) {
+			if last >= max(1, l.Queue.Permits) {
 				waits = []int{0}
 			}
 		} else {
@@ -326,9 +326,9 @@ func survivors(ls lineups) map[*party]bool {
 		}
 		return len(waits) == 0
 	}
-	occupied := func(p *party) bool { // its owner waits, as somebody else
+	occupied := func(p *Entry) bool { // its owner waits, with another entry
 		for w := range there {
-			if slices.Contains(w.under, p.stem) && !w.passes && !granted(w) {
+			if slices.Contains(w.Under, p.Stem) && !w.Passes && !granted(w) {
 				return true
 			}
 		}
@@ -337,7 +337,7 @@ func survivors(ls lineups) map[*party]bool {
 	for more := true; more; {
 		more = false
 		for p := range there {
-			if g := granted(p); g && !occupied(p) || !g && p.passes {
+			if g := granted(p); g && !occupied(p) || !g && p.Passes {
 				delete(there, p)
 				more = true
 			}
@@ -346,51 +346,51 @@ func survivors(ls lineups) map[*party]bool {
 	return there
 }
 
-func knotTwin(t *testing.T, seed uint64) (tied bool) {
+func finderTwin(t *testing.T, seed uint64) (tied bool) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	ls := randomLines(r)
-	var all []*party
+	var all []*Entry
 	for _, dir := range slices.Sorted(maps.Keys(ls)) {
-		all = append(all, ls[dir].parties...)
+		all = append(all, ls[dir].Entries...)
 	}
 	for _, p := range all { // what waits is not held
-		p.under = slices.DeleteFunc(p.under, func(stem string) bool {
-			q := ls.find(stem)
-			return ls[q.dir].blocked(q, func(*party) bool { return true })
+		p.Under = slices.DeleteFunc(p.Under, func(stem string) bool {
+			q := ls.Find(stem)
+			return ls[q.Dir].blocked(q, func(*Entry) bool { return true })
 		})
 	}
 	self := all[r.IntN(len(all))]
-	self.passes = false
-	skip := nobody
+	self.Passes = false
+	skip := none
 	if r.IntN(2) == 0 {
-		skip = func(p *party) bool { return p.youngerThan(self) }
+		skip = func(p *Entry) bool { return p.YoungerThan(self) }
 	}
-	k := knot{load: ls.load, skip: skip, self: self}
-	d, err := k.circle()
+	k := CycleFinder{Load: ls.load, Skip: skip, Self: self}
+	d, err := k.Cycle()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := twin{all: all, ls: ls, skip: skip, self: self}
-	if want := w.circle(); (d != nil) != want {
-		t.Fatalf("seed %d: %s is in the circle %v, want one: %v", seed, self.stem, d, want)
+	w := twin{all: all, ls: ls, Skip: skip, Self: self}
+	if want := w.Cycle(); (d != nil) != want {
+		t.Fatalf("seed %d: %s is in the cycle %v, want one: %v", seed, self.Stem, d, want)
 	}
 	there := survivors(ls)
 	for i, w := range d {
-		if !there[ls.find(w.Waiter.Node)] || !there[ls.find(w.For.Node)] {
+		if !there[ls.Find(w.Waiter.Node)] || !there[ls.Find(w.For.Node)] {
 			t.Fatalf("seed %d: %s → %s could go on:%v", seed, w.Waiter.Node, w.For.Node, ls)
 		}
-		if next := d[(i+1)%len(d)]; next.Waiter.Node != w.For.Node && !slices.Contains(ls.find(next.Waiter.Node).under, w.For.Node) {
+		if next := d[(i+1)%len(d)]; next.Waiter.Node != w.For.Node && !slices.Contains(ls.Find(next.Waiter.Node).Under, w.For.Node) {
 			t.Fatalf("seed %d: %v is not followed by what its owner waits for", seed, w)
 		}
 	}
 	return d != nil
 }
 
-func TestKnotTwin(t *testing.T) {
+func TestCycleFinderTwin(t *testing.T) {
 	first, tied := rand.Uint64N(1<<48), 0
 	const rounds = 5000
 	for seed := first; seed < first+rounds; seed++ {
-		if knotTwin(t, seed) {
+		if finderTwin(t, seed) {
 			tied++
 		}
 	}
@@ -399,7 +399,7 @@ func TestKnotTwin(t *testing.T) {
 	}
 }
 
-func FuzzKnot(f *testing.F) {
+func FuzzCycleFinder(f *testing.F) {
 	f.Add(uint64(1))
-	f.Fuzz(func(t *testing.T, seed uint64) { knotTwin(t, seed) })
+	f.Fuzz(func(t *testing.T, seed uint64) { finderTwin(t, seed) })
 }

@@ -1,4 +1,4 @@
-package lock
+package queue
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func numbered(r *rand.Rand, n int32) string {
 	case 1:
 		return fmt.Sprintf("_c_%08x-%04x-lock-%010d", r.Uint32(), r.Uint32(), n)
 	}
-	return fmt.Sprintf("%s%010d", newAttemptID().prefix(lockWord), n)
+	return fmt.Sprintf("%s%010d", newID().Prefix(LockWord), n)
 }
 
 // The twin keeps a counter that never wraps and sorts by it; the queue sees only the low 32 bits.
@@ -43,14 +43,14 @@ func TestF11_F13_OrderTwin(t *testing.T) {
 			}
 		}
 		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		q := parseQueue(names, mutexRecipe.heeds)
-		got := q.inOrder()
+		q := Parse(names, MutexRules.Heeds)
+		got := q.Names()
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: parseQueue(%q) is in the order %q, want %q", seed, names, got, want)
 		}
-		for i := range q.line {
+		for i := range q.Line {
 			if q.tied(i) {
-				t.Fatalf("seed %d: %s is said to have somebody else's number: %q", seed, q.line[i].name, got)
+				t.Fatalf("seed %d: %s is said to have another claim's number: %q", seed, q.Line[i].Name, got)
 			}
 		}
 	}
@@ -67,30 +67,30 @@ func TestBefore(t *testing.T) {
 		{math.MaxInt32 - 7, math.MinInt32 + 7, true},
 		{math.MaxInt32, math.MaxInt32, false},
 	} {
-		if got := before(c.a, c.b); got != c.want {
+		if got := Before(c.a, c.b); got != c.want {
 			t.Errorf("before(%d, %d) = %v, want %v", c.a, c.b, got, c.want)
 		}
 	}
 }
 
 func TestMine(t *testing.T) {
-	a, b := newAttemptID(), newAttemptID()
-	q := parseQueue([]string{b.prefix(lockWord) + "0000000002", a.prefix(lockWord) + "0000000009", a.prefix(lockWord) + "0000000001", a.prefix(lockWord) + "x"}, mutexRecipe.heeds)
-	if got := q.mine(a); !slices.Equal(got, []int{0, 2}) {
+	a, b := newID(), newID()
+	q := Parse([]string{b.Prefix(LockWord) + "0000000002", a.Prefix(LockWord) + "0000000009", a.Prefix(LockWord) + "0000000001", a.Prefix(LockWord) + "x"}, MutexRules.Heeds)
+	if got := q.Of(a); !slices.Equal(got, []int{0, 2}) {
 		t.Errorf("places of the first attempt: %v, want 0 and 2", got)
 	}
-	if got := q.mine(b); !slices.Equal(got, []int{1}) {
+	if got := q.Of(b); !slices.Equal(got, []int{1}) {
 		t.Errorf("places of the second attempt: %v, want 1", got)
 	}
-	if got := q.mine(newAttemptID()); len(got) != 0 {
+	if got := q.Of(newID()); len(got) != 0 {
 		t.Errorf("places of an attempt that made nothing: %v", got)
 	}
 }
 
 // A model of a directory: contenders join, look, leave and look again in any order, with a counter that
 // wraps (older servers) or stops (3.8): what is created in one go there goes on beyond the end, what comes
-// later has the last number again. Whoever looks decides as an attempt does. Nobody may hold the lock
-// beside somebody else, and nobody may overtake.
+// later has the last number again. Each look decides as an attempt does. No two contenders may hold the
+// lock at once, and none may overtake.
 func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 	exhausted := 0
 	for range 3000 {
@@ -107,11 +107,11 @@ func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 			}
 		}
 		look := func(name string) {
-			q := parseQueue(names, mutexRecipe.heeds)
-			q.spent = stops && next == math.MaxInt32
-			place := slices.IndexFunc(q.line, func(c claim) bool { return c.name == name })
+			q := Parse(names, MutexRules.Heeds)
+			q.Spent = stops && next == math.MaxInt32
+			place := slices.IndexFunc(q.Line, func(c Claim) bool { return c.Name == name })
 			switch {
-			case q.unsettled(place):
+			case q.Unsettled(place):
 				exhausted++
 				leave(name) // with ErrCounterExhausted
 			case place > 0:
@@ -155,7 +155,7 @@ func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 
 func TestExhausting(t *testing.T) {
 	for n, want := range map[int32]bool{0: false, math.MinInt32: false, -1: false, math.MaxInt32 - nearEnd: false, math.MaxInt32 - nearEnd + 1: true, math.MaxInt32: true} {
-		if got := exhausting(n); got != want {
+		if got := Exhausting(n); got != want {
 			t.Errorf("exhausting(%d) = %v, want %v", n, got, want)
 		}
 	}
@@ -166,12 +166,12 @@ func BenchmarkParseQueue(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			names := make([]string, n)
 			for i := range names {
-				names[i] = fmt.Sprintf("%s%010d", newAttemptID().prefix(lockWord), i)
+				names[i] = fmt.Sprintf("%s%010d", newID().Prefix(LockWord), i)
 			}
 			rand.Shuffle(n, func(i, j int) { names[i], names[j] = names[j], names[i] })
 			b.ReportAllocs()
 			for b.Loop() {
-				parseQueue(names, mutexRecipe.heeds)
+				Parse(names, MutexRules.Heeds)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package lock
+package inspect
 
 import (
 	"context"
@@ -9,19 +9,20 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/fired"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // Watch yields the lock at path as it is, and again whenever that has changed, until ctx or the session ends;
-// the last thing that it yields is the error that says so. A lock that is not there is one that nobody holds.
+// the last thing that it yields is the error that says so. A lock that is not there has no holder.
 //
-// What is yielded is the present state and not each change: whoever is slow, or has lost the connection for a
+// What is yielded is the present state and not each change: a caller that is slow, or has lost the connection for a
 // while, misses what happened in between, but always gets the latest state. Nothing is polled, nothing piles up, and
 // only what has changed is read again.
 //
 // At servers that have persistent watches (3.6 and later) it takes one of these, at others a watch on each znode,
 // all of which are read again at every change. At servers before 3.9 a persistent watch disturbs one-shot watches of
-// the same session on the same path, which locks use: watch with another session than the one that takes the lock.
+// the same session on the same path, which locks use: use another session for Watch than the one that takes the lock.
 func Watch(ctx context.Context, s *client.Session, path string) iter.Seq2[Snapshot, error] {
 	return watch(ctx, s, path, (*looker).look, nil)
 }
@@ -64,7 +65,7 @@ func watch[T any](ctx context.Context, s *client.Session, path string, look func
 	}
 }
 
-// A listener is a looker that is told when there is something new to see.
+// A listener is a looker that learns when there is something new to see.
 type listener struct {
 	looker
 	path   string
@@ -133,7 +134,7 @@ func (l *listener) waitOneShot(ctx context.Context) error {
 		w.Cancel()
 	}
 	l.fired, l.armed = l.armed, nil
-	changed, stop := anyFired(l.fired)
+	changed, stop := fired.Any(l.fired)
 	defer stop()
 	select {
 	case <-changed:

@@ -1,0 +1,44 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// Revoke asks a contender to give up what it holds, or will. It is a request and no more: a hold that has
+// been revoked goes on being held, and its owner decides whether to listen to lock.Hold.Revoked and to release it.
+// [Break] deletes the contender's node.
+//
+// The request is written into the contender's node. One of ours keeps its Owner and gets a word added; of
+// any other the data becomes what Curator's Revoker writes, which Curator's holders listen for once they
+// have been made revocable. Asking again changes nothing. It reports false if the contender had left by
+// itself, and needs the permission to read and to write the node.
+func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
+	for {
+		data, stat, err := s.Get(ctx, c.Node)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return false, nil
+		case err != nil:
+			return false, err
+		case c.Token != 0 && stat.Czxid != c.Token: // another has taken its place
+			return false, nil
+		case queue.Revoked(data):
+			return true, nil
+		}
+		_, err = s.Set(ctx, c.Node, queue.Revocation(data), stat.Version)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, zk.ErrNoNode):
+			return false, nil
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss): // look what is there now
+			continue
+		}
+		return false, err
+	}
+}

@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Contender is a process that holds a lock or waits for it, as its znode shows it.
+type Contender struct {
+	Node    string    // path of its node
+	Session int64     // that owns the node
+	Token   int64     // creation zxid of the node
+	Since   time.Time // when it joined the line, by the server's clock; not when it got the lock
+	Shared  bool      // it asks for the read side of a read/write lock
+	Latch   bool      // it stands in a latch's line, as a candidate of an election
+	Owner   Owner     // which process it is; zero if another library made the node
+	Data    []byte    // the node's data as it is
+
+	Held    bool // it holds the lock, going by the line: its process may not have heard of that yet
+	Place   int  // how many are ahead of it in line, 0 for the first; readers ahead of a reader count too
+	Revoked bool // it was asked to give the lock up; see inspect.Revoke
+}
+
+// Who returns a few words that describe the contender, "backup pid 4711 on host7 (nightly)" for example; empty if Node is.
+func (c Contender) Who() string {
+	if c.Node == "" {
+		return ""
+	}
+	var parts []string
+	if c.Owner.Program != "" {
+		parts = append(parts, c.Owner.Program)
+	}
+	if c.Owner.PID != 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", c.Owner.PID))
+	}
+	if c.Owner.Host != "" {
+		parts = append(parts, "on "+c.Owner.Host)
+	}
+	if c.Owner.Label != "" {
+		parts = append(parts, fmt.Sprintf("(%s)", c.Owner.Label))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("session 0x%x", uint64(c.Session)))
+	}
+	return strings.Join(parts, " ")
+}
+
+// NewContender returns the contender whose node has that data and stat.
+func NewContender(node string, data []byte, stat zk.Stat) Contender {
+	owner, _ := ParseOwner(data)
+	_, k, _ := ParseName(zk.Base(node))
+	return Contender{
+		Node: node, Session: stat.EphemeralOwner, Token: stat.Czxid,
+		Since: time.UnixMilli(stat.Ctime), Shared: k == Shared, Latch: k == Candidacy, Owner: owner, Data: data,
+		Revoked: Revoked(data),
+	}
+}
+
+// NewHolder is NewContender for one that is known to hold the lock.
+func NewHolder(node string, data []byte, stat zk.Stat) Contender {
+	c := NewContender(node, data, stat)
+	c.Held = true
+	return c
+}

@@ -1,0 +1,38 @@
+package queue
+
+import (
+	"testing"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+func TestContenderSide(t *testing.T) {
+	for name, shared := range map[string]bool{
+		"/l/_c_0123456789abcdef0123456789abcdef-lock-0000000001":    false,
+		"/l/_c_0123456789abcdef0123456789abcdef-__WRIT__0000000001": false,
+		"/l/_c_0123456789abcdef0123456789abcdef-__READ__0000000001": true,
+		"/l/0123456789abcdef0123456789abcdef__rlock__-2147483648":   true,
+		"/l/_c_0123456789abcdef0123456789abcdef-lease-0000000001":   false,
+	} {
+		if got := NewContender(name, nil, zk.Stat{}).Shared; got != shared {
+			t.Errorf("%s: Shared is %v", name, got)
+		}
+	}
+}
+
+func TestWho(t *testing.T) {
+	for _, c := range []struct {
+		contender Contender
+		want      string
+	}{
+		{Contender{}, ""},
+		{Contender{Node: "/l/n", Session: 0x10}, "session 0x10"},
+		{Contender{Node: "/l/n", Session: -1<<63 + 0x10}, "session 0x8000000000000010"}, // of a server whose number is 128
+		{Contender{Node: "/l/n", Owner: Owner{Program: "p", PID: 3, Host: "h", Label: "l"}}, "p pid 3 on h (l)"},
+		{Contender{Node: "/l/n", Owner: Owner{Label: "l"}}, "(l)"},
+	} {
+		if got := c.contender.Who(); got != c.want {
+			t.Errorf("Who of %+v = %q, want %q", c.contender, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package queue
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// A holder that may write, and whose lock has a delay, has a delay marker in the directory: a persistent znode whose name
+// is that of its claim but for the end. A transaction that checks the claim makes the marker, after the claim has reached
+// the head of the line and before Lock returns. The release deletes it ahead of the claim. So a marker without its claim
+// stands for a hold that ended in any other way, and stays for the next contender.
+//
+// Readers have no marker: a delay protects what is written under the lock.
+const markerWord = "-held"
+
+// DelayMax is the largest Options.Delay.
+const DelayMax = time.Hour
+
+// DelayMarker returns the name of the delay marker of an attempt.
+func (id ID) DelayMarker() string { return protectedPrefix + string(id) + markerWord }
+
+// parseDelayMarker returns the attempt that a delay marker belongs to; ok is false for any other znode.
+func parseDelayMarker(name string) (id ID, ok bool) {
+	rest, ok := strings.CutPrefix(name, protectedPrefix)
+	if !ok || len(rest) <= attemptDigits {
+		return "", false
+	}
+	return ID(rest[:attemptDigits]), rest[attemptDigits:] == markerWord
+}
+
+// Orphans returns the names of the delay markers in a listing whose claims are gone.
+func Orphans(names []string) []string {
+	claimed := map[string]bool{} // by the release marker of the claim
+	for _, name := range names {
+		if _, _, ok := ParseName(name); ok {
+			if marker, ours := ReleaseMarkerOf(name); ours {
+				claimed[marker] = true
+			}
+		}
+	}
+	var left []string
+	for _, name := range names {
+		if id, ok := parseDelayMarker(name); ok && !claimed[id.ReleaseMarker()] {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// markerData is the data of a delay marker.
+type markerData struct {
+	Delay int64 `json:"delay_ms"` // Options.Delay of the holder, in milliseconds
+}
+
+// EncodeDelay returns the data of a delay marker.
+func EncodeDelay(delay time.Duration) []byte {
+	b, err := json.Marshal(markerData{Delay: max(1, delay.Milliseconds())})
+	if err != nil {
+		panic(err) // a struct of one number
+	}
+	return b
+}
+
+// DelayOf returns the delay that a marker's data asks for, at most DelayMax; without a valid number it returns unless.
+func DelayOf(data []byte, unless time.Duration) time.Duration {
+	var d markerData
+	if json.Unmarshal(data, &d) != nil || d.Delay <= 0 {
+		return unless
+	}
+	return time.Duration(min(d.Delay, DelayMax.Milliseconds())) * time.Millisecond
+}

@@ -1,0 +1,12 @@
+package queue
+
+import (
+	"crypto/rand"
+)
+
+// newID returns a random id.
+func newID() (id ID) {
+	var b [IDBytes]byte
+	rand.Read(b[:])
+	return NewID(b)
+}

@@ -1,0 +1,152 @@
+package queue
+
+import (
+	"encoding/hex"
+	"math"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// The name of a claim's znode is a prefix that only its attempt has, a word that says what is claimed and
+// that all clients which share the lock agree on, and the number that the server appends:
+//
+//	_c_0123456789abcdef0123456789abcdef-lock-0000000042    ours, go-zookeeper's, Curator's mutex
+//	0123456789abcdef0123456789abcdef__lock__0000000042     kazoo's
+//	lock-0000000042                                        a create without protection
+//	_c_….-__READ__0000000042, _c_…-__WRIT__0000000042      Curator's read/write lock, and ours
+//	0123456789abcdef0123456789abcdef__rlock__0000000042    kazoo's read lock
+//	_c_…-lease-0000000042                                  Curator's semaphore, and ours
+//	_c_…-latch-0000000042                                  Curator's leader latch, and our election
+//
+// All other children of the directory are ignored: one stray child must not stop a lock.
+const (
+	protectedPrefix = "_c_"
+	LockWord        = "-lock-"
+	writeWord       = "-__WRIT__"
+	ReadWord        = "-__READ__"
+	LeaseWord       = "-lease-"
+	latchWord       = "-latch-"
+	bareWord        = "lock-"
+)
+
+// A ClaimKind says what a claim asks for. Several kinds or-ed together are a set.
+type ClaimKind uint8
+
+// The kinds of claims.
+const (
+	Exclusive ClaimKind = 1 << iota // to hold the lock alone: a mutex, or the write side of a read/write lock
+	Shared                          // to hold it together with other shared claims: the read side
+	Permit                          // one of a semaphore's permits
+	Candidacy                       // to lead, in an election
+)
+
+// words are the words of names, with what they claim.
+var words = [...]struct {
+	Word string
+	Kind ClaimKind
+}{
+	{LockWord, Exclusive}, {"__lock__", Exclusive}, {writeWord, Exclusive},
+	{ReadWord, Shared}, {"__rlock__", Shared},
+	{LeaseWord, Permit}, {latchWord, Candidacy},
+}
+
+// An ID is random, and in the names of all nodes of one attempt to get a lock. By it they are found again after a lost
+// reply. Since no name is ever used twice, a delete never hits another attempt's node.
+type ID string
+
+// attemptDigits is how many hexadecimal digits an ID has.
+const attemptDigits = 32
+
+// IDBytes is how many bytes an ID is made of.
+const IDBytes = attemptDigits / 2
+
+// NewID returns the ID that is made of random bytes.
+func NewID(random [IDBytes]byte) ID { return ID(hex.EncodeToString(random[:])) }
+
+// Prefix returns the name with which a node of this attempt is created, for a claim of that word.
+func (id ID) Prefix(word string) string { return protectedPrefix + string(id) + word }
+
+// Made reports whether the node called name was created by this attempt.
+func (id ID) Made(name string) bool {
+	rest, ok := strings.CutPrefix(name, protectedPrefix)
+	return ok && len(rest) > len(id) && rest[:len(id)] == string(id) && rest[len(id)] == '-'
+}
+
+// releaseWord ends the name of a release marker: the znode by which a holder that had to wait announces its release. The
+// transaction that deletes the holder's claim makes and deletes it. No claim's name ends so.
+const releaseWord = "-released"
+
+// ReleaseMarker returns the name of the release marker of an attempt.
+func (id ID) ReleaseMarker() string { return protectedPrefix + string(id) + releaseWord }
+
+// ReleaseMarkerOf returns the name of the release marker that belongs to the claim called name, if it is one of ours.
+func ReleaseMarkerOf(name string) (marker string, ok bool) {
+	rest, ok := strings.CutPrefix(name, protectedPrefix)
+	if !ok || len(rest) <= attemptDigits || rest[attemptDigits] != '-' {
+		return "", false
+	}
+	id := rest[:attemptDigits]
+	if strings.Trim(id, "0123456789abcdef") != "" { // a UUID, of a client that has no release markers
+		return "", false
+	}
+	return ID(id).ReleaseMarker(), true
+}
+
+// ParseName returns what a claim's node claims, and its number; ok is false for any other node.
+func ParseName(name string) (number int32, k ClaimKind, ok bool) {
+	for _, width := range [...]int{numberDigits, numberDigits + 1} { // the minus of a negative one may end a word
+		if len(name) < width {
+			break
+		}
+		head := name[:len(name)-width]
+		if number, ok = parseNumber(name[len(head):]); !ok {
+			continue
+		}
+		for _, w := range words {
+			if len(head) > len(w.Word) && strings.HasSuffix(head, w.Word) {
+				return number, w.Kind, true
+			}
+		}
+		if head == bareWord {
+			return number, Exclusive, true
+		}
+	}
+	return 0, 0, false
+}
+
+// numberDigits is how wide the server prints the counter, its sign included (%010d).
+const numberDigits = 10
+
+func parseNumber(s string) (int32, bool) {
+	digits, negative := strings.CutPrefix(s, "-")
+	if len(s) != numberDigits && !(negative && len(digits) == numberDigits && digits[0] != '0') {
+		return 0, false
+	}
+	n := int64(0)
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	if negative {
+		n = -n
+	}
+	if n > math.MaxInt32 || n < math.MinInt32 || negative && n == 0 {
+		return 0, false
+	}
+	return int32(n), true
+}
+
+// Stem returns the path that all nodes of an attempt in a directory begin with, and no others do. It names a hold for as
+// long as that lasts: a downgrade changes the node, and not the stem.
+func (id ID) Stem(dir string) string { return zk.Join(dir, protectedPrefix+string(id)) }
+
+// StemOf returns the stem of a claim's node, and for those of other clients its path.
+func StemOf(dir, name string) string {
+	if bell, ok := ReleaseMarkerOf(name); ok {
+		name = strings.TrimSuffix(bell, releaseWord)
+	}
+	return zk.Join(dir, name)
+}

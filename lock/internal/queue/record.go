@@ -1,0 +1,101 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Record is the data of a node of ours, as JSON: its owner, and what else others have to know.
+type Record struct {
+	Owner
+	ID ID `json:"id,omitempty"` // of the attempt, where the node's name does not have it
+
+	// For detectors of cycles in which contenders wait for each other.
+	Under   []string `json:"under,omitempty"`   // stems (see attemptID.stem) of what the owner holds if this claim waits
+	Yields  bool     `json:"yields,omitempty"`  // if it waits it has a detector, and gives up if it is the youngest of a cycle
+	Passing bool     `json:"passing,omitempty"` // it is not going to wait: it is granted at once or goes
+
+	// Revoke says that the owner is asked to give the lock up. The request adds it to the fields that are there, and keeps
+	// unknown ones.
+	Revoke bool `json:"revoke,omitempty"`
+}
+
+func (r Record) Encode() []byte {
+	b, err := json.Marshal(r)
+	if err != nil { // a year beyond 9999
+		return nil
+	}
+	return b
+}
+
+// revokeField is the name of Record.Revoke.
+const revokeField = "revoke"
+
+// RevokeMessage is what Curator's Revoker makes of the data, and what its holders listen for.
+const RevokeMessage = "__REVOKE__"
+
+// Revoked reports whether data asks its node's owner to give up, in our words or in Curator's.
+func Revoked(data []byte) bool {
+	if string(data) == RevokeMessage {
+		return true
+	}
+	var r Record
+	return bytes.Contains(data, []byte(revokeField)) && json.Unmarshal(data, &r) == nil && r.Revoke
+}
+
+// Revocation returns what to make of a node's data to ask its owner to give up: of data that is ours the
+// same with a word added, and of anything else what Curator's holders understand.
+func Revocation(data []byte) []byte {
+	var fields map[string]json.RawMessage
+	if _, ours := ParseOwner(data); !ours || json.Unmarshal(data, &fields) != nil {
+		return []byte(RevokeMessage)
+	}
+	fields[revokeField] = json.RawMessage("true")
+	b, err := json.Marshal(fields)
+	if err != nil {
+		panic(err) // it has just been parsed
+	}
+	return b
+}
+
+// Holds returns the stems of what the owner holds, as the data of a claim's node names them; other clients name none.
+func (r Record) Holds() []string {
+	stems := r.Under[:min(len(r.Under), UnderMax)]
+	return slices.DeleteFunc(slices.Clone(stems), func(stem string) bool {
+		return zk.ValidatePath(stem) != nil || zk.Parent(stem) == "/"
+	})
+}
+
+// ParseRecord reads the data of a claim's node; what other clients write gives an empty record.
+func ParseRecord(data []byte) Record {
+	var r Record
+	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &r) != nil {
+		return Record{}
+	}
+	return r
+}
+
+// An Owner is what a contender's znode says, in JSON, about the process that made it.
+type Owner struct {
+	Host    string    `json:"host,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	Space   string    `json:"space,omitempty"` // the process namespace that PID belongs to: equal for the processes of one boot of one machine and one namespace of it; empty where that is unknown
+	Program string    `json:"program,omitempty"`
+	Since   time.Time `json:"since,omitzero"`  // when the attempt began, by the owner's clock: for people, nothing is decided by it
+	Label   string    `json:"label,omitempty"` // Options.Label
+}
+
+// ParseOwner reads the data of a contender's node. Other clients write other things; then ok is false.
+func ParseOwner(data []byte) (o Owner, ok bool) {
+	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &o) != nil {
+		return Owner{}, false
+	}
+	return o, o != Owner{}
+}
+
+// UnderMax is how many holds the node of a waiter names at most, the newest first.
+const UnderMax = 32

@@ -1,0 +1,145 @@
+package queue
+
+import "strings"
+
+// Rules make a kind of lock of a queue: how its claims are named, which claims stand in its line, and for which of them a
+// claim has to wait. The fair locks differ in nothing else.
+type Rules struct {
+	Verb  string    // what its Lock is called in errors
+	Word  string    // in the names of its claims; see name.go
+	Kind  ClaimKind // of its claims
+	Heeds ClaimKind // the kinds of claims that stand in its line; all others in the directory are passed over
+
+	// WaitsFor returns the places of claims that the one at place has to wait for, none if it is
+	// granted. It need not name all of them: as long as those that it names are there, nothing changes,
+	// and when one of them leaves it is asked again.
+	WaitsFor func(q Queue, place int) []int
+
+	// Announces says that a holder which had to wait announces its release by a release marker. The waiter behind it
+	// concludes that it need not wait for claims further ahead either. That is true where a claim is granted only when
+	// all that it conflicts with have gone: not with permits.
+	Announces bool
+
+	// Moves says that a holder may let another node take the place of its own (Hold.Downgrade). So the end of a node of
+	// this word does not tell that its holder has left; only the release marker does.
+	Moves bool
+
+	// Reenters says that Lock under a hold's context returns another hold of the same node, and takes no second place in
+	// line.
+	Reenters bool
+}
+
+var (
+	MutexRules = Rules{
+		Verb: "lock", Word: LockWord, Kind: Exclusive, Heeds: Exclusive | Shared,
+		WaitsFor: WaitForConflict, Announces: true, Reenters: true,
+	}
+	WriteRules = Rules{
+		Verb: "lock", Word: writeWord, Kind: Exclusive, Heeds: Exclusive | Shared,
+		WaitsFor: WaitForConflict, Announces: true, Moves: true, Reenters: true,
+	}
+	ReadRules = Rules{
+		Verb: "read lock", Word: ReadWord, Kind: Shared, Heeds: Exclusive | Shared,
+		WaitsFor: WaitForConflict, Announces: true, Reenters: true,
+	}
+	PermitRules = Rules{Verb: "acquire", Word: LeaseWord, Kind: Permit, Heeds: Permit, WaitsFor: waitForPermits}
+)
+
+// ElectionRules are those of a mutex with the names of Curator's LeaderLatch. Only candidates stand in its line: other
+// claims in the directory neither wait for them nor are waited for.
+var ElectionRules = Rules{
+	Verb: "lock", Word: latchWord, Kind: Candidacy, Heeds: Candidacy,
+	WaitsFor: WaitForConflict, Announces: true,
+}
+
+// MayMove reports whether the holder of the claim called name may have let a shared claim take its place.
+func MayMove(name string) bool { return strings.Contains(name, writeWord) }
+
+// WaitForConflict is the rule of mutexes and read/write locks: a claim waits for the nearest claim ahead that it cannot
+// share the lock with. That one waits for those further ahead.
+func WaitForConflict(q Queue, place int) []int {
+	for i := place - 1; i >= 0; i-- {
+		if conflict(q.Line[i].Kind, q.Line[place].Kind) {
+			return []int{i}
+		}
+	}
+	return nil
+}
+
+// waitForPermits is the rule of semaphores: a claim is granted if fewer claims are ahead than there are permits. Otherwise
+// it waits for the nearest ones ahead, as many as there are permits: as long as all of these are there, no permit is free.
+// If claims leave in the order in which they came, each one that leaves wakes the one waiter whose turn it is. To wait for
+// fewer, or for others, is not enough, or wakes no fewer (docs/guarantees.md).
+func waitForPermits(q Queue, place int) []int {
+	if place < q.Permits {
+		return nil
+	}
+	waits := make([]int, 0, q.Permits)
+	for i := place - 1; i >= place-q.Permits; i-- {
+		waits = append(waits, i)
+	}
+	return waits
+}
+
+// conflict reports whether two claims cannot hold the lock at once.
+func conflict(a, b ClaimKind) bool { return a != Shared || b != Shared }
+
+// AfterEndOf returns what is known of the queue once the node at ended, which is ahead of place, has gone, and the
+// new place of the claim at place. If the node may have gone by a downgrade, it is assumed that it has: a shared claim
+// stands in its place.
+func (q Queue) AfterEndOf(ended, place int) (Queue, int) {
+	return q.edit(place, func(i int) fate {
+		switch {
+		case i != ended:
+			return stays
+		case MayMove(q.Line[i].Name):
+			return shares
+		}
+		return leaves
+	})
+}
+
+// AfterReleaseOf returns what is known of the queue once the claim at holder, which is ahead of place, has announced its
+// release, and the new place of the claim at place. It has held the lock and left, so all claims that it had to wait for
+// have left before it; or share the lock, after a downgrade, if the holder was a reader.
+func (q Queue) AfterReleaseOf(holder, place int) (Queue, int) {
+	return q.edit(place, func(i int) fate {
+		switch {
+		case i == holder:
+			return leaves
+		case i > holder || !conflict(q.Line[i].Kind, q.Line[holder].Kind):
+			return stays
+		case q.Line[holder].Kind == Shared && MayMove(q.Line[i].Name):
+			return shares
+		}
+		return leaves
+	})
+}
+
+// fate says what has become of a claim.
+type fate uint8
+
+const (
+	stays fate = iota
+	leaves
+	shares // it stays, as a shared claim
+)
+
+// edit returns the queue after every claim has met its fate, and the new place of the claim at place.
+func (q Queue) edit(place int, fateOf func(i int) fate) (Queue, int) {
+	rest := Queue{Line: make([]Claim, 0, len(q.Line)), Permits: q.Permits}
+	at := place
+	for i, c := range q.Line {
+		switch fateOf(i) {
+		case leaves:
+			if i < place {
+				at--
+			}
+			continue
+		case shares:
+			c.Kind = Shared
+		}
+		rest.Line = append(rest.Line, c)
+	}
+	return rest, at
+}

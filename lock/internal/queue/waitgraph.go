@@ -1,0 +1,263 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Wait is one contender that waits for another. Its owner may hold other locks meanwhile, by other nodes.
+type Wait struct {
+	Path   string    // of the lock
+	Waiter Contender // that waits in its line
+	For    Contender // ahead in the same line, that it waits for; a holder, or one that waits itself
+}
+
+// A Deadlock is a cycle of waits: the For of each cannot go on before the next wait is over, and the For of the last not
+// before the first is. Either For is itself the Waiter of the next wait, or it holds the lock, and its owner waits elsewhere
+// as that Waiter. Where the cycle goes through a semaphore, For is one of several that are all stuck.
+type Deadlock []Wait
+
+func (d Deadlock) String() string {
+	var b strings.Builder
+	for i, w := range d {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s waits for %s behind %s", describe(w.Waiter), w.Path, describe(w.For))
+	}
+	return b.String()
+}
+
+func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Who(), zk.Base(c.Node)) }
+
+// An Entry is all claims of one attempt in one line: they are granted together, and go together.
+type Entry struct {
+	Stem   string
+	Dir    string
+	Under  []string // stems of what its owner holds while it waits
+	Czxid  int64    // of its nodes
+	Yields bool     // it gives up if it is the youngest of a cycle
+	Passes bool     // it leaves at once if it is not granted at once
+	Who    Contender
+
+	Kind        ClaimKind
+	first, last int // places of its claims
+}
+
+// A Line is a queue as it was read, with what the data of its claims says.
+type Line struct {
+	Queue   Queue    // its number of permits is 0 if that is not known for certain
+	Of      []*Entry // the entry of each claim of the queue
+	Entries []*Entry // in the order of their first claims
+}
+
+// NewLine returns the line of a queue whose claims are of those entries.
+func NewLine(q Queue, of []*Entry) *Line {
+	l := &Line{Queue: q, Of: of}
+	for i, p := range of {
+		if i == 0 || !slices.Contains(of[:i], p) {
+			p.first, p.Kind = i, q.Line[i].Kind
+			l.Entries = append(l.Entries, p)
+		}
+		p.last = i
+	}
+	return l
+}
+
+// Find returns the entry with that stem, nil if it is not in line.
+func (l *Line) Find(stem string) *Entry {
+	for _, p := range l.Entries {
+		if p.Stem == stem {
+			return p
+		}
+	}
+	return nil
+}
+
+// mayWaitFor reports whether p has to wait for other, or has while too many like it are there.
+func (l *Line) mayWaitFor(p, other *Entry) bool {
+	return p != other && Before(l.Queue.Line[other.first].Number, l.Queue.Line[p.first].Number) && rivals(p.Kind, other.Kind)
+}
+
+// blocked reports whether p cannot be granted as long as the entries ahead of it stay for which stuck is true.
+func (l *Line) blocked(p *Entry, stuck func(*Entry) bool) bool {
+	claims := p.last - p.first // its own that are ahead of its last
+	permits := 1
+	if p.Kind == Permit {
+		permits = l.Queue.Permits
+	} else {
+		claims = 0
+	}
+	for i := p.first - 1; i >= 0 && claims < permits; i-- {
+		if l.mayWaitFor(p, l.Of[i]) && stuck(l.Of[i]) {
+			claims++
+		}
+	}
+	return permits > 0 && claims >= permits
+}
+
+// Waits reports whether p stands in line and is not granted.
+func (l *Line) Waits(p *Entry) bool {
+	return !p.Passes && l.blocked(p, func(*Entry) bool { return true })
+}
+
+// rivals reports whether a claim of one kind may have to wait for a claim of the other.
+func rivals(a, b ClaimKind) bool {
+	const alone = Permit | Candidacy // stand in lines of their own
+	if (a|b)&alone != 0 {
+		return a == b
+	}
+	return conflict(a, b)
+}
+
+// A CycleFinder finds contenders none of which can go on before another of them does. It is a pure function of the lines,
+// which Load reads as they are needed: backwards, from an entry to those that wait for it or for what its owner holds. The
+// reason is that the node of a waiter says what its owner holds, and that of a holder does not say what its owner waits for.
+//
+// A claim to a mutex or a read/write lock waits for all that it conflicts with ahead of it, so it is stuck if
+// one of these is. A claim to one of N permits is stuck only if, of those ahead of it, N are.
+//
+// Guarantees:
+//  1. the entries of a cycle that it returns are not granted, and none of them can be before one of those that keep the
+//     cycle closed gives up its claim or what it holds;
+//  2. a cycle through Self is found if all that keep it closed wait, however far, for Self.
+type CycleFinder struct {
+	Load func(dir string) (*Line, error)
+	Skip func(*Entry) bool // entries that are not to be taken for waiting
+	Self *Entry
+
+	lines   map[string]*Line
+	reached []*Entry            // entries that may wait for Self, and what these hold; Self first
+	waits   map[*Entry]bool     // of these, the ones that wait for a stuck one
+	holds   map[*Entry][]string // stems of what the owner of each holds, of those that wait
+	held    map[string][]*Entry // by stem of what is held: the entries of waits whose owner holds it
+}
+
+// Cycle returns a shortest cycle of waits through Self, nil if there is none.
+func (k *CycleFinder) Cycle() (Deadlock, error) {
+	if err := k.reach(); err != nil {
+		return nil, err
+	}
+	for settled := false; !settled; {
+		settled = true
+		k.held = map[string][]*Entry{}
+		for _, p := range k.reached {
+			if k.waits[p] {
+				for _, stem := range k.holds[p] {
+					k.held[stem] = append(k.held[stem], p)
+				}
+			}
+		}
+		for _, p := range k.reached {
+			if k.waits[p] && !k.lines[p.Dir].blocked(p, k.stuck) {
+				delete(k.waits, p)
+				settled = false
+			}
+		}
+	}
+	if !k.waits[k.Self] {
+		return nil, nil
+	}
+	return k.around(), nil
+}
+
+// stuck reports whether an entry waits, or is held while its owner waits.
+func (k *CycleFinder) stuck(p *Entry) bool { return k.waits[p] || len(k.held[p.Stem]) > 0 }
+
+// reach finds the entries that may be part of a cycle with Self: at first, all that are not granted wait.
+func (k *CycleFinder) reach() error {
+	k.lines, k.waits, k.holds = map[string]*Line{}, map[*Entry]bool{}, map[*Entry][]string{}
+	known := map[*Entry]bool{}
+	add := func(p *Entry) {
+		if !known[p] {
+			known[p] = true
+			k.reached = append(k.reached, p)
+		}
+	}
+	add(k.Self)
+	for i := 0; i < len(k.reached); i++ { // which grow meanwhile
+		p := k.reached[i]
+		line, err := k.Load(p.Dir)
+		if err != nil {
+			return err
+		}
+		k.lines[p.Dir] = line
+		for _, other := range line.Entries {
+			if line.mayWaitFor(other, p) && (other == k.Self || !k.Skip(other)) {
+				add(other)
+			}
+		}
+		if p != k.Self && k.Skip(p) || !line.Waits(p) {
+			continue
+		}
+		k.waits[p] = true
+		for _, stem := range p.Under {
+			line, err := k.Load(zk.Parent(stem))
+			if err != nil {
+				return err
+			}
+			if holder := line.Find(stem); holder != nil && !line.Waits(holder) { // what waits is not held yet
+				add(holder)
+				k.holds[p] = append(k.holds[p], stem)
+			}
+		}
+	}
+	return nil
+}
+
+// A step is one wait on the way around: the entry at its end waits, or holds what the one before waits for
+// while it waits elsewhere.
+type step struct {
+	from *step
+	p    *Entry
+	by   *Entry // what from's entry waits for
+}
+
+// around returns the waits of a shortest way from Self to Self; nil if those that keep Self waiting do not wait for it.
+func (k *CycleFinder) around() Deadlock {
+	seen := map[*Entry]bool{}
+	for steps := []*step{{p: k.Self}}; len(steps) > 0; steps = steps[1:] {
+		at := steps[0]
+		line := k.lines[at.p.Dir]
+		for i := at.p.first - 1; i >= 0; i-- { // the nearest first
+			by := line.Of[i]
+			if !line.mayWaitFor(at.p, by) || !k.stuck(by) {
+				continue
+			}
+			next := k.held[by.Stem]
+			if k.waits[by] {
+				next = append([]*Entry{by}, next...)
+			}
+			for _, p := range next {
+				s := &step{from: at, p: p, by: by}
+				if p == k.Self {
+					return s.Waits()
+				}
+				if !seen[p] {
+					seen[p] = true
+					steps = append(steps, s)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// waits returns the waits that lead to the step, the first one first.
+func (s *step) Waits() Deadlock {
+	var d Deadlock
+	for ; s.from != nil; s = s.from {
+		d = append(d, Wait{Path: s.from.p.Dir, Waiter: s.from.p.Who, For: s.by.Who})
+	}
+	slices.Reverse(d)
+	return d
+}
+
+// YoungerThan reports whether the claims of the entry were made after those of other.
+func (p *Entry) YoungerThan(other *Entry) bool { return p.Czxid > other.Czxid }
+
+// YieldsBefore reports whether the entry gives up if it and other are in one cycle.
+func (p *Entry) YieldsBefore(other *Entry) bool { return p.Yields && p.YoungerThan(other) }

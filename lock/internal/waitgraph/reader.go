@@ -1,0 +1,257 @@
+// Package waitgraph reads the lines that a deadlock may go through, and finds deadlocks in them.
+package waitgraph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A Reader reads the lines that a deadlock may go through, each once. It serves one search, and has the context of that.
+//
+// It reads different lines at different times, which is no picture of one moment. So a second reader follows, which counts
+// only nodes that the first one has read, with the same data. Names of nodes are never used again: all of these nodes were
+// there, as they are, at any instant between the two.
+type Reader struct {
+	ctx    context.Context
+	s      *client.Session
+	before *Reader // the first one, if this is the second: only what that has read counts
+	lines  map[string]*readLine
+	nodes  int // read
+	synced bool
+}
+
+// readLine is a line as it was read.
+type readLine struct {
+	lineup  *queue.Line
+	Permits permitsFacts
+	mzxid   map[string]int64 // of each claim's node, by name
+}
+
+// permitsFacts are a semaphore's number of permits and what tells whether a second reader found the same. The number is 0
+// if it has ever been changed: which claims were granted under the old one is not known.
+type permitsFacts struct {
+	n     int
+	Czxid int64 // of the directory
+}
+
+// readBatch is how many nodes are read with one write.
+const readBatch = 100
+
+// A Reader reads at most that many lines and nodes.
+const (
+	linesMax = 256
+	nodesMax = 4096
+)
+
+// ErrTooManyWaits is returned when a search for deadlocks would have to read too much.
+var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", linesMax, nodesMax)
+
+func NewReader(ctx context.Context, s *client.Session, before *Reader) *Reader {
+	return &Reader{ctx: ctx, s: s, before: before, lines: map[string]*readLine{}}
+}
+
+// Cycle returns a cycle of waits through the entry with that stem in the line at dir; nil if there is none. Entries that are
+// before it, as before says, are left out: of each cycle one entry is the first.
+func (v *Reader) Cycle(dir, stem string, before func(p, other *queue.Entry) bool) (queue.Deadlock, error) {
+	if v.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
+		return nil, ending.Of(v.ctx)
+	}
+	line, err := v.load(dir)
+	if err != nil {
+		return nil, err
+	}
+	self := line.Find(stem)
+	if self == nil {
+		return nil, nil
+	}
+	k := queue.CycleFinder{Load: v.load, Skip: func(p *queue.Entry) bool { return before(p, self) }, Self: self}
+	return k.Cycle()
+}
+
+// cycles returns the youngest entry of each cycle that touches one of the lines at paths, in the order of their own paths.
+func (v *Reader) cycles(paths []string) ([]*queue.Entry, error) {
+	if err := v.loadFrom(paths); err != nil {
+		return nil, err
+	}
+	var youngest []*queue.Entry
+	for _, dir := range slices.Sorted(maps.Keys(v.lines)) {
+		for _, p := range v.lines[dir].lineup.Entries {
+			if len(p.Under) == 0 { // only younger ones, behind it, wait for it
+				continue
+			}
+			d, err := v.Cycle(dir, p.Stem, (*queue.Entry).YoungerThan)
+			if err != nil {
+				return nil, err
+			}
+			if d != nil {
+				youngest = append(youngest, p)
+			}
+		}
+	}
+	return youngest, nil
+}
+
+// loadFrom loads the lines at paths, and those of what is held by the waiters of each line that it loads.
+func (v *Reader) loadFrom(paths []string) error {
+	dirs := slices.Clone(paths)
+	known := map[string]bool{}
+	for i := 0; i < len(dirs); i++ { // which grow meanwhile
+		line, err := v.load(dirs[i])
+		if err != nil {
+			return err
+		}
+		for _, p := range line.Entries {
+			if !line.Waits(p) {
+				continue
+			}
+			for _, stem := range p.Under {
+				if dir := zk.Parent(stem); !known[dir] {
+					known[dir] = true
+					dirs = append(dirs, dir)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// load returns the line at dir.
+func (v *Reader) load(dir string) (*queue.Line, error) {
+	if l := v.lines[dir]; l != nil {
+		return l.lineup, nil
+	}
+	if len(v.lines) >= linesMax || v.nodes > nodesMax {
+		return nil, ErrTooManyWaits
+	}
+	l, err := v.read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if v.before != nil {
+		l.only(v.before.lines[dir])
+	}
+	v.lines[dir] = l
+	return l.lineup, nil
+}
+
+// read reads the line at dir, which may not be there. One that may not be read is taken for empty, so that nothing is
+// said of it.
+func (v *Reader) read(dir string) (*readLine, error) {
+	p := v.s.Pipeline()
+	if !v.synced {
+		p.Sync(dir)
+		v.synced = true
+	}
+	got, listed := p.Get(dir), p.Children(dir)
+	p.Send(v.ctx)
+	node, err := got.Wait(v.ctx)
+	if err == nil {
+		var l client.Listing
+		if l, err = listed.Wait(v.ctx); err == nil {
+			return v.readLine(dir, node, queue.Parse(l.Names, ^queue.ClaimKind(0)))
+		}
+	}
+	if unseen(err) {
+		return &readLine{lineup: &queue.Line{}}, nil
+	}
+	return nil, err
+}
+
+// unseen reports whether a read has failed because there is nothing, or nothing that may be read.
+func unseen(err error) bool { return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) }
+
+// readLine reads the nodes of a queue, and leaves out those that have gone or may not be read.
+func (v *Reader) readLine(dir string, directory client.Node, q queue.Queue) (*readLine, error) {
+	l := &readLine{mzxid: map[string]int64{}}
+	if n, err := queue.ParsePermits(directory.Data); err == nil && directory.Stat.Version == 0 {
+		l.Permits = permitsFacts{n, directory.Stat.Czxid}
+	}
+	if v.nodes += len(q.Line); v.nodes > nodesMax {
+		return nil, ErrTooManyWaits
+	}
+	there := queue.Queue{Permits: l.Permits.n}
+	var of []*queue.Entry
+	parties := map[string]*queue.Entry{}
+	for rest := q.Line; len(rest) > 0; {
+		batch := rest[:min(readBatch, len(rest))]
+		rest = rest[len(batch):]
+		p := v.s.Pipeline()
+		reads := make([]*client.Pending[client.Node], len(batch))
+		for i, c := range batch {
+			reads[i] = p.Get(zk.Join(dir, c.Name))
+		}
+		p.Send(v.ctx)
+		for i, c := range batch {
+			n, err := reads[i].Wait(v.ctx)
+			if unseen(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			name := c.Name
+			stem := queue.StemOf(dir, name)
+			if parties[stem] == nil {
+				says := queue.ParseRecord(n.Data)
+				parties[stem] = &queue.Entry{Stem: stem, Dir: dir, Under: says.Holds(), Czxid: n.Stat.Czxid, Yields: says.Yields, Passes: says.Passing,
+					Who: queue.NewContender(zk.Join(dir, name), n.Data, n.Stat)}
+			}
+			there.Line = append(there.Line, c)
+			of = append(of, parties[stem])
+			l.mzxid[name] = n.Stat.Mzxid
+		}
+	}
+	l.lineup = queue.NewLine(there, of)
+	return l, nil
+}
+
+// only leaves out what the earlier reader did not find as it is now. nil stands for a line that it did not read.
+func (l *readLine) only(earlier *readLine) {
+	if earlier == nil {
+		l.lineup = &queue.Line{}
+		return
+	}
+	same := queue.Queue{}
+	if l.Permits == earlier.Permits {
+		same.Permits = l.Permits.n
+	}
+	var of []*queue.Entry
+	for i, c := range l.lineup.Queue.Line {
+		name := c.Name
+		if mzxid, ok := earlier.mzxid[name]; ok && mzxid == l.mzxid[name] {
+			same.Line = append(same.Line, c)
+			of = append(of, l.lineup.Of[i])
+		}
+	}
+	l.lineup = queue.NewLine(same, of)
+}
+
+// Deadlocks returns the cycles that touch one of the lines at paths, each beginning with the waiter that came last. A
+// connection that breaks is an error.
+func Deadlocks(ctx context.Context, s *client.Session, paths []string) ([]queue.Deadlock, error) {
+	seen := NewReader(ctx, s, nil)
+	suspects, err := seen.cycles(paths)
+	if err != nil || len(suspects) == 0 {
+		return nil, err
+	}
+	again := NewReader(ctx, s, seen)
+	var found []queue.Deadlock
+	for _, suspect := range suspects {
+		d, err := again.Cycle(suspect.Dir, suspect.Stem, (*queue.Entry).YoungerThan)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}

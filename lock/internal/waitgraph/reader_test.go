@@ -1,0 +1,81 @@
+package waitgraph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+)
+
+// A long line is looked through in no time, for every one who stands in it: also if each of them holds something.
+func TestSurveyOfALongLine(t *testing.T) {
+	v := NewReader(t.Context(), nil, nil)
+	const n = 1000
+	long := &readLine{lineup: &queue.Line{}}
+	var of []*queue.Entry
+	for i := range n {
+		name := newID().Prefix(queue.LockWord) + fmt.Sprintf("%010d", i)
+		held := fmt.Sprintf("/of/%d", i)
+		long.lineup.Queue.Add(name, int32(i), queue.Exclusive)
+		of = append(of, &queue.Entry{Stem: queue.StemOf("/long", name), Dir: "/long", Czxid: int64(i), Under: []string{held + "/it"}})
+		v.lines[held] = &readLine{lineup: &queue.Line{}}
+	}
+	long.lineup = queue.NewLine(long.lineup.Queue, of)
+	v.lines["/long"] = long
+	began := time.Now()
+	if found, err := v.cycles([]string{"/long"}); len(found) > 0 || err != nil {
+		t.Errorf("circles: %d, %v", len(found), err)
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("that took %v", d)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	v.ctx = ended
+	if _, err := v.cycles([]string{"/long"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("circles with a context that has ended: %v, want its error", err)
+	}
+}
+
+// A second look counts only what the first has seen, as it was.
+func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
+	line := func(room permitsFacts, nodes map[string]int64) *readLine {
+		l := &readLine{Permits: room, mzxid: nodes}
+		q, of := queue.Queue{Permits: room.n}, []*queue.Entry(nil)
+		for i, name := range []string{"a", "b", "c"} {
+			if nodes[name] != 0 {
+				q.Add(name, int32(i), queue.Permit)
+				of = append(of, &queue.Entry{Stem: "/l/" + name, Dir: "/l"})
+			}
+		}
+		l.lineup = queue.NewLine(q, of)
+		return l
+	}
+	same := permitsFacts{n: 2, Czxid: 7}
+	for _, c := range []struct {
+		what     string
+		before   *readLine
+		Permits  permitsFacts
+		now      map[string]int64
+		want     []string
+		wantRoom int
+	}{
+		{"nothing has changed", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"a": 1, "b": 2}, []string{"a", "b"}, 2},
+		{"one came", line(same, map[string]int64{"b": 2}), same, map[string]int64{"a": 1, "b": 2}, []string{"b"}, 2},
+		{"one left", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"b": 2}, []string{"b"}, 2},
+		{"one was written to", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"a": 1, "b": 3}, []string{"a"}, 2},
+		{"another number", line(permitsFacts{3, 7}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
+		{"another directory", line(permitsFacts{2, 8}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
+		{"a line that was not read", nil, same, map[string]int64{"a": 1}, nil, 0},
+	} {
+		l := line(c.Permits, c.now)
+		l.only(c.before)
+		if got := l.lineup.Queue.Names(); !slices.Equal(got, c.want) || l.lineup.Queue.Permits != c.wantRoom {
+			t.Errorf("%s: %v and a room of %d count, want %v and %d", c.what, got, l.lineup.Queue.Permits, c.want, c.wantRoom)
+		}
+	}
+}
