@@ -71,7 +71,9 @@ func TestReentering(t *testing.T) {
 	s, _ := session(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	must(t, outer(ctx, mutex(t, s, "/locks/twice")))
+	m, err := lock.NewMutex(s, "/locks/twice", lock.Options{Reentrant: true})
+	must(t, err)
+	must(t, outer(ctx, m))
 }
 
 func TestRefresh(t *testing.T) {
