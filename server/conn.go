@@ -259,7 +259,7 @@ func (c *conn) decodeWrite(r *request, body []byte) {
 		c.s.large <- struct{}{}
 		defer func() { <-c.s.large }()
 	}
-	r.decodeWrite(body, c.s.opts.MultiOpsMax)
+	r.decodeWrite(body, c.s.opts.MultiOpsMax, c.s.opts.reconfigCode())
 }
 
 // answerBehind carries out a request that is too large for the queue, once all that its connection has in the queue is

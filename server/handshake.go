@@ -1,7 +1,6 @@
 package server
 
 import (
-	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -93,7 +92,7 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 		return false
 	}
 	if q.SessionID != 0 {
-		if want := session.Password(q.SessionID); subtle.ConstantTimeCompare(q.Password, want[:]) != 1 {
+		if !s.issuer.Accepts(q.SessionID, q.Password) {
 			s.gate.punish(c.address, s.now())
 			c.greetBack(q, 0, 0)
 			return false
@@ -127,7 +126,7 @@ func (s *Server) decideAttach(r *request) {
 	defer s.sessions.Unlock()
 	table := s.sessions.table
 	if a.fresh = a.req.SessionID == 0; a.fresh {
-		r.session = s.sessions.ids.Next(table)
+		r.session = s.issuer.Next(table)
 		table.Add(r.session, a.timeout, r.conn.id, now)
 		r.fate, r.txn = logged, s.draft.CreateSession(s.place(r), int32(a.timeout.Milliseconds()))
 		return
@@ -167,7 +166,7 @@ func (s *Server) fence(c *conn) {
 func (c *conn) greetBack(q *wire.ConnectRequest, id int64, timeout time.Duration) {
 	password := make([]byte, session.PasswordBytes)
 	if id != 0 {
-		p := session.Password(id)
+		p := c.s.issuer.Password(id)
 		copy(password, p[:])
 	}
 	answer := wire.ConnectResponse{

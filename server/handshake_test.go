@@ -26,8 +26,8 @@ func TestF46_GrantedTimeout(t *testing.T) {
 			if p.timeout != want {
 				t.Errorf("asked for %d ms, granted %v, want %v", asked, p.timeout, want)
 			}
-			if pw := session.Password(p.session); !bytes.Equal(p.password, pw[:]) {
-				t.Errorf("password % x, want % x", p.password, pw)
+			if len(p.password) != session.PasswordBytes {
+				t.Errorf("password of %d bytes, want %d", len(p.password), session.PasswordBytes)
 			}
 			p.nc.Close()
 		}
@@ -75,12 +75,13 @@ func TestRefusedResumeTouchesNothing(t *testing.T) {
 		owner := r.connect("owner")
 		wrong := slices.Clone(owner.password)
 		wrong[15]++
-		pw := session.Password(77)
+		unknown, computed := session.ApachePassword(77), session.ApachePassword(owner.session)
 		for name, q := range map[string]wire.ConnectRequest{
 			"wrong password": {SessionID: owner.session, Password: wrong},
 			"no password":    {SessionID: owner.session},
 			"short password": {SessionID: owner.session, Password: owner.password[:15]},
-			"unknown":        {SessionID: 77, Password: pw[:]},
+			"unknown":        {SessionID: 77, Password: unknown[:]},
+			"computed":       {SessionID: owner.session, Password: computed[:]},
 		} {
 			q.HasReadOnly = true
 			p := r.dial("intruder")

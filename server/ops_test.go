@@ -71,6 +71,43 @@ func TestShapesOfAnswers(t *testing.T) {
 	})
 }
 
+// Apache ZooKeeper answers so where reconfigEnabled is set. kazoo does not know zk.ErrReconfigDisabled.
+func TestReconfigEnabled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.ReconfigEnabled = true })
+		p := r.connect("c")
+		if code := p.call(wire.OpReconfig, &wire.ReconfigRequest{}, nil); code != zk.ErrUnimplemented {
+			t.Errorf("reconfig answered with %v, want %v", code, zk.ErrUnimplemented)
+		}
+		p.ping()
+	})
+}
+
+// kazoo sends "auth" with a null for the id.
+func TestAuthInAnACLNeedsNoID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		p.raw(frameOf(wire.XidAuth, wire.OpAuth, &wire.AuthRequest{Scheme: "digest", Auth: []byte("bob:pw")}))
+		if a := p.receive(); a.Err != zk.OK {
+			t.Fatal(a.Err)
+		}
+		b, at := wire.BeginFrame(nil)
+		b = (&wire.RequestHeader{Xid: 1, Op: wire.OpCreate}).AppendTo(b)
+		b = wire.AppendBuffer(wire.AppendString(b, "/n"), nil)
+		b = wire.AppendString(wire.AppendInt32(wire.AppendInt32(b, 1), int32(zk.PermAll)), "auth")
+		b = wire.AppendInt32(wire.AppendInt32(b, -1), 0)
+		p.raw(wire.EndFrame(b, at))
+		if a := p.receive(); a.Err != zk.OK {
+			t.Fatalf("create answered with %v", a.Err)
+		}
+		var got wire.ACLResponse
+		if code := p.call(wire.OpGetACL, &wire.PathRecord{Path: "/n"}, &got); code != zk.OK || len(got.ACL) != 1 || got.ACL[0].ID != zk.DigestID("bob:pw") {
+			t.Errorf("getACL answers %v, %v; want the digest of bob", got.ACL, code)
+		}
+	})
+}
+
 func TestFailedWritesTakeTheirPlaceInTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)

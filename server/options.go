@@ -10,6 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // Options configures a Server. The zero value of each field stands for its default, and those are
@@ -74,11 +75,20 @@ type Options struct {
 	// SuperSubject is the subject of a client certificate ("CN=admin,O=ops") whose owner may do
 	// anything (X509AuthenticationProvider.superUser). Default none.
 	SuperSubject string
+	// ApachePasswords gives sessions the ids and passwords that Apache ZooKeeper gives them, which any client can compute.
+	// It is for the last run on a data directory that Apache ZooKeeper is going to take over: clients that have connected
+	// in that run keep their sessions. Clients that know the server's own passwords are accepted as before. Default: a
+	// password cannot be computed without the secret in DataDir.
+	ApachePasswords bool
 	// Words are the four-letter words that are answered, besides srvr, which always is; "*" stands
 	// for all of them. Default none.
 	Words []string
 	// ExtendedTypes allows znodes with a time to live.
 	ExtendedTypes bool
+
+	// ReconfigEnabled answers a reconfig as Apache ZooKeeper does alone where reconfigEnabled is set: with
+	// zk.ErrUnimplemented instead of zk.ErrReconfigDisabled, which not every client knows.
+	ReconfigEnabled bool
 
 	// EnforceQuota makes hard limits of quotas binding: a write beyond one is answered with
 	// zk.ErrQuotaExceeded (enforceQuota). Without it, the server only logs that a limit is exceeded.
@@ -188,4 +198,12 @@ func (o *Options) treeOptions() tree.Options {
 		EnforceQuota:      o.EnforceQuota,
 		NeverUsed:         o.NeverUsed.Milliseconds(),
 	}
+}
+
+// reconfigCode is the answer to a reconfig, which is for ensembles.
+func (o *Options) reconfigCode() zk.Code {
+	if o.ReconfigEnabled {
+		return zk.ErrUnimplemented
+	}
+	return zk.ErrReconfigDisabled
 }

@@ -77,8 +77,9 @@ func isWrite(op wire.Op) bool {
 const aclEntriesMax = 1024
 
 // decodeWrite reads the record of a write. What cannot be decoded becomes a refused write: it is
-// answered, and takes its place in the log, in its turn. A multi may have opsMax operations.
-func (r *request) decodeWrite(body []byte, opsMax int) {
+// answered, and takes its place in the log, in its turn. A multi may have opsMax operations; reconfigCode
+// is the answer to a reconfig.
+func (r *request) decodeWrite(body []byte, opsMax int, reconfigCode zk.Code) {
 	d := wire.NewDecoder(body)
 	o := &r.single
 	o.Op = r.op
@@ -104,7 +105,7 @@ func (r *request) decodeWrite(body []byte, opsMax int) {
 		}
 	case wire.OpReconfig:
 		new(wire.ReconfigRequest).DecodeFrom(d)
-		r.code = zk.ErrReconfigDisabled
+		r.code = reconfigCode
 	}
 	switch {
 	case d.Err() != nil:

@@ -29,6 +29,7 @@ type Server struct {
 	store   *store.Store
 	queue   *queue
 	expiry  *expirer
+	issuer  *session.Issuer // Next is guarded by sessions
 
 	// state guards the tree, the watches and conn.fenced. Only the committer and detach lock it for
 	// writing. Lock order: state, watchMu, sessions, conns, output.mu.
@@ -40,7 +41,6 @@ type Server struct {
 	sessions struct {
 		sync.Mutex
 		table *session.Table
-		ids   session.IDs
 	}
 
 	conns struct {
@@ -135,9 +135,14 @@ func Open(opts Options) (*Server, error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
+	secret, err := s.loadSecret()
+	if err != nil {
+		s.store.Close()
+		return nil, fmt.Errorf("server: %w", err)
+	}
 	s.lastZxid.Store(s.tree.LastZxid())
 	s.started = time.Now() // what was read may have taken longer than a session's timeout
-	s.sessions.ids = session.NewIDs(serverNumber, s.started.UnixMilli())
+	s.issuer = session.NewIssuer(secret, opts.ApachePasswords, s.started.UnixMilli())
 	s.conns.idleSince = s.started
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.helpers.Go(s.expireSessions)
@@ -149,9 +154,6 @@ func Open(opts Options) (*Server, error) {
 	go s.end()
 	return s, nil
 }
-
-// serverNumber is the top byte of session ids: that of a ZooKeeper without an ensemble.
-const serverNumber = 1
 
 // now is the server's clock: the time since it was opened.
 func (s *Server) now() time.Duration { return time.Since(s.started) }

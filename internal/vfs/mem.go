@@ -168,6 +168,9 @@ func (m *Mem) Create(path string) (File, error) {
 	return &memFile{fs: m, node: f, path: path, write: true}, nil
 }
 
+// CreatePrivate implements FS. A disk in memory has no other users.
+func (m *Mem) CreatePrivate(path string) (File, error) { return m.Create(path) }
+
 // Rename implements FS.
 func (m *Mem) Rename(from, to string) error {
 	err := m.begin(OpRename, from)

@@ -16,6 +16,8 @@ var ErrLocked = errors.New("in use by another server")
 const (
 	dirPerm  = 0o750
 	filePerm = 0o640
+
+	privatePerm = 0o600
 )
 
 // OS is the file system of the operating system.
@@ -32,6 +34,18 @@ func (OS) OpenWrite(path string) (File, error) { return openOS(path, os.O_RDWR) 
 // Create implements FS.
 func (OS) Create(path string) (File, error) {
 	return openOS(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+}
+
+// CreatePrivate implements FS.
+func (OS) CreatePrivate(path string) (File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, privatePerm)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
 }
 
 var errNotRegular = errors.New("not a regular file")

@@ -24,6 +24,9 @@ type FS interface {
 	OpenWrite(path string) (File, error)
 	// Create makes an empty file, in place of what had the name, and opens it for reading and writing.
 	Create(path string) (File, error)
+	// CreatePrivate makes an empty file that only its owner can read, in place of what had the name, and opens it for
+	// reading and writing.
+	CreatePrivate(path string) (File, error)
 	// Rename gives a file another name in the same directory, in place of what had that name.
 	Rename(from, to string) error
 	// Remove deletes a file.

@@ -130,22 +130,23 @@ func (d *Decoder) NullStringView() (s string, ok bool) {
 	}
 }
 
-// word reads a string that is one of a few more often than not: those take no memory.
-func (d *Decoder) word() string {
-	switch s := d.StringView(); s {
+// nullWord reads a string that may be null, in which case ok is false. The strings that are frequent in access control
+// lists take no memory.
+func (d *Decoder) nullWord() (word string, ok bool) {
+	s, ok := d.NullStringView()
+	switch s {
 	case "world":
-		return "world"
+		return "world", ok
 	case "anyone":
-		return "anyone"
+		return "anyone", ok
 	case "auth":
-		return "auth"
+		return "auth", ok
 	case "digest":
-		return "digest"
+		return "digest", ok
 	case "ip":
-		return "ip"
-	default:
-		return strings.Clone(s)
+		return "ip", ok
 	}
+	return strings.Clone(s), ok
 }
 
 // Count reads the count of a vector whose elements take at least elemMin bytes each, so that no

@@ -41,7 +41,8 @@ func AppendACL(b []byte, acl []zk.ACL) []byte {
 // aclBytesMin is what the smallest ACL entry takes: permissions and two empty strings.
 const aclBytesMin = 12
 
-// ACL reads an access control list; null is nil.
+// ACL reads an access control list; null is nil. As in Apache ZooKeeper, a null scheme is a scheme that does not exist,
+// and the id may be null where the scheme does not look at it: kazoo sends "auth" so.
 func (d *Decoder) ACL() []zk.ACL {
 	n := d.Count(aclBytesMin)
 	if n < 0 {
@@ -49,7 +50,14 @@ func (d *Decoder) ACL() []zk.ACL {
 	}
 	acl := make([]zk.ACL, 0, n)
 	for range n {
-		acl = append(acl, zk.ACL{Perms: zk.Perm(d.Int32()), Scheme: d.word(), ID: d.word()})
+		a := zk.ACL{Perms: zk.Perm(d.Int32())}
+		a.Scheme, _ = d.nullWord()
+		id, ok := d.nullWord()
+		if !ok && (a.Scheme == "world" || a.Scheme == "digest" || a.Scheme == "ip") {
+			d.Fail(errNullString)
+		}
+		a.ID = id
+		acl = append(acl, a)
 	}
 	if d.err != nil {
 		return nil

@@ -1,20 +1,26 @@
 package session
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/binary"
 	"time"
 )
 
-// PasswordBytes is the length of a password. Clients written in C rely on it.
-const PasswordBytes = 16
+const (
+	// PasswordBytes is the length of a password. Clients written in C rely on it.
+	PasswordBytes = 16
+	// SecretBytes is the length of the secret that an Issuer takes.
+	SecretBytes = 32
+)
 
 // passwordSalt is the constant that Apache ZooKeeper mixes into ids to seed its generator.
 const passwordSalt = 0xB3415C00
 
-// Password is the password of a session: a function of its id, the same as in Apache ZooKeeper,
-// so that sessions survive when one server takes over the data directory of the other. It is no
-// secret: the algorithm is public; it guards against mistakes.
-func Password(id int64) [PasswordBytes]byte {
+// ApachePassword returns the password that Apache ZooKeeper gives a session. It is a function of the session's id, and
+// ids are no secret: a client that knows the id can compute it.
+func ApachePassword(id int64) [PasswordBytes]byte {
 	// java.util.Random: a 48-bit linear congruential generator.
 	const multiplier, mask = 0x5DEECE66D, 1<<48 - 1
 	state := (uint64(id) ^ passwordSalt ^ multiplier) & mask
@@ -26,27 +32,100 @@ func Password(id int64) [PasswordBytes]byte {
 	return p
 }
 
-// IDs makes session ids in Apache ZooKeeper's layout: the server's number in the top byte, forty
-// bits of the time at which the server started, and a counter below, which may run on into the
-// time.
-type IDs struct{ next int64 }
+// The top byte of an id says which password the session has.
+const (
+	apacheServer = 1    // of an Apache ZooKeeper without an ensemble: ApachePassword
+	keyedServer  = 0x4c // of this server: computed with the secret
+)
 
-// NewIDs returns a source of ids for the server with this number, 1 to 254, started startMillis
-// after an epoch that does not change from start to start.
-func NewIDs(serverID uint8, startMillis int64) IDs {
-	return IDs{int64(uint64(startMillis)<<24>>8 | uint64(serverID)<<56)}
+// An Issuer makes the ids and the passwords of sessions. Guarantees:
+//
+//  1. the password of a session whose id it made cannot be computed without the secret, and its ids say nothing about
+//     each other;
+//  2. the same secret accepts the same passwords after a restart;
+//  3. sessions that another server made, on the same data directory, keep the passwords of Apache ZooKeeper.
+//
+// An issuer for Apache ZooKeeper gives up the first guarantee: all its passwords are those of Apache ZooKeeper, so that
+// sessions survive when Apache ZooKeeper takes over the data directory.
+//
+// Password and Accepts are safe for concurrent use.
+type Issuer struct {
+	secret []byte // nil if there is none
+	apache bool
+	next   uint64 // forty bits of the time of the start, and a counter below, which may run on into the time
+}
+
+// NewIssuer returns an issuer for a server that was started startMillis after an epoch that does not change from start
+// to start. The secret has SecretBytes bytes; an issuer for Apache ZooKeeper can do without it.
+func NewIssuer(secret []byte, apache bool, startMillis int64) *Issuer {
+	return &Issuer{secret: secret, apache: apache, next: uint64(startMillis) << 24 >> 8}
 }
 
 // Next returns an id that it has not returned before and that is not in t.
-func (g *IDs) Next(t *Table) int64 {
+func (g *Issuer) Next(t *Table) int64 {
 	for {
-		id := g.next
+		id := g.id(g.next & idMask)
 		g.next++
 		if t.sessions[id] == nil {
 			return id
 		}
 	}
 }
+
+// An id is a number of idBits bits below the top byte.
+const (
+	idBits   = 56
+	idMask   = 1<<idBits - 1
+	halfBits = idBits / 2
+	halfMask = 1<<halfBits - 1
+)
+
+// id returns the id for a number. No two numbers have the same id: a Feistel network keyed with the secret changes the
+// order of the numbers and loses none.
+func (g *Issuer) id(number uint64) int64 {
+	if g.apache {
+		return int64(number | apacheServer<<idBits)
+	}
+	left, right := number>>halfBits, number&halfMask
+	for round := range byte(4) {
+		mixed := g.mac("id", round, right)
+		left, right = right, left^uint64(binary.BigEndian.Uint32(mixed))&halfMask
+	}
+	return int64(left<<halfBits | right | keyedServer<<idBits)
+}
+
+// Password returns the password to give to the client of a session.
+func (g *Issuer) Password(id int64) [PasswordBytes]byte {
+	if g.apache || !keyed(id) {
+		return ApachePassword(id)
+	}
+	return g.keyedPassword(id)
+}
+
+// Accepts reports whether password is that of the session. An issuer for Apache ZooKeeper accepts the passwords that
+// were given before its time, too.
+func (g *Issuer) Accepts(id int64, password []byte) bool {
+	want := g.Password(id)
+	ok := subtle.ConstantTimeCompare(password, want[:]) == 1
+	if g.apache && keyed(id) && g.secret != nil {
+		want = g.keyedPassword(id)
+		ok = ok || subtle.ConstantTimeCompare(password, want[:]) == 1
+	}
+	return ok
+}
+
+func (g *Issuer) keyedPassword(id int64) [PasswordBytes]byte {
+	return [PasswordBytes]byte(g.mac("password", 0, uint64(id)))
+}
+
+// mac returns the keyed hash of a number, for one purpose.
+func (g *Issuer) mac(purpose string, round byte, number uint64) []byte {
+	h := hmac.New(sha256.New, g.secret)
+	h.Write(binary.BigEndian.AppendUint64(append([]byte(purpose), round), number))
+	return h.Sum(nil)
+}
+
+func keyed(id int64) bool { return uint64(id)>>idBits == keyedServer }
 
 // Negotiate returns the timeout granted to a client that asks for so many milliseconds.
 func Negotiate(askedMillis int32, lowest, highest time.Duration) time.Duration {

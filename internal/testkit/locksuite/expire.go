@@ -29,7 +29,7 @@ func (w *World) expire(s *client.Session) bool {
 	}
 	defer nc.Close()
 	nc.SetDeadline(time.Now().Add(patience))
-	password := session.Password(s.ID())
+	password := session.ApachePassword(s.ID())
 	err = wire.WriteRecord(nc, &wire.ConnectRequest{
 		Timeout: int32(w.Timeout.Milliseconds()), SessionID: s.ID(), Password: password[:], HasReadOnly: true,
 	})

@@ -62,6 +62,7 @@ func (m *memory) start() {
 	m.Server, err = server.Open(server.Options{
 		DataDir: memoryDir, FS: m.disk, TickTime: memoryTick, MaxSessionTimeout: 10 * time.Hour, // no limit on what a test may ask for
 		ConnectionsPerAddressMax: -1, PreAllocBytes: 64 << 10, // all of it is memory
+		ApachePasswords: true, // World.Expire computes them
 	})
 	if err != nil {
 		m.t.Fatal(err)

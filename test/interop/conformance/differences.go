@@ -118,12 +118,6 @@ var differences = []difference{
 		apache:  regexp.MustCompile(`(at \S+) (0|null)$`), ours: "$1 error -5",
 	},
 	{
-		name:    "null-in-acl",
-		reason:  "an ACL entry in which scheme or id is null cannot be decoded; Apache ZooKeeper finds it invalid",
-		request: regexp.MustCompile(`\bop 1\b`),
-		apache:  regexp.MustCompile(` error -114$`), ours: " error -5",
-	},
-	{
 		name:    "echo-of-no-text",
 		reason:  "sync answers with the path as it came; Apache ZooKeeper replaces what is not UTF-8",
 		request: regexp.MustCompile(`\bsync "\\xff"`),

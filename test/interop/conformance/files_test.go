@@ -26,10 +26,11 @@ var apacheForFiles = apache.Options{
 // ourSnapCount makes our server write some snapshots while it is at work.
 const ourSnapCount = 60
 
-func startOurs(t *testing.T, dir string) *ours.Server {
+func startOurs(t *testing.T, dir string, lastRun bool) *ours.Server {
 	t.Helper()
 	return ours.Start(t, server.Options{
 		DataDir: dir, SuperDigest: zk.DigestID(superUser), ExtendedTypes: true, ReapInterval: time.Hour, SnapCount: ourSnapCount,
+		ApachePasswords: lastRun,
 	})
 }
 
@@ -169,10 +170,15 @@ func TestAHistoryGoesFromServerToServer(t *testing.T) {
 	j.travel(steps)
 	first.Kill()
 
-	second := startOurs(t, first.DataDir())
+	second := startOurs(t, first.DataDir(), false)
 	j.arrive("our server", second.Addr())
-	j.travel(3 * steps)
+	j.travel(2 * steps)
 	second.Stop()
+
+	last := startOurs(t, first.DataDir(), true)
+	j.arrive("our server in its last run before Apache ZooKeeper", last.Addr())
+	j.travel(steps)
+	last.Stop()
 
 	o := apacheForFiles
 	o.Seed = first.DataDir()
@@ -182,7 +188,7 @@ func TestAHistoryGoesFromServerToServer(t *testing.T) {
 	j.travel(steps)
 	third.Kill()
 
-	fourth := startOurs(t, third.DataDir())
+	fourth := startOurs(t, third.DataDir(), true)
 	j.arrive("our server", fourth.Addr())
 	j.travel(steps)
 	fourth.Stop()
@@ -203,8 +209,8 @@ func TestAHistoryGoesFromServerToServer(t *testing.T) {
 		s.Kill()
 	}
 
-	last := startOurs(t, leader.DataDir())
-	j.arrive("our server", last.Addr())
+	back := startOurs(t, leader.DataDir(), true)
+	j.arrive("our server", back.Addr())
 	j.travel(steps)
 }
 

@@ -25,6 +25,7 @@ const (
 type settings struct {
 	extended bool   // znodes may have a time to live
 	reaping  bool   // what is to go by itself goes at once; otherwise never, because it would take zxids
+	reconfig bool   // reconfigEnabled is set
 	seed     string // a data directory to begin with a copy of
 }
 
@@ -47,7 +48,9 @@ func start(t *testing.T, s settings) [2]*script.Player {
 	a := apache.Start(t, apache.Options{
 		Tick:   ours.Tick,
 		Seed:   s.seed,
-		Config: map[string]string{"maxSessionTimeout": fmt.Sprint(sessionTimeoutMax.Milliseconds())},
+		Config: map[string]string{
+			"maxSessionTimeout": fmt.Sprint(sessionTimeoutMax.Milliseconds()), "reconfigEnabled": fmt.Sprint(s.reconfig),
+		},
 		Properties: map[string]string{
 			"zookeeper.DigestAuthenticationProvider.superDigest": zk.DigestID(superUser),
 			"zookeeper.extendedTypesEnabled":                     fmt.Sprint(s.extended),
@@ -56,7 +59,7 @@ func start(t *testing.T, s settings) [2]*script.Player {
 	})
 	o := ours.Start(t, server.Options{
 		DataDir: dir, MaxSessionTimeout: sessionTimeoutMax, SuperDigest: zk.DigestID(superUser),
-		ExtendedTypes: s.extended, ReapInterval: reap,
+		ExtendedTypes: s.extended, ReapInterval: reap, ReconfigEnabled: s.reconfig,
 	})
 	var players [2]*script.Player
 	for i, addr := range []string{a.Addr(), o.Addr()} {

@@ -23,6 +23,7 @@ func TestScripts(t *testing.T) {
 		{"testdata", settings{}},
 		{"testdata/extended", settings{extended: true}},
 		{"testdata/reaped", settings{extended: true, reaping: true}},
+		{"testdata/reconfig", settings{reconfig: true}},
 		{"testdata/edges", settings{seed: edges(t)}},
 	} {
 		players := start(t, tt.settings)

@@ -26,7 +26,7 @@ func concernsEnsemble(key string) bool {
 
 var ensembleKeys = []string{
 	"initLimit", "syncLimit", "electionAlg", "peerType", "leaderServes", "cnxTimeout", "connectToLearnerMasterLimit",
-	"observerMasterPort", "quorumListenOnAllIPs", "sslQuorum", "portUnification", "reconfigEnabled", "syncEnabled",
+	"observerMasterPort", "quorumListenOnAllIPs", "sslQuorum", "portUnification", "syncEnabled",
 	"localSessionsEnabled", "localSessionsUpgradingEnabled", "configVersion", "leader.maxConcurrentSnapSyncs",
 }
 

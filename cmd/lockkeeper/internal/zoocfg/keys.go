@@ -68,6 +68,7 @@ var fileKeys = map[string]rule{
 	"autopurge.purgeInterval": number(math.MinInt32, math.MaxInt32, "a number of hours, 0 being never", func(p *parser, n int64) {
 		p.purges = n > 0 // whenever there is a new snapshot, which is when there is something to purge
 	}),
+	"reconfigEnabled":   truth(func(p *parser, yes bool) { p.Server.ReconfigEnabled = yes }), // clients see another answer, and no more
 	"standaloneEnabled": noEffect("this server always stands alone", "true"),
 	"dynamicConfigFile": func(_ *parser, s Setting) error {
 		return &Error{s, "names a file with the members of an ensemble: " + ensembleAdvice}
@@ -102,7 +103,8 @@ var properties = map[string]rule{
 			p.Server.ConnectRateMax = -1
 		}
 	}),
-	"preAllocSize": number(1, math.MaxInt32, "a number of kilobytes", func(p *parser, n int64) { p.Server.PreAllocBytes = n << 10 }),
+	"lockkeeper.apachePasswords": truth(func(p *parser, yes bool) { p.Server.ApachePasswords = yes }),
+	"preAllocSize":               number(1, math.MaxInt32, "a number of kilobytes", func(p *parser, n int64) { p.Server.PreAllocBytes = n << 10 }),
 	"snapCount": number(0, math.MaxInt32, "a number of transactions", func(p *parser, n int64) {
 		p.Server.SnapCount = int(max(n, snapCountMin)) // as ZooKeeper does it
 	}),

@@ -67,7 +67,7 @@ autopurge.purgeInterval=1
 			"maxClientCnxns=60", "maxCnxns=9", "globalOutstandingLimit=77", "preAllocSize=1024", "snapCount=1", "extendedTypesEnabled=TRUE",
 			"digest.enabled=false", "snapshot.trust.empty=true", "enforceQuota=true", "4lw.commands.whitelist=ruok, stat,mntr",
 			`DigestAuthenticationProvider.superDigest=super:abc\=`, "autopurge.snapRetainCount=1", "autopurge.purgeInterval=2",
-			"jute.maxbuffer=0x1ffffe", "znode.container.checkIntervalMs=5000", "znode.container.maxNeverUsedIntervalMs=300000", "forceSync=no", "X509AuthenticationProvider.superUser=CN=admin",
+			"jute.maxbuffer=0x1ffffe", "znode.container.checkIntervalMs=5000", "znode.container.maxNeverUsedIntervalMs=300000", "forceSync=no", "reconfigEnabled=true", "lockkeeper.apachePasswords=true", "X509AuthenticationProvider.superUser=CN=admin",
 		}, "\r\n"), with(func(c *Config) {
 			c.Address = "[::1]:0"
 			c.Server = server.Options{
@@ -75,6 +75,7 @@ autopurge.purgeInterval=1
 				ConnectionsPerAddressMax: 60, ConnectionsMax: 9, OutstandingAllMax: 77, PreAllocBytes: 1 << 20, SnapCount: 2, ExtendedTypes: true,
 				NoDigests: true, TrustEmpty: true, EnforceQuota: true, Words: []string{"ruok", "stat", "mntr"}, SuperDigest: "super:abc=",
 				SnapRetain: 3, FrameBytesMax: 0x1ffffe, ReapInterval: 5 * time.Second, NeverUsed: 5 * time.Minute, NoSync: true, SuperSubject: "CN=admin",
+				ReconfigEnabled: true, ApachePasswords: true,
 			}
 		})},
 		"the disk": {"snapSizeLimitInKb=8\ntxnLogSizeLimitInKb=4\nfsync.warningthresholdms=50", with(func(c *Config) {
