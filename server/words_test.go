@@ -209,7 +209,7 @@ Node count: 9
 
 func TestGoldenWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, func(o *Options) { o.Words = []string{"*"} })
+		r := start(t, func(o *Options) { o.Words, o.ApachePasswords = []string{"*"}, true }) // ids in the order of the sessions
 		a, b := r.connect("a"), r.connect("b")
 		a.create("/eph", zk.Ephemeral)
 		a.create("/eph2", zk.Ephemeral)

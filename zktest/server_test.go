@@ -276,7 +276,7 @@ func TestCloseTellsWhatWentWrong(t *testing.T) {
 			t.Error("a server that could not start takes connections")
 		}
 		for range 2 {
-			if err := srv.Close(); err == nil || !strings.Contains(err.Error(), "make no sense") {
+			if err := srv.Close(); err == nil || !strings.Contains(err.Error(), "the timeouts in order") {
 				t.Errorf("Close: %v", err)
 			}
 		}
