@@ -46,8 +46,8 @@ func start(t *testing.T, s settings) [2]*script.Player {
 		}
 	}
 	a := apache.Start(t, apache.Options{
-		Tick:   ours.Tick,
-		Seed:   s.seed,
+		Tick: ours.Tick,
+		Seed: s.seed,
 		Config: map[string]string{
 			"maxSessionTimeout": fmt.Sprint(sessionTimeoutMax.Milliseconds()), "reconfigEnabled": fmt.Sprint(s.reconfig),
 		},
