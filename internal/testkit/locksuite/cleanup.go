@@ -3,9 +3,13 @@ package locksuite
 import (
 	"context"
 	"errors"
+	"path"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
 )
@@ -14,6 +18,7 @@ import (
 var cleanupTests = []test{
 	{"F25_GaveUp", f25GaveUp},
 	{"F25_GaveUpInSilence", f25GaveUpInSilence},
+	{"F25_GaveUpWithoutAnAnswer", f25GaveUpWithoutAnAnswer},
 	{"F25_WaitingPanics", f25WaitingPanics},
 	{"F27_ManyPredecessors", f27ManyPredecessors},
 	{"F28_TryHeldLock", f28TryHeld},
@@ -60,6 +65,47 @@ func f25GaveUpInSilence(w *World, t *testing.T) {
 	w.Within(time.Second+w.slack(), "the node of the one who gave up is gone", func() bool { return len(w.NodesOf("b")) == 0 })
 	w.MustRelease(held)
 	w.MustRelease(g.Granted())
+}
+
+// A caller gives up while the answer to its create is lost, and the server that the client comes back to does not know the
+// claim unless it is asked to catch up. The claim is found and removed all the same.
+func f25GaveUpWithoutAnAnswer(w *World, t *testing.T) {
+	b := w.Client("b")
+	held := must(w, b.Mutex(lock.Options{}).Lock)
+	var synced, stale atomic.Int64 // connection that has seen a sync; listings that were behind
+	f := w.follower()
+	f.swallow = func(conn int, op wire.Op) bool {
+		if op == wire.OpSync {
+			synced.Store(int64(conn))
+		}
+		return false
+	}
+	f.listing = func(conn int, names []string) []string {
+		if conn == 1 || synced.Load() == int64(conn) {
+			return names
+		}
+		stale.Add(1)
+		return []string{path.Base(held.Node())}
+	}
+	a := w.ClientWith("a", client.Options{Dial: f.Dial})
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	lost := a.Proxy.After(w.joins(), func(faultproxy.Request, faultproxy.Reply) {
+		a.Proxy.Refuse(true)
+		a.Proxy.CutAll()
+		cancel()
+	})
+	if h, err := a.Mutex(lock.Options{}).Lock(ctx); h != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock = %v, %v, want the context's error", h, err)
+	}
+	lost.Remove()
+	w.WaitLine(2)
+	a.Proxy.Refuse(false)
+	w.Within(2*time.Second+w.slack(), "the claim of the caller that gave up is gone", func() bool { return len(w.Line()) == 1 })
+	if stale.Load() > 0 {
+		t.Error("the client listed without a sync after its reconnect")
+	}
+	w.MustRelease(held)
 }
 
 // The limit is one for the whole wait, however often the one in front changes.
