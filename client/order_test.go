@@ -366,3 +366,33 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		}
 	}
 }
+
+// Xids go on from connection to connection. A server of an ensemble finds the request that a commit belongs to by session and
+// xid: a new request with the xid of one that is still under way could be given the other's answer.
+func TestXidsGoOnAfterAReconnect(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() {
+				p.serve(nil)
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		for range 3 {
+			for range 2 {
+				_, _, err := s.Get(t.Context(), "/n")
+				must(t, err)
+			}
+			n.Link("client", "").Cut()
+			await(t, s, client.Disconnected)
+		}
+		asked := f.asked(wire.OpGetData)
+		if len(asked) != 6 || asked[0].Peer == asked[5].Peer {
+			t.Fatalf("asked %v, want six requests on three connections", asked)
+		}
+		for i := 1; i < len(asked); i++ {
+			if asked[i].Xid <= asked[i-1].Xid {
+				t.Errorf("xid %d on connection %d follows %d on connection %d", asked[i].Xid, asked[i].Peer, asked[i-1].Xid, asked[i-1].Peer)
+			}
+		}
+	})
+}
