@@ -14,12 +14,13 @@ type audit struct {
 	claims []auditClaim // guarded by mu
 }
 
-// An auditClaim is what somebody was told about a node.
+// An auditClaim is what a process was told about a node, or about its session.
 type auditClaim struct {
-	who    int
-	node   string
-	token  int64 // of its holder
-	goneBy int64 // zxid by which it was gone; 0: this is about its creation, by the token
+	who     int
+	node    string
+	session int64 // instead of a node
+	token   int64 // of its holder
+	goneBy  int64 // zxid by which it was gone; 0: this is about its creation, by the token
 }
 
 func (a *audit) add(c auditClaim) {
@@ -31,6 +32,7 @@ func (a *audit) add(c auditClaim) {
 // check reads the logs.
 func (a *audit) check(w *World) {
 	created, deleted := map[string][]int64{}, map[string][]int64{}
+	closed := map[int64]int64{} // zxid, by session
 	var visit func(t *txn.Txn, c *txn.Change)
 	visit = func(t *txn.Txn, c *txn.Change) {
 		switch c.Type {
@@ -39,6 +41,7 @@ func (a *audit) check(w *World) {
 		case wire.OpDelete, wire.OpDeleteContainer:
 			deleted[c.Path] = append(deleted[c.Path], t.Zxid)
 		case wire.OpCloseSession:
+			closed[t.Session] = t.Zxid
 			for _, p := range c.Paths {
 				deleted[p] = append(deleted[p], t.Zxid)
 			}
@@ -56,6 +59,12 @@ func (a *audit) check(w *World) {
 		visit(&txns[i], &txns[i].Change)
 	}
 	for _, c := range a.claims {
+		if c.session != 0 {
+			if zxid := closed[c.session]; zxid == 0 || zxid > c.goneBy {
+				w.violated("F23: p%d was told by %#x that its session %#x is closed, the log says by %#x", c.who, c.goneBy, c.session, zxid)
+			}
+			continue
+		}
 		if c.goneBy == 0 && !slices.Contains(created[c.node], c.token) {
 			w.violated("I6: p%d held %s with token %#x, the log says it was created by %#x", c.who, c.node, c.token, created[c.node])
 		}

@@ -120,6 +120,9 @@ func NewPlan(seed uint64) *Plan {
 		pool = append(pool, ensembleFaults...)
 	}
 	d.add(pool, trouble)
+	if d.Rand = rand.New(rand.NewPCG(seed, 1<<32)); d.IntN(3) == 0 {
+		d.add(closings, 1+d.IntN(3))
+	}
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
 }
@@ -155,7 +158,7 @@ func (d *dice) add(deeds []deed, n int) {
 func Everything() *Plan {
 	p := &Plan{Processes: 2, Timeout: 4 * time.Second, Tick: 500 * time.Millisecond, Latency: 1, Sync: 1, Followers: 2, Keys: 2}
 	d := &dice{rand.New(rand.NewPCG(0, 0)), p}
-	for _, deeds := range [][]deed{works, faults, ensembleFaults} {
+	for _, deeds := range [][]deed{works, closings, faults, ensembleFaults} {
 		for i := range deeds {
 			d.add(deeds[i:i+1], 2)
 		}

@@ -186,6 +186,14 @@ func (t *witness) forced(s *stay) (at time.Duration, yes bool) {
 	return at, yes
 }
 
+// inside reports whether a holder that has entered may believe so: it was not put out by force, and its process runs.
+func (t *witness) inside(s *stay) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, forced := t.forced(s)
+	return slices.Contains(t.stays, s) && !forced && s.p.pausedSince(s.entered) < 0
+}
+
 // last returns the process that has come in last of those inside; nil if nobody is.
 func (t *witness) last() *proc {
 	t.mu.Lock()

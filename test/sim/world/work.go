@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -102,6 +103,7 @@ func runDo(w *World, s Step) {
 		if err != nil {
 			return nil
 		}
+		w.begins(s, h)
 		st := &stay{p: p, path: path, hold: h, token: h.Token(), session: cs.ID(), asked: asked}
 		if h.Cause() == nil {
 			w.witness.enter(st)
@@ -129,6 +131,7 @@ type holding interface {
 	Context() context.Context
 	Done() <-chan struct{}
 	Cause() error
+	Left() time.Duration
 	Release(context.Context) error
 }
 
@@ -181,6 +184,7 @@ func (w *World) takeOnce(s Step, path string, kind stayKind, ask func(context.Co
 	}
 	stays := make([]*stay, len(holds))
 	for i, h := range holds {
+		w.begins(s, h)
 		stays[i] = &stay{p: p, path: path, hold: h, token: h.Token(), session: cs.ID(), kind: kind, asked: asked}
 		w.audit.add(auditClaim{who: s.Who, node: h.Node(), token: h.Token()})
 		if h.Cause() == nil {
@@ -218,6 +222,13 @@ func (w *World) work(s Step, cs *client.Session, h holding, st *stay) {
 	if hold, ok := h.(*lock.Hold); ok && s.N == 3 {
 		revoked = hold.Revoked()
 	}
+	if st.kind == alone && w.plan.Followers > 0 {
+		select {
+		case <-time.After(s.For / 2): // perhaps on another server by now
+			w.readCounter(s, cs, h, st)
+		case <-h.Done():
+		}
+	}
 	select {
 	case <-over:
 	case <-revoked:
@@ -230,8 +241,7 @@ func (w *World) work(s Step, cs *client.Session, h holding, st *stay) {
 // on: no two may write the same number, whatever happens.
 func (w *World) increment(s Step, cs *client.Session, h holding, st *stay) {
 	path := "/sim/counter" + zk.Base(st.path)
-	data, _, err := cs.Get(h.Context(), path)
-	value, _ := strconv.Atoi(string(data))
+	value, err := w.readCounter(s, cs, h, st)
 	if errors.Is(err, zk.ErrNoNode) {
 		_, err = cs.Multi(h.Context(), h.Check(), client.OpCreate(path, []byte("1"), zk.Persistent, nil))
 	} else if err == nil {
@@ -245,9 +255,20 @@ func (w *World) increment(s Step, cs *client.Session, h holding, st *stay) {
 	other, taken := w.counted[counted{path, value + 1}]
 	w.counted[counted{path, value + 1}] = s.ID
 	w.mu.Unlock()
+	w.confirm(path, value+1)
 	if taken {
 		w.violated("I1: #%d and #%d both counted to %d in %s", other, s.ID, value+1, path)
 	}
+}
+
+// readCounter returns the value of the counter that the lock guards.
+func (w *World) readCounter(s Step, cs *client.Session, h holding, st *stay) (value int, err error) {
+	path := "/sim/counter" + zk.Base(st.path)
+	r := w.read(path)
+	data, _, err := cs.Get(h.Context(), path)
+	value, _ = strconv.Atoi(string(data))
+	r.check(w, s, st, value, err)
+	return value, err
 }
 
 // counted is a number that somebody has written to a counter.
@@ -268,7 +289,7 @@ func (w *World) outcome(s Step, held bool, err error) {
 	case held:
 		w.count(func(r *Report) { r.Grants++ })
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, lock.ErrBusy), errors.Is(err, lock.ErrPlaceLost),
-		errors.Is(err, zk.ErrSessionExpired), errors.As(err, &refused), errors.As(err, &conflict), errors.As(err, &many):
+		errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrClosed), errors.As(err, &refused), errors.As(err, &conflict), errors.As(err, &many):
 		w.count(func(r *Report) { r.Refusals++ })
 	case s.Do == "all" && errors.Is(err, lock.ErrLost): // of one that it had already
 		w.count(func(r *Report) { r.Losses++ })
@@ -297,8 +318,10 @@ func (w *World) release(s Step, cs *client.Session, h holding) {
 	w.note(s.Who, "#%d released: %v", s.ID, err)
 	switch {
 	case err == nil:
-		if srv := w.keeper.now(); srv != nil && cs.Err() == nil && h.Node() == node {
-			w.audit.add(auditClaim{who: s.Who, node: node, token: h.Token(), goneBy: srv.Zxid()})
+		if srv := w.keeper.now(); srv != nil {
+			for _, node := range slices.Compact([]string{node, h.Node()}) { // a downgrade may have moved it meanwhile
+				w.audit.add(auditClaim{who: s.Who, node: node, token: h.Token(), goneBy: srv.Zxid()})
+			}
 		}
 	case errors.Is(err, lock.ErrReleasePending):
 	case errors.Is(err, lock.ErrLost):

@@ -42,6 +42,7 @@ func runAll(w *World, s Step) {
 		one := h.Of(path)[0]
 		st := &stay{p: p, path: path, hold: one, token: one.Token(), session: cs.ID(), asked: asked}
 		w.audit.add(auditClaim{who: s.Who, node: one.Node(), token: one.Token()})
+		w.begins(s, one)
 		if one.Cause() == nil {
 			w.witness.enter(st)
 			defer w.witness.leave(st)

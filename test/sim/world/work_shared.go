@@ -93,7 +93,7 @@ func runResize(w *World, s Step) {
 	})
 	w.note(s.Who, "#%d %d permits: %v", s.ID, s.N, err)
 	var refused *client.OpenError
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, zk.ErrSessionExpired) && !errors.As(err, &refused) {
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, zk.ErrClosed) && !errors.As(err, &refused) {
 		w.violated("resize: %v", err)
 	}
 }

@@ -30,13 +30,14 @@ type World struct {
 
 	steps sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	report  Report
-	lines   bool
-	counted map[counted]int // step by number
-	broken  int             // faults that are going on
-	healed  time.Duration   // when the last of them ended
-	hash    interface {
+	mu        sync.Mutex // guards what follows
+	report    Report
+	lines     bool
+	counted   map[counted]int // step by number
+	confirmed map[string]int  // largest number that was confirmed, by path
+	broken    int             // faults that are going on
+	healed    time.Duration   // when the last of them ended
+	hash      interface {
 		Write([]byte) (int, error)
 		Sum64() uint64
 	}
@@ -73,7 +74,7 @@ func (r *Report) Judge() {
 // Run carries out a plan in the caller's bubble.
 func Run(p *Plan, lines bool) *Report {
 	rt.Seed(p.Seed)
-	w := &World{plan: p, began: time.Now(), net: memnet.New(), lines: lines, hash: fnv.New64a(), counted: map[counted]int{}}
+	w := &World{plan: p, began: time.Now(), net: memnet.New(), lines: lines, hash: fnv.New64a(), counted: map[counted]int{}, confirmed: map[string]int{}}
 	w.report.Seed = p.Seed
 	w.witness = newWitness(w)
 	w.net.Link("", "").Latency(p.Latency)
@@ -106,14 +107,14 @@ func Run(p *Plan, lines bool) *Report {
 
 // begin begins a step on a goroutine of its own.
 func (w *World) begin(s Step) {
-	for _, deeds := range [][]deed{works, faults, ensembleFaults} {
+	for _, deeds := range [][]deed{works, closings, faults, ensembleFaults} {
 		i := slices.IndexFunc(deeds, func(d deed) bool { return d.name == s.Do })
 		if i < 0 {
 			continue
 		}
 		w.note(s.Who, "begins #%d %s", s.ID, s.Do)
 		w.steps.Go(func() {
-			if &deeds[0] == &works[0] {
+			if &deeds[0] == &works[0] || &deeds[0] == &closings[0] {
 				rt.Enter(w.procs[s.Who].group)
 			} else {
 				w.breaks(1)
