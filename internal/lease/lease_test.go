@@ -177,3 +177,66 @@ func TestF18_SettlingEnds(t *testing.T) {
 		}
 	}
 }
+
+// F17: the network holds up what a client sends, and delivers it at once. The follower answers all of it and has relayed none
+// of it, so the leader counts from before.
+func TestF17_HeldUpByTheNetwork(t *testing.T) {
+	var h lease.History[at]
+	h.Restart(0)
+	second := func(s float64) at { return at(s * float64(time.Second)) }
+	h.Add(timeout, second(2), second(2))
+	var l lease.Lease
+	for _, s := range []float64{4, 6, 8, 10} {
+		h.Add(timeout, second(s), second(10.1))
+		l = h.Lease(timeout, second(s))
+	}
+	if got, want := l.Left(timeout, 0), 4*time.Second; got != want { // the leader may free the session 14 s after the handshake
+		t.Errorf("requests of 8 s are answered at once: %v left, want %v", got, want)
+	}
+	if got, want := h.Settles(timeout, second(10.1)), 3*time.Second; got != want {
+		t.Errorf("it settles in %v, want %v", got, want)
+	}
+	if got, want := h.Settles(timeout, second(11.5)), second(13.1)-second(11.5); got != time.Duration(want) {
+		t.Errorf("it settles in %v, want %v", got, time.Duration(want))
+	}
+	h.Add(timeout, second(13.2), second(13.2))
+	if got, want := h.Lease(timeout, second(13.2)).Left(timeout, 0), 6800*time.Millisecond; got != want {
+		t.Errorf("when the leader has heard of it %v is left, want %v", got, want)
+	}
+}
+
+// However answers are delayed, no lease outlives the session in the table of a leader that hears of each request half a tick
+// after the follower has, at the latest. The follower hears of requests in order.
+func TestF17_DelayedRequests(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 20_000 {
+		halfTick := time.Duration(r.Int64N(int64(timeout/4))) + 1
+		var h lease.History[at]
+		h.Restart(0)
+		var sent, heard at
+		type request struct{ sent, heard at }
+		all := []request{{}}
+		var newest at
+		left := lease.Term(timeout)
+		for range 1 + r.IntN(40) {
+			sent += at(r.Int64N(int64(timeout)/int64(4+r.IntN(50)))) + 1
+			if heard = max(heard, sent); r.IntN(4) == 0 {
+				heard += at(r.Int64N(int64(timeout)))
+			}
+			h.Add(timeout, sent, heard)
+			all = append(all, request{sent, heard})
+			newest, left = sent, h.Lease(timeout, sent).Left(timeout, 0)
+			knows := at(0) // when the follower and the client are cut off at this moment
+			for _, q := range all {
+				if heard.Sub(q.heard) >= halfTick {
+					knows = max(knows, q.heard)
+				}
+			}
+			if frees, ends := knows+at(timeout), newest+at(left); frees < ends {
+				t.Fatalf("seed %d: requests %v, half a tick %v: the lease ends at %v and the leader frees the session at %v",
+					seed, all, halfTick, time.Duration(ends), time.Duration(frees))
+			}
+		}
+	}
+}

@@ -17,6 +17,10 @@ var Mutations = []Mutation{
 	{Name: "the leader is taken to know the newest request", Entry: "F17", Within: 5000, Patches: []Patch{
 		{File: "internal/lease/lease.go", Old: "return min(Term(timeout), timeout*5/6-l.silence, timeout-l.known) - age", New: "return Term(timeout) - age"},
 	}},
+	{Name: "what was sent counts as heard, however late its answer", Entry: "F17", Within: 1000, Patches: []Patch{
+		{File: "internal/lease/lease.go", Old: "newest.Sub(p.answered)", New: "newest.Sub(p.sent)"},
+		{File: "internal/lease/lease.go", Old: "sent.Sub(h.proofs[known].answered)", New: "sent.Sub(h.proofs[known].sent)"},
+	}},
 	{Name: "the newest timeout counts", Entry: "F46", Within: 5000, Patches: []Patch{
 		{File: "client/connect.go", Old: "if s.mu.timeout == 0 || granted < s.mu.timeout {", New: "if true {"},
 	}},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/test/sim/replica"
 )
 
@@ -63,8 +64,9 @@ func planGap(d *dice, s *Step) {
 	s.Aim = d.IntN(3) > 0
 }
 
-// runGap stops a process for about half its session timeout. Its next heartbeat is answered, and within half a tick its
-// follower is cut off from the leader, and the process from the network: the leader may not hear of that heartbeat.
+// runGap lets the follower hear nothing of a process for about half its session timeout: the process stands still, or the
+// network holds up what it sends. What comes then is answered, and within half a tick the follower is cut off from the leader,
+// and the process from the network: the leader may not hear of that.
 func runGap(w *World, s Step) {
 	p := w.victim(s)
 	r, cs := w.followerOf(p), p.now()
@@ -76,12 +78,21 @@ func runGap(w *World, s Step) {
 	if w.within(2*beat, func() bool { return cs.Age(w.plan.Vouch) < beat-early }) {
 		time.Sleep(beat - early - cs.Age(w.plan.Vouch))
 	}
-	p.pause()
-	w.spell(s.For)
 	resumed := time.Now()
-	p.resume()
+	if s.N%2 == 0 {
+		p.pause()
+		w.spell(s.For)
+		resumed = time.Now()
+		p.resume()
+	} else {
+		l := p.link()
+		l.Mute(memnet.ToServer)
+		w.spell(s.For)
+		l.Unmute(memnet.ToServer)
+	}
+	over := time.Now()
 	for cs.Age(w.plan.Vouch) > time.Since(resumed) {
-		if time.Since(resumed) > w.plan.Tick/2 {
+		if time.Since(over) > w.plan.Tick/2 {
 			return
 		}
 		time.Sleep(time.Millisecond)
