@@ -28,9 +28,9 @@ type call struct {
 	stage      stage
 	xid        int32
 	sent       clock.Instant
-	dependents int           // how many wait for it who do not read
-	observed   bool          // whoever has called Done is one of them
-	done       chan struct{} // closed when the call is completed; nil until somebody needs it
+	dependents int           // how many goroutines wait for it and do not read
+	observed   bool          // the caller of Done is one of them
+	done       chan struct{} // closed when the call is completed; nil until it is needed
 
 	// Written before the call is completed, read after.
 	err  error // a *OpError
@@ -61,7 +61,7 @@ type answer interface {
 	settle(s *Session, conn uint64, code zk.Code, answered bool)
 }
 
-// ownCall makes a request of the session's own: nobody waits for its answer, and it takes no room.
+// ownCall makes a request of the session's own: no caller waits for its answer, and it does not count against InFlightMax.
 func ownCall(op wire.Op, name, path string, req wire.Record) *call {
 	k := &call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), stage: queued}
 	k.encode(req)
@@ -110,7 +110,7 @@ func (c *call) doneLocked() <-chan struct{} {
 	return c.done
 }
 
-// dependLocked notes that one more, or one fewer, waits for c who does not read himself.
+// dependLocked notes that one more goroutine, or one fewer, waits for c and does not read.
 func (c *call) dependLocked(s *Session, n int) {
 	if c.stage != completed {
 		c.dependents += n
@@ -118,9 +118,9 @@ func (c *call) dependLocked(s *Session, n int) {
 	}
 }
 
-// await notes that one more waits for c who does not read, and returns a channel that is closed when c is completed;
-// nil if it is. Whoever waits no longer says so by forgo.
-func (s *Session) await(c *call) <-chan struct{} {
+// startWaiting notes that one more goroutine waits for c and does not read. It returns a channel that is closed when c is
+// completed; nil if it is. A goroutine that gives up calls stopWaiting.
+func (s *Session) startWaiting(c *call) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.stage == completed {
@@ -130,8 +130,8 @@ func (s *Session) await(c *call) <-chan struct{} {
 	return c.doneLocked()
 }
 
-// forgo takes one await back.
-func (s *Session) forgo(c *call) {
+// stopWaiting takes one startWaiting back.
+func (s *Session) stopWaiting(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.dependLocked(s, -1)
@@ -148,9 +148,9 @@ func (p *Pending[T]) Conn() uint64 { return p.conn }
 //   - sent: it goes on, and a later Wait can learn what became of it. Of a write, MaybeApplied is true of the error.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	if ctx.Err() == nil {
-		p.s.attend(ctx, &p.call)
+		p.s.readInline(ctx, &p.call)
 	}
-	done := p.s.await(&p.call)
+	done := p.s.startWaiting(&p.call)
 	if done == nil {
 		return p.result()
 	}
@@ -159,7 +159,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 		return p.result()
 	case <-ctx.Done():
 	}
-	p.s.forgo(&p.call)
+	p.s.stopWaiting(&p.call)
 	var none T
 	why := p.s.endOf(ctx)
 	if !p.s.withdraw(&p.call, why) {
@@ -205,7 +205,7 @@ func (s *Session) failLocked(c *call, err error, maybe bool) {
 	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && c.write}
 	s.completeLocked(c)
 	if s.mu.conn != nil {
-		s.mu.conn.interruptLocked() // he who reads may wait for c, of which nothing is going to come
+		s.mu.conn.interruptLocked() // the reading goroutine may be waiting for c, which will get no answer
 	}
 }
 
@@ -214,7 +214,7 @@ func (s *Session) completeLocked(c *call) {
 	if c.dependents > 0 {
 		s.addDependentsLocked(-c.dependents)
 		if s.mu.conn != nil {
-			s.mu.conn.reading.served = true
+			s.mu.conn.turn.served = true
 		}
 	}
 	c.frame = nil

@@ -62,11 +62,11 @@ func (s *Session) askToClose(ctx context.Context) error {
 		if c == nil {
 			return nil // over already
 		}
-		if done := s.await(c); done != nil {
+		if done := s.startWaiting(c); done != nil {
 			select {
 			case <-done:
 			case <-ctx.Done():
-				s.forgo(c)
+				s.stopWaiting(c)
 				why := s.endOf(ctx)
 				s.withdraw(c, why)
 				return why

@@ -15,8 +15,8 @@ import (
 )
 
 // A conn is one connection of a session, from handshake to hang-up. Two goroutines serve it: one writes what is queued
-// and keeps the heartbeat (outgoing.go), the other reads answers and events (reader.go). A caller who is alone does
-// either on his own goroutine.
+// and keeps the heartbeat (outgoing.go), the other reads answers and events (read.go). A caller that is alone does
+// either on its own goroutine.
 type conn struct {
 	// Fixed when made.
 	s       *Session
@@ -28,9 +28,9 @@ type conn struct {
 	timeout time.Duration // of the session
 
 	out     outgoing
-	in      intake       // owned by whoever reads
+	in      intake       // owned by the goroutine that reads
 	decoder wire.Decoder // likewise
-	reading reading
+	turn    readTurn
 
 	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
 	inFlight fifo                 // ordinary requests
@@ -48,7 +48,7 @@ func newConn(s *Session, nc net.Conn, srv server, number uint64, timeout time.Du
 		c.kernel = true
 	}
 	c.in = intake{from: c.rw, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax, heard: time.Now()}
-	c.reading = newReading()
+	c.turn = newReadTurn()
 	for i := range int(provesSync) {
 		c.lastBeat[i] = asked.Time()
 	}
@@ -88,7 +88,7 @@ func (c *conn) serve(ctx context.Context) error {
 const drainTime = 100 * time.Millisecond
 
 // hangUp closes nc at once. Closing a TLS connection would first say so to the peer, for up to five
-// seconds if that one does not listen, and whoever is blocked in Read would wait that long. What has been
+// seconds if that one does not listen, and a goroutine that is blocked in Read would wait that long. What has been
 // written and has not left is taken back: the kernel would go on sending it when the network is well again,
 // and the same server would carry it out, behind what was decided on the next connection.
 func hangUp(nc net.Conn) {
@@ -200,7 +200,7 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, d *wire.Decoder, skipp
 	}
 	s.mu.ahead = s.mu.ahead && h.Xid <= 0
 	s.vouchLocked(k.proves.given(h.Err), k.sent)
-	c.noteBeatLocked(k.proves.given(h.Err), k.sent) // no sooner: whoever sees it first may refuse it, which proves less
+	c.noteBeatLocked(k.proves.given(h.Err), k.sent) // no sooner: the first server that sees it may refuse it, which proves less
 	failure := skipped
 	switch {
 	case h.Err != zk.OK:

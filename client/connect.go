@@ -61,10 +61,9 @@ type refusals struct {
 
 // judge looks at a failed attempt, and says whether it means that the session is over.
 //
-// Servers that have lost their data refuse without a word whoever has seen more than they have, and so do servers
-// without a leader, which may have one again. Once all servers have done nothing else for longer than the session
-// could live, each is asked as by somebody who has seen nothing: one without a leader leaves that without an answer,
-// too.
+// A server that has lost its data refuses, without a word, a session that has seen more than the server has. So does a server
+// without a leader, which may have one again. Once all servers have done nothing else for longer than the session could live,
+// the client asks each as a session that has seen nothing. A server without a leader leaves that without an answer too.
 func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 	if !errors.Is(err, errBehind) || s.ID() == 0 {
 		*r = refusals{}
@@ -214,7 +213,7 @@ func notZooKeeper(length int32) error {
 	return fmt.Errorf("handshake: answer is not ZooKeeper's: it begins with %q", head)
 }
 
-// An alert of TLS, which is what some servers answer to whoever comes without, begins with its type and the version.
+// An alert of TLS, which is what some servers answer to a client without TLS, begins with its type and the version.
 const (
 	tlsAlert = 21
 	tlsMajor = 3

@@ -9,7 +9,7 @@ import (
 )
 
 // An idle session sends a ping every third of its timeout, which keeps it alive and lets a dead
-// connection show within two thirds. While somebody asks for vouching it is every sixth, and what is
+// connection show within two thirds. While vouching is asked for it is every sixth, and what is
 // sent proves as much as was asked for.
 const (
 	idleBeats  = 3
@@ -92,7 +92,7 @@ func greet(a Auth) *call {
 	return ownCall(wire.OpAuth, "auth", a.Scheme, &wire.AuthRequest{Scheme: a.Scheme, Auth: a.Credential})
 }
 
-// refusedWatches reports whether k is a registration of watches that failed. Whoever waits for them
+// refusedWatches reports whether k is a registration of watches that failed. A caller that waits for them
 // would be blind, so the connection is not worth keeping.
 func refusedWatches(k *call, code zk.Code) bool {
 	return (k.op == wire.OpSetWatches || k.op == wire.OpSetWatches2) && code != zk.OK

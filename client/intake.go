@@ -8,8 +8,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
-// An intake takes messages off a connection. Whoever reads can stop between any two bytes, and somebody else go on
-// from there.
+// An intake takes messages off a connection. The reading goroutine can stop between any two bytes, and another
+// one goes on from there.
 type intake struct {
 	from     io.Reader
 	patience time.Duration // how long the server may be silent
@@ -81,7 +81,7 @@ func (in *intake) nextSkipped() (message []byte, skipped *SizeError, ok bool, er
 	return in.head[:], skipped, true, nil
 }
 
-// expect notes that a message has begun, of which so many bytes are missing. The rest has no more time than its length
+// expect notes that a message has begun, and so many bytes of it are missing. The rest has no more time than its length
 // deserves: a server that sends a byte now and then is not alive.
 func (in *intake) expect(bytes int64) {
 	if in.due.IsZero() {
@@ -92,7 +92,7 @@ func (in *intake) expect(bytes int64) {
 // deadline returns until when the next bytes have to come.
 func (in *intake) deadline() time.Time {
 	if in.due.IsZero() {
-		return in.heard.Add(in.patience) // whoever reads: one who begins again does not begin to wait
+		return in.heard.Add(in.patience) // of all goroutines that read: the time does not begin anew with each
 	}
 	return in.due
 }

@@ -88,7 +88,7 @@ type Auth struct {
 	Credential []byte
 }
 
-// clone returns a credential that stays when the caller wipes his.
+// clone returns a credential that stays when the caller wipes its own.
 func (a Auth) clone() Auth { return Auth{a.Scheme, bytes.Clone(a.Credential)} }
 
 func (a Auth) equal(b Auth) bool {
@@ -108,7 +108,7 @@ const (
 	messageBytesLeast = 1 << 10
 )
 
-// withDefaults fills in what was left out and refuses what makes no sense.
+// withDefaults fills in what was left out and refuses values that contradict each other.
 func (o Options) withDefaults(servers int) (Options, error) {
 	for _, d := range []struct {
 		name  string

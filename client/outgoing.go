@@ -10,23 +10,23 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
-// An outgoing is what a connection is about to send. The writer sends what callers have queued, as much at once as has
-// gathered. A caller whose requests find nothing queued and nothing on its way sends them himself: there is nothing
-// that they could gather with, and to wake the writer takes longer than to send.
+// An outgoing is the write side of a connection: the buffer, and which goroutine may write. One does at a time. The writer
+// sends what callers have queued, as much at once as has gathered. A caller whose requests find nothing queued and nothing on
+// its way sends them itself (inline): they could not gather with anything, and waking the writer takes longer than sending.
 type outgoing struct {
-	buf []byte // owned by whoever has set busy
+	buf []byte // owned by the goroutine that has set busy
 
 	// Guarded by Session.mu.
-	busy   bool      // somebody sends
-	wanted bool      // the writer waits for whoever sends
-	err    error     // of a caller who has sent: the connection is over
+	busy   bool      // a goroutine sends
+	wanted bool      // the writer waits for the caller that sends
+	err    error     // of a caller that has sent: the connection is over
 	inline uint64    // how often a caller has sent
-	look   time.Time // when the writer is going to look again, if nobody wakes it
+	look   time.Time // when the writer is going to look again, unless it is woken
 }
 
 const (
 	outBytesMax   = 1 << 20 // are written at once: pipelines beyond it come next
-	aloneBytesMax = 4 << 10 // a caller writes himself: the kernel has room for so much, if all that was sent before has been answered
+	aloneBytesMax = 4 << 10 // a caller writes inline: the kernel has room for so much, if all that was sent before has been answered
 )
 
 // sendAloneLocked sends calls that have just been queued, if there is nothing else and the write cannot block: the caller's
@@ -100,7 +100,7 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 		}
 		if c.out.busy {
 			c.out.wanted = true
-			return c.timeout, nil // he who sends wakes us
+			return c.timeout, nil // the caller that sends wakes the writer
 		}
 		own := c.takeQueueLocked()
 		before := len(c.out.buf)
@@ -183,7 +183,7 @@ func (c *conn) flush() (err error) {
 		rest = rest[len(piece):]
 		c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
 		c.s.mu.Lock()
-		c.s.mu.stats.Writes++ // before it, so that whoever has an answer finds the write counted
+		c.s.mu.stats.Writes++ // before it, so that a caller with an answer finds the write counted
 		c.s.mu.Unlock()
 		_, err = c.rw.Write(piece)
 	}

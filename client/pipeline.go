@@ -99,7 +99,7 @@ func (s *Session) roomLocked(n int) bool {
 func (s *Session) standInLineLocked(ctx context.Context, calls []*call) (reason error) {
 	turn := make(chan struct{}, 1)
 	s.mu.line = append(s.mu.line, turn)
-	s.addDependentsLocked(1) // somebody has to read the answers that make room
+	s.addDependentsLocked(1) // the answers that make room have to be read
 	for reason == nil && (s.mu.line[0] != turn || !s.roomLocked(len(calls))) {
 		s.mu.Unlock()
 		select {
@@ -116,7 +116,7 @@ func (s *Session) standInLineLocked(ctx context.Context, calls []*call) (reason 
 	s.addDependentsLocked(-1)
 	i := slices.Index(s.mu.line, turn)
 	s.mu.line = slices.Delete(s.mu.line, i, i+1)
-	s.callNextLocked() // there may be room for him too
+	s.callNextLocked() // there may be room for the next one too
 	return reason
 }
 
@@ -125,7 +125,7 @@ func (s *Session) callNextLocked() {
 	if len(s.mu.line) > 0 {
 		select {
 		case s.mu.line[0] <- struct{}{}:
-		default: // he has been told already
+		default: // a token is there already
 		}
 	}
 }
@@ -176,7 +176,7 @@ func (p *Pending[T]) registers() *arming { return p.arm }
 func (s *Session) wakeWriter() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it has been told already
+	default: // a token is there already
 	}
 }
 

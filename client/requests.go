@@ -54,7 +54,7 @@ func addCreate(p *Pipeline, op wire.Op, path string, mode zk.Mode, req wire.Reco
 	return k
 }
 
-// openACL is written to the wire, and nobody else sees it.
+// openACL is written to the wire and not handed out.
 var openACL = zk.OpenACL()
 
 func orOpen(acl []zk.ACL) []zk.ACL {
@@ -156,7 +156,7 @@ func readAccess(_ *Session, d *wire.Decoder, v *Access) error {
 	return nil
 }
 
-// Access is who may do what to a znode.
+// Access is the access control list of a znode, with the stat of the znode.
 type Access struct {
 	ACL  []zk.ACL
 	Stat zk.Stat

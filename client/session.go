@@ -57,7 +57,7 @@ type Session struct {
 		inFlight int             // calls queued or sent that count against InFlightMax
 		line     []chan struct{} // of those who wait for room, the first one first; each holds one token: look again
 
-		dependents int // how many wait for answers and events that somebody else has to read
+		dependents int // how many goroutines wait for answers and events and do not read
 
 		demand  demand
 		history lease.History[clock.Instant] // of answered requests

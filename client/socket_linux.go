@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// A socket is one that is read and written by system calls of which Go's scheduler is not told. It has to know of those
+// A socket is one that is read and written by system calls that Go's scheduler does not know of. It has to know of those
 // that may block, which calls on sockets of package net never do. What it does when it knows of one costs a client that
 // mostly waits as much as all of its own work: the process was idle, so it wakes a thread (sysmon in package runtime)
 // that is to look whether the call takes long, and that goes on looking until the process is idle again.
@@ -49,8 +49,8 @@ func untold(nc net.Conn) io.ReadWriter {
 	return s
 }
 
-// mayBlock reports whether calls on the socket block, as they do once somebody has asked for its file's descriptor
-// (os.File.Fd), to set an option for instance. Such a call, of which the scheduler does not know, would stop the program.
+// mayBlock reports whether calls on the socket block, as they do once its file's descriptor has been asked for
+// (os.File.Fd), to set an option for instance. The scheduler does not know of such a call, which would stop the program.
 func mayBlock(raw syscall.RawConn) bool {
 	blocks := true
 	raw.Control(func(fd uintptr) {

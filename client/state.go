@@ -48,7 +48,7 @@ func (s *Session) State() (State, <-chan struct{}) {
 	return s.mu.state, s.mu.changed
 }
 
-// setStateLocked makes st the state and wakes whoever waits for a change; a final state it leaves as it
+// setStateLocked makes st the state and wakes all that wait for a change; a final state it leaves as it
 // is. The function that it returns logs the change, and is for when the lock has been released.
 func (s *Session) setStateLocked(st State) (log func()) {
 	if s.mu.state.Phase.Final() {

@@ -32,7 +32,7 @@ type tracer struct {
 	dropped atomic.Uint64
 }
 
-// newTracer starts the goroutine, if it is needed. Nobody waits for its end, because what it runs is the
+// newTracer starts the goroutine, if it is needed. No call waits for its end, because what it runs is the
 // user's, and may itself be waiting for Close.
 func newTracer(t Trace) *tracer {
 	tr := &tracer{trace: t}

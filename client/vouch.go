@@ -171,7 +171,7 @@ func (d *demand) strongest() (level Vouch, path string, any bool) {
 }
 
 // Age returns how long ago a request was sent whose answer proves as much as level: the last such request that has been
-// answered. Whoever gave the answer has heard from the session since then. Time during which the machine was suspended
+// answered. The server that gave the answer has heard from the session since then. Time during which the machine was suspended
 // counts. For a session that is over or being closed, Age is longer than any timeout.
 func (s *Session) Age(level Vouch) time.Duration {
 	s.mu.Lock()

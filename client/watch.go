@@ -19,7 +19,7 @@ type Watch struct {
 	set      uint64 // number of the connection on which it was set
 	absent   bool   // the znode was not there when the watch was armed
 	over     bool   // fired, cancelled or ended, or never set
-	observed bool   // whoever has called Done waits for it, and does not read himself
+	observed bool   // the caller of Done waits for it, and does not read
 	event    zk.Event
 	conn     uint64
 	err      error
@@ -60,7 +60,7 @@ func (w *Watch) endLocked() {
 // which spares the event the way from one goroutine to another. It may return at any time without that, and does at
 // once if another goroutine reads: so look what has happened, and wait for the channels of Done if nothing has. It
 // returns when ctx, the connection or the session ends. Watches that are nil are left out.
-func (s *Session) Listen(ctx context.Context, watches ...*Watch) { s.attend(ctx, anyOf(watches)) }
+func (s *Session) Listen(ctx context.Context, watches ...*Watch) { s.readInline(ctx, anyOf(watches)) }
 
 // anyOf is awaited until one of the watches is over.
 type anyOf []*Watch
@@ -82,7 +82,7 @@ func (w *Watch) Conn() uint64 {
 }
 
 // Cancel ends the watch. If no other watch of the session needs it, the server is told to forget it;
-// Cancel does not wait for that. Cancel a watch that nobody waits for any more, or it takes memory, here and at the
+// Cancel does not wait for that. Cancel a watch that is no longer waited for, or it takes memory, here and at the
 // server, until its znode changes.
 func (w *Watch) Cancel() {
 	s := w.s
@@ -194,7 +194,7 @@ func (t *watches) drop(w *Watch) {
 	t.tidy(w.key, spot)
 }
 
-// tidy forgets a spot that nobody needs, and has the server forget it too.
+// tidy forgets a spot that is not needed, and has the server forget it too.
 func (t *watches) tidy(key watchKey, spot *watchSpot) {
 	if len(spot.watches) > 0 || spot.pending > 0 {
 		return

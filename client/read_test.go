@@ -4,7 +4,7 @@ import "testing"
 
 // When the reader rests and when it reads again, step by step.
 func TestWhenTheReaderRests(t *testing.T) {
-	r := newReading()
+	r := newReadTurn()
 	answer := func(busy bool) bool { r.served = true; return r.restsNow(busy) }
 	for i := range aloneMin - 1 {
 		if answer(false) {
@@ -12,7 +12,7 @@ func TestWhenTheReaderRests(t *testing.T) {
 		}
 	}
 	if r.restsNow(false) {
-		t.Fatal("it rests although nobody was served")
+		t.Fatal("it rests although no wait has ended")
 	}
 	if answer(true) || answer(false) {
 		t.Fatal("it rests although others wait")
@@ -20,12 +20,12 @@ func TestWhenTheReaderRests(t *testing.T) {
 	for range aloneMin - 2 {
 		answer(false)
 	}
-	if !answer(false) || r.who != nobody {
+	if !answer(false) || r.held != turnFree {
 		t.Fatal("it does not rest although callers are alone")
 	}
 
-	call := func() { r.who = aCaller; r.turn++ }
-	leave := func() { r.who = nobody }
+	call := func() { r.held = heldByCaller; r.number++ }
+	leave := func() { r.held = turnFree }
 	call()
 	leave()
 	if r.readsNow(true, false) {
@@ -42,15 +42,15 @@ func TestWhenTheReaderRests(t *testing.T) {
 	}
 	leave()
 	if r.readsNow(false, false) || r.asleep() {
-		t.Fatal("it does not look again after he has left")
+		t.Fatal("it does not look again after the caller has left")
 	}
-	if !r.readsNow(true, false) || r.who != theReader {
-		t.Fatal("it does not read although nobody comes")
+	if !r.readsNow(true, false) || r.held != heldByReader {
+		t.Fatal("it does not read although no caller comes")
 	}
 	if !answer(false) {
 		t.Fatal("it does not rest at once when callers come again")
 	}
 	if !r.readsNow(false, true) || answer(false) {
-		t.Fatal("it does not read for somebody who depends on it, or rests at once again")
+		t.Fatal("it does not read for a goroutine that depends on it, or rests at once again")
 	}
 }
