@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
 	"slices"
 	"strings"
 
@@ -32,13 +34,32 @@ func (c *cutOff) Unwrap() []error {
 	return errs
 }
 
-// listed names each attempt and what came of it.
+// listed names each attempt and what came of it. Servers with the same outcome are named together.
 func listed(attempts []Attempt) string {
-	parts := make([]string, len(attempts))
-	for i, a := range attempts {
-		parts[i] = fmt.Sprintf("%s: %v", a.Server, a.Err)
+	var outcomes []string
+	servers := map[string][]string{} // by outcome
+	for _, a := range attempts {
+		outcome := bare(a.Err).Error()
+		if servers[outcome] == nil {
+			outcomes = append(outcomes, outcome)
+		}
+		servers[outcome] = append(servers[outcome], a.Server)
 	}
-	return strings.Join(parts, "; ")
+	for i, outcome := range outcomes {
+		outcomes[i] = strings.Join(servers[outcome], ", ") + ": " + outcome
+	}
+	return strings.Join(outcomes, "; ")
+}
+
+// bare returns the error of a network operation without the operation and the addresses, which the caller names itself.
+func bare(err error) error {
+	if op, ok := err.(*net.OpError); ok && slices.Contains([]string{"dial", "read", "write"}, op.Op) { // and not an alert of TLS
+		err = op.Err
+	}
+	if call, ok := err.(*os.SyscallError); ok {
+		err = call.Err
+	}
+	return err
 }
 
 // attempted notes that an attempt to connect has failed, in place of the last one at the same server.

@@ -292,5 +292,5 @@ func (c *conn) readError(err error) error {
 		}
 		return fmt.Errorf("nothing heard from %v for %v", c.server, c.readTimeout())
 	}
-	return fmt.Errorf("read from %v: %w", c.server, err)
+	return fmt.Errorf("read from %v: %w", c.server, bare(err))
 }

@@ -46,7 +46,7 @@ func TestRunLogsWhyItCampaignsAgain(t *testing.T) {
 			})
 		}()
 		time.Sleep(15 * time.Second)
-		said("127.0.0.1:1: dial mem zktest: connection refused")
+		said("127.0.0.1:1: connection refused")
 		srv.Restart()
 		time.Sleep(15 * time.Second)
 		srv.Link("a").Expire()

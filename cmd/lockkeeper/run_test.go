@@ -199,7 +199,7 @@ func TestF16_WhyNoServerWasHeard(t *testing.T) {
 	j := h.start("run", "--servers", address, "--session-timeout", "6s", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	j.see("up")
 	server.signal(syscall.SIGKILL)
-	j.want(74, "lost demo", "in time (no connection: ", address+": connect: connection refused")
+	j.want(74, "lost demo", "in time (no connection: ", address+": connection refused")
 }
 
 // What is too much for our own processes is said, and not waited for.
