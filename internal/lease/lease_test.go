@@ -217,8 +217,6 @@ func TestF17_DelayedRequests(t *testing.T) {
 		var sent, heard at
 		type request struct{ sent, heard at }
 		all := []request{{}}
-		var newest at
-		left := lease.Term(timeout)
 		for range 1 + r.IntN(40) {
 			sent += at(r.Int64N(int64(timeout)/int64(4+r.IntN(50)))) + 1
 			if heard = max(heard, sent); r.IntN(4) == 0 {
@@ -226,7 +224,7 @@ func TestF17_DelayedRequests(t *testing.T) {
 			}
 			h.Add(timeout, sent, heard)
 			all = append(all, request{sent, heard})
-			newest, left = sent, h.Lease(timeout, sent).Left(timeout, 0)
+			newest, left := sent, h.Lease(timeout, sent).Left(timeout, 0)
 			knows := at(0) // when the follower and the client are cut off at this moment
 			for _, q := range all {
 				if heard.Sub(q.heard) >= halfTick {
