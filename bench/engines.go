@@ -77,7 +77,7 @@ func newSelf(dir, name, command string) (*server, error) {
 		command: []string{self, command, addr, filepath.Join(dir, command+"-data")}}, err
 }
 
-// accepts reports whether somebody listens.
+// accepts reports whether a server listens there.
 func accepts(addr string) bool {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -94,7 +94,7 @@ func (g *gatherer) Close() error {
 	return err
 }
 
-// Deadlines are left out: a run that hangs is ended by whoever started it.
+// Deadlines are left out: a run that hangs is ended by the process that started it.
 func (g *gatherer) SetDeadline(time.Time) error      { return nil }
 func (g *gatherer) SetReadDeadline(time.Time) error  { return nil }
 func (g *gatherer) SetWriteDeadline(time.Time) error { return nil }

@@ -94,7 +94,7 @@ func outside(n int) int {
 	return 0
 }
 
-// A sharing is a way to use the sessions, each of which has one of the locks.
+// A sharing is a way to use the sessions. Each session has one of the locks.
 type sharing struct {
 	name  string
 	locks []func(context.Context) (*lock.Hold, error)

@@ -134,7 +134,7 @@ func ownWaiters(addr string) error {
 	}
 	time.Sleep(time.Second) // the last ones set their watches
 	heapAfter, stacksAfter := inUse()
-	fmt.Printf("%d contenders of our client in %d sessions: %d bytes each (target < %d), besides %d of the stack of whoever waits\n",
+	fmt.Printf("%d contenders of our client in %d sessions: %d bytes each (target < %d), besides %d of the waiting goroutine's stack\n",
 		n, waiterSessions, (heapAfter-heap)/n, ownWaiterTarget, (stacksAfter-stacks)/n)
 	return nil
 }

@@ -75,7 +75,7 @@ func ExampleTable_Do() {
 			return err
 		})
 		if errors.Is(err, fence.ErrStale) {
-			return fmt.Errorf("somebody else pays by now: %w", err)
+			return fmt.Errorf("another process pays by now: %w", err)
 		}
 		return err
 	}

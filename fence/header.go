@@ -18,7 +18,7 @@ const (
 // ErrMissing: a request has no TokenHeader.
 var ErrMissing = errors.New("no " + TokenHeader + " header")
 
-// A Holder is who has a token: a *lock.Hold.
+// A Holder has a token. A *lock.Hold is one.
 type Holder interface {
 	Token() int64
 	Cause() error // nil while it holds

@@ -94,7 +94,7 @@ func (m *Memory) enter(c Claim, end context.CancelCauseFunc) (r *resource, v *vi
 	case c.Token > r.newest:
 		r.newest = c.Token
 		for older := range r.visits {
-			older.end(&StaleError{Claim{c.Resource, older.token}, c.Token}) // runs nobody's code in here
+			older.end(&StaleError{Claim{c.Resource, older.token}, c.Token}) // runs no caller's code here
 		}
 		if r.older += len(r.visits); r.older > 0 && r.alone == nil {
 			r.alone = make(chan struct{})

@@ -177,7 +177,7 @@ func BenchmarkMemoryOfManyAtOnce(b *testing.B) {
 	}
 }
 
-// Many writers with random tokens: nobody is inside together with somebody of another token, no token is
+// Many writers with random tokens: no two tokens are inside together, no token is
 // accepted after a higher one, and who is refused was overtaken.
 func TestMemoryManyWriters(t *testing.T) {
 	seed := rand.Uint64()

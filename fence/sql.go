@@ -93,7 +93,7 @@ func NewTable(d Dialect, name string) (*Table, error) {
 }
 
 // Schema returns the statement that makes the table unless it is there, for a migration. PostgreSQL refuses
-// it (SQLSTATE 23505 or 42710) to whoever runs it at the very moment at which another makes the table.
+// it (SQLSTATE 23505 or 42710) to a program that runs it at the very moment at which another creates the table.
 func (t *Table) Schema() string { return t.create }
 
 // Check returns nil if no token above c.Token has been seen for c.Resource, and remembers it; then no

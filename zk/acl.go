@@ -21,7 +21,7 @@ const (
 	PermAll    Perm = 1<<iota - 1
 )
 
-// An ACL entry grants permissions to whoever is known by an identity.
+// An ACL entry grants permissions to clients that have an identity.
 type ACL struct {
 	Perms  Perm
 	Scheme string // "world", "digest", "ip", "auth", "x509", "sasl"
@@ -38,7 +38,7 @@ func ReadOnlyACL() []ACL { return []ACL{{PermRead, "world", "anyone"}} }
 // session has authenticated. The server puts those in place of the "auth" entry.
 func CreatorACL() []ACL { return []ACL{{PermAll, "auth", ""}} }
 
-// DigestACL grants perms to whoever authenticates with the digest scheme as user with password.
+// DigestACL grants perms to clients that authenticate with the digest scheme as user with password.
 func DigestACL(perms Perm, user, password string) []ACL {
 	return []ACL{{perms, "digest", DigestID(user + ":" + password)}}
 }

@@ -13,7 +13,7 @@ import (
 // FloorRecordBytes is about what one transaction of a lock takes in a log.
 const FloorRecordBytes = 200
 
-// A floored does what nobody can do without, and nothing else: two synced round trips for a lock that is
+// A floored does the least that a lock needs: two synced round trips for a lock that is
 // free, one to create and one to delete, and one for a lock that is handed over, since one deletion grants
 // it to the next. Who is next is settled within this process.
 type floored struct {

@@ -1,6 +1,6 @@
 // Command cronguard is a job that cron starts on every host at the same minute, and that must run on one of
-// them. Whoever comes second finds the lock busy, says who has it, and is done. It has to take longer than the
-// hosts' clocks differ, for whoever comes when the first is done finds the lock free.
+// them. The second host finds the lock busy, says which process has it, and is done. The job has to take longer than the
+// hosts' clocks differ: a host that comes when the first is done finds the lock free.
 package main
 
 import (

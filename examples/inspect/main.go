@@ -67,7 +67,7 @@ func serve(ctx context.Context, address, dir string) error {
 	if err := srv.Serve(l); err != http.ErrServerClosed {
 		return err
 	}
-	return s.Err() // nil if we were told to stop; else whoever keeps us running starts us again
+	return s.Err() // nil if we were told to stop; else the supervisor starts us again
 }
 
 // A viewer shows the locks of a directory.

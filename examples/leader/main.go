@@ -40,7 +40,7 @@ func lead(ctx context.Context, t *election.Term) error {
 	fmt.Printf("leading, token %#x\n", t.Token())
 	<-ctx.Done()
 	fmt.Println("stopping:", context.Cause(ctx))
-	time.Sleep(100 * time.Millisecond) // finish what was begun; nobody else leads before we return
+	time.Sleep(100 * time.Millisecond) // finish what was begun; no other process leads before we return
 	fmt.Println("stopped")
 	return nil
 }

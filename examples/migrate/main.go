@@ -53,7 +53,7 @@ func run(ctx context.Context, file string) error {
 }
 
 // migrate does what has not been done. Each step and the number of the version are one transaction, so
-// whoever is interrupted leaves nothing half done.
+// an interrupted migration leaves nothing half done.
 func migrate(ctx context.Context, db *sql.DB) error {
 	var version int
 	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {

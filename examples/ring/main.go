@@ -1,9 +1,9 @@
 // Command ring spreads locks over several ensembles, where one does not carry them all. Which ensemble has a
 // lock follows from its name and the list of ensembles (rendezvous hashing: Thaler and Ravishankar 1998), so
-// there is nobody to ask, and an ensemble more takes over only its share of the locks.
+// nothing has to be asked, and an ensemble more takes over only its share of the locks.
 //
 // While the list changes, processes with the old and with the new one must exclude each other: those of a
-// lock that moves take it in both places, until nobody has the old list any more.
+// lock that moves take it in both places, until no program has the old list any more.
 //
 //	LOCKKEEPER_RING='zk1:2181,zk2:2181;zk3:2181,zk4:2181' [LOCKKEEPER_OLD_RING='…'] ring NAME
 package main

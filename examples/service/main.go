@@ -60,7 +60,7 @@ func serve(ctx context.Context, address string) error {
 
 // A service has the session of its requests.
 type service struct {
-	turn chan struct{}   // has an element while somebody uses s
+	turn chan struct{}   // has an element while a request uses s
 	s    *client.Session // nil before the first request
 }
 
@@ -107,7 +107,7 @@ func (v *service) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	hold, err := m.Lock(asking)
-	if err != nil { // somebody else has it for so long, or the session is over: the client may try again
+	if err != nil { // another process has it for so long, or the session is over: the client may try again
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}

@@ -37,14 +37,14 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, shard := range rand.Perm(shards) { // so that not everybody begins with the same
+	for _, shard := range rand.Perm(shards) { // so that not all workers begin with the same
 		m, err := lock.NewMutex(s, fmt.Sprintf("/examples/sharded/shard-%d", shard), lock.Options{Label: "index"})
 		if err != nil {
 			return err
 		}
 		hold, err := m.TryLock(ctx)
 		if errors.Is(err, lock.ErrBusy) {
-			continue // somebody else is at it
+			continue // another worker is at it
 		}
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// build builds a shard. It may be built again by whoever comes to it later, and bears that.
+// build builds a shard. It may be built again by a worker that comes to it later, and bears that.
 func build(ctx context.Context, shard int) error {
 	fmt.Println("begin", shard)
 	select {

@@ -1,4 +1,4 @@
-// Command singleton is a worker of which any number may be started and one works. The others wait in line,
+// Command singleton is a worker: any number may be started, and one works. The others wait in line,
 // and the next one takes over when it stops, dies, or hears no more from the servers.
 package main
 
@@ -35,7 +35,7 @@ func main() {
 	}
 	// Do's context ends with ctx, and when the lock is lost. The lock is given back when consume returns.
 	if err := m.Do(ctx, consume); err != nil && ctx.Err() == nil {
-		log.Fatal("singleton: ", err) // and whoever keeps us running starts us again
+		log.Fatal("singleton: ", err) // and the supervisor starts us again
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package clock measures how long ago something was, for decisions that must not be wrong when the
 // machine has slept.
 //
-// Go's monotonic clock stands still while a machine is suspended, and its wall clock jumps whenever
-// somebody sets it. Where the operating system has a clock that does neither (CLOCK_BOOTTIME on
+// Go's monotonic clock stands still while a machine is suspended, and its wall clock jumps when
+// it is set. Where the operating system has a clock that does neither (CLOCK_BOOTTIME on
 // Linux), a Clock reads it beside the monotonic one and believes whichever says that more time has
 // passed. Elsewhere the wall clock takes its place: a forward step then ends a loan early, which is
 // safe, and a backward step changes nothing.

@@ -56,7 +56,7 @@ func (l *live) config() *tls.Config {
 	}
 }
 
-// current returns the configuration for a handshake. Whoever comes while the files are being read
+// current returns the configuration for a handshake. A handshake that comes while the files are being read
 // waits for it: a moment, and it was the files' owner who asked for it.
 func (l *live) current() *tls.Config {
 	l.mu.Lock()

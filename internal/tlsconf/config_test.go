@@ -160,7 +160,7 @@ func TestClientAuth(t *testing.T) {
 		{"", false, true, false},
 		{ClientAuthNeed, false, true, false},
 		{ClientAuthWant, true, true, false},
-		{ClientAuthNone, true, true, true}, // nobody looks at what they have
+		{ClientAuthNone, true, true, true}, // what they have is not looked at
 	} {
 		config, err := New(Options{KeyStore: Store{Location: keys}, TrustStore: Store{Location: trust}, ClientAuth: c.auth})
 		if err != nil {
@@ -307,7 +307,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	}
 	want("unlocked", "unlocked", false, true, "are in force")
 
-	// Within a second nobody looks.
+	// Within a second the files are not looked at.
 	l.current()
 	f.write("keys.pem", next.issue("fourth"))
 	f.touch(keys, -50)

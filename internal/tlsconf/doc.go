@@ -8,7 +8,7 @@
 //  3. nothing older than TLS 1.2 is spoken, and no session is resumed past a certificate that has
 //     been withdrawn since: there is no resumption.
 //
-// Whoever makes a client's side finds KeyPair and Store.Authorities here, which read the files.
+// Code that makes a client's side finds KeyPair and Store.Authorities here, which read the files.
 //
 // It reads ZooKeeper's settings ssl.keyStore.*, ssl.trustStore.* and ssl.clientAuth as far as they
 // name PEM files. Java's own stores are refused with the command that converts them.

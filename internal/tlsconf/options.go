@@ -47,7 +47,7 @@ const (
 	ClientAuthNone = "none"
 )
 
-// withDefaults fills in what is empty, and refuses what makes no sense.
+// withDefaults fills in what is empty, and refuses what contradicts itself.
 func (o Options) withDefaults() (Options, error) {
 	if o.ClientAuth == "" {
 		o.ClientAuth = ClientAuthNeed

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ErrLocked is the cause of an error of LockDir when somebody else has the directory.
+// ErrLocked is the cause of an error of LockDir when another process has the directory.
 var ErrLocked = errors.New("in use by another server")
 
 // What is made here is for the owner and the group: znodes may hold secrets.

@@ -9,7 +9,7 @@
 //     directory has returned nil.
 //
 // A Datasync that failed promises nothing, ever: systems forget what they could not write, and the
-// next Datasync may return nil all the same. Whoever needs the data stops, or writes it again.
+// next Datasync may return nil all the same. A caller that needs the data stops, or writes it again.
 package vfs
 
 import "io"
@@ -18,7 +18,7 @@ import "io"
 // package io/fs where those apply. Paths are the operating system's.
 type FS interface {
 	// Open opens a file for reading. What has the name and is no regular file is an error, here and below: to open a
-	// pipe takes as long as until somebody is at its other end.
+	// pipe waits until a process opens its other end.
 	Open(path string) (File, error)
 	// OpenWrite opens an existing file for reading and writing.
 	OpenWrite(path string) (File, error)
@@ -38,7 +38,7 @@ type FS interface {
 	// SyncDir makes the names of a directory durable.
 	SyncDir(dir string) error
 	// LockDir takes a directory for this holder alone, until the result is closed or the process
-	// ends. It does not wait: if somebody else has it, the error wraps ErrLocked. It leaves no
+	// ends. It does not wait: if another process has it, the error wraps ErrLocked. It leaves no
 	// file behind.
 	LockDir(dir string) (io.Closer, error)
 }

@@ -78,7 +78,7 @@ func (d *Decoder) Int64() int64 {
 }
 
 // Buffer reads a byte buffer; null is nil, empty is not. The result points into the frame:
-// whoever keeps it beyond the frame's life copies it.
+// a caller that keeps it beyond the frame's life copies it.
 func (d *Decoder) Buffer() []byte {
 	switch n := d.Int32(); {
 	case d.err != nil || n == -1:
@@ -107,7 +107,7 @@ func (d *Decoder) NullString() (s string, ok bool) {
 }
 
 // StringView is String without a copy: the result lies in the frame, and is good for as long as
-// nobody writes to that. Whoever keeps it longer clones it.
+// nothing writes to that. A caller that keeps it longer clones it.
 func (d *Decoder) StringView() string {
 	s, ok := d.NullStringView()
 	if !ok {
@@ -166,7 +166,7 @@ func (d *Decoder) Count(elemMin int) int {
 	return n
 }
 
-// Strings reads a vector of strings; null is nil. They lie in one piece of memory: whoever keeps a few of many for
+// Strings reads a vector of strings; null is nil. They lie in one piece of memory: a caller that keeps a few of many for
 // long clones them.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4)

@@ -44,7 +44,7 @@ func TestElectionSharedWithCurator(t *testing.T) {
 			}
 			for i, p := range peers[1:] {
 				peers[i].Unlock()
-				p.ExpectHeld() // the register knows if somebody else was faster
+				p.ExpectHeld() // the register knows if another was faster
 			}
 			peers[len(peers)-1].Unlock()
 		}

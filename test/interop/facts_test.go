@@ -41,7 +41,7 @@ func TestACheckAloneInAMultiIsAWrite(t *testing.T) {
 	}
 }
 
-// ensemble runs three servers. A raw does not ping, so somebody else keeps them awake.
+// ensemble runs three servers. A raw does not ping, so another client keeps them awake.
 func ensemble(t *testing.T, o apache.Options) *apache.Ensemble {
 	t.Helper()
 	e := apache.StartEnsemble(t, 3, o)
@@ -219,8 +219,8 @@ func TestAnswersAreRightIfASessionNeverRepeatsAnXid(t *testing.T) {
 		}
 		moved.call(wire.OpCloseSession, nil, nil)
 		// Its server hangs up. Were the connection closed from here in the same moment, the thread that reads
-		// there might stumble (CancelledKeyException), and whoever connects just then would wait for an answer
-		// until somebody else does.
+		// there might stumble (CancelledKeyException), and a client that connects just then would wait for an answer
+		// until another one connects.
 		var err error
 		for err == nil {
 			_, _, err = old.receive(rawTimeout)
@@ -267,7 +267,7 @@ func TestAStandaloneDirectorySeedsAnEnsemble(t *testing.T) {
 	r = connect(t, e.Leader().Addr(), watcherTimeout, nil)
 	for deadline := time.Now().Add(rawTimeout); slices.Contains(r.children("/"), "session"); {
 		if time.Now().After(deadline) {
-			t.Fatal("the znode of a session that nobody resumes does not go")
+			t.Fatal("the znode of a session that is not resumed does not go")
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

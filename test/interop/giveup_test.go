@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/test/interop/peer"
 )
 
-// Each make in turn gives up in the middle of the line, which closes behind it (F25): whoever stood there is
+// Each make in turn gives up in the middle of the line, which closes behind it (F25): a contender that stood there is
 // let in when the holder leaves, and the one who gave up can come back.
 func TestMixedWhoGivesUp(t *testing.T) {
 	t.Parallel()

@@ -194,7 +194,7 @@ func (l *line) children(dir string) []string {
 	return resp.Children
 }
 
-// empty checks that nobody is left in the directories that stay when those who crashed have expired.
+// empty checks that no znode is left in the directories that stay when those who crashed have expired.
 func (l *line) empty(dirs ...string) {
 	l.t.Helper()
 	if len(dirs) == 0 {

@@ -46,7 +46,7 @@ func TestCuratorsLocksAreSeen(t *testing.T) {
 	})
 }
 
-// A watcher is somebody who is told of a lock.
+// A watcher is told of a lock.
 type watcher struct {
 	t     *testing.T
 	shown chan string

@@ -99,7 +99,7 @@ func (m mix) inside() time.Duration {
 // roundsMax bounds how often peers spin until enough has been seen, on a machine that is busy.
 const roundsMax = 20
 
-// enough reports whether everybody has been let in several times, they have competed, and as many as can
+// enough reports whether all have been let in several times, they have competed, and as many as can
 // be inside together have been.
 func (m mix) enough(times []int, visits []register.Visit) bool {
 	return slices.Min(times) >= 5 && handOvers(visits) >= 5*len(times) && together(visits) >= m.minTogether
@@ -127,8 +127,8 @@ func handOvers(visits []register.Visit) int {
 	return n
 }
 
-// All makes go through one lock as fast as they can. The register judges: who must be alone is, nobody
-// is let in ahead of somebody that it would have had to wait for, and there never are more inside than
+// All makes go through one lock as fast as they can. The register judges: an exclusive holder is alone, none
+// is let in ahead of one that it had to wait for, and there never are more inside than
 // there are permits.
 func TestMixedHandOvers(t *testing.T) {
 	t.Parallel()
@@ -216,7 +216,7 @@ func (m mix) victims(each int) []int {
 	return victims
 }
 
-// Whoever stands in line first is first, whatever the makes.
+// The first in the queue is granted first, whatever the makes.
 func TestMixedFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
@@ -230,7 +230,7 @@ func TestMixedFirstComeFirstServed(t *testing.T) {
 			}
 			for i, p := range peers[1:] {
 				peers[i].Unlock()
-				p.ExpectHeld() // the register knows if somebody else was faster
+				p.ExpectHeld() // the register knows if another was faster
 			}
 			peers[len(peers)-1].Unlock()
 		}
@@ -238,11 +238,11 @@ func TestMixedFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// settled is how long somebody who must wait is watched for not being let in.
+// settled is how long a contender that must wait is watched for not being let in.
 const settled = 100 * time.Millisecond
 
 // A writer, two readers, a writer, a reader and a writer stand in line, all makes in all places: readers
-// that stand together are inside together, and nobody overtakes.
+// that stand together are inside together, and none overtakes.
 func TestMixedReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
@@ -281,7 +281,7 @@ func TestMixedReadersAndWriters(t *testing.T) {
 }
 
 // Two permits, six who want one, all makes in all places: two are inside whenever as many want to be,
-// never more, and permits are given out in the order of arrival, whoever gives one back.
+// never more, and permits are given out in the order of arrival, whichever holder gives one back.
 func TestMixedPermits(t *testing.T) {
 	t.Parallel()
 	permit := peer.Permit(2)

@@ -56,7 +56,7 @@ func TestZnodeNamesOfThePeers(t *testing.T) {
 	}
 }
 
-// Who heeds whom: one holds, the other waits in line, or does not. Two makes that do not heed each
+// Which clients heed each other: one holds, the other waits in line, or does not. Two makes that do not heed each
 // other both ways may not share a lock, whatever we do.
 func TestWhichPeersHeedWhom(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func (k kindOfLock) line(t *testing.T, path, servers string) *line {
 	return l
 }
 
-// empty checks that nobody is left.
+// empty checks that no znode is left.
 func (k kindOfLock) empty(l *line) {
 	l.t.Helper()
 	for _, d := range k.dirs {
@@ -142,7 +142,7 @@ func (k *taker) join(l *line) <-chan *lock.Hold {
 	return held
 }
 
-// granted waits for the hold that join is after. Whoever is forgotten by a lock is so for good: the limit
+// granted waits for the hold that join is after. A waiter that a lock forgets is forgotten for good: the limit
 // is for the machine.
 func granted(t *testing.T, held <-chan *lock.Hold) *lock.Hold {
 	t.Helper()

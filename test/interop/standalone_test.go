@@ -35,7 +35,7 @@ func TestF20_DialAfterAnExpiry(t *testing.T) {
 		case err := <-told:
 			return err
 		case <-time.After(patience):
-			t.Fatal("nobody is called back")
+			t.Fatal("no callback came")
 		}
 		return nil
 	}

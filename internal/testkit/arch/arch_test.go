@@ -81,7 +81,7 @@ func under(pkg string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return pkg == f || strings.HasPrefix(pkg, f+"/") })
 }
 
-// ours turns an import path into a folder of the module; ok is false for everybody else's.
+// ours turns an import path into a folder of the module; ok is false for other modules'.
 func ours(importPath string) (folder string, ok bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
@@ -92,7 +92,7 @@ func standard(importPath string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// pure packages are functions of their inputs. Whoever owns a clock, a socket or a disk calls them.
+// pure packages are functions of their inputs. What owns a clock, a socket or a disk calls them.
 var pure = []string{"zk", "internal/wire", "internal/lease", "lock/internal/queue", "internal/server/txn", "internal/server/tree", "internal/server/session", "internal/server/watch", "internal/server/measure"}
 
 // Pure code is what can be replayed, simulated and tested as arithmetic: the same inputs give the same
@@ -105,7 +105,7 @@ func TestPureCodeKnowsNoWorld(t *testing.T) {
 			continue
 		}
 		for _, p := range f.imports {
-			if under(p, world...) && p != "net/netip" { // addresses are values; they reach nobody
+			if under(p, world...) && p != "net/netip" { // addresses are values; they reach nothing
 				t.Errorf("%s imports %s: the package is pure, its caller has the world", f.path, p)
 			}
 		}

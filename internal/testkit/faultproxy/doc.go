@@ -12,7 +12,7 @@
 // everything that travels in one direction: Pass, Stall. Refuse turns new connections away.
 //
 // What passes is written down (Entry). A test takes a Mark, does something, and asks what went over
-// the wire Since: how many requests of which kind, in how many writes.
+// the wire Since: how many requests of each kind, in how many writes.
 //
 // The proxy reads both ways without ever waiting for the other side, as a kernel does, up to
 // queueChunks reads in each direction; a client's write therefore does not block because a reply is

@@ -34,7 +34,7 @@ func TestStallHoldsBackWhatTravelsOneWay(t *testing.T) {
 	})
 }
 
-// In a stall nobody learns that the other side has hung up.
+// In a stall neither side learns that the other has hung up.
 func TestStallHidesTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, p *Proxy, s *fakeServer) {
 		c := dialThrough(t, p)

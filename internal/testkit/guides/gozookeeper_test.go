@@ -59,7 +59,7 @@ func increment(ctx context.Context, s *client.Session) error {
 		_, err = s.Set(ctx, "/counter", []byte(strconv.Itoa(n+1)), stat.Version)
 		switch {
 		case errors.Is(err, zk.ErrBadVersion):
-			continue // somebody was faster
+			continue // another contender was faster
 		case client.MaybeApplied(err):
 			return err // written or not: look before you write again
 		}

@@ -5,7 +5,7 @@
 // Link, the way between a client and an address, which can be slowed, muted, made to lose bytes,
 // cut, or made to refuse.
 //
-// Nothing here touches a socket: whoever waits, waits on a sync.Cond, and deadlines and latencies
+// Nothing here touches a socket: every wait is on a sync.Cond, and deadlines and latencies
 // are timers of package time. So within a testing/synctest bubble a connection that waits counts
 // as idle and virtual time moves on. Create the Network inside the bubble that uses it.
 //

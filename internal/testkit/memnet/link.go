@@ -51,7 +51,7 @@ func (n *Network) Link(client, addr string) *Link {
 // Latency makes every byte written from now on take d, and connecting 2d. Order is kept.
 func (l *Link) Latency(d time.Duration) { l.change(func(f *faults) { f.latency = d }) }
 
-// Mute stops the bytes that go in direction d. They are not lost and nobody is told: the sender
+// Mute stops the bytes that go in direction d. They are not lost, and neither side is told: the sender
 // writes until the buffer is full. Connecting hangs.
 func (l *Link) Mute(d Direction) { l.change(func(f *faults) { f.mute |= d }) }
 
@@ -101,7 +101,7 @@ func (l *Link) Cut() int {
 }
 
 // Freeze stops all traffic of a client in both directions, as if its process were suspended or its
-// cable pulled. It is the client's link to everybody, muted.
+// cable pulled. It mutes the client's links to all others.
 func (n *Network) Freeze(client string) { n.Link(client, "").Mute(Both) }
 
 // Thaw ends Freeze.

@@ -197,7 +197,7 @@ func TestMuteHoldsBackAndHealLetsGo(t *testing.T) {
 		s.SetReadDeadline(time.Now().Add(time.Hour))
 		wantErr(t, "read over a muted link", readErr(s), os.ErrDeadlineExceeded)
 		s.SetReadDeadline(time.Time{})
-		c.Close() // nobody learns of it
+		c.Close() // the other side does not learn of it
 		mustWrite(t, s, "down")
 		link.Heal()
 		wantRead(t, s, "up")

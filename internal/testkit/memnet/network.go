@@ -76,7 +76,7 @@ func (n *Network) Dialer(client string) func(ctx context.Context, network, addr 
 
 // DialAs connects the client with this label to the listener called addr. Like a TCP connect it
 // is done before the listener accepts, hangs while the link between the two is muted or loses
-// bytes, and fails at once if nobody listens. The connection is a *Conn.
+// bytes, and fails at once if nothing listens. The connection is a *Conn.
 func (n *Network) DialAs(ctx context.Context, client, addr string) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() {
 		n.mu.Lock()
@@ -145,7 +145,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close ends the listener; connections that nobody has accepted are cut.
+// Close ends the listener; connections that were not accepted are cut.
 func (l *listener) Close() error {
 	l.n.mu.Lock()
 	if l.closed {

@@ -13,11 +13,11 @@ const (
 	nudgerTimeout = time.Minute // of its sessions, which outlast frozen servers
 )
 
-// KeepAwake has somebody ask every server for something, many times a second, until rest is called.
+// KeepAwake asks every server for something, many times a second, until rest is called.
 //
-// A server of an ensemble of 3.8.0 may leave a commit lying until it is asked for something next, by whomever: its
+// A server of an ensemble of 3.8.0 may leave a commit lying until any client asks it for something: its
 // CommitProcessor loses a wake-up, and its metrics then show one commit more that was queued than carried out. Clients
-// ping, so they notice little; whoever speaks the protocol by hand, and does not, may wait for an answer until a session
+// ping, so they notice little; a test that speaks the protocol by hand, and does not, may wait for an answer until a session
 // expires.
 func (e *Ensemble) KeepAwake() (rest func()) {
 	e.t.Helper()
@@ -31,7 +31,7 @@ func (e *Ensemble) KeepAwake() (rest func()) {
 		}
 		nudgers.Go(func() {
 			for ctx.Err() == nil {
-				s.Exists(ctx, "/") // its answer, and whether there is one, is nobody's concern
+				s.Exists(ctx, "/") // its answer, and whether there is one, does not matter
 				select {
 				case <-ctx.Done():
 				case <-time.After(nudgeInterval):

@@ -83,7 +83,7 @@ func (e *Ensemble) await(mode string, n int) []*Server {
 }
 
 // startAll runs n servers: an ensemble, if there are several. The ports are free when they are
-// chosen, but only the servers themselves can bind them; if somebody else was faster, all are
+// chosen, but only the servers themselves can bind them; if another process was faster, all are
 // started again on other ports.
 func startAll(t testing.TB, n int, o Options) []*Server {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 )
 
 // A Link is the way on which one server of an ensemble reaches another to follow it. Cut, it
-// delivers nothing any more, in either direction, and nobody is told. Elections have ways of their
+// delivers nothing any more, in either direction, and neither side is told. Elections have ways of their
 // own and go on.
 type Link struct {
 	ln     net.Listener

@@ -29,7 +29,7 @@ const (
 	// sessionTimeoutMax is what the servers grant at most, whatever the tick.
 	sessionTimeoutMax = time.Minute
 
-	// startAttempts bounds how often servers are started with fresh ports, because somebody else
+	// startAttempts bounds how often servers are started with fresh ports, because another process
 	// took one of them in between.
 	startAttempts = 5
 
@@ -43,7 +43,7 @@ type Options struct {
 	// up to one tick late. The default is 300 ms.
 	Tick time.Duration
 	// Seed is a data directory, with version-2 in it, that every server begins with a copy of;
-	// empty for none. Nobody may be writing there.
+	// empty for none. Nothing may be writing there.
 	Seed string
 	// Config holds more lines for zoo.cfg, Properties more system properties for the JVM.
 	Config     map[string]string
@@ -131,7 +131,7 @@ func (s *Server) launch() error {
 // Why a server does not begin to serve.
 var (
 	errExited    = errors.New("server exited")
-	errPortTaken = errors.New("somebody else has one of the server's ports")
+	errPortTaken = errors.New("another process has one of the server's ports")
 )
 
 // portTaken reports whether the server has found one of its ports taken.

@@ -39,7 +39,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// A port that somebody else has is noticed soon, whichever of the three it is.
+// A port that another process has is noticed soon, whichever of the three it is.
 func TestPortConflictIsNoticed(t *testing.T) {
 	for port := range portsEach {
 		ports, err := proc.FreePorts(portsEach * 3)

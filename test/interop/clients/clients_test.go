@@ -123,7 +123,7 @@ func TestWatchesSurviveARestart(t *testing.T) {
 	}
 }
 
-// F14: what nobody waits for is removed from the server, persistent watches included.
+// F14: what no caller waits for is removed from the server, persistent watches included.
 func TestAbandonedWatchesAreRemoved(t *testing.T) {
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	s := open(t, srv.Addr(), client.Options{})

@@ -83,7 +83,7 @@ var differences = []difference{
 	},
 	{
 		name:    "delete-container-from-a-client",
-		reason:  "a request between servers: 3.9.0 would carry it out whoever asks",
+		reason:  "a request between servers: 3.9.0 would carry it out for any client",
 		request: regexp.MustCompile(`\bdeleteContainer\b`),
 		apache:  regexp.MustCompile(`(xid \S+) at .*`), ours: "$1 at none error -6",
 	},

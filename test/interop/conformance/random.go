@@ -13,13 +13,13 @@ import (
 // scripts are there for that.
 //
 // Watches: one-shot ones are for some connections, persistent ones for others, and each path is
-// watched in one persistent way only, since Apache ZooKeeper 3.8.0 mixes them up. Nobody asks what
-// is watched, since it answers for everybody.
+// watched in one persistent way only, since Apache ZooKeeper 3.8.0 mixes them up. What is watched
+// is not asked, since the answer covers all sessions.
 //
 // Lists: a setACL stands alone. Apache ZooKeeper decides what comes right behind one by the list that
 // was there before, unless it is slow to come; we decide it by the new list.
 //
-// Secrets: a case has either znodes that not everybody may read, or watches and exists.
+// Secrets: a case has either znodes that some sessions may not read, or watches and exists.
 type generator struct {
 	*rand.Rand
 	secrets  bool

@@ -15,7 +15,7 @@ import (
 const sessionLimit = 20 * time.Second
 
 // A session is a client of the server. Unless it returns, it ends with its connection: a client that
-// comes back by itself would write at times that nobody knows of.
+// comes back by itself would write at unknown times.
 type session struct {
 	conn *zk.Conn
 	id   int64

@@ -164,7 +164,7 @@ func TestTableOnAConnection(t *testing.T) {
 
 // Many writers, who are granted tokens now and then and go on using the one that they have, add one to a
 // number that they have read. The model is the history that the database keeps: no step is lost, tokens
-// do not shrink from step to step, and whoever was refused had been overtaken.
+// do not shrink from step to step, and a writer that was refused had been overtaken.
 func TestTableManyWriters(t *testing.T) {
 	const writers, rounds = 12, 25
 	everywhere(t, func(t *testing.T, db *database, level sql.IsolationLevel) {

@@ -132,7 +132,7 @@ func (w process) expect(line, want string) {
 	}
 }
 
-// hold takes the lock, after whoever has it.
+// hold takes the lock, after its holder.
 func (w process) hold() int64 {
 	w.t.Helper()
 	w.Send("hold")

@@ -42,7 +42,7 @@ type Network struct{ hosts int }
 // A Host is a namespace with an address.
 type Host struct{ Name, Addr string }
 
-// New makes the network, of which the process is the hub, with the address Hub.
+// New makes the network. The process is its hub, with the address Hub.
 func New() (*Network, error) {
 	for _, m := range []struct {
 		source, target, kind string

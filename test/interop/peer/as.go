@@ -19,7 +19,7 @@ const (
 
 	Leader As = "leader" // of an election
 
-	Revocable As = "revocable" // Curator's mutex that listens to whoever asks its holder to give up
+	Revocable As = "revocable" // Curator's mutex whose holder can be asked to give up
 
 	Selector       As = "selector"        // Curator's LeaderSelector
 	SemaphoreMutex As = "semaphore-mutex" // Curator's InterProcessSemaphoreMutex

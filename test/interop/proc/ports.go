@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// FreePorts returns n different ports of the loopback address that nobody listens on.
+// FreePorts returns n different ports of the loopback address that nothing listens on.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {

@@ -65,7 +65,7 @@ func Talk(t testing.TB, name string, cmd *exec.Cmd) *Talker {
 	}
 	t.Cleanup(func() {
 		p.Kill()
-		for range p.answers { // that nobody has asked for
+		for range p.answers { // that were not asked for
 		}
 	})
 	return p

@@ -1,7 +1,7 @@
 // Package register is the outside judge of locks: holders tell it when they enter and when they
 // leave, over TCP, and it finds out whether two were ever inside at once.
 //
-// It trusts nobody. A holder is inside from the moment its "enter" is read until its "leave" is, or
+// It trusts no client. A holder is inside from the moment its "enter" is read until its "leave" is, or
 // until its connection ends: a process that was killed does no more work, and the kernel closes its
 // socket. As a holder enters after it has the lock and leaves before it gives it up, two that
 // overlap here have overlapped in truth.

@@ -37,14 +37,14 @@ const (
 	periods = 6 // the clients rest and are looked at after each; the first is to warm up
 	// cancelAfter bounds every wait: some are given up.
 	cancelAfter = 50 * time.Millisecond
-	// restLimit bounds how long what has been given up may take to be gone when nobody works.
+	// restLimit bounds how long what has been given up may take to be gone when no client works.
 	restLimit = 30 * time.Second
 	// Memory may be so much more in the end than half-way, when most of the locks have been made.
 	memoryFactor = 1.25
 	memorySlack  = 32 << 20
 )
 
-// A reading is what was seen while everybody rested.
+// A reading is what was seen while all clients rested.
 type reading struct {
 	goroutines, descriptors        int // of ours
 	heap                           int
@@ -128,7 +128,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// work has everybody work for a while.
+// work has all clients work for a while.
 func (r *rig) work(d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()

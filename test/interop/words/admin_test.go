@@ -66,7 +66,7 @@ func (s *subject) command(t *testing.T, name string) string {
 		}
 		lines = append(lines, strings.TrimSuffix(strings.TrimSuffix(line, "\n"), ","))
 	}
-	// An object of which nothing is left is only its end.
+	// What is left of an empty object is its end.
 	text := strings.ReplaceAll(strings.Join(lines, "\n"), "\n    }\n    \"data_dir_size\"", "\n    \"data_dir_size\"")
 	text = strings.ReplaceAll(text, "\n  }\n  }\n", "\n  }\n")
 	return fmt.Sprintf("%d %s\n%s", status, contentType, text)

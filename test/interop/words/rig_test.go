@@ -1,6 +1,6 @@
 // Package words compares what our server and Apache ZooKeeper 3.8.0 say about themselves when both
 // are in the same state: in answer to four-letter words, and on the admin port. What is said is
-// compared line by line, once the values that nobody can foresee are replaced by what kind they
+// compared line by line, once the values that cannot be foreseen are replaced by what kind they
 // are; where the two are meant to differ, the test says why.
 package words
 

@@ -37,7 +37,7 @@ func TestCClient(t *testing.T) {
 var fromMain = regexp.MustCompile(`(Creating \[|Error -|Quitting).*\n`)
 
 // byThread puts what the shell itself says behind what the client's thread says of answers, because
-// nobody keeps the two in step.
+// nothing keeps the two in step.
 func byThread(s string) string {
 	return fromMain.ReplaceAllString(s, "") + strings.Join(fromMain.FindAllString(s, -1), "")
 }

@@ -91,7 +91,7 @@ func mustSay(t *testing.T, said string, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		if !strings.Contains(said, w) {
-			t.Errorf("nobody said %q:\n%s", w, said)
+			t.Errorf("no client said %q:\n%s", w, said)
 		}
 	}
 }

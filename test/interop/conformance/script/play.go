@@ -158,7 +158,7 @@ func (p *Player) clean(path string) error {
 }
 
 // Step plays one step and returns what came back, a line for each frame. The error is that of a
-// step that makes no sense, or of a server that owes an answer.
+// step that cannot be played, or of a server that owes an answer.
 func (r *Round) Step(s *Step) (string, error) {
 	c, ok := r.conns[s.Conn]
 	if verb := s.Calls[0].Verb; verb == "connect" || verb == "dial" {
