@@ -75,7 +75,7 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	case ctx.Err() != nil:
 		return nil, nil
 	}
-	reads := g.mu.holds != nil && (g.mu.kind == queue.Shared || g.mu.moving != nil)
+	reads := g.mu.holds != nil && g.mu.kind == queue.Shared
 	if reads && b.kind == queue.Exclusive {
 		return nil, &LockError{b.op(try), b.dir, ErrUpgrade}
 	}

@@ -56,6 +56,10 @@ var (
 	// ErrNotWriter: what Downgrade was called on is not a hold of a write side, or not the only one of its znode.
 	ErrNotWriter = errors.New("not the only hold of a write lock")
 
+	// ErrDowngradeUnknown: Downgrade ended with its context before the outcome was known. The hold is good for reading in any
+	// case, and Downgrade can be called again.
+	ErrDowngradeUnknown = errors.New("not known whether the write lock is a read lock now")
+
 	// ErrNodeDeleted is the cause of a loss: somebody deleted the holder's znode, perhaps with Break, or the ensemble
 	// did, because the session has expired: of these two the deletion may be heard of first.
 	ErrNodeDeleted = errors.New("the holder's znode was deleted")

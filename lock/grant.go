@@ -33,11 +33,11 @@ type grant struct {
 		holds   map[*Hold]struct{} // not released; nil once the grant has ended
 		lost    *LostError         // why it ended, if it was lost
 		node    string             // path of the node
-		kind    queue.ClaimKind    // of the claim that it is
+		next    string             // path of the node that a downgrade puts in its place; empty unless that is open
+		kind    queue.ClaimKind    // of the claim: shared from when a downgrade begins
 		asked   bool               // to give up
-		revoked context.Context    // ends when asked; nil until somebody listens
+		revoked context.Context    // ends when asked; nil until it is listened to
 		revoke  context.CancelFunc // ends it
-		moving  chan struct{}      // closed when it is decided whether another node has taken its place; nil: none shall
 	}
 }
 
@@ -101,22 +101,37 @@ func (m *marked) Value(key any) any {
 	return m.Context.Value(key)
 }
 
-// at returns the path of the grant's node.
+// at returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see after.
 func (g *grant) at() string {
-	node, _ := g.whereabouts()
-	return node
-}
-
-// whereabouts returns the path of the grant's node and, while it is open whether another is to take its
-// place, a channel that is closed when that is decided.
-func (g *grant) whereabouts() (node string, moving <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.node, g.mu.moving
+	return g.mu.node
+}
+
+// after returns the path at which the grant's node can be if it is no longer at that one; empty if at none.
+func (g *grant) after(node string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch node {
+	case g.mu.node:
+		return g.mu.next
+	case g.mu.next:
+		return ""
+	}
+	return g.mu.node
+}
+
+// moved notes that a downgrade has put the node at that path in the place of the grant's node.
+func (g *grant) moved(node string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if node == g.mu.next {
+		g.mu.node, g.mu.next = node, ""
+	}
 }
 
 // left returns how long the grant is good for without another answered heartbeat. An answer that comes after
-// the deadline does not bring it back: nobody has looked in between, perhaps, because the process stood still.
+// the deadline does not bring it back: the process may have stood still, so that no goroutine looked in between.
 func (g *grant) left() time.Duration {
 	l := g.s.Lease(g.level)
 	if l.Number != g.lease {
@@ -125,8 +140,8 @@ func (g *grant) left() time.Duration {
 	return l.Left
 }
 
-// check ends the grant if its deadline has passed, and otherwise returns how long it lasts. Whoever looks at the clock
-// calls it, and the first to notice ends the grant. If the session is over, which leaves no time either, the cause of
+// check ends the grant if its deadline has passed, and otherwise returns how long it lasts. All code that looks at the clock
+// calls it, and the first call to notice ends the grant. If the session is over, which leaves no time either, the cause of
 // the loss is that.
 func (g *grant) check() time.Duration {
 	left := g.left()
@@ -142,7 +157,7 @@ func (g *grant) check() time.Duration {
 }
 
 // lose ends the grant with a cause, unless it has ended. If the session lives on, the node is removed:
-// nobody works under it any more, so others must not wait for it.
+// no work is done under it any more, so others must not wait for it.
 func (g *grant) lose(cause error) {
 	lost := &LostError{Path: g.lock.dir, Cause: cause}
 	if !g.end(lost) {
@@ -169,6 +184,13 @@ func (g *grant) end(lost *LostError) bool {
 	g.mu.Unlock()
 	g.over(holds, lost)
 	return true
+}
+
+// wasLost reports whether the grant has ended by a loss.
+func (g *grant) wasLost() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.lost != nil
 }
 
 // hasEnded reports whether the grant has ended.

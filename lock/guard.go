@@ -19,8 +19,7 @@ type nodeWatch struct {
 	asked   *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
 	refused bool                         // the server has just refused own, because of an ACL perhaps: ask again, but not at once
 
-	missing string          // a node of ours that has gone, while it is open whether another has taken its place
-	decided <-chan struct{} // closed when that is decided
+	gone bool // the node is at no path at which it can be
 }
 
 // guard watches over the grant on a goroutine of its own. node is where the grant's claim is, and own a watch on it that is
@@ -56,10 +55,9 @@ func (g *grant) watchOver(node string, own *client.Watch) {
 			k.fired()
 		case <-answered:
 			k.answered()
-		case <-k.decided:
 		case <-timer.C:
 		}
-		if k.isGone() {
+		if k.gone {
 			if err := g.s.Err(); err != nil { // the node went with the session, which may be heard first
 				g.lose(err)
 			} else {
@@ -78,10 +76,17 @@ func (g *grant) watchOver(node string, own *client.Watch) {
 
 // fired takes the event of the watch.
 func (k *nodeWatch) fired() {
-	if ev, _, err := k.own.Event(); err == nil && ev.Type == zk.NodeDeleted {
-		k.missing = k.node
-	}
-	k.own = nil // otherwise somebody wrote to the node; watch it again
+	ev, _, err := k.own.Event()
+	k.own = nil
+	if err == nil && ev.Type == zk.NodeDeleted {
+		k.absent()
+	} // otherwise the node has been written to: watch it again
+}
+
+// absent notes that the node is not at the path that is watched. A downgrade may have put another one in its place.
+func (k *nodeWatch) absent() {
+	k.node = k.g.after(k.node)
+	k.gone = k.node == ""
 }
 
 // answered takes the answer to the request that sets the watch.
@@ -91,36 +96,22 @@ func (k *nodeWatch) answered() {
 	switch {
 	case err == nil && !k.g.claim.owns(node.Stat): // another contender's, in its place
 		cancelled(k.own) // it may have fired meanwhile
-		k.own, k.missing = nil, k.node
+		k.own = nil
+		k.absent()
 	case err == nil:
+		k.g.moved(k.node)
 		k.g.hear(k.node, node)
 	case errors.Is(err, zk.ErrNoNode):
-		k.own, k.missing = nil, k.node
+		k.own = nil
+		k.absent()
 	default:
 		k.own, k.refused = nil, !errors.Is(err, zk.ErrConnectionLoss)
 	}
 }
 
-// isGone reports whether the grant's node has gone, and no other has taken its place.
-func (k *nodeWatch) isGone() bool {
-	if k.missing == "" {
-		return false
-	}
-	var node string
-	if node, k.decided = k.g.whereabouts(); k.decided != nil {
-		return false
-	}
-	if node == k.missing {
-		return true
-	}
-	k.missing = ""
-	return false
-}
-
 // watch sees to it that the node is watched. It waits for room in the session for so long at most.
 func (k *nodeWatch) watch(patience time.Duration) {
-	if k.own == nil && k.asked == nil && k.missing == "" && !k.refused {
-		k.node = k.g.at()
+	if k.own == nil && k.asked == nil && !k.refused {
 		k.asked, k.own = k.g.watchOwn(k.node, patience)
 	}
 }

@@ -1,6 +1,9 @@
 package lock
 
 import (
+	"slices"
+	"sync"
+
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -11,12 +14,15 @@ type place struct {
 	e      *entrance
 	waited bool   // others may have seen the node behind another's
 	marker string // path of the delay marker; empty if there is none
+
+	downgrading sync.Mutex // held by a downgrade
+	unknown     bool       // the last downgrade did not learn its outcome; guarded by downgrading
 }
 
 // newPlace makes the grant of one of an attempt's nodes.
 func newPlace(a *attempt, node string, lease uint64, vouching *client.Vouching) *place {
 	g := newGrant(&a.e.lockBase, a.id, node, a.token, a.data, a.revoked[node], lease, vouching)
-	p := &place{g, a.e, a.waited, a.marker}
+	p := &place{grant: g, e: a.e, waited: a.waited, marker: a.marker}
 	g.claim = p
 	return p
 }
@@ -24,27 +30,28 @@ func newPlace(a *attempt, node string, lease uint64, vouching *client.Vouching) 
 // owns returns true: no name of a node in a line is ever used again.
 func (g *place) owns(zk.Stat) bool { return true }
 
-// send adds the deletion of the node, unless a downgrade is under way.
-func (g *place) send(p *client.Pipeline) *removal {
-	if _, moving := g.whereabouts(); moving != nil {
-		return nil
-	}
-	return g.delete(p, g.rings())
-}
+// send adds the deletion of the node.
+func (g *place) send(p *client.Pipeline) *removal { return g.delete(p, g.rings()) }
 
 func (g *place) discard() { g.e.reaper.add(g.debris()) }
 
 // debris returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see.
 func (g *place) debris() debris {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	d := debris{id: g.id, token: g.token, nodes: []string{g.mu.node}, unknown: g.mu.moving != nil}
-	if g.mu.moving != nil {
-		d.moving = g.grant
-	}
-	if g.marker != "" && g.mu.lost == nil {
-		d.nodes = []string{g.marker, g.mu.node}
+	d := debris{id: g.id, token: g.token, nodes: g.nodes()}
+	if g.marker != "" && !g.wasLost() {
+		d.nodes = slices.Insert(d.nodes, 0, g.marker)
 	}
 	return d
+}
+
+// nodes returns the path of the node. While the outcome of a downgrade is open there are two, that of the write node first: if
+// they are deleted in this order, neither is left, even if the downgrade is carried out in between or later.
+func (g *place) nodes() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.next != "" {
+		return []string{g.mu.node, g.mu.next}
+	}
+	return []string{g.mu.node}
 }

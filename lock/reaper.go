@@ -20,7 +20,6 @@ type debris struct {
 	nodes   []string      // their paths, as far as they are known
 	created *creation     // a create that is still under way, if any
 	unknown bool          // there may be others: look for the id
-	moving  *grant        // whose downgrade is not decided: its node may have to be looked for until then; otherwise nil
 	settled chan struct{} // closed when all is gone, or the removal was refused for the first time
 }
 
@@ -176,12 +175,6 @@ func (e *entrance) clean(ctx context.Context, list []debris) (left []debris, err
 // resolve waits for the outcome of a create that is under way. It comes, or the connection ends: both
 // complete it.
 func (d *debris) resolve(ctx context.Context) {
-	if d.moving != nil && d.moving.awaitMove(ctx) == nil { // it is, as long as the session lives
-		if node := d.moving.at(); !slices.Contains(d.nodes, node) {
-			d.nodes = append(d.nodes, node)
-		}
-		d.moving = nil
-	}
 	if d.created == nil {
 		return
 	}

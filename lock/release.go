@@ -49,7 +49,7 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 		return false, nil
 	}
 	holds := g.mu.holds
-	g.mu.holds = nil // in the same breath, or somebody could re-enter what is about to end
+	g.mu.holds = nil // under the same mutex, or another caller could re-enter what is about to end
 	g.mu.Unlock()
 	g.over(holds, ErrReleased)
 	if released := g.lock.opt.Hooks.Released; released != nil {
@@ -62,10 +62,6 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 // been sent already, nil if none has.
 func (g *place) remove(ctx context.Context, sent *removal) error {
 	ring := g.rings()
-	if err := g.awaitMove(ctx); err != nil {
-		g.e.reaper.add(g.debris())
-		return releasePending(g.e.dir, err)
-	}
 	for unknown := false; ; sent = nil {
 		if sent == nil {
 			p := g.s.Pipeline()
@@ -95,33 +91,38 @@ func (g *place) remove(ctx context.Context, sent *removal) error {
 	}
 }
 
-// rings reports whether the release has to be announced: if somebody may have seen the node behind
-// another's, or if the node's end alone could be a downgrade.
+// rings reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
+// the node's end alone could be a downgrade. While the outcome of a downgrade is open there is no announcement, and the
+// contenders behind list the directory.
 func (g *place) rings() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.e.recipe.Announces && (g.waited || g.e.recipe.Moves && g.mu.kind == g.e.recipe.Kind)
+	return g.e.recipe.Announces && g.mu.next == "" && (g.waited || g.e.recipe.Moves && g.mu.kind == g.e.recipe.Kind)
 }
 
-// A removal is the request that deletes a grant's node.
+// A removal is the requests that delete a grant's node.
 type removal struct {
-	plain *client.Pending[struct{}]
+	plain []*client.Pending[struct{}]      // one for each path at which the node can be, in the order of place.nodes
 	multi *client.Pending[[]client.Result] // with the bell; nil if plain
 }
 
 func (r *removal) wait(ctx context.Context) (err error) {
-	if r.multi == nil {
-		_, err = r.plain.Wait(ctx)
-	} else {
+	if r.multi != nil {
 		_, err = r.multi.Wait(ctx)
+		return err
+	}
+	for _, p := range r.plain {
+		if _, err = p.Wait(ctx); !errors.Is(err, zk.ErrNoNode) {
+			return err // where the node was, it is not at the other path
+		}
 	}
 	return err
 }
 
 // delete adds the deletion of the node. If ring is set, the same transaction makes and deletes a znode,
-// the bell, whose creation tells the waiter behind us that a holder has left and not somebody who waited:
+// the bell, whose creation tells the waiter behind us that a holder has left and not a waiter:
 // one who joined when others were still ahead of us would otherwise have to list the directory to know.
-// Nobody ever sees the bell in a listing.
+// No listing ever shows the bell.
 //
 // The delay marker goes ahead of the node, in a request of its own: in between, the lock is held by nobody who would
 // need one. If it is not there any more, so much the better.
@@ -130,7 +131,11 @@ func (g *place) delete(p *client.Pipeline, ring bool) *removal {
 		p.Delete(g.marker, -1)
 	}
 	if !ring {
-		return &removal{plain: p.Delete(g.at(), -1)}
+		r := &removal{}
+		for _, node := range g.nodes() {
+			r.plain = append(r.plain, p.Delete(node, -1))
+		}
+		return r
 	}
 	bell := zk.Join(g.e.dir, g.id.ReleaseMarker())
 	return &removal{multi: p.Multi(

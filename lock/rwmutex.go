@@ -33,7 +33,7 @@ func (m *RWMutex) Session() *client.Session { return m.write.base().session() }
 // Lock waits until nobody else holds the lock and returns a hold of its write side, which may be
 // downgraded. ctx bounds the waiting, not the hold. With a context derived from that of a hold of the
 // write side it fails with ErrReentered, or re-enters if Options.Reentrant is set. With one from a hold of the read side,
-// or of one whose downgrade has begun, it fails with ErrUpgrade.
+// or of one whose downgrade has begun and not failed, it fails with ErrUpgrade.
 func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) { return m.write.lock(ctx) }
 
 // RLock waits until no writer holds the lock or is ahead, and returns a hold of its read side. With a
