@@ -159,6 +159,19 @@ func (c *Counter) Set(ctx context.Context, number int64) (Value, error) {
 	return c.change(ctx, "set", func(int64) (int64, error) { return c.fitting(number) })
 }
 
+// Update replaces the value by what change makes of it. change is called again if another client was quicker, so it must
+// depend on nothing but the old value and what stays the same. If change returns an error, nothing is written, and
+// errors.Is finds that error in the one of Update.
+func (c *Counter) Update(ctx context.Context, change func(old int64) (int64, error)) (Value, error) {
+	return c.change(ctx, "update", func(old int64) (int64, error) {
+		number, err := change(old)
+		if err != nil {
+			return 0, err
+		}
+		return c.fitting(number)
+	})
+}
+
 // CompareAndSet sets the value if it is old, and reports whether it was.
 func (c *Counter) CompareAndSet(ctx context.Context, old, number int64) (v Value, swapped bool, err error) {
 	v, err = c.change(ctx, "compare and set", func(now int64) (int64, error) {

@@ -281,3 +281,29 @@ func TestExactAndWhatIsDeleted(t *testing.T) {
 		}
 	})
 }
+
+// Update writes what the function makes of the value, and nothing if that fails.
+func TestUpdate(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			k, _ := keep(t, zktest.New(t, zktest.Options{}), "a")
+			c := open(t, k, counter.Options{Format: counter.Int32, Exact: exact, Initial: 5})
+			v, err := c.Update(t.Context(), func(old int64) (int64, error) { return old * 3, nil })
+			if err != nil || v.Number != 15 {
+				t.Errorf("got %d, %v, want 15", v.Number, err)
+			}
+			refused := errors.New("refused")
+			if _, err := c.Update(t.Context(), func(int64) (int64, error) { return 0, refused }); !errors.Is(err, refused) || client.MaybeApplied(err) {
+				t.Errorf("got %v, want the function's error", err)
+			}
+			var overflow *counter.OverflowError
+			if _, err := c.Update(t.Context(), func(int64) (int64, error) { return math.MaxInt32 + 1, nil }); !errors.As(err, &overflow) {
+				t.Errorf("got %v, want an OverflowError", err)
+			}
+			v, err = c.Get(t.Context())
+			if err != nil || v.Number != 15 {
+				t.Errorf("got %d, %v, want 15", v.Number, err)
+			}
+		})
+	}
+}
