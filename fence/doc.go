@@ -20,8 +20,8 @@
 //  3. A token is remembered for as long as the register lives: a [Memory] with its process, a [Table]
 //     with its database. Give what is protected a register that lives at least as long as itself.
 //
-// An equal token is the same holder, and is let in, as often as it comes and several at a time: nobody
-// else can have it.
+// An equal token is the same holder, and is let in, as often as it comes and several at a time: no other
+// holder can have it.
 //
 // # Which tokens
 //
@@ -29,10 +29,10 @@
 // order their holders. Permits of a semaphore are held together, so a lower token is no older one; and
 // so it is among the readers of a read/write lock. Neither may be sent here.
 //
-// A resource is guarded by one lock, and is named as the far side likes; the lock's path is a good name.
+// A resource is guarded by one lock, and is named as the resource likes; the lock's path is a good name.
 // Tokens grow for the life of an ensemble. If the ensemble is set up afresh and begins to count again,
-// everybody is refused until the resource's row is deleted.
+// all holders are refused until the resource's row is deleted.
 //
-// Whoever may send a token is believed: one that is too high locks out all real holders. Authenticate
+// A register believes a token: one that is too high locks out all real holders. Authenticate
 // callers first.
 package fence
