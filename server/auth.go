@@ -58,7 +58,7 @@ func (c *conn) authenticate(op wire.Op, body []byte) zk.Code {
 			ids, ok = c.s.identify(c.who, &q)
 		}
 	}
-	if !ok || len(ids) > identitiesMax {
+	if !ok || len(ids) > identitiesMax || identityBytes(ids) > identityBytesMax {
 		c.ended = true
 		c.s.gate.punish(c.address, c.s.now())
 		why := "unknown scheme, x509 without a certificate, or too many identities"
@@ -73,7 +73,18 @@ func (c *conn) authenticate(op wire.Op, body []byte) zk.Code {
 	c.out.mu.Lock()
 	c.who = ids
 	c.out.mu.Unlock()
+	c.s.sessions.Lock()
+	c.s.sessions.table.Show(c.session, c.id, proofs(ids))
+	c.s.sessions.Unlock()
 	return zk.OK
+}
+
+// identityBytes returns how many bytes the names of ids have.
+func identityBytes(ids tree.Identities) (n int) {
+	for _, id := range ids {
+		n += len(id.ID)
+	}
+	return n
 }
 
 // identify returns ids and what q adds to them. As in ZooKeeper, any credential makes a digest

@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // An attachment is a connection's wish for a session, on its way through the queue.
@@ -20,6 +21,11 @@ type attachment struct {
 	fresh    bool          // the session is new
 	previous uint64        // owner until now
 	refused  bool          // the session does not exist, or not any more
+	unproved bool          // the session has shown identities that the connection has not
+
+	// auth is the request that showed the last identity, if the connect request was answered before; it is answered
+	// when the connection has the session.
+	auth *wire.RequestHeader
 }
 
 // greet reads the first frame. If it was a four-letter word instead, it answers that; then, and if
@@ -97,7 +103,12 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 			c.greetBack(q, 0, 0)
 			return false
 		}
-		// The client lives. It must not lose its session because the disk keeps its turn away.
+	}
+	auth, ok := c.prove(q)
+	if !ok {
+		return false
+	}
+	if q.SessionID != 0 { // The client lives. It must not lose its session because the disk keeps its turn away.
 		s.sessions.Lock()
 		s.sessions.table.Renew(q.SessionID, s.now())
 		s.sessions.Unlock()
@@ -107,7 +118,8 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 	r.conn, r.received, r.done = c, s.now(), done
 	r.attach = &attachment{
 		req:     *q,
-		timeout: session.Negotiate(q.Timeout, s.opts.MinSessionTimeout, s.opts.MaxSessionTimeout),
+		timeout: c.negotiate(q),
+		auth:    auth,
 	}
 	// From here on the session's timeout is the limit. Not later: once the request
 	// is in the queue, whoever commits may set deadlines of its own, because somebody else has taken the session.
@@ -128,19 +140,28 @@ func (s *Server) decideAttach(r *request) {
 	if a.fresh = a.req.SessionID == 0; a.fresh {
 		r.session = s.issuer.Next(table)
 		table.Add(r.session, a.timeout, r.conn.id, now)
+		table.Show(r.session, r.conn.id, proofs(r.conn.who))
 		r.fate, r.txn = logged, s.draft.CreateSession(s.place(r), int32(a.timeout.Milliseconds()))
 		return
 	}
+	shown := proofs(r.conn.who)
+	r.session, r.fate = a.req.SessionID, unlogged
+	if a.unproved = table.Missing(r.session, shown); a.unproved {
+		return // the owner has shown another one meanwhile
+	}
 	var ok bool
-	r.session = a.req.SessionID
 	a.previous, ok = table.Attach(r.session, a.timeout, r.conn.id, now)
-	a.refused, r.fate = !ok, unlogged
+	a.refused = !ok
+	table.Show(r.session, r.conn.id, shown)
 }
 
 // finishAttach answers a connect request; Server.state is locked.
 func (s *Server) finishAttach(r *request) {
 	c, a := r.conn, r.attach
-	if a.refused {
+	switch {
+	case a.unproved, a.refused && a.auth != nil:
+		return // the connection is closed; the client asks again
+	case a.refused:
 		c.greetBack(&a.req, 0, 0)
 		return
 	}
@@ -148,7 +169,11 @@ func (s *Server) finishAttach(r *request) {
 		s.fence(old)
 	}
 	c.session, c.timeout = r.session, a.timeout
-	c.greetBack(&a.req, r.session, a.timeout)
+	if a.auth != nil {
+		c.answerAuth(*a.auth, zk.OK)
+	} else {
+		c.greetBack(&a.req, r.session, a.timeout)
+	}
 	if a.fresh {
 		c.took(wire.RequestHeader{Op: wire.OpCreateSession}, r.txn.Zxid, r.received, s.now())
 	}
@@ -177,6 +202,11 @@ func (c *conn) greetBack(q *wire.ConnectRequest, id int64, timeout time.Duration
 	c.out.flush()
 	c.counters.sent.Add(1)
 	c.s.counters.sent.Add(1)
+}
+
+// negotiate returns the timeout to grant to a connect request.
+func (c *conn) negotiate(q *wire.ConnectRequest) time.Duration {
+	return session.Negotiate(q.Timeout, c.s.opts.MinSessionTimeout, c.s.opts.MaxSessionTimeout)
 }
 
 func sessionID(id int64) string  { return fmt.Sprintf("0x%x", uint64(id)) }

@@ -134,6 +134,7 @@ const (
 	outstandingBytesAll = 64 << 20 // likewise of all connections together; the last request of each may go beyond it
 	connectBytesMax     = 512      // of the first frame, which comes before any authentication and has 45
 	identitiesMax       = 64       // that one connection may collect with auth requests
+	identityBytesMax    = 64 << 10 // of their names together
 	ephemeralBytesMax   = 1 << 20  // of the paths of one session's ephemerals, which its closing transaction lists
 	batchMax            = 1000     // requests that share one sync
 	batchBytesMax       = 8 << 20  // of those requests, or of their transactions; the last one may go beyond it

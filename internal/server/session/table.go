@@ -2,6 +2,7 @@ package session
 
 import (
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,8 @@ const NoOwner uint64 = 0
 //  1. a session has at most one owner: the connection attached last;
 //  2. a session that is closing never becomes anything else: no touch, no attachment and no
 //     request brings it back;
-//  3. Expire names a session at most once.
+//  3. Expire names a session at most once;
+//  4. what a session has shown stays until it is removed.
 //
 // It is not safe for concurrent use, except for Deadline.
 type Table struct {
@@ -28,6 +30,7 @@ type session struct {
 	timeout time.Duration // granted by the latest attachment
 	owner   uint64
 	closing bool // and in no bucket
+	shown   []Proof
 
 	expires    time.Duration // its bucket
 	prev, next *session      // in the bucket; the head's prev is nil
@@ -69,6 +72,28 @@ func (t *Table) Attach(id int64, timeout time.Duration, owner uint64, now time.D
 	t.unschedule(s)
 	t.schedule(s, now)
 	return previous, true
+}
+
+// A Proof is a hash of an identity that a client has shown.
+type Proof [32]byte
+
+// Show notes identities that the session has shown through owner. It changes nothing if that is not its owner.
+func (t *Table) Show(id int64, owner uint64, proofs []Proof) {
+	if !t.Owns(id, owner) {
+		return
+	}
+	s := t.sessions[id]
+	for _, p := range proofs {
+		if !slices.Contains(s.shown, p) {
+			s.shown = append(s.shown, p)
+		}
+	}
+}
+
+// Missing reports whether the session is alive and has shown an identity that is not among these.
+func (t *Table) Missing(id int64, proofs []Proof) bool {
+	s := t.sessions[id]
+	return s != nil && !s.closing && slices.ContainsFunc(s.shown, func(p Proof) bool { return !slices.Contains(proofs, p) })
 }
 
 // Renew notes that a session's client is alive, though not through which connection: it is asking

@@ -168,6 +168,36 @@ func TestF46_RestoredSessionsHaveTheirFullTimeoutAgain(t *testing.T) {
 	}
 }
 
+func TestWhatASessionHasShownIsMissedOnAnotherConnection(t *testing.T) {
+	table := NewTable(time.Second)
+	table.Add(1, time.Minute, 7, 0)
+	alice, bob := Proof{1}, Proof{2}
+	missing := func(want bool, proofs ...Proof) {
+		t.Helper()
+		if got := table.Missing(1, proofs); got != want {
+			t.Errorf("Missing(%v) = %t, want %t", proofs, got, want)
+		}
+	}
+	missing(false)
+	table.Show(1, 8, []Proof{alice}) // does not own it
+	missing(false)
+	table.Show(1, 7, []Proof{alice})
+	missing(true)
+	missing(true, bob)
+	missing(false, alice)
+	table.Show(1, 7, []Proof{bob, alice})
+	missing(true, bob)
+	missing(true, alice)
+	missing(false, bob, Proof{3}, alice)
+	table.Attach(1, time.Minute, 8, 0)
+	missing(true)
+	if table.Missing(2, nil) {
+		t.Error("a session that is not there misses a proof")
+	}
+	table.BeginClose(1)
+	missing(false) // the client is to hear that it is gone
+}
+
 // A sweep must not look at sessions that live on.
 func BenchmarkExpireAmongMany(b *testing.B) {
 	table := NewTable(time.Second)
