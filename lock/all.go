@@ -82,23 +82,19 @@ func (a *All) Do(ctx context.Context, f func(ctx context.Context) error) error {
 }
 
 func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
+	for _, m := range a.members {
+		ctx = m.lock.asked(ctx)
+	}
 	t, err := take(ctx, a.members, try)
 	if err != nil {
-		return nil, a.failedAt(err).lock.refused(ctx, err)
+		for i, m := range a.members {
+			if t.holds[i] == nil {
+				m.lock.refused(ctx, err)
+			}
+		}
+		return nil, err
 	}
 	return newHolds(t.ctx, t.members, t.holds), nil
-}
-
-// failedAt returns the member that err is about.
-func (a *All) failedAt(err error) member {
-	busy, _ := errors.AsType[*BusyError](err)
-	at, _ := errors.AsType[*LockError](err)
-	for _, m := range a.members {
-		if busy != nil && busy.Path == m.lock.dir || at != nil && (at.Path == m.lock.dir || at.Path == m.path) {
-			return m
-		}
-	}
-	return a.members[0]
 }
 
 // Holds are several locks held at once. They are one loan: the loss of one is the loss of the whole. The

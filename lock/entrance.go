@@ -41,6 +41,7 @@ func (e *entrance) lock(ctx context.Context) (*Hold, error) {
 	}
 	h, err := e.reenter(ctx, false)
 	if h == nil && err == nil {
+		ctx = e.asked(ctx)
 		h, err = only(e.lockAll(ctx, 1))
 	}
 	return h, e.refused(ctx, err)
@@ -103,6 +104,7 @@ func (e *entrance) try(ctx context.Context) (*Hold, error) {
 	}
 	h, err := e.reenter(ctx, true)
 	if h == nil && err == nil {
+		ctx = e.asked(ctx)
 		h, err = only(e.tryAll(ctx, 1))
 	}
 	return h, e.refused(ctx, err)

@@ -7,6 +7,11 @@ import "context"
 // directory or znode. A hook runs on the goroutine on which the event happens, which goes on when the hook returns: it must be
 // quick, and must not wait for the lock.
 type Hooks struct {
+	// Asked is called when a lock is asked for that the caller does not hold yet. It returns the context that the other hooks
+	// get, and from whose values those of the hold's context come: ctx, or one that derives from it and carries what belongs
+	// to this request, such as its time. Granted or Refused follows. An All asks for all its members at first.
+	Asked func(ctx context.Context, path string) context.Context
+
 	// Waiting is called whenever the place in line of a waiter is looked up, as Options.Waiting is.
 	Waiting func(ctx context.Context, path string, at Place)
 
@@ -19,8 +24,17 @@ type Hooks struct {
 	// Lost is called when a lock is lost.
 	Lost func(ctx context.Context, path string, err *LostError)
 
-	// Refused is called with the error of a Lock, TryLock or Acquire that fails.
+	// Refused is called with the error of a Lock, TryLock or Acquire that fails. When an All fails, the hook of each member
+	// that was not granted is called.
 	Refused func(ctx context.Context, path string, err error)
+}
+
+// asked tells that the lock is asked for, and returns the context to go on with.
+func (b *lockBase) asked(ctx context.Context) context.Context {
+	if b.opt.Hooks.Asked == nil {
+		return ctx
+	}
+	return b.opt.Hooks.Asked(ctx, b.dir)
 }
 
 // waits tells of a waiter's place.

@@ -36,6 +36,15 @@ func (k *heard) hooks(t *testing.T, path string) lock.Hooks {
 		k.events = append(k.events, what)
 	}
 	return lock.Hooks{
+		Asked: func(ctx context.Context, at string) context.Context {
+			if at != path {
+				t.Errorf("asked for %s, want %s", at, path)
+			}
+			k.Lock()
+			defer k.Unlock()
+			k.events = append(k.events, "asked")
+			return context.WithValue(ctx, askedBy{}, "the caller")
+		},
 		Waiting: func(ctx context.Context, at string, p lock.Place) {
 			hear(ctx, at, fmt.Sprint("waiting behind ", p.Ahead))
 		},
@@ -105,7 +114,7 @@ func TestHooks(t *testing.T) {
 			must(t, nil, err)
 			b, err := make(theirs, "/"+name, lock.Options{})
 			must(t, nil, err)
-			ctx := context.WithValue(t.Context(), askedBy{}, "the caller")
+			ctx := t.Context()
 
 			other, err := b.lock(t.Context())
 			must(t, nil, err)
@@ -122,7 +131,7 @@ func TestHooks(t *testing.T) {
 			must(t, nil, theirs.Delete(t.Context(), a.node(h), zk.AnyVersion))
 			<-h.Done()
 			synctest.Wait()
-			want := []string{"refused, busy true", "waiting behind 1", "granted true", "released", "granted true", "lost node-deleted"}
+			want := []string{"asked", "refused, busy true", "asked", "waiting behind 1", "granted true", "released", "asked", "granted true", "lost node-deleted"}
 			if !slices.Equal(told.events, want) {
 				t.Errorf("%s: told of %q, want %q", name, told.events, want)
 			}
@@ -137,10 +146,10 @@ func TestHooksOfAnElection(t *testing.T) {
 		var told heard
 		e, err := election.New(s, "/e", election.Options{Lock: lock.Options{Hooks: told.hooks(t, "/e")}})
 		must(t, nil, err)
-		term, err := e.Campaign(context.WithValue(t.Context(), askedBy{}, "the caller"))
+		term, err := e.Campaign(t.Context())
 		must(t, nil, err)
 		must(t, nil, term.Resign(t.Context()))
-		if want := []string{"granted true", "released"}; !slices.Equal(told.events, want) {
+		if want := []string{"asked", "granted true", "released"}; !slices.Equal(told.events, want) {
 			t.Errorf("told of %q, want %q", told.events, want)
 		}
 	})

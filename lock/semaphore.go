@@ -137,6 +137,7 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 	if m.e == nil {
 		return nil, errZero
 	}
+	ctx = m.e.asked(ctx)
 	permits := m.Permits(k).claim()
 	if permits.err != nil {
 		return nil, m.e.refused(ctx, &LockError{m.e.op(try), m.path, permits.err})

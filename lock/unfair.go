@@ -117,6 +117,7 @@ func (u *unfairLock) take(ctx context.Context, try bool) (*Hold, error) {
 	}
 	h, err := u.reenter(ctx, try)
 	if h == nil && err == nil {
+		ctx = u.asked(ctx)
 		h, err = u.claim(ctx, try)
 	}
 	return h, u.refused(ctx, err)
