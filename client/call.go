@@ -28,9 +28,10 @@ type call struct {
 	stage      stage
 	xid        int32
 	sent       clock.Instant
-	dependents int           // how many goroutines wait for it and do not read
-	observed   bool          // the caller of Done is one of them
-	done       chan struct{} // closed when the call is completed; nil until it is needed
+	dependents int             // how many goroutines wait for it and do not read
+	observed   bool            // the caller of Done is one of them
+	done       chan struct{}   // closed when the call is completed; nil until it is needed
+	told       chan<- struct{} // gets a token when the call is completed; may be nil
 
 	// Written before the call is completed, read after.
 	err  error // a *OpError
@@ -225,6 +226,7 @@ func (s *Session) completeLocked(c *call) {
 	if c.done != nil {
 		close(c.done)
 	}
+	tell(c.told)
 }
 
 // withdraw completes c if it has been handed over and not been sent, and reports whether it did.

@@ -24,6 +24,7 @@ type Watch struct {
 	conn     uint64
 	err      error
 	fired    chan struct{}
+	told     chan<- struct{} // gets a token when fired is closed; may be nil
 }
 
 // Done is closed when the watch has fired or the session has ended; not after Cancel, nor if the watch was never set.
@@ -246,6 +247,7 @@ func (w *Watch) finish(ev zk.Event, conn uint64, err error) {
 	w.event, w.conn, w.err = ev, conn, err
 	w.endLocked()
 	close(w.fired)
+	tell(w.told)
 }
 
 // disconnected notes that the server's registrations went with the connection.

@@ -148,28 +148,44 @@ func (g *grant) check() time.Duration {
 	if left > 0 {
 		return left
 	}
-	if err := g.s.Err(); err != nil {
-		g.lose(err)
-	} else {
-		g.lose(unheard(g.s, ErrDeadline))
-	}
+	g.lose(g.expiry())
 	return 0
 }
 
-// lose ends the grant with a cause, unless it has ended. If the session lives on, the node is removed:
-// no work is done under it any more, so others must not wait for it.
+// expiry returns the cause of a loss by the clock.
+func (g *grant) expiry() error {
+	if err := g.s.Err(); err != nil {
+		return err
+	}
+	return unheard(g.s, ErrDeadline)
+}
+
+// lose ends the grant with a cause, unless it has ended, and tells of it.
 func (g *grant) lose(cause error) {
+	if lost := g.endLost(cause); lost != nil {
+		g.tellOf(lost)
+	}
+}
+
+// endLost ends the grant with a cause. It returns nil if the grant had ended before. If the session lives on, the node is removed:
+// no work is done under it any more, so others must not wait for it.
+func (g *grant) endLost(cause error) *LostError {
 	lost := &LostError{Path: g.lock.dir, Cause: cause}
 	if !g.end(lost) {
-		return
+		return nil
 	}
-	if told := g.lock.opt.Hooks.Lost; told != nil {
-		told(g.caller, g.lock.dir, lost)
-	}
-	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.at(), "cause", cause)
 	if !errors.Is(cause, ErrNodeDeleted) {
 		g.claim.discard()
 	}
+	return lost
+}
+
+// tellOf tells the hook and the log of a loss.
+func (g *grant) tellOf(lost *LostError) {
+	if told := g.lock.opt.Hooks.Lost; told != nil {
+		told(g.caller, g.lock.dir, lost)
+	}
+	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.at(), "cause", lost.Cause)
 }
 
 // end ends the grant and every hold of it by a loss. It reports false if it had ended before.

@@ -3,125 +3,307 @@ package lock
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A nodeWatch is what a guard knows of the grant's node. Its watch need not be cancelled: the node goes when the grant
-// ends, and the watch with it.
-type nodeWatch struct {
-	g       *grant
-	node    string                       // that own is on
-	own     *client.Watch                // nil if there is none
-	asked   *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
-	refused bool                         // the server has just refused own, because of an ACL perhaps: ask again, but not at once
+// A guard watches over all grants of a session, on one goroutine. It ends a grant when the session ends, the grant's deadline
+// passes or its node is deleted, and hears what is written to the node.
+//
+// Most grants end within milliseconds, and a watch for each would cost more than the lock. So a grant is watched once it has
+// lasted for guardTick: until then it is in a list, and costs no goroutine, no timer and no request. The goroutine looks at the
+// list every guardTick while grants begin. It sleeps longer when none has begun for guardLinger, and ends when there are none.
+type guard struct {
+	s    *client.Session
+	told chan struct{} // holds a token when there is something to look at; room for one
 
-	gone bool // the node is at no path at which it can be
+	// Guarded by guards.
+	begun []*guarded // the grants that have begun since the last look
+	awake bool       // the guard looks within guardTick
+
+	// Used by run alone.
+	recent  []*guarded // the grants that are not watched yet
+	watched []*guarded
+	busy    time.Time // when a look last found a grant that had begun
 }
 
-// guard watches over the grant on a goroutine of its own. node is where the grant's claim is, and own a watch on it that is
-// armed already, or nil.
-func (g *grant) guard(node string, own *client.Watch) {
-	if !g.s.Go(func(context.Context) { g.watchOver(node, own) }) {
+const (
+	guardTick   = 10 * time.Millisecond // how often recent grants are looked at, and how old they are at least when they are watched
+	guardLinger = 10 * guardTick        // how long the guard goes on looking that often
+	shortTerm   = 100 * guardTick       // where a hold lasts no longer than this without a heartbeat, it is watched at once
+)
+
+// guards are those of all sessions. They belong to sessions and not to locks, because a session may have many locks, each for
+// one hold.
+var guards = struct {
+	sync.Mutex
+	of map[*client.Session]*guard
+}{of: map[*client.Session]*guard{}}
+
+// A guarded is a grant, and what the guard knows of its node. Its watch need not be cancelled: the node goes when the grant
+// ends, and the watch with it.
+type guarded struct {
+	*grant
+	due   time.Time                    // when to begin watching it
+	node  string                       // path at which the node is, as far as the guard knows; empty if the node is gone
+	own   *client.Watch                // on node; nil if there is none
+	asked *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
+	again time.Time                    // when to ask for a watch again, after the server has refused one, because of an ACL perhaps
+}
+
+// begin puts the grant under its session's guard. own is a watch on its node that is armed already, or nil.
+func (g *grant) begin(own *client.Watch) {
+	c := &guarded{grant: g, due: time.Now(), node: g.at(), own: own} // the node as it is before a downgrade
+	short := lease.Term(g.s.Timeout()) < shortTerm
+	if !short {
+		c.due = c.due.Add(guardTick)
+	}
+	if !c.enter(short) {
 		g.lose(g.s.Err())
 	}
 }
 
-// watchOver ends the grant when its session ends, its deadline passes or its node is deleted, and hears what is written to
-// the node. It returns when the grant has ended. own is a watch on node, or nil.
-func (g *grant) watchOver(node string, own *client.Watch) {
-	k := nodeWatch{g: g, node: node, own: own}
-	timer := time.NewTimer(0) // the first look has the node watched
+// enter hands the grant to the guard. It reports false if the session is over.
+func (c *guarded) enter(now bool) bool {
+	guards.Lock()
+	defer guards.Unlock()
+	k := guards.of[c.s]
+	if k == nil {
+		k = &guard{s: c.s, told: make(chan struct{}, 1), awake: true}
+		if !c.s.Go(k.run) {
+			return false
+		}
+		guards.of[c.s] = k
+	}
+	k.begun = append(k.begun, c)
+	if now || !k.awake {
+		k.awake = true
+		select {
+		case k.told <- struct{}{}:
+		default: // a token is there already
+		}
+	}
+	return true
+}
+
+// run looks until the session is over or the guard has had nothing to do for a while.
+func (k *guard) run(context.Context) {
+	timer := time.NewTimer(guardTick)
 	defer timer.Stop()
 	for {
-		var fired, answered <-chan struct{}
-		if k.own != nil {
-			fired = k.own.Done()
-		}
-		if k.asked != nil {
-			answered = k.asked.Done()
-		}
-		k.refused = false
 		select {
-		case <-g.ended:
+		case <-k.s.Done():
+			k.end()
 			return
-		case <-g.s.Done():
-			g.lose(g.s.Err())
-			return
-		case <-fired:
-			k.fired()
-		case <-answered:
-			k.answered()
+		case <-k.told:
 		case <-timer.C:
 		}
-		if k.gone {
-			if err := g.s.Err(); err != nil { // the node went with the session, which may be heard first
-				g.lose(err)
-			} else {
-				g.lose(ErrNodeDeleted)
-			}
+		pause := k.look()
+		pause, over := k.rest(pause)
+		if over {
 			return
 		}
-		left := g.check()
-		if left <= 0 {
-			return
-		}
-		k.watch(left)
-		timer.Reset(min(left, lease.Glance(g.s.Timeout())))
+		timer.Reset(pause)
 	}
+}
+
+// take takes over the grants that have begun since the last look.
+func (k *guard) take() {
+	guards.Lock()
+	defer guards.Unlock()
+	if len(k.begun) > 0 {
+		k.busy = time.Now()
+	}
+	k.recent = append(k.recent, k.begun...)
+	clear(k.begun)
+	k.begun = k.begun[:0]
+}
+
+// look looks at every grant once, and returns how long the next look has time.
+func (k *guard) look() (pause time.Duration) {
+	k.take()
+	now := time.Now()
+	k.recent = slices.DeleteFunc(k.recent, func(c *guarded) bool {
+		due := !now.Before(c.due)
+		if due && !c.hasEnded() {
+			if c.own != nil {
+				bridge.Notify(c.own, k.told)
+			}
+			k.watched = append(k.watched, c)
+		}
+		return due || c.hasEnded()
+	})
+	pause = lease.Glance(k.s.Timeout())
+	leases := k.leases()
+	var losses losses
+	k.watched = slices.DeleteFunc(k.watched, func(c *guarded) bool {
+		if c.hasEnded() {
+			return true
+		}
+		left, cause := c.look(leases)
+		if cause == nil {
+			pause = min(pause, left)
+			return false
+		}
+		losses.add(c.grant, cause)
+		return true
+	})
+	losses.tell(k.s)
+	k.watch(now, pause)
+	return pause
+}
+
+// leases returns a function that returns the session's lease at a level, the same for all grants of one look.
+func (k *guard) leases() func(client.Vouch) client.Lease {
+	known := map[client.Vouch]client.Lease{}
+	return func(level client.Vouch) client.Lease {
+		l, ok := known[level]
+		if !ok {
+			l = k.s.Lease(level)
+			known[level] = l
+		}
+		return l
+	}
+}
+
+// rest returns how long to sleep after a look that allows for a pause, or ends the guard if there is nothing left to do.
+func (k *guard) rest(pause time.Duration) (_ time.Duration, over bool) {
+	guards.Lock()
+	defer guards.Unlock()
+	switch {
+	case len(k.begun) > 0 || len(k.recent) > 0 || time.Since(k.busy) < guardLinger:
+		return min(pause, guardTick), false
+	case len(k.watched) == 0:
+		delete(guards.of, k.s)
+		return 0, true
+	}
+	k.awake = false
+	return pause, false
+}
+
+// end ends the guard and all grants, because the session is over.
+func (k *guard) end() {
+	guards.Lock()
+	delete(guards.of, k.s)
+	guards.Unlock()
+	k.take()
+	var losses losses
+	for _, c := range slices.Concat(k.recent, k.watched) {
+		losses.add(c.grant, k.s.Err())
+	}
+	losses.tell(k.s)
+}
+
+// watch asks for watches on the nodes that have none. patience bounds how long it waits for room in the session.
+func (k *guard) watch(now time.Time, patience time.Duration) {
+	var ctx context.Context
+	for _, c := range k.watched {
+		if c.own != nil || c.asked != nil || now.Before(c.again) {
+			continue
+		}
+		if ctx == nil {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.Background(), patience)
+			defer cancel()
+		}
+		p := k.s.Pipeline()
+		c.asked, c.own = p.WatchGet(c.node)
+		p.Send(ctx)
+		bridge.Notify(c.asked, k.told)
+		bridge.Notify(c.own, k.told)
+	}
+}
+
+// look takes in what has happened to the grant. It returns how long the grant is good for, or why it is lost.
+func (c *guarded) look(leases func(client.Vouch) client.Lease) (left time.Duration, lost error) {
+	if c.asked != nil && isClosed(c.asked.Done()) {
+		c.answered()
+	}
+	if c.own != nil && c.asked == nil && c.own.Fired() {
+		c.fired()
+	}
+	if c.node == "" {
+		if err := c.s.Err(); err != nil { // the node went with the session, which may be heard first
+			return 0, err
+		}
+		return 0, ErrNodeDeleted
+	}
+	if l := leases(c.level); l.Number == c.lease && l.Left > 0 {
+		return l.Left, nil
+	}
+	return 0, c.expiry()
 }
 
 // fired takes the event of the watch.
-func (k *nodeWatch) fired() {
-	ev, _, err := k.own.Event()
-	k.own = nil
+func (c *guarded) fired() {
+	ev, _, err := c.own.Event()
+	c.own = nil
 	if err == nil && ev.Type == zk.NodeDeleted {
-		k.absent()
+		c.node = c.after(c.node)
 	} // otherwise the node has been written to: watch it again
 }
 
-// absent notes that the node is not at the path that is watched. A downgrade may have put another one in its place.
-func (k *nodeWatch) absent() {
-	k.node = k.g.after(k.node)
-	k.gone = k.node == ""
-}
-
 // answered takes the answer to the request that sets the watch.
-func (k *nodeWatch) answered() {
-	node, err := k.asked.Wait(context.Background())
-	k.asked = nil
+func (c *guarded) answered() {
+	node, err := c.asked.Wait(context.Background())
+	c.asked = nil
 	switch {
-	case err == nil && !k.g.claim.owns(node.Stat): // another contender's, in its place
-		cancelled(k.own) // it may have fired meanwhile
-		k.own = nil
-		k.absent()
+	case err == nil && !c.claim.owns(node.Stat): // another contender's, in its place
+		cancelled(c.own) // it may have fired meanwhile
+		c.own, c.node = nil, c.after(c.node)
 	case err == nil:
-		k.g.moved(k.node)
-		k.g.hear(k.node, node)
+		c.moved(c.node)
+		c.hear(c.node, node)
 	case errors.Is(err, zk.ErrNoNode):
-		k.own = nil
-		k.absent()
+		c.own, c.node = nil, c.after(c.node)
 	default:
-		k.own, k.refused = nil, !errors.Is(err, zk.ErrConnectionLoss)
+		c.own = nil
+		if !errors.Is(err, zk.ErrConnectionLoss) {
+			c.again = time.Now().Add(lease.Glance(c.s.Timeout()))
+		}
 	}
 }
 
-// watch sees to it that the node is watched. It waits for room in the session for so long at most.
-func (k *nodeWatch) watch(patience time.Duration) {
-	if k.own == nil && k.asked == nil && !k.refused {
-		k.asked, k.own = k.g.watchOwn(k.node, patience)
+// isClosed reports whether c is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
-// watchOwn asks for a watch on the node, and for its data.
-func (g *grant) watchOwn(node string, patience time.Duration) (*client.Pending[client.Node], *client.Watch) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	p := g.s.Pipeline()
-	got, w := p.WatchGet(node)
-	p.Send(ctx)
-	return got, w
+// losses are grants that are lost at one look. All of them end before anything is told, because a hook may take its time.
+type losses []loss
+
+type loss struct {
+	g   *grant
+	err *LostError
+}
+
+// add ends a grant with a cause.
+func (l *losses) add(g *grant, cause error) {
+	if err := g.endLost(cause); err != nil {
+		*l = append(*l, loss{g, err})
+	}
+}
+
+// tell tells the hooks and the log, on another goroutine of the session if that lives: a hook that waits must not keep the guard
+// from other grants.
+func (l losses) tell(s *client.Session) {
+	tell := func(context.Context) {
+		for _, one := range l {
+			one.g.tellOf(one.err)
+		}
+	}
+	if len(l) > 0 && !s.Go(tell) {
+		tell(context.Background())
+	}
 }

@@ -68,7 +68,7 @@ var Mutations = []Mutation{
 		{File: "lock/internal/queue/queue.go", Old: "if Before(a.Number, b.Number) {", New: "if a.Name < b.Name {"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
-		{File: "lock/guard.go", Old: "if k.own == nil && k.asked == nil && !k.refused {", New: "if k.refused && false {"},
+		{File: "lock/guard.go", Old: "if c.own != nil || c.asked != nil || now.Before(c.again) {", New: "if true {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/grant.go", Old: "	left := g.left()\n	if left > 0 {", New: "	left := g.left()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
