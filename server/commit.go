@@ -91,6 +91,7 @@ func (s *Server) commit(batch []*request, except *conn) int {
 	}
 	clear(s.dirty)
 	s.dirty = s.dirty[:0]
+	s.audit.write(s.log)
 	n := len(batch)
 	for _, r := range batch {
 		r.release()
@@ -268,6 +269,7 @@ func (s *Server) finishAll(batch []*request) {
 			s.finishAttach(r)
 		case r.fate == logged:
 			c.answerWrite(h, &s.outcome)
+			s.audit.change(r, &s.outcome, now)
 		case r.op == wire.OpAuth || r.op == wire.OpSASL:
 			c.answerAuth(h, r.code)
 		case !c.fenced.Load():

@@ -165,10 +165,14 @@ func (s *Server) finishAttach(r *request) {
 		c.greetBack(&a.req, 0, 0)
 		return
 	}
-	if old := s.connection(a.previous); old != nil {
+	old := s.connection(a.previous)
+	if old != nil {
 		s.fence(old)
 	}
 	c.session, c.timeout = r.session, a.timeout
+	if !a.fresh {
+		s.audit.moved(c, old, s.now())
+	}
 	if a.auth != nil {
 		c.answerAuth(*a.auth, zk.OK)
 	} else {

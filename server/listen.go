@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"syscall"
 	"time"
 )
@@ -14,6 +15,9 @@ import (
 // after a failure of the disk it says which.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
+	if s.opts.Secure && exposed(l) {
+		return fmt.Errorf("server: %v: other machines can reach it without TLS (listen at a loopback address, or with TLS, or without Options.Secure)", l.Addr())
+	}
 	if !s.addListener(l) {
 		return s.reason()
 	}
@@ -37,6 +41,12 @@ func (s *Server) Serve(l net.Listener) error {
 			}
 		}
 	}
+}
+
+// exposed reports whether clients on other machines can reach a listener without TLS.
+func exposed(l net.Listener) bool {
+	a, ok := l.Addr().(*net.TCPAddr)
+	return ok && !a.IP.IsLoopback() && reflect.TypeOf(l) != tlsListener
 }
 
 // passes reports whether an error of Accept is one that goes away.

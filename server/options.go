@@ -80,6 +80,14 @@ type Options struct {
 	// in that run keep their sessions. Clients that know the server's own passwords are accepted as before. Default: a
 	// password cannot be computed without the secret in DataDir.
 	ApachePasswords bool
+	// Secure closes what Apache ZooKeeper leaves open to every client. Only super (SuperDigest, SuperSubject) may change the
+	// data and the access control list of the root, and anything below /zookeeper, which is where quotas are. A znode below the root
+	// is deleted only by clients that its own list allows to delete. All may still create znodes below the root, as its
+	// list allows. Serve refuses a listener without TLS that other machines can reach. Default: as Apache ZooKeeper.
+	Secure bool
+	// NoAudit leaves the lines "audit" out of the log: changes of access control lists and below /zookeeper, and sessions
+	// that go over to another connection (audit.enable=false).
+	NoAudit bool
 	// Words are the four-letter words that are answered, besides srvr, which always is; "*" stands
 	// for all of them. Default none.
 	Words []string
@@ -197,6 +205,7 @@ func (o *Options) treeOptions() tree.Options {
 		ExtendedTypes:     o.ExtendedTypes,
 		EphemeralBytesMax: ephemeralBytesMax,
 		EnforceQuota:      o.EnforceQuota,
+		Secure:            o.Secure,
 		NeverUsed:         o.NeverUsed.Milliseconds(),
 	}
 }

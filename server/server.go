@@ -79,6 +79,7 @@ type Server struct {
 	outcome       tree.Outcome
 	deliveries    []watch.Delivery
 	dirty         []*conn
+	audit         audit
 	failed        bool
 	sinceSnapshot int // transactions
 	snapshotAt    due
@@ -122,6 +123,7 @@ func Open(opts Options) (*Server, error) {
 		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.large = make(chan struct{}, 1)
+	s.audit.off, s.audit.tokens = opts.NoAudit, auditBurst
 	s.gate = newGate(opts.ConnectRateMax, opts.HandshakeTimeout/2)
 	s.frames = newBudget(int64(opts.LargeRequestBytesMax))
 	s.places = descriptorPlaces()

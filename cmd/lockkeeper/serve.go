@@ -36,6 +36,9 @@ func serve(f serverFlags) error {
 		return err
 	}
 	defer ports.close()
+	if err := secure(&c, f, &ports, log); err != nil {
+		return err
+	}
 
 	var helpers sync.WaitGroup
 	defer helpers.Wait()

@@ -87,6 +87,12 @@ it has /metrics (Prometheus) and /healthz, too. Unlike ZooKeeper's it listens at
 127.0.0.1:8080 unless admin.serverAddress says otherwise, and a server without
 --config has it only with --set admin.enableServer=true.
 
+Where other machines can reach a server that was started with --data, it is secure:
+it insists on TLS (--set secureClientPort=2281 --set ssl.keyStore.location=FILE.pem),
+and only super may change the root and what is below /zookeeper. A server with
+--config does as ZooKeeper does, and warns. lockkeeper.secure=true or false says
+which, for both.
+
 --local runs the keeper that other commands start by themselves when no servers
 are configured.
 

@@ -127,6 +127,8 @@ func (d *Draft) decideDelete(r *Request, op *wire.MultiOp) (txn.Change, zk.Code)
 	switch {
 	case i < 0:
 		return txn.Change{}, zk.ErrNoNode
+	case d.options.Secure && zk.Parent(op.Path) == "/" && !r.Who.May(d.nodes[i].acl, zk.PermDelete):
+		return txn.Change{}, zk.ErrNoAuth
 	case !matches(op.Version, d.nodes[i].version):
 		return txn.Change{}, zk.ErrBadVersion
 	case d.nodes[i].children > 0:
@@ -227,7 +229,7 @@ func (d *Draft) open(r *Request, path string, perm zk.Perm) (int, zk.Code) {
 	if i < 0 {
 		return 0, zk.ErrNoNode
 	}
-	if !r.Who.May(d.nodes[i].acl, perm) {
+	if !r.Who.May(d.nodes[i].acl, perm) || d.options.Secure && guarded(path, perm) && !r.Who.Super() {
 		return 0, zk.ErrNoAuth
 	}
 	return i, zk.OK

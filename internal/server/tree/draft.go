@@ -17,6 +17,8 @@ type Options struct {
 	// EnforceQuota makes the hard limits of quotas binding: a create or set beyond one is answered
 	// with ErrQuotaExceeded.
 	EnforceQuota bool
+	// Secure closes the root and everything below /zookeeper to changes by clients other than super; see guarded.
+	Secure bool
 	// NeverUsed is the age in milliseconds at which a container that never had a child is reaped;
 	// 0 is never.
 	NeverUsed int64

@@ -103,6 +103,7 @@ var properties = map[string]rule{
 			p.Server.ConnectRateMax = -1
 		}
 	}),
+	"lockkeeper.secure":          truth(func(p *parser, yes bool) { p.Server.Secure, p.SecureAsked = yes, true }),
 	"lockkeeper.apachePasswords": truth(func(p *parser, yes bool) { p.Server.ApachePasswords = yes }),
 	"preAllocSize":               number(1, math.MaxInt32, "a number of kilobytes", func(p *parser, n int64) { p.Server.PreAllocBytes = n << 10 }),
 	"snapCount": number(0, math.MaxInt32, "a number of transactions", func(p *parser, n int64) {
@@ -180,7 +181,7 @@ var properties = map[string]rule{
 	"serverCnxnFactory":                      noEffect("there is but one, and it speaks TLS", "org.apache.zookeeper.server.NettyServerCnxnFactory", "org.apache.zookeeper.server.NIOServerCnxnFactory"),
 	"client.portUnification":                 required("clients with TLS and without come by two ports, secureClientPort and clientPort", "false"),
 	"readonlymode.enabled":                   noEffect("a server that stands alone has its quorum", "false"),
-	"audit.enable":                           noEffect("there is no audit log", "false"),
+	"audit.enable":                           truth(func(p *parser, yes bool) { p.Server.NoAudit = !yes }),
 	"jute.maxbuffer":                         frameBytes,
 	"znode.container.checkIntervalMs":        milliseconds(1, func(p *parser, d time.Duration) { p.Server.ReapInterval = d }),
 	"znode.container.maxNeverUsedIntervalMs": milliseconds(0, func(p *parser, d time.Duration) { p.Server.NeverUsed = d }),

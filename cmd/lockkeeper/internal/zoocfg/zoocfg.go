@@ -33,6 +33,8 @@ type Config struct {
 	SecureAddress string // the same with TLS; empty without secureClientPort
 	TLS           tlsconf.Options
 
+	SecureAsked bool // lockkeeper.secure is set, be it to true or to false
+
 	Admin   Admin
 	Metrics string // host:port for Prometheus alone; empty if nobody has asked for it
 
