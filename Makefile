@@ -22,17 +22,19 @@ ROUNDS  ?= 6
 INTEROP := test/interop
 SIM     := test/sim
 BENCH   := bench
-MODULES := . $(INTEROP) $(SIM) $(BENCH) examples
+# The same for what needs others' libraries: metrics, spans, a resolver.
+ADAPTERS := metrics/prometheus tracing/otel discovery/grpc
+MODULES := . $(INTEROP) $(SIM) $(BENCH) examples $(ADAPTERS)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit sim-short examples interop model sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short examples interop model sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
 
-test: packages fmt-check vet staticcheck vulncheck unit sim-short examples interop ## all that must be green
+test: packages fmt-check vet staticcheck vulncheck unit adapters sim-short examples interop ## all that must be green
 
 # Installs the packages that are missing.
 define INSTALL
@@ -77,6 +79,9 @@ vulncheck:
 
 unit: ## all tests that need nothing but Go and a C compiler
 	$(GO) test -race -timeout $(TIMEOUT) ./...
+
+adapters: ## metrics, spans and the resolver of gRPC, which are modules of their own
+	@for dir in $(ADAPTERS); do (cd $$dir && $(GO) test -race -timeout $(TIMEOUT) ./...) || exit 1; done
 
 sim-short: ## a thousand schedules of the simulation, and some mutations that it has to notice
 	cd $(SIM) && $(GO) test -timeout $(TIMEOUT) ./...

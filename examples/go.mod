@@ -7,6 +7,7 @@ replace github.com/lockkeeper/lockkeeper => ..
 require (
 	github.com/chromedp/chromedp v0.23.0
 	github.com/lockkeeper/lockkeeper v0.0.0-00010101000000-000000000000
+	go.yaml.in/yaml/v3 v3.0.6
 	modernc.org/sqlite v1.55.0
 )
 

@@ -1,19 +1,20 @@
-// Command sidecar (sidecar TEMPLATE FILE COMMAND…) renders a configuration file from a znode, beside a program that knows
-// nothing of ZooKeeper, and runs a command that makes the program read the file again.
+// Command sidecar (sidecar TEMPLATE FILE COMMAND…) renders a configuration file from a znode with YAML, beside a program
+// that knows nothing of ZooKeeper, and runs a command that makes the program read the file again.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"text/template"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/config"
@@ -28,32 +29,32 @@ func main() {
 		log.Fatal("sidecar: ", err)
 	}
 	defer k.Close(context.Background())
-	// What cannot be rendered does not come into force.
-	opt := config.Options[map[string]any]{Logger: slog.Default(), Validate: func(v map[string]any) error { return render(tmpl, v, os.Args[2]) }}
-	values, err := config.Open(ctx, k, []string{"/examples/sidecar"}, opt)
+	values, err := config.Open(ctx, k, []string{"/examples/sidecar"}, config.Options[map[string]any]{
+		Logger:   slog.Default(), // says why a value does not come into force
+		Decode:   func(data []byte, v *map[string]any) error { return yaml.Unmarshal(data, v) },
+		Validate: func(v map[string]any) error { return tmpl.Execute(io.Discard, v) },
+	})
 	if err != nil {
 		log.Fatal("sidecar: ", err)
 	}
 	for state, err := range values.Changes(ctx) {
-		if err != nil || state.Bad != nil { // the end; or the file stays as it is, and the logger has said why
-			continue
-		}
-		fmt.Println("rendered version", state.Sources[0].Stat.Version)
-		if out, err := exec.Command(os.Args[3], os.Args[4:]...).CombinedOutput(); err != nil {
-			log.Printf("sidecar: %v\n%s", err, out)
+		if err == nil && state.Bad == nil {
+			err = render(tmpl, state.Value, os.Args[2])
+			fmt.Println("rendered version", state.Sources[0].Stat.Version, err)
+			exec.Command(os.Args[3], os.Args[4:]...).Run()
 		}
 	}
 }
 
-// render writes the file anew, or leaves it as it is.
+// render replaces the file as a whole.
 func render(tmpl *template.Template, values map[string]any, file string) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".sidecar-")
+	f, err := os.Create(file + ".new")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // unless it has been renamed
+	defer f.Close()
 	if err := tmpl.Execute(f, values); err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Rename(f.Name(), file))
+	return os.Rename(f.Name(), file)
 }

@@ -1,0 +1,175 @@
+package lockmetrics
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockkeeper/lockkeeper/lock"
+)
+
+// Hooks returns hooks for lock.Options. Any number of locks may share them.
+func (m *Metrics) Hooks() lock.Hooks {
+	return lock.Hooks{Asked: m.asked, Waiting: m.waiting, Granted: m.granted, Released: m.released, Lost: m.lost, Refused: m.refused}
+}
+
+// requestKey is the key of a *request in a context. An All has a request for each path in one context.
+type requestKey struct {
+	m    *Metrics
+	path string
+}
+
+// A request is what is known of one request for a lock, from Asked to the end of the hold.
+type request struct {
+	asked time.Time
+
+	mu      sync.Mutex
+	waits   bool        // counted as waiting
+	granted []time.Time // of holds that have not ended, the oldest first
+}
+
+func (m *Metrics) asked(ctx context.Context, path string) context.Context {
+	return context.WithValue(ctx, requestKey{m, path}, &request{asked: time.Now()})
+}
+
+// of returns the request that a hook is told of. There is none if a lock was refused before it was asked for.
+func (m *Metrics) of(ctx context.Context, path string) *request {
+	r, _ := ctx.Value(requestKey{m, path}).(*request)
+	return r
+}
+
+func (m *Metrics) waiting(ctx context.Context, path string, at lock.Place) {
+	r := m.of(ctx, path)
+	if r == nil || at.Ahead == 0 && at.Delay == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.waits {
+		r.waits = true
+		m.locks.waiting.WithLabelValues(m.labels(path)...).Inc()
+		m.locks.contended.WithLabelValues(m.labels(path)...).Inc()
+	}
+}
+
+// stopWaiting counts a request as waiting no more. Its caller holds r.mu.
+func (m *Metrics) stopWaiting(r *request, path string) {
+	if r.waits {
+		r.waits = false
+		m.locks.waiting.WithLabelValues(m.labels(path)...).Dec()
+	}
+}
+
+func (m *Metrics) granted(ctx context.Context, path string, _ *lock.Hold) {
+	r := m.of(ctx, path)
+	if r == nil {
+		return
+	}
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m.stopWaiting(r, path)
+	if len(r.granted) == 0 {
+		m.locks.wait.WithLabelValues(m.labels(path)...).Observe(now.Sub(r.asked).Seconds())
+	}
+	r.granted = append(r.granted, now)
+	m.locks.held.WithLabelValues(m.labels(path)...).Inc()
+	m.ages.begin(m.label(path), r, now)
+}
+
+func (m *Metrics) released(ctx context.Context, path string) { m.ended(ctx, path) }
+
+func (m *Metrics) lost(ctx context.Context, path string, err *lock.LostError) {
+	m.ended(ctx, path)
+	m.locks.lost.WithLabelValues(m.labels(path, string(err.Reason()))...).Inc()
+}
+
+// ended notes the end of a hold. Permits that were acquired together end one by one, and are not told apart.
+func (m *Metrics) ended(ctx context.Context, path string) {
+	r := m.of(ctx, path)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.granted) == 0 {
+		return
+	}
+	m.locks.hold.WithLabelValues(m.labels(path)...).Observe(time.Since(r.granted[0]).Seconds())
+	m.locks.held.WithLabelValues(m.labels(path)...).Dec()
+	if r.granted = r.granted[1:]; len(r.granted) == 0 {
+		m.ages.end(m.label(path), r)
+	}
+}
+
+func (m *Metrics) refused(ctx context.Context, path string, err error) {
+	if r := m.of(ctx, path); r != nil {
+		r.mu.Lock()
+		m.stopWaiting(r, path)
+		r.mu.Unlock()
+	}
+	m.locks.refused.WithLabelValues(m.labels(path, reason(err))...).Inc()
+}
+
+// reason returns one of a few words for an error.
+func reason(err error) string {
+	for _, r := range []struct {
+		is   error
+		word string
+	}{
+		{lock.ErrDeadlock, "deadlock"}, {lock.ErrQueueFull, "queue-full"},
+		{context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}, // which also say that the lock is busy
+		{lock.ErrBusy, "busy"},
+	} {
+		if errors.Is(err, r.is) {
+			return r.word
+		}
+	}
+	return "other"
+}
+
+// lockMetrics are those that hooks write.
+type lockMetrics struct {
+	wait, hold               *prometheus.HistogramVec
+	held, waiting            *prometheus.GaugeVec
+	contended, refused, lost *prometheus.CounterVec
+}
+
+// ages are the beginnings of the holds that there are.
+type ages struct {
+	mu    sync.Mutex
+	begun map[string]map[*request]time.Time // by the label of the lock
+}
+
+func (a *ages) begin(label string, r *request, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.begun[label] == nil {
+		a.begun[label] = map[*request]time.Time{}
+	}
+	if _, there := a.begun[label][r]; !there {
+		a.begun[label][r] = at
+	}
+}
+
+func (a *ages) end(label string, r *request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.begun[label], r)
+}
+
+// oldest calls see with each label and the age of its oldest hold.
+func (a *ages) oldest(see func(label string, age time.Duration)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for label, holds := range a.begun {
+		var age time.Duration
+		for _, at := range holds {
+			age = max(age, time.Since(at))
+		}
+		see(label, age)
+	}
+}
