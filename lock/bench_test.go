@@ -190,7 +190,7 @@ func BenchmarkReaders(b *testing.B) {
 
 // BenchmarkThousandWaiters releases a lock for which a thousand wait, each with a session of its own, and
 // counts what each release makes all of them do until the next is granted. The one who is woken is told
-// twice, of the bell and of the node, which is one transaction and comes in one read from a server that
+// twice, of the release marker and of the node, which is one transaction and comes in one read from a server that
 // writes all that it has; the one who released is told of its own node.
 func BenchmarkThousandWaiters(b *testing.B) {
 	const waiters = 1000

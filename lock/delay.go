@@ -15,25 +15,25 @@ import (
 )
 
 // awaitDelay returns when no delay of an earlier holder is left. An attempt to write makes its delay marker first. For a
-// hasty attempt a delay that is left is a *BusyError.
+// try, a delay that is left is a *BusyError.
 //
 // The listing shows the marker of each holder whose claim this session has seen disappear: the marker is older than the
 // end of the claim, and no server that the session connects to is behind what the session has seen.
 func (a *attempt) awaitDelay(ctx context.Context) error {
-	marked := a.e.recipe.Kind == queue.Shared
+	marked := a.core.rules.Kind == queue.Shared
 	if !marked {
-		a.marker = zk.Join(a.e.dir, a.id.DelayMarker())
+		a.marker = zk.Join(a.core.dir, a.id.DelayMarker())
 	}
-	data := queue.EncodeDelay(a.e.opt.Delay)
+	data := queue.EncodeDelay(a.core.opt.Delay)
 	stubborn := map[string]bool{} // orphans that the server does not let us delete
 	for {
 		p := a.s.Pipeline()
 		conn := a.connection()
 		var made *client.Pending[[]client.Result]
 		if !marked {
-			made = p.Multi(client.OpCheck(a.nodes[0], -1), client.OpCreate(a.marker, data, zk.Persistent, a.e.opt.ACL))
+			made = p.Multi(client.OpCheck(a.nodes[0], -1), client.OpCreate(a.marker, data, zk.Persistent, a.core.opt.ACL))
 		}
-		listed := p.Children(a.e.dir)
+		listed := p.Children(a.core.dir)
 		p.Send(ctx)
 		if made != nil {
 			switch _, err := made.Wait(ctx); {
@@ -88,7 +88,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 	reads := make([]*client.Pending[client.Node], len(orphans))
 	watches := make([]*client.Watch, len(orphans))
 	for i, name := range orphans {
-		reads[i], watches[i] = p.WatchGet(zk.Join(a.e.dir, name))
+		reads[i], watches[i] = p.WatchGet(zk.Join(a.core.dir, name))
 		defer watches[i].Cancel()
 	}
 	var own *client.Pending[client.Node]
@@ -97,13 +97,13 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 	}
 	p.Send(ctx)
 	var left time.Duration
-	known := a.e.orphans.update(orphans)
+	known := a.core.orphans.update(orphans)
 	for i, k := range reads {
 		node, err := k.Wait(ctx)
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
 			return false, a.missed(err, nil) // gone, or out of touch: look again
 		}
-		left = max(left, queue.DelayOf(node.Data, a.e.opt.Delay)-known[i])
+		left = max(left, queue.DelayOf(node.Data, a.core.opt.Delay)-known[i])
 	}
 	if own != nil {
 		node, err := own.Wait(ctx)
@@ -112,17 +112,17 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 			return false, a.missed(err, ErrPlaceLost)
 		}
 		if queue.Revoked(node.Data) {
-			a.hear(a.nodes[0])
+			a.noteRevoked(a.nodes[0])
 		}
 	}
 	if left <= 0 {
 		return true, nil
 	}
-	if a.hasty {
-		return false, &BusyError{Path: a.e.dir, Delay: left}
+	if a.tries {
+		return false, &BusyError{Path: a.core.dir, Delay: left}
 	}
-	a.e.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.e.dir, "delay", left)
-	a.e.waits(ctx, Place{Node: a.nodes[0], Delay: left})
+	a.core.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.core.dir, "delay", left)
+	a.core.waits(ctx, Place{Node: a.nodes[0], Delay: left})
 	return a.sleepDelay(ctx, left, watches, conn)
 }
 
@@ -160,7 +160,7 @@ func (a *attempt) clear(ctx context.Context, orphans []string, stubborn map[stri
 	p := a.s.Pipeline()
 	deletes := make([]*client.Pending[struct{}], len(orphans))
 	for i, name := range orphans {
-		deletes[i] = p.Delete(zk.Join(a.e.dir, name), -1)
+		deletes[i] = p.Delete(zk.Join(a.core.dir, name), -1)
 	}
 	p.Send(ctx)
 	for i, k := range deletes {
@@ -172,22 +172,22 @@ func (a *attempt) clear(ctx context.Context, orphans []string, stubborn map[stri
 		case a.s.Err() != nil:
 			return a.s.Err()
 		default:
-			a.e.opt.Logger.Warn("cannot remove what a lost hold left", "lock", a.e.dir, "node", orphans[i], "error", err)
+			a.core.opt.Logger.Warn("cannot remove what a lost hold left", "lock", a.core.dir, "node", orphans[i], "error", err)
 			stubborn[orphans[i]] = true
 		}
 	}
 	return nil
 }
 
-// orphansKnown remembers since when markers of one directory have been known to be orphans. So when a waiter gives up,
+// orphanTimes remembers since when markers of one directory have been known to be orphans. So when a waiter gives up,
 // the next one with the same lock value continues its wait.
-type orphansKnown struct {
+type orphanTimes struct {
 	mu    sync.Mutex
 	since map[string]time.Time // by name
 }
 
 // update notes which orphans there are, and returns for how long each has been known.
-func (k *orphansKnown) update(orphans []string) []time.Duration {
+func (k *orphanTimes) update(orphans []string) []time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()

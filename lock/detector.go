@@ -15,7 +15,7 @@ import (
 // It looks first when the attempt has gone on for Options.Deadlock, and then ever more rarely. A cycle that it finds
 // twice in a row, Options.Deadlock apart, is a deadlock.
 type detector struct {
-	e     *entrance
+	core  *core
 	id    queue.ID
 	pause time.Duration     // until the next look
 	seen  *waitgraph.Reader // of the last look, if it found a cycle
@@ -26,10 +26,10 @@ const detectorRarest = 16
 
 // unlessDeadlocked returns a function that goes the way of an attempt, and fails with a *DeadlockError if the attempt
 // waits in a cycle and is the one to give up. Until Options.Deadlock has passed, it costs a timer.
-func (e *entrance) unlessDeadlocked(id queue.ID, way func(context.Context) ([]*Hold, error)) func(context.Context) ([]*Hold, error) {
+func (c *core) unlessDeadlocked(id queue.ID, way func(context.Context) ([]*Hold, error)) func(context.Context) ([]*Hold, error) {
 	return func(ctx context.Context) ([]*Hold, error) {
 		wait, end := context.WithCancelCause(ctx)
-		d := &detector{e: e, id: id, pause: e.opt.Deadlock}
+		d := &detector{core: c, id: id, pause: c.opt.Deadlock}
 		done := make(chan struct{})
 		first := time.AfterFunc(d.pause, func() {
 			defer close(done)
@@ -71,18 +71,18 @@ func (d *detector) run(ctx context.Context) *DeadlockError {
 // look returns the cycle that the attempt waits in if this is the second look in a row that finds one, and the attempt is
 // the one to give up. A look that fails proves nothing.
 func (d *detector) look(ctx context.Context) *DeadlockError {
-	dir := d.e.dir
-	now := waitgraph.NewReader(ctx, d.e.s, d.seen)
-	found, err := now.Cycle(dir, d.id.Stem(dir), (*queue.Entry).YieldsBefore)
+	dir := d.core.dir
+	now := waitgraph.NewReader(ctx, d.core.s, d.seen)
+	found, err := now.Cycle(dir, d.id.HoldID(dir), (*queue.Entry).YieldsBefore)
 	switch {
 	case err != nil:
-		d.e.opt.Logger.Debug("cannot look for deadlocks", "lock", dir, "error", err)
+		d.core.opt.Logger.Debug("cannot look for deadlocks", "lock", dir, "error", err)
 	case found == nil && d.seen == nil:
-		d.pause = min(2*d.pause, detectorRarest*d.e.opt.Deadlock)
+		d.pause = min(2*d.pause, detectorRarest*d.core.opt.Deadlock)
 	case found == nil:
 		d.seen = nil
 	case d.seen == nil:
-		d.seen, d.pause = now, d.e.opt.Deadlock
+		d.seen, d.pause = now, d.core.opt.Deadlock
 	default:
 		return &DeadlockError{Path: dir, Deadlock: found}
 	}

@@ -24,7 +24,7 @@ func (h *Hold) Downgrade(ctx context.Context) error { return h.g.claim.downgrade
 // downgrade is Hold.Downgrade.
 func (g *place) downgrade(ctx context.Context, h *Hold) error {
 	if !g.downgrading.TryLock() {
-		return &LockError{"downgrade", g.e.dir, ErrNotWriter}
+		return &LockError{"downgrade", g.core.dir, ErrNotWriter}
 	}
 	defer g.downgrading.Unlock()
 	g.check()
@@ -52,7 +52,7 @@ func (g *place) downgrade(ctx context.Context, h *Hold) error {
 	if h.ctx.Err() != nil {
 		err = context.Cause(h.ctx)
 	}
-	return &LockError{"downgrade", g.e.dir, err}
+	return &LockError{"downgrade", g.core.dir, err}
 }
 
 // beginDowngrade returns the path of the write node and that of the read node to be; without an error that is empty if an
@@ -69,12 +69,12 @@ func (g *place) beginDowngrade(h *Hold) (write, read string, err error) {
 		g.unknown = false
 		return "", "", nil
 	}
-	if g.e.recipe != &queue.WriteRules || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.unknown {
-		return "", "", &LockError{"downgrade", g.e.dir, ErrNotWriter}
+	if g.core.rules != &queue.WriteRules || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.unknown {
+		return "", "", &LockError{"downgrade", g.core.dir, ErrNotWriter}
 	}
 	write = g.mu.node
 	number, _, _ := queue.ParseName(zk.Base(write))
-	read = zk.Join(g.e.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
+	read = zk.Join(g.core.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
 	g.mu.next, g.mu.kind = read, queue.Shared
 	return write, read, nil
 }
@@ -91,7 +91,7 @@ func (g *place) stays() {
 // replace puts a read node in the place of the write node. known reports whether the error, if there is one, says that it
 // has not done so. look has it find out first whether that has been done already.
 func (g *place) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
-	data := g.e.nodeData(queue.Record{})
+	data := g.core.nodeData(queue.Record{})
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
 		if look {
@@ -101,7 +101,7 @@ func (g *place) replace(ctx context.Context, write, read string, look bool) (kno
 			}
 		}
 		_, err := g.s.Multi(ctx,
-			client.OpCreate(read, data, zk.Ephemeral, g.e.opt.ACL),
+			client.OpCreate(read, data, zk.Ephemeral, g.core.opt.ACL),
 			client.OpDelete(write, version))
 		switch {
 		case err == nil:
@@ -132,7 +132,7 @@ func (g *place) replace(ctx context.Context, write, read string, look bool) (kno
 func (g *place) replaced(ctx context.Context, read string) (bool, error) {
 	for {
 		p := g.s.Pipeline()
-		p.Sync(g.e.dir)
+		p.Sync(g.core.dir)
 		found := p.Exists(read)
 		p.Send(ctx)
 		_, err := found.Wait(ctx)

@@ -74,29 +74,29 @@ func (g *grant) holdLocked(parent context.Context) *Hold {
 		return nil
 	}
 	h := &Hold{g: g}
-	ctx, cancel := context.WithCancelCause(g.mark(parent))
+	ctx, cancel := context.WithCancelCause(g.withHold(parent))
 	h.ctx, h.cancel = ctx, cancel
 	g.mu.holds[h] = struct{}{}
 	return h
 }
 
-// mark returns ctx with the marks of who works under the grant: for re-entering, and for the lineage.
-func (g *grant) mark(ctx context.Context) context.Context {
-	return &marked{ctx, lineage{g, lineageOf(ctx)}}
+// withHold returns ctx with what code under the grant needs: for re-entering, and for the chain of holds.
+func (g *grant) withHold(ctx context.Context) context.Context {
+	return &holdContext{ctx, heldChain{g, heldChainOf(ctx)}}
 }
 
-// A marked is a context with the marks of a grant.
-type marked struct {
+// A holdContext is a context under a grant.
+type holdContext struct {
 	context.Context
-	lineage lineage
+	chain heldChain
 }
 
-func (m *marked) Value(key any) any {
+func (m *holdContext) Value(key any) any {
 	switch key {
-	case lineageKey{}:
-		return &m.lineage
-	case m.lineage.g.lock.held:
-		return m.lineage.g
+	case heldChainKey{}:
+		return &m.chain
+	case m.chain.g.lock.held:
+		return m.chain.g
 	}
 	return m.Context.Value(key)
 }
@@ -157,7 +157,7 @@ func (g *grant) expiry() error {
 	if err := g.s.Err(); err != nil {
 		return err
 	}
-	return unheard(g.s, ErrDeadline)
+	return withDisconnection(g.s, ErrDeadline)
 }
 
 // lose ends the grant with a cause, unless it has ended, and tells of it.

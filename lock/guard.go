@@ -259,7 +259,7 @@ func (c *guarded) answered() {
 		c.own, c.node = nil, c.after(c.node)
 	case err == nil:
 		c.moved(c.node)
-		c.hear(c.node, node)
+		c.noteRevoked(c.node, node)
 	case errors.Is(err, zk.ErrNoNode):
 		c.own, c.node = nil, c.after(c.node)
 	default:

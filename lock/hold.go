@@ -6,8 +6,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"slices"
+
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under
@@ -84,14 +88,14 @@ func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error 
 }
 
 // A held is a Hold or Holds.
-type held interface {
+type releasable interface {
 	Context() context.Context
 	Cause() error
 	Release(context.Context) error
 }
 
 // workUnder is Do for what may be one hold or several.
-func workUnder(ctx context.Context, h held, f func(ctx context.Context) error) (err error) {
+func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) error) (err error) {
 	work, cancel := context.WithCancelCause(h.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -109,3 +113,57 @@ func workUnder(ctx context.Context, h held, f func(ctx context.Context) error) (
 	}
 	return f(work)
 }
+
+// A heldChain is the chain of holds that code works under, newest first. It travels in the contexts of holds. The claim of
+// a waiter names it (queue.Record.Under), so that cycles of waits can be found.
+type heldChain struct {
+	g     *grant
+	outer *heldChain
+}
+
+// heldChainKey is the key under which a context carries its heldChain.
+type heldChainKey struct{}
+
+func heldChainOf(ctx context.Context) *heldChain {
+	l, _ := ctx.Value(heldChainKey{}).(*heldChain)
+	return l
+}
+
+// holdIDs returns the ids of those holds that have not ended.
+func (l *heldChain) holdIDs() []string {
+	var ids []string
+	for ; l != nil && len(ids) < queue.UnderMax; l = l.outer {
+		if id := l.g.id.HoldID(l.g.lock.dir); l.g.alive() && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// alive reports whether the grant has not ended.
+func (g *grant) alive() bool {
+	select {
+	case <-g.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// waiting returns what the claim of a waiter says. The waiter works under a heldChain and under claims with these ids.
+func (o *Options) waiting(under *heldChain, claims ...string) queue.Record {
+	ids := slices.Concat(claims, under.holdIDs())
+	ids = ids[:min(len(ids), queue.UnderMax)]
+	for _, node := range o.Under {
+		if zk.ValidatePath(node) != nil || len(ids) == queue.UnderMax {
+			continue
+		}
+		if id := queue.HoldIDOf(zk.Parent(node), zk.Base(node)); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return queue.Record{Under: ids, Yields: o.Deadlock > 0 && len(ids) > 0}
+}
+
+// notWaiting is what a claim says that does not wait.
+var notWaiting = queue.Record{Passing: true}

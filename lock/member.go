@@ -26,8 +26,8 @@ type member struct {
 	path  string // of the lock
 	lock  *lockBase
 	taker taker
-	line  *entrance // in which the claims can be made together with those of other members; nil if there is no line
-	count int       // of claims
+	line  *core // in which the claims can be made together with those of other members; nil if there is no line
+	count int   // of claims
 	err   error
 }
 
@@ -37,43 +37,43 @@ type taker interface {
 	tryAll(ctx context.Context, count int) ([]*Hold, error)
 }
 
-// member returns the member of count claims in the entrance's line.
-func (e *entrance) member(path string, count int) member {
-	if e == nil {
+// member returns the member of count claims in the lock's queue.
+func (c *core) member(path string, count int) member {
+	if c == nil {
 		return member{err: errZero}
 	}
-	return member{path: path, lock: &e.lockBase, taker: e, line: e, count: count}
+	return member{path: path, lock: &c.lockBase, taker: c, line: c, count: count}
 }
 
-func (m *Mutex) claim() member { return m.e.member(m.Path(), 1) }
+func (m *Mutex) claim() member { return m.core.member(m.Path(), 1) }
 
-// A side is one side of a read/write lock.
-type side struct{ e *entrance }
+// An rwSide is one side of a read/write lock.
+type rwSide struct{ core *core }
 
-func (s side) claim() member                              { return s.e.member(s.Path(), 1) }
-func (s side) Path() string                               { return s.e.base().path() }
-func (s side) Session() *client.Session                   { return s.e.base().session() }
-func (s side) Lock(ctx context.Context) (*Hold, error)    { return s.e.lock(ctx) }
-func (s side) TryLock(ctx context.Context) (*Hold, error) { return s.e.try(ctx) }
+func (s rwSide) claim() member                              { return s.core.member(s.Path(), 1) }
+func (s rwSide) Path() string                               { return s.core.base().path() }
+func (s rwSide) Session() *client.Session                   { return s.core.base().session() }
+func (s rwSide) Lock(ctx context.Context) (*Hold, error)    { return s.core.lock(ctx) }
+func (s rwSide) TryLock(ctx context.Context) (*Hold, error) { return s.core.try(ctx) }
 
-func (s side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return s.e.do(ctx, f)
+func (s rwSide) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return s.core.do(ctx, f)
 }
 
 // Reader returns the read side as a Locker.
-func (m *RWMutex) Reader() Locker { return side{m.read} }
+func (m *RWMutex) Reader() Locker { return rwSide{m.read} }
 
 // Writer returns the write side as a Locker.
-func (m *RWMutex) Writer() Locker { return side{m.write} }
+func (m *RWMutex) Writer() Locker { return rwSide{m.write} }
 
-// permits are some permits of a semaphore.
-type permits struct {
+// semaphorePermits are some permits of a semaphore.
+type semaphorePermits struct {
 	m *Semaphore
 	k int
 }
 
-func (p permits) claim() member {
-	m := p.m.e.member(p.m.path, p.k)
+func (p semaphorePermits) claim() member {
+	m := p.m.core.member(p.m.path, p.k)
 	if m.err == nil {
 		m.err = p.m.mayAsk(p.k)
 	}
@@ -81,10 +81,10 @@ func (p permits) claim() member {
 }
 
 // Permits returns k permits, to be held together with other locks.
-func (m *Semaphore) Permits(k int) Member { return permits{m, k} }
+func (m *Semaphore) Permits(k int) Member { return semaphorePermits{m, k} }
 
 // alone reports whether the claim is made by itself: more has to happen before or after it than to join the
-// line and to find that nobody is ahead.
+// queue and to find that no claim is ahead.
 func (m member) alone() bool {
-	return m.line == nil || m.lock.opt.Delay > 0 || m.line.gate != nil || m.line.room.varies() && !m.line.room.agreed.Load()
+	return m.line == nil || m.lock.opt.Delay > 0 || m.line.gate != nil || m.line.permits.varies() && !m.line.permits.agreed.Load()
 }

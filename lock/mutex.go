@@ -10,7 +10,7 @@ import (
 // A Mutex is a lock that one holder has at a time, in the order of arrival. To have a Mutex is not to hold
 // the lock: that is what a Hold says. So many goroutines may use one Mutex, and they exclude each other as
 // different processes do.
-type Mutex struct{ e *entrance }
+type Mutex struct{ core *core }
 
 // NewMutex returns the lock of the directory at path, which must not be "/". It asks the server nothing. The
 // directory, and what is above it, is made when the lock is first asked for. Once nobody holds the lock or waits
@@ -20,29 +20,29 @@ func NewMutex(s *client.Session, path string, opt Options) (*Mutex, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Mutex{newEntrance(s, path, opt, &queue.MutexRules)}, nil
+	return &Mutex{newCore(s, path, opt, &queue.MutexRules)}, nil
 }
 
 // Path returns the path of the lock's directory.
-func (m *Mutex) Path() string { return m.e.base().path() }
+func (m *Mutex) Path() string { return m.core.base().path() }
 
 // Session returns the session that the lock belongs to.
-func (m *Mutex) Session() *client.Session { return m.e.base().session() }
+func (m *Mutex) Session() *client.Session { return m.core.base().session() }
 
 // Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one
 // of hold and error is not nil.
 //
 // If ctx derives from the Context of a hold of this lock, by the same session, Lock fails with ErrReentered, or
 // re-enters if Options.Reentrant is set. Only the context tells.
-func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.e.lock(ctx) }
+func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.core.lock(ctx) }
 
 // TryLock returns a hold if nobody else holds the lock or waits for it, and otherwise a *BusyError that
 // names the holder. It never waits for others; ctx bounds the time that the servers may take to answer.
-func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.e.try(ctx) }
+func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.core.try(ctx) }
 
 // Do runs f while holding the lock. f's context ends when ctx does and when the hold is lost, with the
 // cause. The lock is released when f returns and when it panics. The error is f's, joined with the loss
 // of the lock or the failure to release it, if there was one.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.e.do(ctx, f)
+	return m.core.do(ctx, f)
 }

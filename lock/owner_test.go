@@ -27,8 +27,8 @@ func TestOptionsOwner(t *testing.T) {
 // What does not change is encoded once, and says the same.
 func TestNodeData(t *testing.T) {
 	opt := Options{Label: `l "q"}`, PID: 4711}
-	e := newEntrance(nil, "/l", opt, &queue.MutexRules)
-	for _, r := range []queue.Record{{}, passing, {ID: "1f"}, {Under: []string{"/a", "/b"}, Yields: true}} {
+	e := newCore(nil, "/l", opt, &queue.MutexRules)
+	for _, r := range []queue.Record{{}, notWaiting, {ID: "1f"}, {Under: []string{"/a", "/b"}, Yields: true}} {
 		before := time.Now().Truncate(time.Millisecond)
 		data := e.nodeData(r)
 		got := queue.ParseRecord(data)
@@ -41,7 +41,7 @@ func TestNodeData(t *testing.T) {
 		}
 	}
 	opt.Data = []byte("127.0.0.1")
-	if got := newEntrance(nil, "/l", opt, &queue.MutexRules).nodeData(passing); string(got) != "127.0.0.1" {
+	if got := newCore(nil, "/l", opt, &queue.MutexRules).nodeData(notWaiting); string(got) != "127.0.0.1" {
 		t.Errorf("nodeData with Options.Data = %s", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // A place is the claim of a grant in the line of a fair lock.
 type place struct {
 	*grant
-	e      *entrance
+	core   *core
 	waited bool   // others may have seen the node behind another's
 	marker string // path of the delay marker; empty if there is none
 
@@ -21,8 +21,8 @@ type place struct {
 
 // newPlace makes the grant of one of an attempt's nodes.
 func newPlace(a *attempt, node string, lease uint64, vouching *client.Vouching) *place {
-	g := newGrant(&a.e.lockBase, a.id, node, a.token, a.data, a.revoked[node], lease, vouching)
-	p := &place{grant: g, e: a.e, waited: a.waited, marker: a.marker}
+	g := newGrant(&a.core.lockBase, a.id, node, a.token, a.data, a.revoked[node], lease, vouching)
+	p := &place{grant: g, core: a.core, waited: a.waited, marker: a.marker}
 	g.claim = p
 	return p
 }
@@ -31,14 +31,14 @@ func newPlace(a *attempt, node string, lease uint64, vouching *client.Vouching) 
 func (g *place) owns(zk.Stat) bool { return true }
 
 // send adds the deletion of the node.
-func (g *place) send(p *client.Pipeline) *removal { return g.delete(p, g.rings()) }
+func (g *place) send(p *client.Pipeline) *removal { return g.delete(p, g.announces()) }
 
-func (g *place) discard() { g.e.reaper.add(g.debris()) }
+func (g *place) discard() { g.core.cleaner.add(g.leftovers()) }
 
-// debris returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
+// leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see.
-func (g *place) debris() debris {
-	d := debris{id: g.id, token: g.token, nodes: g.nodes()}
+func (g *place) leftovers() leftovers {
+	d := leftovers{id: g.id, token: g.token, nodes: g.nodes()}
 	if g.marker != "" && !g.wasLost() {
 		d.nodes = slices.Insert(d.nodes, 0, g.marker)
 	}

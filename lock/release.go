@@ -61,11 +61,11 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 // remove deletes the node and does not return nil before it is known to be gone. sent is a deletion that has
 // been sent already, nil if none has.
 func (g *place) remove(ctx context.Context, sent *removal) error {
-	ring := g.rings()
+	announce := g.announces()
 	for unknown := false; ; sent = nil {
 		if sent == nil {
 			p := g.s.Pipeline()
-			sent = g.delete(p, ring)
+			sent = g.delete(p, announce)
 			p.Send(ctx)
 		}
 		err := sent.wait(ctx)
@@ -77,33 +77,33 @@ func (g *place) remove(ctx context.Context, sent *removal) error {
 			continue
 		case g.s.Err() != nil && g.s.Gone(ctx):
 			return nil // the node has gone with the session
-		case ring && !client.MaybeApplied(err) && ctx.Err() == nil:
-			ring = false // whatever is wrong with the bell, the node must go
+		case announce && !client.MaybeApplied(err) && ctx.Err() == nil:
+			announce = false // whatever is wrong with the marker, the node must go
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			if unknown { // by us, in the request whose answer was lost
 				return nil
 			}
-			return &LostError{Path: g.e.dir, Cause: ErrNodeDeleted}
+			return &LostError{Path: g.core.dir, Cause: ErrNodeDeleted}
 		}
-		g.e.reaper.add(g.debris())
-		return releasePending(g.e.dir, err)
+		g.core.cleaner.add(g.leftovers())
+		return releasePending(g.core.dir, err)
 	}
 }
 
-// rings reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
+// announces reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
 // the node's end alone could be a downgrade. While the outcome of a downgrade is open there is no announcement, and the
 // contenders behind list the directory.
-func (g *place) rings() bool {
+func (g *place) announces() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.e.recipe.Announces && g.mu.next == "" && (g.waited || g.e.recipe.Moves && g.mu.kind == g.e.recipe.Kind)
+	return g.core.rules.Announces && g.mu.next == "" && (g.waited || g.core.rules.Moves && g.mu.kind == g.core.rules.Kind)
 }
 
 // A removal is the requests that delete a grant's node.
 type removal struct {
 	plain []*client.Pending[struct{}]      // one for each path at which the node can be, in the order of place.nodes
-	multi *client.Pending[[]client.Result] // with the bell; nil if plain
+	multi *client.Pending[[]client.Result] // with the release marker; nil if plain
 }
 
 func (r *removal) wait(ctx context.Context) (err error) {
@@ -119,27 +119,27 @@ func (r *removal) wait(ctx context.Context) (err error) {
 	return err
 }
 
-// delete adds the deletion of the node. If ring is set, the same transaction makes and deletes a znode,
-// the bell, whose creation tells the waiter behind us that a holder has left and not a waiter:
+// delete adds the deletion of the node. If announce is set, the same transaction makes and deletes a znode,
+// the release marker, whose creation tells the waiter behind us that a holder has left and not a waiter:
 // one who joined when others were still ahead of us would otherwise have to list the directory to know.
-// No listing ever shows the bell.
+// No listing ever shows it.
 //
-// The delay marker goes ahead of the node, in a request of its own: in between, the lock is held by nobody who would
-// need one. If it is not there any more, so much the better.
-func (g *place) delete(p *client.Pipeline, ring bool) *removal {
+// The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
+// need it any more. It does no harm if the marker is gone already.
+func (g *place) delete(p *client.Pipeline, announce bool) *removal {
 	if g.marker != "" {
 		p.Delete(g.marker, -1)
 	}
-	if !ring {
+	if !announce {
 		r := &removal{}
 		for _, node := range g.nodes() {
 			r.plain = append(r.plain, p.Delete(node, -1))
 		}
 		return r
 	}
-	bell := zk.Join(g.e.dir, g.id.ReleaseMarker())
+	marker := zk.Join(g.core.dir, g.id.ReleaseMarker())
 	return &removal{multi: p.Multi(
-		client.OpCreate(bell, nil, zk.Ephemeral, g.e.opt.ACL),
-		client.OpDelete(bell, -1),
+		client.OpCreate(marker, nil, zk.Ephemeral, g.core.opt.ACL),
+		client.OpDelete(marker, -1),
 		client.OpDelete(g.at(), -1))}
 }

@@ -59,7 +59,7 @@ func (g *grant) asked() {
 }
 
 // hear notes that the owner of the attempt's node is asked to give up what it does not have yet.
-func (a *attempt) hear(node string) {
+func (a *attempt) noteRevoked(node string) {
 	if a.revoked == nil {
 		a.revoked = map[string]bool{}
 	}
@@ -68,7 +68,7 @@ func (a *attempt) hear(node string) {
 
 // hear looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
 // there: then we say again who we are, if that leaves room for the request.
-func (g *grant) hear(path string, node client.Node) {
+func (g *grant) noteRevoked(path string, node client.Node) {
 	if !queue.Revoked(node.Data) {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 // waits for the nearest writer ahead of it, a writer for the nearest claim of any kind, so a stream of
 // readers does not starve a writer. Its node names are those of Curator's InterProcessReadWriteLock. A
 // Mutex of the same path is a writer to it.
-type RWMutex struct{ read, write *entrance }
+type RWMutex struct{ read, write *core }
 
 // NewRWMutex returns the read/write lock of the directory at path; see NewMutex.
 func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
@@ -19,8 +19,8 @@ func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &RWMutex{newEntrance(s, path, opt, &queue.ReadRules), newEntrance(s, path, opt, &queue.WriteRules)}
-	m.write.reaper = m.read.reaper // what one side has left is in the other's way
+	m := &RWMutex{newCore(s, path, opt, &queue.ReadRules), newCore(s, path, opt, &queue.WriteRules)}
+	m.write.cleaner = m.read.cleaner // what one side has left is in the other's way
 	return m, nil
 }
 

@@ -24,7 +24,7 @@ import (
 // of those woken gets the permit, and each of the others asks for the line once more. docs/guarantees.md says why
 // it cannot be fewer.
 type Semaphore struct {
-	e    *entrance
+	core *core
 	path string
 }
 
@@ -45,8 +45,8 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
-	e := newEntrance(s, path, opt, &queue.PermitRules)
-	e.room = &room{n: n, stored: true, adopts: opt.AdoptPermits}
+	e := newCore(s, path, opt, &queue.PermitRules)
+	e.permits = &permitCount{n: n, stored: true, adopts: opt.AdoptPermits}
 	return &Semaphore{e, path}, nil
 }
 
@@ -63,10 +63,10 @@ func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*S
 	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
-	e := newEntrance(s, zk.Join(path, "leases"), opt, &queue.PermitRules)
-	e.room = &room{n: n}
+	e := newCore(s, zk.Join(path, "leases"), opt, &queue.PermitRules)
+	e.permits = &permitCount{n: n}
 	opt.Hooks = Hooks{} // the gate is no lock of the caller's
-	e.gate = newEntrance(s, zk.Join(path, "locks"), opt, &queue.MutexRules)
+	e.gate = newCore(s, zk.Join(path, "locks"), opt, &queue.MutexRules)
 	return &Semaphore{e, path}, nil
 }
 
@@ -91,16 +91,16 @@ func SetPermits(ctx context.Context, s *client.Session, path string, n int) erro
 // SetPermits is the function of that name, for a directory that has to be made with Options.ParentACL. The number of
 // Curator's semaphores is stored nowhere.
 func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
-	if m.e == nil {
+	if m.core == nil {
 		return errZero
 	}
 	if err := validPermits(m.path, n); err != nil {
 		return err
 	}
-	if !m.e.room.stored {
+	if !m.core.permits.stored {
 		return &LockError{"set permits", m.path, errors.New("the number of permits of Curator's semaphore is not stored")}
 	}
-	if _, err := storeRoom(ctx, m.e, func(int, bool) (int, error) { return n, nil }); err != nil {
+	if _, err := updateStoredPermits(ctx, m.core, func(int, bool) (int, error) { return n, nil }); err != nil {
 		return &LockError{"set permits", m.path, err}
 	}
 	return nil
@@ -110,11 +110,11 @@ func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
 func (m *Semaphore) Path() string { return m.path }
 
 // Session returns the session that the semaphore belongs to.
-func (m *Semaphore) Session() *client.Session { return m.e.base().session() }
+func (m *Semaphore) Session() *client.Session { return m.core.base().session() }
 
 // Acquire waits for a permit and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil.
-func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.e.lock(ctx) }
+func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.core.lock(ctx) }
 
 // AcquireN waits for k permits and returns their holds, or none. It keeps its place in line until k are free, so those
 // behind that want fewer do not pass it. If the semaphore has fewer than k permits, or comes to have fewer while
@@ -125,7 +125,7 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
 
 // TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the one who
 // has held a permit for longest.
-func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.e.try(ctx) }
+func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.core.try(ctx) }
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes
 // nobody: while somebody waits for more permits than are free, it fails even if k are free.
@@ -134,24 +134,24 @@ func (m *Semaphore) TryAcquireN(ctx context.Context, k int) (*Holds, error) {
 }
 
 func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, error) {
-	if m.e == nil {
+	if m.core == nil {
 		return nil, errZero
 	}
-	ctx = m.e.asked(ctx)
+	ctx = m.core.asked(ctx)
 	permits := m.Permits(k).claim()
 	if permits.err != nil {
-		return nil, m.e.refused(ctx, &LockError{m.e.op(try), m.path, permits.err})
+		return nil, m.core.refused(ctx, &LockError{m.core.op(try), m.path, permits.err})
 	}
-	acquire := m.e.lockAll
+	acquire := m.core.lockAll
 	if try {
-		acquire = m.e.tryAll
+		acquire = m.core.tryAll
 	}
 	holds, err := acquire(ctx, k)
 	if err != nil {
-		return nil, m.e.refused(ctx, err)
+		return nil, m.core.refused(ctx, err)
 	}
 	for _, h := range holds {
-		ctx = h.g.mark(ctx)
+		ctx = h.g.withHold(ctx)
 	}
 	return newHolds(ctx, []member{permits}, [][]*Hold{holds}), nil
 }
@@ -159,19 +159,19 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 // mayAsk refuses numbers that no semaphore can grant at once.
 func (m *Semaphore) mayAsk(k int) error {
 	switch {
-	case m.e == nil:
+	case m.core == nil:
 		return errZero
 	case k < 1:
 		return fmt.Errorf("%d permits asked for, want at least 1", k)
 	case k > PermitsMax:
 		return &TooManyError{Asked: k, Permits: PermitsMax}
-	case !m.e.room.stored && k > m.e.room.n: // before the lock on the way in is waited for
-		return &TooManyError{Asked: k, Permits: m.e.room.n}
+	case !m.core.permits.stored && k > m.core.permits.n: // before the lock on the way in is waited for
+		return &TooManyError{Asked: k, Permits: m.core.permits.n}
 	}
 	return nil
 }
 
 // Do runs f while holding a permit; see Mutex.Do.
 func (m *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.e.do(ctx, f)
+	return m.core.do(ctx, f)
 }

@@ -112,7 +112,7 @@ func (s *Standalone) Close(ctx context.Context) error {
 	s.cancel(zk.ErrClosed)
 	var err error
 	if m != nil {
-		err = m.e.s.Close(ctx)
+		err = m.core.s.Close(ctx)
 	}
 	select {
 	case s.opening <- struct{}{}: // nobody is opening another session any more
@@ -136,7 +136,7 @@ func (s *Standalone) take(ctx context.Context, op string, way func(*Mutex, conte
 			return h, nil
 		case err == nil || s.ctx.Err() != nil: // closed while the lock was got, or before
 			return nil, &LockError{op, s.path, zk.ErrClosed}
-		case m.e.s.Err() == nil || ctx.Err() != nil || errors.Is(err, zk.ErrAuthFailed):
+		case m.core.s.Err() == nil || ctx.Err() != nil || errors.Is(err, zk.ErrAuthFailed):
 			return nil, err
 		}
 	}
@@ -158,11 +158,11 @@ func (s *Standalone) current(ctx context.Context, op string) (*Mutex, error) {
 	s.mu.Lock()
 	m := s.mu.mutex
 	s.mu.Unlock()
-	if m != nil && m.e.s.Err() == nil {
+	if m != nil && m.core.s.Err() == nil {
 		return m, nil
 	}
 	if m != nil {
-		m.e.s.Close(ctx) // it is over, so this asks nobody
+		m.core.s.Close(ctx) // it is over, so this asks nobody
 	}
 	return s.open(ctx, op)
 }

@@ -37,7 +37,7 @@ func TestF26_StandaloneClosedWhileOpening(t *testing.T) {
 			t.Fatal(err)
 		}
 		srv.Link("").Expire()
-		<-s.mu.mutex.e.s.Done()
+		<-s.mu.mutex.core.s.Done()
 		slow = true
 		failed := make(chan error, 1)
 		go func() {

@@ -92,8 +92,8 @@ func (u *Unfair) claim() member {
 // unfairLock is the state of an Unfair: its attempts share what is known of the session's creates and of leftovers.
 type unfairLock struct {
 	lockBase
-	siblings *siblings
-	cleaner  *reaper
+	attempts *sessionAttempts
+	cleaner  *cleaner
 }
 
 // base returns the lock's base; nil if u is nil.
@@ -105,8 +105,8 @@ func (u *unfairLock) base() *lockBase {
 }
 
 func newUnfairLock(s *client.Session, path string, opt Options) *unfairLock {
-	u := &unfairLock{lockBase: newBase(s, path, opt, "lock", queue.Exclusive, queue.Exclusive, true), siblings: family{s, path}.siblings()}
-	u.cleaner = &reaper{lock: &u.lockBase, clean: u.clean}
+	u := &unfairLock{lockBase: newBase(s, path, opt, "lock", queue.Exclusive, queue.Exclusive, true), attempts: sessionLock{s, path}.attempts()}
+	u.cleaner = &cleaner{lock: &u.lockBase, clean: u.clean}
 	return u
 }
 
@@ -126,11 +126,11 @@ func (u *unfairLock) take(ctx context.Context, try bool) (*Hold, error) {
 // claim makes a claim and returns its first hold. An attempt that ends without a hold is abandoned, also if
 // Options.Waiting panics.
 func (u *unfairLock) claim(ctx context.Context, try bool) (h *Hold, err error) {
-	says := passing
+	says := notWaiting
 	if try {
 		u.cleaner.await(ctx)
 	} else {
-		says = u.opt.waiting(lineageOf(ctx))
+		says = u.opt.waiting(heldChainOf(ctx))
 	}
 	a := newUnfairAttempt(u, says)
 	defer func() {

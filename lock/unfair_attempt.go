@@ -12,7 +12,7 @@ import (
 
 // An unfairAttempt is one attempt to take an unfair lock. It is used by one goroutine. The claim is one znode at the lock's
 // path. Since all contenders' znodes have that name, an attempt knows its own by the creation zxid. An attempt whose create
-// was not answered goes by its id in the data, and by what its siblings know; see siblings. What abandon leaves behind,
+// was not answered goes by its id in the data, and by what the session's other attempts know; see sessionAttempts. What abandon leaves behind,
 // the cleaner removes.
 type unfairAttempt struct {
 	u        *unfairLock
@@ -73,7 +73,7 @@ func (a *unfairAttempt) seize(ctx context.Context, crowded bool) (*rival, error)
 	for ; ; crowded = true {
 		p := a.u.s.Pipeline()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
-		a.u.siblings.ask(a.id, a.created)
+		a.u.attempts.ask(a.id, a.created)
 		var got *client.Pending[client.Node]
 		var watch *client.Watch
 		if crowded {
@@ -224,7 +224,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, number, a.vouching)
 	g.claim = &unfairClaim{g, u}
 	h := newHold(ctx, g, a.own)
-	u.siblings.settled(a.id)
+	u.attempts.settled(a.id)
 	return h, nil
 }
 
@@ -235,8 +235,8 @@ func (a *unfairAttempt) abandon() {
 		a.vouching.Stop()
 	}
 	if a.made || a.unknown || a.created != nil {
-		a.u.cleaner.add(debris{id: a.id, token: a.token, created: a.created, unknown: a.unknown})
+		a.u.cleaner.add(leftovers{id: a.id, token: a.token, created: a.created, unknown: a.unknown})
 	} else {
-		a.u.siblings.settled(a.id)
+		a.u.attempts.settled(a.id)
 	}
 }

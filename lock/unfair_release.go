@@ -27,7 +27,7 @@ func (g *unfairClaim) downgrade(context.Context, *Hold) error {
 
 func (g *unfairClaim) discard() { g.u.cleaner.add(g.leftover()) }
 
-func (g *unfairClaim) leftover() debris { return debris{id: g.id, token: g.token} }
+func (g *unfairClaim) leftover() leftovers { return leftovers{id: g.id, token: g.token} }
 
 // remove deletes the node of a hold that is released. If the first request leaves open whether it is gone,
 // or whether it is ours at all, that is found out.
@@ -56,7 +56,7 @@ func (g *unfairClaim) remove(ctx context.Context, _ *removal) error {
 // removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells. Where that is not known,
 // because the outcome of the create is not, it is found out first. removeOwn reports whether there was such a node; with
 // an error, that is open unless it reports true.
-func (u *unfairLock) removeOwn(ctx context.Context, d *debris) (was bool, err error) {
+func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err error) {
 	for {
 		p := u.s.Pipeline()
 		p.Sync(u.dir)
@@ -86,17 +86,17 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *debris) (was bool, err er
 }
 
 // isClaim reports whether a node is that of an attempt which does not know what has become of its create. It is
-// ours from then on; see siblings.
+// ours from then on; see sessionAttempts.
 func (u *unfairLock) isClaim(id queue.ID, node client.Node) bool {
 	if node.Stat.EphemeralOwner != u.s.ID() {
 		return false
 	}
 	says := queue.ParseRecord(node.Data).ID
-	return (says == id || says == "") && u.siblings.claim(node.Stat.Czxid)
+	return (says == id || says == "") && u.attempts.claim(node.Stat.Czxid)
 }
 
 // clean does what can be done for each of list, and returns those that are left and an error that says why.
-func (u *unfairLock) clean(ctx context.Context, list []debris) (left []debris, err error) {
+func (u *unfairLock) clean(ctx context.Context, list []leftovers) (left []leftovers, err error) {
 	for _, d := range list {
 		d.resolve(ctx)
 		if d.token != 0 || d.unknown {
@@ -105,7 +105,7 @@ func (u *unfairLock) clean(ctx context.Context, list []debris) (left []debris, e
 				continue
 			}
 		}
-		u.siblings.settled(d.id)
+		u.attempts.settled(d.id)
 	}
 	return left, err
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// wait sleeps until the line has changed in a way that matters to us. It returns true if the lock is
+// wait sleeps until the queue has changed in a way that matters to this attempt. It returns true if the lock is
 // known to be ours, and otherwise asks for a new listing, by returning false, or says why the wait is
 // over. It never sleeps without a watch on a node that was there when the watch was set. It keeps of the
 // view what it needs and drops the line, which may be long.
 func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	defer func() {
-		if granted || err != nil || a.e.recipe.Announces { // there it is one lookout, and its bell depends on the view
-			a.lookAway()
+		if granted || err != nil || a.core.rules.Announces { // there it is one watch, and its marker depends on the view
+			a.stopWatching()
 		}
 	}()
 	ahead, err := a.arm(ctx, *v)
@@ -31,7 +31,7 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	for i, l := range ahead {
 		aheadNodes[i] = l.node
 	}
-	watches := slices.Concat(aheadNodes, a.own, []*client.Watch{a.room.watch})
+	watches := slices.Concat(aheadNodes, a.own, []*client.Watch{a.permits.watch})
 	var left, own <-chan struct{}
 	for {
 		st, changed := a.s.State()
@@ -42,12 +42,12 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		switch l := firstFired(ahead); {
 		case slices.ContainsFunc(a.own, (*client.Watch).Fired):
 			return false, a.ownChanged()
-		case a.room.hasChanged():
+		case a.permits.hasChanged():
 			return false, nil
 		case l != nil:
 			return a.aheadChanged(v.conn, l)
 		}
-		if left == nil { // somebody else has to read now
+		if left == nil { // another goroutine has to read now
 			var stop func()
 			left, stop = fired.Any(aheadNodes)
 			defer stop()
@@ -56,7 +56,7 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		}
 		select {
 		case <-own:
-		case <-a.room.changed():
+		case <-a.permits.changed():
 		case <-left:
 		case <-changed:
 		case <-a.s.Done():
@@ -68,18 +68,18 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 }
 
 // arm sets the watches of a wait: on the claims that v waits for, on our own nodes and on the number of permits. It
-// returns the lookouts, in the order of v.waits. With nil and no error the line has to be listed again: something
+// returns the watches ahead, in the order of v.waits. With nil and no error the line has to be listed again: something
 // has changed since, or the connection has broken.
-func (a *attempt) arm(ctx context.Context, v view) ([]*lookout, error) {
+func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 	p := a.s.Pipeline()
-	ahead := a.lookOut(p, v)
+	ahead := a.watchClaims(p, v)
 	ownGot := make([]*client.Pending[client.Node], len(a.own))
 	for i, w := range a.own {
 		if w == nil {
 			ownGot[i], a.own[i] = p.WatchGet(a.nodes[i])
 		}
 	}
-	a.watchRoom(p)
+	a.watchPermits(p)
 	p.Send(ctx)
 	var missed error
 	for i, got := range ownGot {
@@ -90,7 +90,7 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*lookout, error) {
 		if err != nil {
 			a.own[i], missed = nil, err
 		} else if queue.Revoked(own.Data) {
-			a.hear(a.nodes[i])
+			a.noteRevoked(a.nodes[i])
 		}
 	}
 	if missed != nil {
@@ -105,27 +105,27 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*lookout, error) {
 		}
 		l.got = nil
 	}
-	if same, err := a.sameRoom(ctx, v); !same || err != nil {
+	if same, err := a.samePermits(ctx, v); !same || err != nil {
 		return nil, err
 	}
 	return ahead, nil
 }
 
-// A lookout watches a claim that we wait for.
-type lookout struct {
-	got   *client.Pending[client.Node] // the request that sets node; nil once it has
-	node  *client.Watch
-	frees bool          // its end gives us the lock
-	bell  *client.Watch // tells that its end does, if that itself does not; nil if it would tell nothing
+// An aheadWatch watches a claim that we wait for.
+type aheadWatch struct {
+	got    *client.Pending[client.Node] // the request that sets node; nil once it has
+	node   *client.Watch
+	frees  bool          // its end gives us the lock
+	marker *client.Watch // tells that its end does, if that itself does not; nil if it would tell nothing
 }
 
-// lookOut returns lookouts for the claims that v waits for, and adds the requests that set their watches. One that
+// watchClaims returns watches for the claims that v waits for, and adds the requests that set them. One that
 // is left from the wait before is as good as a new one if its watch is of the connection on which v was listed and has
 // not fired: the claim was there when it was set, and is in the listing. The others end.
-func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
+func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 	left := a.ahead
-	a.ahead = make(map[string]*lookout, len(v.waits))
-	all := make([]*lookout, len(v.waits))
+	a.ahead = make(map[string]*aheadWatch, len(v.waits))
+	all := make([]*aheadWatch, len(v.waits))
 	for i, place := range v.waits {
 		name := v.queue.Line[place].Name
 		if l := left[name]; l != nil && l.got == nil && l.node.Conn() == v.conn && !l.node.Fired() {
@@ -143,47 +143,49 @@ func (a *attempt) lookOut(p *client.Pipeline, v view) []*lookout {
 	return all
 }
 
-// lookAway ends the lookouts that are left.
-func (a *attempt) lookAway() {
+// stopWatching ends the watches that are left.
+func (a *attempt) stopWatching() {
 	for _, l := range a.ahead {
 		l.cancel()
 	}
 	a.ahead = nil
 }
 
-// watchAhead adds the requests that watch the claim at place. Its bell is worth watching if knowing that
-// it left does not tell enough, and knowing that it held the lock would.
-func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *lookout {
-	l := &lookout{frees: a.free(v.queue.AfterEndOf(place, v.place))}
+// watchAhead adds the requests that watch the claim at place. Its release marker is worth watching if it
+// does not tell enough that the claim left, and would tell enough that the claim held the lock.
+func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch {
+	l := &aheadWatch{frees: a.free(v.queue.AfterEndOf(place, v.place))}
 	name := v.queue.Line[place].Name
-	if bell, ok := queue.ReleaseMarkerOf(name); ok && a.e.recipe.Announces && !l.frees && a.free(v.queue.AfterReleaseOf(place, v.place)) {
-		_, l.bell = p.WatchExists(zk.Join(a.e.dir, bell)) // answered before what follows
+	if marker, ok := queue.ReleaseMarkerOf(name); ok && a.core.rules.Announces && !l.frees && a.free(v.queue.AfterReleaseOf(place, v.place)) {
+		_, l.marker = p.WatchExists(zk.Join(a.core.dir, marker)) // answered before what follows
 	}
-	l.got, l.node = p.WatchGet(zk.Join(a.e.dir, name))
+	l.got, l.node = p.WatchGet(zk.Join(a.core.dir, name))
 	return l
 }
 
-// free reports whether the claim at place of a queue has to wait for nobody.
-func (a *attempt) free(q queue.Queue, place int) bool { return len(a.e.recipe.WaitsFor(q, place)) == 0 }
+// free reports whether the claim at place of a queue waits for no other.
+func (a *attempt) free(q queue.Queue, place int) bool {
+	return len(a.core.rules.WaitsFor(q, place)) == 0
+}
 
-func (l *lookout) cancel() {
+func (l *aheadWatch) cancel() {
 	l.node.Cancel()
-	if l.bell != nil {
-		l.bell.Cancel()
+	if l.marker != nil {
+		l.marker.Cancel()
 	}
 }
 
-// rung reports whether the claim's bell has been heard on a connection.
-func (l *lookout) rung(conn uint64) bool {
-	if l.bell == nil || !l.bell.Fired() {
+// markerFired reports whether the claim's release marker was seen on a connection.
+func (l *aheadWatch) markerFired(conn uint64) bool {
+	if l.marker == nil || !l.marker.Fired() {
 		return false
 	}
-	ev, on, err := l.bell.Event()
+	ev, on, err := l.marker.Event()
 	return err == nil && ev.Type == zk.NodeCreated && on == conn
 }
 
-// firstFired returns a lookout whose watch on the node has fired.
-func firstFired(ahead []*lookout) *lookout {
+// firstFired returns one whose watch on the node has fired.
+func firstFired(ahead []*aheadWatch) *aheadWatch {
 	for _, l := range ahead {
 		if l.node.Fired() {
 			return l
@@ -223,7 +225,7 @@ func (a *attempt) ownChanged() error {
 			return ErrPlaceLost
 		}
 	}
-	return nil // somebody wrote to it; watch it again
+	return nil // its data was written; watch it again
 }
 
 // aheadChanged reports whether the end of a node ahead gives us the lock without another listing; listed is
@@ -231,11 +233,11 @@ func (a *attempt) ownChanged() error {
 //
 // Its deletion must have come on that connection, without a break, and the watches on our own nodes and on
 // the number of permits, set on the same connection, must not have fired: events arrive in the order of what
-// caused them, so our nodes were still there. And there must be nobody left to wait for in the line of the
-// last listing, given that the node has ended, since whoever came later stands behind us; or given that its
-// holder has left, if it has rung its bell, which only a holder does, in the transaction that deletes its
-// node, so that the bell is heard first.
-func (a *attempt) aheadChanged(listed uint64, l *lookout) (granted bool, err error) {
+// caused them, so our nodes were still there. And no claim to wait for may be left in the queue of the
+// last listing, given that the node has ended, since later claims stand behind ours; or given that its
+// holder has left, if its release marker was seen: only a holder makes one, in the transaction that deletes its
+// node, so that the marker is seen first.
+func (a *attempt) aheadChanged(listed uint64, l *aheadWatch) (granted bool, err error) {
 	ev, conn, err := l.node.Event()
 	if err != nil {
 		return false, err
@@ -243,10 +245,10 @@ func (a *attempt) aheadChanged(listed uint64, l *lookout) (granted bool, err err
 	if ev.Type != zk.NodeDeleted || conn != listed || slices.ContainsFunc(a.own, func(w *client.Watch) bool { return w.Conn() != conn }) {
 		return false, nil
 	}
-	if !l.frees && !l.rung(conn) {
+	if !l.frees && !l.markerFired(conn) {
 		return false, nil
 	}
-	if slices.ContainsFunc(a.own, (*client.Watch).Fired) || a.e.room.varies() && !a.room.current(conn) {
+	if slices.ContainsFunc(a.own, (*client.Watch).Fired) || a.core.permits.varies() && !a.permits.current(conn) {
 		return false, nil // the listing will tell
 	}
 	return true, nil

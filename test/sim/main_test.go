@@ -137,7 +137,7 @@ func TestTeeth(t *testing.T) {
 func TestShrink(t *testing.T) {
 	dir := t.TempDir()
 	i := 0
-	for ; patch.Mutations[i].Name != "there is no reaper"; i++ {
+	for ; patch.Mutations[i].Name != "there is no cleaner"; i++ {
 	}
 	w, err := drive.Build(dir, patch.Mutations[i].Patches)
 	if err != nil {

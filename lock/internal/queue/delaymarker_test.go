@@ -21,7 +21,7 @@ func TestOrphans(t *testing.T) {
 		{"a lost holder", []string{"_c_" + b + "-lock-0000000001", "_c_" + a + "-held", "_c_" + b + "-held"}, []string{"_c_" + a + "-held"}},
 		{"a writer that reads now", []string{"_c_" + a + "-__READ__0000000001", "_c_" + a + "-held"}, nil},
 		{"a lost writer and a reader", []string{"_c_" + a + "-held"}, []string{"_c_" + a + "-held"}},
-		{"a bell is no claim", []string{"_c_" + a + "-released", "_c_" + a + "-held"}, []string{"_c_" + a + "-held"}},
+		{"a release marker is no claim", []string{"_c_" + a + "-released", "_c_" + a + "-held"}, []string{"_c_" + a + "-held"}},
 		{"a marker of readers, of an earlier version", []string{"_c_" + a + "-held-shared"}, nil},
 		{"names of others", []string{"held", "_c_-held", "_c_" + a + "-held-", a + "-held", "_c_" + a + "_held", "_c_"}, nil},
 	} {

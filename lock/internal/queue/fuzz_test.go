@@ -7,7 +7,7 @@ import (
 )
 
 // FuzzName reads anything at all as a znode's name. What is taken for a claim ends with its number, as the
-// server prints it, and only a name with an attempt's id has a bell.
+// server prints it, and only a name with an attempt's id has a release marker.
 func FuzzName(f *testing.F) {
 	id := ID(strings.Repeat("0123456789abcdef", 2))
 	for _, w := range words {
@@ -24,9 +24,9 @@ func FuzzName(f *testing.F) {
 		if printed := fmt.Sprintf("%010d", number); ok && (k == 0 || !strings.HasSuffix(name, printed)) {
 			t.Errorf("parseName(%q) = %d, kind %d", name, number, k)
 		}
-		bell, has := ReleaseMarkerOf(name)
-		if has && (!strings.HasPrefix(bell, name[:len(protectedPrefix)+attemptDigits]) || name == bell && ok) {
-			t.Errorf("bellOf(%q) = %q", name, bell)
+		marker, has := ReleaseMarkerOf(name)
+		if has && (!strings.HasPrefix(marker, name[:len(protectedPrefix)+attemptDigits]) || name == marker && ok) {
+			t.Errorf("ReleaseMarkerOf(%q) = %q", name, marker)
 		}
 		if id.Made(name) && !strings.HasPrefix(name, protectedPrefix+string(id)) {
 			t.Errorf("%q is taken for a node of %s", name, id)

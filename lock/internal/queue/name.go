@@ -139,14 +139,14 @@ func parseNumber(s string) (int32, bool) {
 	return int32(n), true
 }
 
-// Stem returns the path that all nodes of an attempt in a directory begin with, and no others do. It names a hold for as
-// long as that lasts: a downgrade changes the node, and not the stem.
-func (id ID) Stem(dir string) string { return zk.Join(dir, protectedPrefix+string(id)) }
+// HoldID returns the path that all nodes of an attempt in a directory begin with, and no others do. It names a hold for as
+// long as that lasts: a downgrade changes the node, and not the id.
+func (id ID) HoldID(dir string) string { return zk.Join(dir, protectedPrefix+string(id)) }
 
-// StemOf returns the stem of a claim's node, and for those of other clients its path.
-func StemOf(dir, name string) string {
-	if bell, ok := ReleaseMarkerOf(name); ok {
-		name = strings.TrimSuffix(bell, releaseWord)
+// HoldIDOf returns the hold id of a claim's node, and for those of other clients its path.
+func HoldIDOf(dir, name string) string {
+	if marker, ok := ReleaseMarkerOf(name); ok {
+		name = strings.TrimSuffix(marker, releaseWord)
 	}
 	return zk.Join(dir, name)
 }

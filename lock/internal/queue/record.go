@@ -15,7 +15,7 @@ type Record struct {
 	ID ID `json:"id,omitempty"` // of the attempt, where the node's name does not have it
 
 	// For detectors of cycles in which contenders wait for each other.
-	Under   []string `json:"under,omitempty"`   // stems (see attemptID.stem) of what the owner holds if this claim waits
+	Under   []string `json:"under,omitempty"`   // ids (see ID.HoldID) of what the owner holds if this claim waits
 	Yields  bool     `json:"yields,omitempty"`  // if it waits it has a detector, and gives up if it is the youngest of a cycle
 	Passing bool     `json:"passing,omitempty"` // it is not going to wait: it is granted at once or goes
 
@@ -62,11 +62,11 @@ func Revocation(data []byte) []byte {
 	return b
 }
 
-// Holds returns the stems of what the owner holds, as the data of a claim's node names them; other clients name none.
+// Holds returns the hold ids of what the owner holds, as the data of a claim's node names them; other clients name none.
 func (r Record) Holds() []string {
-	stems := r.Under[:min(len(r.Under), UnderMax)]
-	return slices.DeleteFunc(slices.Clone(stems), func(stem string) bool {
-		return zk.ValidatePath(stem) != nil || zk.Parent(stem) == "/"
+	ids := r.Under[:min(len(r.Under), UnderMax)]
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return zk.ValidatePath(id) != nil || zk.Parent(id) == "/"
 	})
 }
 

@@ -35,9 +35,9 @@ func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Who(), zk.Ba
 
 // An Entry is all claims of one attempt in one line: they are granted together, and go together.
 type Entry struct {
-	Stem   string
+	HoldID string
 	Dir    string
-	Under  []string // stems of what its owner holds while it waits
+	Under  []string // hold ids of what its owner holds while it waits
 	Czxid  int64    // of its nodes
 	Yields bool     // it gives up if it is the youngest of a cycle
 	Passes bool     // it leaves at once if it is not granted at once
@@ -67,10 +67,10 @@ func NewLine(q Queue, of []*Entry) *Line {
 	return l
 }
 
-// Find returns the entry with that stem, nil if it is not in line.
-func (l *Line) Find(stem string) *Entry {
+// Find returns the entry with that hold id, nil if it is not in line.
+func (l *Line) Find(id string) *Entry {
 	for _, p := range l.Entries {
-		if p.Stem == stem {
+		if p.HoldID == id {
 			return p
 		}
 	}
@@ -132,8 +132,8 @@ type CycleFinder struct {
 	lines   map[string]*Line
 	reached []*Entry            // entries that may wait for Self, and what these hold; Self first
 	waits   map[*Entry]bool     // of these, the ones that wait for a stuck one
-	holds   map[*Entry][]string // stems of what the owner of each holds, of those that wait
-	held    map[string][]*Entry // by stem of what is held: the entries of waits whose owner holds it
+	holds   map[*Entry][]string // hold ids of what the owner of each holds, of those that wait
+	held    map[string][]*Entry // by hold id of what is held: the entries of waits whose owner holds it
 }
 
 // Cycle returns a shortest cycle of waits through Self, nil if there is none.
@@ -146,8 +146,8 @@ func (k *CycleFinder) Cycle() (Deadlock, error) {
 		k.held = map[string][]*Entry{}
 		for _, p := range k.reached {
 			if k.waits[p] {
-				for _, stem := range k.holds[p] {
-					k.held[stem] = append(k.held[stem], p)
+				for _, id := range k.holds[p] {
+					k.held[id] = append(k.held[id], p)
 				}
 			}
 		}
@@ -165,7 +165,7 @@ func (k *CycleFinder) Cycle() (Deadlock, error) {
 }
 
 // stuck reports whether an entry waits, or is held while its owner waits.
-func (k *CycleFinder) stuck(p *Entry) bool { return k.waits[p] || len(k.held[p.Stem]) > 0 }
+func (k *CycleFinder) stuck(p *Entry) bool { return k.waits[p] || len(k.held[p.HoldID]) > 0 }
 
 // reach finds the entries that may be part of a cycle with Self: at first, all that are not granted wait.
 func (k *CycleFinder) reach() error {
@@ -194,14 +194,14 @@ func (k *CycleFinder) reach() error {
 			continue
 		}
 		k.waits[p] = true
-		for _, stem := range p.Under {
-			line, err := k.Load(zk.Parent(stem))
+		for _, id := range p.Under {
+			line, err := k.Load(zk.Parent(id))
 			if err != nil {
 				return err
 			}
-			if holder := line.Find(stem); holder != nil && !line.Waits(holder) { // what waits is not held yet
+			if holder := line.Find(id); holder != nil && !line.Waits(holder) { // what waits is not held yet
 				add(holder)
-				k.holds[p] = append(k.holds[p], stem)
+				k.holds[p] = append(k.holds[p], id)
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func (k *CycleFinder) around() Deadlock {
 			if !line.mayWaitFor(at.p, by) || !k.stuck(by) {
 				continue
 			}
-			next := k.held[by.Stem]
+			next := k.held[by.HoldID]
 			if k.waits[by] {
 				next = append([]*Entry{by}, next...)
 			}

@@ -22,10 +22,10 @@ func (ls lineups) load(dir string) (*Line, error) {
 	return &Line{}, nil
 }
 
-func (ls lineups) Find(stem string) *Entry { l, _ := ls.load(zk.Parent(stem)); return l.Find(stem) }
+func (ls lineups) Find(id string) *Entry { l, _ := ls.load(zk.Parent(id)); return l.Find(id) }
 
 // parseLines reads lines of the form "/a: p q<r/b/x s", each a directory and its claims in order. A claim is
-// the name of its party, with "<" and the stems that it is under, separated by commas. Directories whose
+// the name of its party, with "<" and the hold ids that it is under, separated by commas. Directories whose
 // names begin with "rw" have claims "r…" that are shared, those with "sem" a number of permits. The party's
 // age is its place in the text.
 func parseLines(text string) lineups {
@@ -48,7 +48,7 @@ func parseLines(text string) lineups {
 			p := parties[name]
 			if p == nil {
 				age++
-				p = &Entry{Stem: dir + "/" + name, Dir: dir, Czxid: age, Who: Contender{Node: dir + "/" + name}}
+				p = &Entry{HoldID: dir + "/" + name, Dir: dir, Czxid: age, Who: Contender{Node: dir + "/" + name}}
 				if under != "" {
 					p.Under = strings.Split(under, ",")
 				}
@@ -153,7 +153,7 @@ func randomLines(r *rand.Rand) lineups {
 	var text strings.Builder
 	dirs := []string{"/a", "/b", "/rwc", "/rwd", "/sem1", "/sem2"}
 	dirs = dirs[r.IntN(3):][:2+r.IntN(2)]
-	var stems []string
+	var ids []string
 	words := map[string][]string{}
 	for _, dir := range dirs {
 		for i := range 1 + r.IntN(4) {
@@ -162,7 +162,7 @@ func randomLines(r *rand.Rand) lineups {
 				name += "!"
 			}
 			words[dir] = append(words[dir], name)
-			stems = append(stems, dir+"/"+name)
+			ids = append(ids, dir+"/"+name)
 		}
 	}
 	for _, dir := range dirs {
@@ -170,7 +170,7 @@ func randomLines(r *rand.Rand) lineups {
 		for _, name := range words[dir] {
 			var under []string
 			for range r.IntN(3) {
-				under = append(under, stems[r.IntN(len(stems))])
+				under = append(under, ids[r.IntN(len(ids))])
 			}
 			text.WriteString(name)
 			if under != nil {
@@ -219,7 +219,7 @@ func (w *twin) stuckFor(p, other *Entry, set int) bool {
 		return false
 	}
 	for i, q := range w.all {
-		if set&(1<<i) != 0 && (q == other || slices.Contains(q.Under, other.Stem)) {
+		if set&(1<<i) != 0 && (q == other || slices.Contains(q.Under, other.HoldID)) {
 			return true
 		}
 	}
@@ -265,7 +265,7 @@ func (w *twin) closure(waits func(*Entry) bool, set int) [][]bool {
 		far[i] = make([]bool, n)
 		for j, q := range w.all {
 			ahead := q.Dir == p.Dir && q.first < p.first && waits(p) && w.stuckFor(p, q, set)
-			holder := waits(q) && slices.Contains(q.Under, p.Stem)
+			holder := waits(q) && slices.Contains(q.Under, p.HoldID)
 			far[i][j] = ahead || holder
 		}
 	}
@@ -328,7 +328,7 @@ func survivors(ls lineups) map[*Entry]bool {
 	}
 	occupied := func(p *Entry) bool { // its owner waits, with another entry
 		for w := range there {
-			if slices.Contains(w.Under, p.Stem) && !w.Passes && !granted(w) {
+			if slices.Contains(w.Under, p.HoldID) && !w.Passes && !granted(w) {
 				return true
 			}
 		}
@@ -354,8 +354,8 @@ func finderTwin(t *testing.T, seed uint64) (tied bool) {
 		all = append(all, ls[dir].Entries...)
 	}
 	for _, p := range all { // what waits is not held
-		p.Under = slices.DeleteFunc(p.Under, func(stem string) bool {
-			q := ls.Find(stem)
+		p.Under = slices.DeleteFunc(p.Under, func(id string) bool {
+			q := ls.Find(id)
 			return ls[q.Dir].blocked(q, func(*Entry) bool { return true })
 		})
 	}
@@ -372,7 +372,7 @@ func finderTwin(t *testing.T, seed uint64) (tied bool) {
 	}
 	w := twin{all: all, ls: ls, Skip: skip, Self: self}
 	if want := w.Cycle(); (d != nil) != want {
-		t.Fatalf("seed %d: %s is in the cycle %v, want one: %v", seed, self.Stem, d, want)
+		t.Fatalf("seed %d: %s is in the cycle %v, want one: %v", seed, self.HoldID, d, want)
 	}
 	there := survivors(ls)
 	for i, w := range d {

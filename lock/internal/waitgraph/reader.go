@@ -58,9 +58,9 @@ func NewReader(ctx context.Context, s *client.Session, before *Reader) *Reader {
 	return &Reader{ctx: ctx, s: s, before: before, lines: map[string]*readLine{}}
 }
 
-// Cycle returns a cycle of waits through the entry with that stem in the line at dir; nil if there is none. Entries that are
+// Cycle returns a cycle of waits through the entry with that hold id in the line at dir; nil if there is none. Entries that are
 // before it, as before says, are left out: of each cycle one entry is the first.
-func (v *Reader) Cycle(dir, stem string, before func(p, other *queue.Entry) bool) (queue.Deadlock, error) {
+func (v *Reader) Cycle(dir, id string, before func(p, other *queue.Entry) bool) (queue.Deadlock, error) {
 	if v.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
 		return nil, ending.Of(v.ctx)
 	}
@@ -68,7 +68,7 @@ func (v *Reader) Cycle(dir, stem string, before func(p, other *queue.Entry) bool
 	if err != nil {
 		return nil, err
 	}
-	self := line.Find(stem)
+	self := line.Find(id)
 	if self == nil {
 		return nil, nil
 	}
@@ -87,7 +87,7 @@ func (v *Reader) cycles(paths []string) ([]*queue.Entry, error) {
 			if len(p.Under) == 0 { // only younger ones, behind it, wait for it
 				continue
 			}
-			d, err := v.Cycle(dir, p.Stem, (*queue.Entry).YoungerThan)
+			d, err := v.Cycle(dir, p.HoldID, (*queue.Entry).YoungerThan)
 			if err != nil {
 				return nil, err
 			}
@@ -112,8 +112,8 @@ func (v *Reader) loadFrom(paths []string) error {
 			if !line.Waits(p) {
 				continue
 			}
-			for _, stem := range p.Under {
-				if dir := zk.Parent(stem); !known[dir] {
+			for _, id := range p.Under {
+				if dir := zk.Parent(id); !known[dir] {
 					known[dir] = true
 					dirs = append(dirs, dir)
 				}
@@ -198,14 +198,14 @@ func (v *Reader) readLine(dir string, directory client.Node, q queue.Queue) (*re
 				return nil, err
 			}
 			name := c.Name
-			stem := queue.StemOf(dir, name)
-			if parties[stem] == nil {
+			id := queue.HoldIDOf(dir, name)
+			if parties[id] == nil {
 				says := queue.ParseRecord(n.Data)
-				parties[stem] = &queue.Entry{Stem: stem, Dir: dir, Under: says.Holds(), Czxid: n.Stat.Czxid, Yields: says.Yields, Passes: says.Passing,
+				parties[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Czxid: n.Stat.Czxid, Yields: says.Yields, Passes: says.Passing,
 					Who: queue.NewContender(zk.Join(dir, name), n.Data, n.Stat)}
 			}
 			there.Line = append(there.Line, c)
-			of = append(of, parties[stem])
+			of = append(of, parties[id])
 			l.mzxid[name] = n.Stat.Mzxid
 		}
 	}
@@ -245,7 +245,7 @@ func Deadlocks(ctx context.Context, s *client.Session, paths []string) ([]queue.
 	again := NewReader(ctx, s, seen)
 	var found []queue.Deadlock
 	for _, suspect := range suspects {
-		d, err := again.Cycle(suspect.Dir, suspect.Stem, (*queue.Entry).YoungerThan)
+		d, err := again.Cycle(suspect.Dir, suspect.HoldID, (*queue.Entry).YoungerThan)
 		if err != nil {
 			return nil, err
 		}

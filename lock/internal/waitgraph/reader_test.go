@@ -21,7 +21,7 @@ func TestSurveyOfALongLine(t *testing.T) {
 		name := newID().Prefix(queue.LockWord) + fmt.Sprintf("%010d", i)
 		held := fmt.Sprintf("/of/%d", i)
 		long.lineup.Queue.Add(name, int32(i), queue.Exclusive)
-		of = append(of, &queue.Entry{Stem: queue.StemOf("/long", name), Dir: "/long", Czxid: int64(i), Under: []string{held + "/it"}})
+		of = append(of, &queue.Entry{HoldID: queue.HoldIDOf("/long", name), Dir: "/long", Czxid: int64(i), Under: []string{held + "/it"}})
 		v.lines[held] = &readLine{lineup: &queue.Line{}}
 	}
 	long.lineup = queue.NewLine(long.lineup.Queue, of)
@@ -49,7 +49,7 @@ func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
 		for i, name := range []string{"a", "b", "c"} {
 			if nodes[name] != 0 {
 				q.Add(name, int32(i), queue.Permit)
-				of = append(of, &queue.Entry{Stem: "/l/" + name, Dir: "/l"})
+				of = append(of, &queue.Entry{HoldID: "/l/" + name, Dir: "/l"})
 			}
 		}
 		l.lineup = queue.NewLine(q, of)

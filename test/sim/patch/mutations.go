@@ -37,16 +37,16 @@ var Mutations = []Mutation{
 		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync:\n		return provesWrite\n"},
 	}},
 	{Name: "no sync ahead of the recovery listing", Entry: "F02", Within: 2000, Patches: []Patch{
-		{File: "lock/attempt.go", Old: "			p.Sync(a.e.dir)\n			lastConn = 0\n", New: "			lastConn = 0\n"},
+		{File: "lock/join.go", Old: "			p.Sync(a.core.dir)\n			lastConn = 0\n", New: "			lastConn = 0\n"},
 	}},
 	{Name: "a create without an answer counts as refused", Entry: "F01", Within: 100, Patches: []Patch{
-		{File: "lock/attempt.go", Old: "			a.unknown = true\n			if !errors.Is(err, zk.ErrConnectionLoss) {", New: "			a.created = nil\n			if true {"},
+		{File: "lock/join.go", Old: "			a.unknown = true\n			if !errors.Is(err, zk.ErrConnectionLoss) {", New: "			a.created = nil\n			if true {"},
 	}},
-	{Name: "an unresolved create is not handed to the reaper", Entry: "F04", Within: 100, Patches: []Patch{
+	{Name: "an unresolved create is not handed to the cleaner", Entry: "F04", Within: 100, Patches: []Patch{
 		{File: "lock/attempt.go", Old: "	if len(a.nodes) > 0 || a.unknown || a.created != nil {\n", New: "	if len(a.nodes) > 0 {\n"},
 	}},
-	{Name: "there is no reaper", Entry: "F25", Within: 50, Short: true, Patches: []Patch{
-		{File: "lock/reaper.go", Old: "	r.mu.list = append(r.mu.list, d)\n", New: "	return\n"},
+	{Name: "there is no cleaner", Entry: "F25", Within: 50, Short: true, Patches: []Patch{
+		{File: "lock/cleanup.go", Old: "	c.mu.list = append(c.mu.list, d)\n", New: "	return\n"},
 	}},
 	{Name: "a wait does not listen to its own node", Entry: "F06", Within: 1000, Short: true, Patches: []Patch{
 		{File: "lock/wait.go", Old: "		case slices.ContainsFunc(a.own, (*client.Watch).Fired):\n			return false, a.ownChanged()\n", New: ""},
@@ -62,7 +62,7 @@ var Mutations = []Mutation{
 		{File: "lock/internal/queue/rules.go", Old: "for i := place - 1; i >= 0; i-- {\n		if conflict", New: "for i := place - 2; i >= 0; i-- {\n		if conflict"},
 	}},
 	{Name: "the end of the one in front grants, wherever he stood", Entry: "F11", Within: 1000, Patches: []Patch{
-		{File: "lock/wait.go", Old: "if !l.frees && !l.rung(conn) {", New: "if false {"},
+		{File: "lock/wait.go", Old: "if !l.frees && !l.markerFired(conn) {", New: "if false {"},
 	}},
 	{Name: "the line is ordered by the text of names", Entry: "F11", Within: 50, Patches: []Patch{
 		{File: "lock/internal/queue/queue.go", Old: "if Before(a.Number, b.Number) {", New: "if a.Name < b.Name {"},
@@ -74,10 +74,10 @@ var Mutations = []Mutation{
 		{File: "lock/grant.go", Old: "	left := g.left()\n	if left > 0 {", New: "	left := g.left()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
-		{File: "lock/release.go", Old: "		err := sent.wait(ctx)\n", New: "		var err error\n		g.e.reaper.add(g.debris())\n"},
+		{File: "lock/release.go", Old: "		err := sent.wait(ctx)\n", New: "		var err error\n		g.core.cleaner.add(g.leftovers())\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
-		{File: "lock/release.go", Old: "		g.e.reaper.add(g.debris())\n		return releasePending(g.e.dir, err)\n	}\n}", New: "		return releasePending(g.e.dir, err)\n	}\n}"},
+		{File: "lock/release.go", Old: "		g.core.cleaner.add(g.leftovers())\n		return releasePending(g.core.dir, err)\n	}\n}", New: "		return releasePending(g.core.dir, err)\n	}\n}"},
 	}},
 	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 1000, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},

@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// What a contender is told that it works under is named by its stems, once each and not without limit.
+// The holds that a contender works under are named by their ids, once each and not without limit.
 func TestWaitingUnderHoldsOfOthers(t *testing.T) {
 	const digits = "0123456789abcdef0123456789abcdef"
 	o := Options{Under: []string{"/a/_c_" + digits + "-lock-0000000007", "", "b", "/a/_c_" + digits + "-lock-0000000008", "/kazoo/x__lock__0000000001"}}

@@ -36,9 +36,9 @@ func (e *TooManyError) Error() string {
 // Is makes errors.Is(err, ErrTooManyPermits) hold.
 func (e *TooManyError) Is(target error) bool { return target == ErrTooManyPermits }
 
-// A room is a semaphore's number of permits, which is how many claims in its line may be granted at once: a fixed
+// A permitCount is a semaphore's number of permits: how many claims in its queue may be granted at once. It is a fixed
 // number, or what is stored in the data of the directory.
-type room struct {
+type permitCount struct {
 	n      int         // that the semaphore was made with; 0: whatever is stored
 	stored bool        // the number is that in the directory's data
 	adopts bool        // it takes a stored number that is not n
@@ -46,13 +46,13 @@ type room struct {
 }
 
 // varies reports whether the number has to be asked for.
-func (r *room) varies() bool { return r != nil && r.stored }
+func (r *permitCount) varies() bool { return r != nil && r.stored }
 
 // agree sees to it that the number that is stored is the one that the semaphore was made with; later an operator may
-// change it. A directory that is not there is made with the number. One that is gets it from the first who is granted
-// permits: whoever is refused leaves no number behind, in the directory of a mutex for example.
-func (r *room) agree(ctx context.Context, e *entrance, count int, granted bool) error {
-	stored, err := storeRoom(ctx, e, func(stored int, missing bool) (int, error) {
+// change it. A directory that is not there is made with the number. One that is there gets it from the first attempt that is granted
+// permits: a refused attempt leaves no number behind, in the directory of a mutex for example.
+func (r *permitCount) agree(ctx context.Context, e *core, count int, granted bool) error {
+	stored, err := updateStoredPermits(ctx, e, func(stored int, missing bool) (int, error) {
 		switch {
 		case stored == 0 && r.n == 0:
 			return 0, ErrNoPermits
@@ -71,10 +71,10 @@ func (r *room) agree(ctx context.Context, e *entrance, count int, granted bool) 
 	return err
 }
 
-// storeRoom stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
+// updateStoredPermits stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
 // whether there is not even a directory; and returns it. The directory is persistent, so that the number outlives the
 // claims.
-func storeRoom(ctx context.Context, e *entrance, choose func(stored int, missing bool) (int, error)) (int, error) {
+func updateStoredPermits(ctx context.Context, e *core, choose func(stored int, missing bool) (int, error)) (int, error) {
 	for {
 		p := e.s.Pipeline()
 		p.Sync(e.dir)
@@ -112,97 +112,97 @@ func storeRoom(ctx context.Context, e *entrance, choose func(stored int, missing
 				return 0, err
 			}
 		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode),
-			errors.Is(err, zk.ErrConnectionLoss): // somebody was faster, perhaps we ourselves: look again
+			errors.Is(err, zk.ErrConnectionLoss): // another write was faster, perhaps an earlier one of this call: look again
 		default:
 			return 0, err
 		}
 	}
 }
 
-// A roomView is what an attempt knows of the number of permits.
-type roomView struct {
+// A permitState is what an attempt knows of the number of permits.
+type permitState struct {
 	n     int                          // as last read; what the semaphore was made with if none is stored
 	open  bool                         // none is stored
 	asked *client.Pending[client.Node] // a read of the directory whose answer is yet to be looked at; nil if there is none
 	watch *client.Watch                // on the directory's data, set by that read or an earlier one; nil if there is none
 }
 
-// askRoom adds the read of the number of permits, where there is one to read.
-func (a *attempt) askRoom(p *client.Pipeline) {
-	if a.e.room.varies() {
-		a.room.cancel()
-		a.room.asked = p.Get(a.e.dir)
+// askPermits adds the read of the number of permits, where there is one to read.
+func (a *attempt) askPermits(p *client.Pipeline) {
+	if a.core.permits.varies() {
+		a.permits.cancel()
+		a.permits.asked = p.Get(a.core.dir)
 	}
 }
 
-// watchRoom is askRoom with a watch, unless there is one.
-func (a *attempt) watchRoom(p *client.Pipeline) {
-	if a.e.room.varies() && a.room.watch == nil {
-		a.room.asked, a.room.watch = p.WatchGet(a.e.dir)
+// watchPermits is askPermits with a watch, unless there is one.
+func (a *attempt) watchPermits(p *client.Pipeline) {
+	if a.core.permits.varies() && a.permits.watch == nil {
+		a.permits.asked, a.permits.watch = p.WatchGet(a.core.dir)
 	}
 }
 
-// seeRoom returns how many claims may be granted at once; 0 where the lock has no number for that.
-func (a *attempt) seeRoom(ctx context.Context) (int, error) {
-	r := a.e.room
+// readPermits returns how many claims may be granted at once; 0 where the lock has no number for that.
+func (a *attempt) readPermits(ctx context.Context) (int, error) {
+	r := a.core.permits
 	if r == nil {
 		return 0, nil
 	}
 	if !r.stored {
-		a.room.n = r.n
+		a.permits.n = r.n
 	}
-	if a.room.asked != nil {
-		node, err := a.room.asked.Wait(ctx)
+	if a.permits.asked != nil {
+		node, err := a.permits.asked.Wait(ctx)
 		if err != nil {
 			return 0, err
 		}
-		a.room.asked = nil
-		if a.room.n, err = queue.ParsePermits(node.Data); err != nil {
+		a.permits.asked = nil
+		if a.permits.n, err = queue.ParsePermits(node.Data); err != nil {
 			return 0, err
 		}
-		a.room.open = a.room.n == 0
-		switch a.room.n {
+		a.permits.open = a.permits.n == 0
+		switch a.permits.n {
 		case 0:
-			a.room.n = r.n
+			a.permits.n = r.n
 		case r.n:
 			r.agreed.Store(true)
 		}
 	}
 	switch {
-	case a.room.n == 0:
+	case a.permits.n == 0:
 		return 0, ErrNoPermits
-	case r.n != 0 && r.n != a.room.n && !r.adopts && !r.agreed.Load(): // stored since approach looked
-		return 0, &ConflictError{Want: r.n, Stored: a.room.n}
-	case a.count > a.room.n:
-		return 0, &TooManyError{Asked: a.count, Permits: a.room.n}
+	case r.n != 0 && r.n != a.permits.n && !r.adopts && !r.agreed.Load(): // stored since approach looked
+		return 0, &ConflictError{Want: r.n, Stored: a.permits.n}
+	case a.count > a.permits.n:
+		return 0, &TooManyError{Asked: a.count, Permits: a.permits.n}
 	}
-	return a.room.n, nil
+	return a.permits.n, nil
 }
 
-// settleRoom sees to it that the number of permits that has been counted with is stored, before any is granted.
-func (a *attempt) settleRoom(ctx context.Context) error {
-	if !a.room.open {
+// storePermits sees to it that the number of permits that has been counted with is stored, before any is granted.
+func (a *attempt) storePermits(ctx context.Context) error {
+	if !a.permits.open {
 		return nil
 	}
-	return a.e.room.agree(ctx, a.e, a.count, true)
+	return a.core.permits.agree(ctx, a.core, a.count, true)
 }
 
-// sameRoom reports whether the number of permits is still the one that v was made with.
-func (a *attempt) sameRoom(ctx context.Context, v view) (bool, error) {
-	n, err := a.seeRoom(ctx)
+// samePermits reports whether the number of permits is still the one that v was made with.
+func (a *attempt) samePermits(ctx context.Context, v view) (bool, error) {
+	n, err := a.readPermits(ctx)
 	return n == v.queue.Permits, a.missed(err, ErrPlaceLost)
 }
 
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.
-func (r *roomView) current(conn uint64) bool {
+func (r *permitState) current(conn uint64) bool {
 	return r.watch != nil && r.watch.Conn() == conn && !r.hasChanged()
 }
 
 // hasChanged reports whether the number is known to have changed.
-func (r *roomView) hasChanged() bool { return r.watch != nil && r.watch.Fired() }
+func (r *permitState) hasChanged() bool { return r.watch != nil && r.watch.Fired() }
 
 // changed returns a channel that is closed when the number has changed; nil if that is not watched.
-func (r *roomView) changed() <-chan struct{} {
+func (r *permitState) changed() <-chan struct{} {
 	if r.watch == nil {
 		return nil
 	}
@@ -210,7 +210,7 @@ func (r *roomView) changed() <-chan struct{} {
 }
 
 // cancel ends the watch.
-func (r *roomView) cancel() {
+func (r *permitState) cancel() {
 	if r.watch != nil {
 		r.watch.Cancel()
 		r.watch = nil

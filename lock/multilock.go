@@ -10,8 +10,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// A taking is the way of an All to its holds. It is used by one goroutine.
-type taking struct {
+// A multiLock is the way of an All to its holds. It is used by one goroutine.
+type multiLock struct {
 	members []member
 	holds   [][]*Hold // of each member; nil if not yet
 
@@ -21,8 +21,8 @@ type taking struct {
 }
 
 // take takes all members or none. If try is set, it does not wait.
-func take(ctx context.Context, members []member, try bool) (t *taking, err error) {
-	t = &taking{members: members, holds: make([][]*Hold, len(members))}
+func take(ctx context.Context, members []member, try bool) (t *multiLock, err error) {
+	t = &multiLock{members: members, holds: make([][]*Hold, len(members))}
 	t.ctx, t.lose = context.WithCancelCause(ctx)
 	all := false
 	defer func() {
@@ -30,7 +30,7 @@ func take(ctx context.Context, members []member, try bool) (t *taking, err error
 			stop()
 		}
 		t.lose(nil)
-		if !all { // or a function of the user's has panicked; what ctx leaves no time for, reapers do
+		if !all { // or a function of the user's has panicked; what ctx leaves no time for, cleaners do
 			releaseAll(ctx, t.flat())
 		}
 	}()
@@ -53,7 +53,7 @@ func take(ctx context.Context, members []member, try bool) (t *taking, err error
 }
 
 // reenter takes what ctx says is held already, and returns the places of the other members.
-func (t *taking) reenter(ctx context.Context, try bool) (rest []int, err error) {
+func (t *multiLock) reenter(ctx context.Context, try bool) (rest []int, err error) {
 	for i, m := range t.members {
 		h, err := m.lock.reenter(ctx, try)
 		switch {
@@ -62,23 +62,23 @@ func (t *taking) reenter(ctx context.Context, try bool) (rest []int, err error) 
 		case h == nil:
 			rest = append(rest, i)
 		default:
-			t.took(i, h)
+			t.add(i, h)
 		}
 	}
 	return rest, nil
 }
 
-// took notes holds of a member. With them the taking is lost.
-func (t *taking) took(i int, holds ...*Hold) {
+// add notes holds of a member. If one of them ends, the way to the others is over.
+func (t *multiLock) add(i int, holds ...*Hold) {
 	t.holds[i] = holds
 	for _, h := range holds {
-		t.ctx = h.g.mark(t.ctx)
+		t.ctx = h.g.withHold(t.ctx)
 		t.stops = append(t.stops, context.AfterFunc(h.Context(), func() { t.lose(h.Cause()) }))
 	}
 }
 
 // flat returns the holds that there are, in canonical order.
-func (t *taking) flat() []*Hold {
+func (t *multiLock) flat() []*Hold {
 	var all []*Hold
 	for _, holds := range t.holds {
 		all = append(all, holds...)
@@ -87,7 +87,7 @@ func (t *taking) flat() []*Hold {
 }
 
 // leading returns how far the members of rest can be asked for together.
-func (t *taking) leading(rest []int) []int {
+func (t *multiLock) leading(rest []int) []int {
 	for n, i := range rest {
 		if t.members[i].alone() {
 			return rest[:n]
@@ -97,7 +97,7 @@ func (t *taking) leading(rest []int) []int {
 }
 
 // alone takes one member.
-func (t *taking) alone(i int, try bool) error {
+func (t *multiLock) alone(i int, try bool) error {
 	m := t.members[i]
 	lock := m.taker.lockAll
 	if try {
@@ -105,15 +105,15 @@ func (t *taking) alone(i int, try bool) error {
 	}
 	holds, err := lock(t.ctx, m.count)
 	if err == nil {
-		t.took(i, holds...)
+		t.add(i, holds...)
 	}
 	return err
 }
 
 // together asks for several members at once, in one write for each session, and returns for how many of them
 // it has taken holds, in canonical order. If one of them is busy, it gives up the places in line behind
-// those that come later before it waits, so that whoever waits has nothing that comes later.
-func (t *taking) together(batch []int, try bool) (done int, err error) {
+// those that come later before it waits, so that a waiter has nothing that comes later.
+func (t *multiLock) together(batch []int, try bool) (done int, err error) {
 	attempts, waits, listed := t.ask(batch, try)
 	defer func() {
 		for _, a := range attempts[min(done, len(attempts)):] {
@@ -128,7 +128,7 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 			if err != nil {
 				return k, t.failed(a, try, err)
 			}
-			t.took(i, holds...)
+			t.add(i, holds...)
 			continue
 		}
 		for _, later := range attempts[k+1:] {
@@ -145,16 +145,16 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 			return a.proceed(ctx, v)
 		}
 		if waits[k].Yields {
-			way = a.e.unlessDeadlocked(a.id, way)
+			way = a.core.unlessDeadlocked(a.id, way)
 		}
 		holds, err := through(t.ctx, a, way)
-		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.e.opt.Requeue && !try {
-			holds, err = a.e.lockAll(t.ctx, a.count)
+		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.core.opt.Requeue && !try {
+			holds, err = a.core.lockAll(t.ctx, a.count)
 		}
 		if err != nil {
 			return k, t.failed(a, try, err)
 		}
-		t.took(i, holds...)
+		t.add(i, holds...)
 		return k + 1, nil
 	}
 	return len(batch), nil
@@ -163,23 +163,23 @@ func (t *taking) together(batch []int, try bool) (done int, err error) {
 // ask begins an attempt for each of several members, and sends what they ask for: in one write for each session. says is
 // what the nodes of each attempt say. The one that has to wait will hold the claims of those before it by then, so its
 // nodes name them.
-func (t *taking) ask(batch []int, try bool) (attempts []*attempt, says []queue.Record, listed []*listing) {
+func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, says []queue.Record, listed []*listing) {
 	attempts = make([]*attempt, len(batch))
 	says = make([]queue.Record, len(batch))
 	listed = make([]*listing, len(batch))
-	var earlier []string // stems
+	var earlier []string // hold ids
 	writes := pipelines{}
 	for k, i := range batch {
 		m := t.members[i]
 		if try {
-			m.line.reaper.await(t.ctx)
+			m.line.cleaner.await(t.ctx)
 		}
-		says[k] = passing
+		says[k] = notWaiting
 		if !try {
-			says[k] = m.lock.opt.waiting(lineageOf(t.ctx), earlier...)
+			says[k] = m.lock.opt.waiting(heldChainOf(t.ctx), earlier...)
 		}
 		attempts[k] = newAttempt(m.line, m.count, says[k])
-		earlier = append(earlier, attempts[k].id.Stem(m.lock.dir))
+		earlier = append(earlier, attempts[k].id.HoldID(m.lock.dir))
 		listed[k] = attempts[k].addTo(writes.of(m.lock.s))
 	}
 	writes.send(t.ctx)
@@ -187,11 +187,11 @@ func (t *taking) ask(batch []int, try bool) (attempts []*attempt, says []queue.R
 }
 
 // failed returns err with the operation and the lock, unless it names them already.
-func (t *taking) failed(a *attempt, try bool, err error) error {
+func (t *multiLock) failed(a *attempt, try bool, err error) error {
 	if named(err) {
 		return err
 	}
-	return &LockError{a.e.op(try), a.e.dir, err}
+	return &LockError{a.core.op(try), a.core.dir, err}
 }
 
 // pipelines are one for each session.

@@ -22,17 +22,17 @@ func TestWatchOfRoomIsNotForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := newAttempt(m.e, 1, queue.Record{})
+		a := newAttempt(m.core, 1, queue.Record{})
 		p := s.Pipeline()
-		a.watchRoom(p)
+		a.watchPermits(p)
 		srv.Link("s").Freeze()
 		p.Send(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := a.seeRoom(ctx); err == nil {
+		if _, err := a.readPermits(ctx); err == nil {
 			t.Fatal("an answer has come from a server that is cut off")
 		}
-		if a.room.watch == nil {
+		if a.permits.watch == nil {
 			t.Error("nobody is left to cancel the watch")
 		}
 		srv.Link("s").Heal()

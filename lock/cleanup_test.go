@@ -31,9 +31,9 @@ func TestReaperPause(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m.e.reaper.add(debris{nodes: []string{"/a/full"}})
+		m.core.cleaner.add(leftovers{nodes: []string{"/a/full"}})
 		time.Sleep(2 * time.Minute) // the pause is as long as it gets
-		m.e.reaper.add(debris{nodes: []string{"/a/later"}})
+		m.core.cleaner.add(leftovers{nodes: []string{"/a/later"}})
 		synctest.Wait()
 		if left := srv.Tree("/a/later"); len(left) > 0 {
 			t.Errorf("left: %v", left)
@@ -41,7 +41,7 @@ func TestReaperPause(t *testing.T) {
 		if err := s.Delete(t.Context(), "/a/full/child", -1); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(reaperPauseMax)
+		time.Sleep(cleanerPauseMax)
 		synctest.Wait()
 		if left := srv.Tree("/a/full"); len(left) > 0 {
 			t.Errorf("left: %v", left)
@@ -66,14 +66,14 @@ func TestReaperMayNotList(t *testing.T) {
 			}
 		}
 		allow(zk.PermAll &^ zk.PermRead)
-		m.e.reaper.add(debris{id: id, unknown: true})
-		m.e.reaper.add(debris{nodes: []string{"/a/known"}})
+		m.core.cleaner.add(leftovers{id: id, unknown: true})
+		m.core.cleaner.add(leftovers{nodes: []string{"/a/known"}})
 		synctest.Wait()
 		if left := srv.Tree("/a/known"); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 		allow(zk.PermAll)
-		time.Sleep(reaperPauseMax)
+		time.Sleep(cleanerPauseMax)
 		synctest.Wait()
 		if left := srv.Tree(unknown); len(left) > 0 {
 			t.Errorf("left: %v", left)

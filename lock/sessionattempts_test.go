@@ -13,11 +13,11 @@ type answer struct{ czxid int64 }
 
 func (a *answer) answer() int64 { return a.czxid }
 
-// A node is known as a sibling's from the moment the answer has come, also if the sibling has not looked at it
+// A node is known as another attempt's from the moment the answer has come, also if that attempt has not looked at it
 // yet, or has done with it since.
 func TestF01_SiblingsAnswers(t *testing.T) {
 	for _, settled := range []bool{false, true} {
-		k := &siblings{}
+		k := &sessionAttempts{}
 		x, y := &answer{}, &answer{}
 		k.ask("x", x)
 		k.ask("y", y)
@@ -44,33 +44,33 @@ func TestF01_SiblingsAnswers(t *testing.T) {
 	}
 }
 
-// Entrances to one lock by one session have the same siblings, others have others, and those of nobody go.
+// Lock values of one lock by one session share their attempts, others have others, and those that are not used go.
 func TestSiblingsOfAFamily(t *testing.T) {
 	s, other := new(client.Session), new(client.Session)
-	mine := family{s, "/a"}.siblings()
+	mine := sessionLock{s, "/a"}.attempts()
 	mine.claim(1)
-	if (family{s, "/a"}).siblings() != mine {
+	if (sessionLock{s, "/a"}).attempts() != mine {
 		t.Error("two entrances to one lock do not know of each other")
 	}
-	if (family{s, "/b"}).siblings() == mine || (family{other, "/a"}).siblings() == mine {
-		t.Error("another lock's, or another session's, are taken for siblings")
+	if (sessionLock{s, "/b"}).attempts() == mine || (sessionLock{other, "/a"}).attempts() == mine {
+		t.Error("another lock's, or another session's, are taken for the same")
 	}
 	runtime.KeepAlive(mine)
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		runtime.GC()
-		families.Lock()
+		sessionLocks.Lock()
 		left := 0
-		for f := range families.at {
+		for f := range sessionLocks.at {
 			if f.s == s || f.s == other {
 				left++
 			}
 		}
-		families.Unlock()
+		sessionLocks.Unlock()
 		if left == 0 {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the siblings of %d locks are left that nobody uses", left)
+			t.Fatalf("the attempts of %d locks are left that are not used", left)
 		}
 	}
 }

@@ -10,28 +10,28 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// The siblings are the attempts of one session to get the same unfair lock. They have to know of each other for the sake
+// sessionAttempts are the attempts of one session to get the same unfair lock. They have to know of each other for the sake
 // of one question: an attempt has sent its create, the answer was lost, and now there is a node of this session at the
 // lock's path. Is it the attempt's own?
 //
-// The node's data says which attempt made it, but anybody may write over that, as Curator's Revoker does. What nobody
-// can change are the session that owns the node and its creation zxid, which is known to an attempt whose create was
+// The node's data says which attempt made it, but other clients may write over that, as Curator's Revoker does. What
+// cannot be changed are the session that owns the node and its creation zxid, which is known to an attempt whose create was
 // answered. So an attempt without an answer takes a node for its own if it is the session's, if its data names no other
-// attempt, and if it was created after every node that a sibling knows of. That is right:
+// attempt, and if it was created after every node that one of these attempts knows of. That is right:
 //
-//  1. A sibling has made it, for nothing else of this session makes one here. It was none of those that had an answer:
+//  1. One of these attempts has made it, for nothing else of this session makes one here. It was none of those that had an answer:
 //     then the node's creation zxid would be known.
 //  2. It was none of those whose answer is still to come. Answers of a connection keep the order of the requests, and
 //     when it ends, all that it owes are settled before another begins: so when a look at the node is answered, the
 //     creates whose effect it shows have been. An answer counts from when it has come, also if its attempt has
 //     not looked at it yet.
-//  3. So it was one of those whose answers were lost. Which of them gets the node makes no difference to anybody
+//  3. So it was one of those whose answers were lost. Which of them gets the node makes no difference
 //     outside: it is the first that asks. From then on its creation zxid is known, and the others find it in their way.
 //
 // They live as long as there is a lock value of the lock, and so as long as any of its attempts, grants and leftovers.
-type siblings struct {
+type sessionAttempts struct {
 	mu    sync.Mutex
-	known int64                      // the newest creation zxid that a sibling knows of
+	known int64                      // the newest creation zxid that one of them knows of
 	asked map[queue.ID]pendingCreate // the last create of each attempt that does not know yet what became of it
 }
 
@@ -53,7 +53,7 @@ func (c *creation) answer() int64 {
 }
 
 // ask notes the create that an attempt is about to send. The one before it has been answered.
-func (k *siblings) ask(id queue.ID, c pendingCreate) {
+func (k *sessionAttempts) ask(id queue.ID, c pendingCreate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hearLocked(id)
@@ -64,7 +64,7 @@ func (k *siblings) ask(id queue.ID, c pendingCreate) {
 }
 
 // settled notes that an attempt knows what has become of its last create, or will never ask.
-func (k *siblings) settled(id queue.ID) {
+func (k *sessionAttempts) settled(id queue.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hearLocked(id)
@@ -72,8 +72,8 @@ func (k *siblings) settled(id queue.ID) {
 }
 
 // claim gives a node of the session's to the attempt that asks, whose create was not answered. It reports false if
-// the node is a sibling's, or has gone since it was looked at.
-func (k *siblings) claim(czxid int64) bool {
+// the node is another attempt's, or has gone since it was looked at.
+func (k *sessionAttempts) claim(czxid int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for id := range k.asked {
@@ -87,43 +87,43 @@ func (k *siblings) claim(czxid int64) bool {
 }
 
 // hearLocked makes known what the answer to an attempt's last create has told.
-func (k *siblings) hearLocked(id queue.ID) {
+func (k *sessionAttempts) hearLocked(id queue.ID) {
 	if c := k.asked[id]; c != nil {
 		k.known = max(k.known, c.answer())
 	}
 }
 
-// families are the siblings of all unfair locks that are in use. It is global because one session may have several
-// entrances to a lock, which do not know of each other.
-var families = struct {
+// sessionLocks has the attempts of all unfair locks that are in use. It is global because one session may have several
+// values of one lock, which do not know of each other.
+var sessionLocks = struct {
 	sync.Mutex
-	at map[family]weak.Pointer[siblings]
-}{at: map[family]weak.Pointer[siblings]{}}
+	at map[sessionLock]weak.Pointer[sessionAttempts]
+}{at: map[sessionLock]weak.Pointer[sessionAttempts]{}}
 
-// A family is what siblings have in common.
-type family struct {
+// A sessionLock is what sessionAttempts have in common.
+type sessionLock struct {
 	s   *client.Session
 	dir string
 }
 
-// siblings returns those that there are, or will be.
-func (f family) siblings() *siblings {
-	families.Lock()
-	defer families.Unlock()
-	if k := families.at[f].Value(); k != nil {
+// attempts returns those that there are, or will be.
+func (f sessionLock) attempts() *sessionAttempts {
+	sessionLocks.Lock()
+	defer sessionLocks.Unlock()
+	if k := sessionLocks.at[f].Value(); k != nil {
 		return k
 	}
-	k := &siblings{}
-	families.at[f] = weak.Make(k)
-	runtime.AddCleanup(k, family.forget, f)
+	k := &sessionAttempts{}
+	sessionLocks.at[f] = weak.Make(k)
+	runtime.AddCleanup(k, sessionLock.forget, f)
 	return k
 }
 
-// forget is called when an entrance was the last one.
-func (f family) forget() {
-	families.Lock()
-	defer families.Unlock()
-	if families.at[f].Value() == nil { // nobody has come again meanwhile
-		delete(families.at, f)
+// forget is called when the last lock value is gone.
+func (f sessionLock) forget() {
+	sessionLocks.Lock()
+	defer sessionLocks.Unlock()
+	if sessionLocks.at[f].Value() == nil { // no new lock value has come meanwhile
+		delete(sessionLocks.at, f)
 	}
 }

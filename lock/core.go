@@ -1,0 +1,253 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+)
+
+// A core is what every fair lock is made of: the queue of one directory, for claims by one set of rules. An RWMutex has two,
+// one for each side. Its only state is what is to be removed (cleaner) and what it knows of earlier holders.
+type core struct {
+	lockBase
+	rules   *queue.Rules
+	permits *permitCount // a semaphore's number of permits; otherwise nil
+	gate    *core        // to the lock that has to be held while in line (Curator's semaphore); nil if there is none
+	cleaner *cleaner
+
+	orphans orphanTimes // delay markers of holders that did not release
+}
+
+// base returns the lock's base; nil if e is nil.
+func (c *core) base() *lockBase {
+	if c == nil {
+		return nil
+	}
+	return &c.lockBase
+}
+
+func newCore(s *client.Session, dir string, opt Options, r *queue.Rules) *core {
+	e := &core{lockBase: newBase(s, dir, opt, r.Verb, r.Kind, r.Heeds, r.Reenters), rules: r}
+	e.cleaner = &cleaner{lock: &e.lockBase, clean: e.clean}
+	return e
+}
+
+// lock returns one hold, re-entered or after a wait in line.
+func (c *core) lock(ctx context.Context) (*Hold, error) {
+	if c == nil {
+		return nil, errZero
+	}
+	h, err := c.reenter(ctx, false)
+	if h == nil && err == nil {
+		ctx = c.asked(ctx)
+		h, err = only(c.lockAll(ctx, 1))
+	}
+	return h, c.refused(ctx, err)
+}
+
+// only returns the hold of what was asked for as one.
+func only(holds []*Hold, err error) (*Hold, error) {
+	if err != nil {
+		return nil, err
+	}
+	return holds[0], nil
+}
+
+// lockAll waits in line with count claims, and returns as many holds or none.
+func (c *core) lockAll(ctx context.Context, count int) ([]*Hold, error) {
+	leave, err := c.approach(ctx, count, false)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	for {
+		says := c.opt.waiting(heldChainOf(ctx))
+		a := newAttempt(c, count, says)
+		way := a.run
+		if says.Yields {
+			way = c.unlessDeadlocked(a.id, way)
+		}
+		holds, err := through(ctx, a, way)
+		if err == nil {
+			return holds, nil
+		}
+		if !c.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
+			return nil, &LockError{c.op(false), c.dir, err}
+		}
+	}
+}
+
+// through has an attempt go one way, run or try, to its holds. If there are none in the end, it abandons the attempt;
+// also if a function of the user's, such as Options.Waiting, has panicked on the way. A session that ends takes the
+// place in line with it, and the event that says so may come first: then the error is the session's.
+func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
+	defer func() {
+		if holds == nil {
+			a.abandon()
+		}
+	}()
+	if holds, err = way(ctx); errors.Is(err, ErrPlaceLost) {
+		a.s.Sync(ctx, a.core.dir) // if the session has ended, that is known then
+		if over := a.s.Err(); over != nil {
+			err = over
+		}
+	}
+	return holds, err
+}
+
+// try is lock without waiting: it joins the line and leaves it again unless the lock is free.
+func (c *core) try(ctx context.Context) (*Hold, error) {
+	if c == nil {
+		return nil, errZero
+	}
+	h, err := c.reenter(ctx, true)
+	if h == nil && err == nil {
+		ctx = c.asked(ctx)
+		h, err = only(c.tryAll(ctx, 1))
+	}
+	return h, c.refused(ctx, err)
+}
+
+// tryAll is try with count claims.
+func (c *core) tryAll(ctx context.Context, count int) ([]*Hold, error) {
+	leave, err := c.approach(ctx, count, true)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	c.cleaner.await(ctx)
+	a := newAttempt(c, count, notWaiting)
+	a.tries = true
+	holds, err := through(ctx, a, a.try)
+	if err == nil {
+		return holds, nil
+	}
+	if named(err) {
+		return nil, err
+	}
+	return nil, &LockError{c.op(true), c.dir, err}
+}
+
+// approach does what comes before joining the line of a semaphore: it agrees on the number of permits, and takes the
+// gate. leave gives the gate back.
+func (c *core) approach(ctx context.Context, count int, try bool) (leave func(), err error) {
+	if c.permits.varies() && !c.permits.agreed.Load() {
+		if err := c.permits.agree(ctx, c, count, false); err != nil {
+			return nil, &LockError{c.op(try), c.dir, err}
+		}
+	}
+	if c.gate == nil {
+		return func() {}, nil
+	}
+	take := c.gate.lock
+	if try {
+		take = c.gate.try
+	}
+	g, err := take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		short, cancel := context.WithTimeout(ctx, c.opt.CleanupTimeout)
+		defer cancel()
+		if err := g.Release(short); err != nil && ctx.Err() == nil { // it goes in the background, or has gone
+			c.opt.Logger.Warn("the lock on the way in was not released in time", "lock", c.gate.dir, "error", err)
+		}
+	}, nil
+}
+
+// makeDirectory makes the directory and what is missing above it.
+func (c *core) makeDirectory(ctx context.Context) error {
+	if c.permits.varies() {
+		return c.permits.agree(ctx, c, 0, false)
+	}
+	return makeParents(ctx, c.s, c.dir, c.opt.ParentACL)
+}
+
+// do runs f under a hold.
+func (c *core) do(ctx context.Context, f func(ctx context.Context) error) error {
+	h, err := c.lock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Do(ctx, f)
+}
+
+// lockBase is what every lock value has, whatever its kind: all that its holds and grants need to know of it.
+type lockBase struct {
+	s         *client.Session
+	dir       string          // path
+	opt       Options         // with defaults
+	verb      string          // what Lock is called in errors
+	kind      queue.ClaimKind // of its claims
+	reenters  bool            // Lock under a hold's context is re-entering, which Options.Reentrant allows
+	signature []byte          // see nodeData
+	held      any             // its heldKey
+}
+
+// newBase returns the base of a lock whose claims stand in one line with those of the kinds that it heeds.
+func newBase(s *client.Session, dir string, opt Options, verb string, kind, heeds queue.ClaimKind, reenters bool) lockBase {
+	return lockBase{s, dir, opt, verb, kind, reenters, opt.signature(), heldKey{s, dir, heeds}}
+}
+
+// errZero is the error of a lock that was not made by a function such as NewMutex.
+var errZero = errors.New("lock: the zero value of a lock cannot be used (make one with NewMutex, NewRWMutex, NewSemaphore or NewUnfair)")
+
+// path and session return what a lock was made with. They work for the zero value of a lock, too.
+func (b *lockBase) path() string {
+	if b == nil {
+		return ""
+	}
+	return b.dir
+}
+
+func (b *lockBase) session() *client.Session {
+	if b == nil {
+		return nil
+	}
+	return b.s
+}
+
+// op returns what errors call the operation.
+func (b *lockBase) op(try bool) string {
+	if try {
+		return "try " + b.verb
+	}
+	return b.verb
+}
+
+// heldKey is the key under which a hold's context carries its grant.
+type heldKey struct {
+	s    *client.Session
+	dir  string
+	line queue.ClaimKind // kinds that it heeds: a directory may have several lines, which do not hide each other
+}
+
+// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
+// asked for in line. Without Options.Reentrant that is refused, and always the write side under a hold of the read side,
+// which could never be granted.
+func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
+	g, _ := ctx.Value(b.held).(*grant)
+	if g == nil || !b.reenters {
+		return nil, nil
+	}
+	g.check() // the deadline may have passed while the machine was suspended
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
+		return nil, &LockError{b.op(try), b.dir, g.mu.lost}
+	case ctx.Err() != nil:
+		return nil, nil
+	}
+	reads := g.mu.holds != nil && g.mu.kind == queue.Shared
+	if reads && b.kind == queue.Exclusive {
+		return nil, &LockError{b.op(try), b.dir, ErrUpgrade}
+	}
+	if g.mu.holds != nil && !b.opt.Reentrant {
+		return nil, &LockError{b.op(try), b.dir, ErrReentered}
+	}
+	return g.holdLocked(context.WithoutCancel(ctx)), nil
+}

@@ -1,0 +1,270 @@
+package lock
+
+import (
+	"context"
+
+	"crypto/rand"
+	"errors"
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// A listing is the request that lists the line.
+type listing struct {
+	*client.Pending[client.Listing]
+	heeds queue.ClaimKind // the kinds of claims in the line
+}
+
+// listed is what a listing shows.
+type listedClaims struct {
+	own   queue.Queue // the line
+	other queue.Claim // the oldest claim of another kind of lock; its name is empty if there is none
+}
+
+// list adds the request that lists the line.
+func (c *core) list(p *client.Pipeline) *listing {
+	return &listing{p.Children(c.dir), c.rules.Heeds}
+}
+
+// result waits for the answer. With an error, nothing is listed.
+func (l *listing) result(ctx context.Context) (listedClaims, error) {
+	children, err := l.Wait(ctx)
+	if err != nil {
+		return listedClaims{}, err
+	}
+	seen := parseListing(children.Names, l.heeds)
+	seen.own.Spent = queue.CounterSpent(children.Stat)
+	return seen, nil
+}
+
+// parseListing sorts the children of a directory into the line of claims of the kinds in heeds, and others.
+func parseListing(names []string, heeds queue.ClaimKind) listedClaims {
+	seen := listedClaims{own: queue.Queue{Line: make([]queue.Claim, 0, len(names))}}
+	for _, name := range names {
+		number, k, ok := queue.ParseName(name)
+		switch {
+		case !ok:
+		case k&heeds != 0:
+			seen.own.Add(name, number, k)
+		case seen.other.Name == "" || queue.Before(number, seen.other.Number):
+			seen.other = queue.Claim{Number: number, Kind: k, Name: name}
+		}
+	}
+	seen.own.Sort()
+	return seen
+}
+
+// otherAhead returns the kind of a claim of another kind that is ahead of the one at place; KindNone if there is none.
+func (l *listedClaims) otherAhead(place int) Kind {
+	if l.other.Name == "" || !queue.Before(l.other.Number, l.own.Line[place].Number) {
+		return queue.KindNone
+	}
+	return queue.KindOf([]string{l.other.Name}, 0)
+}
+
+// newAttemptID returns a random id.
+func newAttemptID() queue.ID {
+	var b [queue.IDBytes]byte
+	rand.Read(b[:]) // never fails, by its documentation
+	return queue.NewID(b)
+}
+
+// A creation is the request that makes the nodes of an attempt, all of them or none. Several are made in
+// one transaction, so their numbers follow each other: no claim stands between them, and two attempts for
+// several permits at once cannot wait for each other.
+type creation struct {
+	one  *client.Pending[client.Created]  // nil if there are several
+	many *client.Pending[[]client.Result] // nil if there is one
+}
+
+// create adds the request for count nodes.
+func (a *attempt) create(p *client.Pipeline) *creation {
+	prefix := zk.Join(a.core.dir, a.id.Prefix(a.core.rules.Word))
+	if a.count == 1 {
+		return &creation{one: p.Create(prefix, a.data, zk.EphemeralSequential, a.core.opt.ACL)}
+	}
+	ops := make([]client.Op, a.count)
+	for i := range ops {
+		ops[i] = client.OpCreate(prefix, a.data, zk.EphemeralSequential, a.core.opt.ACL)
+	}
+	return &creation{many: p.Multi(ops...)}
+}
+
+// wait returns the paths of the nodes, first one first, and their creation zxid; 0 if the server does not
+// tell.
+func (c *creation) wait(ctx context.Context) (nodes []string, czxid int64, err error) {
+	if c.one != nil {
+		made, err := c.one.Wait(ctx)
+		return []string{made.Path}, made.Stat.Czxid, err
+	}
+	results, err := c.many.Wait(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, r := range results {
+		nodes = append(nodes, r.Path)
+	}
+	return nodes, results[0].Stat.Czxid, nil
+}
+
+// ask sends the requests that make our nodes and list the line with them. They leave in one write, so
+// that a free lock costs one round trip.
+func (a *attempt) ask(ctx context.Context) *listing {
+	p := a.s.Pipeline()
+	listed := a.addTo(p)
+	p.Send(ctx)
+	return listed
+}
+
+// addTo adds the requests of ask.
+func (a *attempt) addTo(p *client.Pipeline) *listing {
+	a.created = a.create(p)
+	a.askPermits(p)
+	return a.core.list(p)
+}
+
+// join waits until our nodes are made, and returns the line with them. listed is what ask returned.
+func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
+	for ; ; listed = a.ask(ctx) {
+		nodes, czxid, err := a.created.wait(ctx)
+		switch {
+		case err == nil:
+			a.joined(nodes, czxid)
+			ls, err := listed.result(ctx)
+			if err != nil {
+				return a.list(ctx, 0)
+			}
+			return a.look(ctx, ls, listed.Conn())
+		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
+			a.created = nil
+			if err := a.core.makeDirectory(ctx); err != nil {
+				return view{}, err
+			}
+		case client.MaybeApplied(err):
+			a.unknown = true
+			if !errors.Is(err, zk.ErrConnectionLoss) {
+				return view{}, err
+			}
+			v, err := a.list(ctx, 0)
+			if err != errAbsent {
+				return v, err
+			}
+			a.unknown, a.created = false, nil // it was not applied, and now never will be
+		case errors.Is(err, zk.ErrConnectionLoss):
+			a.created = nil // never sent
+		default:
+			a.created = nil // refused
+			return view{}, err
+		}
+	}
+}
+
+// joined notes that our nodes are known.
+func (a *attempt) joined(nodes []string, czxid int64) {
+	a.nodes, a.token, a.unknown, a.created = nodes, czxid, false, nil
+	a.own = make([]*client.Watch, len(nodes))
+	if a.vouching == nil {
+		a.vouching = a.s.Vouch(a.core.opt.Vouch, nodes[0])
+	}
+}
+
+// errAbsent is the answer of list when a create that may have been applied turns out not to have been.
+var errAbsent = errors.New("the nodes were not made")
+
+// list returns the line as it is now. lastConn is the connection of the last listing, 0 if there is none. If the
+// connection is another now, the server may be one that lags behind, so a sync goes ahead of the listing, which then
+// shows all that was true when the sync was sent.
+func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
+	for {
+		p := a.s.Pipeline()
+		st, _ := a.s.State()
+		if lastConn == 0 || st.Conn != lastConn {
+			p.Sync(a.core.dir)
+			lastConn = 0
+		}
+		if lastConn == 0 || !a.permits.current(lastConn) {
+			a.askPermits(p)
+		}
+		listed := a.core.list(p)
+		p.Send(ctx)
+		ls, err := listed.result(ctx)
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			lastConn = 0 // the session paces its reconnects
+			continue
+		case err == nil && lastConn != 0 && listed.Conn() != lastConn:
+			lastConn = 0 // reconnected meanwhile: this listing had no sync ahead of it
+			continue
+		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
+			return view{}, err
+		}
+		return a.look(ctx, ls, listed.Conn())
+	}
+}
+
+// look finds our place in a listing that shows every change up to our create.
+func (a *attempt) look(ctx context.Context, ls listedClaims, conn uint64) (view, error) {
+	q := &ls.own
+	places := q.Of(a.id)
+	switch {
+	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
+		return view{}, errAbsent
+	case len(places) < a.count:
+		a.forget()
+		return view{}, ErrPlaceLost
+	case len(places) > a.count:
+		if err := a.dropLater(ctx, *q, places[a.count:]); err != nil {
+			return view{}, err
+		}
+		return a.list(ctx, 0)
+	}
+	nodes := make([]string, a.count)
+	for i, place := range places {
+		nodes[i] = zk.Join(a.core.dir, q.Line[place].Name)
+		if q.Unsettled(place) {
+			return view{}, ErrCounterExhausted
+		}
+	}
+	if a.token == 0 || !slices.Equal(a.nodes, nodes) { // found again after a lost reply, or not told by it
+		stat, ok, err := a.s.Exists(ctx, nodes[0])
+		switch {
+		case err != nil:
+			return view{}, err
+		case !ok || stat.EphemeralOwner != a.s.ID():
+			return view{}, ErrPlaceLost
+		}
+		a.joined(nodes, stat.Czxid)
+	}
+	first, last := places[0], places[a.count-1]
+	if n := q.Line[last].Number; queue.Exhausting(n) {
+		a.core.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.core.dir, "number", n)
+	}
+	if other := ls.otherAhead(first); other != queue.KindNone && !a.core.opt.AllowOtherKinds { // those behind see us
+		return view{}, &KindError{a.core.dir, other}
+	}
+	var err error
+	if q.Permits, err = a.readPermits(ctx); err != nil {
+		return view{}, err
+	}
+	waits := a.core.rules.WaitsFor(*q, last)
+	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
+	if len(waits) == 0 {
+		return view{conn: conn}, nil
+	}
+	return view{queue: q, ahead: first, place: last, waits: waits, conn: conn}, nil
+}
+
+// dropLater deletes nodes of ours behind those that we need, so that no contender waits for them.
+func (a *attempt) dropLater(ctx context.Context, q queue.Queue, places []int) error {
+	for _, i := range places {
+		err := a.s.Delete(ctx, zk.Join(a.core.dir, q.Line[i].Name), -1)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrConnectionLoss) {
+			a.unknown = true // the cleaner looks for all that carries our id
+			return err
+		}
+	}
+	return nil
+}
