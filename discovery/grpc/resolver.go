@@ -69,12 +69,12 @@ func (r *follower) follow() {
 	}
 }
 
-// idKey is the key of an instance's id among the attributes of its address.
+// idKey is the key of an instance's id among the attributes of its endpoint.
 type idKey struct{}
 
-// ID returns the id of the instance that an address is of; empty if it is of none.
-func ID(a resolver.Address) string {
-	id, _ := a.BalancerAttributes.Value(idKey{}).(string)
+// ID returns the id of the instance that an endpoint is; empty if it is none.
+func ID(e resolver.Endpoint) string {
+	id, _ := e.Attributes.Value(idKey{}).(string)
 	return id
 }
 
@@ -82,12 +82,13 @@ func (r *follower) tell() {
 	var state resolver.State
 	for _, i := range r.d.Instances(r.name) {
 		if !i.Disabled {
-			a := resolver.Address{Addr: i.HostPort(), BalancerAttributes: attributes.New(idKey{}, i.ID)}
-			state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{a}})
-			state.Addresses = append(state.Addresses, a)
+			state.Endpoints = append(state.Endpoints, resolver.Endpoint{
+				Addresses:  []resolver.Address{{Addr: i.HostPort()}},
+				Attributes: attributes.New(idKey{}, i.ID),
+			})
 		}
 	}
-	if len(state.Addresses) == 0 {
+	if len(state.Endpoints) == 0 {
 		_, err := r.d.RoundRobin(r.name) // says what is missing, and whether something is malformed
 		if err == nil {
 			return // one has come meanwhile, which Watch tells of

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -39,9 +40,8 @@ func main() {
 	}
 	for state, err := range values.Changes(ctx) {
 		if err == nil && state.Bad == nil {
-			err = render(tmpl, state.Value, os.Args[2])
-			fmt.Println("rendered version", state.Sources[0].Stat.Version, err)
-			exec.Command(os.Args[3], os.Args[4:]...).Run()
+			version, reload := state.Sources[0].Stat.Version, exec.Command(os.Args[3], os.Args[4:]...)
+			fmt.Println("rendered version", version, errors.Join(render(tmpl, state.Value, os.Args[2]), reload.Run()))
 		}
 	}
 }

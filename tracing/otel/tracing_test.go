@@ -70,7 +70,7 @@ func TestSpans(t *testing.T) {
 			line := fmt.Sprint(s.Name(), " ", s.EndTime().Sub(s.StartTime()), " ", s.Status().Code)
 			for _, kv := range s.Attributes() {
 				if kv.Key == "error.type" || kv.Key == "lockkeeper.lock.path" || kv.Key == "lockkeeper.lock.ahead" {
-					line += fmt.Sprint(" ", kv.Value.Emit())
+					line += fmt.Sprint(" ", kv.Value.String())
 				}
 			}
 			for _, e := range s.Events() {
