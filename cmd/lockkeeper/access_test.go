@@ -262,8 +262,9 @@ func TestCredentials(t *testing.T) {
 	}
 	status := h.dir + "/status"
 	holder := h.start("run", "--auth-file", "alice", "--acl", "creator", "--status-file", status, "demo", "--", "sh", "-c",
-		`cd / && echo up && test "$LOCKKEEPER_ACL" = creator && exec "$LK" run inner -- sleep 1000`)
+		`cd / && echo up && test "$LOCKKEEPER_ACL" = creator && exec "$LK" run inner -- sh -c 'echo inside; exec sleep 1000'`)
 	holder.see("up")
+	holder.see("inside")
 	as(alice, "locks", "inner").want(0)
 	for _, file := range []string{mallory, h.put("nobody", "ip:here\n")} {
 		for _, command := range []string{"run --wait 0 demo -- true", "elect --restart never /lockkeeper/locks/demo -- true", "locks demo", "revoke demo", "break --force demo", "slots demo 3"} {
