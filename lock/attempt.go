@@ -160,8 +160,10 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	if err := a.storePermits(ctx); err != nil {
-		return nil, err
+	if a.core.permits != nil {
+		if err := a.storePermits(ctx); err != nil {
+			return nil, err
+		}
 	}
 	number, err := vouchFor(ctx, a.s, a.core.opt.Vouch, a.nodes)
 	if err != nil {
@@ -181,8 +183,9 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		}
 		holds[i] = newHold(ctx, newPlace(a, node, number, vouching).grant, a.own[i])
 	}
-	a.permits.cancel()
-	a.stopWatching()
+	if a.waited {
+		a.stopWaiting()
+	}
 	a.nodes, a.own, a.vouching, a.marker = nil, nil, nil, "" // the holds' now
 	return holds, nil
 }
@@ -230,8 +233,9 @@ func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []s
 // abandon hands what the attempt leaves to the cleaner. The watches on our own nodes need no cancelling:
 // they fire when the nodes go.
 func (a *attempt) abandon() {
-	a.permits.cancel()
-	a.stopWatching()
+	if a.waited {
+		a.stopWaiting()
+	}
 	if a.vouching != nil {
 		a.vouching.Stop()
 	}
@@ -245,3 +249,22 @@ func (a *attempt) abandon() {
 
 // forget notes that a node of ours is gone. If it was one of several, the cleaner looks for the others.
 func (a *attempt) forget() { a.nodes, a.unknown, a.created = nil, a.count > 1, nil }
+
+// ownChanged says what a change of our own nodes means.
+func (a *attempt) ownChanged() error {
+	for i, w := range a.own {
+		if w == nil || !w.Fired() {
+			continue
+		}
+		ev, _, err := w.Event()
+		a.own[i] = nil
+		switch {
+		case err != nil:
+			return err
+		case ev.Type == zk.NodeDeleted:
+			a.forget()
+			return ErrPlaceLost
+		}
+	}
+	return nil // its data was written; watch it again
+}

@@ -3,10 +3,9 @@ package lock
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
-
-	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"

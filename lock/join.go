@@ -2,10 +2,11 @@ package lock
 
 import (
 	"context"
-
 	"crypto/rand"
 	"errors"
+	"reflect"
 	"slices"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
@@ -122,7 +123,9 @@ func (a *attempt) ask(ctx context.Context) *listing {
 // addTo adds the requests of ask.
 func (a *attempt) addTo(p *client.Pipeline) *listing {
 	a.created = a.create(p)
-	a.askPermits(p)
+	if a.core.permits != nil {
+		a.askPermits(p)
+	}
 	return a.core.list(p)
 }
 
@@ -246,8 +249,10 @@ func (a *attempt) look(ctx context.Context, ls listedClaims, conn uint64) (view,
 		return view{}, &KindError{a.core.dir, other}
 	}
 	var err error
-	if q.Permits, err = a.readPermits(ctx); err != nil {
-		return view{}, err
+	if a.core.permits != nil {
+		if q.Permits, err = a.readPermits(ctx); err != nil {
+			return view{}, err
+		}
 	}
 	waits := a.core.rules.WaitsFor(*q, last)
 	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
@@ -267,4 +272,20 @@ func (a *attempt) dropLater(ctx context.Context, q queue.Queue, places []int) er
 		}
 	}
 	return nil
+}
+
+// nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
+func (l *lockBase) nodeData(r queue.Record) []byte {
+	if l.opt.Data != nil {
+		return l.opt.Data
+	}
+	b := make([]byte, 0, len(l.signature)+64)
+	b = append(append(b, l.signature...), `,"since":"`...)
+	b = time.Now().Truncate(time.Millisecond).AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	if reflect.ValueOf(r).IsZero() {
+		return append(b, '}')
+	}
+	b = append(b, ',')
+	return append(b, r.Encode()[1:]...)
 }

@@ -6,9 +6,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
-	"reflect"
 	"sync"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
@@ -50,20 +48,4 @@ var pidSpace = sync.OnceValue(func() string {
 // that is yet to be closed.
 func (o *Options) signature() []byte {
 	return bytes.TrimSuffix(queue.Record{Owner: o.Owner()}.Encode(), []byte("}"))
-}
-
-// nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
-func (l *lockBase) nodeData(r queue.Record) []byte {
-	if l.opt.Data != nil {
-		return l.opt.Data
-	}
-	b := make([]byte, 0, len(l.signature)+64)
-	b = append(append(b, l.signature...), `,"since":"`...)
-	b = time.Now().Truncate(time.Millisecond).AppendFormat(b, time.RFC3339Nano)
-	b = append(b, '"')
-	if reflect.ValueOf(r).IsZero() {
-		return append(b, '}')
-	}
-	b = append(b, ',')
-	return append(b, r.Encode()[1:]...)
 }

@@ -142,12 +142,9 @@ func (a *attempt) watchPermits(p *client.Pipeline) {
 	}
 }
 
-// readPermits returns how many claims may be granted at once; 0 where the lock has no number for that.
+// readPermits returns how many claims of a semaphore may be granted at once.
 func (a *attempt) readPermits(ctx context.Context) (int, error) {
 	r := a.core.permits
-	if r == nil {
-		return 0, nil
-	}
 	if !r.stored {
 		a.permits.n = r.n
 	}

@@ -105,8 +105,10 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 		}
 		l.got = nil
 	}
-	if same, err := a.samePermits(ctx, v); !same || err != nil {
-		return nil, err
+	if a.core.permits != nil {
+		if same, err := a.samePermits(ctx, v); !same || err != nil {
+			return nil, err
+		}
 	}
 	return ahead, nil
 }
@@ -143,7 +145,13 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 	return all
 }
 
-// stopWatching ends the watches that are left.
+// stopWaiting ends all watches but those on our own nodes.
+func (a *attempt) stopWaiting() {
+	a.stopWatching()
+	a.permits.cancel()
+}
+
+// stopWatching ends the watches on claims ahead that are left.
 func (a *attempt) stopWatching() {
 	for _, l := range a.ahead {
 		l.cancel()
@@ -207,25 +215,6 @@ func (a *attempt) missed(err, gone error) error {
 		return gone
 	}
 	return err
-}
-
-// ownChanged says what a change of our own nodes means.
-func (a *attempt) ownChanged() error {
-	for i, w := range a.own {
-		if w == nil || !w.Fired() {
-			continue
-		}
-		ev, _, err := w.Event()
-		a.own[i] = nil
-		switch {
-		case err != nil:
-			return err
-		case ev.Type == zk.NodeDeleted:
-			a.forget()
-			return ErrPlaceLost
-		}
-	}
-	return nil // its data was written; watch it again
 }
 
 // aheadChanged reports whether the end of a node ahead gives us the lock without another listing; listed is
