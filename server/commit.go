@@ -119,7 +119,7 @@ func (s *Server) place(r *request) *tree.Request {
 
 // decideAll decides the first requests of a batch, as many as can be logged together, and returns them.
 func (s *Server) decideAll(batch []*request) []*request {
-	s.batchTime = time.Now().UnixMilli()
+	s.batchTime = s.opts.wall().UnixMilli()
 	s.records = s.records[:0]
 	bytes := 0 // of the requests, or of their transactions where those are larger, as when sessions end
 	for i, r := range batch {

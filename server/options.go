@@ -132,6 +132,8 @@ type Options struct {
 	// TrustEmpty accepts logs without any snapshot, as ZooKeeper 3.4 left them.
 	TrustEmpty bool
 
+	wall func() time.Time // the clock of stat's times, which may be set at any time; nil is time.Now
+
 	// Logger gets a line for whatever an operator should know. Default: silent.
 	Logger *slog.Logger
 }
@@ -179,6 +181,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.SnapBytes, 4<<30)
 	setDefault(&o.SnapRetain, 3)
 	setDefault(&o.SlowSync, time.Second)
+	if o.wall == nil {
+		o.wall = time.Now
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

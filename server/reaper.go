@@ -29,7 +29,7 @@ func (s *Server) reap() {
 // reapSome deletes some, and returns how many.
 func (s *Server) reapSome() int {
 	s.state.RLock()
-	paths := s.tree.Reapable(time.Now().UnixMilli(), s.opts.NeverUsed.Milliseconds(), reapBatch)
+	paths := s.tree.Reapable(s.opts.wall().UnixMilli(), s.opts.NeverUsed.Milliseconds(), reapBatch)
 	s.state.RUnlock()
 	for i, path := range paths {
 		r := requests.Get().(*request)

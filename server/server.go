@@ -144,7 +144,7 @@ func Open(opts Options) (*Server, error) {
 	}
 	s.lastZxid.Store(s.tree.LastZxid())
 	s.started = time.Now() // what was read may have taken longer than a session's timeout
-	s.issuer = session.NewIssuer(secret, opts.ApachePasswords, s.started.UnixMilli())
+	s.issuer = session.NewIssuer(secret, opts.ApachePasswords, opts.wall().UnixMilli())
 	s.conns.idleSince = s.started
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.helpers.Go(s.expireSessions)

@@ -13,7 +13,7 @@ var examples = map[string]string{
   lockkeeper break --force /apps/web/lock`,
 	"revoke": `  lockkeeper revoke nightly-backup`,
 	"slots":  `  lockkeeper slots gpu 4`,
-	"server": `  lockkeeper server --data /var/lib/lockkeeper --listen 0.0.0.0:2181
+	"server": `  lockkeeper server --data /var/lib/lockkeeper --listen 127.0.0.1:2181
   lockkeeper server --config /etc/zookeeper/conf/zoo.cfg`,
 	"status": `  lockkeeper status
   lockkeeper status zk1:2181,zk2:2181,zk3:2181`,

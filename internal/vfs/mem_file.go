@@ -205,3 +205,17 @@ func (f *memFile) Datasync() error {
 	f.node.sync()
 	return nil
 }
+
+// CheckName implements File. It cannot be made to fail.
+func (f *memFile) CheckName() error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	d, name, err := f.fs.dirLocked(f.path)
+	switch {
+	case err != nil || d.names[name] == nil:
+		return pathError("check", f.path, ErrRemoved)
+	case d.names[name] != f.node:
+		return pathError("check", f.path, ErrReplaced)
+	}
+	return nil
+}

@@ -134,6 +134,18 @@ func (f osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
+// CheckName implements File.
+func (f osFile) CheckName() error {
+	same, err := f.sameAsNamed()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = ErrRemoved
+	case err == nil && !same:
+		err = ErrReplaced
+	}
+	return f.pathError("check", err)
+}
+
 func (f osFile) Preallocate(size int64) error {
 	now, err := f.Size()
 	if err != nil || size <= now {

@@ -8,6 +8,16 @@ func (f osFile) Datasync() error {
 	return f.pathError("fdatasync", retry(func() error { return syscall.Fdatasync(int(f.Fd())) }))
 }
 
+// sameAsNamed reports whether the file is the one that has its name now.
+func (f osFile) sameAsNamed() (bool, error) {
+	var mine, named syscall.Stat_t
+	if err := retry(func() error { return syscall.Fstat(int(f.Fd()), &mine) }); err != nil {
+		return false, err
+	}
+	err := retry(func() error { return syscall.Stat(f.Name(), &named) })
+	return mine.Dev == named.Dev && mine.Ino == named.Ino, err
+}
+
 func (f osFile) preallocate(size int64) error {
 	err := retry(func() error { return syscall.Fallocate(int(f.Fd()), 0, 0, size) })
 	if err == syscall.EOPNOTSUPP || err == syscall.ENOSYS {

@@ -12,7 +12,16 @@
 // next Datasync may return nil all the same. A caller that needs the data stops, or writes it again.
 package vfs
 
-import "io"
+import (
+	"errors"
+	"io"
+)
+
+// What CheckName finds.
+var (
+	ErrRemoved  = errors.New("the file was removed by another program")
+	ErrReplaced = errors.New("the file was replaced by another program")
+)
 
 // FS is a file system. Its errors name the operation and the path, and wrap the errors of
 // package io/fs where those apply. Paths are the operating system's.
@@ -59,4 +68,7 @@ type File interface {
 	Preallocate(size int64) error
 	// Datasync makes the content and the size durable.
 	Datasync() error
+	// CheckName returns an error that wraps ErrRemoved or ErrReplaced unless the file still has the name that it was
+	// opened under. A file without its name can be written and synced, and is lost when it is closed.
+	CheckName() error
 }

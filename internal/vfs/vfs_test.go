@@ -119,3 +119,49 @@ func wantNames(t *testing.T, fsys FS, dir string, want ...string) {
 		t.Errorf("ReadDir(%s) = %v, %v; want %v", dir, got, err, want)
 	}
 }
+
+// A file that another program removes or replaces is noticed through the open file.
+func TestCheckName(t *testing.T) {
+	for name, fsys := range map[string]FS{"OS": OS{}, "Mem": NewMem()} {
+		t.Run(name, func(t *testing.T) {
+			root := "/"
+			if name == "OS" {
+				root = t.TempDir()
+			}
+			path := filepath.Join(root, "log")
+			create := func(path string) File {
+				t.Helper()
+				f, err := fsys.Create(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { f.Close() })
+				return f
+			}
+			wants := func(what string, f File, want error) {
+				t.Helper()
+				if err := f.CheckName(); !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", what, err, want)
+				}
+			}
+			f := create(path)
+			wants("a file that is there", f, nil)
+			if err := fsys.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			wants("removed", f, ErrRemoved)
+			g := create(path)
+			wants("replaced", f, ErrReplaced)
+			wants("the other file", g, nil)
+			create(path + ".tmp")
+			if err := fsys.Rename(path+".tmp", path); err != nil {
+				t.Fatal(err)
+			}
+			wants("renamed over", g, ErrReplaced)
+			if err := fsys.Rename(path, path+".old"); err != nil {
+				t.Fatal(err)
+			}
+			wants("renamed away", g, ErrRemoved)
+		})
+	}
+}

