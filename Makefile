@@ -114,7 +114,7 @@ chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, 
 fire: packages ## the command with its processes killed and frozen, until so many children have run: make fire GRANTS=1000
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestCommandUnderFire ./fire -fire.grants=$(GRANTS)
 
-soak: packages ## a hundred clients and ten thousand locks: nothing grows; and what the lease costs holds on Apache ZooKeeper: make soak MINUTES=60
+soak: packages ## a hundred clients and ten thousand locks: nothing grows: make soak MINUTES=60
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 0 ./soak -soak.time=$(MINUTES)m
 
 ATTACK_SECONDS ?= 10
