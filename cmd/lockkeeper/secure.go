@@ -23,7 +23,7 @@ func secure(c *zoocfg.Config, f serverFlags, ports *listeners, log *slog.Logger)
 	}
 	if c.Server.Secure && plain {
 		return exit.Errorf(f.wrongConfig(), "server: %v: other machines could reach the server without TLS (listen at 127.0.0.1; "+
-			"or use TLS: secureClientPort=2281 and ssl.keyStore.location=FILE.pem, with clientPortAddress=127.0.0.1 or without clientPort; "+
+			"or use TLS: secureClientPort=2281 and ssl.keyStore.location=FILE.pem, without clientPort, or with clientPortAddress=127.0.0.1 and secureClientPortAddress=0.0.0.0; "+
 			"or accept it: --set lockkeeper.secure=false)", ports.clients.Addr())
 	}
 	return nil

@@ -213,6 +213,8 @@ func TestVersionsAndCipherSuites(t *testing.T) {
 		"1.3 alone meets 1.2 alone":  {Options{MaxVersion: tls.VersionTLS12}, &tls.Config{MinVersion: tls.VersionTLS13}, false},
 		"1.2 meets 1.3 alone":        {Options{MinVersion: tls.VersionTLS13}, &tls.Config{MaxVersion: tls.VersionTLS12}, false},
 		"the suite that is spoken":   {Options{CipherSuites: []uint16{ours12}}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{ours12}}, true},
+		"GCM":                        {Options{}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{other12}}, true},
+		"CBC":                        {Options{}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}, false},
 		"a suite that is not spoken": {Options{CipherSuites: []uint16{ours12}}, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{other12}}, false},
 	} {
 		c.server.KeyStore, c.server.ClientAuth = keys, ClientAuthNone

@@ -16,13 +16,15 @@ import (
 type command struct {
 	names []string
 	run   func(*handler) object // what it answers, without the fields that all commands have
+	// changes says that the command does more than answer.
+	changes bool
 	// failure is the error of a command that cannot succeed here, as in any ZooKeeper alone.
 	failure string
 }
 
 var commands = []command{
 	{names: []string{"configuration", "conf", "config"}, run: (*handler).configuration},
-	{names: []string{"connection_stat_reset", "crst"}, run: func(h *handler) object { h.s.ResetConnectionStats(); return nil }},
+	{names: []string{"connection_stat_reset", "crst"}, changes: true, run: func(h *handler) object { h.s.ResetConnectionStats(); return nil }},
 	{names: []string{"connections", "cons"}, run: (*handler).connections},
 	{names: []string{"dirs"}, run: (*handler).dirs},
 	{names: []string{"dump"}, run: (*handler).dump},
@@ -36,7 +38,7 @@ var commands = []command{
 	{names: []string{"observers", "obsr"}, run: func(*handler) object { return object{{"synced_observers", int64(0)}, {"observers", list{}}} }},
 	{names: []string{"ruok"}, run: func(*handler) object { return nil }},
 	{names: []string{"server_stats", "srvr"}, run: (*handler).serverStats},
-	{names: []string{"stat_reset", "srst"}, run: func(h *handler) object { h.s.ResetStats(); return nil }},
+	{names: []string{"stat_reset", "srst"}, changes: true, run: func(h *handler) object { h.s.ResetStats(); return nil }},
 	{names: []string{"stats", "stat"}, run: (*handler).stats},
 	{names: []string{"voting_view"}, run: func(*handler) object { return object{{"current_config", object{}}} }},
 	{names: []string{"watch_summary", "wchs"}, run: (*handler).watchSummary},

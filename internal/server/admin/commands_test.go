@@ -139,7 +139,7 @@ func TestGoldenCommands(t *testing.T) {
 		r := start(t)
 		remote := regexp.MustCompile(`("remote_socket_address" : )"[^"]+"`)
 		for _, g := range goldenCommands {
-			w := r.get("/commands/" + g.name)
+			w := r.ask(g.name)
 			got := strings.NewReplacer(server.VersionText(), "VERSION", fmt.Sprint(r.session), "SESSION").Replace(w.Body.String())
 			got = remote.ReplaceAllString(got, `$1"REMOTE"`)
 			want := g.want + "\n  \"command\" : \"" + g.name + "\",\n  \"error\" : null\n}"
@@ -171,7 +171,7 @@ func TestCommandsThatFail(t *testing.T) {
 			"%ff":              `{"command" : "\ufffd", "error" : "Unknown command: \ufffd"}`,
 			"stat%20_reset%00": `{"command" : "stat _reset\u0000", "error" : "Unknown command: stat _reset\u0000"}`,
 		} {
-			got := strings.NewReplacer("{\n  ", "{", ",\n  ", ", ", "\n}", "}").Replace(r.get("/commands/" + path).Body.String())
+			got := strings.NewReplacer("{\n  ", "{", ",\n  ", ", ", "\n}", "}").Replace(r.ask(path).Body.String())
 			if got != want {
 				t.Errorf("%s: %s, want %s", path, got, want)
 			}
@@ -180,7 +180,7 @@ func TestCommandsThatFail(t *testing.T) {
 		for i := range commands {
 			name := commands[i].names[0]
 			var a struct{ Command, Error string }
-			if err := json.Unmarshal(r.get("/commands/"+name).Body.Bytes(), &a); err != nil || a.Command != name || a.Error != notServing {
+			if err := json.Unmarshal(r.ask(name).Body.Bytes(), &a); err != nil || a.Command != name || a.Error != notServing {
 				t.Errorf("%s of a server that has ended: %+v, %v", name, a, err)
 			}
 		}
@@ -198,7 +198,7 @@ func TestAllCommandsAreJSON(t *testing.T) {
 			}
 			for _, name := range c.names {
 				var a map[string]any
-				if err := json.Unmarshal(r.get("/commands/"+name).Body.Bytes(), &a); err != nil {
+				if err := json.Unmarshal(r.ask(name).Body.Bytes(), &a); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 				if a["command"] != c.names[0] {

@@ -37,9 +37,11 @@ func Handler(s *server.Server, o Options) http.Handler {
 	mux.HandleFunc("GET "+path, list)
 	mux.HandleFunc("GET "+path+"/{$}", list)
 	mux.HandleFunc("GET "+path+"/{name...}", h.command)
+	mux.HandleFunc("POST "+path+"/{name...}", h.command)
+	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.MethodGet) })
 	mux.HandleFunc("GET /metrics", h.metrics)
 	mux.HandleFunc("GET /healthz", h.healthz)
-	return mux
+	return named(mux)
 }
 
 func (h *handler) listCommands(w http.ResponseWriter, path string) {
@@ -51,8 +53,24 @@ func (h *handler) listCommands(w http.ResponseWriter, path string) {
 	write(w, http.StatusOK, "text/html; charset=utf-8", []byte(b.String()))
 }
 
+// command answers a command. One that changes something has to be a POST, so that no link and no image of a web page causes
+// it; all others are a GET.
 func (h *handler) command(w http.ResponseWriter, r *http.Request) {
+	method := http.MethodGet
+	if c := byName[r.PathValue("name")]; c != nil && c.changes {
+		method = http.MethodPost
+	}
+	if r.Method != method && (r.Method != http.MethodHead || method != http.MethodGet) {
+		refuse(w, method)
+		return
+	}
 	write(w, http.StatusOK, "application/json", appendJSON(nil, h.answer(r.PathValue("name")), 0))
+}
+
+// refuse says which method a request should have had.
+func refuse(w http.ResponseWriter, method string) {
+	w.Header().Set("Allow", method)
+	write(w, http.StatusMethodNotAllowed, "text/plain; charset=utf-8", []byte("use "+method+"\n"))
 }
 
 func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {

@@ -101,6 +101,17 @@ func (r *rig) get(path string) *httptest.ResponseRecorder {
 	return w
 }
 
+// ask runs a command with the method that it wants.
+func (r *rig) ask(name string) *httptest.ResponseRecorder {
+	method := http.MethodGet
+	if c := byName[name]; c != nil && c.changes {
+		method = http.MethodPost
+	}
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequest(method, "/commands/"+name, nil))
+	return w
+}
+
 func TestHealthz(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
@@ -132,12 +143,22 @@ func TestWhatIsNotThere(t *testing.T) {
 				t.Errorf("%s: %d, want %d", path, w.Code, want)
 			}
 		}
-		for _, path := range []string{"/commands", "/commands/stat_reset", "/metrics", "/healthz"} {
+		r.ResetStats()
+		before := r.Stats().Received
+		r.send(wire.OpExists, &wire.WatchRequest{Path: "/"})
+		r.answer()
+		for path, method := range map[string]string{
+			"/commands": "POST", "/commands/ruok": "POST", "/commands/nonsense": "POST", "/metrics": "POST", "/healthz": "POST",
+			"/commands/stat_reset": "GET", "/commands/srst": "GET", "/commands/crst": "HEAD", "/commands/connection_stat_reset": "GET",
+		} {
 			w := httptest.NewRecorder()
-			r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+			r.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 			if w.Code != http.StatusMethodNotAllowed {
-				t.Errorf("POST %s: %d, want %d", path, w.Code, http.StatusMethodNotAllowed)
+				t.Errorf("%s %s: %d, want %d", method, path, w.Code, http.StatusMethodNotAllowed)
 			}
+		}
+		if got := r.Stats().Received; got != before+1 {
+			t.Errorf("%d requests have been received, want %d: a GET has reset the count", got, before+1)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 )
 
@@ -26,11 +25,11 @@ const (
 // Serve answers on l with h until ctx ends, and closes l. The error is nil if ctx was the reason.
 // When it returns, h answers no request any more.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	guests := &limited{Listener: l, room: make(chan struct{}, connectionsMax)}
+	guests := newGuests(l)
 	srv := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout,
+		Handler: guests.serving(h), ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout,
 		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
-		ConnState: guests.changed,
+		ConnState: guests.changed, ConnContext: guests.label,
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(guests) }()
@@ -50,38 +49,4 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		return err
 	}
 	return nil
-}
-
-// limited is a listener that closes new connections while there are too many.
-type limited struct {
-	net.Listener
-	room   chan struct{} // holds a token for each connection
-	inside sync.WaitGroup
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.room <- struct{}{}:
-			return c, nil
-		default:
-			c.Close()
-		}
-	}
-}
-
-// changed is called by the HTTP server: before it gives a connection a goroutine of its own, and as
-// the last thing on that goroutine.
-func (l *limited) changed(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		l.inside.Add(1)
-	case http.StateClosed:
-		<-l.room
-		l.inside.Done()
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,24 +111,66 @@ func TestServeReportsABrokenListener(t *testing.T) {
 	})
 }
 
-// The port has limits: connections beyond the last place are closed until another ends, and a silent
-// connection is ended.
-func TestServeHasLimits(t *testing.T) {
+// Slow clients take all places: those that send nothing, half a request, or read no answers. A new client is answered all
+// the same, and the number of connections stays bounded.
+func TestSlowClientsDoNotKeepOthersAway(t *testing.T) {
+	large := strings.Repeat("x", 1<<20)
+	for name, begin := range map[string]string{
+		"silent": "", "half a request": "GET / HTTP/1.1\r\nHost: x\r\n", "not reading": "GET /large HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dial, end := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/large" {
+						io.WriteString(w, large)
+						return
+					}
+					hello(w, r)
+				}))
+				for range 2 * connectionsMax {
+					if _, err := io.WriteString(dial(), begin); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+				for range 10 {
+					if got, err := request(dial()); got != "hello" || err != nil {
+						t.Fatalf("answer %q, %v", got, err)
+					}
+				}
+				if err := end(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// Connections whose requests are being answered keep their places for a moment; others are closed then.
+func TestTheAdminPortHasLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dial, end := serve(t, http.HandlerFunc(hello))
-		first := dial()
-		for range connectionsMax - 1 {
-			dial()
+		gate := make(chan struct{})
+		dial, end := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-gate
+			hello(w, r)
+		}))
+		var busy []net.Conn
+		for range connectionsMax {
+			c := dial()
+			if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			busy = append(busy, c)
 		}
 		synctest.Wait()
-		if _, err := request(dial()); err == nil {
+		if b, _ := io.ReadAll(dial()); len(b) > 0 { // it is closed at once
 			t.Errorf("connection %d was answered", connectionsMax+1)
 		}
-		first.Close()
-		synctest.Wait()
-		last := dial()
-		if got, err := request(last); got != "hello" || err != nil {
-			t.Errorf("after a connection ended: %q, %v", got, err)
+		close(gate)
+		for i, c := range busy {
+			if r, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || r.StatusCode != http.StatusOK {
+				t.Errorf("connection %d: %v", i, err)
+			}
 		}
 		time.Sleep(idleTimeout + time.Second) // longer than headerTimeout
 		for range connectionsMax {
@@ -138,4 +182,25 @@ func TestServeHasLimits(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A page in a browser on this machine may have given its own name this machine's address.
+func TestRequestsByAnotherNameAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		local, host string
+		want        int
+	}{
+		{"127.0.0.1", "127.0.0.1:8080", 200}, {"127.0.0.1", "localhost:8080", 200}, {"127.0.0.1", "LOCALHOST", 200}, {"::1", "[::1]:8080", 200},
+		{"::1", "[::1]", 200}, {"127.0.0.1", "", 200}, {"127.0.0.1", "evil.example:8080", 403}, {"::1", "evil.example", 403},
+		{"127.0.0.1", "localhost.evil.example", 403}, {"10.0.0.7", "zk1.example:8080", 200},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = c.host
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(c.local), Port: 8080}))
+		w := httptest.NewRecorder()
+		named(http.HandlerFunc(hello)).ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("Host %q at %s: %d, want %d", c.host, c.local, w.Code, c.want)
+		}
+	}
 }

@@ -62,13 +62,13 @@ type suites struct {
 }
 
 // cipherSuites takes the names of cipher suites, which are Java's and Go's alike. Those that Go does
-// not know or thinks unsafe are passed over.
+// not know or thinks unsafe, and those in CBC mode, are passed over.
 func cipherSuites(p *parser, s Setting) error {
 	named := &suites{setting: s}
 	var passed []string
 	for _, name := range list(s.Value) {
 		i := slices.IndexFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name })
-		if i < 0 {
+		if i < 0 || strings.Contains(name, "_CBC_") {
 			passed = append(passed, name)
 			continue
 		}
@@ -83,7 +83,7 @@ func cipherSuites(p *parser, s Setting) error {
 		return &Error{s, "names no cipher suite that Go speaks and thinks safe, as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is"}
 	}
 	if len(passed) > 0 {
-		p.Notes = append(p.Notes, Note{s, strings.Join(passed, ", ") + ": has no effect: Go does not know it or thinks it unsafe"})
+		p.Notes = append(p.Notes, Note{s, strings.Join(passed, ", ") + ": has no effect: Go does not know it or thinks it unsafe, or it is in CBC mode"})
 	}
 	p.suites = named
 	return nil

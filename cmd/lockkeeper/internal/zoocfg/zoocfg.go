@@ -14,6 +14,7 @@
 package zoocfg
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -196,7 +197,7 @@ func (p *parser) finish() error {
 		p.Address = net.JoinHostPort(p.host, p.port)
 	}
 	if p.securePort != "" {
-		p.SecureAddress = net.JoinHostPort(p.secureHost, p.securePort)
+		p.SecureAddress = net.JoinHostPort(cmp.Or(p.secureHost, p.host), p.securePort)
 	}
 	p.Admin.Port = p.adminPort
 	if p.prometheus {

@@ -46,6 +46,9 @@ func TestParse(t *testing.T) {
 		"IPv6, in brackets and without": {"clientPort=1\nclientPortAddress=[::1]\nsecureClientPort=2\nsecureClientPortAddress=::1\nadmin.serverAddress=[::1]", with(func(c *Config) {
 			c.Address, c.SecureAddress, c.Admin.Host, c.Admin.Asked = "[::1]:1", "[::1]:2", "::1", true
 		})},
+		"TLS at the address of clients": {"clientPort=1\nclientPortAddress=10.0.0.1\nsecureClientPort=2", with(func(c *Config) {
+			c.Address, c.SecureAddress = "10.0.0.1:1", "10.0.0.1:2"
+		})},
 		"the sample": {`
 # The number of milliseconds of each tick
 tickTime=2000
@@ -160,12 +163,13 @@ func TestNotes(t *testing.T) {
 		"commitLogCount=9":                                              "followers",
 		"ssl.enabledProtocols=TLSv1.1, TLSv1.2":                         "TLSv1.1: has no effect",
 		"ssl.ciphersuites=TLS_RSA_WITH_NULL_MD5,TLS_AES_128_GCM_SHA256": "TLS_RSA_WITH_NULL_MD5: has no effect",
-		"standaloneEnabled=false":                                       "alone",
-		"skipACL=yes":                                                   "always heeded",
-		"metricsProvider.className=a.b.C":                               "/metrics",
-		"maxBatchSize=5":                                                "tunes",
-		"jute.maxbuffer=2097150":                                        "",
-		"jute.maxbuffer=0x400000":                                       "more than 2097150 bytes is refused",
+		"ssl.ciphersuites=TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA,TLS_AES_128_GCM_SHA256": "CBC",
+		"standaloneEnabled=false":         "alone",
+		"skipACL=yes":                     "always heeded",
+		"metricsProvider.className=a.b.C": "/metrics",
+		"maxBatchSize=5":                  "tunes",
+		"jute.maxbuffer=2097150":          "",
+		"jute.maxbuffer=0x400000":         "more than 2097150 bytes is refused",
 	} {
 		c, err := parse(text)
 		got := fmt.Sprint(c.Notes)
