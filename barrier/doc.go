@@ -21,6 +21,7 @@
 //
 // # Limits
 //
-// A double barrier is for one round at a time: who has left may enter the next round once all have left. A member that
-// dies while others wait to enter is missing until another one comes; one that dies later has left.
+// A double barrier is for one round at a time: a member that has left may enter the next round once all have left. A member
+// that dies while others wait to enter is missing until another one comes; one that dies later has left. If the session of a
+// member ends just when the barrier opens, the others may begin without it, and its Enter waits until its context ends.
 package barrier

@@ -77,6 +77,9 @@ func (c *Cache) follow(ctx context.Context, s *client.Session) error {
 
 // follow reads the part and what changes in it, until ctx ends or something fails.
 func (f *follower) follow(ctx context.Context) error {
+	if err := f.catchUp(ctx); err != nil {
+		return err
+	}
 	src, err := f.watch(ctx)
 	if err != nil {
 		return err
@@ -99,6 +102,18 @@ func (f *follower) follow(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// catchUp waits until the server has everything that earlier sessions can have read. A new session may come to a server that
+// is behind theirs, and the znodes would go back.
+func (f *follower) catchUp(ctx context.Context) error {
+	for !f.first() {
+		err := f.s.Sync(ctx, f.c.path)
+		if !errors.Is(err, zk.ErrConnectionLoss) {
+			return err
+		}
+	}
+	return nil
 }
 
 // heedState notes when there is no connection. Once there is one again, a persistent watch tells of a gap, and what is

@@ -18,6 +18,7 @@ var answers = map[wire.Op]func(k *conn, d *wire.Decoder) ([]byte, zk.Code){
 	wire.OpSetWatches:    (*conn).setWatches,
 	wire.OpSetWatches2:   (*conn).setWatches,
 	wire.OpRemoveWatches: (*conn).removeWatches,
+	wire.OpAddWatch:      (*conn).addWatch,
 }
 
 // answerLocked answers a request from the replica's own tree.
@@ -77,4 +78,15 @@ func (k *conn) setWatches(d *wire.Decoder) ([]byte, zk.Code) {
 func (k *conn) removeWatches(d *wire.Decoder) ([]byte, zk.Code) {
 	path, kind := d.String(), zk.WatchKind(d.Int32())
 	return nil, (*watch.Table).Remove(k.r.watches, k.id, path, kind)
+}
+
+func (k *conn) addWatch(d *wire.Decoder) ([]byte, zk.Code) {
+	var q wire.AddWatchRequest
+	q.DecodeFrom(d)
+	kind := zk.WatchPersistent
+	if q.Mode == wire.AddWatchPersistentRecursive {
+		kind = zk.WatchPersistentRecursive
+	}
+	k.r.watches.Add(k.id, q.Path, kind)
+	return make([]byte, 4), zk.OK
 }
