@@ -20,6 +20,7 @@ type attempt struct {
 	core    *core
 	s       *client.Session
 	id      queue.ID
+	ended   bool
 	count   int // how many nodes it needs
 	data    []byte
 	created *creation // the last create that was sent
@@ -39,7 +40,9 @@ type attempt struct {
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
 func newAttempt(e *core, count int, r queue.Record) *attempt {
-	return &attempt{core: e, s: e.s, id: newAttemptID(), count: count, data: e.nodeData(r)}
+	a := &attempt{core: e, s: e.s, id: newAttemptID(), count: count, data: e.nodeData(r)}
+	attemptIDs.add(a.id)
+	return a
 }
 
 // A view is the line as a listing showed it.
@@ -187,6 +190,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		a.stopWaiting()
 	}
 	a.nodes, a.own, a.vouching, a.marker = nil, nil, nil, "" // the holds' now
+	a.end()
 	return holds, nil
 }
 
@@ -244,6 +248,15 @@ func (a *attempt) abandon() {
 	}
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
 		a.core.cleaner.add(leftovers{id: a.id, token: a.token, nodes: a.nodes, created: a.created, unknown: a.unknown})
+	}
+	a.end()
+}
+
+// end notes that the attempt is over: what it made is its holds' or the cleaner's.
+func (a *attempt) end() {
+	if !a.ended {
+		a.ended = true
+		attemptIDs.drop(a.id)
 	}
 }
 

@@ -20,6 +20,7 @@ type leftovers struct {
 	nodes   []string      // their paths, as far as they are known
 	created *creation     // a create that is still under way, if any
 	unknown bool          // there may be others: look for the id
+	stray   bool          // there is one node; it is removed only if it is the session's
 	settled chan struct{} // closed when all is gone, or the removal was refused for the first time
 }
 
@@ -38,6 +39,7 @@ type cleaner struct {
 }
 
 func (c *cleaner) add(d leftovers) {
+	attemptIDs.add(d.id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d.settled = make(chan struct{})
@@ -55,10 +57,25 @@ func (c *cleaner) add(d leftovers) {
 	}
 	more := make(chan struct{}, 1)
 	if !c.lock.s.Go(func(ctx context.Context) { c.run(ctx, more) }) {
-		c.mu.list, c.mu.open = nil, nil // the session is over, and everything of it
+		c.dropLocked() // the session is over, and everything of it
 		return
 	}
 	c.mu.more = more
+}
+
+// dropLocked forgets everything.
+func (c *cleaner) dropLocked() {
+	for _, d := range c.mu.list {
+		attemptIDs.drop(d.id)
+	}
+	c.mu.list, c.mu.open, c.mu.more = nil, nil, nil
+}
+
+// drop forgets everything, because the session is over.
+func (c *cleaner) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropLocked()
 }
 
 // settleLocked notes that all of list is settled but for what is left.
@@ -115,10 +132,16 @@ func (c *cleaner) run(ctx context.Context, more <-chan struct{}) {
 		} else {
 			c.settleLocked(list, nil)
 		}
+		for _, d := range list {
+			if !slices.ContainsFunc(left, func(l leftovers) bool { return l.settled == d.settled }) {
+				attemptIDs.drop(d.id)
+			}
+		}
 		c.mu.list = append(left, c.mu.list...)
 		c.mu.Unlock()
 		switch {
 		case c.lock.s.Err() != nil:
+			c.drop()
 			return
 		case err == nil, errors.Is(err, zk.ErrConnectionLoss):
 			pause = cleanerPauseMin
@@ -130,6 +153,7 @@ func (c *cleaner) run(ctx context.Context, more <-chan struct{}) {
 			pause = min(2*pause, cleanerPauseMax)
 		case <-more: // what is newer does not wait for what cannot be removed
 		case <-ctx.Done():
+			c.drop()
 			return
 		}
 	}
@@ -147,6 +171,7 @@ func (c *core) clean(ctx context.Context, list []leftovers) (left []leftovers, e
 	if search {
 		q, unseen = c.settledLine(ctx)
 	}
+	list, left, err = c.lookAtStrays(ctx, list)
 	p := c.s.Pipeline()
 	deletes := make([][]*client.Pending[struct{}], len(list))
 	for i, d := range list {

@@ -57,6 +57,7 @@ func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte
 		lock: lock, s: lock.s, id: id, token: token, data: data, level: lock.opt.Vouch,
 		lease: lease, vouching: vouching, ended: make(chan struct{}),
 	}
+	attemptIDs.add(id)
 	g.mu.holds = make(map[*Hold]struct{}, 1)
 	g.mu.node, g.mu.kind, g.mu.asked = node, lock.kind, asked
 	return g
@@ -177,6 +178,7 @@ func (g *grant) endLost(cause error) *LostError {
 	if !errors.Is(cause, ErrNodeDeleted) {
 		g.claim.discard()
 	}
+	attemptIDs.drop(g.id)
 	return lost
 }
 

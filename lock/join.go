@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"reflect"
 	"slices"
@@ -64,13 +63,6 @@ func (l *listedClaims) otherAhead(place int) Kind {
 		return queue.KindNone
 	}
 	return queue.KindOf([]string{l.other.Name}, 0)
-}
-
-// newAttemptID returns a random id.
-func newAttemptID() queue.ID {
-	var b [queue.IDBytes]byte
-	rand.Read(b[:]) // never fails, by its documentation
-	return queue.NewID(b)
 }
 
 // A creation is the request that makes the nodes of an attempt, all of them or none. Several are made in
@@ -211,6 +203,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 // look finds our place in a listing that shows every change up to our create.
 func (a *attempt) look(ctx context.Context, ls listedClaims, conn uint64) (view, error) {
 	q := &ls.own
+	a.core.removeStrays(q)
 	places := q.Of(a.id)
 	switch {
 	case len(places) == 0 && a.unknown && len(a.nodes) == 0:

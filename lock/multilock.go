@@ -246,7 +246,7 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	}
 	writes.send(ctx)
 	for i, g := range ended {
-		errs = append(errs, g.claim.remove(ctx, sent[i]))
+		errs = append(errs, g.deleteNode(ctx, sent[i]))
 	}
 	return ending.Join(errs...)
 }

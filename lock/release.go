@@ -27,7 +27,13 @@ func (h *Hold) Release(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.g.lock.opt.CleanupTimeout)
 	defer cancel()
-	return h.g.claim.remove(ctx, nil)
+	return h.g.deleteNode(ctx, nil)
+}
+
+// deleteNode deletes the node of a grant that has ended by a release. sent is what claim.send returned, or nil.
+func (g *grant) deleteNode(ctx context.Context, sent *removal) error {
+	defer attemptIDs.drop(g.id)
+	return g.claim.remove(ctx, sent)
 }
 
 // releasePending returns the error of a release that was not confirmed because of err.

@@ -29,6 +29,7 @@ type unfairAttempt struct {
 
 func newUnfairAttempt(u *unfairLock, r queue.Record) *unfairAttempt {
 	a := &unfairAttempt{u: u, id: newAttemptID()}
+	attemptIDs.add(a.id)
 	r.ID = a.id
 	a.data = u.nodeData(r)
 	return a
@@ -157,6 +158,9 @@ func (a *unfairAttempt) regard(ctx context.Context, got *client.Pending[client.N
 			cancelled(watch)
 			return nil, ErrNotEphemeral
 		}
+		if id := queue.ParseRecord(node.Data).ID; node.Stat.EphemeralOwner == a.u.s.ID() && isStray(id) {
+			a.u.cleaner.add(leftovers{id: id, token: node.Stat.Czxid})
+		}
 		return &rival{node, watch}, nil
 	}
 }
@@ -225,6 +229,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	g.claim = &unfairClaim{g, u}
 	h := newHold(ctx, g, a.own)
 	u.attempts.settled(a.id)
+	attemptIDs.drop(a.id) // the grant's use goes on
 	return h, nil
 }
 
@@ -239,4 +244,5 @@ func (a *unfairAttempt) abandon() {
 	} else {
 		a.u.attempts.settled(a.id)
 	}
+	attemptIDs.drop(a.id)
 }

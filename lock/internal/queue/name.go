@@ -82,15 +82,21 @@ func (id ID) ReleaseMarker() string { return protectedPrefix + string(id) + rele
 
 // ReleaseMarkerOf returns the name of the release marker that belongs to the claim called name, if it is one of ours.
 func ReleaseMarkerOf(name string) (marker string, ok bool) {
+	id, ok := IDOf(name)
+	if !ok {
+		return "", false
+	}
+	return id.ReleaseMarker(), true
+}
+
+// IDOf returns the ID in the name of a claim, if the claim is one of ours. The UUID of another client is none.
+func IDOf(name string) (ID, bool) {
 	rest, ok := strings.CutPrefix(name, protectedPrefix)
 	if !ok || len(rest) <= attemptDigits || rest[attemptDigits] != '-' {
 		return "", false
 	}
 	id := rest[:attemptDigits]
-	if strings.Trim(id, "0123456789abcdef") != "" { // a UUID, of a client that has no release markers
-		return "", false
-	}
-	return ID(id).ReleaseMarker(), true
+	return ID(id), strings.Trim(id, "0123456789abcdef") == ""
 }
 
 // ParseName returns what a claim's node claims, and its number; ok is false for any other node.
