@@ -90,8 +90,8 @@ SEEDS ?= 2000
 sim: ## clients, locks and server under virtual time, as many schedules as SEEDS; SEED=n repeats one, alone or behind those FROM another on
 	cd $(SIM) && $(GO) run . $(if $(SEED),-seed $(SEED) $(if $(FROM),-from $(FROM)),-seeds $(SEEDS))
 
-model: ## the lease in all orders of what can happen, in larger worlds than make unit explores; takes minutes and gigabytes
-	$(GO) test -timeout 60m -run TestF17 -v ./test/model -model.large
+model: ## the lease and the queue in all orders of what can happen, in larger worlds than make unit explores; takes minutes and gigabytes
+	$(GO) test -timeout 60m -run 'TestF17|TestModel' -v ./test/model ./lock/internal/queue -model.large
 
 teeth: ## does the simulation notice each cure that is missing?
 	cd $(SIM) && $(GO) run . -teeth

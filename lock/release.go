@@ -105,7 +105,7 @@ func (g *place) remove(ctx context.Context, sent *removal) error {
 func (g *place) announces() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.core.rules.Announces && g.mu.next == "" && (g.waited || g.core.rules.Moves && g.mu.kind == g.core.rules.Kind)
+	return g.mu.next == "" && g.core.rules.AnnouncesRelease(g.waited, g.mu.kind != g.core.rules.Kind)
 }
 
 // A removal is the requests that delete a grant's node.

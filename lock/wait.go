@@ -131,7 +131,7 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 	for i, place := range v.waits {
 		name := v.queue.Line[place].Name
 		if l := left[name]; l != nil && l.got == nil && l.node.Conn() == v.conn && !l.node.Fired() {
-			l.frees = a.free(v.queue.AfterEndOf(place, v.place))
+			l.frees = a.core.rules.FreedByEnd(*v.queue, place, v.place)
 			all[i] = l
 			delete(left, name)
 		} else {
@@ -162,18 +162,13 @@ func (a *attempt) stopWatching() {
 // watchAhead adds the requests that watch the claim at place. Its release marker is worth watching if it
 // does not tell enough that the claim left, and would tell enough that the claim held the lock.
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch {
-	l := &aheadWatch{frees: a.free(v.queue.AfterEndOf(place, v.place))}
+	l := &aheadWatch{frees: a.core.rules.FreedByEnd(*v.queue, place, v.place)}
 	name := v.queue.Line[place].Name
-	if marker, ok := queue.ReleaseMarkerOf(name); ok && a.core.rules.Announces && !l.frees && a.free(v.queue.AfterReleaseOf(place, v.place)) {
+	if marker, ok := queue.ReleaseMarkerOf(name); ok && !l.frees && a.core.rules.FreedByRelease(*v.queue, place, v.place) {
 		_, l.marker = p.WatchExists(zk.Join(a.core.dir, marker)) // answered before what follows
 	}
 	l.got, l.node = p.WatchGet(zk.Join(a.core.dir, name))
 	return l
-}
-
-// free reports whether the claim at place of a queue waits for no other.
-func (a *attempt) free(q queue.Queue, place int) bool {
-	return len(a.core.rules.WaitsFor(q, place)) == 0
 }
 
 func (l *aheadWatch) cancel() {

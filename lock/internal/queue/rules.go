@@ -84,6 +84,29 @@ func waitForPermits(q Queue, place int) []int {
 // conflict reports whether two claims cannot hold the lock at once.
 func conflict(a, b ClaimKind) bool { return a != Shared || b != Shared }
 
+// FreedByEnd reports whether the claim at place is granted, without another listing, once the node of the claim at ended has
+// gone, which it waits for.
+func (r *Rules) FreedByEnd(q Queue, ended, place int) bool {
+	rest, at := q.AfterEndOf(ended, place)
+	return len(r.WaitsFor(rest, at)) == 0
+}
+
+// FreedByRelease reports whether the claim at place is granted once the claim at holder, which it waits for, has announced its
+// release.
+func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
+	if !r.Announces {
+		return false
+	}
+	rest, at := q.AfterReleaseOf(holder, place)
+	return len(r.WaitsFor(rest, at)) == 0
+}
+
+// AnnouncesRelease reports whether a holder announces its release: if another contender may have seen its claim behind
+// another one (waited), or if the end of its node alone could be a downgrade, because there has been none (moved).
+func (r *Rules) AnnouncesRelease(waited, moved bool) bool {
+	return r.Announces && (waited || r.Moves && !moved)
+}
+
 // AfterEndOf returns what is known of the queue once the node at ended, which is ahead of place, has gone, and the
 // new place of the claim at place. If the node may have gone by a downgrade, it is assumed that it has: a shared claim
 // stands in its place.
