@@ -108,8 +108,8 @@ crash: packages ## kill -9 of the server under load: make crash KILLS=1000
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestKill9 ./crash -crash.kills=$(KILLS)
 
 MINUTES ?= 10
-chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, while servers, clients and the network fail, for MINUTES; SEED=n repeats a schedule
-	cd $(INTEROP) && $(GO) test -race -v -count=1 -timeout 0 -run 'TestChaos|TestF17' ./chaos -chaos.rig=netns -chaos.minutes=$(MINUTES) $(if $(SEED),-chaos.seed=$(SEED))
+chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, for MINUTES while servers, clients and the network fail, and for MINUTES while the servers' configuration changes; SEED=n repeats a schedule
+	cd $(INTEROP) && $(GO) test -race -v -count=1 -timeout 0 -run 'TestChaos|TestF17' ./chaos -chaos.rig=netns -chaos.minutes=$(MINUTES) -chaos.changing=$(MINUTES)m $(if $(SEED),-chaos.seed=$(SEED))
 
 fire: packages ## the command with its processes killed and frozen, until so many children have run: make fire GRANTS=1000
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestCommandUnderFire ./fire -fire.grants=$(GRANTS)

@@ -75,3 +75,13 @@ func TestF17_FormerRulesHaveTwoHolders(t *testing.T) {
 		}
 	}
 }
+
+// F17: a session timeout has to have two ticks. With a minSessionTimeout below that, or a tick that has grown under a living
+// session, the present rule has two holders, too: docs/guarantees.md names the assumption.
+func TestF17_LessThanTwoTicksAreTooFew(t *testing.T) {
+	res := Explore(Present, Limits{HalfTick: timeout/4 + 1, Splits: 1}, statesMax)
+	if res.Violation == nil {
+		t.Errorf("%d states have no two holders: the assumption is not necessary", res.States)
+	}
+	t.Logf("two holders after %d states:\n  %s", res.States, strings.Join(res.Violation, "\n  "))
+}

@@ -177,6 +177,34 @@ func (s *Server) members(ports []int) (string, error) {
 	return b.String(), nil
 }
 
+// Configure changes lines of zoo.cfg of a server that is down, for its next start. A setting whose value is empty goes.
+func (s *Server) Configure(settings map[string]string) {
+	s.t.Helper()
+	if s.process != nil {
+		s.t.Fatalf("configure server %d, which is up", s.id)
+	}
+	path := filepath.Join(s.dir, "zoo.cfg")
+	old, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(old)) {
+		name, _, _ := strings.Cut(line, "=")
+		if _, changed := settings[name]; !changed {
+			b.WriteString(line)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if value := settings[name]; value != "" {
+			fmt.Fprintf(&b, "%s=%s\n", name, value)
+		}
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // configure writes zoo.cfg and myid.
 func (s *Server) configure(port int, members string) error {
 	config := map[string]string{

@@ -83,34 +83,10 @@ func TestChaos(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	fmt.Printf("seed %d\n", seed)
-	r := newRun(t, network, fmt.Sprintf("%s-%d", *rigFlag, seed), seed)
+	r := newRun(t, network, fmt.Sprintf("%s-%d", *rigFlag, seed), seed, sessionTimeout, ensembleConfig)
 	length := time.Duration(*minutes * float64(time.Minute))
 	r.torment(newSchedule(seed, r.rig.faults()), length)
-	end := now()
-	h := r.history()
-	violations := judge(t, h, *results, r.name)
-	for _, v := range violations {
-		t.Error(v)
-	}
-	lost, stale := 0, 0
-	for _, h := range h.holds {
-		if h.lost {
-			lost++
-		}
-	}
-	for _, o := range h.operations {
-		if o.stale {
-			stale++
-		}
-	}
-	for text, n := range h.failures {
-		t.Logf("%d × %s", n, text)
-	}
-	fmt.Printf("chaos: minutes=%.2f faults=%d grants=%d longest_gap=%.1fs violations=%d lost=%d refused=%d rig=%s seed=%d\n",
-		time.Duration(end-r.begin).Minutes(), r.faults, len(h.holds), h.longestGap(r.begin, end, keyOf).Seconds(), len(violations), lost, stale, *rigFlag, seed)
-	if len(h.holds) < 10*len(keys) {
-		t.Errorf("%d grants: nothing was shown", len(h.holds))
-	}
+	r.conclude("chaos", seed)
 }
 
 // A seed is a schedule: the same steps at every run.

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -34,7 +34,7 @@ type clientConfig struct {
 	Register string // address
 	Keys     []string
 	Epoch    time.Duration // the locks have other paths after each; 0 for never
-	Cling    bool          // hold until the hold is lost, and do nothing else
+	Cling    bool          // as the command: from the beginning
 	Seed     uint64
 }
 
@@ -55,6 +55,7 @@ type runner struct {
 	cfg     clientConfig
 	proxies map[string]*faultproxy.Proxy // by server
 	over    <-chan struct{}              // closed when the client is to stop
+	cling   atomic.Bool                  // hold until the hold is lost
 
 	out struct {
 		sync.Mutex
@@ -73,12 +74,14 @@ type runner struct {
 //
 //	flow SERVER pass|requests|answers|all   which direction is stalled
 //	delay DURATION                          of every answer
+//	cling on|off                            hold until the hold is lost, or until it is off
 func runClient(config string, stdin io.Reader, stdout io.Writer) error {
 	r := &runner{proxies: map[string]*faultproxy.Proxy{}}
 	if err := json.Unmarshal([]byte(config), &r.cfg); err != nil {
 		return err
 	}
 	r.out.Encoder = json.NewEncoder(stdout)
+	r.cling.Store(r.cfg.Cling)
 	var d net.Dialer
 	for _, s := range r.cfg.Servers {
 		r.proxies[s] = faultproxy.New(d.DialContext)
@@ -123,6 +126,9 @@ func (r *runner) obey(f []string) error {
 		r.proxies[f[1]].SetFlow(faultproxy.ToServer, requests)
 		r.proxies[f[1]].SetFlow(faultproxy.ToClient, answers)
 		return nil
+	case len(f) == 2 && f[0] == "cling":
+		r.cling.Store(f[1] == "on")
+		return nil
 	case len(f) == 2 && f[0] == "delay":
 		d, err := time.ParseDuration(f[1])
 		if err != nil {
@@ -160,6 +166,7 @@ func (r *runner) open(ctx context.Context) (*client.Session, error) {
 	s, err := client.Open(ctx, strings.Join(r.cfg.Servers, ","), client.Options{
 		SessionTimeout: r.cfg.Timeout, BackoffMax: backoffMax,
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			r.say(event{Kind: dialed, Text: address})
 			return r.proxies[address].Dial(ctx, network, address)
 		},
 	})
@@ -237,7 +244,7 @@ func (l *loop) cycle(ctx context.Context) error {
 		return err
 	}
 	t := turn{loop: l, hold: h, key: key, alive: now()}
-	l.say(event{Kind: granted, Key: t.key, Token: h.Token(), Call: call})
+	l.say(event{Kind: granted, Key: t.key, Token: h.Token(), Call: call, Value: int64(s.Timeout())})
 	err = t.work()
 	lost := h.Cause() != nil
 	rctx, rcancel := context.WithTimeout(context.Background(), releaseTimeout)
@@ -269,9 +276,9 @@ func (t *turn) look() bool {
 	return true
 }
 
-// stay goes on looking for d, or until the hold or the client is over.
+// stay goes on looking for d and for as long as the client clings, or until the hold or the client is over.
 func (t *turn) stay(d time.Duration) {
-	for end := now() + int64(d); t.look() && now() < end; time.Sleep(sampleInterval) {
+	for end := now() + int64(d); t.look() && (now() < end || t.cling.Load()); time.Sleep(sampleInterval) {
 		select {
 		case <-t.over:
 			return
@@ -287,8 +294,8 @@ func (t *turn) stay(d time.Duration) {
 // work reads and writes the register some times. A write comes also if the hold was lost after the read:
 // too late, if another one has been there, and then the register has to refuse it.
 func (t *turn) work() error {
-	if t.cfg.Cling {
-		t.stay(math.MaxInt32 * time.Second)
+	if t.cling.Load() {
+		t.stay(0)
 		return nil
 	}
 	for range 1 + t.rng.IntN(3) {

@@ -16,6 +16,10 @@
 //     Porcupine looks for one (Athalye, "Testing Distributed Systems for Linearizability", 2017, after
 //     Wing and Gong 1993 and Lowe 2017). A history that has none is drawn, as HTML.
 //
+// A run of its own has only those faults that the arithmetic of the lease is about: servers are restarted one by one with
+// another tick and another longest session timeout, and a client stops for half its session timeout just before its follower is
+// killed. With the lease's former rule it shows two holders within minutes.
+//
 // The faults come one after another, drawn from a seed, which is printed. There are two rigs. With the
 // rig "proxy" servers and clients are on the loopback address, with faultproxies in the clients and
 // links between the servers; it needs no privileges and runs in make test. With the rig "netns" each is

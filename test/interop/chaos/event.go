@@ -12,11 +12,11 @@ type event struct {
 
 	Call  int64  `json:"call,omitempty"`  // granted: when the lock was asked for
 	Alive int64  `json:"alive,omitempty"` // read, write, alive, ended: when the hold was last known to be valid
-	Value int64  `json:"value,omitempty"` // write: what is written; did: what was read
+	Value int64  `json:"value,omitempty"` // write: what is written; did: what was read; granted: the session timeout
 	Base  int64  `json:"base,omitempty"`  // write: what had been read
 	Stale bool   `json:"stale,omitempty"` // did: the register refused the token
 	Lost  bool   `json:"lost,omitempty"`  // ended: not by a release
-	Text  string `json:"text,omitempty"`  // failed: how
+	Text  string `json:"text,omitempty"`  // failed: how; dialed: the server
 }
 
 // A kind says what an event is about.
@@ -30,6 +30,7 @@ const (
 	did     kind = "did"   // and has answered
 	ended   kind = "ended"
 	failed  kind = "failed" // a session or an acquire
+	dialed  kind = "dialed" // a server
 	bye     kind = "bye"    // the client has closed its session and ends
 )
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,6 +120,18 @@ func (p *process) holds() bool {
 		}
 	}
 	return count > 0
+}
+
+// last returns the last event of a kind that the client has written.
+func (p *process) last(k kind) (e event, found bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range slices.Backward(p.events) {
+		if e.Kind == k {
+			return e, true
+		}
+	}
+	return event{}, false
 }
 
 // keyOf returns the lock's name without its epoch.

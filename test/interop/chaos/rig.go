@@ -50,8 +50,8 @@ type proxyRig struct {
 	clients func() []*process // that live
 }
 
-func newProxyRig(t testing.TB, clients func() []*process) *proxyRig {
-	return &proxyRig{apache.StartEnsemble(t, serversCount, apache.Options{Tick: tick, Config: ensembleConfig}), clients}
+func newProxyRig(t testing.TB, clients func() []*process, config map[string]string) *proxyRig {
+	return &proxyRig{apache.StartEnsemble(t, serversCount, apache.Options{Tick: tick, Config: config}), clients}
 }
 
 func (r *proxyRig) ensemble() *apache.Ensemble { return r.e }
@@ -127,7 +127,7 @@ type netRig struct {
 	slowed  bool // by netem
 }
 
-func newNetRig(t testing.TB, n *netns.Network, clients func() []*process) *netRig {
+func newNetRig(t testing.TB, n *netns.Network, clients func() []*process, config map[string]string) *netRig {
 	r := &netRig{t: t, net: n, clients: clients}
 	var places []apache.Place
 	for range serversCount {
@@ -138,7 +138,7 @@ func newNetRig(t testing.TB, n *netns.Network, clients func() []*process) *netRi
 	for range clientsCount {
 		r.hosts = append(r.hosts, r.host())
 	}
-	r.e = apache.StartEnsemble(t, serversCount, apache.Options{Tick: tick, Config: ensembleConfig, Places: places})
+	r.e = apache.StartEnsemble(t, serversCount, apache.Options{Tick: tick, Config: config, Places: places})
 	return r
 }
 

@@ -41,17 +41,18 @@ type run struct {
 	dead     []*process
 	begin    int64
 	faults   int
+	tick     time.Duration // of the servers
 }
 
-// newRun starts an ensemble and clients, on hosts of their own if there is a network for them.
-func newRun(t testing.TB, network *netns.Network, name string, seed uint64) *run {
+// newRun starts an ensemble and clients that ask for a session timeout, on hosts of their own if there is a network for them.
+func newRun(t testing.TB, network *netns.Network, name string, seed uint64, timeout time.Duration, config map[string]string) *run {
 	t.Helper()
-	r := &run{t: t, name: name}
+	r := &run{t: t, name: name, tick: tick}
 	living := func() []*process { return r.clients }
 	if network != nil {
-		r.rig = newNetRig(t, network, living)
+		r.rig = newNetRig(t, network, living, config)
 	} else {
-		r.rig = newProxyRig(t, living)
+		r.rig = newProxyRig(t, living, config)
 	}
 	r.openRegister(r.rig.registerHost())
 	for i, h := range r.rig.clientHosts() {
@@ -59,7 +60,7 @@ func newRun(t testing.TB, network *netns.Network, name string, seed uint64) *run
 		if i%2 == 1 {
 			vouch = client.VouchWrite
 		}
-		r.startClient(h, clientConfig{Vouch: vouch, Timeout: sessionTimeout, Keys: keys, Epoch: epoch, Seed: seed + uint64(i),
+		r.startClient(h, clientConfig{Vouch: vouch, Timeout: timeout, Keys: keys, Epoch: epoch, Seed: seed + uint64(i),
 			Servers: servers(strings.Split(r.rig.ensemble().Connect(), ","), i)})
 	}
 	r.begin = now()
@@ -312,4 +313,34 @@ func draw(model porcupine.Model, info porcupine.LinearizationInfo, path string) 
 		return err
 	}
 	return porcupine.VisualizePath(model, info, path)
+}
+
+// conclude ends the clients, judges what they did and prints one line about it that begins with machine.
+func (r *run) conclude(machine string, seed uint64) {
+	r.t.Helper()
+	end := now()
+	h := r.history()
+	violations := judge(r.t, h, *results, r.name)
+	for _, v := range violations {
+		r.t.Error(v)
+	}
+	lost, stale := 0, 0
+	for _, h := range h.holds {
+		if h.lost {
+			lost++
+		}
+	}
+	for _, o := range h.operations {
+		if o.stale {
+			stale++
+		}
+	}
+	for text, n := range h.failures {
+		r.t.Logf("%d × %s", n, text)
+	}
+	fmt.Printf("%s: minutes=%.2f faults=%d grants=%d longest_gap=%.1fs violations=%d lost=%d refused=%d rig=%s seed=%d\n", machine,
+		time.Duration(end-r.begin).Minutes(), r.faults, len(h.holds), h.longestGap(r.begin, end, keyOf).Seconds(), len(violations), lost, stale, *rigFlag, seed)
+	if len(h.holds) < 10*len(keys) {
+		r.t.Errorf("%d grants: nothing was shown", len(h.holds))
+	}
 }
