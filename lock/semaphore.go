@@ -21,8 +21,8 @@ import (
 //
 // What it costs: a waiter watches the N znodes nearest ahead of it. A permit that is given back wakes one waiter if
 // it is the one that was got first, two if it was the second, and so on; never more than N, however many wait. One
-// of those woken gets the permit, and each of the others asks for the line once more. docs/guarantees.md says why
-// it cannot be fewer.
+// of those woken gets the permit, and each of the others asks for the line once more. It cannot be fewer: waitForPermits in
+// lock/internal/queue says why.
 type Semaphore struct {
 	core *core
 	path string

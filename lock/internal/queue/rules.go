@@ -68,8 +68,18 @@ func WaitForConflict(q Queue, place int) []int {
 
 // waitForPermits is the rule of semaphores: a claim is granted if fewer claims are ahead than there are permits. Otherwise
 // it waits for the nearest ones ahead, as many as there are permits: as long as all of these are there, no permit is free.
-// If claims leave in the order in which they came, each one that leaves wakes the one waiter whose turn it is. To wait for
-// fewer, or for others, is not enough, or wakes no fewer (docs/guarantees.md).
+// If claims leave in the order in which they came, each one that leaves wakes the one waiter whose turn it is.
+//
+// To watch fewer than N is not enough. Take a waiter with m >= N claims ahead that watches only N-1 of them. The others leave
+// first and it hears nothing. Now N-1 claims are ahead, and it waits beside a free permit. With N waiters these are N(N+1)/2
+// watches on N holders, so (N+1)/2 waiters are woken in the mean. The nearest claims are the best choice: they fall
+// least on the oldest holders, which are the likeliest to leave. A waiter that wants k permits watches N-k+1.
+//
+// Four cheaper schemes fail. Only the first waiter watches holders, and the others watch the waiter ahead: a granted claim
+// stays in place, so the next waiter does not hear that it is first now. Each waiter watches the one claim N places ahead:
+// another permit comes back and it does not hear. The holder that leaves names the next one: that costs a listing and write
+// permission on claims of others, and a holder that dies names none. A mutex is held while waiting, as in Curator: that costs
+// two more transactions for each permit.
 func waitForPermits(q Queue, place int) []int {
 	if place < q.Permits {
 		return nil
