@@ -106,6 +106,12 @@ var differences = []difference{
 		apache:  regexp.MustCompile(`^closed$`), ours: "xid -2 at …",
 	},
 	{
+		name:    "identity-before-obedience",
+		reason:  "a session that has shown an identity obeys no connection that has not: a password alone does not steal it",
+		request: regexp.MustCompile(`\bgetData /proven\b`),
+		apache:  regexp.MustCompile(all), ours: "closed",
+	},
+	{
 		name:    "empty-path",
 		reason:  "Apache ZooKeeper finds the root under the empty path, too; no client sends it",
 		request: regexp.MustCompile(`""`),

@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/test/interop/conformance/script"
@@ -55,19 +56,30 @@ func (g *generator) makeCase(n int) script.Case {
 			add(name + " connect")
 		}
 	}
-	add("a auth digest bob:pw")
-	add("p auth digest alice:pw")
+	shown := map[string][]string{} // credentials, by connection
+	authenticate := func(name string, credentials ...string) {
+		for _, c := range credentials {
+			add(name + " auth digest " + c)
+			if !slices.Contains(shown[name], c) {
+				shown[name] = append(shown[name], c)
+			}
+		}
+	}
+	authenticate("a", "bob:pw")
+	authenticate("p", "alice:pw")
 	for len(c.Steps) < n {
 		name := g.one(connections...)
 		switch {
 		case g.in(40):
 			add(name + " close")
 			add(name + " connect")
+			delete(shown, name)
 		case g.in(40):
 			add(name + " drop")
 			add(name + " connect resume=" + name)
+			authenticate(name, shown[name]...) // our server gives a session to a connection that shows what it has shown
 		case g.in(50):
-			add(name + " auth digest " + g.one("bob:pw", "alice:pw"))
+			authenticate(name, g.one("bob:pw", "alice:pw"))
 		default:
 			calls := make([]string, 1+g.IntN(4))
 			for i := range calls {

@@ -23,7 +23,7 @@ func TestCClient(t *testing.T) {
 		`[0-9]{4}-[0-9-]+ [0-9:,]+:[0-9]+\(0x[0-9a-f]+\):ZOO_(INFO|DEBUG).*\n`, "",
 		`(?m)^time = .*\n`, "",
 		`(?i)(.time[ =:]+)[^\n]*`, "$1 now",
-		`\b(0x)?1[0-9a-f]{14}\b`, "session",
+		`\b(0x)?[0-9a-f]{15,16}\b`, "session",
 		`127\.0\.0\.1:[0-9]+`, "server",
 	)
 	said := sameOnBoth(t, func(s string) string { return sortLists(byThread(tidy(s))) }, func(addr string) (string, error) {

@@ -19,6 +19,17 @@ type reading struct {
 	base     int64            // zxid at the start of the case
 	since    time.Time        // no node is older, unless the server made it by itself
 	sessions map[int64]string // names, by id
+	shown    map[int64][]Call // auth requests with credentials, by session
+}
+
+// show notes an auth request of a session, once.
+func (r *reading) show(session int64, auth Call) {
+	if r.shown == nil {
+		r.shown = map[int64][]Call{}
+	}
+	if !slices.ContainsFunc(r.shown[session], func(c Call) bool { return slices.Equal(c.Args, auth.Args) }) {
+		r.shown[session] = append(r.shown[session], auth)
+	}
 }
 
 // zxid writes +3 for the third transaction of the case, and none for -1.

@@ -112,7 +112,12 @@ func (r *Round) End() error {
 		}
 		c.connect(&Call{Verb: "connect", Args: []string{"resume=" + c.name}}, r.conns)
 		if c.nc != nil && c.opened.SessionID != 0 {
-			c.step([]Call{{Verb: "close"}})
+			// A server may give a session only to a connection that shows the identities which the session has shown.
+			for _, call := range append(r.reading.shown[c.opened.SessionID], Call{Verb: "close"}) {
+				if c.nc != nil {
+					c.step([]Call{call})
+				}
+			}
 		}
 		c.drop()
 	}
@@ -307,6 +312,11 @@ func (c *conn) step(calls []Call) (string, error) {
 		}
 		c.nc.Write(b) // if this fails, so does the next step
 		return "", nil
+	}
+	for _, call := range calls {
+		if call.Verb == "auth" && len(call.Args) == 2 && call.Args[0] == "digest" {
+			c.reading.show(c.opened.SessionID, call)
+		}
 	}
 	out, err := c.frames(calls)
 	if err != nil {
