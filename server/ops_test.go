@@ -236,6 +236,14 @@ func TestAuthentication(t *testing.T) {
 		if code := b.call(wire.OpGetData, get, nil); code != zk.ErrNoAuth {
 			t.Errorf("read by a stranger: %v", code)
 		}
+		// The name of super without its password, and the password under another name, open nothing.
+		for _, credential := range []string{"super:guess", "super:", "other:secret"} {
+			impostor := r.connect("i")
+			auth(impostor, "digest", credential)
+			if code := impostor.call(wire.OpGetData, get, nil); code != zk.ErrNoAuth {
+				t.Errorf("read with %s: %v, want %v", credential, code, zk.ErrNoAuth)
+			}
+		}
 		// Identities come in their turn, also in the middle of a burst.
 		burst := frameOf(1, wire.OpSetData, &wire.SetDataRequest{Path: "/sec", Version: -1})
 		burst = append(burst, frameOf(wire.XidAuth, wire.OpAuth, &wire.AuthRequest{Scheme: "digest", Auth: []byte("super:secret")})...)
