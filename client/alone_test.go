@@ -153,7 +153,7 @@ func TestTheEndOfAContextEndsTheWaitOfWhoReads(t *testing.T) {
 	})
 }
 
-// While a caller reads, what is for others reaches them at once, and after he has left, too.
+// While a caller reads, what is for others reaches them at once, and after it has left, too.
 func TestOthersAreServedWhileACallerReadsAndAfterwards(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		goOn := make(chan struct{})
@@ -179,7 +179,7 @@ func TestOthersAreServedWhileACallerReadsAndAfterwards(t *testing.T) {
 			_, _, err := s.Get(short(t, 2*time.Second), "/slow")
 			waits <- err
 		}()
-		synctest.Wait() // he reads
+		synctest.Wait() // it reads
 		fired(t, first)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("the event was delivered after %v, want 1s", took)
@@ -192,7 +192,7 @@ func TestOthersAreServedWhileACallerReadsAndAfterwards(t *testing.T) {
 	})
 }
 
-// While the reader rests, an event reaches whoever waits for its channel at once.
+// While the reader rests, an event reaches the goroutine that waits for its channel at once.
 func TestAnEventIsHeardWhileTheReaderRests(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ready := make(chan *peer, 1)
@@ -211,7 +211,7 @@ func TestAnEventIsHeardWhileTheReaderRests(t *testing.T) {
 	})
 }
 
-// What nobody waits for is taken soon, and what somebody looks for at once.
+// An event that no goroutine waits for is taken soon, and one that a goroutine looks for at once.
 func TestAnswersThatNobodyWaitsForAreTaken(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		serveFake(t, n, fakeAddr, well)
@@ -329,7 +329,7 @@ func TestASilentServerIsGivenUpHoweverManyCallersCome(t *testing.T) {
 	})
 }
 
-// Whoever waits for room has the answers read that make it.
+// A caller that waits for room has the answers read that make it.
 func TestAnAnswerThatMakesRoomIsTakenAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		serveFake(t, n, fakeAddr, well)
@@ -337,7 +337,7 @@ func TestAnAnswerThatMakesRoomIsTakenAtOnce(t *testing.T) {
 		alone(t, s)
 		p := s.Pipeline()
 		p.Set("/a", nil, -1)
-		p.Send(t.Context()) // nobody waits for its answer
+		p.Send(t.Context()) // no caller waits for its answer
 		began := time.Now()
 		_, _, err := s.Get(t.Context(), "/a")
 		must(t, err)
@@ -347,7 +347,7 @@ func TestAnAnswerThatMakesRoomIsTakenAtOnce(t *testing.T) {
 	})
 }
 
-// Whoever reads hears of the end of what he waits for at once, although no message says so.
+// The caller that reads hears at once that its wait is over, although no message says so.
 func TestARefusalEndsTheWaitOfWhoReads(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		serveFake(t, n, fakeAddr, well)

@@ -59,7 +59,7 @@ func TestRefusedCredentialsEndTheSession(t *testing.T) {
 	})
 }
 
-// F50: credentials go ahead of everything else on every connection, once each, also if the caller has wiped his.
+// F50: credentials go ahead of everything else on every connection, once each, also if the caller has wiped its copy.
 func TestF50_CredentialsOnEveryConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		f := serveFake(t, n, fakeAddr, well)

@@ -19,12 +19,12 @@ import (
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		serve func(p *peer) // nil: nobody listens
+		serve func(p *peer) // nil: nothing listens
 		opt   client.Options
 		over  bool   // no other server could help: Open does not wait for its context
 		says  string // in the error
 	}{
-		{name: "nobody listens", says: "connection refused"},
+		{name: "nothing listens", says: "connection refused"},
 		{name: "silent", serve: silent, says: "zk:2181: no answer in the time given"},
 		{name: "silent, attempts end first", opt: client.Options{ConnectTimeout: time.Second},
 			serve: silent, says: "zk:2181: no answer within 1s"},

@@ -31,7 +31,7 @@ func TestF08_EveryCallEndsInTime(t *testing.T) {
 		{"refusing", func(n *memnet.Network, _ func()) { n.Link("client", "").Refuse(); n.Link("client", "").Cut() }},
 		{"accepting and silent", func(n *memnet.Network, down func()) {
 			down()
-			n.Listen("zk1:2181") // nobody accepts: connecting works, and then nothing
+			n.Listen("zk1:2181") // nothing accepts: connecting works, and then no answer comes
 		}},
 	}
 	calls := []struct {
@@ -183,7 +183,7 @@ func TestWatchTooLargeForTheNextConnection(t *testing.T) {
 	})
 }
 
-// Whoever waits for what has not been sent yet, and gives up, has withdrawn nothing.
+// A caller that gives up a wait for what has not been sent yet has withdrawn nothing.
 func TestWaitBeforeSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := memnet.New()

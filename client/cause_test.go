@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-var errCause = errors.New("somebody else has failed")
+var errCause = errors.New("another part has failed")
 
 // A context may end because another request has failed, as those of an errgroup do. What that one was told is no
 // answer to this one.
@@ -51,7 +51,7 @@ func TestCauseOfTheEndIsNoAnswer(t *testing.T) {
 		_, err = s.Watch(ctx, "/", true)
 		check("watch", err)
 		check("delete", s.Delete(ctx, "/n", -1))
-		_, err = client.Open(ctx, "nobody:2181", client.Options{Dial: n.Dialer("")})
+		_, err = client.Open(ctx, "nowhere:2181", client.Options{Dial: n.Dialer("")})
 		check("open", err)
 		n.Freeze("")
 		check("close", s.Close(ctx))

@@ -196,7 +196,7 @@ func TestF48_EverythingAtOnce(t *testing.T) {
 						p.Send(ctx)
 						_, err := got.Wait(ctx)
 						set.Wait(ctx)
-						<-set.Done() // completed, whoever waits
+						<-set.Done() // completed, whether or not a caller waits
 						<-got.Done()
 						if err == nil && cancel {
 							w.Cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 )
 
-// Whoever gives up while there is no connection is told why there is none. Here the server has come back with a
+// The error of a caller that gives up while there is no connection says why there is none. Here the server has come back with a
 // certificate that another authority has signed.
 func TestWhyThereIsNoConnection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {

@@ -194,7 +194,7 @@ func TestF44_Wiped(t *testing.T) {
 	})
 }
 
-// F21: servers without a leader hang up, too, for as long as they have none, and expire nobody meanwhile.
+// F21: servers without a leader hang up, too, for as long as they have none, and expire no session meanwhile.
 // The session lives on.
 func TestF21_NoLeaderForLong(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -446,7 +446,7 @@ func TestF50_StormBound(t *testing.T) {
 	}
 }
 
-// F50: names are looked up at every attempt, by whoever dials; one that is not found costs nothing but its
+// F50: names are looked up at every attempt, by the dialer; one that is not found costs nothing but its
 // turn.
 func TestF50_NamesAreResolvedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {

@@ -26,7 +26,7 @@ func TestHangUpTakesBackWhatHasNotLeft(t *testing.T) {
 	defer far.Close()
 	written := 0
 	near.SetWriteDeadline(time.Now().Add(time.Second))
-	for chunk := make([]byte, 1<<20); ; { // nobody reads, so some of it stays here
+	for chunk := make([]byte, 1<<20); ; { // the peer does not read, so some of it stays here
 		n, err := near.Write(chunk)
 		if written += n; err != nil {
 			break

@@ -172,7 +172,7 @@ func TestF49_RearmPacks(t *testing.T) {
 		w.spots[key] = &watchSpot{watches: []*Watch{{key: key, absent: i%4 == 0}}}
 		want[path]++
 	}
-	w.spots[watchKey{dataTable, "/nobody"}] = &watchSpot{}
+	w.spots[watchKey{dataTable, "/unwatched"}] = &watchSpot{}
 	calls := w.rearm(7, 42, bytesMax)
 	for _, k := range calls {
 		var req wire.SetWatchesRequest

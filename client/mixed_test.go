@@ -133,7 +133,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// came checks that something that was sent then came to whoever has waited since began without any delay.
+// came checks that something that was sent then came without any delay to the goroutine that has waited since began.
 func (m *mixed) came(what string, began, sent time.Time) {
 	if late := time.Since(later(began, sent)); late > 0 && !m.broken.Load() {
 		m.t.Errorf("%s came %v late", what, late)
@@ -182,7 +182,7 @@ func (m *mixed) pipeline(ctx context.Context, r *rand.Rand) {
 		began, ctx := time.Now(), ctx
 		switch r.IntN(4) {
 		case 0:
-			continue // nobody waits for it
+			continue // no goroutine waits for it
 		case 1:
 			select {
 			case <-k.Done():
@@ -311,8 +311,8 @@ const (
 	longBytes    = 40 << 10
 )
 
-// Callers of all kinds come and go, and nobody waits for what has come, whoever reads and writes: not for an
-// answer, an event, the end of a context, of a connection or of the session. Virtual time passes when somebody does.
+// Callers of all kinds come and go, and none waits for what has come already, whichever goroutine reads and writes: not for an
+// answer, an event, the end of a context, of a connection or of the session. Virtual time passes when one does.
 func TestNobodyWaitsForWhatHasCome(t *testing.T) {
 	seed := rand.Uint64()
 	for round := range uint64(60) {

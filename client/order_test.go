@@ -306,7 +306,7 @@ func TestRoomIsGivenInTurn(t *testing.T) {
 				t.Errorf("%d requests at once: %v", size, err)
 			}
 		}
-		quitter := s.Pipeline() // whoever gives up lets the next one through
+		quitter := s.Pipeline() // a caller that gives up lets the next one through
 		for range 10 {
 			quitter.Get("/n")
 		}

@@ -43,7 +43,7 @@ func TestUntold(t *testing.T) {
 				t.Errorf("Read behind its deadline = %d, %v; want a timeout", n, err)
 			}
 			near.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-			for err == nil { // nobody reads any more
+			for err == nil { // the peer does not read any more
 				var n int
 				if n, err = rw.Write(sent); (n == len(sent)) != (err == nil) {
 					t.Errorf("Write = %d of %d, %v", n, len(sent), err)
@@ -64,7 +64,7 @@ func TestUntold(t *testing.T) {
 				_, err = rw.Write([]byte("late"))
 			}
 			if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("Write to somebody who has gone: %v", err)
+				t.Errorf("Write to a peer that has gone: %v", err)
 			}
 			near.Close()
 			_, want := near.Read(got)

@@ -107,7 +107,7 @@ func TestF50_TLS(t *testing.T) {
 	})
 }
 
-// Whoever comes without TLS to a server that wants it is given the idea.
+// The error of a client that comes without TLS to a server that wants it says so.
 func TestWithoutTLS(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		stop := serveTLSOnce(t, n, &tls.Config{Certificates: []tls.Certificate{newAuthority(t).issue("zk")}})
@@ -119,7 +119,7 @@ func TestWithoutTLS(t *testing.T) {
 	})
 }
 
-// Who has the wrong port, or the wrong server, is told so.
+// The error of a client that has the wrong port, or the wrong server, says so.
 func TestWhatIsNotZooKeeper(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		secure := &tls.Config{RootCAs: newAuthority(t).pool()}

@@ -37,7 +37,7 @@ func TestF17_WhatAnAnswerProves(t *testing.T) {
 		{"sync", zk.OK, func(ctx context.Context, s *client.Session) { s.Sync(ctx, "/n") }, [3]time.Duration{trip, trip, old}},
 		{"set", zk.OK, func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }, [3]time.Duration{trip, trip, trip}},
 		{"set, refused where it was decided", zk.ErrBadVersion, func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }, [3]time.Duration{trip, trip, trip}},
-		{"set, refused by whoever saw it first", zk.ErrThrottled, func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }, [3]time.Duration{trip, old, old}},
+		{"set, refused by the first server that saw it", zk.ErrThrottled, func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }, [3]time.Duration{trip, old, old}},
 		{"set, session gone", zk.ErrSessionExpired, func(ctx context.Context, s *client.Session) { s.Set(ctx, "/n", nil, -1) }, [3]time.Duration{old, old, old}},
 		{"multi", zk.OK, func(ctx context.Context, s *client.Session) { s.Multi(ctx, client.OpCheck("/n", -1)) }, [3]time.Duration{trip, trip, trip}},
 		{"credentials", zk.OK, func(ctx context.Context, s *client.Session) {
@@ -152,7 +152,7 @@ func TestF17_ReconnectingProvesNoMoreThanItsHandshake(t *testing.T) {
 	})
 }
 
-// F17: heartbeats leave a third of the timeout apart on an idle session, a sixth while somebody asks for
+// F17: heartbeats leave a third of the timeout apart on an idle session, a sixth while a caller asks for
 // vouching, of the strength that was asked for; ordinary requests of that strength take their place. The
 // timeout is the one that was granted.
 func TestF17_HeartbeatPacing(t *testing.T) {
@@ -210,7 +210,7 @@ func TestF17_HeartbeatPacing(t *testing.T) {
 					return
 				}
 				if s.Stats().Heartbeats != uint64(len(beats)) {
-					t.Errorf("%d heartbeats, of which %d of the right kind", s.Stats().Heartbeats, len(beats))
+					t.Errorf("%d heartbeats, %d of the right kind", s.Stats().Heartbeats, len(beats))
 				}
 				if want := int(time.Minute / tt.every); len(beats) < want-1 || len(beats) > want+1 {
 					t.Errorf("%d heartbeats in a minute, want %d", len(beats), want)
@@ -471,7 +471,7 @@ func TestF48_ClosingVouchesForNothing(t *testing.T) {
 	})
 }
 
-// F17: requests that are refused by whoever sees them first prove too little, and so take the place of no heartbeat,
+// F17: requests that are refused by the first server that sees them prove too little, and so take the place of no heartbeat,
 // however many there are. And they call for no more heartbeats than are due.
 func TestF17_RefusedRequestsAreNoHeartbeats(t *testing.T) {
 	for _, level := range []client.Vouch{client.VouchSync, client.VouchWrite} {

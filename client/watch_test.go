@@ -134,7 +134,7 @@ func TestF10_WatchesSurviveAFlap(t *testing.T) {
 	}
 }
 
-// F14: a watch that nobody waits for any more is forgotten by the server and by the session; one that
+// F14: a watch that no caller waits for any more is forgotten by the server and by the session; one that
 // another needs stays.
 func TestF14_CancelledWatchesAreRemoved(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -192,7 +192,7 @@ func TestF14_CancelledWatchesAreRemoved(t *testing.T) {
 }
 
 // F14: the removal may meet the end of the connection; the server's watches went with that, and the next
-// connection does not ask for what nobody needs.
+// connection does not ask for what is not needed.
 func TestF14_RemovalMeetsCut(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -270,7 +270,7 @@ func TestF49_ManyWatches(t *testing.T) {
 	})
 }
 
-// F49: watches that cannot be registered again leave nobody blind: the connection is given up.
+// F49: watches that cannot be registered again leave no caller blind: the connection is given up.
 func TestF49_RefusedRegistrationIsNotSilent(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		f := serveFake(t, n, fakeAddr, func(p *peer) {
@@ -295,7 +295,7 @@ func TestF49_RefusedRegistrationIsNotSilent(t *testing.T) {
 	})
 }
 
-// F49: the state is a level: who looks late sees what is true, and a trace that blocks holds nobody up.
+// F49: the state is a level: a late look sees what is true, and a trace that blocks holds nothing up.
 // F15: user code runs on no goroutine that the session needs, and may use the session.
 func TestF15_TraceMayBlock(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {

@@ -7,7 +7,7 @@ type Mode int32
 
 // The modes. A sequential znode gets the parent's ten-digit counter appended to its name. An
 // ephemeral one is deleted when its session ends, a container some time after its last child, and
-// one with a time to live when it has had no children and no change of its data for so long.
+// one with a time to live when it has had no children and no change of its data for that time.
 const (
 	Persistent Mode = iota
 	Ephemeral

@@ -33,7 +33,7 @@ func (s *Server) Restart() {
 		s.failed(err)
 		return
 	}
-	s.everybody().Heal()
+	s.allLinks().Heal()
 }
 
 // crash is Crash. It takes a turn.
@@ -46,8 +46,8 @@ func (s *Server) crash() {
 	}
 	// First nothing is acknowledged any more, then the disk is taken as it is: so nothing that was
 	// acknowledged is missing from it.
-	s.everybody().Refuse()
-	s.everybody().Cut()
+	s.allLinks().Refuse()
+	s.allLinks().Cut()
 	left := disk.CrashClone(nil)
 	s.mu.Lock()
 	s.mu.disk = left
@@ -55,5 +55,5 @@ func (s *Server) crash() {
 	s.stop()
 }
 
-// everybody is the way between all links and the server.
-func (s *Server) everybody() *memnet.Link { return s.network.Link("", address) }
+// allLinks is the way between all links and the server.
+func (s *Server) allLinks() *memnet.Link { return s.network.Link("", address) }

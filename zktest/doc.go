@@ -29,7 +29,7 @@
 //	Link.Expire      the session ends, and its ephemeral znodes with it
 //	Link.Cut         the connection breaks; the client may come back at once
 //	Link.Refuse      the connection breaks, and the client cannot come back until Heal
-//	Link.Freeze      nothing arrives any more and nobody is told, until Heal
+//	Link.Freeze      nothing arrives any more and neither side is told, until Heal
 //	Link.LoseAnswer  the next write is carried out, but its answer is lost
 //	Server.Restart   power fails and comes back: what was acknowledged is there, sessions too
 //	Server.Crash     power fails; Restart brings it back
@@ -37,7 +37,7 @@
 // # Time
 //
 // Tests about timeouts belong in a bubble of package testing/synctest, where time is virtual: it
-// passes when everybody in the bubble waits for something, and then it passes at once. Everything in
+// passes when all goroutines in the bubble wait for something, and then it passes at once. Everything in
 // this package that is in memory waits in a way that synctest understands, and so do packages client
 // and lock, and other ZooKeeper clients that take a dial function. To advance time is to sleep:
 //

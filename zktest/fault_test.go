@@ -111,7 +111,7 @@ func TestFreezeLongerThanTheTimeoutExpires(t *testing.T) {
 			t.Error("the ephemeral has outlived its session")
 		}
 		if p := phase(s); p.Final() {
-			t.Errorf("the session is %v while nobody can have told it", p)
+			t.Errorf("the session is %v while nothing can have told it", p)
 		}
 		srv.Link("a").Heal()
 		select {
@@ -123,7 +123,7 @@ func TestFreezeLongerThanTheTimeoutExpires(t *testing.T) {
 			t.Errorf("the session ended with %v", s.Err())
 		}
 		if p := phase(other); p != client.Connected {
-			t.Errorf("somebody else's session is %v", p)
+			t.Errorf("another client's session is %v", p)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestRefusedUntilHealed(t *testing.T) {
 			t.Errorf("the server has %d connections", n)
 		}
 		if _, err := srv.Link("a").Dial(t.Context(), "tcp", "zk:2181"); err == nil {
-			t.Error("somebody could connect")
+			t.Error("a client could connect")
 		}
 		srv.Session(t, "b")
 		srv.Link("a").Heal()
@@ -188,12 +188,12 @@ func TestExpire(t *testing.T) {
 			t.Errorf("the sessions ended with %v and %v", a.Err(), b.Err())
 		}
 		if p := phase(other); p != client.Connected || !there(srv, "/other") {
-			t.Errorf("somebody else's session is %v", p)
+			t.Errorf("another client's session is %v", p)
 		}
 	})
 }
 
-// The link knows the session of whoever opened it, also if that was not one of ours.
+// The link knows the session that was opened through it, also by a client that is not ours.
 func TestSessionsFollowTheirClientToAnotherLink(t *testing.T) {
 	bubble(t, zktest.Options{}, func(t *testing.T, srv *zktest.Server) {
 		way := srv.Link("first")

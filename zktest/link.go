@@ -22,7 +22,7 @@ type Link struct {
 
 	tcp struct {
 		sync.Mutex
-		addr string // "" until somebody asks
+		addr string // "" until it is asked for
 	}
 }
 
@@ -103,7 +103,7 @@ func (l *Link) Open(ctx context.Context, opt client.Options) (*client.Session, e
 // Cut breaks the connections that there are. Clients may connect again at once.
 func (l *Link) Cut() { l.proxy.CutAll() }
 
-// Refuse breaks the connections that there are and lets nobody connect, until Heal.
+// Refuse breaks the connections that there are and refuses new ones, until Heal.
 func (l *Link) Refuse() {
 	way := l.s.network.Link(l.label, address)
 	way.Refuse()
@@ -111,7 +111,7 @@ func (l *Link) Refuse() {
 	l.proxy.CutAll()
 }
 
-// Freeze stops everything that travels in either direction, until Heal. Nobody is told and nothing is
+// Freeze stops everything that travels in either direction, until Heal. Neither side is told and nothing is
 // lost: what was sent arrives after Heal. To the server it is as if the client's process were
 // suspended, to the client as if the server's were, or the cable had been pulled.
 func (l *Link) Freeze() { l.proxy.SetFlows(faultproxy.Stall) }

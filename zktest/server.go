@@ -20,7 +20,7 @@ import (
 
 // Servers is what to say where code under test wants a server list and is given one of the package's
 // dial functions. Those look at no address: any list will do, a chroot behind it included. This one
-// fails at once should the dial function be forgotten, instead of reaching a server that nobody meant.
+// fails at once should the dial function be forgotten, instead of reaching a server that was not meant.
 const Servers = "127.0.0.1:1"
 
 // Options configure a Server. The zero value of every field means its default.
@@ -54,7 +54,7 @@ type Server struct {
 	opt     Options
 	network *memnet.Network
 
-	// life holds one token, which whoever starts the server or takes it down has taken out: not a
+	// life holds one token, taken by the goroutine that starts the server or takes it down: not a
 	// mutex, so that in a bubble those who wait for it count as idle.
 	life chan struct{}
 
@@ -91,7 +91,7 @@ func New(t testing.TB, opt Options) *Server {
 }
 
 // Start starts a server where there is no test to belong to: in an example, a benchmark's TestMain, a
-// program for development. The caller closes it. The error says which option makes no sense.
+// program for development. The caller closes it. The error says which option is wrong.
 func Start(opt Options) (*Server, error) {
 	if opt.Tick == 0 {
 		opt.Tick = DefaultTick
@@ -186,7 +186,7 @@ func (s *Server) Stats() server.Stats {
 // address is the server's on the network in memory.
 const address = "zktest"
 
-// turn waits until nobody else starts the server or takes it down, and returns what gives the turn on.
+// turn waits until no other goroutine starts the server or takes it down, and returns what gives the turn on.
 func (s *Server) turn() (done func()) {
 	<-s.life
 	return func() { s.life <- struct{}{} }

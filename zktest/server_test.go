@@ -54,11 +54,11 @@ func TestOverTCP(t *testing.T) {
 		t.Errorf("the session ended with %v", a.Err())
 	}
 	if p, _ := s.State(); p.Phase.Final() {
-		t.Errorf("somebody else's session is %v", p.Phase)
+		t.Errorf("another client's session is %v", p.Phase)
 	}
 }
 
-// A port cannot refuse, so whoever connects is hung up on; after Close there is no port.
+// A port cannot refuse, so the server hangs up on each connection; after Close there is no port.
 func TestRefusedOverTCP(t *testing.T) {
 	srv := zktest.New(t, zktest.Options{})
 	srv.Link("").Refuse()
@@ -116,7 +116,7 @@ func TestOptions(t *testing.T) {
 	})
 }
 
-// A short tick allows short timeouts and forces nobody.
+// A short tick allows short timeouts and forces none.
 func TestTimeoutsWithAShortTick(t *testing.T) {
 	bubble(t, zktest.Options{Tick: 50 * time.Millisecond}, func(t *testing.T, srv *zktest.Server) {
 		for asked, granted := range map[time.Duration]time.Duration{
@@ -195,7 +195,7 @@ func TestClose(t *testing.T) {
 		srv.Crash()
 		for _, link := range []string{"", "a", "new"} {
 			if _, err := srv.Link(link).Dial(t.Context(), "tcp", "zk:2181"); err == nil {
-				t.Errorf("link %q: somebody could connect", link)
+				t.Errorf("link %q: a client could connect", link)
 			}
 			if n := srv.Link(link).Expire(); n != 0 {
 				t.Errorf("link %q: %d sessions expired", link, n)
@@ -208,7 +208,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Whoever asks for a link while the server is closed gets one.
+// A caller that asks for a link while the server is closed gets one.
 func TestLinkBesideClose(t *testing.T) {
 	srv, err := zktest.Start(zktest.Options{})
 	if err != nil {

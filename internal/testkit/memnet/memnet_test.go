@@ -246,7 +246,7 @@ func TestRefuseAndNobodyThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := New()
 		_, err := n.Dial(t.Context(), "s")
-		wantErr(t, "dial nobody", err, syscall.ECONNREFUSED)
+		wantErr(t, "dial an address without a listener", err, syscall.ECONNREFUSED)
 		c, s := pair(t, n)
 		l, _ := n.Listen("s")
 		defer l.Close()

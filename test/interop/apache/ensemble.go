@@ -149,7 +149,7 @@ func tryStart(t testing.TB, ports []int, o Options) ([]*Server, error) {
 	return servers, nil
 }
 
-// portsEach is how many ports a server has: for clients, for those who follow it, for elections.
+// portsEach is how many ports a server has: for clients, for its followers, for elections.
 const portsEach = 3
 
 // members returns the lines of zoo.cfg that name the servers of an ensemble. The ports where the

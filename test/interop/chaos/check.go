@@ -10,7 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// forever is the time at which an operation returns of which nothing more was heard.
+// forever is the time at which an operation returns whose answer was not heard.
 const forever = math.MaxInt64
 
 // A hold is one that a client had.
@@ -21,7 +21,7 @@ type hold struct {
 
 	asked, granted int64 // around the grant
 	alive          int64 // it was certainly valid from granted until here, unless that is earlier
-	over           int64 // and over by then; forever if nobody said so
+	over           int64 // and over by then; forever if no event says so
 	lost           bool
 }
 
@@ -149,7 +149,7 @@ func (h *history) locks() map[string][]porcupine.Operation {
 // A registerState is that of the register as a sequential machine.
 type registerState struct{ value, newest int64 }
 
-// registerModel is a register that refuses older tokens. Whoever writes has read before, under the same
+// registerModel is a register that refuses older tokens. A writer has read before, under the same
 // token, so what is there must be what was read: otherwise an update is lost.
 var registerModel = porcupine.Model{
 	Init: func() any { return registerState{} },
@@ -193,7 +193,7 @@ func (h *history) registers() map[string][]porcupine.Operation {
 	return ops
 }
 
-// gaps returns the longest time between from and to in which a lock was granted to nobody, over all the
+// gaps returns the longest time between from and to in which a lock was not granted, over all the
 // locks that keyOf names alike.
 func (h *history) longestGap(from, to int64, keyOf func(string) string) time.Duration {
 	times := map[string][]int64{}

@@ -153,7 +153,7 @@ func (r *runner) say(e event) {
 	r.out.Lock()
 	defer r.out.Unlock()
 	e.At = now()
-	r.out.Encode(e) // if nobody reads any more, the process is about to be killed
+	r.out.Encode(e) // if the other end does not read any more, the process is about to be killed
 }
 
 // open returns the session, a new one if the last one is over.

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/fence"
 )
 
-// A register keeps a number for each key, on behalf of whoever has the highest token: it is a far side
+// A register keeps a number for each key, on behalf of the holder with the highest token: it is a resource
 // as package fence makes them. Over TCP, a line is "read KEY TOKEN" or "write KEY TOKEN VALUE" and is
 // answered with "ok VALUE" or "stale".
 type register struct {

@@ -27,9 +27,9 @@ const (
 	requestsVanish   fault = "requests-vanish"    // on the way from all clients to one server
 	answersVanish    fault = "answers-vanish"     // on the way back
 	leaderIsNotHeard fault = "leader-is-not-heard"
-	leaderHearsNone  fault = "leader-hears-nobody" // of the servers; netns only, as the one before
-	packetsVanish    fault = "packets-vanish"      // some of all; netns only
-	slow             fault = "slow"                // everything that clients are answered, or that hosts send
+	leaderHearsNone  fault = "leader-hears-none" // of the servers; netns only, as the one before
+	packetsVanish    fault = "packets-vanish"    // some of all; netns only
+	slow             fault = "slow"              // everything that clients are answered, or that hosts send
 )
 
 // Of clients:

@@ -61,7 +61,7 @@ var Mutations = []Mutation{
 	{Name: "the wrong predecessor", Entry: "F11", Within: 50, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "for i := place - 1; i >= 0; i-- {\n		if conflict", New: "for i := place - 2; i >= 0; i-- {\n		if conflict"},
 	}},
-	{Name: "the end of the one in front grants, wherever he stood", Entry: "F11", Within: 1000, Patches: []Patch{
+	{Name: "the end of the claim ahead grants, whatever its place was", Entry: "F11", Within: 1000, Patches: []Patch{
 		{File: "lock/wait.go", Old: "if !l.frees && !l.markerFired(conn) {", New: "if false {"},
 	}},
 	{Name: "the line is ordered by the text of names", Entry: "F11", Within: 50, Patches: []Patch{

@@ -20,7 +20,7 @@ var Runtime = []Patch{
 	{Go: true, File: "runtime/sim.go", New: runtimeSource},
 
 	// Chance. Whatever is set up before the first bubble is the same in every process. Making a map takes none:
-	// some are made once in a process, by whoever comes first, as caches are.
+	// some are made once in a process, by the first caller, as caches are.
 	{Go: true, File: "runtime/rand.go",
 		Old: "	globalRand.state.Init(*seed)\n",
 		New: "	*seed = [32]byte{1}\n	globalRand.state.Init(*seed)\n"},
@@ -43,7 +43,7 @@ var Runtime = []Patch{
 		Old: "			t.rand = cheaprand()\n",
 		New: "			t.rand = uint32(simRand())\n"},
 
-	// The order in which contexts are cancelled, of which a context keeps a map by address.
+	// The order in which contexts are cancelled. A context keeps its children in a map by address.
 	{Go: true, File: "context/context.go",
 		Old: "	\"sync/atomic\"\n	\"time\"\n)\n",
 		New: "	\"sync/atomic\"\n	\"time\"\n	_ \"unsafe\"\n)\n\n//go:linkname simChance runtime.simChance\nfunc simChance() uint64\n"},

@@ -7,7 +7,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
-// An outbox sends frames on a goroutine of its own, so that whoever adds one need not wait.
+// An outbox sends frames on a goroutine of its own, so that the goroutine that adds one need not wait.
 type outbox struct {
 	nc net.Conn
 

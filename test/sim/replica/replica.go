@@ -41,7 +41,7 @@ type Replica struct {
 	newest  int64 // zxid of the last that was fed
 	lag     time.Duration
 	cut     Cut
-	forgets bool // gives whoever asks for a session that has ended another one
+	forgets bool // a client that asks for a session that has ended is given another one
 	outcome tree.Outcome
 	closed  bool
 }
@@ -94,7 +94,7 @@ func (r *Replica) SetCut(c Cut) {
 	r.wake()
 }
 
-// SetForgetful makes the replica give another session to whoever asks for one that has ended, as a server
+// SetForgetful makes the replica give another session to a client that asks for one that has ended, as a server
 // was seen to do (ClickHouse 116690), or no longer.
 func (r *Replica) SetForgetful(yes bool) {
 	r.mu.Lock()
@@ -116,7 +116,7 @@ func (r *Replica) Watches() int {
 	return r.watches.Count()
 }
 
-// Close hangs up on everybody and waits until nothing of the replica runs any more.
+// Close hangs up on all clients and waits until nothing of the replica runs any more.
 func (r *Replica) Close() {
 	r.ln.Close()
 	close(r.done)

@@ -17,7 +17,7 @@ type ledger struct {
 	unknown int64            // increments with an unknown outcome
 }
 
-// counters: clients increment two counters, one of which knows the outcome of each increment.
+// counters: clients increment two counters; one of them knows the outcome of each increment.
 func counters(w *world) {
 	w.expires = true
 	opts := map[string]counter.Options{"/n": {}, "/exact": {Exact: true}}

@@ -7,7 +7,7 @@
 //	cache, config      what is told is what was written, in order, each version once; in the end nothing is missing; a bad
 //	                   configuration is never in force
 //	counter            no increment is lost or doubled: each confirmed one has a value of its own
-//	barrier            nobody passes a barrier before all have come, or leaves before all want to
+//	barrier            no member passes a barrier before all have come, or leaves before all want to
 //	partition          no item is worked on by two members; in the end each is worked on
 //
 // The tests print the seed of each failure. To repeat one: go test ./roles -roles.seed=N. Go's scheduler is not seeded here, so

@@ -50,7 +50,7 @@ type world struct {
 	mu         sync.Mutex // guards what follows; not held across I/O
 	tree       *tree.Tree // what is committed
 	outcome    tree.Outcome
-	heed       func(ev zk.Event) // is told of each change of the tree, under mu; nil if nobody wants to know
+	heed       func(ev zk.Event) // is told of each change of the tree, under mu; nil if none is wanted
 	violations []string
 	lines      []string
 }

@@ -23,9 +23,9 @@ func newDisk(w *World, m *vfs.Mem) *disk {
 type disk struct {
 	*vfs.Mem
 	sync time.Duration
-	off  atomic.Bool // nobody is there any more to wait for it
+	off  atomic.Bool // the process that waited for it has gone
 
-	synced func()           // called when a sync is done; nil if nobody asks
+	synced func()           // called when a sync is done; nil if none is wanted
 	read   map[string]int64 // how far each log has been read; owned by the caller of synced
 }
 

@@ -77,7 +77,7 @@ func directionOf(s Step) memnet.Direction {
 	return []memnet.Direction{memnet.Both, memnet.ToServer, memnet.ToClient}[s.N]
 }
 
-// runRefuse lets nobody connect for a while.
+// runRefuse refuses all connections for a while.
 func runRefuse(w *World, s Step) {
 	l := w.victim(s).link()
 	l.Refuse()

@@ -27,8 +27,8 @@ func planFollower(d *dice, s *Step) {
 	s.Aim = d.IntN(3) > 0
 }
 
-// follower returns the follower that a fault hits: that of whoever has come in last, if it is aimed and he is
-// connected to one. It is nil if the plan has none.
+// follower returns the follower that a fault hits: that of the process that has come in last, if it is aimed and
+// that process is connected to one. It is nil if the plan has none.
 func (w *World) follower(s Step) *replica.Replica {
 	followers := w.keeper.followers
 	if p := w.witness.last(); p != nil && s.Aim {

@@ -23,7 +23,7 @@ const (
 // A keeper is the server with what it runs on.
 type keeper struct {
 	w    *World
-	life chan struct{} // holds one token, for whoever starts the server or takes it down
+	life chan struct{} // holds one token, for the goroutine that starts the server or takes it down
 
 	mu     sync.Mutex // guards what follows
 	disk   *disk
@@ -34,7 +34,7 @@ type keeper struct {
 	longest time.Duration // session timeout that it grants; 0 is the default. Changed while the server is down
 
 	followers []*replica.Replica // fixed when the world has begun
-	told      int64              // zxid of the last transaction that they know of; owned by whoever syncs
+	told      int64              // zxid of the last transaction that they know of; owned by the goroutine that syncs
 }
 
 func startKeeper(w *World) *keeper {
@@ -74,7 +74,7 @@ func (k *keeper) open() {
 	k.w.net.Link("", keeperAddress).Heal()
 }
 
-// reapInterval is how often directories that nobody needs any more are deleted: all the time in some worlds, so that locks
+// reapInterval is how often directories that are not needed any more are deleted: all the time in some worlds, so that locks
 // are made anew again and again, and never in the others.
 func (k *keeper) reapInterval() time.Duration {
 	if k.w.plan.Seed%4 == 0 {

@@ -30,7 +30,7 @@ type Step struct {
 	At      time.Duration `json:"at"`
 	Do      string        `json:"do"`
 	Who     int           `json:"who,omitempty"` // process
-	Aim     bool          `json:"aim,omitempty"` // it hits whoever has come in last, if somebody is inside
+	Aim     bool          `json:"aim,omitempty"` // it hits the process that has come in last, if one is inside
 	Key     int           `json:"key,omitempty"` // which of the locks or znodes of the kind
 	N       int           `json:"n,omitempty"`
 	Wait    time.Duration `json:"wait,omitempty"`    // limit of the first call

@@ -16,7 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/test/sim/rt"
 )
 
-// systemClock is that of whoever no fault concerns: virtual time alone.
+// systemClock is the clock of processes that no fault concerns: virtual time alone.
 var systemClock = &clock.Clock{}
 
 // A proc is one process with a session, and with another one when that is over.
@@ -25,7 +25,7 @@ type proc struct {
 	n     int
 	label string
 	group rt.Group
-	turn  chan struct{} // holds one token, for whoever opens a session
+	turn  chan struct{} // holds one token, for the goroutine that opens a session
 	clock clock.Clock
 	step  atomic.Int64      // by which the clock that counts suspended time is ahead
 	proxy *faultproxy.Proxy // nil if no fault of the plan needs one
@@ -47,7 +47,7 @@ func newProc(w *World, n int) *proc {
 	return p
 }
 
-// link is the process's way to everybody.
+// link is the process's way to all servers.
 func (p *proc) link() *memnet.Link { return p.w.net.Link(p.label, "") }
 
 // now returns the session, nil if there is none or it is over.

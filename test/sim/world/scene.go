@@ -53,14 +53,14 @@ func cutOffHolder(d *dice) {
 		Step{Do: "cutoff", Who: holder, Aim: true, For: d.between(d.plan.Timeout+d.plan.Tick, 2*d.plan.Timeout+d.plan.Tick)})
 }
 
-// goneInLine deletes the node of somebody who waits: about when it is his turn, or some time before, or long before.
+// goneInLine deletes the node of a waiter: about when it is its turn, or some time before, or long before.
 func goneInLine(d *dice) {
 	work := []string{"mutex", "write", "permits", "lead", "all"}[d.IntN(5)]
 	kind := slices.Index([]string{"mutex", "write", "permits", "lead"}, work)
 	key, place := d.IntN(d.plan.Keys), 1
 	switch work {
 	case "permits":
-		place = permits // of the holder, who has all of them, are in front
+		place = permits // of the holder, which has all of them, are in front
 	case "all":
 		kind, key = 0, 1 // the first of those that rivals take
 	}
@@ -71,7 +71,7 @@ func goneInLine(d *dice) {
 	d.stage(gone, Step{Do: "break", N: kind + key*len(brittle), Key: place})
 }
 
-// anotherSession ends a session while followers answer whoever asks for it with another one.
+// anotherSession ends a session while followers answer a client that asks for it with another one.
 func anotherSession(d *dice) {
 	d.plan.Followers = 2
 	at := d.upTo(4 * time.Second)
@@ -84,8 +84,8 @@ func anotherSession(d *dice) {
 	d.stage(gone+d.upTo(time.Second), Step{Do: "expire", Who: who})
 }
 
-// staleListing loses the answer to the request that puts somebody in line, and has those servers lag where he may look
-// for what became of it. He has seen nothing new for a while, so they let him in.
+// staleListing loses the answer to the request that puts a process in line, and has those servers lag where it may look
+// for what became of it. It has seen nothing new for a while, so they let it in.
 func staleListing(d *dice) {
 	d.plan.Followers = 2
 	at := d.upTo(4 * time.Second)

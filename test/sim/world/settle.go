@@ -77,7 +77,7 @@ func pass(ctx context.Context, cs *client.Session, kind, dir string) error {
 			h, err = m.TryAcquire(ctx)
 		}
 		if errors.Is(err, lock.ErrNoPermits) {
-			return nil // nobody has come this way
+			return nil // no process has come this way
 		}
 	case "unfair":
 		var m *lock.Unfair

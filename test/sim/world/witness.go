@@ -21,7 +21,7 @@ type witness struct {
 	stays   []*stay
 	out     map[any]time.Duration     // when nodes and sessions were put out by force
 	highest map[string]int64          // token of those who did not share, by path
-	left    map[string]time.Duration  // when somebody last left
+	left    map[string]time.Duration  // when a process last left
 	taking  map[string]int            // how many may have a lock while they wait for another
 	waiting map[int]string            // node of who waits in a line, by step
 	grants  map[string]*model.History // of locks that one has at a time, by path
@@ -161,7 +161,7 @@ func (t *witness) putOut(who any) {
 	}
 }
 
-// waits notes that a step waits in line with a node; with none: that it waits no more. Whoever waits learns in
+// waits notes that a step waits in line with a node; with none: that it waits no more. A waiter learns in
 // time that its node is gone.
 func (t *witness) waits(s Step, node string) {
 	now, calm := t.w.now(), t.w.calm()
@@ -194,7 +194,7 @@ func (t *witness) inside(s *stay) bool {
 	return slices.Contains(t.stays, s) && !forced && s.p.pausedSince(s.entered) < 0
 }
 
-// last returns the process that has come in last of those inside; nil if nobody is.
+// last returns the process that has come in last of those inside; nil if none is.
 func (t *witness) last() *proc {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,7 +204,7 @@ func (t *witness) last() *proc {
 	return t.stays[len(t.stays)-1].p
 }
 
-// takes notes that somebody begins, or stops, to take several locks one after the other.
+// takes notes that a process begins, or stops, to take several locks one after the other.
 func (t *witness) takes(paths []string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,7 +214,7 @@ func (t *witness) takes(paths []string, n int) {
 	}
 }
 
-// idle returns since when nobody is inside; -1 if somebody is, or may be.
+// idle returns since when no process is inside; -1 if one is, or may be.
 func (t *witness) idle(path string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -271,7 +271,7 @@ func (w *World) readCounter(s Step, cs *client.Session, h holding, st *stay) (va
 	return value, err
 }
 
-// counted is a number that somebody has written to a counter.
+// counted is a number that a process has written to a counter.
 type counted struct {
 	path  string
 	value int
@@ -298,7 +298,7 @@ func (w *World) outcome(s Step, held bool, err error) {
 	}
 }
 
-// progress checks that whoever has waited in vain did so because of somebody, or of a fault (I3).
+// progress checks that a process that has waited in vain did so because of another, or of a fault (I3).
 func (w *World) progress(s Step, path string, asked time.Duration) {
 	idle := w.witness.idle(path)
 	if idle < 0 {

@@ -31,7 +31,7 @@ func (w *World) downgrade(s Step, h *lock.Hold, st *stay) {
 	w.note(s.Who, "#%d downgraded: %v", s.ID, err)
 }
 
-// permits is how many permits semaphores have unless somebody has said otherwise.
+// permits is how many permits semaphores have unless a process has stored another number.
 const permits = 2
 
 func planPermits(d *dice, s *Step) {

@@ -50,7 +50,7 @@ func planZnode(d *dice, s *Step) {
 
 func znodeOf(slot int) string { return fmt.Sprint("/znode", slot) }
 
-// runZnode does something to znodes that are nobody's, and notes what came of it.
+// runZnode does something to znodes that no process owns, and notes what came of it.
 func runZnode(w *World, s Step) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Wait)
 	defer cancel()
