@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"github.com/lockkeeper/lockkeeper/internal/server/store"
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
@@ -77,12 +75,6 @@ func (s *Server) commit(batch []*request, except *conn) int {
 		return len(batch)
 	}
 	s.finishAll(batch)
-	if c := s.prompt; c != nil {
-		if !s.herd { // of several one is there soon
-			s.queue.await(c, s.pulse.atOnce())
-		}
-		s.prompt, s.herd = nil, false
-	}
 	s.draft.Reset()
 	for _, c := range s.dirty {
 		if c.dirty = false; c != except {
@@ -232,7 +224,6 @@ func (s *Server) logAll() error {
 		return err
 	}
 	took := s.now() - appended
-	s.pulse.note(took)
 	s.counters.syncs.Add(int64(took))
 	s.counters.batches.Add(int64(len(s.records)))
 	if took >= s.opts.SlowSync {
@@ -253,7 +244,7 @@ func (s *Server) finishAll(batch []*request) {
 			s.lastZxid.Store(s.tree.LastZxid())
 			s.digests.note(s.tree)
 			s.sinceSnapshot++
-			s.tell(s.outcome.Effects, r.conn, now)
+			s.tell(s.outcome.Effects)
 			if r.txn.Type == wire.OpCloseSession {
 				s.finishClose(r)
 			}
@@ -307,18 +298,14 @@ func (s *Server) finishClose(r *request) {
 	}
 }
 
-// tell sends the events of changes that by has made, to the watchers that may read the znode. now is the time.
-func (s *Server) tell(effects []tree.Effect, by *conn, now time.Duration) {
+// tell sends the events of changes, to the watchers that may read the znode.
+func (s *Server) tell(effects []tree.Effect) {
 	for i := range effects {
 		e := &effects[i]
 		s.deliveries = s.watches.Trigger(s.deliveries[:0], e.Event)
 		for _, d := range s.deliveries {
 			if c := s.connection(uint64(d.To)); c != nil && c.sendEvent(d.Event, e.ACL) {
 				s.touchUp(c)
-				if c != by && c.reflex.tell(now) {
-					s.herd = s.herd || s.prompt != nil && s.prompt != c
-					s.prompt = c
-				}
 			}
 		}
 	}

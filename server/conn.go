@@ -33,7 +33,6 @@ type conn struct {
 	session int64
 	timeout time.Duration
 
-	reflex reflex // does it write at once when it is told of something?
 
 	// Owned by the reader.
 	deadline time.Duration // when the session expires, as last reported to the table
@@ -230,9 +229,6 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 		}
 	} else {
 		r.body = body
-	}
-	if isWrite(h.Op) {
-		c.reflex.write(now, c.s.pulse.atOnce())
 	}
 	if !isWrite(h.Op) && (r.weight-n > largeAnswerBytes || takesLong(h.Op, len(body))) {
 		return c.answerBehind(r, h, body)

@@ -83,7 +83,7 @@ func TestMuchWorkTakesTurns(t *testing.T) {
 		}
 		got = append(got, xids)
 		q.mu.Lock()
-		q.committer = nobody
+		q.committer = none
 		q.mu.Unlock()
 	}
 	take()

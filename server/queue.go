@@ -1,13 +1,10 @@
 package server
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
 // queue holds the requests that wait to be committed, and decides which goroutine is the committer. A connection's reader
 // becomes the committer if there is none and little waits (takeInline). What gathers meanwhile is left to the commit loop
-// (next), until the queue is empty. Requests may wait for a connection that is expected to write at once (await).
+// (next), until the queue is empty.
 //
 // The order of requests is that of their arrival, except that requests that are much work wait apart from others. The
 // order of one connection's requests never changes.
@@ -27,16 +24,13 @@ type queue struct {
 	last      int        // how many were taken last
 	committer committer
 	closed    bool
-	awaited   *conn // what has gathered waits until it writes; nil if for none
-	until     time.Time
-	alarm     *time.Timer // goes off when something has waited for long enough; nil if it is not set
 }
 
 // committer says which kind of goroutine is the committer.
 type committer uint8
 
 const (
-	nobody committer = iota
+	none committer = iota
 	reader
 	loop
 )
@@ -77,9 +71,6 @@ func (q *queue) appendLocked(r *request) {
 	} else {
 		q.items = append(q.items, r)
 	}
-	if r.conn == q.awaited {
-		q.awaited = nil
-	}
 }
 
 // wakeLocked makes the commit loop the committer if there is something to commit and no committer.
@@ -90,50 +81,8 @@ func (q *queue) wakeLocked() {
 	}
 }
 
-// readyLocked reports whether there is something to commit, and no committer and nothing to wait for.
-func (q *queue) readyLocked() bool {
-	return q.committer == nobody && len(q.items)+len(q.later) > 0 && !q.waitsLocked()
-}
-
-// await says that c is going to write at once, or in d at the latest. What gathers meanwhile waits for it, unless
-// that is much, or c has a request on its way here already and may wait for the answer. The committer calls it.
-func (q *queue) await(c *conn, d time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if c.out.pending.Load() > 0 { // a request is counted before it is put here
-		c = nil
-	}
-	q.awaited, q.until = c, time.Now().Add(d)
-}
-
-// waitsLocked reports whether what has gathered waits for a connection, and sees to it that it does not wait
-// in vain for longer than reflexMax. The alarm is not set for each wait, which would cost as much as is saved: it
-// goes off that long after one of them began, and looks.
-func (q *queue) waitsLocked() bool {
-	if q.awaited == nil || len(q.items)+len(q.later) > inlineMax {
-		return false
-	}
-	if !time.Now().Before(q.until) {
-		q.awaited = nil
-		return false
-	}
-	if q.alarm == nil {
-		q.alarm = time.AfterFunc(reflexMax, q.alarmed)
-	}
-	return true
-}
-
-// alarmed ends the wait, or sets the alarm again if it has begun since the alarm was set and is not over.
-func (q *queue) alarmed() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.alarm = nil
-	if left := time.Until(q.until); q.awaited != nil && left > 0 {
-		q.alarm = time.AfterFunc(left, q.alarmed)
-	} else {
-		q.wakeLocked()
-	}
-}
+// readyLocked reports whether there is something to commit, and no committer.
+func (q *queue) readyLocked() bool { return q.committer == none && len(q.items)+len(q.later) > 0 }
 
 // inlineMax is up to how many requests at a time readers commit. Where more gather, clients are better served by
 // readers that read on.
@@ -160,7 +109,7 @@ func (q *queue) pass(worked []*request) {
 	clear(worked)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.spare, q.committer = worked[:0], nobody
+	q.spare, q.committer = worked[:0], none
 	q.wakeLocked()
 }
 
@@ -171,7 +120,7 @@ func (q *queue) next(worked []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if worked != nil {
-		q.spare, q.committer = worked[:0], nobody
+		q.spare, q.committer = worked[:0], none
 		q.wakeLocked()
 	}
 	for q.committer != loop && !q.closed {
@@ -237,8 +186,5 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	if q.alarm != nil {
-		q.alarm.Stop()
-	}
 	q.turn.Signal()
 }

@@ -83,14 +83,11 @@ type Server struct {
 	failed        bool
 	sinceSnapshot int // transactions
 	snapshotAt    due
-	prompt        *conn // was told of something by the batch, and is going to write at once
-	herd          bool  // prompt is one of several
 
 	// inlineSession is the session whose connection's reader is the committer, and therefore does not read what its
 	// client sends; 0 if there is none.
 	inlineSession atomic.Int64
 
-	pulse        pulse
 	counters     counters
 	logging      atomic.Int64                  // when the write to the log that is going on began, on the server's clock; 0 if none is
 	lastSnapshot atomic.Pointer[savedSnapshot] // nil: the one that was recovered
