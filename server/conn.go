@@ -33,7 +33,6 @@ type conn struct {
 	session int64
 	timeout time.Duration
 
-
 	// Owned by the reader.
 	deadline time.Duration // when the session expires, as last reported to the table
 	frame    []byte        // for requests that are over when they are answered
