@@ -29,7 +29,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short examples interop model sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters bench-roles fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -95,6 +95,11 @@ model: ## the lease and the queue in all orders of what can happen, in larger wo
 
 teeth: ## does the simulation notice each cure that is missing?
 	cd $(SIM) && $(GO) run . -teeth
+	cd $(SIM) && $(GO) test -v -count=1 -timeout 60m -run TestMutations ./roles -roles.teeth
+
+sim-roles: ## the packages beside locks under faults, as many schedules as SEEDS; SEED=n repeats one
+	@cd $(SIM) && $(GO) test -v -count=1 -timeout 0 -run TestSeeds ./roles $(if $(SEED),-roles.seed=$(SEED),-roles.seeds=$(SEEDS)) >.sim-roles 2>&1; status=$$?; \
+	grep -v '^ *\(===\|---\) ' .sim-roles; rm -f .sim-roles; exit $$status
 
 examples: packages ## the example programs, as processes and in a browser
 	cd examples && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
@@ -161,6 +166,9 @@ bench-readers: ## 64 readers of one lock beside 64 mutexes
 
 bench-waiters: ## what a waiting contender costs our server in memory
 	cd $(BENCH) && $(GO) run . waiters
+
+bench-roles: ## the packages beside locks: cache, discovery, group
+	cd $(BENCH) && $(GO) run . roles
 
 fmt:
 	gofmt -w .

@@ -9,6 +9,7 @@
 //	go run . curves    our server with ever more sessions, and with ever more znodes
 //	go run . readers   readers of one lock beside as many mutexes
 //	go run . waiters   what a waiting contender costs our server in memory
+//	go run . roles     the packages beside locks: cache, discovery, group
 //	go run . packages  which Debian packages are missing that it needs
 package main
 
@@ -78,6 +79,10 @@ func command(args []string) error {
 	case "waiters":
 		flags.Parse(args)
 		return inDir(waiters)
+	case "roles":
+		rounds := flags.Int("rounds", 5, "how often a cache is loaded")
+		flags.Parse(args)
+		return inDir(func(dir string) error { return roles(dir, *rounds) })
 
 	// What the above start as processes of their own.
 	case "echo":
@@ -87,7 +92,7 @@ func command(args []string) error {
 	case "synced":
 		return serveSynced(args[0], args[1])
 	}
-	fmt.Fprintln(os.Stderr, "usage: bench all|locks|floor|server|curves|readers|waiters|packages [flags]")
+	fmt.Fprintln(os.Stderr, "usage: bench all|locks|floor|server|curves|readers|waiters|roles|packages [flags]")
 	os.Exit(64)
 	return nil
 }

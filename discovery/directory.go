@@ -71,6 +71,7 @@ type listing struct {
 	view      cache.View
 	services  map[string][]Instance // enabled and disabled ones, by id
 	usable    map[string][]Instance // enabled ones
+	hashes    map[string][]uint64   // of the ids of those in usable
 	turns     map[string]*atomic.Uint64
 	malformed []*MalformedError
 }
@@ -113,7 +114,7 @@ func (d *Directory) listing() *listing {
 	if l := d.newest.Load(); l != nil && l.view == view {
 		return l
 	}
-	l := &listing{view: view, services: map[string][]Instance{}, usable: map[string][]Instance{}}
+	l := &listing{view: view, services: map[string][]Instance{}, usable: map[string][]Instance{}, hashes: map[string][]uint64{}}
 	parsed := map[string]parsedInstance{}
 	for n := range view.All() {
 		name, ok := d.instanceOf(n.Path)
@@ -135,7 +136,8 @@ func (d *Directory) listing() *listing {
 		}
 	}
 	turns := map[string]*atomic.Uint64{}
-	for name := range l.usable {
+	for name, all := range l.usable {
+		l.hashes[name] = hashIDs(all)
 		if turns[name] = d.turns[name]; turns[name] == nil {
 			turns[name] = new(atomic.Uint64)
 		}

@@ -23,19 +23,35 @@ func (d *Directory) Random(name string) (Instance, error) {
 // Sticky returns the same instance for the same key, as long as that one is there: when another instance comes or goes,
 // few keys move (rendezvous hashing). See RoundRobin for which instances are left out.
 func (d *Directory) Sticky(name, key string) (Instance, error) {
-	return d.pick(d.listing(), name, func(all []Instance) int {
+	l, sum := d.listing(), hash(key)
+	return d.pick(l, name, func(all []Instance) int {
+		hashes := l.hashes[name]
+		if len(all) != len(hashes) { // some have failed lately
+			hashes = hashIDs(all)
+		}
 		best, at := uint64(0), 0
-		for n, i := range all {
-			h := fnv.New64a()
-			h.Write([]byte(i.ID))
-			h.Write([]byte{0})
-			h.Write([]byte(key))
-			if sum := mix(h.Sum64()); n == 0 || sum > best {
-				best, at = sum, n
+		for n, h := range hashes {
+			if score := mix(h ^ sum); n == 0 || score > best {
+				best, at = score, n
 			}
 		}
 		return at
 	})
+}
+
+// hashIDs returns a hash of each instance's id.
+func hashIDs(all []Instance) []uint64 {
+	hashes := make([]uint64, len(all))
+	for n, i := range all {
+		hashes[n] = mix(hash(i.ID)) // mixed twice in all, so that ids and keys that are alike do not cancel each other
+	}
+	return hashes
+}
+
+func hash(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
 }
 
 // mix spreads the bits of a hash, whose high ones hardly depend on the end of what was hashed.

@@ -50,7 +50,9 @@ func groups(w *world) {
 					return
 				}
 				w.note("%s joined", path)
-				between(rnd, time.Second, 8*time.Second)
+				if rnd.IntN(2) == 0 {
+					between(rnd, time.Second, 8*time.Second)
+				}
 				if rnd.IntN(2) == 0 {
 					ctx, cancel := context.WithTimeout(w.ctx, 3*time.Second)
 					data += "-changed"
@@ -59,7 +61,7 @@ func groups(w *world) {
 					}
 					cancel()
 				}
-				between(rnd, time.Second, 5*time.Second)
+				between(rnd, time.Millisecond, []time.Duration{300 * time.Millisecond, 5 * time.Second}[rnd.IntN(2)])
 				if time.Now().After(end) {
 					present[i][path] = data
 					w.work.Go(func() { // leaves when all has been looked at

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -37,13 +38,14 @@ func TestSeeds(t *testing.T) {
 		if *only != "" && *only != s.name {
 			continue
 		}
-		began := time.Now()
+		began, broken := time.Now(), new(atomic.Int64)
 		t.Run(s.name, func(t *testing.T) {
 			for seed := first; seed <= last; seed++ {
 				t.Run(fmt.Sprint(seed), func(t *testing.T) {
 					t.Parallel()
 					violations, lines := run(t, seed, s.run)
 					if len(violations) > 0 {
+						broken.Add(1)
 						t.Errorf("%s, seed %d: %s", s.name, seed, strings.Join(violations, "; "))
 					}
 					if *one != 0 || len(violations) > 0 && testing.Verbose() {
@@ -52,6 +54,6 @@ func TestSeeds(t *testing.T) {
 				})
 			}
 		})
-		fmt.Printf("%s: seeds %d to %d in %.1f s\n", s.name, first, last, time.Since(began).Seconds())
+		fmt.Printf("sim-roles: scenario=%s seeds=%d-%d seconds=%.1f violations=%d\n", s.name, first, last, time.Since(began).Seconds(), broken.Load())
 	}
 }
