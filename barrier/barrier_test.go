@@ -123,7 +123,8 @@ func TestDouble(t *testing.T) {
 				ctx := context.Background()
 				time.Sleep(time.Duration(i) * time.Minute)
 				err := d.Enter(ctx)
-				if entered.Add(1); time.Since(start) < (members-1)*time.Minute {
+				entered.Add(1)
+				if time.Since(start) < (members-1)*time.Minute {
 					err = errors.Join(err, errors.New("entered before all were there"))
 				}
 				time.Sleep(time.Duration(members+i) * time.Minute)

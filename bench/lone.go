@@ -59,7 +59,8 @@ func (c *lone) answers(n int) (first *wire.Decoder, err error) {
 		}
 		d := wire.NewDecoder(frame)
 		var h wire.ReplyHeader
-		if h.DecodeFrom(d); h.Err != zk.OK {
+		h.DecodeFrom(d)
+		if h.Err != zk.OK {
 			err = h.Err
 		}
 		if first == nil {

@@ -86,7 +86,8 @@ func outside(n int) int {
 	chance := math.Pow(0.5, float64(n)) // that exactly skip samples are below it
 	below := 0.0
 	for skip := range n / 2 {
-		if below += chance; below > 0.025 {
+		below += chance
+		if below > 0.025 {
 			return skip - 1
 		}
 		chance *= float64(n-skip) / float64(skip+1)

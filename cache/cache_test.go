@@ -448,7 +448,8 @@ func TestASlowReader(t *testing.T) {
 		n, rereads := 0, 0
 		for ch, err := range c.Changes(t.Context()) {
 			must(t, err)
-			if n++; n == 1 {
+			n++
+			if n == 1 {
 				for i := range 1000 {
 					w.put("/r", fmt.Sprint(i))
 				}

@@ -143,7 +143,8 @@ func TestF48_CloseFreesEphemerals(t *testing.T) {
 func TestF48_CloseAnswerLost(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		f := serveFake(t, n, fakeAddr, func(p *peer) {
-			if p.hello(); p.number > 1 {
+			p.hello()
+			if p.number > 1 {
 				p.grant(0, 0) // it is gone
 				return
 			}

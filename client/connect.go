@@ -43,7 +43,8 @@ func (s *Session) connect() (*conn, *SessionError) {
 		s.tracer.attempt(srv.String(), err)
 		s.attempted(srv.String(), err)
 		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
-		if tried++; tried == len(s.servers.servers) {
+		tried++
+		if tried == len(s.servers.servers) {
 			s.opt.Logger.Warn("zookeeper session: no server can be reached", "session", s.String(), "servers", listed(s.attempts()))
 		}
 		if over := s.judge(&r, srv, err); over != nil {
@@ -69,7 +70,8 @@ func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 		*r = refusals{}
 		return nil
 	}
-	if r.count++; r.count == 1 {
+	r.count++
+	if r.count == 1 {
 		r.since = time.Now()
 	}
 	if r.count < 2*len(s.servers.servers) || time.Since(r.since) <= s.Timeout()*4/3 {
@@ -81,7 +83,8 @@ func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 	}
 	// One that serves and knows the session may have begun to serve this very moment. Then it, or another one,
 	// takes the session the next time.
-	if r.serving++; knows && r.serving <= len(s.servers.servers) {
+	r.serving++
+	if knows && r.serving <= len(s.servers.servers) {
 		return nil
 	}
 	return &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired,

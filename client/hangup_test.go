@@ -28,7 +28,8 @@ func TestHangUpTakesBackWhatHasNotLeft(t *testing.T) {
 	near.SetWriteDeadline(time.Now().Add(time.Second))
 	for chunk := make([]byte, 1<<20); ; { // the peer does not read, so some of it stays here
 		n, err := near.Write(chunk)
-		if written += n; err != nil {
+		written += n
+		if err != nil {
 			break
 		}
 	}

@@ -101,7 +101,8 @@ func (in *intake) deadline() time.Time {
 func (in *intake) fill() error {
 	switch {
 	case in.r == in.w:
-		if in.r, in.w = 0, 0; len(in.buf) > intakeKeep || in.buf == nil {
+		in.r, in.w = 0, 0
+		if len(in.buf) > intakeKeep || in.buf == nil {
 			in.buf = make([]byte, intakeBytes)
 		}
 	case in.w < len(in.buf):

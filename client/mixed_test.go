@@ -52,7 +52,8 @@ func (h *halting) Write(b []byte) (int, error) {
 
 func (u *punctual) handle(p *peer) {
 	nc := &halting{Conn: p.nc}
-	if p.nc = nc; u.cfg != nil {
+	p.nc = nc
+	if u.cfg != nil {
 		p.nc = tls.Server(nc, u.cfg)
 	}
 	if !p.open() {
@@ -62,7 +63,8 @@ func (u *punctual) handle(p *peer) {
 	pauses, delays := rand.New(rand.NewPCG(u.seed, uint64(p.number))), rand.New(rand.NewPCG(^u.seed, uint64(p.number)))
 	say := func(send func(at time.Time)) {
 		turn <- struct{}{}
-		if nc.pause = 0; pauses.IntN(6) == 0 {
+		nc.pause = 0
+		if pauses.IntN(6) == 0 {
 			nc.pause = time.Duration(pauses.IntN(30)) * time.Millisecond
 		}
 		send(time.Now().Add(nc.pause))

@@ -106,7 +106,8 @@ func readResults(s *Session, ops []Op, answers []wire.MultiResult, v *[]Result) 
 		if a.Op == wire.OpError {
 			return zk.ErrRuntimeInconsistency
 		}
-		if results[i].Stat = a.Stat; a.Path != "" {
+		results[i].Stat = a.Stat
+		if a.Path != "" {
 			results[i].Path = s.unchrooted(a.Path)
 		}
 	}

@@ -116,7 +116,8 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 		s.mu.Unlock()
 		err = c.flush()
 		s.mu.Lock()
-		if c.out.busy = false; err != nil {
+		c.out.busy = false
+		if err != nil {
 			return 0, err
 		}
 	}

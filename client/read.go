@@ -60,7 +60,8 @@ func (r *readTurn) restsNow(busy bool) bool {
 		r.alone = 0
 		return false
 	}
-	if r.alone++; r.alone < aloneMin {
+	r.alone++
+	if r.alone < aloneMin {
 		return false
 	}
 	r.held, r.same = turnFree, 0

@@ -215,7 +215,8 @@ func (s *Session) run(attempts chan struct{}) {
 // server of an ensemble finds the request that a commit belongs to by session and xid, so a new request
 // with the xid of one that is still on its way from the old connection could be given the other's answer.
 func (s *Session) nextXidLocked() int32 {
-	if s.mu.xid++; s.mu.xid <= 0 { // wrapped: the special xids are negative
+	s.mu.xid++
+	if s.mu.xid <= 0 { // wrapped: the special xids are negative
 		s.mu.xid = 1
 	}
 	return s.mu.xid

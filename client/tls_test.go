@@ -137,7 +137,8 @@ func TestWhatIsNotZooKeeper(t *testing.T) {
 			{"\x15\x03\x03\x00\x02\x02\x28", false, secure, "TLS: remote error: tls: handshake failure)"},
 		} {
 			stop := serveEach(t, n, func(nc net.Conn) {
-				if nc.Read(make([]byte, 4<<10)); tt.reset {
+				nc.Read(make([]byte, 4<<10))
+				if tt.reset {
 					n.Link("", "").Cut()
 				}
 				nc.Write([]byte(tt.answer))

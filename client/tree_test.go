@@ -141,7 +141,8 @@ func TestWalk(t *testing.T) {
 				seen = append(seen, path)
 				return nil
 			}))
-			if slices.Sort(seen); len(seen) != 607 || len(slices.Compact(seen)) != 607 {
+			slices.Sort(seen)
+			if len(seen) != 607 || len(slices.Compact(seen)) != 607 {
 				t.Errorf("fault %v: %d znodes, want 607 different ones", fault, len(seen))
 			}
 		}
@@ -153,7 +154,8 @@ func TestWalk(t *testing.T) {
 		// What is deleted meanwhile is left out.
 		n := 0
 		must(t, s.Walk(t.Context(), "/w", func(path string, _ zk.Stat) error {
-			if n++; path == "/w" {
+			n++
+			if path == "/w" {
 				return s.DeleteAll(t.Context(), "/w/3")
 			}
 			return nil
@@ -272,7 +274,8 @@ func TestUpdateGoesOnUntilNothingComesBetween(t *testing.T) {
 		must(t, err)
 		calls := 0
 		node, err := s.Update(t.Context(), "/n", func(old []byte) ([]byte, error) {
-			if calls++; calls < 4 {
+			calls++
+			if calls < 4 {
 				_, err := s.Set(t.Context(), "/n", append(old, 'x'), zk.AnyVersion)
 				must(t, err)
 			}

@@ -281,7 +281,8 @@ func TestVouchNonsense(t *testing.T) {
 			}
 			for _, b := range beats {
 				var req wire.MultiRequest
-				if req.DecodeFrom(wire.NewDecoder(b.Body)); len(req.Ops) != 1 || zk.ValidatePath(req.Ops[0].Path) != nil {
+				req.DecodeFrom(wire.NewDecoder(b.Body))
+				if len(req.Ops) != 1 || zk.ValidatePath(req.Ops[0].Path) != nil {
 					t.Fatalf("Vouch(%d, %q): checks %+v", int(tt.level), tt.path, req.Ops)
 				}
 			}

@@ -118,7 +118,8 @@ func TestF10_WatchesSurviveAFlap(t *testing.T) {
 							t.Errorf("%s: %v of %s on connection %d, %v, want %v of %s on %d", w.name, ev.Type, ev.Path, conn, err, w.want, w.path, st.Conn)
 						}
 					default:
-						if kept++; w.want != 0 {
+						kept++
+						if w.want != 0 {
 							t.Errorf("%s: nothing, want %v", w.name, w.want)
 						}
 						if w.watch.Conn() != st.Conn {

@@ -138,7 +138,8 @@ func (d *Directory) listing() *listing {
 	turns := map[string]*atomic.Uint64{}
 	for name, all := range l.usable {
 		l.hashes[name] = hashIDs(all)
-		if turns[name] = d.turns[name]; turns[name] == nil {
+		turns[name] = d.turns[name]
+		if turns[name] == nil {
 			turns[name] = new(atomic.Uint64)
 		}
 	}

@@ -44,7 +44,8 @@ func TestCandidateSays(t *testing.T) {
 func TestForeignCandidates(t *testing.T) {
 	for _, text := range []string{"", "10.0.0.1:80", `{"host":"a","port":80}`, `{`, "null", "\xff", `{"id":"x"}`} {
 		var c Candidate
-		if c.parse([]byte(text)); c.ID != text || c.Owner != (lock.Owner{}) || c.Data != nil {
+		c.parse([]byte(text))
+		if c.ID != text || c.Owner != (lock.Owner{}) || c.Data != nil {
 			t.Errorf("%q is read as %+v", text, c)
 		}
 	}

@@ -131,7 +131,8 @@ func TestF38_RunPacesItself(t *testing.T) {
 				return nil
 			}
 			terms++
-			if calm = time.Since(began) > time.Minute; calm {
+			calm = time.Since(began) > time.Minute
+			if calm {
 				since = time.Now()
 			}
 			admin.Delete(ctx, term.Node(), -1)

@@ -110,7 +110,8 @@ func (t *Term) Do(f func(ctx context.Context) error) error {
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.mu.working--; t.mu.working == 0 && t.mu.idle != nil {
+		t.mu.working--
+		if t.mu.working == 0 && t.mu.idle != nil {
 			close(t.mu.idle)
 			t.mu.idle = nil
 		}

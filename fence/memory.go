@@ -96,7 +96,8 @@ func (m *Memory) enter(c Claim, end context.CancelCauseFunc) (r *resource, v *vi
 		for older := range r.visits {
 			older.end(&StaleError{Claim{c.Resource, older.token}, c.Token}) // runs no caller's code here
 		}
-		if r.older += len(r.visits); r.older > 0 && r.alone == nil {
+		r.older += len(r.visits)
+		if r.older > 0 && r.alone == nil {
 			r.alone = make(chan struct{})
 		}
 		r.visits = map[*visit]struct{}{}
@@ -132,7 +133,8 @@ func (m *Memory) leave(r *resource, v *visit) {
 		delete(r.visits, v)
 		return
 	}
-	if r.older--; r.older == 0 {
+	r.older--
+	if r.older == 0 {
 		close(r.alone)
 		r.alone = nil
 	}

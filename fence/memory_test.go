@@ -208,7 +208,8 @@ func TestMemoryManyWriters(t *testing.T) {
 					}
 					state.Lock()
 					defer state.Unlock()
-					if state.inside[token]--; state.inside[token] == 0 {
+					state.inside[token]--
+					if state.inside[token] == 0 {
 						delete(state.inside, token)
 					}
 					return nil

@@ -38,7 +38,8 @@ func (c *core) unlessDeadlocked(id queue.ID, way func(context.Context) ([]*Hold,
 			}
 		})
 		defer func() {
-			if end(nil); !first.Stop() {
+			end(nil)
+			if !first.Stop() {
 				<-done
 			}
 		}()

@@ -91,7 +91,8 @@ func (h *herd) rest() {
 	for n := 0; n < still; time.Sleep(5 * time.Millisecond) {
 		requests, replies, events := h.count()
 		now := [3]uint64{requests, replies, events}
-		if n++; now != last || requests != replies {
+		n++
+		if now != last || requests != replies {
 			n, last = 0, now
 		}
 	}

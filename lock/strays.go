@@ -71,7 +71,8 @@ func (u *usedIDs) drop(id queue.ID) {
 	defer u.mu.Unlock()
 	now := time.Now()
 	k := u.of[id]
-	if k.uses--; k.uses == 0 {
+	k.uses--
+	if k.uses == 0 {
 		k.done = now
 		u.done = append(u.done, id)
 	}

@@ -127,7 +127,8 @@ func TestItemsAreSharedOut(t *testing.T) {
 					items, _ := p.Items()
 					all = append(all, items...)
 				}
-				if slices.Sort(all); !slices.Equal(all, w.items) {
+				slices.Sort(all)
+				if !slices.Equal(all, w.items) {
 					t.Errorf("items: %v", all)
 				}
 				must(t, b.Close(w.t.Context()))

@@ -86,7 +86,8 @@ func TestAuditLinesAreBounded(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		p.call(wire.OpSetACL, &wire.SetACLRequest{Path: "/", ACL: zk.OpenACL()}, nil)
-		if got = lines(); !strings.HasSuffix(got[len(got)-1], "unsaid=50") {
+		got = lines()
+		if !strings.HasSuffix(got[len(got)-1], "unsaid=50") {
 			t.Errorf("the last line is %q, want it to say how many were left out", got[len(got)-1])
 		}
 	})

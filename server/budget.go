@@ -44,7 +44,8 @@ func (b *budget) farOver() bool { return b.used.Load() > b.max+b.max/4 }
 
 // add counts bytes; negative ones are free again. Zero only has those look again that wait.
 func (b *budget) add(bytes int64) {
-	if b.used.Add(bytes); bytes <= 0 {
+	b.used.Add(bytes)
+	if bytes <= 0 {
 		b.mu.Lock()
 		b.room.Broadcast()
 		b.mu.Unlock()

@@ -22,7 +22,8 @@ import (
 func (s *Server) commitLoop() {
 	var items []*request
 	for {
-		if items = s.queue.next(items); len(items) == 0 {
+		items = s.queue.next(items)
+		if len(items) == 0 {
 			return
 		}
 		s.commitAll(items, nil)
@@ -77,7 +78,8 @@ func (s *Server) commit(batch []*request, except *conn) int {
 	s.finishAll(batch)
 	s.draft.Reset()
 	for _, c := range s.dirty {
-		if c.dirty = false; c != except {
+		c.dirty = false
+		if c != except {
 			c.out.flush()
 		}
 	}
@@ -115,7 +117,8 @@ func (s *Server) decideAll(batch []*request) []*request {
 	s.records = s.records[:0]
 	bytes := 0 // of the requests, or of their transactions where those are larger, as when sessions end
 	for i, r := range batch {
-		if bytes += r.size; i > 0 && bytes > batchBytesMax {
+		bytes += r.size
+		if i > 0 && bytes > batchBytesMax {
 			return batch[:i]
 		}
 		s.decide(r)

@@ -136,7 +136,8 @@ func (c *conn) readRequests() error {
 				return err
 			}
 			queued = true
-			if here = false; c.inline && !c.nextIsHere() {
+			here = false
+			if c.inline && !c.nextIsHere() {
 				c.s.commitInline(c)
 			}
 			continue
@@ -151,13 +152,15 @@ func (c *conn) readRequests() error {
 			c.out.write() // so that no more gathers behind it
 		}
 		queued = false
-		if now = c.answerNow(h, c.frame[requestHeadBytes-4:], now); c.ended {
+		now = c.answerNow(h, c.frame[requestHeadBytes-4:], now)
+		if c.ended {
 			return nil
 		}
 		if cap(c.frame) > frameKeep {
 			c.frame = nil
 		}
-		if here = c.nextIsHere(); !here || c.out.size() > outputFlush {
+		here = c.nextIsHere()
+		if !here || c.out.size() > outputFlush {
 			c.out.write()
 			here = false // time has passed if the client was slow to take it
 		}
@@ -221,7 +224,8 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	}
 	r.conn, r.session, r.xid, r.op, r.size, r.weight, r.received = c, c.session, h.Xid, h.Op, n, n, now
 	body := r.frame[requestHeadBytes-4:]
-	if r.weight += c.s.answerBytes(c.session, h.Op, body); isWrite(h.Op) {
+	r.weight += c.s.answerBytes(c.session, h.Op, body)
+	if isWrite(h.Op) {
 		c.decodeWrite(r, body)
 		if h.Op == wire.OpCloseSession {
 			r.work = c.s.workOfClose(c.session)

@@ -135,7 +135,8 @@ func (s *Server) LastSnapshot() (zxid int64, written time.Time) {
 	}
 	found := s.store.Recovery()
 	var info fs.FileInfo
-	if info, _ = os.Stat(found.Snapshot); info != nil {
+	info, _ = os.Stat(found.Snapshot)
+	if info != nil {
 		written = info.ModTime()
 	}
 	return found.SnapshotZxid, written

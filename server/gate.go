@@ -49,7 +49,8 @@ func (g *gate) enter(address string, cost float64, now time.Duration) (wait time
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.bucketLocked(address, now)
-	if wait = g.timeOf(cost - b.tokens); wait > g.patience {
+	wait = g.timeOf(cost - b.tokens)
+	if wait > g.patience {
 		return 0, false
 	}
 	b.tokens -= cost
@@ -113,7 +114,8 @@ func addressOf(remote net.Addr) string {
 	if err != nil {
 		return host
 	}
-	if addr = addr.Unmap(); addr.Is4() {
+	addr = addr.Unmap()
+	if addr.Is4() {
 		return addr.String()
 	}
 	network, err := addr.WithZone("").Prefix(64)

@@ -47,7 +47,8 @@ func (c *conn) greet() (*wire.ConnectRequest, bool) {
 		return nil, false
 	}
 	if id, ok := certified(c.nc); ok {
-		if c.who = c.who.With(id); id.ID == c.s.opts.SuperSubject {
+		c.who = c.who.With(id)
+		if id.ID == c.s.opts.SuperSubject {
 			c.who = c.who.With(tree.Identity{Scheme: tree.SchemeSuper})
 		}
 	}
@@ -137,7 +138,8 @@ func (s *Server) decideAttach(r *request) {
 	s.sessions.Lock()
 	defer s.sessions.Unlock()
 	table := s.sessions.table
-	if a.fresh = a.req.SessionID == 0; a.fresh {
+	a.fresh = a.req.SessionID == 0
+	if a.fresh {
 		r.session = s.issuer.Next(table)
 		table.Add(r.session, a.timeout, r.conn.id, now)
 		table.Show(r.session, r.conn.id, proofs(r.conn.who))
@@ -146,7 +148,8 @@ func (s *Server) decideAttach(r *request) {
 	}
 	shown := proofs(r.conn.who)
 	r.session, r.fate = a.req.SessionID, unlogged
-	if a.unproved = table.Missing(r.session, shown); a.unproved {
+	a.unproved = table.Missing(r.session, shown)
+	if a.unproved {
 		return // the owner has shown another one meanwhile
 	}
 	var ok bool

@@ -175,7 +175,8 @@ func (t *turn) tryList(path string, watch, withStat bool, names int) (done bool)
 				return
 			case first:
 				bytes := s.tree.NamesBytes(path)
-				if done = !t.mayTake(bytes); done {
+				done = !t.mayTake(bytes)
+				if done {
 					return
 				}
 				kids, rest, first = now, now, false
@@ -187,7 +188,8 @@ func (t *turn) tryList(path string, watch, withStat bool, names int) (done bool)
 				return
 			}
 			b = appendNames(b, &rest, names)
-			if more = !rest.Empty(); more {
+			more = !rest.Empty()
+			if more {
 				return
 			}
 			// The answer leaves in the hold that has read the last names: so no event comes before it of what it does
@@ -275,7 +277,8 @@ func (t *turn) tryReads(ops []wire.MultiOp, bytes, reads int) (done bool) {
 				b = t.h.AppendTo(b)
 			}
 			t.h.Zxid = s.tree.LastZxid()
-			if again = t.c.events != events; again {
+			again = t.c.events != events
+			if again {
 				return
 			}
 			enough := len(b) + pieceBytes

@@ -95,10 +95,12 @@ func TestSnapshotsByBytes(t *testing.T) {
 				p.call(wire.OpSetData, &wire.SetDataRequest{Path: "/n", Data: make([]byte, 10<<10), Version: -1}, nil)
 			}
 		}
-		if set(4); snapshots() != 1 {
+		set(4)
+		if snapshots() != 1 {
 			t.Errorf("%d snapshots after 40 KiB, want none but the first", snapshots())
 		}
-		if set(6); snapshots() != 2 {
+		set(6)
+		if snapshots() != 2 {
 			t.Errorf("%d snapshots after 100 KiB, want 2", snapshots())
 		}
 	})
@@ -290,7 +292,8 @@ func TestTransactionsBeyondTheLogsLimitAreRefused(t *testing.T) {
 		var zxids []int64
 		for i, want := range []zk.Code{zk.OK, zk.ErrMarshalling, zk.OK} {
 			a := p.receive()
-			if zxids = append(zxids, a.Zxid); a.Err != want {
+			zxids = append(zxids, a.Zxid)
+			if a.Err != want {
 				t.Errorf("answer %d: %v, want %v", i, a.Err, want)
 			}
 		}

@@ -127,7 +127,8 @@ func (s *Server) detach(c *conn) {
 	s.conns.Lock()
 	defer s.conns.Unlock()
 	delete(s.conns.byID, c.id)
-	if s.conns.perAddress[c.address]--; s.conns.perAddress[c.address] == 0 {
+	s.conns.perAddress[c.address]--
+	if s.conns.perAddress[c.address] == 0 {
 		delete(s.conns.perAddress, c.address)
 	}
 	if len(s.conns.byID) == 0 {

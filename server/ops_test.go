@@ -129,7 +129,8 @@ func TestFailedWritesTakeTheirPlaceInTheOrder(t *testing.T) {
 			{wire.OpCreateTTL, &wire.CreateTTLRequest{CreateRequest: *createReq("/t", zk.PersistentTTL), TTL: 5}},
 		} {
 			last++
-			if p.call(c.op, c.q, nil); p.lastZxid != last {
+			p.call(c.op, c.q, nil)
+			if p.lastZxid != last {
 				t.Errorf("%v: answered with zxid %d, want %d", c.op, p.lastZxid, last)
 			}
 		}

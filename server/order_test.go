@@ -68,7 +68,8 @@ func TestAnswersComeInTheOrderOfRequests(t *testing.T) {
 				continue
 			}
 			var st wire.StatResponse
-			if wire.Unmarshal(a.body, &st); st.Stat.Version != e.version {
+			wire.Unmarshal(a.body, &st)
+			if st.Stat.Version != e.version {
 				t.Fatalf("seed %d: answer %d, to %v, shows version %d, want %d: reads take their turn between writes", seed, i, e.op, st.Stat.Version, e.version)
 			}
 		}
@@ -107,7 +108,8 @@ func TestEventsComeBeforeWhatReflectsThem(t *testing.T) {
 					told = a.Zxid
 					continue
 				}
-				if wire.Unmarshal(a.body, &st); st.Stat.Mzxid > told && told > 0 {
+				wire.Unmarshal(a.body, &st)
+				if st.Stat.Mzxid > told && told > 0 {
 					t.Fatalf("read a change of zxid %d, and was told only of %d", st.Stat.Mzxid, told)
 				}
 				break

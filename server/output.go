@@ -238,7 +238,8 @@ func (o *output) writeLocked() {
 	}
 	b := o.buf
 	o.buf, o.spare, o.writing = o.spare[:0], nil, true
-	if o.sending = len(b); o.sending > uncountedBytes { // for less it does not matter
+	o.sending = len(b)
+	if o.sending > uncountedBytes { // for less it does not matter
 		o.progress = time.Now()
 	}
 	o.room.Signal()

@@ -153,7 +153,8 @@ func (q *queue) takeLaterLocked() []*request {
 	work := 0
 	for q.laterReadyLocked() {
 		r := q.later[0]
-		if work += max(r.work, 1); work > laterWork && len(items) > 0 {
+		work += max(r.work, 1)
+		if work > laterWork && len(items) > 0 {
 			break
 		}
 		items = append(items, r)

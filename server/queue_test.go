@@ -14,7 +14,8 @@ func TestTheRightToCommit(t *testing.T) {
 			defer close(batches)
 			var worked []*request
 			for {
-				if worked = q.next(worked); len(worked) == 0 {
+				worked = q.next(worked)
+				if len(worked) == 0 {
 					return
 				}
 				batches <- slices.Clone(worked)

@@ -280,7 +280,8 @@ func (t *turn) appendRead(b []byte, op *wire.MultiOp) []byte {
 	} else {
 		var kids tree.Kids
 		var stat zk.Stat
-		if kids, stat, res.Err = t.c.s.tree.Children(t.who, op.Path); res.Err == zk.OK {
+		kids, stat, res.Err = t.c.s.tree.Children(t.who, op.Path)
+		if res.Err == zk.OK {
 			return appendNames(wire.AppendMultiChildren(b, stat.NumChildren), &kids, int(stat.NumChildren))
 		}
 	}

@@ -100,7 +100,8 @@ func (r *request) decodeWrite(body []byte, opsMax int, reconfigCode zk.Code) {
 	case wire.OpMulti:
 		m := wire.MultiRequest{Max: opsMax}
 		m.DecodeFrom(d)
-		if r.multi = m.Ops; !multiValid(m.Ops) {
+		r.multi = m.Ops
+		if !multiValid(m.Ops) {
 			d.Fail(errMultiKinds)
 		}
 	case wire.OpReconfig:

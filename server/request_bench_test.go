@@ -43,7 +43,8 @@ func newWheel(ahead int, frames ...[]byte) *wheel {
 func (w *wheel) Read(b []byte) (n int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n = copy(b, w.hello); n > 0 {
+	n = copy(b, w.hello)
+	if n > 0 {
 		w.hello = w.hello[n:]
 		return n, nil
 	}
@@ -56,7 +57,8 @@ func (w *wheel) Read(b []byte) (n int, err error) {
 	for n < len(b) && w.mayAsk() {
 		k := copy(b[n:], w.turn[w.sent:])
 		n += k
-		if w.sent += k; w.sent == len(w.turn) {
+		w.sent += k
+		if w.sent == len(w.turn) {
 			w.sent = 0
 			w.left--
 			w.due += w.frames

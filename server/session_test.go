@@ -264,7 +264,8 @@ func TestAHangingDiskCostsNoSessionWhoseClientKeepsAsking(t *testing.T) {
 		}
 		release()
 		var got wire.ConnectResponse
-		if wire.Unmarshal(last.frame(), &got); got.SessionID != a.session {
+		wire.Unmarshal(last.frame(), &got)
+		if got.SessionID != a.session {
 			t.Error("the session is gone though its client was heard of all the time")
 		}
 		if last.exists(fmt.Sprintf("/e%x", idle.session)) {

@@ -40,7 +40,8 @@ func BenchmarkSetDuringSnapshot(b *testing.B) {
 			took = append(took, time.Since(began))
 			select {
 			case err := <-done:
-				if over = true; err != nil {
+				over = true
+				if err != nil {
 					b.Fatal(err)
 				}
 			default:

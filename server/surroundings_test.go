@@ -93,7 +93,8 @@ func TestTheDiskIsFullInTheMiddleOfASnapshot(t *testing.T) {
 		writes := 0 // of snapshots; the file system is locked
 		r.fs.SetFault(func(op vfs.Op, path string, _ int64) error {
 			if op == vfs.OpWrite && strings.Contains(path, "snapshot") && full.Load() {
-				if writes++; writes%2 == 0 { // the first one has room
+				writes++
+				if writes%2 == 0 { // the first one has room
 					return syscall.ENOSPC
 				}
 			}

@@ -109,7 +109,8 @@ func (f *accessFlags) settings() (s access.Settings, err error) {
 	named := f.servers
 	if named == "" {
 		var set bool
-		if named, set = os.LookupEnv(serversVariable); set && named == "" {
+		named, set = os.LookupEnv(serversVariable)
+		if set && named == "" {
 			return s, exit.Errorf(exit.Usage, `%s is set, and names no server; "local" is the keeper on this machine`, serversVariable)
 		}
 	}

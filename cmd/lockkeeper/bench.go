@@ -327,7 +327,8 @@ func (h *histogram) merge(other *histogram) {
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := int64(math.Ceil(q * float64(h.count)))
 	for i, n := range h.counts {
-		if rank -= n; n > 0 && rank <= 0 {
+		rank -= n
+		if n > 0 && rank <= 0 {
 			shift := max(i>>benchFineBits-1, 0)
 			end := uint64(i-shift<<benchFineBits+1)<<shift - 1
 			return min(time.Duration(end), h.max)

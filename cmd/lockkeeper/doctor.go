@@ -146,7 +146,8 @@ func readTree(ctx context.Context, to access.Settings, e *doctor.Ensemble) {
 		}
 		if text, _, err := s.Get(ctx, "/zookeeper/config"); err == nil {
 			for line := range strings.Lines(string(text)) {
-				if line = strings.TrimSpace(line); strings.HasPrefix(line, "server.") {
+				line = strings.TrimSpace(line)
+				if strings.HasPrefix(line, "server.") {
 					e.Members = append(e.Members, line)
 				}
 			}

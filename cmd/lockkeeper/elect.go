@@ -266,7 +266,8 @@ func (p *pacer) next(lasted time.Duration) time.Duration {
 		p.now = p.min
 	}
 	d := p.now
-	if p.now *= 2; p.now == 0 {
+	p.now *= 2
+	if p.now == 0 {
 		p.now = backoffAfterNone
 	}
 	p.now = min(p.now, p.max)

@@ -174,7 +174,8 @@ func TestF39_OrderlyHandOver(t *testing.T) {
 	for n := range len(jobs) - 1 {
 		leader := h.term(n)
 		jobs[leader.elector].signal(syscall.SIGTERM)
-		if jobs[leader.elector].want(0); jobs[leader.elector].stdout.String() != "stopped\n" {
+		jobs[leader.elector].want(0)
+		if jobs[leader.elector].stdout.String() != "stopped\n" {
 			t.Errorf("the leader's command says %q", jobs[leader.elector].stdout)
 		}
 		delete(jobs, leader.elector)

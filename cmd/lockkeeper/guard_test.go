@@ -68,7 +68,8 @@ func TestF40_F41_AnyTwoProcessesOfARunMayFail(t *testing.T) {
 			front := j.cmd.Process.Pid
 			engine, guard := engineOf(t, front), guardOf(t, front)
 			disturb(front, engine, guard)
-			if next.want(0); next.stdout.String() != "alone\n" {
+			next.want(0)
+			if next.stdout.String() != "alone\n" {
 				t.Errorf("the next one says %q", next.stdout)
 			}
 			for _, pid := range []int{front, engine, guard} {
@@ -112,7 +113,8 @@ func TestF41_KillingByNameLeavesTheGuard(t *testing.T) {
 		proc.Signal(p, syscall.SIGKILL)
 	}
 	next := h.run("run", "demo", "--", "sh", "-c", successor)
-	if next.want(0); next.stdout.String() != "alone\n" {
+	next.want(0)
+	if next.stdout.String() != "alone\n" {
 		t.Errorf("the next one says %q", next.stdout)
 	}
 	wantGone(t, guard)

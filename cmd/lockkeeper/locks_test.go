@@ -118,7 +118,8 @@ func TestLocksShowsWhatItMayRead(t *testing.T) {
 	h.start("run", "c", "--label", "the third", "--", "sh", "-c", stay)
 	watch.see("the third")
 	watch.signal(syscall.SIGINT)
-	if watch.want(130, locksPath+"/a"); strings.Count(watch.stderr.String(), locksPath+"/a") != 1 {
+	watch.want(130, locksPath+"/a")
+	if strings.Count(watch.stderr.String(), locksPath+"/a") != 1 {
 		t.Errorf("locks --watch says %q", watch.stderr)
 	}
 	h.run("locks", "--watch", "a").want(77, locksPath+"/a")
@@ -181,7 +182,8 @@ func TestAWatchEndsWithoutAWord(t *testing.T) {
 		j := h.start("locks", "--watch", "demo")
 		j.see("free")
 		j.signal(sig)
-		if j.want(128 + int(sig)); j.stderr.String() != "" {
+		j.want(128 + int(sig))
+		if j.stderr.String() != "" {
 			t.Errorf("%v: it says %q", sig, j.stderr)
 		}
 	}

@@ -35,7 +35,8 @@ done`, rounds)
 		}))
 	}
 	for _, j := range jobs {
-		if j.want(0); j.stdout.String() != "" {
+		j.want(0)
+		if j.stdout.String() != "" {
 			t.Errorf("a shell says %s%s", j.stdout, j.stderr)
 		}
 	}
@@ -259,7 +260,8 @@ func TestF42_StatusFile(t *testing.T) {
 	j := h.startWith(func(c *exec.Cmd) {
 		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", `"$LK" run --status-file /dev/fd/3 demo -- true 3>&- 3>&1`}
 	})
-	if j.want(0); !strings.Contains(j.stdout.String(), `"outcome":"ran"`) {
+	j.want(0)
+	if !strings.Contains(j.stdout.String(), `"outcome":"ran"`) {
 		t.Errorf("through a descriptor: %q", j.stdout)
 	}
 }
@@ -331,7 +333,8 @@ func TestF41_KillingTheFrontKillsJobsInOtherGroups(t *testing.T) {
 	next := h.start("run", "demo", "--", "sh", "-c", successor)
 	h.held("demo", 2)
 	j.signal(syscall.SIGKILL)
-	if next.want(0); next.stdout.String() != "alone\n" {
+	next.want(0)
+	if next.stdout.String() != "alone\n" {
 		t.Errorf("the next one says %q", next.stdout)
 	}
 }
@@ -364,12 +367,16 @@ func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
 			j.see("up")
 			next := h.start("run", "demo", "--", "sh", "-c", successor)
 			h.held("demo", 2)
-			if disturb(h, j); name == "node deleted" {
+			disturb(h, j)
+			if name == "node deleted" {
 				// Nothing can prevent the overlap here, because the lock passes on before the holder
 				// hears of it. It must be short.
 				next.want(0)
-			} else if next.want(0); next.stdout.String() != "alone\n" {
-				t.Errorf("the next one says %q", next.stdout)
+			} else {
+				next.want(0)
+				if next.stdout.String() != "alone\n" {
+					t.Errorf("the next one says %q", next.stdout)
+				}
 			}
 			j.want(74)
 		})

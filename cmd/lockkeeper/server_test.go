@@ -336,7 +336,8 @@ func TestATakenAdminPort(t *testing.T) {
 func TestServerTellsSystemd(t *testing.T) {
 	for _, name := range []string{"", "@"} {
 		h := newHome(t)
-		if name += h.dir + "/notify"; name[0] == '@' {
+		name += h.dir + "/notify"
+		if name[0] == '@' {
 			name = "@" + strings.ReplaceAll(name[1:], "/", "-")
 		}
 		manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})

@@ -103,7 +103,8 @@ func (e *zEnv) verbs() []*cobra.Command {
 
 // do runs a verb in a session, and gives its error an exit status.
 func (e *zEnv) do(cmd *cobra.Command, verb func(context.Context, *client.Session) error) error {
-	if e.out = cmd.OutOrStdout(); e.out == nil {
+	e.out = cmd.OutOrStdout()
+	if e.out == nil {
 		e.out = os.Stdout
 	}
 	ctx, stop := e.context()

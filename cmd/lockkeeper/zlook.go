@@ -141,7 +141,8 @@ func (e *zEnv) newGrep() *cobra.Command {
 					return true, e.printf("%s: binary data matches\n", shown)
 				}
 				for line := range bytes.Lines(n.Data) {
-					if line = bytes.TrimRight(line, "\r\n"); re.Match(line) {
+					line = bytes.TrimRight(line, "\r\n")
+					if re.Match(line) {
 						if err := e.printf("%s:%s\n", shown, line); err != nil {
 							return true, err
 						}
@@ -318,7 +319,8 @@ servers of version 3.6 or later.`,
 					if err := e.change(c); err != nil {
 						return err
 					}
-					if seen++; seen == count {
+					seen++
+					if seen == count {
 						return errWatchedEnough
 					}
 					return nil

@@ -52,7 +52,8 @@ func (e *zEnv) places(names []string) ([]place, error) {
 func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do func(a, b *client.Session) error) error {
 	sessions := make([]*client.Session, len(places))
 	for i, p := range places {
-		if sessions[i] = usual; p.servers == "" {
+		sessions[i] = usual
+		if p.servers == "" {
 			continue
 		}
 		s, err := e.other(ctx, p.servers)

@@ -15,7 +15,8 @@ func TestJobsOfOneNameExcludeEachOther(t *testing.T) {
 	srv := zktest.New(t, zktest.Options{})
 	running := 0 // the lock is all that guards it
 	job := func(context.Context) error {
-		if running++; running > 1 {
+		running++
+		if running > 1 {
 			t.Error("two at once")
 		}
 		running--

@@ -171,7 +171,8 @@ func TestF18_SettlingEnds(t *testing.T) {
 			sent = now
 			now += at(r.Int64N(int64(timeout / 20)))
 			h.Add(timeout, sent, now)
-			if proofs++; proofs > 4 || waits > 2 {
+			proofs++
+			if proofs > 4 || waits > 2 {
 				t.Fatalf("seed %d: %d proofs and %d waits are not enough", seed, proofs, waits)
 			}
 		}
@@ -219,7 +220,8 @@ func TestF17_DelayedRequests(t *testing.T) {
 		all := []request{{}}
 		for range 1 + r.IntN(40) {
 			sent += at(r.Int64N(int64(timeout)/int64(4+r.IntN(50)))) + 1
-			if heard = max(heard, sent); r.IntN(4) == 0 {
+			heard = max(heard, sent)
+			if r.IntN(4) == 0 {
 				heard += at(r.Int64N(int64(timeout)))
 			}
 			h.Add(timeout, sent, heard)

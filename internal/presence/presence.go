@@ -179,7 +179,8 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	default:
 		p.present(wanted)
 		var newest uint64
-		if _, newest, _, changed = p.wish(); newest != wanted {
+		_, newest, _, changed = p.wish()
+		if newest != wanted {
 			return nil
 		}
 	}

@@ -147,7 +147,8 @@ func (s *Store) blocks() ([]*pem.Block, error) {
 	var blocks []*pem.Block
 	for {
 		var b *pem.Block
-		if b, rest = pem.Decode(rest); b == nil {
+		b, rest = pem.Decode(rest)
+		if b == nil {
 			break
 		}
 		blocks = append(blocks, b)

@@ -49,7 +49,8 @@ func TestGoldens(t *testing.T) {
 		var parts []Record
 		switch g.kind {
 		case "handshake":
-			if parts = []Record{new(ConnectRequest)}; g.op == -2 {
+			parts = []Record{new(ConnectRequest)}
+			if g.op == -2 {
 				parts = []Record{new(ConnectResponse)}
 			}
 		case "request":

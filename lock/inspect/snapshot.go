@@ -46,7 +46,8 @@ func assign(permits int, all []Contender) {
 		var at []int // of the line, in all
 		for i, c := range all {
 			name := zk.Base(c.Node)
-			if q.See(name, heeds); len(q.Line) > len(at) {
+			q.See(name, heeds)
+			if len(q.Line) > len(at) {
 				at = append(at, i)
 			}
 		}

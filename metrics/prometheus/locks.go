@@ -100,7 +100,8 @@ func (m *Metrics) ended(ctx context.Context, path string) {
 	}
 	m.locks.hold.WithLabelValues(m.labels(path)...).Observe(time.Since(r.granted[0]).Seconds())
 	m.locks.held.WithLabelValues(m.labels(path)...).Dec()
-	if r.granted = r.granted[1:]; len(r.granted) == 0 {
+	r.granted = r.granted[1:]
+	if len(r.granted) == 0 {
 		m.ages.end(m.label(path), r)
 	}
 }

@@ -80,7 +80,8 @@ func (r *raw) receive(limit time.Duration) (h wire.ReplyHeader, body *wire.Decod
 			return h, nil, err
 		}
 		d := wire.NewDecoder(frame)
-		if h.DecodeFrom(d); h.Xid != wire.XidEvent {
+		h.DecodeFrom(d)
+		if h.Xid != wire.XidEvent {
 			return h, d, d.Err()
 		}
 	}
@@ -95,7 +96,8 @@ func (r *raw) call(op wire.Op, record, answer wire.Record) wire.ReplyHeader {
 		r.t.Fatalf("%v: %v, %v", op, h.Err, err)
 	}
 	if answer != nil {
-		if answer.DecodeFrom(body); body.Err() != nil {
+		answer.DecodeFrom(body)
+		if body.Err() != nil {
 			r.t.Fatalf("answer to %v: %v", op, body.Err())
 		}
 	}

@@ -271,7 +271,8 @@ func (s *state) pass(l *Limits) {
 	if s.expiresIn > 0 {
 		s.expiresIn--
 	}
-	if s.relayIn--; s.relayIn == 0 {
+	s.relayIn--
+	if s.relayIn == 0 {
 		s.relayIn = l.HalfTick
 		if s.heard && !s.noLeader && s.expiresIn > 0 {
 			s.expiresIn, s.heard = s.table, false

@@ -113,7 +113,8 @@ func (s *Summary) Mean() float64 {
 func (s *Summary) Quantile(q float64) (v float64, ok bool) {
 	rank := int64(math.Ceil(q * float64(s.recent.count())))
 	for i, n := range &s.recent {
-		if rank -= n; n > 0 && rank <= 0 {
+		rank -= n
+		if n > 0 && rank <= 0 {
 			middle := float64(lowerOf(i)) + float64(lowerOf(i+1)-lowerOf(i)-1)/2
 			return min(max(middle, float64(s.Min)), float64(s.Max)), true
 		}

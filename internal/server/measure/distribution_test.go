@@ -74,11 +74,13 @@ func TestNothingAndZero(t *testing.T) {
 		t.Errorf("of 0 and 4: quantile %v, %v, %d values from %d to %d, mean %v", q, ok, s.Count, s.Min, s.Max, s.Mean())
 	}
 	d.Reset()
-	if s = d.Summary(0); s.Count != 0 || s.Sum != 0 || s.Max != 0 {
+	s = d.Summary(0)
+	if s.Count != 0 || s.Sum != 0 || s.Max != 0 {
 		t.Errorf("after a reset: %d values", s.Count)
 	}
 	d.Add(7)
-	if s = d.Summary(0); s.Min != 7 {
+	s = d.Summary(0)
+	if s.Min != 7 {
 		t.Errorf("the minimum after a reset is %d, want 7", s.Min)
 	}
 }

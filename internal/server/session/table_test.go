@@ -80,7 +80,8 @@ func TestTableAgainstNaiveTwin(t *testing.T) {
 		case 1:
 			op = "Attach"
 			previous, ok := table.Attach(id, timeout, owner, now)
-			if got, want = ok, s != nil; ok && s != nil {
+			got, want = ok, s != nil
+			if ok && s != nil {
 				got, want = previous, s.owner
 				s.owner, s.timeout, s.heard = owner, timeout, now
 			}

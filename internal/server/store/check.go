@@ -68,7 +68,8 @@ func Check(fs vfs.FS, o Options) (*Report, error) {
 	}
 	r := &recovery{fs: fs, o: &o, log: slog.New(slog.DiscardHandler), l: discard{}}
 	report.Err = r.run()
-	if report.Found = r.found; r.newest != nil {
+	report.Found = r.found
+	if r.newest != nil {
 		report.Found.CutBytes = r.newest.tailSize
 	}
 	return report, nil

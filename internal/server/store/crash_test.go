@@ -57,7 +57,8 @@ func (h *history) run(fs vfs.FS, o Options) error {
 			}
 		case n == 2:
 			err := s.Close()
-			if s = nil; err != nil {
+			s = nil
+			if err != nil {
 				return err
 			}
 		default:

@@ -149,7 +149,8 @@ func wholeRecords(b []byte, limit int64) int64 {
 		if n > 0 && next > limit {
 			return n
 		}
-		if n = next; n == int64(len(b)) {
+		n = next
+		if n == int64(len(b)) {
 			return n
 		}
 	}

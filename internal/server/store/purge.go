@@ -54,7 +54,8 @@ func oldestKept(fs vfs.FS, snapshots []file, keep int) int64 {
 		if readSnapshot(fs, f, discard{}) != nil {
 			continue
 		}
-		if keep--; keep == 0 {
+		keep--
+		if keep == 0 {
 			return f.zxid
 		}
 	}

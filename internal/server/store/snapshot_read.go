@@ -150,7 +150,8 @@ func (r *snapshotReader) sections() (*SnapshotDigest, error) {
 	if left > lastZxidBytes {
 		digest = r.digest()
 		r.seal()
-		if left = r.fill(1); r.err != nil || left == 0 {
+		left = r.fill(1)
+		if r.err != nil || left == 0 {
 			return digest, r.err
 		}
 	}
@@ -161,7 +162,8 @@ func (r *snapshotReader) sections() (*SnapshotDigest, error) {
 
 func (r *snapshotReader) digest() *SnapshotDigest {
 	d := &SnapshotDigest{Zxid: r.int64()}
-	if d.Version = r.int32(); d.Version >= 2 {
+	d.Version = r.int32()
+	if d.Version >= 2 {
 		d.Tree = uint64(r.int64())
 		return d
 	}

@@ -101,10 +101,12 @@ func (w *snapshotWriter) write(ctx context.Context, src Source) error {
 	}
 	var nodes []txn.Node
 	for w.err == nil {
-		if w.err = context.Cause(ctx); w.err != nil {
+		w.err = context.Cause(ctx)
+		if w.err != nil {
 			break
 		}
-		if nodes, w.err = src.Next(nodes[:0]); len(nodes) == 0 {
+		nodes, w.err = src.Next(nodes[:0])
+		if len(nodes) == 0 {
 			break
 		}
 		for i := range nodes {

@@ -229,7 +229,8 @@ func (s *twinSource) Digest() *SnapshotDigest      { return s.digest }
 func (s *twinSource) Next(buf []txn.Node) ([]txn.Node, error) {
 	n := min(7, len(s.nodes))
 	buf = append(buf, s.nodes[:n]...)
-	if s.nodes = s.nodes[n:]; n == 0 {
+	s.nodes = s.nodes[n:]
+	if n == 0 {
 		return buf, s.err
 	}
 	return buf, nil

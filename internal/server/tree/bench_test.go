@@ -159,7 +159,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	for b.Loop() {
 		c := s.tree.Snapshot()
 		for {
-			if nodes = c.Next(nodes[:0], 256); len(nodes) == 0 {
+			nodes = c.Next(nodes[:0], 256)
+			if len(nodes) == 0 {
 				break
 			}
 		}

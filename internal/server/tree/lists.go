@@ -100,7 +100,8 @@ func (l *lists) use(slot int32) { l.slots[slot].uses++ }
 
 func (l *lists) release(slot int32) {
 	s := &l.slots[slot]
-	if s.uses--; s.uses == 0 {
+	s.uses--
+	if s.uses == 0 {
 		delete(l.byKey, s.key)
 		*s = list{}
 		l.free = append(l.free, slot)

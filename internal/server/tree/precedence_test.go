@@ -189,7 +189,8 @@ func TestPrecedenceSetACLAndCheck(t *testing.T) {
 		s := precedenceSite(t, false)
 		r := s.req()
 		tx := s.d.Multi(r, []wire.MultiOp{{Op: wire.OpCheck, Path: c.path, Version: c.version}})
-		if s.apply(tx); s.out.Multi[0].Err != c.want {
+		s.apply(tx)
+		if s.out.Multi[0].Err != c.want {
 			t.Errorf("check %s %d = %v, want %v", c.path, c.version, s.out.Multi[0].Err, c.want)
 		}
 		if c.want == zk.OK && tx.Subs[0].Version != 2 {

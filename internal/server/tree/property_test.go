@@ -215,7 +215,8 @@ func TestReplayConverges(t *testing.T) {
 		var nodes []txn.Node
 		for {
 			had := len(nodes)
-			if nodes = c.Next(nodes, 1+g.IntN(3)); len(nodes) == had {
+			nodes = c.Next(nodes, 1+g.IntN(3))
+			if len(nodes) == had {
 				break
 			}
 			write(g.IntN(6))

@@ -102,7 +102,8 @@ func (t *Tree) insert(parent ref, path string, data []byte, slot int32, a *attrs
 		pathLen = len(path)
 		t.enter(r)
 		x := t.extra(t.nodes.at(parent))
-		if n.next = x.first; n.next != 0 {
+		n.next = x.first
+		if n.next != 0 {
 			t.nodes.at(n.next).prev = r
 		}
 		x.first = r

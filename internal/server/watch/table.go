@@ -182,7 +182,8 @@ func (t *Table) drop(i uint32) {
 		delete(t.byPath, at.path)
 		t.paths.give(v.place)
 	}
-	if hold.count--; hold.count == 0 {
+	hold.count--
+	if hold.count == 0 {
 		delete(t.byWatcher, hold.id)
 		t.watchers.give(v.holder)
 	}

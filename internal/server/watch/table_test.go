@@ -154,7 +154,8 @@ func BenchmarkTrigger(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				tab.Add(-1, "/lock", zk.WatchData)
-				if out = tab.Trigger(out[:0], zk.Event{Type: zk.NodeDataChanged, Path: "/lock"}); len(out) != 1 {
+				out = tab.Trigger(out[:0], zk.Event{Type: zk.NodeDataChanged, Path: "/lock"})
+				if len(out) != 1 {
 					b.Fatal(out)
 				}
 			}

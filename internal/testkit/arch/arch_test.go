@@ -23,6 +23,7 @@ type file struct {
 	test    bool
 	imports []string
 	syntax  *ast.File
+	fset    *token.FileSet
 }
 
 // sources parses every Go file of the root module. Nested modules have rules of their own.
@@ -55,7 +56,7 @@ func sources(t *testing.T) []file {
 		if err != nil {
 			return err
 		}
-		f := file{path: filepath.ToSlash(rel), syntax: syntax, test: strings.HasSuffix(name, "_test.go")}
+		f := file{path: filepath.ToSlash(rel), syntax: syntax, fset: fset, test: strings.HasSuffix(name, "_test.go")}
 		f.pkg = path.Dir(f.path)
 		for _, spec := range syntax.Imports {
 			p, err := strconv.Unquote(spec.Path.Value)
@@ -243,6 +244,40 @@ func TestNoTestSkips(t *testing.T) {
 			return true
 		})
 	}
+}
+
+// What changes something stands on a line of its own and not in the header of an if or a switch, but for an error that is tested.
+func TestHeadersHaveNoSideEffects(t *testing.T) {
+	for _, f := range sources(t) {
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			var init ast.Stmt
+			switch n := n.(type) {
+			case *ast.IfStmt:
+				init = n.Init
+			case *ast.SwitchStmt:
+				init = n.Init
+			}
+			if changes(init) {
+				t.Errorf("%s: a header changes something: %s", f.path, f.fset.Position(n.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// changes reports whether a statement changes something besides a variable that it declares or an error.
+func changes(s ast.Stmt) bool {
+	switch s := s.(type) {
+	case *ast.IncDecStmt, *ast.ExprStmt, *ast.SendStmt:
+		return true
+	case *ast.AssignStmt:
+		isError := func(e ast.Expr) bool {
+			id, ok := e.(*ast.Ident)
+			return ok && (id.Name == "err" || strings.HasSuffix(id.Name, "Err"))
+		}
+		return s.Tok != token.DEFINE && !slices.ContainsFunc(s.Lhs, isError)
+	}
+	return false
 }
 
 // The house as docs/ARCHITECTURE.md shows it has no room that it does not name.

@@ -191,7 +191,8 @@ func TestFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var seen []string
 	err = follow(ctx, s, func(data []byte) {
-		if seen = append(seen, string(data)); len(seen) == 2 {
+		seen = append(seen, string(data))
+		if len(seen) == 2 {
 			cancel()
 			return
 		}

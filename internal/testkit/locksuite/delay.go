@@ -97,7 +97,8 @@ func delayUnclean(w *World, t *testing.T) {
 				w.WaitLine(3)
 			}
 			began := time.Now()
-			if end(a, h); what == "deadline" {
+			end(a, h)
+			if what == "deadline" {
 				began = time.Now() // its node goes when it can be reached again
 			}
 			if !waiting {

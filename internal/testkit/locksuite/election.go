@@ -307,7 +307,8 @@ func f38Observers(w *World, t *testing.T) {
 	go func() {
 		var last error
 		for c, err := range e.Watch(ctx) {
-			if last = err; err != nil {
+			last = err
+			if err != nil {
 				break
 			}
 			select {

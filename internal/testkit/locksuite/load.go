@@ -82,7 +82,8 @@ func f29OneWakes(w *World, t *testing.T) {
 		if err := held.Release(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if held = <-grants; held == nil {
+		held = <-grants
+		if held == nil {
 			t.FailNow()
 		}
 		if held.Token() <= last {

@@ -71,7 +71,8 @@ func (w *World) wantLook(want string) {
 	w.t.Helper()
 	var got string
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if got = w.look(w.dir); got == want {
+		got = w.look(w.dir)
+		if got == want {
 			return
 		}
 	}
@@ -199,7 +200,8 @@ func view[T any](w *World, watch func(context.Context, *client.Session, string) 
 	go func() {
 		var end error
 		for snap, err := range watch(ctx, c.Session, path) {
-			if end = err; err == nil || errors.Is(err, zk.ErrNoAuth) {
+			end = err
+			if err == nil || errors.Is(err, zk.ErrNoAuth) {
 				v.shown <- tell(snap)
 			}
 		}
@@ -221,7 +223,8 @@ func (w *World) sees(v *viewer, want string) {
 	for end := time.After(patience); ; {
 		select {
 		case s := <-v.shown:
-			if seen = append(seen, s); s == want {
+			seen = append(seen, s)
+			if s == want {
 				return
 			}
 		case err := <-v.err:

@@ -21,7 +21,8 @@ type Register struct {
 func (r *Register) Enter(token int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.inside++; r.inside > 1 {
+	r.inside++
+	if r.inside > 1 {
 		r.faults = append(r.faults, fmt.Sprintf("token %#x entered while another was inside", token))
 	}
 	if token <= r.highest {

@@ -295,7 +295,8 @@ func f29UnfairHerd(w *World, t *testing.T) {
 	for i := range waiters {
 		reg.Leave()
 		w.MustRelease(held)
-		if held = <-holds; held == nil {
+		held = <-holds
+		if held == nil {
 			t.FailNow()
 		}
 		reg.Enter(held.Token())

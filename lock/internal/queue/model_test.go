@@ -547,7 +547,8 @@ func (m *modelRun) granted(s *modelState, who byte) string {
 		if !there || other.who == who || other.number > own.number {
 			continue
 		}
-		if ahead++; m.w.permits == 0 && conflict(m.kind(other), m.kind(own)) {
+		ahead++
+		if m.w.permits == 0 && conflict(m.kind(other), m.kind(own)) {
 			return "it holds the lock although an earlier claim is there that excludes it"
 		}
 	}
@@ -577,7 +578,8 @@ func (m *modelRun) wrong(s *modelState) string {
 	for i, k := range m.w.kinds {
 		c := s.c[i]
 		if c.phase == isHolding {
-			if holders++; k.rules().Kind == Exclusive && !c.moved {
+			holders++
+			if k.rules().Kind == Exclusive && !c.moved {
 				exclusive++
 			}
 		}

@@ -106,7 +106,8 @@ func ParseName(name string) (number int32, k ClaimKind, ok bool) {
 			break
 		}
 		head := name[:len(name)-width]
-		if number, ok = parseNumber(name[len(head):]); !ok {
+		number, ok = parseNumber(name[len(head):])
+		if !ok {
 			continue
 		}
 		for _, w := range words {

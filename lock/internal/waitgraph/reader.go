@@ -174,7 +174,8 @@ func (v *Reader) readLine(dir string, directory client.Node, q queue.Queue) (*re
 	if n, err := queue.ParsePermits(directory.Data); err == nil && directory.Stat.Version == 0 {
 		l.Permits = permitsFacts{n, directory.Stat.Czxid}
 	}
-	if v.nodes += len(q.Line); v.nodes > nodesMax {
+	v.nodes += len(q.Line)
+	if v.nodes > nodesMax {
 		return nil, ErrTooManyWaits
 	}
 	there := queue.Queue{Permits: l.Permits.n}

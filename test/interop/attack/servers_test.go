@@ -120,7 +120,8 @@ func (s *target) watchMemory(wg *sync.WaitGroup, done <-chan struct{}, peak *int
 		defer tick.Stop()
 		for {
 			rss := s.rss()
-			if *peak = max(*peak, rss); rss > killBeyond {
+			*peak = max(*peak, rss)
+			if rss > killBeyond {
 				s.process.Kill()
 				return
 			}

@@ -65,7 +65,8 @@ func (s *stranger) connect(q wire.ConnectRequest) error {
 	if err := wire.Unmarshal(b, &a); err != nil {
 		return err
 	}
-	if s.session = a.SessionID; s.session == 0 {
+	s.session = a.SessionID
+	if s.session == 0 {
 		return errNoSession
 	}
 	return nil

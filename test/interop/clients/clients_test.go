@@ -225,7 +225,8 @@ func TestEnsembleLosesItsServers(t *testing.T) {
 			stat, err := s.Set(within(t, patience), "/count", nil, version)
 			switch {
 			case err == nil:
-				if version = stat.Version; version == 0 {
+				version = stat.Version
+				if version == 0 {
 					t.Fatal("version 0 after a set")
 				}
 				return

@@ -124,7 +124,8 @@ func outstanding(t *testing.T, s *apache.Server, least int) {
 		}
 		_, after, _ := strings.Cut(out, "Outstanding: ")
 		var n int
-		if fmt.Sscan(after, &n); n >= least {
+		fmt.Sscan(after, &n)
+		if n >= least {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)

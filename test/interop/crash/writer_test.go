@@ -113,7 +113,8 @@ func (w *writer) ephemeral(r *request, session int64) {
 		if node.owner != session {
 			continue
 		}
-		if n++; n == ephemeralsMax {
+		n++
+		if n == ephemeralsMax {
 			w.delete(r, path, node)
 			return
 		}

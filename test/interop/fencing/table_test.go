@@ -231,7 +231,8 @@ func checkHistory(t *testing.T, db *database, accepted map[int64]int) {
 		if err := rows.Scan(&step, &token); err != nil {
 			t.Fatal(err)
 		}
-		if steps++; step != steps {
+		steps++
+		if step != steps {
 			t.Fatalf("step %d is the %dth: an update is lost", step, steps)
 		}
 		if token < highest {

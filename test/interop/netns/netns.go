@@ -68,7 +68,8 @@ func (n *Network) Hub() string { return gateway }
 
 // Host adds a host.
 func (n *Network) Host() (Host, error) {
-	if n.hosts++; n.hosts > hostsMax {
+	n.hosts++
+	if n.hosts > hostsMax {
 		return Host{}, fmt.Errorf("more than %d hosts", hostsMax)
 	}
 	name := fmt.Sprint("h", n.hosts)

@@ -264,7 +264,8 @@ func TestPartition(t *testing.T) {
 		t.Helper()
 		for {
 			now, changed := ours.Items()
-			if slices.Sort(now); strings.Join(now, ",") == want {
+			slices.Sort(now)
+			if strings.Join(now, ",") == want {
 				return
 			}
 			select {

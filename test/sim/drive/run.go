@@ -186,7 +186,7 @@ func (w *Worker) process(args []string, stdin []byte) (reports []*world.Report, 
 				return nil, 0, "", err
 			}
 			reports = append(reports, r)
-		} else if line = strings.TrimSpace(line); line != "" {
+		} else if line := strings.TrimSpace(line); line != "" {
 			rest = append(rest, line)
 		}
 		if rerr != nil {

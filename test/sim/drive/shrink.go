@@ -27,7 +27,8 @@ func (w *Worker) Shrink(p *world.Plan) (*world.Plan, *world.Report, error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			if runs++; len(r.Violations) > 0 {
+			runs++
+			if len(r.Violations) > 0 {
 				best, report, shrunk = shorter, r, true
 			} else {
 				from += part

@@ -71,7 +71,8 @@ var Znodes = porcupine.Model{
 		code, got := zk.OK, znode{}
 		after := nodes
 		for _, c := range input.(ZnodeStep) {
-			if code, got = c.do(&after); code != zk.OK {
+			code, got = c.do(&after)
+			if code != zk.OK {
 				after = nodes
 				break
 			}

@@ -122,14 +122,16 @@ func (k *conn) requests(nc net.Conn) {
 		}
 		q := &request{}
 		d := wire.NewDecoder(frame)
-		if q.DecodeFrom(d); d.Err() != nil {
+		q.DecodeFrom(d)
+		if d.Err() != nil {
 			return
 		}
 		q.body = d.Rest()
 		k.r.mu.Lock()
 		k.heard = true
 		_, local := answers[q.Op]
-		if q.passed = !local && !(q.Op == wire.OpSync && k.r.cut == LostLeader); q.passed && k.r.cut == Whole {
+		q.passed = !local && !(q.Op == wire.OpSync && k.r.cut == LostLeader)
+		if q.passed && k.r.cut == Whole {
 			k.up.add(frame)
 		}
 		k.pending = append(k.pending, q)
@@ -150,7 +152,8 @@ func (k *conn) replies(leader net.Conn) {
 			return
 		}
 		var h wire.ReplyHeader
-		if h.DecodeFrom(wire.NewDecoder(frame)); h.Xid != wire.XidPing && k.r.cut == Whole {
+		h.DecodeFrom(wire.NewDecoder(frame))
+		if h.Xid != wire.XidPing && k.r.cut == Whole {
 			for _, q := range k.pending {
 				if q.passed && q.reply == nil {
 					q.reply, q.zxid = frame, h.Zxid

@@ -50,7 +50,8 @@ func (o *outbox) run() {
 			o.cond.Wait()
 		}
 		b := o.buf
-		if o.buf = nil; len(b) == 0 {
+		o.buf = nil
+		if len(b) == 0 {
 			return
 		}
 		o.mu.Unlock()

@@ -80,7 +80,8 @@ func partitions(w *world) {
 		have = append(have, now...)
 		w.work.Go(func() { p.Close(w.ctx) })
 	}
-	if slices.Sort(have); !slices.Equal(have, items) {
+	slices.Sort(have)
+	if !slices.Equal(have, items) {
 		w.violated("in the end %v are worked on, want %v", have, items)
 	}
 }

@@ -120,7 +120,8 @@ func NewPlan(seed uint64) *Plan {
 		pool = append(pool, ensembleFaults...)
 	}
 	d.add(pool, trouble)
-	if d.Rand = rand.New(rand.NewPCG(seed, 1<<32)); d.IntN(3) == 0 {
+	d.Rand = rand.New(rand.NewPCG(seed, 1<<32))
+	if d.IntN(3) == 0 {
 		d.add(closings, 1+d.IntN(3))
 	}
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })

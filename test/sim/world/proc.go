@@ -124,11 +124,13 @@ func (p *proc) excused() bool {
 func (p *proc) pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.paused++; p.paused > 1 {
+	p.paused++
+	if p.paused > 1 {
 		return
 	}
 	p.pauses = append(p.pauses, p.w.now())
-	if rt.Pause(p.group); !rt.Patched {
+	rt.Pause(p.group)
+	if !rt.Patched {
 		p.w.net.Freeze(p.label)
 	}
 }
@@ -137,10 +139,12 @@ func (p *proc) pause() {
 func (p *proc) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.paused--; p.paused > 0 {
+	p.paused--
+	if p.paused > 0 {
 		return
 	}
-	if p.resumed = p.w.now(); !rt.Patched {
+	p.resumed = p.w.now()
+	if !rt.Patched {
 		p.w.net.Thaw(p.label)
 	}
 	rt.Resume(p.group)

@@ -113,7 +113,8 @@ func (t *witness) leave(s *stay) {
 	t.stays = slices.Delete(t.stays, i, i+1)
 	t.left[s.path] = now
 	at, forced := t.forced(s)
-	if at = max(at, s.entered); forced && now > at+t.w.plan.Timeout*2/3+250*time.Millisecond && s.p.pausedSince(at) < 0 {
+	at = max(at, s.entered)
+	if forced && now > at+t.w.plan.Timeout*2/3+250*time.Millisecond && s.p.pausedSince(at) < 0 {
 		t.w.violated("F16: %v stayed in %s for %v after it had been put out", s, s.path, now-at)
 	}
 	t.ended(s)
@@ -180,7 +181,8 @@ func (t *witness) waits(s Step, node string) {
 
 // forced reports whether a holder was put out by force, and when.
 func (t *witness) forced(s *stay) (at time.Duration, yes bool) {
-	if at, yes = t.out[s.hold.Node()]; !yes {
+	at, yes = t.out[s.hold.Node()]
+	if !yes {
 		at, yes = t.out[s.session]
 	}
 	return at, yes

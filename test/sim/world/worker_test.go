@@ -38,7 +38,8 @@ func (seeded) Read(b []byte) (int, error) {
 // own goroutines run in between. It does so often: memory that has been used just now is faster than new one.
 func collect() {
 	var m runtime.MemStats
-	if runtime.ReadMemStats(&m); m.HeapAlloc > 32<<20 {
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > 32<<20 {
 		runtime.GC()
 	}
 }

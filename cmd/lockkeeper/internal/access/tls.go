@@ -164,7 +164,8 @@ func (r *renewal) current() *tls.Config {
 	config, err := r.settings.readTLS()
 	r.mu.Lock()
 	told := r.mu.told
-	if r.mu.told = ""; err == nil {
+	r.mu.told = ""
+	if err == nil {
 		r.mu.config = config
 	} else {
 		r.mu.told = err.Error()

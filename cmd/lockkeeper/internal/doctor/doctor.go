@@ -218,7 +218,8 @@ func (x *examination) load() {
 			continue
 		}
 		own := s.Config["minSessionTimeout"] + " to " + s.Config["maxSessionTimeout"] + " ms"
-		if bounds[own] = s.Name; len(bounds) == 2 {
+		bounds[own] = s.Name
+		if len(bounds) == 2 {
 			x.find(Warning, "timeouts", s.Name, "set tickTime, minSessionTimeout and maxSessionTimeout alike on all members", "it grants session timeouts from %s, and others grant others: a session changes when it changes servers", own)
 		}
 	}

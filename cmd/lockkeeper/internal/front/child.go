@@ -77,7 +77,8 @@ func (f *front) start() (out Outcome, started bool) {
 	f.engine.tell(link.Order{Do: link.DoStarted, Group: event.Pid, Guard: f.guard.pid})
 	f.child.suspend.handed = handed
 	proc.DropStreams()
-	if f.heedsStop = !signal.Ignored(syscall.SIGTSTP); f.heedsStop {
+	f.heedsStop = !signal.Ignored(syscall.SIGTSTP)
+	if f.heedsStop {
 		f.tstp.catch(syscall.SIGTSTP)
 	}
 	f.watchDeadline()

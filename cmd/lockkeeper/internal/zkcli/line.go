@@ -45,7 +45,8 @@ func parse(words []string, flags, valued string) (call, error) {
 			case strings.IndexByte(valued, o) >= 0 && j+1 < len(w):
 				c.values[o], j = w[j+1:], len(w)
 			case strings.IndexByte(valued, o) >= 0:
-				if i++; i == len(words) {
+				i++
+				if i == len(words) {
 					return c, fmt.Errorf("org.apache.commons.cli.MissingArgumentException: Missing argument for option: %c", o)
 				}
 				c.values[o] = words[i]

@@ -132,7 +132,8 @@ var properties = map[string]rule{
 	"4lw.commands.whitelist": func(p *parser, s Setting) error {
 		p.Server.Words = nil
 		for word := range strings.SplitSeq(s.Value, ",") {
-			if word = strings.TrimSpace(word); word != "" {
+			word = strings.TrimSpace(word)
+			if word != "" {
 				p.Server.Words = append(p.Server.Words, word)
 			}
 		}

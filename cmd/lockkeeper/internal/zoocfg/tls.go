@@ -113,7 +113,8 @@ func (p *parser) tls() error {
 // list splits at commas, and leaves out blanks and nothing.
 func list(value string) (items []string) {
 	for item := range strings.SplitSeq(value, ",") {
-		if item = strings.TrimSpace(item); item != "" {
+		item = strings.TrimSpace(item)
+		if item != "" {
 			items = append(items, item)
 		}
 	}

@@ -204,7 +204,8 @@ func TestCopyOverABrokenConnection(t *testing.T) {
 				breaks := 0
 				target.Progress = func(done int) {
 					if done/200 > breaks {
-						if breaks++; lose {
+						breaks++
+						if lose {
 							srv.Link("to").LoseAnswer()
 						} else {
 							srv.Link("to").Cut()

@@ -19,7 +19,8 @@ func Words(line string) ([]string, error) {
 		case quote == '\'':
 			word.WriteRune(r)
 		case r == '\\':
-			if i++; i == len(runes) {
+			i++
+			if i == len(runes) {
 				return nil, errors.New("the line ends with a backslash (write \\\\ for one)")
 			}
 			in = true

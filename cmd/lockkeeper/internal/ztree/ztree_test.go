@@ -95,7 +95,8 @@ func TestBrokenConnections(t *testing.T) {
 		fill(t, s, want)
 		var got []string
 		err := ztree.Walk(t.Context(), s, "/t", ztree.WalkOptions{}, func(n *ztree.Node) error {
-			if got = append(got, n.Path); len(got)%200 == 0 {
+			got = append(got, n.Path)
+			if len(got)%200 == 0 {
 				srv.Link("walker").Cut()
 			}
 			return nil
@@ -105,7 +106,8 @@ func TestBrokenConnections(t *testing.T) {
 		}
 		cuts := 0
 		deleted, err := ztree.Remove(t.Context(), s, "/t", func(int) {
-			if cuts++; cuts == 3 {
+			cuts++
+			if cuts == 3 {
 				srv.Link("walker").Cut()
 			}
 		})

@@ -241,7 +241,8 @@ func (c *conn) connect(call *Call, conns map[string]*conn, early ...byte) string
 		case "session":
 			q.SessionID = n
 		case "zxid":
-			if q.LastZxid = n; strings.HasPrefix(value, "+") {
+			q.LastZxid = n
+			if strings.HasPrefix(value, "+") {
 				q.LastZxid += c.reading.base
 			}
 		case "timeout":
@@ -358,7 +359,8 @@ func (c *conn) receive(calls []Call) (string, error) {
 		if !answered {
 			continue
 		}
-		if calls = calls[1:]; call.Verb == "close" && len(calls) == 0 {
+		calls = calls[1:]
+		if call.Verb == "close" && len(calls) == 0 {
 			text, err := c.receive(nil)
 			return strings.Join(append(lines, text), "\n"), err
 		}

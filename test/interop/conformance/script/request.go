@@ -244,7 +244,8 @@ func (e *encoder) multi() {
 		op, err := opOf(&c)
 		e.fail(err)
 		e.b = wire.AppendInt32(wire.AppendBool(wire.AppendInt32(e.b, int32(op)), false), -1)
-		if e.args = c.Args; c.Verb == "op" {
+		e.args = c.Args
+		if c.Verb == "op" {
 			e.args = e.args[1:]
 		}
 		e.record(op)
