@@ -78,14 +78,26 @@ func takesT(f *ast.FuncDecl) bool {
 	return false
 }
 
-const guide = "migrate.md"
+// guides are the documents, with the files of this package that they show.
+var guides = map[string][]string{
+	"migrate.md": {"gozookeeper_test.go", "curator_test.go", "kazoo_test.go"},
+	"roles.md":   {"roles_test.go"},
+}
 
-// What the guide shows as ours compiles here, and all functions that are here are shown.
-func TestTheGuideQuotesWhatCompiles(t *testing.T) {
-	ours := map[string]string{}
-	for _, file := range []string{"gozookeeper_test.go", "curator_test.go", "kazoo_test.go"} {
-		maps.Copy(ours, functions(t, file))
+// What the guides show as ours compiles here, and all functions that are here are shown.
+func TestTheGuidesQuoteWhatCompiles(t *testing.T) {
+	for guide, files := range guides {
+		ours := map[string]string{}
+		for _, file := range files {
+			maps.Copy(ours, functions(t, file))
+		}
+		quotes(t, guide, ours)
 	}
+}
+
+// quotes looks whether a guide shows all functions as they are, and nothing else.
+func quotes(t *testing.T, guide string, ours map[string]string) {
+	t.Helper()
 	quoted := map[string]bool{}
 	for _, b := range blocks(t, docs+guide) {
 		switch name, isFunction := strings.CutPrefix(b.mark, functionMark); {
