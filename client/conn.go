@@ -15,7 +15,7 @@ import (
 )
 
 // A conn is one connection of a session, from handshake to hang-up. Two goroutines serve it: one writes what is queued
-// and keeps the heartbeat (outgoing.go), the other reads answers and events (read.go). A caller that is alone does
+// and keeps the heartbeat (write.go), the other reads answers and events (read.go). A caller that is alone does
 // either on its own goroutine.
 type conn struct {
 	// Fixed when made.
@@ -27,7 +27,7 @@ type conn struct {
 	number  uint64
 	timeout time.Duration // of the session
 
-	out     outgoing
+	out     writeTurn
 	in      intake       // owned by the goroutine that reads
 	decoder wire.Decoder // likewise
 	turn    readTurn

@@ -10,10 +10,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
-// An outgoing is the write side of a connection: the buffer, and which goroutine may write. One does at a time. The writer
-// sends what callers have queued, as much at once as has gathered. A caller whose requests find nothing queued and nothing on
-// its way sends them itself (inline): they could not gather with anything, and waking the writer takes longer than sending.
-type outgoing struct {
+// A writeTurn decides which goroutine writes a connection, as a readTurn does for reading. One does at a time: the connection's
+// writer, or a caller. The writer sends what callers have queued, as much at once as has gathered. A caller whose requests find
+// nothing queued and nothing on its way sends them itself (inline): they could not gather with anything, and waking the
+// writer takes longer than sending.
+type writeTurn struct {
 	buf []byte // owned by the goroutine that has set busy
 
 	// Guarded by Session.mu.
