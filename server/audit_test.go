@@ -111,6 +111,8 @@ func TestASecureServerRefusesAPlainListenerForOtherMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stop := time.AfterFunc(10*time.Second, func() { s.Close() })
+	defer stop.Stop()
 	if err := s.Serve(l); err == nil || !strings.Contains(err.Error(), "without TLS") {
 		t.Errorf("Serve at %v: %v", l.Addr(), err)
 	}

@@ -412,3 +412,29 @@ func TestAReadOfADeadConnectionLeavesNoWatch(t *testing.T) {
 		}
 	})
 }
+
+// Super is known by the whole digest, not by its name. An empty one, as where none is set, is nobody's.
+func TestSuperNeedsItsPassword(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		digest := zk.DigestID("super:secret")
+		r := start(t, func(o *Options) { o.SuperDigest = digest })
+		r.connect("owner").call(wire.OpCreate, &wire.CreateRequest{Path: "/closed", ACL: zk.DigestACL(zk.PermAll, "bob", "pw")}, nil)
+		read := func(credential string, want zk.Code) {
+			t.Helper()
+			p := r.connect("c")
+			p.authenticate(credential)
+			if code := p.call(wire.OpGetData, &wire.WatchRequest{Path: "/closed"}, nil); code != want {
+				t.Errorf("with the credential %q: %v, want %v", credential, code, want)
+			}
+		}
+		for _, credential := range []string{"super:guess", "super:", "super", "", digest, "super:secret ", "Super:secret", "super:SECRET", "x:secret"} {
+			read(credential, zk.ErrNoAuth)
+		}
+		read("super:secret", zk.OK)
+		r.opts.SuperDigest = ""
+		r.reopen(r.fs)
+		for _, credential := range []string{"super:secret", "super:", ""} {
+			read(credential, zk.ErrNoAuth)
+		}
+	})
+}

@@ -55,8 +55,10 @@ func TestALogThatIsRemovedEndsTheServer(t *testing.T) {
 		t.Error("a read failed")
 	}
 	p.send(wire.OpCreate, createReq("/not-acknowledged", zk.Persistent))
+	nc.SetDeadline(time.Now().Add(10 * time.Second))
 	if b, _ := io.ReadAll(p.in); len(b) > 0 {
 		t.Errorf("a write was answered with % x after the log was removed", b)
+		s.Close()
 	}
 	if err := <-served; !errors.Is(err, vfs.ErrRemoved) || !strings.Contains(err.Error(), logs[0]) {
 		t.Errorf("Serve: %v, want it to name %s", err, logs[0])

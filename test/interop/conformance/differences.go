@@ -124,6 +124,24 @@ var differences = []difference{
 		apache:  regexp.MustCompile(`(at \S+) (0|null)$`), ours: "$1 error -5",
 	},
 	{
+		name:    "no-watch-on-a-null-path",
+		reason:  "a path that is null cannot be decoded; Apache ZooKeeper looks for a watch on it, and finds none",
+		request: regexp.MustCompile(`\bremoveWatches null\b`),
+		apache:  regexp.MustCompile(` error -121$`), ours: " error -5",
+	},
+	{
+		name:    "null-among-other-entries",
+		reason:  "a null scheme is an invalid entry, wherever it stands; Apache ZooKeeper fails when it compares it with the entry before",
+		request: regexp.MustCompile(`,31:null:null\b`),
+		apache:  regexp.MustCompile(` error -5$`), ours: " error -114",
+	},
+	{
+		name:    "null-token",
+		reason:  "our server has no SASL, and says so; Apache ZooKeeper hangs up",
+		request: regexp.MustCompile(`\bsasl null\b`),
+		apache:  regexp.MustCompile(`^closed$`), ours: "xid 1 at 0 error -115",
+	},
+	{
 		name:    "echo-of-no-text",
 		reason:  "sync answers with the path as it came; Apache ZooKeeper replaces what is not UTF-8",
 		request: regexp.MustCompile(`\bsync "\\xff"`),

@@ -20,7 +20,8 @@
 // as in the protocol, and their arguments are its fields, in order. In the place of any string
 // or buffer null stands for null; data may be given as x*1000, an x a thousand times. An access
 // control list is open, null, empty, or entries like rwcda:world:anyone or 31:digest:bob:hash with
-// commas between them. The operations of a multi are separated by ";", each a word of its own. In
+// commas between them. A list of strings is null, - (empty), or strings with commas between them. A null may stand in
+// either, as in 31:auth:null or /x,null. The operations of a multi are separated by ";", each a word of its own. In
 // front of a request, xid=N sets its xid, trunc=N cuts N bytes from its end, pad=N appends as many,
 // size=N appends as many as make a frame of that size, and unordered says that the entries of a
 // list in the answer have no order.

@@ -69,7 +69,11 @@ func (e *encoder) next() string {
 }
 
 func (e *encoder) string() {
-	if s := e.next(); s == null {
+	e.word(e.next())
+}
+
+func (e *encoder) word(s string) {
+	if s == null {
 		e.b = wire.AppendInt32(e.b, -1)
 	} else {
 		e.b = wire.AppendString(e.b, s)
@@ -127,7 +131,11 @@ func (e *encoder) strings() {
 	case "-":
 		e.b = wire.AppendStrings(e.b, nil)
 	default:
-		e.b = wire.AppendStrings(e.b, strings.Split(s, ","))
+		items := strings.Split(s, ",")
+		e.b = wire.AppendInt32(e.b, int32(len(items)))
+		for _, item := range items {
+			e.word(item)
+		}
 	}
 }
 
@@ -143,16 +151,18 @@ func (e *encoder) acl() {
 	case "open":
 		s = "31:world:anyone"
 	}
-	var acl []zk.ACL
-	for _, entry := range strings.Split(s, ",") {
+	entries := strings.Split(s, ",")
+	e.b = wire.AppendInt32(e.b, int32(len(entries)))
+	for _, entry := range entries {
 		parts := strings.SplitN(entry, ":", 3)
 		if len(parts) < 3 {
 			e.fail(fmt.Errorf("ACL entry %q", entry))
 			return
 		}
-		acl = append(acl, zk.ACL{Perms: e.perms(parts[0]), Scheme: parts[1], ID: parts[2]})
+		e.b = wire.AppendInt32(e.b, int32(e.perms(parts[0])))
+		e.word(parts[1])
+		e.word(parts[2])
 	}
-	e.b = wire.AppendACL(e.b, acl)
 }
 
 func (e *encoder) perms(s string) zk.Perm {
