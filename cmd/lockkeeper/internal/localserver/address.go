@@ -3,9 +3,11 @@ package localserver
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // An Address is what a keeper writes about itself, for those who look for it.
@@ -18,12 +20,20 @@ type Address struct {
 // read returns the address of the last keeper, which may be long gone.
 func (p Places) read() (Address, error) {
 	var a Address
-	b, err := os.ReadFile(p.address())
+	f, err := os.OpenFile(p.address(), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return a, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, addressBytesMax))
 	if err == nil {
 		err = json.Unmarshal(b, &a)
 	}
 	return a, err
 }
+
+// addressBytesMax is more than an address takes.
+const addressBytesMax = 64 << 10
 
 // write makes a the address. A reader sees the old one or the new one.
 func (p Places) write(a Address) error {
@@ -62,6 +72,9 @@ func (p Places) announce(socket string) error {
 
 // Find connects to the keeper if there is one.
 func (p Places) Find() (net.Conn, Address, error) {
+	if err := p.checkState(); err != nil {
+		return nil, Address{}, err
+	}
 	a, err := p.read()
 	if err != nil {
 		return nil, a, err

@@ -15,7 +15,7 @@ const lockPoll = 5 * time.Millisecond
 // lockFile takes the lock on a file, which it makes if need be, and waits for it until ctx ends. The
 // lock goes with the file that is returned, or with the process.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}

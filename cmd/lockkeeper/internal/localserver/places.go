@@ -23,7 +23,7 @@ import (
 // Places are the directories of a keeper.
 type Places struct {
 	State   string   // data, log, lock, address
-	Runtime []string // where the socket may be, best first
+	Runtime []string // where the socket may be, best first; one that ends in anyName is made with a name of its own
 }
 
 // FindPlaces derives the places from the environment.
@@ -45,9 +45,14 @@ func FindPlaces(getenv func(string) string) (Places, error) {
 	if !filepath.IsAbs(temp) { // it would be another place in every directory
 		temp = "/tmp"
 	}
-	p.Runtime = append(p.Runtime, filepath.Join(temp, "lockkeeper-"+strconv.Itoa(os.Getuid())))
+	inTemp := filepath.Join(temp, "lockkeeper-"+strconv.Itoa(os.Getuid()))
+	// Another user may have made that directory to keep this user from it. The others cannot be taken away.
+	p.Runtime = append(p.Runtime, inTemp, filepath.Join(p.State, "run"), inTemp+anyName)
 	return p, nil
 }
+
+// anyName stands at the end of the name of a directory that is made anew.
+const anyName = "-*"
 
 func (p Places) data() string    { return filepath.Join(p.State, "data") }
 func (p Places) lock() string    { return filepath.Join(p.State, "keeper.lock") }
@@ -76,8 +81,24 @@ func (p Places) makeState() error {
 		if err != nil {
 			return err
 		}
-		return os.MkdirAll(p.State, 0o700)
+		if err := os.MkdirAll(p.State, 0o700); err != nil {
+			return err
+		}
+		return p.checkState()
 	}
+}
+
+// checkState returns an error if other users can change the state directory: they could put other data there, or another
+// keeper's address.
+func (p Places) checkState() error {
+	info, err := os.Stat(p.State)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("other users can write to %s (mode %04o): make it yours alone with chmod 700, after a look at what is in it", p.State, info.Mode().Perm())
+	}
+	return isOwn(p.State, info)
 }
 
 // privateDir makes a directory that nobody else can enter, or makes sure that one is. In a directory

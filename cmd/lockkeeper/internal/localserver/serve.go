@@ -96,6 +96,9 @@ func (p Places) serve(ctx context.Context, lock *os.File, idle time.Duration, re
 		if now, err := os.Lstat(socket); err != nil || !os.SameFile(now, own) {
 			return errSocketGone
 		}
+		if err := p.rotateLog(os.Stdout, os.Stderr); err != nil {
+			log.Warn("the log is too long and cannot be put aside", "err", err)
+		}
 		if p.isOurs(lock) {
 			p.announce(socket) // if it cannot be written now, then the next time
 		}

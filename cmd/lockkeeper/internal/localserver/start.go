@@ -20,7 +20,7 @@ const FDReady = 3
 
 const readyWord = "ready"
 
-// logBytesMax is how long the log may be when a keeper starts; a longer one is put aside once.
+// logBytesMax is how long the log may be; a longer one is put aside, in place of the one before.
 const logBytesMax = 1 << 20
 
 // A Starter finds the keeper, and starts it if there is none.
@@ -120,10 +120,10 @@ func ofUsAlone(variable string) bool {
 
 // openLog opens the log for appending, after putting a long one aside.
 func openLog(path string) (*os.File, error) {
-	if info, err := os.Stat(path); err == nil && info.Size() > logBytesMax {
+	if info, err := os.Lstat(path); err == nil && info.Size() > logBytesMax {
 		if err := os.Rename(path, path+".old"); err != nil {
 			return nil, err
 		}
 	}
-	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 }
