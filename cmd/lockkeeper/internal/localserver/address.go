@@ -57,7 +57,7 @@ func (p Places) write(a Address) error {
 }
 
 // announce writes where we listen, unless it is written already. The name of the host may have changed since, or
-// somebody may have damaged the file.
+// the file may have been damaged.
 func (p Places) announce(socket string) error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -87,7 +87,7 @@ func (p Places) Find() (net.Conn, Address, error) {
 		return nil, a, fmt.Errorf("the keeper of %s was on host %s", p.State, a.Host)
 	}
 	if err := isPrivate(filepath.Dir(a.Socket)); err != nil {
-		return nil, a, err // where the keeper was, somebody else may have put a socket
+		return nil, a, err // another user may have put a socket where the keeper was
 	}
 	c, err := net.Dial("unix", a.Socket) // answered or refused at once, by the kernel
 	return c, a, err

@@ -10,7 +10,7 @@ import (
 // that he cannot enter himself would be there for all who come after.
 func ownUmask() { syscall.Umask(0o077) }
 
-// outgrow frees a keeper from limits that whoever happened to start it has set for his own programs, if they can be
+// outgrow frees a keeper from limits that were set for the programs of the shell that started it, if they can be
 // raised. One on the size of files would end it at the next log.
 func outgrow() {
 	for _, resource := range []int{unix.RLIMIT_FSIZE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_AS} {

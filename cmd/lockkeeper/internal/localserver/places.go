@@ -1,6 +1,6 @@
 // Package keeper is the server that every user has on a machine without configuring one: it starts
 // itself when a command needs it, listens on a Unix socket that only its user can reach, keeps its
-// data in the user's state directory, and ends when nobody has been connected for a while.
+// data in the user's state directory, and ends when there has been no connection for a while.
 //
 // There is one keeper to a state directory, because a lock on a file there makes it so. Where its
 // socket is it writes into the state directory too: a shell that was logged in to and a cron job,
@@ -101,8 +101,8 @@ func (p Places) checkState() error {
 	return isOwn(p.State, info)
 }
 
-// privateDir makes a directory that nobody else can enter, or makes sure that one is. In a directory
-// like /tmp somebody else may have been there first.
+// privateDir makes a directory that other users cannot enter, or checks that one is so. In a directory
+// like /tmp another user may have made it before.
 func privateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -110,7 +110,7 @@ func privateDir(dir string) error {
 	return isPrivate(dir)
 }
 
-// isPrivate returns an error unless dir is a directory of ours that nobody else can enter.
+// isPrivate returns an error unless dir is a directory of this user that others cannot enter.
 func isPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestFindPlaces(t *testing.T) {
 	}
 }
 
-// In a directory that everybody may write to, somebody else may have made ours before us.
+// In a directory that all users may write to, another user may have made the keeper's before.
 func TestSocketOnlyInADirectoryOfOurOwn(t *testing.T) {
 	dir := t.TempDir()
 	open, link, file, good := filepath.Join(dir, "open"), filepath.Join(dir, "link"), filepath.Join(dir, "file"), filepath.Join(dir, "good")
@@ -127,7 +127,7 @@ func TestStateOnlyInAPlaceOfOurOwn(t *testing.T) {
 	}
 }
 
-// When the temporary directory has been emptied, somebody else may make what the keeper had there.
+// When the temporary directory has been emptied, another user may make what the keeper had there.
 func TestASocketThatSomebodyElseCanHavePutThereIsNotUsed(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {

@@ -32,9 +32,9 @@ const (
 	glanceInterval = 3 * time.Second
 )
 
-// Serve runs a keeper until ctx ends, nobody has been connected for idle, or its socket is taken away,
+// Serve runs a keeper until ctx ends, there has been no connection for idle, or its socket is taken away,
 // as runtime directories are when their user has logged out. Zero idle is for ever. What is to be known
-// by whoever has started it goes to ready, which is closed then.
+// by the command that has started it goes to ready, which is closed then.
 func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteCloser, log *slog.Logger) (err error) {
 	told := false
 	tell := func(text string) {
@@ -64,7 +64,7 @@ func Serve(ctx context.Context, p Places, idle time.Duration, ready io.WriteClos
 	return p.serve(ctx, lock, idle, func() { tell(readyWord) }, log)
 }
 
-// serve is Serve for whoever has the lock of these places.
+// serve is Serve for the holder of the lock of these places.
 func (p Places) serve(ctx context.Context, lock *os.File, idle time.Duration, ready func(), log *slog.Logger) error {
 	l, err := p.listen()
 	if err != nil {

@@ -112,7 +112,7 @@ func (s Starter) start(ctx context.Context) error {
 }
 
 // ofUsAlone reports whether a variable is about us, or what runs under our lock, and not about a keeper, which others
-// use, too: what somebody wants of the memory of his own programs, for example.
+// use, too: limits on the memory of a user's own programs, for example.
 func ofUsAlone(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
 	return slices.Contains([]string{"LOCKKEEPER_LOCK", "LOCKKEEPER_TOKEN", "LOCKKEEPER_UNDER", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG"}, name)
