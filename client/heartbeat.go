@@ -34,7 +34,7 @@ func (c *conn) heartbeatLocked() time.Duration {
 		s.mu.stats.Requests++
 		return interval
 	}
-	if level == VouchWrite {
+	if level == VouchWrite { // a transaction that changes nothing: a write to the node would wake the waiter that watches it
 		check := wire.MultiOp{Op: wire.OpCheck, Path: path, Version: -1}
 		c.sendLocked(ownCall(wire.OpMulti, "vouch", path, &wire.MultiRequest{Ops: []wire.MultiOp{check}}), now)
 	} else {

@@ -41,7 +41,8 @@ type State struct {
 	Cause  error     // why the session is disconnected, failed attempts to connect included, or over; otherwise nil
 }
 
-// State returns the state of the session and a channel that is closed when that state has passed.
+// State returns the state of the session and a channel that is closed when that state has passed. The state is a level and
+// not a queue of changes: nothing can overflow, a late look sees what is true, and no slow reader holds the session up.
 func (s *Session) State() (State, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
