@@ -1,13 +1,34 @@
 package client
 
-import "github.com/lockkeeper/lockkeeper/internal/bridge"
+import (
+	"context"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
+)
 
 func init() {
-	bridge.Notify = func(source any, told chan<- struct{}) { source.(notifier).notify(told) }
+	bridge.Of = func(session any) bridge.Session { return bridged{session.(*Session)} }
+	bridge.Notify = func(source any, told chan<- struct{}) { source.(bridgedSource).notify(told) }
+	bridge.Conn = func(source any) uint64 { return source.(bridgedSource).connection() }
 }
 
-// A notifier is a *Watch or a *Pending.
-type notifier interface{ notify(told chan<- struct{}) }
+// bridged is a session as package lock sees it.
+type bridged struct{ s *Session }
+
+func (b bridged) Vouch(level int, path string) bridge.Vouching { return b.s.vouch(Vouch(level), path) }
+func (b bridged) Age(level int) time.Duration                  { return b.s.age(Vouch(level)) }
+func (b bridged) Lease(level int) bridge.Lease                 { return b.s.leaseOf(Vouch(level)) }
+
+func (b bridged) Listen(ctx context.Context, watches any) {
+	b.s.listen(ctx, watches.([]*Watch)...)
+}
+
+// A bridgedSource is a *Watch or a *Pending.
+type bridgedSource interface {
+	notify(told chan<- struct{})
+	connection() uint64
+}
 
 func (w *Watch) notify(told chan<- struct{}) {
 	w.s.mu.Lock()
@@ -42,3 +63,13 @@ func tell(told chan<- struct{}) {
 	default:
 	}
 }
+
+// connection returns the number of the connection on which the watch is set; 0 if it is not set.
+func (w *Watch) connection() uint64 {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return w.set
+}
+
+// connection returns the number of the connection on which the answer came; 0 if none came.
+func (p *Pending[T]) connection() uint64 { return p.conn }

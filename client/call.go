@@ -138,10 +138,6 @@ func (s *Session) stopWaiting(c *call) {
 	c.dependLocked(s, -1)
 }
 
-// Conn returns the number of the connection on which the answer came, once Done is closed: two
-// answers with the same number came without a break between them. It is 0 if none came.
-func (p *Pending[T]) Conn() uint64 { return p.conn }
-
 // Wait returns the outcome as soon as it is known. If ctx ends first, that depends on how far the request has come:
 //
 //   - not handed over yet by Pipeline.Send: it still can be;

@@ -1,5 +1,12 @@
 package client
 
+import (
+	"context"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
+)
+
 // What the tests of this package's surface have to reach below it.
 
 // SetXid makes the next request carry the xid behind xid.
@@ -35,3 +42,15 @@ func SentByCallers(s *Session) uint64 {
 	}
 	return s.mu.conn.out.inline
 }
+
+// What package lock does with a session over internal/bridge.
+
+func (s *Session) Vouch(level Vouch, path string) *vouching      { return s.vouch(level, path) }
+func (s *Session) Age(level Vouch) time.Duration                 { return s.age(level) }
+func (s *Session) Lease(level Vouch) Lease                       { return s.leaseOf(level) }
+func (s *Session) Listen(ctx context.Context, watches ...*Watch) { s.listen(ctx, watches...) }
+func (w *Watch) Conn() uint64                                    { return w.connection() }
+func (p *Pending[T]) Conn() uint64                               { return p.connection() }
+
+// A Lease is bridge.Lease.
+type Lease = bridge.Lease

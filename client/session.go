@@ -93,7 +93,7 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
 	s.mu.cut = &cutOff{}
-	s.mu.demand.writers = make(map[*Vouching]struct{})
+	s.mu.demand.writers = make(map[*vouching]struct{})
 	for _, a := range opt.Auth {
 		s.mu.auth = append(s.mu.auth, a.clone())
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -103,29 +104,23 @@ func (p proof) given(code zk.Code) proof {
 	return min(p, provesPing)
 }
 
-// A Vouching asks for heartbeats of a level until it is stopped; see Session.Vouch.
-type Vouching struct {
+// A vouching asks for heartbeats of a level until it is stopped.
+type vouching struct {
 	s     *Session
 	level Vouch
 	path  string // the znode whose version is checked, for VouchWrite; as the server names it
 	once  sync.Once
 }
 
-// Vouch asks for heartbeats of the given level, a sixth of the granted session timeout apart at most, until
-// Stop is called. Age tells how long ago the last one was sent that has been answered. Ordinary requests whose answers
-// prove as much count as heartbeats.
-//
-// For VouchWrite, path names a znode whose version is checked in a transaction of its own: a quorum has to agree, but
-// nothing changes and no watch fires. The znode need not be there. If path is not a valid one, "/" is checked. A level
-// that is not valid is taken for VouchWrite.
-func (s *Session) Vouch(level Vouch, path string) *Vouching {
+// vouch is what bridge.Session calls Vouch.
+func (s *Session) vouch(level Vouch, path string) *vouching {
 	if !level.Valid() {
 		level = VouchWrite
 	}
 	if zk.ValidatePath(path) != nil {
 		path = "/"
 	}
-	v := &Vouching{s: s, level: level, path: s.chrooted(path)}
+	v := &vouching{s: s, level: level, path: s.chrooted(path)}
 	s.mu.Lock()
 	s.mu.demand.counts[level.strength()]++
 	if level == VouchWrite {
@@ -140,7 +135,7 @@ func (s *Session) Vouch(level Vouch, path string) *Vouching {
 }
 
 // Stop withdraws the demand. It may be called more than once.
-func (v *Vouching) Stop() {
+func (v *vouching) Stop() {
 	v.once.Do(func() {
 		v.s.mu.Lock()
 		defer v.s.mu.Unlock()
@@ -149,10 +144,10 @@ func (v *Vouching) Stop() {
 	})
 }
 
-// A demand is what all Vouchings of a session together ask for.
+// A demand is what all vouchings of a session together ask for.
 type demand struct {
 	counts  [strengths]int
-	writers map[*Vouching]struct{} // those of VouchWrite
+	writers map[*vouching]struct{} // those of VouchWrite
 }
 
 // strongest returns the strongest level that is asked for and, for VouchWrite, a path.
@@ -170,10 +165,8 @@ func (d *demand) strongest() (level Vouch, path string, any bool) {
 	return VouchPing, "", false
 }
 
-// Age returns how long ago a request was sent whose answer proves as much as level: the last such request that has been
-// answered. The server that gave the answer has heard from the session since then. Time during which the machine was suspended
-// counts. For a session that is over or being closed, Age is longer than any timeout.
-func (s *Session) Age(level Vouch) time.Duration {
+// age is what bridge.Session calls Age.
+func (s *Session) age(level Vouch) time.Duration {
 	s.mu.Lock()
 	at := s.mu.leases[level.strength()].newest // once the session is over, the zero Instant: for ever ago
 	s.mu.Unlock()
@@ -187,27 +180,13 @@ type leased struct {
 	number uint64        // of the lease: it changes when a proof comes after the end of the lease before
 }
 
-// A Lease is a session's lease at a level, at one moment.
-type Lease struct {
-	// Left is how long the lease lasts without another proof; 0 or less once it is over.
-	Left time.Duration
-
-	// Number tells leases apart. An answer that comes after the end of a lease begins another one and does not prolong it:
-	// whatever relied on the first is over.
-	Number uint64
-
-	// Settles is how long to wait before another proof makes a lease worth beginning a hold on; mostly 0.
-	Settles time.Duration
-}
-
-// Lease returns the session's lease at a level: until its end the ensemble does not free what the session holds. Package
-// internal/lease has the rule.
-func (s *Session) Lease(level Vouch) Lease {
+// leaseOf is what bridge.Session calls Lease.
+func (s *Session) leaseOf(level Vouch) bridge.Lease {
 	now := s.opt.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &s.mu.leases[level.strength()]
-	return Lease{
+	return bridge.Lease{
 		Left:    l.lease.Left(s.mu.timeout, now.Sub(l.newest)),
 		Number:  l.number,
 		Settles: s.mu.history.Settles(s.mu.timeout, now),

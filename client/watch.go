@@ -57,11 +57,8 @@ func (w *Watch) endLocked() {
 	}
 }
 
-// Listen waits until one of the watches has fired, and reads what the server sends on the caller's goroutine meanwhile,
-// which spares the event the way from one goroutine to another. It may return at any time without that, and does at
-// once if another goroutine reads: so look what has happened, and wait for the channels of Done if nothing has. It
-// returns when ctx, the connection or the session ends. Watches that are nil are left out.
-func (s *Session) Listen(ctx context.Context, watches ...*Watch) { s.readInline(ctx, anyOf(watches)) }
+// listen is what bridge.Session calls Listen.
+func (s *Session) listen(ctx context.Context, watches ...*Watch) { s.readInline(ctx, anyOf(watches)) }
 
 // anyOf is awaited until one of the watches is over.
 type anyOf []*Watch
@@ -73,14 +70,6 @@ func (a anyOf) overLocked() bool {
 // Event returns what fired the watch and the number of the connection that brought it, or the error
 // that ended the session. It may be called once Done is closed.
 func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, w.conn, w.err }
-
-// Conn returns the number of the connection on which the watch was set, or on which it was set again
-// after a reconnect; 0 if it is not set.
-func (w *Watch) Conn() uint64 {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	return w.set
-}
 
 // Cancel ends the watch. If no other watch of the session needs it, the server is told to forget it;
 // Cancel does not wait for that. Cancel a watch that is no longer waited for, or it takes memory, here and at the

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
@@ -31,7 +32,7 @@ type attempt struct {
 	waited   bool                   // we have waited in the queue: those behind us may have seen others ahead of us
 	own      []*client.Watch        // watches on our nodes, in their order; nil where none is set
 	revoked  map[string]bool        // those of our nodes whose data asks us to give up; nil while there is none
-	vouching *client.Vouching       // asks for heartbeats, from when the nodes are known
+	vouching bridge.Vouching        // asks for heartbeats, from when the nodes are known
 	ahead    map[string]*aheadWatch // of the last wait, by the names of the claims
 	permits  permitState
 	marker   string // path of our delay marker, once it may have been made
@@ -182,7 +183,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	for i, node := range a.nodes {
 		vouching := a.vouching
 		if i > 0 {
-			vouching = a.s.Vouch(a.core.opt.Vouch, node)
+			vouching = bridge.Of(a.s).Vouch(int(a.core.opt.Vouch), node)
 		}
 		holds[i] = newHold(ctx, newPlace(a, node, number, vouching).grant, a.own[i])
 	}
@@ -197,7 +198,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 // vouchFor returns once the session's lease is worth beginning a hold on, with the lease's number.
 func vouchFor(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) (number uint64, err error) {
 	for {
-		l := s.Lease(level)
+		l := bridge.Of(s).Lease(int(level))
 		if lease.Enough(s.Timeout(), l.Left) {
 			return l.Number, nil
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -22,9 +23,9 @@ type grant struct {
 	token    int64
 	data     []byte // of the node, as it was made
 	level    client.Vouch
-	lease    uint64           // number of the session's lease that it rests on; see client.Lease
-	vouching *client.Vouching // asks for heartbeats while it lasts
-	caller   context.Context  // with the values of the context that the lock was asked for with
+	lease    uint64          // number of the session's lease that it rests on; see client.Lease
+	vouching bridge.Vouching // asks for heartbeats while it lasts
+	caller   context.Context // with the values of the context that the lock was asked for with
 
 	ended chan struct{} // closed when the grant has ended
 
@@ -52,7 +53,7 @@ type heldClaim interface {
 
 // newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that
 // number. asked says that the owner of the node has been asked to give up.
-func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, asked bool, lease uint64, vouching *client.Vouching) *grant {
+func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, asked bool, lease uint64, vouching bridge.Vouching) *grant {
 	g := &grant{
 		lock: lock, s: lock.s, id: id, token: token, data: data, level: lock.opt.Vouch,
 		lease: lease, vouching: vouching, ended: make(chan struct{}),
@@ -134,7 +135,7 @@ func (g *grant) moved(node string) {
 // left returns how long the grant is good for without another answered heartbeat. An answer that comes after
 // the deadline does not bring it back: the process may have stood still, so that no goroutine looked in between.
 func (g *grant) left() time.Duration {
-	l := g.s.Lease(g.level)
+	l := bridge.Of(g.s).Lease(int(g.level))
 	if l.Number != g.lease {
 		return 0
 	}

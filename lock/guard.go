@@ -160,12 +160,12 @@ func (k *guard) look() (pause time.Duration) {
 }
 
 // leases returns a function that returns the session's lease at a level, the same for all grants of one look.
-func (k *guard) leases() func(client.Vouch) client.Lease {
-	known := map[client.Vouch]client.Lease{}
-	return func(level client.Vouch) client.Lease {
+func (k *guard) leases() func(client.Vouch) bridge.Lease {
+	known := map[client.Vouch]bridge.Lease{}
+	return func(level client.Vouch) bridge.Lease {
 		l, ok := known[level]
 		if !ok {
-			l = k.s.Lease(level)
+			l = bridge.Of(k.s).Lease(int(level))
 			known[level] = l
 		}
 		return l
@@ -221,7 +221,7 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 }
 
 // look takes in what has happened to the grant. It returns how long the grant is good for, or why it is lost.
-func (c *guarded) look(leases func(client.Vouch) client.Lease) (left time.Duration, lost error) {
+func (c *guarded) look(leases func(client.Vouch) bridge.Lease) (left time.Duration, lost error) {
 	if c.asked != nil && isClosed(c.asked.Done()) {
 		c.answered()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -132,7 +133,7 @@ func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 			if err != nil {
 				return a.list(ctx, 0)
 			}
-			return a.look(ctx, ls, listed.Conn())
+			return a.look(ctx, ls, bridge.Conn(listed.Pending))
 		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
 			a.created = nil
 			if err := a.core.makeDirectory(ctx); err != nil {
@@ -162,7 +163,7 @@ func (a *attempt) joined(nodes []string, czxid int64) {
 	a.nodes, a.token, a.unknown, a.created = nodes, czxid, false, nil
 	a.own = make([]*client.Watch, len(nodes))
 	if a.vouching == nil {
-		a.vouching = a.s.Vouch(a.core.opt.Vouch, nodes[0])
+		a.vouching = bridge.Of(a.s).Vouch(int(a.core.opt.Vouch), nodes[0])
 	}
 }
 
@@ -190,13 +191,13 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			lastConn = 0 // the session paces its reconnects
 			continue
-		case err == nil && lastConn != 0 && listed.Conn() != lastConn:
+		case err == nil && lastConn != 0 && bridge.Conn(listed.Pending) != lastConn:
 			lastConn = 0 // reconnected meanwhile: this listing had no sync ahead of it
 			continue
 		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
 			return view{}, err
 		}
-		return a.look(ctx, ls, listed.Conn())
+		return a.look(ctx, ls, bridge.Conn(listed.Pending))
 	}
 }
 

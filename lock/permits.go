@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -192,7 +193,7 @@ func (a *attempt) samePermits(ctx context.Context, v view) (bool, error) {
 
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.
 func (r *permitState) current(conn uint64) bool {
-	return r.watch != nil && r.watch.Conn() == conn && !r.hasChanged()
+	return r.watch != nil && bridge.Conn(r.watch) == conn && !r.hasChanged()
 }
 
 // hasChanged reports whether the number is known to have changed.

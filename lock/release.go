@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -164,7 +165,7 @@ type place struct {
 }
 
 // newPlace makes the grant of one of an attempt's nodes.
-func newPlace(a *attempt, node string, lease uint64, vouching *client.Vouching) *place {
+func newPlace(a *attempt, node string, lease uint64, vouching bridge.Vouching) *place {
 	g := newGrant(&a.core.lockBase, a.id, node, a.token, a.data, a.revoked[node], lease, vouching)
 	p := &place{grant: g, core: a.core, waited: a.waited, marker: a.marker}
 	g.claim = p

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -18,13 +19,13 @@ type unfairAttempt struct {
 	u        *unfairLock
 	id       queue.ID
 	data     []byte
-	created  *creation        // the last create that was sent
-	unknown  bool             // there may be a node of ours that we do not know of
-	made     bool             // the node is there, and is ours
-	token    int64            // creation zxid of our node; 0 until known
-	own      *client.Watch    // on our node; nil where none is set
-	revoked  bool             // the node asks us to give up
-	vouching *client.Vouching // asks for heartbeats, from when the node is known
+	created  *creation       // the last create that was sent
+	unknown  bool            // there may be a node of ours that we do not know of
+	made     bool            // the node is there, and is ours
+	token    int64           // creation zxid of our node; 0 until known
+	own      *client.Watch   // on our node; nil where none is set
+	revoked  bool            // the node asks us to give up
+	vouching bridge.Vouching // asks for heartbeats, from when the node is known
 }
 
 func newUnfairAttempt(u *unfairLock, r queue.Record) *unfairAttempt {
@@ -169,7 +170,7 @@ func (a *unfairAttempt) regard(ctx context.Context, got *client.Pending[client.N
 func (a *unfairAttempt) seated(czxid int64) {
 	a.made, a.token, a.unknown, a.created = true, czxid, false, nil
 	if a.vouching == nil {
-		a.vouching = a.u.s.Vouch(a.u.opt.Vouch, a.u.dir)
+		a.vouching = bridge.Of(a.u.s).Vouch(int(a.u.opt.Vouch), a.u.dir)
 	}
 }
 

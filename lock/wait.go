@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock/internal/fired"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -38,7 +39,7 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		if st.Phase == client.Connected && st.Conn != v.conn {
 			return false, nil // a reconnect: look again instead of trusting events
 		}
-		a.s.Listen(ctx, watches...)
+		bridge.Of(a.s).Listen(ctx, watches)
 		switch l := firstFired(ahead); {
 		case slices.ContainsFunc(a.own, (*client.Watch).Fired):
 			return false, a.ownChanged()
@@ -130,7 +131,7 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 	all := make([]*aheadWatch, len(v.waits))
 	for i, place := range v.waits {
 		name := v.queue.Line[place].Name
-		if l := left[name]; l != nil && l.got == nil && l.node.Conn() == v.conn && !l.node.Fired() {
+		if l := left[name]; l != nil && l.got == nil && bridge.Conn(l.node) == v.conn && !l.node.Fired() {
 			l.frees = a.core.rules.FreedByEnd(*v.queue, place, v.place)
 			all[i] = l
 			delete(left, name)
@@ -226,7 +227,7 @@ func (a *attempt) aheadChanged(listed uint64, l *aheadWatch) (granted bool, err 
 	if err != nil {
 		return false, err
 	}
-	if ev.Type != zk.NodeDeleted || conn != listed || slices.ContainsFunc(a.own, func(w *client.Watch) bool { return w.Conn() != conn }) {
+	if ev.Type != zk.NodeDeleted || conn != listed || slices.ContainsFunc(a.own, func(w *client.Watch) bool { return bridge.Conn(w) != conn }) {
 		return false, nil
 	}
 	if !l.frees && !l.markerFired(conn) {

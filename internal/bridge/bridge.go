@@ -1,8 +1,68 @@
-// Package bridge has what package lock does with the sessions of package client and other packages cannot. Package client
-// provides the functions when it is initialized, so none of this is part of its public face.
+// Package bridge has what packages of this module do with each other's values and programs cannot. The packages that own the
+// values provide the functions when they are initialized, so none of this is part of their public face. Values cross the bridge
+// as any, because this package imports none of theirs.
 package bridge
 
-// Notify puts a token into told when a *client.Watch has fired or a *client.Pending is completed, at once if it is already.
-// If told is full it puts none, so a channel with room for one token serves for any number of sources. A source tells one
-// channel, the last one. A watch that is cancelled or was never set tells nothing.
-var Notify func(source any, told chan<- struct{})
+import (
+	"context"
+	"time"
+)
+
+// A Session is what package lock does with a *client.Session besides what its methods offer. Levels are those of client.Vouch.
+type Session interface {
+	// Vouch asks for heartbeats of the given level, a sixth of the granted session timeout apart at most, until Stop is
+	// called. Age tells how long ago the last one was sent that has been answered. Ordinary requests whose answers prove as
+	// much count as heartbeats.
+	//
+	// For client.VouchWrite, path names a znode whose version is checked in a transaction of its own: a quorum has to agree,
+	// but nothing changes and no watch fires. The znode need not be there. If path is not a valid one, "/" is checked. A level
+	// that is not valid is taken for client.VouchWrite.
+	Vouch(level int, path string) Vouching
+
+	// Age returns how long ago a request was sent whose answer proves as much as level: the last such request that has been
+	// answered. The server that gave the answer has heard from the session since then. Time during which the machine was
+	// suspended counts. For a session that is over or being closed, Age is longer than any timeout.
+	Age(level int) time.Duration
+
+	// Lease returns the session's lease at a level: until its end the ensemble does not free what the session holds. Package
+	// internal/lease has the rule.
+	Lease(level int) Lease
+
+	// Listen waits until one of watches, a []*client.Watch, has fired, and reads what the server sends on the caller's
+	// goroutine meanwhile, which spares the event the way from one goroutine to another. It may return at any time without
+	// that, and does at once if another goroutine reads: so look what has happened, and wait for the channels of Done if
+	// nothing has. It returns when ctx, the connection or the session ends. Watches that are nil are left out.
+	Listen(ctx context.Context, watches any)
+}
+
+// A Vouching asks for heartbeats of a level until it is stopped. Stop may be called more than once.
+type Vouching interface{ Stop() }
+
+// A Lease is a session's lease at a level, at one moment.
+type Lease struct {
+	// Left is how long the lease lasts without another proof; 0 or less once it is over.
+	Left time.Duration
+
+	// Number tells leases apart. An answer that comes after the end of a lease begins another one and does not prolong it:
+	// whatever relied on the first is over.
+	Number uint64
+
+	// Settles is how long to wait before another proof makes a lease worth beginning a hold on; mostly 0.
+	Settles time.Duration
+}
+
+// Package client provides these.
+var (
+	// Of returns the other side of a *client.Session.
+	Of func(session any) Session
+
+	// Notify puts a token into told when a *client.Watch has fired or a *client.Pending is completed, at once if it is already.
+	// If told is full it puts none, so a channel with room for one token serves for any number of sources. A source tells one
+	// channel, the last one. A watch that is cancelled or was never set tells nothing.
+	Notify func(source any, told chan<- struct{})
+
+	// Conn returns the number of the connection on which a *client.Watch was set, or on which it was set again after a
+	// reconnect; 0 if it is not set. Of a *client.Pending that is completed, it is the connection on which the answer came: two
+	// answers with the same number came without a break between them. It is 0 if none came.
+	Conn func(source any) uint64
+)

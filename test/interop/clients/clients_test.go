@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -270,7 +271,7 @@ func TestEnsembleWithoutQuorum(t *testing.T) {
 	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick})
 	s := open(t, e.Connect(), client.Options{})
 	create(t, s, "/held", zk.Ephemeral)
-	defer s.Vouch(client.VouchWrite, "/held").Stop()
+	defer bridge.Of(s).Vouch(int(client.VouchWrite), "/held").Stop()
 	leader := e.Leader()
 	leader.Kill()
 	follower := e.Servers[0]
@@ -287,7 +288,7 @@ func TestEnsembleWithoutQuorum(t *testing.T) {
 		}
 	}
 	since := time.Since(lost) // before the age is asked for, which grows
-	if age := s.Age(client.VouchWrite); age < since {
+	if age := bridge.Of(s).Age(int(client.VouchWrite)); age < since {
 		t.Errorf("age %v, but there has been no quorum for %v", age, since)
 	}
 	leader.Launch()
@@ -295,7 +296,7 @@ func TestEnsembleWithoutQuorum(t *testing.T) {
 	leader.AwaitServing()
 	_, err := s.Set(within(t, patience), "/held", nil, -1)
 	must(t, err)
-	if age := s.Age(client.VouchWrite); age > timeout {
+	if age := bridge.Of(s).Age(int(client.VouchWrite)); age > timeout {
 		t.Errorf("age %v with the quorum back", age)
 	}
 }

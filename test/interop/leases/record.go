@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 )
 
@@ -44,10 +45,10 @@ func (r *record) now() time.Duration { return time.Since(r.began) }
 
 // sample looks at the session once.
 func (r *record) sample() {
-	age := r.s.Age(r.level)
-	left := r.s.Lease(r.level).Left
+	age := bridge.Of(r.s).Age(int(r.level))
+	left := bridge.Of(r.s).Lease(int(r.level)).Left
 	now := r.now()
-	if r.s.Age(r.level) < age {
+	if bridge.Of(r.s).Age(int(r.level)) < age {
 		return // another proof came in between; the next sample sees it
 	}
 	sent := now - age

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -213,11 +214,11 @@ func runLate(w *World, s Step) {
 	}
 	beat := w.plan.Timeout / 6
 	const early = 20 * time.Millisecond
-	if !w.within(2*beat, func() bool { return cs.Age(w.plan.Vouch) < beat-early }) {
+	if !w.within(2*beat, func() bool { return bridge.Of(cs).Age(int(w.plan.Vouch)) < beat-early }) {
 		return
 	}
 	l := p.link()
-	time.Sleep(beat - early - cs.Age(w.plan.Vouch))
+	time.Sleep(beat - early - bridge.Of(cs).Age(int(w.plan.Vouch)))
 	l.Mute(memnet.ToClient)
 	time.Sleep(2*early + 2*w.plan.Latency)
 	l.Mute(memnet.Both)
