@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -66,7 +67,7 @@ func ofContender(l lock.Contender) Candidate {
 // first returns the path of the znode at the head of the line in a directory with these children, empty if
 // there is none.
 func first(dir string, names []string) string {
-	line := lock.Candidates(names)
+	line := bridge.Candidates(names)
 	if len(line) == 0 {
 		return ""
 	}

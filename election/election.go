@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
@@ -28,7 +29,7 @@ func New(s *client.Session, path string, opt Options) (*Election, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := lock.NewLatch(s, path, opt.Lock); err != nil {
+	if _, err := bridge.NewLatch[lock.Locker](s, path, opt.Lock); err != nil {
 		return nil, err
 	}
 	return &Election{s, path, opt}, nil
@@ -46,7 +47,7 @@ func (e *Election) Session() *client.Session { return e.s }
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	opt := e.opt.Lock
 	opt.Data = e.opt.nodeData(time.Now().Truncate(time.Millisecond))
-	latch, err := lock.NewLatch(e.s, e.dir, opt)
+	latch, err := bridge.NewLatch[lock.Locker](e.s, e.dir, opt)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
@@ -27,7 +28,7 @@ func TestCauseOfAnotherFailure(t *testing.T) {
 			return lock.NewMutex(s, "/locks/a", lock.Options{Requeue: true})
 		},
 		"latch": func(s *client.Session) (locker, error) {
-			return lock.NewLatch(s, "/locks/a", lock.Options{Requeue: true})
+			return bridge.NewLatch[lock.Locker](s, "/locks/a", lock.Options{Requeue: true})
 		},
 		"unfair":  func(s *client.Session) (locker, error) { return lock.NewUnfair(s, "/locks/a", lock.Options{}) },
 		"delayed": func(s *client.Session) (locker, error) { return lock.NewMutex(s, "/locks/a", lock.Options{Delay: 1}) },

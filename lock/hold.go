@@ -153,7 +153,7 @@ func (g *grant) alive() bool {
 func (o *Options) waiting(under *heldChain, claims ...string) queue.Record {
 	ids := slices.Concat(claims, under.holdIDs())
 	ids = ids[:min(len(ids), queue.UnderMax)]
-	for _, node := range o.Under {
+	for _, node := range o.under {
 		if zk.ValidatePath(node) != nil || len(ids) == queue.UnderMax {
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Candidates are whoever has a latch's name, Curator's included, by number; nobody else is in their way.
+// Candidates are the children with the name of a latch's claim, Curator's included, by number; no other child is in their way.
 func TestCandidates(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
 	names := []string{
@@ -16,10 +16,10 @@ func TestCandidates(t *testing.T) {
 		"latch-0000000002", // without a prefix it is nobody's
 		"note",
 	}
-	if got, want := Candidates(names), []string{names[2], names[0]}; !slices.Equal(got, want) {
+	if got, want := candidates(names), []string{names[2], names[0]}; !slices.Equal(got, want) {
 		t.Errorf("Candidates = %q, want %q", got, want)
 	}
-	if got := Candidates(names[3:]); len(got) > 0 {
+	if got := candidates(names[3:]); len(got) > 0 {
 		t.Errorf("Candidates of none = %q", got)
 	}
 }

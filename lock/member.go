@@ -47,24 +47,24 @@ func (c *core) member(path string, count int) member {
 
 func (m *Mutex) claim() member { return m.core.member(m.Path(), 1) }
 
-// An rwSide is one side of a read/write lock.
-type rwSide struct{ core *core }
+// A coreLocker is one way into a queue: a side of a read/write lock, or the lock under an election.
+type coreLocker struct{ core *core }
 
-func (s rwSide) claim() member                              { return s.core.member(s.Path(), 1) }
-func (s rwSide) Path() string                               { return s.core.base().path() }
-func (s rwSide) Session() *client.Session                   { return s.core.base().session() }
-func (s rwSide) Lock(ctx context.Context) (*Hold, error)    { return s.core.lock(ctx) }
-func (s rwSide) TryLock(ctx context.Context) (*Hold, error) { return s.core.try(ctx) }
+func (l coreLocker) claim() member                              { return l.core.member(l.Path(), 1) }
+func (l coreLocker) Path() string                               { return l.core.base().path() }
+func (l coreLocker) Session() *client.Session                   { return l.core.base().session() }
+func (l coreLocker) Lock(ctx context.Context) (*Hold, error)    { return l.core.lock(ctx) }
+func (l coreLocker) TryLock(ctx context.Context) (*Hold, error) { return l.core.try(ctx) }
 
-func (s rwSide) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return s.core.do(ctx, f)
+func (l coreLocker) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return l.core.do(ctx, f)
 }
 
 // Reader returns the read side as a Locker.
-func (m *RWMutex) Reader() Locker { return rwSide{m.read} }
+func (m *RWMutex) Reader() Locker { return coreLocker{m.read} }
 
 // Writer returns the write side as a Locker.
-func (m *RWMutex) Writer() Locker { return rwSide{m.write} }
+func (m *RWMutex) Writer() Locker { return coreLocker{m.write} }
 
 // semaphorePermits are some permits of a semaphore.
 type semaphorePermits struct {

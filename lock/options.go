@@ -19,10 +19,6 @@ type Options struct {
 	// BusyError, "lockkeeper locks") sees it beside host and process; see Owner.
 	Label string
 
-	// PID is the process id to store in the znode, for a process that takes the lock on behalf of another.
-	// Default: our own.
-	PID int
-
 	// Data, if not nil, is stored in the znode as it is, in place of the JSON that describes the Owner: for locks
 	// that are shared with clients which expect something else there. Whoever looks at the lock then sees no Owner.
 	Data []byte
@@ -83,11 +79,6 @@ type Options struct {
 	// lines that the circle may go through. Default: never.
 	Deadlock time.Duration
 
-	// Under are paths of znodes of holds (Hold.Node) that a contender works under although its context does not derive
-	// from theirs, because another process has them and waits for this one. They count for finding deadlocks, behind
-	// those of the context, and for nothing else. Default: none.
-	Under []string
-
 	// AdoptPermits makes a semaphore take the number of permits that is stored with it, whatever number it was made with:
 	// that one is stored only where there is none. Default: another number is a *ConflictError.
 	AdoptPermits bool
@@ -108,6 +99,9 @@ type Options struct {
 
 	// Logger gets a line for whatever an operator should know, such as a lost hold. Default: silent.
 	Logger *slog.Logger
+
+	pid   int      // see bridge.OnBehalf
+	under []string // the same
 }
 
 // A Place is where a waiter stands in line.

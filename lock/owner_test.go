@@ -15,7 +15,7 @@ func TestOptionsOwner(t *testing.T) {
 		pid int
 	}{
 		{Options{Label: "nightly"}, os.Getpid()},
-		{Options{Label: "nightly", PID: 4711}, 4711},
+		{Options{Label: "nightly", pid: 4711}, 4711},
 	} {
 		o := c.opt.Owner()
 		if o.PID != c.pid || o.Label != "nightly" || o.Program == "" || strings.ContainsAny(o.Program, `/\`) {
@@ -26,7 +26,7 @@ func TestOptionsOwner(t *testing.T) {
 
 // What does not change is encoded once, and says the same.
 func TestNodeData(t *testing.T) {
-	opt := Options{Label: `l "q"}`, PID: 4711}
+	opt := Options{Label: `l "q"}`, pid: 4711}
 	e := newCore(nil, "/l", opt, &queue.MutexRules)
 	for _, r := range []queue.Record{{}, notWaiting, {ID: "1f"}, {Under: []string{"/a", "/b"}, Yields: true}} {
 		before := time.Now().Truncate(time.Millisecond)

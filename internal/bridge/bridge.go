@@ -66,3 +66,39 @@ var (
 	// answers with the same number came without a break between them. It is 0 if none came.
 	Conn func(source any) uint64
 )
+
+// Package lock provides these.
+var (
+	makeLatch  func(session any, path string, options any) (latch any, err error)
+	candidates func(names []string) []string
+	onBehalf   func(options any, pid int, under []string)
+)
+
+// ProvideLocks is called by package lock.
+func ProvideLocks(latch func(session any, path string, options any) (any, error), names func([]string) []string, behalf func(options any, pid int, under []string)) {
+	makeLatch, candidates, onBehalf = latch, names, behalf
+}
+
+// NewLatch returns the lock under an election: a mutex whose claims have the names of Curator's LeaderLatch, so that candidates
+// of both exclude each other on one path. The session is a *client.Session, options are lock.Options, and L is lock.Locker. It
+// does not re-enter: a leader that asks again is one more candidate.
+func NewLatch[L any](session any, path string, options any) (latch L, err error) {
+	made, err := makeLatch(session, path, options)
+	if err != nil {
+		return latch, err
+	}
+	return made.(L), nil
+}
+
+// Candidates returns those of names, the children of a directory, that are places in a latch's queue, in order: the first one
+// has the latch.
+func Candidates(names []string) []string { return candidates(names) }
+
+// OnBehalf returns lock.Options for a process that takes a lock on behalf of another, whose process id is stored in the znode in
+// place of its own; 0 means its own. under are paths of znodes of holds (Hold.Node) that the contender works under although its
+// context does not derive from theirs, because another process has them and waits for this one. They count for finding
+// deadlocks, behind those of the context, and for nothing else.
+func OnBehalf[Options any](options Options, pid int, under []string) Options {
+	onBehalf(&options, pid, under)
+	return options
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/election"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/lock"
 )
@@ -159,9 +160,9 @@ func (c *Client) UnfairAt(path string) *lock.Unfair {
 	return made(c.w, u, err)
 }
 
-func (c *Client) Latch() *lock.Latch {
+func (c *Client) Latch() lock.Locker {
 	c.w.t.Helper()
-	l, err := lock.NewLatch(c.Session, c.w.dir, c.options(lock.Options{}))
+	l, err := bridge.NewLatch[lock.Locker](c.Session, c.w.dir, c.options(lock.Options{}))
 	return made(c.w, l, err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
@@ -84,7 +85,7 @@ func f31Nested(w *World, t *testing.T) {
 
 	// What is held in between is no hindrance, be it in another line of the same directory.
 	outer := must(w, m.Lock)
-	latch, err := lock.NewLatch(a.Session, w.dir, lock.Options{AllowOtherKinds: true})
+	latch, err := bridge.NewLatch[lock.Locker](a.Session, w.dir, lock.Options{AllowOtherKinds: true})
 	between, err := made(w, latch, err).TryLock(outer.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -206,7 +207,8 @@ func (e *engine) line(ctx context.Context) error {
 		w.under = e.open.Under
 	}
 	acl := e.open.Access.MadeACL()
-	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, PID: e.open.PID, Under: e.open.Claims, Vouch: vouch, Requeue: true}
+	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, Vouch: vouch, Requeue: true}
+	opt = bridge.OnBehalf(opt, e.open.PID, e.open.Claims)
 	if w.report || len(w.under) > 0 {
 		opt.Waiting = w.start(look)
 		defer func() { stop(); w.wg.Wait() }()

@@ -1,0 +1,28 @@
+package lock
+
+import (
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+)
+
+func init() { bridge.ProvideLocks(newLatch, candidates, onBehalf) }
+
+// newLatch is bridge.NewLatch.
+func newLatch(session any, path string, options any) (any, error) {
+	s := session.(*client.Session)
+	opt, err := options.(Options).forLock(s, path)
+	if err != nil {
+		return nil, err
+	}
+	return coreLocker{newCore(s, path, opt, &queue.ElectionRules)}, nil
+}
+
+// candidates is bridge.Candidates.
+func candidates(names []string) []string { return queue.Parse(names, queue.Candidacy).Names() }
+
+// onBehalf is bridge.OnBehalf.
+func onBehalf(options any, pid int, under []string) {
+	o := options.(*Options)
+	o.pid, o.under = pid, under
+}
