@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -120,4 +121,101 @@ func waiting(ctx context.Context, l interface {
 		done <- err
 	}()
 	return done
+}
+
+// A release whose deletion was never sent does not say that the znode is gone: without a connection it says that it is pending.
+// If another client deletes the znode before there is a connection again, it says that the lock was lost, since the release has
+// done nothing.
+func TestF23_ReleaseThatIsNotSent(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		for _, kind := range []string{"mutex", "unfair"} {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				s, other := srv.Session(t, "s"), srv.Session(t, "other")
+				var l lock.Locker
+				l, err := lock.NewMutex(s, "/locks/a", lock.Options{})
+				if kind == "unfair" {
+					l, err = lock.NewUnfair(s, "/locks/a", lock.Options{})
+				}
+				must(t, nil, err)
+				h, err := l.Lock(t.Context())
+				must(t, h, err)
+				srv.Link("s").Refuse()
+				srv.Link("s").Cut()
+				for st, changed := s.State(); st.Phase == client.Connected; st, changed = s.State() {
+					<-changed // or it would send to a connection that has broken
+				}
+				released := make(chan error, 1)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				go func() { released <- h.Release(ctx) }()
+				synctest.Wait()
+				if deleted {
+					must(t, nil, other.Delete(t.Context(), h.Node(), zk.AnyVersion))
+					srv.Link("s").Heal()
+					if err := <-released; !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrNodeDeleted) {
+						t.Errorf("%s: Release of a deleted znode = %v, want ErrNodeDeleted", kind, err)
+					}
+					return
+				}
+				if err := <-released; !errors.Is(err, lock.ErrReleasePending) {
+					t.Errorf("%s: Release without a connection = %v, want ErrReleasePending", kind, err)
+				}
+				if _, there, err := other.Exists(t.Context(), h.Node()); err != nil || !there {
+					t.Errorf("%s: the znode went without a connection: %v", kind, err)
+				}
+				srv.Link("s").Heal()
+				time.Sleep(3 * time.Second)
+				if _, there, err := other.Exists(t.Context(), h.Node()); err != nil || there {
+					t.Errorf("%s: the znode is left: %v", kind, err)
+				}
+			})
+		}
+	}
+}
+
+// The hand-over from an All that had to wait costs the next waiter no request, as that from a single lock does: the deletions
+// of an All carry a release marker.
+func TestHandOverFromAnAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		mutex := func(s *client.Session, path string) *lock.Mutex {
+			m, err := lock.NewMutex(s, path, lock.Options{})
+			must(t, nil, err)
+			return m
+		}
+		first, second, third := srv.Session(t, "first"), srv.Session(t, "second"), srv.Session(t, "third")
+		h, err := mutex(first, "/locks/a").Lock(t.Context())
+		must(t, h, err)
+		all, err := lock.NewAll(mutex(second, "/locks/a"), mutex(second, "/locks/b"))
+		must(t, nil, err)
+		several := make(chan *lock.Holds, 1)
+		go func() {
+			hs, err := all.Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			several <- hs
+		}()
+		synctest.Wait()
+		last := make(chan *lock.Hold, 1)
+		go func() {
+			h, err := mutex(third, "/locks/a").Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			last <- h
+		}()
+		synctest.Wait()
+		must(t, nil, h.Release(t.Context()))
+		hs := <-several
+		synctest.Wait()
+		before := third.Stats().Requests
+		must(t, nil, hs.Release(t.Context()))
+		h = <-last
+		if n := third.Stats().Requests - before; n != 0 {
+			t.Errorf("the hand-over cost the next holder %d requests, want none", n)
+		}
+		must(t, nil, h.Release(t.Context()))
+	})
 }
