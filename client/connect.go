@@ -268,5 +268,19 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	s.mu.Unlock()
 	s.tracer.attempt(srv.String(), nil)
 	log()
+	s.warnOfTimeout(srv, granted)
 	return c, nil
+}
+
+// warnOfTimeout logs that a server has granted another session timeout than was asked for, or than the session had so far.
+func (s *Session) warnOfTimeout(srv server, granted time.Duration) {
+	before := s.granted
+	s.granted = granted
+	attrs := []any{"session", s.String(), "server", srv.String(), "asked", s.opt.SessionTimeout, "granted", granted}
+	switch {
+	case before == 0 && granted != s.opt.SessionTimeout:
+		s.opt.Logger.Warn("another session timeout is granted than was asked for (see the server's minSessionTimeout and maxSessionTimeout)", attrs...)
+	case before != 0 && granted != before:
+		s.opt.Logger.Warn("another session timeout is granted than before; the least counts", append(attrs, "before", before, "counts", s.Timeout())...)
+	}
 }

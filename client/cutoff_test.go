@@ -108,3 +108,38 @@ func TestLogOfServersThatCannotBeReached(t *testing.T) {
 		said("state=connected", "state=disconnected", "no server can be reached")
 	})
 }
+
+// The log has the session timeout that is in force, and warns if it is not the one that was asked for, or changes.
+func TestLogOfTheSessionTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		for _, tt := range []struct {
+			asked   time.Duration
+			granted time.Duration
+			lines   []string
+		}{
+			{10 * time.Second, 10 * time.Second, []string{"state=connected"}},
+			{time.Hour, 20 * time.Second, []string{"state=connected", "level=WARN msg=\"another session timeout is granted than was asked for"}},
+		} {
+			var log bytes.Buffer // read while no goroutine writes to it
+			srv := start(t, n, fakeAddr)
+			s := open(t, n, fakeAddr, client.Options{SessionTimeout: tt.asked, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			synctest.Wait()
+			got := slices.Collect(strings.Lines(log.String()))
+			if !slices.EqualFunc(got, tt.lines, strings.Contains) || s.Timeout() != tt.granted ||
+				!strings.Contains(got[0], "timeout="+tt.granted.String()) || !strings.Contains(got[len(got)-1], tt.granted.String()) {
+				t.Errorf("asked for %v, granted %v, the log is not %q, but\n%s", tt.asked, s.Timeout(), tt.lines, &log)
+			}
+			if tt.asked == time.Hour { // the session goes over to a server that grants more
+				log.Reset()
+				srv.down()
+				srv.opt.MaxSessionTimeout = 30 * time.Second
+				srv.up()
+				time.Sleep(time.Minute)
+				if !strings.Contains(log.String(), "level=WARN msg=\"another session timeout is granted than before") || s.Timeout() != tt.granted {
+					t.Errorf("the log does not say that more is granted than %v:\n%s", s.Timeout(), &log)
+				}
+			}
+			srv.down()
+		}
+	})
+}

@@ -31,6 +31,7 @@ type Session struct {
 
 	// Owned by run.
 	password []byte
+	granted  time.Duration // session timeout in the last handshake; 0 before the first
 	backoff  backoff
 
 	// watches has no lock of its own: its methods are called with mu held.

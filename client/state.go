@@ -80,6 +80,9 @@ func (s *Session) logState(st State) {
 	if st.Server != "" {
 		attrs = append(attrs, "server", st.Server)
 	}
+	if st.Phase == Connected {
+		attrs = append(attrs, "timeout", s.Timeout())
+	}
 	if st.Cause != nil {
 		attrs = append(attrs, "cause", st.Cause)
 	}

@@ -2,6 +2,7 @@ package election_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -31,11 +32,11 @@ func ExampleRun() {
 		fmt.Println("stopping")
 		return nil // and only now another can lead
 	})
-	fmt.Println("error:", err)
+	fmt.Println("shut down:", errors.Is(err, context.Canceled))
 	// Output:
 	// leading, fenced by a token: true
 	// stopping
-	// error: <nil>
+	// shut down: true
 }
 
 // A leader hands over to the next candidate when its work has stopped.

@@ -20,7 +20,7 @@ const (
 	termGood = 10 * time.Second
 )
 
-// Run campaigns and does the work as the leader, until the work returns during its term, or ctx ends. Whenever
+// Run campaigns and does the work as the leader, until the work returns during its term, or until ctx ends. Whenever
 // leadership is lost, or the term is resigned, it campaigns again: after a pause of half a second at most, which grows
 // while terms are short, and under a new session if the old one is over.
 //
@@ -28,8 +28,9 @@ const (
 // reached in time, it is called again; the logger of Options.Lock is told why. Its context ends with ctx: give it a limit
 // of its own, or it goes on looking for servers, and says nothing, for ever.
 //
-// The error is the work's if it returned during its term or after ctx had ended. Otherwise it says why Run gives up:
-// that ctx has ended, ErrOverran if the work goes on after its term, or what the servers refuse.
+// Work that returns ErrResigned during its term gives leadership up, and Run campaigns again. Otherwise the error is the work's
+// if the work returned during its term, or if ctx had ended and the work failed. In all other cases it says why Run gives up:
+// that ctx has ended, whether it led then or not, ErrOverran if the work goes on after its term, or what the servers refuse.
 func Run(ctx context.Context, open func(context.Context) (*client.Session, error), path string, opt Options, work Work) error {
 	log := cmp.Or(opt.Lock.Logger, slog.New(slog.DiscardHandler))
 	c := &campaigner{open: open, path: path, opt: opt, work: work}
@@ -79,8 +80,12 @@ func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 	switch {
 	case errors.Is(done.handedOver, ErrOverran):
 		return false, done.err()
-	case done.inTerm || ctx.Err() != nil:
+	case done.inTerm && errors.Is(done.worked, ErrResigned) && ctx.Err() == nil:
+		return true, done.worked
+	case done.inTerm, ctx.Err() != nil && done.worked != nil:
 		return false, done.worked // what of the hand-over may be pending is settled with the session
+	case ctx.Err() != nil:
+		return false, ending.Of(ctx) // as for a candidate that does not lead
 	}
 	return true, done.err()
 }

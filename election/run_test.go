@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -62,6 +63,46 @@ func TestRunEndsWithTheWork(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Work that returns ErrResigned in its term stands again.
+func TestWorkThatResignsStandsAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		terms := 0
+		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(context.Context, *election.Term) error {
+			if terms++; terms < 3 {
+				return fmt.Errorf("the configuration has changed: %w", election.ErrResigned)
+			}
+			return errWork
+		})
+		if err != errWork || terms != 3 {
+			t.Errorf("Run = %v after %d terms, want %v after 3", err, terms, errWork)
+		}
+	})
+}
+
+// When its context ends, Run says so, whether it leads then or not.
+func TestShutDownOfLeaderAndFollower(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		shutDown := errors.New("told to stop")
+		ctx, stop := context.WithCancelCause(t.Context())
+		ended := make(chan error, 2)
+		for _, label := range []string{"a", "b"} {
+			go func() {
+				ended <- election.Run(ctx, opener(srv, label), path, election.Options{}, func(ctx context.Context, _ *election.Term) error {
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			synctest.Wait()
+		}
+		stop(shutDown)
+		for range 2 {
+			if err := <-ended; !errors.Is(err, context.Canceled) || !errors.Is(err, shutDown) {
+				t.Errorf("Run = %v, want the end of its context and the cause", err)
+			}
+		}
+	})
 }
 
 // Work that ends its goroutine does not leave Run waiting.
@@ -362,7 +403,7 @@ func TestResignIsBounded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if err := term.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+		if err := term.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lock.ErrReleasePending) || time.Since(began) != time.Second {
 			t.Errorf("Resign = %v after %v", err, time.Since(began))
 		}
 		srv.Link("a").Heal()

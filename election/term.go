@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 var (
-	// ErrResigned is the cause of a term that its leader has ended.
+	// ErrResigned is the cause of a term that its leader has ended. Work that returns it under Run stands again.
 	ErrResigned = errors.New("resigned")
 	// ErrOverran: the work did not stop in time, and goes on while another may lead.
 	ErrOverran = errors.New("the work goes on after its term")
@@ -127,15 +128,15 @@ func (t *Term) Do(f func(ctx context.Context) error) error {
 // no more work under the term, outside of Do either.
 //
 // A nil error says that our znode is known to be gone, and that all work had stopped before. Otherwise errors.Is finds
-// ErrOverran if work goes on, and lock.ErrLost if the term was lost before. If ctx ends first, the hand-over goes on
-// without it. Work done by Do must not call Resign, which would wait for it: it returns instead.
+// ErrOverran if work goes on, and lock.ErrLost if the term was lost before. If ctx ends first, errors.Is finds
+// lock.ErrReleasePending, as after lock.Hold.Release, and the hand-over goes on without it. Work done by Do must not call Resign, which would wait for it: it returns instead.
 func (t *Term) Resign(ctx context.Context) error {
 	t.end(ErrResigned)
 	select {
 	case <-t.over:
 		return t.result
 	case <-ctx.Done():
-		return &lock.LockError{Op: "resign", Path: t.path, Err: ending.Of(ctx)}
+		return &lock.LockError{Op: "resign", Path: t.path, Err: fmt.Errorf("%w: %w", lock.ErrReleasePending, ending.Of(ctx))}
 	}
 }
 
