@@ -70,7 +70,8 @@ func TestWorkThatResignsStandsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		terms := 0
 		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(context.Context, *election.Term) error {
-			if terms++; terms < 3 {
+			terms++
+			if terms < 3 {
 				return fmt.Errorf("the configuration has changed: %w", election.ErrResigned)
 			}
 			return errWork
