@@ -115,7 +115,18 @@ func TestNoPlaceForTheKeeper(t *testing.T) {
 	h = newHome(t, "XDG_STATE_HOME=", "HOME=")
 	h.run("run", "demo", "--", "true").want(71, "HOME", "--servers")
 	h = newHome(t, "XDG_RUNTIME_DIR=", "TMPDIR=/proc/nowhere")
+	h.run("run", "demo", "--", "true").want(0) // the socket is in the state directory
+	h = newHome(t, "XDG_RUNTIME_DIR=", "TMPDIR=/proc/nowhere")
+	h.env = append(h.env, "XDG_STATE_HOME="+h.dir+"/"+strings.Repeat("long", 25)) // too long for a socket
 	h.run("run", "demo", "--", "true").want(71, "lockkeeper: local keeper: no directory for its socket", "/proc/nowhere", "set XDG_RUNTIME_DIR")
+	h = newHome(t)
+	if err := os.MkdirAll(h.dir+"/state/lockkeeper", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(h.dir+"/state/lockkeeper", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	h.run("run", "demo", "--", "true").want(71, "other users can write to "+h.dir+"/state/lockkeeper", "chmod 700", "XDG_STATE_HOME")
 }
 
 // Nobody else knows what is wrong with a keeper that is there and does not answer.
