@@ -217,7 +217,7 @@ func (s *Session) completeLocked(c *call) {
 	c.frame = nil
 	if c.room {
 		s.mu.inFlight--
-		s.callNextLocked()
+		s.wakeNextLocked()
 	}
 	if c.done != nil {
 		close(c.done)

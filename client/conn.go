@@ -42,7 +42,7 @@ type conn struct {
 // newConn makes a connection whose handshake was sent at asked. Heartbeats are counted from then, as the
 // age of the session is: a server may have taken most of the timeout for its answer.
 func newConn(s *Session, nc net.Conn, srv server, number uint64, timeout time.Duration, asked clock.Instant) *conn {
-	c := &conn{s: s, nc: nc, rw: untold(nc), server: srv, number: number, timeout: timeout, special: map[int32]*fifo{}}
+	c := &conn{s: s, nc: nc, rw: directIO(nc), server: srv, number: number, timeout: timeout, special: map[int32]*fifo{}}
 	switch nc.(type) {
 	case *net.TCPConn, *net.UnixConn:
 		c.kernel = true

@@ -139,7 +139,7 @@ func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.Conne
 	}
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) }) // a blocked Read listens to nothing else
 	asked = s.opt.clock.Now()
-	resp, err := s.shake(nc, lastZxid)
+	resp, err := s.handshake(nc, lastZxid)
 	if !stop() || err != nil {
 		hangUp(nc)
 		if ctx.Err() != nil {
@@ -175,8 +175,8 @@ func (s *Session) dial(ctx context.Context, srv server) (net.Conn, error) {
 // connectBytesMax is more than a ConnectResponse ever takes.
 const connectBytesMax = 1 << 10
 
-// shake exchanges the first frames.
-func (s *Session) shake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse, error) {
+// handshake exchanges the first frames.
+func (s *Session) handshake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse, error) {
 	s.mu.Lock()
 	req := wire.ConnectRequest{
 		LastZxid: lastZxid, Timeout: int32(s.opt.SessionTimeout.Milliseconds()),

@@ -69,7 +69,7 @@ func (s *Session) submit(ctx context.Context, calls []*call) {
 	s.mu.Lock()
 	reason := s.refusalLocked(calls)
 	if reason == nil && (len(s.mu.line) > 0 || !s.roomLocked(len(calls))) {
-		reason = s.standInLineLocked(ctx, calls)
+		reason = s.waitForRoomLocked(ctx, calls)
 	}
 	if reason == nil && ctx.Err() != nil {
 		reason = s.endOfLocked(ctx)
@@ -94,9 +94,9 @@ func (s *Session) roomLocked(n int) bool {
 	return s.mu.inFlight == 0 || s.mu.inFlight+n <= s.opt.InFlightMax
 }
 
-// standInLineLocked returns nil once there is room for the calls and it is their turn, or why they cannot be taken.
+// waitForRoomLocked returns nil once there is room for the calls and it is their turn. Otherwise it returns why they cannot be taken.
 // Without turns, pipelines would wait for ever while enough single requests come.
-func (s *Session) standInLineLocked(ctx context.Context, calls []*call) (reason error) {
+func (s *Session) waitForRoomLocked(ctx context.Context, calls []*call) (reason error) {
 	turn := make(chan struct{}, 1)
 	s.mu.line = append(s.mu.line, turn)
 	s.addDependentsLocked(1) // the answers that make room have to be read
@@ -116,12 +116,12 @@ func (s *Session) standInLineLocked(ctx context.Context, calls []*call) (reason 
 	s.addDependentsLocked(-1)
 	i := slices.Index(s.mu.line, turn)
 	s.mu.line = slices.Delete(s.mu.line, i, i+1)
-	s.callNextLocked() // there may be room for the next one too
+	s.wakeNextLocked() // there may be room for the next one too
 	return reason
 }
 
-// callNextLocked has the first one in line look whether there is room.
-func (s *Session) callNextLocked() {
+// wakeNextLocked wakes the first caller that waits for room.
+func (s *Session) wakeNextLocked() {
 	if len(s.mu.line) > 0 {
 		select {
 		case s.mu.line[0] <- struct{}{}:

@@ -9,10 +9,10 @@ import (
 	"unsafe"
 )
 
-// A socket is one that is read and written by system calls that Go's scheduler does not know of. It has to know of those
-// that may block, which calls on sockets of package net never do. What it does when it knows of one costs a client that
-// mostly waits as much as all of its own work: the process was idle, so it wakes a thread (sysmon in package runtime)
-// that is to look whether the call takes long, and that goes on looking until the process is idle again.
+// A socket reads and writes a connection by system calls that Go's scheduler does not know of. The scheduler has to know of calls
+// that may block, and calls on sockets of package net never do. When it knows of a call, it wakes a thread (sysmon in package
+// runtime) if the process was idle. That thread looks whether the call takes long, until the process is idle again. A
+// client that mostly waits pays as much for this as for all of its own work.
 //
 // One goroutine reads at a time, and one writes.
 type socket struct {
@@ -25,14 +25,13 @@ type transfer struct {
 	step func(fd uintptr) bool          // move or moveAll
 	via  func(func(uintptr) bool) error // calls step until it is done, whenever the socket is ready
 
-	b   []byte // yet to be read into, or written
-	n   int    // bytes that have been
+	b   []byte // the rest of the buffer
+	n   int    // bytes that have been read, or written
 	err error  // of the system call
 }
 
-// untold returns what reads and writes nc without telling the scheduler, and nc itself if it is not a plain socket that
-// never blocks.
-func untold(nc net.Conn) io.ReadWriter {
+// directIO returns a socket that reads and writes nc, or nc itself if it is not a plain socket that never blocks.
+func directIO(nc net.Conn) io.ReadWriter {
 	var raw syscall.RawConn
 	var err error
 	switch nc := nc.(type) {
@@ -79,7 +78,7 @@ func (t *transfer) run(b []byte) (int, error) {
 	case err == nil:
 		err = t.err
 	case errors.As(err, &op):
-		op.Op = strings.TrimPrefix(op.Op, "raw-") // which says how, and not what
+		op.Op = strings.TrimPrefix(op.Op, "raw-") // the prefix says how, and not what
 	}
 	return t.n, err
 }
