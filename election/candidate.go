@@ -10,9 +10,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Candidate is somebody in an election's line. The zero value is nobody.
+// A Candidate is a contender in an election. The zero value stands for none.
 type Candidate struct {
-	Node    string     // path of its znode; empty if there is nobody
+	Node    string     // path of its znode; empty if there is none
 	Session int64      // that owns the znode
 	Token   int64      // creation zxid of the znode: the fencing token of its term
 	Since   time.Time  // when it joined the line, by the server's clock; not when it began to lead

@@ -33,7 +33,7 @@ func TestCandidateSays(t *testing.T) {
 		} else if owner.PID != os.Getpid() || owner.Label != c.opt.Lock.Label || !owner.Since.Equal(since) {
 			t.Errorf("%s is read as owner %+v", data, owner)
 		}
-		var owner lock.Owner // as whoever lists locks reads it
+		var owner lock.Owner // as a list of locks reads it
 		if err := json.Unmarshal(data, &owner); !c.opt.IDOnly && (err != nil || owner != got.Owner) {
 			t.Errorf("%s as an owner is %+v, %v, want %+v", data, owner, err, got.Owner)
 		}

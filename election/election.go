@@ -20,7 +20,7 @@ type Election struct {
 }
 
 // New returns the election of the directory at path, which must not be "/". It asks the server nothing. The directory,
-// and what is above it, is made when somebody campaigns. To see who leads, no options are needed.
+// and what is above it, is made by the first campaign. Watching needs no options.
 func New(s *client.Session, path string, opt Options) (*Election, error) {
 	if s == nil {
 		return nil, fmt.Errorf("election %s: there is no session (open one with client.Open)", path)

@@ -83,7 +83,7 @@ func ExampleTerm_Resign() {
 	// the second one leads, the token grows: true
 }
 
-// Whoever wants to know who leads need not stand for election.
+// A program that wants to know the leader need not be a candidate.
 func ExampleElection_Watch() {
 	srv, err := zktest.Start(zktest.Options{})
 	if err != nil {
@@ -117,7 +117,7 @@ func ExampleElection_Watch() {
 			}
 			continue
 		}
-		fmt.Println("nobody leads")
+		fmt.Println("no leader")
 		if term != nil {
 			return
 		}
@@ -126,7 +126,7 @@ func ExampleElection_Watch() {
 		}
 	}
 	// Output:
-	// nobody leads
+	// no leader
 	// leader: 10.0.0.7:8080
-	// nobody leads
+	// no leader
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// Who looks at the log of a candidate that does not lead learns why: which servers cannot be reached, or what ended its
+// The log of a candidate that does not lead says why: which servers cannot be reached, or what ended its
 // term.
 func TestRunLogsWhyItCampaignsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {

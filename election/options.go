@@ -54,10 +54,10 @@ func (o Options) margin(timeout time.Duration) time.Duration {
 	return min(o.Margin, timeout/3)
 }
 
-// dataBytesMax is how much a candidate's znode may say: everybody who looks reads it.
+// dataBytesMax is how much a candidate's znode may say: each look at the election reads it.
 const dataBytesMax = 64 << 10
 
-// withDefaults fills in what was left out and refuses what makes no sense, for an election at path under a
+// withDefaults fills in what was left out and refuses contradictions, for an election at path under a
 // session with that timeout.
 func (o Options) withDefaults(path string, timeout time.Duration) (Options, error) {
 	refuse := func(format string, args ...any) (Options, error) {

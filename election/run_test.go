@@ -155,7 +155,7 @@ func TestF37_RunSurvivesItsSessions(t *testing.T) {
 	})
 }
 
-// F38: somebody deletes the node of whoever leads, always. Campaigns follow each other at a pace, and when he
+// F38: another client deletes the leader's node, always. Campaigns follow each other at a pace, and when it
 // stops there is a leader soon.
 func TestF38_RunPacesItself(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -167,7 +167,7 @@ func TestF38_RunPacesItself(t *testing.T) {
 		err := election.Run(ctx, opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
 			if calm {
 				if d := time.Since(since); d > time.Second {
-					t.Errorf("nobody led for %v after the calm", d)
+					t.Errorf("no candidate led for %v after the calm", d)
 				}
 				cancel()
 				return nil
@@ -414,7 +414,7 @@ func TestResignIsBounded(t *testing.T) {
 	})
 }
 
-// Whoever watches may panic over what it sees, and recover, without leaving a watch.
+// A caller of Watch may panic over what it sees, and recover, without leaving a watch.
 func TestWatchPanics(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		e := mustElection(t, srv.Session(t, "a"), election.Options{})
@@ -431,14 +431,14 @@ func TestWatchPanics(t *testing.T) {
 	})
 }
 
-// Whoever watches sees the end of its session, and may stop when it likes, without leaving a watch.
+// A caller of Watch sees the end of its session, and may stop when it likes, without leaving a watch.
 func TestWatchEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := srv.Session(t, "a")
 		e := mustElection(t, s, election.Options{})
 		for c, err := range e.Watch(t.Context()) {
 			if err != nil || c.Node != "" {
-				t.Errorf("nobody stands: %+v, %v", c, err)
+				t.Errorf("no candidate is there: %+v, %v", c, err)
 			}
 			break
 		}

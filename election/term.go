@@ -41,7 +41,7 @@ type Term struct {
 	mu struct {
 		sync.Mutex
 		working int           // calls of Do under way
-		idle    chan struct{} // closed when working falls to 0; nil while nobody waits for that
+		idle    chan struct{} // closed when working falls to 0; nil while no call waits for that
 	}
 }
 
@@ -90,7 +90,7 @@ func (t *Term) Node() string { return t.hold.Node() }
 // Check returns an operation that makes a Multi fail unless we still lead. See lock.Hold.Check.
 func (t *Term) Check() client.Op { return t.hold.Check() }
 
-// Revoked is closed when somebody has asked us to give up leadership; see lock.Hold.Revoked. The term goes on.
+// Revoked is closed when this leader was asked to give up; see lock.Hold.Revoked. The term goes on.
 func (t *Term) Revoked() <-chan struct{} { return t.hold.Revoked() }
 
 // Left returns how long the term lasts if no further heartbeat is answered; 0 once it is over. Then the
@@ -102,7 +102,7 @@ func (t *Term) Left() time.Duration {
 	return max(t.hold.Left()-t.margin(t.s.Timeout()), 0)
 }
 
-// Do runs f under the term, and returns its error. Nobody else is let lead before f has returned, within the limits
+// Do runs f under the term, and returns its error. No other candidate leads before f has returned, within the limits
 // that the package documentation names. If the term is over, f is not run and the error is the term's Cause.
 func (t *Term) Do(f func(ctx context.Context) error) error {
 	t.mu.Lock()
@@ -176,7 +176,7 @@ func (t *Term) keep() (why error, lost bool) {
 	}
 }
 
-// lost returns why a term is over of which nothing is left.
+// lost returns why a term with no time left is over.
 func (t *Term) lost() error {
 	if cause := t.hold.Cause(); cause != nil {
 		return cause

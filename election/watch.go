@@ -22,7 +22,7 @@ func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 	return leader, err
 }
 
-// Candidates returns everybody in line, the leader first. It only reads.
+// Candidates returns all candidates, the leader first. It only reads.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	line, err := inspect.Contenders(ctx, e.s, e.dir)
 	if err != nil {
@@ -37,16 +37,16 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	return candidates, nil
 }
 
-// Watch yields who leads, and again whenever that changes; the zero Candidate stands for nobody. Whoever is slow
+// Watch yields the leader, and again whenever that changes; the zero Candidate stands for none. A caller that is slow
 // misses leaders in between, but always gets the latest one. The sequence goes on across reconnects, and ends with an
 // error: that of the session, or that ctx has ended.
 //
-// One watch is kept at the server, on the leader's znode, so that candidates who come and go wake nobody.
+// One watch is kept at the server, on the leader's znode, so that candidates that come and go wake no watcher.
 func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		var last Candidate
 		told := false
-		// next waits for the end of what is, and reports false if whoever watches has broken off.
+		// next waits for the end of what is, and reports false if the caller has broken off.
 		next := func() (goOn bool, err error) {
 			st, _ := e.s.State()
 			leader, w, err := e.look(ctx)
@@ -114,7 +114,7 @@ func (e *Election) glimpse(ctx context.Context) (Candidate, *client.Watch, error
 	names, _, err := e.s.Children(ctx, e.dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		_, there, w, err := e.s.WatchExists(ctx, e.dir)
-		return nobody(there, w, err)
+		return noLeader(there, w, err)
 	}
 	if err != nil {
 		return Candidate{}, nil, err
@@ -122,18 +122,18 @@ func (e *Election) glimpse(ctx context.Context) (Candidate, *client.Watch, error
 	node := first(e.dir, names)
 	if node == "" {
 		names, _, w, err := e.s.WatchChildren(ctx, e.dir)
-		return nobody(first(e.dir, names) != "", w, err)
+		return noLeader(first(e.dir, names) != "", w, err)
 	}
 	// It was ahead of all others, so as long as it is there it still is.
 	data, stat, w, err := e.s.WatchGet(ctx, node)
 	if err != nil {
-		return nobody(false, nil, err)
+		return noLeader(false, nil, err)
 	}
 	return newCandidate(node, client.Node{Data: data, Stat: stat}), w, nil
 }
 
-// nobody is what glimpse returns if nobody leads, unless somebody may have come.
-func nobody(come bool, w *client.Watch, err error) (Candidate, *client.Watch, error) {
+// noLeader is what glimpse returns if no candidate leads, unless one may have come.
+func noLeader(come bool, w *client.Watch, err error) (Candidate, *client.Watch, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return Candidate{}, nil, errMoved

@@ -12,13 +12,13 @@ import (
 
 // An All is several locks that are taken all or none: mutexes, sides of read/write locks, permits.
 //
-// They are taken in the order of their paths, whatever order they are named in, and nobody waits for one
+// They are taken in the order of their paths, whatever order they are named in, and no caller waits for one
 // while having, or standing in line for, one that comes later. So those who take several by an All cannot
 // wait for each other in a circle, nor can those who take the same locks one after the other in that order.
 //
 // If all are free, taking them takes one round trip, as one lock does: the requests leave in one write for each
 // session. Each lock that has to be waited for costs its wait, and one more round trip for those after it, whose
-// places in line are given up meanwhile. Until they are, somebody else's TryLock may find such a lock busy that is
+// places in line are given up meanwhile. Until they are, another contender's TryLock may find such a lock busy that is
 // free a moment later. Some members are asked for one at a time: unfair locks, locks with Options.Delay, Curator
 // semaphores, and semaphores that are used for the first time.
 type All struct{ members []member }
@@ -69,7 +69,7 @@ func (a *All) Paths() []string {
 func (a *All) Lock(ctx context.Context) (*Holds, error) { return a.take(ctx, false) }
 
 // TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError that names the first lock, in
-// the order of paths, that somebody else holds or waits for. ctx bounds the time that the servers may take to answer.
+// the order of paths, that another contender holds or waits for. ctx bounds the time that the servers may take to answer.
 func (a *All) TryLock(ctx context.Context) (*Holds, error) { return a.take(ctx, true) }
 
 // Do runs f while holding all locks; see Mutex.Do.
@@ -98,7 +98,7 @@ func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 }
 
 // Holds are several locks held at once. They are one loan: the loss of one is the loss of the whole. The
-// others are kept then until Release, so that whoever has to stop working can do so in peace.
+// others are kept then until Release, so that the work can be stopped in order.
 type Holds struct {
 	members []member
 	holds   [][]*Hold // of each
@@ -107,7 +107,7 @@ type Holds struct {
 	cancel  context.CancelCauseFunc
 
 	listening sync.Once     // for revoked
-	revoked   chan struct{} // closed when somebody has asked for one of them; nil until somebody listens
+	revoked   chan struct{} // closed when one of them was asked for; nil until Revoked is called
 }
 
 // newHolds makes the whole of the holds of each member. ctx has the marks of all of them.

@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-// BenchmarkAll3 takes and gives back three locks that nobody else wants: together, which takes one round trip
+// BenchmarkAll3 takes and gives back three locks that no other contender wants: together, which takes one round trip
 // each way, and one after the other.
 func BenchmarkAll3(b *testing.B) {
 	s := benchSession(b, benchServers(b), client.Options{})

@@ -69,7 +69,7 @@ func cycle(ctx context.Context, m *lock.Mutex) error {
 	return h.Release(ctx)
 }
 
-// BenchmarkFree takes and gives back a lock that nobody else wants: one round trip each.
+// BenchmarkFree takes and gives back a lock that no other contender wants: one round trip each.
 func BenchmarkFree(b *testing.B) {
 	s := benchSession(b, benchServers(b), client.Options{})
 	m := benchMutex(b, s, "/bench/free")

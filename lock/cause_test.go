@@ -20,7 +20,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// A context may have ended because of what somebody else was told, as those of an errgroup do: that their
+// A context may have ended because of what another goroutine was told, as those of an errgroup do: that their
 // znode or their place is gone, or their connection. It says nothing about ours, and no node of ours stays.
 func TestCauseOfAnotherFailure(t *testing.T) {
 	locks := map[string]func(*client.Session) (locker, error){
@@ -204,7 +204,7 @@ type locker interface {
 }
 
 // A session that expires takes the waiter's znode with it. The event may come first, but the wait is told of the session;
-// that somebody deleted the znode is another matter.
+// that another client deleted the znode is another matter.
 func TestWaiterIsToldOfTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})

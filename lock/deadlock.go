@@ -17,7 +17,7 @@ type Wait = queue.Wait
 type Deadlock = queue.Deadlock
 
 // A DeadlockError says that a waiter gave up because it stood in a circle of contenders that waited for each other,
-// and was the last to come of those in it that look for circles (Options.Deadlock). Whoever gets it should release
+// and was the last to come of those in it that look for cycles (Options.Deadlock). The caller should release
 // what it holds and begin again; to lock the same path again would only close the circle again.
 // errors.Is(err, ErrDeadlock) holds.
 //

@@ -2,24 +2,23 @@
 //
 // # How a lock works
 //
-// A lock is a directory in ZooKeeper. Whoever wants it creates an ephemeral sequential znode there, its
-// place in line; the lowest number holds the lock. Everybody else watches the one ahead and its own znode,
+// A lock is a directory in ZooKeeper. A contender creates an ephemeral sequential znode there, its
+// claim; the lowest number holds the lock. The others watch the claim ahead and their own,
 // so that one release wakes one waiter. The znodes are named as Curator's InterProcessMutex and
 // go-zookeeper's Lock name them, and all of these exclude each other on one path. A read/write lock and a
-// semaphore are the same line with other rules of whom one waits for. An [Unfair] lock has no line.
+// semaphore are the same queue with other rules of which claims a claim waits for. An [Unfair] lock has no queue.
 //
-// Who holds any of these locks and who waits is shown by [Look] and, as it changes, by [Watch]. A holder can
-// be asked to give up, by [Revoke], and be put out, by [Break].
+// Package inspect shows holders and waiters of any of these locks. It asks a holder to give up, and breaks a lock.
 //
 // # What a hold is worth
 //
-// A [Hold] is a loan. It ends once, with a cause: released, session expired, own znode deleted by
-// somebody, deadline passed, session closed. Work runs under [Hold.Context], which ends with it.
-// The deadline is two thirds of the session timeout after the last heartbeat that was answered was
-// sent, so it passes before the ensemble can give the lock to somebody else, even if we no longer
+// A [Hold] is a loan. It ends once, with a cause: released, session expired, own znode deleted,
+// deadline passed, session closed. Work runs under [Hold.Context], which ends with it.
+// The deadline is at most two thirds of the session timeout after the last answered heartbeat was
+// sent, so it passes before the ensemble can give the lock to another contender, even if we no longer
 // hear from it. What an answered heartbeat proves is up to Options.Vouch.
 //
-// No client can exclude that it is paused between looking at its hold and writing somewhere. Whoever
+// No client can exclude that it is paused between looking at its hold and writing somewhere. A resource that
 // must not accept a late write compares [Hold.Token], which grows from holder to holder.
 //
 // # Several locks
@@ -33,6 +32,30 @@
 // When a call ends because its context does, errors.Is finds context.Canceled or context.DeadlineExceeded, and the
 // context's cause if there is one: under the context of a lost hold it finds [ErrLost]. It does not find a zk.Code in the
 // cause, such as zk.ErrNoNode, because that is a server's answer to another request. [context.Cause] has the cause as it is.
+//
+// # Terms
+//
+//   - A claim is a contender's znode in a lock's queue. Its name says what is claimed, and ends in its number.
+//   - An attempt is one way of a caller through the queue: join, wait, be granted.
+//   - A grant is a claim that holds the lock. All holds of it share it.
+//   - A [Hold] is what the caller has of a grant. There are several after re-entering.
+//   - The queue is the claims of one lock in the order of their numbers, as a listing showed them.
+//   - Rules say which claims a claim waits for. They are what tells the kinds of locks apart.
+//   - A lease is how long the session's hold may be believed without another answer.
+//   - Vouching asks for heartbeats of a level, whose answers renew the lease.
+//   - A release marker is a znode that a release creates and deletes in its transaction. It tells the next waiter that the claim
+//     ahead was the holder's.
+//   - A delay marker is a znode that a lost hold with Options.Delay leaves.
+//   - Leftovers are znodes that an attempt or a lost hold left. The cleaner deletes them.
+//   - The guard is the goroutine that watches all grants of a session.
+//   - A core is what every fair lock is made of: one queue, one set of rules.
+//   - A fencing token is a number that grows from holder to holder, so that a resource can refuse a late one.
+//
+// # Where to look first
+//
+// The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is attempt.go, join.go and
+// wait.go; what ends a hold is grant.go and guard.go; a release is release.go, and cleanup.go after an error. The deadline is
+// package internal/lease. The unfair lock is unfair.go and its attempt; several locks at once are all.go and multilock.go.
 //
 // # What is left behind
 //

@@ -13,20 +13,20 @@ import (
 )
 
 var (
-	// ErrBusy: TryLock found that somebody else holds the lock or waits for it. The error is a *BusyError.
+	// ErrBusy: TryLock found that another contender holds the lock or waits for it. The error is a *BusyError.
 	ErrBusy = errors.New("lock is busy")
 	// ErrLost: a hold ended before it was released. The error is a *LostError, which has the cause.
 	ErrLost = errors.New("lock lost")
 	// ErrReleased is the cause with which a hold's context ends after Release.
 	ErrReleased = errors.New("lock released")
-	// ErrPlaceLost: while Lock waited, somebody deleted its znode, and with it the place in line. Options.Requeue joins
+	// ErrPlaceLost: while Lock waited, its znode was deleted, and with it the place in line. Options.Requeue joins
 	// the line again instead.
 	ErrPlaceLost = errors.New("place in line lost: the waiting znode was deleted")
 	// ErrReleasePending: the release was not confirmed in time. The hold is over, and the znode is deleted in the
 	// background as soon as a server can be reached, or goes with the session.
 	ErrReleasePending = errors.New("release not confirmed yet")
 	// ErrCounterExhausted: the sequence counter of the lock's directory has come to its end, 2^31-1, at a server
-	// where it does not wrap, and nobody can say any more who came first. Let the directory become empty and delete it;
+	// where it does not wrap, and the order of arrival is unknown. Let the directory become empty and delete it;
 	// the counter starts again at 0.
 	ErrCounterExhausted = errors.New("sequence counter of the lock directory is exhausted; delete the empty directory to start again")
 	// ErrQueueFull: more contenders are ahead than Options.QueueMax allows.
@@ -53,7 +53,7 @@ var (
 	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")
 
 	// ErrNotEphemeral: at the path of an unfair lock there is a znode that does not go with any session, so waiting
-	// for its end makes no sense. It may be the directory of another kind of lock.
+	// for its end is refused. It may be the directory of another kind of lock.
 	ErrNotEphemeral = errors.New("a znode is there that belongs to no session: perhaps the directory of another kind of lock")
 
 	// ErrNotWriter: what Downgrade was called on is not a hold of a write side, or not the only one of its znode.
@@ -63,11 +63,11 @@ var (
 	// case, and Downgrade can be called again.
 	ErrDowngradeUnknown = errors.New("not known whether the write lock is a read lock now")
 
-	// ErrNodeDeleted is the cause of a loss: somebody deleted the holder's znode, perhaps with Break, or the ensemble
+	// ErrNodeDeleted is the cause of a loss: the holder's znode was deleted, perhaps with Break, or the ensemble
 	// did, because the session has expired: of these two the deletion may be heard of first.
 	ErrNodeDeleted = errors.New("the holder's znode was deleted")
 	// ErrDeadline is the cause of a loss: no heartbeat was answered for two thirds of the session timeout, so the
-	// ensemble may soon give the lock to somebody else. If there was no connection, the text of the loss says why.
+	// ensemble may soon give the lock to another contender. If there was no connection, the text of the loss says why.
 	ErrDeadline = errors.New("no heartbeat was answered in time")
 )
 
@@ -103,7 +103,7 @@ type BusyError struct {
 	Path   string
 	Holder Contender // as far as it could be read; its Node is empty if it left meanwhile, or if Delay is not zero
 
-	// Delay, if not zero, says that nobody holds the lock: it is closed for so much longer, because its last holder
+	// Delay, if not zero, says that the lock has no holder: it is closed for so much longer, because its last holder
 	// did not release it; see Options.Delay. The time counts on for later attempts with the same lock value.
 	Delay time.Duration
 }
@@ -111,7 +111,7 @@ type BusyError struct {
 func (e *BusyError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lock %s is busy", e.Path)
-	if who := e.Holder.Who(); who != "" {
+	if who := e.Holder.Describe(); who != "" {
 		b.WriteString(": held by " + who)
 	}
 	if e.Delay > 0 {
@@ -129,7 +129,7 @@ type waitError struct {
 	busy *BusyError
 }
 
-func (e *waitError) Error() string { return fmt.Sprintf("%v (held by %s)", e.err, e.busy.Holder.Who()) }
+func (e *waitError) Error() string { return fmt.Sprintf("%v (held by %s)", e.err, e.busy.Holder.Describe()) }
 
 // Unwrap returns both, so that errors.As finds the *BusyError.
 func (e *waitError) Unwrap() []error { return []error{e.err, e.busy} }

@@ -12,7 +12,7 @@ import (
 )
 
 // Money goes from one account to another while a report is not being made: two locks and the read side of a
-// third, all or none, whoever names them in whatever order.
+// third, all or none, in whatever order they are named.
 func ExampleNewAll() {
 	srv, err := zktest.Start(zktest.Options{})
 	if err != nil {

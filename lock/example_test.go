@@ -40,7 +40,7 @@ func ExampleMutex_Do() {
 	// error: <nil>
 }
 
-// A hold that outlives a function is released by hand. Whoever finds the lock busy is told by whom, and
+// A hold that outlives a function is released by hand. An error of a busy lock names the holder, and
 // tokens grow from holder to holder.
 func ExampleMutex_TryLock() {
 	srv, err := zktest.Start(zktest.Options{})

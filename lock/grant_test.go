@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
-// F31: whoever re-enters in the very moment of the last release has a hold of a node that stays, or none.
+// F31: a caller that re-enters in the very moment of the last release has a hold of a node that stays, or none.
 func TestF31_ReenteredWhileReleased(t *testing.T) {
 	srv, err := zktest.Start(zktest.Options{})
 	if err != nil {

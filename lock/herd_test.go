@@ -13,7 +13,7 @@ import (
 
 // BenchmarkHerd shows what the order of a line is worth: a lock for which that many wait, each with a session
 // of its own, passes from one to another, and it is counted what that makes all of them do until they are at
-// rest again. Whoever was released comes back, which is part of the count.
+// rest again. A holder that has released comes back, which is part of the count.
 func BenchmarkHerd(b *testing.B) {
 	for _, kind := range []struct {
 		name string
@@ -84,7 +84,7 @@ func (h *herd) count() (requests, replies, events uint64) {
 	return requests, replies, events
 }
 
-// rest waits until nobody does anything.
+// rest waits until all are idle.
 func (h *herd) rest() {
 	const still = 5 // looks at which nothing has changed
 	var last [3]uint64
@@ -112,7 +112,7 @@ func (h *herd) run(b *testing.B) {
 	}
 	afterRequests, _, afterEvents := h.count()
 	n := float64(b.N)
-	b.ReportMetric(0, "ns/op") // of which most is waiting for rest
+	b.ReportMetric(0, "ns/op") // most of it is waiting for rest
 	b.ReportMetric(float64(took.Microseconds())/n, "µs/hand-over")
 	b.ReportMetric(float64(afterRequests-requests)/n, "requests/hand-over")
 	b.ReportMetric(float64(afterEvents-events)/n, "events/release")

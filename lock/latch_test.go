@@ -13,7 +13,7 @@ func TestCandidates(t *testing.T) {
 		"_c_" + id + "-lock-0000000001",
 		"_c_01234567-89ab-cdef-0123-456789abcdef-latch-0000000003",
 		"_c_" + id + "-released",
-		"latch-0000000002", // without a prefix it is nobody's
+		"latch-0000000002", // without a prefix it is no candidate
 		"note",
 	}
 	if got, want := candidates(names), []string{names[2], names[0]}; !slices.Equal(got, want) {

@@ -13,7 +13,7 @@ import (
 type Mutex struct{ core *core }
 
 // NewMutex returns the lock of the directory at path, which must not be "/". It asks the server nothing. The
-// directory, and what is above it, is made when the lock is first asked for. Once nobody holds the lock or waits
+// directory, and what is above it, is made when the lock is first asked for. Once no contender holds the lock or waits
 // for it, the server deletes the directory by itself, if it knows container znodes.
 func NewMutex(s *client.Session, path string, opt Options) (*Mutex, error) {
 	opt, err := opt.forLock(s, path)
@@ -36,7 +36,7 @@ func (m *Mutex) Session() *client.Session { return m.core.base().session() }
 // re-enters if Options.Reentrant is set. Only the context tells.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.core.lock(ctx) }
 
-// TryLock returns a hold if nobody else holds the lock or waits for it, and otherwise a *BusyError that
+// TryLock returns a hold if no other contender holds the lock or waits for it, and otherwise a *BusyError that
 // names the holder. It never waits for others; ctx bounds the time that the servers may take to answer.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.core.try(ctx) }
 

@@ -15,12 +15,12 @@ const DelayMax = queue.DelayMax
 
 // Options configure a lock. The zero value of every field means its default.
 type Options struct {
-	// Label is free text about this user of the lock, stored in its znode. Whoever looks at the lock (Look, a
+	// Label is free text about this user of the lock, stored in its znode. A look at the lock (Look, a
 	// BusyError, "lockkeeper locks") sees it beside host and process; see Owner.
 	Label string
 
 	// Data, if not nil, is stored in the znode as it is, in place of the JSON that describes the Owner: for locks
-	// that are shared with clients which expect something else there. Whoever looks at the lock then sees no Owner.
+	// that are shared with clients which expect something else there. A look at the lock then shows no Owner.
 	Data []byte
 
 	// Vouch is how much an answered heartbeat has to prove for a hold to go on; see client.Vouch. The levels differ
@@ -40,7 +40,7 @@ type Options struct {
 	// such a call fails with ErrReentered. Semaphores do not re-enter: such a call asks for another permit.
 	Reentrant bool
 
-	// Requeue makes a waiter whose znode was deleted by somebody else join the line again, at its end. Default: Lock
+	// Requeue makes a waiter whose znode was deleted join the line again, at its end. Default: Lock
 	// fails with ErrPlaceLost.
 	Requeue bool
 
@@ -57,7 +57,7 @@ type Options struct {
 
 	// Delay, if not zero, keeps the lock closed for that long after a hold that ended without a release: because
 	// its session ended, its node was deleted or its deadline passed. It protects what is written under the lock
-	// from the last holder's writes that are still on their way. After a release nobody waits.
+	// from the last holder's writes that are still on their way. After a release there is no delay.
 	//
 	// The last holder's option says how long; the next contender waits, from the moment at which it notices the
 	// end, by its own clock. So both have to set the option: a contender without it comes in at once, and a holder
@@ -115,7 +115,7 @@ type Place struct {
 
 const defaultCleanupTimeout = 5 * time.Second
 
-// withDefaults fills in what was left out and refuses what makes no sense, for a lock at path.
+// withDefaults fills in what was left out and refuses contradictions, for a lock at path.
 func (o Options) withDefaults(path string) (Options, error) {
 	if err := zk.ValidatePath(path); err != nil {
 		return o, err

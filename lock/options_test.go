@@ -7,7 +7,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 )
 
-// An option that makes no sense is refused by name, and the lock is named, too.
+// An option with a wrong value is refused by name, and the lock is named, too.
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	for name, opt := range map[string]Options{
 		"Vouch":          {Vouch: client.VouchWrite + 1},

@@ -9,7 +9,7 @@ import (
 )
 
 // makeParents makes the directory of a lock, a container where the server has them, and what is missing
-// above it. It competes with others who do the same and with whoever clears away empty directories, so
+// above it. It competes with other contenders and with the removal of empty directories, so
 // it takes nothing for granted: the next create tells whether it was enough.
 func makeParents(ctx context.Context, s *client.Session, dir string, acl []zk.ACL) error {
 	err := makeDirectory(ctx, s, dir, zk.Container, acl)
@@ -53,7 +53,7 @@ func makeAncestors(ctx context.Context, s *client.Session, path string, acl []zk
 }
 
 // makeDirectory makes one znode. That it exists is success, and so is that we may not make it: perhaps
-// it exists, and whoever needs it finds out.
+// it exists, and the next request finds out.
 func makeDirectory(ctx context.Context, s *client.Session, path string, mode zk.Mode, acl []zk.ACL) error {
 	for {
 		_, err := s.Create(ctx, path, nil, mode, acl)

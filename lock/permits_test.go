@@ -33,7 +33,7 @@ func TestWatchOfRoomIsNotForgotten(t *testing.T) {
 			t.Fatal("an answer has come from a server that is cut off")
 		}
 		if a.permits.watch == nil {
-			t.Error("nobody is left to cancel the watch")
+			t.Error("the watch is not cancelled")
 		}
 		srv.Link("s").Heal()
 	})

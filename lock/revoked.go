@@ -9,14 +9,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// Revoked is closed when somebody has asked the owner of this hold to give up, by [Revoke] or with Curator's
+// Revoked is closed when the owner of this hold was asked to give up, by [Revoke] or with Curator's
 // Revoker. The hold goes on until it is released. A request is heard within some 20 milliseconds of the grant
-// also if it was made while the lock was waited for, and after a reconnect if it was made meanwhile. Whoever
+// also if it was made while the lock was waited for, and after a reconnect if it was made meanwhile. A holder that
 // does not listen pays nothing for it: the hold's own node is watched anyway. A node that the session must
 // not read (Options.ACL) cannot be watched, and such a hold does not hear of it.
 func (h *Hold) Revoked() <-chan struct{} { return h.g.listen().Done() }
 
-// Revoked is closed when somebody has asked the owner of one of them to give up; see Hold.Revoked. Which of them it
+// Revoked is closed when the owner of one of them was asked to give up; see Hold.Revoked. Which of them it
 // is, those of Of tell. They go on until they are released.
 func (h *Holds) Revoked() <-chan struct{} {
 	h.listening.Do(func() {

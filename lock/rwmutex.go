@@ -7,7 +7,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// An RWMutex is a lock that either any number of readers hold, or one writer. Nobody overtakes: a reader
+// An RWMutex is a lock that either any number of readers hold, or one writer. No contender overtakes: a reader
 // waits for the nearest writer ahead of it, a writer for the nearest claim of any kind, so a stream of
 // readers does not starve a writer. Its node names are those of Curator's InterProcessReadWriteLock. A
 // Mutex of the same path is a writer to it.
@@ -30,7 +30,7 @@ func (m *RWMutex) Path() string { return m.write.base().path() }
 // Session returns the session that the lock belongs to.
 func (m *RWMutex) Session() *client.Session { return m.write.base().session() }
 
-// Lock waits until nobody else holds the lock and returns a hold of its write side, which may be
+// Lock waits until no other contender holds the lock and returns a hold of its write side, which may be
 // downgraded. ctx bounds the waiting, not the hold. With a context derived from that of a hold of the
 // write side it fails with ErrReentered, or re-enters if Options.Reentrant is set. With one from a hold of the read side,
 // or of one whose downgrade has begun and not failed, it fails with ErrUpgrade.

@@ -12,7 +12,7 @@ import (
 )
 
 // A Semaphore is a lock that up to N hold at a time, in the order of arrival: N is its number of permits, and
-// whoever has fewer than N ahead in line holds one. No counter is kept anywhere, so a permit is never lost and
+// a claim with fewer than N ahead holds one. No counter is kept anywhere, so a permit is never lost and
 // never given out twice.
 //
 // Each permit is a Hold of its own, with its own znode and its own loss. The tokens of a semaphore name
@@ -29,8 +29,8 @@ type Semaphore struct {
 }
 
 // NewSemaphore returns the semaphore of n permits, at most PermitsMax, of the directory at path. The number
-// is stored in the directory's data by whoever uses the semaphore first, and the directory stays for ever; where the
-// directory is there already, whoever is refused stores nothing. If
+// is stored in the directory's data by its first user, and the directory stays for ever; where the
+// directory is there already, a refused caller stores nothing. If
 // another number is stored when this Semaphore is first asked for a permit, the error is a *ConflictError; from then
 // on it follows what is stored, which SetPermits changes. With Options.AdoptPermits it follows that from the beginning. If n is 0 it takes the number that is stored, and the error
 // is ErrNoPermits if there is none.
@@ -52,8 +52,8 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 
 // NewCuratorSemaphore returns a semaphore that is shared with Curator's InterProcessSemaphoreV2 of the same
 // path. All clients must be made with the same number of permits, for it is not stored. Permits are znodes in
-// "leases" below path, and whoever waits for one holds the lock in "locks" below path meanwhile. Only Curator needs
-// that lock, because it takes everybody in "leases" for a holder and could otherwise deadlock; among clients of this
+// "leases" below path, and a contender that waits for one holds the lock in "locks" below path meanwhile. Only Curator needs
+// that lock, because it takes all claims in "leases" for holders and could otherwise deadlock; among clients of this
 // package the place in line decides.
 func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
 	opt, err := opt.forLock(s, path)
@@ -128,7 +128,7 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
 func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.core.try(ctx) }
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes
-// nobody: while somebody waits for more permits than are free, it fails even if k are free.
+// no contender: while one waits for more permits than are free, it fails even if k are free.
 func (m *Semaphore) TryAcquireN(ctx context.Context, k int) (*Holds, error) {
 	return m.acquireN(ctx, k, true)
 }

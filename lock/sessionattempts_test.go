@@ -32,7 +32,7 @@ func TestF01_SiblingsAnswers(t *testing.T) {
 			t.Errorf("settled %v: y takes a node that was made before one that is known", settled)
 		}
 		if !k.claim(8) {
-			t.Errorf("settled %v: nobody takes the node that x was not told of", settled)
+			t.Errorf("settled %v: no attempt takes the node that x was not told of", settled)
 		}
 		if k.claim(8) {
 			t.Errorf("settled %v: two take a node", settled)

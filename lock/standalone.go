@@ -26,7 +26,7 @@ type Standalone struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelCauseFunc
 
-	opening chan struct{}  // holds a token while somebody looks for a session
+	opening chan struct{}  // holds a token while a call looks for a session
 	wg      sync.WaitGroup // goroutines; nothing is added once closed
 
 	mu struct {
@@ -115,7 +115,7 @@ func (s *Standalone) Close(ctx context.Context) error {
 		err = m.core.s.Close(ctx)
 	}
 	select {
-	case s.opening <- struct{}{}: // nobody is opening another session any more
+	case s.opening <- struct{}{}: // no call opens another session any more
 		<-s.opening
 	case <-ctx.Done():
 	}
@@ -162,7 +162,7 @@ func (s *Standalone) current(ctx context.Context, op string) (*Mutex, error) {
 		return m, nil
 	}
 	if m != nil {
-		m.core.s.Close(ctx) // it is over, so this asks nobody
+		m.core.s.Close(ctx) // it is over, so this sends nothing
 	}
 	return s.open(ctx, op)
 }
@@ -174,7 +174,7 @@ func (s *Standalone) open(ctx context.Context, op string) (*Mutex, error) {
 	defer context.AfterFunc(s.ctx, func() { cancel(zk.ErrClosed) })()
 	session, err := client.Open(ctx, s.servers, s.opt.Session)
 	switch {
-	case err != nil && s.ctx.Err() != nil: // of which Open's error says nothing that errors.Is finds
+	case err != nil && s.ctx.Err() != nil: // which errors.Is does not find in Open's error
 		return nil, &LockError{op, s.path, zk.ErrClosed}
 	case err != nil:
 		return nil, err

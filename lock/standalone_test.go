@@ -133,7 +133,7 @@ func TestF20_StandaloneAfterAnExpiry(t *testing.T) {
 		time.Sleep(time.Hour)
 		d.expect(t)
 		if left := srv.Tree(standalonePath); len(left) > 1 { // itself
-			t.Errorf("somebody is in line: %v", left)
+			t.Errorf("a contender is in the queue: %v", left)
 		}
 		second, err := s.Lock(t.Context())
 		must(t, second, err)
@@ -253,7 +253,7 @@ func (c slowConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// Close may come at any moment of a Lock that opens a session: it leaves no session, and so nobody in line.
+// Close may come at any moment of a Lock that opens a session: it leaves no session, and so no claim.
 func TestStandaloneClosedWhileOpening(t *testing.T) {
 	for after := time.Duration(0); after < 10*time.Millisecond; after += time.Millisecond / 2 {
 		synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ var processPrefix = sync.OnceValue(func() (prefix [queue.IDBytes / 2]byte) {
 	return prefix
 })
 
-// newAttemptID returns an id of which the second half is random.
+// newAttemptID returns an id whose second half is random.
 func newAttemptID() queue.ID {
 	var b [queue.IDBytes]byte
 	prefix := processPrefix()

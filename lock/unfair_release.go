@@ -36,7 +36,7 @@ func (g *unfairClaim) remove(ctx context.Context, _ *removal) error {
 	err := g.s.Delete(ctx, g.u.dir, 0)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
 
-	// A broken connection leaves open whether it is gone. A wrong version says that somebody has written to it, or that
+	// A broken connection leaves open whether it is gone. A wrong version says that its data was written, or that
 	// it is another's by now.
 	for errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) {
 		var found bool

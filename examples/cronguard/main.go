@@ -42,7 +42,7 @@ func guard(ctx context.Context) error {
 	hold, err := m.TryLock(asking)
 	var busy *lock.BusyError
 	if errors.As(err, &busy) {
-		fmt.Println("runs elsewhere:", busy.Holder.Who())
+		fmt.Println("runs elsewhere:", busy.Holder.Describe())
 		return nil
 	}
 	if err != nil {

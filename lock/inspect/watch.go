@@ -21,7 +21,7 @@ import (
 // only what has changed is read again.
 //
 // At servers that have persistent watches (3.6 and later) it takes one of these, at others a watch on each znode,
-// all of which are read again at every change. At servers before 3.9 a persistent watch disturbs one-shot watches of
+// and all are read again at every change. At servers before 3.9 a persistent watch disturbs one-shot watches of
 // the same session on the same path, which locks use: use another session for Watch than the one that takes the lock.
 func Watch(ctx context.Context, s *client.Session, path string) iter.Seq2[Snapshot, error] {
 	return watch(ctx, s, path, (*looker).look, nil)

@@ -14,7 +14,7 @@ import (
 func ifFree(ctx context.Context, m *lock.Mutex, work func(context.Context) error) error {
 	h, err := m.TryLock(ctx)
 	if busy := (*lock.BusyError)(nil); errors.As(err, &busy) {
-		return errors.New("not now, it is held by " + busy.Holder.Who())
+		return errors.New("not now, it is held by " + busy.Holder.Describe())
 	}
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func contenders(ctx context.Context, s *client.Session, path string) ([]string, 
 	}
 	var who []string
 	for _, c := range line { // the holder first
-		who = append(who, c.Who()) // for kazoo's its session; the identifier is c.Data
+		who = append(who, c.Describe()) // for kazoo's its session; the identifier is c.Data
 	}
 	return who, nil
 }

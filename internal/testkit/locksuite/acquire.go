@@ -67,7 +67,7 @@ func f01ReplyLost(w *World, t *testing.T) {
 	}
 }
 
-// As before, but the caller gave up during the outage. Nobody owns the node, so it must go.
+// As before, but the caller gave up during the outage. The node has no owner, so it must go.
 func f01CallerGone(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock))

@@ -147,7 +147,7 @@ func f36Reentered(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// An unfair lock is taken with the others, waited for, and given back by itself: what somebody else has made at
+// An unfair lock is taken with the others, waited for, and given back by itself: what another client has made at
 // its path stays.
 func f36Unfair(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
@@ -222,7 +222,7 @@ func f36OneRoundTrip(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// An administrator deletes the node of somebody who waits for one of several locks: he goes to the end of that line,
+// An administrator deletes the node of a contender that waits for one of several locks: it goes to the end of that queue,
 // and has all of them in the end.
 func f06DeletedWhileWaitingForAll(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
@@ -253,7 +253,7 @@ func f06DeletedWhileWaitingForAll(w *World, t *testing.T) {
 	}
 }
 
-// Whoever waits for one lock has none of those that come later, and no place in line for them; it keeps its
+// A contender that waits for one lock has none of those that come later, and no place in line for them; it keeps its
 // place in line for the one that it waits for, and what comes before.
 func f36LaterPlaces(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")

@@ -67,7 +67,7 @@ func (c *crowd) take(ctx context.Context, i int, r *rand.Rand, work time.Duratio
 	return h.Release(ctx)
 }
 
-// check checks that nobody was inside with somebody else, and that nothing is left.
+// check checks that no two were inside together, and that nothing is left.
 func (c *crowd) check() {
 	for _, path := range c.paths {
 		c.regs[path].check(c.t)
@@ -75,7 +75,7 @@ func (c *crowd) check() {
 	c.w.CleanAt(c.paths)
 }
 
-// Overlapping sets in any order: nobody waits for ever, for there is one order in which they are taken.
+// Overlapping sets in any order: no contender waits for ever, because there is one order in which they are taken.
 func f36AnyOrder(w *World, t *testing.T) {
 	clients := w.reps(20, 5)
 	c := newCrowd(w, t, clients)
@@ -131,7 +131,7 @@ func f36AnyOrderWithFaults(w *World, t *testing.T) {
 	time.Sleep(w.Timeout + 2*w.Tick) // sessions that lost touch are gone
 	c.check()
 	if c.granted.Load() == 0 {
-		t.Error("nobody was ever granted: the faults are too many")
+		t.Error("no contender was ever granted: the faults are too many")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -26,7 +26,7 @@ var cleanupTests = []test{
 	{"F28_TryAfterGivingUp", f28TryAfterGivingUp},
 }
 
-// A waiter's time is over; whoever stands behind it does not wait for it.
+// A waiter's time is over; the claim behind it does not wait for it.
 func f25GaveUp(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := must(w, a.Mutex(lock.Options{}).Lock)
@@ -208,7 +208,7 @@ func f28TryReplyLost(w *World, t *testing.T) {
 }
 
 // A panic of the caller's own, on the way to the lock, takes with it what there is: its node, its places in other
-// lines, and what it has of several locks. Whoever recovers goes on with the session.
+// lines, and what it has of several locks. A caller that recovers goes on with the session.
 func f25WaitingPanics(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	held := must(w, a.Mutex(lock.Options{}).Lock)
@@ -233,7 +233,7 @@ func f25WaitingPanics(w *World, t *testing.T) {
 	w.MustRelease(held)
 }
 
-// Whoever has given up, at any moment, and tries again at once is not in its own way.
+// A contender that has given up, at any moment, and tries again at once is not in its own way.
 func f28TryAfterGivingUp(w *World, t *testing.T) {
 	a := w.Client("a")
 	m, all, rw := a.Mutex(lock.Options{}), w.AllOf(a.Mutex(lock.Options{})), a.RWMutex()

@@ -26,7 +26,7 @@ func (c *crew) client(i int) *Client {
 	c.mu.Lock()
 	client := c.present[i]
 	c.mu.Unlock()
-	client = client.Alive() // not under the mutex: virtual time stands still while somebody waits for one
+	client = client.Alive() // not under the mutex: virtual time stands still while a goroutine waits for one
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.present[i] = client
@@ -65,9 +65,9 @@ func (c *Client) disturb(n int) {
 	}
 }
 
-// A witness sees who is inside. Whoever is put out by force stays until the news reaches him, or even comes
-// in because the news of his grant was late too; there is nothing that he or anybody could do about it but
-// to look at his token. So those who were put out do not count.
+// A witness sees which holders are inside. A holder that is put out by force stays until the news reaches it, or even
+// comes in because the news of its grant was late too. Only a fencing token helps against that. So holders that were put
+// out do not count.
 type witness struct {
 	mu      sync.Mutex
 	in      map[int64]int64 // session by token, of those inside

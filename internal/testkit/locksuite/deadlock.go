@@ -89,7 +89,7 @@ func deadlockTwo(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// In a circle of four who all look, it is the youngest that gives up, and nobody else.
+// In a cycle of four that all look, the youngest gives up, and no other.
 func deadlockYoungest(w *World, t *testing.T) {
 	const n = 4
 	paths := w.beside(n)
@@ -210,7 +210,7 @@ func deadlockPermits(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// Who takes several together waits for one with what comes before; what it joined the line with, at once with
+// A contender that takes several together waits for one with what comes before; what it joined the line with, at once with
 // the others, says so before it waits.
 func deadlockAll(w *World, t *testing.T) {
 	paths := w.beside(3)
@@ -230,7 +230,7 @@ func deadlockAll(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// Nobody in the circle looks, and anybody who does sees it, from each of its locks, once.
+// No contender in the cycle looks. A look from outside shows it, from each of its locks, once.
 func deadlockSeen(w *World, t *testing.T) {
 	const n = 3
 	paths := w.beside(n + 1)
@@ -248,7 +248,7 @@ func deadlockSeen(w *World, t *testing.T) {
 	held := must(w, clients[0].MutexAt(paths[n], lock.Options{}).Lock)
 	holds, grants := w.circle(clients, make([]lock.Options, n), paths[:n])
 	aside := ask(w, clients[1].MutexAt(paths[n], lock.Options{}).Lock) // waits, in no circle
-	w.Within(patience, "somebody waits aside", func() bool { return len(w.LineAt(paths[n])) == 2 })
+	w.Within(patience, "a contender waits aside", func() bool { return len(w.LineAt(paths[n])) == 2 })
 	for _, look := range [][]string{{paths[0]}, {paths[1]}, {paths[2]}, paths} {
 		found, err := inspect.Deadlocks(w.Context(), w.fresh(), look...)
 		if err != nil || len(found) != 1 || len(found[0]) != n || found[0][0].Waiter.Owner.Label != "c2" {
@@ -257,7 +257,7 @@ func deadlockSeen(w *World, t *testing.T) {
 	}
 	none(paths[n])
 	looker := w.Client("looker")
-	for skip := range 3 { // a break is nothing that whoever looks has to know of
+	for skip := range 3 { // a look need not know of a break
 		broken := looker.Proxy.CutBefore(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Skip: 2 * skip})
 		if found, err := inspect.Deadlocks(w.Context(), looker.Session, paths[0]); err != nil || len(found) != 1 || broken.Count() != 1 {
 			t.Errorf("deadlocks across %d breaks: %v, %v, want the one, and one break", broken.Count(), found, err)
@@ -275,7 +275,7 @@ func deadlockSeen(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// A lock that may not be read, and of which one of the circle holds another's place, hides no circle elsewhere.
+// A lock that may not be read, and in which a contender of the cycle holds another's place, hides no cycle elsewhere.
 func deadlockBesideASecret(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a, b := w.Client("a"), w.Client("b")
@@ -316,7 +316,7 @@ func deadlockBesideASecret(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// Chains of waits that end with somebody who works, and long lines, are no circles, however long they last.
+// Chains of waits that end with a holder that works, and long queues, are no cycles, however long they last.
 func deadlockLongWaits(w *World, t *testing.T) {
 	const n = 5
 	paths := w.beside(n)
@@ -351,7 +351,7 @@ func deadlockLongWaits(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// A TryLock that is cut off leaves its node for a while. It does not wait, so whoever waits behind it is in no
+// A TryLock that is cut off leaves its node for a while. It does not wait, so a contender that waits behind it is in no
 // circle through it.
 func deadlockTrying(w *World, t *testing.T) {
 	paths := w.beside(2)
@@ -384,7 +384,7 @@ func deadlockMoments(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	first, second, third := must(w, a.MutexAt(paths[0], lock.Options{}).Lock), must(w, b.MutexAt(paths[1], lock.Options{}).Lock), must(w, c.MutexAt(paths[2], lock.Options{}).Lock)
-	// wait has somebody who holds another lock wait for the one at path. stop ends that.
+	// wait has the holder of another lock wait for the one at path. stop ends that.
 	wait := func(c *Client, under *lock.Hold, path string) (stop func()) {
 		ctx, cancel := context.WithCancel(under.Context())
 		g := askUnder(ctx, w, c.MutexAt(path, lock.Options{}).Lock)
@@ -427,8 +427,8 @@ func deadlockMoments(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// Nested locks in random orders, with connections that break: everybody is granted or told of a deadlock, in
-// time, and whoever is told so was in one, as far as those can tell who saw it at that moment.
+// Nested locks in random orders, with connections that break: each contender is granted or told of a deadlock, in
+// time, and one that is told so was in one, as far as can be told from what was seen at that moment.
 func deadlockRandom(w *World, t *testing.T) {
 	clients, rounds := w.reps(8, 4), w.reps(20, 5)
 	paths := w.beside(4)

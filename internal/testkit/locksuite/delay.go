@@ -45,13 +45,13 @@ func (w *World) delay() time.Duration {
 
 func (w *World) delayed() lock.Options { return lock.Options{Delay: w.delay()} }
 
-// Markers returns the znodes of the lock directory that are nobody's place in line.
+// Markers returns the znodes of the lock directory that are no claims.
 func (w *World) Markers() []string {
 	w.t.Helper()
 	return slices.DeleteFunc(w.Line(), func(name string) bool { return !strings.Contains(name, "-held") })
 }
 
-// keptDelay checks that a grant came when the delay was over that began, for whoever noticed, not before began.
+// keptDelay checks that a grant came when the delay was over that began, for the contender that noticed, not before began.
 func (w *World) keptDelay(what string, g *Grant, began time.Time) *lock.Hold {
 	w.t.Helper()
 	h := g.Granted()
@@ -193,7 +193,7 @@ func delayCutRelease(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// Who waits for the delay to pass and dies leaves all of it to the next one.
+// A contender that waits for the delay and dies leaves all of it to the next one.
 func delayAnew(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	must(w, a.Mutex(w.delayed()).Lock)
@@ -213,7 +213,7 @@ func delayAnew(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// Who gives up waiting and comes again does not begin anew.
+// A contender that gives up waiting and comes again does not begin anew.
 func delayGoesOn(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	m := b.Mutex(w.delayed())
@@ -328,7 +328,7 @@ func delayOwnNode(w *World, t *testing.T) {
 	}
 }
 
-// Who gives up while the delay passes leaves nothing of its own.
+// A contender that gives up while the delay passes leaves nothing of its own.
 func delayCancelled(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	must(w, a.Mutex(w.delayed()).Lock)
@@ -348,7 +348,7 @@ func delayCancelled(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// A reader's end delays nothing: readers do not write. After the end of a writer everybody waits, also if the writer had
+// A reader's end delays nothing: readers do not write. After the end of a writer all wait, also if the writer had
 // downgraded. A reader makes no marker.
 func delayReaders(w *World, t *testing.T) {
 	rw := func(c *Client) *lock.RWMutex { return c.RWMutexAt(w.dir, w.delayed()) }
@@ -387,7 +387,7 @@ func delayReaders(w *World, t *testing.T) {
 	}
 }
 
-// A member of an All keeps its delay; whoever tries is told of it.
+// A member of an All keeps its delay; TryLock tells of it.
 func delayAll(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a, b := w.Client("a"), w.Client("b")

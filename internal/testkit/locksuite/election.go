@@ -138,7 +138,7 @@ func f37Deleted(w *World, t *testing.T) {
 	reg.Check(t)
 }
 
-// A campaign is given up while it waits, and another begun behind somebody else. What the first one waited
+// A campaign is given up while it waits, and another begun behind another candidate. What the first one waited
 // for happens, and is heard of late: it is none of the second's business.
 func f37OlderCampaign(w *World, t *testing.T) {
 	holder, b := w.Client("holder"), w.Client("b")
@@ -235,7 +235,7 @@ func (w *World) created() int64 {
 	return (int64(stat.Cversion) + int64(stat.NumChildren)) / 2 // it counts deletions, too
 }
 
-// Somebody deletes everything. There is one leader again, and everybody is in line.
+// Another client deletes everything. There is one leader again, and all candidates are back.
 func f38Directory(w *World, t *testing.T) {
 	var reg Register
 	var standers []*Stander
@@ -295,7 +295,7 @@ func f38Interrupted(w *World, t *testing.T) {
 	w.resign(got.Granted())
 }
 
-// Whoever watches sees who leads, last of all who leads last, whatever happens to its connection, and
+// A watcher sees each leader, and at last the last one, whatever happens to its connection, and
 // however slow it is.
 func f38Observers(w *World, t *testing.T) {
 	watcher := w.Client("watcher")
@@ -312,7 +312,7 @@ func f38Observers(w *World, t *testing.T) {
 				break
 			}
 			select {
-			case seen <- c.ID: // and waits until somebody takes it: slow enough
+			case seen <- c.ID: // and waits until the test takes it: slow enough
 			case <-ctx.Done():
 			}
 		}
@@ -327,7 +327,7 @@ func f38Observers(w *World, t *testing.T) {
 					return
 				}
 			case <-w.Context().Done():
-				t.Fatalf("whoever watches does not see that %q leads", id)
+				t.Fatalf("a watcher does not see that %q leads", id)
 			}
 		}
 	}

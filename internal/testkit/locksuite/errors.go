@@ -70,7 +70,7 @@ func errorsNameTheCall(w *World, t *testing.T) {
 	check("closed", w.Context(), zk.ErrClosed)
 }
 
-// TryLock of a latch gets it if nobody else stands for it, and otherwise says who leads.
+// TryLock of a latch gets it if no other candidate is there, and otherwise names the leader.
 func latchTry(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	h := must(w, a.Latch().TryLock)

@@ -105,7 +105,7 @@ func f17Phases(w *World, t *testing.T) {
 			t.Errorf("phase %d: lost after a silence of %v", i, d)
 		}
 		if !g.Pending() {
-			t.Fatalf("phase %d: somebody else was granted before the holder knew", i)
+			t.Fatalf("phase %d: another contender was granted before the holder knew", i)
 		}
 		next := g.Granted()
 		if !lost.Before(g.at) {
@@ -201,7 +201,7 @@ func f18GrantedAfterASleep(w *World, t *testing.T) {
 	}
 }
 
-// The machine was suspended: the first look at the hold knows, timers or not. Somebody sets the clock:
+// The machine was suspended: the first look at the hold knows, timers or not. The clock is set:
 // nothing happens.
 func f18Suspended(w *World, t *testing.T) {
 	start := time.Now()
@@ -384,7 +384,7 @@ func f21ShortFlap(w *World, t *testing.T) {
 }
 
 // The hold is lost by its deadline, and then the session turns out to live. The node does not stay in
-// everybody's way, and the same Mutex works again.
+// the others' way, and the same Mutex works again.
 func f21LostAlive(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	m := a.Mutex(lock.Options{})

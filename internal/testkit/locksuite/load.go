@@ -49,7 +49,7 @@ func (w *World) cycle(c *Client, take func(context.Context) (*lock.Hold, error))
 	return asked, notified
 }
 
-// A long line: each release wakes the next and nobody else, with the same few requests all along.
+// A long line: each release wakes the next and no other, with the same few requests all along.
 func f29OneWakes(w *World, t *testing.T) {
 	waiters, over := w.reps(1000, 100), w.reps(10, 5)
 	clients := make([]*Client, over)
@@ -158,7 +158,7 @@ func f30FreeLock(w *World, t *testing.T) {
 		t.Error("create and listing left in two writes")
 	}
 	if len(notified) > 0 {
-		t.Errorf("notifications of a lock that nobody waited for: %v", notified)
+		t.Errorf("notifications of a lock without waiters: %v", notified)
 	}
 
 	w.Delete(w.dir)

@@ -186,7 +186,7 @@ func lookCurator(w *World, t *testing.T) {
 	w.dir = dir
 }
 
-// A viewer is somebody who watches a lock, or all of a directory, beside the test.
+// A viewer watches a lock, or all of a directory, beside the test.
 type viewer struct {
 	shown chan string
 	err   chan error // why it ended
@@ -332,7 +332,7 @@ func f10WatchBreaks(w *World, t *testing.T) {
 	})
 }
 
-// A lock that comes between the requests of one look, of which the first still finds nothing, is seen.
+// A lock that comes between the requests of one look, the first of which still finds nothing, is seen.
 func f09WatchedLockComes(w *World, t *testing.T) {
 	a := w.Client("a")
 	held := make(chan *lock.Hold, 1)
@@ -357,7 +357,7 @@ func f09WatchedLockComes(w *World, t *testing.T) {
 	v.stop()
 }
 
-// All locks below a directory are shown that somebody holds, and one that may not be read does not end that.
+// All locks below a directory are shown that are held, and one that may not be read does not end that.
 func watchAll(w *World, t *testing.T) {
 	tell := func(all []inspect.Snapshot) string {
 		var words []string

@@ -115,7 +115,7 @@ func f31Nested(w *World, t *testing.T) {
 	}))
 }
 
-// Nothing but the context makes somebody the owner: not the Mutex, not the session, not the path, and not
+// Nothing but the context makes a caller the owner: not the Mutex, not the session, not the path, and not
 // a context of a lock of another path or session.
 func f31NotByAccident(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")

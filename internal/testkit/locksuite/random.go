@@ -71,7 +71,7 @@ func (s *schedule) run() {
 	wg.Wait()
 
 	// The network is healthy. Sessions that lost touch are gone in time; then the lock is free for all, one
-	// after the other (I3), nothing is left (I2), and nobody was inside with somebody else (I1).
+	// after the other (I3), nothing is left (I2), and no two were inside together (I1).
 	time.Sleep(s.w.Timeout + 2*s.w.Tick)
 	s.w.Clean()
 	for i := range contenders {

@@ -68,7 +68,7 @@ func (w *World) beforeSecondLook(c *Client, f func()) {
 	})
 }
 
-// heardBy lets the server that a client is connected to, if there is one, catch up with everybody.
+// heardBy lets the server that a client is connected to, if there is one, catch up with all others.
 func (w *World) heardBy(c *Client) {
 	st, _ := c.State()
 	if w.Virtual || st.Server == "" {
@@ -350,7 +350,7 @@ func f06DeletedWhileWaiting(w *World, t *testing.T) {
 	w.MustRelease(requeued.Granted())
 }
 
-// Somebody clears away the empty directory each time before the create arrives.
+// Another client removes the empty directory each time before the create arrives.
 func f07DirectoryVanishes(w *World, t *testing.T) {
 	a := w.Client("a")
 	const times = 50
@@ -376,7 +376,7 @@ func f07ReadOnlyAncestors(w *World, t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := zk.Join(above, "lock")
-	// It is made by somebody else just when we find it missing, so we try, and may not.
+	// Another client makes it just when we find it missing, so we try, and may not.
 	a.Proxy.Before(faultproxy.Match{Ops: faultproxy.Creates(), Path: dir}, func(faultproxy.Request) {
 		w.Create(dir, zk.Persistent)
 	})

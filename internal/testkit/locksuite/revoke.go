@@ -94,7 +94,7 @@ func revokeAnyKind(w *World, t *testing.T) {
 		time.Sleep(w.moment())
 		select {
 		case <-h.Revoked():
-			t.Errorf("%s: revoked by nobody", name)
+			t.Errorf("%s: revoked though not asked", name)
 		default:
 		}
 		before := w.contender("a")
@@ -167,7 +167,7 @@ func f10RevokedWhileAway(w *World, t *testing.T) {
 	})
 }
 
-// Somebody who waits is asked to give up what it does not have yet. It knows when it has it.
+// A waiter is asked to give up what it does not have yet. It knows when it has it.
 func revokeWhileWaiting(w *World, t *testing.T) {
 	for _, away := range []bool{false, true} {
 		a, b := w.Client("a"), w.Client("b")
@@ -197,7 +197,7 @@ func revokeWhileWaiting(w *World, t *testing.T) {
 	}
 }
 
-// Who has left is not asked, and neither is who came after it.
+// A contender that has left is not asked, and neither is one that came after it.
 func revokeGone(w *World, t *testing.T) {
 	w.eachKind(func(name string, k lockKind) {
 		a, b := w.Client("a"), w.Client("b")
@@ -233,7 +233,7 @@ func f01RevokeLost(w *World, t *testing.T) {
 		w.MustRelease(h)
 	}
 	if asked, err := inspect.Revoke(w.Context(), w.fresh(), lock.Contender{Node: zk.Join(w.dir, "nobody")}); asked || err != nil {
-		t.Errorf("Revoke of nobody = %v, %v", asked, err)
+		t.Errorf("Revoke of no contender = %v, %v", asked, err)
 	}
 }
 
@@ -257,7 +257,7 @@ func f33Revoked(w *World, t *testing.T) {
 	}
 }
 
-// Several locks are held at once, and somebody asks for one of them: the whole hears of it, and of which, and goes on.
+// Several locks are held at once, and one of them is asked for: the whole hears of it, and which one, and goes on.
 func revokeOneOfSeveral(w *World, t *testing.T) {
 	paths := w.beside(3)
 	a := w.Client("a")

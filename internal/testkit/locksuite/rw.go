@@ -109,7 +109,7 @@ func f32Random(w *World, t *testing.T) {
 				enter(write)
 				time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
 				if write && r.IntN(2) == 0 {
-					leave(true) // before somebody else may read
+					leave(true) // before another may read
 					if err := h.Downgrade(w.Context()); err != nil {
 						t.Errorf("downgrade: %v", err)
 					}
@@ -249,7 +249,7 @@ func f33Upgrade(w *World, t *testing.T) {
 	}
 }
 
-// Who has released its hold of the read side does not upgrade it, even if its context says where it was once.
+// A caller that has released its hold of the read side does not upgrade it, even if its context says where it was once.
 func f33UpgradeReleased(w *World, t *testing.T) {
 	a := w.Client("a")
 	m := a.RWMutex()

@@ -84,8 +84,8 @@ func f34OneKind(w *World, t *testing.T) {
 	w.MustRelease(must(w, a.Mutex(opt).Lock))
 }
 
-// Contenders come, go and give up at random, break their connections and expire. Nobody holds more permits
-// than there are, and nobody waits while one is free.
+// Contenders come, go and give up at random, break their connections and expire. Never are more permits held
+// than there are, and none waits while one is free.
 func f34Random(w *World, t *testing.T) {
 	const permits = 3
 	seed := w.seed()
@@ -146,7 +146,7 @@ func f34Random(w *World, t *testing.T) {
 	}
 	wg.Wait()
 	if len(granted) == 0 {
-		t.Error("nobody was ever granted a permit")
+		t.Error("no contender was ever granted a permit")
 	}
 	w.Within(w.Timeout+2*w.Tick, "I2: nothing is left", func() bool { return len(w.Line()) == 0 })
 
@@ -184,7 +184,7 @@ func f34Random(w *World, t *testing.T) {
 	}
 }
 
-// Whoever of the holders leaves, the next waiter gets the permit.
+// Whichever holder leaves, the next waiter gets the permit.
 func f34AnyLeaves(w *World, t *testing.T) {
 	for first := range 2 {
 		var holds []*lock.Hold
@@ -234,11 +234,11 @@ func f34Stored(w *World, t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.Client("c").Semaphore(2).Acquire(w.Context()); err == nil {
-		t.Error("somebody else's data was taken for a number of permits")
+		t.Error("other data was taken for a number of permits")
 	}
 }
 
-// Whoever is refused, or gives up, leaves no number behind; whoever is granted a permit does.
+// A contender that is refused, or gives up, leaves no number behind; one that is granted a permit does.
 func f34Refused(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	stored := func(what, want string) {
@@ -379,7 +379,7 @@ func f34HandOver(w *World, t *testing.T) {
 	}
 }
 
-// What Curator makes: leases below "leases", of which it counts all as held, waiting or not, and a lock in
+// What Curator makes: leases below "leases", all of which it counts as held, waiting or not, and a lock in
 // "locks" that is held while waiting. So never more than one waits in "leases".
 func f34Curator(w *World, t *testing.T) {
 	semaphore := func(label string) *lock.Semaphore { return w.Client(label).CuratorSemaphore(2) }
@@ -403,7 +403,7 @@ func f34Curator(w *World, t *testing.T) {
 		w.MustRelease(g.Granted())
 	}
 
-	// Who gives up while nothing gets through has time neither for its claim nor for the lock.
+	// A contender that gives up while nothing gets through has time neither for its claim nor for the lock.
 	all := must(w, acquire(semaphore("a"), 2))
 	d := w.Client("d")
 	ctx, cancel := context.WithCancel(w.Context())
@@ -444,7 +444,7 @@ func f35AllOrNothing(w *World, t *testing.T) {
 	}
 }
 
-// f35Faulty acquires three of five permits, three of which are held at first.
+// f35Faulty acquires three of five permits, three being held at first.
 func f35Faulty(w *World, t *testing.T, busy *lock.Semaphore, given bool, disturb func(c *Client, cancel func())) {
 	others := must(w, acquire(busy, 3))
 	c := w.Client("c")

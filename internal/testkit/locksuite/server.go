@@ -127,7 +127,7 @@ func f13Ends(_ *World, t *testing.T) {
 }
 
 // All servers are away for five timeouts. Each hold is lost once, nothing is taken again unasked, and
-// nobody works himself to death meanwhile.
+// idle clients send little meanwhile.
 func f20LongOutage(w *World, t *testing.T) {
 	var attempts atomic.Int64
 	a := w.ClientWith("a", client.Options{Trace: client.Trace{Attempt: func(string, error) { attempts.Add(1) }}})

@@ -33,7 +33,7 @@ func (w *World) overwrite(data string) {
 	}
 }
 
-// The server made the znode, the answer was lost, and somebody has written over what it says before the client is
+// The server made the znode, the answer was lost, and its data is written over before the client is
 // back. It is taken for what it is: ours. A request to give up that was made so is heard.
 func f01UnfairRevoked(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
@@ -166,7 +166,7 @@ func f31UnfairSiblingHolds(w *World, t *testing.T) {
 	}
 }
 
-// Several attempts of each of several sessions, whose answers get lost while somebody writes over what the znode
+// Several attempts of each of several sessions, whose answers get lost while another client writes over what the znode
 // says.
 func unfairRandomSiblings(w *World, _ *testing.T) {
 	f, seed := fray{w: w}, w.seed()

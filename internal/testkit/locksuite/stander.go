@@ -27,7 +27,7 @@ type Stander struct {
 	term     *election.Term  // the last one
 }
 
-// Stand has somebody stand for election. When its term ends it works for as long as linger says.
+// Stand makes a client a candidate. When its term ends it works for as long as linger says.
 func (w *World) Stand(label string, reg *Register, opt election.Options, linger time.Duration) *Stander {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -59,7 +59,7 @@ func (w *World) isOf(h *lock.Hold) {
 	}
 }
 
-// holder returns who has the lock, by label; empty if nobody.
+// holder returns the label of the holder; empty if there is none.
 func (w *World) holder() string {
 	w.t.Helper()
 	snap, err := inspect.Look(w.Context(), w.fresh(), w.dir)
@@ -254,7 +254,7 @@ func f24UnfairTaken(w *World, t *testing.T) {
 		t.Errorf("release of what was lost = %v, want the loss", err)
 	}
 	if broken, err := inspect.Break(w.Context(), w.fresh(), line[0]); broken || err != nil {
-		t.Errorf("Break of somebody who has gone = %v, %v, want false", broken, err)
+		t.Errorf("Break of a contender that has gone = %v, %v, want false", broken, err)
 	}
 	time.Sleep(w.moment())
 	if who, err := w.holder(), next.Cause(); who != "b" || err != nil {
@@ -265,7 +265,7 @@ func f24UnfairTaken(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// The herd: a release is told to all who wait, and all of them try. One is granted, and nobody is left
+// The herd: a release is told to all who wait, and all of them try. One is granted, and none is left
 // behind. The fair lock's figures are those of F29_OneReleaseWakesOne.
 func f29UnfairHerd(w *World, t *testing.T) {
 	waiters := w.reps(30, 10)
@@ -398,7 +398,7 @@ func (f *fray) over() {
 	f.wg.Wait()
 	f.reg.Check(f.w.t)
 	if f.granted.Load() == 0 {
-		f.w.t.Error("nobody was ever granted the lock")
+		f.w.t.Error("no contender was ever granted the lock")
 	}
 	f.w.free()
 	f.w.MustRelease(must(f.w, f.w.Client("last").Unfair().Lock)) // I3

@@ -175,7 +175,7 @@ func f11NeighbourGivesUp(w *World, t *testing.T) {
 	w.MustRelease(g.Granted())
 }
 
-// Children that are nobody's place in line disturb nobody and stay; those of other clients are respected.
+// Children that are no claims disturb no contender and stay; those of other clients are respected.
 func f12ForeignChildren(w *World, t *testing.T) {
 	var foreign []string
 	for _, name := range []string{"x", "lock-", "lock-abc", "-0000000001", "nested", "0000000000"} {
@@ -246,7 +246,7 @@ func f14CancelledWaits(w *World, t *testing.T) {
 
 // f14Behind has b wait behind the last node in line, again and again in vain.
 func f14Behind(w *World, t *testing.T, b *Client, ahead string) {
-	time.Sleep(w.moment()) // until everybody watches what he means to
+	time.Sleep(w.moment()) // until all watch what they mean to
 	line, watches := len(w.Line()), 0
 	if w.server != nil {
 		watches = w.server.Stats().Watches

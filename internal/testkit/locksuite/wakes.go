@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-// Whoever of N holders leaves, one waiter is granted. Woken are as many as the place that the one who leaves had
+// Whichever of N holders leaves, one waiter is granted. Woken are as many as the place that the one who leaves had
 // among the holders, the oldest being the first: 1 to N, which is as few as can be (waitForPermits in lock/internal/queue).
 func f34Woken(w *World, t *testing.T) {
 	const permits, waiters = 4, 6

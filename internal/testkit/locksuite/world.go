@@ -271,7 +271,7 @@ func (w *World) DeleteAll(path string) {
 	}
 }
 
-// Create makes a node as somebody else would.
+// Create makes a node as another client would.
 func (w *World) Create(path string, mode zk.Mode) string {
 	w.t.Helper()
 	for dir := zk.Parent(path); dir != "/"; dir = zk.Parent(dir) {

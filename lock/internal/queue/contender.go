@@ -24,8 +24,8 @@ type Contender struct {
 	Revoked bool // it was asked to give the lock up; see inspect.Revoke
 }
 
-// Who returns a few words that describe the contender, "backup pid 4711 on host7 (nightly)" for example; empty if Node is.
-func (c Contender) Who() string {
+// Describe returns words that describe the contender, "backup pid 4711 on host7 (nightly)" for example; empty if Node is.
+func (c Contender) Describe() string {
 	if c.Node == "" {
 		return ""
 	}

@@ -31,7 +31,7 @@ func TestWho(t *testing.T) {
 		{Contender{Node: "/l/n", Owner: Owner{Program: "p", PID: 3, Host: "h", Label: "l"}}, "p pid 3 on h (l)"},
 		{Contender{Node: "/l/n", Owner: Owner{Label: "l"}}, "(l)"},
 	} {
-		if got := c.contender.Who(); got != c.want {
+		if got := c.contender.Describe(); got != c.want {
 			t.Errorf("Who of %+v = %q, want %q", c.contender, got, c.want)
 		}
 	}

@@ -43,7 +43,7 @@ func TestF12_ParseName(t *testing.T) {
 		{Name: "lock-٠٠٠٠٠"}, // ten bytes, and digits to some
 		{Name: "-0000000001"},
 		{Name: "0000000001"},
-		{Name: "-lock-0000000001"}, // nobody's prefix
+		{Name: "-lock-0000000001"}, // no client's prefix
 		{Name: "__lock__0000000001"},
 		{Name: "mylock-0000000001"},
 		{"_c_" + id + "-__READ__0000000001", 1, true},

@@ -31,7 +31,7 @@ func (d Deadlock) String() string {
 	return b.String()
 }
 
-func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Who(), zk.Base(c.Node)) }
+func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Describe(), zk.Base(c.Node)) }
 
 // An Entry is all claims of one attempt in one line: they are granted together, and go together.
 type Entry struct {
@@ -41,7 +41,7 @@ type Entry struct {
 	Czxid  int64    // of its nodes
 	Yields bool     // it gives up if it is the youngest of a cycle
 	Passes bool     // it leaves at once if it is not granted at once
-	Who    Contender
+	Contender    Contender
 
 	Kind        ClaimKind
 	first, last int // places of its claims
@@ -113,7 +113,7 @@ func rivals(a, b ClaimKind) bool {
 	return conflict(a, b)
 }
 
-// A CycleFinder finds contenders none of which can go on before another of them does. It is a pure function of the lines,
+// A CycleFinder finds contenders that each can go on only after another of them does. It is a pure function of the lines,
 // which Load reads as they are needed: backwards, from an entry to those that wait for it or for what its owner holds. The
 // reason is that the node of a waiter says what its owner holds, and that of a holder does not say what its owner waits for.
 //
@@ -250,7 +250,7 @@ func (k *CycleFinder) around() Deadlock {
 func (s *step) Waits() Deadlock {
 	var d Deadlock
 	for ; s.from != nil; s = s.from {
-		d = append(d, Wait{Path: s.from.p.Dir, Waiter: s.from.p.Who, For: s.by.Who})
+		d = append(d, Wait{Path: s.from.p.Dir, Waiter: s.from.p.Contender, For: s.by.Contender})
 	}
 	slices.Reverse(d)
 	return d

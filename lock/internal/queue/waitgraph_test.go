@@ -48,7 +48,7 @@ func parseLines(text string) lineups {
 			p := parties[name]
 			if p == nil {
 				age++
-				p = &Entry{HoldID: dir + "/" + name, Dir: dir, Czxid: age, Who: Contender{Node: dir + "/" + name}}
+				p = &Entry{HoldID: dir + "/" + name, Dir: dir, Czxid: age, Contender: Contender{Node: dir + "/" + name}}
 				if under != "" {
 					p.Under = strings.Split(under, ",")
 				}

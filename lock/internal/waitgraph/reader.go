@@ -203,7 +203,7 @@ func (v *Reader) readLine(dir string, directory client.Node, q queue.Queue) (*re
 			if parties[id] == nil {
 				says := queue.ParseRecord(n.Data)
 				parties[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Czxid: n.Stat.Czxid, Yields: says.Yields, Passes: says.Passing,
-					Who: queue.NewContender(zk.Join(dir, name), n.Data, n.Stat)}
+					Contender: queue.NewContender(zk.Join(dir, name), n.Data, n.Stat)}
 			}
 			there.Line = append(there.Line, c)
 			of = append(of, parties[id])

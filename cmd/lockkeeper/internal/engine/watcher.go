@@ -85,7 +85,7 @@ func (w *watcher) look(ctx context.Context) {
 func Describe(c lock.Contender) string {
 	o := c.Owner
 	if o.Label == "" || o.PID == 0 || o.Host == "" {
-		return shown(c.Who())
+		return shown(c.Describe())
 	}
 	return fmt.Sprintf("%s (pid %d on %s)", shown(o.Label), o.PID, shown(o.Host))
 }
