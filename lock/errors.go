@@ -129,7 +129,9 @@ type waitError struct {
 	busy *BusyError
 }
 
-func (e *waitError) Error() string { return fmt.Sprintf("%v (held by %s)", e.err, e.busy.Holder.Describe()) }
+func (e *waitError) Error() string {
+	return fmt.Sprintf("%v (held by %s)", e.err, e.busy.Holder.Describe())
+}
 
 // Unwrap returns both, so that errors.As finds the *BusyError.
 func (e *waitError) Unwrap() []error { return []error{e.err, e.busy} }

@@ -35,13 +35,13 @@ func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Describe(), 
 
 // An Entry is all claims of one attempt in one line: they are granted together, and go together.
 type Entry struct {
-	HoldID string
-	Dir    string
-	Under  []string // hold ids of what its owner holds while it waits
-	Czxid  int64    // of its nodes
-	Yields bool     // it gives up if it is the youngest of a cycle
-	Passes bool     // it leaves at once if it is not granted at once
-	Contender    Contender
+	HoldID    string
+	Dir       string
+	Under     []string // hold ids of what its owner holds while it waits
+	Czxid     int64    // of its nodes
+	Yields    bool     // it gives up if it is the youngest of a cycle
+	Passes    bool     // it leaves at once if it is not granted at once
+	Contender Contender
 
 	Kind        ClaimKind
 	first, last int // places of its claims
