@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("roles.seeds", 15, "how many seeds each scenario is run with")
+	seeds = flag.Uint64("roles.seeds", 10, "how many seeds each scenario is run with")
 	from  = flag.Uint64("roles.from", 1, "the first seed")
 	one   = flag.Uint64("roles.seed", 0, "one seed to be repeated; its events are printed")
 	only  = flag.String("roles.only", "", "the name of the only scenario to be run")
@@ -23,6 +23,7 @@ var scenarios = []struct {
 }{
 	{"group", groups},
 	{"cache", caches},
+	{"old-cache", func(w *world) { w.old = true; caches(w) }},
 	{"counter", counters},
 	{"barrier", barriers},
 	{"partition", partitions},

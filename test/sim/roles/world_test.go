@@ -44,6 +44,7 @@ type world struct {
 	clients   []*clientOf
 	other     *client.Session // connected to the leader without faults
 	work      sync.WaitGroup
+	old       bool   // servers have no persistent watches
 	expires   bool   // sessions may be ended by the server at any moment
 	vandal    func() // deletes something as another client; nil if nothing may be deleted
 
@@ -146,7 +147,11 @@ var noting sync.Mutex // guards lines and violations of all worlds
 
 // join opens a client with faults.
 func (w *world) join(name string) *clientOf {
-	p := faultproxy.New(w.net.Dialer(name))
+	dial := faultproxy.Dialer(w.net.Dialer(name))
+	if w.old {
+		dial = withoutAddWatch(dial)
+	}
+	p := faultproxy.New(dial)
 	servers := []string{"leader:2181", "f1:2181", "f2:2181"}
 	w.rnd.Shuffle(3, func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
 	k, err := client.Keep(w.ctx, strings.Join(servers, ","), client.Options{Dial: p.Dial, SessionTimeout: timeout, BackoffMax: 500 * time.Millisecond})
