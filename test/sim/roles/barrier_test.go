@@ -15,6 +15,7 @@ func barriers(w *world) {
 	const members = 3
 	type member struct {
 		entering, leaving int   // the newest round
+		entered           int   // the newest round whose Enter has succeeded; one that fails takes its znode away
 		session           int64 // that it entered the round with
 	}
 	var all [members]member // guarded by w.mu
@@ -69,7 +70,7 @@ func barriers(w *world) {
 				s, err := c.Session(w.ctx)
 				must(w.t, err)
 				w.mu.Lock()
-				all[i].session = s.ID()
+				all[i].session, all[i].entered = s.ID(), round
 				for j, m := range all {
 					if m.entering < round {
 						w.violated("member %d has entered round %d before member %d came", i, round, j)
@@ -97,7 +98,7 @@ func barriers(w *world) {
 				alive := w.srv.Sessions()
 				w.mu.Lock()
 				for j, m := range all {
-					if _, lives := alive[m.session]; m.leaving < round && lives && m.session != 0 {
+					if _, lives := alive[m.session]; m.entered == round && m.leaving < round && lives {
 						w.violated("member %d has left round %d before member %d wanted to", i, round, j)
 					}
 				}
