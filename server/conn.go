@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/threads"
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -255,6 +256,7 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 // else.
 func (c *conn) decodeWrite(r *request, body []byte) {
 	if len(body) > largeAnswerBytes {
+		threads.Need()
 		c.s.large <- struct{}{}
 		defer func() { <-c.s.large }()
 	}

@@ -27,7 +27,7 @@ type bucket struct {
 // What something costs in tokens. A session costs one.
 const (
 	tlsCost     = 5
-	refusedCost = 20 // a wrong password, credentials that are refused, a TLS handshake that fails
+	refusedCost = 20 // a wrong first frame or password, credentials that are refused, a TLS handshake that fails
 )
 
 const (

@@ -46,6 +46,26 @@ func TestTheFirstFrameIsShort(t *testing.T) {
 	})
 }
 
+// What follows a wrong first frame is not read, and its address waits before it may open a session.
+func TestAWrongFirstFrameCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(o *Options) { o.ConnectRateMax = 10 })
+		p := r.dial("stranger")
+		p.raw([]byte{0, 16, 0, 0})
+		p.wantClosed()
+		if _, err := p.nc.Write(make([]byte, 1<<20)); err == nil {
+			t.Error("the server reads what follows a wrong frame")
+		}
+		for from, want := range map[string]time.Duration{"client": 0, "stranger": time.Second} {
+			began := time.Now()
+			r.connect(from)
+			if took := time.Since(began); took < want || want == 0 && took > 0 {
+				t.Errorf("a session of the %s took %v, want %v or a little more", from, took, want)
+			}
+		}
+	})
+}
+
 func TestOperationsOfAMultiAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *Options) { o.MultiOpsMax = 300 })

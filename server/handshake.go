@@ -28,8 +28,8 @@ type attachment struct {
 	auth *wire.RequestHeader
 }
 
-// greet reads the first frame. If it was a four-letter word instead, it answers that; then, and if
-// the peer makes no sense, it reports false.
+// greet reads the first frame. If it was a four-letter word instead, it answers that; then, and if it is no connect
+// request, it reports false.
 func (c *conn) greet() (*wire.ConnectRequest, bool) {
 	_, secure := c.nc.(*tls.Conn)
 	if secure && !c.wait(tlsCost) { // before the handshake, which the first Peek begins
@@ -57,6 +57,7 @@ func (c *conn) greet() (*wire.ConnectRequest, bool) {
 	}
 	n, err := wire.FrameLength([4]byte(head), connectBytesMax)
 	if err != nil {
+		c.refuseFrame()
 		return nil, false
 	}
 	c.in.Discard(4)
@@ -67,12 +68,20 @@ func (c *conn) greet() (*wire.ConnectRequest, bool) {
 	q := new(wire.ConnectRequest)
 	if err := wire.Unmarshal(body, q); err != nil {
 		c.s.log.Debug("connect request cannot be read", "remote", c.nc.RemoteAddr().String(), "err", err)
+		c.refuseFrame()
 		return nil, false
 	}
 	c.s.counters.received.Add(1)
 	c.s.counters.connects.Add(1)
 	c.counters.received.Add(1)
 	return q, true
+}
+
+// refuseFrame closes a connection whose first frame is no connect request. What else it sends is not read, since no answer
+// is on its way that the close could overtake.
+func (c *conn) refuseFrame() {
+	c.s.gate.punish(c.address, c.s.now())
+	c.nc.Close()
 }
 
 // blameTLS says in the log why a client with the wrong certificate, or none, or without TLS, got no
@@ -88,7 +97,7 @@ func (c *conn) blameTLS(err error) {
 }
 
 // attach gets the connection its session and reports whether it has one. The password is checked
-// before anything else happens to the session: nobody is put out by somebody who knows only an id.
+// before anything else happens to the session: a client that knows only an id cannot take the owner's place.
 func (c *conn) attach(q *wire.ConnectRequest) bool {
 	s := c.s
 	if last := s.Zxid(); q.LastZxid > last {

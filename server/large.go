@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/threads"
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -43,6 +44,7 @@ func (c *conn) answerLarge(h wire.RequestHeader, body []byte, bytes int) (zxid i
 		if !s.answers.reserve(int64(bytes), s.cutGreediest, c.out.closed) {
 			return 0, false
 		}
+		threads.Need()
 		s.large <- struct{}{}
 		zxid = s.lastZxid.Load()
 		t := &c.turn

@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/notify"
 	"github.com/lockkeeper/lockkeeper/internal/server/admin"
 	"github.com/lockkeeper/lockkeeper/internal/server/gcpace"
+	"github.com/lockkeeper/lockkeeper/internal/server/threads"
 	"github.com/lockkeeper/lockkeeper/server"
 )
 
@@ -44,6 +45,7 @@ func serve(f serverFlags) error {
 	defer helpers.Wait()
 	beside, cancel := context.WithCancel(context.Background()) // the helpers outlast the last answers
 	defer cancel()
+	helpers.Go(func() { threads.Run(beside) })
 	helpers.Go(func() { gcpace.Run(beside) }) // while the data is read, too, which is when most is thrown away
 	srv, err := server.Open(c.Server)
 	if err != nil {
