@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 )
@@ -39,6 +40,7 @@ func TestALogThatIsRemovedOrReplaced(t *testing.T) {
 			if err := s.Append(creates(101, 102, 10)); err != nil {
 				t.Fatal(err)
 			}
+			s.log.checked = time.Time{} // some time has passed
 			err := s.Sync()
 			if failed := (*FailedError)(nil); !errors.As(err, &failed) || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("Sync: %v, want %v and %q", err, c.want, c.says)
@@ -74,6 +76,7 @@ func TestALogThatIsRemovedFromAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	fs.SetCapacity(1000)
+	s.log.checked = time.Time{}
 	if err := s.Sync(); !errors.Is(err, vfs.ErrRemoved) || !strings.Contains(err.Error(), "could not be saved") {
 		t.Errorf("Sync: %v", err)
 	}
