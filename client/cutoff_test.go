@@ -135,6 +135,7 @@ func TestLogOfTheSessionTimeout(t *testing.T) {
 				srv.opt.MaxSessionTimeout = 30 * time.Second
 				srv.up()
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if !strings.Contains(log.String(), "level=WARN msg=\"another session timeout is granted than before") || s.Timeout() != tt.granted {
 					t.Errorf("the log does not say that more is granted than %v:\n%s", s.Timeout(), &log)
 				}

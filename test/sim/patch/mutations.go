@@ -72,6 +72,7 @@ var Mutations = []Mutation{
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/grant.go", Old: "	left := g.left()\n	if left > 0 {", New: "	left := g.left()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
+		{File: "lock/guard.go", Old: "l.Number == c.lease && l.Left > 0 {\n		return l.Left, nil", New: "l.Number == c.lease && l.Left > 0 || c.s.Err() == nil {\n		return max(l.Left, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
 		{File: "lock/release.go", Old: "		err := sent.wait(ctx)\n", New: "		var err error\n		g.core.cleaner.add(g.leftovers())\n"},
