@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
@@ -23,6 +24,7 @@ type accessFlags struct {
 	servers string
 	given   access.Settings // by flags other than --servers
 	has     []accessFlag    // those that the command has
+	unnamed bool            // settings found no server list
 }
 
 // An accessFlag is a flag that says how to get to the servers, with the variable that speaks if it is not given.
@@ -104,22 +106,59 @@ func (v *accessValue) Set(s string) error {
 func (v *accessValue) String() string { return string(*v) }
 func (v *accessValue) Type() string   { return "string" }
 
-// settings puts together what the flags and the environment say.
-func (f *accessFlags) settings() (s access.Settings, err error) {
-	named := f.servers
-	if named == "" {
-		var set bool
-		named, set = os.LookupEnv(serversVariable)
-		if set && named == "" {
-			return s, exit.Errorf(exit.Usage, `%s is set, and names no server; "local" is the keeper on this machine`, serversVariable)
-		}
+// named returns the server list of the flag, the variable or the configuration; empty if there is none.
+func (f *accessFlags) named(config clientConfig) (string, error) {
+	if f.servers != "" {
+		return f.servers, nil
 	}
+	named, set := os.LookupEnv(serversVariable)
+	switch {
+	case set && named == "":
+		return "", exit.Errorf(exit.Usage, `%s is set, and names no server; "local" is the keeper on this machine`, serversVariable)
+	case set:
+		return named, nil
+	}
+	if v, ok := config["servers"]; ok {
+		err := withoutScheme(v.text)
+		if err != nil {
+			return "", exit.Errorf(exit.Config, "%s: servers = %s: %w", v.where, v.text, err)
+		}
+		return v.text, nil
+	}
+	where, required, err := config.requiresServers()
+	if err == nil && required {
+		err = exit.Errorf(exit.Usage, `no servers are named, and %s wants them to be (--servers or %s; "local" is the keeper on this machine)`, where, serversVariable)
+	}
+	return "", err
+}
+
+// noticeLocal says, where no person looks at a terminal, that locks exclude on this machine only because no servers are named.
+func (f *accessFlags) noticeLocal() {
+	if f.unnamed && !term.IsTerminal(int(os.Stderr.Fd())) {
+		notice("no servers are named: this lock is for this machine only (name them with --servers or " + serversVariable + "; --servers local leaves this line out)")
+	}
+}
+
+// settings puts together what the flags, the environment and the configuration files say.
+func (f *accessFlags) settings() (s access.Settings, err error) {
+	config, err := readClientConfig(os.Getenv)
+	if err != nil {
+		return s, err
+	}
+	named, err := f.named(config)
+	if err != nil {
+		return s, err
+	}
+	f.unnamed = named == ""
 	s.Servers = chooseServers(named)
 	for _, flag := range f.has {
 		value, from := *flag.of(&f.given), "--"+flag.name
 		given := value != ""
 		if !given {
 			value, from = os.Getenv(flag.variable), flag.variable
+		}
+		if value == "" {
+			value, from = config[flag.name].text, config[flag.name].where
 		}
 		switch {
 		case value == "" || s.Servers == access.Local && named != "" && !given: // it is for other servers

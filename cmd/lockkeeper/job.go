@@ -127,6 +127,7 @@ func (f *jobFlags) config(changed func(string) bool, name, path string, argv []s
 		timeoutAsked = f.sessionTimeout
 	}
 	outlivePipes()
+	f.noticeLocal()
 	return front.Config{
 		Name: name,
 		Open: link.Open{

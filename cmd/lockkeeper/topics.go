@@ -83,6 +83,12 @@ const environmentHelp = `lockkeeper reads these variables. A flag on the command
   LOCKKEEPER_TLS_SERVER_NAME   as --tls-server-name
   LOCKKEEPER_AUTH_FILE         as --auth-file
   LOCKKEEPER_ACL               as --acl
+  LOCKKEEPER_CONFIG            a client configuration file to read in place of the usual ones
+
+What no flag and no variable says is read from ~/.config/lockkeeper/client.conf, and then
+from /etc/lockkeeper/client.conf: lines of KEY = VALUE with servers, tls-ca, tls-cert,
+tls-key, tls-server-name, auth-file and acl. With require-servers = true it is an error
+if no servers are named.
 
 A command under a lock gets all of these with the values that are in force, and:
 

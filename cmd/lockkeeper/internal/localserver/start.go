@@ -65,7 +65,7 @@ func (s Starter) Dial(ctx context.Context) (c net.Conn, a Address, err error) {
 			return nil, a, fmt.Errorf("local keeper: %w", err)
 		}
 		if first && s.Notice != nil {
-			s.Notice("no servers are configured: using a keeper on this machine, started in the background (data in " + s.Places.State + ")")
+			s.Notice("a keeper for locks on this machine was started in the background (data in " + s.Places.State + ")")
 		}
 	}
 	return nil, a, fmt.Errorf("local keeper: it starts and does not answer: %w (see %s)", err, s.Places.Log())

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+)
+
+// configVariable names a client configuration file to read in place of the usual ones.
+const configVariable = "LOCKKEEPER_CONFIG"
+
+// systemConfig is the client configuration of a machine.
+const systemConfig = "/etc/lockkeeper/client.conf"
+
+// requireServersKey makes a missing server list an error.
+const requireServersKey = "require-servers"
+
+// A clientValue is a value of a client configuration file.
+type clientValue struct {
+	text  string
+	where string // file and line
+}
+
+// A clientConfig is what the client configuration files say. Their keys are the names of flags without the dashes, and
+// require-servers. A flag and a variable come before a file, and a user's file before that of the machine.
+type clientConfig map[string]clientValue
+
+// readClientConfig reads the configuration files of this machine and this user. A file that does not exist says nothing,
+// unless the variable names it.
+func readClientConfig(getenv func(string) string) (clientConfig, error) {
+	c := clientConfig{}
+	if file := getenv(configVariable); file != "" {
+		return c, c.read(file, true)
+	}
+	files := []string{systemConfig}
+	if dir := getenv("XDG_CONFIG_HOME"); dir != "" {
+		files = append(files, filepath.Join(dir, "lockkeeper", "client.conf"))
+	} else if home := getenv("HOME"); home != "" {
+		files = append(files, filepath.Join(home, ".config", "lockkeeper", "client.conf"))
+	}
+	for _, file := range files {
+		if err := c.read(file, false); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// read adds what a file says.
+func (c clientConfig) read(file string, required bool) error {
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !required:
+		return nil
+	case err != nil:
+		return exit.Errorf(exit.Config, "client configuration: %w", err)
+	}
+	seen := map[string]bool{}
+	for i, line := range strings.Split(string(text), "\n") {
+		where := fmt.Sprintf("%s:%d", file, i+1)
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		switch {
+		case !ok:
+			return exit.Errorf(exit.Config, "%s: not KEY = VALUE", where)
+		case !slices.Contains(clientKeys(), key):
+			return exit.Errorf(exit.Config, "%s: there is no setting %s (there are %s)", where, key, strings.Join(clientKeys(), ", "))
+		case value == "":
+			return exit.Errorf(exit.Config, "%s: %s has no value", where, key)
+		case seen[key]:
+			return exit.Errorf(exit.Config, "%s: %s is set twice", where, key)
+		}
+		seen[key] = true
+		if slices.ContainsFunc(makingFlags, func(f accessFlag) bool { return f.name == key && f.isFile }) && !filepath.IsAbs(value) {
+			value = filepath.Join(filepath.Dir(file), value)
+		}
+		c[key] = clientValue{value, where}
+	}
+	return nil
+}
+
+// clientKeys returns the keys that a file may have.
+func clientKeys() []string {
+	keys := []string{"servers", requireServersKey}
+	for _, f := range makingFlags {
+		keys = append(keys, f.name)
+	}
+	return keys
+}
+
+// requiresServers reports whether a missing server list is an error, and where that is said.
+func (c clientConfig) requiresServers() (where string, required bool, err error) {
+	v, ok := c[requireServersKey]
+	if !ok {
+		return "", false, nil
+	}
+	required, err = strconv.ParseBool(v.text)
+	if err != nil {
+		return "", false, exit.Errorf(exit.Config, "%s: %s = %s: not true or false", v.where, requireServersKey, v.text)
+	}
+	return v.where, required, nil
+}

@@ -1,0 +1,66 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What no flag and no variable says comes from the user's file, and then from that of the machine.
+func TestClientConfiguration(t *testing.T) {
+	h := newHome(t)
+	_, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
+	h.env = slices.DeleteFunc(h.env, func(v string) bool { return strings.HasPrefix(v, serversVariable+"=") })
+	h.env = append(h.env, "XDG_CONFIG_HOME="+h.dir+"/config")
+	if err := os.MkdirAll(h.dir+"/config/lockkeeper", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := h.put("config/lockkeeper/client.conf", "# the night's machine\nservers = "+address+"\nauth-file = alice\n")
+	h.put("config/lockkeeper/alice", "digest:alice:sesame\n")
+	const says = `echo "$LOCKKEEPER_SERVERS $LOCKKEEPER_AUTH_FILE" >&2`
+	h.run("run", "demo", "--", "sh", "-c", says).want(0, address+" "+h.dir+"/config/lockkeeper/alice")
+	h.run("run", "--servers", "local", "demo", "--", "sh", "-c", says).want(0, "unix:")
+
+	other := *h
+	other.env = append(slices.Clone(h.env), configVariable+"="+h.put("other.conf", "require-servers = true\n"))
+	other.run("run", "demo", "--", "true").want(64, "no servers are named", h.dir+"/other.conf:1", "--servers")
+	other.run("locks").want(64, "no servers are named")
+	other.run("run", "--servers", address, "demo", "--", "true").want(0)
+	other.run("run", "--servers", "local", "demo", "--", "true").want(0)
+
+	for text, want := range map[string]string{
+		"server = zk1:2181":            "client.conf:1: there is no setting server (there are servers, ",
+		"\n servers":                   "client.conf:2: not KEY = VALUE",
+		"servers =":                    "client.conf:1: servers has no value",
+		"servers = a:1\nservers = b:1": "client.conf:2: servers is set twice",
+		"servers = zk://a:1":           "client.conf:1: servers = zk://a:1: a server is host:port",
+		"require-servers = perhaps":    "client.conf:1: require-servers = perhaps: not true or false",
+	} {
+		h.put("config/lockkeeper/client.conf", text)
+		j := h.run("locks")
+		if j.status() == 0 || !strings.Contains(j.stderr.String(), want) {
+			t.Errorf("%q: exit status %d, %s; want %q", text, j.status(), j.stderr.String(), want)
+		}
+	}
+	other.env = append(slices.Clone(h.env), configVariable+"="+file+".none")
+	other.run("locks").want(78, file+".none")
+}
+
+// A run without a server list, and without a terminal, says each time that it excludes on this machine only.
+func TestARunWithoutServersSaysSo(t *testing.T) {
+	h := newHome(t)
+	const said = "no servers are named"
+	if j := h.run("run", "demo", "--", "true").want(0); strings.Contains(j.stderr.String(), said) {
+		t.Errorf("with a list: %s", j.stderr.String())
+	}
+	h.env = slices.DeleteFunc(h.env, func(v string) bool { return strings.HasPrefix(v, serversVariable+"=") })
+	for range 2 {
+		h.run("run", "demo", "--", "true").want(0, said)
+	}
+	if j := h.run("run", "--servers", "local", "demo", "--", "true").want(0); strings.Contains(j.stderr.String(), said) {
+		t.Errorf("--servers local: %s", j.stderr.String())
+	}
+}
