@@ -314,33 +314,3 @@ func draw(model porcupine.Model, info porcupine.LinearizationInfo, path string) 
 	}
 	return porcupine.VisualizePath(model, info, path)
 }
-
-// conclude ends the clients, judges what they did and prints one line about it that begins with machine.
-func (r *run) conclude(machine string, seed uint64) {
-	r.t.Helper()
-	end := now()
-	h := r.history()
-	violations := judge(r.t, h, *results, r.name)
-	for _, v := range violations {
-		r.t.Error(v)
-	}
-	lost, stale := 0, 0
-	for _, h := range h.holds {
-		if h.lost {
-			lost++
-		}
-	}
-	for _, o := range h.operations {
-		if o.stale {
-			stale++
-		}
-	}
-	for text, n := range h.failures {
-		r.t.Logf("%d × %s", n, text)
-	}
-	fmt.Printf("%s: minutes=%.2f faults=%d grants=%d longest_gap=%.1fs violations=%d lost=%d refused=%d rig=%s seed=%d\n", machine,
-		time.Duration(end-r.begin).Minutes(), r.faults, len(h.holds), h.longestGap(r.begin, end, keyOf).Seconds(), len(violations), lost, stale, *rigFlag, seed)
-	if len(h.holds) < 10*len(keys) {
-		r.t.Errorf("%d grants: nothing was shown", len(h.holds))
-	}
-}
