@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A server for other machines insists on TLS unless a setting says otherwise. With a zoo.cfg it does as ZooKeeper does.
@@ -21,14 +23,19 @@ func TestAServerForOtherMachinesIsSecure(t *testing.T) {
 	// quota reports whether a client without credentials may set one, which also shows who may change the root.
 	quota := func(address string, status int) {
 		t.Helper()
-		h.env = append(h.env, "LOCKKEEPER_SERVERS="+address)
-		h.run("z", "create", "/app").want(0)
-		h.run("z", "quota", "set", "/app", "--count", "100").want(status)
+		h.run("z", "create", "--servers", address, "/app").want(0)
+		h.run("z", "quota", "set", "--servers", address, "/app", "--count", "100").want(status)
 	}
 	_, address := h.server(append([]string{"--listen", "127.0.0.1:0"}, data("loopback")...)...)
 	quota(address, 0)
-	_, address = h.server(append([]string{"--listen", "127.0.0.1:0", "--set", "lockkeeper.secure=true"}, data("asked")...)...)
+	_, address = h.server(append([]string{"--listen", "127.0.0.1:0", "--set", "lockkeeper.secure=true",
+		"--set", "DigestAuthenticationProvider.superDigest=" + zk.DigestID("super:secret")}, data("asked")...)...)
 	quota(address, 77)
+	super := []string{"--servers", address, "--auth-file", h.put("super", "digest:super:secret\n"), "/app"}
+	h.run(append([]string{"z", "quota", "set", "--count", "100"}, super...)...).want(0)
+	if out := h.run(append([]string{"z", "quota", "get", "--json"}, super...)...).want(0).stdout.String(); !strings.Contains(out, "100") {
+		t.Errorf("the quota is %s", out)
+	}
 	_, address = h.server(append([]string{"--listen", "0.0.0.0:0", "--set", "lockkeeper.secure=false"}, data("open")...)...)
 	quota(local(address), 0)
 	_, address = h.server(append([]string{"--listen", "127.0.0.1:0", "--set", "secureClientPort=0",

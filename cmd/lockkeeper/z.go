@@ -83,7 +83,9 @@ servers do not let us; 130 interrupted.`,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, verb := range env.verbs() {
-		flags.addTo(verb, sessionFlags)
+		for _, leaf := range leaves(verb) {
+			flags.addTo(leaf, sessionFlags)
+		}
 		cmd.AddCommand(verb)
 	}
 	return cmd
@@ -94,11 +96,21 @@ func (e *zEnv) verbs() []*cobra.Command {
 	all := append(e.readingVerbs(), e.writingVerbs()...)
 	all = append(append(all, e.lookingVerbs()...), e.treeVerbs()...)
 	for _, verb := range all {
-		if verb.Flags().Lookup("json") == nil {
-			verb.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
+		for _, leaf := range leaves(verb) {
+			if leaf.Flags().Lookup("json") == nil {
+				leaf.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
+			}
 		}
 	}
 	return all
+}
+
+// leaves returns the commands that do something: the verb, or its own verbs if it has any.
+func leaves(verb *cobra.Command) []*cobra.Command {
+	if verb.HasSubCommands() {
+		return verb.Commands()
+	}
+	return []*cobra.Command{verb}
 }
 
 // do runs a verb in a session, and gives its error an exit status.
