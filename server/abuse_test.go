@@ -112,7 +112,7 @@ func TestAcceptingGoesOnWhenDescriptorsAreShort(t *testing.T) {
 }
 
 // A flood of connections beyond the limit costs the log one line, and other clients nothing.
-func TestAFloodOfConnectionsIsSpokenOfSeldom(t *testing.T) {
+func TestAFloodOfConnectionsIsLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
 		r := start(t, func(o *Options) {
@@ -144,7 +144,7 @@ func TestAFloodOfConnectionsIsSpokenOfSeldom(t *testing.T) {
 }
 
 // A client that is refused and comes back at once, again and again, costs the log one line.
-func TestWhoIsRefusedAgainAndAgainIsSpokenOfSeldom(t *testing.T) {
+func TestRepeatedRefusalsAreLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
 		r := start(t, func(o *Options) {

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// ipOf is the address of a peer as ACLs of the scheme "ip" know it. Who comes over a Unix socket
+// ipOf is the address of a peer as ACLs of the scheme "ip" know it. A connection over a Unix socket
 // comes from this machine.
 func ipOf(addr net.Addr) string {
 	switch a := addr.(type) {

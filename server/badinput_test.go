@@ -139,7 +139,7 @@ func TestOddWritesAreRefusedAsZooKeeperRefusesThem(t *testing.T) {
 }
 
 // Whatever arrives, the server answers or hangs up, goes on, and has logged what it can read again.
-func TestGarbageHarmsNobody(t *testing.T) {
+func TestGarbageHarmsNoOtherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := rand.Uint64()
 		rnd := rand.New(rand.NewPCG(seed, 0))

@@ -301,35 +301,6 @@ func (s *Server) finishClose(r *request) {
 	}
 }
 
-// tell sends the events of changes, to the watchers that may read the znode.
-func (s *Server) tell(effects []tree.Effect) {
-	for i := range effects {
-		e := &effects[i]
-		s.deliveries = s.watches.Trigger(s.deliveries[:0], e.Event)
-		for _, d := range s.deliveries {
-			if c := s.connection(uint64(d.To)); c != nil && c.sendEvent(d.Event, e.ACL) {
-				s.touchUp(c)
-			}
-		}
-	}
-}
-
-// sendEvent adds an event if the client may read the znode, and reports whether it did.
-func (c *conn) sendEvent(ev zk.Event, acl *tree.AccessList) bool {
-	b, start := c.out.begin(wire.ReplyHeader{Xid: wire.XidEvent, Zxid: ev.Zxid})
-	may := c.who.May(acl, zk.PermRead)
-	if !may {
-		c.out.cancel()
-		return false
-	}
-	w := wire.WatcherEvent{Type: ev.Type, State: wire.StateConnected, Path: ev.Path}
-	c.out.end(w.AppendTo(b), start)
-	c.events++
-	c.counters.sent.Add(1)
-	c.s.counters.sent.Add(1)
-	return true
-}
-
 // answerWrite answers a write that has been applied.
 func (c *conn) answerWrite(h wire.RequestHeader, out *tree.Outcome) {
 	b, start := c.out.begin(wire.ReplyHeader{Xid: h.Xid, Zxid: c.s.tree.LastZxid(), Err: out.Err})
@@ -351,38 +322,4 @@ func (c *conn) answerWrite(h wire.RequestHeader, out *tree.Outcome) {
 		c.fenced.Store(true)
 		c.out.finish()
 	}
-}
-
-// txnBytes is what a transaction takes in the log, or a little more.
-func txnBytes(t *txn.Txn) int {
-	const header, digest = 32, 12
-	return header + digest + changeBytes(&t.Change)
-}
-
-func changeBytes(c *txn.Change) int {
-	n := 40 + len(c.Path) + len(c.Data)
-	for i := range c.ACL {
-		n += 12 + len(c.ACL[i].Scheme) + len(c.ACL[i].ID)
-	}
-	for _, p := range c.Paths {
-		n += 4 + len(p)
-	}
-	for i := range c.Subs {
-		n += changeBytes(&c.Subs[i])
-	}
-	return n
-}
-
-// settlePaths makes sure that the transaction that closes a session lists the session's ephemerals, also if there are
-// none: without a list, ZooKeeper would take the digest behind it for the list. A list that is too long for the log is
-// left out, and then the digest must be left out too. Without both, everything that the session owns is deleted, now and
-// in every replay. This concerns only sessions whose ephemerals another server let grow beyond ephemeralBytesMax.
-func settlePaths(tx *txn.Txn) (leftOut bool) {
-	if tx.Paths == nil {
-		tx.Paths = []string{}
-	}
-	if txnBytes(tx) > store.TxnBytesMax {
-		tx.Paths = nil
-	}
-	return tx.Paths == nil
 }

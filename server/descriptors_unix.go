@@ -10,7 +10,7 @@ import (
 )
 
 // descriptors returns how many file descriptors the process has open and how many it may have; ok
-// is false if the system does not tell.
+// is false if the system does not report it.
 func descriptors() (open, most int, ok bool) {
 	names, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -23,7 +23,7 @@ func descriptors() (open, most int, ok bool) {
 	return len(names) - 1, int(min(uint64(limit.Cur), math.MaxInt)), true // without that of the directory
 }
 
-// descriptorPlaces is how many connections the process may have; 0 if the system does not tell.
+// descriptorPlaces is how many connections the process may have; 0 if the system does not report it.
 func descriptorPlaces() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

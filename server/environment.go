@@ -40,7 +40,7 @@ type Field struct {
 
 // Environment returns what the server runs in, under the names and in the order that ZooKeeper has
 // for it. Where those name a Java that is not there, go.version stands. No reader of those fields is known.
-// What the system does not tell is left out.
+// What the system does not report is left out.
 func Environment() []Field {
 	fields := []Field{{"zookeeper.version", VersionText()}}
 	add := func(name, value string) {

@@ -73,7 +73,7 @@ func (g *gate) timeOf(tokens float64) time.Duration {
 	return time.Duration(max(tokens, 0) / g.rate * float64(time.Second))
 }
 
-// bucketLocked returns the bucket of an address as it is now.
+// bucketLocked returns the bucket of an address, filled up to now.
 func (g *gate) bucketLocked(address string, now time.Duration) *bucket {
 	b := g.buckets[address]
 	if b == nil {

@@ -132,7 +132,7 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 		auth:    auth,
 	}
 	// From here on the session's timeout is the limit. Not later: once the request
-	// is in the queue, whoever commits may set deadlines of its own, because somebody else has taken the session.
+	// is in the queue, the committer may set deadlines of its own, because another connection has taken the session.
 	c.nc.SetDeadline(time.Time{})
 	s.queue.add(r)
 	s.commitInline(c)

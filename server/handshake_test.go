@@ -66,7 +66,7 @@ func TestResumeKeepsTheSession(t *testing.T) {
 	})
 }
 
-// gone is what a client is told whose session does not exist, or not for him.
+// gone is the answer to a client whose session does not exist, or belongs to another.
 const gone = "00000000" + "00000000" + "0000000000000000" + "00000010" + "00000000000000000000000000000000" + "00"
 
 func TestRefusedResumeTouchesNothing(t *testing.T) {
@@ -91,7 +91,7 @@ func TestRefusedResumeTouchesNothing(t *testing.T) {
 			}
 			p.wantClosed()
 		}
-		owner.ping() // has not been put out by somebody who knows only the id
+		owner.ping() // a client that knows only the id has not taken its place
 	})
 }
 
@@ -126,7 +126,7 @@ func TestMalformedGreetings(t *testing.T) {
 			p.raw([]byte(head))
 			p.wantClosed()
 		}
-		// Whoever says nothing, or half of it, is not waited for.
+		// A connection that sends nothing, or half of a frame, is closed after a while.
 		p := r.dial("c")
 		p.raw([]byte{0, 0})
 		begin := time.Now()
@@ -220,7 +220,7 @@ func TestWordsAboutConnections(t *testing.T) {
 		c := r.connect("c")
 		c.create("/e", zk.Ephemeral)
 		c.exists("/e")
-		r.net.Link("c", "").Cut() // so that nobody but the monitor is connected
+		r.net.Link("c", "").Cut() // so that only the monitor is connected
 		time.Sleep(2 * lingerTimeout)
 		d := r.resume(c)
 		d.exists("/e")

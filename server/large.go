@@ -102,7 +102,7 @@ func (c *conn) keepSession() (stop func()) {
 }
 
 // answerAtOnce carries out a request with a large answer on the goroutine that commits, which cannot wait for memory: a
-// request comes to that if its answer has grown behind it in the queue. If the memory is used up, the connection ends.
+// request gets here if its answer has grown while it waited in the queue. If the memory is used up, the connection ends.
 // The caller holds Server.state.
 func (c *conn) answerAtOnce(h wire.RequestHeader, body []byte, who tree.Identities) {
 	t := &c.turn

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-func TestASlowReaderStallsNobodyAndIsCutOff(t *testing.T) {
+func TestASlowReaderStallsNoOtherClientAndIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 64 << 10
 		r := start(t, func(o *Options) { o.OutputBytesMax = limit })
@@ -66,7 +66,7 @@ func TestAClientThatReadsNoAnswersIsNotReadFrom(t *testing.T) {
 }
 
 // A client that takes its answers may ask for any number at once, also behind a write.
-func TestWhoTakesTheAnswersIsNotCutOff(t *testing.T) {
+func TestAClientThatTakesItsAnswersIsNotCutOff(t *testing.T) {
 	get, multiRead := &wire.WatchRequest{Path: "/big"}, &wire.MultiRequest{Ops: []wire.MultiOp{{Op: wire.OpGetData, Path: "/big"}}}
 	for _, c := range []struct {
 		reads, behind, bytes int

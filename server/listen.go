@@ -177,7 +177,7 @@ func (s *Server) hangUp() {
 	}
 }
 
-// tellIdleLocked has those who wait in WaitIdle look again.
+// tellIdleLocked makes each WaitIdle look again.
 func (s *Server) tellIdleLocked() {
 	close(s.conns.idleChanged)
 	s.conns.idleChanged = make(chan struct{})

@@ -293,7 +293,7 @@ func TestAuthentication(t *testing.T) {
 
 func (p *peer) resumable(r *rig) bool { return r.resume(p).session == p.session }
 
-func TestEventsAreForThoseWhoMayRead(t *testing.T) {
+func TestEventsNeedTheRightToRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		owner, stranger := r.connect("o"), r.connect("s")
@@ -413,7 +413,7 @@ func TestAReadOfADeadConnectionLeavesNoWatch(t *testing.T) {
 	})
 }
 
-// Super is known by the whole digest, not by its name. An empty one, as where none is set, is nobody's.
+// Super is known by the whole digest, not by its name. An empty digest, as where none is set, makes no client super.
 func TestSuperNeedsItsPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		digest := zk.DigestID("super:secret")

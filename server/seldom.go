@@ -19,8 +19,8 @@ type seldom struct {
 	}
 }
 
-// due reports whether to speak of what happens now, and of how often it happened since it was
-// last spoken of, this time not counted.
+// due reports whether to log what happens now, and how often it happened since it was
+// last logged, this time not counted.
 func (d *seldom) due(now time.Duration) (unsaid int, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -36,7 +36,7 @@ type Server struct {
 	state   sync.RWMutex
 	tree    *tree.Tree
 	watches *watch.Table
-	watchMu sync.Mutex // keeps apart those who hold state for reading
+	watchMu sync.Mutex // keeps apart goroutines that hold state for reading
 
 	sessions struct {
 		sync.Mutex

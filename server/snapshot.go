@@ -20,8 +20,8 @@ const (
 	snapshotRestMax = 100 * time.Millisecond
 )
 
-// considerSnapshot starts a snapshot if one is due and none is being written. Only who
-// commits calls it, between two batches: there the session table and the tree agree.
+// considerSnapshot starts a snapshot if one is due and none is being written. Only the
+// committer calls it, between two batches: there the session table and the tree agree.
 func (s *Server) considerSnapshot() {
 	if s.sinceSnapshot < s.snapshotAt.txns && s.store.LogBytes() < s.snapshotAt.bytes || s.ctx.Err() != nil || !s.snapshotting.CompareAndSwap(false, true) {
 		return
@@ -70,7 +70,7 @@ type source struct {
 	since    time.Time // when the last rest ended
 }
 
-// newSource is for who commits, between two batches.
+// newSource is for the committer, between two batches.
 func (s *Server) newSource() *source {
 	s.state.Lock()
 	defer s.state.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
-// Stats is a moment in the life of a server. What is counted is counted since the start or the
+// Stats describes a server at one moment. What is counted is counted since the start or the
 // last ResetStats.
 type Stats struct {
 	Zxid        int64 // of the last transaction

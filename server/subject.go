@@ -65,14 +65,14 @@ func (a *attribute) writeTo(b *strings.Builder) {
 	}
 	text := string([]rune(string(a.Value.Bytes))) // with U+FFFD for each byte that is not UTF-8
 	const blank = " \r"
-	lead := len(text) - len(strings.TrimLeft(text, blank))
+	leading := len(text) - len(strings.TrimLeft(text, blank))
 	trail := len(strings.TrimRight(text, blank))
 	for i, r := range text {
 		switch {
 		case r == 0:
 			b.WriteString(`\00`)
 			continue
-		case strings.ContainsRune(`,=+<>#;"\`, r), i < lead, i >= trail:
+		case strings.ContainsRune(`,=+<>#;"\`, r), i < leading, i >= trail:
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)

@@ -29,7 +29,7 @@ type Options struct {
 	// ensembles have it. Tests in real time want less, such as 50 ms.
 	Tick time.Duration
 
-	// SessionTimeoutMin and SessionTimeoutMax bound what clients are granted: who asks for less or
+	// SessionTimeoutMin and SessionTimeoutMax bound what clients are granted: a client that asks for less or
 	// more gets the bound. Defaults 2 ticks and 20 ticks, as ensembles have them, but the latter no
 	// less than 40 s: with a short tick, a client that asks for a long timeout shall not lose its
 	// session because the machine was busy.
@@ -55,7 +55,7 @@ type Server struct {
 	network *memnet.Network
 
 	// life holds one token, taken by the goroutine that starts the server or takes it down: not a
-	// mutex, so that in a bubble those who wait for it count as idle.
+	// mutex, so that in a bubble a goroutine that waits for it counts as idle.
 	life chan struct{}
 
 	mu struct {
@@ -118,7 +118,7 @@ func (s *Server) Close() error {
 	s.stop()
 	s.mu.Lock()
 	s.mu.closed = true
-	links, err := slices.Collect(maps.Values(s.mu.links)), s.mu.err // others may come, and are closed by who makes them
+	links, err := slices.Collect(maps.Values(s.mu.links)), s.mu.err // a link that comes later is closed where it is made
 	s.mu.Unlock()
 	for _, l := range links {
 		l.proxy.Close()
@@ -141,7 +141,7 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 func (s *Server) Addr() string { return s.Link("").Addr() }
 
 // Session opens a session through the link with the given label and closes it at the end of the test.
-// Link.Open is for those who need options, or have no test.
+// Link.Open takes options and needs no test.
 func (s *Server) Session(t testing.TB, label string) *client.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
@@ -165,8 +165,8 @@ const (
 
 // Expire ends the session with this id, as expiry does: all at once, its ephemeral znodes with it,
 // without telling the client more than the end of its connection; a client that is not cut off learns
-// the rest when it comes back. When it returns, the znodes are gone. It reports false if there is no such session, or the server is down. Link.Expire is for those
-// who do not know the id.
+// the rest when it comes back. When it returns, the znodes are gone. It reports false if there is no such session, or the server is down. Link.Expire
+// needs no id.
 func (s *Server) Expire(id int64) bool {
 	s.mu.Lock()
 	running, srv := s.mu.running, s.mu.server

@@ -120,7 +120,7 @@ configuration file is wrong, 1 it failed while it ran.`,
 	flags.StringVar(&f.data, "data", "", "data directory")
 	flags.StringVar(&f.listen, "listen", "", "where to listen (default "+listenDefault+", or as configured)")
 	flags.BoolVar(&f.local, "local", false, "be the local keeper of this user")
-	flags.DurationVar(&f.idle, "idle", idleDefault, "with --local: end when nobody has been connected for that long; 0 never")
+	flags.DurationVar(&f.idle, "idle", idleDefault, "with --local: end when no client has been connected for that long; 0 never")
 	flags.BoolVar(&f.reportReady, "report-ready", false, "")
 	flags.MarkHidden("report-ready")
 	cmd.AddCommand(newServerCheck())

@@ -57,7 +57,7 @@ func (l *live) config() *tls.Config {
 }
 
 // current returns the configuration for a handshake. A handshake that comes while the files are being read
-// waits for it: a moment, and it was the files' owner who asked for it.
+// waits for it: a moment, and the files' owner has asked for it.
 func (l *live) current() *tls.Config {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,7 +5,7 @@
 //     comes after the change; connections that are open stay as they are;
 //  2. files that cannot be used after a change leave in force what was read before, and say so in
 //     the log once; they are tried again until they can be used, whatever kept them from it;
-//  3. nothing older than TLS 1.2 is spoken, and no session is resumed past a certificate that has
+//  3. nothing older than TLS 1.2 is used, and no session is resumed past a certificate that has
 //     been withdrawn since: there is no resumption.
 //
 // Code that makes a client's side finds KeyPair and Store.Authorities here, which read the files.

@@ -32,10 +32,10 @@ type Options struct {
 	// ClientAuth says whether clients show a certificate (ssl.clientAuth): they must with "need",
 	// may with "want", and are not asked with "none". Default "need", as in ZooKeeper.
 	ClientAuth string
-	// MinVersion and MaxVersion bound the versions of TLS that are spoken
+	// MinVersion and MaxVersion bound the versions of TLS that are used
 	// (ssl.enabledProtocols), in the numbers of crypto/tls. Defaults 1.2 and 1.3.
 	MinVersion, MaxVersion uint16
-	// CipherSuites are those that are spoken with TLS 1.2 (ssl.ciphersuites), in the numbers of crypto/tls;
+	// CipherSuites are those that are used with TLS 1.2 (ssl.ciphersuites), in the numbers of crypto/tls;
 	// those of TLS 1.3 cannot be chosen. Default SafeSuites.
 	CipherSuites []uint16
 	// Logger hears of files read again, and of those that cannot be used. Default silence.
@@ -50,7 +50,7 @@ const (
 )
 
 // SafeSuites returns the numbers of the cipher suites of TLS 1.2 that Go thinks safe, without those in CBC mode, against
-// which there are attacks that measure times. Java and OpenSSL speak the others since 2014 at the latest.
+// which there are attacks that measure times. Java and OpenSSL have the others since 2014 at the latest.
 func SafeSuites() (ids []uint16) {
 	for _, c := range tls.CipherSuites() {
 		if slices.Contains(c.SupportedVersions, tls.VersionTLS12) && !strings.Contains(c.Name, "_CBC_") {

@@ -130,7 +130,7 @@ func (s *Store) blocks() ([]*pem.Block, error) {
 	switch info, err := os.Stat(s.Location); {
 	case err != nil:
 		return nil, fmt.Errorf("tls: %w", err)
-	case !info.Mode().IsRegular(): // a pipe would keep us waiting for who writes to it, and be empty the next time
+	case !info.Mode().IsRegular(): // a pipe would block until a program writes to it, and be empty the next time
 		return nil, s.fail(errors.New("is not a regular file"))
 	case info.Size() > storeBytesMax:
 		return nil, s.fail(fmt.Errorf("has %d bytes, the limit is %d", info.Size(), storeBytesMax))

@@ -8,7 +8,7 @@
 // The JSON has ZooKeeper's fields in ZooKeeper's order and layout, because there are scripts that
 // look for lines in it. What has no meaning here is missing rather than made up: the trace mask,
 // the properties of a JVM, the sizes of answers. As with ZooKeeper, commands are answered with 200
-// whether there is such a command or not; the field "error" tells.
+// whether there is such a command or not; the field "error" says which.
 //
 // Metrics have the names that ZooKeeper's PrometheusMetricsProvider gives them where the meaning is
 // the same, so that its dashboards and alerts work; package server says which they are. The text

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// AddressDefault is where to listen unless told otherwise: ZooKeeper's port, but this machine alone.
+// AddressDefault is where to listen by default: ZooKeeper's port, but this machine alone.
 const AddressDefault = "127.0.0.1:8080"
 
 // Limits of the port. Its connections take descriptors that clients might want.

@@ -20,7 +20,7 @@ func (t *tally) count() (n int64) {
 }
 
 // A window remembers what a distribution was like some time ago, so that what has come since can
-// be told. It costs those who add nothing; those who ask move it.
+// be reported. It costs an addition nothing; a question moves it.
 type window struct {
 	mu           sync.Mutex
 	older, newer tally         // guarded by mu, as are the times: newer was taken after older

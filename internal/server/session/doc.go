@@ -1,7 +1,7 @@
 // Package session keeps the sessions of a server, and when each expires.
 //
 // A Table holds the sessions of a server: each with the timeout it was granted, the connection
-// that owns it and the moment at which it is taken for dead. It is pure: it has no clock and no
+// that owns it and the moment at which it expires. It is pure: it has no clock and no
 // goroutine. The caller passes the time, as a monotonic duration since a moment of its
 // choice, and carries out what follows from the answers.
 //

@@ -62,7 +62,7 @@ func (t *Table) Add(id int64, timeout time.Duration, owner uint64, now time.Dura
 
 // Attach makes owner the owner of a session and gives it a new timeout. It reports false, and
 // changes nothing, if the session is not there or closing. The previous owner is returned so that
-// its connection can be told.
+// its connection can be notified.
 func (t *Table) Attach(id int64, timeout time.Duration, owner uint64, now time.Duration) (previous uint64, ok bool) {
 	s := t.sessions[id]
 	if s == nil || s.closing {

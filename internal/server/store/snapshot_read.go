@@ -59,7 +59,7 @@ func readSnapshot(fs vfs.FS, s file, l Loader) error {
 	return nil
 }
 
-// checkEnd looks at the last bytes only, which tells most snapshots that were cut short.
+// checkEnd looks at the last bytes only, which is enough to find most snapshots that were cut short.
 func checkEnd(f io.ReaderAt, size int64) error {
 	var end [5]byte
 	if size < 10 {

@@ -19,7 +19,7 @@ const (
 
 // A tail is what a log holds from the first record that is not whole to the last byte that is not
 // zero. It is either torn, by a crash in the middle of a write that was never acknowledged,
-// or damaged. The difference is told by the traces that each leaves:
+// or damaged. They differ in the traces that each leaves:
 //
 // A crash leaves out what had not reached the disk: the end of the write, or whole sectors in
 // the middle of it. Logs are written into zeros or past the end of the file, so what was left out

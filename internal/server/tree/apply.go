@@ -7,7 +7,7 @@ import (
 )
 
 // Effect is an event, and the access control list of its znode: a
-// watcher without PermRead in ACL is not told (its one-shot watch is used up nevertheless).
+// watcher without PermRead in ACL gets no event (its one-shot watch is used up nevertheless).
 type Effect struct {
 	zk.Event
 	ACL *AccessList

@@ -31,7 +31,7 @@ func (d *Draft) mayGrow(path string, change usage) bool {
 }
 
 // within checks one number. A hard limit stands in place of the soft one, and only what leaves the
-// number as it is passes whatever the limit: as in ZooKeeper, a subtree that is beyond its limit
+// number as it is passes with any limit: as in ZooKeeper, a subtree that is beyond its limit
 // already cannot be brought back by less data, but by deleting.
 func (d *Draft) within(e Excess, change, soft, hard int64) bool {
 	e.Limit, e.Hard = soft, hard >= 0

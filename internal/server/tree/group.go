@@ -25,7 +25,7 @@ func groupOf(owner int64) int64 {
 	return owner
 }
 
-// isSession tells the group of a session from the others.
+// isSession reports whether this is the group of a session.
 func isSession(key int64) bool { return txn.OwnerSession(key) != 0 }
 
 func (t *Tree) join(r ref, pathLen int) {

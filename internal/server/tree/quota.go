@@ -32,7 +32,7 @@ type usage struct{ count, bytes int64 }
 
 // A limits is what a subtree may have; −1 is no limit.
 type limits struct {
-	usage       // soft: going beyond is only spoken of
+	usage       // soft: an excess is only logged
 	hard  usage // binding, if the server enforces quotas
 }
 

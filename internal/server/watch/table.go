@@ -38,7 +38,7 @@ type Table struct {
 // kinds is how many kinds there are, 0 included: that is none, and WatchAny holds none.
 const kinds = int(zk.WatchPersistentRecursive) + 1
 
-// A key tells a watch from all others.
+// key identifies a watch.
 type key struct {
 	holder, place uint32
 	kind          uint8
@@ -62,7 +62,7 @@ type holder struct {
 	first uint32
 	count int32
 	bytes int
-	stamp uint64 // the last trigger that told it
+	stamp uint64 // the last trigger that reached it
 }
 
 // NewTable returns an empty table.

@@ -20,7 +20,7 @@ func edges(t *testing.T) string {
 	dir := t.TempDir()
 	srv := ours.Start(t, server.Options{DataDir: dir}) // which writes the first snapshot
 	srv.Stop()
-	st, err := store.Open(vfs.OS{}, store.Options{DataDir: dir, PreAllocBytes: 64 << 10}, nobody{})
+	st, err := store.Open(vfs.OS{}, store.Options{DataDir: dir, PreAllocBytes: 64 << 10}, discard{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +44,12 @@ func edges(t *testing.T) string {
 	return dir
 }
 
-// nobody is a loader that keeps nothing.
-type nobody struct{}
+// discard is a loader that keeps nothing.
+type discard struct{}
 
-func (nobody) Reset()                                         {}
-func (nobody) Session(txn.SessionEntry) error                 { return nil }
-func (nobody) ACL(txn.ACLEntry) error                         { return nil }
-func (nobody) Node(txn.Node) error                            { return nil }
-func (nobody) EndSnapshot(int64, *store.SnapshotDigest) error { return nil }
-func (nobody) Apply(*txn.Txn, *txn.Digest) error              { return nil }
+func (discard) Reset()                                         {}
+func (discard) Session(txn.SessionEntry) error                 { return nil }
+func (discard) ACL(txn.ACLEntry) error                         { return nil }
+func (discard) Node(txn.Node) error                            { return nil }
+func (discard) EndSnapshot(int64, *store.SnapshotDigest) error { return nil }
+func (discard) Apply(*txn.Txn, *txn.Digest) error              { return nil }

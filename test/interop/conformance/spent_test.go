@@ -14,9 +14,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Behind creates that are not committed yet, a counter that has come to its end goes on with negative numbers, and has
-// its last number for whoever comes when they are. So whoever is given one stands behind nobody who comes later, and
-// must not be granted the lock.
+// Behind creates that are not committed yet, a counter that has come to its end goes on with negative numbers, and gives
+// its last number to all that come once they are. A contender with such a number does not stand in front of those that come
+// later, and must not be granted the lock.
 func TestF13_NumbersFromBeyondTheEnd(t *testing.T) {
 	e := apache.StartEnsemble(t, 3, apache.Options{Seed: edges(t), Config: map[string]string{"syncLimit": "100"}})
 	leader, followers := e.Leader(), e.Followers()

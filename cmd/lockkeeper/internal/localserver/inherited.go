@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownUmask makes what a keeper needs be made with the modes that are said, whatever its user's umask is: a directory
-// that he cannot enter himself would be there for all who come after.
+// ownUmask makes what a keeper needs be made with the modes that the code names, whatever its user's umask is: a directory
+// that the user cannot enter would stay for every later keeper.
 func ownUmask() { syscall.Umask(0o077) }
 
 // outgrow frees a keeper from limits that were set for the programs of the shell that started it, if they can be

@@ -37,7 +37,7 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// take takes the lock of these places, of which a keeper that is just ending may have to let go first.
+// take takes the lock of these places. A keeper that is just ending may have to let go of it first.
 func (p Places) take(ctx context.Context) (*os.File, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTaken)
 	defer cancel()

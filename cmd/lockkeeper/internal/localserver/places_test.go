@@ -128,7 +128,7 @@ func TestStateOnlyInAPlaceOfOurOwn(t *testing.T) {
 }
 
 // When the temporary directory has been emptied, another user may make what the keeper had there.
-func TestASocketThatSomebodyElseCanHavePutThereIsNotUsed(t *testing.T) {
+func TestASocketThatAnotherUserCanHavePutThereIsNotUsed(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -119,7 +119,7 @@ func (p Places) serve(ctx context.Context, lock *os.File, idle time.Duration, re
 
 var (
 	errTaken      = errors.New("the lock is taken")
-	errIdle       = errors.New("nobody has been connected for a while")
+	errIdle       = errors.New("no client has been connected for a while")
 	errSocketGone = errors.New("its socket was taken away")
 )
 
