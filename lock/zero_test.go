@@ -122,3 +122,40 @@ func TestLossReason(t *testing.T) {
 		}
 	}
 }
+
+// loud is a lock of the user's that embeds one of ours.
+type loud struct {
+	lock.Locker
+	locked []string
+}
+
+func (l *loud) Lock(ctx context.Context) (*lock.Hold, error) {
+	l.locked = append(l.locked, l.Path())
+	return l.Locker.Lock(ctx)
+}
+
+// A wrapper of a lock is a Locker, and a member of an All.
+func TestAWrapperIsALocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
+		must(t, nil, err)
+		u, err := lock.NewUnfair(s, "/locks/b", lock.Options{})
+		must(t, nil, err)
+		var wrapped lock.Locker = &loud{Locker: m}
+		h, err := wrapped.Lock(t.Context())
+		must(t, h, err)
+		all, err := lock.NewAll(wrapped, u)
+		must(t, nil, err)
+		if _, err := all.TryLock(t.Context()); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("TryLock of all beside the wrapped one = %v, want ErrBusy", err)
+		}
+		must(t, nil, h.Release(t.Context()))
+		several, err := all.Lock(t.Context())
+		must(t, nil, err)
+		if several.Of("/locks/a") == nil || wrapped.Session() != s {
+			t.Errorf("holds of %v", all.Paths())
+		}
+		must(t, nil, several.Release(t.Context()))
+	})
+}
