@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -29,6 +30,7 @@ type attempt struct {
 	nodes   []string  // paths of our nodes, first one first, once known
 	token   int64     // creation zxid of our nodes; 0 until known
 
+	listed   time.Time              // when the last listing was asked for
 	waited   bool                   // we have waited in the queue: those behind us may have seen others ahead of us
 	own      []*client.Watch        // watches on our nodes, in their order; nil where none is set
 	revoked  map[string]bool        // those of our nodes whose data asks us to give up; nil while there is none
@@ -179,6 +181,16 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
+	if a.outdated() {
+		v, err := a.list(ctx, 0)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(v.waits) > 0 && a.tries:
+			return nil, a.decline(ctx, v)
+		}
+		return a.proceed(ctx, v)
+	}
 	holds := make([]*Hold, len(a.nodes))
 	for i, node := range a.nodes {
 		vouching := a.vouching
@@ -193,6 +205,12 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	a.nodes, a.own, a.vouching, a.marker = nil, nil, nil, "" // the holds' now
 	a.end()
 	return holds, nil
+}
+
+// outdated reports whether the listing is so old that it does not show that our nodes are still there. An operator may have
+// deleted them since. A watch on them would have fired before the answer that the session's lease rests on.
+func (a *attempt) outdated() bool {
+	return slices.Contains(a.own, nil) && time.Since(a.listed) >= lease.Term(a.s.Timeout())
 }
 
 // vouchFor returns once the session's lease is worth beginning a hold on, with the lease's number.

@@ -17,6 +17,7 @@ import (
 type listing struct {
 	*client.Pending[client.Listing]
 	heeds queue.ClaimKind // the kinds of claims in the line
+	asked time.Time
 }
 
 // listed is what a listing shows.
@@ -27,7 +28,7 @@ type listedClaims struct {
 
 // list adds the request that lists the line.
 func (c *core) list(p *client.Pipeline) *listing {
-	return &listing{p.Children(c.dir), c.rules.Heeds}
+	return &listing{p.Children(c.dir), c.rules.Heeds, time.Now()}
 }
 
 // result waits for the answer. With an error, nothing is listed.
@@ -133,6 +134,7 @@ func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 			if err != nil {
 				return a.list(ctx, 0)
 			}
+			a.listed = listed.asked
 			return a.look(ctx, ls, bridge.Conn(listed.Pending))
 		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
 			a.created = nil
@@ -197,6 +199,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
 			return view{}, err
 		}
+		a.listed = listed.asked
 		return a.look(ctx, ls, bridge.Conn(listed.Pending))
 	}
 }

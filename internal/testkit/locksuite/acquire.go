@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // Group A of the atlas: acquiring while connections break.
@@ -25,6 +26,7 @@ var acquireTests = []test{
 	{"F06_ExpiredBeforeListing", f06Expired},
 	{"F06_DeletedBeforeListing", f06Deleted},
 	{"F06_DeletedWhileWaiting", f06DeletedWhileWaiting},
+	{"F06_DeletedBehindALateListing", f06DeletedBehindALateListing},
 	{"F07_DirectoryVanishes", f07DirectoryVanishes},
 	{"F07_ReadOnlyAncestors", f07ReadOnlyAncestors},
 	{"F07_SamePathAtOnce", f07SamePathAtOnce},
@@ -89,4 +91,27 @@ func f01CallerGone(w *World, t *testing.T) {
 	}
 	w.MustRelease(h)
 	w.Clean()
+}
+
+// The node is deleted while the answers that it is made and that it is first are on their way for longer than a lease lasts.
+// The session proves itself right behind them. No hold begins: the listing is asked again.
+func f06DeletedBehindALateListing(w *World, t *testing.T) {
+	a := w.Client("a")
+	w.MustRelease(must(w, a.Mutex(lock.Options{}).Lock)) // the directory is there
+	late := w.Timeout * 9 / 20
+	a.Proxy.Hold(w.joins(), late)
+	a.Proxy.After(w.lists(), func(faultproxy.Request, faultproxy.Reply) {
+		for _, name := range w.LineAt(w.dir) {
+			w.Delete(zk.Join(w.dir, name))
+		}
+		time.Sleep(late)
+	})
+	h, err := a.Mutex(lock.Options{}).Lock(w.Context())
+	if err == nil {
+		w.MustRelease(h)
+		t.Fatal("a hold began on a node that had been deleted")
+	}
+	if !errors.Is(err, lock.ErrPlaceLost) {
+		t.Errorf("%v, want %v", err, lock.ErrPlaceLost)
+	}
 }
