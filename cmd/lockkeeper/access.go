@@ -64,6 +64,8 @@ func (f *accessFlags) addTo(cmd *cobra.Command, flags []accessFlag) {
 		cmd.Flags().Var((*accessValue)(flag.of(&f.given)), flag.name, fmt.Sprintf("%s (default $%s, else %s)", flag.usage, flag.variable, flag.otherwise))
 	}
 	f.has = flags
+	completeValues(cmd, "servers", access.Local)
+	completeValues(cmd, "acl", access.World, access.Creator)
 }
 
 // A serverList is the value of --servers. That an empty one is refused, and a variable that is set to nothing, is for

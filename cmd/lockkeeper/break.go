@@ -52,6 +52,7 @@ lock, 69 no server could be reached, 77 the servers do not let us, 130 interrupt
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, locksPath, 1)
 	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
 	return cmd
 }

@@ -83,6 +83,7 @@ func newElect() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, args []string) error { return elect(f, cmd.Flags().Changed, args[0], args[1:]) },
 	}
 	f.add(cmd)
+	f.completeNames(cmd, electionsPath, 1)
 	flags := cmd.Flags()
 	flags.StringVar(&f.restart, "restart", restartAlways, "whether to go on when the command has ended: always, on-failure or never")
 	flags.DurationVar(&f.backoff, "backoff", time.Second, "pause before standing for election again; doubled each time the command ends soon (0: none at first, then 100ms)")

@@ -30,6 +30,7 @@ const sessionTimeoutMin = 300 * time.Millisecond
 // jobFlags are the flags of every command that runs another one under a lock.
 type jobFlags struct {
 	accessFlags
+	quiet          bool
 	grace          time.Duration
 	sessionTimeout time.Duration
 	connectTimeout time.Duration
@@ -48,6 +49,9 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.vouch, "vouch", "sync", "what proves that the lock is still held: an answer of the server (ping),\nof the leader (sync), or a write by a quorum (write)")
 	flags.StringVar(&f.label, "label", "", "what lockkeeper locks shows (default the command's name)")
 	flags.StringVar(&f.revocable, "revocable", "", "`signal` for the command when another contender asks for the lock")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing about waiting, and about a missing server list")
+	completeValues(cmd, "vouch", "ping", "sync", "write")
+	completeValues(cmd, "revocable", "TERM", "INT", "HUP", "USR1", "USR2")
 }
 
 // jobArgs checks that the arguments are a name, or up to so many, --, and a command. what is what the names
@@ -127,7 +131,9 @@ func (f *jobFlags) config(changed func(string) bool, name, path string, argv []s
 		timeoutAsked = f.sessionTimeout
 	}
 	outlivePipes()
-	f.noticeLocal()
+	if !f.quiet {
+		f.noticeLocal()
+	}
 	return front.Config{
 		Name: name,
 		Open: link.Open{
@@ -141,8 +147,8 @@ func (f *jobFlags) config(changed func(string) bool, name, path string, argv []s
 		RevokeSignal: revoke,
 		BusyStatus:   exit.Busy, LostStatus: exit.Lost,
 		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", name},
-		Stderr: os.Stderr,
-		Spare:  ownProcess,
+		Stderr: os.Stderr, Quiet: f.quiet,
+		Spare: ownProcess,
 	}, nil
 }
 

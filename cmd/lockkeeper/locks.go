@@ -86,6 +86,7 @@ Exit status: 0, 64 wrong usage, 66 there is no such lock, 69 no server could be 
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, locksPath, 1)
 	addJSONFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&watch, "watch", false, "show the list again whenever it changes")
 	return cmd

@@ -42,6 +42,7 @@ usage, 66 there is no such lock, 69 no server could be reached, 77 the servers d
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, locksPath, 1)
 	return cmd
 }
 

@@ -64,6 +64,7 @@ func newRun() *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	f.completeNames(cmd, locksPath, locksMax)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with other --shared runs")
 	flags.IntVar(&f.slots, "slots", 0, "hold one of `N` slots of the lock")

@@ -23,7 +23,7 @@ const shutdownLimit = 10 * time.Second
 
 // serve runs a server until a signal ends it.
 func serve(f serverFlags) error {
-	log := newLogger()
+	log := f.log.logger()
 	c, err := configure(f)
 	if err != nil {
 		return err

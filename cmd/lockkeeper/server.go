@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -27,6 +28,7 @@ const (
 
 // serverFlags are the flags of server.
 type serverFlags struct {
+	log                  logFormat
 	config, data, listen string
 	set                  []string
 	local                bool
@@ -105,7 +107,8 @@ configuration file is wrong, 1 it failed while it ran.`,
 		Args:                       wantCommand,
 		SuggestionsMinimumDistance: suggestionsMax,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(cmd.Flags().Changed); err != nil {
+			err := errors.Join(f.check(cmd.Flags().Changed), f.log.check())
+			if err != nil {
 				return err
 			}
 			if f.local {
@@ -123,6 +126,7 @@ configuration file is wrong, 1 it failed while it ran.`,
 	flags.DurationVar(&f.idle, "idle", idleDefault, "with --local: end when no client has been connected for that long; 0 never")
 	flags.BoolVar(&f.reportReady, "report-ready", false, "")
 	flags.MarkHidden("report-ready")
+	f.log.addTo(cmd)
 	cmd.AddCommand(newServerCheck())
 	return cmd
 }
@@ -144,7 +148,7 @@ func serveLocal(f serverFlags) error {
 	if err != nil {
 		return exit.Errorf(exit.OS, "%w", err)
 	}
-	if err := localserver.Serve(ctx, places, f.idle, ready, newLogger()); err != nil {
+	if err := localserver.Serve(ctx, places, f.idle, ready, f.log.logger()); err != nil {
 		return exit.Errorf(exit.OS, "local keeper: %w", err)
 	}
 	return nil
@@ -155,4 +159,31 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) Close() error                { return nil }
 
-func newLogger() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }
+// A logFormat says how the server writes its log.
+type logFormat struct {
+	format string
+	level  slog.Level
+}
+
+// addTo adds the flags of the log to a command.
+func (f *logFormat) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.format, "log-format", "text", "how the log is written: text or json")
+	cmd.Flags().TextVar(&f.level, "log-level", slog.LevelInfo, "the least `level` that is logged: debug, info, warn or error")
+	completeValues(cmd, "log-format", "text", "json")
+	completeValues(cmd, "log-level", "debug", "info", "warn", "error")
+}
+
+func (f *logFormat) check() error {
+	if f.format != "text" && f.format != "json" {
+		return exit.Errorf(exit.Usage, "--log-format %s: not one of text and json", f.format)
+	}
+	return nil
+}
+
+func (f *logFormat) logger() *slog.Logger {
+	opt := &slog.HandlerOptions{Level: f.level}
+	if f.format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opt))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opt))
+}

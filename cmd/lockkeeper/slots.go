@@ -45,6 +45,7 @@ reached, 77 the servers do not let us, 130 interrupted.`,
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, locksPath, 1)
 	return cmd
 }
 

@@ -53,6 +53,7 @@ type Config struct {
 	Engine     string
 	EngineArgs []string
 	Stderr     io.Writer
+	Quiet      bool // nothing is said about waiting
 
 	// RevokeSignal is what the child gets when somebody asks to give the lock up; 0 is nothing.
 	RevokeSignal syscall.Signal
@@ -197,7 +198,9 @@ func (f *front) open() (err error) {
 		return err
 	}
 	f.tty = openTerminal()
-	f.line = newWaitLine(f.cfg.Name, f.cfg.Stderr)
+	if !f.cfg.Quiet {
+		f.line = newWaitLine(f.cfg.Name, f.cfg.Stderr)
+	}
 	f.cfg.Open.Report = f.line != nil
 	between, err := newPipes()
 	if err != nil {

@@ -19,24 +19,35 @@ const (
 	lineDelay    = 150 * time.Millisecond
 )
 
-// A waitLine tells somebody at a terminal, in one line that is drawn over itself, what we wait for.
+// Where there is no terminal, a line is written when the wait has lasted for plainDelay, and then after ever longer pauses.
+const (
+	plainDelay    = 2 * time.Second
+	plainPause    = time.Minute
+	plainPauseMax = time.Hour
+)
+
+// A waitLine says what the wait is for: at a terminal in one line that is drawn over itself, elsewhere in a line now and then.
 // A nil waitLine is silent.
 type waitLine struct {
 	name   string
-	out    *os.File
+	out    *os.File // nil if there is no terminal
+	plain  io.Writer
+	next   time.Duration // when the next plain line is due, from the start
+	pause  time.Duration // behind it
 	start  time.Time
 	ticker *time.Ticker
 	last   link.Note
 	drawn  bool
 }
 
-// newWaitLine returns a line on w, or nil if w is not a terminal.
+// newWaitLine returns a line on w.
 func newWaitLine(name string, w io.Writer) *waitLine {
+	l := &waitLine{name: name, plain: w, next: plainDelay, pause: plainPause, start: time.Now(), ticker: time.NewTicker(lineInterval)}
 	out, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(out.Fd())) {
-		return nil
+	if ok && term.IsTerminal(int(out.Fd())) {
+		l.out = out
 	}
-	return &waitLine{name: name, out: out, start: time.Now(), ticker: time.NewTicker(lineInterval)}
+	return l
 }
 
 func (l *waitLine) tick() <-chan time.Time {
@@ -55,17 +66,26 @@ func (l *waitLine) update(n link.Note) {
 }
 
 func (l *waitLine) draw() {
-	if l == nil || l.last.Is == "" || time.Since(l.start) < lineDelay {
+	if l == nil || l.last.Is == "" {
+		return
+	}
+	waited := time.Since(l.start)
+	switch {
+	case l.out == nil && waited >= l.next:
+		fmt.Fprintln(l.plain, l.text(waited))
+		l.next, l.pause = waited+l.pause, min(2*l.pause, plainPauseMax)
+		return
+	case l.out == nil || waited < lineDelay:
 		return
 	}
 	if group, err := unix.IoctlGetInt(int(l.out.Fd()), unix.TIOCGPGRP); err != nil || group != unix.Getpgrp() {
-		return // in the background: the terminal is somebody else's
+		return // in the background: the terminal is another job's
 	}
 	columns, _, err := term.GetSize(int(l.out.Fd()))
 	if err != nil || columns <= 0 {
 		columns = 80
 	}
-	fmt.Fprintf(l.out, "\r%s\x1b[K", clip(l.text(time.Since(l.start)), columns-1))
+	fmt.Fprintf(l.out, "\r%s\x1b[K", clip(l.text(waited), columns-1))
 	l.drawn = true
 }
 

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// completeNames completes the names of locks or elections: those below home, and after a slash the paths of znodes. It
+// asks the servers that the flags name, for completionTimeout at most, and starts no local keeper. argsMax is how many names
+// the command takes.
+func (f *accessFlags) completeNames(cmd *cobra.Command, home string, argsMax int) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if dash := cmd.ArgsLenAtDash(); len(args) >= argsMax || dash >= 0 && dash < len(args) { // cobra puts a -- at the end
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+		defer cancel()
+		names, more := f.namesLike(ctx, home, typed)
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) })
+		if more {
+			return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// namesLike returns names below home that begin with what was typed, or znodes if it begins with a slash. more reports that
+// paths may go on. A server that does not answer has no names.
+func (f *accessFlags) namesLike(ctx context.Context, home, typed string) (names []string, more bool) {
+	to, err := f.settings()
+	if err != nil {
+		return nil, false
+	}
+	if to.Servers == access.Local {
+		to.Servers, err = statusList(to.Servers)
+		if err != nil {
+			return nil, false
+		}
+	}
+	s, _, err := openSession(ctx, to, client.Options{}, completionTimeout, func(string) {})
+	if err != nil {
+		return nil, false
+	}
+	defer s.Close(context.WithoutCancel(ctx))
+	dir, prefix := home, ""
+	if strings.HasPrefix(typed, "/") {
+		dir = typed[:strings.LastIndex(typed, "/")+1]
+		prefix, more = dir, true
+		if dir = strings.TrimSuffix(dir, "/"); dir == "" {
+			dir = "/"
+		}
+	}
+	if zk.ValidatePath(dir) != nil {
+		return nil, false
+	}
+	children, _, err := s.Children(ctx, dir)
+	if err != nil {
+		return nil, false
+	}
+	for _, name := range children {
+		if name = prefix + name; strings.HasPrefix(name, typed) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, more
+}
+
+// completeValues completes the value of a flag.
+func completeValues(cmd *cobra.Command, flag string, values ...string) {
+	if cmd.Flags().Lookup(flag) == nil {
+		return
+	}
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // it was registered twice
+	}
+}

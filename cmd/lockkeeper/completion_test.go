@@ -1,0 +1,79 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// Tab completes the names of locks and elections, paths, and the values of flags. It starts no keeper.
+func TestCompletion(t *testing.T) {
+	h := newHome(t)
+	complete := func(args ...string) string {
+		t.Helper()
+		j := h.run(append([]string{"__complete"}, args...)...).want(0)
+		lines := strings.Split(strings.TrimSpace(j.stdout.String()), "\n")
+		return strings.Join(lines[:len(lines)-1], " ") // the last one is a number for the shell
+	}
+	if got := complete("locks", ""); got != "" {
+		t.Errorf("without a keeper: %q", got)
+	}
+	for _, name := range []string{"nightly", "night-shift", "report"} {
+		j := h.start("run", name, "--", "sh", "-c", "echo up; exec sleep 1000")
+		j.see("up")
+	}
+	leader := h.start("elect", "boss", "--", "sh", "-c", "echo up; exec sleep 1000")
+	leader.see("up")
+	for _, c := range []struct{ line, want string }{
+		{"locks night", "night-shift nightly"},
+		{"run nightly n", "night-shift"},
+		{"break r", "report"},
+		{"revoke n", "night-shift nightly"},
+		{"slots report ", ""},
+		{"elect b", "boss"},
+		{"locks /lockkeeper/l", "/lockkeeper/locks"},
+		{"locks /lockkeeper/locks/nightl", "/lockkeeper/locks/nightly"},
+		{"run --vouch ", "ping sync write"},
+		{"run --acl ", "world creator"},
+		{"server --log-format ", "text json"},
+	} {
+		if got := complete(strings.Split(c.line, " ")...); got != c.want {
+			t.Errorf("%q: %q, want %q", c.line, got, c.want)
+		}
+	}
+}
+
+// Without a terminal, a wait that lasts is told of once, and not at all with --quiet.
+func TestAWaitIsToldOf(t *testing.T) {
+	h := newHome(t)
+	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+	loud := h.start("run", "--wait", "4s", "demo", "--", "true")
+	quiet := h.start("run", "--quiet", "--wait", "4s", "demo", "--", "true")
+	loud.want(75, "waiting 2s for demo, behind 1; held by")
+	if n := strings.Count(loud.stderr.String(), "waiting"); n != 1 {
+		t.Errorf("%d lines about the wait:\n%s", n, loud.stderr)
+	}
+	quiet.want(75)
+	if strings.Contains(quiet.stderr.String(), "waiting") {
+		t.Errorf("--quiet: %s", quiet.stderr)
+	}
+}
+
+func TestLogFormat(t *testing.T) {
+	h := newHome(t)
+	j := h.start("server", "--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--log-format", "json")
+	if err := j.stderr.see(`"msg":"serving"`); err != nil {
+		t.Fatalf("%v: %s", err, j.stderr)
+	}
+	first, _, _ := strings.Cut(j.stderr.String(), "\n")
+	var line struct{ Level, Msg string }
+	err := json.Unmarshal([]byte(first), &line)
+	if err != nil || line.Level != "INFO" || line.Msg == "" {
+		t.Errorf("%q: %v", first, err)
+	}
+	h.run("server", "--data", h.dir+"/other", "--log-format", "xml").want(64, "--log-format xml: not one of text and json")
+	h.run("server", "--data", h.dir+"/other", "--log-level", "loud").want(64, "--log-level")
+}
