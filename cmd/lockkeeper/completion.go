@@ -53,7 +53,8 @@ func (f *accessFlags) namesLike(ctx context.Context, home, typed string) (names 
 	if strings.HasPrefix(typed, "/") {
 		dir = typed[:strings.LastIndex(typed, "/")+1]
 		prefix, more = dir, true
-		if dir = strings.TrimSuffix(dir, "/"); dir == "" {
+		dir = strings.TrimSuffix(dir, "/")
+		if dir == "" {
 			dir = "/"
 		}
 	}
@@ -65,7 +66,8 @@ func (f *accessFlags) namesLike(ctx context.Context, home, typed string) (names 
 		return nil, false
 	}
 	for _, name := range children {
-		if name = prefix + name; strings.HasPrefix(name, typed) {
+		name = prefix + name
+		if strings.HasPrefix(name, typed) {
 			names = append(names, name)
 		}
 	}
