@@ -46,6 +46,31 @@ func TestTheFirstFrameIsShort(t *testing.T) {
 	})
 }
 
+// Reads of long paths are carried out one at a time, and others do not wait for them.
+func TestReadsOfLongPathsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		greedy, other := r.connect("greedy"), r.connect("other")
+		long := "/" + strings.Repeat("x", largeAnswerBytes)
+		for op, q := range map[wire.Op]wire.Record{
+			wire.OpExists: &wire.WatchRequest{Path: long}, wire.OpGetData: &wire.WatchRequest{Path: long, Watch: true},
+			wire.OpGetChildren: &wire.WatchRequest{Path: long}, wire.OpGetACL: &wire.PrefixRequest{Prefix: long},
+		} {
+			r.large <- struct{}{}
+			xid := greedy.send(op, q)
+			greedy.wantSilence(time.Second)
+			began := time.Now()
+			if code := other.call(wire.OpExists, &wire.WatchRequest{Path: "/"}, nil); code != zk.OK || time.Since(began) > 0 {
+				t.Errorf("another client waits %v, %v", time.Since(began), code)
+			}
+			<-r.large
+			if code := greedy.answerTo(xid, nil); code != zk.ErrNoNode {
+				t.Errorf("%v of a long path: %v", op, code)
+			}
+		}
+	})
+}
+
 // What follows a wrong first frame is not read, and its address waits before it may open a session.
 func TestAWrongFirstFrameCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

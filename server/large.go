@@ -26,11 +26,15 @@ const (
 	smallBody = 2 << 10
 )
 
-// takesLong reports whether a request is carried out in pieces, by its size.
+// takesLong reports whether a read takes long, by its size: because it names many znodes, or one whose path is long. A
+// sync is none: it waits in the queue.
 func takesLong(op wire.Op, bodyBytes int) bool {
 	switch op {
 	case wire.OpMultiRead, wire.OpSetWatches, wire.OpSetWatches2:
 		return bodyBytes > smallBody
+	case wire.OpExists, wire.OpGetData, wire.OpGetChildren, wire.OpGetChildren2, wire.OpGetACL, wire.OpAllChildrenCount,
+		wire.OpGetEphemerals, wire.OpAddWatch, wire.OpCheckWatches, wire.OpRemoveWatches:
+		return bodyBytes > largeAnswerBytes
 	}
 	return false
 }
