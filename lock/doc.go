@@ -6,7 +6,7 @@
 // claim; the lowest number holds the lock. The others watch the claim ahead and their own,
 // so that one release wakes one waiter. The znodes are named as Curator's InterProcessMutex and
 // go-zookeeper's Lock name them, and all of these exclude each other on one path. A read/write lock and a
-// semaphore are the same queue with other rules of which claims a claim waits for. An [Unfair] lock has no queue.
+// semaphore are the same queue with other rules. An [Unfair] lock has no queue.
 //
 // Package inspect shows holders and waiters of any of these locks. It asks a holder to give up, and breaks a lock.
 //

@@ -69,7 +69,7 @@ func (f *accessFlags) addTo(cmd *cobra.Command, flags []accessFlag) {
 }
 
 // A serverList is the value of --servers. That an empty one is refused, and a variable that is set to nothing, is for
-// scripts that say --servers "$SERVERS" without having set it: each machine would lock by itself, and nobody would notice.
+// scripts that say --servers "$SERVERS" without having set it: each machine would lock by itself, unnoticed.
 type serverList string
 
 func (l *serverList) Set(s string) error {
@@ -166,7 +166,7 @@ func (f *accessFlags) settings() (s access.Settings, err error) {
 		case value == "" || s.Servers == access.Local && named != "" && !given: // it is for other servers
 			continue
 		case s.Servers == access.Local:
-			return s, exit.Errorf(exit.Usage, "%s: is for servers that --servers or %s names; the keeper on this machine is open to its user and nobody else", from, serversVariable)
+			return s, exit.Errorf(exit.Usage, "%s: is for servers that --servers or %s names; the keeper on this machine is open to its user alone", from, serversVariable)
 		case flag.isFile:
 			if value, err = filepath.Abs(value); err != nil {
 				return s, exit.Errorf(exit.Usage, "%s: %w", from, err)

@@ -78,7 +78,7 @@ func (a *authority) write(name string, blocks ...*pem.Block) string {
 	return file
 }
 
-// issue makes a key with a certificate for localhost, good for so long, and returns the file of both.
+// issue makes a key with a certificate for localhost, valid for a time, and returns the file of both.
 func (a *authority) issue(name string, good time.Duration) string {
 	a.t.Helper()
 	key, cert := a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost"},
@@ -197,7 +197,7 @@ func TestTLSThatFails(t *testing.T) {
 	}
 	h.run("status", "--tls-ca", a.file, "--tls-cert", us, plain).want(69)
 	_, blind, _ := h.secure(a, a.issue("server", time.Hour), "--data", h.dir+"/blind", "--set", "ssl.clientAuth=none")
-	h.run("run", "--servers", blind, "--tls-ca", a.file, "--tls-cert", us, "--acl", "creator", "demo", "--", "true").want(77, "/lockkeeper", "--acl creator: the servers know nobody by the certificate in "+us)
+	h.run("run", "--servers", blind, "--tls-ca", a.file, "--tls-cert", us, "--acl", "creator", "demo", "--", "true").want(77, "/lockkeeper", "--acl creator: the servers know no identity from the certificate in "+us)
 	h.run("status", "--tls-ca", missing, address).want(64, missing)
 }
 
@@ -247,7 +247,7 @@ func TestCertificatesThatCannotBeUsedForAWhile(t *testing.T) {
 	}
 }
 
-// Who has no credentials, or the wrong ones, does not get what somebody else has made for himself alone, and is told
+// A user without credentials, or with the wrong ones, does not get what another user has made private, and is told
 // which path and why.
 func TestCredentials(t *testing.T) {
 	h := newHome(t)
@@ -344,7 +344,7 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 		words  []string
 	}{
 		{shared, 0, nil},
-		{open, 64, []string{open, "open to everybody (mode 0644)", "chmod o= " + open}},
+		{open, 64, []string{open, "open to other users (mode 0644)", "chmod o= " + open}},
 		{h.dir + "/missing", 64, []string{h.dir + "/missing", "no such file"}},
 		{h.dir + "/pipe", 64, []string{h.dir + "/pipe", "regular file"}},
 		{h.dir, 64, []string{h.dir, "regular file"}},

@@ -84,7 +84,7 @@ The locks are made below ` + benchPath + ` and deleted in the end.`,
 	return cmd
 }
 
-// check refuses what makes no sense, and fills in what was left out.
+// check refuses contradictions, and fills in what was left out.
 func (f *benchFlags) check(locksGiven bool) error {
 	switch {
 	case f.clients < 1 || f.clients > benchClientsMax:
@@ -242,7 +242,7 @@ func (b *benchRunner) run(ctx context.Context, until time.Time, cycles *atomic.I
 	}
 }
 
-// failIfStuck fails a measurement in which nobody gets a lock any more, until ctx ends. A session whose servers have all
+// failIfStuck fails a measurement in which no lock is granted any more, until ctx ends. A session whose servers have all
 // gone would wait for them for ever.
 func failIfStuck(ctx context.Context, fail context.CancelCauseFunc, cycles *atomic.Int64) {
 	tick := time.NewTicker(benchStuckLimit)
@@ -262,7 +262,7 @@ func failIfStuck(ctx context.Context, fail context.CancelCauseFunc, cycles *atom
 	}
 }
 
-// showBench tells somebody at a terminal how it goes, until ctx ends.
+// showBench shows the progress at a terminal, until ctx ends.
 func showBench(ctx context.Context, begin time.Time, duration time.Duration, cycles *atomic.Int64) {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return
@@ -291,7 +291,7 @@ func removeLocks(ctx context.Context, s *client.Session, dir string, locks int) 
 		p.Delete(zk.Join(dir, strconv.Itoa(i)), -1)
 	}
 	p.Delete(dir, -1)
-	last := p.Delete(benchPath, -1) // refused if somebody else is at it
+	last := p.Delete(benchPath, -1) // refused if another bench is at it
 	p.Send(ctx)
 	last.Wait(ctx)
 }

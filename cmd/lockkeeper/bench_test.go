@@ -88,7 +88,7 @@ func TestFailIfStuck(t *testing.T) {
 		}
 		time.Sleep(2 * benchStuckLimit)
 		if err := context.Cause(ctx); err == nil {
-			t.Errorf("goes on although nobody has got a lock for %v", 2*benchStuckLimit)
+			t.Errorf("goes on although no lock was granted for %v", 2*benchStuckLimit)
 		}
 	})
 }

@@ -31,7 +31,7 @@ first, there is lockkeeper revoke.
 
 On a terminal it shows who the holder is and asks first.
 
-Exit status: 0 if nobody holds the lock any more of those who did, 1 if the answer
+Exit status: 0 if none of the holders shown holds the lock any more, 1 if the answer
 was no, 64 wrong usage, or no terminal to ask at and no --force, 66 there is no such
 lock, 69 no server could be reached, 77 the servers do not let us, 130 interrupted.`,
 		Args: wantArgs(1, 1),
@@ -57,7 +57,7 @@ lock, 69 no server could be reached, 77 the servers do not let us, 130 interrupt
 	return cmd
 }
 
-// breakLock puts out the holders that it has shown, and nobody else.
+// breakLock takes the lock from the holders that it has shown, and from no others.
 func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader, out io.Writer, force bool) error {
 	snap, err := lookForHolders(ctx, s, path, out)
 	if err != nil {
@@ -111,7 +111,7 @@ func lookForHolders(ctx context.Context, s *client.Session, path string, out io.
 
 func waiters(n int) string {
 	if n == 0 {
-		return "nobody waits"
+		return "none waits"
 	}
 	return fmt.Sprintf("%d %s", n, plural(n, "waits", "wait"))
 }

@@ -42,7 +42,7 @@ func configure(f serverFlags) (zoocfg.Config, error) {
 		}
 		return c, exit.Errorf(status, "server: %w", err)
 	}
-	for _, s := range c.Unknown { // in a file it is told of; here nobody can have meant it for another server
+	for _, s := range c.Unknown { // in a file it is a warning; here it cannot be meant for another server
 		if s.Where == setFlag {
 			return c, exit.Errorf(exit.Usage, "server: %s %s: there is no such setting", setFlag, s.Key)
 		}
@@ -86,7 +86,7 @@ func notUnderstood(unknown []zoocfg.Setting) string {
 }
 
 func readSettings(path string) ([]zoocfg.Setting, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to is empty
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer is empty
 	if err != nil {
 		return nil, exit.Errorf(exit.Config, "server: configuration: %w", err)
 	}

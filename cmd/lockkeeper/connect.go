@@ -41,7 +41,7 @@ func openSession(ctx context.Context, to access.Settings, opt client.Options, co
 		c.Close() // the session dials for itself
 		servers = "unix:" + address.Socket
 		hint = " (what the keeper says about it is in " + starter.Places.Log() + ")"
-		// A keeper that dies under us is started again by whoever misses it first.
+		// A keeper that dies under us is started again by the first command that misses it.
 		opt.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, _, err := starter.Dial(ctx)
 			return c, err
@@ -154,7 +154,7 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 	return nil
 }
 
-// whileServed returns a context that ends with ctx, or when s has been without a server for so long.
+// whileServed returns a context that ends with ctx, or when s has been without a server for that time.
 func whileServed(ctx context.Context, s *client.Session, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -133,7 +133,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 		cfg.Engine = self() // the program may have been replaced meanwhile
 		out := front.Run(cfg)
 		if out.Token != 0 {
-			cfg.TimeoutAsked = 0 // he has been told
+			cfg.TimeoutAsked = 0 // it was said
 		}
 		if err := streams.restore(); err != nil {
 			return exit.Errorf(exit.OS, "%w", err)

@@ -59,7 +59,7 @@ func (h *home) term(n int) termLine {
 			return all[n]
 		}
 	}
-	h.t.Fatalf("nobody has led after %d terms", n)
+	h.t.Fatalf("no candidate has led after %d terms", n)
 	return termLine{}
 }
 
@@ -80,7 +80,7 @@ func (h *home) standing(n int) {
 	h.held(electionsPath+"/demo", n)
 }
 
-// Whatever becomes of a leader, its command is gone before another leads, and whoever lives stands again.
+// Whatever becomes of a leader, its command is gone before another leads, and each process that lives stands again.
 func TestF37_WhateverBecomesOfALeader(t *testing.T) {
 	short := []string{"--session-timeout", "3s", "--grace", "200ms"}
 	stop := func(pid int) { syscall.Kill(pid, syscall.SIGSTOP) }
@@ -140,7 +140,7 @@ func TestF37_WhateverBecomesOfALeader(t *testing.T) {
 	}
 }
 
-// The keeper dies and is started again: nobody's turn ends.
+// The keeper dies and is started again: no term ends.
 func TestElectionOutlivesTheKeeper(t *testing.T) {
 	h := newHome(t)
 	args := []string{"elect", "demo", "--", "sh", "-c", service + forever}
@@ -160,7 +160,7 @@ func TestElectionOutlivesTheKeeper(t *testing.T) {
 	}
 }
 
-// TERM: the leader's command has the time that it needs to stop, and then another leads. Whoever waits just
+// TERM: the leader's command has the time that it needs to stop, and then another leads. A candidate that waits just
 // leaves.
 func TestF39_OrderlyHandOver(t *testing.T) {
 	h := newHome(t)
@@ -265,7 +265,7 @@ func TestElectLetsGoOfEverything(t *testing.T) {
 	j.status()
 }
 
-// Who asks for a lock by the name of an election is told of the election.
+// A command that asks for a lock by the name of an election is told of the election.
 func TestElectionOfThatName(t *testing.T) {
 	h := newHome(t)
 	h.start("elect", "demo", "--", "sh", "-c", "echo up; exec sleep 1000").see("up")
@@ -351,7 +351,7 @@ func TestStandsAgain(t *testing.T) {
 		{"no server", front.Outcome{Kind: front.Failed, Status: exit.Unreachable}, nil, "always on-failure never"},
 		{"the engine died", front.Outcome{Kind: front.Failed, Status: exit.Internal}, nil, "always on-failure never"},
 		{"refused", front.Outcome{Kind: front.Failed, Status: exit.NotPermitted}, nil, ""},
-		{"makes no sense", front.Outcome{Kind: front.Failed, Status: exit.Usage}, nil, ""},
+		{"contradicts itself", front.Outcome{Kind: front.Failed, Status: exit.Usage}, nil, ""},
 		{"program replaced", front.Outcome{Kind: front.NotExecutable, Status: exit.NotExecutable}, nil, "always on-failure"},
 	} {
 		for _, restart := range []string{restartAlways, restartOnFailure, restartNever} {
@@ -394,7 +394,7 @@ func TestPacer(t *testing.T) {
 			t.Errorf("pause %d after %v: %v, want %v", i, c.lasted*time.Second, got, c.want*time.Second)
 		}
 	}
-	// Who does not want to pause does when the command ends at once each time, or else never.
+	// Also without a wish to pause there is a pause when the command ends at once each time, or else never.
 	atOnce, never := pacer{max: time.Minute}, pacer{}
 	for i, want := range []time.Duration{0, 100, 200, 400} {
 		if got := atOnce.next(0); got != want*time.Millisecond {

@@ -27,7 +27,7 @@ func newEngine() *cobra.Command {
 			if err := proc.CloseInherited(link.FDOrders, link.FDNotes, link.FDCell, link.FDSwept, link.FDCondemn); err != nil {
 				return exit.Errorf(exit.OS, "engine: %w", err)
 			}
-			// Whoever sends a signal to all of a service's processes means the front, which decides
+			// A signal to all of a service's processes is meant for the front, which decides
 			// what becomes of the child and then of us. They are caught and not ignored, because what
 			// is ignored is inherited, and the keeper may be our child.
 			drop := make(chan os.Signal, 1)

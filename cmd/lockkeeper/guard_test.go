@@ -84,7 +84,7 @@ func TestF40_F41_AnyTwoProcessesOfARunMayFail(t *testing.T) {
 	}
 }
 
-// F41: whoever kills all processes of the command's name, the local keeper among them, leaves the guard,
+// F41: a kill of all processes of the command's name, the local keeper among them, leaves the guard,
 // which has another.
 func TestF41_KillingByNameLeavesTheGuard(t *testing.T) {
 	h := newHome(t)
@@ -120,7 +120,7 @@ func TestF41_KillingByNameLeavesTheGuard(t *testing.T) {
 	wantGone(t, guard)
 }
 
-// A guard that somebody stops is made to go on, or nobody would hear how the command ends.
+// A guard that is stopped is made to go on, or the end of the command would not be heard.
 func TestAStoppedGuardGoesOn(t *testing.T) {
 	h := newHome(t)
 	in, out, err := os.Pipe()

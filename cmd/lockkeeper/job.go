@@ -152,8 +152,8 @@ func (f *jobFlags) config(changed func(string) bool, name, path string, argv []s
 	}, nil
 }
 
-// outlivePipes keeps the process from being ended by a word on standard error that nobody reads any more: the
-// command would end with it, and its lock, and nobody would learn the exit status. The command is not concerned:
+// outlivePipes keeps the process from being ended by a write to standard error that is not read any more: the
+// command would end with it, and its lock, and the exit status would be lost. The command is not concerned:
 // what is caught is not inherited.
 func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 

@@ -30,7 +30,7 @@ func TestKeeperComesBackAfterAKill(t *testing.T) {
 	}
 }
 
-// The session and the lock are on disk: whoever misses the keeper first starts another one, which knows
+// The session and the lock are on disk: the first command that misses the keeper starts another one, which knows
 // them.
 func TestAHoldSurvivesTheKeeper(t *testing.T) {
 	h := newHome(t)
@@ -84,7 +84,7 @@ func TestDifferentRuntimeDirectoriesMeetAtOneKeeper(t *testing.T) {
 }
 
 // What commands find the keeper by can be damaged or deleted, and the machine can get another name, while it serves:
-// it says anew where it is, and whoever finds nobody meanwhile waits for that.
+// it says anew where it is, and a command that finds none meanwhile waits for that.
 func TestAKeeperThatCannotBeFoundSaysWhereItIs(t *testing.T) {
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0)
@@ -129,7 +129,7 @@ func TestNoPlaceForTheKeeper(t *testing.T) {
 	h.run("run", "demo", "--", "true").want(71, "other users can write to "+h.dir+"/state/lockkeeper", "chmod 700", "XDG_STATE_HOME")
 }
 
-// Nobody else knows what is wrong with a keeper that is there and does not answer.
+// Only its log knows what is wrong with a keeper that is there and does not answer.
 func TestAKeeperThatDoesNotAnswer(t *testing.T) {
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0)
@@ -166,7 +166,7 @@ func raceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// Whoever reads a pipe to its end must not have to wait for the keeper, nor for an engine: neither may
+// A reader of a pipe must not have to wait for the keeper, nor for an engine: neither may
 // inherit it.
 func TestTheKeeperHoldsOnToNothingOfOurs(t *testing.T) {
 	h := newHome(t)
@@ -202,7 +202,7 @@ func TestTheKeeperOutgrowsWhoStartedIt(t *testing.T) {
 	for line := range strings.Lines(string(limits)) {
 		fields := strings.Fields(line)
 		if (strings.HasPrefix(line, "Max file size") || strings.HasPrefix(line, "Max cpu time")) && fields[3] != fields[4] {
-			t.Errorf("it has the limit of whoever has started it: %s", line)
+			t.Errorf("it has the limit of its starter: %s", line)
 		}
 	}
 	env, err := os.ReadFile(proc + "/environ")

@@ -17,7 +17,7 @@ import (
 )
 
 // adminHostDefault is where the admin port listens: for this machine only, since it has much to tell and
-// asks nobody who he is.
+// asks for no identity.
 const adminHostDefault = "127.0.0.1"
 
 // The listeners of a server. Those that are not wanted are nil.
@@ -53,8 +53,8 @@ func (l *listeners) attrs() []any {
 	return attrs
 }
 
-// listenAll opens the listeners of a configuration. Nobody has asked for an admin port that is just the
-// default, so that a taken one is no reason to stay away; warn is told then.
+// listenAll opens the listeners of a configuration. An admin port that is just the
+// default was not asked for, so a taken one is only warned of.
 func listenAll(c *zoocfg.Config, f serverFlags, warn func(string, error)) (l listeners, err error) {
 	defer func() {
 		if err != nil {
@@ -105,8 +105,8 @@ func listenOn(address, setting string) (net.Listener, error) {
 		if path == "" {
 			return nil, exit.Errorf(exit.Usage, "server: %s unix: without a path", setting)
 		}
-		// A socket that nobody answers at is left over from a server that was killed. At a file of another kind
-		// nobody answers either.
+		// A socket without a server behind it is left over from a server that was killed. A file of another kind
+		// does not answer either.
 		if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 			return nil, exit.Errorf(exit.OS, "server: %s is there, and is no socket (choose another place with %s)", path, setting)
 		}

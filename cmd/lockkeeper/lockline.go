@@ -23,7 +23,7 @@ type lockLine struct {
 	Deadlocks  [][]wait    `json:"deadlocks,omitempty"` // circles of waits that go through the lock
 }
 
-// A contender is somebody in line, as JSON shows it.
+// A contender is a holder or a waiter, as JSON shows it.
 type contender struct {
 	State   string    `json:"state"`             // held or waiting
 	Shared  bool      `json:"shared,omitempty"`  // with others who share the lock; else alone

@@ -43,7 +43,7 @@ a path, also all locks below it that are in use. An election is asked for by its
 
 Locks of all kinds are shown, also those that other programs have made with Curator,
 kazoo or go-zookeeper: mutexes, read/write locks, semaphores, elections, and unfair
-locks, of which only the holder is known. "revoked" means that the contender has been
+locks, where only the holder is known. "revoked" means that the contender has been
 asked to give the lock up (lockkeeper revoke). "gone" means that the process was one of
 this machine and has ended: its lock is free when its session has expired. Below the
 list are circles of contenders that wait for each other, if there are any and they say

@@ -174,10 +174,10 @@ func TestPrintTable(t *testing.T) {
 	}
 }
 
-// Who ends a watch with ^C knows that.
+// A watch that is ended with ^C says nothing about it.
 func TestAWatchEndsWithoutAWord(t *testing.T) {
 	h := newHome(t)
-	h.run("run", "demo", "--", "true").want(0) // so that nobody has to tell of the keeper
+	h.run("run", "demo", "--", "true").want(0) // so that the keeper is not told of
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		j := h.start("locks", "--watch", "demo")
 		j.see("free")

@@ -66,7 +66,7 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 				found, rest, _ := root.Find(args)
 				return wantCommand(found, rest)
 			}
-		case "completion": // which would show help to whoever wants the script for a shell that it does not know
+		case "completion": // which would show help for a shell that it does not know
 			cmd.Args = wantCommand
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}

@@ -68,7 +68,7 @@ func newRun() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with other --shared runs")
 	flags.IntVar(&f.slots, "slots", 0, "hold one of `N` slots of the lock")
-	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after waiting for so long; 0 tries once")
+	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after this wait; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
 	flags.StringVar(&f.statusFile, "status-file", "", "write the outcome to this `file`, as JSON")
 	flags.IntVar(&f.busyCode, "busy-code", exit.Busy, "exit `status` if the lock was busy; 0 says nothing")
@@ -158,7 +158,7 @@ func (e *ranError) Error() string { return e.Text }
 
 func asRan(err error, ran **ranError) bool { return errors.As(err, ran) }
 
-// end tells the user what is to be told, and returns the exit status, unless the process is to end by
+// end says what the user has to know, and returns the exit status, unless the process is to end by
 // a signal.
 func (e *ranError) end() int {
 	if e.Text != "" {

@@ -178,7 +178,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 	h.run("run", "free", "--", "true").want(64, serversVariable, "without http://")
 }
 
-// Whoever has read our standard error has gone, which ends neither the command nor its exit status.
+// The reader of our standard error has gone, which ends neither the command nor its exit status.
 func TestAWordThatNobodyReadsEndsNothing(t *testing.T) {
 	h := newHome(t)
 	r, w, err := os.Pipe()
@@ -301,7 +301,7 @@ func TestF41_ASignalWhileRunningFreesTheLockAfterTheChild(t *testing.T) {
 	}
 }
 
-// stubborn is a command with a grandchild, both of which ignore TERM and hold a lock of the kernel, the
+// stubborn is a command with a grandchild, which both ignore TERM and hold a lock of the kernel, the
 // outside register, for as long as they live.
 const stubborn = `exec 9>"$DIR/register"; flock -n 9 || { echo OVERLAP; exit 1; }
 trap "" TERM; (while :; do sleep 1000; done) & echo up; while :; do sleep 1000; done`
@@ -324,7 +324,7 @@ func TestF41_KillingTheFrontKillsTheChildAndFreesTheLockAtOnce(t *testing.T) {
 	}
 }
 
-// The child's jobs are in groups of their own, as those of an interactive shell are. Nobody tells the
+// The child's jobs are in groups of their own, as those of an interactive shell are. Nothing tells the
 // engine about them.
 func TestF41_KillingTheFrontKillsJobsInOtherGroups(t *testing.T) {
 	h := newHome(t)

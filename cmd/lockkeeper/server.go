@@ -18,9 +18,9 @@ import (
 
 const (
 	// listenDefault is where a server without a configuration listens: for this machine only, since it
-	// lets everybody in who reaches it.
+	// lets in all clients that reach it.
 	listenDefault = "127.0.0.1:2181"
-	// idleDefault is how long a local keeper stays when nobody is connected; idleVariable changes that
+	// idleDefault is how long a local keeper stays when no client is connected; idleVariable changes that
 	// for those that are started in the background.
 	idleDefault  = 10 * time.Minute
 	idleVariable = "LOCKKEEPER_KEEPER_IDLE"
@@ -131,7 +131,7 @@ configuration file is wrong, 1 it failed while it ran.`,
 	return cmd
 }
 
-// serveLocal is the local keeper, in the foreground for whoever wants it so.
+// serveLocal is the local keeper, in the foreground.
 func serveLocal(f serverFlags) error {
 	ctx, stop := interruptible()
 	defer stop()

@@ -141,7 +141,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 	h.run("server", "--local", "--data", "/x").want(64, "local")
 }
 
-// A pipe that nobody writes to keeps no server from saying what is wrong.
+// A pipe without a writer keeps no server from saying what is wrong.
 func TestServerWaitsForNoPipe(t *testing.T) {
 	h := newHome(t)
 	pipe := h.dir + "/data/version-2/snapshot.1"
@@ -314,7 +314,7 @@ func writeKey(t *testing.T, path string) {
 	}
 }
 
-// An admin port that nobody has asked for is not worth the service, one that somebody has is.
+// A server goes on without an admin port that was not asked for, and not without one that was.
 func TestATakenAdminPort(t *testing.T) {
 	h := newHome(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

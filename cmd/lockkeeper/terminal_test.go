@@ -30,7 +30,7 @@ func (h *home) shellOn(x *ptytest.Terminal) *job {
 func catUnderLock(t *testing.T) (*home, *ptytest.Terminal) {
 	t.Helper()
 	h, x := newHome(t), ptytest.Open(t)
-	h.run("run", "demo", "--", "true").want(0) // so that nobody has to tell of the keeper
+	h.run("run", "demo", "--", "true").want(0) // so that the keeper is not told of
 	h.shellOn(x)
 	x.Type("$LK run demo -- sh -c 'echo up; exec cat'\n")
 	x.WaitFor("\r\nup\r\n")
@@ -77,7 +77,7 @@ func TestF40_AnInteractiveChild(t *testing.T) {
 		t.Errorf("the script went on after ^C: %q", shown)
 	}
 
-	// Who ignores the key ends with the status of the child, which does not.
+	// A process that ignores the key ends with the status of the child, which does not.
 	x.Type(`(trap '' INT; exec $LK run demo -- env --default-signal=INT sh -c 'echo up; exec cat'); echo status $?` + "\n")
 	x.WaitFor("\r\nup\r\n")
 	x.Type("\x03")
@@ -140,7 +140,7 @@ func TestBreakAsks(t *testing.T) {
 	x.WaitFor("not done")
 	x.WaitFor("status 1")
 	x.Type("$LK break demo; echo status $?\n")
-	x.WaitFor("; nobody waits. Put the holder out? [y/N] ")
+	x.WaitFor("; none waits. Put the holder out? [y/N] ")
 	x.Type("\x03")
 	x.WaitFor("\r\nstatus 130\r\n")
 	x.Type("$LK break demo; echo status $?\n")

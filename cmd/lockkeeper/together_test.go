@@ -20,7 +20,7 @@ import (
 
 const stay = "echo up; exec sleep 1000"
 
-// An operator changes the number of slots: whoever waits gets in, and nobody is put out.
+// An operator changes the number of slots: a waiter gets in, and no holder loses its slot.
 func TestSlotsCanBeChanged(t *testing.T) {
 	h := newHome(t)
 	const stay = "echo up; exec sleep 1000"
@@ -77,7 +77,7 @@ func TestSlots(t *testing.T) {
 	third.see("up")
 }
 
-// Who asks for a lock in another form than it is in use in would not be kept out by whoever has it.
+// A run that asks for a lock in another form than it is in use in would not be kept out by its holder.
 func TestTwoFormsOfOneLock(t *testing.T) {
 	h := newHome(t)
 	alone := h.start("run", "alone", "--", "sh", "-c", stay)
@@ -93,14 +93,14 @@ func TestTwoFormsOfOneLock(t *testing.T) {
 	h.run("run", electionsPath+"/web", "--", "true").want(64, "as an election")
 	h.held("alone", 1)
 
-	// Nobody is there any more, and nothing that those who were refused have left.
+	// No claim is there any more, also none of those that were refused.
 	alone.signal(syscall.SIGTERM)
 	alone.want(143)
 	h.run("run", "--slots", "2", "alone", "--", "true").want(0)
 	h.run("run", "alone", "--", "true").want(0)
 }
 
-// A command that is willing hears of it, once, when somebody asks for its lock, and keeps it. One that is not
+// A command that is willing hears of it, once, when its lock is asked for, and keeps it. One that is not
 // goes on undisturbed.
 func TestRevocable(t *testing.T) {
 	h := newHome(t)

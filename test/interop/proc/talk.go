@@ -14,7 +14,7 @@ import (
 // linesMax is how many lines of a process may wait to be read.
 const linesMax = 16
 
-// Lines starts cmd, and returns its stdin and what it writes to stdout, line by line: until it has ended, and whoever
+// Lines starts cmd, and returns its stdin and what it writes to stdout, line by line: until it has ended, and every process that
 // began must read to the end.
 func Lines(cmd *exec.Cmd) (p *Process, stdin io.Writer, lines <-chan string, err error) {
 	if stdin, err = cmd.StdinPipe(); err != nil {

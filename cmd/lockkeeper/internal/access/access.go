@@ -9,7 +9,7 @@
 //  2. The files for TLS are read again for every connection, so that certificates can be renewed under a session.
 //     When they cannot be used, what was read before stays in force.
 //  3. Credentials are read when a session is opened, and stay the same for as long as it lives, because its znodes may
-//     be open to them alone. A file of credentials that everybody may read is refused.
+//     be open to them alone. A file of credentials that other users may read is refused.
 package access
 
 import (
@@ -40,8 +40,8 @@ type Settings struct {
 
 // What Settings.ACL can say of who may touch what is made.
 const (
-	World   = "world"   // everybody
-	Creator = "creator" // whoever has the credentials, or the certificate, that it was made with
+	World   = "world"   // all clients
+	Creator = "creator" // clients with the credentials, or the certificate, that it was made with
 )
 
 // Check refuses settings that cannot work, whatever is in the files.
@@ -70,7 +70,7 @@ func (s Settings) ClientOptions(opt client.Options, notice func(string)) (client
 	return opt, err
 }
 
-// MadeACL returns the access control list of what is made; nil lets everybody do everything.
+// MadeACL returns the access control list of what is made; nil lets all clients do everything.
 func (s Settings) MadeACL() []zk.ACL {
 	if s.ACL == Creator {
 		return zk.CreatorACL()
@@ -97,7 +97,7 @@ func (s Settings) AsWhom(err error) string {
 	case len(shown) == 0:
 		return "without credentials; --auth-file has some to show"
 	case s.ACL == Creator && errors.Is(err, zk.ErrInvalidACL):
-		return "--acl " + Creator + ": the servers know nobody by " + strings.Join(shown, " or ")
+		return "--acl " + Creator + ": the servers know no identity from " + strings.Join(shown, " or ")
 	}
 	return "with " + strings.Join(shown, " and ")
 }

@@ -18,7 +18,7 @@ const credentialBytesMax = 64 << 10
 // readCredentials reads a file with a credential on each line, scheme:credential. Empty lines and those that begin
 // with # say nothing. No error has anything of a line in it.
 //
-// A file that everybody may read is refused, and not only told of: whoever has read it can put every holder out, it
+// A file that other users may read is refused, not only warned of: a user that has read it can break every lock, it
 // takes one chmod to mend, and warnings of jobs that run at night are not read. Its group may read it, because that is how
 // several users are let share it.
 func readCredentials(path string) ([]client.Auth, error) {
@@ -37,7 +37,7 @@ func readCredentials(path string) ([]client.Auth, error) {
 	case !info.Mode().IsRegular():
 		return nil, fail(": is not a regular file")
 	case info.Mode().Perm()&0o007 != 0:
-		return nil, fail(": is open to everybody (mode %04o): chmod o= %s", info.Mode().Perm(), path)
+		return nil, fail(": is open to other users (mode %04o): chmod o= %s", info.Mode().Perm(), path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, credentialBytesMax+1))
 	switch {

@@ -140,7 +140,7 @@ func (s Settings) readTLS() (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Also to servers that would rather see one of somebody else: they say what is wrong with it, and not
+		// Also to servers that want one of another authority: they say what is wrong with it, and not
 		// that there is none.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}

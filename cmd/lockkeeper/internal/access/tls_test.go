@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The names in a certificate that is refused come from whoever is at the other end, and go to the user's terminal.
+// The names in a certificate that is refused come from the other end, and go to the user's terminal.
 func TestNamesInACertificateAreMadeHarmless(t *testing.T) {
 	err := &HandshakeError{x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"zk\x1b[2J\u009b31m"}}, Host: "localhost"}}
 	if got := err.Error(); !strings.Contains(got, "zk?[2J?31m") {

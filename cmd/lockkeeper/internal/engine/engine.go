@@ -315,7 +315,7 @@ func (e *engine) names() string {
 // errNoAnswer says that servers were given time and have not used it.
 var errNoAnswer = errors.New("no answer")
 
-// nowHeldBy names the holder for somebody who has waited in vain, if that is known quickly.
+// nowHeldBy names the holder after a wait in vain, if that is known quickly.
 func (e *engine) nowHeldBy() string {
 	ctx, cancel := context.WithTimeout(context.Background(), lostReleaseLimit)
 	defer cancel()
@@ -388,7 +388,7 @@ func (e *engine) keep() (lost bool) {
 func (e *engine) started(o link.Order) { e.workers.group, e.parent = o.Group, o.Guard }
 
 // clear kills what works under the lock after the front has died, and returns when it is gone: that
-// which the guard knows of, too. A guard that somebody has stopped is made to go on.
+// which the guard knows of, too. A guard that was stopped is made to go on.
 func (e *engine) clear() {
 	guarded := e.swept
 	for sweeps := 0; ; sweeps++ {

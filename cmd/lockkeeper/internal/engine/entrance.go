@@ -67,7 +67,7 @@ type way struct {
 }
 
 // way returns how to take the side of a lock that is wanted, or one of its permits. A mutex is the side that
-// excludes everybody, under a name that mutexes of other clients know.
+// excludes all others, under a name that mutexes of other clients know.
 func (e *engine) way(path string, opt lock.Options) (way, error) {
 	switch {
 	case e.open.Slots > 0:
@@ -123,7 +123,7 @@ func (t *together) nodes(o link.Open) (nodes []string) {
 	return nodes
 }
 
-// revocation returns a channel that is closed when somebody has asked the holder to give up; nil if nobody can.
+// revocation returns a channel that is closed when the holder was asked to give up; nil if that cannot be asked.
 func revocation(h hold) <-chan struct{} {
 	if r, ok := h.(interface{ Revoked() <-chan struct{} }); ok {
 		return r.Revoked()

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// lookInterval is how often the line is looked at for somebody at a terminal. The lock itself needs no
+// lookInterval is how often the line is looked at for a user at a terminal. The lock itself needs no
 // looking: it is told when its turn comes.
 const lookInterval = 2 * time.Second
 
@@ -23,7 +23,7 @@ const lookInterval = 2 * time.Second
 type watcher struct {
 	session *client.Session
 	notes   *outbox
-	report  bool                    // somebody looks
+	report  bool                    // the line is shown
 	under   map[string]int64        // tokens of the locks that are held by the run under which we were started, by path
 	refuse  context.CancelCauseFunc // ends the wait
 	wg      sync.WaitGroup          // of the goroutines that look, once we are in line
@@ -34,7 +34,7 @@ type watcher struct {
 }
 
 // start returns what to call with a place in line. From the first call on the line is looked at until
-// ctx ends, if somebody looks.
+// ctx ends, if the line is shown.
 func (w *watcher) start(ctx context.Context) func(lock.Place) {
 	return func(p lock.Place) {
 		w.mu.Lock()
@@ -90,10 +90,10 @@ func Describe(c lock.Contender) string {
 	return fmt.Sprintf("%s (pid %d on %s)", shown(o.Label), o.PID, shown(o.Host))
 }
 
-// shownMax is how much of somebody else's words is shown, in characters.
+// shownMax is how much of another process's words is shown, in characters.
 const shownMax = 200
 
-// shown makes of somebody else's words what fits into a note and does not move the cursor.
+// shown makes of another process's words what fits into a note and does not move the cursor.
 func shown(words string) string {
 	runes := []rune(words)
 	if len(runes) > shownMax {

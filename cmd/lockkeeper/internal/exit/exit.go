@@ -19,7 +19,7 @@ const (
 	OS            = 71  // EX_OSERR: no process, no pipe, no permission on a directory of ours
 	CannotCreate  = 73  // EX_CANTCREAT: the status file cannot be written
 	Lost          = 74  // EX_IOERR: the lock was lost while the command ran
-	Busy          = 75  // EX_TEMPFAIL: somebody else holds the lock, or the wait is over
+	Busy          = 75  // EX_TEMPFAIL: another process holds the lock, or the wait is over
 	OwnLock       = 76  // EX_PROTOCOL: the run that started this one holds the lock
 	NotPermitted  = 77  // EX_NOPERM: the servers refuse us
 	Config        = 78  // EX_CONFIG: a configuration file that cannot be used

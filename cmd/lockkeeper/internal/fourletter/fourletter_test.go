@@ -83,6 +83,6 @@ func TestAsk(t *testing.T) {
 	<-served
 	l.Close()
 	if _, err := Ask(context.Background(), dial, "unix", path); err == nil {
-		t.Error("Ask of nobody: no error")
+		t.Error("Ask without a server: no error")
 	}
 }

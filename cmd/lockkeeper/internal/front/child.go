@@ -213,7 +213,7 @@ func (f *front) heed(n link.Note) {
 	case n.Is == link.IsCutOff:
 		f.child.cutOff = n.Text
 	case n.Is == link.IsLost && n.Gone:
-		f.lose(n.Text, 0) // somebody else may be working already
+		f.lose(n.Text, 0) // another may be working already
 	case n.Is == link.IsLost:
 		f.lose(n.Text, f.plan.Grace)
 	}
@@ -346,7 +346,7 @@ func (f *front) pass(sig syscall.Signal) {
 	f.forward(sig)
 }
 
-// revoke tells the child that somebody asks for the lock, if it wants to know. What becomes of that is up to
+// revoke tells the child that another contender asks for the lock, if it wants to know. What becomes of that is up to
 // the child: the lock is its own until it ends.
 func (f *front) revoke() {
 	if sig := f.cfg.RevokeSignal; sig != 0 && !f.child.ended {

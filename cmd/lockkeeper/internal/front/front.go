@@ -42,7 +42,7 @@ type Config struct {
 	Env     []string  // environment; that of the lock is added
 
 	// TimeoutAsked is the session timeout that the user has asked for, who is told if the servers grant less; 0 if
-	// he has not.
+	// not.
 	TimeoutAsked time.Duration
 
 	BusyStatus int // when the lock was not got within the wait
@@ -55,10 +55,10 @@ type Config struct {
 	Stderr     io.Writer
 	Quiet      bool // nothing is said about waiting
 
-	// RevokeSignal is what the child gets when somebody asks to give the lock up; 0 is nothing.
+	// RevokeSignal is what the child gets when the lock is asked for; 0 is nothing.
 	RevokeSignal syscall.Signal
 
-	// Standby: whoever waits for the lock does so for as long as it lives, so USR1 and USR2, which ask
+	// Standby: the process waits for the lock for as long as it lives, so USR1 and USR2, which ask
 	// something of a child, do not make it leave while there is none.
 	Standby bool
 
@@ -101,7 +101,7 @@ const (
 	lostReleaseLimit = 2 * time.Second // the same when it was lost anyway
 )
 
-// insistAfter is when a second INT or TERM is meant as one. Whoever signals us and then our group, as timeout(1)
+// insistAfter is when a second INT or TERM is meant as one. A sender that signals us and then our group, as timeout(1)
 // does, says the first one twice.
 const insistAfter = 200 * time.Millisecond
 
@@ -131,7 +131,7 @@ type front struct {
 
 	toldToEnd time.Time // when INT or TERM came first, or what made us leave the line
 
-	heedsStop bool // we catch TSTP; whoever started us did not have it ignored
+	heedsStop bool // we catch TSTP; the parent did not have it ignored
 
 	// Processes below us that were here before us, of a shell that has executed us in its place.
 	strangers []proc.Process
@@ -361,7 +361,7 @@ func (f *front) finish(order string, limit time.Duration) (why string, lost bool
 }
 
 // reap takes notice of children that have ended: the guard, and once it is dead what it had. A guard that
-// somebody has stopped is made to go on: without it nobody hears how the child ends.
+// was stopped is made to go on: without it the end of the child is not heard.
 func (f *front) reap() {
 	proc.Reap(func(pid int, status syscall.WaitStatus) {
 		switch {

@@ -213,7 +213,7 @@ func TestF41_ASecondTermKills(t *testing.T) {
 	s.wantOutcome(137, Ran)
 }
 
-// Whoever signals a process and then its group, as timeout(1) does, has said it once: the child may take its time.
+// A signal to a process and then to its group, as timeout(1) sends it, counts once: the child may take its time.
 func TestF41_ATermThatIsSaidTwiceIsOne(t *testing.T) {
 	for tries := 5; ; tries-- { // a machine may stand still in between for so long that it is twice
 		s := play(t, "sh", "-c", "trap 'trap \"\" TERM; sleep 0.3; echo cleaned up; exit 9' TERM; sleep 1000 & echo up; wait")
@@ -273,7 +273,7 @@ func TestF40_LossWithGraceAsksFirst(t *testing.T) {
 	}
 }
 
-// F40: a grandchild ignores TERM; the lock may already be somebody else's, so nobody is asked.
+// F40: a grandchild ignores TERM; the lock may already be another's, so none is asked.
 func TestF40_WhatIsGoneIsKilledAtOnce(t *testing.T) {
 	s := play(t, "sh", "-c", "trap 'echo asked' TERM; (trap '' TERM; echo up; while :; do sleep 1000; done) & wait")
 	s.run()
@@ -304,7 +304,7 @@ func TestF40_TheDeadlineNeedsNoEngine(t *testing.T) {
 		if got := s.rest(); got != "" {
 			t.Errorf("%s: %q", how, got)
 		}
-		// The deadline is what the front works to; that somebody else may work a third of the session
+		// The deadline is what the front works to; that another may work a third of the session
 		// timeout later is what matters, and what a busy machine may not break.
 		took := time.Since(start)
 		t.Logf("%s: dead %v before the deadline", how, loan-took)

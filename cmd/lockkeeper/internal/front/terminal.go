@@ -71,7 +71,7 @@ func accompanied(self, group int) bool {
 
 // A suspension is what ^Z and its kin are doing to us.
 type suspension struct {
-	interactive bool // the child's standard input is our terminal, and nobody else is in our group
+	interactive bool // the child's standard input is our terminal, and no other process is in our group
 
 	asked  bool // we were told to stop, and have passed it on to the child
 	handed bool // the child has had the terminal from us
@@ -86,7 +86,7 @@ func (f *front) childStopped(by syscall.Signal) {
 	case f.child.ending:
 		f.signal(syscall.SIGCONT, nil)
 	case f.tty == nil:
-		// Whoever stopped it will continue it.
+		// The process that stopped it will continue it.
 	case wantsTerminal && f.tty.foreground() == f.group:
 		s.handed = true
 		f.tty.give(f.child.pid)
@@ -102,7 +102,7 @@ func (f *front) childStopped(by syscall.Signal) {
 	}
 }
 
-// stop stops us, or our whole process group, until somebody continues us. A group that no shell could
+// stop stops us, or our whole process group, until it is continued. A group that no shell could
 // continue is not stopped, as the kernel does not stop one: the child is just continued.
 func (f *front) stop(whole bool) {
 	f.child.suspend.asked = false

@@ -1,5 +1,5 @@
 // Package guard is the process between the front and the child that works under the lock: the child's
-// parent, which is there to end it when nobody else does.
+// parent, which ends it when no other process does.
 //
 // Guarantees:
 //
@@ -68,7 +68,7 @@ func Run(p Pipes, cell *link.Cell, spare func(proc.Process) bool) error {
 	if err := proc.Adopt(); err != nil {
 		return err
 	}
-	// Whoever sends a signal to all of a service's processes means the front. They are caught and not
+	// A signal to all of a service's processes is meant for the front. They are caught and not
 	// ignored, because what is ignored is inherited; what was ignored before us, the child is to ignore.
 	drop := make(chan os.Signal, 1)
 	for _, sig := range []os.Signal{

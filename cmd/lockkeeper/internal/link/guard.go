@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// GuardName is the name under which the guard runs. It is not that of the program, so that whoever kills
+// GuardName is the name under which the guard runs. It is not that of the program, so that a kill of
 // all processes of that name spares the one that cleans up behind them.
 const GuardName = "lk-guard"
 

@@ -116,7 +116,7 @@ type Note struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Servers string        `json:"servers,omitempty"`
 
-	// For IsLost: Gone says that the lock may already be somebody else's.
+	// For IsLost: Gone says that the lock may already be another's.
 	Gone bool `json:"gone,omitempty"`
 
 	// For IsLost, IsFailed, IsBusy and IsNotice: what to tell the user; for IsFailed with which status to end. For
@@ -130,7 +130,7 @@ const (
 	IsNotice   = "notice"   // a line for the user
 	IsWaiting  = "waiting"  // in line
 	IsGranted  = "granted"  // the lock is ours until the deadline in the cell
-	IsRevoked  = "revoked"  // somebody asks to give the lock up; it is held until it is released
+	IsRevoked  = "revoked"  // the lock is asked for; it is held until it is released
 	IsCutOff   = "cut off"  // why the session has no connection, while the lock is ours, has changed
 	IsLost     = "lost"     // the lock cannot be vouched for any more
 	IsBusy     = "busy"     // not got within the wait
@@ -211,7 +211,7 @@ func LockEnv(o Open, granted Note) []string {
 func LocksOf(getenv func(string) string) map[string]int64 {
 	paths, tokens := strings.Split(getenv(lockVariable), "\n"), strings.Split(getenv(tokenVariable), "\n")
 	if len(paths) != len(tokens) {
-		return nil // somebody else's
+		return nil // another's
 	}
 	locks := map[string]int64{}
 	for i, path := range paths {

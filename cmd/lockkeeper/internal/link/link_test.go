@@ -143,7 +143,7 @@ func TestATaskNeedNotBeText(t *testing.T) {
 	}
 }
 
-// Whoever works under locks can tell which from what LockEnv has told it.
+// A command under locks can tell which ones from what LockEnv has told it.
 func TestLocksOf(t *testing.T) {
 	env := func(vars []string) func(string) string {
 		return func(key string) string {

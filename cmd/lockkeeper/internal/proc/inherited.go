@@ -10,7 +10,7 @@ import (
 )
 
 // CloseInherited closes the descriptors that this process was born with, except the standard streams
-// and those to keep. A process that stays in the background must not hold on to the pipe that somebody
+// and those to keep. A process that stays in the background must not hold on to the pipe that a reader
 // is reading to its end. Descriptors that we have opened ourselves are not affected: unlike inherited
 // ones they are marked to be closed on exec.
 func CloseInherited(keep ...int) error {

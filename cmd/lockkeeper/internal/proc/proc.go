@@ -51,8 +51,8 @@ func Below(table []Process, root int, spare func(Process) bool) []Process {
 	return below
 }
 
-// Reap tells f of each child of this process that has ended or stopped and that nobody has been told of yet. It does
-// not wait. Nobody else may wait for children: the number of one that has been reaped may be another's.
+// Reap tells f of each child of this process that has ended or stopped and was not told of yet. It does
+// not wait. Nothing else may wait for children: the number of one that has been reaped may be another's.
 func Reap(f func(pid int, status syscall.WaitStatus)) {
 	for {
 		var status syscall.WaitStatus
@@ -67,7 +67,7 @@ func Reap(f func(pid int, status syscall.WaitStatus)) {
 	}
 }
 
-// SignalGroup sends a signal to a process group. A group without members is no error: whoever was to
+// SignalGroup sends a signal to a process group. A group without members is no error: the process that was to
 // be signalled has ended.
 func SignalGroup(group int, sig syscall.Signal) error {
 	if err := syscall.Kill(-group, sig); err != nil && !errors.Is(err, syscall.ESRCH) {

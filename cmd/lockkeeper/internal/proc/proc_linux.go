@@ -30,7 +30,7 @@ const looksMax = 20
 const procDir = "/proc"
 
 // Table returns the processes of this machine, as far as they can be seen. One may start another and end while
-// we look, so we look again until there is nobody new.
+// we look, so we look again until there is none new.
 func Table() ([]Process, error) {
 	if err := numbersAsOurs(procDir); err != nil {
 		return nil, err

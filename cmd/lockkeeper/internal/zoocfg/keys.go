@@ -162,7 +162,7 @@ var properties = map[string]rule{
 	"admin.idleTimeout":     noEffect("idle connections are closed after 30 s", "30000"),
 	"admin.portUnification": required("the admin port speaks HTTP without TLS", "false"),
 	"admin.forceHttps":      required("the admin port speaks HTTP without TLS", "false"),
-	"admin.needClientAuth":  required("the admin port asks nobody who he is", "false"),
+	"admin.needClientAuth":  required("the admin port asks for no identity", "false"),
 
 	"DigestAuthenticationProvider.superDigest": func(p *parser, s Setting) error {
 		if user, digest, ok := strings.Cut(s.Value, ":"); !ok || user != "super" || digest == "" {

@@ -89,7 +89,7 @@ func cipherSuites(p *parser, s Setting) error {
 	return nil
 }
 
-// tls puts together which versions and cipher suites are spoken. A version of which no suite is named
+// tls puts together which versions and cipher suites are spoken. A version without a named suite
 // is not, as in Java.
 func (p *parser) tls() error {
 	if p.protocol != "" && !p.protocols {

@@ -3,8 +3,8 @@
 //
 //  1. every key of ZooKeeper's that matters to such a server is either in force or spoken of: a value
 //     that cannot be is an error that names the place, the key, the value and what is allowed; a key
-//     without effect here is a note that says why; one that nobody knows is listed;
-//  2. what would leave the server open to somebody whom ZooKeeper would refuse is an error, not a note;
+//     without effect here is a note that says why; an unknown one is listed;
+//  2. what would leave the server open to a client that ZooKeeper would refuse is an error, not a note;
 //  3. more than one server line is an error that says how to run such an ensemble;
 //  4. no error and no note repeats a secret.
 //
@@ -37,7 +37,7 @@ type Config struct {
 	SecureAsked bool // lockkeeper.secure is set, be it to true or to false
 
 	Admin   Admin
-	Metrics string // host:port for Prometheus alone; empty if nobody has asked for it
+	Metrics string // host:port for Prometheus alone; empty if it was not asked for
 
 	Ensemble []Setting // that concern an ensemble only, and are passed over
 	Notes    []Note
