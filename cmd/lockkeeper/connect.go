@@ -17,26 +17,41 @@ import (
 
 // openSession opens a session for an order. Errors carry an exit status.
 func openSession(ctx context.Context, to access.Settings, opt client.Options, connectTimeout time.Duration, notice func(string)) (*client.Session, string, error) {
+	return openWith(ctx, to, opt, connectTimeout, notice, client.Open)
+}
+
+// openKeeper opens sessions one after the other for a command that outlives one. Errors carry an exit status.
+func openKeeper(ctx context.Context, to access.Settings) (*client.Keeper, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeoutDefault, errors.New("no answer within "+connectTimeoutDefault.String()))
+	defer cancel()
+	k, _, err := openWith(ctx, to, client.Options{}, connectTimeoutDefault, notice, client.Keep)
+	return k, err
+}
+
+// openWith calls open with the servers and the options that the settings ask for. Errors carry an exit status.
+func openWith[S any](ctx context.Context, to access.Settings, opt client.Options, connectTimeout time.Duration, notice func(string),
+	open func(context.Context, string, client.Options) (S, error)) (opened S, list string, err error) {
+	var none S
 	servers := to.Servers
 	if err := withoutScheme(servers); err != nil {
-		return nil, "", exit.Errorf(exit.Usage, "%s=%s: %w", serversVariable, servers, err) // a flag has been looked at
+		return none, "", exit.Errorf(exit.Usage, "%s=%s: %w", serversVariable, servers, err) // a flag has been looked at
 	}
 	// Of the time for connecting, a server that accepts and says nothing gets a half at most, so that
 	// the error can name it.
 	opt.ConnectTimeout = connectTimeout / time.Duration(2*(strings.Count(servers, ",")+1))
-	opt, err := to.ClientOptions(opt, notice)
+	opt, err = to.ClientOptions(opt, notice)
 	if err != nil {
-		return nil, "", exit.Errorf(exit.Usage, "%w", err)
+		return none, "", exit.Errorf(exit.Usage, "%w", err)
 	}
 	hint := " (is a server running there? lockkeeper status " + servers + ")"
 	if servers == access.Local {
 		starter, err := newStarter(notice)
 		if err != nil {
-			return nil, "", exit.Errorf(exit.StatusOf(err, exit.OS), "%w", err)
+			return none, "", exit.Errorf(exit.StatusOf(err, exit.OS), "%w", err)
 		}
 		c, address, err := starter.Dial(ctx)
 		if err != nil {
-			return nil, "", exit.Errorf(exit.OS, "%w", err)
+			return none, "", exit.Errorf(exit.OS, "%w", err)
 		}
 		c.Close() // the session dials for itself
 		servers = "unix:" + address.Socket
@@ -47,7 +62,7 @@ func openSession(ctx context.Context, to access.Settings, opt client.Options, co
 			return c, err
 		}
 	}
-	s, err := client.Open(ctx, servers, opt)
+	s, err := open(ctx, servers, opt)
 	var unreachable *client.OpenError
 	switch {
 	case err == nil:
@@ -57,18 +72,18 @@ func openSession(ctx context.Context, to access.Settings, opt client.Options, co
 		if errors.As(err, new(*access.HandshakeError)) || errors.As(err, &alert) && alert.Op == "remote error" {
 			hint = "" // one is
 		}
-		return nil, "", exit.Errorf(exit.Unreachable, "%s: %w%s", servers, err, hint)
+		return none, "", exit.Errorf(exit.Unreachable, "%s: %w%s", servers, err, hint)
 	case context.Cause(ctx) != nil:
-		return nil, "", context.Cause(ctx)
+		return none, "", context.Cause(ctx)
 	}
 	if access.Refused(err) {
-		return nil, "", exit.Errorf(exit.NotPermitted, "%s: %w (%s)", servers, err, to.AsWhom(err))
+		return none, "", exit.Errorf(exit.NotPermitted, "%s: %w (%s)", servers, err, to.AsWhom(err))
 	}
 	var over *client.SessionError
 	if errors.As(err, &over) {
-		return nil, "", exit.Errorf(exit.NotPermitted, "%s: %w", servers, err)
+		return none, "", exit.Errorf(exit.NotPermitted, "%s: %w", servers, err)
 	}
-	return nil, "", exit.Errorf(exit.Usage, "%w", err) // the server list
+	return none, "", exit.Errorf(exit.Usage, "%w", err) // the server list
 }
 
 // newStarter returns what finds the local keeper.

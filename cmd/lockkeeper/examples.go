@@ -17,9 +17,18 @@ var examples = map[string]string{
   lockkeeper server --config /etc/zookeeper/conf/zoo.cfg`,
 	"status": `  lockkeeper status
   lockkeeper status zk1:2181,zk2:2181,zk3:2181`,
-	"bench":   `  lockkeeper bench --servers zk1:2181,zk2:2181,zk3:2181`,
-	"doctor":  `  lockkeeper doctor --servers zk1:2181,zk2:2181,zk3:2181`,
-	"shell":   `  lockkeeper shell --servers zk1:2181`,
+	"bench":  `  lockkeeper bench --servers zk1:2181,zk2:2181,zk3:2181`,
+	"doctor": `  lockkeeper doctor --servers zk1:2181,zk2:2181,zk3:2181`,
+	"shell":  `  lockkeeper shell --servers zk1:2181`,
+	"config": `  lockkeeper config set orders '{"rate": 10}'
+  lockkeeper config get orders
+  lockkeeper config watch orders --exec 'cat > orders.json'`,
+	"register": `  lockkeeper register orders --port 8080 -- ./orders
+  lockkeeper register orders --port 8080 --check http://localhost:8080/health -- ./orders`,
+	"discover": `  lockkeeper discover orders
+  lockkeeper discover orders --watch --json`,
+	"join":    `  lockkeeper join workers -- ./worker`,
+	"members": `  lockkeeper members workers --watch`,
 	"version": `  lockkeeper version --json`,
 }
 

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+)
+
+// roleSignals are the signals that join and register pass on to their command.
+var roleSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+
+// A roleChild is the command of join or register. Unlike that of run it needs no lock, so it may outlive this process.
+type roleChild struct {
+	cmd     *exec.Cmd
+	signals chan os.Signal
+}
+
+// newRoleChild prepares a command. From now on signals wait for it. Its error carries an exit status.
+func newRoleChild(argv []string) (*roleChild, error) {
+	program, err := exec.LookPath(argv[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return nil, exit.Errorf(notFoundStatus(err), "%s: %w", argv[0], errors.Unwrap(err))
+	}
+	c := &roleChild{cmd: exec.Command(program, argv[1:]...), signals: make(chan os.Signal, len(roleSignals))}
+	c.cmd.Args[0] = argv[0]
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	for _, sig := range roleSignals {
+		if !signal.Ignored(sig) {
+			signal.Notify(c.signals, sig)
+		}
+	}
+	outlivePipes()
+	return c, nil
+}
+
+// before calls f with a context that a signal ends. The error of a signal ends the process as the signal would.
+func (c *roleChild) before(f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	select {
+	case err := <-done:
+		cancel()
+		return err
+	case sig := <-c.signals:
+		cancel()
+		<-done
+		return &ranError{front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig.(syscall.Signal))}}
+	}
+}
+
+// run starts the command, passes signals on to it and returns how it has ended.
+func (c *roleChild) run() error {
+	err := c.cmd.Start()
+	if err != nil {
+		return exit.Errorf(front.ExecStatus(err), "%s: %w", c.cmd.Args[0], err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.cmd.Wait() }()
+	for {
+		select {
+		case sig := <-c.signals:
+			if (sig == syscall.SIGINT || sig == syscall.SIGQUIT) && term.IsTerminal(syscall.Stdin) {
+				continue // the terminal has sent it to the command as well
+			}
+			c.cmd.Process.Signal(sig) // an error means that it has ended
+		case err := <-done:
+			var failed *exec.ExitError
+			if err != nil && !errors.As(err, &failed) {
+				return exit.Errorf(exit.OS, "%s: %w", c.cmd.Args[0], err)
+			}
+			status := c.cmd.ProcessState.ExitCode()
+			ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if ok && ws.Signaled() {
+				status = exit.SignalBase + int(ws.Signal())
+			}
+			return &ranError{front.Outcome{Kind: front.Ran, Status: status}}
+		}
+	}
+}
+
+// roleCloseTimeout bounds the goodbye of a command with a Keeper.
+const roleCloseTimeout = 5 * time.Second
+
+// withKeeper opens a Keeper, and closes it after do.
+func (f *accessFlags) withKeeper(ctx context.Context, do func(context.Context, *client.Keeper) error) error {
+	to, err := f.settings()
+	if err != nil {
+		return err
+	}
+	k, err := openKeeper(ctx, to)
+	if err != nil {
+		return err
+	}
+	defer closeKeeper(k)
+	err = do(ctx, k)
+	if err != nil {
+		return explained(err, to)
+	}
+	return nil
+}
+
+func closeKeeper(k *client.Keeper) {
+	ctx, cancel := context.WithTimeout(context.Background(), roleCloseTimeout)
+	defer cancel()
+	k.Close(ctx) // without an answer, the znodes go with the session
+}

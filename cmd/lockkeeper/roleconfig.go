@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/config"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// configsPath is where configuration is that has a name.
+const configsPath = "/lockkeeper/config"
+
+// A configLine is a configuration as JSON shows it.
+type configLine struct {
+	Path    string         `json:"path"`
+	Version int32          `json:"version"`
+	Changed time.Time      `json:"changed"`
+	Writer  *config.Writer `json:"writer,omitempty"` // if it was written with config set or package config
+	Data    string         `json:"data"`
+}
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Read, write and follow configuration in a znode",
+		Long: `Read, write and follow configuration in a znode. PATH is a name below
+` + configsPath + `, or the absolute path of a znode.`,
+		Args: wantCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigGet(), newConfigSet(), newConfigWatch())
+	return cmd
+}
+
+func newConfigGet() *cobra.Command {
+	var flags accessFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "get PATH",
+		Short:   "Print a configuration",
+		Long:    "Print a configuration as it is stored. With --json its version and its writer are printed, too.\n\nExit status: 64 wrong usage, 66 there is none, 69 no server could be reached, 77 the servers refuse.",
+		Example: "  lockkeeper config get orders\n  lockkeeper config get /apps/orders/config --json",
+		Args:    wantArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConfig(&flags, args[0], func(ctx context.Context, path string, v *config.Value[[]byte]) error {
+				st, _ := v.State()
+				if len(st.Sources) == 0 {
+					return exit.Errorf(exit.NoSuchLock, "config get %s: there is no such configuration", path)
+				}
+				return printConfig(cmd.OutOrStdout(), st, asJSON)
+			})
+		},
+	}
+	flags.addTo(cmd, sessionFlags)
+	addJSONFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newConfigSet() *cobra.Command {
+	var flags accessFlags
+	var version int32
+	var label string
+	cmd := &cobra.Command{
+		Use:   "set PATH VALUE|-",
+		Short: "Write a configuration",
+		Long: `Write a configuration, which is created if it is missing. The value - is read from
+standard input. With --version the configuration is only written if it still has that
+version (see config get --json).
+
+Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another version,
+77 the servers refuse.`,
+		Example: "  lockkeeper config set orders '{\"rate\": 10}'\n  lockkeeper config set orders - --version 3 < orders.json",
+		Args:    wantArgs(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := pathOf(args[0], "configuration", configsPath)
+			if err != nil {
+				return err
+			}
+			data := []byte(args[1])
+			if args[1] == "-" {
+				data, err = io.ReadAll(cmd.InOrStdin())
+				if err != nil {
+					return exit.Errorf(exit.OS, "config set %s: standard input: %w", path, err)
+				}
+			}
+			to, err := flags.settings()
+			if err != nil {
+				return err
+			}
+			expected := zk.AnyVersion
+			if cmd.Flags().Changed("version") {
+				expected = version
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			err = flags.withKeeper(ctx, func(ctx context.Context, k *client.Keeper) error {
+				ctx, cancel := context.WithTimeout(ctx, connectTimeoutDefault)
+				defer cancel()
+				err := config.Store(ctx, k, path, data, expected, label, to.MadeACL())
+				if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
+					return exit.Errorf(exit.Busy, "config set %s: it does not have version %d (see lockkeeper config get --json)", path, version)
+				}
+				return err
+			})
+			return orInterrupted(ctx, err)
+		},
+	}
+	flags.addTo(cmd, makingFlags)
+	cmd.Flags().Int32Var(&version, "version", 0, "write only if the configuration has version `N`")
+	cmd.Flags().StringVar(&label, "label", "lockkeeper config set", "who writes, for others to see")
+	return cmd
+}
+
+func newConfigWatch() *cobra.Command {
+	var flags accessFlags
+	var asJSON bool
+	var command string
+	cmd := &cobra.Command{
+		Use:   "watch PATH",
+		Short: "Follow a configuration",
+		Long: `Print a configuration, and print it again each time it changes, until a signal ends the
+command. With --exec, a shell runs CMD each time instead. CMD has the configuration on
+its standard input, and LOCKKEEPER_CONFIG_PATH and LOCKKEEPER_CONFIG_VERSION in its
+environment. If the configuration changes several times while CMD runs, CMD runs once
+more, with the last one. Nothing is printed or run while the configuration is missing.
+
+Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refuse.`,
+		Example: "  lockkeeper config watch orders --json\n  lockkeeper config watch orders --exec 'cat > /etc/orders.json && systemctl reload orders'",
+		Args:    wantArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConfig(&flags, args[0], func(ctx context.Context, path string, v *config.Value[[]byte]) error {
+				return watchConfig(ctx, path, v, func(st config.State[[]byte]) error {
+					if command == "" {
+						return printConfig(cmd.OutOrStdout(), st, asJSON)
+					}
+					err := execConfig(ctx, command, st)
+					if err != nil && ctx.Err() == nil {
+						notice(fmt.Sprintf("config watch %s: --exec: %v", path, err))
+					}
+					return nil
+				})
+			})
+		},
+	}
+	flags.addTo(cmd, sessionFlags)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	cmd.Flags().StringVar(&command, "exec", "", "shell command `CMD` to run for each configuration")
+	return cmd
+}
+
+// withConfig opens the configuration that the user calls name, and closes it after do.
+func withConfig(flags *accessFlags, name string, do func(context.Context, string, *config.Value[[]byte]) error) error {
+	path, err := pathOf(name, "configuration", configsPath)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	err = flags.withKeeper(ctx, func(ctx context.Context, k *client.Keeper) error {
+		opening, cancel := context.WithTimeout(ctx, connectTimeoutDefault)
+		defer cancel()
+		v, err := config.Open(opening, k, []string{path}, config.Options[[]byte]{
+			Decode:   func(data []byte, value *[]byte) error { *value = slices.Clone(data); return nil },
+			Optional: true,
+		})
+		if err != nil {
+			return err
+		}
+		defer v.Close(context.WithoutCancel(ctx))
+		return do(ctx, path, v)
+	})
+	return orInterrupted(ctx, err)
+}
+
+// watchConfig calls show with each configuration that comes into force.
+func watchConfig(ctx context.Context, path string, v *config.Value[[]byte], show func(config.State[[]byte]) error) error {
+	var last int64 = -1 // Mzxid of what was shown
+	for st, err := range v.Changes(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case len(st.Sources) == 0 && last != 0:
+			notice("config watch " + path + ": it does not exist (waiting for it)")
+			last = 0
+		case len(st.Sources) > 0 && st.Sources[0].Stat.Mzxid != last:
+			last = st.Sources[0].Stat.Mzxid
+			err := show(st)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func printConfig(w io.Writer, st config.State[[]byte], asJSON bool) error {
+	if asJSON {
+		src := st.Sources[0]
+		return json.NewEncoder(w).Encode(configLine{
+			Path: src.Path, Version: src.Stat.Version, Changed: time.UnixMilli(src.Stat.Mtime), Writer: src.Writer, Data: string(st.Value),
+		})
+	}
+	data := st.Value
+	if !bytes.HasSuffix(data, []byte("\n")) {
+		data = append(slices.Clone(data), '\n')
+	}
+	_, err := w.Write(data)
+	return err
+}
+
+// execConfig runs a shell command with a configuration on its standard input.
+func execConfig(ctx context.Context, command string, st config.State[[]byte]) error {
+	src := st.Sources[0]
+	c := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(st.Value), os.Stdout, os.Stderr
+	c.Env = append(os.Environ(), "LOCKKEEPER_CONFIG_PATH="+src.Path, "LOCKKEEPER_CONFIG_VERSION="+strconv.Itoa(int(src.Stat.Version)))
+	c.WaitDelay = roleCloseTimeout
+	return c.Run()
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/group"
+)
+
+// groupsPath is where groups are that have a name.
+const groupsPath = "/lockkeeper/groups"
+
+// A memberLine is a member of a group as JSON shows it.
+type memberLine struct {
+	ID    string    `json:"id"`
+	Data  string    `json:"data"`
+	Since time.Time `json:"since"`
+	Path  string    `json:"path"`
+}
+
+func newMembers() *cobra.Command {
+	var flags accessFlags
+	var asJSON, watch bool
+	cmd := &cobra.Command{
+		Use:   "members GROUP",
+		Short: "Print the members of a group",
+		Long: `Print the members of a group. GROUP is a name below ` + groupsPath + `, or the
+absolute path of a znode. Members of Curator's GroupMember and of kazoo's Party are
+shown, too. With --watch the members are printed again each time they change; with
+--json as well, each list is one line.
+
+Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refuse.`,
+		Args: wantArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := pathOf(args[0], "group", groupsPath)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			err = flags.withKeeper(ctx, func(ctx context.Context, k *client.Keeper) error {
+				opening, cancel := context.WithTimeout(ctx, connectTimeoutDefault)
+				defer cancel()
+				g, err := group.Open(opening, k, path, group.Options{})
+				if err != nil {
+					return err
+				}
+				defer g.Close(context.WithoutCancel(ctx))
+				show := func() error { return printMembers(cmd.OutOrStdout(), g.Members(), asJSON, watch) }
+				if !watch {
+					return show()
+				}
+				return follow(ctx, g, show)
+			})
+			return orInterrupted(ctx, err)
+		},
+	}
+	flags.addTo(cmd, sessionFlags)
+	addJSONFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&watch, "watch", false, "print the members again each time they change")
+	return cmd
+}
+
+// follow calls show now and after each change of what is watched, until ctx ends.
+func follow(ctx context.Context, watched interface {
+	Watch() <-chan struct{}
+	Done() <-chan struct{}
+	Err() error
+}, show func() error) error {
+	for {
+		changed := watched.Watch()
+		err := show()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-watched.Done():
+			return watched.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func printMembers(w io.Writer, members []group.Info, asJSON, line bool) error {
+	lines := make([]memberLine, len(members))
+	rows := [][]string{{"MEMBER", "SINCE", "DATA"}}
+	for i, m := range members {
+		since := time.UnixMilli(m.Stat.Ctime)
+		lines[i] = memberLine{ID: m.ID, Data: string(m.Data), Since: since, Path: m.Path}
+		rows = append(rows, []string{m.ID, since.Format(time.DateTime), string(m.Data)})
+	}
+	return printRole(w, lines, rows, asJSON, line)
+}
+
+// printRole prints a list as JSON, on one line if line is true, or as a table.
+func printRole(w io.Writer, lines any, rows [][]string, asJSON, line bool) error {
+	switch {
+	case asJSON && line:
+		return json.NewEncoder(w).Encode(lines)
+	case asJSON:
+		return printJSON(w, lines)
+	}
+	return printTable(w, rows)
+}
+
+func newJoin() *cobra.Command {
+	var flags accessFlags
+	var id, data string
+	cmd := &cobra.Command{
+		Use:   "join [flags] GROUP -- COMMAND [ARG…]",
+		Short: "Be a member of a group while a command runs",
+		Long: `Run COMMAND as a member of a group. GROUP is a name below ` + groupsPath + `, or the
+absolute path of a znode. The member is an ephemeral znode, as Curator's GroupMember
+makes it. It is made before COMMAND starts, comes back after an expired session, and is
+deleted when COMMAND has ended. COMMAND goes on while no server can be reached.
+
+INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. If lockkeeper is killed,
+COMMAND goes on, and the member is gone when the session has expired.
+
+Exit status: COMMAND's own, 128+n if signal n ended it, and
+   64  wrong usage
+   69  no server could be reached
+   71  the operating system refused something
+   77  the servers refuse
+  126  COMMAND cannot be executed, 127 it cannot be found`,
+		Args: jobArgs("group", 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := pathOf(args[0], "group", groupsPath)
+			if err != nil {
+				return err
+			}
+			if id == "" {
+				host, err := os.Hostname()
+				if err != nil {
+					return fmt.Errorf("join: the machine has no name (give --id): %w", err)
+				}
+				id = fmt.Sprintf("%s-%d", host, os.Getpid())
+			}
+			return join(flags, path, id, data, args[1:])
+		},
+	}
+	flags.addTo(cmd, makingFlags)
+	cmd.Flags().StringVar(&id, "id", "", "name of the member (default HOST-PID)")
+	cmd.Flags().StringVar(&data, "data", "", "what others read of the member")
+	return cmd
+}
+
+// takenNotice is how long join and register are silent while another session has their id.
+const takenNotice = time.Second
+
+func join(flags accessFlags, path, id, data string, argv []string) error {
+	to, err := flags.settings()
+	if err != nil {
+		return err
+	}
+	child, err := newRoleChild(argv)
+	if err != nil {
+		return err
+	}
+	var k *client.Keeper
+	err = child.before(func(ctx context.Context) error {
+		k, err = openKeeper(ctx, to)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer closeKeeper(k)
+	var m *group.Member
+	err = child.before(func(ctx context.Context) error {
+		hint := time.AfterFunc(takenNotice, func() {
+			notice("join " + path + ": " + id + " is not a member yet (another session may have that --id)")
+		})
+		defer hint.Stop()
+		var err error
+		m, err = group.Join(ctx, k, path, id, []byte(data), group.Options{ACL: to.MadeACL()})
+		if err != nil {
+			return explained(err, to)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	child.cmd.Env = flags.passOn(os.Environ(), to)
+	err = child.run()
+	left := m.Close(context.Background()) // bounded by its CloseTimeout
+	if left != nil {
+		notice(fmt.Sprintf("join %s: the member may stay until its session expires: %v", path, left))
+	}
+	return err
+}

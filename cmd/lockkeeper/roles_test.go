@@ -1,0 +1,124 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
+	h := newHome(t)
+	h.run("config", "get", "orders").want(66, "no such configuration")
+	h.run("config", "set", "orders", "rate=1").want(0)
+	if got := h.run("config", "get", "orders").want(0).stdout.String(); got != "rate=1\n" {
+		t.Errorf("config get prints %q", got)
+	}
+	w := h.start("config", "watch", "orders")
+	w.see("rate=1\n")
+	x := h.start("config", "watch", "orders", "--exec", `echo "$LOCKKEEPER_CONFIG_PATH:$LOCKKEEPER_CONFIG_VERSION:$(cat)"`)
+	x.see("/lockkeeper/config/orders:0:rate=1\n")
+	h.run("config", "set", "orders", "rate=2", "--version", "0").want(0)
+	w.see("rate=2\n")
+	x.see("/lockkeeper/config/orders:1:rate=2\n")
+	h.run("config", "set", "orders", "rate=3", "--version", "0").want(75, "does not have version 0")
+	var line configLine
+	if err := json.Unmarshal([]byte(h.run("config", "get", "orders", "--json").want(0).stdout.String()), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Data != "rate=2" || line.Version != 1 || line.Writer == nil || line.Writer.Label != "lockkeeper config set" {
+		t.Errorf("config get --json: %+v, writer %+v", line, line.Writer)
+	}
+	w.signal(syscall.SIGINT)
+	w.want(130)
+	x.signal(syscall.SIGINT)
+	x.want(130)
+}
+
+func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
+	h := newHome(t)
+	w := h.start("members", "workers", "--watch", "--json")
+	w.see("[]\n")
+	j := h.start("join", "workers", "--id", "w1", "--data", "10.0.0.7", "--", "sh", "-c", `trap 'exit 7' TERM; echo up; while :; do sleep 0.02; done`)
+	j.see("up")
+	w.see(`"id":"w1","data":"10.0.0.7"`)
+	if got := h.run("members", "workers").want(0).stdout.String(); !strings.Contains(got, "w1") {
+		t.Errorf("members prints %q", got)
+	}
+	j.signal(syscall.SIGTERM)
+	j.want(7)
+	if got := h.run("members", "workers", "--json").want(0).stdout.String(); got != "[]\n" {
+		t.Errorf("after the command has ended, members prints %q", got)
+	}
+	h.run("join", "workers", "--", "no-such-program").want(127)
+	h.run("join", "workers", "--", "sh", "-c", "kill -KILL $$").want(137)
+	h.run("join", "workers").want(64, "no -- in front of the command")
+}
+
+func TestAnInstanceIsRegisteredWhileItIsHealthy(t *testing.T) {
+	h := newHome(t)
+	var ill atomic.Bool
+	health := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if ill.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer health.Close()
+	h.run("discover", "orders").want(66, "no instance")
+	j := h.start("register", "orders", "--id", "i1", "--address", "10.0.0.7", "--port", "8080", "--check", health.URL, "--check-interval", "100ms", "--", "sleep", "1000")
+	w := h.start("discover", "orders", "--watch", "--json")
+	w.see(`"id":"i1","address":"10.0.0.7","port":8080`)
+	h.run("discover", "orders").want(0)
+	ill.Store(true)
+	h.unregistered("orders")
+	if err := j.stderr.see("the check fails"); err != nil {
+		t.Error(err)
+	}
+	ill.Store(false)
+	if err := j.stderr.see("succeeds again"); err != nil {
+		t.Error(err)
+	}
+	h.registered("orders")
+	j.signal(syscall.SIGTERM)
+	j.want(128 + int(syscall.SIGTERM))
+	h.run("discover", "orders").want(66)
+}
+
+func TestAServiceIsCheckedByACommand(t *testing.T) {
+	h := newHome(t)
+	j := h.start("register", "orders", "--port", "8080", "--check", "test -e "+h.dir+"/healthy", "--check-interval", "100ms", "--", "sleep", "1000")
+	if err := j.stderr.see("the check fails"); err != nil {
+		t.Fatal(err)
+	}
+	h.run("discover", "orders").want(66)
+	if err := os.WriteFile(h.dir+"/healthy", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.registered("orders")
+	j.signal(syscall.SIGTERM)
+	j.want(128 + int(syscall.SIGTERM))
+	h.run("register", "orders", "--", "true").want(64, "no port")
+	h.run("register", "a/b", "--port", "1", "--", "true").want(64, "no slash")
+	h.run("register", "orders", "--port", "70000", "--", "true").want(64, "65535")
+}
+
+// registered waits until a service has an instance, unregistered until it has none.
+func (h *home) registered(name string)   { h.t.Helper(); h.discovered(name, 0) }
+func (h *home) unregistered(name string) { h.t.Helper(); h.discovered(name, 66) }
+
+func (h *home) discovered(name string, status int) {
+	h.t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		if h.run("discover", name).status() == status {
+			return
+		}
+	}
+	h.t.Fatalf("discover %s has never ended with status %d", name, status)
+}
