@@ -43,6 +43,10 @@ With --revocable SIGNAL, COMMAND gets that signal, once, when somebody asks it t
 another candidate lead (lockkeeper revoke /lockkeeper/elections/NAME). It leads for as
 long as it runs; when it has ended, --restart says whether it stands again.
 
+With --http, GET /leader has status 200 while this candidate leads, and 503 otherwise,
+as load balancers ask. Each answer looks at the deadline of the leadership, so a leader
+without heartbeats stops in time. GET / says as JSON which candidate leads.
+
 INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to COMMAND. A second INT or TERM, if
 it comes 0.2s after the first or later, kills it. These and the signal of --revocable
 go to COMMAND's process group, as they do under lockkeeper run.
@@ -71,6 +75,7 @@ type electFlags struct {
 	backoffMax time.Duration
 	id         string
 	idOnly     bool
+	http       string
 }
 
 func newElect() *cobra.Command {
@@ -90,6 +95,7 @@ func newElect() *cobra.Command {
 	flags.DurationVar(&f.backoffMax, "backoff-max", time.Minute, "longest pause, 0 for none at all; after a turn that took longer, waiting included, the pause is --backoff again")
 	flags.StringVar(&f.id, "id", "", "what programs that ask who leads see as the candidate's id, such as an address")
 	flags.BoolVar(&f.idOnly, "id-only", false, "store nothing but the id in the candidate's znode, as Curator's LeaderLatch does")
+	flags.StringVar(&f.http, "http", "", "answer at `host:port`: GET /leader has status 200 while this candidate leads and\n503 otherwise, GET / says who leads, as JSON")
 	return cmd
 }
 
@@ -122,6 +128,13 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 	}
 	cfg.Open.Election = &link.Election{ID: f.id, Only: f.idOnly}
 	cfg.Standby = true
+	if f.http != "" {
+		cfg.Standing = &front.Standing{}
+		err := serveElection(f.http, path, candidateName(f.id, cfg.Open.Label), cfg.Standing)
+		if err != nil {
+			return err
+		}
+	}
 	streams, err := keepStreams()
 	if err != nil {
 		return exit.Errorf(exit.OS, "%w", err)
@@ -138,6 +151,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 		if err := streams.restore(); err != nil {
 			return exit.Errorf(exit.OS, "%w", err)
 		}
+		f.tellLost(cfg, out)
 		heard := ears.heard()
 		if !standsAgain(f.restart, out, heard) {
 			return &ranError{told(out, heard)}

@@ -37,6 +37,7 @@ type jobFlags struct {
 	vouch          string
 	label          string
 	revocable      string
+	onLost         string
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
@@ -48,6 +49,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
 	flags.StringVar(&f.vouch, "vouch", "sync", "what proves that the lock is still held: an answer of the server (ping),\nof the leader (sync), or a write by a quorum (write)")
 	flags.StringVar(&f.label, "label", "", "what lockkeeper locks shows (default the command's name)")
+	flags.StringVar(&f.onLost, "on-lost", "", "shell command `CMD` to run when the lock is lost, after the command has ended")
 	flags.StringVar(&f.revocable, "revocable", "", "`signal` for the command when another contender asks for the lock")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing about waiting, and about a missing server list")
 	completeValues(cmd, "vouch", "ping", "sync", "write")

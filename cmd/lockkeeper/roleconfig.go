@@ -66,6 +66,7 @@ func newConfigGet() *cobra.Command {
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, configsPath, 1)
 	addJSONFlag(cmd, &asJSON)
 	return cmd
 }
@@ -120,6 +121,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 		},
 	}
 	flags.addTo(cmd, makingFlags)
+	flags.completeNames(cmd, configsPath, 1)
 	cmd.Flags().Int32Var(&version, "version", 0, "write only if the configuration has version `N`")
 	cmd.Flags().StringVar(&label, "label", "lockkeeper config set", "who writes, for others to see")
 	return cmd
@@ -157,6 +159,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, configsPath, 1)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	cmd.Flags().StringVar(&command, "exec", "", "shell command `CMD` to run for each configuration")
 	return cmd

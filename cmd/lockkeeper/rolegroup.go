@@ -63,6 +63,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, groupsPath, 1)
 	addJSONFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&watch, "watch", false, "print the members again each time they change")
 	return cmd
@@ -149,6 +150,7 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 		},
 	}
 	flags.addTo(cmd, makingFlags)
+	flags.completeNames(cmd, groupsPath, 1)
 	cmd.Flags().StringVar(&id, "id", "", "name of the member (default HOST-PID)")
 	cmd.Flags().StringVar(&data, "data", "", "what others read of the member")
 	return cmd

@@ -79,6 +79,7 @@ reached, 77 the servers refuse.`,
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, servicesPath, 1)
 	addJSONFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&watch, "watch", false, "print the instances again each time they change")
 	cmd.Flags().StringVar(&base, "base", servicesPath, "`path` below which the services are")
@@ -156,6 +157,7 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 		},
 	}
 	f.addTo(cmd, makingFlags)
+	f.completeNames(cmd, servicesPath, 1)
 	flags := cmd.Flags()
 	flags.StringVar(&f.base, "base", servicesPath, "`path` below which the services are")
 	flags.StringVar(&f.id, "id", "", "name of the instance (default a random UUID)")

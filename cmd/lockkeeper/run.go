@@ -124,6 +124,7 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 		return err
 	}
 	out := front.Run(cfg)
+	f.tellLost(cfg, out)
 	status.tell(out)
 	if out.Kind == front.Busy && out.Status == exit.OK {
 		out.Text = "" // to whom that is a success, cron for one, there is nothing to tell

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -70,7 +71,7 @@ func (w *watcher) look(ctx context.Context) {
 		line, err := inspect.Contenders(ctx, w.session, zk.Parent(own))
 		at := slices.IndexFunc(line, func(c lock.Contender) bool { return c.Node == own })
 		if err == nil && at > 0 {
-			w.notes.send(link.Note{Is: link.IsWaiting, Ahead: at, Holder: Describe(line[0])})
+			w.notes.send(link.Note{Is: link.IsWaiting, Ahead: at, Holder: Describe(line[0]), ID: idOf(line[0])})
 		}
 		select {
 		case <-tick.C:
@@ -78,6 +79,20 @@ func (w *watcher) look(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// idOf returns the id of a candidate in an election, which is all that another client's znode says; empty if it has none.
+func idOf(c lock.Contender) string {
+	var record struct{ ID string }
+	switch {
+	case !c.Latch:
+		return ""
+	case c.Owner.PID == 0:
+		return shown(string(c.Data))
+	case json.Unmarshal(c.Data, &record) != nil:
+		return ""
+	}
+	return shown(record.ID)
 }
 
 // Describe says who a contender is, in the words of run's user where they are known: the label, which

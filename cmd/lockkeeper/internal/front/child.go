@@ -81,6 +81,7 @@ func (f *front) start() (out Outcome, started bool) {
 	if f.heedsStop {
 		f.tstp.catch(syscall.SIGTSTP)
 	}
+	f.cfg.Standing.begin(f.cell, f.plan, f.granted.Token)
 	f.watchDeadline()
 	return Outcome{}, true
 }
@@ -277,6 +278,7 @@ func (f *front) lose(why string, grace time.Duration) {
 		f.child.cutShort, f.child.lostWhy = true, why
 	}
 	f.child.lost = true
+	f.cfg.Standing.end()
 	f.end(grace, f.live())
 }
 

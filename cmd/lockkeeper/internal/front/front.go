@@ -18,6 +18,7 @@
 package front
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -61,6 +62,9 @@ type Config struct {
 	// Standby: the process waits for the lock for as long as it lives, so USR1 and USR2, which ask
 	// something of a child, do not make it leave while there is none.
 	Standby bool
+
+	// Standing learns whether the lock is held, and which process holds it otherwise. It may be nil.
+	Standing *Standing
 
 	// Spare tells which descendants are never the child's, besides engine and guard.
 	Spare func(proc.Process) bool
@@ -159,6 +163,7 @@ func (f *front) run() Outcome {
 		return out
 	}
 	out = f.attend()
+	f.cfg.Standing.end()
 	limit := releaseLimit
 	if f.child.lost {
 		limit = lostReleaseLimit
@@ -201,7 +206,7 @@ func (f *front) open() (err error) {
 	if !f.cfg.Quiet {
 		f.line = newWaitLine(f.cfg.Name, f.cfg.Stderr)
 	}
-	f.cfg.Open.Report = f.line != nil
+	f.cfg.Open.Report = f.line != nil || f.cfg.Standing != nil
 	between, err := newPipes()
 	if err != nil {
 		return err
@@ -248,6 +253,7 @@ func (f *front) await() (Outcome, bool) {
 				f.say("%s", n.Text)
 			case n.Is == link.IsWaiting:
 				f.line.update(n)
+				f.cfg.Standing.waits(cmp.Or(n.ID, n.Holder))
 			case leaving != 0:
 				// Whatever it says has crossed our order to leave; the answer to that comes.
 			case n.Is == link.IsGranted:

@@ -104,9 +104,10 @@ const (
 type Note struct {
 	Is string `json:"is"` // one of the Is constants
 
-	// For IsWaiting: how many stand in front of us, and who is first.
+	// For IsWaiting: how many stand in front of us, who is first, and the id of that candidate in an election.
 	Ahead  int    `json:"ahead,omitempty"`
 	Holder string `json:"holder,omitempty"`
+	ID     string `json:"id,omitempty"`
 
 	// For IsGranted: the fencing token, those of Open.Also in its order, the znodes of the holds, the session timeout
 	// that was granted and the addresses of the servers, as the child may use them.

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+)
+
+// An electionAnswer is what elect --http answers to GET /.
+type electionAnswer struct {
+	Election string  `json:"election"`
+	Leading  bool    `json:"leading"`          // this candidate leads
+	Leader   string  `json:"leader,omitempty"` // empty if it is not known at this moment
+	Token    int64   `json:"token,omitempty"`  // of this candidate
+	Seconds  float64 `json:"seconds,omitempty"`
+}
+
+// serveElection answers HTTP requests at addr from now on, until the process ends.
+func serveElection(addr, path, self string, standing *front.Standing) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return exit.Errorf(exit.OS, "elect: --http %s: %w", addr, err)
+	}
+	notice("elect: http://" + listener.Addr().String() + "/leader answers 200 while this candidate leads, and 503 otherwise")
+	server := &http.Server{
+		Handler:           electionHandler(path, self, standing),
+		ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+		ErrorLog:       log.New(io.Discard, "", 0), // what clients do wrong is told to them
+	}
+	go func() { // ends with the process
+		err := server.Serve(listener)
+		notice(fmt.Sprintf("elect: --http %s: %v", addr, err))
+	}()
+	return nil
+}
+
+// electionHandler looks at the deadline of the leadership in each request.
+func electionHandler(path, self string, standing *front.Standing) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /leader", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		_, left := standing.Holds()
+		if left <= 0 {
+			http.Error(w, "this candidate does not lead", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "this candidate leads")
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Type", "application/json")
+		token, left := standing.Holds()
+		answer := electionAnswer{Election: path, Leading: left > 0, Leader: self, Token: token, Seconds: left.Seconds()}
+		if !answer.Leading {
+			answer.Leader = standing.Holder()
+		}
+		printJSON(w, answer) // the client that is gone needs no answer
+	})
+	return mux
+}
+
+// candidateName is what the HTTP answers call this candidate.
+func candidateName(id, label string) string {
+	if id != "" {
+		return id
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	return fmt.Sprintf("%s (pid %d on %s)", label, os.Getpid(), host)
+}

@@ -1,0 +1,95 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestOnLostRunsWhenTheLockIsLostAndNotOtherwise(t *testing.T) {
+	h := newHome(t)
+	tell := `echo "lost $LOCKKEEPER_LOCK $LOCKKEEPER_TOKEN: $LOCKKEEPER_LOST"`
+	if j := h.run("run", "--on-lost", tell, "demo", "--", "false").want(1); strings.Contains(j.stderr.String(), "lost ") {
+		t.Errorf("without a loss: %q", j.stderr)
+	}
+	j := h.start("run", "--on-lost", tell, "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	j.see("up")
+	h.run("break", "--force", "demo").want(0)
+	j.want(74, "lost /lockkeeper/locks/demo ", ": lost demo while sh ran")
+	if strings.Contains(j.stderr.String(), "demo 0:") {
+		t.Errorf("no token: %s", j.stderr)
+	}
+	j = h.start("run", "--on-lost", "exit 3", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	j.see("up")
+	h.run("break", "--force", "demo").want(0)
+	j.want(74, "--on-lost: exit status 3")
+}
+
+func TestElectAnswersWhoLeads(t *testing.T) {
+	h := newHome(t)
+	start := func(id string, flags ...string) (*job, string) {
+		t.Helper()
+		j := h.start(append(append([]string{"elect", "--http", "127.0.0.1:0", "--id", id, "--restart", "never"}, flags...), "demo", "--", "sleep", "1000")...)
+		err := j.stderr.see("/leader answers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j, regexp.MustCompile(`http://[0-9.:]+`).FindString(j.stderr.String())
+	}
+	get := func(url string) (int, electionAnswer) {
+		t.Helper()
+		var a electionAnswer
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if strings.HasSuffix(url, "/") {
+			err := json.NewDecoder(resp.Body).Decode(&a)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return resp.StatusCode, a
+	}
+	wait := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(limit); !is(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	status := func(url string, want int) func() bool {
+		return func() bool { got, _ := get(url + "/leader"); return got == want }
+	}
+	first, a := start("one", "--session-timeout", "3s", "--grace", "200ms")
+	wait("the first candidate never leads", status(a, 200))
+	second, b := start("two")
+	wait("the second candidate never says who leads", func() bool {
+		code, got := get(b + "/")
+		return code == 200 && !got.Leading && got.Leader == "one"
+	})
+	if code, _ := get(b + "/leader"); code != 503 {
+		t.Errorf("a candidate that waits answers %d", code)
+	}
+	if _, got := get(a + "/"); !got.Leading || got.Leader != "one" || got.Token == 0 || got.Seconds <= 0 || got.Election != "/lockkeeper/elections/demo" {
+		t.Errorf("the leader says %+v", got)
+	}
+	keeper := h.keeperPid()
+	syscall.Kill(keeper, syscall.SIGSTOP)
+	wait("a leader without heartbeats says for ever that it leads", status(a, 503))
+	syscall.Kill(keeper, syscall.SIGCONT)
+	wait("the second candidate never leads", status(b, 200))
+	first.signal(syscall.SIGTERM)
+	second.signal(syscall.SIGTERM)
+	first.status()
+	second.status()
+	h.run("elect", "--http", "nonsense", "demo", "--", "true").want(71, "--http nonsense")
+}
