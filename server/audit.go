@@ -66,27 +66,32 @@ func (a *audit) add(now time.Duration, e auditEntry) {
 
 // change notes a write that has been carried out or refused.
 func (a *audit) change(r *request, out *tree.Outcome, now time.Duration) {
-	e := auditEntry{what: r.op.String(), code: out.Err, session: r.session, remote: r.conn.nc.RemoteAddr(), who: r.who}
-	switch {
-	case r.code == zk.ErrMarshalling: // it names no path
+	if r.code == zk.ErrMarshalling { // it names no path
 		return
+	}
+	code := out.Err
+	var path string
+	var acl []zk.ACL
+	switch {
 	case r.op == wire.OpSetACL:
-		e.path, e.acl = r.acl.Path, r.acl.ACL
+		path, acl = r.acl.Path, r.acl.ACL
 	case r.op == wire.OpMulti:
 		for i := range r.multi {
 			if op := &r.multi[i]; op.Op != wire.OpCheck && isReserved(op.Path) {
-				e.path = op.Path
+				path = op.Path
 				if i < len(out.Multi) {
-					e.code = out.Multi[i].Err
+					code = out.Multi[i].Err
 				}
 				break
 			}
 		}
 	case isReserved(r.single.Path):
-		e.path = r.single.Path
+		path = r.single.Path
 	}
-	if e.path != "" {
-		a.add(now, e)
+	if path != "" {
+		a.add(now, auditEntry{
+			what: r.op.String(), code: code, path: path, acl: acl, session: r.session, remote: r.conn.nc.RemoteAddr(), who: r.who,
+		})
 	}
 }
 
