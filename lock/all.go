@@ -12,9 +12,9 @@ import (
 
 // An All is several locks that are taken all or none: mutexes, sides of read/write locks, permits.
 //
-// They are taken in the order of their paths, whatever order they are named in, and no caller waits for one
-// while having, or standing in line for, one that comes later. So those who take several by an All cannot
-// wait for each other in a circle, nor can those who take the same locks one after the other in that order.
+// They are taken in the order of their paths, whatever order they are named in. No caller waits for one of them
+// while it has, or stands in line for, one that comes later. So callers of an All cannot wait for each other in a
+// cycle, nor can callers that take the same locks one after the other in that order.
 //
 // If all are free, taking them takes one round trip, as one lock does: the requests leave in one write for each
 // session. Each lock that has to be waited for costs its wait, and one more round trip for those after it, whose

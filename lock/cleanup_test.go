@@ -23,7 +23,7 @@ func abandoning(t *testing.T) (*zktest.Server, *client.Session, *Mutex) {
 }
 
 // What cannot be removed does not keep what is abandoned later, and is removed when it can be.
-func TestReaperPause(t *testing.T) {
+func TestCleanerPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, s, m := abandoning(t)
 		for _, path := range []string{"/a", "/a/full", "/a/full/child", "/a/later"} {
@@ -50,7 +50,7 @@ func TestReaperPause(t *testing.T) {
 }
 
 // What is known goes also if what is not known cannot be looked for.
-func TestReaperMayNotList(t *testing.T) {
+func TestCleanerMayNotList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, s, m := abandoning(t)
 		id := newAttemptID()

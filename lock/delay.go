@@ -18,7 +18,9 @@ import (
 // try, a delay that is left is a *BusyError.
 //
 // The listing shows the marker of each holder whose claim this session has seen disappear: the marker is older than the
-// end of the claim, and no server that the session connects to is behind what the session has seen.
+// end of the claim, and no server that the session connects to is behind what the session has seen. The delay counts by the
+// waiter's clock from when the waiter saw that the claim is gone: no server notes when a hold ended, and clocks of several
+// machines cannot be compared. So when the waiter dies, the delay begins anew for the next one.
 func (a *attempt) awaitDelay(ctx context.Context) error {
 	marked := a.core.rules.Kind == queue.Shared
 	if !marked {

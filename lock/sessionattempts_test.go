@@ -45,15 +45,15 @@ func TestF01_SiblingsAnswers(t *testing.T) {
 }
 
 // Lock values of one lock by one session share their attempts, others have others, and those that are not used go.
-func TestSiblingsOfAFamily(t *testing.T) {
+func TestAttemptsOfOneLock(t *testing.T) {
 	s, other := new(client.Session), new(client.Session)
 	mine := sessionLock{s, "/a"}.attempts()
 	mine.claim(1)
 	if (sessionLock{s, "/a"}).attempts() != mine {
-		t.Error("two entrances to one lock do not know of each other")
+		t.Error("two Lock values of one lock have different lists of attempts")
 	}
 	if (sessionLock{s, "/b"}).attempts() == mine || (sessionLock{other, "/a"}).attempts() == mine {
-		t.Error("another lock's, or another session's, are taken for the same")
+		t.Error("two locks, or two sessions, share a list of attempts")
 	}
 	runtime.KeepAlive(mine)
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {

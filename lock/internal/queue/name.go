@@ -74,7 +74,8 @@ func (id ID) Made(name string) bool {
 }
 
 // releaseWord ends the name of a release marker: the znode by which a holder that had to wait announces its release. The
-// transaction that deletes the holder's claim makes and deletes it. No claim's name ends so.
+// transaction that deletes the holder's claim makes and deletes it. Without it, the deletion of the claim ahead does not tell
+// a holder that released from a waiter that died, and each hand-over needs a listing. No claim's name ends so.
 const releaseWord = "-released"
 
 // ReleaseMarker returns the name of the release marker of an attempt.
