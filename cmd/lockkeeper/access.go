@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -25,6 +26,8 @@ type accessFlags struct {
 	given   access.Settings // by flags other than --servers
 	has     []accessFlag    // those that the command has
 	unnamed bool            // settings found no server list
+
+	connectTimeout time.Duration
 }
 
 // An accessFlag is a flag that says how to get to the servers, with the variable that speaks if it is not given.
@@ -62,6 +65,9 @@ func (f *accessFlags) addTo(cmd *cobra.Command, flags []accessFlag) {
 		`ZooKeeper servers, "host:port,host:port[/chroot]" or "unix:/path"; "local" is the keeper on this machine (default $`+serversVariable+`, else local)`)
 	for _, flag := range flags {
 		cmd.Flags().Var((*accessValue)(flag.of(&f.given)), flag.name, fmt.Sprintf("%s (default $%s, else %s)", flag.usage, flag.variable, flag.otherwise))
+	}
+	if len(flags) > len(tlsFlags) { // it has a session
+		cmd.Flags().DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
 	}
 	f.has = flags
 	completeValues(cmd, "servers", access.Local)
@@ -152,7 +158,10 @@ func (f *accessFlags) settings() (s access.Settings, err error) {
 		return s, err
 	}
 	f.unnamed = named == ""
-	s.Servers = chooseServers(named)
+	s.Servers, s.ConnectTimeout = chooseServers(named), f.connectTimeout
+	if len(f.has) > len(tlsFlags) && f.connectTimeout < time.Millisecond {
+		return s, exit.Errorf(exit.Usage, "--connect-timeout %v: not a duration of at least %v", f.connectTimeout, time.Millisecond)
+	}
 	for _, flag := range f.has {
 		value, from := *flag.of(&f.given), "--"+flag.name
 		given := value != ""

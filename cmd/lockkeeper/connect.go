@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,10 @@ func openSession(ctx context.Context, to access.Settings, opt client.Options, co
 
 // openKeeper opens sessions one after the other for a command that outlives one. Errors carry an exit status.
 func openKeeper(ctx context.Context, to access.Settings) (*client.Keeper, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeoutDefault, errors.New("no answer within "+connectTimeoutDefault.String()))
+	limit := cmp.Or(to.ConnectTimeout, connectTimeoutDefault)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("no answer within "+limit.String()))
 	defer cancel()
-	k, _, err := openWith(ctx, to, client.Options{}, connectTimeoutDefault, notice, client.Keep)
+	k, _, err := openWith(ctx, to, client.Options{}, limit, notice, client.Keep)
 	return k, err
 }
 
@@ -123,9 +125,10 @@ func self() string {
 
 // openCommand opens a session with the settings of commands that have none of their own for it.
 func openCommand(ctx context.Context, to access.Settings) (*client.Session, string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeoutDefault, errors.New("no answer within "+connectTimeoutDefault.String()))
+	limit := cmp.Or(to.ConnectTimeout, connectTimeoutDefault)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("no answer within "+limit.String()))
 	defer cancel()
-	return openSession(ctx, to, client.Options{}, connectTimeoutDefault, notice)
+	return openSession(ctx, to, client.Options{}, limit, notice)
 }
 
 // asked says who has been asked, for answers that depend on that.
@@ -154,7 +157,7 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 		return err
 	}
 	defer s.Close(context.WithoutCancel(ctx)) // its own time limit is short, and nothing hangs on this session
-	ctx, stop := whileServed(ctx, s, connectTimeoutDefault)
+	ctx, stop := whileServed(ctx, s, cmp.Or(to.ConnectTimeout, connectTimeoutDefault))
 	defer stop()
 	_, there, err := s.Exists(ctx, "/")
 	switch {

@@ -47,3 +47,11 @@ func TestVersionIsTheRelease(t *testing.T) {
 		t.Errorf("version says %q", v)
 	}
 }
+
+func TestEachCommandTakesAConnectTimeout(t *testing.T) {
+	h := newHome(t)
+	h.run("locks", "--servers=127.0.0.1:1", "--connect-timeout=200ms").want(69, "within 200ms")
+	h.run("members", "a", "--servers=127.0.0.1:1", "--connect-timeout=200ms").want(69, "within 200ms")
+	h.run("locks", "--connect-timeout=0s").want(64, "--connect-timeout 0s")
+	h.run("run", "--connect-timeout=0s", "a", "--", "true").want(64, "--connect-timeout 0s")
+}

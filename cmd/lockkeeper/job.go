@@ -33,7 +33,6 @@ type jobFlags struct {
 	quiet          bool
 	grace          time.Duration
 	sessionTimeout time.Duration
-	connectTimeout time.Duration
 	vouch          string
 	label          string
 	revocable      string
@@ -46,7 +45,6 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.grace, "grace", link.GraceAuto, "time from TERM to KILL when the command has to end")
 	flags.Lookup("grace").DefValue = "5s, or less"
 	flags.DurationVar(&f.sessionTimeout, "session-timeout", sessionTimeoutDefault, "how long a dead machine keeps the lock")
-	flags.DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
 	flags.StringVar(&f.vouch, "vouch", "sync", "what proves that the lock is still held: an answer of the server (ping),\nof the leader (sync), or a write by a quorum (write)")
 	flags.StringVar(&f.label, "label", "", "what lockkeeper locks shows (default the command's name)")
 	flags.StringVar(&f.onLost, "on-lost", "", "shell command `CMD` to run when the lock is lost, after the command has ended")
@@ -87,7 +85,7 @@ func (f *jobFlags) check(changed func(string) bool) error {
 	}
 	for _, err := range []error{
 		atLeast(changed, "grace", f.grace, 0), atLeast(changed, "session-timeout", f.sessionTimeout, sessionTimeoutMin),
-		atLeast(changed, "connect-timeout", f.connectTimeout, time.Millisecond), err,
+		err,
 	} {
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,9 +113,10 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 		}
 		to := to
 		to.Servers = servers
-		ctx, cancel := context.WithTimeoutCause(ctx, connectTimeoutDefault, errors.New("no answer within "+connectTimeoutDefault.String()))
+		limit := cmp.Or(to.ConnectTimeout, connectTimeoutDefault)
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("no answer within "+limit.String()))
 		defer cancel()
-		s, _, err := openSession(ctx, to, client.Options{SessionTimeout: timeout}, connectTimeoutDefault, notice)
+		s, _, err := openSession(ctx, to, client.Options{SessionTimeout: timeout}, limit, notice)
 		return s, err
 	}
 	defer func() { cli.Close(context.WithoutCancel(ctx)) }()

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -36,6 +37,8 @@ type Settings struct {
 
 	AuthFile string `json:"auth_file,omitempty"` // file with credentials
 	ACL      string `json:"acl,omitempty"`       // World or Creator; empty: World
+
+	ConnectTimeout time.Duration `json:"-"` // how long to look for a server; 0 leaves it to the command
 }
 
 // What Settings.ACL can say of who may touch what is made.

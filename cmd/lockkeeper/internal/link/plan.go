@@ -38,7 +38,7 @@ func NewPlan(timeout, grace time.Duration) (Plan, error) {
 	if room < 0 || p.Grace > room {
 		return p, fmt.Errorf("a grace of %v does not fit a session timeout of %v: "+
 			"a third of it, less %v to kill in, leaves %v (shorten --grace; this one takes a session timeout of %v)",
-			p.Grace, timeout, p.Margin, max(room, 0).Round(time.Millisecond), (3*p.Grace + 3*marginMax).Round(time.Second))
+			p.Grace, timeout, p.Margin.Round(time.Millisecond), max(room, 0).Round(time.Millisecond), (3*p.Grace + 3*marginMax).Round(time.Second))
 	}
 	return p, nil
 }
