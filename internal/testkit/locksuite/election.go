@@ -34,8 +34,8 @@ var electionTests = []test{
 // electionServerTests stop and start the server.
 var electionServerTests = []test{{"F37_ServerAway", f37ServerAway}}
 
-// A leader hears nothing for so long that its term ends, and is back while its node is still there. It does
-// not go on by the old node: another leads, and it stands again.
+// A leader hears nothing until its term has ended, and connects again while its node is still there. The old node does
+// not make it leader again: another candidate leads, and it stands again.
 func f37OldNode(w *World, t *testing.T) {
 	var reg Register
 	a := w.Stand("a", &reg, election.Options{}, 0)

@@ -161,9 +161,9 @@ func sleeper(w *World) (c *Client, sleep func(time.Duration)) {
 	}
 }
 
-// A process stands still past the deadline of its hold, and the first thing that it does then is to hear an
+// A process stands still past the deadline of its hold, and the first thing that it does then is to read an
 // answer of the ensemble, which has kept the session so far. That does not bring the hold back: the answer
-// says nothing of how soon the leader, which has not heard of the session for so long, expires it.
+// does not say how soon the leader expires the session.
 func f18AnsweredTooLate(w *World, t *testing.T) {
 	for _, vouch := range []client.Vouch{client.VouchPing, client.VouchSync, client.VouchWrite} {
 		a, sleep := sleeper(w)

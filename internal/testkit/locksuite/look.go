@@ -332,7 +332,7 @@ func f10WatchBreaks(w *World, t *testing.T) {
 	})
 }
 
-// A lock that comes between the requests of one look, the first of which still finds nothing, is seen.
+// A lock that is taken between the requests of one look is seen, although the first request has found nothing.
 func f09WatchedLockComes(w *World, t *testing.T) {
 	a := w.Client("a")
 	held := make(chan *lock.Hold, 1)

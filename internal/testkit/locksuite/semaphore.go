@@ -379,8 +379,8 @@ func f34HandOver(w *World, t *testing.T) {
 	}
 }
 
-// What Curator makes: leases below "leases", all of which it counts as held, waiting or not, and a lock in
-// "locks" that is held while waiting. So never more than one waits in "leases".
+// Curator makes leases below "leases" and a lock in "locks" that is held while its client waits. It counts all leases as
+// held, waiting or not. So at most one lease waits in "leases".
 func f34Curator(w *World, t *testing.T) {
 	semaphore := func(label string) *lock.Semaphore { return w.Client(label).CuratorSemaphore(2) }
 	theirs := w.Create(w.dir+"/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-", zk.PersistentSequential)
