@@ -77,11 +77,12 @@ func startControl(t *testing.T) *control {
 	return &control{nc: nc}
 }
 
-// watch asks at the victim's pace until ctx ends.
+// watch asks at the victim's pace until ctx ends, which has a deadline.
 func (c *control) watch(ctx context.Context) latencies {
 	var l latencies
 	b := make([]byte, 64)
-	c.nc.SetDeadline(time.Now().Add(*howLong + ioTimeout))
+	end, _ := ctx.Deadline()
+	c.nc.SetDeadline(end.Add(ioTimeout))
 	for due := time.Now(); ctx.Err() == nil; {
 		if _, err := c.nc.Write(b); err != nil {
 			l.failed++
