@@ -52,7 +52,7 @@ func TestAWaitIsToldOf(t *testing.T) {
 	holder.see("up")
 	loud := h.start("run", "--wait", "4s", "demo", "--", "true")
 	quiet := h.start("run", "--quiet", "--wait", "4s", "demo", "--", "true")
-	loud.want(75, "waiting 2s for demo, behind 1; held by")
+	loud.want(75, "waiting 2s for demo, behind ")
 	if n := strings.Count(loud.stderr.String(), "waiting"); n != 1 {
 		t.Errorf("%d lines about the wait:\n%s", n, loud.stderr)
 	}
