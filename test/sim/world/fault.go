@@ -87,8 +87,11 @@ func runRefuse(w *World, s Step) {
 	l.Heal()
 }
 
-// runExpire ends the process's session on the server, as an operator would.
+// runExpire ends the process's session on the server, as an operator would. The server does not crash meanwhile, or the
+// witness would not know whether the end of the session is on its disk.
 func runExpire(w *World, s Step) {
+	<-w.keeper.life
+	defer func() { w.keeper.life <- struct{}{} }()
 	cs, srv := w.victim(s).now(), w.keeper.now()
 	if cs == nil || srv == nil {
 		return
