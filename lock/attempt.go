@@ -181,7 +181,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
-	if a.outdated() {
+	if outdated(a.s, a.listed, a.own...) {
 		v, err := a.list(ctx, 0)
 		switch {
 		case err != nil:
@@ -207,10 +207,10 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
-// outdated reports whether the listing is so old that it does not show that our nodes are still there. An operator may have
+// outdated reports whether what was asked for so long ago does not show that our nodes are still there. An operator may have
 // deleted them since. A watch on them would have fired before the answer that the session's lease rests on.
-func (a *attempt) outdated() bool {
-	return slices.Contains(a.own, nil) && time.Since(a.listed) >= lease.Term(a.s.Timeout())
+func outdated(s *client.Session, asked time.Time, own ...*client.Watch) bool {
+	return slices.Contains(own, nil) && time.Since(asked) >= lease.Term(s.Timeout())
 }
 
 // vouchFor returns once the session's lease is worth beginning a hold on, with the lease's number.

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -23,6 +24,7 @@ type unfairAttempt struct {
 	unknown  bool            // there may be a node of ours that we do not know of
 	made     bool            // the node is there, and is ours
 	token    int64           // creation zxid of our node; 0 until known
+	asked    time.Time       // when the last request was sent that showed our node
 	own      *client.Watch   // on our node; nil where none is set
 	revoked  bool            // the node asks us to give up
 	vouching bridge.Vouching // asks for heartbeats, from when the node is known
@@ -74,6 +76,7 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 func (a *unfairAttempt) seize(ctx context.Context, crowded bool) (*rival, error) {
 	for ; ; crowded = true {
 		p := a.u.s.Pipeline()
+		a.asked = time.Now()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
 		a.u.attempts.ask(a.id, a.created)
 		var got *client.Pending[client.Node]
@@ -130,6 +133,7 @@ func (a *unfairAttempt) regard(ctx context.Context, got *client.Pending[client.N
 				p.Sync(a.u.dir)
 			}
 			got, watch = p.WatchGet(a.u.dir)
+			a.asked = time.Now()
 			p.Send(ctx)
 		}
 		node, err := got.Wait(ctx)
@@ -225,6 +229,19 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	}
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
+	}
+	if outdated(a.u.s, a.asked, a.own) {
+		r, err := a.regard(ctx, nil, nil)
+		switch {
+		case err != nil:
+			return nil, err
+		case r != nil:
+			r.watch.Cancel()
+			return nil, ErrPlaceLost
+		case !a.made:
+			return nil, ErrPlaceLost
+		}
+		return a.grant(ctx)
 	}
 	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, number, a.vouching)
 	g.claim = &unfairClaim{g, u}

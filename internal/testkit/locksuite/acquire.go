@@ -27,6 +27,7 @@ var acquireTests = []test{
 	{"F06_DeletedBeforeListing", f06Deleted},
 	{"F06_DeletedWhileWaiting", f06DeletedWhileWaiting},
 	{"F06_DeletedBehindALateListing", f06DeletedBehindALateListing},
+	{"F06_UnfairDeletedBehindALateCreate", f06UnfairDeletedBehindALateCreate},
 	{"F07_DirectoryVanishes", f07DirectoryVanishes},
 	{"F07_ReadOnlyAncestors", f07ReadOnlyAncestors},
 	{"F07_SamePathAtOnce", f07SamePathAtOnce},
@@ -114,4 +115,30 @@ func f06DeletedBehindALateListing(w *World, t *testing.T) {
 	if !errors.Is(err, lock.ErrPlaceLost) {
 		t.Errorf("%v, want %v", err, lock.ErrPlaceLost)
 	}
+}
+
+// As before with the unfair lock, whose attempt knows from the answer to its create alone that the node is there. The attempt
+// begins anew.
+func f06UnfairDeletedBehindALateCreate(w *World, t *testing.T) {
+	a := w.Client("a")
+	w.MustRelease(must(w, a.Unfair().Lock)) // the directory is there
+	late := w.Timeout * 9 / 20
+	a.Proxy.Hold(faultproxy.Match{Ops: faultproxy.Lists(), Path: "/"}, late)
+	ahead := a.Session.Pipeline()
+	ahead.Children("/")
+	ahead.Send(w.Context())
+	deleted := false
+	a.Proxy.After(faultproxy.Match{Ops: faultproxy.Creates(), Path: w.dir}, func(faultproxy.Request, faultproxy.Reply) {
+		w.Delete(w.dir)
+		deleted = true
+		time.Sleep(late)
+	})
+	h := must(w, a.Unfair().Lock)
+	if !deleted {
+		t.Fatal("the node was not deleted: the test proves nothing")
+	}
+	if there, err := w.Exists(w.dir); !there {
+		t.Errorf("a hold began on a node that had been deleted (%v)", err)
+	}
+	w.MustRelease(h)
 }
