@@ -128,7 +128,7 @@ type front struct {
 	cont    jobSignal      // we have been continued
 	tstp    jobSignal      // we are to stop, and the child with us
 	tty     *terminal      // nil without a controlling terminal
-	line    *waitLine      // nil if nobody would see it
+	line    *waitLine      // nil without a terminal or -q
 	granted link.Note
 	plan    link.Plan
 	child   child

@@ -215,7 +215,7 @@ func TestF41_ASecondTermKills(t *testing.T) {
 
 // A signal to a process and then to its group, as timeout(1) sends it, counts once: the child may take its time.
 func TestF41_ATermThatIsSaidTwiceIsOne(t *testing.T) {
-	for tries := 5; ; tries-- { // a machine may stand still in between for so long that it is twice
+	for tries := 5; ; tries-- { // on a machine that stands still in between the two arrive as two
 		s := play(t, "sh", "-c", "trap 'trap \"\" TERM; sleep 0.3; echo cleaned up; exit 9' TERM; sleep 1000 & echo up; wait")
 		s.run()
 		s.want("up")

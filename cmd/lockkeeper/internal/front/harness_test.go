@@ -243,7 +243,7 @@ func (s *stage) engineUp() {
 	s.order(link.DoOpen)
 }
 
-// order waits for the engine to be told this.
+// order waits until the engine receives the order do.
 func (s *stage) order(do string) link.Order {
 	s.t.Helper()
 	select {
