@@ -29,7 +29,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-curves bench-readers bench-waiters bench-roles fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -157,6 +157,11 @@ bench-compare: ## micro-benchmarks of BASE (a revision) beside those of the chec
 
 bench-server: ## our server beside Apache ZooKeeper: rates, who is the limit, memory, start
 	cd $(BENCH) && $(GO) run . server
+
+bench-versions: ## our server beside itself at BASE (a revision), by turns: make bench-versions BASE=main
+	@[ -n "$(BASE)" ] || { echo "which revision? make bench-versions BASE=main" >&2; exit 64; }
+	@base=$$(mktemp -d) && trap 'git worktree remove --force "$$base"' EXIT && git worktree add -q --detach "$$base" $(BASE) && \
+	cd $(BENCH) && $(GO) run . versions -base "$$base"
 
 bench-curves: ## our server with ever more sessions and znodes
 	cd $(BENCH) && $(GO) run . curves

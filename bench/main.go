@@ -6,6 +6,7 @@
 //	go run . locks     locks: our library beside other people's, each on its engine
 //	go run . floor     what a cycle of a lock is made of, from the bare machine upwards
 //	go run . server    rates side by side, and who spends the processors; memory; start
+//	go run . versions  rates of our server at two revisions
 //	go run . curves    our server with ever more sessions, and with ever more znodes
 //	go run . readers   readers of one lock beside as many mutexes
 //	go run . waiters   what a waiting contender costs our server in memory
@@ -54,6 +55,11 @@ func command(args []string) error {
 			_, err := locks(dir, *each, *rounds, os.Stdout)
 			return err
 		})
+	case "versions":
+		base := flags.String("base", "", "a directory with the source of the other revision")
+		rounds := flags.Int("rounds", 5, "how often, after once to warm up")
+		flags.Parse(args)
+		return inDir(func(dir string) error { return versions(dir, *base, *each, *rounds) })
 	case "packages":
 		for _, p := range missingPackages() {
 			fmt.Println(p)

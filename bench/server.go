@@ -42,14 +42,17 @@ func startOurs(dir string) (*server, error) {
 	return s, nil
 }
 
-// newOurs builds the command.
-func newOurs(dir string) (*server, error) {
+// newOurs builds the command from the checkout.
+func newOurs(dir string) (*server, error) { return newOursFrom("..", dir) }
+
+// newOursFrom builds the command from a directory with its source.
+func newOursFrom(source, dir string) (*server, error) {
 	binary, err := filepath.Abs(filepath.Join(dir, "lockkeeper"))
 	if err != nil {
 		return nil, err
 	}
 	build := exec.Command("go", "build", "-o", binary, "./cmd/lockkeeper")
-	build.Dir = ".."
+	build.Dir = source
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the command: %w\n%s", err, out)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,19 +11,22 @@ import (
 // answers reserve their bytes before they are built. While the budget is used up, connections to which much waits are
 // not read from, and the one that holds the most without taking it is closed.
 type budget struct {
-	max  int64
-	used atomic.Int64 // what outputs hold, and reservations
+	max     int64
+	used    atomic.Int64 // what outputs hold, and reservations
+	waiters atomic.Int32 // how many reservations wait
 
 	mu      sync.Mutex
-	room    sync.Cond     // used has shrunk, or a waiting goroutine has to look again
-	nextCut time.Duration // when a connection may be closed next, on the server's clock; guarded by mu
+	waiting []*reservation // in the order of their arrival
+	nextCut time.Duration  // when a connection may be closed next, on the server's clock
 }
 
-func newBudget(max int64) *budget {
-	b := &budget{max: max}
-	b.room.L = &b.mu
-	return b
+// reservation is what one goroutine waits for.
+type reservation struct {
+	bytes   int64
+	granted chan struct{} // closed when the bytes are counted
 }
+
+func newBudget(max int64) *budget { return &budget{max: max} }
 
 const (
 	// uncountedBytes is up to how much an output may hold without being counted, so that small answers cost nothing.
@@ -42,14 +46,27 @@ func (b *budget) over() bool { return b.used.Load() > b.max }
 // farOver reports whether so much is in use that even answers which cannot wait must not be kept.
 func (b *budget) farOver() bool { return b.used.Load() > b.max+b.max/4 }
 
-// add counts bytes; negative ones are free again. Zero only has those look again that wait.
+// add counts bytes; negative ones are free again, and go to those that wait for them.
 func (b *budget) add(bytes int64) {
 	b.used.Add(bytes)
-	if bytes <= 0 {
+	if bytes < 0 && b.waiters.Load() > 0 {
 		b.mu.Lock()
-		b.room.Broadcast()
+		b.grantLocked()
 		b.mu.Unlock()
 	}
+}
+
+// grantLocked grants what fits of what waits, the oldest first. Small reservations do not wait for a large one before them.
+func (b *budget) grantLocked() {
+	b.waiting = slices.DeleteFunc(b.waiting, func(r *reservation) bool {
+		if !b.fits(r.bytes) {
+			return false
+		}
+		b.used.Add(r.bytes)
+		b.waiters.Add(-1)
+		close(r.granted)
+		return true
+	})
 }
 
 // fits reports whether so many bytes may be added. An answer that is larger than half of the budget has to go through
@@ -59,39 +76,59 @@ func (b *budget) fits(bytes int64) bool {
 	return used+bytes <= b.max || bytes > b.max/2 && used <= b.max/2
 }
 
-// reserve waits until so many bytes fit, and counts them. Meanwhile it calls look from time to time. It reports false
-// if gone says that there is nothing to wait for any more.
+// reserve waits until so many bytes fit, and counts them. Meanwhile it calls look from time to time. It reports false, and
+// counts nothing, if gone says after a wait that there is nothing to wait for any more.
 func (b *budget) reserve(bytes int64, look func(), gone func() bool) bool {
-	for !b.tryReserve(bytes) {
+	r := b.ask(bytes)
+	if r == nil {
+		return true
+	}
+	again := time.NewTicker(greedyEvery)
+	defer again.Stop()
+	for granted := false; ; {
 		if gone() { // without the mutex, which an output takes under its own
+			b.withdraw(r)
 			return false
 		}
-		alarm := time.AfterFunc(greedyEvery, func() {
+		if granted {
+			return true
+		}
+		select {
+		case <-r.granted:
+			granted = true
+		case <-again.C:
 			look()
-			b.add(0)
-		})
-		b.await(bytes)
-		alarm.Stop()
+		}
 	}
-	return true
 }
 
-func (b *budget) tryReserve(bytes int64) bool {
+// ask reserves the bytes if they fit, and returns nil then. Otherwise it returns what is to be waited for.
+func (b *budget) ask(bytes int64) *reservation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.fits(bytes) {
-		return false
+	r := &reservation{bytes: bytes, granted: make(chan struct{})}
+	b.waiters.Add(1) // before the look whether they fit: what is freed from now on grants
+	b.waiting = append(b.waiting, r)
+	b.grantLocked()
+	select {
+	case <-r.granted:
+		return nil
+	default:
+		return r
 	}
-	b.used.Add(bytes)
-	return true
 }
 
-// await waits until something has changed, if so many bytes do not fit.
-func (b *budget) await(bytes int64) {
+// withdraw gives a reservation up, and its bytes back if it has been granted.
+func (b *budget) withdraw(r *reservation) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.fits(bytes) {
-		b.room.Wait()
+	i := slices.Index(b.waiting, r)
+	if i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+		b.waiters.Add(-1)
+	}
+	b.mu.Unlock()
+	if i < 0 {
+		b.add(-r.bytes)
 	}
 }
 

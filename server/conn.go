@@ -96,9 +96,20 @@ func (c *conn) serve() {
 	if held, greedy := c.out.cutOff(); greedy {
 		c.s.logGreedy(c, held)
 	}
-	io.Copy(io.Discard, c.nc) // until the peer hangs up or the deadline that run has set
+	c.drain()
 	c.nc.Close()
 	c.s.detach(c)
+}
+
+// drain reads what the peer goes on to send, until it hangs up or the deadline that output.run has set: a connection that is
+// closed before that is reset, and the peer loses the last answers. A connection that has lost its session is not owed
+// so much.
+func (c *conn) drain() {
+	var from io.Reader = c.nc
+	if c.fenced.Load() {
+		from = io.LimitReader(from, largeAnswerBytes)
+	}
+	io.Copy(io.Discard, from)
 }
 
 // readRequests carries out one request after the other until an error occurs or the connection ends; then the error is

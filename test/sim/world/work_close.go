@@ -35,6 +35,9 @@ func runClose(w *World, s Step) {
 		case err != nil && errors.Is(err, zk.ErrSessionExpired):
 			w.violated("F23: Close of an expired session: %v", err)
 		}
+		if err != nil {
+			w.breaks(0) // the ensemble may keep the session's claims until its timeout, as after a fault
+		}
 	}
 	if s.N == 0 {
 		closeIt(s.Release)

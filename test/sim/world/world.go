@@ -161,7 +161,7 @@ func (w *World) count(f func(*Report)) {
 	f(&w.report)
 }
 
-// breaks notes that a fault begins or ends.
+// breaks notes that n faults begin or, with n < 0, end. With 0 it notes one that is over already.
 func (w *World) breaks(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
