@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/load"
 	"github.com/lockkeeper/lockkeeper/internal/server/session"
 	"github.com/lockkeeper/lockkeeper/internal/server/store"
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
@@ -17,12 +18,12 @@ import (
 func TestF44_OrphansGoForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
-		l := &loader{}
+		l := load.New(false)
 		st, err := store.Open(fs, store.Options{DataDir: "/data", PreAllocBytes: 64 << 10}, l)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Server{tree: l.tree}
+		s := &Server{tree: l.Tree}
 		s.sessions.table = session.NewTable(testTick)
 		if err := st.WriteSnapshot(t.Context(), s.newSource()); err != nil {
 			t.Fatal(err)

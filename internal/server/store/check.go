@@ -99,3 +99,11 @@ func (c *snapshotCounter) EndSnapshot(_ int64, d *SnapshotDigest) error {
 	c.Digest = d
 	return nil
 }
+
+// Read gives what a directory holds to l, as Open does, and neither locks nor changes anything. It is for directories in
+// which no server is at work.
+func Read(fs vfs.FS, o Options, l Loader) (Recovery, error) {
+	r := &recovery{fs: fs, o: &o, log: slog.New(slog.DiscardHandler), l: l}
+	err := r.run()
+	return r.found, err
+}

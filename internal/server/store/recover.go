@@ -29,6 +29,10 @@ type recovery struct {
 	gaps   []gap    // over which the replay went
 	seen   []seen   // what was replayed, in ascending order
 	newest *logScan // the newest log; nil if there is none
+
+	// live says that a server may be at work in the directory: parts then has what is whole of the files.
+	live  bool
+	parts []Part
 }
 
 // passed is a snapshot that could not be read.
@@ -73,6 +77,13 @@ func (r *recovery) run() error {
 		r.found.Fresh = len(logs) == 0
 		r.l.Reset()
 		if err := r.l.EndSnapshot(0, nil); err != nil {
+			return err
+		}
+	}
+	if r.live {
+		// The snapshot has been finished since the logs were listed, maybe: what it holds of later transactions may be
+		// in a log that is younger than the list.
+		if _, logs, err = r.o.list(r.fs); err != nil {
 			return err
 		}
 	}
@@ -182,9 +193,19 @@ func (r *recovery) replay(logs []file) error {
 				"path", log.path, "offset", gaps[0].at, "after", fmt.Sprintf("0x%x", gaps[0].last), "next", fmt.Sprintf("0x%x", gaps[0].next), "places", len(gaps))
 		}
 		if scan.bad != nil && !scan.torn {
-			return scan.bad
+			written, err := r.writtenSince(&scan)
+			switch {
+			case err != nil:
+				return err
+			case !written:
+				return scan.bad
+			}
+			scan.bad = nil
 		}
 		r.newest = &scan
+		if r.live && scan.end >= fileHeaderBytes {
+			r.parts = append(r.parts, Part{Path: log.path, Log: true, Bytes: scan.end})
+		}
 	}
 	return nil
 }

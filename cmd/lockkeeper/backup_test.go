@@ -1,0 +1,103 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/backup"
+)
+
+// What is in backups is tested in package backup, and with Apache ZooKeeper in test/interop/care.
+func TestBackupAndRestoreOfAServerThatRuns(t *testing.T) {
+	h := newHome(t)
+	j, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
+	h.run("z", "create", "--servers", address, "/app", "text").want(0)
+	repeated := h.start("backup", h.dir+"/data", "--to", h.dir+"/often", "--every", "10ms", "--keep", "2")
+	var line backupLine
+	if err := json.Unmarshal([]byte(h.run("backup", h.dir+"/data", "--to", h.dir+"/backups", "--json").want(0).stdout.String()), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Znodes != 5 || filepath.Dir(line.Path) != h.dir+"/backups" {
+		t.Errorf("backup prints %+v", line)
+	}
+	if out := h.run("restore", "--check", line.Path).want(0).stdout.String(); !strings.Contains(out, "is whole: zxid "+line.Zxid.String()+", 5 znodes") {
+		t.Errorf("restore --check prints %q", out)
+	}
+	repeated.see("; 1 older backup deleted")
+	repeated.signal(syscall.SIGTERM)
+	repeated.want(0)
+	if kept, err := os.ReadDir(h.dir + "/often"); err != nil || len(kept) < 2 || len(kept) > 3 { // one may not have been counted yet
+		t.Errorf("kept: %v, %v", kept, err)
+	}
+	j.signal(syscall.SIGTERM)
+	j.want(0)
+	h.run("restore", line.Path, h.dir+"/data").want(1, "holds data: move "+h.dir+"/data/lockkeeper.secret, "+h.dir+"/data/version-2 away")
+	h.run("restore", line.Path, h.dir+"/new").want(0, "stop all members")
+	_, address = h.server("--data", h.dir+"/new", "--listen", "127.0.0.1:0")
+	if out := h.run("z", "get", "--servers", address, "/app").want(0).stdout.String(); out != "text" {
+		t.Errorf("after the restore: %q", out)
+	}
+}
+
+func TestBackupRefuses(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	to := "--to=" + h.dir + "/backups"
+	for _, tt := range []struct {
+		status int
+		want   string
+		args   []string
+	}{
+		{64, "--to is missing", []string{"backup", "/data"}},
+		{64, "either a data directory or --admin", []string{"backup", to}},
+		{64, "either a data directory or --admin", []string{"backup", to, "/data", "--admin", "http://a"}},
+		{64, "name the directory above it", []string{"backup", to, "/data/version-2"}},
+		{64, "http://HOST:PORT", []string{"backup", to, "--admin", "zk1:8080"}},
+		{64, "for a data directory", []string{"backup", to, "--admin", "http://zk1:8080", "--log-dir", "/logs"}},
+		{64, "for https", []string{"backup", to, "--admin", "http://zk1:8080", "--tls-ca", "/ca"}},
+		{64, "cannot be negative", []string{"backup", to, "/data", "--keep", "-1"}},
+		{1, "no data directory", []string{"backup", to, h.dir + "/nothing"}},
+		{64, "--check", []string{"restore", h.dir}},
+		{64, "leave out", []string{"restore", "--check", h.dir, h.dir + "/data"}},
+		{64, "name the directory above it", []string{"restore", h.dir, h.dir + "/version-2"}},
+		{1, "no manifest.json", []string{"restore", h.dir, h.dir + "/data"}},
+		{1, "no manifest.json", []string{"restore", "--check", h.dir}},
+	} {
+		h.run(tt.args...).want(tt.status, tt.want)
+	}
+}
+
+// The credential comes from a file, and goes to the server that is named and to no other.
+func TestBackupShowsCredentialsToTheAdminPort(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	var shown []string
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = append(shown, "elsewhere") }))
+	defer other.Close()
+	status := http.StatusForbidden
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown = append(shown, r.Header.Get("Authorization"))
+		w.Header().Set("Location", other.URL)
+		w.WriteHeader(status)
+	}))
+	defer srv.Close()
+	credentials := h.put("admin", "digest:super:open sesame\n")
+	command := []string{"backup", "--admin", srv.URL + "/commands/", "--auth-file", credentials, "--to", h.dir + "/backups"}
+	h.run(command...).want(77, "refuses these credentials")
+	status = http.StatusFound
+	h.run(command...).want(1, "302")
+	if got := strings.Join(shown, ";"); got != "digest super:open sesame;digest super:open sesame" {
+		t.Errorf("shown: %s", got)
+	}
+	if _, err := backup.Check(h.dir + "/backups"); err == nil {
+		t.Error("there is a backup")
+	}
+}

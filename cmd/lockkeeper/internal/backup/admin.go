@@ -1,0 +1,97 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// An Admin is the admin port of Apache ZooKeeper 3.9 or later, which streams a snapshot. The port gives no logs, so
+// changes that are made while the server writes the snapshot may be in it or not, each for itself.
+type Admin struct {
+	URL         string // scheme, host and port
+	Credentials string // USER:PASSWORD of an identity with all permissions on the root; empty for none
+	Client      *http.Client
+}
+
+func (a Admin) String() string { return a.URL }
+
+// answerBytesMax limits what is quoted of an answer that is no snapshot.
+const answerBytesMax = 300
+
+// ErrNotPermitted is returned when the server does not give snapshots to these credentials.
+var ErrNotPermitted = errors.New("the server refuses these credentials")
+
+// copyTo asks for a snapshot and writes it.
+func (a Admin) copyTo(ctx context.Context, dir string) ([]File, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL+"/commands/snapshot?streaming=true", nil)
+	if err != nil {
+		return nil, err
+	}
+	if a.Credentials != "" {
+		r.Header.Set("Authorization", "digest "+a.Credentials)
+	}
+	answer, err := a.Client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	zxid, err := a.accept(answer)
+	if err != nil {
+		return nil, err
+	}
+	body := bufio.NewReader(answer.Body)
+	name := fmt.Sprintf("snapshot.%x", zxid)
+	if magic, _ := body.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // snapshot.compression.method=gz
+		name += ".gz"
+	}
+	if err := os.Mkdir(filepath.Join(dir, versionDir), dirPerm); err != nil {
+		return nil, err
+	}
+	f, err := writeFile(filepath.Join(dir, versionDir, name), body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the snapshot broke off after %d bytes: %w", a.URL, f.Bytes, err)
+	}
+	if want := answer.Header.Get("snapshot_size"); want != "" && want != strconv.FormatInt(f.Bytes, 10) {
+		return nil, fmt.Errorf("%s: the snapshot has %d bytes, and the server announced %s", a.URL, f.Bytes, want)
+	}
+	f.Path = versionDir + "/" + name
+	return []File{f}, nil
+}
+
+// accept looks at the head of an answer and returns the zxid of the snapshot that follows.
+func (a Admin) accept(answer *http.Response) (zxid int64, err error) {
+	advice := ""
+	switch answer.StatusCode {
+	case http.StatusOK:
+		text := strings.TrimPrefix(answer.Header.Get("last_zxid"), "0x")
+		if zxid, err = strconv.ParseInt(text, 16, 64); err == nil && zxid >= 0 {
+			return zxid, nil
+		}
+		advice = "no snapshot: Apache ZooKeeper has this command since 3.9 (name the data directory instead)"
+	case http.StatusTooManyRequests:
+		advice = "the server gives one snapshot in a while (admin.rateLimiterIntervalInMS): try again later"
+	case http.StatusServiceUnavailable:
+		advice = "the command is disabled (admin.snapshot.enabled=true)"
+	case http.StatusInternalServerError:
+		advice = "its snapshots have no last zxid (serializeLastProcessedZxid.enabled=true)"
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return 0, fmt.Errorf("%s: %s: %w (an identity with all permissions on / is needed)", a.URL, answer.Status, ErrNotPermitted)
+	case http.StatusNotFound:
+		advice = "the command is missing: Apache ZooKeeper has it since 3.9 (name the data directory instead)"
+	}
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, answerBytesMax)) // what could be read of it
+	text := strings.Join(strings.Fields(string(said)), " ")
+	if advice == "" {
+		return 0, fmt.Errorf("%s: %s: %q", a.URL, answer.Status, text)
+	}
+	return 0, fmt.Errorf("%s: %s: %s; it says %q", a.URL, answer.Status, advice, text)
+}

@@ -1,0 +1,335 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/server"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve runs a server on a data directory until stop, and returns a session with it.
+func serve(t testing.TB, o server.Options) (s *client.Session, stop func()) {
+	t.Helper()
+	o.PreAllocBytes, o.TickTime = 1<<20, 300*time.Millisecond
+	srv, err := server.Open(o)
+	must(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	s, err = client.Open(t.Context(), l.Addr().String(), client.Options{})
+	must(t, err)
+	return s, func() {
+		t.Helper()
+		s.Close(context.WithoutCancel(t.Context()))
+		must(t, srv.Close())
+		if err := <-served; !errors.Is(err, server.ErrClosed) {
+			t.Error(err)
+		}
+	}
+}
+
+// filled returns a data directory of a server that was stopped, with n znodes below /app.
+func filled(t testing.TB, o server.Options, n int) string {
+	t.Helper()
+	if o.DataDir == "" {
+		o.DataDir = filepath.Join(t.TempDir(), "data")
+	}
+	s, stop := serve(t, o)
+	_, err := s.Create(t.Context(), "/app", nil, zk.Persistent, zk.OpenACL())
+	must(t, err)
+	for i := range n {
+		_, err := s.Create(t.Context(), fmt.Sprintf("/app/n%05d", i), []byte("data"), zk.Persistent, zk.OpenACL())
+		must(t, err)
+	}
+	stop()
+	return o.DataDir
+}
+
+// children returns the names below /app that a server finds in a directory.
+func children(t testing.TB, o server.Options) []string {
+	t.Helper()
+	s, stop := serve(t, o)
+	defer stop()
+	names, _, err := s.Children(t.Context(), "/app")
+	must(t, err)
+	return names
+}
+
+// snapshotAgain puts a snapshot of everything in place of the first one.
+func snapshotAgain(t testing.TB, o server.Options) {
+	t.Helper()
+	must(t, os.Remove(filepath.Join(o.DataDir, versionDir, "snapshot.0")))
+	o.TrustEmpty = true
+	_, stop := serve(t, o)
+	stop()
+}
+
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	dir := filled(t, server.Options{}, 20)
+	to := filepath.Join(t.TempDir(), "backups")
+	path, m, err := Make(t.Context(), DataDir{Dir: dir}, to)
+	must(t, err)
+	if m.Znodes != 25 || m.Zxid < 22 || !m.has(secretName) || m.Source != dir { // /, /zookeeper, its quota and config, /app
+		t.Errorf("the manifest says %+v", m)
+	}
+	if again, err := Check(path); err != nil || again.Content != m.Content {
+		t.Errorf("Check = %+v, %v", again, err)
+	}
+	target := filepath.Join(t.TempDir(), "below", "new")
+	_, err = Restore(path, target, "")
+	must(t, err)
+	was, err := os.ReadFile(filepath.Join(dir, secretName))
+	must(t, err)
+	is, err := os.ReadFile(filepath.Join(target, secretName))
+	if err != nil || string(is) != string(was) {
+		t.Errorf("the secret of the sessions: %v", err)
+	}
+	if got := children(t, server.Options{DataDir: target}); len(got) != 20 {
+		t.Errorf("restored: %q", got)
+	}
+}
+
+// Snapshots and logs may be apart, before and behind.
+func TestLogsApart(t *testing.T) {
+	t.Parallel()
+	o := server.Options{DataDir: filepath.Join(t.TempDir(), "data"), LogDir: filepath.Join(t.TempDir(), "logs")}
+	filled(t, o, 5)
+	backups := t.TempDir()
+	snapshotAgain(t, o)
+	_, _, err := Make(t.Context(), DataDir{Dir: o.DataDir}, backups)
+	if err == nil || !strings.Contains(err.Error(), "dataLogDir") {
+		t.Errorf("a backup without the logs: %v", err)
+	}
+	path, _, err := Make(t.Context(), DataDir{Dir: o.DataDir, LogDir: o.LogDir}, backups)
+	must(t, err)
+	to := server.Options{DataDir: filepath.Join(t.TempDir(), "data"), LogDir: filepath.Join(t.TempDir(), "logs")}
+	_, err = Restore(path, to.DataDir, to.LogDir)
+	must(t, err)
+	if got := children(t, to); len(got) != 5 {
+		t.Errorf("restored: %q", got)
+	}
+}
+
+// A backup of a server that works is a prefix of what was acknowledged, with all that was acknowledged before.
+func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
+	o := server.Options{DataDir: t.TempDir(), SnapCount: 300, SnapRetain: 3}
+	s, stop := serve(t, o)
+	_, err := s.Create(t.Context(), "/app", nil, zk.Persistent, zk.OpenACL())
+	must(t, err)
+	var asked, acknowledged atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := int64(0); ctx.Err() == nil; i++ {
+			asked.Store(i + 1)
+			if _, err := s.Create(ctx, fmt.Sprintf("/app/n%07d", i), []byte(strings.Repeat("x", 500)), zk.Persistent, zk.OpenACL()); err != nil {
+				if ctx.Err() == nil {
+					t.Error(err)
+				}
+				return
+			}
+			acknowledged.Store(i + 1)
+		}
+	}()
+	backups := t.TempDir()
+	last := int64(0)
+	for range 4 {
+		for acknowledged.Load() < last+500 && ctx.Err() == nil { // some way on
+			time.Sleep(time.Millisecond)
+		}
+		least := acknowledged.Load()
+		path, m, err := Make(t.Context(), DataDir{Dir: o.DataDir}, backups)
+		most := asked.Load()
+		must(t, err)
+		target := filepath.Join(t.TempDir(), "restored")
+		_, err = Restore(path, target, "")
+		must(t, err)
+		got := children(t, server.Options{DataDir: target})
+		last = int64(len(got))
+		if last < least || last > most {
+			t.Errorf("%d znodes are restored; %d were acknowledged before, and %d asked for", last, least, most)
+		}
+		there := map[string]bool{}
+		for _, name := range got {
+			there[name] = true
+		}
+		for i := range last {
+			if !there[fmt.Sprintf("n%07d", i)] {
+				t.Fatalf("%d znodes are restored (zxid %v), and n%07d is missing: no prefix", last, m.Zxid, i)
+			}
+		}
+	}
+	cancel()
+	<-ended
+	stop()
+	if _, err := os.Stat(filepath.Join(o.DataDir, versionDir, "snapshot.0")); err == nil {
+		t.Error("the server has purged nothing: the load was too small for this test")
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
+	good, _, err := Make(t.Context(), DataDir{Dir: filled(t, server.Options{}, 3)}, t.TempDir())
+	must(t, err)
+	m, err := readManifest(good)
+	must(t, err)
+	log := m.Files[len(m.Files)-2].Path
+	change := func(f func(m *Manifest)) func(dir string) error {
+		return func(dir string) error {
+			m, err := readManifest(dir)
+			must(t, err)
+			f(m)
+			b, err := json.Marshal(m)
+			must(t, err)
+			return os.WriteFile(filepath.Join(dir, manifestName), b, filePerm)
+		}
+	}
+	for name, tt := range map[string]struct {
+		spoil func(dir string) error
+		want  string
+	}{
+		"no manifest":    {func(dir string) error { return os.Remove(filepath.Join(dir, manifestName)) }, "not finished"},
+		"half a file":    {func(dir string) error { return os.Truncate(filepath.Join(dir, log), 20) }, log + ": it has 20 bytes"},
+		"missing file":   {func(dir string) error { return os.Remove(filepath.Join(dir, log)) }, log + ": it is in manifest.json and is missing"},
+		"one more file":  {func(dir string) error { return os.WriteFile(filepath.Join(dir, versionDir, "log.99"), nil, filePerm) }, "log.99 is not in manifest.json"},
+		"newer format":   {change(func(m *Manifest) { m.Format = 9 }), "format 9"},
+		"leads out":      {change(func(m *Manifest) { m.Files[0].Path = "../etc/passwd" }), "leads out"},
+		"other count":    {change(func(m *Manifest) { m.Znodes++ }), "a server finds"},
+		"other zxid":     {change(func(m *Manifest) { m.Zxid++ }), "a server finds"},
+		"no JSON":        {func(dir string) error { return os.WriteFile(filepath.Join(dir, manifestName), []byte("{"), filePerm) }, "unexpected end"},
+		"no directory":   {os.RemoveAll, "no backup"},
+		"other sum":      {change(func(m *Manifest) { m.Files[0].SHA256 = "00" }), "SHA-256"},
+		"unreadable log": {func(dir string) error { return os.Remove(filepath.Join(dir, versionDir, "snapshot.0")) }, "is missing"},
+		"one bit of the log": {func(dir string) error {
+			b, err := os.ReadFile(filepath.Join(dir, log))
+			must(t, err)
+			b[len(b)/2] ^= 1
+			return os.WriteFile(filepath.Join(dir, log), b, filePerm)
+		}, log + ": its SHA-256"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "backup")
+			must(t, os.CopyFS(dir, os.DirFS(good)))
+			must(t, tt.spoil(dir))
+			target := filepath.Join(t.TempDir(), "target")
+			_, err := Restore(dir, target, "")
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Restore: %v, want %q", err, tt.want)
+			}
+			if _, err := os.Stat(target); err == nil {
+				t.Error("the target was left behind")
+			}
+			if _, err := Check(dir); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Check: %v, want %q", err, tt.want)
+			}
+		})
+	}
+	for name, tt := range map[string]struct {
+		file, want string
+	}{
+		"data":               {"version-2/snapshot.0", "holds data"},
+		"something else":     {"notes.txt", "notes.txt away"},
+		"a restore cut off":  {restoringName + "/version-2/log.1", "cut off"},
+		"what may be there":  {"myid", ""},
+		"an empty version-2": {"version-2/", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := t.TempDir()
+			path := filepath.Join(target, tt.file)
+			must(t, os.MkdirAll(filepath.Dir(path), dirPerm))
+			if strings.HasSuffix(tt.file, "/") {
+				must(t, os.MkdirAll(path, dirPerm))
+			} else {
+				must(t, os.WriteFile(path, []byte("1"), filePerm))
+			}
+			_, err := Restore(good, target, "")
+			if tt.want == "" {
+				must(t, err)
+				if got := children(t, server.Options{DataDir: target}); len(got) != 3 {
+					t.Errorf("restored: %q", got)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Restore: %v, want %q", err, tt.want)
+			}
+			if b, err := os.ReadFile(path); err != nil || string(b) != "1" {
+				t.Errorf("what was there is %q, %v", b, err)
+			}
+		})
+	}
+}
+
+func TestMakeRefuses(t *testing.T) {
+	t.Parallel()
+	backups := t.TempDir()
+	damaged := filled(t, server.Options{}, 3)
+	logs, err := filepath.Glob(filepath.Join(damaged, versionDir, "log.*"))
+	must(t, err)
+	b, err := os.ReadFile(logs[0])
+	must(t, err)
+	b[60] ^= 1
+	must(t, os.WriteFile(logs[0], b, filePerm))
+	for dir, want := range map[string]string{t.TempDir(): "no data directory", damaged: filepath.Base(logs[0])} {
+		if _, _, err := Make(t.Context(), DataDir{Dir: dir}, backups); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Make of %s: %v, want %q", dir, err, want)
+		}
+	}
+	if left, err := os.ReadDir(backups); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	backups := t.TempDir()
+	one, other := DataDir{Dir: filled(t, server.Options{}, 1)}, DataDir{Dir: filled(t, server.Options{}, 1)}
+	killed := filepath.Join(backups, "20260101T000000.000Z"+partSuffix)
+	must(t, os.MkdirAll(filepath.Join(killed, versionDir), dirPerm))
+	if at, err := Newest(backups, one); err != nil || !at.IsZero() {
+		t.Errorf("Newest of none = %v, %v", at, err)
+	}
+	var paths []string
+	for _, src := range []DataDir{other, one, one, one} {
+		path, m, err := Make(t.Context(), src, backups)
+		must(t, err)
+		paths = append(paths, path)
+		if at, err := Newest(backups, src); err != nil || !at.Equal(m.Made) {
+			t.Errorf("Newest = %v, %v; want %v", at, err, m.Made)
+		}
+	}
+	if _, err := os.Stat(killed); err == nil {
+		t.Error("what a killed backup left is still there")
+	}
+	deleted, err := Prune(backups, one, 2)
+	if err != nil || len(deleted) != 1 || deleted[0] != paths[1] {
+		t.Errorf("Prune = %v, %v; want %v", deleted, err, paths[1])
+	}
+	for i, path := range paths {
+		if _, err := Check(path); (err == nil) != (i != 1) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
