@@ -8,11 +8,11 @@ func newEnsemble() *cobra.Command {
 		Short: "Set up and care for an ensemble of Apache ZooKeeper servers",
 		Long: `Set up and care for an ensemble of Apache ZooKeeper servers. The ensemble has more than
 one server, so that clients are served while one of them is down.`,
-		Hidden:                     true, // until it has commands
+		Example:                    `  lockkeeper ensemble init zk1 zk2 zk3`,
 		Args:                       wantCommand,
 		SuggestionsMinimumDistance: suggestionsMax,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand()
+	cmd.AddCommand(newEnsembleInit())
 	return cmd
 }

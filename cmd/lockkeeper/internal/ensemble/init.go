@@ -1,0 +1,237 @@
+package ensemble
+
+import (
+	"bytes"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+)
+
+// The formats in which an ensemble is written.
+const (
+	FormatLocal      = "local"      // all members on this machine, run from their directories
+	FormatSystemd    = "systemd"    // a machine for each member, with a unit
+	FormatCompose    = "compose"    // a Docker Compose file
+	FormatKubernetes = "kubernetes" // a StatefulSet
+)
+
+// Formats returns all formats.
+func Formats() []string {
+	return []string{FormatLocal, FormatSystemd, FormatCompose, FormatKubernetes}
+}
+
+// A Spec says what ensemble is wanted. Check has to have returned nil.
+type Spec struct {
+	Format  string
+	Out     string // directory in which all is written, absolute
+	Members []Member
+	TLS     bool
+	Set     [][2]string // more settings for zoo.cfg, or other values
+
+	DataDir, ConfDir string // of systemd, on the members' machines
+	Heap             string // of the JVM, as in -Xmx
+	Image            string // of compose and kubernetes
+	Name, Namespace  string // of kubernetes
+}
+
+// together reports whether all members run on this machine, with directories of this one.
+func (s *Spec) together() bool { return s.Format == FormatLocal }
+
+// Check refuses what cannot work.
+func (s *Spec) Check() error {
+	if !slices.Contains(Formats(), s.Format) {
+		return fmt.Errorf("--format %s: not one of %s", s.Format, strings.Join(Formats(), ", "))
+	}
+	for name, dir := range map[string]string{"--data-dir": s.DataDir, "--conf-dir": s.ConfDir} {
+		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, " \t\n\\\"%$") {
+			return fmt.Errorf("%s %q: want an absolute path without blanks, quotes and signs that systemd replaces", name, dir)
+		}
+	}
+	for name, text := range map[string]string{"--heap": s.Heap, "--image": s.Image, "--name": s.Name, "--namespace": s.Namespace} {
+		if text == "" || strings.ContainsAny(text, " \t\n\"'{}#$") {
+			return fmt.Errorf("%s %q: is empty, or has blanks or quotes", name, text)
+		}
+	}
+	if s.together() && strings.ContainsAny(s.Out, "\n\\") {
+		return fmt.Errorf("%q: zoo.cfg cannot hold this path", s.Out)
+	}
+	if s.Format == FormatKubernetes {
+		for i, m := range s.Members {
+			if m.ID != i+1 {
+				return fmt.Errorf("member %d: in kubernetes the numbers go from 1 to %d, as the pods do", m.ID, len(s.Members))
+			}
+		}
+	}
+	return checkMembers(s.Members, s.together())
+}
+
+// KubernetesMembers returns the members that a StatefulSet has.
+func KubernetesMembers(n int, name, namespace string, clientPort int) []Member {
+	var all []Member
+	for i := range n {
+		all = append(all, Member{ID: i + 1, Host: fmt.Sprintf("%s-%d.%s-members.%s.svc.cluster.local", name, i, name, namespace),
+			Client: clientPort, Quorum: quorumPortDefault, Election: electionPortDefault, Admin: adminPortDefault})
+	}
+	return all
+}
+
+// DefaultPort returns the port for clients that members have unless they name another.
+func DefaultPort(tls bool) int {
+	if tls {
+		return securePortDefault
+	}
+	return clientPortDefault
+}
+
+// Connect returns the server list for clients, of Compose for clients on this machine.
+func (s *Spec) Connect() string {
+	var all []string
+	for _, m := range s.services(nil) {
+		if s.Format == FormatCompose {
+			m.Host, m.Client = localPlaces, m.Published
+		}
+		all = append(all, m.Address())
+	}
+	return strings.Join(all, ",")
+}
+
+// place returns where a member finds its files.
+func (s *Spec) place(m Member) place {
+	switch s.Format {
+	case FormatLocal:
+		dir := filepath.Join(s.Out, m.Folder())
+		return place{data: filepath.Join(dir, "data"), tls: filepath.Join(dir, "tls")}
+	case FormatSystemd:
+		return place{data: s.DataDir, tls: filepath.Join(s.ConfDir, "tls")}
+	}
+	if s.Format == FormatCompose {
+		return place{data: "/data", tls: "/data/tls"} // the image gives what is in /data to its user
+	}
+	return place{data: "/data", tls: "/conf/tls"}
+}
+
+//go:embed templates
+var templates embed.FS
+
+// render fills a template.
+func render(name string, data any) ([]byte, error) {
+	t, err := template.New(name).Funcs(template.FuncMap{
+		"indent": func(n int, b []byte) string {
+			return strings.ReplaceAll(strings.TrimRight(string(b), "\n"), "\n", "\n"+strings.Repeat(" ", n))
+		},
+		"base64": func(b []byte) string { return base64.StdEncoding.EncodeToString(b) },
+	}).ParseFS(templates, "templates/"+name)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, data)
+	return b.Bytes(), err
+}
+
+// Init writes a new ensemble and returns the paths of the files that it has written; none if all were there already.
+func Init(s *Spec) ([]string, error) {
+	files, err := s.files(nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range s.Members {
+		if s.Format == FormatKubernetes {
+			break // its first start has a file of its own
+		}
+		// In this order: a member that has its number has had its first start prepared.
+		data := filepath.Join(s.Out, m.Folder(), "data")
+		files = append(files, file{path: filepath.Join(data, initializeName), mode: publicMode, once: filepath.Join(data, myidName)}, s.myid(m))
+	}
+	return writeAll(s.Out, files)
+}
+
+// The names of files in a member's data directory.
+const (
+	myidName       = "myid"
+	initializeName = "initialize"
+	versionName    = "version-2"
+)
+
+func (s *Spec) myid(m Member) file {
+	return file{path: filepath.Join(s.Out, m.Folder(), "data", myidName), mode: publicMode, data: fmt.Appendln(nil, m.ID)}
+}
+
+// files returns all files of an ensemble except those in the data directories. A member whose clients are not let in yet has
+// another port for them in closed.
+func (s *Spec) files(closed map[int]int) ([]file, error) {
+	certs, err := s.certificates()
+	if err != nil {
+		return nil, err
+	}
+	all := certs.files
+	var first []byte // zoo.cfg of the first member
+	for _, m := range s.Members {
+		port := m.Client
+		if other, ok := closed[m.ID]; ok {
+			port = other
+		}
+		text, err := s.zooCfg(m, s.place(m), port)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = text
+		}
+		if s.Format != FormatKubernetes {
+			all = append(all, file{path: filepath.Join(s.Out, m.Folder(), "zoo.cfg"), mode: publicMode, data: text})
+		}
+		if s.Format == FormatSystemd {
+			unit, err := render("zookeeper.service", map[string]any{"Spec": s, "Member": m, "ClassPath": classPath, "Class": serverClass})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, file{path: filepath.Join(s.Out, m.Folder(), "zookeeper.service"), mode: publicMode, data: unit})
+		}
+	}
+	manifests := map[string][]string{FormatCompose: {"compose.yaml"}, FormatKubernetes: {"kubernetes.yaml", "first-start.yaml"}}[s.Format]
+	if s.Format == FormatKubernetes && s.TLS {
+		manifests = append(manifests, "tls-secret.yaml")
+	}
+	for _, name := range manifests {
+		text, err := render(name, map[string]any{"Spec": s, "Members": s.services(closed), "Config": first, "Certs": certs.pem, "Port": s.Members[0].Client})
+		if err != nil {
+			return nil, err
+		}
+		mode := publicMode
+		if name == "tls-secret.yaml" {
+			mode = secretMode
+		}
+		all = append(all, file{path: filepath.Join(s.Out, name), mode: mode, data: text})
+	}
+	return all, nil
+}
+
+// A service is a member in a Compose file.
+type service struct {
+	Member
+	Port      int // in its container
+	Published int // on this machine
+}
+
+// services returns the members with ports for this machine that differ.
+func (s *Spec) services(closed map[int]int) (all []service) {
+	for i, m := range s.Members {
+		port := m.Client
+		if other, ok := closed[m.ID]; ok {
+			port = other
+		}
+		published := port
+		for _, before := range all {
+			if before.Published == published {
+				published = all[0].Published + i
+			}
+		}
+		all = append(all, service{m, port, published})
+	}
+	return all
+}

@@ -1,0 +1,66 @@
+package ensemble
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// classPath is where Debian has Apache ZooKeeper. Its zookeeper.jar names too few jars for TLS and for the admin port.
+const classPath = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:/usr/share/java/servlet-api.jar:/usr/share/java/slf4j-simple.jar"
+
+// serverClass is the program of a member.
+const serverClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+// Next says what to do with what Init has written; out is its directory as the user names it.
+func (s *Spec) Next(out string) string {
+	var b strings.Builder
+	switch s.Format {
+	case FormatLocal:
+		b.WriteString("start each member, in any order:\n")
+		for _, m := range s.Members {
+			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, filepath.Join(out, m.Folder(), "zoo.cfg"))
+		}
+	case FormatSystemd:
+		b.WriteString("for each member, as root on its machine, with its directory copied there:\n")
+		s.install(&b, filepath.Join(out, s.Members[0].Folder()))
+	case FormatCompose:
+		fmt.Fprintf(&b, "start all:\n  docker compose -f %s up -d\n", filepath.Join(out, "compose.yaml"))
+	case FormatKubernetes:
+		secret := ""
+		if s.TLS {
+			secret = " -f " + filepath.Join(out, "tls-secret.yaml")
+		}
+		first := filepath.Join(out, "first-start.yaml")
+		fmt.Fprintf(&b, "start all, and when they serve, end the permission to begin empty:\n  kubectl apply%s -f %s -f %s\n  kubectl delete -f %s\n", secret, first, filepath.Join(out, "kubernetes.yaml"), first)
+	}
+	if s.Format != FormatKubernetes {
+		fmt.Fprintf(&b, "then: lockkeeper doctor%s --servers %s", s.access(out), s.Connect())
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// access returns the flags with which commands reach the members.
+func (s *Spec) access(out string) string {
+	if !s.TLS {
+		return ""
+	}
+	return fmt.Sprintf(" --tls-ca %s --tls-cert %s", filepath.Join(out, "tls", "ca.pem"), filepath.Join(out, "tls", "client.pem"))
+}
+
+// install says how a member's directory is brought into place on its machine.
+func (s *Spec) install(b *strings.Builder, dir string) {
+	fmt.Fprintf(b, `  apt-get install zookeeper default-jre-headless   # or the archive of zookeeper.apache.org; see the unit
+  id zookeeper || useradd --system --home-dir %[1]s --shell /usr/sbin/nologin zookeeper
+  install -d -o zookeeper -g zookeeper -m 750 %[1]s && install -d %[2]s
+  cp -R %[3]s/data/. %[1]s/ && cp -R %[3]s/zoo.cfg %[2]s/
+`, s.DataDir, s.ConfDir, dir)
+	owned := s.DataDir
+	if s.TLS {
+		fmt.Fprintf(b, "  cp -R %s/tls %s/\n", dir, s.ConfDir)
+		owned += " " + filepath.Join(s.ConfDir, "tls")
+	}
+	fmt.Fprintf(b, `  chown -R zookeeper:zookeeper %s
+  cp %s/zookeeper.service /etc/systemd/system/ && systemctl daemon-reload && systemctl enable --now zookeeper
+`, owned, dir)
+}

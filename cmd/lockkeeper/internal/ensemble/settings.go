@@ -1,0 +1,130 @@
+package ensemble
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A setting is a line of zoo.cfg. One without a key is a comment.
+type setting struct{ key, value string }
+
+// unsafe settings have one value that keeps data, and are not to be changed.
+var unsafe = map[string]string{"db.autocreate": "false", "snapshot.trust.empty": "false"}
+
+// made settings follow from the members and the format.
+var made = []string{"dataDir", "clientPort", "secureClientPort", "clientPortAddress", "secureClientPortAddress", "admin.serverPort", "sslQuorum"}
+
+// CheckSet refuses a setting that would be unsafe, or that follows from something else.
+func CheckSet(key, value string) error {
+	name := strings.TrimPrefix(key, "zookeeper.")
+	switch safe, ok := unsafe[name]; {
+	case key == "" || strings.ContainsAny(key+value, "\n\r"):
+		return fmt.Errorf("--set %q: want KEY=VALUE", key+"="+value)
+	case ok && value != safe:
+		return fmt.Errorf("--set %s=%s: with it members that have lost their data can take part in elections, and all data may be lost (it stays %s)", key, value, safe)
+	case slices.Contains(made, name) || strings.HasPrefix(name, "server.") || strings.HasPrefix(name, "ssl.keyStore") || strings.HasPrefix(name, "ssl.trustStore") || strings.HasPrefix(name, "ssl.quorum."):
+		return fmt.Errorf("--set %s: follows from the members and the format (name ports as HOST:CLIENTPORT:QUORUMPORT:ELECTIONPORT, directories with --data-dir and --conf-dir)", key)
+	}
+	return nil
+}
+
+// ParseSet splits KEY=VALUE.
+func ParseSet(all []string) ([][2]string, error) {
+	var pairs [][2]string
+	for _, text := range all {
+		key, value, ok := strings.Cut(text, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if !ok {
+			return nil, fmt.Errorf("--set %q: want KEY=VALUE", text)
+		}
+		if err := CheckSet(key, value); err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, [2]string{key, value})
+	}
+	return pairs, nil
+}
+
+const (
+	tickDefaultMs = 2000
+	minTicks      = 2
+	maxTicks      = 20
+)
+
+// A place says where a member finds its files when it runs.
+type place struct{ data, tls string }
+
+// zooCfg returns zoo.cfg for a member. clientPort is the port for clients, which is another one while an ensemble that has
+// grown is being checked.
+func (s *Spec) zooCfg(m Member, p place, clientPort int) ([]byte, error) {
+	tick := tickDefaultMs
+	for _, kv := range s.Set {
+		if kv[0] == "tickTime" {
+			n, err := strconv.Atoi(kv[1])
+			if err != nil || n < 1 {
+				return nil, fmt.Errorf("--set tickTime=%s: want milliseconds", kv[1])
+			}
+			tick = n
+		}
+	}
+	comment := func(text string) setting { return setting{"", text} }
+	all := []setting{
+		comment("Apache ZooKeeper. The server.N lines, tickTime and the session timeouts are the same on all members."),
+		{"tickTime", strconv.Itoa(tick)}, {"initLimit", "10"}, {"syncLimit", "5"},
+		{"minSessionTimeout", strconv.Itoa(minTicks * tick)}, {"maxSessionTimeout", strconv.Itoa(maxTicks * tick)},
+		{"maxClientCnxns", "60"},
+		comment("The file myid in this directory holds the member's number."),
+		{"dataDir", p.data},
+		comment("A member whose data is gone takes part in no election until it has a copy of the others'."),
+		{"db.autocreate", "false"}, {"snapshot.trust.empty", "false"},
+		comment("Old snapshots and logs are deleted, every 12 hours."),
+		{"autopurge.snapRetainCount", "5"}, {"autopurge.purgeInterval", "12"},
+		comment("What lockkeeper status and lockkeeper doctor ask."),
+		{"4lw.commands.whitelist", "srvr,mntr,conf,ruok,isro"},
+		{"admin.serverAddress", localPlaces}, {"admin.serverPort", strconv.Itoa(m.Admin)},
+	}
+	clients := "clientPort"
+	if s.TLS {
+		clients = "secureClientPort"
+		all = append(all, comment("Clients need TLS and a certificate of the authority in ca.pem."))
+	}
+	all = append(all, setting{clients, strconv.Itoa(clientPort)})
+	if s.together() {
+		all = append(all, setting{clients + "Address", localPlaces})
+	}
+	if s.TLS {
+		all = append(all,
+			setting{"serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"},
+			setting{"ssl.keyStore.location", p.tls + "/server.pem"}, setting{"ssl.keyStore.type", "PEM"},
+			setting{"ssl.trustStore.location", p.tls + "/ca.pem"}, setting{"ssl.trustStore.type", "PEM"},
+			setting{"ssl.clientAuth", "need"},
+			comment("The members have an authority of their own. It has signed nothing else, so names need not be compared:"),
+			comment("ZooKeeper would look the names of connecting members up by their addresses, which fails in many networks."),
+			setting{"sslQuorum", "true"},
+			setting{"ssl.quorum.keyStore.location", p.tls + "/quorum.pem"}, setting{"ssl.quorum.keyStore.type", "PEM"},
+			setting{"ssl.quorum.trustStore.location", p.tls + "/quorum-ca.pem"}, setting{"ssl.quorum.trustStore.type", "PEM"},
+			setting{"ssl.quorum.hostnameVerification", "false"})
+	}
+	for _, kv := range s.Set {
+		i := slices.IndexFunc(all, func(old setting) bool { return old.key == kv[0] })
+		if i < 0 {
+			all = append(all, setting{kv[0], kv[1]})
+		} else {
+			all[i].value = kv[1]
+		}
+	}
+	var b strings.Builder
+	for _, kv := range all {
+		if kv.key == "" {
+			fmt.Fprintf(&b, "# %s\n", kv.value)
+		} else {
+			fmt.Fprintf(&b, "%s=%s\n", kv.key, kv.value)
+		}
+	}
+	for _, other := range s.Members {
+		b.WriteString(other.Line() + "\n")
+	}
+	return []byte(b.String()), nil
+}
