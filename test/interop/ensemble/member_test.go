@@ -1,9 +1,7 @@
 package ensemble
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/test/interop/proc"
 )
@@ -114,58 +111,6 @@ func (m *member) awaitLog(text string) {
 			m.t.Fatalf("%s has not logged %q after %v", m.config, text, startTimeout)
 		}
 	}
-}
-
-// serves reports whether a server answers srvr with a mode.
-func serves(address string) bool {
-	c, err := net.DialTimeout("tcp", address, time.Second)
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Second))
-	if _, err := c.Write([]byte("srvr")); err != nil {
-		return false
-	}
-	b := make([]byte, 4096)
-	for n := 0; ; {
-		more, err := c.Read(b[n:])
-		n += more
-		if strings.Contains(string(b[:n]), "\nMode: ") {
-			return true
-		}
-		if err != nil {
-			return false
-		}
-	}
-}
-
-func awaitServing(t *testing.T, addresses ...string) {
-	t.Helper()
-	deadline := time.Now().Add(startTimeout)
-	for _, a := range addresses {
-		for !serves(a) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s does not serve after %v", a, startTimeout)
-			}
-			time.Sleep(pollInterval)
-		}
-	}
-}
-
-// open opens a session.
-func open(t *testing.T, servers string) *client.Session {
-	t.Helper()
-	s, err := client.Open(t.Context(), servers, client.Options{SessionTimeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		s.Close(ctx)
-	})
-	return s
 }
 
 // hosts returns three members on this machine, as arguments, and their addresses for clients.
