@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -78,8 +79,9 @@ func parseMember(arg string, id, clientPort int) (Member, error) {
 	host, ports := rest, ""
 	if inside, ok := strings.CutPrefix(rest, "["); ok { // an IPv6 address
 		var closed bool
-		if host, ports, closed = strings.Cut(inside, "]"); !closed {
-			return m, fmt.Errorf("the address lacks its ]")
+		host, ports, closed = strings.Cut(inside, "]")
+		if !closed {
+			return m, errors.New("the address lacks its ]")
 		}
 		ports = strings.TrimPrefix(ports, ":")
 	} else if _, err := netip.ParseAddr(rest); err != nil { // one without brackets has no ports
