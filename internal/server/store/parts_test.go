@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,6 +83,14 @@ func TestPartsOfALiveDirectory(t *testing.T) {
 		}
 	}()
 	for range 12 {
+		for goal := last.Load() + 60; last.Load() < goal; {
+			select {
+			case <-ended:
+				t.Fatal("the writer has ended")
+			default:
+				runtime.Gosched()
+			}
+		}
 		before := last.Load()
 		parts, err := Parts(fs, testOptions())
 		if err != nil {
