@@ -47,8 +47,9 @@ func copyParts(t *testing.T, fs vfs.FS, parts []Part) *Report {
 
 // Parts of a directory in which a server writes, and writes snapshots, hold what was written before they were asked for.
 func TestPartsOfALiveDirectory(t *testing.T) {
-	fs := vfs.NewMem()
-	s := openFresh(t, fs, testOptions())
+	fs, o := vfs.NewMem(), testOptions()
+	o.PreAllocBytes = 4 << 20 // reading that takes its time
+	s := openFresh(t, fs, o)
 	mustAppend(t, s, creates(1, 10, 100))
 	w := &twin{}
 	w.Reset()
@@ -92,7 +93,7 @@ func TestPartsOfALiveDirectory(t *testing.T) {
 			}
 		}
 		before := last.Load()
-		parts, err := Parts(fs, testOptions())
+		parts, err := Parts(fs, o)
 		if err != nil {
 			t.Errorf("Parts: %v", err)
 			break
