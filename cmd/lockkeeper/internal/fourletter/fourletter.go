@@ -27,7 +27,11 @@ type Status struct {
 	Outstanding int     `json:"outstanding"`
 	Znodes      int     `json:"znodes"`
 	Zxid        string  `json:"zxid"` // hexadecimal
+	Received    int64   `json:"received"` // packets since the server was started
 }
+
+// ErrNotServing is returned for a server that runs and has no part in an ensemble that serves.
+var ErrNotServing = errors.New("not currently serving requests")
 
 // Ask sends srvr over a new connection and reads the answer. The time that takes is the caller's ctx.
 func Ask(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, address string) (Status, error) {
@@ -80,6 +84,8 @@ func parse(text string) (Status, error) {
 			s.Connections, err = strconv.Atoi(value)
 		case "Outstanding":
 			s.Outstanding, err = strconv.Atoi(value)
+		case "Received":
+			s.Received, err = strconv.ParseInt(value, 10, 64)
 		case "Node count":
 			s.Znodes, err = strconv.Atoi(value)
 		case "Zxid":
@@ -88,6 +94,9 @@ func parse(text string) (Status, error) {
 		if err != nil {
 			return s, fmt.Errorf("answered %q", line)
 		}
+	}
+	if strings.Contains(text, ErrNotServing.Error()) {
+		return s, ErrNotServing
 	}
 	if s.Mode == "" {
 		first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")

@@ -24,7 +24,7 @@ Proposal sizes last/min/max: -1/-1/-1
 
 func TestParse(t *testing.T) {
 	got, err := parse(leader)
-	want := Status{"3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f", "leader", 0, 2.0517, 15, 2, 1, 6, "0x100000002"}
+	want := Status{"3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f", "leader", 0, 2.0517, 15, 2, 1, 6, "0x100000002", 7}
 	if err != nil || got != want {
 		t.Errorf("parse = %+v, %v; want %+v", got, err, want)
 	}

@@ -1,0 +1,100 @@
+package roll
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// An ensemble is what all members have said.
+type ensemble struct {
+	states map[string]State
+	errs   map[string]error
+	leader string // empty if there is none, or more than one
+}
+
+// survey looks at all members at the same time.
+func (r *roller) survey(ctx context.Context) ensemble {
+	seen := ensemble{map[string]State{}, map[string]error{}, ""}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, m := range r.Members {
+		wg.Go(func() {
+			s, err := r.Look(ctx, m)
+			mu.Lock()
+			defer mu.Unlock()
+			seen.states[m] = s
+			if err != nil {
+				seen.errs[m] = err
+			}
+		})
+	}
+	wg.Wait()
+	leaders := 0
+	for _, m := range r.Members {
+		if seen.states[m].Mode == leader {
+			leaders++
+			seen.leader = m
+		}
+	}
+	if leaders != 1 {
+		seen.leader = ""
+	}
+	return seen
+}
+
+// doubt returns why the members are not all well; empty if they are.
+func (e ensemble) doubt(members []string) string {
+	for _, m := range members {
+		switch mode := e.states[m].Mode; {
+		case e.errs[m] != nil:
+			return fmt.Sprintf("%s: %v", m, e.errs[m])
+		case mode != leader && mode != follower && mode != observer:
+			return fmt.Sprintf("%s is %s: it is no member of an ensemble", m, mode)
+		}
+	}
+	if e.leader == "" {
+		return "not exactly one of the members leads"
+	}
+	if doubt := e.configuration(members); doubt != "" {
+		return doubt
+	}
+	followers := 0
+	for _, m := range members {
+		if e.states[m].Mode == follower {
+			followers++
+		}
+	}
+	if synced := e.states[e.leader].Synced; synced >= 0 && synced < followers {
+		return fmt.Sprintf("%s leads, and says that %d of %d followers are in sync", e.leader, synced, followers)
+	}
+	return ""
+}
+
+// configuration compares what the members have for the configuration, with each other and with the list of them.
+func (e ensemble) configuration(members []string) string {
+	ours := e.states[e.leader].Members
+	for _, m := range members {
+		if theirs := e.states[m].Members; theirs != ours {
+			return fmt.Sprintf("%s and %s have different configurations: %q and %q", m, e.leader, theirs, ours)
+		}
+	}
+	servers, voters := 0, 0
+	for line := range strings.Lines(ours) {
+		if !strings.HasPrefix(line, "server.") {
+			continue
+		}
+		servers++
+		if !strings.Contains(line, ":observer") {
+			voters++
+		}
+	}
+	switch {
+	case servers != len(members):
+		return fmt.Sprintf("the ensemble has %d members, and %d were named: name all", servers, len(members))
+	case voters < votersLeast:
+		return fmt.Sprintf("the ensemble has %d voting members: it stops while one of them restarts", voters)
+	}
+	return ""
+}
