@@ -165,7 +165,7 @@ func (s *Server) members(ports []int) (string, error) {
 		host := "127.0.0.1"
 		if len(s.opts.Places) > 0 {
 			host = s.opts.Places[i].Host
-		} else if id != s.id {
+		} else if id != s.id && !s.opts.Direct {
 			l, err := newLink(fmt.Sprintf("127.0.0.1:%d", quorumPort))
 			if err != nil {
 				return "", err

@@ -50,6 +50,9 @@ type Options struct {
 	Properties map[string]string
 	// Heap is the JVM's largest heap; default 160m.
 	Heap string
+	// Direct has the servers of an ensemble reach each other without links: then all have the same members in zoo.cfg,
+	// and CutOff is of no use.
+	Direct bool
 	// Places say where the servers run, one for each; empty for all on the loopback address. A server
 	// has its place to itself, and its usual ports there; it reaches the others without links.
 	Places []Place

@@ -26,7 +26,7 @@ type Status struct {
 	Connections int     `json:"connections"`
 	Outstanding int     `json:"outstanding"`
 	Znodes      int     `json:"znodes"`
-	Zxid        string  `json:"zxid"` // hexadecimal
+	Zxid        string  `json:"zxid"`     // hexadecimal
 	Received    int64   `json:"received"` // packets since the server was started
 }
 

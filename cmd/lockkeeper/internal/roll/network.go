@@ -71,31 +71,18 @@ func (n *Network) Glance(ctx context.Context, member string) (State, error) {
 func (n *Network) Look(ctx context.Context, member string) (State, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, fmt.Errorf("no answer within %v", lookTimeout))
 	defer cancel()
-	s, err := n.Glance(ctx, member)
-	if err != nil {
-		return s, err
-	}
-	if s.Mode == "" {
-		return s, fourletter.ErrNotServing
-	}
-	if !slices.Contains([]string{leader, follower, observer}, s.Mode) {
-		return s, nil
-	}
 	session, err := client.Open(ctx, member, n.Session)
 	if err != nil {
-		return s, fmt.Errorf("it gives no session: %w", err)
+		return State{}, fmt.Errorf("it gives no session: %w", err)
 	}
 	defer session.Close(ctx)
 	config, _, err := session.Get(ctx, "/zookeeper/config")
 	if err != nil {
-		return s, fmt.Errorf("its configuration cannot be read: %w", err)
+		return State{}, fmt.Errorf("its configuration cannot be read: %w", err)
 	}
-	now, err := n.Glance(ctx, member)
-	if err != nil {
-		return s, err
-	}
-	now.Members = canonical(string(config))
-	return now, nil
+	s, err := n.Glance(ctx, member)
+	s.Members = canonical(string(config))
+	return s, err
 }
 
 // canonical returns a configuration with its lines in order.

@@ -14,14 +14,24 @@ type ensemble struct {
 	leader string // empty if there is none, or more than one
 }
 
-// survey looks at all members at the same time.
+// survey glances at all members, and looks at them if all answer: to open sessions would only disturb an ensemble that is
+// at an election.
 func (r *roller) survey(ctx context.Context) ensemble {
+	seen := r.ask(ctx, r.Glance)
+	if len(seen.errs) == 0 && seen.roles(r.Members) == "" {
+		seen = r.ask(ctx, r.Look)
+	}
+	return seen
+}
+
+// ask asks all members at the same time.
+func (r *roller) ask(ctx context.Context, how func(context.Context, string) (State, error)) ensemble {
 	seen := ensemble{map[string]State{}, map[string]error{}, ""}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, m := range r.Members {
 		wg.Go(func() {
-			s, err := r.Look(ctx, m)
+			s, err := how(ctx, m)
 			mu.Lock()
 			defer mu.Unlock()
 			seen.states[m] = s
@@ -44,18 +54,28 @@ func (r *roller) survey(ctx context.Context) ensemble {
 	return seen
 }
 
-// doubt returns why the members are not all well; empty if they are.
-func (e ensemble) doubt(members []string) string {
+// roles returns why the members do not form an ensemble; empty if they do.
+func (e ensemble) roles(members []string) string {
 	for _, m := range members {
 		switch mode := e.states[m].Mode; {
 		case e.errs[m] != nil:
 			return fmt.Sprintf("%s: %v", m, e.errs[m])
+		case mode == "":
+			return m + ": it does not serve"
 		case mode != leader && mode != follower && mode != observer:
 			return fmt.Sprintf("%s is %s: it is no member of an ensemble", m, mode)
 		}
 	}
 	if e.leader == "" {
 		return "not exactly one of the members leads"
+	}
+	return ""
+}
+
+// doubt returns why the members are not all well; empty if they are.
+func (e ensemble) doubt(members []string) string {
+	if doubt := e.roles(members); doubt != "" {
+		return doubt
 	}
 	if doubt := e.configuration(members); doubt != "" {
 		return doubt
