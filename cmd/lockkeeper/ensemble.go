@@ -13,6 +13,6 @@ one server, so that clients are served while one of them is down.`,
 		SuggestionsMinimumDistance: suggestionsMax,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEnsembleInit(), newEnsembleRoll())
+	cmd.AddCommand(newEnsembleInit(), newEnsembleGrow(), newEnsembleRoll())
 	return cmd
 }

@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,6 +114,43 @@ func (m *member) awaitLog(text string) {
 	}
 }
 
+// serves reports whether a server answers srvr with a mode.
+func serves(address string) bool {
+	c, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Second))
+	if _, err := c.Write([]byte("srvr")); err != nil {
+		return false
+	}
+	b := make([]byte, 4096)
+	for n := 0; ; {
+		more, err := c.Read(b[n:])
+		n += more
+		if strings.Contains(string(b[:n]), "\nMode: ") {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+func awaitServing(t *testing.T, addresses ...string) {
+	t.Helper()
+	deadline := time.Now().Add(startTimeout)
+	for _, a := range addresses {
+		for !serves(a) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s does not serve after %v", a, startTimeout)
+			}
+			time.Sleep(pollInterval)
+		}
+	}
+}
+
 // hosts returns three members on this machine, as arguments, and their addresses for clients.
 func hosts(t *testing.T) (args, addresses []string) {
 	t.Helper()
@@ -120,9 +158,37 @@ func hosts(t *testing.T) (args, addresses []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 {
+	for i := range 3 { // grow has another port beside that for clients, and both have to be free
+		ports[3*i], err = freePair()
+		if err != nil {
+			t.Fatal(err)
+		}
 		args = append(args, fmt.Sprintf("127.0.0.1:%d:%d:%d", ports[3*i], ports[3*i+1], ports[3*i+2]))
 		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", ports[3*i]))
 	}
 	return args, addresses
+}
+
+// freePair returns a port that is free, as the one is that grow uses until clients are let in.
+func freePair() (int, error) {
+	for {
+		ports, err := proc.FreePorts(1)
+		if err != nil {
+			return 0, err
+		}
+		other := closed(ports[0])
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", other))
+		if err == nil {
+			return ports[0], l.Close()
+		}
+	}
+}
+
+// closed returns the port that grow uses until clients are let in.
+func closed(port int) int {
+	const offset, most = 10000, 65535
+	if port+offset > most {
+		return port - offset
+	}
+	return port + offset
 }

@@ -51,7 +51,11 @@ func (s *Spec) Check() error {
 			return fmt.Errorf("%s %q: want an absolute path without blanks, quotes and signs that systemd replaces", name, dir)
 		}
 	}
-	for name, text := range map[string]string{"--heap": s.Heap, "--image": s.Image, "--name": s.Name, "--namespace": s.Namespace} {
+	words := map[string]string{"--heap": s.Heap, "--image": s.Image}
+	if s.Format == FormatKubernetes {
+		words["--name"], words["--namespace"] = s.Name, s.Namespace
+	}
+	for name, text := range words {
 		if text == "" || strings.ContainsAny(text, " \t\n\"'{}#$") {
 			return fmt.Errorf("%s %q: is empty, or has blanks or quotes", name, text)
 		}

@@ -53,7 +53,7 @@ func (s *Spec) install(b *strings.Builder, dir string) {
 	fmt.Fprintf(b, `  apt-get install zookeeper default-jre-headless   # or the archive of zookeeper.apache.org; see the unit
   id zookeeper || useradd --system --home-dir %[1]s --shell /usr/sbin/nologin zookeeper
   install -d -o zookeeper -g zookeeper -m 750 %[1]s && install -d %[2]s
-  cp -R %[3]s/data/. %[1]s/ && cp -R %[3]s/zoo.cfg %[2]s/
+  test ! -e %[1]s/version-2 && cp -R %[3]s/data/. %[1]s/ && cp %[3]s/zoo.cfg %[2]s/
 `, s.DataDir, s.ConfDir, dir)
 	owned := s.DataDir
 	if s.TLS {
@@ -63,4 +63,45 @@ func (s *Spec) install(b *strings.Builder, dir string) {
 	fmt.Fprintf(b, `  chown -R zookeeper:zookeeper %s
   cp %s/zookeeper.service /etc/systemd/system/ && systemctl daemon-reload && systemctl enable --now zookeeper
 `, owned, dir)
+}
+
+// Next says what to do with what Grow has written; out is its directory as the user names it.
+func (p *Plan) Next(out string) string {
+	s := &p.Spec
+	var b strings.Builder
+	switch s.Format {
+	case FormatLocal:
+		fmt.Fprintf(&b, "start all members and verify them, which is what lockkeeper ensemble grow --start --out %s does, or by hand:\n", out)
+		for _, m := range s.Members {
+			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, filepath.Join(out, m.Folder(), "zoo.cfg"))
+		}
+	case FormatSystemd:
+		first := filepath.Join(out, s.Members[0].Folder())
+		fmt.Fprintf(&b, "for each member, as root on its machine, with its directory copied there:\n  (cd %s && sha256sum -c --quiet %s)\n", first, sumsName)
+		s.install(&b, first)
+	case FormatCompose:
+		fmt.Fprintf(&b, "start all:\n  docker compose -f %s up -d\n", filepath.Join(out, "compose.yaml"))
+	}
+	fmt.Fprintf(&b, "no client is let in yet. Then: lockkeeper ensemble grow --verify --out %s\n", out)
+	fmt.Fprintf(&b, "do not start the old server again: %s stays as it is, as a copy to go back to", p.Source.Dir)
+	return b.String()
+}
+
+// NextOpen says what to do when Verify has found all data.
+func (p *Plan) NextOpen(out string) string {
+	s := &p.Spec
+	var b strings.Builder
+	b.WriteString("all members have the data. To let clients in, restart each member, in any order, with the new zoo.cfg:\n")
+	switch s.Format {
+	case FormatLocal:
+		for _, m := range s.Members {
+			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, filepath.Join(out, m.Folder(), "zoo.cfg"))
+		}
+	case FormatSystemd:
+		fmt.Fprintf(&b, "  cp %s %s/ && systemctl restart zookeeper   # on each machine, with its own file\n", filepath.Join(out, s.Members[0].Folder(), "zoo.cfg"), s.ConfDir)
+	case FormatCompose:
+		fmt.Fprintf(&b, "  docker compose -f %s up -d --force-recreate\n", filepath.Join(out, "compose.yaml"))
+	}
+	fmt.Fprintf(&b, "then: lockkeeper doctor%s --servers %s", s.access(out), s.Connect())
+	return b.String()
 }
