@@ -29,7 +29,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model sim teeth crash chaos fire soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles bench-z fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -174,6 +174,9 @@ bench-waiters: ## what a waiting contender costs our server in memory
 
 bench-roles: ## the packages beside locks: cache, discovery, group
 	cd $(BENCH) && $(GO) run . roles
+
+bench-z: ## the znode commands from start to exit, and Tab in the shell
+	cd $(BENCH) && $(GO) run . z
 
 fmt:
 	gofmt -w .

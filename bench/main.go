@@ -11,6 +11,7 @@
 //	go run . readers   readers of one lock beside as many mutexes
 //	go run . waiters   what a waiting contender costs our server in memory
 //	go run . roles     the packages beside locks: cache, discovery, group
+//	go run . z         the znode commands and the shell's completion
 //	go run . packages  which Debian packages are missing that it needs
 package main
 
@@ -89,6 +90,9 @@ func command(args []string) error {
 		rounds := flags.Int("rounds", 5, "how often a cache is loaded")
 		flags.Parse(args)
 		return inDir(func(dir string) error { return roles(dir, *rounds) })
+	case "z":
+		flags.Parse(args)
+		return inDir(znodeCommands)
 
 	// What the above start as processes of their own.
 	case "echo":
@@ -98,7 +102,7 @@ func command(args []string) error {
 	case "synced":
 		return serveSynced(args[0], args[1])
 	}
-	fmt.Fprintln(os.Stderr, "usage: bench all|locks|floor|server|curves|readers|waiters|roles|packages [flags]")
+	fmt.Fprintln(os.Stderr, "usage: bench all|locks|floor|server|curves|readers|waiters|roles|z|packages [flags]")
 	os.Exit(64)
 	return nil
 }
