@@ -97,7 +97,7 @@ func TestBackupShowsCredentialsToTheAdminPort(t *testing.T) {
 	if got := strings.Join(shown, ";"); got != "digest super:open sesame;digest super:open sesame" {
 		t.Errorf("shown: %s", got)
 	}
-	if _, err := backup.Check(h.dir + "/backups"); err == nil {
+	if _, err := backup.Check(t.Context(), h.dir+"/backups"); err == nil {
 		t.Error("there is a backup")
 	}
 }

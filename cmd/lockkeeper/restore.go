@@ -29,6 +29,8 @@ restored), 64 wrong usage.`,
   lockkeeper restore --check /backup/zk/20261123T094000.000Z`,
 		Args: wantArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := interruptible()
+			defer stop()
 			var m *backup.Manifest
 			var err error
 			switch {
@@ -39,12 +41,12 @@ restored), 64 wrong usage.`,
 			case !check && filepath.Base(args[1]) == "version-2":
 				return exit.Errorf(exit.Usage, "restore %s: name the directory above it", args[1])
 			case check:
-				m, err = backup.Check(args[0])
+				m, err = backup.Check(ctx, args[0])
 			default:
-				m, err = backup.Restore(args[0], args[1], logDir)
+				m, err = backup.Restore(ctx, args[0], args[1], logDir)
 			}
 			if err != nil {
-				return exit.Errorf(exit.Failure, "restore: %w", err)
+				return orInterrupted(ctx, exit.Errorf(exit.Failure, "restore: %w", err))
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), m)

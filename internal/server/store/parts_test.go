@@ -140,3 +140,34 @@ func TestPartsOfADamagedDirectory(t *testing.T) {
 		t.Errorf("Parts of an empty directory: %v", err)
 	}
 }
+
+// Apache ZooKeeper writes a snapshot under its name. Until it is whole, an older one and the logs hold the same; unless it
+// is of a transaction that they do not have.
+func TestPartsBesideASnapshotThatIsWritten(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openFresh(t, fs, testOptions())
+	mustAppend(t, s, creates(1, 20, 100))
+	half := func(name string) {
+		f, err := fs.Create(filepath.Join(testDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("ZKSN\x00\x00\x00\x02"), 0); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	half("snapshot.14")
+	parts, err := Parts(fs, testOptions())
+	if err != nil || len(parts) != 2 || filepath.Base(parts[0].Path) != "snapshot.0" {
+		t.Fatalf("Parts = %+v, %v; want the older snapshot and the log", parts, err)
+	}
+	if r := copyParts(t, fs, parts); r.Err != nil || r.Found.Zxid != 20 {
+		t.Errorf("the copy goes to %d, want 20: %v", r.Found.Zxid, r.Err)
+	}
+	half("snapshot.15")
+	_, err = Parts(fs, testOptions())
+	if damage := (*DamageError)(nil); !errors.As(err, &damage) || filepath.Base(damage.Path) != "snapshot.15" {
+		t.Errorf("Parts beside a snapshot of more than the logs have: %v", err)
+	}
+}

@@ -91,7 +91,7 @@ func TestAdmin(t *testing.T) {
 				t.Errorf("the manifest says %+v", m)
 			}
 			target := filepath.Join(t.TempDir(), "target")
-			_, err = Restore(path, target, "")
+			_, err = Restore(t.Context(), path, target, "")
 			must(t, err)
 			if got := children(t, server.Options{DataDir: target}); len(got) != 4 {
 				t.Errorf("restored: %q", got)

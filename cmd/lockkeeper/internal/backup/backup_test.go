@@ -92,11 +92,11 @@ func TestBackupAndRestore(t *testing.T) {
 	if m.Znodes != 25 || m.Zxid < 22 || !m.has(secretName) || m.Source != dir { // /, /zookeeper, its quota and config, /app
 		t.Errorf("the manifest says %+v", m)
 	}
-	if again, err := Check(path); err != nil || again.Content != m.Content {
+	if again, err := Check(t.Context(), path); err != nil || again.Content != m.Content {
 		t.Errorf("Check = %+v, %v", again, err)
 	}
 	target := filepath.Join(t.TempDir(), "below", "new")
-	_, err = Restore(path, target, "")
+	_, err = Restore(t.Context(), path, target, "")
 	must(t, err)
 	was, err := os.ReadFile(filepath.Join(dir, secretName))
 	must(t, err)
@@ -123,7 +123,7 @@ func TestLogsApart(t *testing.T) {
 	path, _, err := Make(t.Context(), DataDir{Dir: o.DataDir, LogDir: o.LogDir}, backups)
 	must(t, err)
 	to := server.Options{DataDir: filepath.Join(t.TempDir(), "data"), LogDir: filepath.Join(t.TempDir(), "logs")}
-	_, err = Restore(path, to.DataDir, to.LogDir)
+	_, err = Restore(t.Context(), path, to.DataDir, to.LogDir)
 	must(t, err)
 	if got := children(t, to); len(got) != 5 {
 		t.Errorf("restored: %q", got)
@@ -164,7 +164,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		most := asked.Load()
 		must(t, err)
 		target := filepath.Join(t.TempDir(), "restored")
-		_, err = Restore(path, target, "")
+		_, err = Restore(t.Context(), path, target, "")
 		must(t, err)
 		got := children(t, server.Options{DataDir: target})
 		last = int64(len(got))
@@ -234,14 +234,14 @@ func TestRestoreRefuses(t *testing.T) {
 			must(t, os.CopyFS(dir, os.DirFS(good)))
 			must(t, tt.spoil(dir))
 			target := filepath.Join(t.TempDir(), "target")
-			_, err := Restore(dir, target, "")
+			_, err := Restore(t.Context(), dir, target, "")
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Restore: %v, want %q", err, tt.want)
 			}
 			if _, err := os.Stat(target); err == nil {
 				t.Error("the target was left behind")
 			}
-			if _, err := Check(dir); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := Check(t.Context(), dir); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Check: %v, want %q", err, tt.want)
 			}
 		})
@@ -264,7 +264,7 @@ func TestRestoreRefuses(t *testing.T) {
 			} else {
 				must(t, os.WriteFile(path, []byte("1"), filePerm))
 			}
-			_, err := Restore(good, target, "")
+			_, err := Restore(t.Context(), good, target, "")
 			if tt.want == "" {
 				must(t, err)
 				if got := children(t, server.Options{DataDir: target}); len(got) != 3 {
@@ -302,6 +302,33 @@ func TestMakeRefuses(t *testing.T) {
 	}
 }
 
+// All ends with the context, and leaves nothing.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	src := DataDir{Dir: filled(t, server.Options{}, 3)}
+	good, _, err := Make(t.Context(), src, t.TempDir())
+	must(t, err)
+	why := errors.New("^C")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	backups, target := t.TempDir(), filepath.Join(t.TempDir(), "target")
+	if _, _, err := Make(ctx, src, backups); !errors.Is(err, why) {
+		t.Errorf("Make: %v", err)
+	}
+	if left, err := os.ReadDir(backups); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if _, err := Check(ctx, good); !errors.Is(err, why) {
+		t.Errorf("Check: %v", err)
+	}
+	if _, err := Restore(ctx, good, target, ""); !errors.Is(err, why) {
+		t.Errorf("Restore: %v", err)
+	}
+	if _, err := os.Stat(target); err == nil {
+		t.Error("the target was left behind")
+	}
+}
+
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	backups := t.TempDir()
@@ -328,7 +355,7 @@ func TestKeep(t *testing.T) {
 		t.Errorf("Prune = %v, %v; want %v", deleted, err, paths[1])
 	}
 	for i, path := range paths {
-		if _, err := Check(path); (err == nil) != (i != 1) {
+		if _, err := Check(t.Context(), path); (err == nil) != (i != 1) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

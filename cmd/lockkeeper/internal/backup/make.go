@@ -66,7 +66,7 @@ func (m *Manifest) fill(ctx context.Context, src Source, dir string) error {
 		return err
 	}
 	m.Files = files
-	if m.Content, err = read(store.Options{DataDir: dir}); err != nil {
+	if m.Content, err = read(ctx, store.Options{DataDir: dir}); err != nil {
 		return fmt.Errorf("the copy cannot be read: %w", err)
 	}
 	if err := syncDir(filepath.Join(dir, versionDir)); err != nil {
@@ -100,9 +100,12 @@ func (d DataDir) copyTo(ctx context.Context, dir string) (files []File, err erro
 		return nil, fmt.Errorf("%s is no data directory: %w", d.Dir, err)
 	}
 	for attempt := 1; ; attempt++ {
-		files, err = d.copyOnce(filepath.Join(dir, versionDir))
+		files, err = d.copyOnce(ctx, filepath.Join(dir, versionDir))
 		if err == nil {
 			break
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		passing := errors.As(err, new(*store.DamageError)) || errors.Is(err, fs.ErrNotExist) // a server writes, or purges
 		if attempt == readAttempts || !passing {
@@ -114,7 +117,7 @@ func (d DataDir) copyTo(ctx context.Context, dir string) (files []File, err erro
 			return nil, context.Cause(ctx)
 		}
 	}
-	f, err := copyFile(filepath.Join(d.Dir, secretName), filepath.Join(dir, secretName), -1)
+	f, err := copyFile(ctx, filepath.Join(d.Dir, secretName), filepath.Join(dir, secretName), -1)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // Apache ZooKeeper has none
 		return files, nil
@@ -125,8 +128,8 @@ func (d DataDir) copyTo(ctx context.Context, dir string) (files []File, err erro
 	return append(files, f), nil
 }
 
-func (d DataDir) copyOnce(to string) ([]File, error) {
-	parts, err := store.Parts(vfs.OS{}, store.Options{DataDir: d.Dir, LogDir: d.LogDir})
+func (d DataDir) copyOnce(ctx context.Context, to string) ([]File, error) {
+	parts, err := store.Parts(endingFS{ctx: ctx}, store.Options{DataDir: d.Dir, LogDir: d.LogDir})
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +145,7 @@ func (d DataDir) copyOnce(to string) ([]File, error) {
 	var files []File
 	for _, p := range parts {
 		name := filepath.Base(p.Path)
-		f, err := copyFile(p.Path, filepath.Join(to, name), p.Bytes)
+		f, err := copyFile(ctx, p.Path, filepath.Join(to, name), p.Bytes)
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@
 package backup
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -151,12 +152,13 @@ func (m *Manifest) strays(dir string) ([]string, error) {
 }
 
 // copyFile copies n bytes, or all if n is negative, into a new file, durably, and returns the size and the sum.
-func copyFile(from, to string, n int64) (f File, err error) {
-	src, err := os.Open(from)
+func copyFile(ctx context.Context, from, to string, n int64) (f File, err error) {
+	file, err := os.Open(from)
 	if err != nil {
 		return f, err
 	}
-	defer src.Close()
+	defer file.Close()
+	src := endingReader{ctx, file}
 	if n < 0 {
 		return writeFile(to, src)
 	}
@@ -188,22 +190,25 @@ func sum(r io.Reader) (f File, err error) {
 }
 
 // sumFile returns those of a file.
-func sumFile(path string) (File, error) {
+func sumFile(ctx context.Context, path string) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return File{}, err
 	}
 	defer f.Close()
-	return sum(f)
+	return sum(endingReader{ctx, f})
 }
 
 // syncDir makes the names in a directory durable.
 func syncDir(dir string) error { return vfs.OS{}.SyncDir(dir) }
 
 // read returns what a server finds in a data directory.
-func read(o store.Options) (Content, error) {
+func read(ctx context.Context, o store.Options) (Content, error) {
 	l := load.New(false)
-	found, err := store.Read(vfs.OS{}, o, l)
+	found, err := store.Read(endingFS{ctx: ctx}, o, l)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return Content{}, err
 	}

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,7 +25,7 @@ type target struct {
 
 // Restore copies a backup into a data directory, and the logs into logDir unless that is empty. The directories may
 // exist, without data. An error leaves them as they were, unless it says otherwise.
-func Restore(from, dir, logDir string) (*Manifest, error) {
+func Restore(ctx context.Context, from, dir, logDir string) (*Manifest, error) {
 	m, err := readManifest(from)
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func Restore(from, dir, logDir string) (*Manifest, error) {
 			return nil, err
 		}
 	}
-	if err := m.gather(from, targets); err != nil {
+	if err := m.gather(ctx, from, targets); err != nil {
 		for _, t := range targets {
 			err = errors.Join(err, t.clear())
 		}
@@ -92,7 +93,7 @@ func unused(dir string) (existed bool, err error) {
 }
 
 // gather copies all files into the folders for it, compares them with the manifest, and reads them as a server would.
-func (m *Manifest) gather(from string, targets []target) error {
+func (m *Manifest) gather(ctx context.Context, from string, targets []target) error {
 	if err := m.complete(from); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (m *Manifest) gather(from string, targets []target) error {
 		if f.Path == secretName {
 			i = len(targets) - 1
 		}
-		got, err := copyFile(f.in(from), filepath.Join(targets[i].dir, restoringName, filepath.FromSlash(f.Path)), -1)
+		got, err := copyFile(ctx, f.in(from), filepath.Join(targets[i].dir, restoringName, filepath.FromSlash(f.Path)), -1)
 		if err := f.compare(from, got, err); err != nil {
 			return err
 		}
@@ -117,7 +118,7 @@ func (m *Manifest) gather(from string, targets []target) error {
 	if len(targets) > 1 {
 		o.LogDir = filepath.Join(targets[0].dir, restoringName)
 	}
-	return m.compare(from, o)
+	return m.compare(ctx, from, o)
 }
 
 // complete refuses a backup with files that its manifest does not have.
@@ -133,9 +134,11 @@ func (m *Manifest) complete(dir string) error {
 }
 
 // compare reads files of a backup as a server would, and compares what is found with the manifest.
-func (m *Manifest) compare(from string, o store.Options) error {
-	found, err := read(o)
+func (m *Manifest) compare(ctx context.Context, from string, o store.Options) error {
+	found, err := read(ctx, o)
 	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case err != nil:
 		return fmt.Errorf("%s: its files are those of %s, but a server would not start from them: %w", from, manifestName, err)
 	case found != m.Content:
@@ -201,7 +204,7 @@ func (t target) clear() error {
 }
 
 // Check compares a backup with its manifest and reads it as a server would. It changes nothing.
-func Check(dir string) (*Manifest, error) {
+func Check(ctx context.Context, dir string) (*Manifest, error) {
 	m, err := readManifest(dir)
 	if err != nil {
 		return nil, err
@@ -210,10 +213,10 @@ func Check(dir string) (*Manifest, error) {
 		return nil, err
 	}
 	for _, f := range m.Files {
-		got, err := sumFile(f.in(dir))
+		got, err := sumFile(ctx, f.in(dir))
 		if err := f.compare(dir, got, err); err != nil {
 			return nil, err
 		}
 	}
-	return m, m.compare(dir, store.Options{DataDir: dir})
+	return m, m.compare(ctx, dir, store.Options{DataDir: dir})
 }

@@ -113,6 +113,22 @@ func TestRollInOrder(t *testing.T) {
 	})
 }
 
+// Observers come first, and count neither as voters nor as followers.
+func TestRollBeginsWithObservers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := threeMembers()
+		w.machines["d"] = &machine{State: State{Mode: observer, Zxid: 0x100000005, Received: 1000, Synced: -1}, started: time.Now()}
+		for _, m := range w.machines {
+			m.Members = strings.Replace(config, "version", "server.4=d:2888:3888:observer\nversion", 1)
+		}
+		o := w.options()
+		o.Members = append(o.Members, "d")
+		if err := Run(t.Context(), w, o); err != nil || strings.Join(w.commands, "") != "dacb" {
+			t.Errorf("Run: %v, after %q", err, w.commands)
+		}
+	})
+}
+
 func TestRollBeginsOnlyWhenAllIsWell(t *testing.T) {
 	two := strings.Replace(config, "server.3=c:2888:3888:participant\n", "", 1)
 	for name, tt := range map[string]struct {
