@@ -157,6 +157,9 @@ func (f *growFlags) grow(ctx context.Context, hosts, formats []string) (*ensembl
 			return nil, err
 		}
 	}
+	if err := ensemble.Empty(s.Out); err != nil {
+		return nil, err
+	}
 	var others []string
 	if f.server != "" {
 		others = append(others, f.server)
@@ -242,7 +245,7 @@ func (f *growFlags) bringUp(ctx context.Context, cmd *cobra.Command, p *ensemble
 		return exit.Errorf(exit.Failure, "ensemble grow: %w", err)
 	}
 	if f.start {
-		notice(fmt.Sprintf("ensemble grow: clients are let in: --servers %s. Do not start the old server again: %s stays as it is, as a copy to go back to", p.Spec.Connect(), p.Source.Dir))
+		notice(fmt.Sprintf("ensemble grow: clients are let in: --servers %s\n%s", p.Spec.Connect(), p.Retire()))
 		return nil
 	}
 	notice("ensemble grow: " + p.NextOpen(f.out))

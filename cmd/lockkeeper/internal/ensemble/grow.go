@@ -75,7 +75,7 @@ func Grow(s *Spec, src Source, note func(string)) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := empty(s.Out); err != nil {
+	if err := Empty(s.Out); err != nil {
 		return nil, err
 	}
 	if s.Format == FormatSystemd && filepath.Clean(s.DataDir) == filepath.Clean(src.Dir) {
@@ -152,13 +152,16 @@ func (p *Plan) keepTimed(note func(string)) error {
 	return nil
 }
 
-// empty refuses a directory with something in it.
-func empty(dir string) error {
+// Empty refuses a directory with something in it.
+func Empty(dir string) error {
 	all, err := names(dir)
 	switch {
 	case err != nil:
 		return err
 	case slices.Contains(all, planName):
+		if p, err := LoadPlan(dir); err == nil && p.Open {
+			return fmt.Errorf("%s holds an ensemble that has grown, and has the data of its clients (name another directory)", dir)
+		}
 		return fmt.Errorf("%s holds an ensemble that has grown (go on with --verify; to begin again, remove the directory)", dir)
 	case len(all) > 0:
 		return fmt.Errorf("%s is not empty: it has %s (name a new directory)", dir, all[0])

@@ -107,6 +107,9 @@ func TestGrow(t *testing.T) {
 			if err := loaded.letIn(); err != nil {
 				t.Fatal(err)
 			}
+			if _, err := Grow(s, src, silent); err == nil || strings.Contains(err.Error(), "remove") {
+				t.Errorf("Grow over an ensemble that serves clients = %v", err)
+			}
 			text, err := os.ReadFile(filepath.Join(s.Out, "member3", "zoo.cfg"))
 			if err != nil || !strings.Contains(string(text), "\nclientPort=7\n") {
 				t.Errorf("zoo.cfg when clients are let in: %v\n%s", err, text)

@@ -83,8 +83,13 @@ func (p *Plan) Next(out string) string {
 		fmt.Fprintf(&b, "start all:\n  docker compose -f %s up -d\n", filepath.Join(out, "compose.yaml"))
 	}
 	fmt.Fprintf(&b, "no client is let in yet. Then: lockkeeper ensemble grow --verify --out %s\n", out)
-	fmt.Fprintf(&b, "do not start the old server again: %s stays as it is, as a copy to go back to", p.Source.Dir)
+	b.WriteString(p.Retire())
 	return b.String()
+}
+
+// Retire says what to do with the old server.
+func (p *Plan) Retire() string {
+	return fmt.Sprintf("do not start the old server again (systemctl disable): clients would be served by both. %s stays as it is, as a copy to go back to", p.Source.Dir)
 }
 
 // NextOpen says what to do when Verify has found all data.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,19 +48,61 @@ const (
 type running struct {
 	member Member
 	cmd    *exec.Cmd
-	ended  chan error // its end
+	log    string // its log, which may have been there before
+	from   int64  // where in the log this process begins
+	ended  chan error
 }
 
-// Start verifies the ensemble with processes on this machine, lets clients in, and leaves the processes running. note is told what
-// is done.
+// why returns why the process has ended, as far as its log says.
+func (r *running) why(err error) error {
+	text, readErr := os.ReadFile(r.log)
+	if readErr != nil || int64(len(text)) < r.from {
+		return fmt.Errorf("member %d has ended: %v", r.member.ID, err)
+	}
+	said := "the log has no exception"
+	for line := range strings.Lines(string(text[r.from:])) {
+		line = strings.TrimSpace(line)
+		if first, _, _ := strings.Cut(line, " "); strings.HasSuffix(first, "Exception:") || strings.HasPrefix(line, "Caused by: ") || strings.HasPrefix(line, "Error: ") {
+			said = line // the last one is the nearest to the cause
+		}
+	}
+	return fmt.Errorf("member %d has ended: %v: %s (%s)", r.member.ID, err, said, r.log)
+}
+
+// portsFree returns which ports of the members other programs have.
+func (p *Plan) portsFree() error {
+	var errs []error
+	for _, m := range p.Spec.Members {
+		for name, port := range map[string]int{"port for clients": m.Client, "port for clients while it is checked": p.Closed[m.ID], "quorum port": m.Quorum, "election port": m.Election} {
+			l, err := net.Listen("tcp", net.JoinHostPort(m.Host, strconv.Itoa(port)))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("member %d: the %s: %w", m.ID, name, err))
+				continue
+			}
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Start verifies the ensemble with processes on this machine, lets clients in, and leaves the processes running. An ensemble that was
+// verified before is only started. note is told what is done.
 func (p *Plan) Start(ctx context.Context, r Runner, dial Dialer, note func(string)) ([]Report, error) {
 	if !p.Spec.together() {
 		return nil, fmt.Errorf("--start: the members are not on this machine (format %s)", p.Spec.Format)
 	}
 	for _, m := range p.Spec.Members {
-		if err := p.checkHome(m); err != nil {
+		home := Source{Dir: filepath.Join(p.Spec.Out, m.Folder(), "data")}
+		if err := errors.Join(p.checkHome(m), home.stopped()); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.portsFree(); err != nil {
+		return nil, err
+	}
+	if p.Open {
+		note("the ensemble was verified before; starting the members for clients")
+		return nil, p.open(ctx, r, dial)
 	}
 	note("starting the members with a port for clients that no client knows")
 	all, err := p.launch(r, true)
@@ -70,16 +114,24 @@ func (p *Plan) Start(ctx context.Context, r Runner, dial Dialer, note func(strin
 	done()
 	err = errors.Join(err, stop(all))
 	if err != nil {
-		return reports, fmt.Errorf("%w (the logs: %s)", err, filepath.Join(p.Spec.Out, "member*", logName))
+		if reports != nil {
+			err = fmt.Errorf("%w (the logs: %s)", err, filepath.Join(p.Spec.Out, "member*", logName))
+		}
+		return reports, err
 	}
 	note("all members have the data; starting them for clients")
-	all, err = p.launch(r, false)
+	return reports, p.open(ctx, r, dial)
+}
+
+// open starts the members for clients, and waits until they serve.
+func (p *Plan) open(ctx context.Context, r Runner, dial Dialer) error {
+	all, err := p.launch(r, false)
 	if err != nil {
-		return reports, errors.Join(err, stop(all))
+		return errors.Join(err, stop(all))
 	}
-	watched, done = until(ctx, all)
+	watched, done := until(ctx, all)
 	defer done()
-	return reports, p.awaitModes(watched, dial)
+	return p.awaitModes(watched, dial)
 }
 
 // launch starts all members. Those that are not to last are killed with this process.
@@ -90,6 +142,10 @@ func (p *Plan) launch(r Runner, brief bool) (all []*running, err error) {
 		if err != nil {
 			return all, err
 		}
+		info, err := log.Stat()
+		if err != nil {
+			return all, errors.Join(err, log.Close())
+		}
 		cmd := exec.Command(r.Java, "-Xmx"+p.Spec.Heap, "-cp", r.ClassPath, serverClass, filepath.Join(dir, "zoo.cfg"))
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 		cmd.SysProcAttr = attributes(brief)
@@ -97,7 +153,7 @@ func (p *Plan) launch(r Runner, brief bool) (all []*running, err error) {
 		if err != nil {
 			return all, err
 		}
-		one := &running{member: m, cmd: cmd, ended: make(chan error, 1)}
+		one := &running{member: m, cmd: cmd, log: log.Name(), from: info.Size(), ended: make(chan error, 1)}
 		all = append(all, one)
 		go func() { one.ended <- cmd.Wait() }() // ends with the process, or with this one
 		if err := os.WriteFile(filepath.Join(dir, pidName), fmt.Appendln(nil, cmd.Process.Pid), publicMode); err != nil {
@@ -116,7 +172,7 @@ func until(ctx context.Context, all []*running) (watched context.Context, done f
 			select {
 			case err := <-one.ended:
 				one.ended <- err // for stop
-				cancel(fmt.Errorf("member %d has ended: %v", one.member.ID, err))
+				cancel(one.why(err))
 			case <-watched.Done():
 			}
 		})

@@ -107,7 +107,7 @@ func (p *Plan) await(ctx context.Context, dial Dialer) (reports []Report, err er
 		case <-time.After(askInterval):
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-				err = errors.Join(cause, err)
+				return nil, cause // a member has ended, or the user has ended the command
 			}
 			return reports, err
 		}
@@ -247,6 +247,9 @@ func (p *Plan) checkHome(m Member) error {
 	}
 	if _, err := os.Lstat(filepath.Join(data, initializeName)); err == nil {
 		return fmt.Errorf("%s: this member has data, and must not begin without (remove the file)", filepath.Join(data, initializeName))
+	}
+	if p.Open {
+		return nil // it has what clients have written since, or gets it from the others
 	}
 	got, err := Source{Dir: data}.read()
 	if err != nil {

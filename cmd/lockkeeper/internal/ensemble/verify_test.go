@@ -147,3 +147,39 @@ func TestASourceThatGoesOn(t *testing.T) {
 		t.Errorf("Verify = %v", err)
 	}
 }
+
+// A port that another program has is named before anything starts, and a process that ends tells why.
+func TestMembersThatDoNotStart(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	free := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return strings.TrimPrefix(l.Addr().String(), "127.0.0.1:")
+	}
+	taken := strings.TrimPrefix(l.Addr().String(), "127.0.0.1:")
+	s := newSpec(t, FormatLocal, "127.0.0.1:2181:"+free()+":"+taken, "127.0.0.1:2182:"+free()+":"+free(), "127.0.0.1:2183:"+free()+":"+free())
+	p, err := Grow(s, filled(t, ""), silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Start(t.Context(), Runner{Java: "/nowhere/java"}, talk(nil), silent); err == nil || !strings.Contains(err.Error(), "member 1: the election port") {
+		t.Errorf("Start = %v", err)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	const before = "java.io.IOException: of the run before\n"
+	if err := os.WriteFile(log, []byte(before+"[main] INFO started\njava.lang.Exception: outer\n\tat x\nCaused by: java.net.BindException: Address already in use\nmore\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := &running{member: Member{ID: 2}, log: log, from: int64(len(before))}
+	if err := r.why(io.EOF); !strings.Contains(err.Error(), "member 2 has ended: EOF: Caused by: java.net.BindException: Address already in use") {
+		t.Errorf("why = %v", err)
+	}
+}
