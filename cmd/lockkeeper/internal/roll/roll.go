@@ -12,6 +12,7 @@ package roll
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ const (
 	lookInterval   = 250 * time.Millisecond
 	// firstLooks bounds how long the members may take to be well before anything is restarted: a follower may lag
 	// behind by a moment.
-	firstLooks = 5 * time.Second
+	firstLooks = 10 * time.Second
 	// votersLeast is how many voting members go on with one of them away.
 	votersLeast = 3
 )
@@ -234,26 +235,31 @@ func (d *departure) stop() {
 	<-d.ended
 }
 
-// await looks at all members until there is no doubt, neither of theirs nor of also, which may be nil. After the time the
-// error is the last doubt.
+// await looks at all members until there is no doubt, neither of theirs nor of also, which may be nil. The error is the
+// last doubt, after the time or at once if it does not go away by itself.
 func (r *roller) await(ctx context.Context, limit time.Duration, also func(ensemble) string) (ensemble, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not otherwise within %v", limit))
 	defer cancel()
-	doubt := ""
+	var last doubt
 	for {
 		seen := r.survey(ctx)
-		now := seen.doubt(r.Members)
-		if now == "" && also != nil {
-			now = also(seen)
+		now := seen.examine(r.Members)
+		if now.text == "" && also != nil {
+			now.text = also(seen)
 		}
-		if now == "" && ctx.Err() == nil {
+		switch {
+		case now.text == "" && ctx.Err() == nil:
 			return seen, nil
+		case now.text == "" && last.text == "":
+			return seen, context.Cause(ctx)
+		case now.lasting:
+			return seen, errors.New(now.text)
 		}
-		if doubt == "" || ctx.Err() == nil { // otherwise the look was cut short
-			doubt = now
+		if last.text == "" || ctx.Err() == nil { // otherwise the look was cut short
+			last = now
 		}
 		if sleep(ctx, lookInterval) != nil {
-			return seen, fmt.Errorf("%s (%w)", doubt, context.Cause(ctx))
+			return seen, fmt.Errorf("%s (%w)", last.text, context.Cause(ctx))
 		}
 	}
 }

@@ -14,11 +14,23 @@ type ensemble struct {
 	leader string // empty if there is none, or more than one
 }
 
+// A doubt says why the members are not all well; its zero value says that they are.
+type doubt struct {
+	text    string
+	lasting bool // it does not go away by itself
+}
+
+func doubtf(format string, args ...any) doubt { return doubt{text: fmt.Sprintf(format, args...)} }
+
+func lastingf(format string, args ...any) doubt {
+	return doubt{text: fmt.Sprintf(format, args...), lasting: true}
+}
+
 // survey glances at all members, and looks at them if all answer: to open sessions would only disturb an ensemble that is
 // at an election.
 func (r *roller) survey(ctx context.Context) ensemble {
 	seen := r.ask(ctx, r.Glance)
-	if len(seen.errs) == 0 && seen.roles(r.Members) == "" {
+	if len(seen.errs) == 0 && seen.roles(r.Members) == (doubt{}) {
 		seen = r.ask(ctx, r.Look)
 	}
 	return seen
@@ -54,31 +66,31 @@ func (r *roller) ask(ctx context.Context, how func(context.Context, string) (Sta
 	return seen
 }
 
-// roles returns why the members do not form an ensemble; empty if they do.
-func (e ensemble) roles(members []string) string {
+// roles returns why the members do not form an ensemble.
+func (e ensemble) roles(members []string) doubt {
 	for _, m := range members {
 		switch mode := e.states[m].Mode; {
 		case e.errs[m] != nil:
-			return fmt.Sprintf("%s: %v", m, e.errs[m])
+			return doubtf("%s: %v", m, e.errs[m])
 		case mode == "":
-			return m + ": it does not serve"
+			return doubtf("%s: it does not serve", m)
 		case mode != leader && mode != follower && mode != observer:
-			return fmt.Sprintf("%s is %s: it is no member of an ensemble", m, mode)
+			return lastingf("%s is %s: it is no member of an ensemble", m, mode)
 		}
 	}
 	if e.leader == "" {
-		return "not exactly one of the members leads"
+		return doubtf("not exactly one of the members leads")
 	}
-	return ""
+	return doubt{}
 }
 
-// doubt returns why the members are not all well; empty if they are.
-func (e ensemble) doubt(members []string) string {
-	if doubt := e.roles(members); doubt != "" {
-		return doubt
+// examine returns why the members are not all well.
+func (e ensemble) examine(members []string) doubt {
+	if d := e.roles(members); d.text != "" {
+		return d
 	}
-	if doubt := e.configuration(members); doubt != "" {
-		return doubt
+	if d := e.configuration(members); d.text != "" {
+		return d
 	}
 	followers := 0
 	for _, m := range members {
@@ -87,17 +99,17 @@ func (e ensemble) doubt(members []string) string {
 		}
 	}
 	if synced := e.states[e.leader].Synced; synced >= 0 && synced < followers {
-		return fmt.Sprintf("%s leads, and says that %d of %d followers are in sync", e.leader, synced, followers)
+		return doubtf("%s leads, and says that %d of %d followers are in sync", e.leader, synced, followers)
 	}
-	return ""
+	return doubt{}
 }
 
 // configuration compares what the members have for the configuration, with each other and with the list of them.
-func (e ensemble) configuration(members []string) string {
+func (e ensemble) configuration(members []string) doubt {
 	ours := e.states[e.leader].Members
 	for _, m := range members {
 		if theirs := e.states[m].Members; theirs != ours {
-			return fmt.Sprintf("%s and %s have different configurations: %q and %q", m, e.leader, theirs, ours)
+			return doubtf("%s and %s have different configurations: %q and %q", m, e.leader, theirs, ours)
 		}
 	}
 	servers, voters := 0, 0
@@ -112,9 +124,9 @@ func (e ensemble) configuration(members []string) string {
 	}
 	switch {
 	case servers != len(members):
-		return fmt.Sprintf("the ensemble has %d members, and %d were named: name all", servers, len(members))
+		return lastingf("the ensemble has %d members, and %d were named: name all", servers, len(members))
 	case voters < votersLeast:
-		return fmt.Sprintf("the ensemble has %d voting members: it stops while one of them restarts", voters)
+		return lastingf("the ensemble has %d voting members: it stops while one of them restarts", voters)
 	}
-	return ""
+	return doubt{}
 }
