@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -198,15 +200,34 @@ func (f *growFlags) readConfig() error {
 		f.source.LogDir = c.Server.LogDir
 	}
 	f.server = c.Address
-	// What the server's clients were granted, they are granted again; --set comes last and has precedence.
-	times := []string{
+	// Times first: their defaults differ between servers. What --set says comes last and has precedence.
+	carried := []string{
 		"tickTime=" + strconv.FormatInt(c.Server.TickTime.Milliseconds(), 10),
 		"minSessionTimeout=" + strconv.FormatInt(c.Server.MinSessionTimeout.Milliseconds(), 10),
 		"maxSessionTimeout=" + strconv.FormatInt(c.Server.MaxSessionTimeout.Milliseconds(), 10),
 	}
-	f.set = append(times, f.set...)
+	var left []string
+	for _, kv := range settings {
+		switch key := strings.TrimPrefix(kv.Key, "zookeeper."); {
+		case slices.Contains(carriedKeys, key) || strings.HasPrefix(key, "authProvider"):
+			carried = append(carried, key+"="+kv.Value)
+		case !slices.Contains(replacedKeys, key) && !strings.HasPrefix(key, "server.") && !strings.HasPrefix(key, "admin.") && !strings.HasPrefix(key, "lockkeeper."):
+			left = append(left, key)
+		}
+	}
+	f.set = append(carried, f.set...)
+	if len(left) > 0 {
+		notice(fmt.Sprintf("ensemble grow: these settings of %s are not taken over (--set KEY=VALUE does it): %s", path, strings.Join(left, ", ")))
+	}
 	return nil
 }
+
+// carriedKeys are settings of a single server that its ensemble keeps, and replacedKeys those that an ensemble has its own of.
+var (
+	carriedKeys  = []string{"initLimit", "syncLimit", "maxClientCnxns", "maxCnxns", "snapCount", "preAllocSize", "globalOutstandingLimit", "extendedTypesEnabled", "enforceQuota"}
+	replacedKeys = []string{"dataDir", "dataLogDir", "clientPort", "clientPortAddress", "tickTime", "minSessionTimeout", "maxSessionTimeout",
+		"4lw.commands.whitelist", "autopurge.snapRetainCount", "autopurge.purgeInterval", "db.autocreate", "snapshot.trust.empty"}
+)
 
 func (f *growFlags) runner() ensemble.Runner {
 	r := ensemble.DefaultRunner()

@@ -105,5 +105,8 @@ func (c *snapshotCounter) EndSnapshot(_ int64, d *SnapshotDigest) error {
 func Read(fs vfs.FS, o Options, l Loader) (Recovery, error) {
 	r := &recovery{fs: fs, o: &o, log: slog.New(slog.DiscardHandler), l: l}
 	err := r.run()
+	if r.newest != nil {
+		r.found.CutBytes = r.newest.tailSize
+	}
 	return r.found, err
 }

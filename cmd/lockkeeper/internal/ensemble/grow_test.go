@@ -190,6 +190,29 @@ func TestGrowFromASnapshot(t *testing.T) {
 	}
 }
 
+// A log that breaks off, as a crash leaves it, is copied as far as it is whole, and the user is told.
+func TestGrowFromATornLog(t *testing.T) {
+	t.Parallel()
+	src := filled(t, "")
+	all, err := filepath.Glob(filepath.Join(src.Dir, versionName, "log.*"))
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	info, err := os.Stat(all[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(all[1], info.Size()-3); err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	s := newSpec(t, FormatSystemd, "a", "b", "c")
+	p, err := Grow(s, src, func(text string) { notes = append(notes, text) })
+	if err != nil || p.Content.Cut == 0 || !strings.Contains(strings.Join(notes, "\n"), "breaks off") {
+		t.Errorf("Grow = %+v, %v; notes %q", p, err, notes)
+	}
+}
+
 // The source is not overwritten by a member's copy of it.
 func TestGrowInPlace(t *testing.T) {
 	t.Parallel()

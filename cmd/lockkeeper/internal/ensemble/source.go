@@ -33,6 +33,9 @@ type Content struct {
 	Sessions   int    `json:"sessions"`
 	Digest     uint64 `json:"digest"` // of the whole tree
 
+	// Cut is how many bytes the newest log has behind its last whole transaction. Copies are without them.
+	Cut int64 `json:"cut_bytes"`
+
 	// Newest is the lasting znode that was written last, in transaction NewestZxid.
 	Newest     string `json:"newest"`
 	NewestZxid int64  `json:"newest_zxid"`
@@ -124,7 +127,7 @@ func (s Source) read() (Content, error) {
 	}
 	l.Finish()
 	digest, _ := l.Tree.Digest()
-	c := Content{Zxid: found.Zxid, Znodes: l.Tree.Count(), Ephemerals: l.Tree.EphemeralCount(), Sessions: len(l.Sessions), Digest: digest.Tree, Newest: "/"}
+	c := Content{Zxid: found.Zxid, Znodes: l.Tree.Count(), Ephemerals: l.Tree.EphemeralCount(), Sessions: len(l.Sessions), Digest: digest.Tree, Cut: found.CutBytes, Newest: "/"}
 	const stretch = 1024
 	walk := l.Tree.Snapshot()
 	for nodes := walk.Next(nil, stretch); len(nodes) > 0; nodes = walk.Next(nodes[:0], stretch) {
