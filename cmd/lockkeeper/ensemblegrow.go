@@ -104,7 +104,7 @@ func (f *growFlags) run(ctx context.Context, cmd *cobra.Command, hosts, formats 
 		return exit.Errorf(exit.StatusOf(err, exit.CannotCreate), "ensemble grow: %w", err)
 	}
 	if !f.start && !f.verify {
-		notice("ensemble grow: all members have a copy. " + p.Next(f.out))
+		notice("ensemble grow: all members have a copy\n" + p.Next(f.out))
 		return nil
 	}
 	return f.bringUp(ctx, cmd, p)

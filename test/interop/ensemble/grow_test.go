@@ -154,7 +154,8 @@ func TestGrowInTheOrderThatLosesData(t *testing.T) {
 	second, third := start(t, config(2)), start(t, config(3))
 	second.awaitLog("Unexpected empty data tree")
 	third.awaitLog("Unexpected empty data tree")
-	start(t, config(1)).awaitLog("LOOKING")
+	first := start(t, config(1))
+	first.awaitLog("LOOKING")
 	// With the defaults an ensemble serves within a second.
 	said, err := lockkeeper(t, "ensemble", "grow", "--verify", "--timeout=4s", "--out="+out)
 	if err == nil || strings.Count(said, "not currently serving") < 3 {
@@ -164,26 +165,54 @@ func TestGrowInTheOrderThatLosesData(t *testing.T) {
 		t.Errorf("a verify that failed has changed zoo.cfg: %v\n%s", err, now)
 	}
 
-	second.process.Kill()
-	third.process.Kill()
+	for _, m := range []*member{first, second, third} {
+		m.process.Kill()
+	}
 	for _, id := range []int{2, 3} {
 		if err := errors.Join(os.RemoveAll(data(id)), os.Rename(data(id)+".lost", data(id))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	start(t, config(3))
-	start(t, config(2))
-	must(t, "ensemble", "grow", "--verify", "--out="+out)
-	for _, a := range addresses {
-		host, port, _ := strings.Cut(a, ":")
-		n, err := strconv.Atoi(port)
-		if err != nil {
+
+	// Two members to which the logs came over by half are a quorum, and serve. The first would give up what it has more.
+	logs, err := filepath.Glob(filepath.Join(data(2), "log.*"))
+	if err != nil || len(logs) != 1 {
+		t.Fatal(logs, err)
+	}
+	whole, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []int{2, 3} {
+		if err := os.Truncate(filepath.Join(data(id), filepath.Base(logs[0])), int64(len(whole)/2)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	second, third = start(t, config(2)), start(t, config(3))
+	awaitServing(t, checked(t, addresses[1]), checked(t, addresses[2]))
+	said, err = lockkeeper(t, "ensemble", "grow", "--verify", "--timeout=2s", "--out="+out)
+	if err == nil || strings.Count(said, "it has other data") < 2 {
+		t.Errorf("members with half of the data: %v, %s", err, said)
+	}
+	second.process.Kill()
+	third.process.Kill()
+	for _, id := range []int{2, 3} {
+		if err := os.RemoveAll(data(id)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(data(id), os.DirFS(filepath.Join(source, "version-2"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []int{3, 2, 1} {
+		start(t, config(id))
+	}
+	must(t, "ensemble", "grow", "--verify", "--out="+out)
+	for _, a := range addresses {
 		if serves(a) {
 			t.Errorf("%s: clients are let in before all is verified", a)
 		}
-		if own := fmt.Sprintf("%s:%d", host, closed(n)); !intact(t, own) {
+		if own := checked(t, a); !intact(t, own) {
 			t.Errorf("%s lacks data", own)
 		}
 	}
@@ -191,6 +220,17 @@ func TestGrowInTheOrderThatLosesData(t *testing.T) {
 	if err != nil || !strings.Contains(string(now), "\nclientPort="+addresses[0][len("127.0.0.1:"):]+"\n") {
 		t.Errorf("zoo.cfg after a verify that succeeded: %v\n%s", err, now)
 	}
+}
+
+// checked returns where a member is asked before clients are let in.
+func checked(t *testing.T, address string) string {
+	t.Helper()
+	host, port, _ := strings.Cut(address, ":")
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s:%d", host, closed(n))
 }
 
 // One command takes a standalone Apache ZooKeeper to three members that serve clients.

@@ -22,7 +22,7 @@ func (s *Spec) Next(out string) string {
 			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, filepath.Join(out, m.Folder(), "zoo.cfg"))
 		}
 	case FormatSystemd:
-		b.WriteString("for each member, as root on its machine, with its directory copied there:\n")
+		b.WriteString("for each member, as root on its machine, with its directory copied there (shown for the first):\n")
 		s.install(&b, filepath.Join(out, s.Members[0].Folder()))
 	case FormatCompose:
 		fmt.Fprintf(&b, "start all:\n  docker compose -f %s up -d\n", filepath.Join(out, "compose.yaml"))
@@ -77,7 +77,7 @@ func (p *Plan) Next(out string) string {
 		}
 	case FormatSystemd:
 		first := filepath.Join(out, s.Members[0].Folder())
-		fmt.Fprintf(&b, "for each member, as root on its machine, with its directory copied there:\n  (cd %s && sha256sum -c --quiet %s)\n", first, sumsName)
+		fmt.Fprintf(&b, "for each member, as root on its machine, with its directory copied there (shown for the first):\n  (cd %s && sha256sum -c --quiet %s)\n", first, sumsName)
 		s.install(&b, first)
 	case FormatCompose:
 		fmt.Fprintf(&b, "start all:\n  docker compose -f %s up -d\n", filepath.Join(out, "compose.yaml"))
