@@ -53,7 +53,7 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		}
 		return exit.Errorf(exit.Usage, "%s: %w (%s)", name, err, hint)
 	})
-	root.AddCommand(newRun(), newElect(), newLocks(), newBreak(), newRevoke(), newSlots(), newServer(), newStatus(), newBench(), newZ(), newZkcli(), newShell(), newDoctor(), newBackup(), newRestore(), newEnsemble(), newConfig(), newRegister(), newDiscover(), newJoin(), newMembers(), newVersion(), newEngine())
+	root.AddCommand(newRun(), newHold(), newRelease(), newRenew(), newHolder(), newStay(), newElect(), newLocks(), newBreak(), newRevoke(), newSlots(), newServer(), newStatus(), newBench(), newZ(), newZkcli(), newShell(), newDoctor(), newBackup(), newRestore(), newEnsemble(), newConfig(), newRegister(), newDiscover(), newJoin(), newMembers(), newVersion(), newEngine())
 	root.SetVersionTemplate("{{.Version}}\n")
 	addExamples(root)
 	root.AddCommand(newTopics()...)

@@ -94,6 +94,7 @@ A command under a lock gets all of these with the values that are in force, and:
 
   LOCKKEEPER_LOCK    the path of the lock
   LOCKKEEPER_TOKEN   the fencing token, a number that grows from holder to holder
+  LOCKKEEPER_GRACE   how long after TERM the command gets KILL, for example 5s
   LOCKKEEPER_UNDER   the znodes that hold the locks around the command. A run within
                      the command reads it, so that lockkeeper locks can show runs that
                      wait for each other

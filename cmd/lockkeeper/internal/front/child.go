@@ -43,7 +43,7 @@ func (f *front) start() (out Outcome, started bool) {
 	f.child.suspend.interactive = f.tty != nil && f.tty.isStdin() && !accompanied(f.self, f.group)
 	handed := f.child.suspend.interactive && f.tty.foreground() == f.group
 	task := link.Task{
-		Program: []byte(f.cfg.Program), Argv: bytesOf(f.cfg.Argv), Env: bytesOf(lockEnv(f.cfg.Env, f.cfg.Open, f.granted)),
+		Program: []byte(f.cfg.Program), Argv: bytesOf(f.cfg.Argv), Env: bytesOf(lockEnv(f.cfg.Env, f.cfg.Open, f.granted, f.plan.Grace)),
 		Foreground: handed, Plan: f.plan,
 	}
 
@@ -139,8 +139,8 @@ func ExecStatus(err error) int {
 
 // lockEnv adds what the child may know about its lock. Variables of the same name, which an outer
 // lock may have set, are overridden.
-func lockEnv(env []string, o link.Open, granted link.Note) []string {
-	ours := link.LockEnv(o, granted)
+func lockEnv(env []string, o link.Open, granted link.Note, grace time.Duration) []string {
+	ours := append(link.LockEnv(o, granted), link.GraceVariable+"="+grace.String())
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		return slices.ContainsFunc(ours, func(o string) bool {
 			return strings.HasPrefix(v, o[:strings.IndexByte(o, '=')+1])

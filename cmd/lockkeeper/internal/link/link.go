@@ -184,8 +184,9 @@ func Receive[M any](r io.Reader, each func(M)) error {
 // The variables that tell the child what it holds.
 const (
 	lockVariable  = "LOCKKEEPER_LOCK"
-	tokenVariable = "LOCKKEEPER_TOKEN"
+	TokenVariable = "LOCKKEEPER_TOKEN"
 	underVariable = "LOCKKEEPER_UNDER"
+	GraceVariable = "LOCKKEEPER_GRACE" // time from TERM to KILL
 )
 
 // claimsMax is how many claims are passed on: those of one run, or of nearly as many as a waiter can name.
@@ -202,7 +203,7 @@ func LockEnv(o Open, granted Note) []string {
 	claims := append(slices.Clone(granted.Claims), o.Claims...)
 	return []string{
 		lockVariable + "=" + strings.Join(append([]string{o.Lock}, o.Also...), "\n"),
-		tokenVariable + "=" + token,
+		TokenVariable + "=" + token,
 		underVariable + "=" + strings.Join(claims[:min(len(claims), claimsMax)], "\n"),
 		"LOCKKEEPER_SERVERS=" + granted.Servers,
 	}
@@ -210,7 +211,7 @@ func LockEnv(o Open, granted Note) []string {
 
 // LocksOf returns the tokens of the locks that the variables of LockEnv tell of, by path.
 func LocksOf(getenv func(string) string) map[string]int64 {
-	paths, tokens := strings.Split(getenv(lockVariable), "\n"), strings.Split(getenv(tokenVariable), "\n")
+	paths, tokens := strings.Split(getenv(lockVariable), "\n"), strings.Split(getenv(TokenVariable), "\n")
 	if len(paths) != len(tokens) {
 		return nil // another's
 	}

@@ -88,6 +88,17 @@ func (p Places) makeState() error {
 	}
 }
 
+// Private returns a directory below State that belongs to the user alone, and makes it if it is missing.
+func (p Places) Private(name string) (string, error) {
+	err := p.makeState()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(p.State, name)
+	err = os.MkdirAll(dir, 0o700)
+	return dir, err
+}
+
 // checkState returns an error if other users can change the state directory: they could put other data there, or another
 // keeper's address.
 func (p Places) checkState() error {

@@ -115,7 +115,7 @@ func (s Starter) start(ctx context.Context) error {
 // use, too: limits on the memory of a user's own programs, for example.
 func ofUsAlone(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return slices.Contains([]string{"LOCKKEEPER_LOCK", "LOCKKEEPER_TOKEN", "LOCKKEEPER_UNDER", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG"}, name)
+	return slices.Contains([]string{"LOCKKEEPER_LOCK", "LOCKKEEPER_TOKEN", "LOCKKEEPER_GRACE", "LOCKKEEPER_UNDER", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG"}, name)
 }
 
 // openLog opens the log for appending, after putting a long one aside.

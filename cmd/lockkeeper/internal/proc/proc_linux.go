@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -105,6 +106,32 @@ func parseStat(stat []byte) (Process, error) {
 	p.Start, errs[4] = strconv.ParseUint(string(fields[start]), 10, 64)
 	p.Threads, errs[5] = strconv.Atoi(string(fields[threads]))
 	return p, errors.Join(errs[:]...)
+}
+
+// Find returns the process with a number. It has to live.
+func Find(pid int) (Process, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if errors.Is(err, fs.ErrNotExist) {
+		return Process{}, errors.New("there is no such process")
+	}
+	if err != nil {
+		return Process{}, err
+	}
+	p, err := parseStat(stat)
+	if err == nil && p.Dead() {
+		err = errors.New("the process has ended")
+	}
+	return p, err
+}
+
+// Lives reports whether a process that Find has returned has not ended. What cannot be read counts as alive.
+func Lives(p Process) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/stat")
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH)
+	}
+	now, err := parseStat(stat)
+	return err != nil || now.Start == p.Start && !now.Dead()
 }
 
 // Signal sends a signal to a process of an earlier Table, and to no other that has its number now:

@@ -16,6 +16,12 @@ func Rename(string) {}
 // Table is not available here.
 func Table() ([]Process, error) { return nil, errors.ErrUnsupported }
 
+// Find is not available here.
+func Find(int) (Process, error) { return Process{}, errors.ErrUnsupported }
+
+// Lives reports whether there is a process with that number.
+func Lives(p Process) bool { return syscall.Kill(p.Pid, 0) != syscall.ESRCH }
+
 // Signal sends a signal to a process.
 func Signal(p Process, sig syscall.Signal) error { return syscall.Kill(p.Pid, sig) }
 

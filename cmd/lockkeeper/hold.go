@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+)
+
+const holdHelp = `Take LOCK and keep it when this command has ended, for scripts and services that cannot be
+started by lockkeeper run. The fencing token is printed. A process in the background, the
+holder, keeps the lock until one of these:
+
+  lockkeeper release LOCK
+  the process of --pid has ended
+  the time of --lease is over, and lockkeeper renew LOCK has not let it begin anew
+
+If the lock is lost, the process of --pid gets TERM, and KILL before another client can get
+the lock. With --lease alone nothing is ended: what works under the lock has to renew
+often enough, and to stop when that fails.
+
+run is safer wherever it can be used: it ends all processes of its command, and the lock
+cannot be forgotten.
+
+Exit status: 0 the lock is held, otherwise as for run (lockkeeper help exit-codes).`
+
+// holdFlags are the flags of hold.
+type holdFlags struct {
+	jobFlags
+	wait  time.Duration
+	pid   int
+	lease time.Duration
+}
+
+func (f *holdFlags) add(cmd *cobra.Command) {
+	f.jobFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after this wait; 0 tries once")
+	flags.Lookup("wait").DefValue = "for ever"
+	flags.IntVar(&f.pid, "pid", 0, "hold the lock until the process with this `number` has ended")
+	flags.DurationVar(&f.lease, "lease", 0, "hold the lock for this time, and again from each renew on")
+}
+
+// check refuses values that cannot be used. changed reports whether a flag was given.
+func (f *holdFlags) check(changed func(string) bool) error {
+	switch {
+	case !changed("pid") && !changed("lease"):
+		return exit.Errorf(exit.Usage, "hold: until when? say --pid, --lease or both")
+	case changed("pid") && f.pid <= 1:
+		return exit.Errorf(exit.Usage, "--pid %d: not the number of a process that can be waited for", f.pid)
+	}
+	for _, err := range []error{atLeast(changed, "lease", f.lease, time.Second), atLeast(changed, "wait", f.wait, 0)} {
+		if err != nil {
+			return err
+		}
+	}
+	return f.jobFlags.check(changed)
+}
+
+func newHold() *cobra.Command {
+	var f holdFlags
+	cmd := &cobra.Command{
+		Use:   "hold [flags] LOCK",
+		Short: "Take a lock and keep it while another process runs, or for a time",
+		Long:  holdHelp,
+		Example: `  lockkeeper hold --pid $$ nightly-backup && ./backup.sh   # until this shell has ended
+  lockkeeper hold --lease 5m deploy                        # until release, or 5m after the last renew`,
+		Args: wantArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return hold(f, cmd.Flags(), args[0]) },
+	}
+	f.add(cmd)
+	f.completeNames(cmd, locksPath, 1)
+	return cmd
+}
+
+// hold starts the holder and returns when that has the lock, or has not got it.
+func hold(f holdFlags, flags *pflag.FlagSet, name string) error {
+	if _, err := lockPath(name); err != nil {
+		return err
+	}
+	if err := f.check(flags.Changed); err != nil {
+		return err
+	}
+	var watched proc.Process
+	var err error
+	if f.pid > 0 {
+		if watched, err = proc.Find(f.pid); err != nil {
+			return exit.Errorf(exit.Usage, "hold: --pid %d: %w", f.pid, err)
+		}
+	}
+	if !f.quiet {
+		f.noticeLocal()
+	}
+	h, err := startHolder(holderArgs(flags, watched, name))
+	if err != nil {
+		return exit.Errorf(exit.OS, "hold %s: %w", name, err)
+	}
+	defer h.said.Close()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	var caught syscall.Signal
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if sig, ok := <-signals; ok {
+			caught = sig.(syscall.Signal)
+			h.cmd.Process.Signal(syscall.SIGTERM) // it gives the lock up, and says so
+		}
+	}()
+	var said holderSays
+	err = json.NewDecoder(h.said).Decode(&said)
+	signal.Stop(signals)
+	close(signals)
+	<-over
+	switch {
+	case caught != 0:
+		return &ranError{front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(caught)}}
+	case err != nil:
+		return exit.Errorf(exit.Internal, "hold %s: the holder has ended without a word (see %s)", name, h.log)
+	case said.Status != 0:
+		return &ranError{front.Outcome{Kind: front.Failed, Status: said.Status, Text: said.Text}}
+	}
+	fmt.Println(said.Token)
+	return nil
+}
+
+// holderSays is what the holder tells hold, and release.
+type holderSays struct {
+	Token  int64         `json:"token,omitempty"` // of the hold
+	Left   time.Duration `json:"left,omitempty"`  // of the lease, after a renewal
+	Status int           `json:"status,omitempty"`
+	Text   string        `json:"text,omitempty"`
+}
+
+// holderArgs returns the arguments of the holder: the flags of hold, and when the process of --pid began.
+func holderArgs(flags *pflag.FlagSet, watched proc.Process, name string) []string {
+	args := []string{"lockkeeper", holderCommand}
+	flags.Visit(func(f *pflag.Flag) { args = append(args, "--"+f.Name+"="+f.Value.String()) })
+	return append(args, "--"+startedFlag+"="+strconv.FormatUint(watched.Start, 10), "--", name)
+}
+
+// The holder's descriptors, beside the usual ones.
+const (
+	fdSaid   = 3 // what it says to hold, as a JSON object
+	fdWaiter = 4 // standard error of hold, for what is said until the lock is held
+)
+
+// startedHolder is a holder that has been started.
+type startedHolder struct {
+	cmd  *exec.Cmd
+	said *os.File
+	log  string
+}
+
+// startHolder starts a holder in a session of its own.
+func startHolder(args []string) (*startedHolder, error) {
+	dir, err := holdsDir()
+	if err != nil {
+		return nil, err
+	}
+	h := &startedHolder{log: filepath.Join(dir, holdsLog)}
+	log, err := openHoldsLog(h.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	h.cmd = &exec.Cmd{Path: self(), Args: args, Env: os.Environ(), Stdout: log, Stderr: log}
+	h.cmd.ExtraFiles = []*os.File{fdSaid - 3: w, fdWaiter - 3: os.Stderr}
+	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = h.cmd.Start()
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	go h.cmd.Wait()
+	h.said = r
+	return h, nil
+}
+
+const (
+	holdsLog         = "holds.log"
+	holdsLogBytesMax = 1 << 20
+)
+
+// openHoldsLog opens the log of all holders. One that has grown long begins anew.
+func openHoldsLog(path string) (*os.File, error) {
+	how := os.O_CREATE | os.O_APPEND | os.O_WRONLY | syscall.O_NOFOLLOW
+	info, err := os.Lstat(path)
+	if err == nil && info.Size() > holdsLogBytesMax {
+		how |= os.O_TRUNC
+	}
+	return os.OpenFile(path, how, 0o600)
+}
+
+// holdsDir returns the directory of the holders' sockets and log. It belongs to the user alone.
+func holdsDir() (string, error) {
+	places, err := localserver.FindPlaces(os.Getenv)
+	if err != nil {
+		return "", err
+	}
+	return places.Private("holds")
+}
+
+// holdSocket returns where the holder of a lock listens.
+func (f *accessFlags) holdSocket(name string) (string, error) {
+	path, err := lockPath(name)
+	if err != nil {
+		return "", err
+	}
+	to, err := f.settings()
+	if err != nil {
+		return "", err
+	}
+	dir, err := holdsDir()
+	if err != nil {
+		return "", exit.Errorf(exit.OS, "%w", err)
+	}
+	return holdSocketIn(dir, to.Servers, path), nil
+}
+
+func holdSocketIn(dir, servers, path string) string {
+	sum := sha256.Sum256([]byte(servers + "\n" + path))
+	return filepath.Join(dir, hex.EncodeToString(sum[:8]))
+}
+
+// askTimeout is how long a holder may take to answer; it has 8 seconds to give the lock back.
+const askTimeout = 30 * time.Second
+
+// askHolder asks the holder of a lock to do something.
+func (f *accessFlags) askHolder(name, do string) (said holderSays, err error) {
+	socket, err := f.holdSocket(name)
+	if err != nil {
+		return said, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	nc, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return said, exit.Errorf(exit.NoSuchLock, "%s %s: no lockkeeper hold of this user on this machine has it", do, name)
+	case err != nil:
+		return said, exit.Errorf(exit.OS, "%s %s: %w", do, name, err)
+	}
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(askTimeout))
+	_, err = fmt.Fprintln(nc, do)
+	if err == nil {
+		err = json.NewDecoder(bufio.NewReader(nc)).Decode(&said)
+	}
+	switch {
+	case err != nil:
+		return said, exit.Errorf(exit.Internal, "%s %s: the holder does not answer (%w): it is not known what became of the lock; see lockkeeper locks %s", do, name, err, name)
+	case said.Status != 0:
+		return said, exit.Errorf(said.Status, "%s %s: %s", do, name, said.Text)
+	}
+	return said, nil
+}
+
+// newRelease makes the command that ends a hold, and newRenew the one that prolongs it.
+func newRelease() *cobra.Command {
+	return newAsk(doRelease, "End a hold that lockkeeper hold has begun", `Give the lock back that lockkeeper hold has taken, and return when that is known. The servers
+have to be the same as for hold, and the user too.
+
+Exit status: 0 given back, 66 there is no such hold, 74 the lock was lost before.`, func(holderSays) {})
+}
+
+func newRenew() *cobra.Command {
+	return newAsk(doRenew, "Prolong a hold that has a lease", `Let the time of lockkeeper hold --lease begin anew.
+
+Exit status: 0 renewed, 66 there is no such hold: the lock is held no more.`, func(said holderSays) { fmt.Println(said.Left) })
+}
+
+func newAsk(do, short, long string, show func(holderSays)) *cobra.Command {
+	var flags accessFlags
+	cmd := &cobra.Command{
+		Use:     do + " LOCK",
+		Short:   short,
+		Long:    long,
+		Example: "  lockkeeper " + do + " nightly-backup",
+		Args:    wantArgs(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			said, err := flags.askHolder(args[0], do)
+			if err != nil {
+				return err
+			}
+			show(said)
+			return nil
+		},
+	}
+	flags.addTo(cmd, slices.Clone(makingFlags))
+	flags.completeNames(cmd, locksPath, 1)
+	return cmd
+}

@@ -1,0 +1,158 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// sleeper starts a process that a hold can be tied to.
+func sleeper(t *testing.T, script string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("sh", "-c", script)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { c.Wait(); close(ended) }()
+	t.Cleanup(func() { c.Process.Kill(); <-ended })
+	return c
+}
+
+// holderOf returns the holder in the background of a test's home.
+func (h *home) holderOf(name string) int {
+	h.t.Helper()
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		b, _ := os.ReadFile(path)
+		args := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+		env, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
+		if len(args) > 2 && args[1] == holderCommand && args[len(args)-1] == name && strings.Contains(string(env), "DIR="+h.dir+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			return pid
+		}
+	}
+	h.t.Fatalf("no holder of %s", name)
+	return 0
+}
+
+func TestHoldAndRelease(t *testing.T) {
+	h := newHome(t)
+	p := sleeper(t, "exec sleep 1000")
+	pid := strconv.Itoa(p.Process.Pid)
+	j := h.run("hold", "--pid", pid, "demo").want(0)
+	token, err := strconv.ParseInt(strings.TrimSpace(j.stdout.String()), 10, 64)
+	if err != nil || token <= 0 {
+		t.Errorf("hold prints %q, want a fencing token", j.stdout)
+	}
+	h.run("run", "--wait", "0", "demo", "--", "true").want(75, "hold for process "+pid)
+	h.run("hold", "--wait", "0", "--pid", pid, "demo").want(75, "hold for process "+pid)
+	h.run("renew", "demo").want(64, "no lease")
+	h.run("release", "demo").want(0)
+	h.run("run", "--wait", "0", "demo", "--", "true").want(0) // the lock is free when release has returned
+	h.run("release", "demo").want(66, "no lockkeeper hold")
+	if p.ProcessState != nil {
+		t.Error("release has ended the process")
+	}
+}
+
+func TestAHoldEndsWithItsProcess(t *testing.T) {
+	h := newHome(t)
+	p := sleeper(t, "exec sleep 1000")
+	h.run("hold", "--pid", strconv.Itoa(p.Process.Pid), "demo").want(0)
+	p.Process.Kill()
+	h.run("run", "--wait", "20s", "demo", "--", "true").want(0)
+	h.run("release", "demo").want(66)
+	h.run("hold", "--pid", "999999999", "demo").want(64, "no such process")
+	h.run("hold", "demo").want(64, "until when")
+}
+
+func TestAHoldWithALease(t *testing.T) {
+	h := newHome(t)
+	begin := time.Now()
+	h.run("hold", "--lease", "3s", "demo").want(0)
+	if j := h.run("renew", "demo").want(0); strings.TrimSpace(j.stdout.String()) != "3s" {
+		t.Errorf("renew prints %q", j.stdout)
+	}
+	renewed := time.Now()
+	h.run("run", "--wait", "20s", "demo", "--", "true").want(0)
+	if held := time.Since(renewed); held < 2500*time.Millisecond {
+		t.Errorf("the lock was free %v after the renewal, %v after the hold began", held, time.Since(begin))
+	}
+	h.run("renew", "demo").want(66)
+}
+
+// What works under a hold must not go on when the lock is lost.
+func TestTheProcessOfAHoldIsEndedWhenTheLockIsLost(t *testing.T) {
+	for name, script := range map[string]string{"by TERM": "exec sleep 1000", "by KILL": "trap '' TERM; while :; do sleep 0.1; done"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			p := sleeper(t, script)
+			h.run("hold", "--session-timeout", "6s", "--pid", strconv.Itoa(p.Process.Pid), "demo").want(0)
+			h.run("break", "--force", "demo").want(0)
+			wantGone(t, p.Process.Pid)
+			h.run("run", "--wait", "20s", "demo", "--", "true").want(0)
+		})
+	}
+}
+
+// A hold that gives up waiting, and one that is killed while it waits, leave no holder that takes the lock later.
+func TestAHoldThatIsEndedWhileItWaits(t *testing.T) {
+	h := newHome(t)
+	p := sleeper(t, "exec sleep 1000")
+	pid := strconv.Itoa(p.Process.Pid)
+	h.run("hold", "--pid", pid, "demo").want(0)
+	j := h.start("hold", "--lease", "1h", "demo")
+	j.seeError("waiting")
+	holder := 0
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		b, _ := os.ReadFile(path)
+		if strings.Contains(string(b), "\x00"+holderCommand+"\x00--lease=1h0m0s\x00") {
+			env, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
+			if strings.Contains(string(env), "DIR="+h.dir+"\x00") {
+				holder, _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			}
+		}
+	}
+	if holder == 0 {
+		t.Fatal("the holder that waits was not found")
+	}
+	j.signal(syscall.SIGTERM)
+	j.want(143)
+	wantGone(t, holder)
+	j = h.start("hold", "--lease", "1h", "demo")
+	j.seeError("waiting")
+	j.signal(syscall.SIGKILL)
+	j.status()
+	h.run("release", "demo").want(0)
+	h.run("run", "--wait", "20s", "demo", "--", "true").want(0) // the other holder gives the lock back when it has it
+}
+
+// The holder's processes are killed: the process of --pid goes on, and another hold is possible after that.
+func TestAHolderThatIsKilled(t *testing.T) {
+	h := newHome(t)
+	p := sleeper(t, "exec sleep 1000")
+	pid := strconv.Itoa(p.Process.Pid)
+	h.run("hold", "--session-timeout", "4s", "--pid", pid, "demo").want(0)
+	syscall.Kill(h.holderOf("demo"), syscall.SIGKILL)
+	wantGone(t, p.Process.Pid) // the guard ends what works under the lock
+	h.run("hold", "--wait", "20s", "--lease", "1h", "demo").want(0)
+	h.run("release", "demo").want(0)
+}
+
+// seeError waits for words on standard error.
+func (j *job) seeError(words string) {
+	j.t.Helper()
+	if err := j.stderr.see(words); err != nil {
+		j.t.Fatal(err)
+	}
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+)
+
+// The holder is the process behind lockkeeper hold. It is a run whose command is lockkeeper stay, which does nothing but end the
+// process of --pid when the lock is lost. So a hold has what a run has: a guard that ends the command in time, and the lock that is
+// given back when the command has ended. What is said to the holder comes over a socket, a line for each connection:
+// "granted TOKEN" from stay, which is answered with "end" when the hold is over; "release" and "renew" from the commands,
+// which are answered with a holderSays.
+
+const (
+	holderCommand = "holder"
+	stayCommand   = "stay"
+	startedFlag   = "started"
+	doGranted     = "granted"
+	doRelease     = "release"
+	doRenew       = "renew"
+	lineLimit     = 5 * time.Second // for a line from the other side of a connection
+	pidInterval   = 100 * time.Millisecond
+)
+
+func newHolder() *cobra.Command {
+	var f holdFlags
+	var started uint64
+	cmd := &cobra.Command{
+		Use:    holderCommand + " LOCK",
+		Short:  "The process behind lockkeeper hold that has the lock",
+		Hidden: true,
+		Args:   wantArgs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h := &holder{lease: f.lease, watched: proc.Process{Pid: f.pid, Start: started}, name: args[0], ended: make(chan struct{})}
+			h.said, h.waiter = inherited(fdSaid, "said"), inherited(fdWaiter, "waiter")
+			h.tell(h.run(f, cmd.Flags().Changed))
+			h.answers.Wait()
+			return nil
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().Uint64Var(&started, startedFlag, 0, "when the process of --pid was started")
+	return cmd
+}
+
+func inherited(fd int, name string) *os.File {
+	syscall.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), name)
+}
+
+// holder holds one lock.
+type holder struct {
+	name    string
+	lease   time.Duration // 0 without
+	watched proc.Process  // with the Pid 0 without
+	socket  string        // where it listens once it has the lock
+
+	waiter  *os.File // standard error of hold, until the lock is held
+	said    *os.File // to hold, until the lock is held
+	answers sync.WaitGroup
+
+	mu      sync.Mutex
+	stay    net.Conn    // once the lock is held
+	expires *time.Timer // with a lease, once the lock is held
+	over    bool        // the hold is to end
+	out     holderSays  // valid when ended is closed
+	ended   chan struct{}
+}
+
+// Write says something to the user: on the terminal of hold as long as that waits, then in the log.
+func (h *holder) Write(b []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stay == nil {
+		return h.waiter.Write(b)
+	}
+	return os.Stderr.Write(b)
+}
+
+// log writes a line into the log.
+func (h *holder) log(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s hold %s: %s\n", time.Now().Format(time.RFC3339), h.name, fmt.Sprintf(format, args...))
+}
+
+// run holds the lock and returns what became of it.
+func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
+	failed := func(err error) holderSays {
+		return holderSays{Status: exit.StatusOf(err, exit.OS), Text: err.Error()}
+	}
+	path, err := lockPath(h.name)
+	if err != nil {
+		return failed(err)
+	}
+	to, err := f.settings()
+	if err != nil {
+		return failed(err)
+	}
+	dir, err := holdsDir()
+	if err != nil {
+		return failed(err)
+	}
+	h.socket = holdSocketIn(dir, to.Servers, path)
+	own := filepath.Join(dir, fmt.Sprintf("%d.%x", os.Getpid(), time.Now().UnixNano()))
+	l, err := net.Listen("unix", own)
+	if err != nil {
+		return failed(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	defer os.Remove(own)
+	if f.label == "" {
+		f.label = "hold"
+		if f.pid > 0 {
+			f.label = fmt.Sprintf("hold for process %d", f.pid)
+		}
+	}
+	cfg, err := f.config(changed, h.name, path, []string{self()})
+	if err != nil {
+		return failed(err)
+	}
+	cfg.Argv = []string{"lockkeeper", stayCommand, own, strconv.Itoa(h.watched.Pid), strconv.FormatUint(h.watched.Start, 10)}
+	cfg.Open.Wait, cfg.Stderr = f.wait, h
+	go h.serve(l, own)
+	go h.watchHold()
+	out := front.Run(cfg)
+	if out.Kind == front.Lost && h.watched.Pid > 0 {
+		proc.Signal(h.watched, syscall.SIGKILL) // stay has had its chance to end it earlier, unless the claim was deleted
+	}
+	f.tellLost(cfg, out)
+	l.Close()
+	if out.Text != "" {
+		h.log("%s", out.Text)
+	}
+	return holderSays{Token: out.Token, Status: out.Status, Text: out.Text}
+}
+
+// watchHold makes this process give up if hold is killed while it waits: its end of the pipe is closed then.
+func (h *holder) watchHold() {
+	pipe := []unix.PollFd{{Fd: fdSaid}}
+	for {
+		n, err := unix.Poll(pipe, int(pidInterval.Milliseconds()))
+		h.mu.Lock()
+		held := h.stay != nil
+		h.mu.Unlock()
+		switch {
+		case held:
+			return
+		case err == nil && n > 0:
+			syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			return
+		}
+	}
+}
+
+// serve answers connections until the listener is closed.
+func (h *holder) serve(l net.Listener, own string) {
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		h.answers.Go(func() { h.answer(nc, own) })
+	}
+}
+
+// answer answers one connection.
+func (h *holder) answer(nc net.Conn, own string) {
+	nc.SetReadDeadline(time.Now().Add(lineLimit))
+	line, err := bufio.NewReader(nc).ReadString('\n')
+	if err != nil {
+		nc.Close()
+		return
+	}
+	do, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
+	if do == doGranted {
+		h.granted(nc, own, arg) // the connection stays
+		return
+	}
+	defer nc.Close()
+	said := holderSays{Status: exit.Usage, Text: fmt.Sprintf("%q is no request", do)}
+	switch do {
+	case doRelease:
+		h.end("released")
+		<-h.ended
+		said = h.out
+	case doRenew:
+		said = h.renew()
+	}
+	nc.SetWriteDeadline(time.Now().Add(lineLimit))
+	json.NewEncoder(nc).Encode(said) // an error means that the question is not open any more
+}
+
+// granted notes that the lock is held, and tells hold.
+func (h *holder) granted(stay net.Conn, own, text string) {
+	token, err := strconv.ParseInt(text, 10, 64)
+	h.mu.Lock()
+	h.stay = stay
+	if h.lease > 0 {
+		h.expires = time.AfterFunc(h.lease, func() { h.end("the lease was not renewed") })
+	}
+	h.mu.Unlock()
+	if err == nil {
+		err = os.Rename(own, h.socket) // in place of that of an earlier holder
+	}
+	if err == nil {
+		err = json.NewEncoder(h.said).Encode(holderSays{Token: token})
+	}
+	h.said.Close()
+	h.waiter.Close()
+	switch {
+	case err != nil: // hold has been killed: its caller does not know of the lock
+		h.end(fmt.Sprintf("lockkeeper hold is gone: %v", err))
+	case h.watched.Pid > 0:
+		h.answers.Go(h.watch)
+	}
+}
+
+// watch ends the hold when the process of --pid has ended.
+func (h *holder) watch() {
+	look := time.NewTicker(pidInterval)
+	defer look.Stop()
+	for {
+		if !proc.Lives(h.watched) {
+			h.end(fmt.Sprintf("process %d has ended", h.watched.Pid))
+			return
+		}
+		select {
+		case <-look.C:
+		case <-h.ended:
+			return
+		}
+	}
+}
+
+// renew lets the lease begin anew.
+func (h *holder) renew() holderSays {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.lease == 0:
+		return holderSays{Status: exit.Usage, Text: "the hold has no lease: it was begun without --lease"}
+	case h.over || h.expires == nil || !h.expires.Stop():
+		return holderSays{Status: exit.NoSuchLock, Text: "the hold is over"}
+	}
+	h.expires.Reset(h.lease)
+	return holderSays{Left: h.lease}
+}
+
+// end ends the hold: stay ends, and then the lock is given back.
+func (h *holder) end(why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over || h.stay == nil {
+		return
+	}
+	h.over = true
+	if h.expires != nil {
+		h.expires.Stop()
+	}
+	os.Remove(h.socket) // another holder puts its own there only when it has the lock
+	h.log("%s", why)
+	io.WriteString(h.stay, "end\n")
+	h.stay.Close()
+}
+
+// tell says what became of the hold: to hold if that still waits, and to the commands that have asked.
+func (h *holder) tell(out holderSays) {
+	h.mu.Lock()
+	h.out = out
+	held := h.stay != nil
+	h.mu.Unlock()
+	close(h.ended)
+	if !held {
+		if out.Status == 0 {
+			out = holderSays{Status: exit.Internal, Text: "the lock was given back at once"}
+		}
+		json.NewEncoder(h.said).Encode(out)
+		h.said.Close()
+	}
+}
