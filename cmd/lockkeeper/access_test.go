@@ -116,6 +116,7 @@ func (h *home) put(name, text string) string {
 
 // Every command reaches servers that want TLS and certificates, by flags and by variables.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	a := newAuthority(h, "authority")
 	_, address, _ := h.secure(a, a.issue("server", time.Hour))
@@ -153,6 +154,7 @@ func TestTLS(t *testing.T) {
 
 // What is wrong with TLS is said, and where.
 func TestTLSThatFails(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	a, other := newAuthority(h, "authority"), newAuthority(h, "other")
 	us := a.issue("us", time.Hour)
@@ -203,6 +205,7 @@ func TestTLSThatFails(t *testing.T) {
 
 // A session outlives its certificates, and those of the servers, if they are renewed in their files.
 func TestCertificatesAreRenewed(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	old := newAuthority(h, "authority")
 	key, us := old.issue("server", time.Hour), old.issue("us", time.Hour)
@@ -222,6 +225,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 
 // Files that cannot be used for a while, perhaps because they are being renewed, do no harm, and are spoken of once.
 func TestCertificatesThatCannotBeUsedForAWhile(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	a := newAuthority(h, "authority")
 	_, address, _ := h.secure(a, a.issue("server", time.Hour), "--set", "ssl.clientAuth=none")
@@ -250,6 +254,7 @@ func TestCertificatesThatCannotBeUsedForAWhile(t *testing.T) {
 // A user without credentials, or with the wrong ones, does not get what another user has made private, and is told
 // which path and why.
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	_, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	h.env = append(h.env, "LOCKKEEPER_SERVERS="+address)
@@ -325,6 +330,7 @@ func TestCredentials(t *testing.T) {
 
 // A file of credentials that cannot be used is named, and the line, and nothing that is in it.
 func TestCredentialsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	_, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	open := h.put("open", "digest:alice:sesame\n")
@@ -367,6 +373,7 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 
 // Each term of an election has a session of its own, and so what is then in the files.
 func TestElectReadsCredentialsForEachTerm(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	_, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	file := h.put("auth", "digest:alice:old\n")

@@ -20,6 +20,7 @@ import (
 )
 
 func TestBench(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	for _, c := range []struct {
 		args   []string
@@ -58,6 +59,7 @@ func TestBench(t *testing.T) {
 
 // Whose server has gone ends when it is told to, and does not wait for an answer for each of its sessions.
 func TestBenchWithoutServer(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	srv, addr := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	j := h.start("bench", "--servers", addr, "--clients", "5", "--duration", "1h")

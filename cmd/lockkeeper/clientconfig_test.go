@@ -11,6 +11,7 @@ import (
 
 // What no flag and no variable says comes from the user's file, and then from that of the machine.
 func TestClientConfiguration(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	_, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	h.env = slices.DeleteFunc(h.env, func(v string) bool { return strings.HasPrefix(v, serversVariable+"=") })
@@ -51,6 +52,7 @@ func TestClientConfiguration(t *testing.T) {
 
 // A run without a server list, and without a terminal, says each time that it excludes on this machine only.
 func TestARunWithoutServersSaysSo(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	const said = "no servers are named"
 	if j := h.run("run", "demo", "--", "true").want(0); strings.Contains(j.stderr.String(), said) {

@@ -10,6 +10,7 @@ import (
 
 // Tab completes the names of locks and elections, paths, and the values of flags. It starts no keeper.
 func TestCompletion(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	complete := func(args ...string) string {
 		t.Helper()
@@ -47,6 +48,7 @@ func TestCompletion(t *testing.T) {
 
 // Without a terminal, a wait that lasts is told of once, and not at all with --quiet.
 func TestAWaitIsToldOf(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	holder.see("up")
@@ -63,6 +65,7 @@ func TestAWaitIsToldOf(t *testing.T) {
 }
 
 func TestLogFormat(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.start("server", "--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--log-format", "json")
 	if err := j.stderr.see(`"msg":"serving"`); err != nil {

@@ -13,6 +13,7 @@ import (
 
 // What it finds in ensembles is tested in package doctor, and against real ones in test/interop/tour.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	h, srv := newZHome(t)
 	other := zktest.New(t, zktest.Options{})
 	j := h.run("doctor").want(1, "doctor: 1 warning")

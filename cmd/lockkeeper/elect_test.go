@@ -82,6 +82,7 @@ func (h *home) standing(n int) {
 
 // Whatever becomes of a leader, its command is gone before another leads, and each process that lives stands again.
 func TestF37_WhateverBecomesOfALeader(t *testing.T) {
+	t.Parallel()
 	short := []string{"--session-timeout", "3s", "--grace", "200ms"}
 	stop := func(pid int) { syscall.Kill(pid, syscall.SIGSTOP) }
 	kill := func(pid int) { syscall.Kill(pid, syscall.SIGKILL) }
@@ -108,6 +109,7 @@ func TestF37_WhateverBecomesOfALeader(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			h := newHome(t)
 			args := append(append([]string{"elect"}, c.flags...), "demo", "--", "sh", "-c", service+forever)
 			jobs := []*job{h.start(args...), h.start(args...)}
@@ -142,6 +144,7 @@ func TestF37_WhateverBecomesOfALeader(t *testing.T) {
 
 // The keeper dies and is started again: no term ends.
 func TestElectionOutlivesTheKeeper(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	args := []string{"elect", "demo", "--", "sh", "-c", service + forever}
 	h.start(args...)
@@ -163,6 +166,7 @@ func TestElectionOutlivesTheKeeper(t *testing.T) {
 // TERM: the leader's command has the time that it needs to stop, and then another leads. A candidate that waits just
 // leaves.
 func TestF39_OrderlyHandOver(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	args := []string{"elect", "demo", "--", "sh", "-c", `trap 'sleep 0.5; echo stopped; exit 0' TERM; ` + service + `while :; do sleep 0.01; done`}
 	jobs := map[int]*job{}
@@ -195,6 +199,7 @@ func TestF39_OrderlyHandOver(t *testing.T) {
 // A command that ends is followed by another candidate's at once, and without one by its own after a pause
 // that grows. Each has the standard streams.
 func TestElectRestarts(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -239,6 +244,7 @@ func TestElectRestarts(t *testing.T) {
 
 // One who stands again and again does not grow, in descriptors or in memory that is shared with engines.
 func TestElectLetsGoOfEverything(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.start("elect", "--backoff", "0", "--backoff-max", "0", "demo", "--", "sh", "-c",
 		`read -r _ _ _ elector _ < /proc/$PPID/stat; set -- /proc/$elector/fd/*
@@ -267,6 +273,7 @@ func TestElectLetsGoOfEverything(t *testing.T) {
 
 // A command that asks for a lock by the name of an election is told of the election.
 func TestElectionOfThatName(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.start("elect", "demo", "--", "sh", "-c", "echo up; exec sleep 1000").see("up")
 	path := electionsPath + "/demo"
@@ -282,6 +289,7 @@ func TestElectionOfThatName(t *testing.T) {
 }
 
 func TestElectExitStatuses(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	for _, c := range []struct {
 		args   string // separated by blanks
@@ -312,6 +320,7 @@ func TestElectExitStatuses(t *testing.T) {
 
 // A server that cannot be reached is looked for until it can.
 func TestElectWaitsForServers(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.start("elect", "--servers", "127.0.0.1:1", "--connect-timeout", "300ms", "--backoff", "0", "demo", "--", "true")
 	for _, pause := range []string{"at once", "in 100ms", "in 200ms"} {
@@ -408,6 +417,7 @@ func TestPacer(t *testing.T) {
 
 // A leader that is willing hears that it is asked to let another lead, once, and may end; then another leads.
 func TestElectRevocable(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	path := electionsPath + "/demo"
 	willing := h.start("elect", "--revocable", "usr1", "--restart", "never", "--label", "willing", "demo", "--", "sh", "-c",

@@ -43,6 +43,7 @@ func (h *home) startClan(more bool) *job {
 // F40, F41: of the processes behind a run any two may be killed or frozen at once. The command and all
 // that it has started is dead before the next one gets the lock.
 func TestF40_F41_AnyTwoProcessesOfARunMayFail(t *testing.T) {
+	t.Parallel()
 	kill := func(pid int) { syscall.Kill(pid, syscall.SIGKILL) }
 	stop := func(pid int) { syscall.Kill(pid, syscall.SIGSTOP) }
 	const engineAlone = "guard and front killed" // it is no ancestor of the command's, and goes by the marks
@@ -87,6 +88,7 @@ func TestF40_F41_AnyTwoProcessesOfARunMayFail(t *testing.T) {
 // F41: a kill of all processes of the command's name, the local keeper among them, leaves the guard,
 // which has another.
 func TestF41_KillingByNameLeavesTheGuard(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.startClan(true)
 	front := j.cmd.Process.Pid
@@ -122,6 +124,7 @@ func TestF41_KillingByNameLeavesTheGuard(t *testing.T) {
 
 // A guard that is stopped is made to go on, or the end of the command would not be heard.
 func TestAStoppedGuardGoesOn(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	in, out, err := os.Pipe()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 const runHelpLinesMax = 60
 
 func TestRunHelpFitsOnAScreen(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	help := h.run("run", "--help").want(0).stdout.String()
 	if n := strings.Count(help, "\n"); n > runHelpLinesMax {
@@ -42,6 +43,7 @@ func TestEachCommandHasAnExample(t *testing.T) {
 }
 
 func TestVersionIsTheRelease(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	if v := h.run("version").want(0).stdout.String(); !strings.HasPrefix(v, "lockkeeper 0.1.0 ") {
 		t.Errorf("version says %q", v)
@@ -49,6 +51,7 @@ func TestVersionIsTheRelease(t *testing.T) {
 }
 
 func TestEachCommandTakesAConnectTimeout(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("locks", "--servers=127.0.0.1:1", "--connect-timeout=200ms").want(69, "within 200ms")
 	h.run("members", "a", "--servers=127.0.0.1:1", "--connect-timeout=200ms").want(69, "within 200ms")

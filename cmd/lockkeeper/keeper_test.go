@@ -19,6 +19,7 @@ import (
 )
 
 func TestKeeperComesBackAfterAKill(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0)
 	first := h.keeperPid()
@@ -33,6 +34,7 @@ func TestKeeperComesBackAfterAKill(t *testing.T) {
 // The session and the lock are on disk: the first command that misses the keeper starts another one, which knows
 // them.
 func TestAHoldSurvivesTheKeeper(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	j.see("up")
@@ -56,6 +58,7 @@ func TestAHoldSurvivesTheKeeper(t *testing.T) {
 }
 
 func TestKeeperEndsWhenIdleAndANewcomerNeverNotices(t *testing.T) {
+	t.Parallel()
 	newHome(t, idleVariable+"=soon").run("locks").want(64, idleVariable+"=soon")
 	h := newHome(t, idleVariable+"=1ms")
 	last := int64(0)
@@ -75,6 +78,7 @@ func TestKeeperEndsWhenIdleAndANewcomerNeverNotices(t *testing.T) {
 
 // A login shell has a runtime directory and a cron job has none; they must exclude each other.
 func TestDifferentRuntimeDirectoriesMeetAtOneKeeper(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	j.see("up")
@@ -86,6 +90,7 @@ func TestDifferentRuntimeDirectoriesMeetAtOneKeeper(t *testing.T) {
 // What commands find the keeper by can be damaged or deleted, and the machine can get another name, while it serves:
 // it says anew where it is, and a command that finds none meanwhile waits for that.
 func TestAKeeperThatCannotBeFoundSaysWhereItIs(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0)
 	keeper := h.keeperPid()
@@ -110,6 +115,7 @@ func TestAKeeperThatCannotBeFoundSaysWhereItIs(t *testing.T) {
 }
 
 func TestNoPlaceForTheKeeper(t *testing.T) {
+	t.Parallel()
 	h := newHome(t, "XDG_STATE_HOME=/proc/nowhere")
 	h.run("run", "demo", "--", "true").want(71, "/proc/nowhere", "XDG_STATE_HOME")
 	h = newHome(t, "XDG_STATE_HOME=", "HOME=")
@@ -131,6 +137,7 @@ func TestNoPlaceForTheKeeper(t *testing.T) {
 
 // Only its log knows what is wrong with a keeper that is there and does not answer.
 func TestAKeeperThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0)
 	syscall.Kill(h.keeperPid(), syscall.SIGSTOP)
@@ -141,6 +148,7 @@ func TestAKeeperThatDoesNotAnswer(t *testing.T) {
 const keeperBytesMax = 25 << 20
 
 func TestKeeperIsReadyQuicklyAndSmall(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	start := time.Now()
 	h.run("run", "demo", "--", "true").want(0)
@@ -169,6 +177,7 @@ func raceDetector() bool {
 // A reader of a pipe must not have to wait for the keeper, nor for an engine: neither may
 // inherit it.
 func TestTheKeeperHoldsOnToNothingOfOurs(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -190,6 +199,7 @@ func TestTheKeeperHoldsOnToNothingOfOurs(t *testing.T) {
 // A keeper serves all of its user's commands, also those that come later: it does not keep what the one that has
 // started it had for itself.
 func TestTheKeeperOutgrowsWhoStartedIt(t *testing.T) {
+	t.Parallel()
 	h := newHome(t, "GOGC=off", "GOMEMLIMIT=1MiB", "LOCKKEEPER_LOCK=/outer", "LOCKKEEPER_TOKEN=1")
 	h.startWith(func(c *exec.Cmd) {
 		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", `ulimit -S -f 10; ulimit -S -t 1000; umask 0777; exec "$LK" run demo -- true`}
@@ -230,6 +240,7 @@ func TestTheKeeperOutgrowsWhoStartedIt(t *testing.T) {
 }
 
 func TestASecondKeeperInTheForegroundIsRefused(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0)
 	h.run("server", "--local").want(71, "in use", strconv.Itoa(h.keeperPid()))
@@ -237,6 +248,7 @@ func TestASecondKeeperInTheForegroundIsRefused(t *testing.T) {
 
 // What cannot be shown is not the servers' fault.
 func TestOutputThatIsNotTaken(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -250,6 +262,7 @@ func TestOutputThatIsNotTaken(t *testing.T) {
 }
 
 func TestStatusOfTheLocalKeeper(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("status").want(69, "no local keeper")
 	h.run("run", "demo", "--", "true").want(0)

@@ -27,6 +27,7 @@ import (
 )
 
 func TestLocksShowsHolderAndWaitersInOrder(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	holder := h.start("run", "--label", "first", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	holder.see("up")
@@ -54,6 +55,7 @@ func TestLocksShowsHolderAndWaitersInOrder(t *testing.T) {
 
 // Two who share the lock hold it together, and who wants it alone waits for both and is not overtaken.
 func TestSharedRunsOverlapAndAnExclusiveOneWaits(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	const hold = "echo up; exec sleep 1000"
 	first := h.start("run", "--shared", "demo", "--", "sh", "-c", hold)
@@ -92,6 +94,7 @@ func TestSharedRunsOverlapAndAnExclusiveOneWaits(t *testing.T) {
 
 // A lock that may not be read is named, and does not make the list of the others fail.
 func TestLocksShowsWhatItMayRead(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.start("run", "b", "--", "sh", "-c", "echo up; exec sleep 1000").see("up")
 	var rows []serverStatus
@@ -128,6 +131,7 @@ func TestLocksShowsWhatItMayRead(t *testing.T) {
 // What Curator or anybody else writes into a node is shown as it can be shown, and cannot move the
 // cursor.
 func TestForeignDataIsShownReadably(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("locks").want(0)
 	b := h.run("status", "--json").want(0).stdout.String()
@@ -176,6 +180,7 @@ func TestPrintTable(t *testing.T) {
 
 // A watch that is ended with ^C says nothing about it.
 func TestAWatchEndsWithoutAWord(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0) // so that the keeper is not told of
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
@@ -248,6 +253,7 @@ func TestAWatchWithoutAServer(t *testing.T) {
 
 // On a terminal what was there stays, with a line below it.
 func TestAWatchOnATerminalWithoutAServer(t *testing.T) {
+	t.Parallel()
 	h, x := newHome(t), ptytest.Open(t)
 	data := h.dir + "/data"
 	server, address := h.server("--data", data, "--listen", "127.0.0.1:0")
@@ -287,6 +293,7 @@ func TestSessionsAreNamedAsByZooKeeper(t *testing.T) {
 
 // A watch that was paused, or cut off, until its session has expired goes on with another.
 func TestAWatchOutlivesItsSession(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0", "--set", "tickTime=100", "--set", "maxSessionTimeout=2000")
 	h.env = append(h.env, "LOCKKEEPER_SERVERS="+address)
@@ -305,6 +312,7 @@ func TestAWatchOutlivesItsSession(t *testing.T) {
 
 // Elections are shown with the locks, and who leads as the one that holds.
 func TestLocksShowsElections(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.start("run", "demo", "--", "sh", "-c", stay).see("up")
 	h.start("elect", "--label", "leader", "web", "--", "sh", "-c", stay).see("up")
@@ -325,6 +333,7 @@ func TestLocksShowsElections(t *testing.T) {
 
 // Contenders that wait for each other are shown with every lock that they wait for.
 func TestLocksShowsDeadlocks(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("locks").want(0) // starts the keeper
 	b := h.run("status", "--json").want(0).stdout.String()
@@ -385,6 +394,7 @@ func TestLocksShowsDeadlocks(t *testing.T) {
 
 // Runs within runs say what all those around them hold, so that circles of their waits are shown, too.
 func TestLocksShowsDeadlocksOfNestedRuns(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	const then = `echo up; until [ -e "$DIR/go" ]; do sleep 0.01; done; exec "$LK" run `
 	h.start("run", "a", "--", "sh", "-c", `exec "$LK" run b -- sh -c '`+then+`c -- true'`).see("up")

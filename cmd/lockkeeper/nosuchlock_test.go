@@ -11,6 +11,7 @@ import (
 
 // A name that was mistyped is not shown as a free lock.
 func TestALockThatDoesNotExistIsNoFreeLock(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("locks").want(0, "no lock is in use on ")
 	h.start("run", "nightly-backup", "--", "sh", "-c", stay).see("up")
@@ -29,6 +30,7 @@ func TestALockThatDoesNotExistIsNoFreeLock(t *testing.T) {
 
 // Programs that keep their locks at several depths below a path are shown them all.
 func TestLocksBelowAPathAreShown(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	for _, path := range []string{"/apps/web/deploy", "/apps/web/jobs/1", "/apps/mail"} {
 		h.start("run", path, "--", "sh", "-c", stay).see("up")
@@ -65,6 +67,7 @@ func TestLocksBelowAPathAreShown(t *testing.T) {
 
 // Each change is one line with one object.
 func TestAWatchInJSONPrintsALineForEachChange(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	watch := h.start("locks", "--watch", "--json", "demo")
 	watch.see("\n")

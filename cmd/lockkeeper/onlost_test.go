@@ -13,6 +13,7 @@ import (
 )
 
 func TestOnLostRunsWhenTheLockIsLostAndNotOtherwise(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	tell := `echo "lost $LOCKKEEPER_LOCK $LOCKKEEPER_TOKEN: $LOCKKEEPER_LOST"`
 	if j := h.run("run", "--on-lost", tell, "demo", "--", "false").want(1); strings.Contains(j.stderr.String(), "lost ") {
@@ -32,6 +33,7 @@ func TestOnLostRunsWhenTheLockIsLostAndNotOtherwise(t *testing.T) {
 }
 
 func TestElectAnswersWhoLeads(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	start := func(id string, flags ...string) (*job, string) {
 		t.Helper()

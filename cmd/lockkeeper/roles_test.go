@@ -15,6 +15,7 @@ import (
 )
 
 func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("config", "get", "orders").want(66, "no such configuration")
 	h.run("config", "set", "orders", "rate=1").want(0)
@@ -43,6 +44,7 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 }
 
 func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	w := h.start("members", "workers", "--watch", "--json")
 	w.see("[]\n")
@@ -63,6 +65,7 @@ func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 }
 
 func TestAnInstanceIsRegisteredWhileItIsHealthy(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	var ill atomic.Bool
 	health := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -92,6 +95,7 @@ func TestAnInstanceIsRegisteredWhileItIsHealthy(t *testing.T) {
 }
 
 func TestAServiceIsCheckedByACommand(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.start("register", "orders", "--port", "8080", "--check", "test -e "+h.dir+"/healthy", "--check-interval", "100ms", "--", "sleep", "1000")
 	if err := j.stderr.see("the check fails"); err != nil {

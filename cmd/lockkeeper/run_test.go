@@ -22,6 +22,7 @@ import (
 // Nothing is installed or configured; eight shells start at the same moment. One of them starts the
 // keeper, and no two are ever inside together: the register is a file that only one can create.
 func TestEightShellsNeverOverlap(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	const shells, rounds = 8, 4
 	script := fmt.Sprintf(`
@@ -69,6 +70,7 @@ done`, rounds)
 }
 
 func TestF42_ExitStatuses(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -180,6 +182,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 
 // The reader of our standard error has gone, which ends neither the command nor its exit status.
 func TestAWordThatNobodyReadsEndsNothing(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -195,6 +198,7 @@ func TestAWordThatNobodyReadsEndsNothing(t *testing.T) {
 
 // Whose command is ended because no server can be reached is told why none can.
 func TestF16_WhyNoServerWasHeard(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	j := h.start("run", "--servers", address, "--session-timeout", "6s", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
@@ -205,11 +209,13 @@ func TestF16_WhyNoServerWasHeard(t *testing.T) {
 
 // What is too much for our own processes is said, and not waited for.
 func TestALabelThatIsTooLong(t *testing.T) {
+	t.Parallel()
 	newHome(t).run("run", "--label", strings.Repeat("\x01", 60_000), "demo", "--", "true").want(64, "too long") // six bytes each, as JSON
 }
 
 // A command's own 75 and 74 are told apart from ours by the status file.
 func TestF42_StatusFile(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	path := h.dir + "/status"
 	outcome := func() (o outcomeLine) {
@@ -267,6 +273,7 @@ func TestF42_StatusFile(t *testing.T) {
 }
 
 func TestF41_ASignalWhileWaitingLeavesTheLine(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	holder.see("up")
@@ -289,6 +296,7 @@ func TestF41_ASignalWhileWaitingLeavesTheLine(t *testing.T) {
 }
 
 func TestF41_ASignalWhileRunningFreesTheLockAfterTheChild(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
 		j := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
@@ -310,6 +318,7 @@ trap "" TERM; (while :; do sleep 1000; done) & echo up; while :; do sleep 1000; 
 const successor = `exec 9>"$DIR/register"; flock -n 9 && echo alone || echo OVERLAP`
 
 func TestF41_KillingTheFrontKillsTheChildAndFreesTheLockAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.start("run", "demo", "--", "sh", "-c", stubborn)
 	j.see("up")
@@ -327,6 +336,7 @@ func TestF41_KillingTheFrontKillsTheChildAndFreesTheLockAtOnce(t *testing.T) {
 // The child's jobs are in groups of their own, as those of an interactive shell are. Nothing tells the
 // engine about them.
 func TestF41_KillingTheFrontKillsJobsInOtherGroups(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.start("run", "demo", "--", "bash", "-c", `set -m; sh -c 'exec 9>"$DIR/register"; flock -n 9 && echo up; while :; do sleep 1000; done' & wait`)
 	j.see("up")
@@ -340,11 +350,12 @@ func TestF41_KillingTheFrontKillsJobsInOtherGroups(t *testing.T) {
 }
 
 func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
-	for name, disturb := range map[string]func(*home, *job){
-		"engine stopped": func(h *home, j *job) { syscall.Kill(engineOf(t, j.cmd.Process.Pid), syscall.SIGSTOP) },
-		"engine killed":  func(h *home, j *job) { syscall.Kill(engineOf(t, j.cmd.Process.Pid), syscall.SIGKILL) },
-		"node deleted":   func(h *home, j *job) { h.run("break", "--force", "demo").want(0) },
-		"front stopped, keeper frozen": func(h *home, j *job) {
+	t.Parallel()
+	for name, disturb := range map[string]func(*testing.T, *home, *job){
+		"engine stopped": func(t *testing.T, _ *home, j *job) { syscall.Kill(engineOf(t, j.cmd.Process.Pid), syscall.SIGSTOP) },
+		"engine killed":  func(t *testing.T, _ *home, j *job) { syscall.Kill(engineOf(t, j.cmd.Process.Pid), syscall.SIGKILL) },
+		"node deleted":   func(_ *testing.T, h *home, _ *job) { h.run("break", "--force", "demo").want(0) },
+		"front stopped, keeper frozen": func(t *testing.T, h *home, j *job) {
 			j.signal(syscall.SIGSTOP)
 			keeper := h.keeperPid()
 			syscall.Kill(keeper, syscall.SIGSTOP)
@@ -354,7 +365,7 @@ func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
 			syscall.Kill(keeper, syscall.SIGCONT)
 			j.signal(syscall.SIGCONT)
 		},
-		"keeper frozen": func(h *home, j *job) {
+		"keeper frozen": func(_ *testing.T, h *home, j *job) {
 			keeper := h.keeperPid()
 			syscall.Kill(keeper, syscall.SIGSTOP)
 			j.want(74, "lost demo")
@@ -362,12 +373,13 @@ func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHome(t)
 			j := h.start("run", "--session-timeout", "3s", "--grace", "300ms", "demo", "--", "sh", "-c", stubborn)
 			j.see("up")
 			next := h.start("run", "demo", "--", "sh", "-c", successor)
 			h.held("demo", 2)
-			disturb(h, j)
+			disturb(t, h, j)
 			if name == "node deleted" {
 				// Nothing can prevent the overlap here, because the lock passes on before the holder
 				// hears of it. It must be short.
@@ -384,6 +396,7 @@ func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
 }
 
 func TestAStoppedFrontKeepsTheLock(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -400,6 +413,7 @@ func TestAStoppedFrontKeepsTheLock(t *testing.T) {
 }
 
 func TestF43_NestedLocksAndStreams(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.run("run", "outer", "--", "sh", "-c", `echo "$LOCKKEEPER_LOCK $LOCKKEEPER_TOKEN"; "$LK" run inner -v -- true 2>/dev/null || echo refused; `+
 		`"$LK" run inner -- sh -c 'echo "$LOCKKEEPER_LOCK $LOCKKEEPER_TOKEN $#" "$@"' sh -v -- "a  b"`).want(0)
@@ -429,6 +443,7 @@ func TestF43_NestedLocksAndStreams(t *testing.T) {
 
 // A run that would wait for the lock under which it was started is refused at once, and others wait.
 func TestAWaitForTheOwnLockIsRefused(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	const words = "held by the lockkeeper that has started this one"
 	for _, flags := range []string{"", "--slots 1", "--shared"} {
@@ -458,6 +473,7 @@ func TestAWaitForTheOwnLockIsRefused(t *testing.T) {
 
 // A guard that is killed by the command before it has said that the command was started does not hide that it was.
 func TestAGuardThatIsKilledEarlyIsALoss(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	for range 12 {
 		h.run("run", "demo", "--", "sh", "-c", "kill -9 $PPID; sleep 1000").want(74)
@@ -466,6 +482,7 @@ func TestAGuardThatIsKilledEarlyIsALoss(t *testing.T) {
 
 // A session timeout that the servers shorten is not what was asked for, and said once.
 func TestAShorterSessionTimeoutIsSaid(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	const words = "session timeout of 1m0s, less than the 1h0m0s of --session-timeout"
 	h.run("run", "--session-timeout", "1h", "demo", "--", "true").want(0, words)
@@ -488,6 +505,7 @@ func TestAShorterSessionTimeoutIsSaid(t *testing.T) {
 // A TERM at any moment between the start and the first breath of the child: the status is always the
 // same, and nothing is left, whether the child ran or not.
 func TestF43_TermAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0)
 	seed := uint64(time.Now().UnixNano())
@@ -513,6 +531,7 @@ func TestF43_TermAtAnyMoment(t *testing.T) {
 
 // A server that takes its time to let us in does not take it from the time for waiting: a lock that is free is not busy.
 func TestWaitIsForTheLockAlone(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	_, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	const wait = 2 * time.Second

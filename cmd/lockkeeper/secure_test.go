@@ -12,6 +12,7 @@ import (
 
 // A server for other machines insists on TLS unless a setting says otherwise. With a zoo.cfg it does as ZooKeeper does.
 func TestAServerForOtherMachinesIsSecure(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	a := newAuthority(h, "authority")
 	key := a.issue("server", time.Hour)

@@ -43,6 +43,7 @@ func (h *home) server(args ...string) (*job, string) {
 }
 
 func TestServerServesAndEndsInPeace(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	h.run("run", "--servers", address, "demo", "--", "sh", "-c", `test "$LOCKKEEPER_SERVERS" = `+address).want(0)
@@ -65,6 +66,7 @@ func TestServerServesAndEndsInPeace(t *testing.T) {
 }
 
 func TestServerOnASocketTakesTheOneOfADeadServer(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	args := []string{"--data", h.dir + "/data", "--listen", "unix:" + h.dir + "/s"}
 	j, _ := h.server(args...)
@@ -76,6 +78,7 @@ func TestServerOnASocketTakesTheOneOfADeadServer(t *testing.T) {
 }
 
 func TestServerReadsZooCfg(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	cfg := h.dir + "/zoo.cfg"
 	write := func(text string) {
@@ -143,6 +146,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 
 // A pipe without a writer keeps no server from saying what is wrong.
 func TestServerWaitsForNoPipe(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	pipe := h.dir + "/data/version-2/snapshot.1"
 	if err := os.MkdirAll(h.dir+"/data/version-2", 0o700); err != nil {
@@ -158,6 +162,7 @@ func TestServerWaitsForNoPipe(t *testing.T) {
 
 // A signal need not wait until all is read.
 func TestServerEndsWhileItReads(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	const sessions = 1 << 30 // all of one id, so that they take nothing but time
 	var b bytes.Buffer
@@ -189,6 +194,7 @@ func TestServerEndsWhileItReads(t *testing.T) {
 
 // Connections, however many come, leave the descriptors that the log needs.
 func TestServerKeepsDescriptorsForItsLog(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.startWith(func(c *exec.Cmd) {
 		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 64 && exec "$0" "$@"`}, c.Args...)
@@ -222,6 +228,7 @@ func TestServerKeepsDescriptorsForItsLog(t *testing.T) {
 
 // A file that is no socket is not taken for the rest of a dead server.
 func TestServerDeletesNoFileThatIsInItsPlace(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	path := h.dir + "/letter"
 	if err := os.WriteFile(path, []byte("dear"), 0o600); err != nil {
@@ -244,6 +251,7 @@ func attr(t *testing.T, log, name string) string {
 }
 
 func TestServerByFlagsAlone(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	key := h.dir + "/key.pem"
 	writeKey(t, key)
@@ -316,6 +324,7 @@ func writeKey(t *testing.T, path string) {
 
 // A server goes on without an admin port that was not asked for, and not without one that was.
 func TestATakenAdminPort(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -334,6 +343,7 @@ func TestATakenAdminPort(t *testing.T) {
 
 // The service manager learns of the readiness when clients can come, and of the end before it.
 func TestServerTellsSystemd(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"", "@"} {
 		h := newHome(t)
 		name += h.dir + "/notify"
@@ -364,6 +374,7 @@ func TestServerTellsSystemd(t *testing.T) {
 }
 
 func TestServerCheck(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	for range 3 {

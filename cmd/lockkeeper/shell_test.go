@@ -28,6 +28,7 @@ func shellAt(t *testing.T, h *home) (*ptytest.Terminal, *job) {
 }
 
 func TestShellAtATerminal(t *testing.T) {
+	t.Parallel()
 	h, srv := newZHome(t)
 	other := zktest.New(t, zktest.Options{})
 	h.env = append(h.env, "NO_COLOR=1", "XDG_CONFIG_HOME="+h.dir+"/config")
@@ -114,6 +115,7 @@ func TestShellAtATerminal(t *testing.T) {
 }
 
 func TestShellScript(t *testing.T) {
+	t.Parallel()
 	h, _ := newZHome(t)
 	h.steps("shell", []zStep{
 		{in: "create -p /a/b x\ncd a\nget b\n# nothing\nset b 'y z'\nget b\nquit\nget /nope\n", out: "/a/b\nxy z"},
@@ -131,6 +133,7 @@ func TestShellScript(t *testing.T) {
 
 // The session of a shell may expire while nothing is typed. The next line has a new one, and is told so.
 func TestShellAfterAnExpiredSession(t *testing.T) {
+	t.Parallel()
 	h, srv := newZHome(t)
 	term, j := shellAt(t, h)
 	term.WaitFor("> ")

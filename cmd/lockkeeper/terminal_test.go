@@ -40,6 +40,7 @@ func catUnderLock(t *testing.T) (*home, *ptytest.Terminal) {
 // F40: a child that works at the terminal reads what is typed, ^C interrupts it, ^Z stops it together
 // with the wrapper, and fg brings both back, while the lock is kept.
 func TestF40_AnInteractiveChild(t *testing.T) {
+	t.Parallel()
 	h, x := catUnderLock(t)
 	x.Type("hello\n")
 	x.WaitFor("hello\r\nhello\r\n") // what the terminal echoes, and what cat says
@@ -99,6 +100,7 @@ func TestF40_AnInteractiveChild(t *testing.T) {
 }
 
 func TestAWaitingCommandShowsItsPlaceOnATerminal(t *testing.T) {
+	t.Parallel()
 	h, x := newHome(t), ptytest.Open(t)
 	holder := h.start("run", "--label", "the holder", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	holder.see("up")
@@ -129,6 +131,7 @@ func TestAWaitingCommandShowsItsPlaceOnATerminal(t *testing.T) {
 }
 
 func TestBreakAsks(t *testing.T) {
+	t.Parallel()
 	h, x := newHome(t), ptytest.Open(t)
 	holder := h.start("run", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	holder.see("up")
@@ -153,6 +156,7 @@ func TestBreakAsks(t *testing.T) {
 
 // ^Z counts also right after fg: that we have been continued is not passed on a second time.
 func TestF40_StoppedAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	_, x := catUnderLock(t)
 	for range 20 {
 		x.Type("\x1a")

@@ -22,6 +22,7 @@ var sessionOf = regexp.MustCompile(`"session": ?"0x([0-9a-f]+)"`)
 // closes the session with one write. The holder keeps the lock, also where the server's passwords are those of Apache
 // ZooKeeper; there only the identity protects.
 func TestALockWithAnIdentityIsNotStolen(t *testing.T) {
+	t.Parallel()
 	for _, passwords := range []string{"false", "true"} {
 		h := newHome(t)
 		a := newAuthority(h, "authority")

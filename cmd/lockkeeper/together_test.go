@@ -22,6 +22,7 @@ const stay = "echo up; exec sleep 1000"
 
 // An operator changes the number of slots: a waiter gets in, and no holder loses its slot.
 func TestSlotsCanBeChanged(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	const stay = "echo up; exec sleep 1000"
 	first := h.start("run", "--slots", "1", "demo", "--", "sh", "-c", stay)
@@ -54,6 +55,7 @@ func TestSlotsCanBeChanged(t *testing.T) {
 
 // As many runs hold a lock with slots as it has, and the next one waits.
 func TestSlots(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	var holders []*job
 	for range 2 {
@@ -79,6 +81,7 @@ func TestSlots(t *testing.T) {
 
 // A run that asks for a lock in another form than it is in use in would not be kept out by its holder.
 func TestTwoFormsOfOneLock(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	alone := h.start("run", "alone", "--", "sh", "-c", stay)
 	alone.see("up")
@@ -103,6 +106,7 @@ func TestTwoFormsOfOneLock(t *testing.T) {
 // A command that is willing hears of it, once, when its lock is asked for, and keeps it. One that is not
 // goes on undisturbed.
 func TestRevocable(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("revoke", "demo").want(66, "demo: no such lock on ")
 	willing := h.start("run", "--shared", "--revocable", "usr1", "--label", "willing", "demo", "--", "sh", "-c",
@@ -141,6 +145,7 @@ func TestSignalOf(t *testing.T) {
 // Several locks are held all or none; the command knows the token of each, and the loss of one is the loss of
 // all.
 func TestSeveralLocks(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j := h.start("run", "b", "/other/a", "--", "sh", "-c", `echo "$LOCKKEEPER_LOCK"; echo "$LOCKKEEPER_TOKEN"; `+stay)
 	j.see("up")
@@ -165,6 +170,7 @@ func TestSeveralLocks(t *testing.T) {
 
 // A contender whose process was of this machine and is no more is shown as gone.
 func TestLocksShowsWhoseProcessIsGone(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	h.run("locks").want(0)
 	var rows []serverStatus

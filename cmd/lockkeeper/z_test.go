@@ -58,6 +58,7 @@ func splitLine(t testing.TB, line string) (words []string) {
 }
 
 func TestZVerbs(t *testing.T) {
+	t.Parallel()
 	h, _ := newZHome(t)
 	file := filepath.Join(h.dir, "data")
 	if err := os.WriteFile(file, []byte("from a file"), 0o600); err != nil {
@@ -148,6 +149,7 @@ func TestZVerbs(t *testing.T) {
 }
 
 func TestZJSON(t *testing.T) {
+	t.Parallel()
 	h, _ := newZHome(t)
 	h.run("z", "create", "-p", "/app/text", "grüße").want(0)
 	h.startWith(input("\xff\x00"), "z", "create", "/app/bytes", "-f", "-").want(0)
@@ -166,6 +168,7 @@ func TestZJSON(t *testing.T) {
 
 // A name with a character that turns text around is legal. It must not turn a listing around.
 func TestZNamesAreShownEscaped(t *testing.T) {
+	t.Parallel()
 	h, _ := newZHome(t)
 	h.steps("z", []zStep{
 		{line: "create /exe\u202etxt \u202e", out: "/exe\\u202etxt\n"},
@@ -177,6 +180,7 @@ func TestZNamesAreShownEscaped(t *testing.T) {
 }
 
 func TestZWatchTellsOfEachChange(t *testing.T) {
+	t.Parallel()
 	h, _ := newZHome(t)
 	j := h.start("z", "watch", "-R", "-d", "--count", "3", "/")
 	if err := j.stderr.see("watching /"); err != nil {
@@ -198,6 +202,7 @@ func TestZWatchTellsOfEachChange(t *testing.T) {
 
 // rm names what dies with a tree, and asks.
 func TestZRmNamesHoldersAndAsks(t *testing.T) {
+	t.Parallel()
 	h, _ := newZHome(t)
 	holder := h.start("run", "/locks/report", "--", "sh", "-c", "echo running; sleep 1000")
 	holder.see("running")
@@ -225,6 +230,7 @@ func TestZRmNamesHoldersAndAsks(t *testing.T) {
 }
 
 func TestZEditRefusesIfChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	h, _ := newZHome(t)
 	h.env = append(h.env, "EDITOR=sed -i s/one/two/", "VISUAL=", "TMPDIR="+h.dir)
 	h.steps("z", []zStep{

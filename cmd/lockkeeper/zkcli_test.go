@@ -11,6 +11,7 @@ import (
 
 // What it answers is compared with the real zkCli in test/interop/zkcli.
 func TestZkcliCommandLine(t *testing.T) {
+	t.Parallel()
 	h, srv := newZHome(t)
 	h.steps("zkcli", []zStep{
 		{line: "create /a one", out: "Connecting to …", err: "Created /a"},
@@ -30,6 +31,7 @@ func TestZkcliCommandLine(t *testing.T) {
 }
 
 func TestZkcliAtATerminal(t *testing.T) {
+	t.Parallel()
 	h, srv := newZHome(t)
 	term := ptytest.Open(t)
 	slave := term.Slave()

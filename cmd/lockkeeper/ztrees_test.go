@@ -17,6 +17,7 @@ import (
 )
 
 func TestZTrees(t *testing.T) {
+	t.Parallel()
 	h, _ := newZHome(t)
 	other := zktest.New(t, zktest.Options{})
 	b := other.Addr()
@@ -84,6 +85,7 @@ func TestZTrees(t *testing.T) {
 
 // A tree that does not fit into one transaction is moved too.
 func TestZMvOfALargeTree(t *testing.T) {
+	t.Parallel()
 	h, srv := newZHome(t)
 	s := srv.Session(t, "s")
 	fillWide(t, s, 1000)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -26,15 +27,26 @@ type file struct {
 	fset    *token.FileSet
 }
 
-// sources parses every Go file of the root module. Nested modules have rules of their own.
+// sources returns every Go file of the root module. Nested modules have rules of their own.
 func sources(t *testing.T) []file {
 	t.Helper()
-	root, err := filepath.Abs("../../..")
+	files, err := parsed()
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(files) < 50 {
+		t.Fatalf("found %d files: this test does not see the house", len(files))
+	}
+	return files
+}
+
+// parsed reads the files once for all rules.
+var parsed = sync.OnceValues(func() (files []file, err error) {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		return nil, err
+	}
 	fset := token.NewFileSet()
-	var files []file
 	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -68,14 +80,8 @@ func sources(t *testing.T) []file {
 		files = append(files, f)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 50 {
-		t.Fatalf("found %d files: this test does not see the house", len(files))
-	}
-	return files
-}
+	return files, err
+})
 
 // under reports whether pkg is one of folders or lies below one.
 func under(pkg string, folders ...string) bool {
