@@ -109,12 +109,16 @@ sim-roles: ## the packages beside locks under faults, as many schedules as SEEDS
 	grep -v '^ *\(===\|---\) ' .sim-roles; rm -f .sim-roles; exit $$status
 
 examples: packages ## the example programs, as processes and in a browser
-	cd examples && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
+	cd examples && $(GO) test -count=1 -parallel 6 -timeout $(TIMEOUT) ./... # no race detector: the programs are processes of their own
 
-# Many of these build the command and run it, which the cache of results does not know of.
-interop: packages ## tests against Apache ZooKeeper, Curator, go-zookeeper and kazoo
-	cd $(INTEROP) && $(GO) test -race -count=1 -p 2 -parallel 5 -timeout $(TIMEOUT) . ./locks $$($(GO) list ./... | grep -v -e '/interop$$' -e '/locks$$' -e /chaos -e /crash -e /fire -e /soak -e /leases -e /attack) # the long ones first; all mostly wait
-	cd $(INTEROP) && $(GO) test -race -count=1 -p 1 -timeout $(TIMEOUT) ./chaos ./crash ./fire ./soak ./leases ./attack # these are load enough
+# What only drives processes of others and of ours gains nothing from the race detector in the driver: the unit tests of
+# cmd/lockkeeper run the command with it. Those in which our library works on many goroutines keep it.
+RACED := ./chaos ./locks ./roles ./clients ./soak ./leases
+
+# The command is built once for all that run it, which the cache of results does not know of.
+interop: packages build ## tests against Apache ZooKeeper, Curator, go-zookeeper and kazoo
+	cd $(INTEROP) && $(GO) test -race -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) $(RACED) # the long ones first; all mostly wait
+	cd $(INTEROP) && LOCKKEEPER_TEST_COMMAND=$(CURDIR)/lockkeeper $(GO) test -count=1 -p 3 -parallel 5 -timeout $(TIMEOUT) . ./crash ./fire $$($(GO) list ./... | grep -v $(patsubst .%,-e '/interop%$$',. ./crash ./fire $(RACED)))
 
 crash: packages ## kill -9 of the server under load: make crash KILLS=1000
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestKill9 ./crash -crash.kills=$(KILLS)

@@ -176,6 +176,7 @@ func server(t *testing.T) *zktest.Server {
 }
 
 func TestCronguard(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	alone := start(t, "127.0.0.1:1", "cronguard")
 	first := start(t, srv.Addr(), "cronguard")
@@ -193,6 +194,7 @@ func TestCronguard(t *testing.T) {
 }
 
 func TestService(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	one, two := start(t, srv.Addr(), "service", "127.0.0.1:0"), start(t, srv.Addr(), "service", "127.0.0.1:0")
 	one.expect("/\n")
@@ -233,6 +235,7 @@ func TestService(t *testing.T) {
 }
 
 func TestSingleton(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	first := start(t, srv.Addr(), "singleton")
 	first.expect("working")
@@ -252,6 +255,7 @@ func TestSingleton(t *testing.T) {
 }
 
 func TestSharded(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	var workers []*program
 	for range 4 {
@@ -271,6 +275,7 @@ func TestSharded(t *testing.T) {
 }
 
 func TestMigrate(t *testing.T) {
+	t.Parallel()
 	srv, db := server(t), filepath.Join(t.TempDir(), "db")
 	var all []*program
 	for range 3 {
@@ -290,6 +295,7 @@ func TestMigrate(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	start(t, srv.Addr(), "config", "set", "db1", "db2").finish()
 	start(t, srv.Addr(), "config", "set", "db3", "db4").finish()
@@ -299,6 +305,7 @@ func TestConfig(t *testing.T) {
 }
 
 func TestFencing(t *testing.T) {
+	t.Parallel()
 	srv, db := server(t), filepath.Join(t.TempDir(), "db")
 	var all []*program
 	for range 5 {
@@ -318,6 +325,7 @@ func TestFencing(t *testing.T) {
 }
 
 func TestLeader(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	a := start(t, srv.Addr(), "leader", "a")
 	a.expect("leading, token")
@@ -334,6 +342,7 @@ func TestLeader(t *testing.T) {
 }
 
 func TestRetry(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	p := start(t, srv.Addr(), "retry")
 	p.expect("begin")
@@ -347,6 +356,7 @@ func TestRetry(t *testing.T) {
 // Every lock has one home, each ensemble has its share, and while the ring changes a lock that moves is held
 // in both places.
 func TestRing(t *testing.T) {
+	t.Parallel()
 	a, b := server(t).Addr(), server(t).Addr()
 	held := func(name, ring, old string) string {
 		p := startWith(t, []string{"LOCKKEEPER_RING=" + ring, "LOCKKEEPER_OLD_RING=" + old}, "ring", name)
@@ -374,6 +384,7 @@ func TestRing(t *testing.T) {
 }
 
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	page := start(t, srv.Addr(), "inspect", "127.0.0.1:0", "/examples")
 	page.expect("http://")

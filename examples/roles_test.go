@@ -70,6 +70,7 @@ func begun(workers ...*program) string {
 }
 
 func TestPool(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	feeds := strings.Fields("f0 f1 f2 f3 f4 f5 f6 f7")
 	a := start(t, srv.Addr(), "pool", append([]string{"a"}, feeds...)...)
@@ -90,6 +91,7 @@ func TestPool(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	page := pageOf(start(t, srv.Addr(), "flags", "127.0.0.1:0"))
 	on := func(user string) string {
@@ -119,6 +121,7 @@ func TestFlags(t *testing.T) {
 }
 
 func TestRegistry(t *testing.T) {
+	t.Parallel()
 	srv, dir := server(t), t.TempDir()
 	var services []*program
 	var pages []string
@@ -174,6 +177,7 @@ func TestRegistry(t *testing.T) {
 }
 
 func TestCron(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	hosts := []*program{start(t, srv.Addr(), "cron", "a", "x", "y"), start(t, srv.Addr(), "cron", "b", "x", "y")}
 	runs := func(job string) (n int) {
@@ -198,6 +202,7 @@ func TestCron(t *testing.T) {
 }
 
 func TestSidecar(t *testing.T) {
+	t.Parallel()
 	srv, dir := server(t), t.TempDir()
 	tmpl, file := filepath.Join(dir, "tmpl"), filepath.Join(dir, "app.conf")
 	if err := os.WriteFile(tmpl, []byte("listen {{.port}};\n"), 0o600); err != nil {
@@ -236,6 +241,7 @@ func TestSidecar(t *testing.T) {
 }
 
 func TestRatelimit(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	pages := []string{pageOf(start(t, srv.Addr(), "ratelimit", "127.0.0.1:0")), pageOf(start(t, srv.Addr(), "ratelimit", "127.0.0.1:0"))}
 	codes := make(chan int)
@@ -264,6 +270,7 @@ func TestRatelimit(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	var all []*program
 	for i := range 3 {
@@ -285,6 +292,7 @@ func TestBatch(t *testing.T) {
 }
 
 func TestLeaderonly(t *testing.T) {
+	t.Parallel()
 	srv := server(t)
 	a := start(t, srv.Addr(), "leaderonly", "a")
 	atA := pageOf(a)

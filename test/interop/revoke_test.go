@@ -44,7 +44,7 @@ func TestCuratorRevokesOurs(t *testing.T) {
 	t.Parallel()
 	type acquire = func(context.Context) (*lock.Hold, error)
 	opt := lock.Options{Label: "ours"}
-	for _, c := range []struct {
+	kinds := []struct {
 		name string
 		lock func(s *client.Session, path string) (acquire, error)
 	}{
@@ -68,12 +68,13 @@ func TestCuratorRevokesOurs(t *testing.T) {
 			u, err := lock.NewUnfair(s, path, opt)
 			return u.Lock, err
 		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			onBothServers(t, func(t *testing.T, addr string) {
-				l := newLine(t, "/revoked", addr, addr)
+	}
+	onBothServers(t, func(t *testing.T, addr string) {
+		s := open(t, addr, client.Options{})
+		for _, c := range kinds {
+			t.Run(c.name, func(t *testing.T) {
+				l := newLine(t, "/revoked-"+c.name, addr, addr)
 				p := l.start(peer.Curator)
-				s := open(t, addr, client.Options{})
 				take, err := c.lock(s, l.path)
 				if err != nil {
 					t.Fatal(err)
@@ -106,6 +107,6 @@ func TestCuratorRevokesOurs(t *testing.T) {
 					t.Error(err)
 				}
 			})
-		})
-	}
+		}
+	})
 }

@@ -124,34 +124,45 @@ func TestAttacks(t *testing.T) {
 	if !*full {
 		names /= shortNames
 	}
-	held, rows := 0, 0
-	line := "%-38s | %-31s | %-17s | %s\n"
-	table := fmt.Sprintf(line, "", "this server", "the machine alone", "Apache ZooKeeper")
+	var (
+		mu         sync.Mutex // the following
+		held, rows int
+		line       = "%-38s | %-31s | %-17s | %s\n"
+		table      = fmt.Sprintf(line, "", "this server", "the machine alone", "Apache ZooKeeper")
+	)
 	table += fmt.Sprintf(line, "attack", columns, fmt.Sprintf("%8s %8s", "p99", "max"), columns)
-	for _, a := range attacks {
-		if !strings.Contains(a.name, *only) {
-			continue
+	t.Run("each", func(t *testing.T) {
+		for _, a := range attacks {
+			if !strings.Contains(a.name, *only) {
+				continue
+			}
+			t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) {
+				if !*full {
+					t.Parallel() // each has a server of its own, and latencies are not looked at
+				}
+				ours := runAttack(t, startOurs(t, binary, nil), a)
+				if !ours.held(*full) {
+					t.Errorf("%s: %v, %d of the victim's requests failed; by the machine alone: p99 %v, max %v",
+						a.name, ours, ours.failed, ours.machine.quantile(0.99), ours.machine.max())
+				}
+				theirs := result{unsupported: true}
+				if *full && *beside && !a.secure {
+					theirs = runAttack(t, startApache(t), a)
+				}
+				machine := fmt.Sprintf("%8s %8s", millis(ours.machine.quantile(0.99)), millis(ours.machine.max()))
+				row := fmt.Sprintf(line, a.name, ours, machine, theirs)
+				t.Log(row)
+				mu.Lock()
+				defer mu.Unlock()
+				countFrames(t, ours.frames)
+				table += row
+				rows++
+				if ours.held(*full) {
+					held++
+				}
+			})
 		}
-		t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) {
-			ours := runAttack(t, startOurs(t, binary, nil), a)
-			rows++
-			if ours.held(*full) {
-				held++
-			} else {
-				t.Errorf("%s: %v, %d of the victim's requests failed; by the machine alone: p99 %v, max %v",
-					a.name, ours, ours.failed, ours.machine.quantile(0.99), ours.machine.max())
-			}
-			countFrames(t, ours.frames)
-			theirs := result{unsupported: true}
-			if *full && *beside && !a.secure {
-				theirs = runAttack(t, startApache(t), a)
-			}
-			machine := fmt.Sprintf("%8s %8s", millis(ours.machine.quantile(0.99)), millis(ours.machine.max()))
-			row := fmt.Sprintf(line, a.name, ours, machine, theirs)
-			t.Log(row)
-			table += row
-		})
-	}
+	})
 	t.Log("\n" + table)
 	t.Logf("attack: rows=%d held=%d violations=%d load=%s", rows, held, rows-held, load())
 }

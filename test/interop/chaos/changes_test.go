@@ -14,6 +14,7 @@ var changing = flag.Duration("chaos.changing", 8*time.Second, "how long the serv
 // timeouts shrink and grow with it, and clients pause for half their timeout just before their followers are killed. No
 // two hold a lock. It prints one line that begins with "chaos-changes:".
 func TestF17_ChaosWhileConfigurationsChange(t *testing.T) {
+	sideBySide(t)
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()

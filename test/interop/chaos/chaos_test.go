@@ -76,8 +76,17 @@ func inside() int {
 	return cmd.ProcessState.ExitCode()
 }
 
+// sideBySide lets a test run beside the others, unless they share one network: each has an ensemble of its own and
+// mostly waits.
+func sideBySide(t *testing.T) {
+	if network == nil {
+		t.Parallel()
+	}
+}
+
 // All kinds of faults on a real ensemble, and no violation. It prints one line that begins with "chaos:".
 func TestChaos(t *testing.T) {
+	sideBySide(t)
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -15,6 +15,7 @@ import (
 // hold it; with the others the first one's hold ends before. For each level it prints one line that
 // begins with "chaos-vouch:".
 func TestF17_WhatVouchingIsWorth(t *testing.T) {
+	sideBySide(t)
 	// A follower does not notice for twelve seconds that it is cut off.
 	e := apache.StartEnsemble(t, serversCount, apache.Options{Tick: tick, Config: map[string]string{"syncLimit": "60"}})
 	for _, tt := range []struct {
