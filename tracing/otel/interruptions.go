@@ -56,27 +56,27 @@ func ended(p client.Phase) string {
 // FollowCache makes a span cache.stale of each time in which the cache may be behind the ensemble. It returns when ctx or
 // the cache ends, so it is called on a goroutine of its own.
 func (t *Tracing) FollowCache(ctx context.Context, name string, c *cache.Cache) {
-	t.follow(ctx, "cache.stale", attribute.String("lockkeeper.cache.name", name), c, func() (error, <-chan struct{}) {
+	t.follow(ctx, "cache.stale", attribute.String("lockkeeper.cache.name", name), c, func() (<-chan struct{}, error) {
 		st, passed := c.State()
-		return st.Stale, passed
+		return passed, st.Stale
 	})
 }
 
 // FollowGroup makes a span group.stale of each time in which the members of the group may be behind the ensemble. It
 // returns when ctx or the Group ends, so it is called on a goroutine of its own.
 func (t *Tracing) FollowGroup(ctx context.Context, name string, g *group.Group) {
-	t.follow(ctx, "group.stale", attribute.String("lockkeeper.group.name", name), g, func() (error, <-chan struct{}) {
+	t.follow(ctx, "group.stale", attribute.String("lockkeeper.group.name", name), g, func() (<-chan struct{}, error) {
 		passed := g.Watch()
-		return g.Stale(), passed
+		return passed, g.Stale()
 	})
 }
 
 // FollowMember makes a span group.absence of each time in which the member is not in its group. It returns when ctx or the
 // Member ends, so it is called on a goroutine of its own.
 func (t *Tracing) FollowMember(ctx context.Context, name string, m *group.Member) {
-	t.follow(ctx, "group.absence", attribute.String("lockkeeper.group.name", name), m, func() (error, <-chan struct{}) {
+	t.follow(ctx, "group.absence", attribute.String("lockkeeper.group.name", name), m, func() (<-chan struct{}, error) {
 		st, passed := m.State()
-		return st.Err, passed
+		return passed, st.Err
 	})
 }
 
@@ -87,13 +87,14 @@ type source interface {
 }
 
 // follow makes a span of each time in which state returns an error, until ctx or the source ends.
-func (t *Tracing) follow(ctx context.Context, span string, name attribute.KeyValue, of source, state func() (error, <-chan struct{})) {
+func (t *Tracing) follow(ctx context.Context, span string, name attribute.KeyValue, of source,
+	state func() (<-chan struct{}, error)) {
 	gap := interruption{t: t, ctx: ctx, span: span, name: name}
 	defer gap.over()
 	for {
-		why, passed := state()
+		passed, why := state()
 		switch {
-		case errors.Is(of.Err(), zk.ErrClosed):
+		case errors.Is(why, zk.ErrClosed) || errors.Is(of.Err(), zk.ErrClosed): // the state is told before Done is closed
 			return
 		case of.Err() != nil:
 			gap.begin(time.Now(), of.Err())
