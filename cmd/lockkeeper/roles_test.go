@@ -43,6 +43,30 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 	x.want(130)
 }
 
+// A server that is killed and comes back makes config watch run its command for what has changed since, and for nothing
+// else.
+func TestAConfigurationIsFollowedAcrossARestartOfTheServer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("config", "set", "orders", "rate=0").want(0)
+	x := h.start("config", "watch", "orders", "--exec", `echo "$LOCKKEEPER_CONFIG_VERSION:$(cat)"`)
+	want := "0:rate=0\n"
+	x.see(want)
+	for _, change := range []string{"1:rate=1\n", "2:rate=2\n"} {
+		keeper := h.keeperPid()
+		syscall.Kill(keeper, syscall.SIGKILL)
+		wantGone(t, keeper)
+		h.run("config", "set", "orders", strings.TrimSpace(change[2:])).want(0)
+		x.see(change)
+		want += change
+	}
+	x.signal(syscall.SIGINT)
+	x.want(130)
+	if got := x.stdout.String(); got != want {
+		t.Errorf("the command has printed %q, want %q", got, want)
+	}
+}
+
 func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
