@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/server"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -22,10 +24,7 @@ func filled(t *testing.T, logDir string) Source {
 	t.Helper()
 	src := Source{Dir: filepath.Join(t.TempDir(), "source"), LogDir: logDir}
 	for round := range 2 {
-		srv, err := server.Open(server.Options{DataDir: src.Dir, LogDir: logDir, PreAllocBytes: 1 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		srv := openServer(t, server.Options{DataDir: src.Dir, LogDir: logDir, PreAllocBytes: 1 << 20})
 		s, stop := serve(t, srv)
 		for i := range 3 {
 			if _, err := s.Create(t.Context(), fmt.Sprintf("/n%d%d", round, i), []byte("data"), zk.Persistent, zk.OpenACL()); err != nil {
@@ -40,6 +39,20 @@ func filled(t *testing.T, logDir string) Source {
 		stop()
 	}
 	return src
+}
+
+// openServer opens a server. A test beside this one that starts a process has a copy of each lock until the process runs its program.
+func openServer(t *testing.T, o server.Options) *server.Server {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(lockInterval) {
+		srv, err := server.Open(o)
+		if err == nil {
+			return srv
+		}
+		if !errors.Is(err, vfs.ErrLocked) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // serve runs a server until stop.
@@ -168,10 +181,7 @@ func TestSourcesThatAreRefused(t *testing.T) {
 // snapshotAlone leaves a snapshot of everything, and no logs.
 func snapshotAlone(t *testing.T, src *Source) {
 	remove(t, filepath.Join(src.Dir, versionName, "snapshot.0"))
-	srv, err := server.Open(server.Options{DataDir: src.Dir, PreAllocBytes: 1 << 20, TrustEmpty: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := openServer(t, server.Options{DataDir: src.Dir, PreAllocBytes: 1 << 20, TrustEmpty: true})
 	if err := srv.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -242,10 +252,7 @@ func halve(t *testing.T, pattern string) {
 
 // run has a server at work in a source until the end of the test.
 func run(t *testing.T, src *Source) {
-	srv, err := server.Open(server.Options{DataDir: src.Dir, PreAllocBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := openServer(t, server.Options{DataDir: src.Dir, PreAllocBytes: 1 << 20})
 	_, stop := serve(t, srv)
 	t.Cleanup(stop)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/load"
 	"github.com/lockkeeper/lockkeeper/internal/server/store"
@@ -60,6 +61,22 @@ func (s Source) folders() []string {
 	return slices.Compact([]string{filepath.Join(s.Dir, versionName), s.logs()})
 }
 
+const (
+	// endTimeout is how long a server may take to end that has been told to, and lockInterval how often that is looked at.
+	endTimeout   = time.Second
+	lockInterval = 20 * time.Millisecond
+)
+
+// lockDir takes a directory, after the server that ends there.
+func lockDir(dir string) (io.Closer, error) {
+	for deadline := time.Now().Add(endTimeout); ; time.Sleep(lockInterval) {
+		l, err := vfs.OS{}.LockDir(dir)
+		if !errors.Is(err, vfs.ErrLocked) || time.Now().After(deadline) {
+			return l, err
+		}
+	}
+}
+
 // lock takes the directories as a server of ours does, so that none is at work there and none begins.
 func (s Source) lock() (unlock func(), err error) {
 	var locks []io.Closer
@@ -69,7 +86,7 @@ func (s Source) lock() (unlock func(), err error) {
 		}
 	}
 	for _, dir := range s.folders() {
-		l, err := vfs.OS{}.LockDir(dir)
+		l, err := lockDir(dir)
 		if errors.Is(err, vfs.ErrLocked) {
 			unlock()
 			return nil, fmt.Errorf("%s: a server is at work there (stop it first)", s.Dir)
