@@ -83,7 +83,9 @@ func (v viewer) page(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	page.Execute(w, map[string]any{"Dir": v.dir, "Locks": locks})
+	if err := page.Execute(w, map[string]any{"Dir": v.dir, "Locks": locks}); err != nil {
+		log.Print("inspect: ", err)
+	}
 }
 
 // changes sends the table again whenever it has changed, as server-sent events.
@@ -95,6 +97,7 @@ func (v viewer) changes(w http.ResponseWriter, r *http.Request) {
 		}
 		var table bytes.Buffer
 		if err := page.ExecuteTemplate(&table, "table", locks); err != nil {
+			log.Print("inspect: ", err)
 			return
 		}
 		fmt.Fprintf(w, "data: %s\n\n", base64.StdEncoding.EncodeToString(table.Bytes()))

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	spinFor = flag.Duration("peers.spin", 2*time.Second, "how long peers go through each lock as fast as they can, at least")
+	spinFor = flag.Duration("peers.spin", 500*time.Millisecond, "how long peers go through each lock as fast as they can, at least")
 	crashes = flag.Int("peers.crashes", 1, "how often a peer of each make crashes while they do so")
 )
 
