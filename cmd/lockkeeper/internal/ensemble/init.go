@@ -60,8 +60,9 @@ func (s *Spec) Check() error {
 			return fmt.Errorf("%s %q: is empty, or has blanks or quotes", name, text)
 		}
 	}
-	if s.together() && strings.ContainsAny(s.Out, "\n\\") {
-		return fmt.Errorf("%q: zoo.cfg cannot hold this path", s.Out)
+	unfit := func(c rune) bool { return c < ' ' || c > '~' || c == '\\' }
+	if s.together() && (strings.ContainsFunc(s.Out, unfit) || strings.TrimSpace(s.Out) != s.Out) {
+		return fmt.Errorf("--out %q: Java would read another path in zoo.cfg (letters of ASCII, without a backslash)", s.Out)
 	}
 	if s.Format == FormatKubernetes {
 		for i, m := range s.Members {

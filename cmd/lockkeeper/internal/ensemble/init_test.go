@@ -154,6 +154,17 @@ func TestInitWritesEachFileOnce(t *testing.T) {
 	}
 }
 
+func TestPathsThatJavaReadsOtherwise(t *testing.T) {
+	t.Parallel()
+	for path, fine := range map[string]bool{"/a b/c": true, "/\u00e9": false, "/a\\b": false, "/a ": false, "/a\tb": false} {
+		s := newSpec(t, FormatLocal, "127.0.0.1:1:2:3", "127.0.0.1:4:5:6", "127.0.0.1:7:8:9")
+		s.Out = path
+		if err := s.Check(); (err == nil) != fine {
+			t.Errorf("--out %q: %v", path, err)
+		}
+	}
+}
+
 func TestInitRefusesADirectoryWithOtherFiles(t *testing.T) {
 	t.Parallel()
 	s := newSpec(t, FormatSystemd, "a", "b", "c")

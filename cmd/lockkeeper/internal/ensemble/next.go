@@ -53,7 +53,7 @@ func (s *Spec) install(b *strings.Builder, dir string) {
 	fmt.Fprintf(b, `  apt-get install zookeeper default-jre-headless   # or the archive of zookeeper.apache.org; see the unit
   id zookeeper || useradd --system --home-dir %[1]s --shell /usr/sbin/nologin zookeeper
   install -d -o zookeeper -g zookeeper -m 750 %[1]s && install -d %[2]s
-  test ! -e %[1]s/version-2 && cp -R %[3]s/data/. %[1]s/ && cp %[3]s/zoo.cfg %[2]s/
+  test ! -e %[1]s/version-2 && cp -R %[3]s/data/. %[1]s/ && install -m 644 %[3]s/zoo.cfg %[2]s/
 `, s.DataDir, s.ConfDir, dir)
 	owned := s.DataDir
 	if s.TLS {

@@ -182,7 +182,7 @@ func (s *Spec) Silent(ctx context.Context, others ...string) error {
 			ctx, cancel := context.WithTimeout(ctx, silenceTimeout)
 			defer cancel()
 			if status, err := fourletter.Ask(ctx, (&net.Dialer{}).DialContext, "tcp", address); err == nil {
-				errs[i] = fmt.Errorf("a server answers at %s (%s, zxid %s): if the data is of that server, it runs (stop it first)", address, status.Mode, status.Zxid)
+				errs[i] = fmt.Errorf("a server answers at %s (%s, zxid %s): if it is the server that the data is of, or a member that lets clients in already, stop it first", address, status.Mode, status.Zxid)
 			}
 		})
 	}

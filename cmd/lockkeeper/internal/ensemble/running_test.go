@@ -119,5 +119,10 @@ func TestAServerThatRuns(t *testing.T) {
 		if err := s.Silent(t.Context(), l.Addr().String()); err == nil || !strings.Contains(err.Error(), "stop it first") {
 			t.Errorf("Silent = %v", err)
 		}
+		s.Members[1].Client = l.Addr().(*net.TCPAddr).Port
+		p := &Plan{Spec: *s, Source: Source{Dir: t.TempDir() + "/gone"}}
+		if _, err := p.Verify(t.Context(), talk(nil)); err == nil || !strings.Contains(err.Error(), "lets clients in already") {
+			t.Errorf("Verify = %v", err)
+		}
 	})
 }

@@ -69,6 +69,9 @@ func (p *Plan) Verify(ctx context.Context, dial Dialer) ([]Report, error) {
 	if err := p.sourceAsCopied(); err != nil {
 		return nil, err
 	}
+	if err := p.Spec.Silent(ctx); err != nil {
+		return nil, err
+	}
 	reports, err := p.await(ctx, dial)
 	if err != nil {
 		return reports, err

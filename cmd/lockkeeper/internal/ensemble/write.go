@@ -109,7 +109,7 @@ func writeFile(f file) (err error) {
 		}
 	}()
 	_, err = w.Write(f.data)
-	if err = errors.Join(err, w.Sync(), w.Close()); err != nil {
+	if err = errors.Join(err, w.Chmod(f.mode), w.Sync(), w.Close()); err != nil { // whatever the umask: another user runs ZooKeeper
 		return err
 	}
 	if err := os.Rename(temp, f.path); err != nil {
