@@ -157,7 +157,7 @@ func TestGrowInTheOrderThatLosesData(t *testing.T) {
 	first := start(t, config(1))
 	first.awaitLog("LOOKING")
 	// With the defaults an ensemble serves within a second.
-	said, err := lockkeeper(t, "ensemble", "grow", "--verify", "--timeout=4s", "--out="+out)
+	said, err := lockkeeper(t, "ensemble", "grow", "--verify", "--timeout=3s", "--out="+out)
 	if err == nil || strings.Count(said, "not currently serving") < 3 {
 		t.Errorf("members without data: %v, %s", err, said)
 	}

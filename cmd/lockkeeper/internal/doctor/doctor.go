@@ -163,9 +163,11 @@ func serverLines(config map[string]string) (lines []string) {
 
 func (x *examination) data() {
 	most, newest := 0, int64(0)
+	quiet := false // no transaction since the election: followers still have the zxids of before
 	versions := map[string]bool{}
 	for _, s := range x.alive() {
 		most, newest = max(most, s.Status.Znodes), max(newest, epoch(s.Status.Zxid))
+		quiet = quiet || s.Status.Mode == "leader" && counter(s.Status.Zxid) == 0
 		version, _, _ := strings.Cut(s.Status.Version, "-")
 		versions[version] = true
 	}
@@ -173,7 +175,7 @@ func (x *examination) data() {
 		if float64(s.Status.Znodes) < fewerNodesShare*float64(most) && most-s.Status.Znodes > 10 {
 			x.find(Critical, "znodes", s.Name, "do not restart the others before it has caught up: if it led, the rest would be lost", "it has %d znodes, and another has %d", s.Status.Znodes, most)
 		}
-		if own := epoch(s.Status.Zxid); own < newest {
+		if own := epoch(s.Status.Zxid); own < newest && !quiet {
 			x.find(Warning, "epoch", s.Name, "see its log: it has not followed since the last election", "its zxid %s is of epoch %d, and another's of %d", s.Status.Zxid, own, newest)
 		}
 	}
@@ -185,6 +187,15 @@ func (x *examination) data() {
 		slices.Sort(all)
 		x.find(Warning, "versions", "", "finish the upgrade", "the servers are of different versions: %s", strings.Join(all, ", "))
 	}
+}
+
+// counter returns how many transactions an epoch had up to a zxid.
+func counter(zxid string) uint32 {
+	n, err := strconv.ParseUint(strings.TrimPrefix(zxid, "0x"), 16, 64)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
 }
 
 func epoch(zxid string) int64 {

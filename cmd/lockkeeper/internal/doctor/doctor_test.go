@@ -73,6 +73,15 @@ func TestExamine(t *testing.T) {
 	}
 }
 
+// Right after an election followers have the zxids of the epoch before, until the first transaction.
+func TestAfterAnElection(t *testing.T) {
+	e := healthy()
+	e.Servers[0].Status.Zxid, e.Servers[1].Status.Zxid, e.Servers[2].Status.Zxid = "0x0", "0x500000000", "0x400000009"
+	if f := Examine(e); len(f) > 0 {
+		t.Errorf("an ensemble that has just elected a leader: %+v", f)
+	}
+}
+
 func TestTheWorstComesFirst(t *testing.T) {
 	e := healthy()
 	e.TLS, e.RootACL = false, zk.OpenACL()
