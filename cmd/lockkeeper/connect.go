@@ -45,6 +45,11 @@ func openWith[S any](ctx context.Context, to access.Settings, opt client.Options
 	if err != nil {
 		return none, "", exit.Errorf(exit.Usage, "%w", err)
 	}
+	late := newLateNotice(to, connectTimeout, notice)
+	defer late.stop()
+	if late.timer != nil {
+		opt.Trace.Attempt = late.attempt
+	}
 	hint := " (is a server running there? lockkeeper status " + servers + ")"
 	if servers == access.Local {
 		starter, err := newStarter(notice)

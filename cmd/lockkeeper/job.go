@@ -131,6 +131,7 @@ func (f *jobFlags) config(changed func(string) bool, name, path string, argv []s
 		timeoutAsked = f.sessionTimeout
 	}
 	outlivePipes()
+	to.Quiet = f.quiet
 	if !f.quiet {
 		f.noticeLocal()
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -97,6 +98,53 @@ func TestF40_AnInteractiveChild(t *testing.T) {
 	x.Type("a line\n")
 	x.WaitFor("got a line")
 	x.Type("exit\n")
+}
+
+// At a terminal, a command says after a second that it finds no server; run does, too, and not with -q.
+func TestACommandSaysThatItFindsNoServer(t *testing.T) {
+	t.Parallel()
+	h, x := newHome(t), ptytest.Open(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close() // nothing is accepted, and nothing is answered
+	flags := " --connect-timeout 1100ms --servers " + silent.Addr().String()
+	said := silent.Addr().String() + ": no session after 1s (trying for 1.1s"
+	h.shellOn(x)
+	for _, tt := range []struct {
+		command string
+		said    bool
+	}{
+		{"members demo" + flags, true},
+		{"run" + flags + " demo -- true", true},
+		{"run -q" + flags + " demo -- true", false},
+	} {
+		x.Type("$LK " + tt.command + "; echo status $?\n")
+		x.WaitFor("echo status $?")
+		if shown := x.WaitFor("status 69"); strings.Contains(shown, said) != tt.said {
+			t.Errorf("%s says %q", tt.command, shown)
+		}
+	}
+}
+
+// A command that waits says when there is no server, and shows its place again when there is one.
+func TestAWaitingCommandSaysThatNoServerIsThere(t *testing.T) {
+	t.Parallel()
+	h, x := newHome(t), ptytest.Open(t)
+	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
+	holder := h.start("run", "--servers", address, "--session-timeout", "40s", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
+	holder.see("up")
+	h.shellOn(x)
+	x.Type("$LK run --session-timeout 40s --servers " + address + " demo -- echo it is mine\n")
+	x.WaitFor("for demo, behind 1")
+	server.signal(syscall.SIGKILL)
+	server.status()
+	x.WaitFor("for demo; no server is there: ")
+	h.server("--data", h.dir+"/data", "--listen", address)
+	x.WaitFor("for demo, behind 1")
+	holder.signal(syscall.SIGTERM)
+	x.WaitFor("\r\x1b[Kit is mine")
 }
 
 func TestAWaitingCommandShowsItsPlaceOnATerminal(t *testing.T) {

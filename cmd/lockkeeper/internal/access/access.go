@@ -39,6 +39,9 @@ type Settings struct {
 	ACL      string `json:"acl,omitempty"`       // World or Creator; empty: World
 
 	ConnectTimeout time.Duration `json:"-"` // how long to look for a server; 0 leaves it to the command
+
+	// Quiet: nothing is said while the servers do not answer.
+	Quiet bool `json:"quiet,omitempty"`
 }
 
 // What Settings.ACL can say of who may touch what is made.

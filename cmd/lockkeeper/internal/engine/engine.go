@@ -213,6 +213,9 @@ func (e *engine) line(ctx context.Context) error {
 		opt.Waiting = w.start(look)
 		defer func() { stop(); w.wg.Wait() }()
 	}
+	if w.report {
+		w.wg.Go(func() { w.tellConnection(look) })
+	}
 	enter, try, err := e.entrance(opt)
 	if err != nil {
 		return exit.Errorf(exit.Usage, "%w", err)

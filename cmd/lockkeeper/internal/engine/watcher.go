@@ -50,6 +50,27 @@ func (w *watcher) start(ctx context.Context) func(lock.Place) {
 	}
 }
 
+// tellConnection tells the front why there is no server, and when there is one again, until ctx ends.
+func (w *watcher) tellConnection(ctx context.Context) {
+	told := ""
+	for {
+		st, changed := w.session.State()
+		why := ""
+		if st.Phase == client.Disconnected {
+			why = shown(st.Cause.Error())
+		}
+		if why != told {
+			told = why
+			w.notes.send(link.Note{Is: link.IsCutOff, Text: why})
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // lookUnder ends the wait if the hold with that token, under which this run was started, is ahead of the node own.
 func (w *watcher) lookUnder(ctx context.Context, own string, token int64) {
 	dir := zk.Parent(own)

@@ -254,6 +254,8 @@ func (f *front) await() (Outcome, bool) {
 			case n.Is == link.IsWaiting:
 				f.line.update(n)
 				f.cfg.Standing.waits(cmp.Or(n.ID, n.Holder))
+			case n.Is == link.IsCutOff:
+				f.line.cutOff(n.Text)
 			case leaving != 0:
 				// Whatever it says has crossed our order to leave; the answer to that comes.
 			case n.Is == link.IsGranted:

@@ -100,6 +100,7 @@ func TestF43_ArgumentsStreamsAndEnvironment(t *testing.T) {
 	}, "sh", "-c", `printf '%s|' "$@"; echo; env | grep ^LOCKKEEPER_ | sort`, "$0", "a b", `"'`, "-v", "", "--", "*")
 	s.run()
 	s.want(`a b|"'|-v||--|*|`)
+	s.want("LOCKKEEPER_GRACE=1.8s")
 	s.want("LOCKKEEPER_LOCK=/demo")
 	s.want("LOCKKEEPER_SERVERS=unix:/s")
 	s.want("LOCKKEEPER_TOKEN=77")

@@ -37,6 +37,7 @@ type waitLine struct {
 	start  time.Time
 	ticker *time.Ticker
 	last   link.Note
+	absent string // why no server is there; empty if one is
 	drawn  bool
 }
 
@@ -65,8 +66,20 @@ func (l *waitLine) update(n link.Note) {
 	l.draw()
 }
 
+// cutOff notes why no server is there; an empty text says that one is there again.
+func (l *waitLine) cutOff(why string) {
+	if l == nil {
+		return
+	}
+	l.absent = why
+	if l.last.Is == "" && why == "" {
+		l.clear() // the place in line is not known
+	}
+	l.draw()
+}
+
 func (l *waitLine) draw() {
-	if l == nil || l.last.Is == "" {
+	if l == nil || l.last.Is == "" && l.absent == "" {
 		return
 	}
 	waited := time.Since(l.start)
@@ -99,6 +112,9 @@ func (l *waitLine) clear() {
 
 // text is what there is to say, what matters most first: a narrow terminal shows no more.
 func (l *waitLine) text(waited time.Duration) string {
+	if l.absent != "" {
+		return fmt.Sprintf("lockkeeper: waiting %v for %s; no server is there: %s", waited.Truncate(time.Second), l.name, l.absent)
+	}
 	text := fmt.Sprintf("lockkeeper: waiting %v for %s, behind %d", waited.Truncate(time.Second), l.name, l.last.Ahead)
 	if l.last.Holder != "" {
 		text += "; held by " + l.last.Holder

@@ -132,7 +132,7 @@ const (
 	IsWaiting  = "waiting"  // in line
 	IsGranted  = "granted"  // the lock is ours until the deadline in the cell
 	IsRevoked  = "revoked"  // the lock is asked for; it is held until it is released
-	IsCutOff   = "cut off"  // why the session has no connection, while the lock is ours, has changed
+	IsCutOff   = "cut off"  // why the session has no connection, in line or while the lock is ours, has changed
 	IsLost     = "lost"     // the lock cannot be vouched for any more
 	IsBusy     = "busy"     // not got within the wait
 	IsFailed   = "failed"   // not got for another reason
