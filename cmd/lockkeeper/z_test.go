@@ -73,6 +73,8 @@ func TestZVerbs(t *testing.T) {
 		{line: "set /app/config two␣words"},
 		{line: "set /app/config -v 0 three", status: 1, err: "it is not 0 any more"},
 		{line: "set /app/config -v 1 three"},
+		{line: "set /app/config -", in: "a - b"},
+		{line: "get /app/config", out: "a - b"},
 		{line: "set /app/config", in: "a\x00b\xff\n"},
 		{line: "get /app/config", out: "a\x00b\xff\n"},
 		{line: "get -x /app/config", out: "00000000  61 00 62 ff 0a                                    |a.b..|\n"},

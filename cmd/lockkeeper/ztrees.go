@@ -65,6 +65,8 @@ func (e *zEnv) newCp() *cobra.Command {
 	addExistingFlag(cmd, &existing)
 	cmd.Flags().Float64Var(&rate, "rate", 0, "so many znodes a second at most")
 	cmd.Flags().BoolVar(&openACL, "open-acl", false, "let all do all with the copy, instead of copying ACLs")
+	cmd.Flags().BoolP("recursive", "r", true, "as in cp of a file system: here it is always so")
+	cmd.Flags().MarkHidden("recursive")
 	return cmd
 }
 

@@ -51,6 +51,8 @@ func TestZTrees(t *testing.T) {
 		{line: "mirror --apply /app " + b + ":/there/app", err: "done: 1 created, 1 set"},
 		{line: "diff /app " + b + ":/there/app"},
 		{line: "mirror --apply --delete /copy prod:/there/app", err: "1 deleted"},
+		{line: "mirror /copy " + b + ":/new/place", out: "create /new/place\ncreate /new/place/acl\ncreate /new/place/config\n", err: "would be done: 3 created, 0 set"},
+		{line: "mirror --apply /copy " + b + ":/new/place", err: "done: 3 created, 0 set"},
 		{line: "mirror --apply --plan /copy /x", status: 64, err: "one of them will do"},
 		{line: "diff /copy zk://x:/x", status: 64, err: "a server is host:port"},
 	})

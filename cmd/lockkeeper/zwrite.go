@@ -54,6 +54,7 @@ func (e *zEnv) newSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set PATH [DATA]",
 		Short: "Replace the data of a znode, by default with standard input",
+		Long:  "Replace the data of a znode. Without DATA, and with -, it is standard input.",
 		Args:  wantArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
@@ -64,7 +65,7 @@ func (e *zEnv) newSet() *cobra.Command {
 			switch {
 			case len(args) == 2 && file != "":
 				return exit.Errorf(exit.Usage, "set %s: there are data and --file; one of them will do", p)
-			case len(args) == 2:
+			case len(args) == 2 && args[1] != "-":
 				data = []byte(args[1])
 			default:
 				if file == "" {
@@ -136,6 +137,10 @@ connection is closed.`,
 			switch {
 			case len(args) == 2 && file != "":
 				return exit.Errorf(exit.Usage, "create %s: there are data and --file; one of them will do", p)
+			case len(args) == 2 && args[1] == "-":
+				if data, err = e.readData("-"); err != nil {
+					return err
+				}
 			case len(args) == 2:
 				data = []byte(args[1])
 			case file != "":

@@ -38,7 +38,7 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 			left, err = m.plan(ctx)
 			return 0, left, err
 		}
-		if err := m.To.EnsurePath(ctx, target, nil); err != nil {
+		if err := m.createRoot(ctx); err != nil {
 			return 0, left, err
 		}
 	}
@@ -105,6 +105,28 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 		w.done(1)
 	}
 	return w.Done, left, nil
+}
+
+// createRoot makes the root of the target, and what is missing above it.
+func (m *Mirror) createRoot(ctx context.Context) error {
+	data, _, err := m.From.Get(ctx, m.FromRoot)
+	if err != nil {
+		return err
+	}
+	var acl []zk.ACL
+	if !m.OpenACL {
+		if acl, _, err = m.From.ACL(ctx, m.FromRoot); err != nil {
+			return err
+		}
+	}
+	if err := m.Tell(Step{"create", m.ToRoot}); err != nil {
+		return err
+	}
+	if err := m.To.EnsurePath(ctx, zk.Parent(m.ToRoot), nil); err != nil {
+		return err
+	}
+	_, err = m.To.Create(ctx, m.ToRoot, data, zk.Persistent, acl)
+	return err
 }
 
 // plan tells what a mirror into a place that is not there would do.
