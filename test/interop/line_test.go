@@ -70,14 +70,14 @@ type line struct {
 	dir     string // where those who wait have a znode each
 	reg     *register.Register
 	look    *raw
-	timeout time.Duration // of its peers' sessions
+	timeout time.Duration // of the sessions of peers that are started from now on: long, unless one is to crash
 	started int
 }
 
 func newLine(t *testing.T, path, servers, lookAt string) *line {
 	t.Helper()
 	return &line{t: t, servers: servers, path: path, dir: path, reg: openRegister(t),
-		look: connect(t, lookAt, watcherTimeout, nil), timeout: sessionTimeout}
+		look: connect(t, lookAt, watcherTimeout, nil), timeout: patience}
 }
 
 // newPermitLine is newLine for a semaphore in Curator's layout.

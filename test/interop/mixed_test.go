@@ -169,6 +169,7 @@ func TestMixedHandOversWithCrashes(t *testing.T) {
 			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
 				l := newLine(t, m.members[0].path, addr, addr)
+				l.timeout = sessionTimeout
 				peers := m.start(l)
 				spin := func(i int) { peers[i].Spin(m.members[i].path, time.Hour, m.inside(), m.members[i].as...) }
 				for i := range peers {
@@ -343,6 +344,7 @@ func TestMixedCrashes(t *testing.T) {
 				dirs = []string{path + "/locks", path + "/leases"}
 			}
 			others := l.startAll(c.makes...)
+			l.timeout = sessionTimeout
 			for _, victim := range c.makes {
 				crashed := l.startAll(victim, victim)
 				holder, waiter := crashed[0], crashed[1]
@@ -385,7 +387,6 @@ func TestMixedAcrossALeaderChange(t *testing.T) {
 	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick})
 	leader := e.Leader()
 	l := newLine(t, "/leader", e.Connect(), e.Followers()[0].Addr())
-	l.timeout = patience // no hold is to end because an election takes long on a busy machine
 	peers := l.startAll(peer.Lockkeeper, peer.Lockkeeper, peer.Curator)
 	for _, p := range peers {
 		p.Send("cycle %s %d", l.path, cycles)
