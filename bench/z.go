@@ -51,7 +51,7 @@ func znodeCommands(dir string) error {
 	if err := errors.Join(plant(ctx, session, "/tree", zTree), plantWide(ctx, session, "/wide", zTree)); err != nil {
 		return err
 	}
-	return errors.Join(m.get(), m.tree(), m.tab(), plant(ctx, session, "/big", zExported), m.export(), m.importAgain())
+	return errors.Join(m.get(), m.tree(), m.tab(), m.copies(), plant(ctx, session, "/big", zExported), m.export(), m.importAgain())
 }
 
 // plant makes a tree with n znodes, in directories.
