@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -79,21 +80,31 @@ func TestBackupRefuses(t *testing.T) {
 func TestBackupShowsCredentialsToTheAdminPort(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
+	var mu sync.Mutex // the next two
 	var shown []string
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = append(shown, "elsewhere") }))
-	defer other.Close()
 	status := http.StatusForbidden
+	show := func(credential string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		shown = append(shown, credential)
+		return status
+	}
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { show("elsewhere") }))
+	defer other.Close()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		shown = append(shown, r.Header.Get("Authorization"))
 		w.Header().Set("Location", other.URL)
-		w.WriteHeader(status)
+		w.WriteHeader(show(r.Header.Get("Authorization")))
 	}))
 	defer srv.Close()
 	credentials := h.put("admin", "digest:super:open sesame\n")
 	command := []string{"backup", "--admin", srv.URL + "/commands/", "--auth-file", credentials, "--to", h.dir + "/backups"}
 	h.run(command...).want(77, "refuses these credentials")
+	mu.Lock()
 	status = http.StatusFound
+	mu.Unlock()
 	h.run(command...).want(1, "302")
+	mu.Lock()
+	defer mu.Unlock()
 	if got := strings.Join(shown, ";"); got != "digest super:open sesame;digest super:open sesame" {
 		t.Errorf("shown: %s", got)
 	}
