@@ -28,6 +28,8 @@ type accessFlags struct {
 	unnamed bool            // settings found no server list
 
 	connectTimeout time.Duration
+
+	log *roleLog // of commands that run for long; nil otherwise
 }
 
 // An accessFlag is a flag that says how to get to the servers, with the variable that speaks if it is not given.

@@ -22,11 +22,16 @@ func openSession(ctx context.Context, to access.Settings, opt client.Options, co
 }
 
 // openKeeper opens sessions one after the other for a command that outlives one. Errors carry an exit status.
-func openKeeper(ctx context.Context, to access.Settings) (*client.Keeper, error) {
+func openKeeper(ctx context.Context, to access.Settings, log *roleLog) (*client.Keeper, error) {
+	err := log.check()
+	if err != nil {
+		return nil, err
+	}
+	to.Quiet = log.silent()
 	limit := cmp.Or(to.ConnectTimeout, connectTimeoutDefault)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("no answer within "+limit.String()))
 	defer cancel()
-	k, _, err := openWith(ctx, to, client.Options{}, limit, notice, client.Keep)
+	k, _, err := openWith(ctx, to, client.Options{Logger: log.client()}, limit, log.notice, client.Keep)
 	return k, err
 }
 

@@ -98,7 +98,7 @@ func (f *accessFlags) withKeeper(ctx context.Context, do func(context.Context, *
 	if err != nil {
 		return err
 	}
-	k, err := openKeeper(ctx, to)
+	k, err := openKeeper(ctx, to, f.log)
 	if err != nil {
 		return err
 	}

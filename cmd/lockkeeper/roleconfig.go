@@ -145,13 +145,13 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 		Args:    wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConfig(&flags, args[0], func(ctx context.Context, path string, v *config.Value[[]byte]) error {
-				return watchConfig(ctx, path, v, func(st config.State[[]byte]) error {
+				return watchConfig(ctx, path, v, flags.log, func(st config.State[[]byte]) error {
 					if command == "" {
 						return printConfig(cmd.OutOrStdout(), st, asJSON)
 					}
 					err := execConfig(ctx, command, st)
 					if err != nil && ctx.Err() == nil {
-						notice(fmt.Sprintf("config watch %s: --exec: %v", path, err))
+						flags.log.notice(fmt.Sprintf("config watch %s: --exec: %v", path, err))
 					}
 					return nil
 				})
@@ -159,6 +159,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 		},
 	}
 	flags.addTo(cmd, sessionFlags)
+	flags.addLogTo(cmd)
 	flags.completeNames(cmd, configsPath, 1)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	cmd.Flags().StringVar(&command, "exec", "", "shell command `CMD` to run for each configuration")
@@ -178,7 +179,7 @@ func withConfig(flags *accessFlags, name string, do func(context.Context, string
 		defer cancel()
 		v, err := config.Open(opening, k, []string{path}, config.Options[[]byte]{
 			Decode:   func(data []byte, value *[]byte) error { *value = slices.Clone(data); return nil },
-			Optional: true,
+			Optional: true, Logger: flags.log.client(),
 		})
 		if err != nil {
 			return err
@@ -190,14 +191,14 @@ func withConfig(flags *accessFlags, name string, do func(context.Context, string
 }
 
 // watchConfig calls show with each configuration that comes into force.
-func watchConfig(ctx context.Context, path string, v *config.Value[[]byte], show func(config.State[[]byte]) error) error {
+func watchConfig(ctx context.Context, path string, v *config.Value[[]byte], log *roleLog, show func(config.State[[]byte]) error) error {
 	var last int64 = -1 // Mzxid of what was shown
 	for st, err := range v.Changes(ctx) {
 		switch {
 		case err != nil:
 			return err
 		case len(st.Sources) == 0 && last != 0:
-			notice("config watch " + path + ": it does not exist (waiting for it)")
+			log.notice("config watch " + path + ": it does not exist (waiting for it)")
 			last = 0
 		case len(st.Sources) > 0 && st.Sources[0].Stat.Mzxid != last:
 			last = st.Sources[0].Stat.Mzxid

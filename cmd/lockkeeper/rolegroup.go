@@ -150,6 +150,7 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 		},
 	}
 	flags.addTo(cmd, makingFlags)
+	flags.addLogTo(cmd)
 	flags.completeNames(cmd, groupsPath, 1)
 	cmd.Flags().StringVar(&id, "id", "", "name of the member (default HOST-PID)")
 	cmd.Flags().StringVar(&data, "data", "", "what others read of the member")
@@ -170,7 +171,7 @@ func join(flags accessFlags, path, id, data string, argv []string) error {
 	}
 	var k *client.Keeper
 	err = child.before(func(ctx context.Context) error {
-		k, err = openKeeper(ctx, to)
+		k, err = openKeeper(ctx, to, flags.log)
 		return err
 	})
 	if err != nil {
@@ -180,11 +181,11 @@ func join(flags accessFlags, path, id, data string, argv []string) error {
 	var m *group.Member
 	err = child.before(func(ctx context.Context) error {
 		hint := time.AfterFunc(takenNotice, func() {
-			notice("join " + path + ": " + id + " is not a member yet (another session may have that --id)")
+			flags.log.notice("join " + path + ": " + id + " is not a member yet (another session may have that --id)")
 		})
 		defer hint.Stop()
 		var err error
-		m, err = group.Join(ctx, k, path, id, []byte(data), group.Options{ACL: to.MadeACL()})
+		m, err = group.Join(ctx, k, path, id, []byte(data), group.Options{ACL: to.MadeACL(), Logger: flags.log.client()})
 		if err != nil {
 			return explained(err, to)
 		}
@@ -197,7 +198,7 @@ func join(flags accessFlags, path, id, data string, argv []string) error {
 	err = child.run()
 	left := m.Close(context.Background()) // bounded by its CloseTimeout
 	if left != nil {
-		notice(fmt.Sprintf("join %s: the member may stay until its session expires: %v", path, left))
+		flags.log.notice(fmt.Sprintf("join %s: the member may stay until its session expires: %v", path, left))
 	}
 	return err
 }

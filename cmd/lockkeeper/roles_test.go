@@ -67,6 +67,39 @@ func TestAConfigurationIsFollowedAcrossARestartOfTheServer(t *testing.T) {
 	}
 }
 
+// What the user should know and what becomes of the session can be had as JSON, or not at all.
+func TestALogOfACommandThatRunsForLong(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("config", "watch", "orders", "--log-format", "xml").want(64, "--log-format xml: not one of text and json")
+	quiet := h.start("config", "watch", "orders", "-q")
+	loud := h.start("config", "watch", "orders", "--log-format", "json", "--log-level", "info")
+	if err := loud.stderr.see("it does not exist"); err != nil {
+		t.Fatal(err)
+	}
+	h.run("config", "set", "orders", "1").want(0)
+	quiet.see("1\n")
+	loud.see("1\n")
+	for _, j := range []*job{quiet, loud} {
+		j.signal(syscall.SIGINT)
+		j.want(130)
+	}
+	said := map[string]string{} // the level of each message
+	for line := range strings.Lines(loud.stderr.String()) {
+		var entry struct{ Level, Msg string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		said[entry.Msg] = entry.Level
+	}
+	if said["config watch /lockkeeper/config/orders: it does not exist (waiting for it)"] != "WARN" || said["zookeeper session"] != "INFO" {
+		t.Errorf("the log: %v", said)
+	}
+	if got := quiet.stderr.String(); got != "" {
+		t.Errorf("config watch -q says %q", got)
+	}
+}
+
 func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

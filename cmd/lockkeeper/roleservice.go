@@ -157,6 +157,7 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 		},
 	}
 	f.addTo(cmd, makingFlags)
+	f.addLogTo(cmd)
 	f.completeNames(cmd, servicesPath, 1)
 	flags := cmd.Flags()
 	flags.StringVar(&f.base, "base", servicesPath, "`path` below which the services are")
@@ -205,7 +206,7 @@ func register(f registerFlags, name string, argv []string) error {
 	}
 	var k *client.Keeper
 	err = child.before(func(ctx context.Context) error {
-		k, err = openKeeper(ctx, to)
+		k, err = openKeeper(ctx, to, f.log)
 		return err
 	})
 	if err != nil {
@@ -227,7 +228,7 @@ func (f *registerFlags) keepRegistered(k *client.Keeper, to access.Settings, nam
 		in := discovery.Instance{Name: name, ID: f.id, Address: f.address, Port: f.port, SSLPort: f.sslPort}
 		err := discovery.RegisterWhile(ctx, k, f.base, in, f.healthy(name), f.interval, discovery.Options{ACL: to.MadeACL()})
 		if err != nil {
-			notice(fmt.Sprintf("register %s: %v (the command goes on)", name, explained(err, to)))
+			f.log.notice(fmt.Sprintf("register %s: %v (the command goes on)", name, explained(err, to)))
 		}
 	}()
 	return func() {
@@ -250,9 +251,9 @@ func (f *registerFlags) healthy(name string) func(context.Context) error {
 		err := check(ctx)
 		switch {
 		case err != nil && !failed && context.Cause(ctx) != context.Canceled:
-			notice(fmt.Sprintf("register %s: not registered, because the check fails: %v", name, err))
+			f.log.notice(fmt.Sprintf("register %s: not registered, because the check fails: %v", name, err))
 		case err == nil && failed:
-			notice("register " + name + ": the check succeeds again")
+			f.log.notice("register " + name + ": the check succeeds again")
 		}
 		failed = err != nil
 		return err

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+)
+
+// A roleLog says what a command that runs for long tells on standard error. What the user should know is a warning; the
+// changes of the session are of the level info. A nil roleLog tells what the user should know.
+type roleLog struct {
+	logFormat
+	quiet bool
+}
+
+// addTo adds the flags to a command.
+func (l *roleLog) addTo(cmd *cobra.Command) {
+	l.logFormat.addTo(cmd)
+	level := cmd.Flags().Lookup("log-level")
+	level.DefValue, l.level = "WARN", slog.LevelWarn
+	level.Usage = "the least `level` that is logged: debug, info (with what becomes of the session), warn or error"
+	cmd.Flags().BoolVarP(&l.quiet, "quiet", "q", false, "say nothing but why the command fails")
+}
+
+// notice tells the user something.
+func (l *roleLog) notice(text string) {
+	switch {
+	case l == nil:
+		notice(text)
+	case l.silent():
+	case l.format == "json":
+		l.logger().Warn(text)
+	default:
+		notice(text)
+	}
+}
+
+// silent reports whether notices are left out.
+func (l *roleLog) silent() bool { return l != nil && (l.quiet || l.level > slog.LevelWarn) }
+
+// client returns where the library writes its log; nil is nowhere, unless the user asks for more than notices.
+func (l *roleLog) client() *slog.Logger {
+	if l == nil || l.quiet || l.level > slog.LevelInfo {
+		return nil
+	}
+	return l.logger()
+}
+
+func (l *roleLog) check() error {
+	if l == nil {
+		return nil
+	}
+	return l.logFormat.check()
+}
+
+// addLogTo adds the flags of the log to a command that runs for long.
+func (f *accessFlags) addLogTo(cmd *cobra.Command) {
+	f.log = &roleLog{}
+	f.log.addTo(cmd)
+}
