@@ -18,6 +18,7 @@ import (
 
 // What is in backups is tested in package backup, and with Apache ZooKeeper in test/interop/care.
 func TestBackupAndRestoreOfAServerThatRuns(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	j, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
 	h.run("z", "create", "--servers", address, "/app", "text").want(0)

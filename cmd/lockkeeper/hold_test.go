@@ -44,6 +44,7 @@ func (h *home) holderOf(name string) int {
 }
 
 func TestHoldAndRelease(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	p := sleeper(t, "exec sleep 1000")
 	pid := strconv.Itoa(p.Process.Pid)
@@ -64,6 +65,7 @@ func TestHoldAndRelease(t *testing.T) {
 }
 
 func TestAHoldEndsWithItsProcess(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	p := sleeper(t, "exec sleep 1000")
 	h.run("hold", "--pid", strconv.Itoa(p.Process.Pid), "demo").want(0)
@@ -75,6 +77,7 @@ func TestAHoldEndsWithItsProcess(t *testing.T) {
 }
 
 func TestAHoldWithALease(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	begin := time.Now()
 	h.run("hold", "--lease", "3s", "demo").want(0)
@@ -91,6 +94,7 @@ func TestAHoldWithALease(t *testing.T) {
 
 // What works under a hold must not go on when the lock is lost.
 func TestTheProcessOfAHoldIsEndedWhenTheLockIsLost(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{"by TERM": "exec sleep 1000", "by KILL": "trap '' TERM; while :; do sleep 0.1; done"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,6 +110,7 @@ func TestTheProcessOfAHoldIsEndedWhenTheLockIsLost(t *testing.T) {
 
 // A hold that gives up waiting, and one that is killed while it waits, leave no holder that takes the lock later.
 func TestAHoldThatIsEndedWhileItWaits(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	p := sleeper(t, "exec sleep 1000")
 	pid := strconv.Itoa(p.Process.Pid)
@@ -139,6 +144,7 @@ func TestAHoldThatIsEndedWhileItWaits(t *testing.T) {
 
 // The holder's processes are killed: the process of --pid goes on, and another hold is possible after that.
 func TestAHolderThatIsKilled(t *testing.T) {
+	t.Parallel()
 	h := newHome(t)
 	p := sleeper(t, "exec sleep 1000")
 	pid := strconv.Itoa(p.Process.Pid)
