@@ -29,17 +29,29 @@ func sleeper(t *testing.T, script string) *exec.Cmd {
 // holderOf returns the holder in the background of a test's home.
 func (h *home) holderOf(name string) int {
 	h.t.Helper()
+	return h.backgroundOf(func(args []string) bool { return args[1] == holderCommand && args[len(args)-1] == name })
+}
+
+// stayOf returns the command under the lock of a hold for a process.
+func (h *home) stayOf(pid string) int {
+	h.t.Helper()
+	return h.backgroundOf(func(args []string) bool { return args[1] == stayCommand && len(args) > 3 && args[3] == pid })
+}
+
+// backgroundOf returns the process of a test's home with such arguments.
+func (h *home) backgroundOf(is func(args []string) bool) int {
+	h.t.Helper()
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
 		b, _ := os.ReadFile(path)
 		args := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 		env, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
-		if len(args) > 2 && args[1] == holderCommand && args[len(args)-1] == name && strings.Contains(string(env), "DIR="+h.dir+"\x00") {
+		if len(args) > 2 && is(args) && strings.Contains(string(env), "DIR="+h.dir+"\x00") {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			return pid
 		}
 	}
-	h.t.Fatalf("no holder of %s", name)
+	h.t.Fatal("no such process in the background")
 	return 0
 }
 
@@ -142,13 +154,15 @@ func TestAHoldThatIsEndedWhileItWaits(t *testing.T) {
 	h.run("run", "--wait", "20s", "demo", "--", "true").want(0) // the other holder gives the lock back when it has it
 }
 
-// The holder's processes are killed: the process of --pid goes on, and another hold is possible after that.
+// The holder is killed, and its command under the lock does nothing any more: the guard ends the process of --pid, and another
+// hold is possible after that.
 func TestAHolderThatIsKilled(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	p := sleeper(t, "exec sleep 1000")
 	pid := strconv.Itoa(p.Process.Pid)
 	h.run("hold", "--session-timeout", "4s", "--pid", pid, "demo").want(0)
+	syscall.Kill(h.stayOf(pid), syscall.SIGSTOP)
 	syscall.Kill(h.holderOf("demo"), syscall.SIGKILL)
 	wantGone(t, p.Process.Pid) // the guard ends what works under the lock
 	h.run("hold", "--wait", "20s", "--lease", "1h", "demo").want(0)

@@ -135,7 +135,7 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 		return failed(err)
 	}
 	cfg.Argv = []string{"lockkeeper", stayCommand, own, strconv.Itoa(h.watched.Pid), strconv.FormatUint(h.watched.Start, 10)}
-	cfg.Open.Wait, cfg.Stderr = f.wait, h
+	cfg.Open.Wait, cfg.Open.Watched, cfg.Stderr = f.wait, h.watched, h
 	go h.serve(l, own)
 	go h.watchHold()
 	out := front.Run(cfg)

@@ -13,7 +13,7 @@
 //     memory.
 //
 // What works under the lock is, to the engine, which is not its ancestor, the child's process group and
-// (on Linux) all processes that carry the lock's variables in their environment.
+// (on Linux) all processes that carry the lock's variables in their environment; and the process of Open.Watched.
 package engine
 
 import (
@@ -118,7 +118,7 @@ func (e *engine) run() {
 	case interface{ Node() string }:
 		granted.Claims = []string{h.Node()}
 	}
-	e.workers.env = link.LockEnv(e.open, granted)
+	e.workers.env, e.workers.watched = link.LockEnv(e.open, granted), e.open.Watched
 	e.notes.send(granted)
 	lost := e.keep()
 	limit := releaseLimit

@@ -11,6 +11,8 @@ type workers struct {
 	group int      // the child's; 0 before the front has told us
 	env   []string // the variables that mark them
 	spare func(proc.Process) bool
+
+	watched proc.Process // one that is no descendant of the front; with the Pid 0 there is none
 }
 
 // marked returns the live processes outside of the group that carry the lock's variables.
@@ -34,6 +36,9 @@ func (w *workers) kill() bool {
 		proc.SignalGroup(w.group, syscall.SIGKILL)
 	}
 	marked := w.marked()
+	if w.watched.Pid > 0 && proc.Lives(w.watched) {
+		marked = append(marked, w.watched)
+	}
 	for _, p := range marked {
 		proc.Signal(p, syscall.SIGKILL)
 	}

@@ -44,7 +44,7 @@ func (f *front) start() (out Outcome, started bool) {
 	handed := f.child.suspend.interactive && f.tty.foreground() == f.group
 	task := link.Task{
 		Program: []byte(f.cfg.Program), Argv: bytesOf(f.cfg.Argv), Env: bytesOf(lockEnv(f.cfg.Env, f.cfg.Open, f.granted, f.plan.Grace)),
-		Foreground: handed, Plan: f.plan,
+		Foreground: handed, Plan: f.plan, Watched: f.cfg.Open.Watched,
 	}
 
 	// The last look before the child runs: from here on there is nothing but the guard's fork.

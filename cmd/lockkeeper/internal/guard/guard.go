@@ -8,6 +8,7 @@
 //     gone, the guard kills the child and everything that descends from it, whatever group, session or
 //     environment it has made for itself: what its parent has left behind comes back to the guard (on
 //     Linux; elsewhere it knows the child's group only). It needs neither front nor engine for that.
+//     With them it kills the process of Task.Watched, which is no descendant.
 //  3. It ends only when the front says so, by killing it, or when the front is dead and nothing is left.
 //
 // If the guard itself is killed, the kernel kills the child (on Linux), and all that it has started comes
@@ -50,6 +51,8 @@ type guard struct {
 	events chan link.Event // received by the goroutine that writes them to the front
 	plan   link.Plan
 	child  int // 0 before it is started
+
+	watched proc.Process // ended with the child; with the Pid 0 there is none
 
 	front    <-chan struct{} // closed when the front is dead
 	condemn  <-chan struct{} // a token: the lock is gone
@@ -98,6 +101,7 @@ func Run(p Pipes, cell *link.Cell, spare func(proc.Process) bool) error {
 		front: ended(p.Task), condemn: condemned(p.Condemn),
 	}
 	go report(p.Events, g.events) // until the process ends
+	g.watched = task.Watched
 	g.start(task)
 	if g.child != 0 {
 		proc.DropStreams()
@@ -228,6 +232,9 @@ func (g *guard) kill() bool {
 	live := proc.Below(table, g.self, g.spare)
 	if slices.ContainsFunc(live, func(p proc.Process) bool { return p.Group == g.child }) {
 		proc.SignalGroup(g.child, syscall.SIGKILL) // all at once, so that none of them can fork away
+	}
+	if g.watched.Pid > 0 && proc.Lives(g.watched) {
+		live = append(live, g.watched)
 	}
 	for _, p := range live {
 		proc.Signal(p, syscall.SIGKILL) // what we may not kill we cannot help

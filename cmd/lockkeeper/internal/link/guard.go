@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"syscall"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
 
 // GuardName is the name under which the guard runs. It is not that of the program, so that a kill of
@@ -52,6 +54,7 @@ type Task struct {
 	Argv, Env  [][]byte
 	Foreground bool // the child's group gets the terminal
 	Plan       Plan
+	Watched    proc.Process // see Open
 }
 
 // taskBytesMax limits a task. Linux takes 6 MiB of arguments and variables at most, which are a third

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
 
 // The engine's descriptors.
@@ -86,6 +87,9 @@ type Open struct {
 
 	// Claims are the znodes of all that is held by runs under which this one was started, newest first.
 	Claims []string `json:"claims,omitempty"`
+
+	// Watched is a process that works under the lock besides the child; with the Pid 0 there is none.
+	Watched proc.Process `json:"watched,omitzero"`
 }
 
 // Election says as whom to stand for it.
