@@ -169,6 +169,17 @@ func TestAHolderThatIsKilled(t *testing.T) {
 	h.run("release", "demo").want(0)
 }
 
+// The command under the lock is killed: the process of --pid ends before the lock is given back.
+func TestAHoldWhoseCommandIsKilled(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	p := sleeper(t, "exec sleep 1000")
+	pid := strconv.Itoa(p.Process.Pid)
+	h.run("hold", "--pid", pid, "demo").want(0)
+	syscall.Kill(h.stayOf(pid), syscall.SIGKILL)
+	h.run("run", "--wait", "20s", "demo", "--", "sh", "-c", `case "$(cut -d " " -f 3 /proc/`+pid+`/stat)" in ""|Z) ;; *) exit 1; esac`).want(0)
+}
+
 // seeError waits for words on standard error.
 func (j *job) seeError(words string) {
 	j.t.Helper()

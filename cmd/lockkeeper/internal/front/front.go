@@ -164,6 +164,9 @@ func (f *front) run() Outcome {
 	}
 	out = f.attend()
 	f.cfg.Standing.end()
+	if f.child.lost || out.Child.Exit != 0 {
+		f.endWatched()
+	}
 	limit := releaseLimit
 	if f.child.lost {
 		limit = lostReleaseLimit
@@ -173,6 +176,19 @@ func (f *front) run() Outcome {
 		out = f.lostOutcome(out, why)
 	}
 	return out
+}
+
+// endWatched kills the process of Open.Watched, and returns when it is gone, so that the lock is not given back before. A child
+// that ends with status 0 leaves it alone.
+func (f *front) endWatched() {
+	for n := 0; f.cfg.Open.Watched.Pid > 0 && proc.Lives(f.cfg.Open.Watched); n++ {
+		err := proc.Signal(f.cfg.Open.Watched, syscall.SIGKILL)
+		if err != nil {
+			f.say("process %d works on without the lock: %v", f.cfg.Open.Watched.Pid, err)
+			return
+		}
+		time.Sleep(proc.Pause(n))
+	}
 }
 
 // open starts the engine and whatever we listen to.
