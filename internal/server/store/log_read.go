@@ -138,11 +138,12 @@ func lastNonZero(f io.ReaderAt, from, size int64) (int64, error) {
 	last := from
 	for off := from; off < size; off += int64(len(buf)) {
 		buf = buf[:min(int64(len(buf)), size-off)]
-		if _, err := f.ReadAt(buf, off); err != nil && err != io.EOF {
+		n, err := f.ReadAt(buf, off)
+		if err != nil && err != io.EOF {
 			return 0, err
 		}
-		if !isZero(buf) {
-			last = off + int64(len(bytes.TrimRight(buf, "\x00")))
+		if read := buf[:n]; !isZero(read) { // less than asked for if a server has just cut the zeros off
+			last = off + int64(len(bytes.TrimRight(read, "\x00")))
 		}
 	}
 	return last, nil
