@@ -64,7 +64,7 @@ func TestGoZookeeperComesBackWithItsIdentities(t *testing.T) {
 		}
 		defer c.Close()
 		for _, credential := range []string{"bob:pw", "ops:pw"} {
-			if err := c.AddAuth("digest", []byte(credential)); err != nil {
+			if err := untilConnected(func() error { return c.AddAuth("digest", []byte(credential)) }); err != nil {
 				return "", err
 			}
 		}
@@ -73,16 +73,29 @@ func TestGoZookeeperComesBackWithItsIdentities(t *testing.T) {
 		}
 		session := c.SessionID()
 		p.CutAll()
-		data, stat, err := c.Get("/go")
-		for deadline := time.Now().Add(answerTimeout); err == zk.ErrConnectionClosed && time.Now().Before(deadline); {
+		var data []byte
+		var stat *zk.Stat
+		err = untilConnected(func() (err error) {
 			data, stat, err = c.Get("/go")
-		}
+			return err
+		})
 		if err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("go %s %t %t", data, stat.EphemeralOwner == session, c.SessionID() == session), nil
 	})
 	mustSay(t, said, "go data true true")
+}
+
+// untilConnected asks again while the client has no connection. It gives up what waits for one each time that no server has taken
+// it, and a server that has just started may refuse it once.
+func untilConnected(ask func() error) error {
+	for deadline := time.Now().Add(answerTimeout); ; time.Sleep(10 * time.Millisecond) {
+		err := ask()
+		if err != zk.ErrConnectionClosed && err != zk.ErrNoServer || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // proxyTo starts a proxy to a server and returns its address.
