@@ -173,7 +173,7 @@ func (s *Session) age(level Vouch) time.Duration {
 	return s.opt.clock.Since(at)
 }
 
-// A lease is what the answered requests of one level amount to. Guarded by Session.mu.
+// leased is what the answered requests of one level amount to. Guarded by Session.mu.
 type leased struct {
 	lease  lease.Lease
 	newest clock.Instant // when the newest proof was sent; zero once the session is over

@@ -22,7 +22,7 @@ type Deadlock = queue.Deadlock
 // errors.Is(err, ErrDeadlock) holds.
 //
 // Circles are found from the znodes alone: the node of a waiter names the holds that it waits under, those whose
-// contexts the context of its Lock derives from, and those that bridge.OnBehalf names. Locks that are held in any other way, by
+// contexts the context of its Lock derives from, and those that the command names for a run within a run. Locks that are held in any other way, by
 // other clients, or with Options.Data, are not seen as held by a waiter.
 //
 // There are no false alarms: all nodes of the circle were there at one instant, and none of the waiters had been

@@ -63,7 +63,7 @@ var (
 	// case, and Downgrade can be called again.
 	ErrDowngradeUnknown = errors.New("not known whether the write lock is a read lock now")
 
-	// ErrNodeDeleted is the cause of a loss: the holder's znode was deleted, perhaps with Break, or the ensemble
+	// ErrNodeDeleted is the cause of a loss: the holder's znode was deleted, perhaps with Break of package inspect, or the ensemble
 	// did, because the session has expired: of these two the deletion may be heard of first.
 	ErrNodeDeleted = errors.New("the holder's znode was deleted")
 	// ErrDeadline is the cause of a loss: no heartbeat was answered for two thirds of the session timeout, so the
@@ -190,7 +190,7 @@ func (e *LostError) Reason() LossReason {
 // Is makes errors.Is(err, ErrLost) hold.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// unheard returns err and, if s has no connection, why.
+// withDisconnection returns err and, if s has no connection, why.
 func withDisconnection(s *client.Session, err error) error {
 	st, _ := s.State()
 	if st.Phase != client.Disconnected {

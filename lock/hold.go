@@ -86,7 +86,7 @@ func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error 
 	return workUnder(ctx, h, f)
 }
 
-// A held is a Hold or Holds.
+// A releasable is a Hold or Holds.
 type releasable interface {
 	Context() context.Context
 	Cause() error

@@ -20,7 +20,7 @@ type listing struct {
 	asked time.Time
 }
 
-// listed is what a listing shows.
+// listedClaims is what a listing shows.
 type listedClaims struct {
 	own   queue.Queue // the line
 	other queue.Claim // the oldest claim of another kind of lock; its name is empty if there is none

@@ -15,7 +15,7 @@ const DelayMax = queue.DelayMax
 
 // Options configure a lock. The zero value of every field means its default.
 type Options struct {
-	// Label is free text about this user of the lock, stored in its znode. A look at the lock (Look, a
+	// Label is free text about this user of the lock, stored in its znode. A look at the lock (Look of package inspect, a
 	// BusyError, "lockkeeper locks") sees it beside host and process; see Owner.
 	Label string
 

@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// Revoked is closed when the owner of this hold was asked to give up, by [Revoke] or with Curator's
+// Revoked is closed when the owner of this hold was asked to give up, by Revoke of package inspect or with Curator's
 // Revoker. The hold goes on until it is released. A request is heard within some 20 milliseconds of the grant
 // also if it was made while the lock was waited for, and after a reconnect if it was made meanwhile. A holder that
 // does not listen pays nothing for it: the hold's own node is watched anyway. A node that the session must
@@ -58,7 +58,7 @@ func (g *grant) asked() {
 	g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.at())
 }
 
-// hear notes that the owner of the attempt's node is asked to give up what it does not have yet.
+// noteRevoked notes that the owner of the attempt's node is asked to give up what it does not have yet.
 func (a *attempt) noteRevoked(node string) {
 	if a.revoked == nil {
 		a.revoked = map[string]bool{}
@@ -66,7 +66,7 @@ func (a *attempt) noteRevoked(node string) {
 	a.revoked[node] = true
 }
 
-// hear looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
+// noteRevoked looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
 // there: then we say again who we are, if that leaves room for the request.
 func (g *grant) noteRevoked(path string, node client.Node) {
 	if !queue.Revoked(node.Data) {

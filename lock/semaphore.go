@@ -28,12 +28,11 @@ type Semaphore struct {
 	path string
 }
 
-// NewSemaphore returns the semaphore of n permits, at most PermitsMax, of the directory at path. The number
-// is stored in the directory's data by its first user, and the directory stays for ever; where the
-// directory is there already, a refused caller stores nothing. If
-// another number is stored when this Semaphore is first asked for a permit, the error is a *ConflictError; from then
-// on it follows what is stored, which SetPermits changes. With Options.AdoptPermits it follows that from the beginning. If n is 0 it takes the number that is stored, and the error
-// is ErrNoPermits if there is none.
+// NewSemaphore returns the semaphore of n permits, at most PermitsMax, of the directory at path. The number is stored in the
+// directory's data by its first user, and the directory stays for ever; where the directory is there already, a refused caller
+// stores nothing. If another number is stored when this Semaphore is first asked for a permit, the error is a *ConflictError; from
+// then on it follows what is stored, which SetPermits changes. With Options.AdoptPermits it follows that from the beginning. If n
+// is 0 it takes the number that is stored, and the error is ErrNoPermits if there is none.
 //
 // A directory that a lock of another kind has made, such as a Mutex, is deleted by the server when it has become empty,
 // and a number that has been stored there goes with it: give a semaphore a path of its own.

@@ -97,7 +97,7 @@ func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 	return snap, err
 }
 
-// under returns the line of a directory that is part of a lock.
+// Holds returns the contenders of a directory that is part of a lock.
 func (l *looker) Holds(ctx context.Context, dir string) ([]Contender, error) {
 	d, err := l.directory(ctx, dir)
 	if err != nil {

@@ -246,7 +246,7 @@ func (k *CycleFinder) around() Deadlock {
 	return nil
 }
 
-// waits returns the waits that lead to the step, the first one first.
+// Waits returns the waits that lead to the step, the first one first.
 func (s *step) Waits() Deadlock {
 	var d Deadlock
 	for ; s.from != nil; s = s.from {
