@@ -125,7 +125,11 @@ func (e *zEnv) do(cmd *cobra.Command, verb func(context.Context, *client.Session
 		defer e.endProgress()
 		return zStatus(verb(ctx, s))
 	})
-	return orInterrupted(ctx, err)
+	interrupted := orInterrupted(ctx, err)
+	if part := (*ztree.PartError)(nil); interrupted != err && errors.As(err, &part) { // what was done is to be known also then
+		return exit.Errorf(exit.StatusOf(interrupted, exit.Failure), "%s", part)
+	}
+	return interrupted
 }
 
 // zStatus gives an exit status to what a verb could not do.

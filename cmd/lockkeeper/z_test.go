@@ -73,6 +73,7 @@ func TestZVerbs(t *testing.T) {
 		{line: "set /app/config two␣words"},
 		{line: "set /app/config -v 0 three", status: 1, err: "it is not 0 any more"},
 		{line: "set /app/config -v 1 three"},
+		{line: "acl set /app/config digest:bob:secret:cdrwa", status: 64, err: "with the SHA-1 of user:password"},
 		{line: "set /app/config -", in: "a - b"},
 		{line: "get /app/config", out: "a - b"},
 		{line: "set /app/config", in: "a\x00b\xff\n"},

@@ -48,8 +48,9 @@ func (e *zEnv) places(names []string) ([]place, error) {
 	return all, nil
 }
 
-// at runs do with a session for each of two places: the usual one, or one of its own.
-func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do func(a, b *client.Session) error) error {
+// at runs do with a session for each of two places: the usual one, or one of its own. The context of do also ends when one of
+// its own has been without a server for too long.
+func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do func(ctx context.Context, a, b *client.Session) error) error {
 	sessions := make([]*client.Session, len(places))
 	for i, p := range places {
 		sessions[i] = usual
@@ -61,6 +62,9 @@ func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do
 			return err
 		}
 		defer s.Close(context.WithoutCancel(ctx))
+		var stop func()
+		ctx, stop = whileServed(ctx, s, connectTimeoutDefault)
+		defer stop()
 		var there bool
 		if _, there, err = s.Exists(ctx, "/"); err != nil {
 			return err
@@ -70,7 +74,7 @@ func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do
 		}
 		sessions[i] = s
 	}
-	return do(sessions[0], sessions[1])
+	return do(ctx, sessions[0], sessions[1])
 }
 
 // within reports whether one place lies in the other, which no copy can be made of.

@@ -69,6 +69,9 @@ func (e *zEnv) removals(args []string) ([]string, error) {
 	if len(args) != 1 || args[0] != "-" {
 		return e.paths(args)
 	}
+	if e.lasting {
+		return nil, exit.Errorf(exit.Usage, "rm -: in the shell the paths are arguments: standard input has the lines that follow")
+	}
 	var names []string
 	lines := bufio.NewScanner(e.in)
 	lines.Buffer(nil, 1<<20)

@@ -53,7 +53,7 @@ func (e *zEnv) newCp() *cobra.Command {
 				return exit.Errorf(exit.Usage, "cp %v %v: one is within the other", places[0], to)
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
-				return e.at(ctx, s, places, func(a, b *client.Session) error {
+				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
 					target := &ztree.Importer{Root: to.path, OpenACL: openACL,
 						Writer: ztree.Writer{S: b, Existing: mode, Rate: rate, Progress: e.progress("copied", 0)}}
 					left, err := ztree.Copy(ctx, a, places[0].path, target)
@@ -122,11 +122,14 @@ compared and then removed; if that fails, both are there, and mv says so. A tree
 ephemeral znodes is not moved.`,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			paths, err := e.paths(args)
+			places, err := e.places(args)
 			if err != nil {
 				return err
 			}
-			from, to := place{path: paths[0]}, place{path: paths[1]}
+			from, to := places[0], places[1]
+			if from.servers != "" || to.servers != "" {
+				return exit.Errorf(exit.Usage, "mv %v %v: mv works on the usual servers only (cp copies to others, and rm -r removes what was copied)", from, to)
+			}
 			to = intoOrAs(from, to, strings.HasSuffix(args[1], "/"))
 			if within(from, to) {
 				return exit.Errorf(exit.Usage, "mv %v %v: one is within the other", from, to)
@@ -192,7 +195,7 @@ what differs. Exit status 1 if there is a difference.
 			}
 			differ := 0
 			err = e.do(cmd, func(ctx context.Context, s *client.Session) error {
-				return e.at(ctx, s, places, func(a, b *client.Session) error {
+				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
 					left, err := ztree.Diff(ctx, a, places[0].path, b, places[1].path, func(d ztree.Difference) error {
 						if ignoreACL && d.A != nil && d.B != nil && !d.Data {
 							return nil
@@ -267,7 +270,7 @@ goes on after a failure.
 				return exit.Errorf(exit.Usage, "mirror %v %v: one is within the other", places[0], places[1])
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
-				return e.at(ctx, s, places, func(a, b *client.Session) error {
+				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
 					counts := map[string]int{}
 					m := ztree.Mirror{From: a, FromRoot: places[0].path, To: b, ToRoot: places[1].path, Delete: remove, OpenACL: openACL, Apply: apply, Rate: rate}
 					m.Tell = func(step ztree.Step) error {

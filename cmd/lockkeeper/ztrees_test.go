@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,6 +62,7 @@ func TestZTrees(t *testing.T) {
 		{line: "get /moved/config", out: "one"},
 		{line: "mv /moved /moved/in", status: 64, err: "one is within the other"},
 		{line: "mv /copy /x", status: 1, err: "no such znode"},
+		{line: "mv /app " + b + ":/x", status: 64, err: "mv works on the usual servers only"},
 		{line: "mv /moved /app", status: 1, err: "exists"},
 		{line: "export /app -o " + h.dir + "/app.gz", err: "4 znodes exported"},
 		{line: "export /missing -o " + h.dir + "/missing.gz", status: 1, err: "no such znode"},
@@ -166,5 +168,50 @@ func TestZProgressAtATerminal(t *testing.T) {
 	term.WaitFor("\r\x1b[Klockkeeper: done")
 	if (&zEnv{notes: io.Discard}).progress("copied", 0) != nil {
 		t.Error("there is progress without a terminal")
+	}
+}
+
+// A server that a mirror writes to goes away for good in the middle, and a mirror is interrupted: both end, and say what was done.
+func TestAMirrorThatIsCutOffSaysWhatWasDone(t *testing.T) {
+	t.Parallel()
+	for name, interrupt := range map[string]bool{"server": false, "interrupt": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, srv := newZHome(t)
+			from, err := client.Open(t.Context(), srv.Addr(), client.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer from.Close(t.Context())
+			for i := range 2000 {
+				if _, err := from.Create(t.Context(), fmt.Sprintf("/n%04d", i), nil, zk.Persistent, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			target, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
+			j := h.start("z", "mirror", "--apply", "--rate", "200", "/", address+":/")
+			other, err := client.Open(t.Context(), address, client.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close(t.Context())
+			for { // some of it has been done
+				_, there, err := other.Exists(t.Context(), "/n0000")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if there {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if interrupt {
+				j.signal(syscall.SIGINT)
+				j.want(130, "mirrored", "the same command goes on")
+				return
+			}
+			target.signal(syscall.SIGKILL)
+			j.want(69, "mirrored", "the same command goes on", "no server for 10s")
+		})
 	}
 }

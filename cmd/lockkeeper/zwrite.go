@@ -29,6 +29,9 @@ func (e *zEnv) writingVerbs() []*cobra.Command {
 // readData reads the data for a znode from a file, or from standard input for "-".
 func (e *zEnv) readData(name string) ([]byte, error) {
 	in := e.in
+	if name == "-" && e.lasting {
+		return nil, exit.Errorf(exit.Usage, "in the shell the data is an argument, or in a file (--file): standard input has the lines that follow")
+	}
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {

@@ -1,6 +1,8 @@
 package ztree
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
@@ -124,8 +126,9 @@ func ParseACL(text string) ([]zk.ACL, error) {
 				return nil, fmt.Errorf("ACL entry %q: the only id of the scheme world is anyone", entry)
 			}
 		case "digest":
-			if user, hash, ok := strings.Cut(a.ID, ":"); !ok || user == "" || hash == "" {
-				return nil, fmt.Errorf("ACL entry %q: a digest id is user:hash", entry)
+			user, hash, ok := strings.Cut(a.ID, ":")
+			if sum, err := base64.StdEncoding.DecodeString(hash); !ok || user == "" || err != nil || len(sum) != sha1.Size {
+				return nil, fmt.Errorf("ACL entry %q: a digest id is user:hash, with the SHA-1 of user:password in base64 as the hash", entry)
 			}
 		}
 		acl = append(acl, a)
