@@ -90,6 +90,12 @@ func (e *zEnv) report(did string, to *ztree.Importer, left ztree.LeftOut, err er
 		if errors.Is(err, zk.ErrNodeExists) {
 			hint = "--existing skip or overwrite goes on"
 		}
+		if to.Existing == ztree.Overwrite {
+			hint = "the same command goes on"
+		}
+		if errors.Is(err, zk.ErrNoAuth) {
+			hint = "once the servers allow it, " + hint
+		}
 		if to.Done+to.Skipped == 0 {
 			hint += "; nothing has been " + did
 		}
@@ -286,7 +292,11 @@ goes on after a failure.
 					m.Progress = e.progress("mirrored", 0)
 					done, left, err := m.Run(ctx)
 					if err != nil {
-						return &ztree.PartError{Done: done, Did: "mirrored", Next: "the same command goes on", Err: err}
+						next := "the same command goes on"
+						if errors.Is(err, zk.ErrNoAuth) {
+							next = "once the servers allow it, " + next
+						}
+						return &ztree.PartError{Done: done, Did: "mirrored", Next: next, Err: err}
 					}
 					verb := "would be done"
 					if apply {

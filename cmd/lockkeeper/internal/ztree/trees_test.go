@@ -325,3 +325,23 @@ func FuzzReadExport(f *testing.F) {
 		})
 	})
 }
+
+// Of what was sent at once, one znode is refused: those behind it are counted as well.
+func TestACopyThatIsRefusedCountsWhatWasWritten(t *testing.T) {
+	srv := zktest.New(t, zktest.Options{})
+	s, admin := srv.Session(t, "s"), srv.Session(t, "admin")
+	fill(t, s, []string{"/t", "/t/a", "/t/b", "/t/c"})
+	fill(t, admin, []string{"/copy", "/copy/a"})
+	if _, err := admin.SetACL(t.Context(), "/copy/a", zk.ReadOnlyACL(), zk.AnyVersion); err != nil {
+		t.Fatal(err)
+	}
+	target := importer(s, "/copy")
+	target.Existing = ztree.Overwrite
+	_, err := ztree.Copy(t.Context(), s, "/t", target)
+	if !errors.Is(err, zk.ErrNoAuth) {
+		t.Fatalf("a copy over a znode that may not be written: %v", err)
+	}
+	if target.Done != 3 {
+		t.Errorf("%d znodes are counted, want the root and two", target.Done)
+	}
+}

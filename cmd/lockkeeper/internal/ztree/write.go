@@ -228,6 +228,7 @@ func (w *Writer) flushEach(ctx context.Context) error {
 		}
 		p.Send(ctx)
 		finished := len(records)
+		var failed error // the first failure; what was sent behind it is counted all the same
 		for i, r := range records {
 			_, err := made[i].Wait(ctx)
 			if errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil {
@@ -240,16 +241,19 @@ func (w *Writer) flushEach(ctx context.Context) error {
 			switch {
 			case err == nil:
 				w.done(1)
+			case failed != nil:
 			case !errors.Is(err, zk.ErrNodeExists):
-				return err
+				failed = err
 			case w.Existing == Skip:
 				w.Skipped++
 			default:
-				if err := w.overwrite(ctx, r); err != nil {
-					return err
+				if failed = w.overwrite(ctx, r); failed == nil {
+					w.done(1)
 				}
-				w.done(1)
 			}
+		}
+		if failed != nil {
+			return failed
 		}
 		records = records[finished:]
 	}

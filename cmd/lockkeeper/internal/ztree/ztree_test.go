@@ -179,12 +179,12 @@ func TestText(t *testing.T) {
 			t.Errorf("%q is shown as %s, want %s", in, got, want)
 		}
 	}
-	for _, text := range []string{"world:anyone:cdrwa", "digest:ann:ha/sh=:r,ip:10.0.0.0/8:cd", "auth::w"} {
+	for _, text := range []string{"world:anyone:cdrwa", "digest:ann:AAAA/AAAAAAAAAAAAAAAAAAAAAA=:r,ip:10.0.0.0/8:cd", "auth::w"} {
 		if acl, err := ztree.ParseACL(text); err != nil || ztree.FormatACL(acl) != text {
 			t.Errorf("ACL %s is read as %v, %v", text, acl, err)
 		}
 	}
-	for _, text := range []string{"", "world", "world:anyone", "world:me:r", "world:anyone:", "world:anyone:rq", "digest:ann:r", ":a:r", "world:anyone:r,"} {
+	for _, text := range []string{"", "world", "world:anyone", "world:me:r", "world:anyone:", "world:anyone:rq", "digest:ann:r", "digest:ann:secret:r", ":a:r", "world:anyone:r,"} {
 		if acl, err := ztree.ParseACL(text); err == nil {
 			t.Errorf("ACL %q is read as %v", text, acl)
 		}
