@@ -93,7 +93,7 @@ func Understands(words []string) bool {
 	if !known {
 		return words[0] == "rmr"
 	}
-	in, err := parse(words, v.flags, v.valued)
+	in, err := parse(words, v.flags, v.valued, v.oneOf)
 	return words[0] == "reconfig" || err == nil && len(in.args) >= v.least
 }
 
@@ -140,6 +140,7 @@ func (c *CLI) Run(ctx context.Context, words []string) int {
 type verb struct {
 	usage         string
 	flags, valued string // options
+	oneOf         bool   // of the options
 	least         int    // arguments
 	alone         bool   // needs no session
 	run           func(*CLI, context.Context, call) error
@@ -156,7 +157,7 @@ func verbs() map[string]verb {
 		"create":               {usage: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", flags: "sec", valued: "t", least: 1, run: (*CLI).create},
 		"delete":               {usage: "[-v version] path", valued: "v", least: 1, run: (*CLI).delete},
 		"deleteall":            {usage: "path [-b batch size]", valued: "b", least: 1, run: (*CLI).deleteAll},
-		"delquota":             {usage: "[-n|-b|-N|-B] path", flags: "nbNB", least: 1, run: (*CLI).delQuota},
+		"delquota":             {usage: "[-n|-b|-N|-B] path", flags: "nbNB", oneOf: true, least: 1, run: (*CLI).delQuota},
 		"get":                  {usage: "[-s] [-w] path", flags: "sw", least: 1, run: (*CLI).get},
 		"getAcl":               {usage: "[-s] path", flags: "s", least: 1, run: (*CLI).getACL},
 		"getAllChildrenNumber": {usage: "path", least: 1, run: (*CLI).allChildren},
@@ -172,7 +173,7 @@ func verbs() map[string]verb {
 		"removewatches": {usage: "path [-c|-d|-a] [-l]", flags: "cdal", least: 1, run: (*CLI).removeWatches},
 		"set":           {usage: "[-s] [-v version] path data", flags: "s", valued: "v", least: 2, run: (*CLI).set},
 		"setAcl":        {usage: "[-s] [-v version] [-R] path acl", flags: "sR", valued: "v", least: 2, run: (*CLI).setACL},
-		"setquota":      {usage: "-n|-b|-N|-B val path", valued: "nbNB", least: 1, run: (*CLI).setQuota},
+		"setquota":      {usage: "-n|-b|-N|-B val path", valued: "nbNB", oneOf: true, least: 1, run: (*CLI).setQuota},
 		"stat":          {usage: "[-w] path", flags: "w", least: 1, run: (*CLI).stat},
 		"sync":          {usage: "path", least: 1, run: (*CLI).sync},
 		"version": {alone: true, run: func(c *CLI, _ context.Context, _ call) error {
@@ -208,7 +209,7 @@ func (c *CLI) do(ctx context.Context, words []string) error {
 	}
 	in, err := call{args: words[1:]}, error(nil)
 	if name != "reconfig" {
-		in, err = parse(words, v.flags, v.valued)
+		in, err = parse(words, v.flags, v.valued, v.oneOf)
 	}
 	switch {
 	case err != nil:

@@ -29,9 +29,11 @@ type call struct {
 	args   []string // without the verb
 }
 
-// parse finds a verb's options, which may stand anywhere. Those in valued take the next word.
-func parse(words []string, flags, valued string) (call, error) {
+// parse finds a verb's options, which may stand anywhere. Those in valued take the next word. With oneOf, only one of them may be
+// given.
+func parse(words []string, flags, valued string, oneOf bool) (call, error) {
 	c := call{flags: map[byte]bool{}, values: map[byte]string{}}
+	var chosen byte
 	for i := 1; i < len(words); i++ {
 		w := words[i]
 		if len(w) < 2 || w[0] != '-' {
@@ -39,7 +41,12 @@ func parse(words []string, flags, valued string) (call, error) {
 			continue
 		}
 		for j := 1; j < len(w); j++ {
-			switch o := w[j]; {
+			o := w[j]
+			if oneOf && chosen != 0 && chosen != o && strings.IndexByte(flags+valued, o) >= 0 {
+				return c, fmt.Errorf("org.apache.commons.cli.AlreadySelectedException: The option '%c' was specified but an option from this group has already been selected: '%c'", o, chosen)
+			}
+			chosen = o
+			switch {
 			case strings.IndexByte(flags, o) >= 0:
 				c.flags[o] = true
 			case strings.IndexByte(valued, o) >= 0 && j+1 < len(w):

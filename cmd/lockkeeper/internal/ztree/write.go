@@ -247,7 +247,8 @@ func (w *Writer) flushEach(ctx context.Context) error {
 			case w.Existing == Skip:
 				w.Skipped++
 			default:
-				if failed = w.overwrite(ctx, r); failed == nil {
+				failed = w.overwrite(ctx, r)
+				if failed == nil {
 					w.done(1)
 				}
 			}
