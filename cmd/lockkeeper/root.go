@@ -38,7 +38,6 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		SilenceUsage:  true, // a page of flags hides the one line that says what is wrong
 		SilenceErrors: true,
 	}
-	root.AddCommand(newGuard())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root {
 			return exit.Errorf(exit.Usage, "%w (see lockkeeper --help)", err)
@@ -53,7 +52,22 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		}
 		return exit.Errorf(exit.Usage, "%s: %w (%s)", name, err, hint)
 	})
-	root.AddCommand(newRun(), newHold(), newRelease(), newRenew(), newHolder(), newStay(), newElect(), newLocks(), newBreak(), newRevoke(), newSlots(), newServer(), newStatus(), newBench(), newZ(), newZkcli(), newShell(), newDoctor(), newBackup(), newRestore(), newEnsemble(), newConfig(), newRegister(), newDiscover(), newJoin(), newMembers(), newVersion(), newEngine())
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Locks:", []*cobra.Command{newRun(), newElect(), newHold(), newRenew(), newRelease(), newLocks(), newBreak(), newRevoke(), newSlots()}},
+		{"Znodes:", []*cobra.Command{newZ(), newShell(), newZkcli()}},
+		{"Configuration, naming and membership:", []*cobra.Command{newConfig(), newRegister(), newDiscover(), newJoin(), newMembers()}},
+		{"Servers:", []*cobra.Command{newServer(), newStatus(), newDoctor(), newEnsemble(), newBackup(), newRestore(), newBench()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(newVersion(), newGuard(), newHolder(), newStay(), newEngine())
 	root.SetVersionTemplate("{{.Version}}\n")
 	addExamples(root)
 	root.AddCommand(newTopics()...)
