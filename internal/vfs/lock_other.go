@@ -9,3 +9,5 @@ import (
 
 // lockFile refuses: two servers in one directory would destroy it, and here nothing would stop them.
 func lockFile(*os.File) error { return errors.ErrUnsupported }
+
+func unlockFile(*os.File) error { return errors.ErrUnsupported }

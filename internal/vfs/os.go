@@ -123,7 +123,16 @@ func (OS) LockDir(dir string) (io.Closer, error) {
 		d.Close()
 		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
 	}
-	return d, nil
+	return dirLock{d}, nil
+}
+
+// dirLock is a directory that is open and locked.
+type dirLock struct{ dir *os.File }
+
+// Close unlocks the directory before it closes it. A lock belongs to all copies of a descriptor, and a process that is being
+// started by another goroutine has copies until it runs its program: without the unlocking it would keep the lock for that long.
+func (l dirLock) Close() error {
+	return errors.Join(unlockFile(l.dir), l.dir.Close())
 }
 
 func (f osFile) Size() (int64, error) {

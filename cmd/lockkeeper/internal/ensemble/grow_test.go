@@ -9,10 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/server"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -41,18 +39,13 @@ func filled(t *testing.T, logDir string) Source {
 	return src
 }
 
-// openServer opens a server. A test beside this one that starts a process has a copy of each lock until the process runs its program.
 func openServer(t *testing.T, o server.Options) *server.Server {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(lockInterval) {
-		srv, err := server.Open(o)
-		if err == nil {
-			return srv
-		}
-		if !errors.Is(err, vfs.ErrLocked) || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+	srv, err := server.Open(o)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return srv
 }
 
 // serve runs a server until stop.
