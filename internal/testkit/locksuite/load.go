@@ -27,7 +27,7 @@ var loadTests = []test{
 func work(log faultproxy.Log) (asked, notified faultproxy.Log) {
 	for _, e := range log {
 		switch {
-		case e.Kind == faultproxy.Asked && e.Op != wire.OpPing && e.Op != wire.OpSync:
+		case e.Kind == faultproxy.Asked && isWork(e):
 			asked = append(asked, e)
 		case e.Kind == faultproxy.Notified:
 			notified = append(notified, e)
@@ -35,6 +35,9 @@ func work(log faultproxy.Log) (asked, notified faultproxy.Log) {
 	}
 	return asked, notified
 }
+
+// isWork reports whether an entry is no part of a heartbeat.
+func isWork(e faultproxy.Entry) bool { return e.Op != wire.OpPing && e.Op != wire.OpSync }
 
 // cycle has a client take a lock and give it back, and returns the work of it. A busy machine may be so late with
 // the release that the hold begins to watch its node, as holds do that are not short: that does not count.

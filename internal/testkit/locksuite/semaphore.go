@@ -351,16 +351,15 @@ func (w *World) crowd(permits, waiters int) (held []*lock.Hold, clients []*Clien
 func f34HandOver(w *World, t *testing.T) {
 	const permits, waiters = 3, 8
 	held, clients, waits := w.crowd(permits, waiters)
-	rest := func() { time.Sleep(w.moment() + w.slack()/4) } // so many clients never fall silent
 	for i, g := range waits {
-		rest()
+		w.Quiet(clients...)
 		marks := make([]faultproxy.Mark, waiters)
 		for j, c := range clients {
 			marks[j] = c.Proxy.Mark()
 		}
 		w.MustRelease(held[i])
 		held = append(held, g.Granted())
-		rest()
+		w.Quiet(clients...)
 		for j, c := range clients {
 			asked, told := work(c.Proxy.Since(marks[j]))
 			back := len(asked.Asked(wire.OpRemoveWatches))
