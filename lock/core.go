@@ -34,15 +34,15 @@ func newCore(s *client.Session, dir string, opt Options, r *queue.Rules) *core {
 	return e
 }
 
-// lock returns one hold, re-entered or after a wait in line.
-func (c *core) lock(ctx context.Context) (*Hold, error) {
+// take returns one hold: of a claim that ctx derives from, or else of a new claim. If try is set, it does not wait.
+func (c *core) take(ctx context.Context, try bool) (*Hold, error) {
 	if c == nil {
 		return nil, errZero
 	}
-	h, err := c.reenter(ctx, false)
+	h, err := c.reenter(ctx, try)
 	if h == nil && err == nil {
 		ctx = c.asked(ctx)
-		h, err = only(c.lockAll(ctx, 1))
+		h, err = only(c.takeAll(ctx, 1, try))
 	}
 	return h, c.refused(ctx, err)
 }
@@ -55,13 +55,23 @@ func only(holds []*Hold, err error) (*Hold, error) {
 	return holds[0], nil
 }
 
-// lockAll waits in line with count claims, and returns as many holds or none.
-func (c *core) lockAll(ctx context.Context, count int) ([]*Hold, error) {
-	leave, err := c.approach(ctx, count, false)
+// takeAll makes count claims, and returns as many holds or none.
+func (c *core) takeAll(ctx context.Context, count int, try bool) ([]*Hold, error) {
+	leave, err := c.approach(ctx, count, try)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
+	way := c.wait
+	if try {
+		way = c.try
+	}
+	holds, err := way(ctx, count)
+	return holds, c.named(err, try)
+}
+
+// wait returns the holds of count claims when they have come to the head of the queue.
+func (c *core) wait(ctx context.Context, count int) ([]*Hold, error) {
 	for {
 		says := c.opt.waiting(heldChainOf(ctx))
 		a := newAttempt(c, count, says)
@@ -70,13 +80,18 @@ func (c *core) lockAll(ctx context.Context, count int) ([]*Hold, error) {
 			way = c.unlessDeadlocked(a.id, way)
 		}
 		holds, err := through(ctx, a, way)
-		if err == nil {
-			return holds, nil
-		}
-		if !c.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
-			return nil, &LockError{c.op(false), c.dir, err}
+		if err == nil || !c.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
+			return holds, err
 		}
 	}
+}
+
+// try makes count claims and deletes them again unless they hold the lock at once.
+func (c *core) try(ctx context.Context, count int) ([]*Hold, error) {
+	c.cleaner.await(ctx)
+	a := newAttempt(c, count, notWaiting)
+	a.tries = true
+	return through(ctx, a, a.try)
 }
 
 // through has an attempt go one way, run or try, to its holds. If there are none in the end, it abandons the attempt;
@@ -97,55 +112,18 @@ func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold
 	return holds, err
 }
 
-// try is lock without waiting: it joins the line and leaves it again unless the lock is free.
-func (c *core) try(ctx context.Context) (*Hold, error) {
-	if c == nil {
-		return nil, errZero
-	}
-	h, err := c.reenter(ctx, true)
-	if h == nil && err == nil {
-		ctx = c.asked(ctx)
-		h, err = only(c.tryAll(ctx, 1))
-	}
-	return h, c.refused(ctx, err)
-}
-
-// tryAll is try with count claims.
-func (c *core) tryAll(ctx context.Context, count int) ([]*Hold, error) {
-	leave, err := c.approach(ctx, count, true)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	c.cleaner.await(ctx)
-	a := newAttempt(c, count, notWaiting)
-	a.tries = true
-	holds, err := through(ctx, a, a.try)
-	if err == nil {
-		return holds, nil
-	}
-	if named(err) {
-		return nil, err
-	}
-	return nil, &LockError{c.op(true), c.dir, err}
-}
-
 // approach does what comes before joining the line of a semaphore: it agrees on the number of permits, and takes the
 // gate. leave gives the gate back.
 func (c *core) approach(ctx context.Context, count int, try bool) (leave func(), err error) {
 	if c.permits.varies() && !c.permits.agreed.Load() {
 		if err := c.permits.agree(ctx, c, count, false); err != nil {
-			return nil, &LockError{c.op(try), c.dir, err}
+			return nil, c.named(err, try)
 		}
 	}
 	if c.gate == nil {
 		return func() {}, nil
 	}
-	take := c.gate.lock
-	if try {
-		take = c.gate.try
-	}
-	g, err := take(ctx)
+	g, err := c.gate.take(ctx, try)
 	if err != nil {
 		return nil, err
 	}
@@ -163,12 +141,12 @@ func (c *core) makeDirectory(ctx context.Context) error {
 	if c.permits.varies() {
 		return c.permits.agree(ctx, c, 0, false)
 	}
-	return makeParents(ctx, c.s, c.dir, c.opt.ParentACL)
+	return makeLockDirectory(ctx, c.s, c.dir, c.opt.ParentACL)
 }
 
 // do runs f under a hold.
 func (c *core) do(ctx context.Context, f func(ctx context.Context) error) error {
-	h, err := c.lock(ctx)
+	h, err := c.take(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -177,19 +155,19 @@ func (c *core) do(ctx context.Context, f func(ctx context.Context) error) error 
 
 // lockBase is what every lock value has, whatever its kind: all that its holds and grants need to know of it.
 type lockBase struct {
-	s         *client.Session
-	dir       string          // path
-	opt       Options         // with defaults
-	verb      string          // what Lock is called in errors
-	kind      queue.ClaimKind // of its claims
-	reenters  bool            // Lock under a hold's context is re-entering, which Options.Reentrant allows
-	signature []byte          // see nodeData
-	held      any             // its heldKey
+	s        *client.Session
+	dir      string          // path
+	opt      Options         // with defaults
+	verb     string          // what Lock is called in errors
+	kind     queue.ClaimKind // of its claims
+	reenters bool            // Lock under a hold's context is re-entering, which Options.Reentrant allows
+	owner    Owner           // what the data of its nodes says of this process
+	held     any             // its heldKey
 }
 
 // newBase returns the base of a lock whose claims stand in one line with those of the kinds that it heeds.
 func newBase(s *client.Session, dir string, opt Options, verb string, kind, heeds queue.ClaimKind, reenters bool) lockBase {
-	return lockBase{s, dir, opt, verb, kind, reenters, opt.signature(), heldKey{s, dir, heeds}}
+	return lockBase{s, dir, opt, verb, kind, reenters, opt.Owner(), heldKey{s, dir, heeds}}
 }
 
 // errZero is the error of a lock that was not made by a function such as NewMutex.
@@ -216,6 +194,15 @@ func (b *lockBase) op(try bool) string {
 		return "try " + b.verb
 	}
 	return b.verb
+}
+
+// named returns err with the operation and the lock, unless it says them already.
+func (b *lockBase) named(err error, try bool) error {
+	switch err.(type) {
+	case nil, *BusyError, *LockError:
+		return err
+	}
+	return &LockError{b.op(try), b.dir, err}
 }
 
 // heldKey is the key under which a hold's context carries its grant.

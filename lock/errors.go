@@ -92,11 +92,6 @@ func (e *LockError) Error() string {
 // Unwrap returns the cause.
 func (e *LockError) Unwrap() error { return e.Err }
 
-// named reports whether err says which lock it is about.
-func named(err error) bool {
-	return errors.As(err, new(*BusyError)) || errors.As(err, new(*LockError))
-}
-
 // A BusyError says what has the lock. errors.Is(err, ErrBusy) holds. TryLock returns one, and the error of a Lock that ended
 // with its context wraps one, if the holder was learned in time.
 type BusyError struct {

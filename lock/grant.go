@@ -213,14 +213,7 @@ func (g *grant) wasLost() bool {
 }
 
 // hasEnded reports whether the grant has ended.
-func (g *grant) hasEnded() bool {
-	select {
-	case <-g.ended:
-		return true
-	default:
-		return false
-	}
-}
+func (g *grant) hasEnded() bool { return isClosed(g.ended) }
 
 // over ends the holds of a grant that has ended, with the cause, and all that goes on for its sake.
 func (g *grant) over(holds map[*Hold]struct{}, cause error) {

@@ -132,21 +132,11 @@ func heldChainOf(ctx context.Context) *heldChain {
 func (l *heldChain) holdIDs() []string {
 	var ids []string
 	for ; l != nil && len(ids) < queue.UnderMax; l = l.outer {
-		if id := l.g.id.HoldID(l.g.lock.dir); l.g.alive() && !slices.Contains(ids, id) {
+		if id := l.g.id.HoldID(l.g.lock.dir); !l.g.hasEnded() && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
-}
-
-// alive reports whether the grant has not ended.
-func (g *grant) alive() bool {
-	select {
-	case <-g.ended:
-		return false
-	default:
-		return true
-	}
 }
 
 // waiting returns what the claim of a waiter says. The waiter works under a heldChain and under claims with these ids.

@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 	"time"
 
@@ -269,20 +268,4 @@ func (a *attempt) dropLater(ctx context.Context, q queue.Queue, places []int) er
 		}
 	}
 	return nil
-}
-
-// nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
-func (l *lockBase) nodeData(r queue.Record) []byte {
-	if l.opt.Data != nil {
-		return l.opt.Data
-	}
-	b := make([]byte, 0, len(l.signature)+64)
-	b = append(append(b, l.signature...), `,"since":"`...)
-	b = time.Now().Truncate(time.Millisecond).AppendFormat(b, time.RFC3339Nano)
-	b = append(b, '"')
-	if reflect.ValueOf(r).IsZero() {
-		return append(b, '}')
-	}
-	b = append(b, ',')
-	return append(b, r.Encode()[1:]...)
 }

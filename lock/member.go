@@ -33,8 +33,7 @@ type member struct {
 
 // A taker takes one member by itself.
 type taker interface {
-	lockAll(ctx context.Context, count int) ([]*Hold, error)
-	tryAll(ctx context.Context, count int) ([]*Hold, error)
+	takeAll(ctx context.Context, count int, try bool) ([]*Hold, error)
 }
 
 // member returns the member of count claims in the lock's queue.
@@ -53,8 +52,8 @@ type coreLocker struct{ core *core }
 func (l coreLocker) claim() member                              { return l.core.member(l.Path(), 1) }
 func (l coreLocker) Path() string                               { return l.core.base().path() }
 func (l coreLocker) Session() *client.Session                   { return l.core.base().session() }
-func (l coreLocker) Lock(ctx context.Context) (*Hold, error)    { return l.core.lock(ctx) }
-func (l coreLocker) TryLock(ctx context.Context) (*Hold, error) { return l.core.try(ctx) }
+func (l coreLocker) Lock(ctx context.Context) (*Hold, error)    { return l.core.take(ctx, false) }
+func (l coreLocker) TryLock(ctx context.Context) (*Hold, error) { return l.core.take(ctx, true) }
 
 func (l coreLocker) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return l.core.do(ctx, f)

@@ -99,11 +99,7 @@ func (t *multiLock) leading(rest []int) []int {
 // alone takes one member.
 func (t *multiLock) alone(i int, try bool) error {
 	m := t.members[i]
-	lock := m.taker.lockAll
-	if try {
-		lock = m.taker.tryAll
-	}
-	holds, err := lock(t.ctx, m.count)
+	holds, err := m.taker.takeAll(t.ctx, m.count, try)
 	if err == nil {
 		t.add(i, holds...)
 	}
@@ -126,7 +122,7 @@ func (t *multiLock) together(batch []int, try bool) (done int, err error) {
 		if err == nil && len(v.waits) == 0 {
 			holds, err := a.grant(t.ctx)
 			if err != nil {
-				return k, t.failed(a, try, err)
+				return k, a.core.named(err, try)
 			}
 			t.add(i, holds...)
 			continue
@@ -149,10 +145,10 @@ func (t *multiLock) together(batch []int, try bool) (done int, err error) {
 		}
 		holds, err := through(t.ctx, a, way)
 		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.core.opt.Requeue && !try {
-			holds, err = a.core.lockAll(t.ctx, a.count)
+			holds, err = a.core.takeAll(t.ctx, a.count, false)
 		}
 		if err != nil {
-			return k, t.failed(a, try, err)
+			return k, a.core.named(err, try)
 		}
 		t.add(i, holds...)
 		return k + 1, nil
@@ -184,14 +180,6 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, says []queu
 	}
 	writes.send(t.ctx)
 	return attempts, says, listed
-}
-
-// failed returns err with the operation and the lock, unless it names them already.
-func (t *multiLock) failed(a *attempt, try bool, err error) error {
-	if named(err) {
-		return err
-	}
-	return &LockError{a.core.op(try), a.core.dir, err}
 }
 
 // pipelines are one for each session.

@@ -7,9 +7,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// A Mutex is a lock that one holder has at a time, in the order of arrival. To have a Mutex is not to hold
-// the lock: that is what a Hold says. So many goroutines may use one Mutex, and they exclude each other as
-// different processes do.
+// A Mutex is a lock that one holder has at a time, in the order of arrival. It is only a handle: a Hold represents
+// holding the lock. Many goroutines may use one Mutex, and they exclude each other as different processes do.
 type Mutex struct{ core *core }
 
 // NewMutex returns the lock of the directory at path, which must not be "/". It asks the server nothing. The
@@ -34,11 +33,11 @@ func (m *Mutex) Session() *client.Session { return m.core.base().session() }
 //
 // If ctx derives from the Context of a hold of this lock, by the same session, Lock fails with ErrReentered, or
 // re-enters if Options.Reentrant is set. Only the context tells.
-func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.core.lock(ctx) }
+func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.core.take(ctx, false) }
 
 // TryLock returns a hold if no other contender holds the lock or waits for it, and otherwise a *BusyError that
 // names the holder. It never waits for others; ctx bounds the time that the servers may take to answer.
-func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.core.try(ctx) }
+func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.core.take(ctx, true) }
 
 // Do runs f while holding the lock. f's context ends when ctx does and when the hold is lost, with the
 // cause. The lock is released when f returns and when it panics. The error is f's, joined with the loss

@@ -1,12 +1,12 @@
 package lock
 
 import (
-	"bytes"
 	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
@@ -44,8 +44,12 @@ var pidSpace = sync.OnceValue(func() string {
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(append(boot, namespace...)))
 })
 
-// signature returns what the data of all nodes begins with that this process makes with these options: the owner, in JSON
-// that is yet to be closed.
-func (o *Options) signature() []byte {
-	return bytes.TrimSuffix(queue.Record{Owner: o.Owner()}.Encode(), []byte("}"))
+// nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
+func (b *lockBase) nodeData(r queue.Record) []byte {
+	if b.opt.Data != nil {
+		return b.opt.Data
+	}
+	r.Owner = b.owner
+	r.Since = time.Now().Truncate(time.Millisecond)
+	return r.Encode()
 }

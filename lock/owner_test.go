@@ -24,7 +24,6 @@ func TestOptionsOwner(t *testing.T) {
 	}
 }
 
-// What does not change is encoded once, and says the same.
 func TestNodeData(t *testing.T) {
 	opt := Options{Label: `l "q"}`, pid: 4711}
 	e := newCore(nil, "/l", opt, &queue.MutexRules)

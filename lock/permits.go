@@ -106,10 +106,7 @@ func updateStoredPermits(ctx context.Context, e *core, choose func(stored int, m
 		case err == nil:
 			return n, nil
 		case missing && errors.Is(err, zk.ErrNoNode):
-			if zk.Parent(e.dir) == "/" {
-				return 0, err // "/" is there: it is the chroot that is missing
-			}
-			if err := makeAncestors(ctx, e.s, zk.Parent(e.dir), e.opt.ParentACL); err != nil {
+			if err := e.s.EnsurePath(ctx, zk.Parent(e.dir), e.opt.ParentACL); err != nil {
 				return 0, err
 			}
 		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode),

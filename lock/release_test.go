@@ -53,22 +53,21 @@ func TestF08_ReleaseIsBounded(t *testing.T) {
 	})
 }
 
-// A Lock that ends with its context says which holder it has waited for, on one line, and not much later.
+// A Lock that ends with its context says which lock it asked for and which holder it has waited for, on one line, and not
+// much later.
 func TestAWaitThatEndedNamesTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		a, b := srv.Session(t, "a"), srv.Session(t, "b")
-		type locker interface {
-			Lock(context.Context) (*lock.Hold, error)
-		}
-		for name, make := range map[string]func(*client.Session, string) (locker, error){
-			"mutex": func(s *client.Session, label string) (locker, error) {
+		for name, make := range map[string]func(*client.Session, string) (lock.Locker, error){
+			"mutex": func(s *client.Session, label string) (lock.Locker, error) {
 				return lock.NewMutex(s, "/m", lock.Options{Label: label})
 			},
-			"write side": func(s *client.Session, label string) (locker, error) {
-				return lock.NewRWMutex(s, "/rw", lock.Options{Label: label})
+			"write side": func(s *client.Session, label string) (lock.Locker, error) {
+				m, err := lock.NewRWMutex(s, "/rw", lock.Options{Label: label})
+				return m.Writer(), err
 			},
-			"unfair": func(s *client.Session, label string) (locker, error) {
+			"unfair": func(s *client.Session, label string) (lock.Locker, error) {
 				return lock.NewUnfair(s, "/u", lock.Options{Label: label})
 			},
 		} {
@@ -96,6 +95,9 @@ func TestAWaitThatEndedNamesTheHolder(t *testing.T) {
 					t.Errorf("%s: it returned after %v", name, took)
 				}
 				busy, ok := errors.AsType[*lock.BusyError](err)
+				if !strings.HasPrefix(err.Error(), "lock "+waiter.Path()+": ") {
+					t.Errorf("%s: %q, want that it begins with the operation and the path", name, err)
+				}
 				if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%s: %q, want the end of the context", name, err)
 				}
@@ -107,6 +109,31 @@ func TestAWaitThatEndedNamesTheHolder(t *testing.T) {
 			cancel()
 			<-first
 			must(t, nil, h.Release(t.Context()))
+		}
+	})
+}
+
+// An All that ends with its context says so, too.
+func TestAWaitOfAnAllThatEndedNamesTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		a, b := srv.Session(t, "a"), srv.Session(t, "b")
+		held, err := lock.NewMutex(a, "/held", lock.Options{})
+		must(t, nil, err)
+		h, err := held.Lock(t.Context())
+		must(t, h, err)
+		free, err := lock.NewMutex(b, "/free", lock.Options{})
+		must(t, nil, err)
+		wanted, err := lock.NewUnfair(b, "/unfair", lock.Options{})
+		must(t, nil, err)
+		same, err := lock.NewMutex(b, "/held", lock.Options{})
+		must(t, nil, err)
+		all, err := lock.NewAll(free, same, wanted)
+		must(t, nil, err)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if _, err = all.Lock(ctx); !strings.HasPrefix(err.Error(), "lock /held: ") || !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("All.Lock: %v, want the lock that it waited for, and its holder", err)
 		}
 	})
 }

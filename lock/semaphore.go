@@ -113,7 +113,7 @@ func (m *Semaphore) Session() *client.Session { return m.core.base().session() }
 
 // Acquire waits for a permit and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil.
-func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.core.lock(ctx) }
+func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.core.take(ctx, false) }
 
 // AcquireN waits for k permits and returns their holds, or none. It keeps its place in line until k are free, so those
 // behind that want fewer do not pass it. If the semaphore has fewer than k permits, or comes to have fewer while
@@ -124,7 +124,7 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
 
 // TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the one who
 // has held a permit for longest.
-func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.core.try(ctx) }
+func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.core.take(ctx, true) }
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes
 // no contender: while one waits for more permits than are free, it fails even if k are free.
@@ -141,11 +141,7 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 	if permits.err != nil {
 		return nil, m.core.refused(ctx, &LockError{m.core.op(try), m.path, permits.err})
 	}
-	acquire := m.core.lockAll
-	if try {
-		acquire = m.core.tryAll
-	}
-	holds, err := acquire(ctx, k)
+	holds, err := m.core.takeAll(ctx, k, try)
 	if err != nil {
 		return nil, m.core.refused(ctx, err)
 	}

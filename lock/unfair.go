@@ -139,23 +139,12 @@ func (u *unfairLock) claim(ctx context.Context, try bool) (h *Hold, err error) {
 		}
 	}()
 	h, err = a.run(ctx, try)
-	if err != nil && !named(err) {
-		err = &LockError{u.op(try), u.dir, err}
-	}
-	return h, err
+	return h, u.named(err, try)
 }
 
-// lockAll is claim for an All.
-func (u *unfairLock) lockAll(ctx context.Context, _ int) ([]*Hold, error) {
-	return oneHold(u.claim(ctx, false))
-}
-
-// tryAll is claim for an All that does not wait.
-func (u *unfairLock) tryAll(ctx context.Context, _ int) ([]*Hold, error) {
-	return oneHold(u.claim(ctx, true))
-}
-
-func oneHold(h *Hold, err error) ([]*Hold, error) {
+// takeAll is claim for an All, which asks for one.
+func (u *unfairLock) takeAll(ctx context.Context, _ int, try bool) ([]*Hold, error) {
+	h, err := u.claim(ctx, try)
 	if err != nil {
 		return nil, err
 	}

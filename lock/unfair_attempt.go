@@ -110,7 +110,7 @@ func (a *unfairAttempt) seize(ctx context.Context, crowded bool) (*rival, error)
 			if !errors.Is(err, zk.ErrNoNode) {
 				return nil, err
 			}
-			if err := makeHome(ctx, a.u.s, a.u.dir, a.u.opt.ParentACL); err != nil {
+			if err := a.u.s.EnsurePath(ctx, zk.Parent(a.u.dir), a.u.opt.ParentACL); err != nil {
 				return nil, err
 			}
 			continue
