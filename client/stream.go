@@ -124,24 +124,23 @@ func (st *Stream) Close() {
 	if len(spot.streams) == 0 {
 		delete(s.watches.streams, st.key)
 		if s.mu.conn != nil {
-			k := removeCall(st.key.path, st.key.kind())
-			k.answer = unwatched(st.key.path)
-			s.watches.send(k)
+			s.watches.removeStream(st.key)
 		}
 	}
 	st.endLocked(&OpError{Op: "watch", Path: s.unchrooted(st.key.path), Err: zk.ErrClosed})
 	s.mu.Unlock()
 }
 
-// unwatched takes the answer to the removal of a persistent watch on the path that it names. Servers before
-// 3.9 do not know that kind, and forget it only with all others of the path.
-type unwatched string
-
-func (unwatched) decode(*Session, *wire.Decoder) error { return nil }
-
-func (path unwatched) settle(s *Session, _ uint64, code zk.Code, _ bool) {
-	if code == zk.ErrMarshalling && !s.watches.uses(string(path)) {
-		s.watches.send(removeCall(string(path), zk.WatchAny))
+// removeStream has the server forget a persistent watch. Servers before 3.9 answer zk.ErrMarshalling to the kinds of persistent
+// watches, with a stack trace in their log. WatchAny, which all servers know, takes every watch of the session on the path.
+// Between the two, where another watch is on the path and no event has shown yet that the server is new enough, the
+// server keeps the watch until the connection ends; its events are passed over.
+func (t *watches) removeStream(key streamKey) {
+	switch {
+	case !t.uses(key.path):
+		t.send(removeCall(key.path, zk.WatchAny))
+	case t.tellsKinds:
+		t.send(removeCall(key.path, key.kind()))
 	}
 }
 

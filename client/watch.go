@@ -126,6 +126,8 @@ type watches struct {
 	spots   map[watchKey]*watchSpot
 	streams map[streamKey]*streamSpot
 	send    func(*call) // queues a call of the session's own
+
+	tellsKinds bool // the server of the present connection removes persistent watches by their kind
 }
 
 func newWatches() watches {
@@ -241,6 +243,7 @@ func (w *Watch) finish(ev zk.Event, conn uint64, err error) {
 
 // disconnected notes that the server's registrations went with the connection.
 func (t *watches) disconnected() {
+	t.tellsKinds = false
 	for key, spot := range t.spots {
 		spot.armed = false
 		if len(spot.watches) == 0 && spot.pending == 0 {

@@ -401,6 +401,49 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// What a closed stream asks the server to forget has a type that the server knows: any watch of the path if no other one is
+// there, the persistent one once an event has shown that the server is of 3.9 or later, and otherwise nothing.
+func TestRemovalOfAStream(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		beside, event bool
+		want          int // watches on the server after Close
+	}{
+		{"alone", false, false, 0},
+		{"alone after an event", false, true, 0},
+		{"beside another", true, false, 2},
+		{"beside another after an event", true, true, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				withWords(t, n)
+				s := open(t, n, fakeAddr, client.Options{})
+				st, err := s.Watch(t.Context(), "/n", true)
+				must(t, err)
+				if tt.event {
+					_, err := s.Create(t.Context(), "/n", nil, zk.Persistent, nil)
+					must(t, err)
+				}
+				var w *client.Watch
+				if tt.beside {
+					_, _, w, err = s.WatchExists(t.Context(), "/n")
+					must(t, err)
+				}
+				st.Close()
+				must(t, s.Sync(t.Context(), "/"))
+				if got := serverWatches(t, n); got != tt.want {
+					t.Errorf("%d watches on the server after Close, want %d", got, tt.want)
+				}
+				if w != nil {
+					_, err := s.Put(t.Context(), "/n", nil, nil)
+					must(t, err)
+					<-w.Done()
+				}
+			})
+		})
+	}
+}
+
 // A stream whose reader is too slow gets a gap in place of what did not fit, and no more memory.
 func TestStreamOverflow(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {

@@ -106,7 +106,7 @@ func startAll(t testing.TB, n int, o Options) []*Server {
 		for _, s := range servers {
 			s.Kill()
 			if !conflict {
-				t.Logf("log of server %d:\n%s", s.id, s.log())
+				t.Logf("log of server %d:\n%s", s.id, s.Log())
 			}
 			s.close()
 		}

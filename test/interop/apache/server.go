@@ -139,7 +139,7 @@ var (
 
 // portTaken reports whether the server has found one of its ports taken.
 func (s *Server) portTaken() bool {
-	return bytes.Contains(s.log(), []byte("Address already in use"))
+	return bytes.Contains(s.Log(), []byte("Address already in use"))
 }
 
 // awaitServing returns nil once the server answers as one that serves. It is one of all, each of
@@ -263,8 +263,8 @@ func (s *Server) Mode() (string, error) {
 	return "", nil
 }
 
-// log returns all that the server has logged.
-func (s *Server) log() []byte {
+// Log returns all that the server has logged.
+func (s *Server) Log() []byte {
 	b, _ := os.ReadFile(s.logOut.Name())
 	return b
 }
@@ -273,7 +273,7 @@ func (s *Server) log() []byte {
 func (s *Server) cleanup() {
 	s.Kill()
 	if s.t.Failed() {
-		b := s.log()
+		b := s.Log()
 		s.t.Logf("end of the log of server %d (%s):\n%s", s.id, s.addr, b[max(0, len(b)-logTailBytes):])
 	}
 	s.close()

@@ -144,11 +144,22 @@ func TestAbandonedWatchesAreRemoved(t *testing.T) {
 	children.Cancel()
 	one.Close()
 	all.Close()
-	for range 2 { // the second removal of a persistent watch goes behind the answer to the first
-		must(t, s.Sync(within(t, patience), "/"))
-	}
+	must(t, s.Sync(within(t, patience), "/"))
 	if got := watchCount(t, srv); got != 0 {
 		t.Errorf("%d watches, want none", got)
+	}
+	beside, err := s.Watch(within(t, patience), "/n", false)
+	must(t, err)
+	_, _, children, err = s.WatchChildren(within(t, patience), "/n")
+	must(t, err)
+	beside.Close()
+	must(t, s.Sync(within(t, patience), "/"))
+	create(t, s, "/n/below", zk.Ephemeral)
+	if ev := fired(t, children); ev.Type != zk.NodeChildrenChanged {
+		t.Errorf("the watch beside a stream that was closed: %+v", ev)
+	}
+	if log := string(srv.Log()); strings.Contains(log, "Exception") { // a removal of a type that the server does not know
+		t.Errorf("the server has logged an error:\n%s", log[strings.Index(log, "Exception"):])
 	}
 }
 
