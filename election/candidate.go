@@ -15,7 +15,7 @@ type Candidate struct {
 	Node    string     // path of its znode; empty if there is none
 	Session int64      // that owns the znode
 	Token   int64      // creation zxid of the znode: the fencing token of its term
-	Since   time.Time  // when it joined the line, by the server's clock; not when it began to lead
+	Since   time.Time  // when it joined the queue, by the server's clock; not when it began to lead
 	ID      string     // what it calls itself (Options.ID)
 	Owner   lock.Owner // which process it is; zero for those of Curator, and with Options.IDOnly
 	Data    []byte     // what else it says (Options.Data)
@@ -28,7 +28,7 @@ type record struct {
 	Data []byte `json:"data,omitempty"`
 }
 
-// nodeData returns what the candidate's znode says if it joins the line at that time.
+// nodeData returns what the candidate's znode says if it joins the queue at that time.
 func (o *Options) nodeData(since time.Time) []byte {
 	if o.IDOnly {
 		return []byte(o.ID)
@@ -64,12 +64,12 @@ func ofContender(l lock.Contender) Candidate {
 	return c
 }
 
-// first returns the path of the znode at the head of the line in a directory with these children, empty if
+// first returns the path of the znode at the head of the queue in a directory with these children, empty if
 // there is none.
 func first(dir string, names []string) string {
-	line := bridge.Candidates(names)
-	if len(line) == 0 {
+	queue := bridge.Candidates(names)
+	if len(queue) == 0 {
 		return ""
 	}
-	return zk.Join(dir, line[0])
+	return zk.Join(dir, queue[0])
 }

@@ -26,6 +26,6 @@
 //
 // A session that has expired never comes back, and with it ends the Election. [Run] opens another and
 // campaigns again, with a pause that grows when terms are short. A candidate whose znode was deleted joins
-// the line again. No candidate ever reacts to a change by deleting its node and making another one, so
+// the queue again. No candidate ever reacts to a change by deleting its node and making another one, so
 // candidates cannot keep each other from ever having a leader.
 package election

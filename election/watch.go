@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Leader returns the candidate at the head of the line, or the zero Candidate if there is none. It leads, or will as
+// Leader returns the candidate at the head of the queue, or the zero Candidate if there is none. It leads, or will as
 // soon as it hears of it. One that is cut off may have stopped leading before the ensemble knows.
 func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 	leader, w, err := e.look(ctx)
@@ -24,12 +24,12 @@ func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 
 // Candidates returns all candidates, the leader first. It only reads.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
-	line, err := inspect.Contenders(ctx, e.s, e.dir)
+	contenders, err := inspect.Contenders(ctx, e.s, e.dir)
 	if err != nil {
 		return nil, err
 	}
 	var candidates []Candidate
-	for _, c := range line {
+	for _, c := range contenders {
 		if c.Latch {
 			candidates = append(candidates, ofContender(c))
 		}
@@ -107,9 +107,9 @@ func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
 }
 
 // errMoved says that something has changed between two requests.
-var errMoved = errors.New("the line has changed meanwhile")
+var errMoved = errors.New("the queue has changed meanwhile")
 
-// glimpse is look, unless the line changes meanwhile.
+// glimpse is look, unless the queue changes meanwhile.
 func (e *Election) glimpse(ctx context.Context) (Candidate, *client.Watch, error) {
 	names, _, err := e.s.Children(ctx, e.dir)
 	if errors.Is(err, zk.ErrNoNode) {

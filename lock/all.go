@@ -13,12 +13,12 @@ import (
 // An All is several locks that are taken all or none: mutexes, sides of read/write locks, permits.
 //
 // They are taken in the order of their paths, whatever order they are named in. No caller waits for one of them
-// while it has, or stands in line for, one that comes later. So callers of an All cannot wait for each other in a
+// while it has, or waits for, one that comes later. So callers of an All cannot wait for each other in a
 // cycle, nor can callers that take the same locks one after the other in that order.
 //
 // If all are free, taking them takes one round trip, as one lock does: the requests leave in one write for each
 // session. Each lock that has to be waited for costs its wait, and one more round trip for those after it, whose
-// places in line are given up meanwhile. Until they are, another contender's TryLock may find such a lock busy that is
+// places in the queue are given up meanwhile. Until they are, another contender's TryLock may find such a lock busy that is
 // free a moment later. Some members are asked for one at a time: unfair locks, locks with Options.Delay, Curator
 // semaphores, and semaphores that are used for the first time.
 type All struct{ members []member }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// An attempt is one way through the line: join, wait, be granted. It is used by one goroutine. Its
+// An attempt is one way through the queue: join, wait, be granted. It is used by one goroutine. Its
 // nodes (one, or one for each permit) are in one of three states: not made (nodes is empty and
 // created is nil or has failed for sure), made (nodes are their paths), or unknown (created has no certain
 // outcome, or some of them were deleted by others). What abandon leaves behind, the cleaner removes.
@@ -48,7 +48,7 @@ func newAttempt(e *core, count int, r queue.Record) *attempt {
 	return a
 }
 
-// A view is the line as a listing showed it.
+// A view is the queue as a listing showed it.
 type view struct {
 	queue *queue.Queue // nil if no claim is waited for
 	ahead int          // how many claims are ahead of our first
@@ -57,10 +57,10 @@ type view struct {
 	conn  uint64       // connection that the listing came on
 }
 
-// first returns the path of the node at the head of the line.
-func (v view) first(dir string) string { return zk.Join(dir, v.queue.Line[0].Name) }
+// first returns the path of the node at the head of the queue.
+func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
-// run joins the line and returns when the lock is ours.
+// run joins the queue and returns when the lock is ours.
 func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
 	v, err := a.join(ctx, a.ask(ctx))
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
 	return a.proceed(ctx, v)
 }
 
-// proceed goes on from a view of the line, and returns when the lock is ours.
+// proceed goes on from a view of the queue, and returns when the lock is ours.
 func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
 	for err == nil {
 		if len(v.waits) == 0 {
@@ -109,10 +109,10 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	listed := a.core.list(p)
 	p.Send(ctx)
 	ls, failed := listed.result(ctx)
-	if failed != nil || len(ls.own.Line) == 0 || a.id.Made(ls.own.Line[0].Name) {
+	if failed != nil || len(ls.own.Claims) == 0 || a.id.Made(ls.own.Claims[0].Name) {
 		return err
 	}
-	node := zk.Join(a.core.dir, ls.own.Line[0].Name)
+	node := zk.Join(a.core.dir, ls.own.Claims[0].Name)
 	data, stat, failed := a.s.Get(ctx, node)
 	if failed != nil {
 		return err
@@ -120,7 +120,7 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	return &waitError{err, &BusyError{Path: a.core.dir, Holder: queue.NewHolder(node, data, stat)}}
 }
 
-// try joins the line and leaves it again unless the lock is ours at once.
+// try joins the queue and leaves it again unless the lock is ours at once.
 func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
 	v, err := a.join(ctx, a.ask(ctx))
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
 	return nil, a.decline(ctx, v)
 }
 
-// decline leaves the line again, and returns a *BusyError that says who is at its head.
+// decline leaves the queue again, and returns a *BusyError that says who is at its head.
 func (a *attempt) decline(ctx context.Context, v view) error {
 	first := v.first(a.core.dir)
 	p := a.s.Pipeline()
@@ -158,7 +158,7 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 	return busy
 }
 
-// grant makes the holds, one of each node. A place at the head of the line is ours only if the session is known to live;
+// grant makes the holds, one of each node. A place at the head of the queue is ours only if the session is known to live;
 // after a long wait without an answer that has to be asked first.
 func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if a.core.opt.Delay > 0 {

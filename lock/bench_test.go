@@ -90,7 +90,7 @@ func BenchmarkFree(b *testing.B) {
 }
 
 // BenchmarkHandOver has several sessions pass one lock on as fast as they can. The listings counted are
-// those besides the one that joins the line.
+// those besides the one that joins the queue.
 func BenchmarkHandOver(b *testing.B) {
 	for _, clients := range []int{2, 8, 100} {
 		b.Run(fmt.Sprintf("%d", clients), func(b *testing.B) {
@@ -207,7 +207,7 @@ func BenchmarkThousandWaiters(b *testing.B) {
 	for i := range waiters {
 		m := benchMutex(b, all[i], "/bench/thousand")
 		wg.Go(func() {
-			for ctx.Err() == nil { // the line stays as long as it is
+			for ctx.Err() == nil { // the queue stays as long as it is
 				if h, err := m.Lock(ctx); err == nil {
 					granted <- h
 				}

@@ -61,7 +61,7 @@ func TestCauseOfAnotherFailure(t *testing.T) {
 					}
 					ctx, cancel := context.WithCancelCause(t.Context())
 					go func() {
-						synctest.Wait() // it waits in line
+						synctest.Wait() // it waits in the queue
 						cancel(&client.OpError{Op: "set", Path: "/other", Err: cause})
 					}()
 					if _, err := ours.Lock(ctx); err == nil {
@@ -156,7 +156,7 @@ func TestCauseThatNamesAnotherLock(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			go func() {
-				synctest.Wait() // it waits in line
+				synctest.Wait() // it waits in the queue
 				cancel(tt.cause)
 			}()
 			_, err := m.Lock(ctx)
@@ -220,7 +220,7 @@ func TestWaiterIsToldOfTheSession(t *testing.T) {
 				must(t, nil, err)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				go func() {
-					synctest.Wait() // it waits in line
+					synctest.Wait() // it waits in the queue
 					if expires {
 						srv.Link(name).Expire()
 						return

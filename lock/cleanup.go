@@ -167,7 +167,7 @@ func (c *core) clean(ctx context.Context, list []leftovers) (left []leftovers, e
 		search = search || list[i].unknown
 	}
 	var q queue.Queue
-	var unseen error // why the line is not known; what is known of nodes is enough to delete them
+	var unseen error // why the queue is not known; what is known of nodes is enough to delete them
 	if search {
 		q, unseen = c.settledLine(ctx)
 	}
@@ -214,12 +214,12 @@ func (d *leftovers) resolve(ctx context.Context) {
 }
 
 // all returns the paths of what there is to delete: the nodes that are known and, if there may be others, those that
-// carry the id in the line.
+// carry the id in the queue.
 func (d *leftovers) all(dir string, q queue.Queue) []string {
 	all := slices.Clone(d.nodes)
 	if d.unknown {
 		for _, i := range q.Of(d.id) {
-			if node := zk.Join(dir, q.Line[i].Name); !slices.Contains(d.nodes, node) {
+			if node := zk.Join(dir, q.Claims[i].Name); !slices.Contains(d.nodes, node) {
 				all = append(all, node)
 			}
 		}

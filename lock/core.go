@@ -14,7 +14,7 @@ type core struct {
 	lockBase
 	rules   *queue.Rules
 	permits *permitCount // a semaphore's number of permits; otherwise nil
-	gate    *core        // to the lock that has to be held while in line (Curator's semaphore); nil if there is none
+	gate    *core        // to the lock that has to be held while in the queue (Curator's semaphore); nil if there is none
 	cleaner *cleaner
 
 	orphans orphanTimes // delay markers of holders that did not release
@@ -96,7 +96,7 @@ func (c *core) try(ctx context.Context, count int) ([]*Hold, error) {
 
 // through has an attempt go one way, run or try, to its holds. If there are none in the end, it abandons the attempt;
 // also if a function of the user's, such as Options.Waiting, has panicked on the way. A session that ends takes the
-// place in line with it, and the event that says so may come first: then the error is the session's.
+// place in the queue with it, and the event that says so may come first: then the error is the session's.
 func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
 	defer func() {
 		if holds == nil {
@@ -112,7 +112,7 @@ func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold
 	return holds, err
 }
 
-// approach does what comes before joining the line of a semaphore: it agrees on the number of permits, and takes the
+// approach does what comes before joining the queue of a semaphore: it agrees on the number of permits, and takes the
 // gate. leave gives the gate back.
 func (c *core) approach(ctx context.Context, count int, try bool) (leave func(), err error) {
 	if c.permits.varies() && !c.permits.agreed.Load() {
@@ -165,7 +165,7 @@ type lockBase struct {
 	held     any             // its heldKey
 }
 
-// newBase returns the base of a lock whose claims stand in one line with those of the kinds that it heeds.
+// newBase returns the base of a lock whose claims stand in one queue with those of the kinds that it heeds.
 func newBase(s *client.Session, dir string, opt Options, verb string, kind, heeds queue.ClaimKind, reenters bool) lockBase {
 	return lockBase{s, dir, opt, verb, kind, reenters, opt.Owner(), heldKey{s, dir, heeds}}
 }
@@ -207,13 +207,13 @@ func (b *lockBase) named(err error, try bool) error {
 
 // heldKey is the key under which a hold's context carries its grant.
 type heldKey struct {
-	s    *client.Session
-	dir  string
-	line queue.ClaimKind // kinds that it heeds: a directory may have several lines, which do not hide each other
+	s     *client.Session
+	dir   string
+	heeds queue.ClaimKind // kinds that it heeds: a directory may have several queues, which do not hide each other
 }
 
 // reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
-// asked for in line. Without Options.Reentrant that is refused, and always the write side under a hold of the read side,
+// asked for in the queue. Without Options.Reentrant that is refused, and always the write side under a hold of the read side,
 // which could never be granted.
 func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g, _ := ctx.Value(b.held).(*grant)

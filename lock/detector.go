@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/waitgraph"
 )
 
-// A detector looks for a cycle of contenders that wait for each other, for the sake of one attempt that waits in a line.
+// A detector looks for a cycle of contenders that wait for each other, for the sake of one attempt that waits in a queue.
 // The attempt knows nothing of it: what the detector finds ends the context that the attempt waits with.
 //
 // It looks first when the attempt has gone on for Options.Deadlock, and then ever more rarely. A cycle that it finds

@@ -12,7 +12,7 @@ import (
 
 // Downgrade turns a hold of the write side of an RWMutex into one of the read side, with no instant in
 // between in which another contender could get in: one transaction makes a read node with the number of the
-// write node, which keeps the place in line, and deletes the write node. The hold, its context and its
+// write node, which keeps the place in the queue, and deletes the write node. The hold, its context and its
 // token stay as they are. Readers behind it are granted.
 //
 // It must be the only hold of its node: otherwise the error is ErrNotWriter, as it is for any hold but

@@ -19,9 +19,9 @@ var (
 	ErrLost = errors.New("lock lost")
 	// ErrReleased is the cause with which a hold's context ends after Release.
 	ErrReleased = errors.New("lock released")
-	// ErrPlaceLost: while Lock waited, its znode was deleted, and with it the place in line. Options.Requeue joins
-	// the line again instead.
-	ErrPlaceLost = errors.New("place in line lost: the waiting znode was deleted")
+	// ErrPlaceLost: while Lock waited, its znode was deleted, and with it the place in the queue. Options.Requeue joins
+	// the queue again instead.
+	ErrPlaceLost = errors.New("place in the queue lost: the waiting znode was deleted")
 	// ErrReleasePending: the release was not confirmed in time. The hold is over, and the znode is deleted in the
 	// background as soon as a server can be reached, or goes with the session.
 	ErrReleasePending = errors.New("release not confirmed yet")

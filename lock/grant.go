@@ -42,7 +42,7 @@ type grant struct {
 	}
 }
 
-// A heldClaim is what a grant rests on: a place in a line, or the znode of an unfair lock.
+// A heldClaim is what a grant rests on: a place in a queue, or the znode of an unfair lock.
 type heldClaim interface {
 	owns(zk.Stat) bool                               // whether the stat, read at the path of the grant's node, is that of the node
 	downgrade(context.Context, *Hold) error          // Hold.Downgrade

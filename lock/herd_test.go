@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-// BenchmarkHerd shows what the order of a line is worth: a lock for which that many wait, each with a session
+// BenchmarkHerd shows what the order of a queue is worth: a lock for which that many wait, each with a session
 // of its own, passes from one to another, and it is counted what that makes all of them do until they are at
 // rest again. A holder that has released comes back, which is part of the count.
 func BenchmarkHerd(b *testing.B) {

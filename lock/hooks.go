@@ -12,7 +12,7 @@ type Hooks struct {
 	// to this request, such as its time. Granted or Refused follows. An All asks for all its members at first.
 	Asked func(ctx context.Context, path string) context.Context
 
-	// Waiting is called whenever the place in line of a waiter is looked up, as Options.Waiting is.
+	// Waiting is called whenever the place in the queue of a waiter is looked up, as Options.Waiting is.
 	Waiting func(ctx context.Context, path string, at Place)
 
 	// Granted is called with each hold that is granted, before Lock returns it. A re-entered hold is not granted anew.

@@ -12,20 +12,20 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A listing is the request that lists the line.
+// A listing is the request that lists the queue.
 type listing struct {
 	*client.Pending[client.Listing]
-	heeds queue.ClaimKind // the kinds of claims in the line
+	heeds queue.ClaimKind // the kinds of claims in the queue
 	asked time.Time
 }
 
 // listedClaims is what a listing shows.
 type listedClaims struct {
-	own   queue.Queue // the line
+	own   queue.Queue // the queue
 	other queue.Claim // the oldest claim of another kind of lock; its name is empty if there is none
 }
 
-// list adds the request that lists the line.
+// list adds the request that lists the queue.
 func (c *core) list(p *client.Pipeline) *listing {
 	return &listing{p.Children(c.dir), c.rules.Heeds, time.Now()}
 }
@@ -41,9 +41,9 @@ func (l *listing) result(ctx context.Context) (listedClaims, error) {
 	return seen, nil
 }
 
-// parseListing sorts the children of a directory into the line of claims of the kinds in heeds, and others.
+// parseListing sorts the children of a directory into the queue of claims of the kinds in heeds, and others.
 func parseListing(names []string, heeds queue.ClaimKind) listedClaims {
-	seen := listedClaims{own: queue.Queue{Line: make([]queue.Claim, 0, len(names))}}
+	seen := listedClaims{own: queue.Queue{Claims: make([]queue.Claim, 0, len(names))}}
 	for _, name := range names {
 		number, k, ok := queue.ParseName(name)
 		switch {
@@ -60,7 +60,7 @@ func parseListing(names []string, heeds queue.ClaimKind) listedClaims {
 
 // otherAhead returns the kind of a claim of another kind that is ahead of the one at place; KindNone if there is none.
 func (l *listedClaims) otherAhead(place int) Kind {
-	if l.other.Name == "" || !queue.Before(l.other.Number, l.own.Line[place].Number) {
+	if l.other.Name == "" || !queue.Before(l.other.Number, l.own.Claims[place].Number) {
 		return queue.KindNone
 	}
 	return queue.KindOf([]string{l.other.Name}, 0)
@@ -104,7 +104,7 @@ func (c *creation) wait(ctx context.Context) (nodes []string, czxid int64, err e
 	return nodes, results[0].Stat.Czxid, nil
 }
 
-// ask sends the requests that make our nodes and list the line with them. They leave in one write, so
+// ask sends the requests that make our nodes and list the queue with them. They leave in one write, so
 // that a free lock costs one round trip.
 func (a *attempt) ask(ctx context.Context) *listing {
 	p := a.s.Pipeline()
@@ -122,7 +122,7 @@ func (a *attempt) addTo(p *client.Pipeline) *listing {
 	return a.core.list(p)
 }
 
-// join waits until our nodes are made, and returns the line with them. listed is what ask returned.
+// join waits until our nodes are made, and returns the queue with them. listed is what ask returned.
 func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 	for ; ; listed = a.ask(ctx) {
 		nodes, czxid, err := a.created.wait(ctx)
@@ -171,7 +171,7 @@ func (a *attempt) joined(nodes []string, czxid int64) {
 // errAbsent is the answer of list when a create that may have been applied turns out not to have been.
 var errAbsent = errors.New("the nodes were not made")
 
-// list returns the line as it is now. lastConn is the connection of the last listing, 0 if there is none. If the
+// list returns the queue as it is now. lastConn is the connection of the last listing, 0 if there is none. If the
 // connection is another now, the server may be one that lags behind, so a sync goes ahead of the listing, which then
 // shows all that was true when the sync was sent.
 func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
@@ -222,7 +222,7 @@ func (a *attempt) look(ctx context.Context, ls listedClaims, conn uint64) (view,
 	}
 	nodes := make([]string, a.count)
 	for i, place := range places {
-		nodes[i] = zk.Join(a.core.dir, q.Line[place].Name)
+		nodes[i] = zk.Join(a.core.dir, q.Claims[place].Name)
 		if q.Unsettled(place) {
 			return view{}, ErrCounterExhausted
 		}
@@ -238,7 +238,7 @@ func (a *attempt) look(ctx context.Context, ls listedClaims, conn uint64) (view,
 		a.joined(nodes, stat.Czxid)
 	}
 	first, last := places[0], places[a.count-1]
-	if n := q.Line[last].Number; queue.Exhausting(n) {
+	if n := q.Claims[last].Number; queue.Exhausting(n) {
 		a.core.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.core.dir, "number", n)
 	}
 	if other := ls.otherAhead(first); other != queue.KindNone && !a.core.opt.AllowOtherKinds { // those behind see us
@@ -261,7 +261,7 @@ func (a *attempt) look(ctx context.Context, ls listedClaims, conn uint64) (view,
 // dropLater deletes nodes of ours behind those that we need, so that no contender waits for them.
 func (a *attempt) dropLater(ctx context.Context, q queue.Queue, places []int) error {
 	for _, i := range places {
-		err := a.s.Delete(ctx, zk.Join(a.core.dir, q.Line[i].Name), -1)
+		err := a.s.Delete(ctx, zk.Join(a.core.dir, q.Claims[i].Name), -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrConnectionLoss) {
 			a.unknown = true // the cleaner looks for all that carries our id
 			return err

@@ -26,7 +26,7 @@ type member struct {
 	path  string // of the lock
 	lock  *lockBase
 	taker taker
-	line  *core // in which the claims can be made together with those of other members; nil if there is no line
+	core  *core // in which the claims can be made together with those of other members; nil if there is no queue
 	count int   // of claims
 	err   error
 }
@@ -41,7 +41,7 @@ func (c *core) member(path string, count int) member {
 	if c == nil {
 		return member{err: errZero}
 	}
-	return member{path: path, lock: &c.lockBase, taker: c, line: c, count: count}
+	return member{path: path, lock: &c.lockBase, taker: c, core: c, count: count}
 }
 
 func (m *Mutex) claim() member { return m.core.member(m.Path(), 1) }
@@ -85,5 +85,5 @@ func (m *Semaphore) Permits(k int) Member { return semaphorePermits{m, k} }
 // alone reports whether the claim is made by itself: more has to happen before or after it than to join the
 // queue and to find that no claim is ahead.
 func (m member) alone() bool {
-	return m.line == nil || m.lock.opt.Delay > 0 || m.line.gate != nil || m.line.permits.varies() && !m.line.permits.agreed.Load()
+	return m.core == nil || m.lock.opt.Delay > 0 || m.core.gate != nil || m.core.permits.varies() && !m.core.permits.agreed.Load()
 }

@@ -107,7 +107,7 @@ func (t *multiLock) alone(i int, try bool) error {
 }
 
 // together asks for several members at once, in one write for each session, and returns for how many of them
-// it has taken holds, in canonical order. If one of them is busy, it gives up the places in line behind
+// it has taken holds, in canonical order. If one of them is busy, it gives up the places in the queue behind
 // those that come later before it waits, so that a waiter has nothing that comes later.
 func (t *multiLock) together(batch []int, try bool) (done int, err error) {
 	attempts, waits, listed := t.ask(batch, try)
@@ -168,13 +168,13 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, says []queu
 	for k, i := range batch {
 		m := t.members[i]
 		if try {
-			m.line.cleaner.await(t.ctx)
+			m.core.cleaner.await(t.ctx)
 		}
 		says[k] = notWaiting
 		if !try {
 			says[k] = m.lock.opt.waiting(heldChainOf(t.ctx), earlier...)
 		}
-		attempts[k] = newAttempt(m.line, m.count, says[k])
+		attempts[k] = newAttempt(m.core, m.count, says[k])
 		earlier = append(earlier, attempts[k].id.HoldID(m.lock.dir))
 		listed[k] = attempts[k].addTo(writes.of(m.lock.s))
 	}

@@ -27,7 +27,7 @@ type Options struct {
 	// in which failures of the ensemble they cover, and in cost. Default: client.VouchSync.
 	Vouch client.Vouch
 
-	// ACL is the access control list of the znodes in line. Default: anybody may do anything.
+	// ACL is the access control list of the znodes in the queue. Default: anybody may do anything.
 	ACL []zk.ACL
 
 	// ParentACL is the access control list of the lock's directory and of those above it, where they have to be
@@ -40,7 +40,7 @@ type Options struct {
 	// such a call fails with ErrReentered. Semaphores do not re-enter: such a call asks for another permit.
 	Reentrant bool
 
-	// Requeue makes a waiter whose znode was deleted join the line again, at its end. Default: Lock
+	// Requeue makes a waiter whose znode was deleted join the queue again, at its end. Default: Lock
 	// fails with ErrPlaceLost.
 	Requeue bool
 
@@ -76,7 +76,7 @@ type Options struct {
 	// theirs) looks for the first time after that long, and then ever more rarely, up to sixteen times as long
 	// between two looks. When it finds a circle it looks again after Deadlock; if the circle is still there, and
 	// of those in it that look it is the one that came last, Lock fails with a *DeadlockError. Each look reads the
-	// lines that the circle may go through. Default: never.
+	// queues that the circle may go through. Default: never.
 	Deadlock time.Duration
 
 	// AdoptPermits makes a semaphore take the number of permits that is stored with it, whatever number it was made with:
@@ -90,7 +90,7 @@ type Options struct {
 	// CleanupTimeout bounds how long Release and Do wait for the release to be confirmed, whatever their context. Default 5 s.
 	CleanupTimeout time.Duration
 
-	// Waiting, if not nil, is called with the place in line whenever it is looked up: when the wait begins, and
+	// Waiting, if not nil, is called with the place in the queue whenever it is looked up: when the wait begins, and
 	// again when the one ahead has gone. It runs on the goroutine that waits, which goes on when it returns.
 	Waiting func(Place)
 
@@ -104,11 +104,11 @@ type Options struct {
 	under []string // the same
 }
 
-// A Place is where a waiter stands in line.
+// A Place is where a waiter stands in the queue.
 type Place struct {
 	Ahead int    // how many contenders are ahead, holders included; 0 while only a delay is waited for
 	Node  string // path of our znode; empty for an unfair lock
-	First string // path of the znode at the head of the line; empty while a delay is waited for
+	First string // path of the znode at the head of the queue; empty while a delay is waited for
 
 	Delay time.Duration // what is left of the delay after the last holder (Options.Delay); 0 if there is none
 }

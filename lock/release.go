@@ -153,7 +153,7 @@ func (g *place) delete(p *client.Pipeline, announce bool) *removal {
 		client.OpDelete(g.at(), -1))}
 }
 
-// A place is the claim of a grant in the line of a fair lock.
+// A place is the claim of a grant in the queue of a fair lock.
 type place struct {
 	*grant
 	core   *core
@@ -172,7 +172,7 @@ func newPlace(a *attempt, node string, lease uint64, vouching bridge.Vouching) *
 	return p
 }
 
-// owns returns true: no name of a node in a line is ever used again.
+// owns returns true: no name of a node in a queue is ever used again.
 func (g *place) owns(zk.Stat) bool { return true }
 
 // send adds the deletion of the node.

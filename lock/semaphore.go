@@ -21,7 +21,7 @@ import (
 //
 // What it costs: a waiter watches the N znodes nearest ahead of it. A permit that is given back wakes one waiter if
 // it is the one that was got first, two if it was the second, and so on; never more than N, however many wait. One
-// of those woken gets the permit, and each of the others asks for the line once more. It cannot be fewer: waitForPermits in
+// of those woken gets the permit, and each of the others asks for the queue once more. It cannot be fewer: waitForPermits in
 // lock/internal/queue says why.
 type Semaphore struct {
 	core *core
@@ -53,7 +53,7 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 // path. All clients must be made with the same number of permits, for it is not stored. Permits are znodes in
 // "leases" below path, and a contender that waits for one holds the lock in "locks" below path meanwhile. Only Curator needs
 // that lock, because it takes all claims in "leases" for holders and could otherwise deadlock; among clients of this
-// package the place in line decides.
+// package the place in the queue decides.
 func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
 	opt, err := opt.forLock(s, path)
 	if err == nil {
@@ -115,7 +115,7 @@ func (m *Semaphore) Session() *client.Session { return m.core.base().session() }
 // hold and error is not nil.
 func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.core.take(ctx, false) }
 
-// AcquireN waits for k permits and returns their holds, or none. It keeps its place in line until k are free, so those
+// AcquireN waits for k permits and returns their holds, or none. It keeps its place in the queue until k are free, so those
 // behind that want fewer do not pass it. If the semaphore has fewer than k permits, or comes to have fewer while
 // AcquireN waits, the error is a *TooManyError. Holds.Of(Path()) returns the single holds.
 func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {

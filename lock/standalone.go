@@ -75,7 +75,7 @@ func (s *Standalone) Session() *client.Session {
 }
 
 // Lock waits for the lock and returns a hold of it, as Mutex.Lock does, on a new session if the last one
-// has ended. A session that ends meanwhile costs the place in line, and nothing else: Lock joins it anew
+// has ended. A session that ends meanwhile costs the place in the queue, and nothing else: Lock joins it anew
 // with another. After Close the error is zk.ErrClosed.
 func (s *Standalone) Lock(ctx context.Context) (*Hold, error) {
 	return s.take(ctx, "lock", (*Mutex).Lock)

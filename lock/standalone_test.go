@@ -150,7 +150,7 @@ func TestF20_StandaloneAfterAnExpiry(t *testing.T) {
 	})
 }
 
-// A session that ends while Lock waits costs the place in line only.
+// A session that ends while Lock waits costs the place in the queue only.
 func TestStandaloneExpiresInLine(t *testing.T) {
 	standalone(t, func(t *testing.T, srv *zktest.Server, s *lock.Standalone, d *diary) {
 		m := stranger(t, srv)

@@ -8,7 +8,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// An Unfair is a lock without a line: one ephemeral znode, at the path itself, that names its owner. The contender
+// An Unfair is a lock without a queue: one ephemeral znode, at the path itself, that names its owner. The contender
 // that makes it holds the lock; the others wait until it is gone and then try to make it.
 //
 //   - It costs the least there is: a free lock is one request and one round trip, and nothing but the
@@ -40,7 +40,7 @@ type Unfair struct{ l *unfairLock }
 //
 // Options.Data must be nil, because the data names the owner of the znode. Options.QueueMax and
 // Options.Deadlock must be 0, because waiters have no znode. Options.Delay must be 0. Options.Requeue
-// means nothing, since there is no place in line to lose.
+// means nothing, since there is no place in the queue to lose.
 func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	opt, err := opt.forLock(s, path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // wait sleeps until the queue has changed in a way that matters to this attempt. It returns true if the lock is
 // known to be ours, and otherwise asks for a new listing, by returning false, or says why the wait is
 // over. It never sleeps without a watch on a node that was there when the watch was set. It keeps of the
-// view what it needs and drops the line, which may be long.
+// view what it needs and drops the queue, which may be long.
 func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	defer func() {
 		if granted || err != nil || a.core.rules.Announces { // there it is one watch, and its marker depends on the view
@@ -69,7 +69,7 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 }
 
 // arm sets the watches of a wait: on the claims that v waits for, on our own nodes and on the number of permits. It
-// returns the watches ahead, in the order of v.waits. With nil and no error the line has to be listed again: something
+// returns the watches ahead, in the order of v.waits. With nil and no error the queue has to be listed again: something
 // has changed since, or the connection has broken.
 func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 	p := a.s.Pipeline()
@@ -130,7 +130,7 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 	a.ahead = make(map[string]*aheadWatch, len(v.waits))
 	all := make([]*aheadWatch, len(v.waits))
 	for i, place := range v.waits {
-		name := v.queue.Line[place].Name
+		name := v.queue.Claims[place].Name
 		if l := left[name]; l != nil && l.got == nil && bridge.Conn(l.node) == v.conn && !l.node.Fired() {
 			l.frees = a.core.rules.FreedByEnd(*v.queue, place, v.place)
 			all[i] = l
@@ -164,7 +164,7 @@ func (a *attempt) stopWatching() {
 // does not tell enough that the claim left, and would tell enough that the claim held the lock.
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch {
 	l := &aheadWatch{frees: a.core.rules.FreedByEnd(*v.queue, place, v.place)}
-	name := v.queue.Line[place].Name
+	name := v.queue.Claims[place].Name
 	if marker, ok := queue.ReleaseMarkerOf(name); ok && !l.frees && a.core.rules.FreedByRelease(*v.queue, place, v.place) {
 		_, l.marker = p.WatchExists(zk.Join(a.core.dir, marker)) // answered before what follows
 	}

@@ -83,7 +83,7 @@ func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 	}
 	snap.Kind, snap.Permits = queue.KindOf(d.names, permits), permits
 	if snap.Kind != queue.KindCuratorSemaphore {
-		snap.Contenders, err = l.line(ctx, path, d.names)
+		snap.Contenders, err = l.contenders(ctx, path, d.names)
 		assign(permits, snap.Contenders)
 		return snap, err
 	}
@@ -103,7 +103,7 @@ func (l *looker) Holds(ctx context.Context, dir string) ([]Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.line(ctx, dir, d.names)
+	return l.contenders(ctx, dir, d.names)
 }
 
 // A directory is a znode with the names of its children, if it is there.
@@ -176,9 +176,9 @@ func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Li
 	return listed
 }
 
-// line returns the contenders among a directory's children, in order. Those who have left
+// contenders returns the contenders among a directory's children, in order. Those who have left
 // since are left out.
-func (l *looker) line(ctx context.Context, dir string, names []string) ([]Contender, error) {
+func (l *looker) contenders(ctx context.Context, dir string, names []string) ([]Contender, error) {
 	var found []Contender
 	for rest := queue.Parse(names, ^queue.ClaimKind(0)).Names(); len(rest) > 0; {
 		batch := rest[:min(lookBatch, len(rest))]

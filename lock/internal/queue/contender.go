@@ -13,14 +13,14 @@ type Contender struct {
 	Node    string    // path of its node
 	Session int64     // that owns the node
 	Token   int64     // creation zxid of the node
-	Since   time.Time // when it joined the line, by the server's clock; not when it got the lock
+	Since   time.Time // when it joined the queue, by the server's clock; not when it got the lock
 	Shared  bool      // it asks for the read side of a read/write lock
-	Latch   bool      // it stands in a latch's line, as a candidate of an election
+	Latch   bool      // it stands in a latch's queue, as a candidate of an election
 	Owner   Owner     // which process it is; zero if another library made the node
 	Data    []byte    // the node's data as it is
 
-	Held    bool // it holds the lock, going by the line: its process may not have heard of that yet
-	Place   int  // how many are ahead of it in line, 0 for the first; readers ahead of a reader count too
+	Held    bool // it holds the lock, going by the queue: its process may not have heard of that yet
+	Place   int  // how many are ahead of it in the queue, 0 for the first; readers ahead of a reader count too
 	Revoked bool // it was asked to give the lock up; see inspect.Revoke
 }
 

@@ -281,11 +281,11 @@ func (m *modelRun) view(t modelTree, who byte) modelView {
 				w.frees = len(rules.WaitsFor(rest, now)) == 0
 			}
 			w.frees = w.frees || m.r.endFrees
-			if _, ours := ReleaseMarkerOf(q.Line[at].Name); ours && !w.frees {
+			if _, ours := ReleaseMarkerOf(q.Claims[at].Name); ours && !w.frees {
 				w.marker = rules.FreedByRelease(q, at, place)
 			}
 			for i := range t.n {
-				if m.name(t.claims[i]) == q.Line[at].Name {
+				if m.name(t.claims[i]) == q.Claims[at].Name {
 					w.claim = t.claims[i]
 				}
 			}

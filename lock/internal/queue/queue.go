@@ -8,27 +8,27 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A claim is one node in the line.
+// A claim is one node in the queue.
 type Claim struct {
 	Number int32
 	Kind   ClaimKind
 	Name   string // of its node
 }
 
-// A queue is the line in front of one lock, oldest claim first. It is a pure function of a listing.
+// A queue holds the claims of one lock, the oldest first. It is a pure function of a listing.
 // Guarantees:
-//  1. the line is ordered by number, never by the text of names, and a counter that wraps does not
+//  1. the queue is ordered by number, never by the text of names, and a counter that wraps does not
 //     disturb the order;
 //  2. children that are not claims of the kinds asked for were set aside, never an error.
 type Queue struct {
-	Line    []Claim
+	Claims  []Claim
 	Permits int  // how many claims may be granted at once, where the lock has a number for that; otherwise 0
 	Spent   bool // the directory's counter stands at its end
 }
 
 // Parse makes the queue of a directory from its listing, of the claims that are of one of kinds.
 func Parse(names []string, kinds ClaimKind) Queue {
-	q := Queue{Line: make([]Claim, 0, len(names))}
+	q := Queue{Claims: make([]Claim, 0, len(names))}
 	for _, name := range names {
 		q.See(name, kinds)
 	}
@@ -36,24 +36,24 @@ func Parse(names []string, kinds ClaimKind) Queue {
 	return q
 }
 
-// See puts the claim called name at the end of the line, if it is one of these kinds.
+// See puts the claim called name at the end of the queue, if it is one of these kinds.
 func (q *Queue) See(name string, kinds ClaimKind) {
 	if number, k, ok := ParseName(name); ok && k&kinds != 0 {
 		q.Add(name, number, k)
 	}
 }
 
-// Add puts a claim at the end of the line.
+// Add puts a claim at the end of the queue.
 func (q *Queue) Add(name string, number int32, k ClaimKind) {
-	q.Line = append(q.Line, Claim{number, k, name})
+	q.Claims = append(q.Claims, Claim{number, k, name})
 }
 
-// Sort brings the line into its order.
+// Sort brings the queue into its order.
 func (q Queue) Sort() {
-	if n := len(q.Line); n > 1 && Before(q.Line[n-1].Number, q.Line[0].Number) { // our server lists the newest first
-		slices.Reverse(q.Line)
+	if n := len(q.Claims); n > 1 && Before(q.Claims[n-1].Number, q.Claims[0].Number) { // our server lists the newest first
+		slices.Reverse(q.Claims)
 	}
-	slices.SortFunc(q.Line, func(a, b Claim) int {
+	slices.SortFunc(q.Claims, func(a, b Claim) int {
 		if a.Number == b.Number { // see tied; the text only makes the order definite
 			return strings.Compare(a.Name, b.Name)
 		}
@@ -67,21 +67,21 @@ func (q Queue) Sort() {
 // Names returns the names of all claims, oldest first.
 func (q Queue) Names() []string {
 	var names []string
-	for _, c := range q.Line {
+	for _, c := range q.Claims {
 		names = append(names, c.Name)
 	}
 	return names
 }
 
 // Before reports whether a was given out before b, in the arithmetic of serial numbers (RFC 1982): the
-// counter is a signed 32-bit number that has been seen to wrap, and the line is never 2^31 long.
+// counter is a signed 32-bit number that has been seen to wrap, and the queue is never 2^31 long.
 func Before(a, b int32) bool { return a-b < 0 }
 
 // Of returns the places of the nodes that an attempt made, first one first. More than one is the
 // sign of a create that was repeated although it had succeeded.
 func (q Queue) Of(id ID) []int {
 	var places []int
-	for i, c := range q.Line {
+	for i, c := range q.Claims {
 		if id.Made(c.Name) {
 			places = append(places, i)
 		}
@@ -92,15 +92,15 @@ func (q Queue) Of(id ID) []int {
 // tied reports whether another contender has the same number as the one at place. On servers whose
 // counter stops at its end (3.8.0 has been observed to) that is how it ends, and the order of arrival is unknown.
 func (q Queue) tied(place int) bool {
-	n := q.Line[place].Number
-	return place > 0 && q.Line[place-1].Number == n || place+1 < len(q.Line) && q.Line[place+1].Number == n
+	n := q.Claims[place].Number
+	return place > 0 && q.Claims[place-1].Number == n || place+1 < len(q.Claims) && q.Claims[place+1].Number == n
 }
 
 // Unsettled reports whether the order of the claim at place is unknown: it is tied, or has a number from beyond the end of a
 // counter that stops there. 3.8.0 has been observed to give out such numbers, as if the counter wrapped, as long as creates
 // before are not yet committed, and then the last number again: a claim that comes later would be ahead.
 func (q Queue) Unsettled(place int) bool {
-	return q.tied(place) || q.Spent && q.Line[place].Number < math.MinInt32+nearEnd
+	return q.tied(place) || q.Spent && q.Claims[place].Number < math.MinInt32+nearEnd
 }
 
 // CounterSpent reports whether the counter of a directory with that stat stands at its end. The stat has the number of
@@ -119,7 +119,7 @@ func Exhausting(number int32) bool { return number > math.MaxInt32-nearEnd }
 // LastOf returns the last place of the attempt that has made the claim at place. Several permits are granted
 // together: when there is a permit for the last of them.
 func (q Queue) LastOf(place int) int {
-	name := q.Line[place].Name
+	name := q.Claims[place].Name
 	if !strings.HasPrefix(name, protectedPrefix) || len(name) < len(protectedPrefix)+attemptDigits {
 		return place
 	}

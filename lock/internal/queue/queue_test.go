@@ -48,9 +48,9 @@ func TestF11_F13_OrderTwin(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: parseQueue(%q) is in the order %q, want %q", seed, names, got, want)
 		}
-		for i := range q.Line {
+		for i := range q.Claims {
 			if q.tied(i) {
-				t.Fatalf("seed %d: %s is said to have another claim's number: %q", seed, q.Line[i].Name, got)
+				t.Fatalf("seed %d: %s is said to have another claim's number: %q", seed, q.Claims[i].Name, got)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestF13_OneHolderWhateverTheCounter(t *testing.T) {
 		look := func(name string) {
 			q := Parse(names, MutexRules.Heeds)
 			q.Spent = stops && next == math.MaxInt32
-			place := slices.IndexFunc(q.Line, func(c Claim) bool { return c.Name == name })
+			place := slices.IndexFunc(q.Claims, func(c Claim) bool { return c.Name == name })
 			switch {
 			case q.Unsettled(place):
 				exhausted++

@@ -2,13 +2,13 @@ package queue
 
 import "strings"
 
-// Rules make a kind of lock of a queue: how its claims are named, which claims stand in its line, and for which of them a
+// Rules make a kind of lock of a queue: how its claims are named, which claims stand in its queue, and for which of them a
 // claim has to wait. The fair locks differ in nothing else.
 type Rules struct {
 	Verb  string    // what its Lock is called in errors
 	Word  string    // in the names of its claims; see name.go
 	Kind  ClaimKind // of its claims
-	Heeds ClaimKind // the kinds of claims that stand in its line; all others in the directory are passed over
+	Heeds ClaimKind // the kinds of claims that stand in its queue; all others in the directory are passed over
 
 	// WaitsFor returns the places of claims that the one at place has to wait for, none if it is
 	// granted. It need not name all of them: as long as those that it names are there, nothing changes,
@@ -25,7 +25,7 @@ type Rules struct {
 	Moves bool
 
 	// Reenters says that Lock under a hold's context returns another hold of the same node, and takes no second place in
-	// line.
+	// queue.
 	Reenters bool
 }
 
@@ -45,7 +45,7 @@ var (
 	PermitRules = Rules{Verb: "acquire", Word: LeaseWord, Kind: Permit, Heeds: Permit, WaitsFor: waitForPermits}
 )
 
-// ElectionRules are those of a mutex with the names of Curator's LeaderLatch. Only candidates stand in its line: other
+// ElectionRules are those of a mutex with the names of Curator's LeaderLatch. Only candidates stand in its queue: other
 // claims in the directory neither wait for them nor are waited for.
 var ElectionRules = Rules{
 	Verb: "lock", Word: latchWord, Kind: Candidacy, Heeds: Candidacy,
@@ -59,7 +59,7 @@ func MayMove(name string) bool { return strings.Contains(name, writeWord) }
 // share the lock with. That one waits for those further ahead.
 func WaitForConflict(q Queue, place int) []int {
 	for i := place - 1; i >= 0; i-- {
-		if conflict(q.Line[i].Kind, q.Line[place].Kind) {
+		if conflict(q.Claims[i].Kind, q.Claims[place].Kind) {
 			return []int{i}
 		}
 	}
@@ -125,7 +125,7 @@ func (q Queue) AfterEndOf(ended, place int) (Queue, int) {
 		switch {
 		case i != ended:
 			return stays
-		case MayMove(q.Line[i].Name):
+		case MayMove(q.Claims[i].Name):
 			return shares
 		}
 		return leaves
@@ -140,9 +140,9 @@ func (q Queue) AfterReleaseOf(holder, place int) (Queue, int) {
 		switch {
 		case i == holder:
 			return leaves
-		case i > holder || !conflict(q.Line[i].Kind, q.Line[holder].Kind):
+		case i > holder || !conflict(q.Claims[i].Kind, q.Claims[holder].Kind):
 			return stays
-		case q.Line[holder].Kind == Shared && MayMove(q.Line[i].Name):
+		case q.Claims[holder].Kind == Shared && MayMove(q.Claims[i].Name):
 			return shares
 		}
 		return leaves
@@ -160,9 +160,9 @@ const (
 
 // edit returns the queue after every claim has met its fate, and the new place of the claim at place.
 func (q Queue) edit(place int, fateOf func(i int) fate) (Queue, int) {
-	rest := Queue{Line: make([]Claim, 0, len(q.Line)), Permits: q.Permits}
+	rest := Queue{Claims: make([]Claim, 0, len(q.Claims)), Permits: q.Permits}
 	at := place
-	for i, c := range q.Line {
+	for i, c := range q.Claims {
 		switch fateOf(i) {
 		case leaves:
 			if i < place {
@@ -172,7 +172,7 @@ func (q Queue) edit(place int, fateOf func(i int) fate) (Queue, int) {
 		case shares:
 			c.Kind = Shared
 		}
-		rest.Line = append(rest.Line, c)
+		rest.Claims = append(rest.Claims, c)
 	}
 	return rest, at
 }

@@ -11,8 +11,8 @@ import (
 // A Wait is one contender that waits for another. Its owner may hold other locks meanwhile, by other nodes.
 type Wait struct {
 	Path   string    // of the lock
-	Waiter Contender // that waits in its line
-	For    Contender // ahead in the same line, that it waits for; a holder, or one that waits itself
+	Waiter Contender // that waits in its queue
+	For    Contender // ahead in the same queue, that it waits for; a holder, or one that waits itself
 }
 
 // A Deadlock is a cycle of waits: the For of each cannot go on before the next wait is over, and the For of the last not
@@ -33,7 +33,7 @@ func (d Deadlock) String() string {
 
 func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Describe(), zk.Base(c.Node)) }
 
-// An Entry is all claims of one attempt in one line: they are granted together, and go together.
+// An Entry is all claims of one attempt in one queue: they are granted together, and go together.
 type Entry struct {
 	HoldID    string
 	Dir       string
@@ -47,19 +47,19 @@ type Entry struct {
 	first, last int // places of its claims
 }
 
-// A Line is a queue as it was read, with what the data of its claims says.
-type Line struct {
+// A ReadQueue is a queue as it was read, with what the data of its claims says.
+type ReadQueue struct {
 	Queue   Queue    // its number of permits is 0 if that is not known for certain
 	Of      []*Entry // the entry of each claim of the queue
 	Entries []*Entry // in the order of their first claims
 }
 
-// NewLine returns the line of a queue whose claims are of those entries.
-func NewLine(q Queue, of []*Entry) *Line {
-	l := &Line{Queue: q, Of: of}
+// NewReadQueue returns the queue q, where of has the entry of each claim.
+func NewReadQueue(q Queue, of []*Entry) *ReadQueue {
+	l := &ReadQueue{Queue: q, Of: of}
 	for i, p := range of {
 		if i == 0 || !slices.Contains(of[:i], p) {
-			p.first, p.Kind = i, q.Line[i].Kind
+			p.first, p.Kind = i, q.Claims[i].Kind
 			l.Entries = append(l.Entries, p)
 		}
 		p.last = i
@@ -67,8 +67,8 @@ func NewLine(q Queue, of []*Entry) *Line {
 	return l
 }
 
-// Find returns the entry with that hold id, nil if it is not in line.
-func (l *Line) Find(id string) *Entry {
+// Find returns the entry with that hold id, nil if it is not in the queue.
+func (l *ReadQueue) Find(id string) *Entry {
 	for _, p := range l.Entries {
 		if p.HoldID == id {
 			return p
@@ -78,12 +78,12 @@ func (l *Line) Find(id string) *Entry {
 }
 
 // mayWaitFor reports whether p has to wait for other, or has while too many like it are there.
-func (l *Line) mayWaitFor(p, other *Entry) bool {
-	return p != other && Before(l.Queue.Line[other.first].Number, l.Queue.Line[p.first].Number) && rivals(p.Kind, other.Kind)
+func (l *ReadQueue) mayWaitFor(p, other *Entry) bool {
+	return p != other && Before(l.Queue.Claims[other.first].Number, l.Queue.Claims[p.first].Number) && rivals(p.Kind, other.Kind)
 }
 
 // blocked reports whether p cannot be granted as long as the entries ahead of it stay for which stuck is true.
-func (l *Line) blocked(p *Entry, stuck func(*Entry) bool) bool {
+func (l *ReadQueue) blocked(p *Entry, stuck func(*Entry) bool) bool {
 	claims := p.last - p.first // its own that are ahead of its last
 	permits := 1
 	if p.Kind == Permit {
@@ -99,21 +99,21 @@ func (l *Line) blocked(p *Entry, stuck func(*Entry) bool) bool {
 	return permits > 0 && claims >= permits
 }
 
-// Waits reports whether p stands in line and is not granted.
-func (l *Line) Waits(p *Entry) bool {
+// Waits reports whether p stands in the queue and is not granted.
+func (l *ReadQueue) Waits(p *Entry) bool {
 	return !p.Passes && l.blocked(p, func(*Entry) bool { return true })
 }
 
 // rivals reports whether a claim of one kind may have to wait for a claim of the other.
 func rivals(a, b ClaimKind) bool {
-	const alone = Permit | Candidacy // stand in lines of their own
+	const alone = Permit | Candidacy // stand in queues of their own
 	if (a|b)&alone != 0 {
 		return a == b
 	}
 	return conflict(a, b)
 }
 
-// A CycleFinder finds contenders that each can go on only after another of them does. It is a pure function of the lines,
+// A CycleFinder finds contenders that each can go on only after another of them does. It is a pure function of the queues,
 // which Load reads as they are needed: backwards, from an entry to those that wait for it or for what its owner holds. The
 // reason is that the node of a waiter says what its owner holds, and that of a holder does not say what its owner waits for.
 //
@@ -125,11 +125,11 @@ func rivals(a, b ClaimKind) bool {
 //     cycle closed gives up its claim or what it holds;
 //  2. a cycle through Self is found if all that keep it closed wait, however far, for Self.
 type CycleFinder struct {
-	Load func(dir string) (*Line, error)
+	Load func(dir string) (*ReadQueue, error)
 	Skip func(*Entry) bool // entries that are not to be taken for waiting
 	Self *Entry
 
-	lines   map[string]*Line
+	queues  map[string]*ReadQueue
 	reached []*Entry            // entries that may wait for Self, and what these hold; Self first
 	waits   map[*Entry]bool     // of these, the ones that wait for a stuck one
 	holds   map[*Entry][]string // hold ids of what the owner of each holds, of those that wait
@@ -152,7 +152,7 @@ func (k *CycleFinder) Cycle() (Deadlock, error) {
 			}
 		}
 		for _, p := range k.reached {
-			if k.waits[p] && !k.lines[p.Dir].blocked(p, k.stuck) {
+			if k.waits[p] && !k.queues[p.Dir].blocked(p, k.stuck) {
 				delete(k.waits, p)
 				settled = false
 			}
@@ -169,7 +169,7 @@ func (k *CycleFinder) stuck(p *Entry) bool { return k.waits[p] || len(k.held[p.H
 
 // reach finds the entries that may be part of a cycle with Self: at first, all that are not granted wait.
 func (k *CycleFinder) reach() error {
-	k.lines, k.waits, k.holds = map[string]*Line{}, map[*Entry]bool{}, map[*Entry][]string{}
+	k.queues, k.waits, k.holds = map[string]*ReadQueue{}, map[*Entry]bool{}, map[*Entry][]string{}
 	known := map[*Entry]bool{}
 	add := func(p *Entry) {
 		if !known[p] {
@@ -180,26 +180,26 @@ func (k *CycleFinder) reach() error {
 	add(k.Self)
 	for i := 0; i < len(k.reached); i++ { // which grow meanwhile
 		p := k.reached[i]
-		line, err := k.Load(p.Dir)
+		read, err := k.Load(p.Dir)
 		if err != nil {
 			return err
 		}
-		k.lines[p.Dir] = line
-		for _, other := range line.Entries {
-			if line.mayWaitFor(other, p) && (other == k.Self || !k.Skip(other)) {
+		k.queues[p.Dir] = read
+		for _, other := range read.Entries {
+			if read.mayWaitFor(other, p) && (other == k.Self || !k.Skip(other)) {
 				add(other)
 			}
 		}
-		if p != k.Self && k.Skip(p) || !line.Waits(p) {
+		if p != k.Self && k.Skip(p) || !read.Waits(p) {
 			continue
 		}
 		k.waits[p] = true
 		for _, id := range p.Under {
-			line, err := k.Load(zk.Parent(id))
+			read, err := k.Load(zk.Parent(id))
 			if err != nil {
 				return err
 			}
-			if holder := line.Find(id); holder != nil && !line.Waits(holder) { // what waits is not held yet
+			if holder := read.Find(id); holder != nil && !read.Waits(holder) { // what waits is not held yet
 				add(holder)
 				k.holds[p] = append(k.holds[p], id)
 			}
@@ -221,10 +221,10 @@ func (k *CycleFinder) around() Deadlock {
 	seen := map[*Entry]bool{}
 	for steps := []*step{{p: k.Self}}; len(steps) > 0; steps = steps[1:] {
 		at := steps[0]
-		line := k.lines[at.p.Dir]
+		read := k.queues[at.p.Dir]
 		for i := at.p.first - 1; i >= 0; i-- { // the nearest first
-			by := line.Of[i]
-			if !line.mayWaitFor(at.p, by) || !k.stuck(by) {
+			by := read.Of[i]
+			if !read.mayWaitFor(at.p, by) || !k.stuck(by) {
 				continue
 			}
 			next := k.held[by.HoldID]

@@ -12,14 +12,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// lineups are lines by directory.
-type lineups map[string]*Line
+// lineups are queues by directory.
+type lineups map[string]*ReadQueue
 
-func (ls lineups) load(dir string) (*Line, error) {
+func (ls lineups) load(dir string) (*ReadQueue, error) {
 	if l := ls[dir]; l != nil {
 		return l, nil
 	}
-	return &Line{}, nil
+	return &ReadQueue{}, nil
 }
 
 func (ls lineups) Find(id string) *Entry { l, _ := ls.load(zk.Parent(id)); return l.Find(id) }
@@ -58,7 +58,7 @@ func parseLines(text string) lineups {
 			q.Add(name, int32(i), k)
 			of = append(of, p)
 		}
-		ls[dir] = NewLine(q, of)
+		ls[dir] = NewReadQueue(q, of)
 	}
 	return ls
 }
@@ -137,7 +137,7 @@ func TestCycleFinder(t *testing.T) {
 func TestCycleFinderUnreadable(t *testing.T) {
 	ls := parseLines("/a: h1 w2</b/h2\n/b: h2 w1</a/h1")
 	want := errors.New("unreadable")
-	k := CycleFinder{Skip: none, Self: ls.Find("/b/w1"), Load: func(dir string) (*Line, error) {
+	k := CycleFinder{Skip: none, Self: ls.Find("/b/w1"), Load: func(dir string) (*ReadQueue, error) {
 		if dir == "/a" {
 			return nil, want
 		}
@@ -284,7 +284,7 @@ func (ls lineups) String() string {
 	for _, dir := range slices.Sorted(maps.Keys(ls)) {
 		fmt.Fprintf(&b, "\n%s:", dir)
 		for i, p := range ls[dir].Of {
-			fmt.Fprintf(&b, " %s", ls[dir].Queue.Line[i].Name)
+			fmt.Fprintf(&b, " %s", ls[dir].Queue.Claims[i].Name)
 			if len(p.Under) > 0 {
 				fmt.Fprintf(&b, "<%s", strings.Join(p.Under, ","))
 			}
@@ -309,14 +309,14 @@ func survivors(ls lineups) map[*Entry]bool {
 		for i, of := range l.Of {
 			if there[of] {
 				if of == p {
-					places = append(places, len(rest.Line))
+					places = append(places, len(rest.Claims))
 				}
-				rest.Line = append(rest.Line, l.Queue.Line[i])
+				rest.Claims = append(rest.Claims, l.Queue.Claims[i])
 			}
 		}
 		last := places[len(places)-1]
 		waits := WaitForConflict(rest, last)
-		if l.Queue.Line[0].Kind == Permit {
+		if l.Queue.Claims[0].Kind == Permit {
 			waits = nil
 			if last >= max(1, l.Queue.Permits) {
 				waits = []int{0}

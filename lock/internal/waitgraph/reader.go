@@ -1,4 +1,4 @@
-// Package waitgraph reads the lines that a deadlock may go through, and finds deadlocks in them.
+// Package waitgraph reads the queues that a deadlock may go through, and finds deadlocks in them.
 package waitgraph
 
 import (
@@ -14,23 +14,23 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Reader reads the lines that a deadlock may go through, each once. It serves one search, and has the context of that.
+// A Reader reads the queues that a deadlock may go through, each once. It serves one search, and has the context of that.
 //
-// It reads different lines at different times, which is no picture of one moment. So a second reader follows, which counts
+// It reads different queues at different times, which is no picture of one moment. So a second reader follows, which counts
 // only nodes that the first one has read, with the same data. Names of nodes are never used again: all of these nodes were
 // there, as they are, at any instant between the two.
 type Reader struct {
 	ctx    context.Context
 	s      *client.Session
 	before *Reader // the first one, if this is the second: only what that has read counts
-	lines  map[string]*readLine
+	queues map[string]*readQueue
 	nodes  int // read
 	synced bool
 }
 
-// readLine is a line as it was read.
-type readLine struct {
-	lineup  *queue.Line
+// readQueue is a queue as it was read.
+type readQueue struct {
+	queue   *queue.ReadQueue
 	Permits permitsFacts
 	mzxid   map[string]int64 // of each claim's node, by name
 }
@@ -45,30 +45,30 @@ type permitsFacts struct {
 // readBatch is how many nodes are read with one write.
 const readBatch = 100
 
-// A Reader reads at most that many lines and nodes.
+// A Reader reads at most that many queues and nodes.
 const (
-	linesMax = 256
-	nodesMax = 4096
+	queuesMax = 256
+	nodesMax  = 4096
 )
 
 // ErrTooManyWaits is returned when a search for deadlocks would have to read too much.
-var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", linesMax, nodesMax)
+var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", queuesMax, nodesMax)
 
 func NewReader(ctx context.Context, s *client.Session, before *Reader) *Reader {
-	return &Reader{ctx: ctx, s: s, before: before, lines: map[string]*readLine{}}
+	return &Reader{ctx: ctx, s: s, before: before, queues: map[string]*readQueue{}}
 }
 
-// Cycle returns a cycle of waits through the entry with that hold id in the line at dir; nil if there is none. Entries that are
+// Cycle returns a cycle of waits through the entry with that hold id in the queue at dir; nil if there is none. Entries that are
 // before it, as before says, are left out: of each cycle one entry is the first.
 func (v *Reader) Cycle(dir, id string, before func(p, other *queue.Entry) bool) (queue.Deadlock, error) {
 	if v.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
 		return nil, ending.Of(v.ctx)
 	}
-	line, err := v.load(dir)
+	read, err := v.load(dir)
 	if err != nil {
 		return nil, err
 	}
-	self := line.Find(id)
+	self := read.Find(id)
 	if self == nil {
 		return nil, nil
 	}
@@ -76,14 +76,14 @@ func (v *Reader) Cycle(dir, id string, before func(p, other *queue.Entry) bool) 
 	return k.Cycle()
 }
 
-// cycles returns the youngest entry of each cycle that touches one of the lines at paths, in the order of their own paths.
+// cycles returns the youngest entry of each cycle that touches one of the queues at paths, in the order of their own paths.
 func (v *Reader) cycles(paths []string) ([]*queue.Entry, error) {
 	if err := v.loadFrom(paths); err != nil {
 		return nil, err
 	}
 	var youngest []*queue.Entry
-	for _, dir := range slices.Sorted(maps.Keys(v.lines)) {
-		for _, p := range v.lines[dir].lineup.Entries {
+	for _, dir := range slices.Sorted(maps.Keys(v.queues)) {
+		for _, p := range v.queues[dir].queue.Entries {
 			if len(p.Under) == 0 { // only younger ones, behind it, wait for it
 				continue
 			}
@@ -99,17 +99,17 @@ func (v *Reader) cycles(paths []string) ([]*queue.Entry, error) {
 	return youngest, nil
 }
 
-// loadFrom loads the lines at paths, and those of what is held by the waiters of each line that it loads.
+// loadFrom loads the queues at paths, and those of what is held by the waiters of each queue that it loads.
 func (v *Reader) loadFrom(paths []string) error {
 	dirs := slices.Clone(paths)
 	known := map[string]bool{}
 	for i := 0; i < len(dirs); i++ { // which grow meanwhile
-		line, err := v.load(dirs[i])
+		read, err := v.load(dirs[i])
 		if err != nil {
 			return err
 		}
-		for _, p := range line.Entries {
-			if !line.Waits(p) {
+		for _, p := range read.Entries {
+			if !read.Waits(p) {
 				continue
 			}
 			for _, id := range p.Under {
@@ -123,12 +123,12 @@ func (v *Reader) loadFrom(paths []string) error {
 	return nil
 }
 
-// load returns the line at dir.
-func (v *Reader) load(dir string) (*queue.Line, error) {
-	if l := v.lines[dir]; l != nil {
-		return l.lineup, nil
+// load returns the queue at dir.
+func (v *Reader) load(dir string) (*queue.ReadQueue, error) {
+	if l := v.queues[dir]; l != nil {
+		return l.queue, nil
 	}
-	if len(v.lines) >= linesMax || v.nodes > nodesMax {
+	if len(v.queues) >= queuesMax || v.nodes > nodesMax {
 		return nil, ErrTooManyWaits
 	}
 	l, err := v.read(dir)
@@ -136,15 +136,15 @@ func (v *Reader) load(dir string) (*queue.Line, error) {
 		return nil, err
 	}
 	if v.before != nil {
-		l.only(v.before.lines[dir])
+		l.only(v.before.queues[dir])
 	}
-	v.lines[dir] = l
-	return l.lineup, nil
+	v.queues[dir] = l
+	return l.queue, nil
 }
 
-// read reads the line at dir, which may not be there. One that may not be read is taken for empty, so that nothing is
+// read reads the queue at dir, which may not be there. One that may not be read is taken for empty, so that nothing is
 // said of it.
-func (v *Reader) read(dir string) (*readLine, error) {
+func (v *Reader) read(dir string) (*readQueue, error) {
 	p := v.s.Pipeline()
 	if !v.synced {
 		p.Sync(dir)
@@ -156,11 +156,11 @@ func (v *Reader) read(dir string) (*readLine, error) {
 	if err == nil {
 		var l client.Listing
 		if l, err = listed.Wait(v.ctx); err == nil {
-			return v.readLine(dir, node, queue.Parse(l.Names, ^queue.ClaimKind(0)))
+			return v.readClaims(dir, node, queue.Parse(l.Names, ^queue.ClaimKind(0)))
 		}
 	}
 	if unseen(err) {
-		return &readLine{lineup: &queue.Line{}}, nil
+		return &readQueue{queue: &queue.ReadQueue{}}, nil
 	}
 	return nil, err
 }
@@ -168,20 +168,20 @@ func (v *Reader) read(dir string) (*readLine, error) {
 // unseen reports whether a read has failed because there is nothing, or nothing that may be read.
 func unseen(err error) bool { return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) }
 
-// readLine reads the nodes of a queue, and leaves out those that have gone or may not be read.
-func (v *Reader) readLine(dir string, directory client.Node, q queue.Queue) (*readLine, error) {
-	l := &readLine{mzxid: map[string]int64{}}
+// readClaims reads the nodes of a queue, and leaves out those that have gone or may not be read.
+func (v *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*readQueue, error) {
+	l := &readQueue{mzxid: map[string]int64{}}
 	if n, err := queue.ParsePermits(directory.Data); err == nil && directory.Stat.Version == 0 {
 		l.Permits = permitsFacts{n, directory.Stat.Czxid}
 	}
-	v.nodes += len(q.Line)
+	v.nodes += len(q.Claims)
 	if v.nodes > nodesMax {
 		return nil, ErrTooManyWaits
 	}
 	there := queue.Queue{Permits: l.Permits.n}
 	var of []*queue.Entry
 	parties := map[string]*queue.Entry{}
-	for rest := q.Line; len(rest) > 0; {
+	for rest := q.Claims; len(rest) > 0; {
 		batch := rest[:min(readBatch, len(rest))]
 		rest = rest[len(batch):]
 		p := v.s.Pipeline()
@@ -205,19 +205,19 @@ func (v *Reader) readLine(dir string, directory client.Node, q queue.Queue) (*re
 				parties[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Czxid: n.Stat.Czxid, Yields: says.Yields, Passes: says.Passing,
 					Contender: queue.NewContender(zk.Join(dir, name), n.Data, n.Stat)}
 			}
-			there.Line = append(there.Line, c)
+			there.Claims = append(there.Claims, c)
 			of = append(of, parties[id])
 			l.mzxid[name] = n.Stat.Mzxid
 		}
 	}
-	l.lineup = queue.NewLine(there, of)
+	l.queue = queue.NewReadQueue(there, of)
 	return l, nil
 }
 
-// only leaves out what the earlier reader did not find as it is now. nil stands for a line that it did not read.
-func (l *readLine) only(earlier *readLine) {
+// only leaves out what the earlier reader did not find as it is now. nil stands for a queue that it did not read.
+func (l *readQueue) only(earlier *readQueue) {
 	if earlier == nil {
-		l.lineup = &queue.Line{}
+		l.queue = &queue.ReadQueue{}
 		return
 	}
 	same := queue.Queue{}
@@ -225,17 +225,17 @@ func (l *readLine) only(earlier *readLine) {
 		same.Permits = l.Permits.n
 	}
 	var of []*queue.Entry
-	for i, c := range l.lineup.Queue.Line {
+	for i, c := range l.queue.Queue.Claims {
 		name := c.Name
 		if mzxid, ok := earlier.mzxid[name]; ok && mzxid == l.mzxid[name] {
-			same.Line = append(same.Line, c)
-			of = append(of, l.lineup.Of[i])
+			same.Claims = append(same.Claims, c)
+			of = append(of, l.queue.Of[i])
 		}
 	}
-	l.lineup = queue.NewLine(same, of)
+	l.queue = queue.NewReadQueue(same, of)
 }
 
-// Deadlocks returns the cycles that touch one of the lines at paths, each beginning with the waiter that came last. A
+// Deadlocks returns the cycles that touch one of the queues at paths, each beginning with the waiter that came last. A
 // connection that breaks is an error.
 func Deadlocks(ctx context.Context, s *client.Session, paths []string) ([]queue.Deadlock, error) {
 	seen := NewReader(ctx, s, nil)

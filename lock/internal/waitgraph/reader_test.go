@@ -15,17 +15,17 @@ import (
 func TestSurveyOfALongLine(t *testing.T) {
 	v := NewReader(t.Context(), nil, nil)
 	const n = 1000
-	long := &readLine{lineup: &queue.Line{}}
+	long := &readQueue{queue: &queue.ReadQueue{}}
 	var of []*queue.Entry
 	for i := range n {
 		name := newID().Prefix(queue.LockWord) + fmt.Sprintf("%010d", i)
 		held := fmt.Sprintf("/of/%d", i)
-		long.lineup.Queue.Add(name, int32(i), queue.Exclusive)
+		long.queue.Queue.Add(name, int32(i), queue.Exclusive)
 		of = append(of, &queue.Entry{HoldID: queue.HoldIDOf("/long", name), Dir: "/long", Czxid: int64(i), Under: []string{held + "/it"}})
-		v.lines[held] = &readLine{lineup: &queue.Line{}}
+		v.queues[held] = &readQueue{queue: &queue.ReadQueue{}}
 	}
-	long.lineup = queue.NewLine(long.lineup.Queue, of)
-	v.lines["/long"] = long
+	long.queue = queue.NewReadQueue(long.queue.Queue, of)
+	v.queues["/long"] = long
 	began := time.Now()
 	if found, err := v.cycles([]string{"/long"}); len(found) > 0 || err != nil {
 		t.Errorf("circles: %d, %v", len(found), err)
@@ -43,8 +43,8 @@ func TestSurveyOfALongLine(t *testing.T) {
 
 // A second look counts only what the first has seen, as it was.
 func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
-	line := func(room permitsFacts, nodes map[string]int64) *readLine {
-		l := &readLine{Permits: room, mzxid: nodes}
+	line := func(room permitsFacts, nodes map[string]int64) *readQueue {
+		l := &readQueue{Permits: room, mzxid: nodes}
 		q, of := queue.Queue{Permits: room.n}, []*queue.Entry(nil)
 		for i, name := range []string{"a", "b", "c"} {
 			if nodes[name] != 0 {
@@ -52,13 +52,13 @@ func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
 				of = append(of, &queue.Entry{HoldID: "/l/" + name, Dir: "/l"})
 			}
 		}
-		l.lineup = queue.NewLine(q, of)
+		l.queue = queue.NewReadQueue(q, of)
 		return l
 	}
 	same := permitsFacts{n: 2, Czxid: 7}
 	for _, c := range []struct {
 		what     string
-		before   *readLine
+		before   *readQueue
 		Permits  permitsFacts
 		now      map[string]int64
 		want     []string
@@ -74,8 +74,8 @@ func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
 	} {
 		l := line(c.Permits, c.now)
 		l.only(c.before)
-		if got := l.lineup.Queue.Names(); !slices.Equal(got, c.want) || l.lineup.Queue.Permits != c.wantRoom {
-			t.Errorf("%s: %v and a room of %d count, want %v and %d", c.what, got, l.lineup.Queue.Permits, c.want, c.wantRoom)
+		if got := l.queue.Queue.Names(); !slices.Equal(got, c.want) || l.queue.Queue.Permits != c.wantRoom {
+			t.Errorf("%s: %v and a room of %d count, want %v and %d", c.what, got, l.queue.Queue.Permits, c.want, c.wantRoom)
 		}
 	}
 }
