@@ -408,7 +408,7 @@ func TestInspect(t *testing.T) {
 	if err := chromedp.Do(b, chromedp.Navigate(url)); err != nil {
 		t.Fatal(err)
 	}
-	shows("Nobody holds a lock")
+	shows("No lock is held")
 	first := start(t, srv.Addr(), "singleton")
 	first.expect("working")
 	second := start(t, srv.Addr(), "singleton")
@@ -418,7 +418,7 @@ func TestInspect(t *testing.T) {
 	first.signal(syscall.SIGTERM)
 	second.expect("working")
 	second.signal(syscall.SIGTERM)
-	shows("Nobody holds a lock")
+	shows("No lock is held")
 
 	owner := srv.Session(t, "owner")
 	if err := owner.AddAuth(t.Context(), client.Auth{Scheme: "digest", Credential: []byte("owner:secret")}); err != nil {

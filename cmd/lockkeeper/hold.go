@@ -8,13 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -88,26 +88,40 @@ func newHold() *cobra.Command {
 		Example: `  lockkeeper hold --pid $$ nightly-backup && ./backup.sh   # until this shell has ended
   lockkeeper hold --lease 5m deploy                        # until release, or 5m after the last renew`,
 		Args: wantArgs(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return hold(f, cmd.Flags(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			outlivePipes()
+			token, err := hold(f, cmd.Flags(), args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), token)
+			if err == nil {
+				return nil
+			}
+			_, released := f.askHolder(args[0], doRelease) // the caller thinks that the lock is not held
+			if released != nil {
+				return exit.Errorf(exit.OS, "hold %s: the token cannot be printed: %w, and %w", args[0], err, released)
+			}
+			return exit.Errorf(exit.OS, "hold %s: the token cannot be printed, so the lock was given back: %w", args[0], err)
+		},
 	}
 	f.add(cmd)
 	f.completeNames(cmd, locksPath, 1)
 	return cmd
 }
 
-// hold starts the holder and returns when that has the lock, or has not got it.
-func hold(f holdFlags, flags *pflag.FlagSet, name string) error {
+// hold starts the holder. It returns the fencing token when the holder has the lock.
+func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err error) {
 	if _, err := lockPath(name); err != nil {
-		return err
+		return 0, err
 	}
 	if err := f.check(flags.Changed); err != nil {
-		return err
+		return 0, err
 	}
 	var watched proc.Process
-	var err error
 	if f.pid > 0 {
 		if watched, err = proc.Find(f.pid); err != nil {
-			return exit.Errorf(exit.Usage, "hold: --pid %d: %w", f.pid, err)
+			return 0, exit.Errorf(exit.Usage, "hold: --pid %d: %w", f.pid, err)
 		}
 	}
 	if !f.quiet {
@@ -115,7 +129,7 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) error {
 	}
 	h, err := startHolder(holderArgs(flags, watched, name))
 	if err != nil {
-		return exit.Errorf(exit.OS, "hold %s: %w", name, err)
+		return 0, exit.Errorf(exit.OS, "hold %s: %w", name, err)
 	}
 	defer h.said.Close()
 	signals := make(chan os.Signal, 1)
@@ -137,14 +151,13 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) error {
 	<-over
 	switch {
 	case caught != 0:
-		return &ranError{front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(caught)}}
+		return 0, &ranError{front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(caught)}}
 	case err != nil:
-		return exit.Errorf(exit.Internal, "hold %s: the holder has ended without a word (see %s)", name, h.log)
+		return 0, exit.Errorf(exit.Internal, "hold %s: the holder has ended without a word (see %s)", name, h.log)
 	case said.Status != 0:
-		return &ranError{front.Outcome{Kind: front.Failed, Status: said.Status, Text: said.Text}}
+		return 0, &ranError{front.Outcome{Kind: front.Failed, Status: said.Status, Text: said.Text}}
 	}
-	fmt.Println(said.Token)
-	return nil
+	return said.Token, nil
 }
 
 // holderSays is what the holder tells hold, and release.
@@ -289,16 +302,19 @@ func newRelease() *cobra.Command {
 	return newAsk(doRelease, "End a hold that lockkeeper hold has begun", `Give the lock back that lockkeeper hold has taken, and return when that is known. The servers
 have to be the same as for hold, and the user too.
 
-Exit status: 0 given back, 66 there is no such hold, 74 the lock was lost before.`, func(holderSays) {})
+Exit status: 0 given back, 66 there is no such hold, 74 the lock was lost before.`, func(io.Writer, holderSays) error { return nil })
 }
 
 func newRenew() *cobra.Command {
 	return newAsk(doRenew, "Prolong a hold that has a lease", `Let the time of lockkeeper hold --lease begin anew.
 
-Exit status: 0 renewed, 66 there is no such hold: the lock is held no more.`, func(said holderSays) { fmt.Println(said.Left) })
+Exit status: 0 renewed, 66 there is no such hold: the lock is held no more.`, func(out io.Writer, said holderSays) error {
+		_, err := fmt.Fprintln(out, said.Left)
+		return err
+	})
 }
 
-func newAsk(do, short, long string, show func(holderSays)) *cobra.Command {
+func newAsk(do, short, long string, show func(io.Writer, holderSays) error) *cobra.Command {
 	var flags accessFlags
 	cmd := &cobra.Command{
 		Use:     do + " LOCK",
@@ -306,16 +322,15 @@ func newAsk(do, short, long string, show func(holderSays)) *cobra.Command {
 		Long:    long,
 		Example: "  lockkeeper " + do + " nightly-backup",
 		Args:    wantArgs(1, 1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			said, err := flags.askHolder(args[0], do)
 			if err != nil {
 				return err
 			}
-			show(said)
-			return nil
+			return show(cmd.OutOrStdout(), said)
 		},
 	}
-	flags.addTo(cmd, slices.Clone(makingFlags))
+	flags.addTo(cmd, makingFlags)
 	flags.completeNames(cmd, locksPath, 1)
 	return cmd
 }

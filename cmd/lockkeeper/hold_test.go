@@ -76,6 +76,27 @@ func TestHoldAndRelease(t *testing.T) {
 	}
 }
 
+// A hold whose token cannot be printed has failed, so it leaves no lock behind.
+func TestAHoldThatCannotPrintItsToken(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	r, closed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	r.Close()
+	for _, to := range []*os.File{full, closed} {
+		h.startWith(func(c *exec.Cmd) { c.Stdout = to }, "hold", "--lease", "1h", "demo").want(71, "the token cannot be printed, so the lock was given back")
+		h.run("run", "--wait", "0", "demo", "--", "true").want(0)
+	}
+}
+
 func TestAHoldEndsWithItsProcess(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -139,9 +139,6 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	go h.serve(l, own)
 	go h.watchHold()
 	out := front.Run(cfg)
-	if out.Kind == front.Lost && h.watched.Pid > 0 {
-		proc.Signal(h.watched, syscall.SIGKILL) // stay has had its chance to end it earlier, unless the claim was deleted
-	}
 	f.tellLost(cfg, out)
 	l.Close()
 	if out.Text != "" {

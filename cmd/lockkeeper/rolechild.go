@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
 )
@@ -87,6 +88,29 @@ func (c *roleChild) run() error {
 			return &ranError{front.Outcome{Kind: front.Ran, Status: status}}
 		}
 	}
+}
+
+// withRoleChild prepares a command, opens a Keeper, and closes it after do, which runs the command.
+func (f *accessFlags) withRoleChild(argv []string, do func(*roleChild, *client.Keeper, access.Settings) error) error {
+	to, err := f.settings()
+	if err != nil {
+		return err
+	}
+	child, err := newRoleChild(argv)
+	if err != nil {
+		return err
+	}
+	child.cmd.Env = f.passOn(os.Environ(), to)
+	var k *client.Keeper
+	err = child.before(func(ctx context.Context) error {
+		k, err = openKeeper(ctx, to, f.log)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer closeKeeper(k)
+	return do(child, k, to)
 }
 
 // roleCloseTimeout bounds the goodbye of a command with a Keeper.

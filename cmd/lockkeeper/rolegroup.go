@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/group"
 )
 
@@ -146,7 +147,9 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 				}
 				id = fmt.Sprintf("%s-%d", host, os.Getpid())
 			}
-			return join(flags, path, id, data, args[1:])
+			return flags.withRoleChild(args[1:], func(child *roleChild, k *client.Keeper, to access.Settings) error {
+				return join(flags, path, id, data, child, k, to)
+			})
 		},
 	}
 	flags.addTo(cmd, makingFlags)
@@ -160,26 +163,10 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 // takenNotice is how long join and register are silent while another session has their id.
 const takenNotice = time.Second
 
-func join(flags accessFlags, path, id, data string, argv []string) error {
-	to, err := flags.settings()
-	if err != nil {
-		return err
-	}
-	child, err := newRoleChild(argv)
-	if err != nil {
-		return err
-	}
-	var k *client.Keeper
-	err = child.before(func(ctx context.Context) error {
-		k, err = openKeeper(ctx, to, flags.log)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	defer closeKeeper(k)
+// join runs the command of child as a member of the group at path.
+func join(flags accessFlags, path, id, data string, child *roleChild, k *client.Keeper, to access.Settings) error {
 	var m *group.Member
-	err = child.before(func(ctx context.Context) error {
+	err := child.before(func(ctx context.Context) error {
 		hint := time.AfterFunc(takenNotice, func() {
 			flags.log.notice("join " + path + ": " + id + " is not a member yet (another session may have that --id)")
 		})
@@ -194,7 +181,6 @@ func join(flags accessFlags, path, id, data string, argv []string) error {
 	if err != nil {
 		return err
 	}
-	child.cmd.Env = flags.passOn(os.Environ(), to)
 	err = child.run()
 	left := m.Close(context.Background()) // bounded by its CloseTimeout
 	if left != nil {

@@ -153,7 +153,11 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 			if err != nil {
 				return err
 			}
-			return register(f, args[0], args[1:])
+			return f.withRoleChild(args[1:], func(child *roleChild, k *client.Keeper, to access.Settings) error {
+				stop := f.keepRegistered(k, to, args[0])
+				defer stop()
+				return child.run()
+			})
 		},
 	}
 	f.addTo(cmd, makingFlags)
@@ -193,30 +197,6 @@ func (f *registerFlags) verify(name string) error {
 		f.address = host
 	}
 	return checkService(name, f.base)
-}
-
-func register(f registerFlags, name string, argv []string) error {
-	to, err := f.settings()
-	if err != nil {
-		return err
-	}
-	child, err := newRoleChild(argv)
-	if err != nil {
-		return err
-	}
-	var k *client.Keeper
-	err = child.before(func(ctx context.Context) error {
-		k, err = openKeeper(ctx, to, f.log)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	defer closeKeeper(k)
-	child.cmd.Env = f.passOn(os.Environ(), to)
-	stop := f.keepRegistered(k, to, name)
-	defer stop()
-	return child.run()
 }
 
 // keepRegistered registers the instance while it is healthy, until stop is called, which waits for the end.

@@ -68,6 +68,7 @@ func (f *front) start() (out Outcome, started bool) {
 	default:
 		f.abandon()
 		if f.cell.Begun() { // the guard was killed before it said what became of that
+			f.endWatched()
 			return Outcome{Kind: Lost, Status: f.cfg.LostStatus, Token: f.granted.Token,
 				Text: fmt.Sprintf("%s, perhaps after it had started %s", guardDied, f.cfg.Argv[0])}, false
 		}

@@ -328,7 +328,7 @@ func TestADeadlineThatMovesOnEndsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := playWith(t, func(c *exec.Cmd) { c.Stdin = in }, "sh", "-c", "echo up; read x; echo still here")
-	const loan = 4 * time.Second // of which the child has two before it is told to end
+	const loan = 4 * time.Second // the child is told to end two seconds before it is over
 	s.grant(loan)
 	s.order(link.DoStarted)
 	s.want("up")
