@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,12 +15,12 @@ import (
 // leftovers are what an attempt or a hold left: nodes that are there, or may be.
 type leftovers struct {
 	id      queue.ID
-	token   int64         // creation zxid of the nodes; 0 if unknown
-	nodes   []string      // their paths, as far as they are known
-	created *creation     // a create that is still under way, if any
-	unknown bool          // there may be others: look for the id
-	stray   bool          // there is one node; it is removed only if it is the session's
-	settled chan struct{} // closed when all is gone, or the removal was refused for the first time
+	token   int64     // creation zxid of the nodes; 0 if unknown
+	nodes   []string  // their paths, as far as they are known
+	created *creation // a create that is still under way, if any
+	unknown bool      // there may be others: look for the id
+	stray   bool      // there is one node; it is removed only if it is the session's
+	refused bool      // the server has refused the removal at least once
 }
 
 // A cleaner removes what was abandoned by attempts and holds of one lock value. It goes on with each until it is known to
@@ -32,9 +31,10 @@ type cleaner struct {
 	clean func(context.Context, []leftovers) (left []leftovers, err error) // does what can be done for each; err says why some are left
 	mu    struct {
 		sync.Mutex
-		list []leftovers
-		more chan struct{}              // add → run: there is more to do; one token is enough; nil while run does not
-		open map[chan struct{}]struct{} // leftovers.settled of all that is not settled
+		list  []leftovers
+		more  chan struct{} // add → run: there is more to do; one token is enough; nil while run does not
+		fresh int           // how many leftovers there are whose removal has not been refused
+		idle  chan struct{} // closed when fresh becomes 0; nil while it is 0
 	}
 }
 
@@ -42,11 +42,7 @@ func (c *cleaner) add(d leftovers) {
 	attemptIDs.add(d.id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d.settled = make(chan struct{})
-	if c.mu.open == nil {
-		c.mu.open = map[chan struct{}]struct{}{}
-	}
-	c.mu.open[d.settled] = struct{}{}
+	c.countLocked(1)
 	c.mu.list = append(c.mu.list, d)
 	if c.mu.more != nil {
 		select {
@@ -63,12 +59,25 @@ func (c *cleaner) add(d leftovers) {
 	c.mu.more = more
 }
 
+// countLocked adds to the number of fresh leftovers.
+func (c *cleaner) countLocked(n int) {
+	if c.mu.fresh == 0 && n > 0 {
+		c.mu.idle = make(chan struct{})
+	}
+	c.mu.fresh += n
+	if c.mu.fresh == 0 && c.mu.idle != nil {
+		close(c.mu.idle)
+		c.mu.idle = nil
+	}
+}
+
 // dropLocked forgets everything.
 func (c *cleaner) dropLocked() {
 	for _, d := range c.mu.list {
 		attemptIDs.drop(d.id)
 	}
-	c.mu.list, c.mu.open, c.mu.more = nil, nil, nil
+	c.mu.list, c.mu.more = nil, nil
+	c.countLocked(-c.mu.fresh)
 }
 
 // drop forgets everything, because the session is over.
@@ -78,31 +87,19 @@ func (c *cleaner) drop() {
 	c.dropLocked()
 }
 
-// settleLocked notes that all of list is settled but for what is left.
-func (c *cleaner) settleLocked(list, left []leftovers) {
-	for _, d := range list {
-		_, open := c.mu.open[d.settled]
-		if open && !slices.ContainsFunc(left, func(l leftovers) bool { return l.settled == d.settled }) {
-			delete(c.mu.open, d.settled)
-			close(d.settled)
-		}
-	}
-}
-
-// await returns when all that had been abandoned before the call is settled, so that a try does not find its own
+// await returns when nothing is left but what the server has refused to remove, so that a try does not find its own
 // process's remains in its way. It returns early if ctx or the session ends, which the next request finds out.
 func (c *cleaner) await(ctx context.Context) {
 	c.mu.Lock()
-	open := slices.Collect(maps.Keys(c.mu.open))
+	idle := c.mu.idle
 	c.mu.Unlock()
-	for _, settled := range open {
-		select {
-		case <-settled:
-		case <-c.lock.s.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
+	if idle == nil {
+		return
+	}
+	select {
+	case <-idle:
+	case <-c.lock.s.Done():
+	case <-ctx.Done():
 	}
 }
 
@@ -115,35 +112,18 @@ const (
 func (c *cleaner) run(ctx context.Context, more <-chan struct{}) {
 	pause := cleanerPauseMin
 	for {
-		c.mu.Lock()
-		list := c.mu.list
-		c.mu.list = nil
-		if len(list) == 0 {
-			c.mu.more = nil
-		}
-		c.mu.Unlock()
+		list := c.next()
 		if len(list) == 0 {
 			return
 		}
 		left, err := c.clean(ctx, list)
-		c.mu.Lock()
-		if err == nil || errors.Is(err, zk.ErrConnectionLoss) {
-			c.settleLocked(list, left)
-		} else {
-			c.settleLocked(list, nil)
-		}
-		for _, d := range list {
-			if !slices.ContainsFunc(left, func(l leftovers) bool { return l.settled == d.settled }) {
-				attemptIDs.drop(d.id)
-			}
-		}
-		c.mu.list = append(left, c.mu.list...)
-		c.mu.Unlock()
+		refused := err != nil && !errors.Is(err, zk.ErrConnectionLoss)
+		c.putBack(list, left, refused)
 		switch {
 		case c.lock.s.Err() != nil:
 			c.drop()
 			return
-		case err == nil, errors.Is(err, zk.ErrConnectionLoss):
+		case !refused:
 			pause = cleanerPauseMin
 			continue
 		}
@@ -157,6 +137,40 @@ func (c *cleaner) run(ctx context.Context, more <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// next takes the list. If it is empty, run ends, and add begins it anew.
+func (c *cleaner) next() []leftovers {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.mu.list
+	c.mu.list = nil
+	if len(list) == 0 {
+		c.mu.more = nil
+	}
+	return list
+}
+
+// putBack puts back what is left of a list.
+func (c *cleaner) putBack(list, left []leftovers, refused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fresh := 0
+	for i := range left {
+		attemptIDs.add(left[i].id)
+		left[i].refused = left[i].refused || refused
+		if !left[i].refused {
+			fresh++
+		}
+	}
+	for _, d := range list {
+		attemptIDs.drop(d.id)
+		if !d.refused {
+			fresh--
+		}
+	}
+	c.mu.list = append(left, c.mu.list...)
+	c.countLocked(fresh)
 }
 
 // clean does what can be done for each of list, and returns those that are left and an error that says why.
