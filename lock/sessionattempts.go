@@ -7,7 +7,6 @@ import (
 	"weak"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // sessionAttempts are the attempts of one session to get the same unfair lock. They have to know of each other for the sake
@@ -31,44 +30,40 @@ import (
 // They live as long as there is a lock value of the lock, and so as long as any of its attempts, grants and leftovers.
 type sessionAttempts struct {
 	mu    sync.Mutex
-	known int64                      // the newest creation zxid that one of them knows of
-	asked map[queue.ID]pendingCreate // the last create of each attempt that does not know yet what became of it
+	known int64           // the newest creation zxid that one of them knows of
+	asked []pendingCreate // their creates whose answers are not in known, the oldest first
 }
 
 // A pendingCreate is a request that is to make a node.
 type pendingCreate interface {
-	// answer returns the node's creation zxid if the answer has come and says that it was made, otherwise 0.
-	answer() int64
+	// answer reports whether the answer has come, and returns the creation zxid if it says that a node was made.
+	answer() (czxid int64, come bool)
 }
 
-// answer returns the creation zxid if the answer has come and says that a node was made, otherwise 0.
-func (c *creation) answer() int64 {
+func (c *creation) answer() (czxid int64, come bool) {
 	select {
 	case <-c.one.Done():
 		made, _ := c.one.Wait(context.Background())
-		return made.Stat.Czxid
+		return made.Stat.Czxid, true
 	default:
-		return 0
+		return 0, false
 	}
 }
 
-// ask notes the create that an attempt is about to send. The one before it has been answered.
-func (k *sessionAttempts) ask(id queue.ID, c pendingCreate) {
+// ask notes a create that is about to be sent. Answers come in the order of the requests, so what has been answered is
+// at the front.
+func (k *sessionAttempts) ask(c pendingCreate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.hearLocked(id)
-	if k.asked == nil {
-		k.asked = map[queue.ID]pendingCreate{}
+	k.asked = append(k.asked, c)
+	for len(k.asked) > 0 {
+		czxid, come := k.asked[0].answer()
+		if !come {
+			return
+		}
+		k.known = max(k.known, czxid)
+		k.asked = k.asked[1:]
 	}
-	k.asked[id] = c
-}
-
-// settled notes that an attempt knows what has become of its last create, or will never ask.
-func (k *sessionAttempts) settled(id queue.ID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.hearLocked(id)
-	delete(k.asked, id)
 }
 
 // claim gives a node of the session's to the attempt that asks, whose create was not answered. It reports false if
@@ -76,21 +71,15 @@ func (k *sessionAttempts) settled(id queue.ID) {
 func (k *sessionAttempts) claim(czxid int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for id := range k.asked {
-		k.hearLocked(id)
+	for _, c := range k.asked {
+		made, _ := c.answer()
+		k.known = max(k.known, made)
 	}
 	if czxid <= k.known {
 		return false
 	}
 	k.known = czxid
 	return true
-}
-
-// hearLocked makes known what the answer to an attempt's last create has told.
-func (k *sessionAttempts) hearLocked(id queue.ID) {
-	if c := k.asked[id]; c != nil {
-		k.known = max(k.known, c.answer())
-	}
 }
 
 // sessionLocks has the attempts of all unfair locks that are in use. It is global because one session may have several

@@ -11,35 +11,38 @@ import (
 // An answer is what a create has been told, 0 as long as it has not.
 type answer struct{ czxid int64 }
 
-func (a *answer) answer() int64 { return a.czxid }
+func (a *answer) answer() (czxid int64, come bool) { return a.czxid, a.czxid != 0 }
 
 // A node is known as another attempt's from the moment the answer has come, also if that attempt has not looked at it
-// yet, or has done with it since.
+// yet, or other creates have been sent since. What has been answered is not kept.
 func TestF01_SiblingsAnswers(t *testing.T) {
-	for _, settled := range []bool{false, true} {
+	for _, more := range []bool{false, true} {
 		k := &sessionAttempts{}
 		x, y := &answer{}, &answer{}
-		k.ask("x", x)
-		k.ask("y", y)
+		k.ask(x)
+		k.ask(y)
 		x.czxid = 7
-		if settled {
-			k.settled("x")
+		if more {
+			k.ask(&answer{})
+			if len(k.asked) != 2 {
+				t.Errorf("%d creates are kept, of which 2 have no answer", len(k.asked))
+			}
 		}
 		if k.claim(7) {
-			t.Errorf("settled %v: y takes the node that x was told of", settled)
+			t.Errorf("more %v: y takes the node that x was told of", more)
 		}
 		if k.claim(6) {
-			t.Errorf("settled %v: y takes a node that was made before one that is known", settled)
+			t.Errorf("more %v: y takes a node that was made before one that is known", more)
 		}
 		if !k.claim(8) {
-			t.Errorf("settled %v: no attempt takes the node that x was not told of", settled)
+			t.Errorf("more %v: no attempt takes the node that x was not told of", more)
 		}
 		if k.claim(8) {
-			t.Errorf("settled %v: two take a node", settled)
+			t.Errorf("more %v: two take a node", more)
 		}
-		k.ask("x", &answer{})
+		k.ask(&answer{})
 		if k.claim(8) || !k.claim(9) {
-			t.Errorf("settled %v: what was known is forgotten", settled)
+			t.Errorf("more %v: what was known is forgotten", more)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (a *unfairAttempt) seize(ctx context.Context, crowded bool) (*rival, error)
 		p := a.u.s.Pipeline()
 		a.asked = time.Now()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
-		a.u.attempts.ask(a.id, a.created)
+		a.u.attempts.ask(a.created)
 		var got *client.Pending[client.Node]
 		var watch *client.Watch
 		if crowded {
@@ -246,7 +246,6 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, number, a.vouching)
 	g.claim = &unfairClaim{g, u}
 	h := newHold(ctx, g, a.own)
-	u.attempts.settled(a.id)
 	attemptIDs.drop(a.id) // the grant's use goes on
 	return h, nil
 }
@@ -259,8 +258,6 @@ func (a *unfairAttempt) abandon() {
 	}
 	if a.made || a.unknown || a.created != nil {
 		a.u.cleaner.add(leftovers{id: a.id, token: a.token, created: a.created, unknown: a.unknown})
-	} else {
-		a.u.attempts.settled(a.id)
 	}
 	attemptIDs.drop(a.id)
 }

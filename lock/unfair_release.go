@@ -105,7 +105,6 @@ func (u *unfairLock) clean(ctx context.Context, list []leftovers) (left []leftov
 				continue
 			}
 		}
-		u.attempts.settled(d.id)
 	}
 	return left, err
 }
