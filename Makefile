@@ -32,7 +32,7 @@ export GORACE ?= atexit_sleep_ms=0
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model sim teeth crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles bench-z fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles bench-z fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -129,6 +129,9 @@ chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, 
 
 fire: packages ## the command with its processes killed and frozen, until so many children have run: make fire GRANTS=1000
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestCommandUnderFire ./fire -fire.grants=$(GRANTS)
+
+systemd-check: build ## the units of packaging/ and docs/operations.md under a systemd of its own; wants root and systemd
+	cd $(INTEROP) && $(GO) run ./systemd -command $(CURDIR)/lockkeeper -packaging $(CURDIR)/packaging
 
 PEERS_TIME ?= 30s
 peers: packages ## peers of all makes go through the same locks as fast as they can, for PEERS_TIME each, and crash
