@@ -34,12 +34,9 @@ func (w *Watch) notify(told chan<- struct{}) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	w.told = told
-	switch {
-	case w.Fired():
+	w.observeLocked()
+	if w.Fired() {
 		tell(told)
-	case !w.over && !w.observed:
-		w.observed = true
-		w.s.addDependentsLocked(1)
 	}
 }
 
@@ -47,12 +44,9 @@ func (p *Pending[T]) notify(told chan<- struct{}) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.told = told
-	switch {
-	case p.stage == completed:
+	p.observeLocked(p.s)
+	if p.stage == completed {
 		tell(told)
-	case !p.observed:
-		p.observed = true
-		p.dependLocked(p.s, 1)
 	}
 }
 

@@ -14,15 +14,16 @@ import (
 type call struct {
 	// Fixed when the call is made.
 	op     wire.Op
-	name   string // of the operation, for errors
-	path   string // as the caller named it
-	write  bool   // changes something, so that a lost answer leaves a doubt
-	frame  []byte // the request with its length, room for the xid at xidOffset
-	proves proof  // what its answer proves of the session
-	answer answer // decodes the response and arms watches; nil if there is nothing to decode
-	room   bool   // counts against InFlightMax
-	joined bool   // leaves with the one before it in its pipeline
-	refuse error  // why it must not be sent; nil if it may
+	name   string  // of the operation, for errors
+	path   string  // as the caller named it
+	write  bool    // changes something, so that a lost answer leaves a doubt
+	frame  []byte  // the request with its length, room for the xid at xidOffset
+	proves proof   // what its answer proves of the session
+	answer answer  // decodes the response; nil if there is nothing to decode
+	arm    *arming // the watch that the request registers, if any
+	own    bool    // the session's own: no caller waits for it, and it does not count against InFlightMax
+	joined bool    // leaves with the one before it in its pipeline
+	refuse error   // why it must not be sent; nil if it may
 
 	// Guarded by Session.mu.
 	stage      stage
@@ -51,20 +52,16 @@ const (
 	completed
 )
 
-// An answer takes the response to a call. Both methods run on the goroutine that reads the
-// connection, before any later message is looked at, with Session.mu held.
+// An answer takes the response to a call, on the goroutine that reads the connection, before any later message is looked
+// at, with Session.mu held. What the decoder cannot read is the decoder's error; what the response says has failed is the
+// one returned.
 type answer interface {
-	// decode reads the response. What the decoder cannot read is the decoder's error; what the
-	// response says has failed is the one returned.
 	decode(s *Session, d *wire.Decoder) error
-	// settle is told the outcome, whatever it is: the server's code, or OK with answered false if
-	// no answer came.
-	settle(s *Session, conn uint64, code zk.Code, answered bool)
 }
 
-// ownCall makes a request of the session's own: no caller waits for its answer, and it does not count against InFlightMax.
+// ownCall makes a request of the session's own.
 func ownCall(op wire.Op, name, path string, req wire.Record) *call {
-	k := &call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), stage: queued}
+	k := &call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), own: true, stage: queued}
 	k.encode(req)
 	return k
 }
@@ -87,18 +84,21 @@ type Pending[T any] struct {
 	s     *Session
 	value T
 	read  func(*Session, *wire.Decoder, *T) error
-	arm   *arming // the watch that the request registers, if any
 }
 
 // Done is closed when the outcome is known.
 func (p *Pending[T]) Done() <-chan struct{} {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	if !p.observed {
-		p.observed = true
-		p.dependLocked(p.s, 1)
-	}
+	p.observeLocked(p.s)
 	return p.doneLocked()
+}
+
+func (c *call) observeLocked(s *Session) {
+	if !c.observed {
+		c.observed = true
+		c.dependLocked(s, 1)
+	}
 }
 
 func (c *call) doneLocked() <-chan struct{} {
@@ -185,19 +185,13 @@ func (p *Pending[T]) decode(s *Session, d *wire.Decoder) error {
 	return p.read(s, d, &p.value)
 }
 
-func (p *Pending[T]) settle(s *Session, conn uint64, code zk.Code, answered bool) {
-	if p.arm != nil {
-		s.watches.settle(p.arm, conn, code, answered)
-	}
-}
-
 // failLocked completes c without an answer.
 func (s *Session) failLocked(c *call, err error, maybe bool) {
 	if c.stage == completed {
 		return
 	}
-	if c.answer != nil {
-		c.answer.settle(s, 0, zk.OK, false)
+	if c.arm != nil {
+		s.watches.settle(c.arm, 0, zk.OK, false)
 	}
 	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && c.write}
 	s.completeLocked(c)
@@ -215,7 +209,7 @@ func (s *Session) completeLocked(c *call) {
 		}
 	}
 	c.frame = nil
-	if c.room {
+	if !c.own {
 		s.mu.inFlight--
 		s.wakeNextLocked()
 	}
@@ -237,4 +231,38 @@ func (s *Session) withdraw(c *call, cause error) bool {
 		s.mu.queue = slices.Delete(s.mu.queue, i, i+1)
 	}
 	return true
+}
+
+// A fifo is a line of calls.
+type fifo struct {
+	calls []*call
+	head  int
+}
+
+func (f *fifo) push(k *call) { f.calls = append(f.calls, k) }
+
+// peek returns the oldest call, nil if there is none.
+func (f *fifo) peek() *call {
+	if f.head == len(f.calls) {
+		return nil
+	}
+	return f.calls[f.head]
+}
+
+// pop takes the oldest call out of the line, nil if there is none.
+func (f *fifo) pop() *call {
+	if f.head == len(f.calls) {
+		return nil
+	}
+	k := f.calls[f.head]
+	f.calls[f.head] = nil
+	f.head++
+	if f.head == len(f.calls) {
+		f.calls, f.head = f.calls[:0], 0
+	} else if f.head > 1024 && f.head > len(f.calls)/2 {
+		n := copy(f.calls, f.calls[f.head:])
+		clear(f.calls[n:])
+		f.calls, f.head = f.calls[:n], 0
+	}
+	return k
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // A conn is one connection of a session, from handshake to hang-up. Two goroutines serve it: one writes what is queued
-// and keeps the heartbeat (write.go), the other reads answers and events (read.go). A caller that is alone does
+// and keeps the heartbeat (writer.go), the other reads answers and events (reader.go). A caller that is alone does
 // either on its own goroutine.
 type conn struct {
 	// Fixed when made.
@@ -28,13 +28,12 @@ type conn struct {
 	timeout time.Duration // of the session
 
 	out     writeTurn
-	in      intake       // owned by the goroutine that reads
+	in      frameReader  // owned by the goroutine that reads
 	decoder wire.Decoder // likewise
 	turn    readTurn
 
 	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
-	inFlight fifo                 // ordinary requests
-	special  map[int32]*fifo      // credentials and watches, by their fixed xid
+	lines    [3]fifo              // of requests: see line
 	pings    []clock.Instant      // when each was sent
 	lastBeat [strengths]time.Time // by strength: when the last heartbeat was sent, or request that was answered like one
 }
@@ -42,12 +41,12 @@ type conn struct {
 // newConn makes a connection whose handshake was sent at asked. Heartbeats are counted from then, as the
 // age of the session is: a server may have taken most of the timeout for its answer.
 func newConn(s *Session, nc net.Conn, srv server, number uint64, timeout time.Duration, asked clock.Instant) *conn {
-	c := &conn{s: s, nc: nc, rw: directIO(nc), server: srv, number: number, timeout: timeout, special: map[int32]*fifo{}}
+	c := &conn{s: s, nc: nc, rw: directIO(nc), server: srv, number: number, timeout: timeout}
 	switch nc.(type) {
 	case *net.TCPConn, *net.UnixConn:
 		c.kernel = true
 	}
-	c.in = intake{from: c.rw, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax, heard: time.Now()}
+	c.in = frameReader{from: c.rw, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax, heard: time.Now()}
 	c.turn = newReadTurn()
 	for i := range int(provesSync) {
 		c.lastBeat[i] = asked.Time()
@@ -103,30 +102,20 @@ func hangUp(nc net.Conn) {
 
 // failInFlightLocked completes what was sent: its outcome is unknown.
 func (c *conn) failInFlightLocked(err error) {
-	for k := c.inFlight.pop(); k != nil; k = c.inFlight.pop() {
-		c.s.failLocked(k, err, true)
-	}
-	for _, f := range c.special {
-		for k := f.pop(); k != nil; k = f.pop() {
+	for i := range c.lines {
+		for k := c.lines[i].pop(); k != nil; k = c.lines[i].pop() {
 			c.s.failLocked(k, err, true)
 		}
 	}
 }
 
-// message takes one message of the server. skipped says that there is no more of it than its header.
-func (c *conn) message(b []byte, skipped *SizeError) error {
+// message handles an answer or an event. skipped says that b is no more of it than its header.
+func (c *conn) message(b []byte, skipped error) error {
 	if len(b) < replyHeaderBytes {
 		return fmt.Errorf("from %v: message of %d bytes is too short for a header", c.server, len(b))
 	}
-	c.decoder.Reset(b)
-	if skipped != nil {
-		return c.reply(&c.decoder, skipped)
-	}
-	return c.reply(&c.decoder, nil)
-}
-
-// reply handles an answer or an event. skipped says that its content was not read.
-func (c *conn) reply(d *wire.Decoder, skipped error) error {
+	d := &c.decoder
+	d.Reset(b)
 	var h wire.ReplyHeader
 	h.DecodeFrom(d)
 	s := c.s
@@ -149,27 +138,32 @@ func (c *conn) reply(d *wire.Decoder, skipped error) error {
 		c.pings = append(c.pings[:0], c.pings[1:]...)
 		s.mu.stats.Replies++
 		return nil
-	case wire.XidAuth, wire.XidSetWatches:
-		return c.answerNextLocked(c.specialLine(h.Xid), &h, d, skipped)
 	}
-	return c.answerNextLocked(&c.inFlight, &h, d, skipped)
+	return c.answerNextLocked(&h, d, skipped)
 }
 
-// answerNextLocked completes the oldest call of a line, which has to be the one that is answered. It stays in the line
-// meanwhile, lest it be forgotten if a function of the caller's panics.
-func (c *conn) answerNextLocked(line *fifo, h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
+// line returns the line of the requests with an xid: credentials and watches have fixed ones, and lines of their own.
+func (c *conn) line(xid int32) *fifo {
+	switch xid {
+	case wire.XidAuth:
+		return &c.lines[1]
+	case wire.XidSetWatches:
+		return &c.lines[2]
+	}
+	return &c.lines[0]
+}
+
+// answerNextLocked completes the oldest call of a line, which has to be the one that is answered.
+func (c *conn) answerNextLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
+	line := c.line(h.Xid)
 	k := line.peek()
 	switch {
-	case k == nil && line != &c.inFlight:
+	case k == nil && h.Xid < 0:
 		return fmt.Errorf("from %v: answer to xid %d, which was not sent", c.server, h.Xid)
 	case k == nil || k.xid != h.Xid:
 		return fmt.Errorf("from %v: answer to xid %d, which is not the next one due", c.server, h.Xid)
 	}
-	defer func() {
-		if k.stage == completed {
-			line.pop()
-		}
-	}()
+	line.pop()
 	return c.answerLocked(k, h, d, skipped)
 }
 
@@ -215,8 +209,8 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, d *wire.Decoder, skipp
 		s.failLocked(k, fmt.Errorf("answer of %v: %w", c.server, err), true)
 		return fmt.Errorf("from %v: answer to %s %s: %w", c.server, k.name, k.path, err)
 	}
-	if k.answer != nil {
-		k.answer.settle(s, c.number, h.Err, true)
+	if k.arm != nil {
+		s.watches.settle(k.arm, c.number, h.Err, true)
 	}
 	k.conn = c.number
 	if failure != nil {

@@ -22,7 +22,7 @@ func (s *Session) connect() (*conn, *SessionError) {
 	tried := 0
 	for {
 		srv, newRound := s.servers.take()
-		if newRound && !s.sleep(s.backoff.pause()) {
+		if newRound && !pause(s.ctx, s.backoff.pause()) {
 			return nil, nil
 		}
 		nc, resp, asked, err := s.attempt(srv, s.seen())
@@ -91,17 +91,17 @@ func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 		Detail: "every server refuses it: they are behind what this session has seen"}
 }
 
-// sleep waits and reports whether the session's context still lives.
-func (s *Session) sleep(d time.Duration) bool {
+// pause waits and reports whether ctx still lives.
+func pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
-		return s.ctx.Err() == nil
+		return ctx.Err() == nil
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-s.ctx.Done():
+	case <-ctx.Done():
 		return false
 	}
 }

@@ -25,7 +25,7 @@ func LeftoversOf(s *Session) Leftovers {
 	defer s.mu.Unlock()
 	l := Leftovers{Queued: len(s.mu.queue), Spots: len(s.watches.spots), Streams: len(s.watches.streams), Dependents: s.mu.dependents}
 	if c := s.mu.conn; c != nil {
-		l.InFlight = len(c.inFlight.calls) - c.inFlight.head
+		l.InFlight = len(c.lines[0].calls) - c.lines[0].head
 	}
 	return l
 }

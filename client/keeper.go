@@ -212,11 +212,7 @@ func (k *Keeper) open() *Session {
 			return nil
 		}
 		k.logger.Warn("no session, trying again", "pause", keeperPause, "cause", err)
-		t := time.NewTimer(keeperPause)
-		select {
-		case <-t.C:
-		case <-k.ctx.Done():
-			t.Stop()
+		if !pause(k.ctx, keeperPause) {
 			return nil
 		}
 	}

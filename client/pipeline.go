@@ -47,7 +47,7 @@ func (c *call) check(path string, mode zk.Mode) {
 // add makes a call and returns its Pending. Every kind of request comes through here.
 func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*Session, *wire.Decoder, *T) error) *Pending[T] {
 	k := &Pending[T]{s: p.s, read: read}
-	k.call = call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), room: true}
+	k.call = call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op)}
 	k.answer = k
 	switch op {
 	case wire.OpAuth: // names a scheme instead
@@ -123,10 +123,7 @@ func (s *Session) waitForRoomLocked(ctx context.Context, calls []*call) (reason 
 // wakeNextLocked wakes the first caller that waits for room.
 func (s *Session) wakeNextLocked() {
 	if len(s.mu.line) > 0 {
-		select {
-		case s.mu.line[0] <- struct{}{}:
-		default: // a token is there already
-		}
+		tell(s.mu.line[0])
 	}
 }
 
@@ -143,7 +140,7 @@ func (s *Session) refusalLocked(calls []*call) error {
 			return c.refuse
 		}
 		n := len(c.frame) - 4
-		if c.op == wire.OpAddWatch || armingOf(c) != nil {
+		if c.op == wire.OpAddWatch || c.arm != nil {
 			n += rearmBytes // or no later connection would get past it
 		}
 		if n > s.opt.RequestBytesMax {
@@ -156,28 +153,15 @@ func (s *Session) refusalLocked(calls []*call) error {
 // queueLocked puts c at the end of the line.
 func (s *Session) queueLocked(c *call) {
 	c.stage = queued
-	if a := armingOf(c); a != nil {
-		s.watches.expect(a)
+	if c.arm != nil {
+		s.watches.expect(c.arm)
 	}
 	s.mu.queue = append(s.mu.queue, c)
 }
 
-// armingOf returns the one-shot watch that c registers, if any.
-func armingOf(c *call) *arming {
-	if p, ok := c.answer.(interface{ registers() *arming }); ok {
-		return p.registers()
-	}
-	return nil
-}
-
-func (p *Pending[T]) registers() *arming { return p.arm }
-
 // wakeWriter tells the writer of the current connection, if there is one, to look at the queue.
 func (s *Session) wakeWriter() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // a token is there already
-	}
+	tell(s.wake)
 }
 
 // wait is Send and Wait for a pipeline of one request.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -102,4 +103,66 @@ func (r *rotation) take() (s server, newRound bool) {
 	s, newRound = r.servers[r.next], r.next == 0
 	r.next = (r.next + 1) % len(r.servers)
 	return s, newRound
+}
+
+// A backoff says how long to pause before the next round through the servers. It grows with every
+// round in vain, and only a connection that proved good resets it: a server that accepts and hangs
+// up at once is no better than one that refuses.
+type backoff struct {
+	min, max time.Duration
+	rounds   int // in vain
+}
+
+// goodAfter is how long a connection must have lasted to count as good.
+const goodAfter = time.Second
+
+// pause returns the time to wait before the next round: none before the first, then min, doubling up
+// to max, each shortened by a random part of up to a half so that clients do not march in step.
+func (b *backoff) pause() time.Duration {
+	n := b.rounds
+	b.rounds++
+	if n == 0 {
+		return 0
+	}
+	d := b.max
+	if b.min <= b.max>>(n-1) { // or it could overflow
+		d = b.min << (n - 1)
+	}
+	return d - rand.N(d/2+1)
+}
+
+func (b *backoff) reset() { b.rounds = 0 }
+
+// chrooted returns the server's name for a path of ours.
+func (s *Session) chrooted(path string) string {
+	switch {
+	case s.chroot == "":
+		return path
+	case path == "/":
+		return s.chroot
+	}
+	return s.chroot + path
+}
+
+// chrootedNew is chrooted for a znode to be made: the path of a sequential one is only how its name begins.
+func (s *Session) chrootedNew(path string, mode zk.Mode) string {
+	if path == "/" && mode.Sequential() {
+		return s.chroot + "/"
+	}
+	return s.chrooted(path)
+}
+
+// unchrooted returns our name for a path of the server's.
+func (s *Session) unchrooted(path string) string {
+	if s.chroot == "" {
+		return path
+	}
+	rest, ok := strings.CutPrefix(path, s.chroot)
+	switch {
+	case ok && rest == "":
+		return "/"
+	case ok && rest[0] == '/':
+		return rest
+	}
+	return path
 }

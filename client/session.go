@@ -111,14 +111,9 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 		return s, nil
 	case <-ctx.Done():
 	}
-	s.abort()
-	return nil, &OpenError{Attempts: s.attempts(), Err: ending.Of(ctx)}
-}
-
-// abort ends a session that was never handed out.
-func (s *Session) abort() {
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
 	s.wg.Wait()
+	return nil, &OpenError{Attempts: s.attempts(), Err: ending.Of(ctx)}
 }
 
 // ID returns the session's id, as ZooKeeper prints it in hexadecimal.
@@ -244,7 +239,7 @@ func (s *Session) disconnected(c *conn, cause error) {
 // to be forgotten went with it, and the greeting is made anew for the next.
 func (s *Session) dropOwnLocked() {
 	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool {
-		if k.room || k.op == wire.OpCloseSession {
+		if !k.own || k.op == wire.OpCloseSession {
 			return false
 		}
 		s.failLocked(k, zk.ErrConnectionLoss, false)

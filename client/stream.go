@@ -46,8 +46,6 @@ func (k streamKey) kind() zk.WatchKind {
 	return zk.WatchPersistent
 }
 
-type streamSpot struct{ streams []*Stream }
-
 // Watch sets a persistent watch on path (server 3.6 or later): on the znode and its list of children or, if recursive,
 // on the znode and everything below it. A recursive one does not report that a list of children has changed, but the
 // creations and deletions by which it has.
@@ -62,12 +60,7 @@ func (s *Session) Watch(ctx context.Context, path string, recursive bool) (*Stre
 	}
 	s.mu.Lock()
 	if s.mu.over == nil { // otherwise the request will say so
-		spot := s.watches.streams[st.key]
-		if spot == nil {
-			spot = &streamSpot{}
-			s.watches.streams[st.key] = spot
-		}
-		spot.streams = append(spot.streams, st)
+		s.watches.streams[st.key] = append(s.watches.streams[st.key], st)
 	}
 	s.mu.Unlock()
 	for {
@@ -105,7 +98,7 @@ func (st *Stream) Next(ctx context.Context) (StreamEvent, error) {
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return StreamEvent{}, &OpError{Op: "watch", Path: st.s.unchrooted(st.key.path), Err: st.s.endOf(ctx)}
+			return StreamEvent{}, st.failed(st.s.endOf(ctx))
 		}
 	}
 }
@@ -115,19 +108,20 @@ func (st *Stream) Next(ctx context.Context) (StreamEvent, error) {
 func (st *Stream) Close() {
 	s := st.s
 	s.mu.Lock()
-	spot := s.watches.streams[st.key]
-	if spot == nil || !slices.Contains(spot.streams, st) {
+	streams := s.watches.streams[st.key]
+	i := slices.Index(streams, st)
+	if i < 0 {
 		s.mu.Unlock()
 		return
 	}
-	spot.streams = slices.DeleteFunc(spot.streams, func(o *Stream) bool { return o == st })
-	if len(spot.streams) == 0 {
+	s.watches.streams[st.key] = slices.Delete(streams, i, i+1)
+	if len(streams) == 1 {
 		delete(s.watches.streams, st.key)
 		if s.mu.conn != nil {
 			s.watches.removeStream(st.key)
 		}
 	}
-	st.endLocked(&OpError{Op: "watch", Path: s.unchrooted(st.key.path), Err: zk.ErrClosed})
+	st.endLocked(st.failed(zk.ErrClosed))
 	s.mu.Unlock()
 }
 
@@ -155,24 +149,20 @@ func (t *watches) fireStreams(ev zk.Event) {
 	if len(t.streams) == 0 {
 		return
 	}
-	if spot := t.streams[streamKey{false, ev.Path}]; spot != nil {
-		spot.put(ev)
-	}
+	putEach(t.streams[streamKey{false, ev.Path}], ev)
 	if ev.Type == zk.NodeChildrenChanged {
 		return // meant for another watch below a recursive one
 	}
 	for path := ev.Path; ; path = zk.Parent(path) {
-		if spot := t.streams[streamKey{true, path}]; spot != nil {
-			spot.put(ev)
-		}
+		putEach(t.streams[streamKey{true, path}], ev)
 		if path == "/" {
 			return
 		}
 	}
 }
 
-func (spot *streamSpot) put(ev zk.Event) {
-	for _, st := range spot.streams {
+func putEach(streams []*Stream, ev zk.Event) {
+	for _, st := range streams {
 		if len(st.events) >= streamEventsMax {
 			st.events = st.events[:0]
 			st.gapLocked()
@@ -197,12 +187,16 @@ func (st *Stream) gapLocked() {
 
 // endStreams ends all streams, because the server has no persistent watches.
 func (t *watches) endStreams() {
-	for key, spot := range t.streams {
-		for _, st := range spot.streams {
-			st.endLocked(&OpError{Op: "watch", Path: st.s.unchrooted(key.path), Err: zk.ErrUnimplemented})
+	for _, streams := range t.streams {
+		for _, st := range streams {
+			st.endLocked(st.failed(zk.ErrUnimplemented))
 		}
 	}
 	clear(t.streams)
+}
+
+func (st *Stream) failed(err error) error {
+	return &OpError{Op: "watch", Path: st.s.unchrooted(st.key.path), Err: err}
 }
 
 func (st *Stream) endLocked(why error) {

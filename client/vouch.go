@@ -152,17 +152,13 @@ type demand struct {
 
 // strongest returns the strongest level that is asked for and, for VouchWrite, a path.
 func (d *demand) strongest() (level Vouch, path string, any bool) {
-	switch {
-	case d.counts[VouchWrite.strength()] > 0:
-		for v := range d.writers {
-			return VouchWrite, v.path, true
-		}
-	case d.counts[VouchSync.strength()] > 0:
-		return VouchSync, "", true
-	case d.counts[VouchPing.strength()] > 0:
-		return VouchPing, "", true
+	for v := range d.writers {
+		return VouchWrite, v.path, true
 	}
-	return VouchPing, "", false
+	if d.counts[VouchSync.strength()] > 0 {
+		return VouchSync, "", true
+	}
+	return VouchPing, "", d.counts[VouchPing.strength()] > 0
 }
 
 // age is what bridge.Session calls Age.
@@ -223,5 +219,66 @@ func (s *Session) leaseLocked(p proof, sent clock.Instant, renewed func() lease.
 			l.number++
 		}
 		l.lease, l.newest = renewed(), sent
+	}
+}
+
+// An idle session sends a ping every third of its timeout, which keeps it alive and lets a dead
+// connection show within two thirds. While vouching is asked for it is every sixth, and what is
+// sent proves as much as was asked for.
+const (
+	idleBeats  = 3
+	vouchBeats = 6
+)
+
+// heartbeatLocked puts a heartbeat into the write buffer if one is due, and returns how long it is until the
+// next.
+func (c *conn) heartbeatLocked() time.Duration {
+	s := c.s
+	level, path, interval := c.rhythmLocked()
+	if wait := interval - time.Since(c.lastBeat[level.strength()]); wait > 0 || s.mu.over != nil {
+		return max(wait, time.Millisecond)
+	}
+	s.mu.stats.Heartbeats++
+	now := s.opt.clock.Now()
+	c.noteBeatLocked(level.proof(), now)
+	if level == VouchPing {
+		buf, start := wire.BeginFrame(c.out.buf)
+		c.out.buf = wire.EndFrame((&wire.RequestHeader{Xid: wire.XidPing, Op: wire.OpPing}).AppendTo(buf), start)
+		c.pings = append(c.pings, now)
+		s.mu.stats.Requests++
+		return interval
+	}
+	if level == VouchWrite { // a transaction that changes nothing: a write to the node would wake the waiter that watches it
+		check := wire.MultiOp{Op: wire.OpCheck, Path: path, Version: -1}
+		c.sendLocked(ownCall(wire.OpMulti, "vouch", path, &wire.MultiRequest{Ops: []wire.MultiOp{check}}), now)
+	} else {
+		c.sendLocked(ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"}), now)
+	}
+	return interval
+}
+
+// rhythmLocked returns how much the next heartbeat has to prove, with which path, and how long after the last one of
+// its kind it is due.
+func (c *conn) rhythmLocked() (level Vouch, path string, interval time.Duration) {
+	level, path, wanted := c.s.mu.demand.strongest()
+	interval = c.timeout / idleBeats
+	if wanted {
+		interval = c.timeout / vouchBeats
+	}
+	return level, path, max(interval, time.Millisecond)
+}
+
+// beatsSoonerLocked reports whether the next heartbeat is due before the writer is going to look.
+func (c *conn) beatsSoonerLocked() bool {
+	level, _, interval := c.rhythmLocked()
+	return c.lastBeat[level.strength()].Add(interval).Before(c.out.look)
+}
+
+// noteBeatLocked notes that the next heartbeat that proves no more than p is due an interval after sent.
+func (c *conn) noteBeatLocked(p proof, sent clock.Instant) {
+	for i := range int(p) {
+		if sent.Time().After(c.lastBeat[i]) {
+			c.lastBeat[i] = sent.Time()
+		}
 	}
 }

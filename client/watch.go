@@ -31,11 +31,15 @@ type Watch struct {
 func (w *Watch) Done() <-chan struct{} {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
+	w.observeLocked()
+	return w.fired
+}
+
+func (w *Watch) observeLocked() {
 	if !w.over && !w.observed {
 		w.observed = true
 		w.s.addDependentsLocked(1)
 	}
-	return w.fired
 }
 
 // Fired reports whether Done is closed.
@@ -124,14 +128,14 @@ type arming struct {
 // watches is what a session watches. Its methods are called with Session.mu held.
 type watches struct {
 	spots   map[watchKey]*watchSpot
-	streams map[streamKey]*streamSpot
+	streams map[streamKey][]*Stream
 	send    func(*call) // queues a call of the session's own
 
 	tellsKinds bool // the server of the present connection removes persistent watches by their kind
 }
 
 func newWatches() watches {
-	return watches{spots: map[watchKey]*watchSpot{}, streams: map[streamKey]*streamSpot{}}
+	return watches{spots: map[watchKey]*watchSpot{}, streams: map[streamKey][]*Stream{}}
 }
 
 // expect notes that a request which will register a is about to be queued.
@@ -259,8 +263,8 @@ func (t *watches) end(why error) {
 			w.finish(zk.Event{}, 0, why)
 		}
 	}
-	for _, spot := range t.streams {
-		for _, st := range spot.streams {
+	for _, streams := range t.streams {
+		for _, st := range streams {
 			st.endLocked(why)
 		}
 	}

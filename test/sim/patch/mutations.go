@@ -25,7 +25,7 @@ var Mutations = []Mutation{
 		{File: "client/connect.go", Old: "if s.mu.timeout == 0 || granted < s.mu.timeout {", New: "if true {"},
 	}},
 	{Name: "a ping vouches as much as a sync", Entry: "F17", Within: 1000, Patches: []Patch{
-		{File: "client/heartbeat.go", Old: "	if level == VouchPing {\n", New: "	if level != VouchWrite {\n"},
+		{File: "client/vouch.go", Old: "	if level == VouchPing {\n", New: "	if level != VouchWrite {\n"},
 		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesSync, c.pings[0])"},
 	}},
 	{Name: "deadlines count from the answer to a heartbeat", Entry: "F17", Within: 6000, Patches: []Patch{
@@ -33,7 +33,7 @@ var Mutations = []Mutation{
 		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesPing, s.opt.clock.Now())"},
 	}},
 	{Name: "a sync vouches as much as a write", Entry: "F17", Within: 1000, Patches: []Patch{
-		{File: "client/heartbeat.go", Old: "	if level == VouchWrite { //", New: "	if level == VouchWrite && path == \"none\" { //"},
+		{File: "client/vouch.go", Old: "	if level == VouchWrite { //", New: "	if level == VouchWrite && path == \"none\" { //"},
 		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync:\n		return provesWrite\n"},
 	}},
 	{Name: "no sync ahead of the recovery listing", Entry: "F02", Within: 2000, Patches: []Patch{

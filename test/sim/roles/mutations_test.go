@@ -49,9 +49,9 @@ var mutations = []mutation{
 		{File: "internal/presence/presence.go", Old: "	case stat.EphemeralOwner != s.ID():\n		p.lost", New: "	case false:\n		p.lost"},
 		{File: "internal/presence/presence.go", Old: "	case <-w.Done():\n		return nil\n", New: ""}}},
 	{name: "an increment without an answer is made again", scenario: "counter", seeds: 60, patches: []patch.Patch{
-		{File: "client/update.go", Old: "	case stat.Version == before.Version:\n		return nil\n", New: "	case true:\n		return nil\n"}}},
+		{File: "client/lostanswer.go", Old: "	case stat.Version == before.Version:\n		return nil\n", New: "	case true:\n		return nil\n"}}},
 	{name: "an increment without an answer counts as made", scenario: "counter", seeds: 60, patches: []patch.Patch{
-		{File: "client/update.go", Old: "			if err := s.wasSet(ctx, path, stat, next, err); err != nil {", New: "			if true {\n				return Node{Data: next}, nil\n			}\n			if err := s.wasSet(ctx, path, stat, next, err); err != nil {"}}},
+		{File: "client/lostanswer.go", Old: "			if err := s.wasSet(ctx, path, stat, next, err); err != nil {", New: "			if true {\n				return Node{Data: next}, nil\n			}\n			if err := s.wasSet(ctx, path, stat, next, err); err != nil {"}}},
 	{name: "the journal is not asked", scenario: "counter", seeds: 60, patches: []patch.Patch{
 		{File: "counter/exact.go", Old: "			if made {", New: "			if made && false {"}}},
 	{name: "the look behind a lost increment is not synced", scenario: "counter", seeds: 200, patches: []patch.Patch{

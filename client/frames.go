@@ -8,9 +8,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
-// An intake takes messages off a connection. The reading goroutine can stop between any two bytes, and another
+// A frameReader takes messages off a connection. The reading goroutine can stop between any two bytes, and another
 // one goes on from there.
-type intake struct {
+type frameReader struct {
 	from     io.Reader
 	patience time.Duration // how long the server may be silent
 	bytesMax int           // of a message
@@ -27,8 +27,8 @@ type intake struct {
 }
 
 const (
-	intakeBytes    = 16 << 10 // are read at once
-	intakeKeep     = 64 << 10 // a larger buffer is not kept from one message to the next
+	framesRead     = 16 << 10 // are read at once
+	framesKept     = 64 << 10 // a larger buffer is not kept from one message to the next
 	slowest        = 64 << 10 // bytes of a message that has begun that are enough in a second
 	frameHeadBytes = 4
 )
@@ -39,7 +39,7 @@ const replyHeaderBytes = 16
 // next takes the next message that has arrived as a whole; it is valid until the next fill. Without one, ok is false.
 // Of a message that is longer than bytesMax it returns the header and a *SizeError: a listing that is too long must not
 // end the connection, again and again.
-func (in *intake) next() (message []byte, skipped *SizeError, ok bool, err error) {
+func (in *frameReader) next() (message []byte, skipped error, ok bool, err error) {
 	if in.length > 0 {
 		return in.nextSkipped()
 	}
@@ -70,7 +70,7 @@ func (in *intake) next() (message []byte, skipped *SizeError, ok bool, err error
 }
 
 // nextSkipped is next within a message that is too long.
-func (in *intake) nextSkipped() (message []byte, skipped *SizeError, ok bool, err error) {
+func (in *frameReader) nextSkipped() (message []byte, skipped error, ok bool, err error) {
 	n := min(in.skip, int64(in.w-in.r))
 	in.r, in.skip = in.r+int(n), in.skip-n
 	if in.skip > 0 {
@@ -83,14 +83,14 @@ func (in *intake) nextSkipped() (message []byte, skipped *SizeError, ok bool, er
 
 // expect notes that a message has begun, and so many bytes of it are missing. The rest has no more time than its length
 // deserves: a server that sends a byte now and then is not alive.
-func (in *intake) expect(bytes int64) {
+func (in *frameReader) expect(bytes int64) {
 	if in.due.IsZero() {
 		in.due = time.Now().Add(in.patience + time.Duration(bytes)*time.Second/slowest)
 	}
 }
 
 // deadline returns until when the next bytes have to come.
-func (in *intake) deadline() time.Time {
+func (in *frameReader) deadline() time.Time {
 	if in.due.IsZero() {
 		return in.heard.Add(in.patience) // of all goroutines that read: the time does not begin anew with each
 	}
@@ -98,12 +98,12 @@ func (in *intake) deadline() time.Time {
 }
 
 // fill reads what has arrived, or waits for it.
-func (in *intake) fill() error {
+func (in *frameReader) fill() error {
 	switch {
 	case in.r == in.w:
 		in.r, in.w = 0, 0
-		if len(in.buf) > intakeKeep || in.buf == nil {
-			in.buf = make([]byte, intakeBytes)
+		if len(in.buf) > framesKept || in.buf == nil {
+			in.buf = make([]byte, framesRead)
 		}
 	case in.w < len(in.buf):
 	case in.r > 0:

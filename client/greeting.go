@@ -2,7 +2,31 @@ package client
 
 import (
 	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
+
+// greetingLocked returns what goes ahead of everything else on a new connection: the credentials, then the watches that
+// were armed on the last one.
+//
+// A server takes a session that has seen no newer transaction than it has itself, and learns that from the handshake. It does
+// not learn there what the session has seen in an event only. An event is not counted in lastZxid, because several events
+// belong to one transaction and the connection may break between them. So a sync comes first after an event that no answer
+// has followed: without it, reads on a server that lags would be older than what the event told.
+func (c *conn) greetingLocked() []*call {
+	var calls []*call
+	for _, a := range c.s.mu.auth {
+		calls = append(calls, greet(a))
+	}
+	if c.s.mu.ahead {
+		calls = append(calls, ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"}))
+	}
+	return append(calls, c.s.watches.rearm(c.number, c.s.mu.lastZxid, c.s.opt.WatchBytesMax)...)
+}
+
+// greet returns the request that shows a credential.
+func greet(a Auth) *call {
+	return ownCall(wire.OpAuth, "auth", a.Scheme, &wire.AuthRequest{Scheme: a.Scheme, Auth: a.Credential})
+}
 
 // rearm returns the requests that register again, on a new connection, what was armed on the last
 // one. Each carries about bytesMax of paths: one frame with everything could be larger than the server
@@ -31,13 +55,13 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 			}
 		}
 	}
-	for key, spot := range t.streams {
+	for key, streams := range t.streams {
 		if key.recursive {
 			p.add(&p.req.Recursive, key.path)
 		} else {
 			p.add(&p.req.Persistent, key.path)
 		}
-		for _, st := range spot.streams {
+		for _, st := range streams {
 			st.gapLocked() // persistent watches are not told what they missed
 		}
 	}
@@ -74,4 +98,10 @@ func (p *rearmer) cut() {
 	p.req.RelativeZxid = p.zxid
 	p.calls = append(p.calls, ownCall(p.req.Op(), "register watches again", "", &p.req))
 	p.req, p.bytes = wire.SetWatchesRequest{}, 0
+}
+
+// refusedWatches reports whether k is a registration of watches that failed. A caller that waits for them
+// would be blind, so the connection is not worth keeping.
+func refusedWatches(k *call, code zk.Code) bool {
+	return (k.op == wire.OpSetWatches || k.op == wire.OpSetWatches2) && code != zk.OK
 }

@@ -181,10 +181,7 @@ func (c *conn) callReaderLocked() {
 }
 
 func (c *conn) wakeReader() {
-	select {
-	case c.turn.call <- struct{}{}:
-	default: // a token is there already
-	}
+	tell(c.turn.call)
 }
 
 // A condition is what a caller waits for.

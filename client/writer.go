@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
@@ -63,12 +64,7 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 
 // quietLocked reports whether everything that was sent has been answered, but for pings.
 func (c *conn) quietLocked() bool {
-	for _, f := range c.special {
-		if f.peek() != nil {
-			return false
-		}
-	}
-	return c.inFlight.peek() == nil
+	return !slices.ContainsFunc(c.lines[:], func(f fifo) bool { return f.peek() != nil })
 }
 
 // writeLoop sends what is queued, all of it in one write, and heartbeats when they are due.
@@ -140,7 +136,7 @@ func (c *conn) takeQueueLocked() (own bool) {
 		n++
 		if k.stage == queued { // not withdrawn
 			c.sendLocked(k, now)
-			own = own || !k.room
+			own = own || k.own
 		}
 	}
 	rest := copy(s.mu.queue, s.mu.queue[n:])
@@ -151,12 +147,11 @@ func (c *conn) takeQueueLocked() (own bool) {
 
 // sendLocked puts k into the write buffer.
 func (c *conn) sendLocked(k *call, now clock.Instant) {
-	line := &c.inFlight
 	switch k.op {
 	case wire.OpAuth:
-		k.xid, line = wire.XidAuth, c.specialLine(wire.XidAuth)
+		k.xid = wire.XidAuth
 	case wire.OpSetWatches, wire.OpSetWatches2:
-		k.xid, line = wire.XidSetWatches, c.specialLine(wire.XidSetWatches)
+		k.xid = wire.XidSetWatches
 	default:
 		k.xid = c.s.nextXidLocked()
 	}
@@ -164,17 +159,8 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	c.out.buf = append(c.out.buf, k.frame...)
 	k.frame = nil
 	k.stage, k.sent = inFlight, now
-	line.push(k)
+	c.line(k.xid).push(k)
 	c.s.mu.stats.Requests++
-}
-
-func (c *conn) specialLine(xid int32) *fifo {
-	f := c.special[xid]
-	if f == nil {
-		f = new(fifo)
-		c.special[xid] = f
-	}
-	return f
 }
 
 // flush writes the buffer, in one call unless a pipeline of megabytes is in it. A server that takes nothing for as

@@ -18,9 +18,9 @@ func frameOf(n int, fill byte) []byte {
 }
 
 // However the bytes come, the messages are the same ones; of what is too long, the header.
-func TestIntake(t *testing.T) {
+func TestFrames(t *testing.T) {
 	const most = 100 << 10
-	lengths := []int{0, 1, 16, 20, intakeBytes - 4, intakeBytes, intakeKeep, 17, most, most + 1, 16, 3 * most, 1}
+	lengths := []int{0, 1, 16, 20, framesRead - 4, framesRead, framesKept, 17, most, most + 1, 16, 3 * most, 1}
 	var stream []byte
 	for i, n := range lengths {
 		stream = append(stream, frameOf(n, byte(i))...)
@@ -31,7 +31,7 @@ func TestIntake(t *testing.T) {
 		"half of it":        iotest.HalfReader(bytes.NewReader(stream)),
 		"end with the rest": iotest.DataErrReader(bytes.NewReader(stream)),
 	} {
-		in := intake{from: r, patience: time.Minute, bytesMax: most}
+		in := frameReader{from: r, patience: time.Minute, bytesMax: most}
 		var got []int
 		for {
 			m, skipped, ok, err := in.next()
@@ -44,7 +44,7 @@ func TestIntake(t *testing.T) {
 					t.Fatalf("%s: message %d: %d bytes, some of them not its own", name, i, n)
 				}
 				if n := len(m); skipped != nil {
-					got = append(got, int(skipped.Bytes))
+					got = append(got, int(skipped.(*SizeError).Bytes))
 				} else {
 					got = append(got, n)
 				}
@@ -59,19 +59,19 @@ func TestIntake(t *testing.T) {
 		if !slices.Equal(got, lengths) {
 			t.Errorf("%s: messages of %v bytes, want %v", name, got, lengths)
 		}
-		if len(in.buf) > intakeKeep+intakeBytes {
+		if len(in.buf) > framesKept+framesRead {
 			t.Errorf("%s: a buffer of %d bytes is kept", name, len(in.buf))
 		}
 	}
 }
 
 // A message that breaks off is not a clean end.
-func TestIntakeOfAMessageThatBreaksOff(t *testing.T) {
+func TestFramesOfAMessageThatBreaksOff(t *testing.T) {
 	const most = 100
 	for _, n := range []int{50, 200} {
 		whole := frameOf(n, 1)
 		for cut := 1; cut < len(whole); cut++ {
-			in := intake{from: bytes.NewReader(whole[:cut]), patience: time.Minute, bytesMax: most}
+			in := frameReader{from: bytes.NewReader(whole[:cut]), patience: time.Minute, bytesMax: most}
 			var err error
 			for err == nil {
 				if _, _, ok, e := in.next(); ok || e != nil {
@@ -87,20 +87,20 @@ func TestIntakeOfAMessageThatBreaksOff(t *testing.T) {
 }
 
 // A length alone claims no memory.
-func TestIntakeBelievesBytes(t *testing.T) {
-	in := intake{from: io.MultiReader(bytes.NewReader([]byte{0x3f, 0, 0, 0}), bytes.NewReader(make([]byte, 40<<10))), patience: time.Minute, bytesMax: 1 << 30}
+func TestFramesBelievesBytes(t *testing.T) {
+	in := frameReader{from: io.MultiReader(bytes.NewReader([]byte{0x3f, 0, 0, 0}), bytes.NewReader(make([]byte, 40<<10))), patience: time.Minute, bytesMax: 1 << 30}
 	for in.fill() == nil {
 		if _, _, ok, err := in.next(); ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		if len(in.buf) > 2*(in.w-in.r)+intakeBytes {
+		if len(in.buf) > 2*(in.w-in.r)+framesRead {
 			t.Fatalf("%d bytes of memory for %d that have come", len(in.buf), in.w-in.r)
 		}
 	}
 }
 
-func TestIntakeRefusesALengthBelowZero(t *testing.T) {
-	in := intake{from: bytes.NewReader([]byte{0xff, 0xff, 0xff, 0xff}), patience: time.Minute, bytesMax: 100}
+func TestFramesRefusesALengthBelowZero(t *testing.T) {
+	in := frameReader{from: bytes.NewReader([]byte{0xff, 0xff, 0xff, 0xff}), patience: time.Minute, bytesMax: 100}
 	if err := in.fill(); err != nil {
 		t.Fatal(err)
 	}
