@@ -14,16 +14,16 @@ import (
 type call struct {
 	// Fixed when the call is made.
 	op     wire.Op
-	name   string  // of the operation, for errors
-	path   string  // as the caller named it
-	write  bool    // changes something, so that a lost answer leaves a doubt
-	frame  []byte  // the request with its length, room for the xid at xidOffset
-	proves proof   // what its answer proves of the session
-	answer answer  // decodes the response; nil if there is nothing to decode
-	arm    *arming // the watch that the request registers, if any
-	own    bool    // the session's own: no caller waits for it, and it does not count against InFlightMax
-	joined bool    // leaves with the one before it in its pipeline
-	refuse error   // why it must not be sent; nil if it may
+	name   string // of the operation, for errors
+	path   string // as the caller named it
+	write  bool   // changes something, so that a lost answer leaves a doubt
+	frame  []byte // the request with its length, room for the xid at xidOffset
+	proves proof  // what its answer proves of the session
+	answer answer // decodes the response; nil if there is nothing to decode
+	arm    *Watch // the watch that the request registers, if any
+	own    bool   // the session's own: no caller waits for it, and it does not count against InFlightMax
+	joined bool   // leaves with the one before it in its pipeline
+	refuse error  // why it must not be sent; nil if it may
 
 	// Guarded by Session.mu.
 	stage      stage
@@ -119,23 +119,25 @@ func (c *call) dependLocked(s *Session, n int) {
 	}
 }
 
-// startWaiting notes that one more goroutine waits for c and does not read. It returns a channel that is closed when c is
-// completed; nil if it is. A goroutine that gives up calls stopWaiting.
-func (s *Session) startWaiting(c *call) <-chan struct{} {
+// await waits until c is completed, and reports false if ctx ends first. The goroutine does not read meanwhile.
+func (s *Session) await(ctx context.Context, c *call) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if c.stage == completed {
-		return nil
+		s.mu.Unlock()
+		return true
 	}
 	c.dependLocked(s, 1)
-	return c.doneLocked()
-}
-
-// stopWaiting takes one startWaiting back.
-func (s *Session) stopWaiting(c *call) {
+	done := c.doneLocked()
+	s.mu.Unlock()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.dependLocked(s, -1)
+	return false
 }
 
 // Wait returns the outcome as soon as it is known. If ctx ends first, that depends on how far the request has come:
@@ -147,32 +149,14 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	if ctx.Err() == nil {
 		p.s.readInline(ctx, &p.call)
 	}
-	done := p.s.startWaiting(&p.call)
-	if done == nil {
-		return p.result()
-	}
-	select {
-	case <-done:
-		return p.result()
-	case <-ctx.Done():
-	}
-	p.s.stopWaiting(&p.call)
 	var none T
-	why := p.s.endOf(ctx)
-	if !p.s.withdraw(&p.call, why) {
-		select {
-		case <-done: // the answer came just now
-			return p.result()
-		default:
+	if !p.s.await(ctx, &p.call) {
+		why := p.s.endOf(ctx)
+		if !p.s.withdraw(&p.call, why) {
 			return none, &OpError{Op: p.name, Path: p.path, Err: why, Maybe: p.write}
 		}
 	}
-	return none, p.err
-}
-
-func (p *Pending[T]) result() (T, error) {
 	if p.err != nil {
-		var none T
 		return none, p.err
 	}
 	return p.value, nil
@@ -219,18 +203,17 @@ func (s *Session) completeLocked(c *call) {
 	tell(c.told)
 }
 
-// withdraw completes c if it has been handed over and not been sent, and reports whether it did.
+// withdraw completes c if it has been handed over and not been sent. It reports whether c is completed.
 func (s *Session) withdraw(c *call, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.stage != queued {
-		return false
+	if c.stage == queued {
+		s.failLocked(c, cause, false)
+		if i := slices.Index(s.mu.queue, c); i >= 0 { // or the queue would grow for as long as there is no server
+			s.mu.queue = slices.Delete(s.mu.queue, i, i+1)
+		}
 	}
-	s.failLocked(c, cause, false)
-	if i := slices.Index(s.mu.queue, c); i >= 0 { // or the queue would grow for as long as there is no server
-		s.mu.queue = slices.Delete(s.mu.queue, i, i+1)
-	}
-	return true
+	return c.stage == completed
 }
 
 // A fifo is a line of calls.

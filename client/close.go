@@ -62,15 +62,10 @@ func (s *Session) askToClose(ctx context.Context) error {
 		if c == nil {
 			return nil // over already
 		}
-		if done := s.startWaiting(c); done != nil {
-			select {
-			case <-done:
-			case <-ctx.Done():
-				s.stopWaiting(c)
-				why := s.endOf(ctx)
-				s.withdraw(c, why)
-				return why
-			}
+		if !s.await(ctx, c) {
+			why := s.endOf(ctx)
+			s.withdraw(c, why)
+			return why
 		}
 		switch {
 		case c.err == nil:

@@ -44,23 +44,14 @@ func (e *OpError) Unwrap() error { return e.Err }
 // the answer did not come. Look before writing again. It is false for an error that proves that
 // nothing happened, and for reads.
 func MaybeApplied(err error) bool {
-	for err != nil {
-		if op, ok := err.(*OpError); ok && op.Maybe {
-			return true
-		}
-		switch u := err.(type) {
-		case interface{ Unwrap() error }:
-			err = u.Unwrap()
-		case interface{ Unwrap() []error }:
-			for _, e := range u.Unwrap() {
-				if MaybeApplied(e) {
-					return true
-				}
-			}
-			return false
-		default:
-			return false
-		}
+	if op, ok := err.(*OpError); ok && op.Maybe {
+		return true
+	}
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
+		return MaybeApplied(u.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(u.Unwrap(), MaybeApplied)
 	}
 	return false
 }
@@ -116,9 +107,12 @@ func (e *OpenError) Error() string {
 }
 
 // Unwrap returns the context's error and those of the attempts.
-func (e *OpenError) Unwrap() []error {
-	errs := []error{e.Err}
-	for _, a := range e.Attempts {
+func (e *OpenError) Unwrap() []error { return errorsOf(e.Err, e.Attempts) }
+
+// errorsOf returns err and the errors of attempts.
+func errorsOf(err error, attempts []Attempt) []error {
+	errs := []error{err}
+	for _, a := range attempts {
 		errs = append(errs, a.Err)
 	}
 	return errs
@@ -147,13 +141,7 @@ func (c *cutOff) Error() string {
 }
 
 // Unwrap returns the end of the last connection and the errors of the attempts.
-func (c *cutOff) Unwrap() []error {
-	errs := []error{c.cause}
-	for _, a := range c.attempts {
-		errs = append(errs, a.Err)
-	}
-	return errs
-}
+func (c *cutOff) Unwrap() []error { return errorsOf(c.cause, c.attempts) }
 
 // listed names each attempt and what came of it. Servers with the same outcome are named together.
 func listed(attempts []Attempt) string {

@@ -158,17 +158,9 @@ type Identity struct {
 // WhoAmI returns the identities of the session on its present connection. Servers answer it since 3.7.0.
 func (s *Session) WhoAmI(ctx context.Context) ([]Identity, error) {
 	return again(ctx, s, func(p *Pipeline) *Pending[[]Identity] {
-		k := add(p, "whoAmI", wire.OpWhoAmI, "", noRecord{}, readIdentities)
-		k.refuse = nil // there is no path
-		return k
+		return add(p, "whoAmI", wire.OpWhoAmI, "", nil, readIdentities)
 	})
 }
-
-// noRecord is the body of a request that has none.
-type noRecord struct{}
-
-func (noRecord) AppendTo(b []byte) []byte { return b }
-func (noRecord) DecodeFrom(*wire.Decoder) {}
 
 func readIdentities(_ *Session, d *wire.Decoder, v *[]Identity) error {
 	var r wire.WhoAmIResponse

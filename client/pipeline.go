@@ -50,7 +50,7 @@ func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Reco
 	k.call = call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op)}
 	k.answer = k
 	switch op {
-	case wire.OpAuth: // names a scheme instead
+	case wire.OpAuth, wire.OpWhoAmI: // have none
 	case wire.OpMulti, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL: // look at theirs themselves
 	default:
 		k.check(path, zk.Persistent)

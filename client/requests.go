@@ -84,9 +84,9 @@ func (p *Pipeline) Exists(path string) *Pending[zk.Stat] {
 // WatchExists is Exists with a watch, which is also set if the znode is not there.
 func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
 	k := add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readStat)
-	w := p.s.newWatch(dataTable, path)
-	k.arm = &arming{watch: w, exists: true}
-	return k, w
+	k.arm = p.s.newWatch(dataTable, path)
+	k.arm.exists = true
+	return k, k.arm
 }
 
 func readStat(_ *Session, d *wire.Decoder, v *zk.Stat) error {
@@ -102,9 +102,8 @@ func (p *Pipeline) Get(path string) *Pending[Node] {
 // WatchGet is Get with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchGet(path string) (*Pending[Node], *Watch) {
 	k := add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readNode)
-	w := p.s.newWatch(dataTable, path)
-	k.arm = &arming{watch: w}
-	return k, w
+	k.arm = p.s.newWatch(dataTable, path)
+	return k, k.arm
 }
 
 func readNode(_ *Session, d *wire.Decoder, v *Node) error {
@@ -121,9 +120,8 @@ func (p *Pipeline) Children(path string) *Pending[Listing] {
 // WatchChildren is Children with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchChildren(path string) (*Pending[Listing], *Watch) {
 	k := add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readListing)
-	w := p.s.newWatch(childTable, path)
-	k.arm = &arming{watch: w}
-	return k, w
+	k.arm = p.s.newWatch(childTable, path)
+	return k, k.arm
 }
 
 func readListing(_ *Session, d *wire.Decoder, v *Listing) error {

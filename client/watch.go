@@ -12,10 +12,12 @@ import (
 // made by WatchChildren for a change of its list of children. It fires once. It survives reconnects, and a change that
 // came in between fires it then. It ends without firing only when the session ends, or by Cancel.
 type Watch struct {
-	s   *Session
-	key watchKey
+	s      *Session
+	key    watchKey
+	exists bool // its request is an exists, which registers also if the znode is not there
 
 	// Guarded by s.mu until fired is closed, then fixed.
+	expected bool   // its request has been queued, and its spot counts it as pending
 	set      uint64 // number of the connection on which it was set
 	absent   bool   // the znode was not there when the watch was armed
 	over     bool   // fired, cancelled or ended, or never set
@@ -118,13 +120,6 @@ type watchSpot struct {
 	armed   bool // the server of the present connection has a registration
 }
 
-// An arming is the registration that comes with a request.
-type arming struct {
-	watch    *Watch
-	exists   bool // the request is an exists, which registers also if the znode is not there
-	expected bool // the request has been queued, and its spot counts it as pending
-}
-
 // watches is what a session watches. Its methods are called with Session.mu held.
 type watches struct {
 	spots   map[watchKey]*watchSpot
@@ -138,31 +133,26 @@ func newWatches() watches {
 	return watches{spots: map[watchKey]*watchSpot{}, streams: map[streamKey][]*Stream{}}
 }
 
-// expect notes that a request which will register a is about to be queued.
-func (t *watches) expect(a *arming) {
-	spot := t.spots[a.watch.key]
+// expect notes that the request which will register w is about to be queued.
+func (t *watches) expect(w *Watch) {
+	spot := t.spots[w.key]
 	if spot == nil {
 		spot = &watchSpot{}
-		t.spots[a.watch.key] = spot
+		t.spots[w.key] = spot
 	}
 	spot.pending++
-	a.expected = true
+	w.expected = true
 }
 
-// settle is told what became of the request that was to register a.
-func (t *watches) settle(a *arming, conn uint64, code zk.Code, answered bool) {
-	w := a.watch
-	if !a.expected { // the request was refused before it was queued
-		w.endLocked()
-		return
-	}
+// settle is told what became of the request that was to register w.
+func (t *watches) settle(w *Watch, conn uint64, code zk.Code, answered bool) {
 	spot := t.spots[w.key]
-	if spot == nil { // the session has ended
+	if !w.expected || spot == nil { // it was refused before it was queued, or the session has ended
 		w.endLocked()
 		return
 	}
 	spot.pending--
-	missing := code == zk.ErrNoNode && a.exists
+	missing := code == zk.ErrNoNode && w.exists
 	if answered && (code == zk.OK || missing) {
 		spot.armed = true
 		if !w.over {
@@ -182,10 +172,7 @@ func (t *watches) drop(w *Watch) {
 		return
 	}
 	if i := slices.Index(spot.watches, w); i >= 0 {
-		last := len(spot.watches) - 1
-		spot.watches[i] = spot.watches[last]
-		spot.watches[last] = nil
-		spot.watches = spot.watches[:last]
+		spot.watches = slices.Delete(spot.watches, i, i+1)
 	}
 	t.tidy(w.key, spot)
 }
