@@ -50,14 +50,6 @@ func (p *Pending[T]) notify(told chan<- struct{}) {
 	}
 }
 
-// tell puts a token into told, if that is not nil and there is none in it.
-func tell(told chan<- struct{}) {
-	select {
-	case told <- struct{}{}:
-	default:
-	}
-}
-
 // connection returns the number of the connection on which the watch is set; 0 if it is not set.
 func (w *Watch) connection() uint64 {
 	w.s.mu.Lock()

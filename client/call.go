@@ -216,6 +216,14 @@ func (s *Session) withdraw(c *call, cause error) bool {
 	return c.stage == completed
 }
 
+// tell puts a token into told, if that is not nil and there is none in it.
+func tell(told chan<- struct{}) {
+	select {
+	case told <- struct{}{}:
+	default:
+	}
+}
+
 // A fifo is a line of calls.
 type fifo struct {
 	calls []*call

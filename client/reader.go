@@ -176,12 +176,8 @@ func (c *conn) callReader() {
 func (c *conn) callReaderLocked() {
 	if c.turn.held == turnFree {
 		c.turn.called = true
-		c.wakeReader()
+		tell(c.turn.call)
 	}
-}
-
-func (c *conn) wakeReader() {
-	tell(c.turn.call)
 }
 
 // A condition is what a caller waits for.
@@ -244,7 +240,7 @@ func (c *conn) giveTurnBack(err error) {
 	defer s.mu.Unlock()
 	c.turn.held, c.turn.err = turnFree, err
 	if err != nil || c.turn.asleep() || s.dependLocked() {
-		c.wakeReader()
+		tell(c.turn.call)
 	}
 }
 
@@ -271,7 +267,7 @@ func (s *Session) dependLocked() bool { return s.mu.dependents > 0 || len(s.watc
 func (s *Session) addDependentsLocked(n int) {
 	s.mu.dependents += n
 	if c := s.mu.conn; c != nil && n > 0 && c.turn.held == turnFree {
-		c.wakeReader()
+		tell(c.turn.call)
 	}
 }
 

@@ -195,20 +195,18 @@ func (s *Session) vouchLocked(p proof, sent clock.Instant) {
 		return
 	}
 	s.mu.history.Add(s.mu.timeout, sent, s.opt.clock.Now())
-	s.leaseLocked(p, sent, func() lease.Lease { return s.mu.history.Lease(s.mu.timeout, sent) })
+	s.leaseLocked(p, sent, s.mu.history.Lease(s.mu.timeout, sent))
 }
 
 // vouchHandshakeLocked notes that a handshake which proves so much, sent at that moment, has been answered.
 func (s *Session) vouchHandshakeLocked(p proof, sent clock.Instant) {
-	if s.mu.state.Phase.Final() {
-		return
+	if !s.mu.state.Phase.Final() {
+		s.leaseLocked(p, sent, s.mu.history.Restart(sent))
 	}
-	l := s.mu.history.Restart(sent)
-	s.leaseLocked(p, sent, func() lease.Lease { return l })
 }
 
 // leaseLocked renews the leases of a level and of those below by a proof that was sent at that moment.
-func (s *Session) leaseLocked(p proof, sent clock.Instant, renewed func() lease.Lease) {
+func (s *Session) leaseLocked(p proof, sent clock.Instant, renewed lease.Lease) {
 	now := s.opt.clock.Now()
 	for i := range int(p) {
 		l := &s.mu.leases[i]
@@ -218,7 +216,7 @@ func (s *Session) leaseLocked(p proof, sent clock.Instant, renewed func() lease.
 		if l.lease.Left(s.mu.timeout, now.Sub(l.newest)) <= 0 {
 			l.number++
 		}
-		l.lease, l.newest = renewed(), sent
+		l.lease, l.newest = renewed, sent
 	}
 }
 
