@@ -160,7 +160,7 @@ func TestAWaitingCommandShowsItsPlaceOnATerminal(t *testing.T) {
 	x.WaitFor("the holder")
 	holder.signal(syscall.SIGTERM)
 	quiet.want(0)
-	if got := quiet.stderr.String(); got != "" {
+	if got := quiet.stderr.String(); strings.ContainsAny(got, "\r\x1b") { // a wait of some seconds gets a plain line
 		t.Errorf("a waiting command without a terminal says %q", got)
 	}
 	x.WaitFor("\x1b[K") // the line is taken away
