@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -52,13 +51,7 @@ func (c *Candidate) parse(data []byte) {
 	c.ID = string(data)
 }
 
-func newCandidate(node string, n client.Node) Candidate {
-	c := Candidate{Node: node, Session: n.Stat.EphemeralOwner, Token: n.Stat.Czxid, Since: time.UnixMilli(n.Stat.Ctime)}
-	c.parse(n.Data)
-	return c
-}
-
-func ofContender(l lock.Contender) Candidate {
+func newCandidate(l lock.Contender) Candidate {
 	c := Candidate{Node: l.Node, Session: l.Session, Token: l.Token, Since: l.Since}
 	c.parse(l.Data)
 	return c

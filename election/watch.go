@@ -5,9 +5,11 @@ import (
 	"errors"
 	"iter"
 	"reflect"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -31,7 +33,7 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	var candidates []Candidate
 	for _, c := range contenders {
 		if c.Latch {
-			candidates = append(candidates, ofContender(c))
+			candidates = append(candidates, newCandidate(c))
 		}
 	}
 	return candidates, nil
@@ -129,7 +131,9 @@ func (e *Election) glimpse(ctx context.Context) (Candidate, *client.Watch, error
 	if err != nil {
 		return noLeader(false, nil, err)
 	}
-	return newCandidate(node, client.Node{Data: data, Stat: stat}), w, nil
+	return newCandidate(lock.Contender{
+		Node: node, Session: stat.EphemeralOwner, Token: stat.Czxid, Since: time.UnixMilli(stat.Ctime), Data: data,
+	}), w, nil
 }
 
 // noLeader is what glimpse returns if no candidate leads, unless one may have come.

@@ -90,14 +90,13 @@ func (s *Standalone) TryLock(ctx context.Context) (*Hold, error) {
 // hold, or failed with the error, once: because ctx has ended, the Standalone is closed or the lock cannot be had.
 // Both may be nil. failed may be called before Start returns.
 func (s *Standalone) Start(ctx context.Context, failed func(error)) {
-	err := error(&LockError{"lock", s.path, zk.ErrClosed})
 	began := s.begin(func() {
 		if _, err := s.Lock(ctx); err != nil && failed != nil {
 			failed(err)
 		}
 	})
 	if !began && failed != nil {
-		failed(err)
+		failed(s.closedError("lock"))
 	}
 }
 
@@ -135,7 +134,7 @@ func (s *Standalone) take(ctx context.Context, op string, way func(*Mutex, conte
 		case err == nil && s.tell(h):
 			return h, nil
 		case err == nil || s.ctx.Err() != nil: // closed while the lock was got, or before
-			return nil, &LockError{op, s.path, zk.ErrClosed}
+			return nil, s.closedError(op)
 		case m.core.s.Err() == nil || ctx.Err() != nil || errors.Is(err, zk.ErrAuthFailed):
 			return nil, err
 		}
@@ -146,14 +145,13 @@ func (s *Standalone) take(ctx context.Context, op string, way func(*Mutex, conte
 func (s *Standalone) current(ctx context.Context, op string) (*Mutex, error) {
 	select {
 	case s.opening <- struct{}{}:
+		defer func() { <-s.opening }()
 	case <-ctx.Done():
 		return nil, &LockError{op, s.path, ending.Of(ctx)}
 	case <-s.ctx.Done():
-		return nil, &LockError{op, s.path, zk.ErrClosed}
 	}
-	defer func() { <-s.opening }()
-	if s.ctx.Err() != nil { // both may have been ready
-		return nil, &LockError{op, s.path, zk.ErrClosed}
+	if s.ctx.Err() != nil { // several may have been ready
+		return nil, s.closedError(op)
 	}
 	s.mu.Lock()
 	m := s.mu.mutex
@@ -175,7 +173,7 @@ func (s *Standalone) open(ctx context.Context, op string) (*Mutex, error) {
 	session, err := client.Open(ctx, s.servers, s.opt.Session)
 	switch {
 	case err != nil && s.ctx.Err() != nil: // which errors.Is does not find in Open's error
-		return nil, &LockError{op, s.path, zk.ErrClosed}
+		return nil, s.closedError(op)
 	case err != nil:
 		return nil, err
 	}
@@ -190,10 +188,13 @@ func (s *Standalone) open(ctx context.Context, op string) (*Mutex, error) {
 		if !closed {
 			return m, nil
 		}
-		err = &LockError{op, s.path, zk.ErrClosed}
+		err = s.closedError(op)
 	}
 	return nil, ending.Join(err, session.Close(context.WithoutCancel(ctx)))
 }
+
+// closedError returns the error of an operation after Close.
+func (s *Standalone) closedError(op string) error { return &LockError{op, s.path, zk.ErrClosed} }
 
 // tell calls those who want to know of a hold. It reports false, and the hold is over, after Close.
 func (s *Standalone) tell(h *Hold) bool {

@@ -41,7 +41,6 @@ type looker struct {
 // lookBatch is how many nodes are read with one write.
 const lookBatch = 100
 
-// lookAll is LookAll.
 func (l *looker) lookAll(ctx context.Context, dir string) ([]Snapshot, error) {
 	d, err := l.directory(ctx, dir)
 	if err != nil {
@@ -66,7 +65,6 @@ func (l *looker) lookAll(ctx context.Context, dir string) ([]Snapshot, error) {
 	return all, hidden
 }
 
-// look is Look.
 func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 	snap := Snapshot{Path: path}
 	d, err := l.directory(ctx, path)
@@ -87,18 +85,18 @@ func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 		assign(permits, snap.Contenders)
 		return snap, err
 	}
-	leases, err := l.Holds(ctx, zk.Join(path, queue.LeasesName))
+	leases, err := l.below(ctx, zk.Join(path, queue.LeasesName))
 	if err != nil {
 		return snap, err
 	}
-	gate, err := l.Holds(ctx, zk.Join(path, queue.GateName))
+	gate, err := l.below(ctx, zk.Join(path, queue.GateName))
 	assign(0, leases)
 	snap.Contenders = joinGate(leases, gate)
 	return snap, err
 }
 
-// Holds returns the contenders of a directory that is part of a lock.
-func (l *looker) Holds(ctx context.Context, dir string) ([]Contender, error) {
+// below returns the contenders of a directory that is part of a lock.
+func (l *looker) below(ctx context.Context, dir string) ([]Contender, error) {
 	d, err := l.directory(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -203,21 +201,21 @@ func (l *looker) contenders(ctx context.Context, dir string, names []string) ([]
 func (l *looker) read(ctx context.Context, dir string, names []string) ([]*client.Node, error) {
 	p := l.s.Pipeline()
 	nodes := make([]*client.Node, len(names))
-	asked := make([]*client.Pending[client.Node], len(names))
+	reads := make([]*client.Pending[client.Node], len(names))
 	for i, name := range names {
 		path := zk.Join(dir, name)
 		if n, known := l.nodes[path]; known {
 			nodes[i] = &n
 			continue
 		}
-		asked[i] = l.get(p, path)
+		reads[i] = l.get(p, path)
 	}
 	p.Send(ctx)
-	for i, k := range asked {
-		if k == nil {
+	for i, read := range reads {
+		if read == nil {
 			continue
 		}
-		n, err := k.Wait(ctx)
+		n, err := read.Wait(ctx)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			continue

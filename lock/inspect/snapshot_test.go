@@ -13,7 +13,7 @@ import (
 func TestAssignInALongLine(t *testing.T) {
 	line := make([]Contender, 40_000)
 	for i := range line {
-		line[i].Node = fmt.Sprintf("/s/%s%010d", newID().Prefix(queue.LeaseWord), i)
+		line[i].Node = fmt.Sprintf("/s/%s%010d", newID().Prefix(queue.PermitWord), i)
 	}
 	began := time.Now()
 	assign(3, line)

@@ -25,7 +25,7 @@ const (
 	LockWord        = "-lock-"
 	writeWord       = "-__WRIT__"
 	ReadWord        = "-__READ__"
-	LeaseWord       = "-lease-"
+	PermitWord      = "-lease-"
 	latchWord       = "-latch-"
 	bareWord        = "lock-"
 )
@@ -48,7 +48,7 @@ var words = [...]struct {
 }{
 	{LockWord, Exclusive}, {"__lock__", Exclusive}, {writeWord, Exclusive},
 	{ReadWord, Shared}, {"__rlock__", Shared},
-	{LeaseWord, Permit}, {latchWord, Candidacy},
+	{PermitWord, Permit}, {latchWord, Candidacy},
 }
 
 // An ID is random, and in the names of all nodes of one attempt to get a lock. By it they are found again after a lost

@@ -42,7 +42,7 @@ var (
 		Verb: "read lock", Word: ReadWord, Kind: Shared, Heeds: Exclusive | Shared,
 		WaitsFor: WaitForConflict, Announces: true, Reenters: true,
 	}
-	PermitRules = Rules{Verb: "acquire", Word: LeaseWord, Kind: Permit, Heeds: Permit, WaitsFor: waitForPermits}
+	PermitRules = Rules{Verb: "acquire", Word: PermitWord, Kind: Permit, Heeds: Permit, WaitsFor: waitForPermits}
 )
 
 // ElectionRules are those of a mutex with the names of Curator's LeaderLatch. Only candidates stand in its queue: other

@@ -234,7 +234,7 @@ func (k *CycleFinder) around() Deadlock {
 			for _, p := range next {
 				s := &step{from: at, p: p, by: by}
 				if p == k.Self {
-					return s.Waits()
+					return s.waits()
 				}
 				if !seen[p] {
 					seen[p] = true
@@ -246,8 +246,8 @@ func (k *CycleFinder) around() Deadlock {
 	return nil
 }
 
-// Waits returns the waits that lead to the step, the first one first.
-func (s *step) Waits() Deadlock {
+// waits returns the waits that lead to the step, the first one first.
+func (s *step) waits() Deadlock {
 	var d Deadlock
 	for ; s.from != nil; s = s.from {
 		d = append(d, Wait{Path: s.from.p.Dir, Waiter: s.from.p.Contender, For: s.by.Contender})

@@ -31,15 +31,15 @@ type Reader struct {
 // readQueue is a queue as it was read.
 type readQueue struct {
 	queue   *queue.ReadQueue
-	Permits permitsFacts
+	permits permitFacts
 	mzxid   map[string]int64 // of each claim's node, by name
 }
 
-// permitsFacts are a semaphore's number of permits and what tells whether a second reader found the same. The number is 0
+// permitFacts are a semaphore's number of permits and what tells whether a second reader found the same. The number is 0
 // if it has ever been changed: which claims were granted under the old one is not known.
-type permitsFacts struct {
+type permitFacts struct {
 	n     int
-	Czxid int64 // of the directory
+	czxid int64 // of the directory
 }
 
 // readBatch is how many nodes are read with one write.
@@ -172,15 +172,15 @@ func unseen(err error) bool { return errors.Is(err, zk.ErrNoNode) || errors.Is(e
 func (v *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*readQueue, error) {
 	l := &readQueue{mzxid: map[string]int64{}}
 	if n, err := queue.ParsePermits(directory.Data); err == nil && directory.Stat.Version == 0 {
-		l.Permits = permitsFacts{n, directory.Stat.Czxid}
+		l.permits = permitFacts{n, directory.Stat.Czxid}
 	}
 	v.nodes += len(q.Claims)
 	if v.nodes > nodesMax {
 		return nil, ErrTooManyWaits
 	}
-	there := queue.Queue{Permits: l.Permits.n}
+	there := queue.Queue{Permits: l.permits.n}
 	var of []*queue.Entry
-	parties := map[string]*queue.Entry{}
+	entries := map[string]*queue.Entry{}
 	for rest := q.Claims; len(rest) > 0; {
 		batch := rest[:min(readBatch, len(rest))]
 		rest = rest[len(batch):]
@@ -198,16 +198,15 @@ func (v *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 			if err != nil {
 				return nil, err
 			}
-			name := c.Name
-			id := queue.HoldIDOf(dir, name)
-			if parties[id] == nil {
+			id := queue.HoldIDOf(dir, c.Name)
+			if entries[id] == nil {
 				says := queue.ParseRecord(n.Data)
-				parties[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Czxid: n.Stat.Czxid, Yields: says.Yields, Passes: says.Passing,
-					Contender: queue.NewContender(zk.Join(dir, name), n.Data, n.Stat)}
+				entries[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Czxid: n.Stat.Czxid, Yields: says.Yields, Passes: says.Passing,
+					Contender: queue.NewContender(zk.Join(dir, c.Name), n.Data, n.Stat)}
 			}
 			there.Claims = append(there.Claims, c)
-			of = append(of, parties[id])
-			l.mzxid[name] = n.Stat.Mzxid
+			of = append(of, entries[id])
+			l.mzxid[c.Name] = n.Stat.Mzxid
 		}
 	}
 	l.queue = queue.NewReadQueue(there, of)
@@ -221,13 +220,12 @@ func (l *readQueue) only(earlier *readQueue) {
 		return
 	}
 	same := queue.Queue{}
-	if l.Permits == earlier.Permits {
-		same.Permits = l.Permits.n
+	if l.permits == earlier.permits {
+		same.Permits = l.permits.n
 	}
 	var of []*queue.Entry
 	for i, c := range l.queue.Queue.Claims {
-		name := c.Name
-		if mzxid, ok := earlier.mzxid[name]; ok && mzxid == l.mzxid[name] {
+		if mzxid, ok := earlier.mzxid[c.Name]; ok && mzxid == l.mzxid[c.Name] {
 			same.Claims = append(same.Claims, c)
 			of = append(of, l.queue.Of[i])
 		}

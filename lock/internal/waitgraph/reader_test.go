@@ -43,9 +43,9 @@ func TestSurveyOfALongLine(t *testing.T) {
 
 // A second look counts only what the first has seen, as it was.
 func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
-	line := func(room permitsFacts, nodes map[string]int64) *readQueue {
-		l := &readQueue{Permits: room, mzxid: nodes}
-		q, of := queue.Queue{Permits: room.n}, []*queue.Entry(nil)
+	line := func(permits permitFacts, nodes map[string]int64) *readQueue {
+		l := &readQueue{permits: permits, mzxid: nodes}
+		q, of := queue.Queue{Permits: permits.n}, []*queue.Entry(nil)
 		for i, name := range []string{"a", "b", "c"} {
 			if nodes[name] != 0 {
 				q.Add(name, int32(i), queue.Permit)
@@ -55,27 +55,27 @@ func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
 		l.queue = queue.NewReadQueue(q, of)
 		return l
 	}
-	same := permitsFacts{n: 2, Czxid: 7}
+	same := permitFacts{n: 2, czxid: 7}
 	for _, c := range []struct {
-		what     string
-		before   *readQueue
-		Permits  permitsFacts
-		now      map[string]int64
-		want     []string
-		wantRoom int
+		what        string
+		before      *readQueue
+		permits     permitFacts
+		now         map[string]int64
+		want        []string
+		wantPermits int
 	}{
 		{"nothing has changed", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"a": 1, "b": 2}, []string{"a", "b"}, 2},
 		{"one came", line(same, map[string]int64{"b": 2}), same, map[string]int64{"a": 1, "b": 2}, []string{"b"}, 2},
 		{"one left", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"b": 2}, []string{"b"}, 2},
 		{"one was written to", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"a": 1, "b": 3}, []string{"a"}, 2},
-		{"another number", line(permitsFacts{3, 7}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
-		{"another directory", line(permitsFacts{2, 8}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
-		{"a line that was not read", nil, same, map[string]int64{"a": 1}, nil, 0},
+		{"another number", line(permitFacts{3, 7}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
+		{"another directory", line(permitFacts{2, 8}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
+		{"a queue that was not read", nil, same, map[string]int64{"a": 1}, nil, 0},
 	} {
-		l := line(c.Permits, c.now)
+		l := line(c.permits, c.now)
 		l.only(c.before)
-		if got := l.queue.Queue.Names(); !slices.Equal(got, c.want) || l.queue.Queue.Permits != c.wantRoom {
-			t.Errorf("%s: %v and a room of %d count, want %v and %d", c.what, got, l.queue.Queue.Permits, c.want, c.wantRoom)
+		if got := l.queue.Queue.Names(); !slices.Equal(got, c.want) || l.queue.Queue.Permits != c.wantPermits {
+			t.Errorf("%s: %v and %d permits count, want %v and %d", c.what, got, l.queue.Queue.Permits, c.want, c.wantPermits)
 		}
 	}
 }
