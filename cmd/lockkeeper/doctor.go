@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/doctor"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/doctor/gather"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/fourletter"
 )
 
 // The exit statuses of doctor, as monitoring programs have them.
@@ -23,116 +23,155 @@ const (
 	doctorCritical = 2
 )
 
+// adminPortDefault is where Apache ZooKeeper has its admin port.
+const adminPortDefault = "8080"
+
+// A checkup is what doctor was asked to look at.
+type checkup struct {
+	flags      accessFlags
+	config     string
+	adminPorts string
+	deep       bool
+	asJSON     bool
+}
+
 func newDoctor() *cobra.Command {
-	var flags accessFlags
-	var asJSON bool
+	var c checkup
 	cmd := &cobra.Command{
 		Use:   "doctor [HOST:PORT…]",
 		Short: "Look for what is wrong with an ensemble, and say how to mend it",
-		Long: `Look for what is wrong with an ensemble, and say how to mend it: servers that are silent,
-stand alone beside others, are not in sync, have fewer znodes or older data, other members,
-other versions or other session timeouts than the rest; too few or an even number of
-members; slow disks, requests that wait, file descriptors that run out; a root that all may
-change. It asks each server with srvr, mntr and conf, and opens one session. It changes
-nothing.
+		Long: `Look for what is wrong with an ensemble, and say how to mend it. Each finding has a
+severity, its evidence and the remedy. It asks each server with the four-letter words srvr,
+mntr and conf, asks its admin port for what the words do not tell, and opens one session.
+It changes nothing.
 
-Exit status: 0 nothing worse than a note, 1 warnings, 2 something critical, 64 wrong usage.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list := strings.Join(args, ",")
-			switch {
-			case len(args) > 0 && cmd.Flags().Changed("servers"):
-				return exit.Errorf(exit.Usage, "doctor: --servers %s and %s both say which servers: leave out one", flags.servers, list)
-			case len(args) > 0:
-				if err := (*serverList)(&flags.servers).Set(list); err != nil {
-					return exit.Errorf(exit.Usage, "doctor %q: %w", list, err)
-				}
-			}
-			to, err := flags.settings()
-			if err != nil {
-				return err
-			}
-			if list, err = statusList(to.Servers); err != nil {
-				return err
-			}
-			if err := withoutScheme(list); err != nil {
-				return exit.Errorf(exit.Usage, "doctor %s: %w", list, err)
-			}
-			dial, err := to.Dialer(notice)
-			if err != nil {
-				return exit.Errorf(exit.Usage, "doctor: %w", err)
-			}
-			ctx, stop := interruptible()
-			defer stop()
-			e := doctor.Ensemble{Servers: consult(ctx, strings.Split(list, ","), dial), TLS: to.CA != "" || to.Cert != "" || to.ServerName != "" || strings.HasPrefix(list, "unix:")}
-			readTree(ctx, to, &e)
-			if ctx.Err() != nil {
-				return orInterrupted(ctx, context.Cause(ctx))
-			}
-			return prescribe(cmd, doctor.Examine(e), asJSON)
-		},
+--deep walks the tree, for large and wide znodes: at most ` + strconv.Itoa(deepZnodesMax) + ` znodes and ` + deepTimeout.String() + `.
+
+--config, on the machine of a member, looks at the configuration file, the directories, the
+options of the JVM (those of the running server if it is found, else those in
+zookeeper-env.sh, java.env and environment beside the file and in /etc/default/zookeeper)
+and the memory. Without servers on the command line it looks at nothing else.
+
+` + checksHelp() + `
+Exit status: 0 nothing worse than a note, 1 warnings, 2 something critical, 64 wrong usage,
+78 the configuration file cannot be read.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args) },
 	}
-	flags.addTo(cmd, sessionFlags)
-	addJSONFlag(cmd, &asJSON)
+	c.flags.addTo(cmd, sessionFlags)
+	addJSONFlag(cmd, &c.asJSON)
+	cmd.Flags().StringVar(&c.config, "config", "", "look at the machine of the member that has this zoo.cfg `file`")
+	cmd.Flags().StringVar(&c.adminPorts, "admin-port", adminPortDefault, "admin `port` of the servers, or one for each with commas; 0 asks none")
+	cmd.Flags().BoolVar(&c.deep, "deep", false, "walk the tree, for large and wide znodes")
 	return cmd
 }
 
-// consult asks all servers at the same time.
-func consult(ctx context.Context, servers []string, dial access.Dialer) []doctor.Server {
-	all := make([]doctor.Server, len(servers))
-	room := make(chan struct{}, statusParallelMax)
-	var wg sync.WaitGroup
-	for i, name := range servers {
-		room <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-room }()
-			all[i] = consultOne(ctx, strings.TrimSpace(name), dial)
-		})
+// checksHelp lists the checks.
+func checksHelp() string {
+	var b strings.Builder
+	for _, group := range doctor.Checks {
+		b.WriteString(group.Title + ":\n")
+		for _, c := range group.Checks {
+			fmt.Fprintf(&b, "  %-12s %s\n", c.Name, c.What)
+		}
+		b.WriteString("\n")
 	}
-	wg.Wait()
-	return all
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func consultOne(ctx context.Context, name string, dial access.Dialer) doctor.Server {
-	s := doctor.Server{Name: name}
-	row := ask(name, dial)
-	if row.Status == nil {
-		s.Err = errors.New(row.Error)
-		return s
-	}
-	s.Status = row.Status
-	network, address := "tcp", name
-	if path, ok := strings.CutPrefix(name, "unix:"); ok {
-		network, address = "unix", path
-	} else {
-		address, _, _ = strings.Cut(address, "/") // a chroot
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			address = net.JoinHostPort(strings.Trim(address, "[]"), defaultPort)
+func (c *checkup) run(cmd *cobra.Command, args []string) error {
+	list := strings.Join(args, ",")
+	switch {
+	case len(args) > 0 && cmd.Flags().Changed("servers"):
+		return exit.Errorf(exit.Usage, "doctor: --servers %s and %s both say which servers: leave out one", c.flags.servers, list)
+	case len(args) > 0:
+		if err := (*serverList)(&c.flags.servers).Set(list); err != nil {
+			return exit.Errorf(exit.Usage, "doctor %q: %w", list, err)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, statusTimeout, fmt.Errorf("no answer within %v", statusTimeout))
-	defer cancel()
-	if text, err := fourletter.Word(ctx, dial, network, address, "mntr"); err == nil {
-		s.Monitor = pairs(text, "\t")
+	var machine *doctor.Machine
+	if c.config != "" {
+		var err error
+		if machine, err = (gather.Disk{}).Machine(c.config); err != nil {
+			return exit.Errorf(exit.Config, "doctor: --config: %w", err)
+		}
 	}
-	if text, err := fourletter.Word(ctx, dial, network, address, "conf"); err == nil {
-		s.Config = pairs(text, "=")
+	var e doctor.Ensemble
+	switch {
+	case c.config == "" || c.flags.servers != "":
+		ctx, stop := interruptible()
+		defer stop()
+		var err error
+		if e, err = c.ensemble(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return orInterrupted(ctx, context.Cause(ctx))
+		}
+	case c.deep:
+		return exit.Errorf(exit.Usage, "doctor: --deep walks the tree of servers: with --config, name them as well")
 	}
-	return s
+	return prescribe(cmd, doctor.Examine(e, machine), c.asJSON)
 }
 
-// pairs reads lines of a name and a value.
-func pairs(text, separator string) map[string]string {
-	all := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), separator); ok {
-			all[name] = value
+// ensemble asks the servers.
+func (c *checkup) ensemble(ctx context.Context) (e doctor.Ensemble, err error) {
+	to, err := c.flags.settings()
+	if err != nil {
+		return e, err
+	}
+	list, err := statusList(to.Servers)
+	if err != nil {
+		return e, err
+	}
+	if err := withoutScheme(list); err != nil {
+		return e, exit.Errorf(exit.Usage, "doctor %s: %w", list, err)
+	}
+	if !strings.HasPrefix(list, "unix:") {
+		list, _, _ = strings.Cut(list, "/") // an ensemble is looked at as a whole
+		to.Servers = list
+	}
+	dial, err := to.Dialer(notice)
+	if err != nil {
+		return e, exit.Errorf(exit.Usage, "doctor: %w", err)
+	}
+	names := strings.Split(list, ",")
+	ports, err := adminPorts(c.adminPorts, len(names))
+	if err != nil {
+		return e, err
+	}
+	network := gather.Network{Dial: gather.Dialer(dial), DialAdmin: (&net.Dialer{}).DialContext, AdminPorts: ports, Resolve: net.DefaultResolver.LookupHost}
+	e.Servers = network.Servers(ctx, names)
+	e.TLS = to.TLS() || strings.HasPrefix(list, "unix:")
+	c.readTree(ctx, to, &e)
+	members := e.Members
+	for _, s := range e.Servers {
+		if members == nil {
+			members = doctor.MembersOf(s.Config)
 		}
 	}
-	return all
+	e.Addresses = network.Addresses(ctx, e.Servers, members)
+	return e, nil
+}
+
+// adminPorts reads --admin-port.
+func adminPorts(text string, servers int) ([]string, error) {
+	if text == "0" {
+		return nil, nil
+	}
+	ports := strings.Split(text, ",")
+	if len(ports) != 1 && len(ports) != servers {
+		return nil, exit.Errorf(exit.Usage, "doctor: --admin-port %s has %d ports, and there are %d servers: name one for all, or one for each", text, len(ports), servers)
+	}
+	for _, p := range ports {
+		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
+			return nil, exit.Errorf(exit.Usage, "doctor: --admin-port %s: %q is no port", text, p)
+		}
+	}
+	return ports, nil
 }
 
 // readTree adds what stands in the tree. What cannot be read is not known.
-func readTree(ctx context.Context, to access.Settings, e *doctor.Ensemble) {
+func (c *checkup) readTree(ctx context.Context, to access.Settings, e *doctor.Ensemble) {
 	answers := false
 	for _, s := range e.Servers {
 		answers = answers || s.Status != nil
@@ -140,21 +179,25 @@ func readTree(ctx context.Context, to access.Settings, e *doctor.Ensemble) {
 	if !answers {
 		return
 	}
-	withSession(ctx, to, func(ctx context.Context, s *client.Session) error {
+	e.SessionErr = withSession(ctx, to, func(ctx context.Context, s *client.Session) error {
 		if acl, _, err := s.ACL(ctx, "/"); err == nil {
 			e.RootACL = acl
 		}
-		if text, _, err := s.Get(ctx, "/zookeeper/config"); err == nil {
-			for line := range strings.Lines(string(text)) {
-				line = strings.TrimSpace(line)
-				if strings.HasPrefix(line, "server.") {
-					e.Members = append(e.Members, line)
-				}
-			}
+		if acl, _, err := s.ACL(ctx, configPath); err == nil {
+			e.ConfigACL = acl
+		}
+		if text, _, err := s.Get(ctx, configPath); err == nil {
+			e.Members = doctor.MembersOf(gather.Pairs(string(text), "="))
+		}
+		if c.deep {
+			e.Tree = surveyTree(ctx, s)
 		}
 		return nil
 	})
 }
+
+// configPath is where an ensemble has its members.
+const configPath = "/zookeeper/config"
 
 // prescribe shows the findings.
 func prescribe(cmd *cobra.Command, findings []doctor.Finding, asJSON bool) error {
@@ -166,14 +209,9 @@ func prescribe(cmd *cobra.Command, findings []doctor.Finding, asJSON bool) error
 			return err
 		}
 	}
-	worst, count := doctor.Note, 0
+	numbers := map[doctor.Severity]int{}
 	for _, f := range findings {
-		if f.Severity != doctor.Note {
-			count++
-		}
-		if worst == doctor.Note || f.Severity == doctor.Critical {
-			worst = f.Severity
-		}
+		numbers[f.Severity]++
 		if asJSON {
 			continue
 		}
@@ -181,15 +219,19 @@ func prescribe(cmd *cobra.Command, findings []doctor.Finding, asJSON bool) error
 		if f.Server != "" {
 			where = f.Server + ": "
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-8s  %s%s\n          → %s\n", f.Severity, printable(where), printable(f.Evidence), f.Mend); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-8s  %s%s\n          → %s\n", f.Severity, printable(where), printable(f.Evidence), printable(f.Mend)); err != nil {
 			return err
 		}
 	}
-	switch worst {
-	case doctor.Critical:
-		return exit.Errorf(doctorCritical, "doctor: %d findings, some of them critical", count)
-	case doctor.Warning:
-		return exit.Errorf(doctorWarned, "doctor: %d %s", count, plural(count, "warning", "warnings"))
+	critical, warnings := numbers[doctor.Critical], numbers[doctor.Warning]
+	warned := fmt.Sprintf("%d %s", warnings, plural(warnings, "warning", "warnings"))
+	switch {
+	case critical > 0 && warnings > 0:
+		return exit.Errorf(doctorCritical, "doctor: %d critical, %s", critical, warned)
+	case critical > 0:
+		return exit.Errorf(doctorCritical, "doctor: %d critical", critical)
+	case warnings > 0:
+		return &exit.Error{Status: doctorWarned, Err: errors.New("doctor: " + warned)}
 	}
 	if !asJSON {
 		notice("doctor: nothing worse than a note was found")

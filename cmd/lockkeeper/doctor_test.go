@@ -4,6 +4,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,6 +39,68 @@ func TestDoctor(t *testing.T) {
 	if findings[0].Severity != doctor.Critical || !found["unreachable"] || !found["separate"] {
 		t.Errorf("doctor finds %+v", findings)
 	}
+	if f := findings[0]; f.Evidence == "" || f.Mend == "" {
+		t.Errorf("a finding without evidence or remedy: %+v", f)
+	}
 	h.run("doctor", "--servers", "a", "b").want(64, "leave out one")
+	h.run("doctor", "--admin-port", "1,2", "a").want(64, "2 ports, and there are 1 servers")
+	h.run("doctor", "--admin-port", "http", "a").want(64, `"http" is no port`)
 	h.run("doctor", "zk://a").want(64, "a server is host:port")
+}
+
+// A walk finds what is large, and what is below what may be read; the rest of the ensemble is looked at as well.
+func TestDoctorDeep(t *testing.T) {
+	t.Parallel()
+	h, srv := newZHome(t)
+	h.run("z", "acl", "set", "/", "world:anyone:cr").want(0)
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, make([]byte, 600_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.run("z", "create", "-p", "/a/large", "--file", large).want(0)
+	if j := h.run("doctor").want(1); strings.Contains(j.stdout.String(), "jute.maxbuffer") {
+		t.Errorf("without --deep doctor prints %q", j.stdout)
+	}
+	j := h.run("doctor", "--deep", "--admin-port=0", srv.Addr()+"/a").want(1)
+	if got := j.stdout.String(); !strings.Contains(got, "/a/large (600000 bytes)") || !strings.Contains(got, "single server") {
+		t.Errorf("with --deep doctor prints %q", got)
+	}
+}
+
+// The machine of a member is looked at with servers and alone.
+func TestDoctorOfAMachine(t *testing.T) {
+	t.Parallel()
+	h, srv := newZHome(t)
+	dir := t.TempDir()
+	config := filepath.Join(dir, "zoo.cfg")
+	text := fmt.Sprintf("dataDir=%s\nadmin.serverAddress=127.0.0.1\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nsyncLimit=5\nautopurge.purgeInterval=1\n", dir)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := h.run("doctor", "--config", config).want(2, "doctor: 2 critical")
+	for _, words := range []string{"critical  " + config + ": initLimit is missing", "critical  " + dir + "/myid: it is missing", "note      " + config + ": the transaction log"} {
+		if !strings.Contains(j.stdout.String(), words) {
+			t.Errorf("doctor prints %q, want %q", j.stdout, words)
+		}
+	}
+	if strings.Contains(j.stdout.String(), "single server") {
+		t.Errorf("with --config alone, doctor asks a server: %q", j.stdout)
+	}
+	if j := h.run("doctor", "--config", config, srv.Addr()).want(2); !strings.Contains(j.stdout.String(), "single server") || !strings.Contains(j.stdout.String(), "initLimit") {
+		t.Errorf("with both, doctor prints %q", j.stdout)
+	}
+	h.run("doctor", "--config", config, "--deep").want(64, "name them as well")
+	h.run("doctor", "--config", config+".old").want(78, "zoo.cfg.old: no such file")
+}
+
+func TestDoctorSaysWhatItChecks(t *testing.T) {
+	t.Parallel()
+	help := newHome(t).run("doctor", "--help").want(0).stdout.String()
+	for _, group := range doctor.Checks {
+		for _, c := range group.Checks {
+			if !strings.Contains(help, "  "+c.Name+" ") || !strings.Contains(help, c.What) {
+				t.Errorf("doctor --help does not name the check %s: %s", c.Name, c.What)
+			}
+		}
+	}
 }

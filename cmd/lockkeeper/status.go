@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/doctor/gather"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/fourletter"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
@@ -117,15 +117,7 @@ func askAll(servers []string, dial access.Dialer) []serverStatus {
 }
 
 func ask(server string, dial access.Dialer) serverStatus {
-	network, address := "tcp", server
-	if path, ok := strings.CutPrefix(server, "unix:"); ok {
-		network, address = "unix", path
-	} else {
-		address, _, _ = strings.Cut(address, "/") // a chroot
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			address = net.JoinHostPort(strings.Trim(address, "[]"), defaultPort)
-		}
-	}
+	network, address := gather.Place(server)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), statusTimeout, fmt.Errorf("no answer within %v", statusTimeout))
 	defer cancel()
 	s, err := fourletter.Ask(ctx, dial, network, address)

@@ -19,7 +19,7 @@ var needs = []struct{ file, pkg string }{
 	{"/usr/share/zookeeper/bin/zkCli.sh", "zookeeper"},
 	{"/usr/lib/zookeeper/bin/cli_mt", "zookeeper-bin"},
 	{loggingJar, "libslf4j-java"},
-	{"/usr/share/java/servlet-api.jar", "libservlet-api-java"}, // for the AdminServer
+	{servletJar, "libservlet-api-java"}, // for the admin port
 	{"/usr/share/java/curator-recipes.jar", "libcurator-recipes-java"},
 	{"/usr/share/java/curator-x-discovery.jar", "libcurator-discovery-java"},
 	{"/usr/lib/python3/dist-packages/kazoo/client.py", "python3-kazoo"},

@@ -19,6 +19,7 @@ import (
 const (
 	zookeeperJar = "/usr/share/java/zookeeper.jar"
 	loggingJar   = "/usr/share/java/slf4j-simple.jar"
+	servletJar   = "/usr/share/java/servlet-api.jar" // which Debian leaves out of ZooKeeper's class path, and with it the admin port
 	serverClass  = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 	// startTimeout bounds how long a server may take from its start until it serves; on a machine
@@ -123,7 +124,7 @@ func (s *Server) launch() error {
 	for k, v := range s.opts.Properties {
 		args = append(args, "-D"+k+"="+v)
 	}
-	args = append(args, "-cp", zookeeperJar+":"+loggingJar, serverClass, filepath.Join(s.dir, "zoo.cfg"))
+	args = append(args, "-cp", zookeeperJar+":"+loggingJar+":"+servletJar, serverClass, filepath.Join(s.dir, "zoo.cfg"))
 	cmd := s.place().Command("/usr/bin/java", args...)
 	cmd.Stdout, cmd.Stderr = s.logOut, s.logOut
 	p, err := proc.Start(cmd)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -45,6 +46,9 @@ type rig struct {
 	replies  *os.File
 	broken   map[string]bool // members that are stopped and not started
 	asked    []string        // ports, in the order of the restarts
+
+	refusing  *apache.Server // a member that answers no word but srvr
+	adminPort string         // of that member
 }
 
 func newRig(t testing.TB) *rig {
@@ -146,6 +150,7 @@ func TestRollBackupAndRestoreOfAnEnsemble(t *testing.T) {
 	}
 	r.roll(s)
 	s = open(t, r.ensemble.Connect())
+	r.doctor(s)
 
 	from := r.ensemble.Followers()[0]
 	ctx, cancel := context.WithCancel(t.Context())
@@ -238,9 +243,61 @@ func (r *rig) roll(s *client.Session) {
 	if len(r.asked) > 0 {
 		t.Errorf("restarted were %q while a member was away", r.asked)
 	}
+	ports, err := proc.FreePorts(1)
+	must(t, err)
+	r.refusing, r.adminPort = first, strconv.Itoa(ports[0])
+	first.Configure(map[string]string{"4lw.commands.whitelist": "srvr", "maxSessionTimeout": "50000", "admin.enableServer": "true", "admin.serverPort": r.adminPort})
 	first.Launch()
 	first.AwaitServing()
 	if _, there, err := s.Exists(t.Context(), "/alive"); err != nil || !there {
 		t.Errorf("the ephemeral afterwards: %v, %v", there, err)
+	}
+}
+
+// doctor looks at the ensemble, at a member that has only its admin port to tell what words do not, and at the machine.
+func (r *rig) doctor(s *client.Session) {
+	t := r.t
+	t.Helper()
+	_, err := s.Create(t.Context(), "/large", make([]byte, 600_000), zk.Persistent, zk.OpenACL())
+	must(t, err)
+	defer func() { must(t, s.Delete(t.Context(), "/large", -1)) }()
+	ports := make([]string, len(r.ensemble.Servers))
+	for i, server := range r.ensemble.Servers {
+		ports[i] = "1" // which no server has
+		if server == r.refusing {
+			ports[i] = r.adminPort
+		}
+	}
+	config := filepath.Join(filepath.Dir(r.refusing.DataDir()), "zoo.cfg")
+	look := func(args ...string) map[string]string {
+		t.Helper()
+		var findings []struct{ Check, Server, Evidence string }
+		command := append([]string{"doctor", "--json", "--servers", r.ensemble.Connect()}, args...)
+		must(t, json.Unmarshal([]byte(r.run(1, nil, command...)), &findings))
+		found := map[string]string{}
+		for _, f := range findings {
+			if f.Check != "swap" { // which is as the machine is
+				found[f.Check] = f.Server + ": " + f.Evidence
+			}
+		}
+		return found
+	}
+	found := look("--admin-port", strings.Join(ports, ","), "--deep", "--config", config)
+	for check, words := range map[string]string{
+		"open": "world:anyone", "plain": "not encrypted", "large": "/large (600000 bytes)",
+		"admin":    r.refusing.Addr() + ": its admin port http://127.0.0.1:" + r.adminPort + " listens on all addresses",
+		"timeouts": "600 to ", "autopurge": config, "disk": config,
+	} {
+		if !strings.Contains(found[check], words) {
+			t.Errorf("check %s finds %q, want %q", check, found[check], words)
+		}
+		delete(found, check)
+	}
+	if len(found) > 0 {
+		t.Errorf("doctor finds what is not so: %q", found)
+	}
+	found = look("--admin-port", "1")
+	if words := found["words"]; !strings.HasPrefix(words, r.refusing.Addr()+": some checks were left out: mntr and conf are refused, and its admin port does not answer") || found["timeouts"] != "" {
+		t.Errorf("without the admin port doctor finds %q", found)
 	}
 }

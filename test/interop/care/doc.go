@@ -1,3 +1,3 @@
 // Package care has the commands that keep ensembles and their data work on Apache ZooKeeper: lockkeeper ensemble roll,
-// backup and restore.
+// backup, restore and doctor.
 package care

@@ -52,8 +52,6 @@ type subject struct {
 // Apache ZooKeeper.
 func start(t *testing.T) [2]*subject {
 	t.Helper()
-	// Debian leaves the API of servlets out of ZooKeeper's class path, so there is no admin port.
-	t.Setenv("JAVA_TOOL_OPTIONS", "-Xbootclasspath/a:/usr/share/java/servlet-api.jar")
 	ports, err := proc.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)

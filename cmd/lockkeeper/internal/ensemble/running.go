@@ -73,11 +73,11 @@ func pidOf(path string) (int, bool) {
 // serverProcess reports whether a process is a server of Apache ZooKeeper.
 func serverProcess(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return err == nil && serverArgs(text) != nil
+	return err == nil && ServerArgs(text) != nil
 }
 
-// serverArgs returns the arguments behind the class of Apache ZooKeeper's server; nil for other programs.
-func serverArgs(cmdline []byte) []string {
+// ServerArgs returns the arguments behind the class of Apache ZooKeeper's server; nil for other programs.
+func ServerArgs(cmdline []byte) []string {
 	args := strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")
 	for i, a := range args {
 		if a == serverClass || a == "org.apache.zookeeper.server.ZooKeeperServerMain" {
@@ -93,7 +93,7 @@ func configuredFor(process string, dir fs.FileInfo) bool {
 	if err != nil {
 		return false
 	}
-	args := serverArgs(cmdline)
+	args := ServerArgs(cmdline)
 	// A process in a container has other names for files. Without root its directories cannot be seen, and ours are as good as any.
 	place := func(path string) []string {
 		if !filepath.IsAbs(path) {

@@ -98,6 +98,9 @@ func parse(text string) (Status, error) {
 	if strings.Contains(text, ErrNotServing.Error()) {
 		return s, ErrNotServing
 	}
+	if strings.Contains(text, refusal) {
+		return s, ErrRefused
+	}
 	if s.Mode == "" {
 		first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 		return s, fmt.Errorf("answered %.200q", first)

@@ -31,6 +31,7 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "hung up",
 		"This ZooKeeper instance is not currently serving requests\n": "not currently serving",
+		"srvr is not executed because it is not in the whitelist.\n":  "4lw.commands.whitelist",
 		"HTTP/1.1 400 Bad Request\n":                                  "HTTP/1.1 400",
 		"Mode: leader\nConnections: many\n":                           "many",
 	} {

@@ -13,6 +13,9 @@ import (
 // ErrRefused is returned for a word that the server's whitelist does not have.
 var ErrRefused = errors.New("the word is not in the server's 4lw.commands.whitelist")
 
+// refusal is what a server answers to a word that is not in its whitelist.
+const refusal = "is not executed because it is not in the whitelist"
+
 // Word sends a four-letter word over a new connection and returns the answer. The time that takes is the caller's ctx.
 func Word(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error), network, address, word string) (string, error) {
 	c, err := dial(ctx, network, address)
@@ -31,7 +34,7 @@ func Word(ctx context.Context, dial func(ctx context.Context, network, address s
 		return "", fmt.Errorf("%s: %s: %w", address, word, context.Cause(ctx))
 	case err != nil:
 		return "", err
-	case strings.Contains(string(text), "is not executed because it is not in the whitelist"):
+	case strings.Contains(string(text), refusal):
 		return "", ErrRefused
 	}
 	return string(text), nil
