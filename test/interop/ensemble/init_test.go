@@ -41,6 +41,11 @@ func TestInit(t *testing.T) {
 	if out, err := lockkeeper(t, "z", "get", "/a", "--connect-timeout=2s", with[0], with[1]); err == nil {
 		t.Errorf("a client without a certificate is served: %s", out)
 	}
+	// Once the root is closed, nothing is left for doctor to warn of.
+	must(t, append([]string{"z", "acl", "set", "/", "world:anyone:r"}, with...)...)
+	if found := must(t, append([]string{"doctor", "--admin-port=0", "--config=" + filepath.Join(out, "member1", "zoo.cfg")}, with...)...); !strings.Contains(found, "nothing worse than a note") {
+		t.Errorf("doctor of what init has made:\n%s", found)
+	}
 	for _, id := range []string{"1", "2", "3"} {
 		if _, err := os.Stat(filepath.Join(out, "member"+id, "data", "initialize")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("member %s: initialize: %v", id, err)
