@@ -17,11 +17,11 @@ var examples = map[string]string{
   lockkeeper server --config /etc/zookeeper/conf/zoo.cfg`,
 	"status": `  lockkeeper status
   lockkeeper status zk1:2181,zk2:2181,zk3:2181`,
-	"bench":  `  lockkeeper bench --servers zk1:2181,zk2:2181,zk3:2181`,
+	"bench": `  lockkeeper bench --servers zk1:2181,zk2:2181,zk3:2181`,
 	"doctor": `  lockkeeper doctor --servers zk1:2181,zk2:2181,zk3:2181
   lockkeeper doctor --deep --json zk1:2181 zk2:2181 zk3:2181
   lockkeeper doctor --config /etc/zookeeper/conf/zoo.cfg   # on each member's machine`,
-	"shell":  `  lockkeeper shell --servers zk1:2181`,
+	"shell": `  lockkeeper shell --servers zk1:2181`,
 	"config": `  lockkeeper config set orders '{"rate": 10}'
   lockkeeper config get orders
   lockkeeper config watch orders --exec 'cat > orders.json'`,
