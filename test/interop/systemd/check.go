@@ -19,7 +19,7 @@ const (
 	verdict = "systemd: "
 	servers = "127.0.0.1:2181"
 	patient = 20 * time.Second
-	soon    = 3 * time.Second // for what happens at once, on a machine that is busy
+	soon    = 10 * time.Second // for what happens at once, on a machine that is busy
 )
 
 // A checker counts what is not as it should be.
