@@ -142,10 +142,11 @@ func (f *accessFlags) named(config clientConfig) (string, error) {
 	return "", err
 }
 
-// noticeLocal says, where no person looks at a terminal, that locks exclude on this machine only because no servers are named.
-func (f *accessFlags) noticeLocal() {
+// noticeLocal says, where no person looks at a terminal, that a lock, a group or the like is of this machine alone, because no
+// servers are named.
+func (f *accessFlags) noticeLocal(what string) {
 	if f.unnamed && !term.IsTerminal(int(os.Stderr.Fd())) {
-		notice("no servers are named: this lock is for this machine only (name them with --servers or " + serversVariable + "; --servers local leaves this line out)")
+		f.log.notice("no servers are named: this " + what + " is for this machine only (name them with --servers or " + serversVariable + "; --servers local leaves this line out)")
 	}
 }
 

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 )
@@ -36,18 +39,37 @@ func wantCommand(parent *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "see " + parent.CommandPath() + " --help"
-	if similar := parent.SuggestionsFor(args[0]); len(similar) > 0 {
+	similar := parent.SuggestionsFor(args[0])
+	for _, topic := range parent.Commands() {
+		if topic.IsAdditionalHelpTopicCommand() && strings.HasPrefix(topic.Name(), args[0]) {
+			similar = append(similar, "help "+topic.Name())
+		}
+	}
+	if len(similar) > 0 {
 		hint = "did you mean " + strings.Join(similar, " or ") + "?"
 	}
 	words := strings.TrimSpace(strings.TrimPrefix(parent.CommandPath(), parent.Root().Name()) + " " + args[0])
 	return exit.Errorf(exit.Usage, "there is no command %q (%s)", words, hint)
 }
 
-// withUnits shows how the number of a duration that lacks its unit is written.
-func withUnits(err error) string {
-	number := "10"
-	if _, after, ok := strings.Cut(err.Error(), `missing unit in duration "`); ok {
-		number, _, _ = strings.Cut(after, `"`)
+// wrongValue says what a flag wants whose value is no number or no duration; empty for other errors.
+func wrongValue(err error) string {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return ""
 	}
-	return fmt.Sprintf("%[1]ss, %[1]sm or %[1]sh", number)
+	what := ""
+	switch invalid.GetFlag().Value.Type() {
+	case "duration":
+		number := "10"
+		if _, err := strconv.ParseFloat(invalid.GetValue(), 64); err == nil {
+			number = invalid.GetValue()
+		}
+		what = fmt.Sprintf("not a duration: a duration has a unit: %[1]ss, %[1]sm or %[1]sh", number)
+	case "int", "int32", "int64", "uint", "uint32", "uint64":
+		what = "not a whole number, or too large"
+	default:
+		return ""
+	}
+	return fmt.Sprintf("--%s %s: %s", invalid.GetFlag().Name, invalid.GetValue(), what)
 }

@@ -21,8 +21,9 @@ func newBreak() *cobra.Command {
 	var flags accessFlags
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "break LOCK",
-		Short: "Put the holder of a lock out",
+		Use:        "break LOCK",
+		SuggestFor: []string{"kick", "steal"},
+		Short:      "Put the holder of a lock out",
 		Long: `Put the holder of a lock out by deleting its znode; of a lock that several
 hold, all of them. The next in line gets the lock at once. A holder that is a
 lockkeeper run kills its command as soon as it learns of it; a holder that does

@@ -62,6 +62,11 @@ func TestARunWithoutServersSaysSo(t *testing.T) {
 	for range 2 {
 		h.run("run", "demo", "--", "true").want(0, said)
 	}
+	h.run("elect", "--restart", "never", "demo", "--", "true").want(0, said+": this election")
+	h.run("join", "demo", "--", "true").want(0, said+": this group")
+	if j := h.run("join", "--quiet", "demo", "--", "true").want(0); strings.Contains(j.stderr.String(), said) {
+		t.Errorf("join --quiet: %s", j.stderr.String())
+	}
 	if j := h.run("run", "--servers", "local", "demo", "--", "true").want(0); strings.Contains(j.stderr.String(), said) {
 		t.Errorf("--servers local: %s", j.stderr.String())
 	}

@@ -39,7 +39,7 @@ expired or an operator has put the leader out (lockkeeper break), COMMAND is end
 time, and lockkeeper stands for election again, whatever --restart says. It goes on
 looking for servers until one can be reached.
 
-With --revocable SIGNAL, COMMAND gets that signal, once, when somebody asks it to let
+With --revocable SIGNAL, COMMAND gets that signal, once, when it is asked to let
 another candidate lead (lockkeeper revoke /lockkeeper/elections/NAME). It leads for as
 long as it runs; when it has ended, --restart says whether it stands again.
 
@@ -63,7 +63,7 @@ see the value of --id as the candidate's id if --id-only is given, and otherwise
 Exit status: COMMAND's own, 128+n if signal n ended it, and
    64  wrong usage, or settings that cannot work
    71  the operating system refused something
-   77  the servers do not let us
+   77  the servers refuse access
   126  COMMAND cannot be executed, 127 it cannot be found
 128+n  signal n came while there was no COMMAND`
 
@@ -81,21 +81,23 @@ type electFlags struct {
 func newElect() *cobra.Command {
 	var f electFlags
 	cmd := &cobra.Command{
-		Use:   "elect [flags] NAME -- COMMAND [ARG…]",
-		Short: "Keep one instance of a command running, on one of several machines",
-		Long:  electHelp,
-		Args:  jobArgs("election", 1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return elect(f, cmd.Flags().Changed, args[0], args[1:]) },
+		Use:        "elect [flags] NAME -- COMMAND [ARG…]",
+		SuggestFor: []string{"lead", "leader"},
+		Short:      "Keep one instance of a command running, on one of several machines",
+		Long:       electHelp,
+		Args:       jobArgs("election", 1),
+		RunE:       func(cmd *cobra.Command, args []string) error { return elect(f, cmd.Flags().Changed, args[0], args[1:]) },
 	}
 	f.add(cmd)
+	f.addRevocable(cmd)
 	f.completeNames(cmd, electionsPath, 1)
 	flags := cmd.Flags()
 	flags.StringVar(&f.restart, "restart", restartAlways, "whether to go on when the command has ended: always, on-failure or never")
 	flags.DurationVar(&f.backoff, "backoff", time.Second, "pause before standing for election again; doubled each time the command ends soon (0: none at first, then 100ms)")
 	flags.DurationVar(&f.backoffMax, "backoff-max", time.Minute, "longest pause, 0 for none at all; after a turn that took longer, waiting included, the pause is --backoff again")
-	flags.StringVar(&f.id, "id", "", "what programs that ask who leads see as the candidate's id, such as an address")
+	flags.StringVar(&f.id, "id", "", "what programs that look for the leader see as the candidate's id, such as an address")
 	flags.BoolVar(&f.idOnly, "id-only", false, "store nothing but the id in the candidate's znode, as Curator's LeaderLatch does")
-	flags.StringVar(&f.http, "http", "", "answer at `host:port`: GET /leader has status 200 while this candidate leads and\n503 otherwise, GET / says who leads, as JSON")
+	flags.StringVar(&f.http, "http", "", "answer at `host:port`: GET /leader has status 200 while this candidate leads and\n503 otherwise, GET / names the leader, as JSON")
 	return cmd
 }
 
@@ -122,7 +124,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 	if err != nil {
 		return err
 	}
-	cfg, err := f.config(changed, name, path, argv)
+	cfg, err := f.config(changed, "election", name, path, argv)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,10 @@ type electionAnswer struct {
 
 // serveElection answers HTTP requests at addr from now on, until the process ends.
 func serveElection(addr, path, self string, standing *front.Standing) error {
+	_, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return exit.Errorf(exit.Usage, "elect: --http %s: not host:port, such as 127.0.0.1:8090", addr)
+	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return exit.Errorf(exit.OS, "elect: --http %s: %w", addr, err)

@@ -57,6 +57,13 @@ type holdFlags struct {
 func (f *holdFlags) add(cmd *cobra.Command) {
 	f.jobFlags.add(cmd)
 	flags := cmd.Flags()
+	for name, usage := range map[string]string{
+		"grace":   "time from TERM to KILL when the process of --pid has to end",
+		"label":   `what lockkeeper locks shows (default "hold", with the process of --pid)`,
+		"on-lost": "shell command `CMD` to run when the lock is lost, after the process of --pid has ended",
+	} {
+		flags.Lookup(name).Usage = usage
+	}
 	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after this wait; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
 	flags.IntVar(&f.pid, "pid", 0, "hold the lock until the process with this `number` has ended")
@@ -67,7 +74,7 @@ func (f *holdFlags) add(cmd *cobra.Command) {
 func (f *holdFlags) check(changed func(string) bool) error {
 	switch {
 	case !changed("pid") && !changed("lease"):
-		return exit.Errorf(exit.Usage, "hold: until when? say --pid, --lease or both")
+		return exit.Errorf(exit.Usage, "hold: nothing says when the hold ends (give --pid, --lease or both)")
 	case changed("pid") && f.pid <= 1:
 		return exit.Errorf(exit.Usage, "--pid %d: not the number of a process that can be waited for", f.pid)
 	}
@@ -82,9 +89,10 @@ func (f *holdFlags) check(changed func(string) bool) error {
 func newHold() *cobra.Command {
 	var f holdFlags
 	cmd := &cobra.Command{
-		Use:   "hold [flags] LOCK",
-		Short: "Take a lock and keep it while another process runs, or for a time",
-		Long:  holdHelp,
+		Use:        "hold [flags] LOCK",
+		SuggestFor: []string{"acquire", "take"},
+		Short:      "Take a lock and keep it while another process runs, or for a time",
+		Long:       holdHelp,
 		Example: `  lockkeeper hold --pid $$ nightly-backup && ./backup.sh   # until this shell has ended
   lockkeeper hold --lease 5m deploy                        # until release, or 5m after the last renew`,
 		Args: wantArgs(1, 1),
@@ -125,7 +133,7 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 		}
 	}
 	if !f.quiet {
-		f.noticeLocal()
+		f.noticeLocal("lock")
 	}
 	h, err := startHolder(holderArgs(flags, watched, name))
 	if err != nil {

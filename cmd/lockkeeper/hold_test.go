@@ -106,7 +106,9 @@ func TestAHoldEndsWithItsProcess(t *testing.T) {
 	h.run("run", "--wait", "20s", "demo", "--", "true").want(0)
 	h.run("release", "demo").want(66)
 	h.run("hold", "--pid", "999999999", "demo").want(64, "no such process")
-	h.run("hold", "demo").want(64, "until when")
+	h.run("hold", "demo").want(64, "give --pid, --lease or both")
+	h.run("hold", "--pid", "abc", "demo").want(64, "--pid abc: not a whole number")
+	h.run("hold", "--revocable", "USR1", "--lease", "1h", "demo").want(64, "unknown flag: --revocable")
 }
 
 func TestAHoldWithALease(t *testing.T) {

@@ -130,7 +130,7 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 			f.label = fmt.Sprintf("hold for process %d", f.pid)
 		}
 	}
-	cfg, err := f.config(changed, h.name, path, []string{self()})
+	cfg, err := f.config(changed, "lock", h.name, path, []string{self()})
 	if err != nil {
 		return failed(err)
 	}

@@ -39,6 +39,12 @@ type jobFlags struct {
 	onLost         string
 }
 
+// addRevocable adds --revocable to a command that passes signals on.
+func (f *jobFlags) addRevocable(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.revocable, "revocable", "", "`signal` for the command when another contender asks for the lock")
+	completeValues(cmd, "revocable", "TERM", "INT", "HUP", "USR1", "USR2")
+}
+
 func (f *jobFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.addTo(cmd, makingFlags)
@@ -48,10 +54,8 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.vouch, "vouch", "sync", "what proves that the lock is still held: an answer of the server (ping),\nof the leader (sync), or a write by a quorum (write)")
 	flags.StringVar(&f.label, "label", "", "what lockkeeper locks shows (default the command's name)")
 	flags.StringVar(&f.onLost, "on-lost", "", "shell command `CMD` to run when the lock is lost, after the command has ended")
-	flags.StringVar(&f.revocable, "revocable", "", "`signal` for the command when another contender asks for the lock")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing about waiting, and about a missing server list")
 	completeValues(cmd, "vouch", "ping", "sync", "write")
-	completeValues(cmd, "revocable", "TERM", "INT", "HUP", "USR1", "USR2")
 }
 
 // jobArgs checks that the arguments are a name, or up to so many, --, and a command. what is what the names
@@ -106,8 +110,8 @@ func atLeast(changed func(string) bool, flag string, d, least time.Duration) err
 }
 
 // config says what to run under the lock at path, which the user calls name, and how to wait for it. changed
-// reports whether a flag was given.
-func (f *jobFlags) config(changed func(string) bool, name, path string, argv []string) (front.Config, error) {
+// reports whether a flag was given; what is "lock" or "election".
+func (f *jobFlags) config(changed func(string) bool, what, name, path string, argv []string) (front.Config, error) {
 	program, err := exec.LookPath(argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) { // no waiting in line for what cannot run
 		return front.Config{}, exit.Errorf(notFoundStatus(err), "%s: %w", argv[0], errors.Unwrap(err))
@@ -133,7 +137,7 @@ func (f *jobFlags) config(changed func(string) bool, name, path string, argv []s
 	outlivePipes()
 	to.Quiet = f.quiet
 	if !f.quiet {
-		f.noticeLocal()
+		f.noticeLocal(what)
 	}
 	return front.Config{
 		Name: name,

@@ -35,9 +35,9 @@ func newLocks() *cobra.Command {
 	var asJSON, watch bool
 	cmd := &cobra.Command{
 		Use:   "locks [LOCK|PATH]",
-		Short: "Show who holds a lock and who waits for it",
-		Long: `Show who holds a lock and who waits for it, in the order in which they will get
-it. Without an argument, all locks and elections that have a name and are in use. With
+		Short: "Show which process holds a lock and which ones wait for it",
+		Long: `Show which process holds a lock and which ones wait for it, in the order in which
+they will get it. Without an argument, all locks and elections that have a name and are in use. With
 a path, also all locks below it that are in use. An election is asked for by its path,
 /lockkeeper/elections/NAME.
 

@@ -37,7 +37,7 @@ func pathOf(name, what, home string) (string, error) {
 	case name == "":
 		return "", exit.Errorf(exit.Usage, "the name of the %s is empty", what)
 	case name[0] != '/' && strings.Contains(name, "/"):
-		return "", exit.Errorf(exit.Usage, "%s name %q has a slash: a name has none, and the path of a znode begins with one (%s)", what, name, slashHint(name, home))
+		return "", exit.Errorf(exit.Usage, "%s name %q has a slash: a name has none, and the path of a znode begins with one (%s)", what, name, slashHint(name, what, home))
 	case name[0] != '/' && len(name) > nameBytesMax:
 		return "", exit.Errorf(exit.Usage, "%s name %.20q… has %d bytes, more than %d", what, name, len(name), nameBytesMax)
 	case name[0] != '/':
@@ -53,12 +53,20 @@ func pathOf(name, what, home string) (string, error) {
 }
 
 // slashHint says what to write instead of a name with a slash.
-func slashHint(name, home string) string {
+func slashHint(name, what, home string) string {
 	path := home + "/" + name
 	if zk.ValidatePath(path) != nil { // it has . or .. or an empty part
 		return "write a name without slashes, such as nightly-backup"
 	}
-	return fmt.Sprintf("write %s for a lock below the named ones, or a name without slashes, such as %s", path, strings.ReplaceAll(name, "/", "-"))
+	return fmt.Sprintf("write %s for a%s below the named ones, or a name without slashes, such as %s", path, article(what), strings.ReplaceAll(name, "/", "-"))
+}
+
+// article returns a word as it follows an indefinite article: " lock", "n election".
+func article(what string) string {
+	if strings.ContainsRune("aeiou", rune(what[0])) {
+		return "n " + what
+	}
+	return " " + what
 }
 
 // namesake says that an election is in use under the name of the lock at path, for when the lock is not: it

@@ -93,5 +93,5 @@ func TestElectAnswersWhoLeads(t *testing.T) {
 	second.signal(syscall.SIGTERM)
 	first.status()
 	second.status()
-	h.run("elect", "--http", "nonsense", "demo", "--", "true").want(71, "--http nonsense")
+	h.run("elect", "--http", "nonsense", "demo", "--", "true").want(64, "--http nonsense")
 }

@@ -90,8 +90,8 @@ func (c *roleChild) run() error {
 	}
 }
 
-// withRoleChild prepares a command, opens a Keeper, and closes it after do, which runs the command.
-func (f *accessFlags) withRoleChild(argv []string, do func(*roleChild, *client.Keeper, access.Settings) error) error {
+// withRoleChild prepares a command that is part of a group or a service, as what says, opens a Keeper, and closes it after do, which runs the command.
+func (f *accessFlags) withRoleChild(what string, argv []string, do func(*roleChild, *client.Keeper, access.Settings) error) error {
 	to, err := f.settings()
 	if err != nil {
 		return err
@@ -101,6 +101,7 @@ func (f *accessFlags) withRoleChild(argv []string, do func(*roleChild, *client.K
 		return err
 	}
 	child.cmd.Env = f.passOn(os.Environ(), to)
+	f.noticeLocal(what)
 	var k *client.Keeper
 	err = child.before(func(ctx context.Context) error {
 		k, err = openKeeper(ctx, to, f.log)

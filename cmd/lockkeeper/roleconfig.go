@@ -38,7 +38,8 @@ func newConfig() *cobra.Command {
 		Use:   "config",
 		Short: "Read, write and follow configuration in a znode",
 		Long: `Read, write and follow configuration in a znode. PATH is a name below
-` + configsPath + `, or the absolute path of a znode.`,
+` + configsPath + `, or the absolute path of a znode. A configuration is
+deleted with lockkeeper z rm ` + configsPath + `/NAME.`,
 		Args: wantCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -67,7 +68,7 @@ func newConfigGet() *cobra.Command {
 	}
 	flags.addTo(cmd, sessionFlags)
 	flags.completeNames(cmd, configsPath, 1)
-	addJSONFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON with the path, version and writer")
 	return cmd
 }
 
@@ -93,9 +94,12 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 			}
 			data := []byte(args[1])
 			if args[1] == "-" {
-				data, err = io.ReadAll(cmd.InOrStdin())
+				data, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), dataBytesMax+1))
 				if err != nil {
 					return exit.Errorf(exit.OS, "config set %s: standard input: %w", path, err)
+				}
+				if len(data) > dataBytesMax {
+					return exit.Errorf(exit.Usage, "config set %s: standard input has more than %d bytes, which no server takes", path, dataBytesMax)
 				}
 			}
 			to, err := flags.settings()
@@ -123,7 +127,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 	flags.addTo(cmd, makingFlags)
 	flags.completeNames(cmd, configsPath, 1)
 	cmd.Flags().Int32Var(&version, "version", 0, "write only if the configuration has version `N`")
-	cmd.Flags().StringVar(&label, "label", "lockkeeper config set", "who writes, for others to see")
+	cmd.Flags().StringVar(&label, "label", "lockkeeper config set", "name of the writer, which config get --json shows")
 	return cmd
 }
 
@@ -144,6 +148,9 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 		Example: "  lockkeeper config watch orders --json\n  lockkeeper config watch orders --exec 'cat > /etc/orders.json && systemctl reload orders'",
 		Args:    wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON && command != "" {
+				return exit.Errorf(exit.Usage, "config watch: --json and --exec: nothing is printed while a command runs instead")
+			}
 			return withConfig(&flags, args[0], func(ctx context.Context, path string, v *config.Value[[]byte]) error {
 				return watchConfig(ctx, path, v, flags.log, func(st config.State[[]byte]) error {
 					if command == "" {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/group"
 )
 
@@ -55,10 +57,13 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 				}
 				defer g.Close(context.WithoutCancel(ctx))
 				show := func() error { return printMembers(cmd.OutOrStdout(), g.Members(), asJSON, watch) }
-				if !watch {
-					return show()
+				if watch {
+					return follow(ctx, g, show)
 				}
-				return follow(ctx, g, show)
+				if len(g.Members()) == 0 && !asJSON {
+					notice("members: " + path + " has no member")
+				}
+				return show()
 			})
 			return orInterrupted(ctx, err)
 		},
@@ -147,7 +152,10 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 				}
 				id = fmt.Sprintf("%s-%d", host, os.Getpid())
 			}
-			return flags.withRoleChild(args[1:], func(child *roleChild, k *client.Keeper, to access.Settings) error {
+			if strings.Contains(id, "/") {
+				return exit.Errorf(exit.Usage, "join: --id %s: a name has no slash", id)
+			}
+			return flags.withRoleChild("group", args[1:], func(child *roleChild, k *client.Keeper, to access.Settings) error {
 				return join(flags, path, id, data, child, k, to)
 			})
 		},

@@ -30,6 +30,8 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 	w.see("rate=2\n")
 	x.see("/lockkeeper/config/orders:1:rate=2\n")
 	h.run("config", "set", "orders", "rate=3", "--version", "0").want(75, "does not have version 0")
+	h.run("config", "get", "orders/a").want(64, "write /lockkeeper/config/orders/a for a configuration below the named ones")
+	h.run("config", "watch", "orders", "--json", "--exec", "true").want(64, "--json and --exec")
 	var line configLine
 	if err := json.Unmarshal([]byte(h.run("config", "get", "orders", "--json").want(0).stdout.String()), &line); err != nil {
 		t.Fatal(err)
@@ -119,6 +121,8 @@ func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 	h.run("join", "workers", "--", "no-such-program").want(127)
 	h.run("join", "workers", "--", "sh", "-c", "kill -KILL $$").want(137)
 	h.run("join", "workers").want(64, "no -- in front of the command")
+	h.run("join", "workers", "--id", "a/b", "--", "true").want(64, "--id a/b: a name has no slash")
+	h.run("members", "workers").want(0, "workers has no member")
 }
 
 func TestAnInstanceIsRegisteredWhileItIsHealthy(t *testing.T) {

@@ -153,7 +153,7 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 			if err != nil {
 				return err
 			}
-			return f.withRoleChild(args[1:], func(child *roleChild, k *client.Keeper, to access.Settings) error {
+			return f.withRoleChild("registration", args[1:], func(child *roleChild, k *client.Keeper, to access.Settings) error {
 				stop := f.keepRegistered(k, to, args[0])
 				defer stop()
 				return child.run()

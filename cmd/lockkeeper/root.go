@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,9 +43,9 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		}
 		name := commandName(cmd)
 		hint := "see lockkeeper " + name + " --help"
-		switch {
-		case strings.Contains(err.Error(), "missing unit in duration"):
-			hint = "a duration has a unit: " + withUnits(err)
+		switch wrong := wrongValue(err); {
+		case wrong != "":
+			return exit.Errorf(exit.Usage, "%s: %s", name, wrong)
 		case cmd.Name() == "run" || cmd.Name() == "elect":
 			hint += "; the command to run, with its own flags, stands behind --"
 		}

@@ -53,17 +53,19 @@ type runFlags struct {
 func newRun() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:     "run [flags] LOCK… -- COMMAND [ARG…]",
-		Short:   "Run a command while holding a lock",
-		Long:    runHelp,
-		Example: runExamples,
-		Args:    jobArgs("lock", locksMax),
+		Use:        "run [flags] LOCK… -- COMMAND [ARG…]",
+		SuggestFor: []string{"lock", "try", "with"},
+		Short:      "Run a command while holding a lock",
+		Long:       runHelp,
+		Example:    runExamples,
+		Args:       jobArgs("lock", locksMax),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			return run(f, cmd.Flags().Changed, args[:dash], args[dash:])
 		},
 	}
 	f.add(cmd)
+	f.addRevocable(cmd)
 	f.completeNames(cmd, locksPath, locksMax)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with other --shared runs")
@@ -143,7 +145,7 @@ func (f runFlags) config(changed func(string) bool, names, argv []string) (cfg f
 	if err := f.check(changed); err != nil {
 		return cfg, err
 	}
-	if cfg, err = f.jobFlags.config(changed, strings.Join(names, " and "), paths[0], argv); err != nil {
+	if cfg, err = f.jobFlags.config(changed, "lock", strings.Join(names, " and "), paths[0], argv); err != nil {
 		return cfg, err
 	}
 	cfg.Open.Also, cfg.Open.Slots = paths[1:], f.slots

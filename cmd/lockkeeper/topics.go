@@ -7,7 +7,7 @@ func newTopics() []*cobra.Command {
 	var topics []*cobra.Command
 	for _, t := range []struct{ name, short, long string }{
 		{"exit-codes", "The exit statuses of all commands", exitCodesHelp},
-		{"signals", "What signals do to run, elect and their commands", signalsHelp},
+		{"signals", "What signals do to run, elect, hold and their commands", signalsHelp},
 		{"environment", "The variables that are read, and those that a command under a lock gets", environmentHelp},
 	} {
 		topics = append(topics, &cobra.Command{Use: t.name, Short: t.short, Long: t.long})
@@ -19,16 +19,18 @@ const exitCodesHelp = `run and elect end with the exit status of their command, 
 it, and otherwise with one of these. The other commands use the same numbers.
 
     0  success
-    1  server, status, break: it failed, or the answer was no
+    1  it failed in another way, or the answer was no (status, break); doctor: warnings
+    2  doctor: something critical
    64  wrong usage, or settings that cannot work together
-   66  there is no such lock (locks, break, revoke)
+   66  there is no such lock, hold, configuration or service
    69  no server could be reached
    70  a process of lockkeeper died before the command ran
    71  the operating system refused something
    73  the status file cannot be written
    74  the lock was lost, or a process of lockkeeper died, while the command ran
-       (run --lost-code)
-   75  another holder has the lock, or the wait is over (run --busy-code)
+       (run --lost-code); release: it was lost before
+   75  another holder has the lock, or the wait is over (run --busy-code); config set:
+       the configuration has another version
    76  the run was started under the lock that it asks for, and would wait for itself
    77  the servers refuse access
    78  a configuration file cannot be used
@@ -51,6 +53,9 @@ after the first, or later.
 While run waits for the lock, any of them ends it. A candidate of elect that waits
 ends at once too, except on USR1 and USR2, which it ignores. A run that is stopped
 (Ctrl-Z) keeps its place in line, or its lock.
+
+A hold that waits is ended by INT, TERM and HUP. A hold that is held ends by lockkeeper
+release, not by a signal. join and register pass signals on to their command alone.
 
 run --revocable SIGNAL sends that signal to the command, once, when another contender
 asks for the lock (lockkeeper revoke LOCK). The command keeps the lock while it runs.
@@ -90,6 +95,10 @@ from /etc/lockkeeper/client.conf: lines of KEY = VALUE with servers, tls-ca, tls
 tls-key, tls-server-name, auth-file and acl. With require-servers = true it is an error
 if no servers are named.
 
+The keeper on this machine has its data in XDG_STATE_HOME (or ~/.local/state) and its
+socket in XDG_RUNTIME_DIR (or TMPDIR, or /tmp), in the directory lockkeeper. It ends
+when no command has needed it for LOCKKEEPER_KEEPER_IDLE (10m; 0 is for ever).
+
 A command under a lock gets all of these with the values that are in force, and:
 
   LOCKKEEPER_LOCK    the path of the lock
@@ -98,6 +107,9 @@ A command under a lock gets all of these with the values that are in force, and:
   LOCKKEEPER_UNDER   the znodes that hold the locks around the command. A run within
                      the command reads it, so that lockkeeper locks can show runs that
                      wait for each other
+
+The command of --on-lost gets these, and in LOCKKEEPER_LOST why the lock was lost. The
+command of config watch --exec gets LOCKKEEPER_CONFIG_PATH and LOCKKEEPER_CONFIG_VERSION.
 
 With several locks, LOCKKEEPER_LOCK and LOCKKEEPER_TOKEN have a line for each, in the
 order in which they were named.`
