@@ -45,7 +45,7 @@ severity, its evidence and the remedy. It asks each server with the four-letter 
 mntr and conf, asks its admin port for what the words do not tell, and opens one session.
 It changes nothing.
 
---deep walks the tree, for large and wide znodes: at most ` + strconv.Itoa(deepZnodesMax) + ` znodes and ` + deepTimeout.String() + `.
+--deep walks the tree, for large and wide znodes: at most ` + strconv.Itoa(deepDefault.znodes) + ` znodes and ` + deepDefault.time.String() + `.
 
 --config, on the machine of a member, looks at the configuration file, the directories, the
 options of the JVM (those of the running server if it is found, else those in
@@ -190,7 +190,7 @@ func (c *checkup) readTree(ctx context.Context, to access.Settings, e *doctor.En
 			e.Members = doctor.MembersOf(gather.Pairs(string(text), "="))
 		}
 		if c.deep {
-			e.Tree = surveyTree(ctx, s)
+			e.Tree = surveyTree(ctx, s, deepDefault)
 		}
 		return nil
 	})

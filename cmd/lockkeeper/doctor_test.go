@@ -3,14 +3,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/doctor"
+	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -64,6 +68,34 @@ func TestDoctorDeep(t *testing.T) {
 	j := h.run("doctor", "--deep", "--admin-port=0", srv.Addr()+"/a").want(1)
 	if got := j.stdout.String(); !strings.Contains(got, "/a/large (600000 bytes)") || !strings.Contains(got, "single server") {
 		t.Errorf("with --deep doctor prints %q", got)
+	}
+}
+
+// A walk ends at its limits, says so, and lists nothing that is too wide.
+func TestTheWalkHasLimits(t *testing.T) {
+	t.Parallel()
+	s, err := client.Open(t.Context(), zktest.New(t, zktest.Options{}).Addr(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(context.WithoutCancel(t.Context())) })
+	for _, path := range []string{"/wide", "/wide/1", "/wide/2", "/wide/3", "/wide/4", "/wide/4/below", "/x"} {
+		if _, err := s.Create(t.Context(), path, []byte(path), zk.Persistent, zk.OpenACL()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limits := deepLimits{znodes: 100, listed: 3, time: time.Minute}
+	tree := surveyTree(t.Context(), s, limits)
+	if tree.Stopped != "" || len(tree.Skipped) != 1 || tree.Skipped[0] != "/wide" || tree.Znodes != 6 || tree.Widest[0] != (doctor.Znode{Path: "/wide", Bytes: 5, Children: 4}) {
+		t.Errorf("with a limit of 3 children: %+v", tree)
+	}
+	limits.znodes = 2
+	if tree = surveyTree(t.Context(), s, limits); tree.Stopped != "it looks at no more" || tree.Znodes != 2 {
+		t.Errorf("with a limit of 2 znodes: %+v", tree)
+	}
+	limits.time = time.Nanosecond
+	if tree = surveyTree(t.Context(), s, limits); tree.Stopped != "1ns are over" {
+		t.Errorf("with a limit of a nanosecond: %+v", tree)
 	}
 }
 

@@ -11,33 +11,37 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 )
 
-// The limits of a walk for doctor.
-const (
-	deepZnodesMax = 100_000
-	deepTimeout   = 30 * time.Second
-	deepListedMax = 20_000 // children of a znode that is listed; the listing of more may be beyond jute.maxbuffer
-	deepShown     = 20     // of the largest and of the widest
-)
+// deepLimits bound a walk for doctor.
+type deepLimits struct {
+	znodes, listed int // listed is how many children a znode may have that is listed
+	time           time.Duration
+}
+
+// deepDefault is for any ensemble. The listing of more children may be beyond jute.maxbuffer.
+var deepDefault = deepLimits{znodes: 100_000, listed: 20_000, time: 30 * time.Second}
+
+// deepShown is how many of the largest and of the widest are kept.
+const deepShown = 20
 
 // errDeepEnough ends a walk.
-var errDeepEnough = fmt.Errorf("%d znodes are the most that it looks at", deepZnodesMax)
+var errDeepEnough = errors.New("it looks at no more")
 
 // surveyTree looks for the largest and the widest znodes, within limits. What may not be read is left out.
-func surveyTree(ctx context.Context, s *client.Session) *doctor.Tree {
+func surveyTree(ctx context.Context, s *client.Session, limits deepLimits) *doctor.Tree {
 	t := &doctor.Tree{Root: "/"}
 	widest := ranking{max: deepShown, of: func(n *ztree.Node) int32 { return n.Stat.NumChildren }}
 	largest := ranking{max: deepShown, of: func(n *ztree.Node) int32 { return n.Stat.DataLength }}
-	ctx, cancel := context.WithTimeoutCause(ctx, deepTimeout, fmt.Errorf("%v are over", deepTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, limits.time, fmt.Errorf("%v are over", limits.time))
 	defer cancel()
 	unreadable := func(string, error) error { return nil }
 	err := ztree.Walk(ctx, s, t.Root, ztree.WalkOptions{Unlisted: unreadable}, func(n *ztree.Node) error {
-		if t.Znodes == deepZnodesMax {
+		if t.Znodes == limits.znodes {
 			return errDeepEnough
 		}
 		t.Znodes++
 		widest.add(n)
 		largest.add(n)
-		if n.Stat.NumChildren > deepListedMax {
+		if int(n.Stat.NumChildren) > limits.listed {
 			t.Skipped = append(t.Skipped, ztree.Escape(n.Path))
 			return ztree.ErrSkipChildren
 		}

@@ -103,8 +103,8 @@ var harms = []harm{
 	{check: "stranger", ensemble: func(e *Ensemble) { // it is asked by another name
 		e.Servers[2].Address, e.Servers[2].Config, e.Servers[2].Name = "d:2181", map[string]string{}, "d"
 	}, severity: Note, evidence: "no member has that address"},
-	{check: "twice", ensemble: func(e *Ensemble) { e.Servers = append(e.Servers, e.Servers[2]); e.Servers[3].Address = "d:2181" }, severity: Warning, evidence: "c:2181: server.3"},
-	{check: "twice", ensemble: func(e *Ensemble) { e.Servers = append(e.Servers, e.Servers[1]) }, severity: Warning, evidence: "b:2181: server.2"}, // the leader
+	{check: "twice", ensemble: func(e *Ensemble) { e.Servers = append(e.Servers, e.Servers[2]); e.Servers[3].Address = "d:2181" }, severity: Warning, evidence: "same server as c: server.3"},
+	{check: "twice", ensemble: func(e *Ensemble) { e.Servers = append(e.Servers, e.Servers[1]) }, severity: Warning, evidence: "same server as b: server.2"}, // the leader
 	{check: "znodes", ensemble: func(e *Ensemble) { e.Servers[2].Status.Znodes = 5 }, severity: Critical, evidence: "5 znodes"},
 	{check: "epoch", ensemble: func(e *Ensemble) { e.Servers[2].Status.Zxid = "0x400000009" }, severity: Warning, evidence: "of epoch 4"},
 	{check: "versions", ensemble: func(e *Ensemble) { e.Servers[2].Status.Version = "3.8.0" }, severity: Warning, evidence: "3.8.0, 3.9.3"},
@@ -268,6 +268,22 @@ func TestAMemberThatIsNotNamed(t *testing.T) {
 	f := Examine(e, nil)
 	if len(f) != 2 || f[0].Check != "sync" || !strings.Contains(f[0].Evidence, "1 of the 2 voting members") || f[1].Check != "list" {
 		t.Errorf("the leader alone, with one of two followers: %+v", f)
+	}
+}
+
+// Members on one machine cannot be told apart by address where their lines have no ports for clients.
+func TestMembersOnOneMachine(t *testing.T) {
+	e := healthy()
+	for i := range e.Members {
+		e.Members[i] = ParseMember(fmt.Sprintf("server.%d", i+1), fmt.Sprintf("a:%d:3888", 2888+i))
+	}
+	e.Servers = e.Servers[:2]
+	for i := range e.Servers {
+		e.Servers[i].Address, e.Servers[i].Config = fmt.Sprintf("a:%d", 2181+i), map[string]string{}
+	}
+	e.Servers[1].Monitor = map[string]string{}
+	if f := Examine(e, nil); len(f) != 1 || f[0].Check != "list" || f[0].Evidence != "of 3 members, 2 are named" {
+		t.Errorf("two of three: %+v", f)
 	}
 }
 

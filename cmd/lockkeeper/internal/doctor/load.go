@@ -10,7 +10,7 @@ const (
 	fsyncMaxMs        = 1000
 	snapshotMaxMs     = 30_000
 	initLimitShare    = 0.5
-	readableWordsNeed = "4lw.commands.whitelist=srvr,mntr,conf in zoo.cfg, or an admin port that this machine reaches (--admin-port)"
+	readableWordsNeed = "4lw.commands.whitelist=srvr,mntr,conf in zoo.cfg (--set of lockkeeper server), or an admin port that this machine reaches (--admin-port)"
 )
 
 // load looks at what the servers measure.

@@ -122,38 +122,52 @@ func (x *examination) list(members []Member) {
 		return
 	}
 	named := map[string]string{} // by number of the member
+	unsure := false              // a server may be one of several members
 	for _, s := range x.Servers {
-		id := s.Config["serverId"]
-		identified := slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
-		if other, ok := named[id]; identified && ok {
-			x.find(Warning, "twice", s.Name, "name each member once: the list is shorter than it looks", "it is the same server as %s: server.%s", other, id)
-		}
-		if !identified {
-			i := slices.IndexFunc(members, func(m Member) bool { return x.isAt(m, s.Address) })
-			if i >= 0 {
-				id, identified = members[i].ID, true
-			}
-		}
+		candidates := x.candidates(s, members)
 		switch {
-		case identified:
-			named[id] = s.Address
-		case s.Address == "":
+		case len(candidates) == 1:
+			id := candidates[0].ID
+			if other, ok := named[id]; ok {
+				x.find(Warning, "twice", s.Name, "name each member once: the list is shorter than it looks", "it is the same server as %s: server.%s", other, id)
+			}
+			named[id] = s.Name
+		case len(candidates) > 1 || s.Address == "":
+			unsure = true
 		case s.Status == nil:
 			x.find(Warning, "stranger", s.Name, "take it out of --servers and of what clients are given", "it is where no member serves clients; the members are %s", lines(members))
 		case s.Status.Mode != "standalone":
+			unsure = true
 			x.find(Note, "stranger", s.Name, "see that it leads to a member (with conf or the admin port, doctor sees which)", "it answers, and no member has that address; the members are %s", lines(members))
 		}
 	}
-	var missing []string
+	if len(members) <= len(x.Servers) {
+		return
+	}
+	missing := ""
 	for _, m := range members {
-		if _, ok := named[m.ID]; !ok {
-			missing = append(missing, m.String())
+		if _, ok := named[m.ID]; !ok && !unsure {
+			missing += " " + m.String()
 		}
 	}
-	if len(missing) > 0 && len(members) > len(x.Servers) {
-		x.find(Note, "list", "", "name all of them, in --servers and in what clients are given",
-			"of %s, %s named; not among the servers: %s", count(len(members), "member", "members"), count(len(x.Servers), "is", "are"), strings.Join(missing, " "))
+	if missing != "" {
+		missing = "; not among the servers:" + missing
 	}
+	x.find(Note, "list", "", "name all of them, in --servers and in what clients are given",
+		"of %s, %s named%s", count(len(members), "member", "members"), count(len(x.Servers), "is", "are"), missing)
+}
+
+// candidates returns the members that a server may be: the one whose number it says, and otherwise those at its address.
+func (x *examination) candidates(s Server, members []Member) (all []Member) {
+	for _, m := range members {
+		if m.ID == s.Config["serverId"] {
+			return []Member{m}
+		}
+		if x.isAt(m, s.Address) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // isAt reports whether a member serves clients at an address, as far as its line says.
