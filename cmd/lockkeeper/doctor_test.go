@@ -90,11 +90,13 @@ func TestTheWalkHasLimits(t *testing.T) {
 		t.Errorf("with a limit of 3 children: %+v", tree)
 	}
 	limits.znodes = 2
-	if tree = surveyTree(t.Context(), s, limits); tree.Stopped != "it looks at no more" || tree.Znodes != 2 {
+	tree = surveyTree(t.Context(), s, limits)
+	if tree.Stopped != "it looks at no more" || tree.Znodes != 2 {
 		t.Errorf("with a limit of 2 znodes: %+v", tree)
 	}
 	limits.time = time.Nanosecond
-	if tree = surveyTree(t.Context(), s, limits); tree.Stopped != "1ns are over" {
+	tree = surveyTree(t.Context(), s, limits)
+	if tree.Stopped != "1ns are over" {
 		t.Errorf("with a limit of a nanosecond: %+v", tree)
 	}
 }

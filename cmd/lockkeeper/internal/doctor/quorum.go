@@ -23,7 +23,7 @@ const (
 func (x *examination) roles(members []Member) {
 	modes := map[string][]string{}
 	var waiting []string
-	seen := map[string]bool{} // members, of which a list may name one twice
+	seen := map[string]bool{} // a list may name a member twice
 	for _, s := range x.Servers {
 		switch {
 		case s.Status != nil:
