@@ -15,7 +15,7 @@ import (
 var (
 	// ErrResigned is the cause of a term that its leader has ended. Work that returns it under Run stands again.
 	ErrResigned = errors.New("resigned")
-	// ErrOverran: the work did not stop in time, and goes on while another may lead.
+	// ErrOverran is returned when the work did not stop in time, and goes on while another candidate may lead.
 	ErrOverran = errors.New("the work goes on after its term")
 )
 

@@ -12,12 +12,12 @@ import (
 const ResourceBytesMax = 512
 
 var (
-	// ErrStale: a higher token has been seen, so the lock has passed on. The error is a *StaleError.
+	// ErrStale is returned when a higher token has been seen, so the lock has passed on. The error is a *StaleError.
 	ErrStale = errors.New("fencing token is stale")
-	// ErrInvalid: a resource without a name, one whose name is too long or not text, or a token that is
+	// ErrInvalid is returned for a resource without a name, one whose name is too long or not text, or a token that is
 	// not positive.
 	ErrInvalid = errors.New("invalid fencing claim")
-	// ErrFull: the register remembers as many resources as it may.
+	// ErrFull is returned when the register remembers as many resources as it may.
 	ErrFull = errors.New("fencing register is full")
 )
 

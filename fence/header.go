@@ -15,7 +15,7 @@ const (
 	ResourceHeader = "Lockkeeper-Resource"
 )
 
-// ErrMissing: a request has no TokenHeader.
+// ErrMissing is returned when a request has no TokenHeader.
 var ErrMissing = errors.New("no " + TokenHeader + " header")
 
 // A Holder has a token. A *lock.Hold is one.

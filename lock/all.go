@@ -23,7 +23,7 @@ import (
 // semaphores, and semaphores that are used for the first time.
 type All struct{ members []member }
 
-// ErrDuplicate: a lock is named twice among those that are to be held together.
+// ErrDuplicate is returned when a lock is named twice among those that are to be held together.
 var ErrDuplicate = errors.New("named twice among locks to be held together")
 
 // NewAll returns an All of the given locks. They may be of different sessions, but no two may have the same path:

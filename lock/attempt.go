@@ -14,10 +14,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// An attempt is one way through the queue: join, wait, be granted. It is used by one goroutine. Its
+// An attempt takes one caller through the queue: join, wait, be granted. It is used by one goroutine. Its
 // nodes (one, or one for each permit) are in one of three states: not made (nodes is empty and
 // created is nil or has failed for sure), made (nodes are their paths), or unknown (created has no certain
-// outcome, or some of them were deleted by others). What abandon leaves behind, the cleaner removes.
+// outcome, or some of them were deleted by others). The cleaner removes what abandon leaves behind.
 type attempt struct {
 	core    *core
 	s       *client.Session
@@ -132,7 +132,7 @@ func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
 	return nil, a.decline(ctx, v)
 }
 
-// decline leaves the queue again, and returns a *BusyError that says who is at its head.
+// decline leaves the queue again, and returns a *BusyError that names the claim at its head.
 func (a *attempt) decline(ctx context.Context, v view) error {
 	first := v.first(a.core.dir)
 	p := a.s.Pipeline()
@@ -207,13 +207,14 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
-// outdated reports whether what was asked for so long ago does not show that our nodes are still there. An operator may have
-// deleted them since. A watch on them would have fired before the answer that the session's lease rests on.
+// outdated reports whether the last listing, which was asked for at that time, is too old to show that our nodes are still
+// there: an operator may have deleted them since. A watch on them would have fired before the answer that the session's
+// lease rests on.
 func outdated(s *client.Session, asked time.Time, own ...*client.Watch) bool {
 	return slices.Contains(own, nil) && time.Since(asked) >= lease.Term(s.Timeout())
 }
 
-// vouchFor returns once the session's lease is worth beginning a hold on, with the lease's number.
+// vouchFor waits until the session's lease is long enough to begin a hold on it, and returns the lease's number.
 func vouchFor(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) (number uint64, err error) {
 	for {
 		l := bridge.Of(s).Lease(int(level))
@@ -271,7 +272,7 @@ func (a *attempt) abandon() {
 	a.end()
 }
 
-// end notes that the attempt is over: what it made is its holds' or the cleaner's.
+// end notes that the attempt is over. Its nodes belong to its holds or to the cleaner now.
 func (a *attempt) end() {
 	if !a.ended {
 		a.ended = true

@@ -8,8 +8,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// A core is what every fair lock is made of: the queue of one directory, for claims by one set of rules. An RWMutex has two,
-// one for each side. Its only state is what is to be removed (cleaner) and what it knows of earlier holders.
+// A core is the part that all fair locks have in common: the queue of one directory, and claims by one set of rules. An
+// RWMutex has two, one for each side. Its only state is what has to be removed (cleaner) and what it knows of earlier holders.
 type core struct {
 	lockBase
 	rules   *queue.Rules
@@ -94,9 +94,9 @@ func (c *core) try(ctx context.Context, count int) ([]*Hold, error) {
 	return through(ctx, a, a.try)
 }
 
-// through has an attempt go one way, run or try, to its holds. If there are none in the end, it abandons the attempt;
-// also if a function of the user's, such as Options.Waiting, has panicked on the way. A session that ends takes the
-// place in the queue with it, and the event that says so may come first: then the error is the session's.
+// through runs an attempt in one of its ways, run or try, and returns its holds. An attempt without holds is abandoned, also
+// when a function of the user's, such as Options.Waiting, has panicked. When a session ends, the event of the deleted
+// node may come before the end of the session is known: then the error is the session's.
 func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
 	defer func() {
 		if holds == nil {
@@ -153,7 +153,7 @@ func (c *core) do(ctx context.Context, f func(ctx context.Context) error) error 
 	return h.Do(ctx, f)
 }
 
-// lockBase is what every lock value has, whatever its kind: all that its holds and grants need to know of it.
+// lockBase is what lock values of all kinds have, and what holds and grants need to know of their lock.
 type lockBase struct {
 	s        *client.Session
 	dir      string          // path
@@ -173,7 +173,7 @@ func newBase(s *client.Session, dir string, opt Options, verb string, kind, heed
 // errZero is the error of a lock that was not made by a function such as NewMutex.
 var errZero = errors.New("lock: the zero value of a lock cannot be used (make one with NewMutex, NewRWMutex, NewSemaphore or NewUnfair)")
 
-// path and session return what a lock was made with. They work for the zero value of a lock, too.
+// path and session return what a lock was made with. They also work for the zero value of a lock.
 func (b *lockBase) path() string {
 	if b == nil {
 		return ""

@@ -36,19 +36,19 @@
 // # Terms
 //
 //   - A claim is a contender's znode in a lock's queue. Its name says what is claimed, and ends in its number.
-//   - An attempt is one way of a caller through the queue: join, wait, be granted.
+//   - An attempt takes one caller through the queue: join, wait, be granted.
 //   - A grant is a claim that holds the lock. All holds of it share it.
-//   - A [Hold] is what the caller has of a grant. There are several after re-entering.
+//   - A [Hold] is the caller's handle of a grant. A grant has several after re-entering.
 //   - The queue is the claims of one lock in the order of their numbers, as a listing showed them.
-//   - Rules say which claims a claim waits for. They are what tells the kinds of locks apart.
-//   - A lease is how long the session's hold may be believed without another answer.
+//   - Rules say which claims a claim waits for. Each kind of lock has its own.
+//   - A lease is the time for which a hold is safe without another answer from the servers.
 //   - Vouching asks for heartbeats of a level, whose answers renew the lease.
 //   - A release marker is a znode that a release creates and deletes in its transaction. It tells the next waiter that the claim
 //     ahead was the holder's.
 //   - A delay marker is a znode that a lost hold with Options.Delay leaves.
 //   - Leftovers are znodes that an attempt or a lost hold left. The cleaner deletes them.
 //   - The guard is the goroutine that watches all grants of a session.
-//   - A core is what every fair lock is made of: one queue, one set of rules.
+//   - A core is the part that all fair locks have in common: one queue, one set of rules.
 //   - A fencing token is a number that grows from holder to holder, so that a resource can refuse a late one.
 //
 // # Where to look first
@@ -60,7 +60,7 @@
 // # What is left behind
 //
 // Nothing, except where a lock has a delay (Options.Delay) and a hold of it was lost: then one znode, its
-// delay marker, waits for the next holder. When the answer to a request was lost, what became of it is looked up
-// after the reconnect. What a caller gives up, because its context ends or an error occurs, is removed in
-// the background for as long as that takes; and with the session, at the latest, all of its znodes go.
+// delay marker, waits for the next holder. When the answer to a request was lost, its outcome is looked up after the
+// reconnect. Abandoned znodes, as of a caller whose context has ended, are deleted in the background, at the latest when the
+// session ends.
 package lock

@@ -13,60 +13,60 @@ import (
 )
 
 var (
-	// ErrBusy: TryLock found that another contender holds the lock or waits for it. The error is a *BusyError.
+	// ErrBusy is returned by TryLock when another contender holds the lock or waits for it. The error is a *BusyError.
 	ErrBusy = errors.New("lock is busy")
-	// ErrLost: a hold ended before it was released. The error is a *LostError, which has the cause.
+	// ErrLost is returned when a hold has ended before it was released. The error is a *LostError, which has the cause.
 	ErrLost = errors.New("lock lost")
 	// ErrReleased is the cause with which a hold's context ends after Release.
 	ErrReleased = errors.New("lock released")
-	// ErrPlaceLost: while Lock waited, its znode was deleted, and with it the place in the queue. Options.Requeue joins
-	// the queue again instead.
+	// ErrPlaceLost is returned when the znode of a waiting Lock was deleted, and with it the place in the queue.
+	// Options.Requeue joins the queue again instead.
 	ErrPlaceLost = errors.New("place in the queue lost: the waiting znode was deleted")
-	// ErrReleasePending: the release was not confirmed in time. The hold is over, and the znode is deleted in the
+	// ErrReleasePending is returned when a release was not confirmed in time. The hold is over. The znode is deleted in the
 	// background as soon as a server can be reached, or goes with the session.
 	ErrReleasePending = errors.New("release not confirmed yet")
-	// ErrCounterExhausted: the sequence counter of the lock's directory has come to its end, 2^31-1, at a server
-	// where it does not wrap, and the order of arrival is unknown. Let the directory become empty and delete it;
+	// ErrCounterExhausted is returned when the sequence counter of the lock's directory has come to its end, 2^31-1, at a
+	// server where it does not wrap, so that the order of arrival is unknown. Let the directory become empty and delete it;
 	// the counter starts again at 0.
 	ErrCounterExhausted = errors.New("sequence counter of the lock directory is exhausted; delete the empty directory to start again")
-	// ErrQueueFull: more contenders are ahead than Options.QueueMax allows.
+	// ErrQueueFull is returned when more contenders are ahead than Options.QueueMax allows.
 	ErrQueueFull = errors.New("too many contenders wait")
 
-	// ErrNoPermits: the semaphore was made with 0 permits, which means "as many as are stored with it", and no number
-	// is stored.
+	// ErrNoPermits is returned when the semaphore was made with 0 permits, which means "as many as are stored with it", and
+	// no number is stored.
 	ErrNoPermits = errors.New("no number of permits is stored with the semaphore")
 
-	// ErrPermitsConflict: the number of permits that is stored with the semaphore is not the one that it was made
-	// with. The error is a *ConflictError, which has both numbers.
+	// ErrPermitsConflict is returned when the number of permits that is stored with the semaphore is not the one that it was
+	// made with. The error is a *ConflictError, which has both numbers.
 	ErrPermitsConflict = errors.New("another number of permits is stored with the semaphore")
 
-	// ErrTooManyPermits: more permits were asked for at once than there are. The error is a *TooManyError.
+	// ErrTooManyPermits is returned when more permits are asked for at once than there are. The error is a *TooManyError.
 	ErrTooManyPermits = errors.New("more permits asked for at once than there are")
 
-	// ErrReentered: the lock was asked for with a context that derives from a hold of the same lock. Without
-	// Options.Reentrant that is an error: the caller would wait for itself, or several goroutines that were started under
-	// the hold would all be let in.
+	// ErrReentered is returned when the lock is asked for with a context that derives from a hold of the same lock, without
+	// Options.Reentrant. The caller would wait for itself, or several goroutines that were started under the hold would
+	// all be let in.
 	ErrReentered = errors.New("its context derives from a hold of this lock: pass another context, or set Options.Reentrant")
 
-	// ErrUpgrade: the write side was asked for under a hold of the read side. Two who did that would wait for each
-	// other for ever: release the read side first.
+	// ErrUpgrade is returned when the write side is asked for under a hold of the read side. Two readers that did so would
+	// wait for each other for ever: release the read side first.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")
 
-	// ErrNotEphemeral: at the path of an unfair lock there is a znode that does not go with any session, so waiting
-	// for its end is refused. It may be the directory of another kind of lock.
+	// ErrNotEphemeral is returned when the znode at the path of an unfair lock belongs to no session, so that waiting for
+	// its end could take for ever. It may be the directory of another kind of lock.
 	ErrNotEphemeral = errors.New("a znode is there that belongs to no session: perhaps the directory of another kind of lock")
 
-	// ErrNotWriter: what Downgrade was called on is not a hold of a write side, or not the only one of its znode.
+	// ErrNotWriter is returned by Downgrade of a hold that is not of a write side, or not the only one of its znode.
 	ErrNotWriter = errors.New("not the only hold of a write lock")
 
-	// ErrDowngradeUnknown: Downgrade ended with its context before the outcome was known. The hold is good for reading in any
-	// case, and Downgrade can be called again.
+	// ErrDowngradeUnknown is returned when Downgrade ended with its context before the outcome was known. The hold is good for
+	// reading in any case, and Downgrade can be called again.
 	ErrDowngradeUnknown = errors.New("not known whether the write lock is a read lock now")
 
-	// ErrNodeDeleted is the cause of a loss: the holder's znode was deleted, perhaps with Break of package inspect, or the ensemble
-	// did, because the session has expired: of these two the deletion may be heard of first.
+	// ErrNodeDeleted is the cause of a loss when the holder's znode was deleted: by an operator, perhaps with Break of package
+	// inspect, or by the ensemble when the session expired, which the client may hear of a moment later.
 	ErrNodeDeleted = errors.New("the holder's znode was deleted")
-	// ErrDeadline is the cause of a loss: no heartbeat was answered for two thirds of the session timeout, so the
+	// ErrDeadline is the cause of a loss when no heartbeat was answered for two thirds of the session timeout, so that the
 	// ensemble may soon give the lock to another contender. If there was no connection, the text of the loss says why.
 	ErrDeadline = errors.New("no heartbeat was answered in time")
 )
@@ -118,7 +118,7 @@ func (e *BusyError) Error() string {
 // Is makes errors.Is(err, ErrBusy) hold.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
-// A waitError is why a wait ended, together with the holder that was waited for.
+// A waitError has the reason for which a wait ended, and the holder that was waited for.
 type waitError struct {
 	err  error
 	busy *BusyError

@@ -71,12 +71,12 @@ type Options struct {
 	// where they can be checked. At most DelayMax; not for semaphores and unfair locks. Default: no delay.
 	Delay time.Duration
 
-	// Deadlock, if not zero, looks for deadlocks: circles of contenders that wait for each other because each holds
+	// Deadlock, if not zero, looks for deadlocks: cycles of contenders that wait for each other because each holds
 	// a lock that another wants. A waiter that holds other locks (its Lock was called with a context derived from
 	// theirs) looks for the first time after that long, and then ever more rarely, up to sixteen times as long
-	// between two looks. When it finds a circle it looks again after Deadlock; if the circle is still there, and
+	// between two looks. When it finds a cycle it looks again after Deadlock; if the cycle is still there, and
 	// of those in it that look it is the one that came last, Lock fails with a *DeadlockError. Each look reads the
-	// queues that the circle may go through. Default: never.
+	// queues that the cycle may go through. Default: never.
 	Deadlock time.Duration
 
 	// AdoptPermits makes a semaphore take the number of permits that is stored with it, whatever number it was made with:

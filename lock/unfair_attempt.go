@@ -14,8 +14,8 @@ import (
 
 // An unfairAttempt is one attempt to take an unfair lock. It is used by one goroutine. The claim is one znode at the lock's
 // path. Since all contenders' znodes have that name, an attempt knows its own by the creation zxid. An attempt whose create
-// was not answered goes by its id in the data, and by what the session's other attempts know; see sessionAttempts. What abandon leaves behind,
-// the cleaner removes.
+// was not answered goes by its id in the data, and by what the session's other attempts know; see sessionAttempts. The
+// cleaner removes what abandon leaves behind.
 type unfairAttempt struct {
 	u        *unfairLock
 	id       queue.ID

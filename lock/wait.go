@@ -15,8 +15,8 @@ import (
 
 // wait sleeps until the queue has changed in a way that matters to this attempt. It returns true if the lock is
 // known to be ours, and otherwise asks for a new listing, by returning false, or says why the wait is
-// over. It never sleeps without a watch on a node that was there when the watch was set. It keeps of the
-// view what it needs and drops the queue, which may be long.
+// over. It never sleeps without a watch on a node that was there when the watch was set. It drops the
+// view's queue, which may be long.
 func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	defer func() {
 		if granted || err != nil || a.core.rules.Announces { // there it is one watch, and its marker depends on the view

@@ -46,10 +46,10 @@ const (
 
 // Codes that a server never sends: they describe what a client lived through.
 const (
-	// ErrConnectionLoss: the connection ended before the answer came. What became of the
+	// ErrConnectionLoss is returned when the connection ended before the answer came. What became of the
 	// request is unknown.
 	ErrConnectionLoss Code = -4
-	// ErrClosed: the session was closed on our side.
+	// ErrClosed is returned when the session was closed on our side.
 	ErrClosed Code = -1000
 )
 

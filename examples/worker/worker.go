@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-// ErrInterrupted: the lock was lost while the job ran, so another worker may have begun it, too.
+// ErrInterrupted is returned when the lock was lost while the job ran, so that another worker may have begun it, too.
 var ErrInterrupted = errors.New("interrupted")
 
 // Job runs do under the lock of a job's name.

@@ -7,11 +7,11 @@ import (
 
 // Errors of Append that leave the Store as it was.
 var (
-	// ErrTooLarge: a transaction takes more than TxnBytesMax.
+	// ErrTooLarge is returned when a transaction takes more than TxnBytesMax.
 	ErrTooLarge = errors.New("transaction too large for the log")
-	// ErrOrder: a zxid is not the one after the last, nor that of a new epoch.
+	// ErrOrder is returned when a zxid is not the one after the last, nor that of a new epoch.
 	ErrOrder = errors.New("transaction out of order")
-	// ErrNoSnapshot: there is no snapshot yet, and a log without one would be refused at the next start.
+	// ErrNoSnapshot is returned when there is no snapshot yet, and a log without one would be refused at the next start.
 	ErrNoSnapshot = errors.New("append before the first snapshot")
 )
 
