@@ -152,7 +152,7 @@ func lines(all []Member) string {
 type Machine struct {
 	Config   string            // path of zoo.cfg
 	Settings map[string]string // with those of the dynamic file, and without the prefix of properties
-	Unread   []string          // files that the configuration names and that cannot be read, each with why
+	Unread   []error           // why files cannot be read that the configuration names
 	DataDir  Dir
 	LogDir   Dir // the same as DataDir without dataLogDir
 	MyID     string

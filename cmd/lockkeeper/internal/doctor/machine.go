@@ -12,19 +12,20 @@ import (
 
 // The limits of what files say, and defaults of Apache ZooKeeper.
 const (
-	idMax           = 255
-	heapShare       = 0.8
-	swappinessMax   = 10
-	swappedLeast    = 1 << 20
-	tickDefaultMs   = 2000
-	adminPortAsSet  = "8080"
-	mebibyte        = 1 << 20
-	heapBytesMax    = 1 << 60
-	unitMebi        = 20 // bits
-	unitKibi        = 10
-	unitGibi        = 30
-	propertyPrefix  = "zookeeper."
-	fourthOfTheHeap = "the JVM's heap, its own memory and the page cache of the log share the machine"
+	idMax            = 255
+	heapShare        = 0.8
+	swappinessMax    = 10
+	swappedLeast     = 1 << 20
+	tickDefaultMs    = 2000
+	adminPortAsSet   = "8080"
+	mebibyte         = 1 << 20
+	heapBytesMax     = 1 << 60
+	unitMebi         = 20 // bits
+	unitKibi         = 10
+	unitGibi         = 30
+	propertyPrefix   = "zookeeper."
+	mendDirectory    = "make the directory, or mend the path; the server's user has to own it"
+	whatSharesMemory = "the JVM's heap, its own memory and the page cache of the log share the machine"
 )
 
 // setting returns a value of the file, or, in its place, of the options of the JVM, and where it stands.
@@ -45,8 +46,8 @@ func (m *Machine) ours() bool { return m.Process != nil && m.Process.Ours }
 // files looks at the settings.
 func (x *examination) files() {
 	m := x.machine
-	for _, text := range m.Unread {
-		x.find(Critical, "config", m.Config, "mend the path or the permissions, or run doctor as a user that may read it", "%s", text)
+	for _, err := range m.Unread {
+		x.unread("config", m.Config, "mend the path", err)
 	}
 	members := MembersOf(m.Settings)
 	if len(x.Servers) == 0 {
@@ -97,6 +98,15 @@ func (x *examination) adminSetting() {
 	x.find(Warning, "admin", m.Config, mendAdmin, "Apache ZooKeeper's admin port %s listens on all addresses, without a password: admin.serverAddress is %s", port, shown(address))
 }
 
+// unread tells of a file that cannot be read. The server may have permissions that doctor lacks.
+func (x *examination) unread(check, where, mend string, err error) {
+	if errors.Is(err, fs.ErrPermission) {
+		x.find(Note, check, where, "run doctor as the server's user", "some checks were left out: %v", err)
+		return
+	}
+	x.find(Critical, check, where, mend, "%v", err)
+}
+
 // identity looks at the number of the member.
 func (x *examination) identity() {
 	m := x.machine
@@ -111,7 +121,7 @@ func (x *examination) identity() {
 	case errors.Is(m.MyIDErr, fs.ErrNotExist):
 		x.find(Critical, "myid", path, "write the N of this machine's server.N line into it", "it is missing: the server does not start without")
 	case m.MyIDErr != nil:
-		x.find(Critical, "myid", path, "let the server's user read it, and run doctor as a user that may", "it cannot be read: %v", m.MyIDErr)
+		x.unread("myid", path, "it is a file that the server's user may read", m.MyIDErr)
 	case err != nil:
 		x.find(Critical, "myid", path, "write the number alone into it, the N of this machine's server.N line", "it is %.40q, and no number", text)
 	case !slices.ContainsFunc(members, func(o Member) bool { n, _ := strconv.Atoi(o.ID); return n == id }):
@@ -130,9 +140,9 @@ func (x *examination) disks() {
 		x.find(Critical, "config", m.Config, "dataDir=DIRECTORY", "dataDir is missing: the server does not start without")
 		return
 	case m.DataDir.Err != nil:
-		x.find(Critical, "config", m.Config, "make the directory, or mend the path; the server's user has to own it", "dataDir: %v", m.DataDir.Err)
+		x.unread("config", m.Config, mendDirectory, fmt.Errorf("dataDir: %w", m.DataDir.Err))
 	case log.Err != nil:
-		x.find(Critical, "config", m.Config, "make the directory, or mend the path; the server's user has to own it", "dataLogDir: %v", log.Err)
+		x.unread("config", m.Config, mendDirectory, fmt.Errorf("dataLogDir: %w", log.Err))
 	case log.Device == m.DataDir.Device:
 		x.find(Note, "disk", m.Config, "a disk for dataLogDir alone: each write waits for a sync of the transaction log", "the transaction log is in %s, on the disk of the snapshots", log.Path)
 	}
@@ -145,8 +155,11 @@ func (x *examination) disks() {
 func (x *examination) memory() {
 	m := x.machine
 	heap, where := m.heap()
+	if heap == 0 {
+		heap, where = m.heapShare()
+	}
 	if m.MemoryBytes > 0 && float64(heap) > heapShare*float64(m.MemoryBytes) {
-		x.find(Warning, "heap", where, "a heap of at most three quarters of the memory (ZK_SERVER_HEAP, -Xmx): "+fourthOfTheHeap,
+		x.find(Warning, "heap", where, "a heap of at most three quarters of the memory (ZK_SERVER_HEAP, -Xmx): "+whatSharesMemory,
 			"the heap may grow to %d MiB, and the memory is %d MiB: the machine swaps, or ends the server", heap/mebibyte, m.MemoryBytes/mebibyte)
 	}
 	const mend = "swapoff -a, or vm.swappiness=1: a pause for swapping is longer than session timeouts"
@@ -175,6 +188,22 @@ func (m *Machine) heap() (bytes int64, where string) {
 		}
 		bits := map[string]int{"": 0, "k": unitKibi, "m": unitMebi, "g": unitGibi}[strings.ToLower(found[2])]
 		return min(n, heapBytesMax>>bits) << bits, f.Where
+	}
+	return 0, ""
+}
+
+var heapPercentage = regexp.MustCompile(`^-XX:MaxRAMPercentage=([\d.]+)$`)
+
+// heapShare returns the heap of a JVM that has a share of the memory; 0 if no option says so.
+func (m *Machine) heapShare() (bytes int64, where string) {
+	for _, f := range slices.Backward(m.Flags) {
+		found := heapPercentage.FindStringSubmatch(f.Text)
+		if found == nil {
+			continue
+		}
+		if percent, err := strconv.ParseFloat(found[1], 64); err == nil {
+			return int64(percent / 100 * float64(m.MemoryBytes)), f.Where
+		}
 	}
 	return 0, ""
 }

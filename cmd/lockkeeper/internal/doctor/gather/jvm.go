@@ -132,6 +132,13 @@ func (d Disk) running(m *doctor.Machine, process string) {
 	}
 	args := arguments(line)
 	m.Process = &doctor.Process{PID: pid, Ours: ours(args), SwappedBytes: d.table("/proc/" + strconv.Itoa(pid) + "/status")["VmSwap"]}
+	if groups, err := os.ReadFile(filepath.Join(process, "cgroup")); err == nil {
+		for line := range strings.Lines(string(groups)) {
+			if group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/"); ok {
+				d.limitMemory(m, "/"+group)
+			}
+		}
+	}
 	m.Flags = nil
 	for _, a := range args[1:] {
 		if strings.HasPrefix(a, "-") {

@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,7 +36,7 @@ func (d Disk) Machine(config string) (*doctor.Machine, error) {
 	place := func(path string) string { return seenFrom(process, path) }
 	if dynamic := m.Settings["dynamicConfigFile"]; dynamic != "" {
 		if err := addSettings(m, place(dynamic)); err != nil {
-			m.Unread = append(m.Unread, "dynamicConfigFile: "+err.Error())
+			m.Unread = append(m.Unread, fmt.Errorf("dynamicConfigFile: %w", err))
 		}
 	}
 	data := m.Settings["dataDir"]
@@ -106,7 +107,12 @@ func (d Disk) memory(m *doctor.Machine) {
 	if n, ok := d.integer("/proc/sys/vm/swappiness"); ok {
 		m.Swappiness = int(n)
 	}
-	if limit, ok := d.integer("/sys/fs/cgroup/memory.max"); ok && limit > 0 && (m.MemoryBytes == 0 || limit < m.MemoryBytes) {
+	d.limitMemory(m, "")
+}
+
+// limitMemory heeds the limit of a control group.
+func (d Disk) limitMemory(m *doctor.Machine, group string) {
+	if limit, ok := d.integer("/sys/fs/cgroup" + group + "/memory.max"); ok && limit > 0 && (m.MemoryBytes == 0 || limit < m.MemoryBytes) {
 		m.MemoryBytes = limit
 	}
 }

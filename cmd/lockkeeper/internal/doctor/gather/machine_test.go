@@ -74,10 +74,11 @@ func TestMachineOfFiles(t *testing.T) {
 // The options and the swapped memory of the server that runs are found by its process, in whatever container.
 func TestMachineOfAProcess(t *testing.T) {
 	root := write(t, map[string]string{
-		"proc/meminfo": meminfo, "sys/fs/cgroup/memory.max": "1000000\n",
+		"proc/meminfo": meminfo, "sys/fs/cgroup/memory.max": "1000000\n", "sys/fs/cgroup/system.slice/zk/memory.max": "900000\n",
 		"proc/1/cmdline":       "/sbin/init\x00",
 		"proc/7/cmdline":       "/usr/bin/java\x00-Xmx4g\x00-Dzookeeper.skipACL=yes\x00-cp\x00a.jar\x00org.apache.zookeeper.server.quorum.QuorumPeerMain\x00/conf/zoo.cfg\x00",
 		"proc/7/status":        "Name:\tjava\nVmSwap:\t    2048 kB\n",
+		"proc/7/cgroup":        "0::/system.slice/zk\n",
 		"proc/7/root/data/x":   "",
 		"proc/8/cmdline":       "/usr/bin/keeper\x00server\x00--config\x00ours.cfg\x00",
 		"proc/8/cwd/ours.cfg":  "dataDir=here\nserver.1=a:1:2",
@@ -96,7 +97,7 @@ func TestMachineOfAProcess(t *testing.T) {
 	if m.Process == nil || m.Process.PID != 7 || m.Process.Ours || m.Process.SwappedBytes != 2<<20 || options(m.Flags) != "-Xmx4g -Dzookeeper.skipACL=yes -cp" || m.Flags[0].Where != "process 7" {
 		t.Errorf("the process is %+v, with %+v", m.Process, m.Flags)
 	}
-	if m.DataDir.Err != nil || m.DataDir.Path != "/data" || !errors.Is(m.LogDir.Err, fs.ErrNotExist) || !errors.Is(m.MyIDErr, fs.ErrNotExist) || len(m.Unread) != 1 || m.MemoryBytes != 1000000 || m.Swappiness != -1 {
+	if m.DataDir.Err != nil || m.DataDir.Path != "/data" || !errors.Is(m.LogDir.Err, fs.ErrNotExist) || !errors.Is(m.MyIDErr, fs.ErrNotExist) || len(m.Unread) != 1 || m.MemoryBytes != 900000 || m.Swappiness != -1 {
 		t.Errorf("the machine is %+v", m)
 	}
 	m, err = disk.Machine(filepath.Join(root, "proc/8/cwd/ours.cfg"))
