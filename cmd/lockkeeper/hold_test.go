@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,8 +140,22 @@ func TestTheProcessOfAHoldIsEndedWhenTheLockIsLost(t *testing.T) {
 			h.run("break", "--force", "demo").want(0)
 			wantGone(t, p.Process.Pid)
 			h.run("run", "--wait", "20s", "demo", "--", "true").want(0)
+			h.wantHoldsLog(fmt.Sprintf("lost demo while process %d ran, and ended it", p.Process.Pid))
 		})
 	}
+}
+
+// wantHoldsLog waits for words in the log of the holders.
+func (h *home) wantHoldsLog(words string) {
+	h.t.Helper()
+	var log []byte
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		log, _ = os.ReadFile(h.dir + "/state/lockkeeper/holds/" + holdsLog)
+		if strings.Contains(string(log), words) {
+			return
+		}
+	}
+	h.t.Errorf("%s does not have %q:\n%s", holdsLog, words, log)
 }
 
 // A hold that gives up waiting, and one that is killed while it waits, leave no holder that takes the lock later.

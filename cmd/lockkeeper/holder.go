@@ -130,11 +130,15 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 			f.label = fmt.Sprintf("hold for process %d", f.pid)
 		}
 	}
-	cfg, err := f.config(changed, "lock", h.name, path, []string{self()})
+	cfg, err := f.config(changed, "", h.name, path, []string{self()})
 	if err != nil {
 		return failed(err)
 	}
 	cfg.Argv = []string{"lockkeeper", stayCommand, own, strconv.Itoa(h.watched.Pid), strconv.FormatUint(h.watched.Start, 10)}
+	cfg.Work = "the hold"
+	if f.pid > 0 {
+		cfg.Work = fmt.Sprintf("process %d", f.pid)
+	}
 	cfg.Open.Wait, cfg.Open.Watched, cfg.Stderr = f.wait, h.watched, h
 	go h.serve(l, own)
 	go h.watchHold()

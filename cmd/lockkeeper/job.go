@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -110,11 +111,11 @@ func atLeast(changed func(string) bool, flag string, d, least time.Duration) err
 }
 
 // config says what to run under the lock at path, which the user calls name, and how to wait for it. changed
-// reports whether a flag was given; what is "lock" or "election".
+// reports whether a flag was given; what is "lock" or "election", or empty if the user has been told.
 func (f *jobFlags) config(changed func(string) bool, what, name, path string, argv []string) (front.Config, error) {
 	program, err := exec.LookPath(argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) { // no waiting in line for what cannot run
-		return front.Config{}, exit.Errorf(notFoundStatus(err), "%s: %w", argv[0], errors.Unwrap(err))
+		return front.Config{}, notRunnable(argv, err)
 	}
 	var revoke syscall.Signal
 	if f.revocable != "" {
@@ -136,7 +137,7 @@ func (f *jobFlags) config(changed func(string) bool, what, name, path string, ar
 	}
 	outlivePipes()
 	to.Quiet = f.quiet
-	if !f.quiet {
+	if !f.quiet && what != "" {
 		f.noticeLocal(what)
 	}
 	return front.Config{
@@ -161,6 +162,15 @@ func (f *jobFlags) config(changed func(string) bool, what, name, path string, ar
 // command would end with it, and its lock, and the exit status would be lost. The command is not concerned:
 // what is caught is not inherited.
 func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+// notRunnable is the error for a command that LookPath refuses.
+func notRunnable(argv []string, err error) error {
+	hint := ""
+	if len(argv) == 1 && strings.Contains(argv[0], " ") {
+		hint = " (there is no shell: write the command and its arguments one by one, or -- sh -c '…')"
+	}
+	return exit.Errorf(notFoundStatus(err), "%s: %w%s", argv[0], errors.Unwrap(err), hint)
+}
 
 // notFoundStatus tells a program that is not there from one that cannot be executed.
 func notFoundStatus(err error) int {

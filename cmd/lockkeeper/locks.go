@@ -158,9 +158,7 @@ func (v view) show(ctx context.Context, s *client.Session) error {
 	if err := v.print(ctx, s, all); err != nil {
 		return err
 	}
-	if len(all) == 0 && hidden == nil && !v.asJSON {
-		fmt.Fprintf(v.notes, "lockkeeper: no lock is in use%s\n", asked(s))
-	}
+	v.noteNone(s, len(all) == 0 && hidden == nil && !v.asJSON)
 	v.noteHidden(hidden) // an unreadable lock does not make the list of the others fail
 	return nil
 }
@@ -195,6 +193,13 @@ func (v view) showOne(ctx context.Context, s *client.Session) error {
 	}
 	v.noteHidden(hidden)
 	return nil
+}
+
+// noteNone tells that there are no locks, if there are none.
+func (v view) noteNone(s *client.Session, none bool) {
+	if none {
+		fmt.Fprintf(v.notes, "lockkeeper: no lock is in use%s\n", asked(s))
+	}
 }
 
 // noteHidden tells of locks that may not be read.
@@ -321,6 +326,7 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 			return err
 		}
 		due = false
+		v.noteNone(s, v.screen && len(all) == 0 && hidden == nil)
 		if hidden != nil && (v.screen || hidden.Error() != told) {
 			told = hidden.Error()
 			fmt.Fprintf(v.notes, "lockkeeper: %s\n", told)

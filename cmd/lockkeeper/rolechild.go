@@ -30,7 +30,7 @@ type roleChild struct {
 func newRoleChild(argv []string) (*roleChild, error) {
 	program, err := exec.LookPath(argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return nil, exit.Errorf(notFoundStatus(err), "%s: %w", argv[0], errors.Unwrap(err))
+		return nil, notRunnable(argv, err)
 	}
 	c := &roleChild{cmd: exec.Command(program, argv[1:]...), signals: make(chan os.Signal, len(roleSignals))}
 	c.cmd.Args[0] = argv[0]

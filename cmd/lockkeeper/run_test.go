@@ -125,6 +125,8 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"run --lost-code 256 free -- true", 64, []string{"256"}},
 		{"run --status-file /no/such/dir/file free -- true", 73, []string{"/no/such/dir/file"}},
 		{"run free -- /no/such/program", 127, []string{"/no/such/program"}},
+		{"run free -- make\x00all", 127, []string{"make all: ", "there is no shell", "sh -c"}},
+		{"join free -- make\x00all", 127, []string{"there is no shell"}},
 		{"run free -- no-such-program-in-path", 127, []string{"no-such-program-in-path"}},
 		{"run free -- " + plain, 126, []string{plain}},
 		{"run free -- " + script, 127, []string{script, "its interpreter"}},

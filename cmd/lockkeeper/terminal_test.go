@@ -219,3 +219,15 @@ func TestF40_StoppedAgainAndAgain(t *testing.T) {
 	x.WaitFor("> ")
 	x.Type("exit\n")
 }
+
+// A list that is shown again and again on a terminal says that it is empty.
+func TestAWatchedListSaysThatItIsEmpty(t *testing.T) {
+	t.Parallel()
+	h, x := newHome(t), ptytest.Open(t)
+	h.run("run", "demo", "--", "true").want(0)
+	h.shellOn(x)
+	x.Type("$LK locks --watch\n")
+	x.WaitFor("lockkeeper: no lock is in use on ")
+	x.Type("\x03")
+	x.WaitFor("> ")
+}

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -70,7 +71,7 @@ func (f *front) start() (out Outcome, started bool) {
 		if f.cell.Begun() { // the guard was killed before it said what became of that
 			f.endWatched()
 			return Outcome{Kind: Lost, Status: f.cfg.LostStatus, Token: f.granted.Token,
-				Text: fmt.Sprintf("%s, perhaps after it had started %s", guardDied, f.cfg.Argv[0])}, false
+				Text: fmt.Sprintf("%s, perhaps after it had started %s", guardDied, f.work())}, false
 		}
 		return Outcome{Kind: Failed, Status: exit.Internal, Token: f.granted.Token, Text: guardDied}, false
 	}
@@ -90,7 +91,7 @@ func (f *front) start() (out Outcome, started bool) {
 // lateOutcome is for a lock that was lost before anything was done with it.
 func (f *front) lateOutcome() Outcome {
 	return Outcome{Kind: Lost, Status: f.cfg.LostStatus, Token: f.granted.Token,
-		Text: fmt.Sprintf("lost %s before %s was started", f.cfg.Name, f.cfg.Argv[0])}
+		Text: fmt.Sprintf("lost %s before %s was started", f.cfg.Name, f.work())}
 }
 
 // abandon kills a guard that does not say whether it has started the child, and with it whatever it has
@@ -385,9 +386,12 @@ func (f *front) childOutcome() Outcome {
 	return out
 }
 
+// work returns what works under the lock, for the user.
+func (f *front) work() string { return cmp.Or(f.cfg.Work, f.cfg.Argv[0]) }
+
 // lostOutcome makes of out the outcome of a child that was ended because the lock was lost.
 func (f *front) lostOutcome(out Outcome, why string) Outcome {
 	out.Kind, out.Status = Lost, f.cfg.LostStatus
-	out.Text = fmt.Sprintf("lost %s while %s ran, and ended it: %s", f.cfg.Name, f.cfg.Argv[0], why)
+	out.Text = fmt.Sprintf("lost %s while %s ran, and ended it: %s", f.cfg.Name, f.work(), why)
 	return out
 }

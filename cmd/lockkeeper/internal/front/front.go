@@ -40,6 +40,7 @@ type Config struct {
 	Open    link.Open // what the engine is to get, and how
 	Program string    // path of the child's program
 	Argv    []string  // the child's arguments, its name first
+	Work    string    // what works under the lock, for the user; empty is the child's name
 	Env     []string  // environment; that of the lock is added
 
 	// TimeoutAsked is the session timeout that the user has asked for, who is told if the servers grant less; 0 if
