@@ -172,25 +172,49 @@ func (a *adminPort) configuration(ctx context.Context, s *doctor.Server, config 
 	if err != nil {
 		return
 	}
-	var members map[string]struct {
+	members, err := nested(view["current_config"])
+	if err != nil {
+		return
+	}
+	for id, text := range members {
+		if line := memberLine(text); line != "" {
+			s.Config["server."+id] = line
+		}
+	}
+}
+
+// memberLine returns what stands behind server.N= for a member of voting_view: a text, or, in later versions, an object.
+// It is empty if the text is neither.
+func memberLine(text json.RawMessage) (line string) {
+	if json.Unmarshal(text, &line) == nil {
+		return line
+	}
+	var m struct {
 		Server   []string `json:"server_addresses"`
 		Election []string `json:"election_addresses"`
 		Client   string   `json:"client_address"`
 	}
-	if json.Unmarshal(view["current_config"], &members) != nil {
-		return
+	err := json.Unmarshal(text, &m)
+	if err != nil {
+		return ""
 	}
-	for id, m := range members {
-		var places []string
-		for i := range min(len(m.Server), len(m.Election)) {
-			places = append(places, m.Server[i]+m.Election[i][strings.LastIndex(m.Election[i], ":"):])
-		}
-		line := strings.Join(places, "|")
-		if m.Client != "" {
-			line += ";" + m.Client
-		}
-		s.Config["server."+id] = line
+	var places []string
+	for i := range min(len(m.Server), len(m.Election)) {
+		places = append(places, m.Server[i]+portOf(m.Election[i]))
 	}
+	line = strings.Join(places, "|")
+	if m.Client != "" {
+		line += ";" + m.Client
+	}
+	return line
+}
+
+// portOf returns the end of an address, from the last colon on.
+func portOf(address string) string {
+	if i := strings.LastIndex(address, ":"); i >= 0 {
+		return address[i:]
+	}
+	return ""
 }
 
 // nested reads an object.

@@ -69,6 +69,7 @@ func adminAnswers(clientPort string) map[string]string {
 			"client_response_stats": {"last_buffer_size": -1}}, "command": "server_stats", "error": null}`,
 		"voting_view": `{"current_config": {
 			"1": {"server_addresses": ["a:2888"], "election_addresses": ["a:3888"], "client_address": "", "learner_type": "participant"},
+			"3": "c:2888:3888:participant;0.0.0.0:2181", "4": 4,
 			"2": {"server_addresses": ["b:2888", "b2:2888"], "election_addresses": ["b:3888", "b2:3889"], "client_address": "0.0.0.0:2181", "learner_type": "participant"}},
 			"command": "voting_view", "error": null}`,
 	}
@@ -132,6 +133,7 @@ func TestServerThatRefusesWords(t *testing.T) {
 		t.Errorf("mntr: %v", s.Monitor)
 	}
 	if s.Config["serverId"] != "2" || s.Config["maxSessionTimeout"] != "6000" || s.Config["dataLogDir"] != "/d" ||
+		s.Config["server.3"] != "c:2888:3888:participant;0.0.0.0:2181" || s.Config["server.4"] != "" ||
 		s.Config["server.1"] != "a:2888:3888" || s.Config["server.2"] != "b:2888:3888|b2:2888:3889;0.0.0.0:2181" || !s.VotersOnly {
 		t.Errorf("conf: %v", s.Config)
 	}
