@@ -57,7 +57,7 @@ var (
 			usage: "`file` with credentials to show to the servers, a line each: digest:USER:PASSWORD", otherwise: "none"})
 	makingFlags = append(slices.Clone(sessionFlags), // all that make locks
 		accessFlag{name: "acl", variable: "LOCKKEEPER_ACL", of: func(s *access.Settings) *string { return &s.ACL },
-			usage:     "`who` may touch the znodes that are made: " + access.World + ", or the " + access.Creator + ", known by credentials or certificate",
+			usage:     "`" + access.World + "|" + access.Creator + "` says which clients may touch the znodes that are made: all, or those with the creator's credentials or certificate",
 			otherwise: access.World})
 )
 

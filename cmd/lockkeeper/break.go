@@ -30,11 +30,11 @@ lockkeeper run kills its command as soon as it learns of it; a holder that does
 not listen goes on, and only its fencing token gives it away. To ask the holder
 first, there is lockkeeper revoke.
 
-On a terminal it shows who the holder is and asks first.
+On a terminal it shows the holder and asks first.
 
 Exit status: 0 if none of the holders shown holds the lock any more, 1 if the answer
 was no, 64 wrong usage, or no terminal to ask at and no --force, 66 there is no such
-lock, 69 no server could be reached, 77 the servers do not let us, 130 interrupted.`,
+lock, 69 no server could be reached, 77 the servers refuse access, 130 interrupted.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := lockPath(args[0])

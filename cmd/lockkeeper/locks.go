@@ -118,8 +118,8 @@ func interruptible() (context.Context, func()) {
 	}
 }
 
-// orInterrupted returns err, or if a signal has ended ctx, the exit status that shells give to that. Who
-// has pressed ^C need not be told so.
+// orInterrupted returns err, or if a signal has ended ctx, the exit status that shells give to that. A
+// user that has pressed ^C need not be told so.
 func orInterrupted(ctx context.Context, err error) error {
 	var i interrupt
 	if errors.As(context.Cause(ctx), &i) {

@@ -20,12 +20,12 @@ func newSlots() *cobra.Command {
 		Use:   "slots LOCK N",
 		Short: "Change how many hold a lock with slots at once",
 		Long: `Change how many may hold a lock with slots at once. Runs that wait go by the new number
-at once. If it is smaller, nobody loses a slot: the next run gets in when fewer than
+at once. If it is smaller, no run loses its slot: the next run gets in when fewer than
 the new number hold the lock. From then on lockkeeper run has to ask for that number.
 A lock gets its slots from the first lockkeeper run --slots.
 
 Exit status: 0, 64 wrong usage, or no lock with slots, 69 no server could be
-reached, 77 the servers do not let us, 130 interrupted.`,
+reached, 77 the servers refuse access, 130 interrupted.`,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := lockPath(args[0])

@@ -77,7 +77,7 @@ Exit status: 0 done; 1 the answer is no: a znode is missing, or there already, o
 has another version, or is not empty, nothing was found, trees differ, or the answer
 to a question was no; 64 wrong usage; 69 no server could be reached, or the
 connection was lost in the middle; 71 a file could not be read or written; 77 the
-servers do not let us; 130 interrupted.`,
+servers refuse access; 130 interrupted.`,
 		Args:                       wantCommand,
 		SuggestionsMinimumDistance: suggestionsMax,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
