@@ -137,3 +137,12 @@ func TestAStoppedGuardGoesOn(t *testing.T) {
 	out.WriteString("go\n")
 	j.want(5)
 }
+
+// So is one that is stopped before it has said that the command has begun.
+func TestAGuardThatIsStoppedAtTheStartGoesOn(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for range 5 { // the guard may be quicker
+		h.run("run", "demo", "--", "sh", "-c", "kill -STOP $PPID; exit 5").want(5)
+	}
+}

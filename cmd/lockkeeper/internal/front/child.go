@@ -55,7 +55,7 @@ func (f *front) start() (out Outcome, started bool) {
 	if f.plan.TermAt(f.cell.Load()).Until() <= 0 {
 		return f.lateOutcome(), false
 	}
-	event := f.guard.begin(task)
+	event := f.guard.begin(task, f.chld, f.reap)
 	switch event.Is {
 	case link.ChildStarted:
 	case link.ChildLate:

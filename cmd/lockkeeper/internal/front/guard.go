@@ -96,19 +96,23 @@ func (g *guard) receive() {
 }
 
 // begin has the guard start the child, and returns what has become of that; nothing if the guard does
-// not say.
-func (g *guard) begin(t link.Task) link.Event {
+// not say. reap is called when a child of ours has changed: the guard may have been stopped before it could say anything.
+func (g *guard) begin(t link.Task, changed <-chan os.Signal, reap func()) link.Event {
 	g.task.SetWriteDeadline(time.Now().Add(beginLimit))
 	if err := link.SendTask(g.task, t); err != nil {
 		return link.Event{}
 	}
 	patience := time.NewTimer(beginLimit)
 	defer patience.Stop()
-	select {
-	case e := <-g.events: // nothing, if it has died
-		return e
-	case <-patience.C:
-		return link.Event{}
+	for {
+		select {
+		case e := <-g.events: // nothing, if it has died
+			return e
+		case <-changed:
+			reap()
+		case <-patience.C:
+			return link.Event{}
+		}
 	}
 }
 
