@@ -155,9 +155,11 @@ const glanceMax = time.Second
 // keep returns why the term ends, when it does, and whether that is a loss: the reason of one that is ended may
 // be the loss of another lock.
 func (t *Term) keep() (why error, lost bool) {
-	glance := time.NewTimer(0)
-	defer glance.Stop()
 	for {
+		left := t.Left()
+		if left == 0 {
+			return t.lost(), true
+		}
 		select {
 		case <-t.ctx.Done():
 			return context.Cause(t.ctx), true
@@ -166,13 +168,8 @@ func (t *Term) keep() (why error, lost bool) {
 				return t.why, false
 			}
 			return context.Cause(t.ctx), true
-		case <-glance.C:
+		case <-time.After(min(left, glanceMax)):
 		}
-		left := t.Left()
-		if left == 0 {
-			return t.lost(), true
-		}
-		glance.Reset(min(left, glanceMax))
 	}
 }
 

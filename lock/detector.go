@@ -54,19 +54,16 @@ func (c *core) unlessDeadlocked(id queue.ID, way func(context.Context) ([]*Hold,
 
 // run looks until it has found a deadlock or ctx ends; then it returns nil.
 func (d *detector) run(ctx context.Context) *DeadlockError {
-	next := time.NewTimer(0)
-	defer next.Stop()
-	for {
-		select {
-		case <-next.C:
-		case <-ctx.Done():
-			return nil
-		}
+	for ctx.Err() == nil {
 		if found := d.look(ctx); found != nil {
 			return found
 		}
-		next.Reset(d.pause)
+		select {
+		case <-time.After(d.pause):
+		case <-ctx.Done():
+		}
 	}
+	return nil
 }
 
 // look returns the cycle that the attempt waits in if this is the second look in a row that finds one, and the attempt is

@@ -98,6 +98,7 @@ func TestOneGuardForAllHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		s := srv.Session(t, "s")
+		synctest.Wait()
 		before := runtime.NumGoroutine()
 		const many = 50
 		holds := make([]*Hold, many)
@@ -111,11 +112,11 @@ func TestOneGuardForAllHolds(t *testing.T) {
 			}
 		}
 		for range 2 { // recent, and watched
+			synctest.Wait()
 			if n := runtime.NumGoroutine() - before; n > 1 {
 				t.Errorf("%d more goroutines for %d holds", n, many)
 			}
 			time.Sleep(time.Second)
-			synctest.Wait()
 		}
 		other := srv.Session(t, "other")
 		for _, h := range holds[1:] {

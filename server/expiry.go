@@ -32,15 +32,7 @@ const expiredSaid = 20
 
 // expireSessions has the sessions closed that have been silent for too long.
 func (s *Server) expireSessions() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
-		select {
-		case <-timer.C:
-		case <-s.expiry.sooner:
-		case <-s.ctx.Done():
-			return
-		}
 		// Before the table is read, so that a session that enters it from now on wakes this goroutine again.
 		s.expiry.wakesAt.Store(math.MaxInt64)
 		s.sessions.Lock()
@@ -58,10 +50,16 @@ func (s *Server) expireSessions() {
 		if n := len(dead) - expiredSaid; n > 0 {
 			s.log.Info("more sessions expired at the same time", "sessions", n)
 		}
-		timer.Stop()
+		var due <-chan time.Time
 		if any {
-			timer.Reset(next - s.now())
+			due = time.After(next - s.now())
 			s.expiry.wakesAt.Store(int64(next))
+		}
+		select {
+		case <-due:
+		case <-s.expiry.sooner:
+		case <-s.ctx.Done():
+			return
 		}
 	}
 }
