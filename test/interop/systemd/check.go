@@ -113,7 +113,7 @@ func (c *checker) cutOff() {
 func (c *checker) holderKilled() {
 	c.systemctl("start", "orders")
 	c.systemctl("kill", "--kill-whom=main", "--signal=KILL", "lockkeeper-lock@orders")
-	c.within(soon, "the service has ended", func() bool { return state("orders") == "failed" })
+	c.within(patient, "the service has ended", func() bool { return state("orders") == "failed" })
 	c.within(patient, "the lock is free", func() bool { return len(c.line()) == 0 })
 }
 
