@@ -144,6 +144,7 @@ func TestF14_CancelledWatchesAreRemoved(t *testing.T) {
 		wantWatches := func(when string, want int) {
 			t.Helper()
 			must(t, s.Sync(t.Context(), "/"))
+			synctest.Wait() // a removal leaves when the watch's own request is answered
 			if got := serverWatches(t, n); got != want {
 				t.Errorf("%s: %d watches on the server, want %d", when, got, want)
 			}

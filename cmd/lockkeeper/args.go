@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,6 +40,9 @@ func wantCommand(parent *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "see " + parent.CommandPath() + " --help"
+	if parent.Root().Name() == shellRoot {
+		hint = strings.TrimSpace("see help " + strings.TrimSpace(strings.TrimPrefix(parent.CommandPath(), shellRoot)))
+	}
 	similar := parent.SuggestionsFor(args[0])
 	for _, topic := range parent.Commands() {
 		if topic.IsAdditionalHelpTopicCommand() && strings.HasPrefix(topic.Name(), args[0]) {
@@ -47,6 +51,11 @@ func wantCommand(parent *cobra.Command, args []string) error {
 	}
 	if len(similar) > 0 {
 		hint = "did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	for _, verb := range zVerbs() {
+		if !parent.HasParent() && parent.Name() != shellRoot && (verb.Name() == args[0] || slices.Contains(verb.SuggestFor, args[0])) {
+			hint = "did you mean z " + verb.Name() + "?"
+		}
 	}
 	words := strings.TrimSpace(strings.TrimPrefix(parent.CommandPath(), parent.Root().Name()) + " " + args[0])
 	return exit.Errorf(exit.Usage, "there is no command %q (%s)", words, hint)

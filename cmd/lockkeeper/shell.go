@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -212,6 +214,9 @@ func (sh *shell) line(line string) error {
 	return sh.do(words)
 }
 
+// shellRoot is the name of the root of the shell's verbs, which the user does not see.
+const shellRoot = "shell"
+
 // A shellVerb is a verb that only the shell has.
 type shellVerb struct {
 	usage, short string
@@ -228,6 +233,8 @@ func shellVerbs() map[string]shellVerb {
 		"connect":     {usage: "SERVERS [NAME] | NAME", short: "Open a connection, or go to one", most: 2, run: (*shell).connect},
 		"connections": {short: "List the connections", run: (*shell).connections},
 		"exit":        quit,
+		"?":           {usage: "[VERB]", short: "The same as help", most: 1, run: (*shell).help},
+		"man":         {usage: "[VERB]", short: "The same as help", most: 1, run: (*shell).help},
 		"help":        {usage: "[VERB]", short: "List the verbs", most: 1, run: (*shell).help},
 		"history":     {short: "Show the lines of this session, for redo", run: (*shell).history},
 		"pwd": {short: "Show where we are", run: func(sh *shell, _ context.Context, _ []string) error {
@@ -241,6 +248,14 @@ func shellVerbs() map[string]shellVerb {
 }
 
 func (sh *shell) do(words []string) error {
+	for _, w := range words[1:max(1, len(words)-1)] {
+		if slices.Contains([]string{">", ">>", "<", "|"}, w) {
+			return exit.Errorf(exit.Usage, "%s: %s is not for this shell (lockkeeper z does it: lockkeeper z get PATH > FILE)", words[0], w)
+		}
+	}
+	if slices.Contains([]string{"deleteall", "rmr"}, words[0]) && sh.editor != nil && len(words) == 2 {
+		words = []string{"rm", "-r", words[1]} // which asks
+	}
 	if v, ours := shellVerbs()[words[0]]; ours {
 		if n := len(words) - 1; n < v.least || n > v.most {
 			return exit.Errorf(exit.Usage, "%s: it is %s", words[0], strings.TrimSpace(words[0]+" "+v.usage))
@@ -250,7 +265,7 @@ func (sh *shell) do(words []string) error {
 		return orInterrupted(ctx, v.run(sh, ctx, words[1:]))
 	}
 	// A verb that both have is z's, unless only zkCli understands the line.
-	if sh.isZ(words) || !zkcli.Understands(words) {
+	if !isLegacyWatch(words) && (sh.isZ(words) || !zkcli.Understands(words)) {
 		root := sh.zRoot()
 		root.SetArgs(words)
 		return root.Execute()
@@ -267,6 +282,11 @@ func (sh *shell) do(words []string) error {
 	return orInterrupted(ctx, err)
 }
 
+// isLegacyWatch reports whether a line is zkCli's old way to ask for a watch, as in ls /a true.
+func isLegacyWatch(words []string) bool {
+	return len(words) == 3 && slices.Contains([]string{"ls", "ls2", "get", "stat"}, words[0]) && slices.Contains([]string{"true", "watch"}, words[2])
+}
+
 // isZ reports whether a line is one that z takes.
 func (sh *shell) isZ(words []string) bool {
 	cmd, rest, err := sh.zRoot().Find(words)
@@ -279,7 +299,8 @@ func (sh *shell) isZ(words []string) bool {
 // zRoot makes the verbs of z for the present connection. They are made anew for each line, because a command keeps
 // the values of its flags.
 func (sh *shell) zRoot() *cobra.Command {
-	env := &zEnv{session: sh.withSession, context: interruptible, dir: sh.dir, in: os.Stdin, notes: os.Stderr, lasting: true}
+	env := &zEnv{session: sh.withSession, context: interruptible, dir: sh.dir, in: os.Stdin, notes: os.Stderr, lasting: true,
+		patience: func() time.Duration { return cmp.Or(sh.initial.ConnectTimeout, connectTimeoutDefault) }}
 	env.other = func(ctx context.Context, servers string) (*client.Session, error) {
 		to := sh.initial
 		to.Servers = serversOf(servers)
@@ -289,7 +310,7 @@ func (sh *shell) zRoot() *cobra.Command {
 	if sh.editor != nil {
 		env.in, env.keyboard, env.screen, env.background = sh.editor, true, true, sh.watchInBackground
 	}
-	root := &cobra.Command{Use: "z", SilenceUsage: true, SilenceErrors: true, Args: wantCommand, SuggestionsMinimumDistance: suggestionsMax,
+	root := &cobra.Command{Use: shellRoot, SilenceUsage: true, SilenceErrors: true, Args: wantCommand, SuggestionsMinimumDistance: suggestionsMax,
 		RunE: func(cmd *cobra.Command, args []string) error { return wantCommand(cmd, args) }}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -550,7 +571,7 @@ func (sh *shell) watchInBackground(ctx context.Context, s *client.Session, path 
 
 func (sh *shell) help(_ context.Context, args []string) error {
 	root := sh.zRoot()
-	if len(args) == 1 {
+	if len(args) == 1 && args[0] != "z" {
 		if v, ours := shellVerbs()[args[0]]; ours {
 			fmt.Fprintf(sh.out, "%s %s\n  %s\n", args[0], v.usage, v.short)
 			return nil

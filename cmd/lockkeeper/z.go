@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -32,6 +33,7 @@ type zEnv struct {
 	keyboard bool      // in is a person
 	screen   bool      // out is a terminal
 	asJSON   bool
+	patience func() time.Duration // how long other servers may be away
 	// background runs a watch beside the lines that follow; nil where there are none.
 	background func(ctx context.Context, s *client.Session, path string, watch func(ctx context.Context, ready func()) error) error
 
@@ -47,6 +49,7 @@ func newZ() *cobra.Command {
 		in:      os.Stdin, notes: os.Stderr,
 		keyboard: term.IsTerminal(int(os.Stdin.Fd())),
 		screen:   term.IsTerminal(int(os.Stdout.Fd())),
+		patience: func() time.Duration { return flags.connectTimeout },
 	}
 	env.session = func(ctx context.Context, do func(context.Context, *client.Session) error) error {
 		return flags.withSession(ctx, do)
@@ -96,6 +99,7 @@ func (e *zEnv) verbs() []*cobra.Command {
 	all := append(e.readingVerbs(), e.writingVerbs()...)
 	all = append(append(all, e.lookingVerbs()...), e.treeVerbs()...)
 	for _, verb := range all {
+		verb.SuggestFor = spellings[verb.Name()]
 		for _, leaf := range leaves(verb) {
 			if leaf.Flags().Lookup("json") == nil {
 				leaf.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
@@ -104,6 +108,15 @@ func (e *zEnv) verbs() []*cobra.Command {
 	}
 	return all
 }
+
+// spellings are zkCli's words for verbs.
+var spellings = map[string][]string{
+	"acl": {"getAcl", "setAcl"}, "ephemerals": {"getEphemerals"}, "ls": {"ls2", "getAllChildrenNumber"},
+	"quota": {"listquota", "setquota", "delquota"}, "rm": {"delete", "deleteall", "rmr"}, "watch": {"addWatch"}, "whoami": {"whoAmI"},
+}
+
+// zVerbs are the verbs of z, to look at.
+func zVerbs() []*cobra.Command { return (&zEnv{dir: func() string { return "/" }}).verbs() }
 
 // leaves returns the commands that do something: the verb, or its own verbs if it has any.
 func leaves(verb *cobra.Command) []*cobra.Command {
@@ -167,6 +180,9 @@ func resolvePath(dir, name string) (string, error) {
 		return "", exit.Errorf(exit.Usage, "the path is empty (the root is /)")
 	}
 	full := name
+	if i := strings.Index(name, ":/"); i > 0 && !strings.Contains(name[:i], "/") {
+		return "", exit.Errorf(exit.Usage, "%s: a tree on other servers is for cp, diff and mirror (--servers %s; ./%s for a znode of this name)", name, name[:i], name)
+	}
 	if name[0] != '/' {
 		full = zk.Join(dir, name)
 	}

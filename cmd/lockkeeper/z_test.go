@@ -124,11 +124,24 @@ func TestZVerbs(t *testing.T) {
 		{line: "quota set /app", status: 64, err: "there is no limit"},
 		{line: "quota set /app --count 9 --hard-bytes 99"},
 		{line: "quota get /app", out: "limits count=9,bytes=-1=;byteHardLimit=99;countHardLimit=-1\nused   …"},
+		{line: "quota set /app --bytes 7 --count -1"},
+		{line: "quota get /app --json", out: `{"limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99},"path":"/app",` + "…"},
+		{line: "quota set /app --count -5", status: 64, err: "-5 is neither"},
 		{line: "quota rm /app"},
+		{line: "quota rm /app", status: 1, err: "quota /app: there is none"},
 		{line: "quota get /app", status: 1, err: "there is none"},
 		{line: "whoami", out: "ip:…"},
 		{line: "multi -", in: "create /m 'a b' # comment\nset /m \"c d\" 0\n\ncheck /m 1\n", out: "/m\n"},
 		{line: "get /m", out: "c d"},
+		{line: "multi --json -", in: "check /m 1\ncreate /m2\n", out: `{"operation":1}` + "\n" + `{"operation":2,"path":"/m2"}` + "\n"},
+		{line: "rm --json /m2", out: `{"path":"/m2","deleted":1}` + "\n"},
+		{line: "rm -f /missing"}, {line: "rm -r -f /missing"},
+		{line: "set -v -2 /m x", status: 64, err: "a version is a number from 0, and -1 is any"},
+		{line: "rm -v x /m", status: 64, err: "not a whole number"},
+		{line: "acl set /m ip:abc:r", status: 64, err: `"abc" is no IP address`},
+		{line: "acl set /m ip:10.0.0.0/8:r,world:anyone:cdrwa"},
+		{line: "get nosuch:/m", status: 64, err: "a tree on other servers is for cp, diff and mirror"},
+		{line: "deleteall /m", status: 64, err: "did you mean rm"}, {line: "getAcl /m", status: 64, err: "did you mean acl"},
 		{line: "multi -", in: "create /n\ndelete /m 7\n", status: 1, err: "delete /m"},
 		{line: "get /n", status: 1, err: "no such znode"},
 		{line: "multi -", in: "create /n\nfrob /m\n", status: 64, err: `line 2: "frob" is no operation`},
@@ -149,6 +162,15 @@ func TestZVerbs(t *testing.T) {
 		{line: "get", status: 64, err: "an argument is missing"},
 		{line: "gte /", status: 64, err: "did you mean get"},
 	})
+}
+
+// zkCli's and a file system's words lead to the verbs of z, from the top as well.
+func TestVerbsOfZAreSuggestedAtTheTop(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for line, want := range map[string]string{"ls /": "did you mean z ls?", "rmr /a": "did you mean z rm?", "getAcl /a": "did you mean z acl?"} {
+		h.run(splitLine(t, line)...).want(64, want)
+	}
 }
 
 func TestZJSON(t *testing.T) {

@@ -63,7 +63,7 @@ func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do
 		}
 		defer s.Close(context.WithoutCancel(ctx))
 		var stop func()
-		ctx, stop = whileServed(ctx, s, connectTimeoutDefault)
+		ctx, stop = whileServed(ctx, s, e.patience())
 		defer stop()
 		var there bool
 		if _, there, err = s.Exists(ctx, "/"); err != nil {

@@ -289,6 +289,9 @@ func (e *zEnv) newSetACL() *cobra.Command {
 			if err != nil {
 				return exit.Errorf(exit.Usage, "acl set %s: %w", p, err)
 			}
+			if err := wantVersion("acl set "+p, version); err != nil {
+				return err
+			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				if !below {
 					_, err := s.SetACL(ctx, p, acl, version)

@@ -44,6 +44,9 @@ on standard input, one a line.`,
 			if err != nil {
 				return err
 			}
+			if err := wantVersion("rm", r.version); err != nil {
+				return err
+			}
 			if r.recursive && r.version != zk.AnyVersion {
 				return exit.Errorf(exit.Usage, "rm: --version is for one znode, not for a tree")
 			}
@@ -58,7 +61,7 @@ on standard input, one a line.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&r.recursive, "recursive", "r", false, "with all below; of / what is below, but not /zookeeper")
-	cmd.Flags().BoolVarP(&r.force, "force", "f", false, "do not ask")
+	cmd.Flags().BoolVarP(&r.force, "force", "f", false, "do not ask, and take a znode that is missing for deleted")
 	cmd.Flags().BoolVarP(&r.dryRun, "dry-run", "n", false, "only say what would go")
 	cmd.Flags().Int32VarP(&r.version, "version", "v", zk.AnyVersion, "only if the data has this version")
 	return cmd
@@ -96,15 +99,20 @@ func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r remova
 		switch {
 		case err != nil:
 			return err
+		case !there && r.force:
+			return nil
 		case !there:
 			return &client.OpError{Op: "delete", Path: p, Err: zk.ErrNoNode}
 		case st.NumChildren > 0:
 			return exit.Errorf(exit.Failure, "delete %s: it has %d %s (rm -r deletes all below)", shown, st.NumChildren, plural(int(st.NumChildren), "child", "children"))
 		case !ztree.Ephemeral(&st) && !r.dryRun:
-			return s.Delete(ctx, p, r.version)
+			return e.deleteOne(ctx, s, p, r.version)
 		}
 	}
 	census, err := ztree.Count(ctx, s, p)
+	if r.force && errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -127,13 +135,31 @@ func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r remova
 		}
 	}
 	if !r.recursive {
-		return s.Delete(ctx, p, r.version)
+		return e.deleteOne(ctx, s, p, r.version)
 	}
 	done, err := ztree.Remove(ctx, s, p, e.progress("deleted", census.Nodes))
-	if err == nil {
-		e.notef("%d znodes deleted below and at %s", done, shown)
+	switch {
+	case err != nil:
+		return err
+	case e.asJSON:
+		return e.line(deletedJSON{p, done})
 	}
-	return err
+	e.notef("%d znodes deleted below and at %s", done, shown)
+	return nil
+}
+
+// A deletedJSON is what rm has deleted, as --json shows it.
+type deletedJSON struct {
+	Path    string `json:"path"`
+	Deleted int    `json:"deleted"` // znodes
+}
+
+func (e *zEnv) deleteOne(ctx context.Context, s *client.Session, p string, version int32) error {
+	err := s.Delete(ctx, p, version)
+	if err != nil || !e.asJSON {
+		return err
+	}
+	return e.line(deletedJSON{p, 1})
 }
 
 // announce says what goes with a tree.

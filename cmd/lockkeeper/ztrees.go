@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,11 +29,12 @@ func (e *zEnv) treeVerbs() []*cobra.Command {
 const placeHelp = `A tree on other servers is named as in zk1:2181,zk2:2181:/app, or as in prod:/app if
 ~/.config/lockkeeper/connections has a line "prod zk1:2181,zk2:2181". TLS and
 credentials are the same for all. Ephemeral znodes, and with them the queues of locks, are left out,
-and their number is shown.`
+and their number is shown. Containers, and znodes with a time to live, become persistent: a server
+does not tell times to live.`
 
 func (e *zEnv) newCp() *cobra.Command {
 	var existing string
-	var rate float64
+	var rate rateFlag
 	var openACL bool
 	cmd := &cobra.Command{
 		Use:   "cp FROM TO",
@@ -55,7 +58,7 @@ func (e *zEnv) newCp() *cobra.Command {
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
 					target := &ztree.Importer{Root: to.path, OpenACL: openACL,
-						Writer: ztree.Writer{S: b, Existing: mode, Rate: rate, Progress: e.progress("copied", 0)}}
+						Writer: ztree.Writer{S: b, Existing: mode, Rate: float64(rate), Progress: e.progress("copied", 0)}}
 					left, err := ztree.Copy(ctx, a, places[0].path, target)
 					return e.report("copied", target, left, err)
 				})
@@ -63,7 +66,7 @@ func (e *zEnv) newCp() *cobra.Command {
 		},
 	}
 	addExistingFlag(cmd, &existing)
-	cmd.Flags().Float64Var(&rate, "rate", 0, "so many znodes a second at most")
+	addRateFlag(cmd, &rate)
 	cmd.Flags().BoolVar(&openACL, "open-acl", false, "let all do all with the copy, instead of copying ACLs")
 	cmd.Flags().BoolP("recursive", "r", true, "as in cp of a file system: here it is always so")
 	cmd.Flags().MarkHidden("recursive")
@@ -73,6 +76,28 @@ func (e *zEnv) newCp() *cobra.Command {
 func addExistingFlag(cmd *cobra.Command, existing *string) {
 	cmd.Flags().StringVar(existing, "existing", "fail", "what to do with a znode that is there: fail, skip or overwrite")
 }
+
+// A rateFlag is a number of znodes a second; 0 is no limit.
+type rateFlag float64
+
+func addRateFlag(cmd *cobra.Command, rate *rateFlag) {
+	cmd.Flags().Var(rate, "rate", "at most so many znodes a `second`; 0 is no limit")
+}
+
+// Set implements pflag.Value.
+func (r *rateFlag) Set(text string) error {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0) || math.IsInf(n, 0) {
+		return errors.New("it is a number of znodes a second, and 0 is no limit")
+	}
+	*r = rateFlag(n)
+	return nil
+}
+
+func (r *rateFlag) String() string { return strconv.FormatFloat(float64(*r), 'g', -1, 64) }
+
+// Type implements pflag.Value.
+func (r *rateFlag) Type() string { return "number" }
 
 func existingMode(name string) (ztree.Existing, error) {
 	modes := map[string]ztree.Existing{"fail": ztree.Fail, "skip": ztree.Skip, "overwrite": ztree.Overwrite}
@@ -254,7 +279,7 @@ func (e *zEnv) difference(d ztree.Difference) error {
 
 func (e *zEnv) newMirror() *cobra.Command {
 	var plan, apply, remove, openACL bool
-	var rate float64
+	var rate rateFlag
 	cmd := &cobra.Command{
 		Use:   "mirror FROM TO",
 		Short: "Make one tree like another, also between servers",
@@ -278,7 +303,7 @@ goes on after a failure.
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
 					counts := map[string]int{}
-					m := ztree.Mirror{From: a, FromRoot: places[0].path, To: b, ToRoot: places[1].path, Delete: remove, OpenACL: openACL, Apply: apply, Rate: rate}
+					m := ztree.Mirror{From: a, FromRoot: places[0].path, To: b, ToRoot: places[1].path, Delete: remove, OpenACL: openACL, Apply: apply, Rate: float64(rate)}
 					m.Tell = func(step ztree.Step) error {
 						counts[step.Do]++
 						switch {
@@ -298,6 +323,10 @@ goes on after a failure.
 						}
 						return &ztree.PartError{Done: done, Did: "mirrored", Next: next, Err: err}
 					}
+					if apply && e.asJSON {
+						return e.line(map[string]int{"created": counts["create"], "set": counts["set"], "acls_set": counts["acl"],
+							"deleted": counts["delete"], "kept": counts["keep"], "left_out": left.Ephemerals})
+					}
 					verb := "would be done"
 					if apply {
 						verb = "done"
@@ -316,7 +345,7 @@ goes on after a failure.
 	cmd.Flags().BoolVar(&apply, "apply", false, "do it")
 	cmd.Flags().BoolVar(&remove, "delete", false, "delete what only the target has")
 	cmd.Flags().BoolVar(&openACL, "open-acl", false, "do not compare ACLs, and let all do all with what is created")
-	cmd.Flags().Float64Var(&rate, "rate", 0, "so many znodes a second at most")
+	addRateFlag(cmd, &rate)
 	return cmd
 }
 
@@ -335,6 +364,7 @@ func (e *zEnv) newExport() *cobra.Command {
 Paths are relative to PATH. Data that is not UTF-8 is in "data", in base64; "null":true is
 data that is null; without "acl" all may do all. The last line is missing from half an
 export. Ephemeral znodes, and with them the queues of locks, are left out, and counted.
+Containers, and znodes with a time to live, are written as persistent ones.
 The tree may change while it is read; each znode is as it was when it was read.
 A file whose name ends with .gz is compressed.`,
 		Args: wantArgs(0, 1),
@@ -413,7 +443,7 @@ func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.
 
 func (e *zEnv) newImport() *cobra.Command {
 	var existing string
-	var rate float64
+	var rate rateFlag
 	var openACL, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "import FILE [PATH]",
@@ -448,6 +478,9 @@ written by then stays: import says how much, and --existing skip goes on.`,
 				}
 				defer f.Close()
 				format, err := ztree.ReadExport(f, func(ztree.Record) error { total++; return nil })
+				if errors.As(err, new(*os.PathError)) { // a directory, for example
+					return exit.Errorf(exit.OS, "import: %w", err)
+				}
 				if err != nil {
 					return exit.Errorf(exit.Usage, "import %s: %w (nothing has been written)", args[0], err)
 				}
@@ -464,7 +497,7 @@ written by then stays: import says how much, and --existing skip goes on.`,
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				to := &ztree.Importer{Root: root, OpenACL: openACL,
-					Writer: ztree.Writer{S: s, Existing: mode, Rate: rate, Progress: e.progress("imported", total)}}
+					Writer: ztree.Writer{S: s, Existing: mode, Rate: float64(rate), Progress: e.progress("imported", total)}}
 				if root != "/" { // foreign exports may have no root of their own
 					if err := s.EnsurePath(ctx, root, nil); err != nil {
 						return err
@@ -483,7 +516,7 @@ written by then stays: import says how much, and --existing skip goes on.`,
 		},
 	}
 	addExistingFlag(cmd, &existing)
-	cmd.Flags().Float64Var(&rate, "rate", 0, "so many znodes a second at most")
+	addRateFlag(cmd, &rate)
 	cmd.Flags().BoolVar(&openACL, "open-acl", false, "let all do all with what is made, instead of taking over ACLs")
 	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "only read the file")
 	return cmd

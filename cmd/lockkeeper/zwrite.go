@@ -26,6 +26,14 @@ func (e *zEnv) writingVerbs() []*cobra.Command {
 	return []*cobra.Command{e.newSet(), e.newEdit(), e.newCreate(), e.newRm(), e.newQuota(), e.newMulti()}
 }
 
+// wantVersion refuses what is no version.
+func wantVersion(op string, version int32) error {
+	if version < zk.AnyVersion {
+		return exit.Errorf(exit.Usage, "%s: --version %d: a version is a number from 0, and -1 is any", op, version)
+	}
+	return nil
+}
+
 // readData reads the data for a znode from a file, or from standard input for "-".
 func (e *zEnv) readData(name string) ([]byte, error) {
 	in := e.in
@@ -78,6 +86,9 @@ func (e *zEnv) newSet() *cobra.Command {
 					return err
 				}
 			}
+			if err := wantVersion("set "+p, version); err != nil {
+				return err
+			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				st, err := s.Set(ctx, p, data, version)
 				if create && errors.Is(err, zk.ErrNoNode) {
@@ -111,7 +122,8 @@ func (e *zEnv) newCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create PATH [DATA]",
 		Short: "Make a znode, and print its path",
-		Long: `Make a znode, and print its path. An ephemeral znode lives as long as the session that
+		Long: `Make a znode, and print its path. DATA is the data itself; - is standard input, and without
+DATA the data is empty. An ephemeral znode lives as long as the session that
 made it: the command keeps it until it is interrupted; in the shell it lives until the
 connection is closed.`,
 		Args: wantArgs(1, 2),
@@ -256,16 +268,19 @@ func (e *zEnv) newQuota() *cobra.Command {
 			})
 		},
 	}
-	q := ztree.NoQuota()
+	var given ztree.Quota
 	set := &cobra.Command{
-		Use: "set PATH", Short: "Limit a tree", Args: wantArgs(1, 1),
+		Use: "set PATH", Short: "Limit a tree; limits that are not named stay, and -1 removes one", Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
 			if err != nil {
 				return err
 			}
-			if q == ztree.NoQuota() {
+			if given == ztree.NoQuota() && !cmd.Flags().Changed("count") && !cmd.Flags().Changed("bytes") && !cmd.Flags().Changed("hard-count") && !cmd.Flags().Changed("hard-bytes") {
 				return exit.Errorf(exit.Usage, "quota set %s: there is no limit (--count, --bytes, --hard-count, --hard-bytes)", p)
+			}
+			if least := min(given.Count, given.Bytes, given.CountHard, given.BytesHard); least < -1 {
+				return exit.Errorf(exit.Usage, "quota set %s: a limit is a number from 0, or -1 for none; %d is neither", p, least)
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				if _, there, err := s.Exists(ctx, p); err != nil {
@@ -273,14 +288,29 @@ func (e *zEnv) newQuota() *cobra.Command {
 				} else if !there {
 					return &client.OpError{Op: "quota", Path: p, Err: zk.ErrNoNode}
 				}
+				q, _, err := ztree.ReadQuota(ctx, s, p)
+				if errors.Is(err, zk.ErrNoNode) {
+					q, err = ztree.NoQuota(), nil
+				}
+				if err != nil {
+					return err
+				}
+				for name, limit := range map[string]struct{ now, given *int64 }{
+					"count": {&q.Count, &given.Count}, "bytes": {&q.Bytes, &given.Bytes},
+					"hard-count": {&q.CountHard, &given.CountHard}, "hard-bytes": {&q.BytesHard, &given.BytesHard},
+				} {
+					if cmd.Flags().Changed(name) {
+						*limit.now = *limit.given
+					}
+				}
 				return ztree.SetQuota(ctx, s, p, q)
 			})
 		},
 	}
-	set.Flags().Int64Var(&q.Count, "count", -1, "znodes above which the server warns in its log")
-	set.Flags().Int64Var(&q.Bytes, "bytes", -1, "bytes of data, likewise")
-	set.Flags().Int64Var(&q.CountHard, "hard-count", -1, "znodes above which the server refuses, if it enforces quotas")
-	set.Flags().Int64Var(&q.BytesHard, "hard-bytes", -1, "bytes of data, likewise")
+	set.Flags().Int64Var(&given.Count, "count", -1, "znodes above which the server warns in its log")
+	set.Flags().Int64Var(&given.Bytes, "bytes", -1, "bytes of data, likewise")
+	set.Flags().Int64Var(&given.CountHard, "hard-count", -1, "znodes above which the server refuses, if it enforces quotas")
+	set.Flags().Int64Var(&given.BytesHard, "hard-bytes", -1, "bytes of data, likewise")
 	rm := &cobra.Command{
 		Use: "rm PATH", Short: "Remove the limits of a tree", Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -288,12 +318,24 @@ func (e *zEnv) newQuota() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.do(cmd, func(ctx context.Context, s *client.Session) error { return ztree.DeleteQuota(ctx, s, p) })
+			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
+				err := ztree.DeleteQuota(ctx, s, p)
+				if errors.Is(err, zk.ErrNoNode) {
+					return exit.Errorf(exit.Failure, "quota %s: there is none", ztree.Escape(p))
+				}
+				return err
+			})
 		},
 	}
 	get.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
 	cmd.AddCommand(get, set, rm)
 	return cmd
+}
+
+// A resultJSON is what an operation of a multi has done, as --json shows it.
+type resultJSON struct {
+	Operation int    `json:"operation"`      // from 1
+	Path      string `json:"path,omitempty"` // created
 }
 
 func (e *zEnv) newMulti() *cobra.Command {
@@ -336,7 +378,13 @@ with quotes as in a shell; # begins a comment. The file - is standard input.`,
 				if err != nil {
 					return err
 				}
-				for _, r := range results {
+				for i, r := range results {
+					if e.asJSON {
+						if err := e.line(resultJSON{i + 1, r.Path}); err != nil {
+							return err
+						}
+						continue
+					}
 					if r.Path == "" {
 						continue
 					}

@@ -81,8 +81,10 @@ func ParseOp(words []string) (op client.Op, err error) {
 
 // Quota is what limits a tree. -1 is no limit.
 type Quota struct {
-	Count, Bytes         int64 // the server writes to its log when they are exceeded
-	CountHard, BytesHard int64 // the server refuses what would exceed them, if it enforces quotas
+	Count     int64 `json:"count"` // the server writes to its log when these two are exceeded
+	Bytes     int64 `json:"bytes"`
+	CountHard int64 `json:"hard_count"` // the server refuses what would exceed these two, if it enforces quotas
+	BytesHard int64 `json:"hard_bytes"`
 }
 
 // NoQuota is the quota without a limit.

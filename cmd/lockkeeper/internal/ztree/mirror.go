@@ -27,6 +27,13 @@ type Mirror struct {
 	Progress func(done int)   // may be nil
 }
 
+// An aclChange is an ACL that is to be set if the present one is that of the comparison.
+type aclChange struct {
+	path     string
+	acl      []zk.ACL
+	aversion int32
+}
+
 // Run compares the trees and does what is to be done. A change of the target meanwhile makes it fail with
 // zk.ErrBadVersion. Since it begins with a comparison, running again goes on.
 func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
@@ -44,7 +51,7 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 	}
 	w := &Writer{S: m.To, Rate: m.Rate, Progress: m.Progress}
 	var deletes []*Node
-	var acls []Record
+	var acls []aclChange
 	left, err = Diff(ctx, m.From, m.FromRoot, m.To, target, func(d Difference) error {
 		path := Absolute(target, d.Path)
 		switch {
@@ -76,7 +83,7 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 			}
 		}
 		if d.ACL && !m.OpenACL {
-			acls = append(acls, Record{Path: path, ACL: d.A.ACL})
+			acls = append(acls, aclChange{path, d.A.ACL, d.B.Stat.Aversion})
 			return m.Tell(Step{"acl", path})
 		}
 		return nil
@@ -98,8 +105,8 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 	if err := w.Flush(ctx); err != nil {
 		return w.Done, left, err
 	}
-	for _, r := range acls { // no multi has them
-		if _, err := m.To.SetACL(ctx, r.Path, r.ACL, zk.AnyVersion); err != nil {
+	for _, c := range acls { // no multi has them
+		if _, err := m.To.SetACL(ctx, c.path, c.acl, c.aversion); err != nil {
 			return w.Done, left, err
 		}
 		w.done(1)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -124,6 +125,12 @@ func ParseACL(text string) ([]zk.ACL, error) {
 		case "world":
 			if a.ID != "anyone" {
 				return nil, fmt.Errorf("ACL entry %q: the only id of the scheme world is anyone", entry)
+			}
+		case "ip":
+			if _, err := netip.ParseAddr(a.ID); err != nil {
+				if _, err := netip.ParsePrefix(a.ID); err != nil {
+					return nil, fmt.Errorf("ACL entry %q: %q is no IP address, and no network as in 10.0.0.0/8", entry, a.ID)
+				}
 			}
 		case "digest":
 			user, hash, ok := strings.Cut(a.ID, ":")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
@@ -344,4 +345,24 @@ func TestACopyThatIsRefusedCountsWhatWasWritten(t *testing.T) {
 	if target.Done != 3 {
 		t.Errorf("%d znodes are counted, want the root and two", target.Done)
 	}
+}
+
+// A rate holds from the first znode on: what is less than a transaction does not go at once.
+func TestARateHoldsFromTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		w := &ztree.Writer{S: s, Rate: 20}
+		begin := time.Now()
+		for i := range 41 {
+			if err := w.Create(t.Context(), ztree.Record{Path: fmt.Sprintf("/n%02d", i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < 1900*time.Millisecond || took > 2200*time.Millisecond {
+			t.Errorf("41 znodes at 20 a second took %v", took)
+		}
+	})
 }

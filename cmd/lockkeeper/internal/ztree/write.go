@@ -58,7 +58,7 @@ func (w *Writer) Create(ctx context.Context, r Record) error {
 	if w.Existing != Fail {
 		w.records = append(w.records, r)
 		w.bytes += len(r.Path) + len(r.Data)
-		if len(w.records) < opsInMulti && w.bytes < bytesInMulti {
+		if len(w.records) < w.opsMax() && w.bytes < bytesInMulti {
 			return nil
 		}
 		return w.flushEach(ctx)
@@ -82,7 +82,7 @@ func (w *Writer) Add(ctx context.Context, op client.Op, size int) error {
 	}
 	w.ops = append(w.ops, op)
 	w.bytes += size
-	if len(w.ops) < opsInMulti {
+	if len(w.ops) < w.opsMax() {
 		return nil
 	}
 	return w.flushMulti(ctx)
@@ -271,6 +271,14 @@ func (w *Writer) overwrite(ctx context.Context, r Record) error {
 	}
 	_, err := w.S.SetACL(ctx, r.Path, acl, zk.AnyVersion)
 	return err
+}
+
+// opsMax returns how many operations a transaction has at most: with a rate, those of a tenth of a second.
+func (w *Writer) opsMax() int {
+	if w.Rate <= 0 {
+		return opsInMulti
+	}
+	return int(min(max(w.Rate/10, 1), opsInMulti))
 }
 
 // pace waits until n more znodes may be sent.
