@@ -11,7 +11,7 @@ import (
 // slower is the part of the other revision's rate that ours has to reach.
 const slower = 0.97
 
-// versions runs every load of package loads on our server of the checkout and of another revision, by turns, and prints the
+// versions runs every load on our server of the checkout and of another revision, by turns, and prints the
 // median of the rounds' ratios: what the machine does meanwhile hits both of a round.
 func versions(dir, base string, each time.Duration, rounds int) error {
 	var both []*server

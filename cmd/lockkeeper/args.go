@@ -25,7 +25,7 @@ func wantArgs(min, max int) cobra.PositionalArgs {
 		default:
 			return nil
 		}
-		return exit.Errorf(exit.Usage, "%s: %s; it is %s", commandName(cmd), wrong, cmd.UseLine())
+		return exit.Errorf(exit.Usage, "%s: %s; it is %s", commandName(cmd), wrong, strings.TrimPrefix(cmd.UseLine(), shellRoot+" "))
 	}
 }
 
@@ -49,6 +49,8 @@ func wantCommand(parent *cobra.Command, args []string) error {
 			similar = append(similar, "help "+topic.Name())
 		}
 	}
+	slices.Sort(similar)
+	similar = slices.Compact(similar)
 	if len(similar) > 0 {
 		hint = "did you mean " + strings.Join(similar, " or ") + "?"
 	}

@@ -211,6 +211,9 @@ func (sh *shell) line(line string) error {
 		return nil
 	}
 	sh.lines = append(sh.lines, line)
+	if at := strings.IndexAny(line, "<>|"); at >= 0 && !strings.ContainsAny(line, `'"\`) && slices.Contains([]string{"get", "ls", "tree", "export"}, words[0]) {
+		return exit.Errorf(exit.Usage, "%s: %c is not for this shell (lockkeeper z does it: lockkeeper z get PATH > FILE)", words[0], line[at])
+	}
 	return sh.do(words)
 }
 
@@ -248,13 +251,11 @@ func shellVerbs() map[string]shellVerb {
 }
 
 func (sh *shell) do(words []string) error {
-	for _, w := range words[1:max(1, len(words)-1)] {
-		if slices.Contains([]string{">", ">>", "<", "|"}, w) {
-			return exit.Errorf(exit.Usage, "%s: %s is not for this shell (lockkeeper z does it: lockkeeper z get PATH > FILE)", words[0], w)
+	if slices.Contains([]string{"deleteall", "rmr"}, words[0]) && sh.editor != nil { // rm asks
+		if len(words) > 2 {
+			return exit.Errorf(exit.Usage, "%s: it is %s PATH", words[0], words[0])
 		}
-	}
-	if slices.Contains([]string{"deleteall", "rmr"}, words[0]) && sh.editor != nil && len(words) == 2 {
-		words = []string{"rm", "-r", words[1]} // which asks
+		words = append([]string{"rm", "-r"}, words[1:]...)
 	}
 	if v, ours := shellVerbs()[words[0]]; ours {
 		if n := len(words) - 1; n < v.least || n > v.most {

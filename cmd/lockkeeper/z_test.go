@@ -127,6 +127,8 @@ func TestZVerbs(t *testing.T) {
 		{line: "quota set /app --bytes 7 --count -1"},
 		{line: "quota get /app --json", out: `{"limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99},"path":"/app",` + "…"},
 		{line: "quota set /app --count -5", status: 64, err: "-5 is neither"},
+		{line: "quota set / --count 5", status: 64, err: "the root and /zookeeper can have no quota"},
+		{line: "quota set /app/config --count 5", status: 1, err: "/app has a quota, and quotas are not nested"},
 		{line: "quota rm /app"},
 		{line: "quota rm /app", status: 1, err: "quota /app: there is none"},
 		{line: "quota get /app", status: 1, err: "there is none"},

@@ -29,8 +29,8 @@ func (e *zEnv) treeVerbs() []*cobra.Command {
 const placeHelp = `A tree on other servers is named as in zk1:2181,zk2:2181:/app, or as in prod:/app if
 ~/.config/lockkeeper/connections has a line "prod zk1:2181,zk2:2181". TLS and
 credentials are the same for all. Ephemeral znodes, and with them the queues of locks, are left out,
-and their number is shown. Containers, and znodes with a time to live, become persistent: a server
-does not tell times to live.`
+and their number is shown. Containers, and znodes with a time to live, become persistent: servers
+show them like persistent ones.`
 
 func (e *zEnv) newCp() *cobra.Command {
 	var existing string
@@ -81,7 +81,7 @@ func addExistingFlag(cmd *cobra.Command, existing *string) {
 type rateFlag float64
 
 func addRateFlag(cmd *cobra.Command, rate *rateFlag) {
-	cmd.Flags().Var(rate, "rate", "at most so many znodes a `second`; 0 is no limit")
+	cmd.Flags().Var(rate, "rate", "at most this `number` of znodes a second; 0 is no limit")
 }
 
 // Set implements pflag.Value.
@@ -150,7 +150,7 @@ func (e *zEnv) newMv() *cobra.Command {
 		Long: `Move a tree, on the same servers. A tree of up to 400 znodes is moved in one transaction:
 others see it here or there, and a change meanwhile makes it fail. A larger one is copied,
 compared and then removed; if that fails, both are there, and mv says so. A tree with
-ephemeral znodes is not moved.`,
+ephemeral znodes is not moved. Containers, and znodes with a time to live, become persistent.`,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			places, err := e.places(args)
@@ -359,7 +359,7 @@ func (e *zEnv) newExport() *cobra.Command {
 
     {"format":"lockkeeper-tree","version":1,"root":"/app"}
     {"path":"/config","text":"hello","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-    {"end":true,"znodes":1,"left_out":0}
+    {"end":true,"znodes":1}
 
 Paths are relative to PATH. Data that is not UTF-8 is in "data", in base64; "null":true is
 data that is null; without "acl" all may do all. The last line is missing from half an

@@ -276,6 +276,9 @@ func (e *zEnv) newQuota() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if p == "/" || p == "/zookeeper" || strings.HasPrefix(p, "/zookeeper/") {
+				return exit.Errorf(exit.Usage, "quota set %s: the root and /zookeeper can have no quota", p)
+			}
 			if given == ztree.NoQuota() && !cmd.Flags().Changed("count") && !cmd.Flags().Changed("bytes") && !cmd.Flags().Changed("hard-count") && !cmd.Flags().Changed("hard-bytes") {
 				return exit.Errorf(exit.Usage, "quota set %s: there is no limit (--count, --bytes, --hard-count, --hard-bytes)", p)
 			}
@@ -287,6 +290,12 @@ func (e *zEnv) newQuota() *cobra.Command {
 					return err
 				} else if !there {
 					return &client.OpError{Op: "quota", Path: p, Err: zk.ErrNoNode}
+				}
+				switch dir, err := ztree.QuotaAbove(ctx, s, p); {
+				case err != nil:
+					return err
+				case dir != "":
+					return exit.Errorf(exit.Failure, "quota set %s: %s has a quota, and quotas are not nested", ztree.Escape(p), ztree.Escape(dir))
 				}
 				q, _, err := ztree.ReadQuota(ctx, s, p)
 				if errors.Is(err, zk.ErrNoNode) {

@@ -62,7 +62,7 @@ func (d *Draft) decideCreate(r *Request, op *wire.MultiOp) (txn.Change, zk.Code)
 		c.Ephemeral = op.Mode.Ephemeral()
 	}
 	switch {
-	case zk.ValidatePath(c.Path) != nil:
+	case zk.ValidatePath(c.Path) != nil, isRootQuota(c.Path):
 		return txn.Change{}, zk.ErrBadArguments
 	case d.at(c.Path) >= 0:
 		return txn.Change{}, zk.ErrNodeExists

@@ -27,6 +27,12 @@ func quotaSubtree(parent string) (path string, ok bool) {
 	return path, ok && path != ""
 }
 
+// isRootQuota reports whether a path is that of limits or of a usage of the root. They are refused: Apache ZooKeeper 3.8 takes
+// the transaction, and ends when it applies it, at each start again ("Invalid path" in PathTrie.addPath).
+func isRootQuota(path string) bool {
+	return path == quotaRoot+"/"+limitName || path == quotaRoot+"/"+statName
+}
+
 // A usage is what a subtree has, or how it changes.
 type usage struct{ count, bytes int64 }
 

@@ -102,11 +102,14 @@ func TestNearestQuotaCounts(t *testing.T) {
 	s.wantUsage("/a/b", "count=2,bytes=3")
 }
 
-// Limits next to the root's quota, or a quota whose usage is missing, limit nothing.
+// A quota of the root would end Apache ZooKeeper, and is refused. A quota whose usage is missing limits nothing.
 func TestQuotasThatCountNothing(t *testing.T) {
 	s := newSite(t, Options{EnforceQuota: true})
-	s.put(quotaRoot+"/"+limitName, "count=0,bytes=0=;byteHardLimit=0;countHardLimit=0")
-	s.put(quotaRoot+"/"+statName, "count=0,bytes=0")
+	for _, name := range []string{limitName, statName} {
+		if code := s.put(quotaRoot+"/"+name, "count=0,bytes=0"); code != zk.ErrBadArguments {
+			t.Errorf("a quota of the root, %s: %v, want that it is refused", name, code)
+		}
+	}
 	s.put(quotaRoot+"/a", "")
 	s.put(quotaRoot+"/a/"+limitName, "count=0,bytes=0=;byteHardLimit=0;countHardLimit=0")
 	if code := s.put("/a", "12345"); code != zk.OK {

@@ -220,14 +220,13 @@ func (c *CLI) setQuota(ctx context.Context, in call) error {
 		c.status = failed
 		return nil
 	}
-	for dir := zk.Parent(path); dir != "/"; dir = zk.Parent(dir) {
-		if _, there, err := c.session.Exists(ctx, ztree.QuotaPath(dir)+"/zookeeper_limits"); err != nil {
-			return err
-		} else if there {
-			c.errf("%s has a parent %s which has a quota\n", path, dir)
-			c.status = failed
-			return nil
-		}
+	switch dir, err := ztree.QuotaAbove(ctx, c.session, path); {
+	case err != nil:
+		return err
+	case dir != "":
+		c.errf("%s has a parent %s which has a quota\n", path, dir)
+		c.status = failed
+		return nil
 	}
 	q, _, err := ztree.ReadQuota(ctx, c.session, path)
 	if errors.Is(err, zk.ErrNoNode) {

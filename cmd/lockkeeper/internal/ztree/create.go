@@ -152,8 +152,22 @@ func ReadQuota(ctx context.Context, s *client.Session, path string) (limits, use
 	return limits, used, nil
 }
 
-// SetQuota makes or changes the quota of a znode.
+// QuotaAbove returns the nearest znode above path that has a quota, empty if there is none. Quotas must not be nested.
+func QuotaAbove(ctx context.Context, s *client.Session, path string) (string, error) {
+	for dir := zk.Parent(path); dir != "/"; dir = zk.Parent(dir) {
+		if _, there, err := s.Exists(ctx, QuotaPath(dir)+"/"+limitsName); err != nil || there {
+			return dir, err
+		}
+	}
+	return "", nil
+}
+
+// SetQuota makes or changes the quota of a znode. The root can have none: Apache ZooKeeper 3.8 takes such a quota, ends by
+// it, and does not start again.
 func SetQuota(ctx context.Context, s *client.Session, path string, q Quota) error {
+	if path == "/" {
+		return &zk.PathError{Path: path, Reason: "is the root, which can have no quota"}
+	}
 	for _, node := range []struct{ name, text string }{{limitsName, q.limits()}, {usageName, "count=0,bytes=0"}} {
 		full := QuotaPath(path) + "/" + node.name
 		if err := s.EnsurePath(ctx, zk.Parent(full), nil); err != nil {
