@@ -176,7 +176,7 @@ bench-compare: ## micro-benchmarks of BASE (a revision) beside those of the chec
 bench-server: ## our server beside Apache ZooKeeper: rates, who is the limit, memory, start
 	cd $(BENCH) && $(GO) run . server
 
-bench-versions: ## our server beside itself at BASE (a revision), by turns: make bench-versions BASE=main
+bench-versions: ## our server and locks beside themselves at BASE (a revision), by turns: make bench-versions BASE=main
 	@[ -n "$(BASE)" ] || { echo "which revision? make bench-versions BASE=main" >&2; exit 64; }
 	@base=$$(mktemp -d) && trap 'git worktree remove --force "$$base"' EXIT && git worktree add -q --detach "$$base" $(BASE) && \
 	cd $(BENCH) && $(GO) run . versions -base "$$base"
