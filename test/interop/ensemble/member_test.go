@@ -169,17 +169,17 @@ func hosts(t *testing.T) (args, addresses []string) {
 	return args, addresses
 }
 
-// freePair returns a port that is free, as the one is that grow uses until clients are let in.
+// freePair returns a port that is claimed, as the one is that grow uses until clients are let in.
 func freePair() (int, error) {
 	for {
 		ports, err := proc.FreePorts(1)
 		if err != nil {
 			return 0, err
 		}
-		other := closed(ports[0])
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", other))
-		if err == nil {
-			return ports[0], l.Close()
+		if other := closed(ports[0]); other <= proc.PortMax {
+			if ok, err := proc.Claim(other); ok || err != nil {
+				return ports[0], err
+			}
 		}
 	}
 }
