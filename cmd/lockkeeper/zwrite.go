@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -240,6 +241,14 @@ func (e *zEnv) create(ctx context.Context, s *client.Session, p string, data []b
 	}
 }
 
+// amount is a number of a quota; -1 stands for none.
+func amount(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
 func (e *zEnv) newQuota() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quota get|set|rm",
@@ -264,7 +273,11 @@ func (e *zEnv) newQuota() *cobra.Command {
 				case e.asJSON:
 					return e.line(map[string]any{"path": p, "limits": limits, "used": used})
 				}
-				return e.printf("limits %v\nused   %v\n", limits, used)
+				row := "%-6s  %10s  %10s  %10s\n"
+				text := fmt.Sprintf(row, "", "LIMIT", "HARD", "USED") +
+					fmt.Sprintf(row, "znodes", amount(limits.Count), amount(limits.CountHard), amount(used.Count)) +
+					fmt.Sprintf(row, "bytes", amount(limits.Bytes), amount(limits.BytesHard), amount(used.Bytes))
+				return e.printf("%s", text)
 			})
 		},
 	}

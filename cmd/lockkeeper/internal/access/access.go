@@ -100,6 +100,8 @@ func (s Settings) AsWhom(err error) string {
 		shown = append(shown, "the certificate in "+s.Cert)
 	}
 	switch {
+	case errors.Is(err, zk.ErrInvalidACL) && s.ACL != Creator: // an ACL that the user wrote
+		return "the server does not know the scheme of an entry, or its id; entries with auth need credentials that the server takes"
 	case len(shown) == 0:
 		return "without credentials; --auth-file has some to show"
 	case s.ACL == Creator && errors.Is(err, zk.ErrInvalidACL):

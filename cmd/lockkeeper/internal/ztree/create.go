@@ -132,10 +132,14 @@ func ParseQuota(text string) (Quota, error) {
 	return q, nil
 }
 
-// ReadQuota returns the quota of a znode and what is used of it.
+// ReadQuota returns the quota of a znode and what is used of it, as far as the server has noted that.
 func ReadQuota(ctx context.Context, s *client.Session, path string) (limits, used Quota, err error) {
+	used = NoQuota()
 	for i, name := range []string{limitsName, usageName} {
 		data, _, err := s.Get(ctx, QuotaPath(path)+"/"+name)
+		if name == usageName && errors.Is(err, zk.ErrNoNode) { // another client made the limits alone
+			return limits, used, nil
+		}
 		if err != nil {
 			return limits, used, err
 		}

@@ -106,6 +106,9 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 		return w.Done, left, err
 	}
 	for _, c := range acls { // no multi has them
+		if err := w.pace(ctx, 1); err != nil {
+			return w.Done, left, err
+		}
 		if _, err := m.To.SetACL(ctx, c.path, c.acl, c.aversion); err != nil {
 			return w.Done, left, err
 		}

@@ -366,3 +366,29 @@ func TestARateHoldsFromTheBeginning(t *testing.T) {
 		}
 	})
 }
+
+// A rate also holds for ACLs, which no transaction sets.
+func TestARateHoldsForTheACLsOfAMirror(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "s")
+		paths := []string{"/t", "/copy"}
+		for i := range 20 {
+			paths = append(paths, fmt.Sprintf("/t/n%02d", i), fmt.Sprintf("/copy/n%02d", i))
+		}
+		fill(t, s, paths)
+		for i := range 20 {
+			if _, err := s.SetACL(t.Context(), fmt.Sprintf("/t/n%02d", i), zk.ReadOnlyACL(), zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := ztree.Mirror{From: s, FromRoot: "/t", To: s, ToRoot: "/copy", Apply: true, Rate: 10, Tell: func(ztree.Step) error { return nil }}
+		begin := time.Now()
+		if done, _, err := m.Run(t.Context()); done != 41 || err != nil {
+			t.Fatalf("%d done: %v", done, err)
+		}
+		if took := time.Since(begin); took < 3800*time.Millisecond || took > 4200*time.Millisecond {
+			t.Errorf("21 sets and 20 ACLs at 10 a second took %v", took)
+		}
+	})
+}
