@@ -59,6 +59,9 @@ func wantCommand(parent *cobra.Command, args []string) error {
 			hint = "did you mean z " + verb.Name() + "?"
 		}
 	}
+	if word := zkcliWords[args[0]]; word != "" && (!parent.HasParent() && parent.Name() != shellRoot || parent.CommandPath() == "lockkeeper z") {
+		hint = word
+	}
 	words := strings.TrimSpace(strings.TrimPrefix(parent.CommandPath(), parent.Root().Name()) + " " + args[0])
 	return exit.Errorf(exit.Usage, "there is no command %q (%s)", words, hint)
 }

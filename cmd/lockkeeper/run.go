@@ -28,7 +28,8 @@ that it has started have ended. If the lock is lost, they are ended in time.
 With --shared any number of runs hold LOCK together, but none while a run without
 --shared holds it. Runs are served in order, so none waits for ever.
 With --slots N up to N runs hold LOCK at once. N is stored with the lock. A lock is used
-always with --slots, or always without.
+always with --slots, or always without: a run of the other form is refused while the lock
+is held, and not noticed while it is free.
 Several locks are taken all or none, in an order of their own: two such runs never wait
 for each other.
 

@@ -93,7 +93,7 @@ func newShellState(to access.Settings) *shell {
 		sh.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	sh.zkcli = &zkcli.CLI{Out: sh.out, Err: sh.out, Version: readVersion().String(), Resolve: func(p string) string {
-		if resolved, err := resolvePath(sh.dir(), p); err == nil {
+		if resolved, err := resolvePath(sh.dir(), p, true); err == nil {
 			return resolved
 		}
 		return p
@@ -384,7 +384,7 @@ func (sh *shell) connect(ctx context.Context, args []string) error {
 	if err := withoutScheme(to.Servers); err != nil {
 		return exit.Errorf(exit.Usage, "connect %s: %w", args[0], err)
 	}
-	return sh.open(ctx, name, to)
+	return takenForAHost(args[0], sh.open(ctx, name, to))
 }
 
 // serversOf returns the servers that the user's file has for a name, or the name itself.
@@ -471,7 +471,7 @@ func (sh *shell) cd(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "-" && sh.now != nil {
 		to = sh.now.before
 	} else if len(args) > 0 {
-		p, err := resolvePath(sh.dir(), args[0])
+		p, err := resolvePath(sh.dir(), args[0], true)
 		if err != nil {
 			return err
 		}
@@ -527,7 +527,7 @@ func (sh *shell) unwatch(_ context.Context, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	path, err := resolvePath(sh.dir(), args[0])
+	path, err := resolvePath(sh.dir(), args[0], true)
 	if err != nil {
 		return err
 	}

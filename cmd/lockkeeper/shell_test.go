@@ -138,6 +138,7 @@ func TestShellScript(t *testing.T) {
 		{in: "redo 7", status: 64, err: "there is no such line"},
 		{in: "connect zk://x", status: 64, err: "a server is host:port"},
 		{in: "close\nls", status: 64, err: "there is no connection"},
+		{in: "ls nosuch:/x", status: 64, err: "connections has no line for nosuch (connect HOST:PORT goes to other servers;"},
 		{in: "rm -r /zookeeper\n", status: 64, err: "use --force"},
 	})
 }

@@ -142,7 +142,7 @@ func (sh *shell) paths(word string) (candidates, shown []string) {
 	if from == "" {
 		from = "."
 	}
-	dir, err := resolvePath(sh.dir(), from)
+	dir, err := resolvePath(sh.dir(), from, true)
 	if err != nil {
 		return nil, nil
 	}

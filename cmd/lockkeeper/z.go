@@ -115,6 +115,25 @@ var spellings = map[string][]string{
 	"quota": {"listquota", "setquota", "delquota"}, "rm": {"delete", "deleteall", "rmr"}, "watch": {"addWatch"}, "whoami": {"whoAmI"},
 }
 
+// zkcliWords are zkCli's words that no verb stands for, with what to type instead.
+var zkcliWords = map[string]string{
+	"addauth":       "--auth-file authenticates a command; lockkeeper shell has addauth",
+	"close":         inShell,
+	"config":        "lockkeeper z get /zookeeper/config shows it",
+	"connect":       "--servers says where a command goes; lockkeeper shell has connect",
+	"help":          "see lockkeeper z --help, and lockkeeper help z VERB",
+	"history":       inShell,
+	"printwatches":  "lockkeeper zkcli has it",
+	"quit":          inShell,
+	"reconfig":      "lockkeeper zkcli has it",
+	"redo":          inShell,
+	"removewatches": "a watch of lockkeeper z ends with its command; lockkeeper zkcli has removewatches",
+	"sync":          "it is for what the same session reads afterwards; lockkeeper shell has it",
+	"version":       "lockkeeper version shows it",
+}
+
+const inShell = "it is a word of lockkeeper shell"
+
 // zVerbs are the verbs of z, to look at.
 func zVerbs() []*cobra.Command { return (&zEnv{dir: func() string { return "/" }}).verbs() }
 
@@ -128,10 +147,7 @@ func leaves(verb *cobra.Command) []*cobra.Command {
 
 // do runs a verb in a session, and gives its error an exit status.
 func (e *zEnv) do(cmd *cobra.Command, verb func(context.Context, *client.Session) error) error {
-	e.out = cmd.OutOrStdout()
-	if e.out == nil {
-		e.out = os.Stdout
-	}
+	e.answerTo(cmd)
 	ctx, stop := e.context()
 	defer stop()
 	err := e.session(ctx, func(ctx context.Context, s *client.Session) error {
@@ -143,6 +159,14 @@ func (e *zEnv) do(cmd *cobra.Command, verb func(context.Context, *client.Session
 		return exit.Errorf(exit.StatusOf(interrupted, exit.Failure), "%s", part)
 	}
 	return interrupted
+}
+
+// answerTo makes the answer go where cmd writes.
+func (e *zEnv) answerTo(cmd *cobra.Command) {
+	e.out = cmd.OutOrStdout()
+	if e.out == nil {
+		e.out = os.Stdout
+	}
 }
 
 // zStatus gives an exit status to what a verb could not do.
@@ -172,16 +196,17 @@ func zStatus(err error) error {
 }
 
 // path resolves what a user calls a znode.
-func (e *zEnv) path(name string) (string, error) { return resolvePath(e.dir(), name) }
+func (e *zEnv) path(name string) (string, error) { return resolvePath(e.dir(), name, e.lasting) }
 
-// resolvePath resolves a path relative to dir. ".." and a slash at the end are for people: ZooKeeper knows neither.
-func resolvePath(dir, name string) (string, error) {
+// resolvePath resolves a path relative to dir, in the shell or for a command. ".." and a slash at the end are for people:
+// ZooKeeper knows neither.
+func resolvePath(dir, name string, inShell bool) (string, error) {
 	if name == "" {
 		return "", exit.Errorf(exit.Usage, "the path is empty (the root is /)")
 	}
 	full := name
 	if i := strings.Index(name, ":/"); i > 0 && !strings.Contains(name[:i], "/") {
-		return "", exit.Errorf(exit.Usage, "%s: a tree on other servers is for cp, diff and mirror (--servers %s; ./%s for a znode of this name)", name, name[:i], name)
+		return "", notAPath(name, name[:i], inShell)
 	}
 	if name[0] != '/' {
 		full = zk.Join(dir, name)

@@ -127,12 +127,12 @@ func TestZVerbs(t *testing.T) {
 		{line: "quota get /app", out: "             LIMIT        HARD        USED\nznodes           9           -           5\nbytes            -          99          11\n"},
 		{line: "rm /zookeeper/quota/app/zookeeper_stats"}, // as where another client made the limits alone
 		{line: "quota get /app", out: "             LIMIT        HARD        USED\nznodes           9           -           -\nbytes            -          99           -\n"},
-		{line: "quota set /app --bytes 7 --count -1"},
+		{line: "quota set /app --bytes 7 --count -1 --json", out: `{"path":"/app","limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99}}` + "\n"},
 		{line: "quota get /app --json", out: `{"limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99},"path":"/app",` + "…"},
 		{line: "quota set /app --count -5", status: 64, err: "-5 is neither"},
 		{line: "quota set / --count 5", status: 64, err: "the root and /zookeeper can have no quota"},
 		{line: "quota set /app/config --count 5", status: 1, err: "/app has a quota, and quotas are not nested"},
-		{line: "quota rm /app"},
+		{line: "quota rm --json /app", out: `{"path":"/app","limits":{"count":-1,"bytes":-1,"hard_count":-1,"hard_bytes":-1}}` + "\n"},
 		{line: "quota rm /app", status: 1, err: "quota /app: there is none"},
 		{line: "quota get /app", status: 1, err: "there is none"},
 		{line: "whoami", out: "ip:…"},
@@ -140,12 +140,19 @@ func TestZVerbs(t *testing.T) {
 		{line: "get /m", out: "c d"},
 		{line: "multi --json -", in: "check /m 1\ncreate /m2\n", out: `{"operation":1}` + "\n" + `{"operation":2,"path":"/m2"}` + "\n"},
 		{line: "rm --json /m2", out: `{"path":"/m2","deleted":1}` + "\n"},
-		{line: "rm -f /missing"}, {line: "rm -r -f /missing"},
+		{line: "rm -f /missing"}, {line: "rm -r -f --json /missing", out: `{"path":"/missing","deleted":0}` + "\n"},
 		{line: "set -v -2 /m x", status: 64, err: "a version is a number from 0, and -1 is any"},
 		{line: "rm -v x /m", status: 64, err: "not a whole number"},
 		{line: "acl set /m ip:abc:r", status: 64, err: `"abc" is no IP address`},
-		{line: "acl set /m ip:10.0.0.0/8:r,world:anyone:cdrwa"},
-		{line: "get nosuch:/m", status: 64, err: "a tree on other servers is for cp, diff and mirror"},
+		{line: "acl set --json /m ip:10.0.0.0/8:r,world:anyone:cdrwa", out: `{"path":"/m","kind":"persistent",` + "…"},
+		{line: "acl set -R --json /m world:anyone:cdrwa", out: `{"acls_set":1,"path":"/m"}` + "\n"},
+		{line: "get nosuch:/m", status: 64, err: "connections has no line for nosuch (--servers HOST:PORT names other servers; ./nosuch:/m is a znode of this name)"},
+		{line: "get zk1:2181:/m", status: 64, err: "a tree on other servers is for cp, diff and mirror (--servers zk1:2181 names other servers;"},
+		{line: "get zk://zk1:2181/m", status: 64, err: "a server is host:port, without zk:// (--servers HOST:PORT names other servers)"},
+		{line: "ls unix:/run", status: 64, err: "this is a server's socket, not a znode (--servers unix:/run names other servers; ./unix:/run is a znode of this name)"},
+		{line: "create -t 5s /m3", status: 1, err: "need extendedTypesEnabled=true"},
+		{line: "sync /m", status: 64, err: "lockkeeper shell has it"}, {line: "config", status: 64, err: "lockkeeper z get /zookeeper/config"},
+		{line: "addauth digest u:p", status: 64, err: "--auth-file authenticates"}, {line: "help get", status: 64, err: "lockkeeper help z VERB"},
 		{line: "deleteall /m", status: 64, err: "did you mean rm"}, {line: "getAcl /m", status: 64, err: "did you mean acl"},
 		{line: "multi -", in: "create /n\ndelete /m 7\n", status: 1, err: "delete /m"},
 		{line: "get /n", status: 1, err: "no such znode"},
@@ -156,6 +163,7 @@ func TestZVerbs(t *testing.T) {
 		{line: "rm /missing", status: 1, err: "no such znode"},
 		{line: "rm -r /app", status: 64, err: "use --force to do it without asking (nothing has been deleted)"},
 		{line: "rm -n -r /app", err: "/app: 5 znodes, 11 bytes"},
+		{line: "rm -n -r --json /app", out: `{"path":"/app","znodes":5,"bytes":11,"unreadable":0,"ephemerals":[],"more_ephemerals":0,"locks":[]}` + "\n"},
 		{line: "rm -v 3 /m", status: 1, err: "version"},
 		{line: "rm -v 1 /m"},
 		{line: "rm -r -f /app", err: "5 znodes deleted"},
@@ -173,7 +181,8 @@ func TestZVerbs(t *testing.T) {
 func TestVerbsOfZAreSuggestedAtTheTop(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	for line, want := range map[string]string{"ls /": "did you mean z ls?", "rmr /a": "did you mean z rm?", "getAcl /a": "did you mean z acl?"} {
+	for line, want := range map[string]string{"ls /": "did you mean z ls?", "rmr /a": "did you mean z rm?", "getAcl /a": "did you mean z acl?",
+		"sync /": "lockkeeper shell has it", "addauth digest u:p": "--auth-file authenticates", "reconfig": "lockkeeper zkcli has it"} {
 		h.run(splitLine(t, line)...).want(64, want)
 	}
 }
@@ -241,6 +250,10 @@ func TestZRmNamesHoldersAndAsks(t *testing.T) {
 	term := ptytest.Open(t)
 	slave := term.Slave()
 	defer slave.Close()
+	loss := h.run("z", "rm", "-n", "-r", "--json", "/locks").want(0).stdout.String()
+	if !strings.Contains(loss, `"ephemerals":[{"path":"/locks/me","session":"0x`) || !strings.Contains(loss, `"locks":[{"path":"/locks/report","holders":["`) {
+		t.Errorf("rm -n --json says %s", loss)
+	}
 	rm := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stderr = slave, slave }, "z", "rm", "-r", "/locks")
 	said := term.WaitFor("Delete? [y/N] ")
 	for _, want := range []string{"ephemeral /locks/me of the live session 0x", "the lock /locks/report would be taken from its holder, "} {
@@ -265,7 +278,7 @@ func TestZEditRefusesIfChangedMeanwhile(t *testing.T) {
 	h.env = append(h.env, "EDITOR=sed -i s/one/two/", "VISUAL=", "TMPDIR="+h.dir)
 	h.steps("z", []zStep{
 		{line: "create /c one", out: "/c\n"},
-		{line: "edit /c", err: "/c written"},
+		{line: "edit /c --json", out: `{"path":"/c","kind":"persistent",…`},
 		{line: "get /c", out: "two"},
 		{line: "edit /c", err: "/c is unchanged"},
 	})

@@ -63,10 +63,13 @@ func (e *zEnv) edit(ctx context.Context, s *client.Session, p string) (err error
 		return err
 	}
 	if bytes.Equal(edited, data) {
+		if e.asJSON {
+			return e.line(editedJSON{newStatJSON(p, &st), false})
+		}
 		e.notef("%s is unchanged", shown)
 		return nil
 	}
-	_, err = s.Set(ctx, p, edited, st.Version)
+	st, err = s.Set(ctx, p, edited, st.Version)
 	switch {
 	case errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode):
 		keep = true
@@ -75,8 +78,17 @@ func (e *zEnv) edit(ctx context.Context, s *client.Session, p string) (err error
 		keep = true
 		return exit.Errorf(exit.StatusOf(zStatus(err), exit.Unreachable), "%w (the edited text is in %s)", err, f.Name())
 	}
+	if e.asJSON {
+		return e.line(editedJSON{newStatJSON(p, &st), true})
+	}
 	e.notef("%s written", shown)
 	return nil
+}
+
+// An editedJSON is a znode that was edited, as --json shows it.
+type editedJSON struct {
+	statJSON
+	Written bool `json:"written"` // false if the editor has changed nothing
 }
 
 // runEditor has the user's editor edit a file. The variable may have arguments in it.

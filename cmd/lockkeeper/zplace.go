@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -25,14 +26,52 @@ func (p place) String() string {
 // place resolves an argument that names a znode, maybe on other servers.
 func (e *zEnv) place(name string) (p place, err error) {
 	rest := name
-	if i := strings.LastIndex(name, ":/"); i > 0 && name[0] != '/' && name[:i] != "unix" {
+	if i := strings.LastIndex(name, ":/"); i > 0 && name[0] != '/' && name[0] != '.' {
 		p.servers, rest = name[:i], name[i+1:]
-		if err := withoutScheme(p.servers); err != nil {
+		if err := withoutScheme(name); err != nil {
 			return p, exit.Errorf(exit.Usage, "%s: %w", name, err)
+		}
+		if p.servers == "unix" {
+			return p, exit.Errorf(exit.Usage, "%s: this is a server's socket, and the path of a znode is missing (%s:/PATH; ./%s for a znode of this name)", name, name, name)
 		}
 	}
 	p.path, err = e.path(rest)
 	return p, err
+}
+
+// connectionsFile is what users are told about their file of connections.
+const connectionsFile = "~/.config/lockkeeper/connections"
+
+// notAPath says what is wrong with a path that begins with a word and ":/", which is not one of cp, diff and mirror.
+func notAPath(name, word string, inShell bool) error {
+	servers, wrong := word, "a tree on other servers is for cp, diff and mirror"
+	switch named := namedConnections()[word]; {
+	case word == "unix":
+		servers, wrong = name, "this is a server's socket, not a znode"
+	case named != "" && !inShell:
+		servers = named
+	case strings.HasPrefix(name, word+"://"):
+		servers, wrong = "HOST:PORT", withoutScheme(name).Error()
+	case named == "" && !strings.ContainsAny(word, ":,"):
+		servers, wrong = "HOST:PORT", wrong+", and "+connectionsFile+" has no line for "+word
+	}
+	way := "--servers " + servers + " names other servers"
+	if inShell {
+		way = "connect " + servers + " goes to other servers"
+	}
+	if !strings.Contains(name, "//") {
+		way += "; ./" + name + " is a znode of this name"
+	}
+	return exit.Errorf(exit.Usage, "%s: %s (%s)", name, wrong, way)
+}
+
+// takenForAHost adds to the error of a connection that its name stands in no file, and so was taken for a host.
+func takenForAHost(servers string, err error) error {
+	host, _, _ := strings.Cut(servers, "/")
+	if exit.StatusOf(err, exit.OK) != exit.Unreachable || strings.ContainsAny(host, ":,") || namedConnections()[servers] != "" || servers == access.Local {
+		return err
+	}
+	return exit.Errorf(exit.Unreachable, "%w; %s has no line for %s, which was taken for a host", err, connectionsFile, host)
 }
 
 // places resolves several.
@@ -59,7 +98,7 @@ func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do
 		}
 		s, err := e.other(ctx, p.servers)
 		if err != nil {
-			return err
+			return takenForAHost(p.servers, err)
 		}
 		defer s.Close(context.WithoutCancel(ctx))
 		var stop func()

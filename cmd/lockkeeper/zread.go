@@ -294,8 +294,11 @@ func (e *zEnv) newSetACL() *cobra.Command {
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				if !below {
-					_, err := s.SetACL(ctx, p, acl, version)
-					return err
+					st, err := s.SetACL(ctx, p, acl, version)
+					if err != nil || !e.asJSON {
+						return err
+					}
+					return e.line(newStatJSON(p, &st))
 				}
 				done := 0
 				err := ztree.Walk(ctx, s, p, ztree.WalkOptions{Skip: ztree.System(p)}, func(n *ztree.Node) error {
@@ -305,10 +308,14 @@ func (e *zEnv) newSetACL() *cobra.Command {
 					done++
 					return nil
 				})
-				if err == nil {
-					e.notef("%d ACLs set", done)
+				switch {
+				case err != nil:
+					return err
+				case e.asJSON:
+					return e.line(map[string]any{"path": p, "acls_set": done})
 				}
-				return err
+				e.notef("%d ACLs set", done)
+				return nil
 			})
 		},
 	}

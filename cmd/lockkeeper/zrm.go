@@ -100,7 +100,7 @@ func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r remova
 		case err != nil:
 			return err
 		case !there && r.force:
-			return nil
+			return e.deleted(p, 0)
 		case !there:
 			return &client.OpError{Op: "delete", Path: p, Err: zk.ErrNoNode}
 		case st.NumChildren > 0:
@@ -111,14 +111,19 @@ func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r remova
 	}
 	census, err := ztree.Count(ctx, s, p)
 	if r.force && errors.Is(err, zk.ErrNoNode) {
-		return nil
+		return e.deleted(p, 0)
 	}
 	if err != nil {
 		return err
 	}
-	if err := e.announce(ctx, s, p, census); err != nil {
+	locks, err := locksOf(ctx, s, census)
+	if err != nil {
 		return err
 	}
+	if r.dryRun && e.asJSON {
+		return e.line(lossJSON{p, census.Nodes, census.Bytes, census.Unreadable, append([]ztree.Owned{}, census.Ephemerals...), census.More, locks})
+	}
+	e.announce(p, census, locks)
 	if r.dryRun {
 		return nil
 	}
@@ -142,7 +147,7 @@ func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r remova
 	case err != nil:
 		return err
 	case e.asJSON:
-		return e.line(deletedJSON{p, done})
+		return e.deleted(p, done)
 	}
 	e.notef("%d znodes deleted below and at %s", done, shown)
 	return nil
@@ -155,47 +160,82 @@ type deletedJSON struct {
 }
 
 func (e *zEnv) deleteOne(ctx context.Context, s *client.Session, p string, version int32) error {
-	err := s.Delete(ctx, p, version)
-	if err != nil || !e.asJSON {
+	if err := s.Delete(ctx, p, version); err != nil {
 		return err
 	}
-	return e.line(deletedJSON{p, 1})
+	return e.deleted(p, 1)
+}
+
+// deleted prints as JSON, if that is asked for, what was deleted.
+func (e *zEnv) deleted(p string, znodes int) error {
+	if !e.asJSON {
+		return nil
+	}
+	return e.line(deletedJSON{p, znodes})
+}
+
+// A lossJSON is what would go with a tree, as rm --dry-run --json shows it.
+type lossJSON struct {
+	Path       string        `json:"path"`
+	Znodes     int           `json:"znodes"`
+	Bytes      int64         `json:"bytes"`
+	Unreadable int           `json:"unreadable"`
+	Ephemerals []ztree.Owned `json:"ephemerals"`
+	More       int           `json:"more_ephemerals"` // that are not named
+	Locks      []lockLoss    `json:"locks"`
+}
+
+// A lockLoss is a lock that would be taken from its holders.
+type lockLoss struct {
+	Path    string   `json:"path"`
+	Holders []string `json:"holders"`
 }
 
 // announce says what goes with a tree.
-func (e *zEnv) announce(ctx context.Context, s *client.Session, p string, c ztree.Census) error {
+func (e *zEnv) announce(p string, c ztree.Census, locks []lockLoss) {
 	shown := ztree.Escape(p)
 	e.notef("%s: %d znodes, %d bytes", shown, c.Nodes, c.Bytes)
 	if c.Unreadable > 0 {
 		e.notef("%s: %d of them, or what is below them, cannot be read", shown, c.Unreadable)
 	}
-	dirs, seen := []string{}, map[string]bool{}
-	for i, o := range c.Ephemerals {
-		if i < ephemeralsShownMax {
-			e.notef("%s: ephemeral %s of the live session %s would go", shown, ztree.Escape(o.Path), o.Session)
-		}
-		if dir := zk.Parent(o.Path); !seen[dir] && len(dirs) < locksLookedAtMax {
-			seen[dir], dirs = true, append(dirs, dir)
-		}
+	for _, o := range c.Ephemerals[:min(len(c.Ephemerals), ephemeralsShownMax)] {
+		e.notef("%s: ephemeral %s of the live session %s would go", shown, ztree.Escape(o.Path), o.Session)
 	}
 	if more := len(c.Ephemerals) + c.More - ephemeralsShownMax; more > 0 {
 		e.notef("%s: %d more ephemerals would go", shown, more)
 	}
-	for _, dir := range dirs {
+	for _, l := range locks {
+		holders := make([]string, len(l.Holders))
+		for i, h := range l.Holders {
+			holders[i] = ztree.Escape(h)
+		}
+		e.notef("%s: the lock %s would be taken from its holder, %s", shown, ztree.Escape(l.Path), strings.Join(holders, ", "))
+	}
+}
+
+// locksOf returns the locks that ephemerals of a tree hold, of the first locksLookedAtMax directories.
+func locksOf(ctx context.Context, s *client.Session, c ztree.Census) ([]lockLoss, error) {
+	losses, seen := []lockLoss{}, map[string]bool{}
+	for _, o := range c.Ephemerals {
+		dir := zk.Parent(o.Path)
+		if seen[dir] || len(seen) == locksLookedAtMax {
+			continue
+		}
+		seen[dir] = true
 		snap, err := inspect.Look(ctx, s, dir)
 		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var holders []string
+		l := lockLoss{Path: dir}
 		for _, h := range snap.Holders() {
-			holders = append(holders, ztree.Escape(engine.Describe(h)))
+			l.Holders = append(l.Holders, engine.Describe(h))
 		}
-		if len(holders) > 0 {
-			e.notef("%s: the lock %s would be taken from its holder, %s", shown, ztree.Escape(dir), strings.Join(holders, ", "))
+		if len(l.Holders) > 0 {
+			losses = append(losses, l)
 		}
 	}
-	return nil
+	return losses, nil
 }

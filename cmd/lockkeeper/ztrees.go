@@ -110,6 +110,9 @@ func existingMode(name string) (ztree.Existing, error) {
 
 // report says what has been written, also by work that failed.
 func (e *zEnv) report(did string, to *ztree.Importer, left ztree.LeftOut, err error) error {
+	if errors.Is(err, zk.ErrNoNode) && to.Done+to.Skipped == 0 {
+		return fmt.Errorf("%w (nothing has been %s)", err, did)
+	}
 	if err != nil {
 		hint := "--existing skip goes on"
 		if errors.Is(err, zk.ErrNodeExists) {
@@ -170,13 +173,24 @@ ephemeral znodes is not moved. Containers, and znodes with a time to live, becom
 				if errors.Is(err, ztree.ErrTooLarge) {
 					n, err = e.moveLarge(ctx, s, from.path, to.path)
 				}
-				if err == nil {
-					e.notef("%d znodes moved", n)
+				switch {
+				case err != nil:
+					return err
+				case e.asJSON:
+					return e.line(movedJSON{from.path, to.path, n})
 				}
-				return err
+				e.notef("%d znodes moved", n)
+				return nil
 			})
 		},
 	}
+}
+
+// A movedJSON is what mv has moved, as --json shows it.
+type movedJSON struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Znodes int    `json:"znodes"`
 }
 
 // moveLarge moves a tree that does not fit into one transaction.
@@ -378,7 +392,8 @@ A file whose name ends with .gz is compressed.`,
 					if e.screen && compress {
 						return exit.Errorf(exit.Usage, "export: compressed data is not for a terminal (-o FILE)")
 					}
-					return e.export(ctx, s, paths[0], e.out, compress)
+					_, _, err := e.export(ctx, s, paths[0], e.out, compress)
+					return err
 				}
 				return e.exportFile(ctx, s, paths[0], file, compress || strings.HasSuffix(file, ".gz"))
 			})
@@ -401,7 +416,8 @@ func (e *zEnv) exportFile(ctx context.Context, s *client.Session, root, file str
 			os.Remove(f.Name())
 		}
 	}()
-	if err := e.export(ctx, s, root, f, compress); err != nil {
+	n, left, err := e.export(ctx, s, root, f, compress)
+	if err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
@@ -410,13 +426,16 @@ func (e *zEnv) exportFile(ctx context.Context, s *client.Session, root, file str
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), file)
+	if err := os.Rename(f.Name(), file); err != nil || !e.asJSON {
+		return err
+	}
+	return e.line(map[string]any{"file": file, "path": root, "znodes": n, "left_out": left.Ephemerals})
 }
 
 // exportBuffer is how many bytes of an export are written at once.
 const exportBuffer = 1 << 18
 
-func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.Writer, compress bool) error {
+func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.Writer, compress bool) (n int, left ztree.LeftOut, err error) {
 	buffered := bufio.NewWriterSize(w, exportBuffer)
 	var into io.Writer = buffered
 	var z *gzip.Writer
@@ -424,7 +443,7 @@ func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.
 		z, _ = gzip.NewWriterLevel(buffered, gzip.BestSpeed)
 		into = z
 	}
-	n, left, err := ztree.Export(ctx, s, root, into, e.progress("exported", 0))
+	n, left, err = ztree.Export(ctx, s, root, into, e.progress("exported", 0))
 	if err == nil && z != nil {
 		err = z.Close()
 	}
@@ -432,13 +451,13 @@ func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.
 		err = buffered.Flush()
 	}
 	if err != nil {
-		return &ztree.PartError{Done: n, Did: "read", Next: "what has been written is not whole", Err: err}
+		return n, left, &ztree.PartError{Done: n, Did: "read", Next: "what has been written is not whole", Err: err}
 	}
 	e.notef("%d znodes exported", n)
 	if left.Ephemerals > 0 {
 		e.notef("%v", left)
 	}
-	return nil
+	return n, left, nil
 }
 
 func (e *zEnv) newImport() *cobra.Command {
@@ -488,6 +507,10 @@ written by then stays: import says how much, and --existing skip goes on.`,
 					return exit.Errorf(exit.OS, "%w", err)
 				}
 				in = f
+				if dryRun && e.asJSON {
+					e.answerTo(cmd)
+					return e.line(map[string]any{"file": args[0], "format": format, "znodes": total})
+				}
 				if dryRun {
 					e.notef("%s: an export of %s with %d znodes", args[0], format, total)
 					return nil

@@ -172,7 +172,7 @@ connection is closed.`,
 	cmd.Flags().BoolVarP(&ephemeral, "ephemeral", "e", false, "it goes with the session")
 	cmd.Flags().BoolVarP(&sequential, "sequential", "s", false, "the server appends a counter to the name")
 	cmd.Flags().BoolVarP(&container, "container", "c", false, "it goes some time after its last child")
-	cmd.Flags().DurationVarP(&ttl, "ttl", "t", 0, "it goes after so long without a change or a child; servers have to allow it")
+	cmd.Flags().DurationVarP(&ttl, "ttl", "t", 0, "it goes after so long without a change or a child; servers allow it with extendedTypesEnabled=true")
 	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents too; a znode that is there already is no error")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "take the data from this `file`; - is standard input")
 	cmd.Flags().StringVar(&aclText, "with-acl", "", "access control list, `scheme:id:cdrwa`,… (default: open to all)")
@@ -221,6 +221,8 @@ func (e *zEnv) create(ctx context.Context, s *client.Session, p string, data []b
 		made.Path = p
 	case errors.Is(err, zk.ErrNoNode) && !parents:
 		return fmt.Errorf("%w: its parent is missing (-p makes it)", err)
+	case errors.Is(err, zk.ErrUnimplemented) && mode.TTL():
+		return fmt.Errorf("%w (times to live need extendedTypesEnabled=true in the configuration of each server)", err)
 	case err != nil:
 		return err
 	}
@@ -325,7 +327,10 @@ func (e *zEnv) newQuota() *cobra.Command {
 						*limit.now = *limit.given
 					}
 				}
-				return ztree.SetQuota(ctx, s, p, q)
+				if err := ztree.SetQuota(ctx, s, p, q); err != nil || !e.asJSON {
+					return err
+				}
+				return e.line(quotaJSON{p, q})
 			})
 		},
 	}
@@ -345,13 +350,22 @@ func (e *zEnv) newQuota() *cobra.Command {
 				if errors.Is(err, zk.ErrNoNode) {
 					return exit.Errorf(exit.Failure, "quota %s: there is none", ztree.Escape(p))
 				}
-				return err
+				if err != nil || !e.asJSON {
+					return err
+				}
+				return e.line(quotaJSON{p, ztree.NoQuota()})
 			})
 		},
 	}
 	get.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
 	cmd.AddCommand(get, set, rm)
 	return cmd
+}
+
+// A quotaJSON is the quota that a tree has now, as quota set and rm --json show it.
+type quotaJSON struct {
+	Path   string      `json:"path"`
+	Limits ztree.Quota `json:"limits"`
 }
 
 // A resultJSON is what an operation of a multi has done, as --json shows it.
