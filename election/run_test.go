@@ -160,17 +160,15 @@ func TestF37_RunSurvivesItsSessions(t *testing.T) {
 func TestF38_RunPacesItself(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		admin := srv.Session(t, "admin")
-		ctx, cancel := context.WithCancel(t.Context())
 		terms, calm := 0, false
 		began := time.Now()
 		var since time.Time
-		err := election.Run(ctx, opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
+		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
 			if calm {
 				if d := time.Since(since); d > time.Second {
 					t.Errorf("no candidate led for %v after the calm", d)
 				}
-				cancel()
-				return nil
+				return nil // during the term, which ends Run
 			}
 			terms++
 			calm = time.Since(began) > time.Minute

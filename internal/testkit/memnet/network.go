@@ -87,13 +87,16 @@ func (n *Network) DialAs(ctx context.Context, client, addr string) (net.Conn, er
 
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	arrive := time.Now().Add(2 * n.faultsLocked(client, addr).latency)
-	wake := time.AfterFunc(time.Until(arrive), func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.cond.Broadcast()
-	})
-	defer wake.Stop()
+	trip := 2 * n.faultsLocked(client, addr).latency
+	arrive := time.Now().Add(trip)
+	if trip > 0 {
+		wake := time.AfterFunc(trip, func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.cond.Broadcast()
+		})
+		defer wake.Stop()
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, opError("dial", Addr(addr), err)
