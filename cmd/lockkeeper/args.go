@@ -62,6 +62,12 @@ func wantCommand(parent *cobra.Command, args []string) error {
 	if word := zkcliWords[args[0]]; word != "" && (!parent.HasParent() && parent.Name() != shellRoot || parent.CommandPath() == "lockkeeper z") {
 		hint = word
 	}
+	switch inShell := parent.Root().Name() == shellRoot; {
+	case inShell && (args[0] == "z" || args[0] == "lockkeeper"):
+		hint = "in the shell a verb stands alone, as in ls /"
+	case parent.HasParent() && strings.HasPrefix(args[0], "/"):
+		hint = "see " + strings.TrimPrefix(parent.CommandPath(), shellRoot+" ") + " get " + args[0]
+	}
 	words := strings.TrimSpace(strings.TrimPrefix(parent.CommandPath(), parent.Root().Name()) + " " + args[0])
 	return exit.Errorf(exit.Usage, "there is no command %q (%s)", words, hint)
 }
@@ -80,6 +86,9 @@ func wrongValue(err error) string {
 			number = invalid.GetValue()
 		}
 		what = fmt.Sprintf("not a duration: a duration has a unit: %[1]ss, %[1]sm or %[1]sh", number)
+		if invalid.GetFlag().Name == "ttl" { // zkCli counts milliseconds
+			what = fmt.Sprintf("not a duration: a duration has a unit: %[1]sms, %[1]ss or %[1]sm", number)
+		}
 	case "int", "int32", "int64", "uint", "uint32", "uint64":
 		what = "not a whole number, or too large"
 	default:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,10 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 		switch wrong := wrongValue(err); {
 		case wrong != "":
 			return exit.Errorf(exit.Usage, "%s: %s", name, wrong)
+		case strings.HasPrefix(name, "z ") && strings.HasSuffix(err.Error(), " in -w"): // zkCli's
+			hint = "lockkeeper z watch PATH shows changes"
+		case strings.HasPrefix(name, "z ") && strings.HasSuffix(err.Error(), " in -s"):
+			hint = "lockkeeper z stat PATH shows the stat"
 		case cmd.Name() == "run" || cmd.Name() == "elect":
 			hint += "; the command to run, with its own flags, stands behind --"
 		}

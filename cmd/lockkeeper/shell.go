@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -265,6 +266,9 @@ func (sh *shell) do(words []string) error {
 		defer stop()
 		return orInterrupted(ctx, v.run(sh, ctx, words[1:]))
 	}
+	if usage := sh.zkcliUsage(words[0]); usage != "" && !zkcli.Understands(words) {
+		return exit.Errorf(exit.Usage, "%s: it is %s", words[0], usage)
+	}
 	// A verb that both have is z's, unless only zkCli understands the line.
 	if !isLegacyWatch(words) && (sh.isZ(words) || !zkcli.Understands(words)) {
 		root := sh.zRoot()
@@ -286,6 +290,14 @@ func (sh *shell) do(words []string) error {
 // isLegacyWatch reports whether a line is zkCli's old way to ask for a watch, as in ls /a true.
 func isLegacyWatch(words []string) bool {
 	return len(words) == 3 && slices.Contains([]string{"ls", "ls2", "get", "stat"}, words[0]) && slices.Contains([]string{"true", "watch"}, words[2])
+}
+
+// zkcliUsage returns the usage of a verb that only zkCli has; empty for others.
+func (sh *shell) zkcliUsage(verb string) string {
+	if cmd, _, err := sh.zRoot().Find([]string{verb}); err == nil && cmd.HasParent() {
+		return ""
+	}
+	return zkcli.Usage(verb)
 }
 
 // isZ reports whether a line is one that z takes.
@@ -318,6 +330,15 @@ func (sh *shell) zRoot() *cobra.Command {
 		return exit.Errorf(exit.Usage, "%s: %w (see help %s)", cmd.Name(), err, cmd.Name())
 	})
 	root.AddCommand(env.verbs()...)
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) { // without the name of the root
+		var text bytes.Buffer
+		out := cmd.OutOrStdout()
+		cmd.SetOut(&text)
+		show(cmd, args)
+		cmd.SetOut(out)
+		fmt.Fprint(out, strings.ReplaceAll(text.String(), cmd.CommandPath(), commandName(cmd)))
+	})
 	root.SetOut(sh.out)
 	root.SetErr(sh.out)
 	return root
@@ -574,7 +595,11 @@ func (sh *shell) help(_ context.Context, args []string) error {
 	root := sh.zRoot()
 	if len(args) == 1 && args[0] != "z" {
 		if v, ours := shellVerbs()[args[0]]; ours {
-			fmt.Fprintf(sh.out, "%s %s\n  %s\n", args[0], v.usage, v.short)
+			fmt.Fprintf(sh.out, "%s\n  %s\n", strings.TrimSpace(args[0]+" "+v.usage), v.short)
+			return nil
+		}
+		if usage := sh.zkcliUsage(args[0]); usage != "" {
+			fmt.Fprintf(sh.out, "%s\n  As in ZooKeeper's zkCli\n", usage)
 			return nil
 		}
 		cmd, _, err := root.Find(args)

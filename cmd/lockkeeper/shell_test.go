@@ -90,7 +90,7 @@ func TestShellAtATerminal(t *testing.T) {
 		{"ls\r", "zookeeper", ":/> "},
 		{"close prod\r", "", ":/> "},
 		{"help\r", "zkCli's verbs are understood as well", ":/> "},
-		{"help get\r", "byte for byte", ":/> "},
+		{"help get\r", "Usage:\r\n  get PATH [flags]", ":/> "},
 	} {
 		term.Type(step.keys)
 		shown := term.WaitFor(step.shows)
@@ -138,6 +138,10 @@ func TestShellScript(t *testing.T) {
 		{in: "redo 7", status: 64, err: "there is no such line"},
 		{in: "connect zk://x", status: 64, err: "a server is host:port"},
 		{in: "close\nls", status: 64, err: "there is no connection"},
+		{in: "sync\n", status: 64, err: "sync: it is sync path"},
+		{in: "help sync\n", out: "sync path\n  As in ZooKeeper's zkCli\n"},
+		{in: "help pwd\nhelp mv\n", out: "pwd\n  Show where we are\nMove a tree…"},
+		{in: "z ls /\n", status: 64, err: "in the shell a verb stands alone"},
 		{in: "ls nosuch:/x", status: 64, err: "connections has no line for nosuch (connect HOST:PORT goes to other servers;"},
 		{in: "rm -r /zookeeper\n", status: 64, err: "use --force"},
 	})

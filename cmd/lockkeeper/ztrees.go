@@ -110,7 +110,7 @@ func existingMode(name string) (ztree.Existing, error) {
 
 // report says what has been written, also by work that failed.
 func (e *zEnv) report(did string, to *ztree.Importer, left ztree.LeftOut, err error) error {
-	if errors.Is(err, zk.ErrNoNode) && to.Done+to.Skipped == 0 {
+	if to.Done+to.Skipped == 0 && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth)) {
 		return fmt.Errorf("%w (nothing has been %s)", err, did)
 	}
 	if err != nil {
@@ -449,6 +449,9 @@ func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.
 	}
 	if err == nil {
 		err = buffered.Flush()
+	}
+	if n == 0 && err != nil {
+		return n, left, err
 	}
 	if err != nil {
 		return n, left, &ztree.PartError{Done: n, Did: "read", Next: "what has been written is not whole", Err: err}

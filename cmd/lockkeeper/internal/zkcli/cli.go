@@ -97,6 +97,15 @@ func Understands(words []string) bool {
 	return words[0] == "reconfig" || err == nil && len(in.args) >= v.least
 }
 
+// Usage returns what zkCli says about a verb and its arguments; empty if it has no such verb.
+func Usage(name string) string {
+	v, known := verbs()[name]
+	if !known {
+		return ""
+	}
+	return strings.TrimSpace(name + " " + v.usage)
+}
+
 // Options returns the options of a verb, "-s" for example.
 func Options(name string) (options []string) {
 	v := verbs()[name]
