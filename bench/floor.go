@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/bench/peers"
@@ -45,8 +48,9 @@ const (
 	stepLone // and what follows it
 )
 
-// floor measures what one cycle of a lock is made of.
-func floor(dir string, each time.Duration) error {
+// floor measures what one cycle of a lock is made of. If apart is set, the servers have one processor and the client another, as
+// two machines have.
+func floor(dir string, each time.Duration, apart bool) error {
 	describe()
 	steps := make([]*step, 0, stepSyncedCycle+1)
 	for _, prepare := range []func(string) ([]*step, func(), error){floorEcho, floorLog, floorSyncedEcho, floorUnsynced, floorSynced} {
@@ -56,6 +60,11 @@ func floor(dir string, each time.Duration) error {
 		}
 		defer stop()
 		steps = append(steps, more...)
+	}
+	if apart {
+		if err := separate(); err != nil {
+			return err
+		}
 	}
 	for round := range 1 + floorRounds { // the first to warm up
 		for _, s := range steps {
@@ -97,6 +106,29 @@ func printCycle(steps []*step) {
 	} {
 		fmt.Printf("%8.1f µs  %s\n", micro(part.took), part.name)
 	}
+	fmt.Printf("    %.2f  of the rate of the last one is reached\n", float64(2*took(stepSyncedEcho))/float64(took(stepSyncedCycle)))
+}
+
+// separate gives the first processor to the processes that this one has started, and the second to this one.
+func separate() error {
+	self := strconv.Itoa(os.Getpid())
+	started, err := exec.Command("pgrep", "-P", self).Output()
+	if err != nil {
+		return fmt.Errorf("look for the servers' processes: %w", err)
+	}
+	pin := func(processor, pid string) error {
+		if out, err := exec.Command("taskset", "-a", "-p", "-c", processor, pid).CombinedOutput(); err != nil {
+			return fmt.Errorf("give process %s a processor: %w\n%s", pid, err, out)
+		}
+		return nil
+	}
+	errs := []error{pin("1", self)}
+	for _, pid := range strings.Fields(string(started)) {
+		if _, err := os.Stat("/proc/" + pid); err == nil { // and not pgrep itself
+			errs = append(errs, pin("0", pid))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

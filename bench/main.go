@@ -81,8 +81,9 @@ func command(args []string) error {
 		flags.Parse(args)
 		return inDir(func(dir string) error { return readers(dir, *each/3, *rounds) })
 	case "floor":
+		apart := flags.Bool("apart", false, "give the servers one processor and the client another (needs two)")
 		flags.Parse(args)
-		return inDir(func(dir string) error { return floor(dir, *each/3) })
+		return inDir(func(dir string) error { return floor(dir, *each/3, *apart) })
 	case "waiters":
 		flags.Parse(args)
 		return inDir(waiters)
