@@ -34,6 +34,7 @@ type Keeper struct {
 	mu struct {
 		sync.Mutex
 		session *Session      // the newest one; it may be over
+		opening *Session      // the next one, which looks for a server; nil if there is none
 		changed chan struct{} // closed when session is replaced
 		err     error         // why the Keeper has ended; nil while it lives
 	}
@@ -60,8 +61,9 @@ func Keep(ctx context.Context, servers string, opt Options) (*Keeper, error) {
 	return k, nil
 }
 
-// Session returns the session, and waits for the next one while there is none. After Close the error is zk.ErrClosed.
-// The session can end at any moment; Keeper.Run is for work that has to begin again then.
+// Session returns the session, and waits for the next one while there is none. If ctx ends first, the error is an *OpenError
+// that says what became of the attempt at each server. After Close the error is zk.ErrClosed. The session can end at any
+// moment; Keeper.Run is for work that has to begin again then.
 func (k *Keeper) Session(ctx context.Context) (*Session, error) {
 	for {
 		s, changed, err := k.newest()
@@ -74,7 +76,7 @@ func (k *Keeper) Session(ctx context.Context) (*Session, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, &OpError{Op: "session", Err: ending.Of(ctx)}
+			return nil, k.openError(ctx)
 		case <-k.done:
 		}
 	}
@@ -201,7 +203,12 @@ func (k *Keeper) replace() {
 // open opens the next session, and returns nil if the Keeper ends before.
 func (k *Keeper) open() *Session {
 	for {
-		s, err := Open(k.ctx, k.servers, k.opt)
+		s, err := begin(k.servers, k.opt)
+		if err == nil {
+			k.setOpening(s)
+			err = s.opened(k.ctx)
+			k.setOpening(nil)
+		}
 		switch {
 		case err == nil:
 			return s
@@ -216,6 +223,23 @@ func (k *Keeper) open() *Session {
 			return nil
 		}
 	}
+}
+
+func (k *Keeper) setOpening(s *Session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.opening = s
+}
+
+// openError says why there is no session although ctx has ended.
+func (k *Keeper) openError(ctx context.Context) *OpenError {
+	k.mu.Lock()
+	s := k.mu.opening
+	k.mu.Unlock()
+	if s == nil {
+		return &OpenError{Err: ending.Of(ctx)}
+	}
+	return s.openError(ctx)
 }
 
 // newest returns the newest session, the channel that is closed when another one replaces it, and why the Keeper has

@@ -64,6 +64,10 @@ func TestKeeperSessionWaitsNoLongerThanItsContext(t *testing.T) {
 			t.Error("a session that is over was handed out")
 		} else if err != nil {
 			wantErr(t, "Session", err, context.DeadlineExceeded)
+			var open *client.OpenError
+			if !errors.As(err, &open) || len(open.Attempts) == 0 {
+				t.Errorf("Session = %v, want an *OpenError that says what became of the attempts", err)
+			}
 		}
 		srv.Link("kept").Heal()
 		_, err = k.Session(t.Context())

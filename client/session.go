@@ -73,6 +73,18 @@ type Session struct {
 // is an *OpenError that says what became of the attempt at each server; if it never ends, only Options.Logger hears of
 // that. ctx bounds the opening only: the session lives until Close or expiry.
 func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
+	s, err := begin(servers, opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.opened(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin makes a session that looks for a server.
+func begin(servers string, opt Options) (*Session, error) {
 	list, chroot, err := parseServers(servers)
 	if err != nil {
 		return nil, err
@@ -99,21 +111,34 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 		s.mu.auth = append(s.mu.auth, a.clone())
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.wg.Go(s.run)
+	return s, nil
+}
 
-	attempts := make(chan struct{})
-	s.wg.Go(func() { s.run(attempts) })
-	select {
-	case <-attempts: // established, or over
-		if err := s.Err(); err != nil {
+// opened returns when the session is established. With an error, the session is over.
+func (s *Session) opened(ctx context.Context) error {
+	for {
+		st, changed := s.State()
+		switch {
+		case st.Phase.Final():
 			s.wg.Wait()
-			return nil, err
+			return s.Err()
+		case st.Phase != Connecting:
+			return nil
 		}
-		return s, nil
-	case <-ctx.Done():
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
+			s.wg.Wait()
+			return s.openError(ctx)
+		}
 	}
-	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
-	s.wg.Wait()
-	return nil, &OpenError{Attempts: s.attempts(), Err: ending.Of(ctx)}
+}
+
+// openError says why there is no session although ctx has ended.
+func (s *Session) openError(ctx context.Context) *OpenError {
+	return &OpenError{Attempts: s.attempts(), Err: ending.Of(ctx)}
 }
 
 // ID returns the session's id, as ZooKeeper prints it in hexadecimal.
@@ -177,12 +202,9 @@ func (s *Session) Go(f func(ctx context.Context)) bool {
 	return true
 }
 
-// run keeps the session: one connection after the other until the session is over. attempts is
-// closed when the first connection is established or the session has ended before.
-func (s *Session) run(attempts chan struct{}) {
+// run keeps the session: one connection after the other until the session is over.
+func (s *Session) run() {
 	defer s.tracer.stop()
-	first := sync.OnceFunc(func() { close(attempts) })
-	defer first()
 	for s.ctx.Err() == nil {
 		c, err := s.connect()
 		if err != nil {
@@ -192,7 +214,6 @@ func (s *Session) run(attempts chan struct{}) {
 		if c == nil {
 			return // s.ctx has ended
 		}
-		first()
 		began := time.Now()
 		cause := c.serve(s.ctx)
 		if time.Since(began) >= goodAfter {

@@ -12,30 +12,14 @@ import (
 // competes with other contenders and with the removal of empty directories, so a nil error promises nothing: the caller's
 // next create tells whether it was enough.
 func makeLockDirectory(ctx context.Context, s *client.Session, dir string, acl []zk.ACL) error {
-	err := makeOne(ctx, s, dir, zk.Container, acl)
-	if errors.Is(err, zk.ErrUnimplemented) {
-		err = makeOne(ctx, s, dir, zk.Persistent, acl)
-	}
-	if errors.Is(err, zk.ErrNoNode) {
+	_, err := s.Create(ctx, dir, nil, zk.Container, acl)
+	switch {
+	case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrConnectionLoss):
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
 		return s.EnsurePath(ctx, zk.Parent(dir), acl)
+	case errors.Is(err, zk.ErrUnimplemented), errors.Is(err, zk.ErrNoAuth): // refused before the server looks: dir may be there
+		return s.EnsurePath(ctx, dir, acl)
 	}
 	return err
-}
-
-// makeOne makes one znode. That it exists is success.
-func makeOne(ctx context.Context, s *client.Session, path string, mode zk.Mode, acl []zk.ACL) error {
-	for {
-		_, err := s.Create(ctx, path, nil, mode, acl)
-		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			continue // repeating it is harmless
-		case errors.Is(err, zk.ErrNodeExists):
-			return nil
-		case errors.Is(err, zk.ErrNoAuth): // which the server looks at first: the znode may be there
-			if _, ok, lookErr := s.Exists(ctx, path); ok || lookErr != nil {
-				return lookErr
-			}
-		}
-		return err
-	}
 }

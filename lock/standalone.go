@@ -15,23 +15,18 @@ import (
 // several locks, open one session with client.Open and make them with NewMutex: that costs the ensemble less.
 //
 // When the session ends, its holds end, with the cause. A hold never passes to another session, and nothing is
-// locked again unasked: the next Lock opens another session.
+// locked again unasked: another session is opened, and waits for the next Lock.
 //
 // A Standalone is safe for use by many goroutines, which exclude each other like strangers.
 type Standalone struct {
-	// Fixed by Dial.
-	servers string
-	path    string
-	opt     DialOptions
-	ctx     context.Context // ends with Close
-	cancel  context.CancelCauseFunc
-
-	opening chan struct{}  // holds a token while a call looks for a session
-	wg      sync.WaitGroup // goroutines; nothing is added once closed
+	path   string
+	opt    DialOptions
+	keeper *client.Keeper
+	wg     sync.WaitGroup // goroutines; nothing is added once closed
 
 	mu struct {
 		sync.Mutex
-		mutex  *Mutex // of the newest session
+		mutex  *Mutex // of the newest session that was asked for
 		closed bool
 	}
 }
@@ -55,11 +50,13 @@ func Dial(ctx context.Context, servers, path string, opt DialOptions) (*Standalo
 	if _, err := opt.Lock.withDefaults(path); err != nil {
 		return nil, err
 	}
-	s := &Standalone{servers: servers, path: path, opt: opt, opening: make(chan struct{}, 1)}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if _, err := s.current(ctx, "dial"); err != nil {
-		s.cancel(nil)
+	keeper, err := client.Keep(ctx, servers, opt.Session)
+	if err != nil {
 		return nil, err
+	}
+	s := &Standalone{path: path, opt: opt, keeper: keeper}
+	if _, err := s.current(ctx, "dial"); err != nil {
+		return nil, ending.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
@@ -67,7 +64,7 @@ func Dial(ctx context.Context, servers, path string, opt DialOptions) (*Standalo
 // Path returns the path of the lock's directory.
 func (s *Standalone) Path() string { return s.path }
 
-// Session returns the newest session; it may be over.
+// Session returns the session of the newest Lock, or that of Dial before the first; it may be over.
 func (s *Standalone) Session() *client.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,18 +103,8 @@ func (s *Standalone) Start(ctx context.Context, failed func(error)) {
 func (s *Standalone) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.mu.closed = true
-	m := s.mu.mutex
 	s.mu.Unlock()
-	s.cancel(zk.ErrClosed)
-	var err error
-	if m != nil {
-		err = m.core.s.Close(ctx)
-	}
-	select {
-	case s.opening <- struct{}{}: // no call opens another session any more
-		<-s.opening
-	case <-ctx.Done():
-	}
+	err := s.keeper.Close(ctx)
 	s.wg.Wait()
 	return err
 }
@@ -133,64 +120,33 @@ func (s *Standalone) take(ctx context.Context, op string, way func(*Mutex, conte
 		switch {
 		case err == nil && s.tell(h):
 			return h, nil
-		case err == nil || s.ctx.Err() != nil: // closed while the lock was got, or before
+		case err == nil || errors.Is(s.keeper.Err(), zk.ErrClosed): // closed while the lock was got, or before
 			return nil, s.closedError(op)
-		case m.core.s.Err() == nil || ctx.Err() != nil || errors.Is(err, zk.ErrAuthFailed):
+		case m.Session().Err() == nil || ctx.Err() != nil:
 			return nil, err
 		}
 	}
 }
 
-// current returns the mutex of a session that lives, as far as is known, and opens one if there is none.
+// current returns the mutex of a session that lives, as far as is known, and waits for one if there is none.
 func (s *Standalone) current(ctx context.Context, op string) (*Mutex, error) {
-	select {
-	case s.opening <- struct{}{}:
-		defer func() { <-s.opening }()
-	case <-ctx.Done():
-		return nil, &LockError{op, s.path, ending.Of(ctx)}
-	case <-s.ctx.Done():
-	}
-	if s.ctx.Err() != nil { // several may have been ready
-		return nil, s.closedError(op)
-	}
-	s.mu.Lock()
-	m := s.mu.mutex
-	s.mu.Unlock()
-	if m != nil && m.core.s.Err() == nil {
-		return m, nil
-	}
-	if m != nil {
-		m.core.s.Close(ctx) // it is over, so this sends nothing
-	}
-	return s.open(ctx, op)
-}
-
-// open opens a session, which Close ends wherever that comes in between.
-func (s *Standalone) open(ctx context.Context, op string) (*Mutex, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(zk.ErrClosed) })()
-	session, err := client.Open(ctx, s.servers, s.opt.Session)
+	session, err := s.keeper.Session(ctx)
 	switch {
-	case err != nil && s.ctx.Err() != nil: // which errors.Is does not find in Open's error
+	case errors.Is(s.keeper.Err(), zk.ErrClosed):
 		return nil, s.closedError(op)
 	case err != nil:
-		return nil, err
+		return nil, &LockError{op, s.path, err}
 	}
-	m, err := NewMutex(session, s.path, s.opt.Lock)
-	if err == nil {
-		s.mu.Lock()
-		closed := s.mu.closed
-		if !closed {
-			s.mu.mutex = m
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.mutex == nil || s.mu.mutex.Session() != session {
+		m, err := NewMutex(session, s.path, s.opt.Lock)
+		if err != nil {
+			return nil, err
 		}
-		s.mu.Unlock()
-		if !closed {
-			return m, nil
-		}
-		err = s.closedError(op)
+		s.mu.mutex = m
 	}
-	return nil, ending.Join(err, session.Close(context.WithoutCancel(ctx)))
+	return s.mu.mutex, nil
 }
 
 // closedError returns the error of an operation after Close.

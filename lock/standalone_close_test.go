@@ -18,14 +18,13 @@ import (
 func TestF26_StandaloneClosedWhileOpening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
-		slow := false
-		dialing := make(chan struct{})
-		var dials atomic.Int32
+		dialing := make(chan struct{}, 1)
+		var all, dials atomic.Int32
 		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 			dials.Add(1)
 			defer dials.Add(-1)
-			if slow {
-				close(dialing)
+			if all.Add(1) == 3 { // after the first session's connections, before and after it has expired
+				dialing <- struct{}{}
 				<-ctx.Done()
 				time.Sleep(time.Second) // it takes its time to give up
 				return nil, context.Cause(ctx)
@@ -37,8 +36,7 @@ func TestF26_StandaloneClosedWhileOpening(t *testing.T) {
 			t.Fatal(err)
 		}
 		srv.Link("").Expire()
-		<-s.mu.mutex.core.s.Done()
-		slow = true
+		<-s.Session().Done()
 		failed := make(chan error, 1)
 		go func() {
 			_, err := s.Lock(t.Context())
