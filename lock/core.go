@@ -136,14 +136,6 @@ func (c *core) approach(ctx context.Context, count int, try bool) (leave func(),
 	}, nil
 }
 
-// makeDirectory makes the directory and what is missing above it.
-func (c *core) makeDirectory(ctx context.Context) error {
-	if c.permits.varies() {
-		return c.permits.agree(ctx, c, 0, false)
-	}
-	return makeLockDirectory(ctx, c.s, c.dir, c.opt.ParentACL)
-}
-
 // do runs f under a hold.
 func (c *core) do(ctx context.Context, f func(ctx context.Context) error) error {
 	h, err := c.take(ctx, false)
