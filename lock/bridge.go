@@ -22,7 +22,7 @@ func newLatch(session any, path string, options any) (any, error) {
 func candidates(names []string) []string { return queue.Parse(names, queue.Candidacy).Names() }
 
 // onBehalf is bridge.OnBehalf.
-func onBehalf(options any, pid int, under []string) {
+func onBehalf(options any, pid int, user string, under []string) {
 	o := options.(*Options)
-	o.pid, o.under = pid, under
+	o.pid, o.user, o.under = pid, user, under
 }

@@ -101,6 +101,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	pid   int      // see bridge.OnBehalf
+	user  string   // the same
 	under []string // the same
 }
 

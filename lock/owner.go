@@ -14,7 +14,7 @@ import (
 // Owner returns what the znodes of a lock with these options say about this process, or about the process on whose
 // behalf it takes the lock. Since is left zero.
 func (o *Options) Owner() Owner {
-	who := Owner{Host: hostname(), PID: o.pid, Space: pidSpace(), Label: o.Label}
+	who := Owner{Host: hostname(), PID: o.pid, User: o.user, Space: pidSpace(), Label: o.Label}
 	if who.PID == 0 {
 		who.PID = os.Getpid()
 	}

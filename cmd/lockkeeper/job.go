@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -129,7 +128,7 @@ func (f *jobFlags) config(changed func(string) bool, what, name, path string, ar
 	}
 	label := f.label
 	if label == "" {
-		label = filepath.Base(argv[0])
+		label = programOf(argv)
 	}
 	var timeoutAsked time.Duration
 	if changed("session-timeout") {
@@ -143,7 +142,7 @@ func (f *jobFlags) config(changed func(string) bool, what, name, path string, ar
 	return front.Config{
 		Name: name,
 		Open: link.Open{
-			Access: to, Lock: path, Label: label, PID: os.Getpid(),
+			Access: to, Lock: path, Label: label, PID: os.Getpid(), User: userName(),
 			SessionTimeout: f.sessionTimeout, ConnectTimeout: f.connectTimeout,
 			Wait: link.WaitForEver, Grace: f.grace, Vouch: f.vouch,
 			Under: link.LocksOf(os.Getenv), Claims: link.ClaimsOf(os.Getenv),

@@ -29,9 +29,10 @@ type contender struct {
 	Shared  bool      `json:"shared,omitempty"`  // with others who share the lock; else alone
 	Revoked bool      `json:"revoked,omitempty"` // asked to give up
 	Place   int       `json:"place"`             // how many are ahead; a holder that shares the lock may have some, too
-	Since   time.Time `json:"since"`             // in line, by the server's clock
+	Since   time.Time `json:"since"`             // in the queue, by the server's clock
 	Host    string    `json:"host,omitempty"`
 	PID     int       `json:"pid,omitempty"`
+	User    string    `json:"user,omitempty"`
 	Gone    bool      `json:"gone,omitempty"` // the process was of this machine, and is no more
 	Program string    `json:"program,omitempty"`
 	Label   string    `json:"label,omitempty"`
@@ -47,7 +48,7 @@ func lineOf(snap inspect.Snapshot) lockLine {
 	for _, c := range snap.Contenders {
 		shown := contender{
 			State: "waiting", Shared: c.Shared, Revoked: c.Revoked, Place: c.Place, Since: c.Since,
-			Host: c.Owner.Host, PID: c.Owner.PID, Gone: gone(c.Owner), Program: c.Owner.Program, Label: c.Owner.Label,
+			Host: c.Owner.Host, PID: c.Owner.PID, User: c.Owner.User, Gone: gone(c.Owner), Program: c.Owner.Program, Label: c.Owner.Label,
 			Token: c.Token, Session: fmt.Sprintf("0x%x", uint64(c.Session)), Node: c.Node,
 		}
 		if c.Held {
@@ -87,7 +88,7 @@ func printLocks(w io.Writer, lines []lockLine, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, lines)
 	}
-	rows := [][]string{{"LOCK", "KIND", "STATE", "IN LINE", "HOST", "PID", "PROGRAM", "LABEL"}}
+	rows := [][]string{{"LOCK", "KIND", "STATE", "IN QUEUE", "HOST", "PID", "USER", "PROGRAM", "LABEL"}}
 	for _, l := range lines {
 		kind := l.Kind
 		if l.Permits > 0 && l.Kind == string(inspect.KindSemaphore) {
@@ -124,7 +125,7 @@ func (c contender) row() []string {
 	if program == "" {
 		program = c.Data
 	}
-	return []string{state, age(c.Since), c.Host, pid, program, c.Label}
+	return []string{state, age(c.Since), c.Host, pid, c.User, program, c.Label}
 }
 
 // age says how long ago t was. Clocks may differ, so it is never negative.

@@ -49,7 +49,7 @@ this machine and has ended: its lock is free when its session has expired. Below
 list are circles of contenders that wait for each other, if there are any and they say
 what they hold while they wait.
 
-IN LINE is the time since a contender joined the line, by the servers' clock. When it
+IN QUEUE is the time since a contender joined the queue, by the servers' clock. When it
 got the lock is not recorded.
 
 With --watch the list is shown again whenever it changes (--json: one line with an

@@ -35,7 +35,7 @@ func TestLocksShowsHolderAndWaitersInOrder(t *testing.T) {
 	line := h.held("demo", 2)[0]
 	c := line.Contenders
 	if line.Path != "/lockkeeper/locks/demo" || c[0].State != "held" || c[0].Label != "first" || c[1].State != "waiting" || c[1].Label != "second" ||
-		c[0].PID != holder.cmd.Process.Pid || c[0].Host == "" || c[0].Program != "lockkeeper" || time.Since(c[0].Since) > time.Minute || c[0].Token >= c[1].Token {
+		c[0].PID != holder.cmd.Process.Pid || c[0].Host == "" || c[0].User != userName() || c[0].Program != "lockkeeper" || time.Since(c[0].Since) > time.Minute || c[0].Token >= c[1].Token {
 		t.Errorf("locks --json: %+v", line)
 	}
 	table := h.run("locks").want(0).stdout.String()
@@ -325,7 +325,7 @@ func TestLocksShowsElections(t *testing.T) {
 		t.Fatalf("locks --json: %v, %+v", err, lines)
 	}
 	e := lines[1]
-	if lines[0].Lock != "demo" || e.Kind != "election" || len(e.Contenders) != 2 || e.Contenders[0].State != "held" ||
+	if lines[0].Lock != "demo" || lines[0].Contenders[0].Label != "sleep" || e.Contenders[0].User != userName() || e.Kind != "election" || len(e.Contenders) != 2 || e.Contenders[0].State != "held" ||
 		e.Contenders[0].Label != "leader" || e.Contenders[1].State != "waiting" || e.Contenders[1].Label != "next" {
 		t.Errorf("locks --json: %+v", lines)
 	}

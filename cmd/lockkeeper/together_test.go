@@ -63,7 +63,7 @@ func TestSlots(t *testing.T) {
 		j.see("up")
 		holders = append(holders, j)
 	}
-	h.run("run", "--slots", "2", "--wait", "0", "demo", "--", "true").want(75, "busy", "held by sh")
+	h.run("run", "--slots", "2", "--wait", "0", "demo", "--", "true").want(75, "busy", "held by sleep")
 	h.run("run", "--slots", "3", "--wait", "0", "demo", "--", "true").want(64, "--slots 3, but it has 2")
 	h.run("run", "--slots", "0", "demo", "--", "true").want(64, "--slots 0")
 	h.run("run", "--slots", "2", "--shared", "demo", "--", "true").want(64, "--shared")
@@ -154,7 +154,7 @@ func TestSeveralLocks(t *testing.T) {
 	if got := j.stdout.String(); got != want || a.Token == b.Token {
 		t.Errorf("the command sees %q, want %q", got, want)
 	}
-	h.run("run", "--wait", "0", "c", "/other/a", "--", "true").want(75, "lock /other/a is busy", "held by sh")
+	h.run("run", "--wait", "0", "c", "/other/a", "--", "true").want(75, "lock /other/a is busy", "held by sleep")
 	h.held("c", 0)
 	waiting := h.start("run", "/other/a", "b", "--", "sh", "-c", stay)
 	h.run("break", "--force", "/other/a").want(0)

@@ -71,11 +71,11 @@ var (
 var (
 	makeLatch  func(session any, path string, options any) (latch any, err error)
 	candidates func(names []string) []string
-	onBehalf   func(options any, pid int, under []string)
+	onBehalf   func(options any, pid int, user string, under []string)
 )
 
 // ProvideLocks is called by package lock.
-func ProvideLocks(latch func(session any, path string, options any) (any, error), names func([]string) []string, behalf func(options any, pid int, under []string)) {
+func ProvideLocks(latch func(session any, path string, options any) (any, error), names func([]string) []string, behalf func(options any, pid int, user string, under []string)) {
 	makeLatch, candidates, onBehalf = latch, names, behalf
 }
 
@@ -95,10 +95,10 @@ func NewLatch[L any](session any, path string, options any) (latch L, err error)
 func Candidates(names []string) []string { return candidates(names) }
 
 // OnBehalf returns lock.Options for a process that takes a lock on behalf of another, whose process id is stored in the znode in
-// place of its own; 0 means its own. under are paths of znodes of holds (Hold.Node) that the contender works under although its
+// place of its own, with the name of its user; 0 means its own. under are paths of znodes of holds (Hold.Node) that the contender works under although its
 // context does not derive from theirs, because another process has them and waits for this one. They count for finding
 // deadlocks, behind those of the context, and for nothing else.
-func OnBehalf[Options any](options Options, pid int, under []string) Options {
-	onBehalf(&options, pid, under)
+func OnBehalf[Options any](options Options, pid int, user string, under []string) Options {
+	onBehalf(&options, pid, user, under)
 	return options
 }

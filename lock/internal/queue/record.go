@@ -84,6 +84,7 @@ type Owner struct {
 	Host    string    `json:"host,omitempty"`
 	PID     int       `json:"pid,omitempty"`
 	Space   string    `json:"space,omitempty"` // the process namespace that PID belongs to: equal for the processes of one boot of one machine and one namespace of it; empty where that is unknown
+	User    string    `json:"user,omitempty"`  // that the process belongs to; only the command says it
 	Program string    `json:"program,omitempty"`
 	Since   time.Time `json:"since,omitzero"`  // when the attempt began, by the owner's clock: for people, nothing is decided by it
 	Label   string    `json:"label,omitempty"` // Options.Label

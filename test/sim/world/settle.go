@@ -74,7 +74,7 @@ func pass(ctx context.Context, cs *client.Session, kind, dir string) error {
 	switch kind {
 	case "sem":
 		var m *lock.Semaphore
-		if m, err = lock.NewSemaphore(cs, dir, 0, bridge.OnBehalf(lock.Options{}, 1, nil)); err == nil {
+		if m, err = lock.NewSemaphore(cs, dir, 0, bridge.OnBehalf(lock.Options{}, 1, "", nil)); err == nil {
 			h, err = m.TryAcquire(ctx)
 		}
 		if errors.Is(err, lock.ErrNoPermits) {
@@ -82,17 +82,17 @@ func pass(ctx context.Context, cs *client.Session, kind, dir string) error {
 		}
 	case "unfair":
 		var m *lock.Unfair
-		if m, err = lock.NewUnfair(cs, dir, bridge.OnBehalf(lock.Options{}, 1, nil)); err == nil {
+		if m, err = lock.NewUnfair(cs, dir, bridge.OnBehalf(lock.Options{}, 1, "", nil)); err == nil {
 			h, err = m.TryLock(ctx)
 		}
 	case "election":
 		var m lock.Locker
-		if m, err = bridge.NewLatch[lock.Locker](cs, dir, bridge.OnBehalf(lock.Options{}, 1, nil)); err == nil {
+		if m, err = bridge.NewLatch[lock.Locker](cs, dir, bridge.OnBehalf(lock.Options{}, 1, "", nil)); err == nil {
 			h, err = m.Lock(ctx)
 		}
 	default:
 		var m *lock.Mutex
-		if m, err = lock.NewMutex(cs, dir, bridge.OnBehalf(lock.Options{}, 1, nil)); err == nil {
+		if m, err = lock.NewMutex(cs, dir, bridge.OnBehalf(lock.Options{}, 1, "", nil)); err == nil {
 			h, err = m.TryLock(ctx)
 		}
 	}

@@ -50,7 +50,7 @@ func planLock(d *dice, s *Step) {
 
 // options are those of a step's lock.
 func (w *World) options(s Step) lock.Options {
-	opt := bridge.OnBehalf(lock.Options{Label: "sim", Vouch: w.plan.Vouch, Reentrant: true, Requeue: (w.plan.Seed+uint64(s.ID))%2 == 0}, 1, nil)
+	opt := bridge.OnBehalf(lock.Options{Label: "sim", Vouch: w.plan.Vouch, Reentrant: true, Requeue: (w.plan.Seed+uint64(s.ID))%2 == 0}, 1, "", nil)
 	if s.Do != "all" && s.Do != "do" {
 		opt.Waiting = func(at lock.Place) { w.witness.waits(s, at.Node) }
 	}

@@ -208,7 +208,7 @@ func (e *engine) line(ctx context.Context) error {
 	}
 	acl := e.open.Access.MadeACL()
 	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, Vouch: vouch, Requeue: true}
-	opt = bridge.OnBehalf(opt, e.open.PID, e.open.Claims)
+	opt = bridge.OnBehalf(opt, e.open.PID, e.open.User, e.open.Claims)
 	if w.report || len(w.under) > 0 {
 		opt.Waiting = w.start(look)
 		defer func() { stop(); w.wg.Wait() }()

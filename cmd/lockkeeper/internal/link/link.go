@@ -73,7 +73,8 @@ type Open struct {
 	Slots          int           `json:"slots,omitempty"`    // each is one of so many permits; 0 is a lock
 	Shared         bool          `json:"shared,omitempty"`   // the read side of a read/write lock
 	Election       *Election     `json:"election,omitempty"` // the lock is leadership
-	PID            int           `json:"pid"`                // the process that stands in line, as others see it
+	PID            int           `json:"pid"`                // the process that waits or holds, as others see it
+	User           string        `json:"user,omitempty"`     // that it belongs to, likewise
 	SessionTimeout time.Duration `json:"session_timeout"`
 	ConnectTimeout time.Duration `json:"connect_timeout"`
 	Wait           time.Duration `json:"wait"`             // WaitForEver, 0 for one try, or a limit

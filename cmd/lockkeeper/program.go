@@ -1,0 +1,58 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// userName returns the name of the user that this process belongs to, or the number if it has no name.
+func userName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return strconv.Itoa(os.Getuid())
+}
+
+// programOf returns the name of the program that a command runs. Of a shell with a script on its command line (sh -c '…') that is
+// the first program of the script; nothing else of a script is shown, since it may have secrets in it.
+func programOf(argv []string) string {
+	name := filepath.Base(argv[0])
+	if !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "zsh"}, name) {
+		return name
+	}
+	for args := argv[1:]; len(args) > 0; args = args[1:] {
+		flags, isFlag := strings.CutPrefix(args[0], "-")
+		switch {
+		case !isFlag: // a script in a file
+			return filepath.Base(args[0])
+		case strings.HasSuffix(flags, "o") && len(args) > 1: // set's option, which has a name
+			args = args[1:]
+		case !strings.HasPrefix(flags, "-") && strings.HasSuffix(flags, "c") && len(args) > 1:
+			return cmp.Or(programIn(args[1]), name)
+		}
+	}
+	return name
+}
+
+// programIn returns the name of the first program that a script of a shell runs, empty if it is not plain to see.
+func programIn(script string) string {
+	for part := range strings.FieldsFuncSeq(script, func(r rune) bool { return strings.ContainsRune(";&|\n", r) }) {
+		for word := range strings.FieldsSeq(part) {
+			switch {
+			case strings.ContainsAny(word, "$`\"'(){}[]<>!#*?\\"):
+				return ""
+			case word == "exec" || strings.Contains(word, "="):
+				continue
+			case !slices.Contains([]string{"cd", "set", "export", "umask", "trap", "echo", "printf"}, word):
+				return filepath.Base(word)
+			}
+			break
+		}
+	}
+	return ""
+}

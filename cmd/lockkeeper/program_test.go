@@ -1,0 +1,42 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestProgramOf(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		argv []string
+		want string
+	}{
+		{[]string{"./backup.sh"}, "backup.sh"},
+		{[]string{"/bin/sh", "/srv/backup.sh", "-v"}, "backup.sh"},
+		{[]string{"sh", "-c", "./backup.sh --all"}, "backup.sh"},
+		{[]string{"bash", "-euo", "pipefail", "-c", "x"}, "x"},
+		{[]string{"bash", "-lc", "cd /srv && exec bin/backup"}, "backup"},
+		{[]string{"sh", "-ec", "PASSWORD=secret HOST=a pg_dump db; rm x"}, "pg_dump"},
+		{[]string{"sh", "-c", "set -e\numask 077\n/usr/bin/rsync a b"}, "rsync"},
+		{[]string{"sh", "-c", `"$TOOL" x`}, "sh"},
+		{[]string{"sh", "-c", "PASSWORD=secret"}, "sh"},
+		{[]string{"sh", "-c", "PASSWORD='two words' x"}, "sh"},
+		{[]string{"sh", "-c", `PASSWORD="three secret words" x`}, "sh"},
+		{[]string{"sh", "-c", "A=$(cat my secret) x"}, "sh"},
+		{[]string{"sh", "-c", `cd "my secret" && ./x`}, "x"},
+		{[]string{"bash", "--norc", "-c", "x"}, "x"},
+		{[]string{"sh", "-c", "echo up; exec sleep 9"}, "sleep"},
+		{[]string{"sh", "-c", "exec echo up"}, "sh"},
+		{[]string{"sh", "-c", ""}, "sh"},
+		{[]string{"sh", "-c"}, "sh"},
+		{[]string{"sh"}, "sh"},
+		{[]string{"python3", "-c", "import os"}, "python3"},
+	} {
+		if got := programOf(tt.argv); got != tt.want {
+			t.Errorf("%q runs %q, want %q", tt.argv, got, tt.want)
+		}
+	}
+	if name := userName(); name == "" || strings.ContainsAny(name, " \n") {
+		t.Errorf("the user is called %q", name)
+	}
+}
