@@ -54,6 +54,7 @@ got the lock is not recorded.
 
 With --watch the list is shown again whenever it changes (--json: one line with an
 object for each change), until it is interrupted; with a path it has that lock alone.
+On a terminal, arrows, PgUp and PgDn move through a long list, and q ends it.
 It goes on while no server is there, and says so on standard error. Locks that may not
 be read are named there, too, and the others are shown.
 
@@ -134,8 +135,8 @@ type view struct {
 	out    io.Writer
 	notes  io.Writer // what is not part of it
 	asJSON bool
-	stream bool // one JSON object for each change, on a line of its own
-	screen bool // out is a terminal that shows them anew again and again
+	stream bool      // one JSON object for each change, on a line of its own
+	screen *scroller // shows them again and again, if out is a terminal; otherwise nil
 }
 
 // homes are where the locks are that have a name.
@@ -219,16 +220,21 @@ func (v view) print(ctx context.Context, s *client.Session, all []inspect.Snapsh
 		lines[i] = lineOf(snap)
 		lines[i].Deadlocks = waitsThrough(snap.Path, circles)
 	}
-	if v.screen {
-		fmt.Fprint(v.out, "\x1b[H\x1b[2J") // home, clear
-	}
 	if v.stream {
 		return json.NewEncoder(v.out).Encode(locksChange{Time: time.Now(), Locks: lines})
 	}
-	if err := printLocks(v.out, lines, v.asJSON); err != nil || v.asJSON {
+	out := v.out
+	var text strings.Builder
+	if v.screen != nil {
+		out = &text
+	}
+	if err := printLocks(out, lines, v.asJSON); err != nil || v.asJSON {
 		return err
 	}
-	return printCircles(v.out, circles)
+	if err := printCircles(out, circles); err != nil || v.screen == nil {
+		return err
+	}
+	return v.screen.show(text.String())
 }
 
 // A locksChange is what --watch --json prints for each change.
@@ -264,8 +270,6 @@ type change struct {
 // watch shows them whenever they change, and on a terminal every second. While there is no server, what it has shown
 // stays as it is.
 func (v view) watch(ctx context.Context, s *client.Session) error {
-	out, ok := v.out.(*output)
-	v.screen = ok && !v.asJSON && term.IsTerminal(int(out.file.Fd()))
 	ctx, cancel := context.WithCancelCause(ctx)
 	changes := make(chan change)
 	var wg sync.WaitGroup
@@ -288,7 +292,12 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 	defer wg.Wait()
 	defer cancel(nil)
 	var redraw <-chan time.Time
-	if v.screen {
+	var keys <-chan string
+	if out, ok := v.out.(*output); ok && !v.asJSON && term.IsTerminal(int(out.file.Fd())) {
+		var done func()
+		v.screen, done = newScroller(ctx, out.file)
+		defer done()
+		keys = v.screen.keys
 		tick := time.NewTicker(redrawInterval)
 		defer tick.Stop()
 		redraw = tick.C
@@ -304,6 +313,12 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 			shown[c.part], due = c, true
 		case <-redraw:
 			due = true
+		case key := <-keys:
+			end, err := v.screen.press(key)
+			if end || err != nil {
+				return err
+			}
+			continue
 		case <-served.Done():
 			if err := v.awaitServer(ctx, s); err != nil {
 				return err
@@ -326,8 +341,8 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 			return err
 		}
 		due = false
-		v.noteNone(s, v.screen && len(all) == 0 && hidden == nil)
-		if hidden != nil && (v.screen || hidden.Error() != told) {
+		v.noteNone(s, v.screen != nil && len(all) == 0 && hidden == nil)
+		if hidden != nil && (v.screen != nil || hidden.Error() != told) {
 			told = hidden.Error()
 			fmt.Fprintf(v.notes, "lockkeeper: %s\n", told)
 		}
@@ -342,7 +357,7 @@ func (v view) awaitServer(ctx context.Context, s *client.Session) error {
 		st, changed := s.State()
 		switch {
 		case st.Phase == client.Connected || st.Phase.Final():
-			if told && !v.screen {
+			if told && v.screen == nil {
 				fmt.Fprintln(v.notes, "lockkeeper: there is a server again")
 			}
 			return context.Cause(ctx)
