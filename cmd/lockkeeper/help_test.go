@@ -3,8 +3,13 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 )
 
 // runHelpLinesMax is how many lines a screen has for the help of run.
@@ -35,10 +40,46 @@ func TestRunHelpFitsOnAScreen(t *testing.T) {
 }
 
 func TestEachCommandHasAnExample(t *testing.T) {
-	for _, cmd := range newRoot().Commands() {
-		if cmd.Runnable() && !cmd.Hidden && cmd.Name() != "help" && cmd.Name() != "completion" && !strings.Contains(cmd.Example+cmd.Long, "  lockkeeper ") {
-			t.Errorf("lockkeeper %s --help shows no example", cmd.Name())
+	t.Parallel()
+	var look func(*cobra.Command)
+	look = func(cmd *cobra.Command) {
+		if cmd.Name() == "help" || cmd.Name() == "completion" || cmd.Hidden {
+			return
 		}
+		text := cmd.Example + "\n" + cmd.Long
+		if cmd.Runnable() && !cmd.HasSubCommands() && !strings.Contains(text, "  lockkeeper ") {
+			t.Errorf("%s --help shows no example", cmd.CommandPath())
+		}
+		for line := range strings.Lines(text) {
+			if example, ok := strings.CutPrefix(strings.TrimSpace(line), "lockkeeper "); ok && strings.HasPrefix(line, "  ") {
+				tryExample(t, example)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			look(sub)
+		}
+	}
+	look(newRoot())
+}
+
+// tryExample checks that the command of an example is there and takes its flags and arguments.
+func tryExample(t *testing.T, line string) {
+	words, err := ztree.Words(strings.ReplaceAll(line, "$$", "1"))
+	if err != nil {
+		t.Errorf("example %q: %v", line, err)
+		return
+	}
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.Contains("| > < &&", w) }); i >= 0 {
+		words = words[:i] // the rest is the shell's
+	}
+	cmd, args, err := newRoot().Find(words)
+	if err == nil && !cmd.DisableFlagParsing {
+		if err = cmd.ParseFlags(args); err == nil {
+			err = cmd.ValidateArgs(cmd.Flags().Args())
+		}
+	}
+	if err != nil {
+		t.Errorf("example %q: %v", line, err)
 	}
 }
 

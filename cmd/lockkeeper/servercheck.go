@@ -18,8 +18,9 @@ func newServerCheck() *cobra.Command {
 	var logDir string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "check DIR",
-		Short: "Show what is in a data directory, and what is broken",
+		Use:     "check DIR",
+		Example: "  lockkeeper server check /var/lib/lockkeeper",
+		Short:   "Show what is in a data directory, and what is broken",
 		Long: `Read a data directory of this server or of Apache ZooKeeper from end to end, and
 show its snapshots and transaction logs. Nothing is changed. While a server is at
 work there the newest log may look torn.

@@ -331,8 +331,9 @@ func (sh *shell) zRoot() *cobra.Command {
 	})
 	root.AddCommand(env.verbs()...)
 	show := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) { // without the name of the root
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) { // without the name of the root, and what only another shell can do
 		var text bytes.Buffer
+		cmd.Example = shellExamples(cmd.Example)
 		out := cmd.OutOrStdout()
 		cmd.SetOut(&text)
 		show(cmd, args)
@@ -342,6 +343,17 @@ func (sh *shell) zRoot() *cobra.Command {
 	root.SetOut(sh.out)
 	root.SetErr(sh.out)
 	return root
+}
+
+// shellExamples returns the examples that the shell understands, as they are written there.
+func shellExamples(examples string) string {
+	var ours []string
+	for line := range strings.Lines(strings.ReplaceAll(examples, "lockkeeper z ", "")) {
+		if !strings.Contains(line, " > ") && !strings.Contains(line, "--servers") {
+			ours = append(ours, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return strings.Join(ours, "\n")
 }
 
 // withSession runs do with the session of the present connection, a new one if that is over.

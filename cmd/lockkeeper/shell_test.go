@@ -90,7 +90,7 @@ func TestShellAtATerminal(t *testing.T) {
 		{"ls\r", "zookeeper", ":/> "},
 		{"close prod\r", "", ":/> "},
 		{"help\r", "zkCli's verbs are understood as well", ":/> "},
-		{"help get\r", "Usage:\r\n  get PATH [flags]", ":/> "},
+		{"help get\r", "Usage:\r\n  get PATH [flags]\r\n\r\nExamples:\r\n  get /app/config\r\n\r\n", ":/> "},
 	} {
 		term.Type(step.keys)
 		shown := term.WaitFor(step.shows)

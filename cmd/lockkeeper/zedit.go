@@ -17,7 +17,9 @@ import (
 
 func (e *zEnv) newEdit() *cobra.Command {
 	return &cobra.Command{
-		Use:   "edit PATH",
+		Use: "edit PATH",
+		Example: `  lockkeeper z edit /app/config
+  lockkeeper z edit --servers zk1:2181 /app/config`,
 		Short: "Edit the data of a znode with $VISUAL or $EDITOR",
 		Long: `Edit the data of a znode with $VISUAL or $EDITOR, else vi. If the znode has changed by
 the time that the editor ends, nothing is written, and the edited file is kept.`,

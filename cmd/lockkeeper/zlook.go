@@ -110,7 +110,9 @@ func (e *zEnv) newFind() *cobra.Command {
 func (e *zEnv) newGrep() *cobra.Command {
 	var ignoreCase, fixed, names bool
 	cmd := &cobra.Command{
-		Use:   "grep PATTERN [PATH]",
+		Use: "grep PATTERN [PATH]",
+		Example: `  lockkeeper z grep 'db[0-9]+' /app
+  lockkeeper z grep -l -F 10.0.0.7`,
 		Short: "Search the data of a tree for a regular expression",
 		Args:  wantArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -168,7 +170,9 @@ type usage struct {
 func (e *zEnv) newDu() *cobra.Command {
 	depth := 1
 	cmd := &cobra.Command{
-		Use:   "du [PATH]",
+		Use: "du [PATH]",
+		Example: `  lockkeeper z du /app
+  lockkeeper z du -L 2`,
 		Short: "Count the znodes and the bytes of data of trees",
 		Args:  wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -217,7 +221,9 @@ func (e *zEnv) newDu() *cobra.Command {
 func (e *zEnv) newTop() *cobra.Command {
 	count := 10
 	cmd := &cobra.Command{
-		Use:   "top [PATH]",
+		Use: "top [PATH]",
+		Example: `  lockkeeper z top
+  lockkeeper z top -c 3 /kafka`,
 		Short: "Show the widest and the largest znodes of a tree",
 		Long: `Show the znodes of a tree that have the most children, and those with the most data. A
 listing or an answer beyond jute.maxbuffer, 1 MiB by default, cannot be read by every
@@ -292,7 +298,9 @@ func (e *zEnv) newWatch() *cobra.Command {
 	var below, data bool
 	var count int
 	cmd := &cobra.Command{
-		Use:   "watch PATH",
+		Use: "watch PATH",
+		Example: `  lockkeeper z watch -d /app/config
+  lockkeeper z watch -R -c 1 /app   # until the first change`,
 		Short: "Print a line for each change of a znode",
 		Long: `Print a line for each change of a znode, or of all below it as well (-R), until it is
 interrupted: the time, what happened (created, deleted, changed, children) and the path.

@@ -27,7 +27,9 @@ func (e *zEnv) readingVerbs() []*cobra.Command {
 func (e *zEnv) newLs() *cobra.Command {
 	var long, recursive bool
 	cmd := &cobra.Command{
-		Use:   "ls [PATH…]",
+		Use: "ls [PATH…]",
+		Example: `  lockkeeper z ls /app
+  lockkeeper z ls -l /app /kafka`,
 		Short: "List children, one a line",
 		Args:  wantArgs(0, pathsMax),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -101,7 +103,9 @@ func (e *zEnv) newTree() *cobra.Command {
 	var depth int
 	var data bool
 	cmd := &cobra.Command{
-		Use:   "tree [PATH]",
+		Use: "tree [PATH]",
+		Example: `  lockkeeper z tree /app
+  lockkeeper z tree -L 2 -d`,
 		Short: "Draw a znode and all below it",
 		Args:  wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -147,7 +151,9 @@ func (e *zEnv) tree(ctx context.Context, s *client.Session, root string, depth i
 func (e *zEnv) newGet() *cobra.Command {
 	var withStat, inHex bool
 	cmd := &cobra.Command{
-		Use:   "get PATH",
+		Use: "get PATH",
+		Example: `  lockkeeper z get /app/config
+  lockkeeper z get /app/logo > logo.png`,
 		Short: "Write the data of a znode to standard output, byte for byte",
 		Long: `Write the data of a znode to standard output, byte for byte. At a terminal, data
 that is not text is shown as a hex dump, and a newline is added.`,
@@ -189,9 +195,10 @@ that is not text is shown as a hex dump, and a newline is added.`,
 
 func (e *zEnv) newStat() *cobra.Command {
 	return &cobra.Command{
-		Use:   "stat PATH…",
-		Short: "Show what ZooKeeper knows of a znode besides its data",
-		Args:  wantArgs(1, pathsMax),
+		Use:     "stat PATH…",
+		Example: `  lockkeeper z stat /app/config`,
+		Short:   "Show what ZooKeeper knows of a znode besides its data",
+		Args:    wantArgs(1, pathsMax),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			paths, err := e.paths(args)
 			if err != nil {
@@ -229,9 +236,10 @@ func (e *zEnv) newACL() *cobra.Command {
 	}
 	var below bool
 	get := &cobra.Command{
-		Use:   "get PATH",
-		Short: "Show an access control list",
-		Args:  wantArgs(1, 1),
+		Use:     "get PATH",
+		Example: `  lockkeeper z acl get /app`,
+		Short:   "Show an access control list",
+		Args:    wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
 			if err != nil {
@@ -278,7 +286,7 @@ func (e *zEnv) newSetACL() *cobra.Command {
 		Use:   "set PATH ACL",
 		Short: "Change an access control list: scheme:id:cdrwa,…",
 		Example: `  lockkeeper z acl set /app world:anyone:r,digest:ops:J3yWlZr1LkwgEN4mCmjcnHIHnQ8=:cdrwa
-  lockkeeper z acl set -R /app auth::cdrwa     what the session has authenticated as`,
+  lockkeeper z acl set -R /app auth::cdrwa   # what the session has authenticated as`,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
@@ -326,9 +334,10 @@ func (e *zEnv) newSetACL() *cobra.Command {
 
 func (e *zEnv) newWhoami() *cobra.Command {
 	return &cobra.Command{
-		Use:   "whoami",
-		Short: "Show the identities of the session, and its server",
-		Args:  wantArgs(0, 0),
+		Use:     "whoami",
+		Example: `  lockkeeper z whoami --auth-file admin.auth`,
+		Short:   "Show the identities of the session, and its server",
+		Args:    wantArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				ids, err := s.WhoAmI(ctx)
@@ -354,9 +363,10 @@ func (e *zEnv) newWhoami() *cobra.Command {
 
 func (e *zEnv) newEphemerals() *cobra.Command {
 	return &cobra.Command{
-		Use:   "ephemerals [PATH]",
-		Short: "List ephemeral znodes with their sessions",
-		Args:  wantArgs(0, 1),
+		Use:     "ephemerals [PATH]",
+		Example: `  lockkeeper z ephemerals /app`,
+		Short:   "List ephemeral znodes with their sessions",
+		Args:    wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			paths, err := e.paths(args)
 			if err != nil {
@@ -379,8 +389,9 @@ func (e *zEnv) newEphemerals() *cobra.Command {
 
 func (e *zEnv) newSessions() *cobra.Command {
 	return &cobra.Command{
-		Use:   "sessions [PATH]",
-		Short: "List the sessions that own ephemeral znodes",
+		Use:     "sessions [PATH]",
+		Example: `  lockkeeper z sessions`,
+		Short:   "List the sessions that own ephemeral znodes",
 		Long: `List the sessions that own ephemeral znodes: how many, since when, and one of them.
 Sessions that own none are known to the servers alone: see lockkeeper status.`,
 		Args: wantArgs(0, 1),

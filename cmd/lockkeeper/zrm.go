@@ -32,7 +32,10 @@ type removal struct {
 func (e *zEnv) newRm() *cobra.Command {
 	r := removal{version: zk.AnyVersion}
 	cmd := &cobra.Command{
-		Use:   "rm PATH…",
+		Use: "rm PATH…",
+		Example: `  lockkeeper z rm /app/config
+  lockkeeper z rm -r -n /app   # only say what would go
+  lockkeeper z rm -r --force /app`,
 		Short: "Delete znodes",
 		Long: `Delete znodes. A tree (-r), and an ephemeral znode, is deleted only after a look at it:
 rm says how many znodes go, which live sessions lose ephemerals and which locks lose their

@@ -28,19 +28,25 @@ func (e *zEnv) treeVerbs() []*cobra.Command {
 
 const placeHelp = `A tree on other servers is named as in zk1:2181,zk2:2181:/app, or as in prod:/app if
 ~/.config/lockkeeper/connections has a line "prod zk1:2181,zk2:2181". TLS and
-credentials are the same for all. Ephemeral znodes, and with them the queues of locks, are left out,
-and their number is shown. Containers, and znodes with a time to live, become persistent: servers
-show them like persistent ones.`
+credentials are the same for all. Ephemeral znodes, and with them the queues of locks,
+are left out, and their number is shown.`
+
+// madeHelp says what copies do not keep.
+const madeHelp = `
+Containers, and znodes with a time to live, become persistent: servers show them like
+persistent ones.`
 
 func (e *zEnv) newCp() *cobra.Command {
 	var existing string
 	var rate rateFlag
 	var openACL bool
 	cmd := &cobra.Command{
-		Use:   "cp FROM TO",
+		Use: "cp FROM TO",
+		Example: `  lockkeeper z cp /app /app-copy
+  lockkeeper z cp zk1:2181:/app zk9:2181:/`,
 		Short: "Copy a tree, also between servers",
 		Long: "Copy a tree, with data and ACLs. If TO ends with a slash, the copy is made below it.\n" +
-			placeHelp,
+			placeHelp + madeHelp,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			places, err := e.places(args)
@@ -148,8 +154,9 @@ func skipped(n int) string {
 
 func (e *zEnv) newMv() *cobra.Command {
 	return &cobra.Command{
-		Use:   "mv FROM TO",
-		Short: "Move a tree",
+		Use:     "mv FROM TO",
+		Example: `  lockkeeper z mv /app /old/app`,
+		Short:   "Move a tree",
 		Long: `Move a tree, on the same servers. A tree of up to 400 znodes is moved in one transaction:
 others see it here or there, and a change meanwhile makes it fail. A larger one is copied,
 compared and then removed; if that fails, both are there, and mv says so. A tree with
@@ -226,8 +233,9 @@ type differenceJSON struct {
 func (e *zEnv) newDiff() *cobra.Command {
 	var ignoreACL bool
 	cmd := &cobra.Command{
-		Use:   "diff A B",
-		Short: "Compare two trees, also on different servers",
+		Use:     "diff A B",
+		Example: `  lockkeeper z diff /app prod:/app`,
+		Short:   "Compare two trees, also on different servers",
 		Long: `Compare two trees: data, ACLs and which znodes there are. A line begins with - for a
 znode that only A has, + for one that only B has, and ~ for one that differs; then comes
 what differs. Exit status 1 if there is a difference.
@@ -295,13 +303,15 @@ func (e *zEnv) newMirror() *cobra.Command {
 	var plan, apply, remove, openACL bool
 	var rate rateFlag
 	cmd := &cobra.Command{
-		Use:   "mirror FROM TO",
+		Use: "mirror FROM TO",
+		Example: `  lockkeeper z mirror prod:/app /app
+  lockkeeper z mirror --apply --delete prod:/app /app`,
 		Short: "Make one tree like another, also between servers",
 		Long: `Make one tree like another. --plan, the default, shows what would be done; --apply does
 it, in transactions of up to 500 znodes. What only TO has is kept unless --delete is given.
 A change of TO meanwhile makes it fail. It begins with a comparison, so the same command
 goes on after a failure.
-` + placeHelp,
+` + placeHelp + madeHelp,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if plan && apply {
@@ -367,8 +377,9 @@ func (e *zEnv) newExport() *cobra.Command {
 	var file string
 	var compress bool
 	cmd := &cobra.Command{
-		Use:   "export [PATH]",
-		Short: "Write a tree to a file, or to standard output",
+		Use:     "export [PATH]",
+		Example: `  lockkeeper z export /app -o app.json.gz`,
+		Short:   "Write a tree to a file, or to standard output",
 		Long: `Write a tree to standard output, or to a file (-o), a line of JSON for each znode:
 
     {"format":"lockkeeper-tree","version":1,"root":"/app"}
@@ -468,7 +479,9 @@ func (e *zEnv) newImport() *cobra.Command {
 	var rate rateFlag
 	var openACL, dryRun bool
 	cmd := &cobra.Command{
-		Use:   "import FILE [PATH]",
+		Use: "import FILE [PATH]",
+		Example: `  lockkeeper z import app.json.gz /app
+  lockkeeper z import --dry-run backup.json`,
 		Short: "Make the znodes of an export below a path",
 		Long: `Make the znodes of an export below a path, by default /. FILE is an export of lockkeeper,
 zk_shell, zoocreeper, ZooNavigator or zkui, compressed with gzip or not; - is standard

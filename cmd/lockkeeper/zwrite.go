@@ -64,7 +64,10 @@ func (e *zEnv) newSet() *cobra.Command {
 	var create bool
 	version := zk.AnyVersion
 	cmd := &cobra.Command{
-		Use:   "set PATH [DATA]",
+		Use: "set PATH [DATA]",
+		Example: `  lockkeeper z set /app/config host=db1
+  lockkeeper z set -p /app/config -f config.json
+  lockkeeper z set -v 3 /app/config host=db1   # only if it is still version 3`,
 		Short: "Replace the data of a znode, by default with standard input",
 		Long:  "Replace the data of a znode. Without DATA, and with -, it is standard input.",
 		Args:  wantArgs(1, 2),
@@ -121,7 +124,9 @@ func (e *zEnv) newCreate() *cobra.Command {
 	var ttl time.Duration
 	var file, aclText string
 	cmd := &cobra.Command{
-		Use:   "create PATH [DATA]",
+		Use: "create PATH [DATA]",
+		Example: `  lockkeeper z create -p /app/config host=db1
+  lockkeeper z create -s /queue/item-`,
 		Short: "Make a znode, and print its path",
 		Long: `Make a znode, and print its path. DATA is the data itself; - is standard input, and without
 DATA the data is empty. An ephemeral znode lives as long as the session that
@@ -259,7 +264,7 @@ func (e *zEnv) newQuota() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	get := &cobra.Command{
-		Use: "get PATH", Short: "Show the limits of a tree and what is used of them", Args: wantArgs(1, 1),
+		Use: "get PATH", Example: "  lockkeeper z quota get /app", Short: "Show the limits of a tree and what is used of them", Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
 			if err != nil {
@@ -285,7 +290,7 @@ func (e *zEnv) newQuota() *cobra.Command {
 	}
 	var given ztree.Quota
 	set := &cobra.Command{
-		Use: "set PATH", Short: "Limit a tree; limits that are not named stay, and -1 removes one", Args: wantArgs(1, 1),
+		Use: "set PATH", Example: "  lockkeeper z quota set /app --count 10000 --bytes 1000000", Short: "Limit a tree; limits that are not named stay, and -1 removes one", Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
 			if err != nil {
@@ -339,7 +344,7 @@ func (e *zEnv) newQuota() *cobra.Command {
 	set.Flags().Int64Var(&given.CountHard, "hard-count", -1, "znodes above which the server refuses, if it enforces quotas")
 	set.Flags().Int64Var(&given.BytesHard, "hard-bytes", -1, "bytes of data, likewise")
 	rm := &cobra.Command{
-		Use: "rm PATH", Short: "Remove the limits of a tree", Args: wantArgs(1, 1),
+		Use: "rm PATH", Example: "  lockkeeper z quota rm /app", Short: "Remove the limits of a tree", Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
 			if err != nil {
@@ -376,8 +381,9 @@ type resultJSON struct {
 
 func (e *zEnv) newMulti() *cobra.Command {
 	return &cobra.Command{
-		Use:   "multi FILE",
-		Short: "Do all operations of a file in one transaction, or none",
+		Use:     "multi FILE",
+		Example: `  lockkeeper z multi changes.txt`,
+		Short:   "Do all operations of a file in one transaction, or none",
 		Long: `Do all operations of a file in one transaction, or none. A line of the file is one of
 
     create [-e] [-s] [-c] PATH [DATA [ACL]]
