@@ -106,7 +106,8 @@ func planSnip(d *dice, s *Step) {
 	s.Key = d.IntN(4)
 }
 
-// runSnip does something when the process's next request but a few for a lock is on its way.
+// runSnip does something when the process's next request but a few for a lock is on its way. A server that crashes then may stay
+// away for longer than the step takes, so that is a fault of its own.
 func runSnip(w *World, s Step) {
 	p := w.procs[s.Who]
 	m := faultproxy.Match{Prefix: "/sim", Skip: s.Key}
@@ -119,9 +120,9 @@ func runSnip(w *World, s Step) {
 	case 2:
 		rule = p.proxy.Before(m, func(faultproxy.Request) { runExpire(w, s) })
 	case 3:
-		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { w.steps.Go(func() { runCrash(w, s) }) })
+		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { w.steps.Go(func() { w.fault(func() { runCrash(w, s) }) }) })
 	case 4:
-		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { w.steps.Go(func() { runPause(w, s) }) })
+		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { w.steps.Go(func() { w.fault(func() { runPause(w, s) }) }) })
 	}
 	w.spell(turmoil)
 	rule.Remove()

@@ -116,11 +116,10 @@ func (w *World) begin(s Step) {
 		w.steps.Go(func() {
 			if &deeds[0] == &works[0] || &deeds[0] == &closings[0] {
 				rt.Enter(w.procs[s.Who].group)
-			} else {
-				w.breaks(1)
-				defer w.breaks(-1)
+				deeds[i].run(w, s)
+				return
 			}
-			deeds[i].run(w, s)
+			w.fault(func() { deeds[i].run(w, s) })
 		})
 		return
 	}
@@ -167,6 +166,13 @@ func (w *World) breaks(n int) {
 	defer w.mu.Unlock()
 	w.broken += n
 	w.healed = w.now()
+}
+
+// fault does what breaks something, and mends it in the end.
+func (w *World) fault(do func()) {
+	w.breaks(1)
+	defer w.breaks(-1)
+	do()
 }
 
 // calm returns when the last fault ended; the end of all time if one is going on.
