@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -89,6 +90,7 @@ func newElect() *cobra.Command {
 		RunE:       func(cmd *cobra.Command, args []string) error { return elect(f, cmd.Flags().Changed, args[0], args[1:]) },
 	}
 	f.add(cmd)
+	f.addLog(cmd)
 	f.addRevocable(cmd)
 	f.completeNames(cmd, electionsPath, 1)
 	flags := cmd.Flags()
@@ -156,16 +158,16 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 		f.tellLost(cfg, out)
 		heard := ears.heard()
 		if !standsAgain(f.restart, out, heard) {
-			return &ranError{told(out, heard)}
+			return &ranError{Outcome: told(out, heard), log: f.log}
 		}
 		pause := pauses.next(time.Since(began))
 		when := "at once"
 		if pause > 0 {
 			when = "in " + pause.String()
 		}
-		fmt.Fprintf(os.Stderr, "lockkeeper: %s; standing for election again %s\n", electOutcome(out, name, argv[0]), when)
+		f.log.say(slog.LevelWarn, electOutcome(out, name, argv[0])+"; standing for election again "+when)
 		if sig := ears.waitOr(pause); sig != 0 {
-			return &ranError{front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig)}}
+			return &ranError{Outcome: front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig)}}
 		}
 	}
 }

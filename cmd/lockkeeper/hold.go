@@ -64,6 +64,8 @@ func (f *holdFlags) add(cmd *cobra.Command) {
 	} {
 		flags.Lookup(name).Usage = usage
 	}
+	f.log = &roleLog{logFormat: logFormat{format: "text"}}
+	flags.BoolVarP(&f.log.quiet, "quiet", "q", false, quietUsage)
 	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after this wait; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
 	flags.IntVar(&f.pid, "pid", 0, "hold the lock until the process with this `number` has ended")
@@ -132,9 +134,7 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 			return 0, exit.Errorf(exit.Usage, "hold: --pid %d: %w", f.pid, err)
 		}
 	}
-	if !f.quiet {
-		f.noticeLocal("lock")
-	}
+	f.noticeLocal("lock")
 	h, err := startHolder(holderArgs(flags, watched, name))
 	if err != nil {
 		return 0, exit.Errorf(exit.OS, "hold %s: %w", name, err)
@@ -159,11 +159,11 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 	<-over
 	switch {
 	case caught != 0:
-		return 0, &ranError{front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(caught)}}
+		return 0, &ranError{Outcome: front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(caught)}}
 	case err != nil:
 		return 0, exit.Errorf(exit.Internal, "hold %s: the holder has ended without a word (see %s)", name, h.log)
 	case said.Status != 0:
-		return 0, &ranError{front.Outcome{Kind: front.Failed, Status: said.Status, Text: said.Text}}
+		return 0, &ranError{Outcome: front.Outcome{Kind: front.Failed, Status: said.Status, Text: said.Text}}
 	}
 	return said.Token, nil
 }

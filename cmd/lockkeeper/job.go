@@ -30,7 +30,6 @@ const sessionTimeoutMin = 300 * time.Millisecond
 // jobFlags are the flags of every command that runs another one under a lock.
 type jobFlags struct {
 	accessFlags
-	quiet          bool
 	grace          time.Duration
 	sessionTimeout time.Duration
 	vouch          string
@@ -54,9 +53,22 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.vouch, "vouch", "sync", "what proves that the lock is still held: an answer of the server (ping),\nof the leader (sync), or a write by a quorum (write)")
 	flags.StringVar(&f.label, "label", "", "what lockkeeper locks shows (default the command's name)")
 	flags.StringVar(&f.onLost, "on-lost", "", "shell command `CMD` to run when the lock is lost, after the command has ended")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing about waiting, and about a missing server list")
 	completeValues(cmd, "vouch", "ping", "sync", "write")
 }
+
+// addLog adds the flags about what is said on standard error.
+func (f *jobFlags) addLog(cmd *cobra.Command) {
+	f.addLogTo(cmd)
+	for name, usage := range map[string]string{
+		"log-format": "how lockkeeper's own messages are written: text, or json, one object a line",
+		"log-level":  "the least `level` that is told: warn or error",
+		"quiet":      quietUsage,
+	} {
+		cmd.Flags().Lookup(name).Usage = usage
+	}
+}
+
+const quietUsage = "say nothing about waiting, and about a missing server list"
 
 // jobArgs checks that the arguments are a name, or up to so many, --, and a command. what is what the names
 // are of.
@@ -84,6 +96,9 @@ func jobArgs(what string, most int) cobra.PositionalArgs {
 // check refuses values that make no sense. changed reports whether a flag was given.
 func (f *jobFlags) check(changed func(string) bool) error {
 	_, err := engine.ParseVouch(f.vouch)
+	if err == nil {
+		err = f.log.check()
+	}
 	if changed("revocable") && err == nil {
 		_, err = signalOf(f.revocable)
 	}
@@ -135,8 +150,8 @@ func (f *jobFlags) config(changed func(string) bool, what, name, path string, ar
 		timeoutAsked = f.sessionTimeout
 	}
 	outlivePipes()
-	to.Quiet = f.quiet
-	if !f.quiet && what != "" {
+	to.Quiet = f.log.silent()
+	if what != "" {
 		f.noticeLocal(what)
 	}
 	return front.Config{
@@ -152,7 +167,7 @@ func (f *jobFlags) config(changed func(string) bool, what, name, path string, ar
 		RevokeSignal: revoke,
 		BusyStatus:   exit.Busy, LostStatus: exit.Lost,
 		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", name},
-		Stderr: os.Stderr, Quiet: f.quiet,
+		Stderr: f.log.lines(), Quiet: f.log.silent(),
 		Spare: ownProcess,
 	}, nil
 }

@@ -48,7 +48,7 @@ func programIn(script string) string {
 				return ""
 			case word == "exec" || strings.Contains(word, "="):
 				continue
-			case !slices.Contains([]string{"cd", "set", "export", "umask", "trap", "echo", "printf"}, word):
+			case !slices.Contains([]string{"cd", "set", "export", "umask", "trap", "echo", "printf", "read", "test"}, word):
 				return filepath.Base(word)
 			}
 			break

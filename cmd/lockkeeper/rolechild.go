@@ -56,7 +56,7 @@ func (c *roleChild) before(f func(context.Context) error) error {
 	case sig := <-c.signals:
 		cancel()
 		<-done
-		return &ranError{front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig.(syscall.Signal))}}
+		return &ranError{Outcome: front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig.(syscall.Signal))}}
 	}
 }
 
@@ -85,7 +85,7 @@ func (c *roleChild) run() error {
 			if ok && ws.Signaled() {
 				status = exit.SignalBase + int(ws.Signal())
 			}
-			return &ranError{front.Outcome{Kind: front.Ran, Status: status}}
+			return &ranError{Outcome: front.Outcome{Kind: front.Ran, Status: status}}
 		}
 	}
 }

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
+	"io"
 	"log/slog"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -22,17 +26,37 @@ func (l *roleLog) addTo(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&l.quiet, "quiet", "q", false, "say nothing but why the command fails")
 }
 
-// notice tells the user something.
+// notice tells the user something that --quiet leaves out.
 func (l *roleLog) notice(text string) {
-	switch {
-	case l == nil:
-		notice(text)
-	case l.silent():
-	case l.format == "json":
-		l.logger().Warn(text)
-	default:
-		notice(text)
+	if !l.silent() {
+		l.say(slog.LevelWarn, text)
 	}
+}
+
+// say tells the user something that --quiet does not leave out.
+func (l *roleLog) say(level slog.Level, text string) {
+	switch {
+	case l == nil || l.format != "json" && level >= l.level:
+		notice(text)
+	case l.format == "json":
+		l.logger().Log(context.Background(), level, text)
+	}
+}
+
+// lines returns where lines go that are meant for the user.
+func (l *roleLog) lines() io.Writer {
+	if l == nil || l.format != "json" && l.level <= slog.LevelWarn {
+		return os.Stderr
+	}
+	return logLines{l}
+}
+
+// logLines is a writer whose lines are warnings.
+type logLines struct{ log *roleLog }
+
+func (w logLines) Write(b []byte) (int, error) {
+	w.log.say(slog.LevelWarn, strings.TrimSuffix(strings.TrimPrefix(string(b), "lockkeeper: "), "\n"))
+	return len(b), nil
 }
 
 // silent reports whether notices are left out.

@@ -2,8 +2,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
+	"log/slog"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,6 +65,7 @@ func newRun() *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	f.addLog(cmd)
 	f.addRevocable(cmd)
 	f.completeNames(cmd, locksPath, locksMax)
 	flags := cmd.Flags()
@@ -132,7 +132,7 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 	if out.Kind == front.Busy && out.Status == exit.OK {
 		out.Text = "" // to whom that is a success, cron for one, there is nothing to tell
 	}
-	return &ranError{out}
+	return &ranError{Outcome: out, log: f.log}
 }
 
 // config says what to run under the locks that the user calls names.
@@ -156,7 +156,10 @@ func (f runFlags) config(changed func(string) bool, names, argv []string) (cfg f
 }
 
 // A ranError is how run has ended, well or badly.
-type ranError struct{ front.Outcome }
+type ranError struct {
+	front.Outcome
+	log *roleLog // where to say why; nil is standard error
+}
 
 func (e *ranError) Error() string { return e.Text }
 
@@ -166,7 +169,7 @@ func asRan(err error, ran **ranError) bool { return errors.As(err, ran) }
 // a signal.
 func (e *ranError) end() int {
 	if e.Text != "" {
-		fmt.Fprintf(os.Stderr, "lockkeeper: %s\n", e.Text)
+		e.log.say(slog.LevelError, e.Text)
 	}
 	switch {
 	case e.Interrupted:

@@ -409,10 +409,10 @@ func TestAStoppedFrontKeepsTheLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := h.startWith(func(c *exec.Cmd) { c.Stdin = in }, "run", "--session-timeout", "3s", "demo", "--", "sh", "-c", "echo up; read x; echo done")
+	j := h.startWith(func(c *exec.Cmd) { c.Stdin = in }, "run", "--session-timeout", "6s", "demo", "--", "sh", "-c", "echo up; read x; echo done")
 	j.see("up")
 	j.signal(syscall.SIGSTOP)
-	h.run("run", "--wait", "4s", "demo", "--", "true").want(75)
+	h.run("run", "--wait", "7s", "demo", "--", "true").want(75)
 	j.signal(syscall.SIGCONT)
 	out.WriteString("go\n")
 	j.see("done")

@@ -125,7 +125,7 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 			return err
 		}
 		if status := cli.Run(ctx, command); status != exit.OK {
-			return &ranError{front.Outcome{Status: status}}
+			return &ranError{Outcome: front.Outcome{Status: status}}
 		}
 		return nil
 	}
