@@ -120,12 +120,21 @@ type benchResult struct {
 }
 
 func (r *benchResult) table() [][]string {
-	us := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) + " µs" }
 	return [][]string{
 		{"CLIENTS", "LOCKS", "CYCLES/S", "P50", "P99", "P99.9", "MAX", "REQUESTS/CYCLE"},
 		{strconv.Itoa(r.Clients), strconv.Itoa(r.Locks), strconv.FormatFloat(r.CyclesPerSecond, 'f', 0, 64),
-			us(r.P50), us(r.P99), us(r.P999), us(r.Max), strconv.FormatFloat(r.RequestsPerCycle, 'f', 2, 64)},
+			rounded(r.P50), rounded(r.P99), rounded(r.P999), rounded(r.Max), strconv.FormatFloat(r.RequestsPerCycle, 'f', 2, 64)},
 	}
+}
+
+// rounded returns so many microseconds with three digits, in the unit that suits them.
+func rounded(us float64) string {
+	d := time.Duration(us * float64(time.Microsecond))
+	digit := time.Nanosecond
+	for digit*1000 <= d {
+		digit *= 10
+	}
+	return d.Round(digit).String()
 }
 
 // bench measures.

@@ -147,3 +147,12 @@ func TestHistogram(t *testing.T) {
 		t.Errorf("quantile of nothing: %v", got)
 	}
 }
+
+func TestTimesAreRounded(t *testing.T) {
+	t.Parallel()
+	for us, want := range map[float64]string{0: "0s", 0.4: "400ns", 431.2: "431µs", 5669: "5.67ms", 15729: "15.7ms", 1234567: "1.23s", 75432100: "1m15.4s"} {
+		if got := rounded(us); got != want {
+			t.Errorf("%v µs are shown as %s, want %s", us, got, want)
+		}
+	}
+}
