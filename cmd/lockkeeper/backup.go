@@ -198,7 +198,7 @@ func (f *backupFlags) once(ctx context.Context, cmd *cobra.Command, src backup.S
 	}
 	deleted := ""
 	if n := len(line.Deleted); n > 0 {
-		deleted = fmt.Sprintf("; %d older %s deleted", n, plural(n, "backup", "backups"))
+		deleted = fmt.Sprintf("; %s deleted", counted(n, "older backup"))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s%s\n", path, contentText(m), deleted)
 	return err
@@ -206,8 +206,8 @@ func (f *backupFlags) once(ctx context.Context, cmd *cobra.Command, src backup.S
 
 // contentText says what is in a backup.
 func contentText(m *backup.Manifest) string {
-	return fmt.Sprintf("zxid %v, %d %s (%d ephemeral), %d %s, %d bytes in %d %s", m.Zxid, m.Znodes, plural(m.Znodes, "znode", "znodes"), m.Ephemerals,
-		m.Sessions, plural(m.Sessions, "session", "sessions"), m.Bytes(), len(m.Files), plural(len(m.Files), "file", "files"))
+	return fmt.Sprintf("zxid %v, %s (%d ephemeral), %s, %s in %s", m.Zxid, counted(m.Znodes, "znode"), m.Ephemerals,
+		counted(m.Sessions, "session"), counted(m.Bytes(), "byte"), counted(len(m.Files), "file"))
 }
 
 // repeat makes backups until ctx ends. One that fails is said, and made again soon.

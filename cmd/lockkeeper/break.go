@@ -117,6 +117,14 @@ func waiters(n int) string {
 	return fmt.Sprintf("%d %s", n, plural(n, "waits", "wait"))
 }
 
+// counted returns a number of things whose plural has an s: "1 znode", "2 znodes".
+func counted[N int | int64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return one

@@ -224,7 +224,7 @@ func prescribe(cmd *cobra.Command, findings []doctor.Finding, asJSON bool) error
 		}
 	}
 	critical, warnings := numbers[doctor.Critical], numbers[doctor.Warning]
-	warned := fmt.Sprintf("%d %s", warnings, plural(warnings, "warning", "warnings"))
+	warned := counted(warnings, "warning")
 	switch {
 	case critical > 0 && warnings > 0:
 		return exit.Errorf(doctorCritical, "doctor: %d critical, %s", critical, warned)

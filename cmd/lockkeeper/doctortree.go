@@ -33,7 +33,7 @@ func surveyTree(ctx context.Context, s *client.Session, limits deepLimits) *doct
 	largest := ranking{max: deepShown, of: func(n *ztree.Node) int32 { return n.Stat.DataLength }}
 	ctx, cancel := context.WithTimeoutCause(ctx, limits.time, fmt.Errorf("%v are over", limits.time))
 	defer cancel()
-	unreadable := func(string, error) error { return nil }
+	unreadable := func(string) {}
 	err := ztree.Walk(ctx, s, t.Root, ztree.WalkOptions{Unlisted: unreadable}, func(n *ztree.Node) error {
 		if t.Znodes == limits.znodes {
 			return errDeepEnough

@@ -21,7 +21,7 @@ type roleLog struct {
 func (l *roleLog) addTo(cmd *cobra.Command) {
 	l.logFormat.addTo(cmd)
 	level := cmd.Flags().Lookup("log-level")
-	level.DefValue, l.level = "WARN", slog.LevelWarn
+	level.DefValue, l.level = "warn", slog.LevelWarn
 	level.Usage = "the least `level` that is logged: debug, info (with what becomes of the session), warn or error"
 	cmd.Flags().BoolVarP(&l.quiet, "quiet", "q", false, "say nothing but why the command fails")
 }

@@ -169,6 +169,7 @@ type logFormat struct {
 func (f *logFormat) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "log-format", "text", "how the log is written: text or json")
 	cmd.Flags().TextVar(&f.level, "log-level", slog.LevelInfo, "the least `level` that is logged: debug, info, warn or error")
+	cmd.Flags().Lookup("log-level").DefValue = "info"
 	completeValues(cmd, "log-format", "text", "json")
 	completeValues(cmd, "log-level", "debug", "info", "warn", "error")
 }

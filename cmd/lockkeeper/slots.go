@@ -69,6 +69,6 @@ func setSlots(ctx context.Context, s *client.Session, path string, n int, out io
 	if snap.Permits > 0 {
 		was = fmt.Sprintf(", it had %d", snap.Permits)
 	}
-	fmt.Fprintf(out, "lockkeeper: %s has %d %s%s\n", name, n, plural(n, "slot", "slots"), was)
+	fmt.Fprintf(out, "lockkeeper: %s has %s%s\n", name, counted(n, "slot"), was)
 	return nil
 }

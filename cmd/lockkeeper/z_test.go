@@ -90,6 +90,7 @@ func TestZVerbs(t *testing.T) {
 		{line: "ls", out: "app\nnew\nzookeeper\n"},
 		{line: "ls -R /app", out: "/app\n/app/config\n"},
 		{line: "ls /app /new", out: "/app:\nconfig\n\n/new:\ndeep\n"},
+		{line: "ls /app /missing", status: 1, out: "/app:\nconfig\n", err: "children /missing: no such znode"},
 		{line: "ls /missing", status: 1, err: "no such znode"},
 		{line: "ls app//config", status: 64, err: "empty component"},
 		{line: "get /app/../app/./config/", out: "from a file"},
@@ -173,7 +174,7 @@ func TestZVerbs(t *testing.T) {
 		{line: "create /a", out: "/a\n"}, {line: "create /b", out: "/b\n"},
 		{line: "rm -", in: "/a\n/b\n/new/deep\n"},
 		{line: "ls", out: "new\nzookeeper\n"},
-		{line: "rm -r -f /", err: "znodes deleted"},
+		{line: "rm -r -f /", err: "1 znode deleted"},
 		{line: "ls", out: "zookeeper\n"},
 		{line: "get", status: 64, err: "an argument is missing"},
 		{line: "gte /", status: 64, err: "did you mean get"},
@@ -181,6 +182,31 @@ func TestZVerbs(t *testing.T) {
 }
 
 // zkCli's and a file system's words lead to the verbs of z, from the top as well.
+// A verb that shows a tree says how much of it could not be read, and one that changes a tree changes nothing then.
+func TestZSaysWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	const closed = "digest:ops:J3yWlZr1LkwgEN4mCmjcnHIHnQ8=:cdrwa"
+	const part = "1 znode, or what is below, could not be read"
+	h, _ := newZHome(t)
+	h.steps("z", []zStep{
+		{line: "create -p /all/a/b/c", out: "…"},
+		{line: "create /all/d", out: "…"},
+		{line: "acl set -R /all " + closed, err: "5 ACLs set"}, // although the session may list none of them then
+		{line: "get /all/a/b/c", status: 77, err: "not authorised"},
+		{line: "create -p /app/open", out: "…"},
+		{line: "create -p /app/shut/x", out: "…"},
+		{line: "acl set /app/shut " + closed},
+		{line: "ls -R /app", out: "/app\n/app/open\n/app/shut\n", err: part},
+		{line: "tree /app", out: "/app\n  open\n  shut  (not readable)\n", err: part},
+		{line: "acl get -R /app", out: "/app\tworld:anyone:cdrwa\n/app/open\tworld:anyone:cdrwa\n/app/shut\t(not readable)\n", err: part},
+		{line: "ephemerals /app", err: part},
+		{line: "sessions /app", err: part},
+		{line: "du -L 0 /app", err: part, out: "…"},
+		{line: "acl set -R /app ip:127.0.0.1:cdrwa", status: 77, err: "/app/shut: not authorised"},
+		{line: "acl get /app/open", out: "world:anyone:cdrwa\n"},
+	})
+}
+
 func TestVerbsOfZAreSuggestedAtTheTop(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -29,13 +29,9 @@ func (e *zEnv) walked(cmd *cobra.Command, args []string, opt ztree.WalkOptions, 
 	if err != nil {
 		return err
 	}
-	found, unreadable := false, 0
-	opt.Unlisted = func(string, error) error { unreadable++; return nil }
+	found := false
 	err = e.do(cmd, func(ctx context.Context, s *client.Session) error {
-		return ztree.Walk(ctx, s, paths[0], opt, func(n *ztree.Node) error {
-			if n.Err != nil {
-				unreadable++
-			}
+		return e.walk(ctx, s, paths[0], opt, func(n *ztree.Node) error {
 			hit, err := visit(n)
 			found = found || hit
 			return err
@@ -44,13 +40,26 @@ func (e *zEnv) walked(cmd *cobra.Command, args []string, opt ztree.WalkOptions, 
 	if err != nil {
 		return err
 	}
-	if unreadable > 0 {
-		e.notef("%d znodes, or what is below them, could not be read", unreadable)
-	}
 	if !found {
 		return exit.Errorf(exit.Failure, "%s %s: nothing was found", cmd.Name(), ztree.Escape(paths[0]))
 	}
 	return nil
+}
+
+// walk walks a tree to show it, and says at the end how much of it could not be read.
+func (e *zEnv) walk(ctx context.Context, s *client.Session, root string, opt ztree.WalkOptions, visit func(*ztree.Node) error) error {
+	unreadable := 0
+	opt.Unlisted = func(string) { unreadable++ }
+	err := ztree.Walk(ctx, s, root, opt, func(n *ztree.Node) error {
+		if n.Err != nil {
+			unreadable++
+		}
+		return visit(n)
+	})
+	if err == nil && unreadable > 0 {
+		e.notef("%s, or what is below, could not be read", counted(unreadable, "znode"))
+	}
+	return err
 }
 
 func (e *zEnv) newFind() *cobra.Command {

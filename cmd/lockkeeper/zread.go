@@ -39,13 +39,11 @@ func (e *zEnv) newLs() *cobra.Command {
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				for i, p := range paths {
+					var heading string
 					if len(paths) > 1 && !recursive && !e.asJSON {
-						if i > 0 {
-							e.printf("\n")
-						}
-						e.printf("%s:\n", ztree.Escape(p))
+						heading = strings.Repeat("\n", min(i, 1)) + ztree.Escape(p) + ":\n"
 					}
-					if err := e.list(ctx, s, p, long, recursive); err != nil {
+					if err := e.list(ctx, s, p, heading, long, recursive); err != nil {
 						return err
 					}
 				}
@@ -58,8 +56,8 @@ func (e *zEnv) newLs() *cobra.Command {
 	return cmd
 }
 
-// list prints what is below a znode. With long, or as JSON, it reads each child as well.
-func (e *zEnv) list(ctx context.Context, s *client.Session, root string, long, recursive bool) error {
+// list prints what is below a znode, after a heading. With long, or as JSON, it reads each child as well.
+func (e *zEnv) list(ctx context.Context, s *client.Session, root, heading string, long, recursive bool) error {
 	if !recursive && !long && !e.asJSON {
 		names, _, err := s.Children(ctx, root)
 		if err != nil {
@@ -67,6 +65,7 @@ func (e *zEnv) list(ctx context.Context, s *client.Session, root string, long, r
 		}
 		slices.Sort(names)
 		var b strings.Builder
+		b.WriteString(heading)
 		for _, name := range names {
 			b.WriteString(ztree.Escape(name))
 			b.WriteByte('\n')
@@ -77,10 +76,10 @@ func (e *zEnv) list(ctx context.Context, s *client.Session, root string, long, r
 	if !recursive {
 		opt.Depth = 1
 	}
-	return ztree.Walk(ctx, s, root, opt, func(n *ztree.Node) error {
+	return e.walk(ctx, s, root, opt, func(n *ztree.Node) error {
 		switch {
 		case n.Path == root && !recursive:
-			return nil
+			return e.printf("%s", heading)
 		case e.asJSON:
 			return e.line(nodeJSON(n))
 		}
@@ -122,7 +121,7 @@ func (e *zEnv) newTree() *cobra.Command {
 }
 
 func (e *zEnv) tree(ctx context.Context, s *client.Session, root string, depth int, data bool) error {
-	return ztree.Walk(ctx, s, root, ztree.WalkOptions{Depth: depth, Data: data}, func(n *ztree.Node) error {
+	return e.walk(ctx, s, root, ztree.WalkOptions{Depth: depth, Data: data}, func(n *ztree.Node) error {
 		if e.asJSON {
 			j := nodeJSON(n)
 			if data {
@@ -268,7 +267,7 @@ func (e *zEnv) newACL() *cobra.Command {
 					}
 					return show(&ztree.Node{Path: p, ACL: acl, Stat: st})
 				}
-				return ztree.Walk(ctx, s, p, ztree.WalkOptions{ACL: true}, show)
+				return e.walk(ctx, s, p, ztree.WalkOptions{ACL: true}, show)
 			})
 		},
 	}
@@ -308,21 +307,14 @@ func (e *zEnv) newSetACL() *cobra.Command {
 					}
 					return e.line(newStatJSON(p, &st))
 				}
-				done := 0
-				err := ztree.Walk(ctx, s, p, ztree.WalkOptions{Skip: ztree.System(p)}, func(n *ztree.Node) error {
-					if _, err := s.SetACL(ctx, n.Path, acl, zk.AnyVersion); err != nil {
-						return &ztree.PartError{Done: done, Did: "changed", Next: "the same command goes on", Err: err}
-					}
-					done++
-					return nil
-				})
+				done, err := ztree.SetACLs(ctx, s, p, acl)
 				switch {
 				case err != nil:
 					return err
 				case e.asJSON:
 					return e.line(map[string]any{"path": p, "acls_set": done})
 				}
-				e.notef("%d ACLs set", done)
+				e.notef("%s set", counted(done, "ACL"))
 				return nil
 			})
 		},
@@ -373,7 +365,7 @@ func (e *zEnv) newEphemerals() *cobra.Command {
 				return err
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
-				return ztree.Walk(ctx, s, paths[0], ztree.WalkOptions{}, func(n *ztree.Node) error {
+				return e.walk(ctx, s, paths[0], ztree.WalkOptions{}, func(n *ztree.Node) error {
 					switch {
 					case n.Err != nil || !ztree.Ephemeral(&n.Stat):
 						return nil
@@ -413,7 +405,7 @@ func (e *zEnv) sessions(ctx context.Context, s *client.Session, root string) err
 		Example string `json:"example"`
 	}
 	owners := map[int64]*owner{}
-	err := ztree.Walk(ctx, s, root, ztree.WalkOptions{}, func(n *ztree.Node) error {
+	err := e.walk(ctx, s, root, ztree.WalkOptions{}, func(n *ztree.Node) error {
 		if n.Err != nil || !ztree.Ephemeral(&n.Stat) {
 			return nil
 		}

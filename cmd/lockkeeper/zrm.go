@@ -152,7 +152,7 @@ func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r remova
 	case e.asJSON:
 		return e.deleted(p, done)
 	}
-	e.notef("%d znodes deleted below and at %s", done, shown)
+	e.notef("%s deleted below and at %s", counted(done, "znode"), shown)
 	return nil
 }
 
@@ -197,7 +197,7 @@ type lockLoss struct {
 // announce says what goes with a tree.
 func (e *zEnv) announce(p string, c ztree.Census, locks []lockLoss) {
 	shown := ztree.Escape(p)
-	e.notef("%s: %d znodes, %d bytes", shown, c.Nodes, c.Bytes)
+	e.notef("%s: %s, %s", shown, counted(c.Nodes, "znode"), counted(c.Bytes, "byte"))
 	if c.Unreadable > 0 {
 		e.notef("%s: %d of them, or what is below them, cannot be read", shown, c.Unreadable)
 	}

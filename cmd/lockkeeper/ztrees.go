@@ -138,7 +138,7 @@ func (e *zEnv) report(did string, to *ztree.Importer, left ztree.LeftOut, err er
 	if e.asJSON {
 		return e.line(map[string]int{"znodes": to.Done, "skipped": to.Skipped, "left_out": left.Ephemerals})
 	}
-	e.notef("%d znodes %s%s", to.Done, did, skipped(to.Skipped))
+	e.notef("%s %s%s", counted(to.Done, "znode"), did, skipped(to.Skipped))
 	if left.Ephemerals > 0 {
 		e.notef("%v", left)
 	}
@@ -186,7 +186,7 @@ ephemeral znodes is not moved. Containers, and znodes with a time to live, becom
 				case e.asJSON:
 					return e.line(movedJSON{from.path, to.path, n})
 				}
-				e.notef("%d znodes moved", n)
+				e.notef("%s moved", counted(n, "znode"))
 				return nil
 			})
 		},
@@ -467,7 +467,7 @@ func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.
 	if err != nil {
 		return n, left, &ztree.PartError{Done: n, Did: "read", Next: "what has been written is not whole", Err: err}
 	}
-	e.notef("%d znodes exported", n)
+	e.notef("%s exported", counted(n, "znode"))
 	if left.Ephemerals > 0 {
 		e.notef("%v", left)
 	}
@@ -528,7 +528,7 @@ written by then stays: import says how much, and --existing skip goes on.`,
 					return e.line(map[string]any{"file": args[0], "format": format, "znodes": total})
 				}
 				if dryRun {
-					e.notef("%s: an export of %s with %d znodes", args[0], format, total)
+					e.notef("%s: an export of %s with %s", args[0], format, counted(total, "znode"))
 					return nil
 				}
 			} else if dryRun {

@@ -86,7 +86,7 @@ func TestZTrees(t *testing.T) {
 		{line: "ls /half", status: 1, err: "no such znode"},
 		{line: "import " + h.dir + "/nothing /x", status: 71, err: "no such file"},
 		{line: "import " + h.dir + " /x", status: 71, err: "is a directory"},
-		{line: "import - /streamed", in: `{"format":"lockkeeper-tree","version":1}` + "\n" + `{"path":"/x"}` + "\n", status: 64, err: "half an export; 1 znodes have been imported before that (--existing skip goes on)"},
+		{line: "import - /streamed", in: `{"format":"lockkeeper-tree","version":1}` + "\n" + `{"path":"/x"}` + "\n", status: 64, err: "half an export; znodes imported before that: 1 (--existing skip goes on)"},
 		{line: "export /app/config", out: `{"format":"lockkeeper-tree","version":1,"root":"/app/config"}` + "\n" + `{"path":"/","text":"two"}` + "\n" + `{"end":true,"znodes":1}` + "\n"},
 		{line: "import - /z", in: "/cfg=key=value\n", err: "2 znodes imported"},
 		{line: "get /z/cfg/key", out: "value"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,7 +161,13 @@ func (c *CLI) setACL(ctx context.Context, in call) error {
 	if !in.flags['R'] {
 		return set(in.args[0])
 	}
-	return ztree.Walk(ctx, c.session, in.args[0], ztree.WalkOptions{}, func(n *ztree.Node) error { return set(n.Path) })
+	paths, err := ztree.Paths(ctx, c.session, in.args[0], nil)
+	for _, path := range slices.Backward(paths) { // children first: the new list may forbid to list them
+		if err = set(path); err != nil {
+			break
+		}
+	}
+	return err
 }
 
 func (c *CLI) delete(ctx context.Context, in call) error {

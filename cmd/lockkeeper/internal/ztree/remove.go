@@ -30,7 +30,7 @@ const namesMax = 1000
 // Count counts what is in a tree.
 func Count(ctx context.Context, s *client.Session, root string) (Census, error) {
 	var c Census
-	unlisted := func(string, error) error { c.Unreadable++; return nil }
+	unlisted := func(string) { c.Unreadable++ }
 	err := Walk(ctx, s, root, WalkOptions{Skip: System(root), Unlisted: unlisted}, func(n *Node) error {
 		c.Nodes++
 		c.Bytes += int64(n.Stat.DataLength)
@@ -61,7 +61,7 @@ type PartError struct {
 }
 
 func (e *PartError) Error() string {
-	return fmt.Sprintf("%v; %d znodes have been %s before that (%s)", e.Err, e.Done, e.Did, e.Next)
+	return fmt.Sprintf("%v; znodes %s before that: %d (%s)", e.Err, e.Did, e.Done, e.Next)
 }
 
 // Unwrap returns the cause.
@@ -75,8 +75,7 @@ func Remove(ctx context.Context, s *client.Session, root string, progress func(d
 	for {
 		var paths []string
 		var unreadable error
-		refused := func(_ string, err error) error { return err }
-		err := Walk(ctx, s, root, WalkOptions{Skip: System(root), Unlisted: refused}, func(n *Node) error {
+		err := Walk(ctx, s, root, WalkOptions{Skip: System(root)}, func(n *Node) error {
 			if n.Path != "/" {
 				paths = append(paths, n.Path)
 			}

@@ -55,8 +55,7 @@ func (l LeftOut) String() string {
 
 // lasting walks the persistent znodes of a tree, with data and ACL. A znode that cannot be read ends it.
 func lasting(ctx context.Context, s *client.Session, root string, left *LeftOut, visit func(*Node) error) error {
-	refused := func(_ string, err error) error { return err }
-	return Walk(ctx, s, root, WalkOptions{Data: true, ACL: true, Skip: System(root), Unlisted: refused}, func(n *Node) error {
+	return Walk(ctx, s, root, WalkOptions{Data: true, ACL: true, Skip: System(root)}, func(n *Node) error {
 		switch {
 		case n.Err != nil:
 			return n.Err

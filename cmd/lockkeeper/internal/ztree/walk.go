@@ -34,9 +34,9 @@ type WalkOptions struct {
 	Depth int                    // how far below the root it goes; 0 is no limit
 	Skip  func(path string) bool // leaves a znode out, with all below it; may be nil
 
-	// Unlisted is called with a znode whose children may not be listed. An error of it ends the walk; nil, or no
-	// function, leaves the children out.
-	Unlisted func(path string, err error) error
+	// Unlisted is called with a znode below the root whose children may not be listed, and the walk goes on without them.
+	// If it is nil, such a znode ends the walk with the error; the root always does.
+	Unlisted func(path string)
 }
 
 // ErrSkipChildren in place of an error keeps a walk from going below a znode.
@@ -167,11 +167,9 @@ func (w *walker) list(items []*item) error {
 			case errors.Is(err, zk.ErrNoNode):
 				it.listed = true
 				return nil
-			case errors.Is(err, zk.ErrNoAuth):
+			case errors.Is(err, zk.ErrNoAuth) && it.depth > 0 && w.opt.Unlisted != nil:
 				it.listed = true
-				if w.opt.Unlisted != nil {
-					return w.opt.Unlisted(it.Path, err)
-				}
+				w.opt.Unlisted(it.Path)
 				return nil
 			case err != nil:
 				return err
