@@ -40,8 +40,13 @@ func TestSlotsCanBeChanged(t *testing.T) {
 	second.want(143)
 	h.run("run", "--slots", "1", "--wait", "0", "demo", "--", "true").want(0)
 
-	for _, none := range []string{"fresh", "/lockkeeper", locksPath} {
-		h.run("slots", none, "3").want(64, "slots "+none+": there is no lock with slots")
+	if got := h.run("slots", "demo").want(0).stdout.String(); got != "1\n" {
+		t.Errorf("slots demo prints %q", got)
+	}
+	h.run("slots", "demmo").want(66, "demmo: no such lock on", "did you mean demo?")
+
+	for none, says := range map[string]string{"fresh": "no such lock", "/lockkeeper": "it has no slots", locksPath: "it has no slots"} {
+		h.run("slots", none, "3").want(66, none+": "+says)
 		h.run("run", "--slots", "2", "--wait", "0", none, "--", "true").want(0)
 	}
 	alone := h.start("run", "mutex", "--", "sh", "-c", stay)
