@@ -130,9 +130,6 @@ func (e *zEnv) report(did string, to *ztree.Importer, left ztree.LeftOut, err er
 		if errors.Is(err, zk.ErrNoAuth) {
 			hint = "once the servers allow it, " + hint
 		}
-		if to.Done+to.Skipped == 0 {
-			hint += "; nothing has been " + did
-		}
 		return &ztree.PartError{Done: to.Done, Did: did, Next: hint, Err: err}
 	}
 	if e.asJSON {
@@ -415,29 +412,39 @@ A file whose name ends with .gz is compressed.`,
 	return cmd
 }
 
-// exportFile writes an export to a file that takes its name when it is whole.
-func (e *zEnv) exportFile(ctx context.Context, s *client.Session, root, file string, compress bool) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // readable by its user alone: data can be secret
-	if err != nil {
-		return err
+// exportFile writes an export to a file that takes its name when it is whole. What is there and no regular file, as a pipe or
+// /dev/stdout, is written to directly.
+func (e *zEnv) exportFile(ctx context.Context, s *client.Session, root, file string, compress bool) error {
+	target := file
+	if resolved, err := filepath.EvalSymlinks(file); err == nil {
+		target = resolved // or the link would be replaced
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
+	var f *os.File
+	var err error
+	st, absent := os.Stat(file)
+	whole := absent != nil || st.Mode().IsRegular()
+	if whole {
+		f, err = os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+"-*") // readable by its user alone: data can be secret
+	} else {
+		f, err = os.OpenFile(file, os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return exit.Errorf(exit.OS, "export: %s: %w", file, errors.Unwrap(err))
+	}
 	n, left, err := e.export(ctx, s, root, f, compress)
-	if err != nil {
-		return err
+	if err == nil && whole {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
-		return err
+	if closed := f.Close(); err == nil {
+		err = closed
 	}
-	if err := f.Close(); err != nil {
-		return err
+	if whole && err == nil {
+		err = os.Rename(f.Name(), target)
 	}
-	if err := os.Rename(f.Name(), file); err != nil || !e.asJSON {
+	if whole && err != nil {
+		os.Remove(f.Name())
+	}
+	if err != nil || !e.asJSON {
 		return err
 	}
 	return e.line(map[string]any{"file": file, "path": root, "znodes": n, "left_out": left.Ephemerals})

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,10 @@ func TestZTrees(t *testing.T) {
 	if err := os.WriteFile(h.dir+"/half", []byte(`{"format":"lockkeeper-tree","version":1}`+"\n"+`{"path":"/x"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	link, behind := h.dir+"/link", h.dir+"/behind"
+	if err := errors.Join(os.WriteFile(behind, nil, 0o600), os.Symlink(behind, link)); err != nil {
+		t.Fatal(err)
+	}
 	h.env = append(h.env, "XDG_CONFIG_HOME="+h.dir+"/config")
 	if err := os.MkdirAll(h.dir+"/config/lockkeeper", 0o700); err != nil {
 		t.Fatal(err)
@@ -37,7 +42,7 @@ func TestZTrees(t *testing.T) {
 		{line: "create /app/acl --with-acl world:anyone:r", out: "/app/acl\n"},
 		{line: "cp /app /copy", err: "3 znodes copied"},
 		{line: "diff /app /copy"},
-		{line: "cp /app /copy", status: 1, err: "--existing skip or overwrite goes on; nothing has been copied"},
+		{line: "cp /app /copy", status: 1, err: "(nothing has been copied; --existing skip or overwrite goes on)"},
 		{line: "cp --existing skip /app /copy", err: "0 znodes copied, 3 were there"},
 		{line: "cp --existing maybe /app /copy", status: 64, err: "it is fail, skip or overwrite"},
 		{line: "cp /app /app/inside", status: 64, err: "one is within the other"},
@@ -75,9 +80,12 @@ func TestZTrees(t *testing.T) {
 		{line: "mv /moved /app", status: 1, err: "exists"},
 		{line: "export /app -o " + h.dir + "/app.gz", err: "4 znodes exported"},
 		{line: "export --json /app/config -o " + h.dir + "/config.gz", out: `{"file":"` + h.dir + `/config.gz","left_out":0,"path":"/app/config","znodes":1}` + "\n"},
+		{line: "export /app/config -o /dev/stdout", out: `{"format":"lockkeeper-tree"` + "…"}, // a pipe, and no file to replace
+		{line: "export /app/config -o " + link, err: "1 znode exported"},
+		{line: "import -n " + behind, err: "an export of lockkeeper with 1 znode"},
 		{line: "import -n --json " + h.dir + "/config.gz", out: `{"file":"` + h.dir + `/config.gz","format":"lockkeeper","znodes":1}` + "\n"},
 		{line: "export /missing -o " + h.dir + "/missing.gz", status: 1, err: "no such znode"},
-		{line: "export /app -o " + h.dir + "/none/app.gz", status: 71, err: "no such file or directory"},
+		{line: "export /app -o " + h.dir + "/none/app.gz", status: 71, err: "none/app.gz: no such file or directory"},
 		{line: "import -n " + h.dir + "/app.gz", err: "an export of lockkeeper with 4 znodes"},
 		{line: "import " + h.dir + "/app.gz /app", status: 1, err: "goes on"},
 		{line: "import " + h.dir + "/app.gz /again", err: "4 znodes imported"},
