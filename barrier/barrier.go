@@ -14,7 +14,7 @@ type Options struct {
 	// Data is stored in the znode that is made. Default: nothing.
 	Data []byte
 
-	// ACL is the access control list of znodes that are made. Default: anybody may do anything.
+	// ACL is the access control list of znodes that are made. Default: every client may do anything.
 	ACL []zk.ACL
 
 	// CleanupTimeout bounds how long an Enter that fails takes to remove its znode. Default 5 s.
@@ -58,21 +58,21 @@ func (b *Barrier) Path() string { return b.path }
 
 // Set closes the barrier. One that is closed already is success.
 func (b *Barrier) Set(ctx context.Context) error {
-	return named("set barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+	return opError("set barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		return create(ctx, s, b.path, b.opt)
 	}))
 }
 
 // Remove opens the barrier. One that is open already is success.
 func (b *Barrier) Remove(ctx context.Context) error {
-	return named("remove barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+	return opError("remove barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		return remove(ctx, s, b.path)
 	}))
 }
 
 // Wait returns once the barrier is open.
 func (b *Barrier) Wait(ctx context.Context) error {
-	return named("wait at barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+	return opError("wait at barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		for {
 			_, closed, w, err := s.WatchExists(ctx, b.path)
 			if err != nil {
@@ -89,8 +89,8 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	}))
 }
 
-// named wraps an error of another operation.
-func named(op, path string, err error) error {
+// opError wraps an error of another operation.
+func opError(op, path string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -92,7 +92,7 @@ func TestBarrier(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Minute)
-		// A change of the znode wakes those who wait, and does not let them pass.
+		// A change of the znode wakes those that wait, and does not let them pass.
 		s := srv.Session(t, "s")
 		_, err = s.Set(t.Context(), "/x/b", []byte("x"), zk.AnyVersion)
 		must(t, err)

@@ -52,7 +52,7 @@ func (d *Double) Enter(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	err = named("enter", d.path, err)
+	err = opError("enter", d.path, err)
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opt.CleanupTimeout)
 	defer cancel()
 	left := d.k.Run(clean, func(ctx context.Context, s *client.Session) error {
@@ -62,7 +62,7 @@ func (d *Double) Enter(ctx context.Context) error {
 		return remove(ctx, s, d.own())
 	})
 	if left != nil {
-		return errors.Join(err, named("leave", d.path, left))
+		return errors.Join(err, opError("leave", d.path, left))
 	}
 	return err
 }
@@ -128,7 +128,7 @@ func (d *Double) others(ctx context.Context, s *client.Session) ([]string, error
 
 // Leave returns nil once all members have left. It may be called again after an error.
 func (d *Double) Leave(ctx context.Context) error {
-	return named("leave", d.path, d.k.Run(ctx, d.leave))
+	return opError("leave", d.path, d.k.Run(ctx, d.leave))
 }
 
 // leave leaves with one session: the first member by name waits for the last one, and is the last to go; all others go

@@ -12,19 +12,19 @@ import (
 // rounds is how often each workload is run on each server, after once to warm up; medians count.
 const rounds = 3
 
-// A connecting is a way in which the client is connected, the same for both servers.
-type connecting struct {
+// A connectionKind is a way in which the client is connected, the same for both servers.
+type connectionKind struct {
 	name string
 	dial zk.Dialer
 }
 
-var connectings = []connecting{
+var connectionKinds = []connectionKind{
 	{"as it is", net.DialTimeout},
 	{"over connections that gather", dialGathering},
 }
 
 const legend = `Beside the rates: processor time of server and of client for one operation, and the share of all processors that they
-and everybody else had meanwhile. Hollow is a server that keeps nothing: it answers reads at once, and writes when as many
+and everybody else had meanwhile. Null is a server that keeps nothing: it answers reads at once, and writes when as many
 bytes as they take in a log are written and synced. What this client reaches with it is what it can reach here: where ours
 is within a tenth of that, the client is the limit.
 Ratios: of the rates, and of the servers' processor time for one operation, which is what is left of it when the client is
@@ -43,13 +43,13 @@ func compare(dir string, each time.Duration, znodes int, apacheToo bool) error {
 		return err
 	}
 	defer apache.stop()
-	hollow, err := newHollow(dir)
+	null, err := newNullServer(dir)
 	if err != nil {
 		return err
 	}
-	defer hollow.stop()
+	defer null.stop()
 	describe()
-	for _, s := range []*server{ours, apache, hollow} {
+	for _, s := range []*server{ours, apache, null} {
 		begin := time.Now()
 		if err := s.start(); err != nil {
 			return err
@@ -57,10 +57,10 @@ func compare(dir string, each time.Duration, znodes int, apacheToo bool) error {
 		fmt.Printf("%s: serves after %v with no data (target for ours <= 50 ms)\n", s.name, time.Since(begin).Round(time.Millisecond))
 	}
 	fmt.Printf("\n%s", legend)
-	for _, way := range connectings {
+	for _, way := range connectionKinds {
 		fmt.Printf("\ngo-zookeeper %s, median of %d\n", way.name, rounds)
 		for _, l := range loads {
-			if err := l.compare(way.dial, ours, apache, hollow, each); err != nil {
+			if err := l.compare(way.dial, ours, apache, null, each); err != nil {
 				return err
 			}
 		}
@@ -78,8 +78,8 @@ func compare(dir string, each time.Duration, znodes int, apacheToo bool) error {
 }
 
 // compare runs the load on all, by turns, and prints what came of it.
-func (l load) compare(dial zk.Dialer, ours, apache, hollow *server, each time.Duration) error {
-	all := []*server{ours, apache, hollow}
+func (l load) compare(dial zk.Dialer, ours, apache, null *server, each time.Duration) error {
+	all := []*server{ours, apache, null}
 	runs := map[*server][]run{}
 	for round := range 1 + rounds {
 		for _, s := range all {
@@ -92,7 +92,7 @@ func (l load) compare(dial zk.Dialer, ours, apache, hollow *server, each time.Du
 			}
 		}
 	}
-	a, b, most := median(runs[ours]), median(runs[apache]), median(runs[hollow])
+	a, b, most := median(runs[ours]), median(runs[apache]), median(runs[null])
 	fmt.Printf("  %s: %.2fx the rate, %.0f %% of what the client reaches, %.2fx less of the server's processors (target %.1fx the rate: %s)\n",
 		l.name, a.rate/b.rate, 100*a.rate/most.rate, b.server/a.server, l.target, verdict(a.rate, b.rate, most.rate, l.target))
 	for _, s := range all {

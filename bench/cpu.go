@@ -52,7 +52,7 @@ func (s *server) cpuTime() (time.Duration, error) {
 	return ticks(fields[user], fields[system])
 }
 
-// machineTime returns the time that processors have worked for anybody.
+// machineTime returns the time that processors have worked for all processes.
 func machineTime() (time.Duration, error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -66,7 +66,7 @@ func (g *gatherer) writeAll() {
 			return
 		}
 		g.mu.Unlock()
-		runtime.Gosched() // for others who are about to ask
+		runtime.Gosched() // for other goroutines that are about to ask
 		g.mu.Lock()
 		b, g.waiting = g.waiting, b[:0]
 		g.changed.Broadcast()

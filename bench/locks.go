@@ -110,7 +110,7 @@ func writeCells(out io.Writer, cells []cell) {
 			fmt.Fprintf(out, "| %s | %.0f | %.0f to %.0f | %.0f µs | %.0f µs |\n", l.Name, m.Rate(), low, high, m.P50, m.P99)
 		}
 	}
-	fmt.Fprintf(out, "\n### Ratios\n\nThe last column is the floor's own ratio, the most that anybody can reach on this machine: with Apache ZooKeeper, that of the\nfloor on it.\n\n"+
+	fmt.Fprintf(out, "\n### Ratios\n\nThe last column is the floor's own ratio, the most that a client can reach on this machine: with Apache ZooKeeper, that of the\nfloor on it.\n\n"+
 		"| of | to | workload | ratio | wanted | | the floor's |\n|---|---|---|--:|--:|---|--:|\n")
 	for _, p := range promises {
 		for i, w := range peers.Workloads {

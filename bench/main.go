@@ -5,7 +5,7 @@
 //	go run . all       everything below, into docs/benchmarks.md and docs/benchmarks.svg
 //	go run . locks     locks: our library beside other people's, each on its engine
 //	go run . floor     what a cycle of a lock is made of, from the bare machine upwards
-//	go run . server    rates side by side, and who spends the processors; memory; start
+//	go run . server    rates side by side, and what spends the processors; memory; start
 //	go run . versions  rates of our server at two revisions
 //	go run . curves    our server with ever more sessions, and with ever more znodes
 //	go run . readers   readers of one lock beside as many mutexes
@@ -98,8 +98,8 @@ func command(args []string) error {
 	// What the above start as processes of their own.
 	case "echo":
 		return echo(args[0])
-	case "hollow":
-		return serveHollow(args[0], args[1])
+	case "null":
+		return serveNull(args[0], args[1])
 	case "synced":
 		return serveSynced(args[0], args[1])
 	}

@@ -28,7 +28,7 @@ func readers(dir string, each time.Duration, rounds int) error {
 	}
 	defer s.stop()
 	ctx := context.Background()
-	ways := []*sharing{
+	ways := []*workload{
 		{name: fmt.Sprint(readerSessions, " readers of one lock")},
 		{name: fmt.Sprint(readerSessions, " mutexes")},
 	}
@@ -95,15 +95,15 @@ func outside(n int) int {
 	return 0
 }
 
-// A sharing is a way to use the sessions. Each session has one of the locks.
-type sharing struct {
+// A workload is a way to use the sessions. Each session has one of the locks.
+type workload struct {
 	name  string
 	locks []func(context.Context) (*lock.Hold, error)
 	runs  []run
 }
 
 // measure has each session take its lock and give it back, again and again for a while.
-func (w *sharing) measure(ctx context.Context, s *server, each time.Duration) (run, error) {
+func (w *workload) measure(ctx context.Context, s *server, each time.Duration) (run, error) {
 	return s.measure(each, len(w.locks), func(worker, _ int) error {
 		hold, err := w.locks[worker](ctx)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 const (
 	startLimit = 5 * time.Minute
 	startPoll  = time.Millisecond
-	answerTime = 5 * time.Second // of one that is asked; Apache ZooKeeper may never answer who asks while it starts
+	answerTime = 5 * time.Second // of one that is asked; Apache ZooKeeper may never answer a client that asks while it starts
 )
 
 // A server is one of those that are measured, to be started as often as needed on the same directory.

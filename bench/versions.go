@@ -32,7 +32,7 @@ func versions(dir, base string, each time.Duration, rounds int) error {
 		both = append(both, s)
 	}
 	describe()
-	way := connectings[0]
+	way := connectionKinds[0]
 	fmt.Printf("\ngo-zookeeper %s, median of the ratios of %d rounds\n", way.name, rounds)
 	for _, l := range loads {
 		var ratios, processor []float64

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/cache"
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/server"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -18,7 +19,7 @@ import (
 // benchCache caches n znodes of 100 bytes from our server, over TCP.
 func benchCache(b *testing.B, n int) (*client.Session, *client.Keeper) {
 	b.Helper()
-	srv, err := server.Open(server.Options{DataDir: "/data", FS: vfs.NewMem()})
+	srv, err := server.Open(bridge.OnDisk(server.Options{DataDir: "/data"}, vfs.NewMem()))
 	must(b, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(b, err)

@@ -88,18 +88,18 @@ func difference(before, after *chunks) []Change {
 			news = append(news, Change{Kind: Created, Node: *n})
 			continue
 		}
-		gone, news = compared(gone, news, old, n)
+		gone, news = appendDifferences(gone, news, old, n)
 		old, more = next()
 	}
 	for more {
 		gone = append(gone, Change{Kind: Deleted, Node: *old})
 		old, more = next()
 	}
-	return ordered(gone, news)
+	return sortChanges(gone, news)
 }
 
-// compared adds what has happened to a znode that is in both versions.
-func compared(gone, news []Change, old, n *Node) (_, _ []Change) {
+// appendDifferences adds what has happened to a znode that is in both versions.
+func appendDifferences(gone, news []Change, old, n *Node) (_, _ []Change) {
 	switch {
 	case old == n || old.Stat.Czxid == n.Stat.Czxid && old.Stat.Mzxid == n.Stat.Mzxid:
 	case old.Stat.Czxid == n.Stat.Czxid:
@@ -111,8 +111,8 @@ func compared(gone, news []Change, old, n *Node) (_, _ []Change) {
 	return gone, news
 }
 
-// ordered puts deletions first, children before parents, and the others in the order of their zxids.
-func ordered(gone, news []Change) []Change {
+// sortChanges puts deletions first, children before parents, and the others in the order of their zxids.
+func sortChanges(gone, news []Change) []Change {
 	slices.SortFunc(gone, func(a, b Change) int { return compare(b.Node.Path, a.Node.Path) })
 	slices.SortStableFunc(news, func(a, b Change) int {
 		if d := cmp.Compare(a.zxid(), b.zxid()); d != 0 {

@@ -17,16 +17,16 @@ type oneShot struct {
 	wg sync.WaitGroup // the goroutines that wait
 
 	// Owned by the follower's goroutine.
-	watched map[string]*watched
+	watched map[string]*nodeWatches
 }
 
-// watched are the watches of one znode.
-type watched struct {
+// nodeWatches are the watches of one znode.
+type nodeWatches struct {
 	watches []*client.Watch
 	stop    chan struct{}
 }
 
-func newOneShot(f *follower) *oneShot { return &oneShot{f: f, watched: map[string]*watched{}} }
+func newOneShot(f *follower) *oneShot { return &oneShot{f: f, watched: map[string]*nodeWatches{}} }
 
 func (o *oneShot) wait(ctx context.Context) error {
 	select {
@@ -94,7 +94,7 @@ func (o *oneShot) read(ctx context.Context, paths []string, _ bool, got func(str
 
 // readOne sets the watches of a znode and reads it; nil if it is not there.
 func (o *oneShot) readOne(ctx context.Context, path string) (n *Node, names []string, err error) {
-	w := &watched{stop: make(chan struct{})}
+	w := &nodeWatches{stop: make(chan struct{})}
 	defer func() {
 		o.drop(path) // the watches from before
 		if len(w.watches) > 0 {
@@ -132,7 +132,7 @@ func (o *oneShot) readOne(ctx context.Context, path string) (n *Node, names []st
 }
 
 // keep waits for the watches of a znode.
-func (o *oneShot) keep(path string, w *watched) {
+func (o *oneShot) keep(path string, w *nodeWatches) {
 	o.watched[path] = w
 	var fired [3]<-chan struct{}
 	for i, watch := range w.watches {

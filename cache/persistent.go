@@ -47,7 +47,7 @@ func (p *persistent) read(ctx context.Context, paths []string, list bool, got fu
 		paths = slices.DeleteFunc(paths, func(path string) bool { return path != p.f.c.path })
 	}
 	var nodes []*Node
-	err := pipelined(ctx, paths,
+	err := askAll(ctx, paths,
 		func(pl *client.Pipeline, path string) *client.Pending[client.Node] { return pl.Get(path) },
 		func(ctx context.Context, path string) (client.Node, error) {
 			data, stat, err := p.f.s.Get(ctx, path)
@@ -87,7 +87,7 @@ func (p *persistent) children(ctx context.Context, nodes []*Node) (map[string][]
 		}
 	}
 	names := map[string][]string{}
-	err := pipelined(ctx, parents,
+	err := askAll(ctx, parents,
 		func(pl *client.Pipeline, path string) *client.Pending[client.Listing] { return pl.Children(path) },
 		func(ctx context.Context, path string) (client.Listing, error) {
 			names, stat, err := p.f.s.Children(ctx, path)
@@ -102,9 +102,9 @@ func (p *persistent) children(ctx context.Context, nodes []*Node) (map[string][]
 	return names, err
 }
 
-// pipelined asks about each path, many at a time, and gives the outcomes to got in order. A question whose answer was
+// askAll asks about each path, many at a time, and gives the outcomes to got in order. A question whose answer was
 // lost is asked again. drained is called between batches, so that not too many events wait.
-func pipelined[T any](ctx context.Context, paths []string, ask func(*client.Pipeline, string) *client.Pending[T],
+func askAll[T any](ctx context.Context, paths []string, ask func(*client.Pipeline, string) *client.Pending[T],
 	again func(context.Context, string) (T, error), s *client.Session, drained func(), got func(string, T, error) error) error {
 	type sent struct {
 		paths []string

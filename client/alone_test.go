@@ -59,7 +59,7 @@ func (y *spy) dialer(n *memnet.Network) func(context.Context, string, string) (n
 	}
 }
 
-// since returns who has read and who has written since the last call.
+// since returns which goroutines have read and written since the last call.
 func (y *spy) since() (readBy, sentBy []string) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -120,7 +120,7 @@ func TestACallerThatIsAloneReads(t *testing.T) {
 	})
 }
 
-// The end of a context ends the wait of a caller who reads, at once; what becomes of the request can be learned later.
+// The end of a context ends the wait of a caller that reads, at once; what becomes of the request can be learned later.
 func TestTheEndOfAContextEndsTheWaitOfWhoReads(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		goOn := make(chan struct{})
@@ -307,7 +307,7 @@ func TestAHangUpIsNoticedWhileTheReaderRests(t *testing.T) {
 	})
 }
 
-// A server that says nothing is given up when its time is over, also where callers come and go who wait less long.
+// A server that says nothing is given up when its time is over, also where callers come and go that wait less long.
 func TestASilentServerIsGivenUpHoweverManyCallersCome(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var silent atomic.Bool

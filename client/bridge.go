@@ -8,19 +8,21 @@ import (
 )
 
 func init() {
-	bridge.Of = func(session any) bridge.Session { return bridged{session.(*Session)} }
+	bridge.Of = func(session any) bridge.Session { return lockSession{session.(*Session)} }
 	bridge.Notify = func(source any, told chan<- struct{}) { source.(bridgedSource).notify(told) }
 	bridge.Conn = func(source any) uint64 { return source.(bridgedSource).connection() }
 }
 
-// bridged is a session as package lock sees it.
-type bridged struct{ s *Session }
+// lockSession is a session as package lock sees it.
+type lockSession struct{ s *Session }
 
-func (b bridged) Vouch(level int, path string) bridge.Vouching { return b.s.vouch(Vouch(level), path) }
-func (b bridged) Age(level int) time.Duration                  { return b.s.age(Vouch(level)) }
-func (b bridged) Lease(level int) bridge.Lease                 { return b.s.leaseOf(Vouch(level)) }
+func (b lockSession) Vouch(level int, path string) bridge.Vouching {
+	return b.s.vouch(Vouch(level), path)
+}
+func (b lockSession) Age(level int) time.Duration  { return b.s.age(Vouch(level)) }
+func (b lockSession) Lease(level int) bridge.Lease { return b.s.leaseOf(Vouch(level)) }
 
-func (b bridged) Listen(ctx context.Context, watches any) {
+func (b lockSession) Listen(ctx context.Context, watches any) {
 	b.s.listen(ctx, watches.([]*Watch)...)
 }
 

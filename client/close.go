@@ -75,7 +75,7 @@ func (s *Session) askToClose(ctx context.Context) error {
 			return nil
 		case errors.Is(c.err, zk.ErrSessionExpired), errors.Is(c.err, zk.ErrClosed):
 			return nil
-		case lost(c.err): // ask again on the next connection; it may turn out that the session is gone
+		case isConnectionLoss(c.err): // ask again on the next connection; it may turn out that the session is gone
 		default:
 			return c.err
 		}

@@ -196,8 +196,8 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, d *wire.Decoder, skipp
 		s.mu.lastZxid = h.Zxid
 	}
 	s.mu.ahead = s.mu.ahead && h.Xid <= 0
-	s.vouchLocked(k.proves.given(h.Err), k.sent)
-	c.noteBeatLocked(k.proves.given(h.Err), k.sent) // no sooner: the first server that sees it may refuse it, which proves less
+	s.vouchLocked(k.proves.limitTo(h.Err), k.sent)
+	c.noteBeatLocked(k.proves.limitTo(h.Err), k.sent) // no sooner: the first server that sees it may refuse it, which proves less
 	failure := skipped
 	switch {
 	case h.Err != zk.OK:

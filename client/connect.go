@@ -25,12 +25,12 @@ func (s *Session) connect() (*conn, *SessionError) {
 		if newRound && !pause(s.ctx, s.backoff.pause()) {
 			return nil, nil
 		}
-		nc, resp, asked, err := s.attempt(srv, s.seen())
+		nc, resp, asked, err := s.attempt(srv, s.lastZxid())
 		if s.ctx.Err() != nil {
 			if nc != nil {
 				hangUp(nc)
 			}
-			s.attempted(srv.String(), errUnanswered)
+			s.noteAttempt(srv.String(), errUnanswered)
 			return nil, nil
 		}
 		if err == nil {
@@ -41,11 +41,11 @@ func (s *Session) connect() (*conn, *SessionError) {
 			continue
 		}
 		s.tracer.attempt(srv.String(), err)
-		s.attempted(srv.String(), err)
+		s.noteAttempt(srv.String(), err)
 		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
 		tried++
 		if tried == len(s.servers.servers) {
-			s.opt.Logger.Warn("zookeeper session: no server can be reached", "session", s.String(), "servers", listed(s.attempts()))
+			s.opt.Logger.Warn("zookeeper session: no server can be reached", "session", s.String(), "servers", describeAttempts(s.attempts()))
 		}
 		if over := s.judge(&r, srv, err); over != nil {
 			return nil, over
@@ -106,14 +106,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// seen returns the newest transaction that the session has seen.
-func (s *Session) seen() int64 {
+// lastZxid returns the newest transaction that the session has seen.
+func (s *Session) lastZxid() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.lastZxid
 }
 
-// inquire asks a server that may be behind what the session has seen whether it serves at all, as one who
+// inquire asks a server that may be behind what the session has seen whether it serves at all, as a client that
 // has seen nothing, and whether it knows the session.
 func (s *Session) inquire(srv server) (serves, knows bool) {
 	nc, resp, _, err := s.attempt(srv, 0)
@@ -124,7 +124,7 @@ func (s *Session) inquire(srv server) (serves, knows bool) {
 	return true, resp.Timeout > 0 && resp.SessionID == s.ID()
 }
 
-// attempt connects to one server and shakes hands with it as one who has seen lastZxid. asked is when the
+// attempt connects to one server and shakes hands with it as a session that has seen lastZxid. asked is when the
 // request left.
 func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.ConnectResponse, asked clock.Instant, err error) {
 	timeout := s.opt.ConnectTimeout

@@ -103,7 +103,7 @@ func (e *OpenError) Error() string {
 	if len(e.Attempts) == 0 {
 		return fmt.Sprintf("no ZooKeeper session: %v", e.Err)
 	}
-	return fmt.Sprintf("no ZooKeeper session: %v (%s)", e.Err, listed(e.Attempts))
+	return fmt.Sprintf("no ZooKeeper session: %v (%s)", e.Err, describeAttempts(e.Attempts))
 }
 
 // Unwrap returns the context's error and those of the attempts.
@@ -123,8 +123,8 @@ var (
 	errUnanswered = errors.New("no answer in the time given")
 )
 
-// lost reports whether err is a lost connection and nothing worse.
-func lost(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) }
+// isConnectionLoss reports whether err is a lost connection and nothing worse.
+func isConnectionLoss(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) }
 
 // A cutOff says why there is no connection: how the last one ended and, for each server, what came of the last attempt
 // since. It is not changed once it has been shown.
@@ -137,18 +137,18 @@ func (c *cutOff) Error() string {
 	if len(c.attempts) == 0 {
 		return c.cause.Error()
 	}
-	return fmt.Sprintf("%v; since then %s", c.cause, listed(c.attempts))
+	return fmt.Sprintf("%v; since then %s", c.cause, describeAttempts(c.attempts))
 }
 
 // Unwrap returns the end of the last connection and the errors of the attempts.
 func (c *cutOff) Unwrap() []error { return errorsOf(c.cause, c.attempts) }
 
-// listed names each attempt and what came of it. Servers with the same outcome are named together.
-func listed(attempts []Attempt) string {
+// describeAttempts names each attempt and what came of it. Servers with the same outcome are named together.
+func describeAttempts(attempts []Attempt) string {
 	var outcomes []string
 	servers := map[string][]string{} // by outcome
 	for _, a := range attempts {
-		outcome := bare(a.Err).Error()
+		outcome := withoutAddress(a.Err).Error()
 		if servers[outcome] == nil {
 			outcomes = append(outcomes, outcome)
 		}
@@ -160,8 +160,8 @@ func listed(attempts []Attempt) string {
 	return strings.Join(outcomes, "; ")
 }
 
-// bare returns the error of a network operation without the operation and the addresses, which the caller names itself.
-func bare(err error) error {
+// withoutAddress returns the error of a network operation without the operation and the addresses, which the caller names itself.
+func withoutAddress(err error) error {
 	if op, ok := err.(*net.OpError); ok && slices.Contains([]string{"dial", "read", "write"}, op.Op) { // and not an alert of TLS
 		err = op.Err
 	}
@@ -171,8 +171,8 @@ func bare(err error) error {
 	return err
 }
 
-// attempted notes that an attempt to connect has failed, in place of the last one at the same server.
-func (s *Session) attempted(server string, err error) {
+// noteAttempt notes that an attempt to connect has failed, in place of the last one at the same server.
+func (s *Session) noteAttempt(server string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.cut == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/server"
@@ -66,7 +67,8 @@ func startWith(t testing.TB, n *memnet.Network, addr string, opt server.Options)
 func (o *ours) up() {
 	o.t.Helper()
 	opt := o.opt
-	opt.DataDir, opt.FS = "/data", o.fs
+	opt = bridge.OnDisk(opt, o.fs)
+	opt.DataDir = "/data"
 	opt.PreAllocBytes = 64 << 10 // a disk in memory pays for every byte
 	if opt.TickTime == 0 {
 		opt.TickTime = serverTick
@@ -133,7 +135,7 @@ type netConn = net.Conn
 func contains(s, substr string) bool { return strings.Contains(s, substr) }
 
 // cut breaks the session's connection and waits for the next one. (Waiting for Disconnected first would be
-// wrong: a state is a level, and this one may be over before anybody looks.)
+// wrong: a state is a level, and this one may be over before it is looked at.)
 func cut(t testing.TB, n *memnet.Network, s *client.Session) client.State {
 	t.Helper()
 	before, _ := s.State()

@@ -206,7 +206,7 @@ func (k *Keeper) open() *Session {
 		s, err := begin(k.servers, k.opt)
 		if err == nil {
 			k.setOpening(s)
-			err = s.opened(k.ctx)
+			err = s.awaitOpen(k.ctx)
 			k.setOpening(nil)
 		}
 		switch {

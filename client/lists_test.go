@@ -142,16 +142,16 @@ func TestChrootNames(t *testing.T) {
 		{"/app", "/", "/app"}, {"/app", "/a", "/app/a"}, {"/app", "/a/b", "/app/a/b"},
 	} {
 		s := &Session{chroot: tt.chroot}
-		if got := s.chrooted(tt.ours); got != tt.servers {
-			t.Errorf("below %q: chrooted(%q) = %q, want %q", tt.chroot, tt.ours, got, tt.servers)
+		if got := s.serverPath(tt.ours); got != tt.servers {
+			t.Errorf("below %q: serverPath(%q) = %q, want %q", tt.chroot, tt.ours, got, tt.servers)
 		}
-		if got := s.unchrooted(tt.servers); got != tt.ours {
-			t.Errorf("below %q: unchrooted(%q) = %q, want %q", tt.chroot, tt.servers, got, tt.ours)
+		if got := s.clientPath(tt.servers); got != tt.ours {
+			t.Errorf("below %q: clientPath(%q) = %q, want %q", tt.chroot, tt.servers, got, tt.ours)
 		}
 	}
 	for _, path := range []string{"/", "/apple", "/apple/a", "/other"} { // not ours
-		if got := (&Session{chroot: "/app"}).unchrooted(path); got != path {
-			t.Errorf("unchrooted(%q) = %q, want it as it is", path, got)
+		if got := (&Session{chroot: "/app"}).clientPath(path); got != path {
+			t.Errorf("clientPath(%q) = %q, want it as it is", path, got)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // the call may be taken for our own; for sequential modes the outcome is then unknown. MaybeApplied is true of an error that leaves the outcome open,
 // as when ctx or the session ends before the look.
 //
-// Modes with a time to live are refused. The ACL is for the znode and for those that are made above it; nil lets anybody
+// Modes with a time to live are refused. The ACL is for the znode and for those that are made above it; nil lets every client
 // do anything.
 func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode zk.Mode, acl []zk.ACL) (Created, error) {
 	if mode.TTL() {
@@ -30,12 +30,12 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 			return Created{}, &OpError{Op: "create", Path: path, Err: cause(err)}
 		}
 	}
-	c := onceCreation{s: s, path: path, data: data, mode: mode, after: s.seen()}
+	c := onceCreation{s: s, path: path, data: data, mode: mode, after: s.lastZxid()}
 	doubt := false // a create was sent, and its answer was lost
 	for {
 		made, err := s.Create(ctx, path, data, mode, acl)
 		switch {
-		case lost(err):
+		case isConnectionLoss(err):
 			doubt = true
 		case errors.Is(err, zk.ErrNodeExists) && doubt: // perhaps ours
 		case errors.Is(err, zk.ErrNoNode):
@@ -52,7 +52,7 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 			return Created{}, &OpError{Op: "create", Path: path, Err: lookErr, Maybe: true}
 		case found:
 			return own, nil
-		case !lost(err):
+		case !isConnectionLoss(err):
 			return Created{}, err
 		}
 	}
@@ -94,7 +94,7 @@ func (c *onceCreation) lookAmong(ctx context.Context) (own Created, found bool, 
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return Created{}, false, cause(err)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !numbered(name, base) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !isNumbered(name, base) })
 	slices.Sort(names)
 	slices.Reverse(names)
 	for _, name := range names {
@@ -129,8 +129,8 @@ func (c *onceCreation) ours(data []byte, stat zk.Stat) bool {
 	return stat.EphemeralOwner == 0
 }
 
-// numbered reports whether name is base with a counter of the server's behind it.
-func numbered(name, base string) bool {
+// isNumbered reports whether name is base with a counter of the server's behind it.
+func isNumbered(name, base string) bool {
 	digits, ok := strings.CutPrefix(name, base)
 	digits = strings.TrimPrefix(digits, "-") // the counter has wrapped around (ZOOKEEPER-2026)
 	return ok && len(digits) >= 10 && strings.Trim(digits, "0123456789") == ""
@@ -171,7 +171,7 @@ func (s *Session) Update(ctx context.Context, path string, change func(old []byt
 			if err := s.Sync(ctx, path); err != nil {
 				return Node{}, err
 			}
-		case lost(err):
+		case isConnectionLoss(err):
 			if err := s.wasSet(ctx, path, stat, next, err); err != nil {
 				return Node{}, err
 			}

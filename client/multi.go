@@ -69,7 +69,7 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 	req := wire.MultiRequest{Ops: make([]wire.MultiOp, len(ops))}
 	for i, o := range ops {
 		req.Ops[i] = o.op
-		req.Ops[i].Path = p.s.chrootedNew(o.op.Path, o.op.Mode)
+		req.Ops[i].Path = p.s.serverPathOfNew(o.op.Path, o.op.Mode)
 	}
 	path := ""
 	if len(ops) > 0 {
@@ -108,7 +108,7 @@ func readResults(s *Session, ops []Op, answers []wire.MultiResult, v *[]Result) 
 		}
 		results[i].Stat = a.Stat
 		if a.Path != "" {
-			results[i].Path = s.unchrooted(a.Path)
+			results[i].Path = s.clientPath(a.Path)
 		}
 	}
 	*v = results

@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Create creates a znode and returns its final path and its stat. A nil acl lets anybody do anything.
+// Create creates a znode and returns its final path and its stat. A nil acl lets every client do anything.
 // A lost answer is not resolved here: see MaybeApplied.
 func (s *Session) Create(ctx context.Context, path string, data []byte, mode zk.Mode, acl []zk.ACL) (Created, error) {
 	p := s.Pipeline()
@@ -143,7 +143,7 @@ func again[T any](ctx context.Context, s *Session, make func(*Pipeline) *Pending
 	for {
 		p := s.Pipeline()
 		v, err := wait(ctx, p, make(p))
-		if !lost(err) {
+		if !isConnectionLoss(err) {
 			return v, err
 		}
 	}
@@ -174,14 +174,14 @@ func readIdentities(_ *Session, d *wire.Decoder, v *[]Identity) error {
 // Ephemerals returns the paths of the session's own ephemeral znodes at and below prefix. Servers answer it since 3.6.0.
 func (s *Session) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
 	return again(ctx, s, func(p *Pipeline) *Pending[[]string] {
-		return add(p, "getEphemerals", wire.OpGetEphemerals, prefix, &wire.PrefixRequest{Prefix: s.chrooted(prefix)}, readPaths)
+		return add(p, "getEphemerals", wire.OpGetEphemerals, prefix, &wire.PrefixRequest{Prefix: s.serverPath(prefix)}, readPaths)
 	})
 }
 
 func readPaths(s *Session, d *wire.Decoder, v *[]string) error {
 	*v = d.Strings()
 	for i, path := range *v {
-		(*v)[i] = s.unchrooted(path)
+		(*v)[i] = s.clientPath(path)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func readPaths(s *Session, d *wire.Decoder, v *[]string) error {
 // CountBelow returns how many znodes there are below path, at any depth. Servers answer it since 3.6.0.
 func (s *Session) CountBelow(ctx context.Context, path string) (int32, error) {
 	return again(ctx, s, func(p *Pipeline) *Pending[int32] {
-		return add(p, "getAllChildrenNumber", wire.OpAllChildrenCount, path, &wire.PathRecord{Path: s.chrooted(path)}, readCount)
+		return add(p, "getAllChildrenNumber", wire.OpAllChildrenCount, path, &wire.PathRecord{Path: s.serverPath(path)}, readCount)
 	})
 }
 

@@ -45,7 +45,7 @@ type Options struct {
 
 	// Dial makes the connections; default a net.Dialer. Names are passed unresolved, so that they are looked up again at
 	// every attempt. Connections have to heed deadlines and to take a few kilobytes without waiting for the other end,
-	// as sockets do: a caller who is alone reads and writes himself.
+	// as sockets do: a caller that is alone writes and reads on its own goroutine.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// RequestBytesMax is the largest request that is sent: a larger one fails at once, because

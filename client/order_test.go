@@ -278,7 +278,7 @@ func TestInFlightMax(t *testing.T) {
 	})
 }
 
-// InFlightMax: who waits for room gets it in turn, those who need much of it too, however many others come meanwhile.
+// InFlightMax: callers that wait for room get it in turn, those that need much of it too, however many others come meanwhile.
 func TestRoomIsGivenInTurn(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		serveFake(t, n, fakeAddr, well)

@@ -24,8 +24,8 @@ func (s *Session) Pipeline() *Pipeline {
 	return p
 }
 
-// Send hands the requests over. It waits while the session has no room for them (InFlightMax), in turn with others
-// who wait for room, at most until ctx ends. It returns no error: what became of each request, its Pending says,
+// Send hands the requests over. It waits while the session has no room for them (InFlightMax), in turn with other callers
+// that wait for room, at most until ctx ends. It returns no error: what became of each request, its Pending says,
 // also if it could not be handed over. Sending again hands over nothing twice.
 func (p *Pipeline) Send(ctx context.Context) {
 	calls := p.calls

@@ -286,5 +286,5 @@ func (c *conn) readError(err error) error {
 		}
 		return fmt.Errorf("nothing heard from %v for %v", c.server, c.readTimeout())
 	}
-	return fmt.Errorf("read from %v: %w", c.server, bare(err))
+	return fmt.Errorf("read from %v: %w", c.server, withoutAddress(err))
 }

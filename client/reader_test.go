@@ -38,7 +38,7 @@ func TestWhenTheReaderRests(t *testing.T) {
 		}
 	}
 	if !r.asleep() {
-		t.Fatal("it looks at a caller who reads and reads")
+		t.Fatal("it looks at a caller that reads and reads")
 	}
 	leave()
 	if r.readsNow(false, false) || r.asleep() {

@@ -27,14 +27,14 @@ type Listing struct {
 	Stat  zk.Stat  // of the parent
 }
 
-// Create adds a request to create a znode. A nil acl lets anybody do anything. Modes with a time to
+// Create adds a request to create a znode. A nil acl lets every client do anything. Modes with a time to
 // live go through CreateTTL.
 func (p *Pipeline) Create(path string, data []byte, mode zk.Mode, acl []zk.ACL) *Pending[Created] {
 	op := wire.OpCreate2
 	if mode == zk.Container {
 		op = wire.OpCreateContainer
 	}
-	req := wire.CreateRequest{Path: p.s.chrootedNew(path, mode), Data: data, ACL: orOpen(acl), Mode: mode}
+	req := wire.CreateRequest{Path: p.s.serverPathOfNew(path, mode), Data: data, ACL: orOpen(acl), Mode: mode}
 	return addCreate(p, op, path, mode, &req)
 }
 
@@ -42,7 +42,7 @@ func (p *Pipeline) Create(path string, data []byte, mode zk.Mode, acl []zk.ACL) 
 // no change for ttl. Servers refuse it unless extended types are enabled.
 func (p *Pipeline) CreateTTL(path string, data []byte, mode zk.Mode, acl []zk.ACL, ttl time.Duration) *Pending[Created] {
 	req := wire.CreateTTLRequest{
-		CreateRequest: wire.CreateRequest{Path: p.s.chrootedNew(path, mode), Data: data, ACL: orOpen(acl), Mode: mode},
+		CreateRequest: wire.CreateRequest{Path: p.s.serverPathOfNew(path, mode), Data: data, ACL: orOpen(acl), Mode: mode},
 		TTL:           ttl.Milliseconds(),
 	}
 	return addCreate(p, wire.OpCreateTTL, path, mode, &req)
@@ -67,23 +67,23 @@ func orOpen(acl []zk.ACL) []zk.ACL {
 func readCreated(s *Session, d *wire.Decoder, v *Created) error {
 	var r wire.CreateResponse
 	r.DecodeFrom(d)
-	*v = Created{Path: s.unchrooted(r.Path), Stat: r.Stat}
+	*v = Created{Path: s.clientPath(r.Path), Stat: r.Stat}
 	return nil
 }
 
 // Delete adds a request to delete a znode, if its data has that version; zk.AnyVersion is any.
 func (p *Pipeline) Delete(path string, version int32) *Pending[struct{}] {
-	return add[struct{}](p, "delete", wire.OpDelete, path, &wire.VersionRequest{Path: p.s.chrooted(path), Version: version}, nil)
+	return add[struct{}](p, "delete", wire.OpDelete, path, &wire.VersionRequest{Path: p.s.serverPath(path), Version: version}, nil)
 }
 
 // Exists adds a request for the stat of a znode; one that is not there is zk.ErrNoNode.
 func (p *Pipeline) Exists(path string) *Pending[zk.Stat] {
-	return add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.chrooted(path)}, readStat)
+	return add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path)}, readStat)
 }
 
 // WatchExists is Exists with a watch, which is also set if the znode is not there.
 func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
-	k := add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readStat)
+	k := add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: true}, readStat)
 	k.arm = p.s.newWatch(dataTable, path)
 	k.arm.exists = true
 	return k, k.arm
@@ -96,12 +96,12 @@ func readStat(_ *Session, d *wire.Decoder, v *zk.Stat) error {
 
 // Get adds a request for the data and stat of a znode.
 func (p *Pipeline) Get(path string) *Pending[Node] {
-	return add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.chrooted(path)}, readNode)
+	return add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.serverPath(path)}, readNode)
 }
 
 // WatchGet is Get with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchGet(path string) (*Pending[Node], *Watch) {
-	k := add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readNode)
+	k := add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: true}, readNode)
 	k.arm = p.s.newWatch(dataTable, path)
 	return k, k.arm
 }
@@ -114,12 +114,12 @@ func readNode(_ *Session, d *wire.Decoder, v *Node) error {
 
 // Children adds a request for the children of a znode.
 func (p *Pipeline) Children(path string) *Pending[Listing] {
-	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path)}, readListing)
+	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.serverPath(path)}, readListing)
 }
 
 // WatchChildren is Children with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchChildren(path string) (*Pending[Listing], *Watch) {
-	k := add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.chrooted(path), Watch: true}, readListing)
+	k := add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: true}, readListing)
 	k.arm = p.s.newWatch(childTable, path)
 	return k, k.arm
 }
@@ -130,23 +130,23 @@ func readListing(_ *Session, d *wire.Decoder, v *Listing) error {
 }
 
 func (s *Session) newWatch(table watchTable, path string) *Watch {
-	return &Watch{s: s, key: watchKey{table, s.chrooted(path)}, fired: make(chan struct{})}
+	return &Watch{s: s, key: watchKey{table, s.serverPath(path)}, fired: make(chan struct{})}
 }
 
 // Set adds a request to replace the data of a znode, if it has that version; zk.AnyVersion is any.
 func (p *Pipeline) Set(path string, data []byte, version int32) *Pending[zk.Stat] {
-	return add(p, "set", wire.OpSetData, path, &wire.SetDataRequest{Path: p.s.chrooted(path), Data: data, Version: version}, readStat)
+	return add(p, "set", wire.OpSetData, path, &wire.SetDataRequest{Path: p.s.serverPath(path), Data: data, Version: version}, readStat)
 }
 
 // Sync adds a request that is answered once the server we are connected to has everything that the
 // leader had when it saw the request: reads behind it see no older state.
 func (p *Pipeline) Sync(path string) *Pending[struct{}] {
-	return add[struct{}](p, "sync", wire.OpSync, path, &wire.PathRecord{Path: p.s.chrooted(path)}, nil)
+	return add[struct{}](p, "sync", wire.OpSync, path, &wire.PathRecord{Path: p.s.serverPath(path)}, nil)
 }
 
 // ACL adds a request for the access control list of a znode.
 func (p *Pipeline) ACL(path string) *Pending[Access] {
-	return add(p, "getACL", wire.OpGetACL, path, &wire.PathRecord{Path: p.s.chrooted(path)}, readAccess)
+	return add(p, "getACL", wire.OpGetACL, path, &wire.PathRecord{Path: p.s.serverPath(path)}, readAccess)
 }
 
 func readAccess(_ *Session, d *wire.Decoder, v *Access) error {
@@ -163,5 +163,5 @@ type Access struct {
 // SetACL adds a request to replace the access control list of a znode, if the list has that version
 // (Stat.Aversion); zk.AnyVersion is any.
 func (p *Pipeline) SetACL(path string, acl []zk.ACL, version int32) *Pending[zk.Stat] {
-	return add(p, "setACL", wire.OpSetACL, path, &wire.SetACLRequest{Path: p.s.chrooted(path), ACL: acl, Version: version}, readStat)
+	return add(p, "setACL", wire.OpSetACL, path, &wire.SetACLRequest{Path: p.s.serverPath(path), ACL: acl, Version: version}, readStat)
 }

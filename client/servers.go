@@ -133,8 +133,8 @@ func (b *backoff) pause() time.Duration {
 
 func (b *backoff) reset() { b.rounds = 0 }
 
-// chrooted returns the server's name for a path of ours.
-func (s *Session) chrooted(path string) string {
+// serverPath returns the server's name for a path of ours.
+func (s *Session) serverPath(path string) string {
 	switch {
 	case s.chroot == "":
 		return path
@@ -144,16 +144,16 @@ func (s *Session) chrooted(path string) string {
 	return s.chroot + path
 }
 
-// chrootedNew is chrooted for a znode to be made: the path of a sequential one is only how its name begins.
-func (s *Session) chrootedNew(path string, mode zk.Mode) string {
+// serverPathOfNew is serverPath for a znode to be made: the path of a sequential one is only how its name begins.
+func (s *Session) serverPathOfNew(path string, mode zk.Mode) string {
 	if path == "/" && mode.Sequential() {
 		return s.chroot + "/"
 	}
-	return s.chrooted(path)
+	return s.serverPath(path)
 }
 
-// unchrooted returns our name for a path of the server's.
-func (s *Session) unchrooted(path string) string {
+// clientPath returns our name for a path of the server's.
+func (s *Session) clientPath(path string) string {
 	if s.chroot == "" {
 		return path
 	}

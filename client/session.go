@@ -56,13 +56,13 @@ type Session struct {
 
 		queue    []*call         // not sent yet, in order
 		inFlight int             // calls queued or sent that count against InFlightMax
-		line     []chan struct{} // of those who wait for room, the first one first; each holds one token: look again
+		line     []chan struct{} // of the callers that wait for room, the first one first; each holds one token: look again
 
 		dependents int // how many goroutines wait for answers and events and do not read
 
 		demand  demand
 		history lease.History[clock.Instant] // of answered requests
-		leases  [strengths]leased            // by strength
+		leases  [strengths]sessionLease      // by strength
 		stats   Stats
 	}
 }
@@ -77,7 +77,7 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.opened(ctx); err != nil {
+	if err := s.awaitOpen(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -115,8 +115,8 @@ func begin(servers string, opt Options) (*Session, error) {
 	return s, nil
 }
 
-// opened returns when the session is established. With an error, the session is over.
-func (s *Session) opened(ctx context.Context) error {
+// awaitOpen returns when the session is established. With an error, the session is over.
+func (s *Session) awaitOpen(ctx context.Context) error {
 	for {
 		st, changed := s.State()
 		switch {
@@ -224,7 +224,7 @@ func (s *Session) run() {
 			s.end(refused)
 			return
 		}
-		s.disconnected(c, cause)
+		s.settleConn(c, cause)
 	}
 }
 
@@ -239,8 +239,8 @@ func (s *Session) nextXidLocked() int32 {
 	return s.mu.xid
 }
 
-// disconnected settles what the end of a connection leaves open.
-func (s *Session) disconnected(c *conn, cause error) {
+// settleConn settles what the end of a connection leaves open.
+func (s *Session) settleConn(c *conn, cause error) {
 	s.mu.Lock()
 	if s.mu.over != nil {
 		s.mu.Unlock()
@@ -250,7 +250,7 @@ func (s *Session) disconnected(c *conn, cause error) {
 	s.mu.cut = &cutOff{cause: cause}
 	c.failInFlightLocked(zk.ErrConnectionLoss)
 	s.dropOwnLocked()
-	s.watches.disconnected()
+	s.watches.disarm()
 	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.cut})
 	s.mu.Unlock()
 	log()

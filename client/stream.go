@@ -53,7 +53,7 @@ func (s *Session) Watch(ctx context.Context, path string, recursive bool) (*Stre
 	if err := zk.ValidatePath(path); err != nil {
 		return nil, &OpError{Op: "watch", Path: path, Err: err}
 	}
-	st := &Stream{s: s, key: streamKey{recursive, s.chrooted(path)}, more: make(chan struct{})}
+	st := &Stream{s: s, key: streamKey{recursive, s.serverPath(path)}, more: make(chan struct{})}
 	mode := wire.AddWatchPersistent
 	if recursive {
 		mode = wire.AddWatchPersistentRecursive
@@ -69,7 +69,7 @@ func (s *Session) Watch(ctx context.Context, path string, recursive bool) (*Stre
 		if err == nil {
 			return st, nil
 		}
-		if !lost(err) {
+		if !isConnectionLoss(err) {
 			st.Close()
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (st *Stream) Next(ctx context.Context) (StreamEvent, error) {
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return StreamEvent{}, st.failed(st.s.endOf(ctx))
+			return StreamEvent{}, st.wrap(st.s.endOf(ctx))
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (st *Stream) Close() {
 			s.watches.removeStream(st.key)
 		}
 	}
-	st.endLocked(st.failed(zk.ErrClosed))
+	st.endLocked(st.wrap(zk.ErrClosed))
 	s.mu.Unlock()
 }
 
@@ -169,7 +169,7 @@ func putEach(streams []*Stream, ev zk.Event) {
 			continue
 		}
 		ev := ev
-		ev.Path = st.s.unchrooted(ev.Path)
+		ev.Path = st.s.clientPath(ev.Path)
 		st.putLocked(StreamEvent{Event: ev})
 	}
 }
@@ -189,14 +189,14 @@ func (st *Stream) gapLocked() {
 func (t *watches) endStreams() {
 	for _, streams := range t.streams {
 		for _, st := range streams {
-			st.endLocked(st.failed(zk.ErrUnimplemented))
+			st.endLocked(st.wrap(zk.ErrUnimplemented))
 		}
 	}
 	clear(t.streams)
 }
 
-func (st *Stream) failed(err error) error {
-	return &OpError{Op: "watch", Path: st.s.unchrooted(st.key.path), Err: err}
+func (st *Stream) wrap(err error) error {
+	return &OpError{Op: "watch", Path: st.s.clientPath(st.key.path), Err: err}
 }
 
 func (st *Stream) endLocked(why error) {

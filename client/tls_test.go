@@ -67,7 +67,7 @@ func serveTLS(t *testing.T, n *memnet.Network, cfg *tls.Config) *fake {
 	})
 }
 
-// F50: the server must prove to be who the server list says; a client certificate is presented.
+// F50: the server must prove to be the one that the server list says; a client certificate is presented.
 func TestF50_TLS(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ours, theirs := newAuthority(t), newAuthority(t)

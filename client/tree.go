@@ -15,7 +15,7 @@ const treeBatch = 256
 const deleteRounds = 20
 
 // EnsurePath creates a persistent znode at path, and at every missing place above it. A znode that is there already is
-// success, whatever it holds. A nil acl lets anybody do anything.
+// success, whatever it holds. A nil acl lets every client do anything.
 func (s *Session) EnsurePath(ctx context.Context, path string, acl []zk.ACL) error {
 	err := s.ensure(ctx, path, acl)
 	for errors.Is(err, zk.ErrNoNode) && zk.Parent(path) != "/" {
@@ -39,7 +39,7 @@ func (s *Session) ensure(ctx context.Context, path string, acl []zk.ACL) error {
 	for {
 		_, err := s.Create(ctx, path, nil, zk.Persistent, acl)
 		switch {
-		case lost(err): // repeating it is harmless
+		case isConnectionLoss(err): // repeating it is harmless
 			continue
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
@@ -54,12 +54,12 @@ func (s *Session) ensure(ctx context.Context, path string, acl []zk.ACL) error {
 }
 
 // Put sets the data of the znode at path, and creates it, with what is missing above it, if it is not there. The ACL
-// is for znodes that Put creates; nil lets anybody do anything. The last of several writers wins; Update is for values
+// is for znodes that Put creates; nil lets every client do anything. The last of several writers wins; Update is for values
 // that depend on what is there. A lost answer is resolved by writing again, so the version can grow by two.
 func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.ACL) (zk.Stat, error) {
 	for {
 		stat, err := s.Set(ctx, path, data, zk.AnyVersion)
-		if lost(err) {
+		if isConnectionLoss(err) {
 			continue
 		}
 		if !errors.Is(err, zk.ErrNoNode) {
@@ -67,7 +67,7 @@ func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.AC
 		}
 		made, err := s.Create(ctx, path, data, zk.Persistent, acl)
 		switch {
-		case lost(err) || errors.Is(err, zk.ErrNodeExists):
+		case isConnectionLoss(err) || errors.Is(err, zk.ErrNodeExists):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			if err := s.parents(ctx, path, acl); err != nil {
@@ -100,7 +100,7 @@ func (s *Session) Walk(ctx context.Context, path string, see func(path string, s
 			p.Send(ctx)
 			for i, at := range batch {
 				l, err := asked[i].Wait(ctx)
-				if lost(err) {
+				if isConnectionLoss(err) {
 					l.Names, l.Stat, err = s.Children(ctx, at)
 				}
 				if errors.Is(err, zk.ErrNoNode) && depth > 0 {
@@ -163,7 +163,7 @@ func (s *Session) deletePaths(ctx context.Context, paths []string) error {
 		p.Send(ctx)
 		for i, at := range batch {
 			_, err := asked[i].Wait(ctx)
-			for lost(err) {
+			for isConnectionLoss(err) {
 				err = s.Delete(ctx, at, zk.AnyVersion)
 			}
 			if err != nil && !errors.Is(err, zk.ErrNoNode) {

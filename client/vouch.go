@@ -91,10 +91,10 @@ func provenBy(op wire.Op) proof {
 	return provesPing
 }
 
-// given returns how much of p is left if the answer has this code. Some codes can only come from where
+// limitTo returns how much of p is left if the answer has this code. Some codes can only come from where
 // transactions are decided, so that they prove what a success would; some say that the session is
 // gone; all others may come from the first server that sees a request.
-func (p proof) given(code zk.Code) proof {
+func (p proof) limitTo(code zk.Code) proof {
 	switch code {
 	case zk.OK, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrNoChildrenForEphemerals:
 		return p
@@ -120,7 +120,7 @@ func (s *Session) vouch(level Vouch, path string) *vouching {
 	if zk.ValidatePath(path) != nil {
 		path = "/"
 	}
-	v := &vouching{s: s, level: level, path: s.chrooted(path)}
+	v := &vouching{s: s, level: level, path: s.serverPath(path)}
 	s.mu.Lock()
 	s.mu.demand.counts[level.strength()]++
 	if level == VouchWrite {
@@ -169,8 +169,8 @@ func (s *Session) age(level Vouch) time.Duration {
 	return s.opt.clock.Since(at)
 }
 
-// leased is what the answered requests of one level amount to. Guarded by Session.mu.
-type leased struct {
+// A sessionLease is what the answered requests of one level amount to. Guarded by Session.mu.
+type sessionLease struct {
 	lease  lease.Lease
 	newest clock.Instant // when the newest proof was sent; zero once the session is over
 	number uint64        // of the lease: it changes when a proof comes after the end of the lease before
@@ -183,9 +183,9 @@ func (s *Session) leaseOf(level Vouch) bridge.Lease {
 	defer s.mu.Unlock()
 	l := &s.mu.leases[level.strength()]
 	return bridge.Lease{
-		Left:    l.lease.Left(s.mu.timeout, now.Sub(l.newest)),
-		Number:  l.number,
-		Settles: s.mu.history.Settles(s.mu.timeout, now),
+		Remaining: l.lease.Remaining(s.mu.timeout, now.Sub(l.newest)),
+		Number:    l.number,
+		Settles:   s.mu.history.Settles(s.mu.timeout, now),
 	}
 }
 
@@ -213,7 +213,7 @@ func (s *Session) leaseLocked(p proof, sent clock.Instant, renewed lease.Lease) 
 		if !sent.After(l.newest) {
 			continue
 		}
-		if l.lease.Left(s.mu.timeout, now.Sub(l.newest)) <= 0 {
+		if l.lease.Remaining(s.mu.timeout, now.Sub(l.newest)) <= 0 {
 			l.number++
 		}
 		l.lease, l.newest = renewed, sent

@@ -374,7 +374,7 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + asleep }}
 		s := open(t, n, fakeAddr, clock.With(client.Options{SessionTimeout: 6 * time.Second}, &c))
 		first := s.Lease(client.VouchSync)
-		if first.Left != 4*time.Second || first.Settles != 0 {
+		if first.Remaining != 4*time.Second || first.Settles != 0 {
 			t.Errorf("the lease of a new session: %+v, want 4s and nothing to wait for", first)
 		}
 		for _, tt := range []struct {
@@ -391,7 +391,7 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 			<-time.After(time.Millisecond) // one instant proves nothing twice
 			asleep += tt.sleep - time.Millisecond
 			must(t, s.Sync(t.Context(), "/"))
-			if got, want := s.Lease(client.VouchSync), (client.Lease{Left: tt.left, Number: tt.number, Settles: tt.settles}); got != want {
+			if got, want := s.Lease(client.VouchSync), (client.Lease{Remaining: tt.left, Number: tt.number, Settles: tt.settles}); got != want {
 				t.Errorf("an answer after %v: %+v, want %+v", tt.sleep, got, want)
 			}
 		}
@@ -399,7 +399,7 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 		await(t, s, client.Disconnected)
 		asleep += time.Hour
 		await(t, s, client.Connected)
-		if got, want := s.Lease(client.VouchSync), (client.Lease{Left: 4 * time.Second, Number: first.Number + 3}); got != want {
+		if got, want := s.Lease(client.VouchSync), (client.Lease{Remaining: 4 * time.Second, Number: first.Number + 3}); got != want {
 			t.Errorf("after a handshake: %+v, want %+v", got, want)
 		}
 	})
@@ -424,7 +424,7 @@ func TestF17_TheLeastTimeoutThatWasGrantedCounts(t *testing.T) {
 			if got := s.Timeout(); got != want {
 				t.Errorf("after grants of %v: Timeout() = %v, want %v", grants[:i+1], got, want)
 			}
-			if got := s.Lease(client.VouchSync).Left; got > want*2/3 {
+			if got := s.Lease(client.VouchSync).Remaining; got > want*2/3 {
 				t.Errorf("after grants of %v: a lease of %v, want %v", grants[:i+1], got, want*2/3)
 			}
 		}

@@ -225,15 +225,15 @@ func (w *Watch) finish(ev zk.Event, conn uint64, err error) {
 	if w.over {
 		return
 	}
-	ev.Path = w.s.unchrooted(ev.Path)
+	ev.Path = w.s.clientPath(ev.Path)
 	w.event, w.conn, w.err = ev, conn, err
 	w.endLocked()
 	close(w.fired)
 	tell(w.told)
 }
 
-// disconnected notes that the server's registrations went with the connection.
-func (t *watches) disconnected() {
+// disarm notes that the server's registrations went with the connection.
+func (t *watches) disarm() {
 	t.tellsKinds = false
 	for key, spot := range t.spots {
 		spot.armed = false

@@ -183,7 +183,7 @@ func (c *conn) flush() (err error) {
 	}
 	c.out.buf = c.out.buf[:0]
 	if err != nil {
-		return fmt.Errorf("write to %v: %w", c.server, bare(err))
+		return fmt.Errorf("write to %v: %w", c.server, withoutAddress(err))
 	}
 	return nil
 }

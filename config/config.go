@@ -59,7 +59,7 @@ func (e *BadError) Unwrap() error { return e.Err }
 type Source struct {
 	Path   string
 	Stat   zk.Stat // Mzxid and Mtime say when it was changed last
-	Writer *Writer // who has written it with Store; nil if it was written in another way
+	Writer *Writer // the program that has written it with Store; nil if it was written in another way
 }
 
 // A Snapshot is a value that is or was in force.
@@ -137,7 +137,7 @@ func (v *Value[T]) closeCaches(ctx context.Context) {
 func (v *Value[T]) follow() {
 	wake := make(chan error, 1)
 	for _, c := range v.caches {
-		v.wg.Go(func() { v.heed(c, wake) })
+		v.wg.Go(func() { v.followLayer(c, wake) })
 	}
 	var err error
 	for err == nil {
@@ -156,8 +156,8 @@ func (v *Value[T]) follow() {
 	close(v.done)
 }
 
-// heed puts a token into wake whenever a layer has changed, and the error when it has ended.
-func (v *Value[T]) heed(c *cache.Cache, wake chan<- error) {
+// followLayer puts a token into wake whenever a layer has changed, and the error when it has ended.
+func (v *Value[T]) followLayer(c *cache.Cache, wake chan<- error) {
 	for {
 		_, changed := c.State()
 		select {

@@ -20,8 +20,8 @@
 // Several layers are laid over each other, the most specific first: a field that a layer does not set keeps the value of
 // the layers behind it, and of Options.Default. SpringLayers names those of Spring Cloud Zookeeper.
 //
-// Store also writes who has written, into the znode _writer below the znode, in the same transaction. What other programs
-// write is not ascribed to anybody. Names that begin with "_" are no keys.
+// Store also writes the name of the writer into the znode _writer below the znode, in the same transaction. What other programs
+// write has no name of a writer. Names that begin with "_" are no keys.
 //
 // # Limits
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// writerName is the name of the znode that says who has written its parent.
+// writerName is the name of the znode that names the writer of its parent.
 const writerName = "_writer"
 
 // A Writer names the program that has written a znode with Store.
@@ -42,8 +42,8 @@ const NotThere int32 = -2
 
 // Store writes the data of a znode if it has the given version: one from a Source, zk.AnyVersion for any, which creates
 // the znode if it is missing, or NotThere. Another version is zk.ErrBadVersion, and for NotThere zk.ErrNodeExists. label
-// is free text that says who writes, for others to see (Source.Writer). A lost answer is resolved by looking; if that is
-// not possible before ctx ends, client.MaybeApplied is true of the error. A nil acl lets anybody do anything.
+// is free text that names the writer, for others to see (Source.Writer). A lost answer is resolved by looking; if that is
+// not possible before ctx ends, client.MaybeApplied is true of the error. A nil acl lets every client do anything.
 func Store(ctx context.Context, k *client.Keeper, path string, data []byte, version int32, label string, acl []zk.ACL) error {
 	var id [8]byte
 	rand.Read(id[:]) // never fails
@@ -54,7 +54,7 @@ func Store(ctx context.Context, k *client.Keeper, path string, data []byte, vers
 	}
 	s, err := k.Session(ctx)
 	if err == nil {
-		err = (&storing{s, path, data, who, version, acl}).run(ctx)
+		err = (&storeCall{s, path, data, who, version, acl}).run(ctx)
 	}
 	if err == nil {
 		return nil
@@ -71,8 +71,8 @@ func Store(ctx context.Context, k *client.Keeper, path string, data []byte, vers
 	return out
 }
 
-// storing is one write.
-type storing struct {
+// storeCall is one write.
+type storeCall struct {
 	s       *client.Session
 	path    string
 	data    []byte
@@ -82,7 +82,7 @@ type storing struct {
 }
 
 // run writes until it is known whether it is done.
-func (w *storing) run(ctx context.Context) error {
+func (w *storeCall) run(ctx context.Context) error {
 	doubt := false // an answer was lost, and the writer is not ours: it may have been replaced by a later one
 	for {
 		ops, err := w.ops(ctx)
@@ -103,7 +103,7 @@ func (w *storing) run(ctx context.Context) error {
 				return nil
 			}
 			doubt = true
-		case errors.As(err, &failed) && w.raced(failed): // another client has created or deleted something: look again
+		case errors.As(err, &failed) && w.isRace(failed): // another client has created or deleted something: look again
 		case doubt && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists)):
 			return &client.OpError{Op: "store", Path: w.path, Err: err, Maybe: true}
 		default:
@@ -112,8 +112,8 @@ func (w *storing) run(ctx context.Context) error {
 	}
 }
 
-// raced reports whether an operation has failed because of what was there when we looked, and not because of the version.
-func (w *storing) raced(failed *client.MultiError) bool {
+// isRace reports whether an operation has failed because of what was there when we looked, and not because of the version.
+func (w *storeCall) isRace(failed *client.MultiError) bool {
 	if failed.Path != w.path {
 		return failed.Err == zk.ErrNoNode || failed.Err == zk.ErrNodeExists
 	}
@@ -121,7 +121,7 @@ func (w *storing) raced(failed *client.MultiError) bool {
 }
 
 // ops returns the transaction: the znode and its writer.
-func (w *storing) ops(ctx context.Context) ([]client.Op, error) {
+func (w *storeCall) ops(ctx context.Context) ([]client.Op, error) {
 	_, there, err := w.s.Exists(ctx, w.path)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (w *storing) ops(ctx context.Context) ([]client.Op, error) {
 
 // done reports whether the writer is ours: then a transaction whose answer was lost was carried out. Otherwise it was not,
 // or a later write of another client has replaced it.
-func (w *storing) done(ctx context.Context) (bool, error) {
+func (w *storeCall) done(ctx context.Context) (bool, error) {
 	if err := w.s.Sync(ctx, w.path); err != nil {
 		return false, err
 	}

@@ -68,7 +68,7 @@ type Options struct {
 	// can be unknown.
 	Exact bool
 
-	// ACL is the access control list of znodes that are made. Default: anybody may do anything.
+	// ACL is the access control list of znodes that are made. Default: every client may do anything.
 	ACL []zk.ACL
 }
 
@@ -134,11 +134,11 @@ func (c *Counter) Path() string { return c.path }
 func (c *Counter) Get(ctx context.Context) (Value, error) {
 	s, err := c.k.Session(ctx)
 	if err != nil {
-		return Value{}, c.failed("get", err)
+		return Value{}, c.opError("get", err)
 	}
 	v, err := c.read(ctx, s)
 	if err != nil {
-		return Value{}, c.failed("get", err)
+		return Value{}, c.opError("get", err)
 	}
 	return v, nil
 }
@@ -156,7 +156,7 @@ func (c *Counter) Add(ctx context.Context, delta int64) (Value, error) {
 
 // Set sets the value, whatever it was.
 func (c *Counter) Set(ctx context.Context, number int64) (Value, error) {
-	return c.change(ctx, "set", func(int64) (int64, error) { return c.fitting(number) })
+	return c.change(ctx, "set", func(int64) (int64, error) { return c.checkFits(number) })
 }
 
 // Update replaces the value by what change makes of it. change is called again if another client was quicker, so it must
@@ -168,7 +168,7 @@ func (c *Counter) Update(ctx context.Context, change func(old int64) (int64, err
 		if err != nil {
 			return 0, err
 		}
-		return c.fitting(number)
+		return c.checkFits(number)
 	})
 }
 
@@ -178,7 +178,7 @@ func (c *Counter) CompareAndSet(ctx context.Context, old, number int64) (v Value
 		if now != old {
 			return 0, errDiffers
 		}
-		return c.fitting(number)
+		return c.checkFits(number)
 	})
 	if errors.Is(err, errDiffers) {
 		v, err = c.Get(ctx)
@@ -189,15 +189,15 @@ func (c *Counter) CompareAndSet(ctx context.Context, old, number int64) (v Value
 
 var errDiffers = errors.New("the value is another one")
 
-func (c *Counter) fitting(number int64) (int64, error) {
+func (c *Counter) checkFits(number int64) (int64, error) {
 	if c.opt.Format == Int32 && int64(int32(number)) != number {
 		return 0, &OverflowError{c.opt.Format, 0, number}
 	}
 	return number, nil
 }
 
-// failed wraps an error, and keeps what it says about an unknown outcome.
-func (c *Counter) failed(op string, err error) error {
+// opError wraps an error, and keeps what it says about an unknown outcome.
+func (c *Counter) opError(op string, err error) error {
 	out := &client.OpError{Op: op, Path: c.path, Err: err, Maybe: client.MaybeApplied(err)}
 	var inner *client.OpError
 	if errors.As(err, &inner) && inner.Path == c.path {
@@ -223,14 +223,14 @@ func (c *Counter) read(ctx context.Context, s *client.Session) (Value, error) {
 func (c *Counter) change(ctx context.Context, op string, f func(int64) (int64, error)) (Value, error) {
 	s, err := c.k.Session(ctx)
 	if err != nil {
-		return Value{}, c.failed(op, err)
+		return Value{}, c.opError(op, err)
 	}
 	if err := c.ensure(ctx, s); err != nil {
-		return Value{}, c.failed(op, err)
+		return Value{}, c.opError(op, err)
 	}
 	v, err := c.write(ctx, s, f)
 	if err != nil {
-		return Value{}, c.failed(op, err)
+		return Value{}, c.opError(op, err)
 	}
 	return v, nil
 }

@@ -47,7 +47,7 @@ func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(in
 			c.journal.version++
 			return Value{number, results[0].Stat}, nil
 		case errors.Is(err, zk.ErrConnectionLoss):
-			made, lookErr := c.made(ctx, s)
+			made, lookErr := c.wasCarriedOut(ctx, s)
 			if lookErr != nil {
 				c.journal.unsure = true
 				return Value{}, &client.OpError{Op: "set", Path: c.path, Err: lookErr, Maybe: true}
@@ -109,8 +109,8 @@ func (c *Counter) openJournal(ctx context.Context, s *client.Session) error {
 	return nil
 }
 
-// made reports whether the transaction whose answer was lost was carried out.
-func (c *Counter) made(ctx context.Context, s *client.Session) (bool, error) {
+// wasCarriedOut reports whether the transaction whose answer was lost was carried out.
+func (c *Counter) wasCarriedOut(ctx context.Context, s *client.Session) (bool, error) {
 	if err := s.Sync(ctx, c.path); err != nil {
 		return false, err
 	}

@@ -17,7 +17,7 @@ import (
 // The error is nil once ctx has ended and the instance is known to be gone. RegisterWhile also ends when the Keeper does,
 // or when the server refuses the instance.
 func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instance, check func(context.Context) error, interval time.Duration, opt Options) error {
-	i = i.completed(Dynamic) // the same id each time
+	i = i.withDefaults(Dynamic) // the same id each time
 	path, err := instancePath(base, i)
 	if err == nil && interval <= 0 {
 		err = errors.New("the interval of the health check must be positive")
@@ -33,7 +33,7 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 	defer ticks.Stop()
 	var r *Registration // nil while the instance is not healthy
 	for {
-		sick := checked(ctx, check, interval)
+		sick := runCheck(ctx, check, interval)
 		switch {
 		case ctx.Err() != nil:
 		case sick == nil && r == nil:
@@ -71,8 +71,8 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 	}
 }
 
-// checked calls check with a limit of time.
-func checked(ctx context.Context, check func(context.Context) error, interval time.Duration) error {
+// runCheck calls check with a limit of time.
+func runCheck(ctx context.Context, check func(context.Context) error, interval time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, max(interval, time.Second))
 	defer cancel()
 	return check(ctx)

@@ -130,8 +130,8 @@ func writeString(b *bytes.Buffer, s string) {
 	b.WriteByte('"')
 }
 
-// stored is the JSON of an instance.
-type stored struct {
+// instanceJSON is the JSON of an instance.
+type instanceJSON struct {
 	Name       *string         `json:"name"`
 	ID         *string         `json:"id"`
 	Address    *string         `json:"address"`
@@ -152,7 +152,7 @@ func Decode(data []byte) (Instance, error) {
 	if !utf8.Valid(data) {
 		return Instance{}, fmt.Errorf("%.60q is no UTF-8", data)
 	}
-	var s stored
+	var s instanceJSON
 	if err := json.Unmarshal(data, &s); err != nil {
 		return Instance{}, fmt.Errorf("%.60q is no instance: %w", data, err)
 	}

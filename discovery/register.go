@@ -30,7 +30,7 @@ type Options struct {
 	TakeOver bool
 
 	// ACL is the access control list of the instance's znode, ParentACL that of the znodes above it, where they have to
-	// be made. Default: anybody may do anything.
+	// be made. Default: every client may do anything.
 	ACL, ParentACL []zk.ACL
 
 	// CloseTimeout bounds Registration.Close besides its context. Default 5 s.
@@ -63,7 +63,7 @@ type Registration struct {
 // Register registers an instance below base and returns once it is. An empty ID becomes a random UUID, a zero Registered
 // the present time. ctx bounds the registration only. Close must be called.
 func Register(ctx context.Context, k *client.Keeper, base string, i Instance, opt Options) (*Registration, error) {
-	i = i.completed(Dynamic)
+	i = i.withDefaults(Dynamic)
 	path, err := instancePath(base, i)
 	if err == nil && i.Type != Dynamic {
 		err = fmt.Errorf("an instance of type %s cannot be registered (Publish writes static ones)", i.Type)
@@ -80,8 +80,8 @@ func Register(ctx context.Context, k *client.Keeper, base string, i Instance, op
 	return &Registration{base, i, p}, nil
 }
 
-// completed fills in what the caller left out.
-func (i Instance) completed(t Type) Instance {
+// withDefaults fills in what the caller left out.
+func (i Instance) withDefaults(t Type) Instance {
 	if i.ID == "" {
 		var b [16]byte
 		rand.Read(b[:])                             // never fails
@@ -122,7 +122,7 @@ func instancePath(base string, i Instance) (string, error) {
 // Publish writes an instance that stays when the session ends, of type Static unless Permanent is set. One with the same
 // id is replaced.
 func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt Options) error {
-	i = i.completed(Static)
+	i = i.withDefaults(Static)
 	path, err := instancePath(base, i)
 	if err == nil && i.Type != Static && i.Type != Permanent {
 		err = fmt.Errorf("an instance of type %s cannot be published (Register writes dynamic ones)", i.Type)

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-// An Election is a way to stand for election under one session, and to see who leads. It is used by any
+// An Election is a way to stand for election under one session, and to see which candidate leads. It is used by any
 // number of goroutines; each Campaign is a candidate of its own.
 type Election struct {
 	s   *client.Session

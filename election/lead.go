@@ -24,15 +24,15 @@ func (e *Election) Lead(ctx context.Context, work Work) error {
 	return t.run(ctx, work).err()
 }
 
-// A performance says how work under a term ended.
-type performance struct {
+// A termResult says how work under a term ended.
+type termResult struct {
 	worked     error // what the work returned; nil if it goes on
 	inTerm     bool  // it returned before the term was over
 	handedOver error // what Resign would return
 }
 
 // err returns all that there is to say.
-func (p performance) err() error {
+func (p termResult) err() error {
 	switch {
 	case p.handedOver == nil:
 		return p.worked
@@ -46,19 +46,19 @@ func (p performance) err() error {
 var errVanished = errors.New("the work has ended its goroutine")
 
 // run does the work, and ends the term with it, or when ctx ends.
-func (t *Term) run(ctx context.Context, work Work) performance {
+func (t *Term) run(ctx context.Context, work Work) termResult {
 	stop := context.AfterFunc(ctx, func() { t.end(context.Cause(ctx)) })
 	defer stop()
-	returned := make(chan performance, 1)
+	returned := make(chan termResult, 1)
 	go func() { // ends with the work; ErrOverran says that it has not
-		p := performance{worked: errVanished}
+		p := termResult{worked: errVanished}
 		defer func() { returned <- p }()
 		p.worked = t.Do(func(ctx context.Context) error {
 			defer func() { p.inTerm = ctx.Err() == nil }()
 			return work(ctx, t)
 		})
 	}()
-	var p performance
+	var p termResult
 	select {
 	case p = <-returned:
 		t.end(ErrResigned)

@@ -26,7 +26,7 @@ type Options struct {
 	// 5 s.
 	Grace time.Duration
 
-	// Margin is how long a term ends before the deadline of its lock (see lock.Hold.Left), if nothing is heard from the
+	// Margin is how long a term ends before the deadline of its lock (see lock.Hold.Remaining), if nothing is heard from the
 	// ensemble any more: so long the work has to stop before the lock is given up. The larger it is, the sooner late
 	// heartbeats end a term: once an answer is late by half the session timeout, less the margin. Default a sixth of
 	// the session timeout that is in force, at most a third; negative means none. If a reconnect shortens the session

@@ -16,7 +16,7 @@ import (
 // The pause between two campaigns doubles from one to the other as long as terms are shorter than termGood.
 const (
 	pauseMin = 20 * time.Millisecond
-	pauseMax = 500 * time.Millisecond // calm must bring a leader soon, whatever was before
+	pauseMax = 500 * time.Millisecond // once nothing fails any more, a leader must come soon
 	termGood = 10 * time.Second
 )
 

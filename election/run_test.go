@@ -53,8 +53,8 @@ func TestRunEndsWithTheWork(t *testing.T) {
 	for _, want := range []error{nil, errWork} {
 		bubble(t, func(t *testing.T, srv *zktest.Server) {
 			err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
-				if ctx.Err() != nil || term.Token() == 0 || term.Left() <= 0 || term.Cause() != nil {
-					t.Errorf("a term that has begun: %v, token %d, left %v, %v", ctx.Err(), term.Token(), term.Left(), term.Cause())
+				if ctx.Err() != nil || term.Token() == 0 || term.Remaining() <= 0 || term.Cause() != nil {
+					t.Errorf("a term that has begun: %v, token %d, left %v, %v", ctx.Err(), term.Token(), term.Remaining(), term.Cause())
 				}
 				return want
 			})
@@ -290,13 +290,13 @@ func TestF39_MarginBeforeTheDeadline(t *testing.T) {
 			t.Fatalf("the term ended with %v", term.Cause())
 		}
 		srv.Link("a").Freeze()
-		began, left := time.Now(), term.Left()
+		began, left := time.Now(), term.Remaining()
 		<-term.Done()
 		if d := time.Since(began); d != left || d > s.Timeout()*2/3-margin || d == 0 {
 			t.Errorf("the term ended after %v, what was left was %v", d, left)
 		}
-		if !errors.Is(term.Cause(), lock.ErrDeadline) || term.Left() != 0 {
-			t.Errorf("the term ended with %v, left %v", term.Cause(), term.Left())
+		if !errors.Is(term.Cause(), lock.ErrDeadline) || term.Remaining() != 0 {
+			t.Errorf("the term ended with %v, left %v", term.Cause(), term.Remaining())
 		}
 		srv.Link("a").Heal()
 		err = term.Resign(t.Context())

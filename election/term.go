@@ -74,8 +74,8 @@ func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
 // Cause returns nil during the term, and then why it has ended: ErrResigned, a *lock.LostError, or, under Lead and Run,
 // the cause with which their context ended. Like lock.Hold.Cause it looks at the clock.
 func (t *Term) Cause() error {
-	if t.ctx.Err() == nil && t.Left() == 0 {
-		t.cancel(t.lost())
+	if t.ctx.Err() == nil && t.Remaining() == 0 {
+		t.cancel(t.lossCause())
 	}
 	return context.Cause(t.ctx)
 }
@@ -93,13 +93,13 @@ func (t *Term) Check() client.Op { return t.hold.Check() }
 // Revoked is closed when this leader was asked to give up; see lock.Hold.Revoked. The term goes on.
 func (t *Term) Revoked() <-chan struct{} { return t.hold.Revoked() }
 
-// Left returns how long the term lasts if no further heartbeat is answered; 0 once it is over. Then the
+// Remaining returns how long the term lasts if no further heartbeat is answered; 0 once it is over. Then the
 // work has Options.Margin to stop.
-func (t *Term) Left() time.Duration {
+func (t *Term) Remaining() time.Duration {
 	if t.ctx.Err() != nil {
 		return 0
 	}
-	return max(t.hold.Left()-t.margin(t.s.Timeout()), 0)
+	return max(t.hold.Remaining()-t.margin(t.s.Timeout()), 0)
 }
 
 // Do runs f under the term, and returns its error. No other candidate leads before f has returned, within the limits
@@ -156,9 +156,9 @@ const glanceMax = time.Second
 // be the loss of another lock.
 func (t *Term) keep() (why error, lost bool) {
 	for {
-		left := t.Left()
+		left := t.Remaining()
 		if left == 0 {
-			return t.lost(), true
+			return t.lossCause(), true
 		}
 		select {
 		case <-t.ctx.Done():
@@ -173,8 +173,8 @@ func (t *Term) keep() (why error, lost bool) {
 	}
 }
 
-// lost returns why a term with no time left is over.
-func (t *Term) lost() error {
+// lossCause returns why a term with no time left is over.
+func (t *Term) lossCause() error {
 	if cause := t.hold.Cause(); cause != nil {
 		return cause
 	}

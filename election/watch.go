@@ -94,14 +94,14 @@ func (e *Election) wait(ctx context.Context, w *client.Watch, conn uint64) error
 	}
 }
 
-// look returns who leads, and a watch that fires when that may have changed. It sees everything that was
+// look returns the leader, and a watch that fires when that may have changed. It sees everything that was
 // true when it was called.
 func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
 	for {
 		if err := e.s.Sync(ctx, e.dir); err != nil {
 			return Candidate{}, nil, err
 		}
-		leader, w, err := e.glimpse(ctx)
+		leader, w, err := e.lookOnce(ctx)
 		if err != errMoved {
 			return leader, w, err
 		}
@@ -111,8 +111,8 @@ func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
 // errMoved says that something has changed between two requests.
 var errMoved = errors.New("the queue has changed meanwhile")
 
-// glimpse is look, unless the queue changes meanwhile.
-func (e *Election) glimpse(ctx context.Context) (Candidate, *client.Watch, error) {
+// lookOnce is look, unless the queue changes meanwhile.
+func (e *Election) lookOnce(ctx context.Context) (Candidate, *client.Watch, error) {
 	names, _, err := e.s.Children(ctx, e.dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		_, there, w, err := e.s.WatchExists(ctx, e.dir)
@@ -136,7 +136,7 @@ func (e *Election) glimpse(ctx context.Context) (Candidate, *client.Watch, error
 	}), w, nil
 }
 
-// noLeader is what glimpse returns if no candidate leads, unless one may have come.
+// noLeader is what lookOnce returns if no candidate leads, unless one may have come.
 func noLeader(come bool, w *client.Watch, err error) (Candidate, *client.Watch, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

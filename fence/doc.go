@@ -1,4 +1,4 @@
-// Package fence is for the far side: whatever a lock's holder writes to, be it a database, a service or
+// Package fence is for resources downstream of a lock: what its holder writes to, be it a database, a service or
 // a device. It remembers, for each resource, the highest fencing token that it has seen, and refuses an
 // older one.
 //
@@ -6,7 +6,7 @@
 //
 // No lock can stop a process that was paused between looking at its hold and writing. When it goes on,
 // the lock may have passed to another, and its write arrives late. Tokens of one lock grow from holder
-// to holder (lock.Hold.Token), so a far side that compares them can tell. Kleppmann, "How to do
+// to holder (lock.Hold.Token), so a resource that compares them can tell. Kleppmann, "How to do
 // distributed locking" (2016), and Burrows, "The Chubby lock service" (OSDI 2006, section 2.4,
 // sequencers) describe the idea.
 //

@@ -22,7 +22,7 @@ func Example_http() {
 	defer end()
 	ctx := context.Background()
 
-	// The far side. What it protects is in memory, so its register may be, too.
+	// The resource. What it protects is in memory, so its register may be, too.
 	store := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := fence.FromContext(r.Context())
 		fmt.Println("stored for", c.Resource)

@@ -29,7 +29,7 @@ type HandlerOptions struct {
 	Missing http.Handler
 }
 
-// NewHandler returns a handler that serves with next the requests of those who have not been overtaken.
+// NewHandler returns a handler that serves with next the requests of holders that have not been overtaken.
 // It answers others itself:
 //
 //	400 Bad Request            there is a token, but the claim is not valid, or it is there twice
@@ -38,7 +38,7 @@ type HandlerOptions struct {
 //	503 Service Unavailable    the register is full or failed, or the client left before its turn
 //
 // The request's context ends, with a *StaleError as its cause, when its holder is overtaken while next
-// runs; the one who has overtaken it waits until next has returned.
+// runs; the holder that has overtaken it waits until next has returned.
 //
 // The end of that context does not end a Read of the request's body or a Write of the answer: a holder that
 // is paused in the middle of its body keeps next, and the next holder, for as long as it is paused. Give the

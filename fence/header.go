@@ -9,7 +9,7 @@ import (
 )
 
 // The headers with which a request carries a claim. The token is a decimal number, as lockkeeper run
-// gives it in LOCKKEEPER_TOKEN; the resource is the far side's name for what the lock guards.
+// gives it in LOCKKEEPER_TOKEN; the resource is the receiver's name for what the lock guards.
 const (
 	TokenHeader    = "Lockkeeper-Token"
 	ResourceHeader = "Lockkeeper-Resource"

@@ -72,7 +72,7 @@ func TestMemoryReturnsTheErrorOfTheWork(t *testing.T) {
 }
 
 // A writer that was let in and then paused has written before the next holder begins, or learns that it
-// may not. F19, within the far side.
+// may not. F19, within the resource.
 func TestMemoryNewerWaitsForOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m Memory
@@ -178,7 +178,7 @@ func BenchmarkMemoryOfManyAtOnce(b *testing.B) {
 }
 
 // Many writers with random tokens: no two tokens are inside together, no token is
-// accepted after a higher one, and who is refused was overtaken.
+// accepted after a higher one, and a holder that is refused was overtaken.
 func TestMemoryManyWriters(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -20,7 +20,7 @@ type Info struct {
 	Stat zk.Stat
 }
 
-// A Group shows who is a member. It is safe for use by many goroutines.
+// A Group shows its members. It is safe for use by many goroutines.
 type Group struct{ c *cache.Cache }
 
 // Open shows the members of the group at path, which need not exist. It returns once they have been read; ctx bounds

@@ -15,7 +15,7 @@ import (
 // Options configure a Member or a Group. The zero value of every field means its default.
 type Options struct {
 	// ACL is the access control list of the member's znode, ParentACL that of the group's znode and of those above it,
-	// where they have to be made. Default: anybody may do anything.
+	// where they have to be made. Default: every client may do anything.
 	ACL, ParentACL []zk.ACL
 
 	// TakeOver deletes the znode of another session that has the same id. Default: Join waits until that session has

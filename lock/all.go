@@ -38,7 +38,7 @@ func NewAll(members ...Member) (*All, error) {
 		if m == nil {
 			return nil, fmt.Errorf("lock: member %d to be held together is nil", i)
 		}
-		c := m.claim()
+		c := m.resolve()
 		if c.err != nil {
 			return nil, &LockError{"hold together", c.path, c.err}
 		}
@@ -83,13 +83,13 @@ func (a *All) Do(ctx context.Context, f func(ctx context.Context) error) error {
 
 func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 	for _, m := range a.members {
-		ctx = m.lock.asked(ctx)
+		ctx = m.lock.tellAsked(ctx)
 	}
 	t, err := take(ctx, a.members, try)
 	if err != nil {
 		for i, m := range a.members {
 			if t.holds[i] == nil {
-				m.lock.refused(ctx, err)
+				m.lock.tellRefused(ctx, err)
 			}
 		}
 		return nil, err
@@ -139,14 +139,14 @@ func (h *Holds) Cause() error {
 	return context.Cause(h.ctx)
 }
 
-// Left returns how long all of them are good for if no further heartbeat is answered; see Hold.Left.
-func (h *Holds) Left() time.Duration {
+// Remaining returns how long all of them are good for if no further heartbeat is answered; see Hold.Remaining.
+func (h *Holds) Remaining() time.Duration {
 	if h.ctx.Err() != nil {
 		return 0
 	}
-	left := h.flat[0].Left()
+	left := h.flat[0].Remaining()
 	for _, one := range h.flat[1:] {
-		left = min(left, one.Left())
+		left = min(left, one.Remaining())
 	}
 	return left
 }

@@ -30,20 +30,20 @@ type attempt struct {
 	nodes   []string  // paths of our nodes, first one first, once known
 	token   int64     // creation zxid of our nodes; 0 until known
 
-	listed   time.Time              // when the last listing was asked for
-	waited   bool                   // we have waited in the queue: those behind us may have seen others ahead of us
-	own      []*client.Watch        // watches on our nodes, in their order; nil where none is set
-	revoked  map[string]bool        // those of our nodes whose data asks us to give up; nil while there is none
-	vouching bridge.Vouching        // asks for heartbeats, from when the nodes are known
-	ahead    map[string]*aheadWatch // of the last wait, by the names of the claims
-	permits  permitState
-	marker   string // path of our delay marker, once it may have been made
-	tries    bool   // it does not wait, not even for a delay to pass
+	listedAt    time.Time              // when the last listing was asked for
+	waited      bool                   // we have waited in the queue: those behind us may have seen others ahead of us
+	own         []*client.Watch        // watches on our nodes, in their order; nil where none is set
+	revoked     map[string]bool        // those of our nodes whose data asks us to give up; nil while there is none
+	vouching    bridge.Vouching        // asks for heartbeats, from when the nodes are known
+	ahead       map[string]*aheadWatch // of the last wait, by the names of the claims
+	permits     permitState
+	delayMarker string // path of our delay marker, once it may have been made
+	tries       bool   // it does not wait, not even for a delay to pass
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
-func newAttempt(e *core, count int, r queue.Record) *attempt {
-	a := &attempt{core: e, s: e.s, id: newAttemptID(), count: count, data: e.nodeData(r)}
+func newAttempt(c *core, count int, r queue.Record) *attempt {
+	a := &attempt{core: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r)}
 	attemptIDs.add(a.id)
 	return a
 }
@@ -78,7 +78,7 @@ func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
 		if n := a.core.opt.QueueMax; n > 0 && v.ahead > n {
 			return nil, ErrQueueFull
 		}
-		a.core.waits(ctx, Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.core.dir)})
+		a.core.tellWaiting(ctx, Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.core.dir)})
 		a.waited = true
 		var granted bool
 		if granted, err = a.wait(ctx, &v); granted {
@@ -109,10 +109,10 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	listed := a.core.list(p)
 	p.Send(ctx)
 	ls, failed := listed.result(ctx)
-	if failed != nil || len(ls.own.Claims) == 0 || a.id.Made(ls.own.Claims[0].Name) {
+	if failed != nil || len(ls.queue.Claims) == 0 || a.id.Made(ls.queue.Claims[0].Name) {
 		return err
 	}
-	node := zk.Join(a.core.dir, ls.own.Claims[0].Name)
+	node := zk.Join(a.core.dir, ls.queue.Claims[0].Name)
 	data, stat, failed := a.s.Get(ctx, node)
 	if failed != nil {
 		return err
@@ -175,13 +175,13 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.ownChanged(); err != nil { // meanwhile
+	if err := a.checkOwn(); err != nil { // meanwhile
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
-	if outdated(a.s, a.listed, a.own...) {
+	if isOutdated(a.s, a.listedAt, a.own...) {
 		v, err := a.list(ctx, 0)
 		switch {
 		case err != nil:
@@ -197,20 +197,20 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		if i > 0 {
 			vouching = bridge.Of(a.s).Vouch(int(a.core.opt.Vouch), node)
 		}
-		holds[i] = newHold(ctx, newPlace(a, node, number, vouching).grant, a.own[i])
+		holds[i] = newHold(ctx, newQueueClaim(a, node, number, vouching).grant, a.own[i])
 	}
 	if a.waited {
 		a.stopWaiting()
 	}
-	a.nodes, a.own, a.vouching, a.marker = nil, nil, nil, "" // the holds' now
+	a.nodes, a.own, a.vouching, a.delayMarker = nil, nil, nil, "" // the holds' now
 	a.end()
 	return holds, nil
 }
 
-// outdated reports whether the last listing, which was asked for at that time, is too old to show that our nodes are still
+// isOutdated reports whether the last listing, which was asked for at that time, is too old to show that our nodes are still
 // there: an operator may have deleted them since. A watch on them would have fired before the answer that the session's
 // lease rests on.
-func outdated(s *client.Session, asked time.Time, own ...*client.Watch) bool {
+func isOutdated(s *client.Session, asked time.Time, own ...*client.Watch) bool {
 	return slices.Contains(own, nil) && time.Since(asked) >= lease.Term(s.Timeout())
 }
 
@@ -218,7 +218,7 @@ func outdated(s *client.Session, asked time.Time, own ...*client.Watch) bool {
 func vouchFor(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) (number uint64, err error) {
 	for {
 		l := bridge.Of(s).Lease(int(level))
-		if lease.Enough(s.Timeout(), l.Left) {
+		if lease.Enough(s.Timeout(), l.Remaining) {
 			return l.Number, nil
 		}
 		if l.Settles > 0 {
@@ -263,8 +263,8 @@ func (a *attempt) abandon() {
 	if a.vouching != nil {
 		a.vouching.Stop()
 	}
-	if a.marker != "" { // goes first: without its node it would be taken for that of a holder
-		a.nodes = append([]string{a.marker}, a.nodes...)
+	if a.delayMarker != "" { // goes first: without its node it would be taken for that of a holder
+		a.nodes = append([]string{a.delayMarker}, a.nodes...)
 	}
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
 		a.core.cleaner.add(leftovers{id: a.id, token: a.token, nodes: a.nodes, created: a.created, unknown: a.unknown})
@@ -283,8 +283,8 @@ func (a *attempt) end() {
 // forget notes that a node of ours is gone. If it was one of several, the cleaner looks for the others.
 func (a *attempt) forget() { a.nodes, a.unknown, a.created = nil, a.count > 1, nil }
 
-// ownChanged says what a change of our own nodes means.
-func (a *attempt) ownChanged() error {
+// checkOwn returns what a change of our own nodes means: nil if one was only written to.
+func (a *attempt) checkOwn() error {
 	for i, w := range a.own {
 		if w == nil || !w.Fired() {
 			continue

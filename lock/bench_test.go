@@ -189,9 +189,9 @@ func BenchmarkReaders(b *testing.B) {
 }
 
 // BenchmarkThousandWaiters releases a lock for which a thousand wait, each with a session of its own, and
-// counts what each release makes all of them do until the next is granted. The one who is woken is told
+// counts what each release makes all of them do until the next is granted. The one that is woken is told
 // twice, of the release marker and of the node, which is one transaction and comes in one read from a server that
-// writes all that it has; the one who released is told of its own node.
+// writes all that it has; the one that released is told of its own node.
 func BenchmarkThousandWaiters(b *testing.B) {
 	const waiters = 1000
 	servers := benchServers(b)
@@ -220,7 +220,7 @@ func BenchmarkThousandWaiters(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if len(line) > waiters { // those who wait, and the holder
+		if len(line) > waiters { // those that wait, and the holder
 			break
 		}
 		time.Sleep(100 * time.Millisecond)

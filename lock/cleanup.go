@@ -31,7 +31,7 @@ type cleaner struct {
 	clean func(context.Context, []leftovers) (left []leftovers, err error) // does what can be done for each; err says why some are left
 	mu    struct {
 		sync.Mutex
-		list  []leftovers
+		todo  []leftovers
 		more  chan struct{} // add → run: there is more to do; one token is enough; nil while run does not
 		fresh int           // how many leftovers there are whose removal has not been refused
 		idle  chan struct{} // closed when fresh becomes 0; nil while it is 0
@@ -43,7 +43,7 @@ func (c *cleaner) add(d leftovers) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.countLocked(1)
-	c.mu.list = append(c.mu.list, d)
+	c.mu.todo = append(c.mu.todo, d)
 	if c.mu.more != nil {
 		select {
 		case c.mu.more <- struct{}{}:
@@ -73,10 +73,10 @@ func (c *cleaner) countLocked(n int) {
 
 // dropLocked forgets everything.
 func (c *cleaner) dropLocked() {
-	for _, d := range c.mu.list {
+	for _, d := range c.mu.todo {
 		attemptIDs.drop(d.id)
 	}
-	c.mu.list, c.mu.more = nil, nil
+	c.mu.todo, c.mu.more = nil, nil
 	c.countLocked(-c.mu.fresh)
 }
 
@@ -143,8 +143,8 @@ func (c *cleaner) run(ctx context.Context, more <-chan struct{}) {
 func (c *cleaner) next() []leftovers {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := c.mu.list
-	c.mu.list = nil
+	list := c.mu.todo
+	c.mu.todo = nil
 	if len(list) == 0 {
 		c.mu.more = nil
 	}
@@ -169,7 +169,7 @@ func (c *cleaner) putBack(list, left []leftovers, refused bool) {
 			fresh--
 		}
 	}
-	c.mu.list = append(left, c.mu.list...)
+	c.mu.todo = append(left, c.mu.todo...)
 	c.countLocked(fresh)
 }
 
@@ -183,7 +183,7 @@ func (c *core) clean(ctx context.Context, list []leftovers) (left []leftovers, e
 	var q queue.Queue
 	var unseen error // why the queue is not known; what is known of nodes is enough to delete them
 	if search {
-		q, unseen = c.settledLine(ctx)
+		q, unseen = c.syncedQueue(ctx)
 	}
 	list, left, err = c.lookAtStrays(ctx, list)
 	p := c.s.Pipeline()
@@ -241,8 +241,8 @@ func (d *leftovers) all(dir string, q queue.Queue) []string {
 	return all
 }
 
-// settledLine lists the directory behind a sync, so that everything that was applied before is seen.
-func (c *core) settledLine(ctx context.Context) (queue.Queue, error) {
+// syncedQueue lists the directory behind a sync, so that everything that was applied before is seen.
+func (c *core) syncedQueue(ctx context.Context) (queue.Queue, error) {
 	p := c.s.Pipeline()
 	p.Sync(c.dir)
 	listed := p.Children(c.dir)

@@ -29,9 +29,9 @@ func (c *core) base() *lockBase {
 }
 
 func newCore(s *client.Session, dir string, opt Options, r *queue.Rules) *core {
-	e := &core{lockBase: newBase(s, dir, opt, r.Verb, r.Kind, r.Heeds, r.Reenters), rules: r}
-	e.cleaner = &cleaner{lock: &e.lockBase, clean: e.clean}
-	return e
+	c := &core{lockBase: newBase(s, dir, opt, r.Verb, r.Kind, r.Heeds, r.Reenters), rules: r}
+	c.cleaner = &cleaner{lock: &c.lockBase, clean: c.clean}
+	return c
 }
 
 // take returns one hold: of a claim that ctx derives from, or else of a new claim. If try is set, it does not wait.
@@ -41,14 +41,14 @@ func (c *core) take(ctx context.Context, try bool) (*Hold, error) {
 	}
 	h, err := c.reenter(ctx, try)
 	if h == nil && err == nil {
-		ctx = c.asked(ctx)
-		h, err = only(c.takeAll(ctx, 1, try))
+		ctx = c.tellAsked(ctx)
+		h, err = oneHold(c.takeAll(ctx, 1, try))
 	}
-	return h, c.refused(ctx, err)
+	return h, c.tellRefused(ctx, err)
 }
 
-// only returns the hold of what was asked for as one.
-func only(holds []*Hold, err error) (*Hold, error) {
+// oneHold returns the hold of what was asked for as one.
+func oneHold(holds []*Hold, err error) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -67,19 +67,19 @@ func (c *core) takeAll(ctx context.Context, count int, try bool) ([]*Hold, error
 		way = c.try
 	}
 	holds, err := way(ctx, count)
-	return holds, c.named(err, try)
+	return holds, c.withOp(err, try)
 }
 
 // wait returns the holds of count claims when they have come to the head of the queue.
 func (c *core) wait(ctx context.Context, count int) ([]*Hold, error) {
 	for {
-		says := c.opt.waiting(heldChainOf(ctx))
+		says := c.opt.waiterRecord(heldChainOf(ctx))
 		a := newAttempt(c, count, says)
 		way := a.run
 		if says.Yields {
 			way = c.unlessDeadlocked(a.id, way)
 		}
-		holds, err := through(ctx, a, way)
+		holds, err := runAttempt(ctx, a, way)
 		if err == nil || !c.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
 			return holds, err
 		}
@@ -89,15 +89,15 @@ func (c *core) wait(ctx context.Context, count int) ([]*Hold, error) {
 // try makes count claims and deletes them again unless they hold the lock at once.
 func (c *core) try(ctx context.Context, count int) ([]*Hold, error) {
 	c.cleaner.await(ctx)
-	a := newAttempt(c, count, notWaiting)
+	a := newAttempt(c, count, tryRecord)
 	a.tries = true
-	return through(ctx, a, a.try)
+	return runAttempt(ctx, a, a.try)
 }
 
-// through runs an attempt in one of its ways, run or try, and returns its holds. An attempt without holds is abandoned, also
+// runAttempt runs an attempt in one of its ways, run or try, and returns its holds. An attempt without holds is abandoned, also
 // when a function of the user's, such as Options.Waiting, has panicked. When a session ends, the event of the deleted
 // node may come before the end of the session is known: then the error is the session's.
-func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
+func runAttempt(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
 	defer func() {
 		if holds == nil {
 			a.abandon()
@@ -117,7 +117,7 @@ func through(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold
 func (c *core) approach(ctx context.Context, count int, try bool) (leave func(), err error) {
 	if c.permits.varies() && !c.permits.agreed.Load() {
 		if err := c.permits.agree(ctx, c, count, false); err != nil {
-			return nil, c.named(err, try)
+			return nil, c.withOp(err, try)
 		}
 	}
 	if c.gate == nil {
@@ -188,8 +188,8 @@ func (b *lockBase) op(try bool) string {
 	return b.verb
 }
 
-// named returns err with the operation and the lock, unless it says them already.
-func (b *lockBase) named(err error, try bool) error {
+// withOp returns err with the operation and the lock, unless it says them already.
+func (b *lockBase) withOp(err error, try bool) error {
 	switch err.(type) {
 	case nil, *BusyError, *LockError:
 		return err

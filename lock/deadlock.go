@@ -31,7 +31,7 @@ type Deadlock = queue.Deadlock
 // expires. If Options.Deadlock is longer than the session timeouts, no deadlock is reported because of the dead.
 //
 // A semaphore is taken into account if its number of permits is stored with it and has never been changed. Paths are
-// compared as they are, so all who take part must see the same names, under the same chroot.
+// compared as they are, so all contenders must see the same names, under the same chroot.
 type DeadlockError struct {
 	Path     string // of the lock that was waited for
 	Deadlock Deadlock

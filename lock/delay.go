@@ -24,7 +24,7 @@ import (
 func (a *attempt) awaitDelay(ctx context.Context) error {
 	marked := a.core.rules.Kind == queue.Shared
 	if !marked {
-		a.marker = zk.Join(a.core.dir, a.id.DelayMarker())
+		a.delayMarker = zk.Join(a.core.dir, a.id.DelayMarker())
 	}
 	data := queue.EncodeDelay(a.core.opt.Delay)
 	stubborn := map[string]bool{} // orphans that the server does not let us delete
@@ -33,7 +33,7 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 		conn := a.connection()
 		var made *client.Pending[[]client.Result]
 		if !marked {
-			made = p.Multi(client.OpCheck(a.nodes[0], -1), client.OpCreate(a.marker, data, zk.Persistent, a.core.opt.ACL))
+			made = p.Multi(client.OpCheck(a.nodes[0], -1), client.OpCreate(a.delayMarker, data, zk.Persistent, a.core.opt.ACL))
 		}
 		listed := p.Children(a.core.dir)
 		p.Send(ctx)
@@ -42,7 +42,7 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 			case errors.Is(err, zk.ErrConnectionLoss):
 				continue
 			case errors.Is(err, zk.ErrNoNode):
-				return a.missed(err, ErrPlaceLost)
+				return a.watchError(err, ErrPlaceLost)
 			case err != nil && !errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
 				return err
 			}
@@ -103,7 +103,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 	for i, k := range reads {
 		node, err := k.Wait(ctx)
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
-			return false, a.missed(err, nil) // gone, or out of touch: look again
+			return false, a.watchError(err, nil) // gone, or out of touch: look again
 		}
 		left = max(left, queue.DelayOf(node.Data, a.core.opt.Delay)-known[i])
 	}
@@ -111,7 +111,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 		node, err := own.Wait(ctx)
 		if err != nil {
 			a.own[0] = nil
-			return false, a.missed(err, ErrPlaceLost)
+			return false, a.watchError(err, ErrPlaceLost)
 		}
 		if queue.Revoked(node.Data) {
 			a.noteRevoked(a.nodes[0])
@@ -124,7 +124,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 		return false, &BusyError{Path: a.core.dir, Delay: left}
 	}
 	a.core.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.core.dir, "delay", left)
-	a.core.waits(ctx, Place{Node: a.nodes[0], Delay: left})
+	a.core.tellWaiting(ctx, Place{Node: a.nodes[0], Delay: left})
 	return a.sleepDelay(ctx, left, watches, conn)
 }
 
@@ -145,7 +145,7 @@ func (a *attempt) sleepDelay(ctx context.Context, left time.Duration, orphans []
 			return true, nil
 		case <-gone:
 			if a.own[0].Fired() {
-				return false, a.ownChanged()
+				return false, a.checkOwn()
 			}
 			return false, nil
 		case <-changed:

@@ -22,13 +22,13 @@ import (
 func (h *Hold) Downgrade(ctx context.Context) error { return h.g.claim.downgrade(ctx, h) }
 
 // downgrade is Hold.Downgrade.
-func (g *place) downgrade(ctx context.Context, h *Hold) error {
-	if !g.downgrading.TryLock() {
-		return &LockError{"downgrade", g.core.dir, ErrNotWriter}
+func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
+	if !c.downgrading.TryLock() {
+		return &LockError{"downgrade", c.core.dir, ErrNotWriter}
 	}
-	defer g.downgrading.Unlock()
-	g.check()
-	write, read, err := g.beginDowngrade(h)
+	defer c.downgrading.Unlock()
+	c.check()
+	write, read, err := c.beginDowngrade(h)
 	if err != nil || read == "" {
 		return err
 	}
@@ -36,72 +36,72 @@ func (g *place) downgrade(ctx context.Context, h *Hold) error {
 	defer cancel(nil)
 	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
 	defer stop()
-	known, err := g.replace(work, write, read, g.unknown)
-	g.unknown = !known
+	known, err := c.replace(work, write, read, c.unknown)
+	c.unknown = !known
 	switch {
 	case err == nil:
-		g.moved(read)
+		c.noteMoved(read)
 		return nil
 	case known:
-		g.stays()
+		c.undoDowngrade()
 	case h.ctx.Err() == nil && ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, endOf(ctx, g.s))
+		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, endOf(ctx, c.s))
 	case h.ctx.Err() == nil:
 		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, err)
 	}
 	if h.ctx.Err() != nil {
 		err = context.Cause(h.ctx)
 	}
-	return &LockError{"downgrade", g.core.dir, err}
+	return &LockError{"downgrade", c.core.dir, err}
 }
 
 // beginDowngrade returns the path of the write node and that of the read node to be; without an error that is empty if an
 // earlier downgrade of unknown outcome has turned out well. From then on the claim counts as a shared one.
-func (g *place) beginDowngrade(h *Hold) (write, read string, err error) {
-	g.mu.Lock()
-	if _, ours := g.mu.holds[h]; !ours {
-		g.mu.Unlock()
+func (c *queueClaim) beginDowngrade(h *Hold) (write, read string, err error) {
+	c.mu.Lock()
+	if _, ours := c.mu.holds[h]; !ours {
+		c.mu.Unlock()
 		<-h.ctx.Done() // it ends just now
 		return "", "", context.Cause(h.ctx)
 	}
-	defer g.mu.Unlock()
-	if g.unknown && g.mu.next == "" { // the guard has found the read node
-		g.unknown = false
+	defer c.mu.Unlock()
+	if c.unknown && c.mu.next == "" { // the guard has found the read node
+		c.unknown = false
 		return "", "", nil
 	}
-	if g.core.rules != &queue.WriteRules || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.unknown {
-		return "", "", &LockError{"downgrade", g.core.dir, ErrNotWriter}
+	if c.core.rules != &queue.WriteRules || len(c.mu.holds) > 1 || c.mu.kind != queue.Exclusive && !c.unknown {
+		return "", "", &LockError{"downgrade", c.core.dir, ErrNotWriter}
 	}
-	write = g.mu.node
+	write = c.mu.node
 	number, _, _ := queue.ParseName(zk.Base(write))
-	read = zk.Join(g.core.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
-	g.mu.next, g.mu.kind = read, queue.Shared
+	read = zk.Join(c.core.dir, fmt.Sprintf("%s%010d", c.id.Prefix(queue.ReadWord), number))
+	c.mu.next, c.mu.kind = read, queue.Shared
 	return write, read, nil
 }
 
-// stays notes that a downgrade has failed: the node is the write node.
-func (g *place) stays() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.next != "" {
-		g.mu.next, g.mu.kind = "", queue.Exclusive
+// undoDowngrade notes that a downgrade has failed: the node is the write node.
+func (c *queueClaim) undoDowngrade() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.next != "" {
+		c.mu.next, c.mu.kind = "", queue.Exclusive
 	}
 }
 
 // replace puts a read node in the place of the write node. known reports whether the error, if there is one, says that it
 // has not done so. look has it find out first whether that has been done already.
-func (g *place) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
-	data := g.core.nodeData(queue.Record{})
+func (c *queueClaim) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
+	data := c.core.nodeData(queue.Record{})
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
 		if look {
-			done, err := g.replaced(ctx, read)
+			done, err := c.hasReadNode(ctx, read)
 			if done || err != nil {
 				return done, err
 			}
 		}
-		_, err := g.s.Multi(ctx,
-			client.OpCreate(read, data, zk.Ephemeral, g.core.opt.ACL),
+		_, err := c.s.Multi(ctx,
+			client.OpCreate(read, data, zk.Ephemeral, c.core.opt.ACL),
 			client.OpDelete(write, version))
 		switch {
 		case err == nil:
@@ -113,7 +113,7 @@ func (g *place) replace(ctx context.Context, write, read string, look bool) (kno
 			return true, err
 		}
 		look = false
-		said, stat, err := g.s.Get(ctx, write)
+		said, stat, err := c.s.Get(ctx, write)
 		if errors.Is(err, zk.ErrConnectionLoss) {
 			continue
 		}
@@ -122,17 +122,17 @@ func (g *place) replace(ctx context.Context, write, read string, look bool) (kno
 		}
 		version = stat.Version
 		if queue.Revoked(said) {
-			g.asked()
+			c.askToGiveUp()
 			data = queue.Revocation(data)
 		}
 	}
 }
 
-// replaced reports whether the read node is there. A sync goes ahead of the look, so that whatever was sent before is seen.
-func (g *place) replaced(ctx context.Context, read string) (bool, error) {
+// hasReadNode reports whether the read node is there. A sync goes ahead of the look, so that whatever was sent before is seen.
+func (c *queueClaim) hasReadNode(ctx context.Context, read string) (bool, error) {
 	for {
-		p := g.s.Pipeline()
-		p.Sync(g.core.dir)
+		p := c.s.Pipeline()
+		p.Sync(c.core.dir)
 		found := p.Exists(read)
 		p.Send(ctx)
 		_, err := found.Wait(ctx)

@@ -55,7 +55,7 @@ func TestDowngradeBesideRelease(t *testing.T) {
 		holds := h.g.mu.holds
 		h.g.mu.holds = nil // as far as Release has come
 		h.g.mu.Unlock()
-		time.AfterFunc(time.Second, func() { h.g.over(holds, ErrReleased) })
+		time.AfterFunc(time.Second, func() { h.g.endHolds(holds, ErrReleased) })
 		if err := h.Downgrade(t.Context()); !errors.Is(err, ErrReleased) {
 			t.Errorf("Downgrade = %v, want ErrReleased", err)
 		}

@@ -193,7 +193,7 @@ func ExampleHold_Release() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("time left for work that cannot be stopped:", h.Left() > 0)
+	fmt.Println("time left for work that cannot be stopped:", h.Remaining() > 0)
 	switch err := h.Release(ctx); {
 	case errors.Is(err, lock.ErrLost):
 		fmt.Println("another may have worked meanwhile")

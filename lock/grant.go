@@ -36,7 +36,7 @@ type grant struct {
 		node    string             // path of the node
 		next    string             // path of the node that a downgrade puts in its place; empty unless that is open
 		kind    queue.ClaimKind    // of the claim: shared from when a downgrade begins
-		asked   bool               // to give up
+		giveUp  bool               // its owner has been asked to give it up
 		revoked context.Context    // ends when asked; nil until it is listened to
 		revoke  context.CancelFunc // ends it
 	}
@@ -52,15 +52,15 @@ type heldClaim interface {
 }
 
 // newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that
-// number. asked says that the owner of the node has been asked to give up.
-func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, asked bool, lease uint64, vouching bridge.Vouching) *grant {
+// number. giveUp says that the owner of the node has been asked to give up.
+func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64, vouching bridge.Vouching) *grant {
 	g := &grant{
 		lock: lock, s: lock.s, id: id, token: token, data: data, level: lock.opt.Vouch,
 		lease: lease, vouching: vouching, ended: make(chan struct{}),
 	}
 	attemptIDs.add(id)
 	g.mu.holds = make(map[*Hold]struct{}, 1)
-	g.mu.node, g.mu.kind, g.mu.asked = node, lock.kind, asked
+	g.mu.node, g.mu.kind, g.mu.giveUp = node, lock.kind, giveUp
 	return g
 }
 
@@ -103,15 +103,15 @@ func (m *holdContext) Value(key any) any {
 	return m.Context.Value(key)
 }
 
-// at returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see after.
-func (g *grant) at() string {
+// nodePath returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see otherPath.
+func (g *grant) nodePath() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.mu.node
 }
 
-// after returns the path at which the grant's node can be if it is no longer at that one; empty if at none.
-func (g *grant) after(node string) string {
+// otherPath returns the path at which the grant's node can be if it is no longer at that one; empty if at none.
+func (g *grant) otherPath(node string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch node {
@@ -123,8 +123,8 @@ func (g *grant) after(node string) string {
 	return g.mu.node
 }
 
-// moved notes that a downgrade has put the node at that path in the place of the grant's node.
-func (g *grant) moved(node string) {
+// noteMoved notes that a downgrade has put the node at that path in the place of the grant's node.
+func (g *grant) noteMoved(node string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if node == g.mu.next {
@@ -132,21 +132,21 @@ func (g *grant) moved(node string) {
 	}
 }
 
-// left returns how long the grant is good for without another answered heartbeat. An answer that comes after
+// remaining returns how long the grant is good for without another answered heartbeat. An answer that comes after
 // the deadline does not bring it back: the process may have stood still, so that no goroutine looked in between.
-func (g *grant) left() time.Duration {
+func (g *grant) remaining() time.Duration {
 	l := bridge.Of(g.s).Lease(int(g.level))
 	if l.Number != g.lease {
 		return 0
 	}
-	return l.Left
+	return l.Remaining
 }
 
 // check ends the grant if its deadline has passed, and otherwise returns how long it lasts. All code that looks at the clock
 // calls it, and the first call to notice ends the grant. If the session is over, which leaves no time either, the cause of
 // the loss is that.
 func (g *grant) check() time.Duration {
-	left := g.left()
+	left := g.remaining()
 	if left > 0 {
 		return left
 	}
@@ -188,7 +188,7 @@ func (g *grant) tellOf(lost *LostError) {
 	if told := g.lock.opt.Hooks.Lost; told != nil {
 		told(g.caller, g.lock.dir, lost)
 	}
-	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.at(), "cause", lost.Cause)
+	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.nodePath(), "cause", lost.Cause)
 }
 
 // end ends the grant and every hold of it by a loss. It reports false if it had ended before.
@@ -201,7 +201,7 @@ func (g *grant) end(lost *LostError) bool {
 	}
 	g.mu.holds, g.mu.lost = nil, lost
 	g.mu.Unlock()
-	g.over(holds, lost)
+	g.endHolds(holds, lost)
 	return true
 }
 
@@ -215,8 +215,8 @@ func (g *grant) wasLost() bool {
 // hasEnded reports whether the grant has ended.
 func (g *grant) hasEnded() bool { return isClosed(g.ended) }
 
-// over ends the holds of a grant that has ended, with the cause, and all that goes on for its sake.
-func (g *grant) over(holds map[*Hold]struct{}, cause error) {
+// endHolds ends the holds of a grant that has ended, with the cause, and all that goes on for its sake.
+func (g *grant) endHolds(holds map[*Hold]struct{}, cause error) {
 	for h := range holds {
 		h.cancel(cause)
 	}

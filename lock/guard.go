@@ -24,12 +24,12 @@ type guard struct {
 	told chan struct{} // holds a token when there is something to look at; room for one
 
 	// Guarded by guards.
-	begun []*guarded // the grants that have begun since the last look
-	awake bool       // the guard looks within guardTick
+	begun []*guardedGrant // the grants that have begun since the last look
+	awake bool            // the guard looks within guardTick
 
 	// Used by run alone.
-	recent  []*guarded // the grants that are not watched yet
-	watched []*guarded
+	recent  []*guardedGrant // the grants that are not watched yet
+	watched []*guardedGrant
 	busy    time.Time // when a look last found a grant that had begun
 }
 
@@ -46,20 +46,20 @@ var guards = struct {
 	of map[*client.Session]*guard
 }{of: map[*client.Session]*guard{}}
 
-// A guarded is a grant, and what the guard knows of its node. Its watch need not be cancelled: the node goes when the grant
+// A guardedGrant is a grant, and what the guard knows of its node. Its watch need not be cancelled: the node goes when the grant
 // ends, and the watch with it.
-type guarded struct {
+type guardedGrant struct {
 	*grant
-	due   time.Time                    // when to begin watching it
-	node  string                       // path at which the node is, as far as the guard knows; empty if the node is gone
-	own   *client.Watch                // on node; nil if there is none
-	asked *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
-	again time.Time                    // when to ask for a watch again, after the server has refused one, because of an ACL perhaps
+	due    time.Time                    // when to begin watching it
+	node   string                       // path at which the node is, as far as the guard knows; empty if the node is gone
+	own    *client.Watch                // on node; nil if there is none
+	arming *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
+	again  time.Time                    // when to ask for a watch again, after the server has refused one, because of an ACL perhaps
 }
 
 // begin puts the grant under its session's guard. own is a watch on its node that is armed already, or nil.
 func (g *grant) begin(own *client.Watch) {
-	c := &guarded{grant: g, due: time.Now(), node: g.at(), own: own} // the node as it is before a downgrade
+	c := &guardedGrant{grant: g, due: time.Now(), node: g.nodePath(), own: own} // the node as it is before a downgrade
 	short := lease.Term(g.s.Timeout()) < shortTerm
 	if !short {
 		c.due = c.due.Add(guardTick)
@@ -70,7 +70,7 @@ func (g *grant) begin(own *client.Watch) {
 }
 
 // enter hands the grant to the guard. It reports false if the session is over.
-func (c *guarded) enter(now bool) bool {
+func (c *guardedGrant) enter(now bool) bool {
 	guards.Lock()
 	defer guards.Unlock()
 	k := guards.of[c.s]
@@ -113,8 +113,8 @@ func (k *guard) run(context.Context) {
 	}
 }
 
-// take takes over the grants that have begun since the last look.
-func (k *guard) take() {
+// collect takes over the grants that have begun since the last look.
+func (k *guard) collect() {
 	guards.Lock()
 	defer guards.Unlock()
 	if len(k.begun) > 0 {
@@ -127,9 +127,9 @@ func (k *guard) take() {
 
 // look looks at every grant once, and returns how long the next look has time.
 func (k *guard) look() (pause time.Duration) {
-	k.take()
+	k.collect()
 	now := time.Now()
-	k.recent = slices.DeleteFunc(k.recent, func(c *guarded) bool {
+	k.recent = slices.DeleteFunc(k.recent, func(c *guardedGrant) bool {
 		due := !now.Before(c.due)
 		if due && !c.hasEnded() {
 			if c.own != nil {
@@ -142,7 +142,7 @@ func (k *guard) look() (pause time.Duration) {
 	pause = lease.Glance(k.s.Timeout())
 	leases := k.leases()
 	var losses losses
-	k.watched = slices.DeleteFunc(k.watched, func(c *guarded) bool {
+	k.watched = slices.DeleteFunc(k.watched, func(c *guardedGrant) bool {
 		if c.hasEnded() {
 			return true
 		}
@@ -192,7 +192,7 @@ func (k *guard) end() {
 	guards.Lock()
 	delete(guards.of, k.s)
 	guards.Unlock()
-	k.take()
+	k.collect()
 	var losses losses
 	for _, c := range slices.Concat(k.recent, k.watched) {
 		losses.add(c.grant, k.s.Err())
@@ -204,7 +204,7 @@ func (k *guard) end() {
 func (k *guard) watch(now time.Time, patience time.Duration) {
 	var ctx context.Context
 	for _, c := range k.watched {
-		if c.own != nil || c.asked != nil || now.Before(c.again) {
+		if c.own != nil || c.arming != nil || now.Before(c.again) {
 			continue
 		}
 		if ctx == nil {
@@ -213,20 +213,20 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 			defer cancel()
 		}
 		p := k.s.Pipeline()
-		c.asked, c.own = p.WatchGet(c.node)
+		c.arming, c.own = p.WatchGet(c.node)
 		p.Send(ctx)
-		bridge.Notify(c.asked, k.told)
+		bridge.Notify(c.arming, k.told)
 		bridge.Notify(c.own, k.told)
 	}
 }
 
 // look takes in what has happened to the grant. It returns how long the grant is good for, or why it is lost.
-func (c *guarded) look(leases func(client.Vouch) bridge.Lease) (left time.Duration, lost error) {
-	if c.asked != nil && isClosed(c.asked.Done()) {
-		c.answered()
+func (c *guardedGrant) look(leases func(client.Vouch) bridge.Lease) (left time.Duration, lost error) {
+	if c.arming != nil && isClosed(c.arming.Done()) {
+		c.takeAnswer()
 	}
-	if c.own != nil && c.asked == nil && c.own.Fired() {
-		c.fired()
+	if c.own != nil && c.arming == nil && c.own.Fired() {
+		c.takeEvent()
 	}
 	if c.node == "" {
 		if err := c.s.Err(); err != nil { // the node went with the session, which may be heard first
@@ -234,34 +234,34 @@ func (c *guarded) look(leases func(client.Vouch) bridge.Lease) (left time.Durati
 		}
 		return 0, ErrNodeDeleted
 	}
-	if l := leases(c.level); l.Number == c.lease && l.Left > 0 {
-		return l.Left, nil
+	if l := leases(c.level); l.Number == c.lease && l.Remaining > 0 {
+		return l.Remaining, nil
 	}
 	return 0, c.expiry()
 }
 
-// fired takes the event of the watch.
-func (c *guarded) fired() {
+// takeEvent takes the event of the watch.
+func (c *guardedGrant) takeEvent() {
 	ev, _, err := c.own.Event()
 	c.own = nil
 	if err == nil && ev.Type == zk.NodeDeleted {
-		c.node = c.after(c.node)
+		c.node = c.otherPath(c.node)
 	} // otherwise the node has been written to: watch it again
 }
 
-// answered takes the answer to the request that sets the watch.
-func (c *guarded) answered() {
-	node, err := c.asked.Wait(context.Background())
-	c.asked = nil
+// takeAnswer takes the answer to the request that sets the watch.
+func (c *guardedGrant) takeAnswer() {
+	node, err := c.arming.Wait(context.Background())
+	c.arming = nil
 	switch {
 	case err == nil && !c.claim.owns(node.Stat): // another contender's, in its place
-		cancelled(c.own) // it may have fired meanwhile
-		c.own, c.node = nil, c.after(c.node)
+		cancelWatch(c.own) // it may have fired meanwhile
+		c.own, c.node = nil, c.otherPath(c.node)
 	case err == nil:
-		c.moved(c.node)
+		c.noteMoved(c.node)
 		c.noteRevoked(c.node, node)
 	case errors.Is(err, zk.ErrNoNode):
-		c.own, c.node = nil, c.after(c.node)
+		c.own, c.node = nil, c.otherPath(c.node)
 	default:
 		c.own = nil
 		if !errors.Is(err, zk.ErrConnectionLoss) {

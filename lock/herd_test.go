@@ -44,7 +44,7 @@ func BenchmarkHerd(b *testing.B) {
 	}
 }
 
-// A herd is one holder and those who wait.
+// A herd is one holder and those that wait.
 type herd struct {
 	sessions []*client.Session
 	granted  chan *lock.Hold

@@ -62,20 +62,20 @@ func (h *Hold) Cause() error {
 func (h *Hold) Token() int64 { return h.g.token }
 
 // Node returns the path of the holder's node. A downgrade gives the hold another one.
-func (h *Hold) Node() string { return h.g.at() }
+func (h *Hold) Node() string { return h.g.nodePath() }
 
 // Check returns an operation that makes a Multi fail unless the holder's node is still there: a write
 // inside ZooKeeper that carries it takes effect only while the lock has not passed on. That of an unfair
 // lock proves less; see Unfair.
-func (h *Hold) Check() client.Op { return client.OpCheck(h.g.at(), -1) }
+func (h *Hold) Check() client.Op { return client.OpCheck(h.g.nodePath(), -1) }
 
-// Left returns how long the hold lasts if no further heartbeat is answered: work that cannot be stopped should not
+// Remaining returns how long the hold lasts if no further heartbeat is answered: work that cannot be stopped should not
 // begin unless it takes less. It is 0 once the hold is over.
-func (h *Hold) Left() time.Duration {
+func (h *Hold) Remaining() time.Duration {
 	if h.ctx.Err() != nil {
 		return 0
 	}
-	return max(h.g.left(), 0)
+	return max(h.g.remaining(), 0)
 }
 
 // Do runs f, and releases the hold when f returns or panics. f's context is the hold's, and also ends when ctx does,
@@ -129,18 +129,18 @@ func heldChainOf(ctx context.Context) *heldChain {
 }
 
 // holdIDs returns the ids of those holds that have not ended.
-func (l *heldChain) holdIDs() []string {
+func (c *heldChain) holdIDs() []string {
 	var ids []string
-	for ; l != nil && len(ids) < queue.UnderMax; l = l.outer {
-		if id := l.g.id.HoldID(l.g.lock.dir); !l.g.hasEnded() && !slices.Contains(ids, id) {
+	for ; c != nil && len(ids) < queue.UnderMax; c = c.outer {
+		if id := c.g.id.HoldID(c.g.lock.dir); !c.g.hasEnded() && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// waiting returns what the claim of a waiter says. The waiter works under a heldChain and under claims with these ids.
-func (o *Options) waiting(under *heldChain, claims ...string) queue.Record {
+// waiterRecord returns what the claim of a waiter says. The waiter works under a heldChain and under claims with these ids.
+func (o *Options) waiterRecord(under *heldChain, claims ...string) queue.Record {
 	ids := slices.Concat(claims, under.holdIDs())
 	ids = ids[:min(len(ids), queue.UnderMax)]
 	for _, node := range o.under {
@@ -154,5 +154,5 @@ func (o *Options) waiting(under *heldChain, claims ...string) queue.Record {
 	return queue.Record{Under: ids, Yields: o.Deadlock > 0 && len(ids) > 0}
 }
 
-// notWaiting is what a claim says that does not wait.
-var notWaiting = queue.Record{Passing: true}
+// tryRecord is what a claim says that does not wait.
+var tryRecord = queue.Record{Passing: true}

@@ -29,16 +29,16 @@ type Hooks struct {
 	Refused func(ctx context.Context, path string, err error)
 }
 
-// asked tells that the lock is asked for, and returns the context to go on with.
-func (b *lockBase) asked(ctx context.Context) context.Context {
+// tellAsked tells that the lock is asked for, and returns the context to go on with.
+func (b *lockBase) tellAsked(ctx context.Context) context.Context {
 	if b.opt.Hooks.Asked == nil {
 		return ctx
 	}
 	return b.opt.Hooks.Asked(ctx, b.dir)
 }
 
-// waits tells of a waiter's place.
-func (b *lockBase) waits(ctx context.Context, at Place) {
+// tellWaiting tells of a waiter's place.
+func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
 	if b.opt.Waiting != nil {
 		b.opt.Waiting(at)
 	}
@@ -47,8 +47,8 @@ func (b *lockBase) waits(ctx context.Context, at Place) {
 	}
 }
 
-// refused tells of an error, and returns it.
-func (b *lockBase) refused(ctx context.Context, err error) error {
+// tellRefused tells of an error, and returns it.
+func (b *lockBase) tellRefused(ctx context.Context, err error) error {
 	if err != nil && b.opt.Hooks.Refused != nil {
 		b.opt.Hooks.Refused(ctx, b.dir, err)
 	}

@@ -15,13 +15,13 @@ import (
 // A listing is the request that lists the queue.
 type listing struct {
 	*client.Pending[client.Listing]
-	heeds queue.ClaimKind // the kinds of claims in the queue
-	asked time.Time
+	heeds  queue.ClaimKind // the kinds of claims in the queue
+	sentAt time.Time
 }
 
 // listedClaims is what a listing shows.
 type listedClaims struct {
-	own   queue.Queue // the queue
+	queue queue.Queue // the queue
 	other queue.Claim // the oldest claim of another kind of lock; its name is empty if there is none
 }
 
@@ -37,30 +37,30 @@ func (l *listing) result(ctx context.Context) (listedClaims, error) {
 		return listedClaims{}, err
 	}
 	seen := parseListing(children.Names, l.heeds)
-	seen.own.Spent = queue.CounterSpent(children.Stat)
+	seen.queue.Spent = queue.CounterSpent(children.Stat)
 	return seen, nil
 }
 
 // parseListing sorts the children of a directory into the queue of claims of the kinds in heeds, and others.
 func parseListing(names []string, heeds queue.ClaimKind) listedClaims {
-	seen := listedClaims{own: queue.Queue{Claims: make([]queue.Claim, 0, len(names))}}
+	seen := listedClaims{queue: queue.Queue{Claims: make([]queue.Claim, 0, len(names))}}
 	for _, name := range names {
 		number, k, ok := queue.ParseName(name)
 		switch {
 		case !ok:
 		case k&heeds != 0:
-			seen.own.Add(name, number, k)
+			seen.queue.Add(name, number, k)
 		case seen.other.Name == "" || queue.Before(number, seen.other.Number):
 			seen.other = queue.Claim{Number: number, Kind: k, Name: name}
 		}
 	}
-	seen.own.Sort()
+	seen.queue.Sort()
 	return seen
 }
 
 // otherAhead returns the kind of a claim of another kind that is ahead of the one at place; KindNone if there is none.
 func (l *listedClaims) otherAhead(place int) Kind {
-	if l.other.Name == "" || !queue.Before(l.other.Number, l.own.Claims[place].Number) {
+	if l.other.Name == "" || !queue.Before(l.other.Number, l.queue.Claims[place].Number) {
 		return queue.KindNone
 	}
 	return queue.KindOf([]string{l.other.Name}, 0)
@@ -128,13 +128,13 @@ func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 		nodes, czxid, err := a.created.wait(ctx)
 		switch {
 		case err == nil:
-			a.joined(nodes, czxid)
+			a.noteJoined(nodes, czxid)
 			ls, err := listed.result(ctx)
 			if err != nil {
 				return a.list(ctx, 0)
 			}
-			a.listed = listed.asked
-			return a.look(ctx, ls, bridge.Conn(listed.Pending))
+			a.listedAt = listed.sentAt
+			return a.locate(ctx, ls, bridge.Conn(listed.Pending))
 		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
 			a.created = nil
 			if err := a.core.makeDirectory(ctx); err != nil {
@@ -159,8 +159,8 @@ func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 	}
 }
 
-// joined notes that our nodes are known.
-func (a *attempt) joined(nodes []string, czxid int64) {
+// noteJoined notes that our nodes are known.
+func (a *attempt) noteJoined(nodes []string, czxid int64) {
 	a.nodes, a.token, a.unknown, a.created = nodes, czxid, false, nil
 	a.own = make([]*client.Watch, len(nodes))
 	if a.vouching == nil {
@@ -198,14 +198,14 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
 			return view{}, err
 		}
-		a.listed = listed.asked
-		return a.look(ctx, ls, bridge.Conn(listed.Pending))
+		a.listedAt = listed.sentAt
+		return a.locate(ctx, ls, bridge.Conn(listed.Pending))
 	}
 }
 
-// look finds our place in a listing that shows every change up to our create.
-func (a *attempt) look(ctx context.Context, ls listedClaims, conn uint64) (view, error) {
-	q := &ls.own
+// locate finds our place in a listing that shows every change up to our create.
+func (a *attempt) locate(ctx context.Context, ls listedClaims, conn uint64) (view, error) {
+	q := &ls.queue
 	a.core.removeStrays(q)
 	places := q.Of(a.id)
 	switch {
@@ -235,7 +235,7 @@ func (a *attempt) look(ctx context.Context, ls listedClaims, conn uint64) (view,
 		case !ok || stat.EphemeralOwner != a.s.ID():
 			return view{}, ErrPlaceLost
 		}
-		a.joined(nodes, stat.Czxid)
+		a.noteJoined(nodes, stat.Czxid)
 	}
 	first, last := places[0], places[a.count-1]
 	if n := q.Claims[last].Number; queue.Exhausting(n) {

@@ -39,7 +39,7 @@ func TestALateGrantIsProvedFirst(t *testing.T) {
 			if waited := time.Since(began); waited < s.Timeout()*late/100 {
 				t.Fatalf("granted after %v, while nothing could be heard", waited)
 			}
-			if left, want := h.Left(), s.Timeout()/4; left < want {
+			if left, want := h.Remaining(), s.Timeout()/4; left < want {
 				t.Errorf("%v: the hold began with %v left, want at least %v", level, left, want)
 			}
 			if err := h.Release(t.Context()); err != nil {

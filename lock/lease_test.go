@@ -47,7 +47,7 @@ func TestF46_AHoldCountsWithTheLeastTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		if h.Cause() == nil {
-			t.Errorf("two holders: the first hold has %v left", h.Left())
+			t.Errorf("two holders: the first hold has %v left", h.Remaining())
 		}
 		if err := next.Release(t.Context()); err != nil {
 			t.Error(err)

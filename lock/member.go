@@ -7,7 +7,7 @@ import (
 )
 
 // A Member is a claim that can be made together with others, by an All: a Locker, or permits of a Semaphore.
-type Member interface{ claim() member }
+type Member interface{ resolve() member }
 
 // A Locker is a lock that one hold is taken of at a time: a *Mutex, a side of an RWMutex or an *Unfair. Functions that work
 // with any of them take a Locker, and so does NewAll. A wrapper is a Locker if it embeds one; an All takes the lock that is
@@ -44,12 +44,12 @@ func (c *core) member(path string, count int) member {
 	return member{path: path, lock: &c.lockBase, taker: c, core: c, count: count}
 }
 
-func (m *Mutex) claim() member { return m.core.member(m.Path(), 1) }
+func (m *Mutex) resolve() member { return m.core.member(m.Path(), 1) }
 
 // A coreLocker is one way into a queue: a side of a read/write lock, or the lock under an election.
 type coreLocker struct{ core *core }
 
-func (l coreLocker) claim() member                              { return l.core.member(l.Path(), 1) }
+func (l coreLocker) resolve() member                            { return l.core.member(l.Path(), 1) }
 func (l coreLocker) Path() string                               { return l.core.base().path() }
 func (l coreLocker) Session() *client.Session                   { return l.core.base().session() }
 func (l coreLocker) Lock(ctx context.Context) (*Hold, error)    { return l.core.take(ctx, false) }
@@ -71,7 +71,7 @@ type semaphorePermits struct {
 	k int
 }
 
-func (p semaphorePermits) claim() member {
+func (p semaphorePermits) resolve() member {
 	m := p.m.core.member(p.m.path, p.k)
 	if m.err == nil {
 		m.err = p.m.mayAsk(p.k)
@@ -82,8 +82,8 @@ func (p semaphorePermits) claim() member {
 // Permits returns k permits, to be held together with other locks.
 func (m *Semaphore) Permits(k int) Member { return semaphorePermits{m, k} }
 
-// alone reports whether the claim is made by itself: more has to happen before or after it than to join the
+// isSeparate reports whether the claim is made by itself: more has to happen before or after it than to join the
 // queue and to find that no claim is ahead.
-func (m member) alone() bool {
+func (m member) isSeparate() bool {
 	return m.core == nil || m.lock.opt.Delay > 0 || m.core.gate != nil || m.core.permits.varies() && !m.core.permits.agreed.Load()
 }

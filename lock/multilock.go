@@ -37,10 +37,10 @@ func take(ctx context.Context, members []member, try bool) (t *multiLock, err er
 	rest, err := t.reenter(ctx, try)
 	for err == nil && len(rest) > 0 {
 		var done int
-		if members[rest[0]].alone() {
-			done, err = 1, t.alone(rest[0], try)
+		if members[rest[0]].isSeparate() {
+			done, err = 1, t.takeOne(rest[0], try)
 		} else {
-			done, err = t.together(t.leading(rest), try)
+			done, err = t.takeBatch(t.nextBatch(rest), try)
 		}
 		rest = rest[done:]
 	}
@@ -86,18 +86,18 @@ func (t *multiLock) flat() []*Hold {
 	return all
 }
 
-// leading returns how far the members of rest can be asked for together.
-func (t *multiLock) leading(rest []int) []int {
+// nextBatch returns how far the members of rest can be asked for together.
+func (t *multiLock) nextBatch(rest []int) []int {
 	for n, i := range rest {
-		if t.members[i].alone() {
+		if t.members[i].isSeparate() {
 			return rest[:n]
 		}
 	}
 	return rest
 }
 
-// alone takes one member.
-func (t *multiLock) alone(i int, try bool) error {
+// takeOne takes one member.
+func (t *multiLock) takeOne(i int, try bool) error {
 	m := t.members[i]
 	holds, err := m.taker.takeAll(t.ctx, m.count, try)
 	if err == nil {
@@ -106,10 +106,10 @@ func (t *multiLock) alone(i int, try bool) error {
 	return err
 }
 
-// together asks for several members at once, in one write for each session, and returns for how many of them
+// takeBatch asks for several members at once, in one write for each session, and returns for how many of them
 // it has taken holds, in canonical order. If one of them is busy, it gives up the places in the queue behind
 // those that come later before it waits, so that a waiter has nothing that comes later.
-func (t *multiLock) together(batch []int, try bool) (done int, err error) {
+func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
 	attempts, waits, listed := t.ask(batch, try)
 	defer func() {
 		for _, a := range attempts[min(done, len(attempts)):] {
@@ -122,7 +122,7 @@ func (t *multiLock) together(batch []int, try bool) (done int, err error) {
 		if err == nil && len(v.waits) == 0 {
 			holds, err := a.grant(t.ctx)
 			if err != nil {
-				return k, a.core.named(err, try)
+				return k, a.core.withOp(err, try)
 			}
 			t.add(i, holds...)
 			continue
@@ -143,12 +143,12 @@ func (t *multiLock) together(batch []int, try bool) (done int, err error) {
 		if waits[k].Yields {
 			way = a.core.unlessDeadlocked(a.id, way)
 		}
-		holds, err := through(t.ctx, a, way)
+		holds, err := runAttempt(t.ctx, a, way)
 		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.core.opt.Requeue && !try {
 			holds, err = a.core.takeAll(t.ctx, a.count, false)
 		}
 		if err != nil {
-			return k, a.core.named(err, try)
+			return k, a.core.withOp(err, try)
 		}
 		t.add(i, holds...)
 		return k + 1, nil
@@ -170,9 +170,9 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, says []queu
 		if try {
 			m.core.cleaner.await(t.ctx)
 		}
-		says[k] = notWaiting
+		says[k] = tryRecord
 		if !try {
-			says[k] = m.lock.opt.waiting(heldChainOf(t.ctx), earlier...)
+			says[k] = m.lock.opt.waiterRecord(heldChainOf(t.ctx), earlier...)
 		}
 		attempts[k] = newAttempt(m.core, m.count, says[k])
 		earlier = append(earlier, attempts[k].id.HoldID(m.lock.dir))

@@ -27,11 +27,11 @@ type Options struct {
 	// in which failures of the ensemble they cover, and in cost. Default: client.VouchSync.
 	Vouch client.Vouch
 
-	// ACL is the access control list of the znodes in the queue. Default: anybody may do anything.
+	// ACL is the access control list of the znodes in the queue. Default: every client may do anything.
 	ACL []zk.ACL
 
 	// ParentACL is the access control list of the lock's directory and of those above it, where they have to be
-	// made. Default: anybody may do anything.
+	// made. Default: every client may do anything.
 	ParentACL []zk.ACL
 
 	// Reentrant lets Lock and TryLock re-enter: with a context that derives from the Context of a hold of the same lock, by

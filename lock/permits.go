@@ -52,8 +52,8 @@ func (r *permitCount) varies() bool { return r != nil && r.stored }
 // agree sees to it that the number that is stored is the one that the semaphore was made with; later an operator may
 // change it. A directory that is not there is made with the number. One that is there gets it from the first attempt that is granted
 // permits: a refused attempt leaves no number behind, in the directory of a mutex for example.
-func (r *permitCount) agree(ctx context.Context, e *core, count int, granted bool) error {
-	stored, err := updateStoredPermits(ctx, e, func(stored int, missing bool) (int, error) {
+func (r *permitCount) agree(ctx context.Context, c *core, count int, granted bool) error {
+	stored, err := updateStoredPermits(ctx, c, func(stored int, missing bool) (int, error) {
 		switch {
 		case stored == 0 && r.n == 0:
 			return 0, ErrNoPermits
@@ -75,11 +75,11 @@ func (r *permitCount) agree(ctx context.Context, e *core, count int, granted boo
 // updateStoredPermits stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
 // whether there is not even a directory; and returns it. The directory is persistent, so that the number outlives the
 // claims.
-func updateStoredPermits(ctx context.Context, e *core, choose func(stored int, missing bool) (int, error)) (int, error) {
+func updateStoredPermits(ctx context.Context, c *core, choose func(stored int, missing bool) (int, error)) (int, error) {
 	for {
-		p := e.s.Pipeline()
-		p.Sync(e.dir)
-		got := p.Get(e.dir)
+		p := c.s.Pipeline()
+		p.Sync(c.dir)
+		got := p.Get(c.dir)
 		p.Send(ctx)
 		node, err := got.Wait(ctx)
 		missing := errors.Is(err, zk.ErrNoNode)
@@ -98,15 +98,15 @@ func updateStoredPermits(ctx context.Context, e *core, choose func(stored int, m
 			return n, err
 		}
 		if missing {
-			_, err = e.s.Create(ctx, e.dir, queue.EncodePermits(n), zk.Persistent, e.opt.ParentACL)
+			_, err = c.s.Create(ctx, c.dir, queue.EncodePermits(n), zk.Persistent, c.opt.ParentACL)
 		} else {
-			_, err = e.s.Set(ctx, e.dir, queue.EncodePermits(n), node.Stat.Version)
+			_, err = c.s.Set(ctx, c.dir, queue.EncodePermits(n), node.Stat.Version)
 		}
 		switch {
 		case err == nil:
 			return n, nil
 		case missing && errors.Is(err, zk.ErrNoNode):
-			if err := e.s.EnsurePath(ctx, zk.Parent(e.dir), e.opt.ParentACL); err != nil {
+			if err := c.s.EnsurePath(ctx, zk.Parent(c.dir), c.opt.ParentACL); err != nil {
 				return 0, err
 			}
 		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode),
@@ -121,7 +121,7 @@ func updateStoredPermits(ctx context.Context, e *core, choose func(stored int, m
 type permitState struct {
 	n     int                          // as last read; what the semaphore was made with if none is stored
 	open  bool                         // none is stored
-	asked *client.Pending[client.Node] // a read of the directory whose answer is yet to be looked at; nil if there is none
+	read  *client.Pending[client.Node] // a read of the directory whose answer is yet to be looked at; nil if there is none
 	watch *client.Watch                // on the directory's data, set by that read or an earlier one; nil if there is none
 }
 
@@ -129,14 +129,14 @@ type permitState struct {
 func (a *attempt) askPermits(p *client.Pipeline) {
 	if a.core.permits.varies() {
 		a.permits.cancel()
-		a.permits.asked = p.Get(a.core.dir)
+		a.permits.read = p.Get(a.core.dir)
 	}
 }
 
 // watchPermits is askPermits with a watch, unless there is one.
 func (a *attempt) watchPermits(p *client.Pipeline) {
 	if a.core.permits.varies() && a.permits.watch == nil {
-		a.permits.asked, a.permits.watch = p.WatchGet(a.core.dir)
+		a.permits.read, a.permits.watch = p.WatchGet(a.core.dir)
 	}
 }
 
@@ -146,12 +146,12 @@ func (a *attempt) readPermits(ctx context.Context) (int, error) {
 	if !r.stored {
 		a.permits.n = r.n
 	}
-	if a.permits.asked != nil {
-		node, err := a.permits.asked.Wait(ctx)
+	if a.permits.read != nil {
+		node, err := a.permits.read.Wait(ctx)
 		if err != nil {
 			return 0, err
 		}
-		a.permits.asked = nil
+		a.permits.read = nil
 		if a.permits.n, err = queue.ParsePermits(node.Data); err != nil {
 			return 0, err
 		}
@@ -185,7 +185,7 @@ func (a *attempt) storePermits(ctx context.Context) error {
 // samePermits reports whether the number of permits is still the one that v was made with.
 func (a *attempt) samePermits(ctx context.Context, v view) (bool, error) {
 	n, err := a.readPermits(ctx)
-	return n == v.queue.Permits, a.missed(err, ErrPlaceLost)
+	return n == v.queue.Permits, a.watchError(err, ErrPlaceLost)
 }
 
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.
@@ -196,8 +196,8 @@ func (r *permitState) current(conn uint64) bool {
 // hasChanged reports whether the number is known to have changed.
 func (r *permitState) hasChanged() bool { return r.watch != nil && r.watch.Fired() }
 
-// changed returns a channel that is closed when the number has changed; nil if that is not watched.
-func (r *permitState) changed() <-chan struct{} {
+// changes returns a channel that is closed when the number has changed; nil if that is not watched.
+func (r *permitState) changes() <-chan struct{} {
 	if r.watch == nil {
 		return nil
 	}

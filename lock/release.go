@@ -60,7 +60,7 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 	holds := g.mu.holds
 	g.mu.holds = nil // under the same mutex, or another caller could re-enter what is about to end
 	g.mu.Unlock()
-	g.over(holds, ErrReleased)
+	g.endHolds(holds, ErrReleased)
 	if released := g.lock.opt.Hooks.Released; released != nil {
 		released(g.caller, g.lock.dir)
 	}
@@ -69,12 +69,12 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 
 // remove deletes the node and does not return nil before it is known to be gone. sent is a deletion that has
 // been sent already, nil if none has.
-func (g *place) remove(ctx context.Context, sent *removal) error {
-	announce := g.announces()
+func (c *queueClaim) remove(ctx context.Context, sent *removal) error {
+	announce := c.announces()
 	for unknown := false; ; sent = nil {
 		if sent == nil {
-			p := g.s.Pipeline()
-			sent = g.delete(p, announce)
+			p := c.s.Pipeline()
+			sent = c.delete(p, announce)
 			p.Send(ctx)
 		}
 		err := sent.wait(ctx)
@@ -84,7 +84,7 @@ func (g *place) remove(ctx context.Context, sent *removal) error {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			unknown = unknown || client.MaybeApplied(err)
 			continue
-		case g.s.Err() != nil && g.s.Gone(ctx):
+		case c.s.Err() != nil && c.s.Gone(ctx):
 			return nil // the node has gone with the session
 		case announce && !client.MaybeApplied(err) && ctx.Err() == nil:
 			announce = false // whatever is wrong with the marker, the node must go
@@ -93,25 +93,25 @@ func (g *place) remove(ctx context.Context, sent *removal) error {
 			if unknown { // by us, in the request whose answer was lost
 				return nil
 			}
-			return &LostError{Path: g.core.dir, Cause: ErrNodeDeleted}
+			return &LostError{Path: c.core.dir, Cause: ErrNodeDeleted}
 		}
-		g.core.cleaner.add(g.leftovers())
-		return releasePending(g.core.dir, err)
+		c.core.cleaner.add(c.leftovers())
+		return releasePending(c.core.dir, err)
 	}
 }
 
 // announces reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
 // the node's end alone could be a downgrade. While the outcome of a downgrade is open there is no announcement, and the
 // contenders behind list the directory.
-func (g *place) announces() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.next == "" && g.core.rules.AnnouncesRelease(g.waited, g.mu.kind != g.core.rules.Kind)
+func (c *queueClaim) announces() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.next == "" && c.core.rules.AnnouncesRelease(c.waited, c.mu.kind != c.core.rules.Kind)
 }
 
 // A removal is the requests that delete a grant's node.
 type removal struct {
-	plain []*client.Pending[struct{}]      // one for each path at which the node can be, in the order of place.nodes
+	plain []*client.Pending[struct{}]      // one for each path at which the node can be, in the order of queueClaim.nodes
 	multi *client.Pending[[]client.Result] // with the release marker; nil if plain
 }
 
@@ -130,73 +130,73 @@ func (r *removal) wait(ctx context.Context) (err error) {
 
 // delete adds the deletion of the node. If announce is set, the same transaction makes and deletes a znode,
 // the release marker, whose creation tells the waiter behind us that a holder has left and not a waiter:
-// one who joined when others were still ahead of us would otherwise have to list the directory to know.
+// a waiter that joined when others were still ahead of us would otherwise have to list the directory to know.
 // No listing ever shows it.
 //
 // The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
 // need it any more. It does no harm if the marker is gone already.
-func (g *place) delete(p *client.Pipeline, announce bool) *removal {
-	if g.marker != "" {
-		p.Delete(g.marker, -1)
+func (c *queueClaim) delete(p *client.Pipeline, announce bool) *removal {
+	if c.delayMarker != "" {
+		p.Delete(c.delayMarker, -1)
 	}
 	if !announce {
 		r := &removal{}
-		for _, node := range g.nodes() {
+		for _, node := range c.nodes() {
 			r.plain = append(r.plain, p.Delete(node, -1))
 		}
 		return r
 	}
-	marker := zk.Join(g.core.dir, g.id.ReleaseMarker())
+	marker := zk.Join(c.core.dir, c.id.ReleaseMarker())
 	return &removal{multi: p.Multi(
-		client.OpCreate(marker, nil, zk.Ephemeral, g.core.opt.ACL),
+		client.OpCreate(marker, nil, zk.Ephemeral, c.core.opt.ACL),
 		client.OpDelete(marker, -1),
-		client.OpDelete(g.at(), -1))}
+		client.OpDelete(c.nodePath(), -1))}
 }
 
-// A place is the claim of a grant in the queue of a fair lock.
-type place struct {
+// A queueClaim is the claim of a grant in the queue of a fair lock.
+type queueClaim struct {
 	*grant
-	core   *core
-	waited bool   // others may have seen the node behind another's
-	marker string // path of the delay marker; empty if there is none
+	core        *core
+	waited      bool   // others may have seen the node behind another's
+	delayMarker string // path of the delay marker; empty if there is none
 
 	downgrading sync.Mutex // held by a downgrade
 	unknown     bool       // the last downgrade did not learn its outcome; guarded by downgrading
 }
 
-// newPlace makes the grant of one of an attempt's nodes.
-func newPlace(a *attempt, node string, lease uint64, vouching bridge.Vouching) *place {
+// newQueueClaim makes the grant of one of an attempt's nodes.
+func newQueueClaim(a *attempt, node string, lease uint64, vouching bridge.Vouching) *queueClaim {
 	g := newGrant(&a.core.lockBase, a.id, node, a.token, a.data, a.revoked[node], lease, vouching)
-	p := &place{grant: g, core: a.core, waited: a.waited, marker: a.marker}
+	p := &queueClaim{grant: g, core: a.core, waited: a.waited, delayMarker: a.delayMarker}
 	g.claim = p
 	return p
 }
 
 // owns returns true: no name of a node in a queue is ever used again.
-func (g *place) owns(zk.Stat) bool { return true }
+func (c *queueClaim) owns(zk.Stat) bool { return true }
 
 // send adds the deletion of the node.
-func (g *place) send(p *client.Pipeline) *removal { return g.delete(p, g.announces()) }
+func (c *queueClaim) send(p *client.Pipeline) *removal { return c.delete(p, c.announces()) }
 
-func (g *place) discard() { g.core.cleaner.add(g.leftovers()) }
+func (c *queueClaim) discard() { c.core.cleaner.add(c.leftovers()) }
 
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see.
-func (g *place) leftovers() leftovers {
-	d := leftovers{id: g.id, token: g.token, nodes: g.nodes()}
-	if g.marker != "" && !g.wasLost() {
-		d.nodes = slices.Insert(d.nodes, 0, g.marker)
+func (c *queueClaim) leftovers() leftovers {
+	d := leftovers{id: c.id, token: c.token, nodes: c.nodes()}
+	if c.delayMarker != "" && !c.wasLost() {
+		d.nodes = slices.Insert(d.nodes, 0, c.delayMarker)
 	}
 	return d
 }
 
 // nodes returns the path of the node. While the outcome of a downgrade is open there are two, that of the write node first: if
 // they are deleted in this order, neither is left, even if the downgrade is carried out in between or later.
-func (g *place) nodes() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.next != "" {
-		return []string{g.mu.node, g.mu.next}
+func (c *queueClaim) nodes() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.next != "" {
+		return []string{c.mu.node, c.mu.next}
 	}
-	return []string{g.mu.node}
+	return []string{c.mu.node}
 }

@@ -36,18 +36,18 @@ func (g *grant) listen() context.Context {
 	defer g.mu.Unlock()
 	if g.mu.revoked == nil {
 		g.mu.revoked, g.mu.revoke = context.WithCancel(context.Background())
-		if g.mu.asked {
+		if g.mu.giveUp {
 			g.mu.revoke()
 		}
 	}
 	return g.mu.revoked
 }
 
-// asked notes that the grant's owner is asked to give up.
-func (g *grant) asked() {
+// askToGiveUp notes that the grant's owner is asked to give up.
+func (g *grant) askToGiveUp() {
 	g.mu.Lock()
-	first, revoke := !g.mu.asked, g.mu.revoke
-	g.mu.asked = true
+	first, revoke := !g.mu.giveUp, g.mu.revoke
+	g.mu.giveUp = true
 	g.mu.Unlock()
 	if !first {
 		return
@@ -55,7 +55,7 @@ func (g *grant) asked() {
 	if revoke != nil {
 		revoke()
 	}
-	g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.at())
+	g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.nodePath())
 }
 
 // noteRevoked notes that the owner of the attempt's node is asked to give up what it does not have yet.
@@ -67,12 +67,12 @@ func (a *attempt) noteRevoked(node string) {
 }
 
 // noteRevoked looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
-// there: then we say again who we are, if that leaves room for the request.
+// there: then our owner is written again, if that leaves room for the request.
 func (g *grant) noteRevoked(path string, node client.Node) {
 	if !queue.Revoked(node.Data) {
 		return
 	}
-	g.asked()
+	g.askToGiveUp()
 	if says := queue.Revocation(g.data); string(node.Data) == queue.RevokeMessage && string(says) != queue.RevokeMessage {
 		p := g.s.Pipeline()
 		p.Set(path, says, node.Stat.Version) // if it fails, nothing is lost but a name

@@ -77,8 +77,8 @@ func validPermits(path string, n int) error {
 }
 
 // SetPermits changes the number of permits that is stored with the semaphore at path, and makes the semaphore if it
-// is not there. It takes effect at once for those who wait. A smaller number takes no permit from those who hold one
-// or are being granted one just now; it is reached when enough of them have released theirs.
+// is not there. It takes effect at once for the waiters. A smaller number takes no permit from the holders,
+// nor from a waiter that is being granted one just now; it is reached when enough of them have released theirs.
 func SetPermits(ctx context.Context, s *client.Session, path string, n int) error {
 	m, err := NewSemaphore(s, path, 0, Options{})
 	if err != nil {
@@ -122,7 +122,7 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
 	return m.acquireN(ctx, k, false)
 }
 
-// TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the one who
+// TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the holder that
 // has held a permit for longest.
 func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.core.take(ctx, true) }
 
@@ -136,14 +136,14 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 	if m.core == nil {
 		return nil, errZero
 	}
-	ctx = m.core.asked(ctx)
-	permits := m.Permits(k).claim()
+	ctx = m.core.tellAsked(ctx)
+	permits := m.Permits(k).resolve()
 	if permits.err != nil {
-		return nil, m.core.refused(ctx, &LockError{m.core.op(try), m.path, permits.err})
+		return nil, m.core.tellRefused(ctx, &LockError{m.core.op(try), m.path, permits.err})
 	}
 	holds, err := m.core.takeAll(ctx, k, try)
 	if err != nil {
-		return nil, m.core.refused(ctx, err)
+		return nil, m.core.tellRefused(ctx, err)
 	}
 	for _, h := range holds {
 		ctx = h.g.withHold(ctx)

@@ -29,9 +29,9 @@ import (
 //
 // They live as long as there is a lock value of the lock, and so as long as any of its attempts, grants and leftovers.
 type sessionAttempts struct {
-	mu    sync.Mutex
-	known int64           // the newest creation zxid that one of them knows of
-	asked []pendingCreate // their creates whose answers are not in known, the oldest first
+	mu      sync.Mutex
+	known   int64           // the newest creation zxid that one of them knows of
+	creates []pendingCreate // their creates whose answers are not in known, the oldest first
 }
 
 // A pendingCreate is a request that is to make a node.
@@ -50,28 +50,28 @@ func (c *creation) answer() (czxid int64, come bool) {
 	}
 }
 
-// ask notes a create that is about to be sent. Answers come in the order of the requests, so what has been answered is
+// add notes a create that is about to be sent. Answers come in the order of the requests, so what has been answered is
 // at the front.
-func (k *sessionAttempts) ask(c pendingCreate) {
+func (k *sessionAttempts) add(c pendingCreate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.asked = append(k.asked, c)
-	for len(k.asked) > 0 {
-		czxid, come := k.asked[0].answer()
+	k.creates = append(k.creates, c)
+	for len(k.creates) > 0 {
+		czxid, come := k.creates[0].answer()
 		if !come {
 			return
 		}
 		k.known = max(k.known, czxid)
-		k.asked = k.asked[1:]
+		k.creates = k.creates[1:]
 	}
 }
 
-// claim gives a node of the session's to the attempt that asks, whose create was not answered. It reports false if
+// adopt gives a node of the session's to the attempt that asks, whose create was not answered. It reports false if
 // the node is another attempt's, or has gone since it was looked at.
-func (k *sessionAttempts) claim(czxid int64) bool {
+func (k *sessionAttempts) adopt(czxid int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, c := range k.asked {
+	for _, c := range k.creates {
 		made, _ := c.answer()
 		k.known = max(k.known, made)
 	}

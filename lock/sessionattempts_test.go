@@ -19,29 +19,29 @@ func TestF01_SiblingsAnswers(t *testing.T) {
 	for _, more := range []bool{false, true} {
 		k := &sessionAttempts{}
 		x, y := &answer{}, &answer{}
-		k.ask(x)
-		k.ask(y)
+		k.add(x)
+		k.add(y)
 		x.czxid = 7
 		if more {
-			k.ask(&answer{})
-			if len(k.asked) != 2 {
-				t.Errorf("%d creates are kept, of which 2 have no answer", len(k.asked))
+			k.add(&answer{})
+			if len(k.creates) != 2 {
+				t.Errorf("%d creates are kept, of which 2 have no answer", len(k.creates))
 			}
 		}
-		if k.claim(7) {
+		if k.adopt(7) {
 			t.Errorf("more %v: y takes the node that x was told of", more)
 		}
-		if k.claim(6) {
+		if k.adopt(6) {
 			t.Errorf("more %v: y takes a node that was made before one that is known", more)
 		}
-		if !k.claim(8) {
+		if !k.adopt(8) {
 			t.Errorf("more %v: no attempt takes the node that x was not told of", more)
 		}
-		if k.claim(8) {
+		if k.adopt(8) {
 			t.Errorf("more %v: two take a node", more)
 		}
-		k.ask(&answer{})
-		if k.claim(8) || !k.claim(9) {
+		k.add(&answer{})
+		if k.adopt(8) || !k.adopt(9) {
 			t.Errorf("more %v: what was known is forgotten", more)
 		}
 	}
@@ -51,7 +51,7 @@ func TestF01_SiblingsAnswers(t *testing.T) {
 func TestAttemptsOfOneLock(t *testing.T) {
 	s, other := new(client.Session), new(client.Session)
 	mine := sessionLock{s, "/a"}.attempts()
-	mine.claim(1)
+	mine.adopt(1)
 	if (sessionLock{s, "/a"}).attempts() != mine {
 		t.Error("two Lock values of one lock have different lists of attempts")
 	}

@@ -152,7 +152,7 @@ func (s *Standalone) current(ctx context.Context, op string) (*Mutex, error) {
 // closedError returns the error of an operation after Close.
 func (s *Standalone) closedError(op string) error { return &LockError{op, s.path, zk.ErrClosed} }
 
-// tell calls those who want to know of a hold. It reports false, and the hold is over, after Close.
+// tell calls Acquired and Released for a hold. It reports false, and the hold is over, after Close.
 func (s *Standalone) tell(h *Hold) bool {
 	return s.begin(func() {
 		if s.opt.Acquired != nil {

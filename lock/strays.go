@@ -88,15 +88,15 @@ func (u *usedIDs) usedLocked(id queue.ID, now time.Time) bool {
 	return ok && (k.uses > 0 || now.Sub(k.done) < idGrace)
 }
 
-// used reports whether the id is in use, or was a moment ago.
-func (u *usedIDs) used(id queue.ID) bool {
+// has reports whether the id is in use, or was a moment ago.
+func (u *usedIDs) has(id queue.ID) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.usedLocked(id, time.Now())
 }
 
 // isStray reports whether the id was made by this process, which no longer knows it.
-func isStray(id queue.ID) bool { return ofThisProcess(id) && !attemptIDs.used(id) }
+func isStray(id queue.ID) bool { return ofThisProcess(id) && !attemptIDs.has(id) }
 
 // removeStrays has the cleaner remove the strays in a queue.
 func (c *core) removeStrays(q *queue.Queue) {

@@ -129,7 +129,7 @@ func TestIDsAreForgotten(t *testing.T) {
 			ids.drop(id)
 			time.Sleep(idGrace)
 		}
-		if len(ids.of) != 1 || ids.used("c") {
+		if len(ids.of) != 1 || ids.has("c") {
 			t.Errorf("kept: %v", ids.of)
 		}
 	})

@@ -25,7 +25,7 @@ import (
 // ZooKeeper can neither check nor delete "the znode that transaction x has made". If the first holder's
 // znode is deleted by hand and a second one takes the lock, then a release that the first one sends before it
 // has heard of the deletion deletes the second one's znode, and the second one is told that it has lost the lock.
-// For the same reason [Hold.Check] proves that the lock is held, not by whom. In a multi of the holder's own session
+// For the same reason [Hold.Check] proves that the lock is held, not by which contender. In a multi of the holder's own session
 // that is enough, since it fails once the session has ended; but not after a deletion by hand, and not in multis of
 // other sessions. Tokens have no such weakness.
 //
@@ -82,7 +82,7 @@ func (u *Unfair) Do(ctx context.Context, f func(ctx context.Context) error) erro
 	return h.Do(ctx, f)
 }
 
-func (u *Unfair) claim() member {
+func (u *Unfair) resolve() member {
 	if u.l == nil {
 		return member{err: errZero}
 	}
@@ -117,20 +117,20 @@ func (u *unfairLock) take(ctx context.Context, try bool) (*Hold, error) {
 	}
 	h, err := u.reenter(ctx, try)
 	if h == nil && err == nil {
-		ctx = u.asked(ctx)
-		h, err = u.claim(ctx, try)
+		ctx = u.tellAsked(ctx)
+		h, err = u.takeNew(ctx, try)
 	}
-	return h, u.refused(ctx, err)
+	return h, u.tellRefused(ctx, err)
 }
 
-// claim makes a claim and returns its first hold. An attempt that ends without a hold is abandoned, also if
+// takeNew makes a claim and returns its first hold. An attempt that ends without a hold is abandoned, also if
 // Options.Waiting panics.
-func (u *unfairLock) claim(ctx context.Context, try bool) (h *Hold, err error) {
-	says := notWaiting
+func (u *unfairLock) takeNew(ctx context.Context, try bool) (h *Hold, err error) {
+	says := tryRecord
 	if try {
 		u.cleaner.await(ctx)
 	} else {
-		says = u.opt.waiting(heldChainOf(ctx))
+		says = u.opt.waiterRecord(heldChainOf(ctx))
 	}
 	a := newUnfairAttempt(u, says)
 	defer func() {
@@ -139,12 +139,12 @@ func (u *unfairLock) claim(ctx context.Context, try bool) (h *Hold, err error) {
 		}
 	}()
 	h, err = a.run(ctx, try)
-	return h, u.named(err, try)
+	return h, u.withOp(err, try)
 }
 
-// takeAll is claim for an All, which asks for one.
+// takeAll is takeNew for an All, which asks for one.
 func (u *unfairLock) takeAll(ctx context.Context, _ int, try bool) ([]*Hold, error) {
-	h, err := u.claim(ctx, try)
+	h, err := u.takeNew(ctx, try)
 	if err != nil {
 		return nil, err
 	}

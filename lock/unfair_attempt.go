@@ -24,7 +24,7 @@ type unfairAttempt struct {
 	unknown  bool            // there may be a node of ours that we do not know of
 	made     bool            // the node is there, and is ours
 	token    int64           // creation zxid of our node; 0 until known
-	asked    time.Time       // when the last request was sent that showed our node
+	lookedAt time.Time       // when the last request was sent that showed our node
 	own      *client.Watch   // on our node; nil where none is set
 	revoked  bool            // the node asks us to give up
 	vouching bridge.Vouching // asks for heartbeats, from when the node is known
@@ -47,7 +47,7 @@ type rival struct {
 // run returns when the node is ours. If try is set, it does not wait, and a node in the way is a *BusyError.
 func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 	for crowded := false; ; crowded = true {
-		r, err := a.seize(ctx, crowded)
+		r, err := a.create(ctx, crowded)
 		switch {
 		case err != nil:
 			return nil, err
@@ -56,29 +56,29 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 			if !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
 				return h, err
 			}
-			a.unseat() // deleted before the session was known to live
+			a.forget() // deleted before the session was known to live
 			continue
 		case try:
 			r.watch.Cancel()
 			return nil, &BusyError{Path: a.u.dir, Holder: queue.NewHolder(a.u.dir, r.node.Data, r.node.Stat)}
 		}
-		a.u.waits(ctx, Place{Ahead: 1, First: a.u.dir})
+		a.u.tellWaiting(ctx, Place{Ahead: 1, First: a.u.dir})
 		for r != nil {
-			if r, err = a.outlast(ctx, r); err != nil {
+			if r, err = a.wait(ctx, r); err != nil {
 				return nil, err
 			}
 		}
 	}
 }
 
-// seize makes the node, or returns the one that is in the way. If many are likely to try at once, crowded, the create
+// create makes the node, or returns the one that is in the way. If many are likely to try at once, crowded, the create
 // will probably fail: then the look at the node in the way leaves together with it.
-func (a *unfairAttempt) seize(ctx context.Context, crowded bool) (*rival, error) {
+func (a *unfairAttempt) create(ctx context.Context, crowded bool) (*rival, error) {
 	for ; ; crowded = true {
 		p := a.u.s.Pipeline()
-		a.asked = time.Now()
+		a.lookedAt = time.Now()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
-		a.u.attempts.ask(a.created)
+		a.u.attempts.add(a.created)
 		var got *client.Pending[client.Node]
 		var watch *client.Watch
 		if crowded {
@@ -88,7 +88,7 @@ func (a *unfairAttempt) seize(ctx context.Context, crowded bool) (*rival, error)
 		_, czxid, err := a.created.wait(ctx)
 		switch {
 		case err == nil:
-			a.seated(czxid)
+			a.noteJoined(czxid)
 			if !crowded {
 				return nil, nil
 			}
@@ -97,13 +97,13 @@ func (a *unfairAttempt) seize(ctx context.Context, crowded bool) (*rival, error)
 		case errors.Is(err, zk.ErrConnectionLoss):
 			a.unknown = client.MaybeApplied(err)
 			a.created = nil
-			cancelled(watch)
+			cancelWatch(watch)
 			got = nil // if it was seen at all, then without a sync
 			if !a.unknown {
 				continue
 			}
 		default:
-			cancelled(watch)
+			cancelWatch(watch)
 			if !client.MaybeApplied(err) { // otherwise the cleaner waits for the outcome
 				a.created = nil
 			}
@@ -115,17 +115,17 @@ func (a *unfairAttempt) seize(ctx context.Context, crowded bool) (*rival, error)
 			}
 			continue
 		}
-		if r, err := a.regard(ctx, got, watch); err != nil || r != nil || a.made {
+		if r, err := a.look(ctx, got, watch); err != nil || r != nil || a.made {
 			return r, err
 		}
 	}
 }
 
-// regard looks at the node; got and watch are the look, if it has been asked for already. If the node is ours the
+// look looks at the node; got and watch are the look, if it has been asked for already. If the node is ours the
 // attempt is joined; if it is another's, that is returned. After a create of unknown outcome a sync goes ahead of the
 // look: what the create did is then seen, and if it did nothing it never will, for the ensemble takes nothing more
 // from a connection that the session has left.
-func (a *unfairAttempt) regard(ctx context.Context, got *client.Pending[client.Node], watch *client.Watch) (*rival, error) {
+func (a *unfairAttempt) look(ctx context.Context, got *client.Pending[client.Node], watch *client.Watch) (*rival, error) {
 	for {
 		if got == nil {
 			p := a.u.s.Pipeline()
@@ -133,34 +133,34 @@ func (a *unfairAttempt) regard(ctx context.Context, got *client.Pending[client.N
 				p.Sync(a.u.dir)
 			}
 			got, watch = p.WatchGet(a.u.dir)
-			a.asked = time.Now()
+			a.lookedAt = time.Now()
 			p.Send(ctx)
 		}
 		node, err := got.Wait(ctx)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
-			cancelled(watch)
+			cancelWatch(watch)
 			got = nil
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			a.unseat()
+			a.forget()
 			return nil, nil
 		case err != nil:
-			cancelled(watch)
+			cancelWatch(watch)
 			return nil, err
 		case node.Stat.Czxid == a.token, a.unknown && a.u.isClaim(a.id, node):
-			a.seated(node.Stat.Czxid)
+			a.noteJoined(node.Stat.Czxid)
 			if queue.Revoked(node.Data) {
 				a.revoked = true
-				watch.Cancel() // the guard is to look for itself, and to write again who owns the node
+				watch.Cancel() // the guard is to look for itself, and to write the owner again
 			} else {
 				a.own = watch
 			}
 			return nil, nil
 		}
-		a.unseat()
+		a.forget()
 		if node.Stat.EphemeralOwner == 0 {
-			cancelled(watch)
+			cancelWatch(watch)
 			return nil, ErrNotEphemeral
 		}
 		if id := queue.ParseRecord(node.Data).ID; node.Stat.EphemeralOwner == a.u.s.ID() && isStray(id) {
@@ -170,31 +170,31 @@ func (a *unfairAttempt) regard(ctx context.Context, got *client.Pending[client.N
 	}
 }
 
-// seated notes that the node is ours.
-func (a *unfairAttempt) seated(czxid int64) {
+// noteJoined notes that the node is ours.
+func (a *unfairAttempt) noteJoined(czxid int64) {
 	a.made, a.token, a.unknown, a.created = true, czxid, false, nil
 	if a.vouching == nil {
 		a.vouching = bridge.Of(a.u.s).Vouch(int(a.u.opt.Vouch), a.u.dir)
 	}
 }
 
-// unseat notes that the node, if we have made one, is gone.
-func (a *unfairAttempt) unseat() {
-	cancelled(a.own) // on another contender's, perhaps
+// forget notes that the node, if we have made one, is gone.
+func (a *unfairAttempt) forget() {
+	cancelWatch(a.own) // on another contender's, perhaps
 	a.own, a.made, a.token, a.revoked = nil, false, 0, false
 	a.unknown, a.created = false, nil
 }
 
-// cancelled cancels a watch, if there is one.
-func cancelled(w *client.Watch) {
+// cancelWatch cancels a watch, if there is one.
+func cancelWatch(w *client.Watch) {
 	if w != nil {
 		w.Cancel()
 	}
 }
 
-// outlast waits until something happens to the rival's node. It returns the rival again if it is still there,
+// wait waits until something happens to the rival's node. It returns the rival again if it is still there,
 // or the one after it, and none if there is no node.
-func (a *unfairAttempt) outlast(ctx context.Context, r *rival) (*rival, error) {
+func (a *unfairAttempt) wait(ctx context.Context, r *rival) (*rival, error) {
 	select {
 	case <-r.watch.Done():
 	case <-ctx.Done():
@@ -207,7 +207,7 @@ func (a *unfairAttempt) outlast(ctx context.Context, r *rival) (*rival, error) {
 	case ev.Type == zk.NodeDeleted:
 		return nil, nil
 	}
-	return a.regard(ctx, nil, nil)
+	return a.look(ctx, nil, nil)
 }
 
 // grant makes the hold, once the session is known to live.
@@ -230,8 +230,8 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
-	if outdated(a.u.s, a.asked, a.own) {
-		r, err := a.regard(ctx, nil, nil)
+	if isOutdated(a.u.s, a.lookedAt, a.own) {
+		r, err := a.look(ctx, nil, nil)
 		switch {
 		case err != nil:
 			return nil, err

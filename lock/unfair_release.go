@@ -16,41 +16,41 @@ type unfairClaim struct {
 }
 
 // owns reports whether the node at the lock's path is the one that the grant rests on.
-func (g *unfairClaim) owns(stat zk.Stat) bool { return stat.Czxid == g.token }
+func (c *unfairClaim) owns(stat zk.Stat) bool { return stat.Czxid == c.token }
 
 // send returns nil: a deletion may have to be preceded by a look at the node.
-func (g *unfairClaim) send(*client.Pipeline) *removal { return nil }
+func (c *unfairClaim) send(*client.Pipeline) *removal { return nil }
 
-func (g *unfairClaim) downgrade(context.Context, *Hold) error {
-	return &LockError{"downgrade", g.u.dir, ErrNotWriter}
+func (c *unfairClaim) downgrade(context.Context, *Hold) error {
+	return &LockError{"downgrade", c.u.dir, ErrNotWriter}
 }
 
-func (g *unfairClaim) discard() { g.u.cleaner.add(g.leftover()) }
+func (c *unfairClaim) discard() { c.u.cleaner.add(c.leftover()) }
 
-func (g *unfairClaim) leftover() leftovers { return leftovers{id: g.id, token: g.token} }
+func (c *unfairClaim) leftover() leftovers { return leftovers{id: c.id, token: c.token} }
 
 // remove deletes the node of a hold that is released. If the first request leaves open whether it is gone,
 // or whether it is ours at all, that is found out.
-func (g *unfairClaim) remove(ctx context.Context, _ *removal) error {
-	left := g.leftover()
-	err := g.s.Delete(ctx, g.u.dir, 0)
+func (c *unfairClaim) remove(ctx context.Context, _ *removal) error {
+	left := c.leftover()
+	err := c.s.Delete(ctx, c.u.dir, 0)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
 
 	// A broken connection leaves open whether it is gone. A wrong version says that its data was written, or that
 	// it is another's by now.
 	for errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) {
 		var found bool
-		found, err = g.u.removeOwn(ctx, &left)
+		found, err = c.u.removeOwn(ctx, &left)
 		ours = ours || found
 	}
 	switch {
-	case err == nil && ours, g.s.Err() != nil && g.s.Gone(ctx): // the node has gone, perhaps with the session
+	case err == nil && ours, c.s.Err() != nil && c.s.Gone(ctx): // the node has gone, perhaps with the session
 		return nil
 	case err == nil, errors.Is(err, zk.ErrNoNode):
-		return &LostError{Path: g.u.dir, Cause: ErrNodeDeleted}
+		return &LostError{Path: c.u.dir, Cause: ErrNodeDeleted}
 	}
-	g.u.cleaner.add(left)
-	return releasePending(g.u.dir, err)
+	c.u.cleaner.add(left)
+	return releasePending(c.u.dir, err)
 }
 
 // removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells. Where that is not known,
@@ -92,7 +92,7 @@ func (u *unfairLock) isClaim(id queue.ID, node client.Node) bool {
 		return false
 	}
 	says := queue.ParseRecord(node.Data).ID
-	return (says == id || says == "") && u.attempts.claim(node.Stat.Czxid)
+	return (says == id || says == "") && u.attempts.adopt(node.Stat.Czxid)
 }
 
 // clean does what can be done for each of list, and returns those that are left and an error that says why.

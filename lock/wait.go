@@ -29,8 +29,8 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	}
 	v.queue, v.waits = nil, nil
 	aheadNodes := make([]*client.Watch, len(ahead))
-	for i, l := range ahead {
-		aheadNodes[i] = l.node
+	for i, w := range ahead {
+		aheadNodes[i] = w.node
 	}
 	watches := slices.Concat(aheadNodes, a.own, []*client.Watch{a.permits.watch})
 	var left, own <-chan struct{}
@@ -40,13 +40,13 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 			return false, nil // a reconnect: look again instead of trusting events
 		}
 		bridge.Of(a.s).Listen(ctx, watches)
-		switch l := firstFired(ahead); {
+		switch w := firstFired(ahead); {
 		case slices.ContainsFunc(a.own, (*client.Watch).Fired):
-			return false, a.ownChanged()
+			return false, a.checkOwn()
 		case a.permits.hasChanged():
 			return false, nil
-		case l != nil:
-			return a.aheadChanged(v.conn, l)
+		case w != nil:
+			return a.checkAhead(v.conn, w)
 		}
 		if left == nil { // another goroutine has to read now
 			var stop func()
@@ -57,7 +57,7 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		}
 		select {
 		case <-own:
-		case <-a.permits.changed():
+		case <-a.permits.changes():
 		case <-left:
 		case <-changed:
 		case <-a.s.Done():
@@ -95,16 +95,16 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 		}
 	}
 	if missed != nil {
-		return nil, a.missed(missed, ErrPlaceLost)
+		return nil, a.watchError(missed, ErrPlaceLost)
 	}
-	for _, l := range ahead {
-		if l.got == nil {
+	for _, w := range ahead {
+		if w.got == nil {
 			continue
 		}
-		if _, err := l.got.Wait(ctx); err != nil {
-			return nil, a.missed(err, nil)
+		if _, err := w.got.Wait(ctx); err != nil {
+			return nil, a.watchError(err, nil)
 		}
-		l.got = nil
+		w.got = nil
 	}
 	if a.core.permits != nil {
 		if same, err := a.samePermits(ctx, v); !same || err != nil {
@@ -116,10 +116,10 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 
 // An aheadWatch watches a claim that we wait for.
 type aheadWatch struct {
-	got    *client.Pending[client.Node] // the request that sets node; nil once it has
-	node   *client.Watch
-	frees  bool          // its end gives us the lock
-	marker *client.Watch // tells that its end does, if that itself does not; nil if it would tell nothing
+	got           *client.Pending[client.Node] // the request that sets node; nil once it has
+	node          *client.Watch
+	frees         bool          // its end gives us the lock
+	releaseMarker *client.Watch // tells that its end does, if that itself does not; nil if it would tell nothing
 }
 
 // watchClaims returns watches for the claims that v waits for, and adds the requests that set them. One that
@@ -131,17 +131,17 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 	all := make([]*aheadWatch, len(v.waits))
 	for i, place := range v.waits {
 		name := v.queue.Claims[place].Name
-		if l := left[name]; l != nil && l.got == nil && bridge.Conn(l.node) == v.conn && !l.node.Fired() {
-			l.frees = a.core.rules.FreedByEnd(*v.queue, place, v.place)
-			all[i] = l
+		if w := left[name]; w != nil && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
+			w.frees = a.core.rules.FreedByEnd(*v.queue, place, v.place)
+			all[i] = w
 			delete(left, name)
 		} else {
 			all[i] = a.watchAhead(p, v, place)
 		}
 		a.ahead[strings.Clone(name)] = all[i] // the name itself would keep the whole listing
 	}
-	for _, l := range left {
-		l.cancel()
+	for _, w := range left {
+		w.cancel()
 	}
 	return all
 }
@@ -163,44 +163,44 @@ func (a *attempt) stopWatching() {
 // watchAhead adds the requests that watch the claim at place. Its release marker is worth watching if it
 // does not tell enough that the claim left, and would tell enough that the claim held the lock.
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch {
-	l := &aheadWatch{frees: a.core.rules.FreedByEnd(*v.queue, place, v.place)}
+	w := &aheadWatch{frees: a.core.rules.FreedByEnd(*v.queue, place, v.place)}
 	name := v.queue.Claims[place].Name
-	if marker, ok := queue.ReleaseMarkerOf(name); ok && !l.frees && a.core.rules.FreedByRelease(*v.queue, place, v.place) {
-		_, l.marker = p.WatchExists(zk.Join(a.core.dir, marker)) // answered before what follows
+	if marker, ok := queue.ReleaseMarkerOf(name); ok && !w.frees && a.core.rules.FreedByRelease(*v.queue, place, v.place) {
+		_, w.releaseMarker = p.WatchExists(zk.Join(a.core.dir, marker)) // answered before what follows
 	}
-	l.got, l.node = p.WatchGet(zk.Join(a.core.dir, name))
-	return l
+	w.got, w.node = p.WatchGet(zk.Join(a.core.dir, name))
+	return w
 }
 
-func (l *aheadWatch) cancel() {
-	l.node.Cancel()
-	if l.marker != nil {
-		l.marker.Cancel()
+func (w *aheadWatch) cancel() {
+	w.node.Cancel()
+	if w.releaseMarker != nil {
+		w.releaseMarker.Cancel()
 	}
 }
 
 // markerFired reports whether the claim's release marker was seen on a connection.
-func (l *aheadWatch) markerFired(conn uint64) bool {
-	if l.marker == nil || !l.marker.Fired() {
+func (w *aheadWatch) markerFired(conn uint64) bool {
+	if w.releaseMarker == nil || !w.releaseMarker.Fired() {
 		return false
 	}
-	ev, on, err := l.marker.Event()
+	ev, on, err := w.releaseMarker.Event()
 	return err == nil && ev.Type == zk.NodeCreated && on == conn
 }
 
 // firstFired returns one whose watch on the node has fired.
 func firstFired(ahead []*aheadWatch) *aheadWatch {
-	for _, l := range ahead {
-		if l.node.Fired() {
-			return l
+	for _, w := range ahead {
+		if w.node.Fired() {
+			return w
 		}
 	}
 	return nil
 }
 
-// missed turns the error of a read that was to set a watch into what it means for the wait; gone is what
+// watchError turns the error of a read that was to set a watch into what it means for the wait; gone is what
 // it means that the node is not there.
-func (a *attempt) missed(err, gone error) error {
+func (a *attempt) watchError(err, gone error) error {
 	switch {
 	case errors.Is(err, zk.ErrConnectionLoss):
 		return nil // list again
@@ -213,7 +213,7 @@ func (a *attempt) missed(err, gone error) error {
 	return err
 }
 
-// aheadChanged reports whether the end of a node ahead gives us the lock without another listing; listed is
+// checkAhead reports whether the end of a node ahead gives us the lock without another listing; listed is
 // the connection of the last one.
 //
 // Its deletion must have come on that connection, without a break, and the watches on our own nodes and on
@@ -222,15 +222,15 @@ func (a *attempt) missed(err, gone error) error {
 // last listing, given that the node has ended, since later claims stand behind ours; or given that its
 // holder has left, if its release marker was seen: only a holder makes one, in the transaction that deletes its
 // node, so that the marker is seen first.
-func (a *attempt) aheadChanged(listed uint64, l *aheadWatch) (granted bool, err error) {
-	ev, conn, err := l.node.Event()
+func (a *attempt) checkAhead(listed uint64, w *aheadWatch) (granted bool, err error) {
+	ev, conn, err := w.node.Event()
 	if err != nil {
 		return false, err
 	}
 	if ev.Type != zk.NodeDeleted || conn != listed || slices.ContainsFunc(a.own, func(w *client.Watch) bool { return bridge.Conn(w) != conn }) {
 		return false, nil
 	}
-	if !l.frees && !l.markerFired(conn) {
+	if !w.frees && !w.markerFired(conn) {
 		return false, nil
 	}
 	if slices.ContainsFunc(a.own, (*client.Watch).Fired) || a.core.permits.varies() && !a.permits.current(conn) {

@@ -17,7 +17,7 @@
 // # Formats
 //
 // That of kazoo's SetPartitioner: members are those of its ShallowParty in PATH/party, and the lock of an item is
-// PATH/locks/ITEM. Members of both kinds share items safely; with the Slices allocation they also agree on who gets what.
+// PATH/locks/ITEM. Members of both kinds share items safely; with the Slices allocation they also agree on which member gets what.
 //
 // # Limits
 //
@@ -61,7 +61,7 @@ type Options struct {
 	// Lock are the options of the items' locks.
 	Lock lock.Options
 
-	// ACL is the access control list of the member's znode and of those that are made above it. Default: anybody may do
+	// ACL is the access control list of the member's znode and of those that are made above it. Default: every client may do
 	// anything.
 	ACL []zk.ACL
 
@@ -179,7 +179,7 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 	defer cancel(zk.ErrClosed)
 	ours := map[string]context.CancelCauseFunc{}
 	for {
-		members, changed, err := p.settled(ctx)
+		members, changed, err := p.awaitSettled(ctx)
 		if err != nil {
 			return err
 		}
@@ -213,9 +213,9 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 
 var errMoved = errors.New("the item moves to another member")
 
-// settled waits until the members have not changed for a while, and returns their ids and the channel that is closed when
+// awaitSettled waits until the members have not changed for a while, and returns their ids and the channel that is closed when
 // they change again.
-func (p *Partition) settled(ctx context.Context) ([]string, <-chan struct{}, error) {
+func (p *Partition) awaitSettled(ctx context.Context) ([]string, <-chan struct{}, error) {
 	for {
 		changed := p.group.Watch()
 		members := p.ids()

@@ -54,7 +54,7 @@ func (j *judge) work(id string) partition.Work {
 	}
 }
 
-// shares returns who works on how many items, as "a 3, b 4", and the sum.
+// shares returns how many items each member works on, as "a 3, b 4", and the sum.
 func (j *judge) shares() (map[string]int, int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 func (c *conn) answerBehind(r *request, h wire.RequestHeader, body []byte) error {
 	c.s.commitInline(c)
 	c.out.settle()
-	if c.out.closed() || c.ended {
+	if c.out.isClosed() || c.ended {
 		return errSessionOver
 	}
 	c.out.write()
@@ -56,7 +56,7 @@ func (c *conn) answerNow(h wire.RequestHeader, body []byte, received time.Durati
 		}
 	}
 	now := s.now()
-	c.answered(h, zxid, received, now)
+	c.countAnswer(h, zxid, received, now)
 	return now
 }
 
@@ -67,7 +67,7 @@ func (c *conn) end() {
 }
 
 // answer carries out a request that is not a write, and answers it. The caller has the turn and holds Server.state, for
-// reading at least. who are the identities that the connection had when the request's turn came.
+// reading at least. who is the identities that the connection had when the request's turn came.
 func (c *conn) answer(h wire.RequestHeader, body []byte, who tree.Identities) {
 	serve, ok := answers[h.Op]
 	if !ok {

@@ -98,8 +98,8 @@ func (a *audit) change(r *request, out *tree.Outcome, now time.Duration) {
 // isReserved reports whether a path is below /zookeeper.
 func isReserved(path string) bool { return strings.HasPrefix(path, "/zookeeper/") }
 
-// moved notes that a session goes over to a connection, from another one if old is not nil.
-func (a *audit) moved(c, old *conn, now time.Duration) {
+// noteMove notes that a session goes over to a connection, from another one if old is not nil.
+func (a *audit) noteMove(c, old *conn, now time.Duration) {
 	e := auditEntry{what: "session goes over to another connection", session: c.session, remote: c.nc.RemoteAddr(), who: c.who}
 	if old != nil {
 		e.previous = old.nc.RemoteAddr()
@@ -113,7 +113,7 @@ func (a *audit) write(log *slog.Logger) {
 		e := &a.entries[i]
 		attrs := []any{"what", e.what}
 		if e.path != "" {
-			attrs = append(attrs, "path", shortened(e.path), "result", e.code.Error())
+			attrs = append(attrs, "path", shorten(e.path), "result", e.code.Error())
 		}
 		if e.acl != nil {
 			attrs = append(attrs, "acl", aclText(e.acl))
@@ -138,7 +138,7 @@ func whoText(who tree.Identities) string {
 		}
 		names = append(names, name)
 	}
-	return shortened(strings.Join(names, ","))
+	return shorten(strings.Join(names, ","))
 }
 
 // aclText names the entries of a list, without the hashes of passwords.
@@ -150,7 +150,7 @@ func aclText(acl []zk.ACL) string {
 	if len(acl) > auditNamesMax {
 		entries = append(entries, "and more")
 	}
-	return shortened(strings.Join(entries, ","))
+	return shorten(strings.Join(entries, ","))
 }
 
 // permText is how zkCli writes permissions.
@@ -171,8 +171,8 @@ func userOf(scheme, id string) string {
 	return id
 }
 
-// shortened is a text that a client has sent, as far as a line of the log has room for it.
-func shortened(text string) string {
+// shorten returns a text that a client has sent, as far as a line of the log has room for it.
+func shorten(text string) string {
 	if len(text) <= auditTextMax {
 		return text
 	}

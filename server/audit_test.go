@@ -121,7 +121,7 @@ func TestASecureServerRefusesAPlainListenerForOtherMachines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if exposed(l) {
+		if isExposed(l) {
 			t.Errorf("a listener at %s counts as one that other machines reach", address)
 		}
 		l.Close()

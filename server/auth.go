@@ -23,9 +23,9 @@ func ipOf(addr net.Addr) string {
 	return hostOf(addr)
 }
 
-// certified is the identity that a peer has proved with a certificate: the subject, as in
+// certIdentity returns the identity that a peer has proved with a certificate: the subject, as in
 // ZooKeeper's scheme "x509". Whether the certificate is to be believed was for the listener to say.
-func certified(nc net.Conn) (tree.Identity, bool) {
+func certIdentity(nc net.Conn) (tree.Identity, bool) {
 	tc, ok := nc.(*tls.Conn)
 	if !ok {
 		return tree.Identity{}, false

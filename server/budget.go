@@ -40,8 +40,8 @@ const (
 	greedyEvery = 200 * time.Millisecond
 )
 
-// over reports whether the budget is used up.
-func (b *budget) over() bool { return b.used.Load() > b.max }
+// isUsedUp reports whether the budget is used up.
+func (b *budget) isUsedUp() bool { return b.used.Load() > b.max }
 
 // farOver reports whether so much is in use that even answers which cannot wait must not be kept.
 func (b *budget) farOver() bool { return b.used.Load() > b.max+b.max/4 }
@@ -143,7 +143,7 @@ func (s *Server) cutGreediest() {
 	most := int64(largeAnswerBytes)
 	s.conns.Lock()
 	for _, c := range s.conns.byID {
-		if held, since := c.out.stalled(now); held > most && since > greedyAfter {
+		if held, since := c.out.stall(now); held > most && since > greedyAfter {
 			greediest, most = c, held
 		}
 	}

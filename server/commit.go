@@ -67,7 +67,7 @@ func (s *Server) commit(batch []*request, except *conn) int {
 	}
 	batch = s.decideAll(batch)
 	if e, ok := s.draft.Excess(); ok {
-		s.speakOf(e)
+		s.logExcess(e)
 	}
 	if err := s.logAll(); err != nil {
 		s.failed = true
@@ -98,7 +98,7 @@ func (s *Server) drop(batch []*request) {
 	for _, r := range batch {
 		if r.conn != nil && r.attach == nil {
 			r.conn.ended = true // as in decide
-			r.conn.out.answered(r.weight)
+			r.conn.out.noteAnswer(r.weight)
 		}
 		r.release()
 	}
@@ -274,9 +274,9 @@ func (s *Server) finishAll(batch []*request) {
 		}
 		if r.attach == nil {
 			if r.fate != dropped {
-				c.answered(h, s.tree.LastZxid(), r.received, now)
+				c.countAnswer(h, s.tree.LastZxid(), r.received, now)
 			}
-			c.out.answered(r.weight)
+			c.out.noteAnswer(r.weight)
 		}
 		s.touchUp(c)
 	}

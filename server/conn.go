@@ -80,14 +80,14 @@ func (c *conn) serve() {
 	}()
 	c.nc.SetDeadline(time.Now().Add(c.s.opts.HandshakeTimeout))
 	if q, ok := c.greet(); ok && c.attach(q) {
-		if c.s.draining() { // the deadline that Shutdown set may be the one that attach took away
+		if c.s.isDraining() { // the deadline that Shutdown set may be the one that attach took away
 			c.nc.SetReadDeadline(time.Now())
 		}
 		err := c.readRequests()
 		c.s.commitInline(c)
-		if c.s.draining() {
+		if c.s.isDraining() {
 			c.out.settle()
-		} else if err != nil && !errors.Is(err, io.EOF) && !c.out.closed() {
+		} else if err != nil && !errors.Is(err, io.EOF) && !c.out.isClosed() {
 			c.s.log.Debug("connection ends", "remote", c.nc.RemoteAddr().String(), "session", sessionID(c.session), "err", err)
 		}
 	}
@@ -210,7 +210,7 @@ func (c *conn) readBody(buf []byte, n int) ([]byte, error) {
 		return wire.ReadBody(c.in, buf, n)
 	}
 	s := c.s
-	if !s.frames.reserve(int64(n), s.cutSlowest, c.out.closed) {
+	if !s.frames.reserve(int64(n), s.cutSlowest, c.out.isClosed) {
 		return nil, errSessionOver
 	}
 	defer s.frames.add(int64(-n))

@@ -13,7 +13,7 @@ import (
 
 // The ports and which connections are inside TLS, as conf and the admin port show them.
 func TestPortsWithAndWithoutTLS(t *testing.T) {
-	s, err := Open(Options{DataDir: "/d", FS: vfs.NewMem()})
+	s, err := Open(Options{DataDir: "/d", fs: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,11 +103,11 @@ func (o *Options) LogFolder() string  { return filepath.Join(o.LogDir, "version-
 // DirBytes returns the sizes of all files in the folders of the snapshots and of the logs. They are
 // the same if the folder is.
 func (s *Server) DirBytes() (data, log int64) {
-	data = dirBytes(s.opts.FS, s.opts.DataFolder())
+	data = dirBytes(s.opts.fs, s.opts.DataFolder())
 	if s.opts.LogDir == s.opts.DataDir {
 		return data, data
 	}
-	return data, dirBytes(s.opts.FS, s.opts.LogFolder())
+	return data, dirBytes(s.opts.fs, s.opts.LogFolder())
 }
 
 // dirBytes adds up the sizes of the files in a folder. What cannot be opened has just been deleted

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
-	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 )
 
 // Every so many transactions, and that many times, a digestLog notes the sum over the tree, as
@@ -16,8 +15,9 @@ const (
 
 // A TreeDigest is the sum over the tree after one transaction.
 type TreeDigest struct {
-	Zxid int64
-	txn.Digest
+	Zxid    int64
+	Version int32 // of how the sum is made
+	Tree    uint64
 }
 
 // A digestLog is a ring of the newest digests; Server.state guards it.
@@ -35,7 +35,7 @@ func (l *digestLog) note(t *tree.Tree) {
 	if !ok {
 		return
 	}
-	l.add(TreeDigest{Zxid: t.LastZxid(), Digest: sum})
+	l.add(TreeDigest{t.LastZxid(), sum.Version, sum.Tree})
 }
 
 func (l *digestLog) add(d TreeDigest) {

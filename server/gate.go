@@ -155,9 +155,9 @@ func (s *Server) logFlood(nc net.Conn, why string) {
 	}
 }
 
-// crowded reports whether an address has its share of the connections, when few places are left. So one address cannot
+// isCrowded reports whether an address has its share of the connections, when few places are left. So one address cannot
 // take the places of all others. Server.conns is locked.
-func (s *Server) crowded(address string) bool {
+func (s *Server) isCrowded(address string) bool {
 	places := s.opts.ConnectionsMax
 	if places <= 0 {
 		places = s.places

@@ -46,7 +46,7 @@ func (c *conn) greet() (*wire.ConnectRequest, bool) {
 	if !c.wait(1) {
 		return nil, false
 	}
-	if id, ok := certified(c.nc); ok {
+	if id, ok := certIdentity(c.nc); ok {
 		c.who = c.who.With(id)
 		if id.ID == c.s.opts.SuperSubject {
 			c.who = c.who.With(tree.Identity{Scheme: tree.SchemeSuper})
@@ -183,7 +183,7 @@ func (s *Server) finishAttach(r *request) {
 	}
 	c.session, c.timeout = r.session, a.timeout
 	if !a.fresh {
-		s.audit.moved(c, old, s.now())
+		s.audit.noteMove(c, old, s.now())
 	}
 	if a.auth != nil {
 		c.answerAuth(*a.auth, zk.OK)

@@ -75,7 +75,7 @@ func TestHealthAfterTheDiskFailed(t *testing.T) {
 
 func TestHealthAtTheEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := Open(Options{DataDir: "/d", FS: vfs.NewMem()})
+		s, err := Open(Options{DataDir: "/d", fs: vfs.NewMem()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,19 +124,21 @@ func TestMetricsOfWhatIsRare(t *testing.T) {
 				t.Errorf("%s is %v, want %v", name, got, want)
 			}
 		}
-		if n := r.metric("snapshottime").Values.Count; n < 1 || n > 3 {
+		m := r.metric("snapshottime")
+		if n := m.Values.Count(); n < 1 || n > 3 {
 			t.Errorf("%d snapshots after 33 transactions, one every 10 to 20", n)
 		}
 		if zxid, at := r.LastSnapshot(); zxid < 10 || at.IsZero() {
 			t.Errorf("the last snapshot is that of 0x%x, written at %v", zxid, at)
 		}
-		if n := r.metric("sync_processor_batch_size").Values.Sum; n != 33 { // 2 sessions, 30 znodes, 1 expiry
+		m = r.metric("sync_processor_batch_size")
+		if n := m.Values.Sum(); n != 33 { // 2 sessions, 30 znodes, 1 expiry
 			t.Errorf("%d transactions were synced, want 33", n)
 		}
 		r.ResetStats()
 		for _, m := range r.Metrics() {
-			if m.Kind == Counter && m.Value != 0 || m.Values.Count != 0 {
-				t.Errorf("after a reset, %s is %v with %d values", m.Name, m.Value, m.Values.Count)
+			if m.Kind == Counter && m.Value != 0 || m.Values.Count() != 0 {
+				t.Errorf("after a reset, %s is %v with %d values", m.Name, m.Value, m.Values.Count())
 			}
 		}
 	})

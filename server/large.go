@@ -45,7 +45,7 @@ func (c *conn) answerLarge(h wire.RequestHeader, body []byte, bytes int) (zxid i
 	s := c.s
 	defer c.keepSession()()
 	for {
-		if !s.answers.reserve(int64(bytes), s.cutGreediest, c.out.closed) {
+		if !s.answers.reserve(int64(bytes), s.cutGreediest, c.out.isClosed) {
 			return 0, false
 		}
 		threads.Need()
@@ -148,7 +148,7 @@ func (t *turn) mayTake(bytes int) bool {
 
 // listInPieces is listChildren for a directory of any size.
 func (t *turn) listInPieces(withStat bool) {
-	path, watch, ok := t.watched()
+	path, watch, ok := t.readWatch()
 	if !ok {
 		return
 	}

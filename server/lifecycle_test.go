@@ -200,7 +200,7 @@ func (b badLock) Close() error { return errBadLock }
 // closed.
 func TestFilesThatCannotBeClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := Open(Options{DataDir: "/data", FS: badLock{vfs.NewMem()}})
+		s, err := Open(Options{DataDir: "/data", fs: badLock{vfs.NewMem()}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 // after a failure of the disk it says which.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
-	if s.opts.Secure && exposed(l) {
+	if s.opts.Secure && isExposed(l) {
 		return fmt.Errorf("server: %v: other machines can reach it without TLS (listen at a loopback address, or with TLS, or without Options.Secure)", l.Addr())
 	}
 	if !s.addListener(l) {
@@ -28,7 +28,7 @@ func (s *Server) Serve(l net.Listener) error {
 		case err == nil:
 			s.accept(nc)
 			wait = 0
-		case s.draining():
+		case s.isDraining():
 			return s.reason()
 		case !passes(err):
 			return fmt.Errorf("server: %w", err)
@@ -43,8 +43,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// exposed reports whether clients on other machines can reach a listener without TLS.
-func exposed(l net.Listener) bool {
+// isExposed reports whether clients on other machines can reach a listener without TLS.
+func isExposed(l net.Listener) bool {
 	a, ok := l.Addr().(*net.TCPAddr)
 	return ok && !a.IP.IsLoopback() && reflect.TypeOf(l) != tlsListener
 }
@@ -96,7 +96,7 @@ func (s *Server) accept(nc net.Conn) {
 		nc.Close()
 		return
 	case short, s.opts.ConnectionsMax > 0 && len(s.conns.byID) >= s.opts.ConnectionsMax,
-		address != "" && perAddress > 0 && s.conns.perAddress[address] >= perAddress, s.crowded(address):
+		address != "" && perAddress > 0 && s.conns.perAddress[address] >= perAddress, s.isCrowded(address):
 		nc.Close()
 		s.counters.rejected.Add(1)
 		if unsaid, ok := s.floodLog.due(s.now()); ok {
@@ -157,8 +157,8 @@ func (s *Server) stopAccepting() {
 	}
 }
 
-// draining reports whether stopAccepting has been called.
-func (s *Server) draining() bool {
+// isDraining reports whether stopAccepting has been called.
+func (s *Server) isDraining() bool {
 	s.conns.Lock()
 	defer s.conns.Unlock()
 	return s.conns.closed

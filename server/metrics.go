@@ -27,10 +27,35 @@ type Metric struct {
 
 	// Values are those of a Summary or a Histogram, PerUnit how many of them make one of the unit
 	// that is shown. Detailed asks for more quantiles than the median.
-	Values   measure.Summary
+	Values   Distribution
 	PerUnit  float64
 	Detailed bool
 }
+
+// A Distribution is how many values of which size there were. The zero value has none.
+type Distribution struct{ values measure.Summary }
+
+// Count returns how many values there were.
+func (d *Distribution) Count() int64 { return d.values.Count }
+
+// Sum returns the sum of the values.
+func (d *Distribution) Sum() int64 { return d.values.Sum }
+
+// Min returns the least value; 0 if there is none.
+func (d *Distribution) Min() int64 { return d.values.Min }
+
+// Max returns the greatest value; 0 if there is none.
+func (d *Distribution) Max() int64 { return d.values.Max }
+
+// Mean returns the mean of the values; 0 if there is none.
+func (d *Distribution) Mean() float64 { return d.values.Mean() }
+
+// Quantile returns the value that a share q of the recent values does not exceed, to within 7 %. It reports false if there are
+// none.
+func (d *Distribution) Quantile(q float64) (v float64, ok bool) { return d.values.Quantile(q) }
+
+// Below returns how many of all values are less than 2 to the power of exp.
+func (d *Distribution) Below(exp int) int64 { return d.values.Below(exp) }
 
 // Units of distributions of nanoseconds, and of those that need none.
 const (
@@ -49,7 +74,7 @@ func (s *Server) Metrics() []Metric {
 		return Metric{Name: name, Help: help, Kind: Counter, Value: float64(value)}
 	}
 	summary := func(name string, d *measure.Distribution, perUnit float64, help string) Metric {
-		return Metric{Name: name, Help: help, Kind: Summary, Values: d.Summary(now), PerUnit: perUnit}
+		return Metric{Name: name, Help: help, Kind: Summary, Values: Distribution{d.Summary(now)}, PerUnit: perUnit}
 	}
 	detailed := func(m Metric) Metric { m.Detailed = true; return m }
 	ms := []Metric{

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -19,8 +20,6 @@ type Options struct {
 	// DataDir holds the snapshots and LogDir the transaction logs, each in a folder version-2
 	// below it. DataDir is required; LogDir is DataDir by default.
 	DataDir, LogDir string
-	// FS is the disk. Default the operating system's.
-	FS vfs.FS
 
 	// TickTime is the unit of time of sessions: they expire at multiples of it. Default 3 s.
 	TickTime time.Duration
@@ -132,6 +131,7 @@ type Options struct {
 	// TrustEmpty accepts logs without any snapshot, as ZooKeeper 3.4 left them.
 	TrustEmpty bool
 
+	fs   vfs.FS           // the disk; nil is the operating system's
 	wall func() time.Time // the clock of stat's times, which may be set at any time; nil is time.Now
 
 	// Logger gets a line for whatever an operator should know. Default: silent.
@@ -152,14 +152,18 @@ const (
 	lingerTimeout       = time.Second
 )
 
+func init() {
+	bridge.ProvideServers(func(options any, disk any) { options.(*Options).fs = disk.(vfs.FS) })
+}
+
 // withDefaults replaces zero values by defaults, and refuses values that cannot be used.
 func (o Options) withDefaults() (Options, error) {
 	if o.DataDir == "" {
 		return o, errors.New("server: no data directory given")
 	}
 	setDefault(&o.LogDir, o.DataDir)
-	if o.FS == nil {
-		o.FS = vfs.OS{}
+	if o.fs == nil {
+		o.fs = vfs.OS{}
 	}
 	setDefault(&o.TickTime, 3*time.Second)
 	setDefault(&o.MinSessionTimeout, 2*o.TickTime)

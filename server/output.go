@@ -121,8 +121,8 @@ func (o *output) recountLocked() {
 	}
 }
 
-// stalled returns how many bytes wait for the peer, and for how long it has taken none of them.
-func (o *output) stalled(now time.Time) (held int64, since time.Duration) {
+// stall returns how many bytes wait for the peer, and for how long it has taken none of them.
+func (o *output) stall(now time.Time) (held int64, since time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.sending == 0 || o.broken {
@@ -137,8 +137,8 @@ func (o *output) cancel() { o.mu.Unlock() }
 // reply adds an answer that has no record.
 func (o *output) reply(h wire.ReplyHeader) { o.end(o.begin(h)) }
 
-// answered notes that a request of so many bytes, put into the queue, is done with.
-func (o *output) answered(bytes int) {
+// noteAnswer notes that a request of so many bytes, put into the queue, is done with.
+func (o *output) noteAnswer(bytes int) {
 	o.all.add(-1, -bytes)
 	o.mu.Lock()
 	o.pendingBytes -= bytes
@@ -166,7 +166,7 @@ func (o *output) fullLocked(pendingMax int) bool {
 
 // muchLocked reports whether so much waits to leave that the client must not be read from.
 func (o *output) muchLocked() bool {
-	return len(o.buf) > o.bytesMax/2 || len(o.buf) > largeAnswerBytes && o.answers.over()
+	return len(o.buf) > o.bytesMax/2 || len(o.buf) > largeAnswerBytes && o.answers.isUsedUp()
 }
 
 // awaitRoom waits while the output is full.
@@ -286,8 +286,8 @@ func (o *output) size() int {
 	return len(o.buf)
 }
 
-// closed reports whether finish or hangUp was called.
-func (o *output) closed() bool {
+// isClosed reports whether finish or hangUp was called.
+func (o *output) isClosed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.closing || o.broken

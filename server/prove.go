@@ -84,7 +84,7 @@ var errUnproved = errors.New("request before authentication")
 // refuseUnproved notes that a connection has asked for a session without showing the session's identities.
 func (c *conn) refuseUnproved(id int64, err error) {
 	s := c.s
-	if s.draining() {
+	if s.isDraining() {
 		return
 	}
 	s.gate.punish(c.address, s.now())

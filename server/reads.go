@@ -107,8 +107,8 @@ func (t *turn) refuse(code zk.Code) {
 	t.c.out.reply(t.h)
 }
 
-// decoded reports whether the record could be read; if not, it has been answered.
-func (t *turn) decoded() bool {
+// decodeOK reports whether the record could be read; if not, it has been answered.
+func (t *turn) decodeOK() bool {
 	if t.d.Err() != nil {
 		t.refuse(zk.ErrMarshalling)
 		return false
@@ -116,10 +116,10 @@ func (t *turn) decoded() bool {
 	return true
 }
 
-// watched reads a path and whether to watch it.
-func (t *turn) watched() (path string, watch, ok bool) {
+// readWatch reads a path and whether to watch it.
+func (t *turn) readWatch() (path string, watch, ok bool) {
 	path, watch = t.d.StringView(), t.d.Bool()
-	if !t.decoded() {
+	if !t.decodeOK() {
 		return "", false, false
 	}
 	if watch && !t.c.mayWatch(1, len(path)) {
@@ -130,7 +130,7 @@ func (t *turn) watched() (path string, watch, ok bool) {
 }
 
 func (t *turn) exists() {
-	path, watch, ok := t.watched()
+	path, watch, ok := t.readWatch()
 	if !ok {
 		return
 	}
@@ -147,7 +147,7 @@ func (t *turn) exists() {
 }
 
 func (t *turn) data() {
-	path, watch, ok := t.watched()
+	path, watch, ok := t.readWatch()
 	if !ok {
 		return
 	}
@@ -170,7 +170,7 @@ func (t *turn) children()  { t.listChildren(false) }
 func (t *turn) children2() { t.listChildren(true) }
 
 func (t *turn) listChildren(withStat bool) {
-	path, watch, ok := t.watched()
+	path, watch, ok := t.readWatch()
 	if !ok {
 		return
 	}
@@ -198,7 +198,7 @@ func (t *turn) listChildren(withStat bool) {
 
 func (t *turn) acl() {
 	path := t.d.String()
-	if !t.decoded() {
+	if !t.decodeOK() {
 		return
 	}
 	acl, stat, code := t.c.s.tree.ACL(t.who, path)
@@ -215,7 +215,7 @@ func (t *turn) acl() {
 
 func (t *turn) allChildrenCount() {
 	path := t.d.String()
-	if !t.decoded() {
+	if !t.decodeOK() {
 		return
 	}
 	n, code := t.c.s.tree.AllChildrenCount(t.who, path)
@@ -229,7 +229,7 @@ func (t *turn) allChildrenCount() {
 
 func (t *turn) ephemerals() {
 	prefix, _ := t.d.NullString()
-	if !t.decoded() || !t.mayTake(t.c.s.tree.EphemeralBytes(t.c.session)) {
+	if !t.decodeOK() || !t.mayTake(t.c.s.tree.EphemeralBytes(t.c.session)) {
 		return
 	}
 	b, start := t.ok()
@@ -245,7 +245,7 @@ func (t *turn) reads() (q wire.MultiRequest, ok bool) {
 			t.d.Fail(errMultiKinds)
 		}
 	}
-	return q, t.decoded()
+	return q, t.decodeOK()
 }
 
 // multiRead answers several reads, each with its own code. It sets no watches.
@@ -294,7 +294,7 @@ func (t *turn) appendRead(b []byte, op *wire.MultiOp) []byte {
 // sync has waited for its turn behind all writes that were there before it: that is all it does.
 func (t *turn) sync() {
 	path := t.d.String()
-	if !t.decoded() {
+	if !t.decodeOK() {
 		return
 	}
 	b, start := t.ok()

@@ -20,7 +20,7 @@ func (s *Server) load() error {
 	}
 	l := load.New(!s.opts.NoDigests)
 	var err error
-	s.store, err = store.Open(s.opts.FS, store.Options{
+	s.store, err = store.Open(s.opts.fs, store.Options{
 		DataDir: s.opts.DataDir, LogDir: s.opts.LogDir, PreAllocBytes: s.opts.PreAllocBytes,
 		LogBytesMax: s.opts.LogBytesMax, SyncDisabled: s.opts.NoSync, TrustEmpty: s.opts.TrustEmpty, Logger: s.log,
 	}, l)

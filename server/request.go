@@ -34,18 +34,18 @@ type request struct {
 	done     chan struct{} // closed when the request is done with; may be nil
 
 	// Set by the committer, when it decides.
-	fate fate
+	fate decision
 	who  tree.Identities
 	txn  txn.Txn
 }
 
-// A fate is what has been decided to do with a request.
-type fate uint8
+// A decision is what has been decided to do with a request.
+type decision uint8
 
 const (
-	dropped  fate = iota // nothing, not even an answer
-	logged               // txn is to be logged, applied and answered
-	unlogged             // it is to be carried out in its turn, without a transaction
+	dropped  decision = iota // nothing, not even an answer
+	logged                   // txn is to be logged, applied and answered
+	unlogged                 // it is to be carried out in its turn, without a transaction
 )
 
 var requests = sync.Pool{New: func() any { return new(request) }}

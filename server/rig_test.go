@@ -42,7 +42,7 @@ func start(t testing.TB, edit ...func(*Options)) *rig {
 
 func (r *rig) open() {
 	r.t.Helper()
-	r.opts.FS = r.fs
+	r.opts.fs = r.fs
 	var err error
 	if r.Server, err = Open(r.opts); err != nil {
 		r.t.Fatal(err)
@@ -212,7 +212,7 @@ func (p *peer) answerTo(xid int32, out wire.Record) zk.Code {
 	return a.Err
 }
 
-// receiveAnswer is receive for those whom events do not interest.
+// receiveAnswer is receive for tests that events do not interest.
 func (p *peer) receiveAnswer() answer {
 	p.t.Helper()
 	for {

@@ -18,7 +18,7 @@ const secretName = "lockkeeper.secret"
 // give, which is so with Options.ApachePasswords, the server makes none and returns nil.
 func (s *Server) loadSecret() ([]byte, error) {
 	path := filepath.Join(s.opts.DataDir, secretName)
-	f, err := s.opts.FS.Open(path)
+	f, err := s.opts.fs.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if s.opts.ApachePasswords {
 			return nil, nil
@@ -54,7 +54,7 @@ func (s *Server) makeSecret(path string) (secret []byte, err error) {
 	secret = make([]byte, session.SecretBytes)
 	rand.Read(secret)
 	temp := path + ".tmp"
-	f, err := s.opts.FS.CreatePrivate(temp)
+	f, err := s.opts.fs.CreatePrivate(temp)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func (s *Server) makeSecret(path string) (secret []byte, err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	if err := s.opts.FS.Rename(temp, path); err != nil {
+	if err := s.opts.fs.Rename(temp, path); err != nil {
 		return nil, err
 	}
-	return secret, s.opts.FS.SyncDir(s.opts.DataDir)
+	return secret, s.opts.fs.SyncDir(s.opts.DataDir)
 }

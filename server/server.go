@@ -63,12 +63,12 @@ type Server struct {
 	places   int          // connections that the process's descriptors allow; 0 if that is not known
 	lastZxid atomic.Int64 // the tree's; readable without a lock
 
-	greedyLog seldom // of connections closed because they take no answers
-	quotaLog  seldom // of limits reached
-	floodLog  seldom // of connections refused
-	tlsLog    seldom // of handshakes that failed
-	authLog   seldom // of credentials refused
-	aheadLog  seldom // of clients that have seen more than the server has
+	greedyLog logLimiter // of connections closed because they take no answers
+	quotaLog  logLimiter // of limits reached
+	floodLog  logLimiter // of connections refused
+	tlsLog    logLimiter // of handshakes that failed
+	authLog   logLimiter // of credentials refused
+	aheadLog  logLimiter // of clients that have seen more than the server has
 
 	// Owned by the committer.
 	draft         *tree.Draft

@@ -88,7 +88,7 @@ type counters struct {
 // latency is that of reads and updates together.
 func (k *counters) latency(now time.Duration) Latency {
 	reads, updates := k.reads.Summary(now), k.updates.Summary(now)
-	all := summed{n: reads.Count + updates.Count, sum: reads.Sum + updates.Sum, least: reads.Min, max: max(reads.Max, updates.Max)}
+	all := latencySum{n: reads.Count + updates.Count, sum: reads.Sum + updates.Sum, least: reads.Min, max: max(reads.Max, updates.Max)}
 	if reads.Count == 0 || updates.Count > 0 && updates.Min < reads.Min {
 		all.least = updates.Min
 	}
@@ -117,12 +117,12 @@ func (k *connCounters) reset() {
 }
 
 func (k *connCounters) latency() Latency {
-	all := summed{n: k.n.Load(), sum: k.sum.Load(), least: max(k.least.Load()-1, 0), max: k.max.Load()}
+	all := latencySum{n: k.n.Load(), sum: k.sum.Load(), least: max(k.least.Load()-1, 0), max: k.max.Load()}
 	return all.millis()
 }
 
-// answered counts an answer, sent at now, and notes how long it took.
-func (c *conn) answered(h wire.RequestHeader, zxid int64, received, now time.Duration) {
+// countAnswer counts an answer, sent at now, and notes how long it took.
+func (c *conn) countAnswer(h wire.RequestHeader, zxid int64, received, now time.Duration) {
 	c.s.counters.sent.Add(1)
 	c.counters.sent.Add(1)
 	c.took(h, zxid, received, now)
@@ -154,10 +154,10 @@ func (c *conn) took(h wire.RequestHeader, zxid int64, received, now time.Duratio
 	}
 }
 
-// summed are times in nanoseconds.
-type summed struct{ n, sum, least, max int64 }
+// latencySum are times in nanoseconds.
+type latencySum struct{ n, sum, least, max int64 }
 
-func (a summed) millis() Latency {
+func (a latencySum) millis() Latency {
 	const ms = int64(time.Millisecond)
 	l := Latency{Min: a.least / ms, Max: a.max / ms}
 	if a.n > 0 {

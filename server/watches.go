@@ -32,7 +32,7 @@ func (c *conn) mayWatch(n, pathBytes int) bool {
 
 func (t *turn) addWatch() {
 	path, mode := t.d.String(), t.d.Int32()
-	if !t.decoded() {
+	if !t.decodeOK() {
 		return
 	}
 	var kind zk.WatchKind
@@ -59,7 +59,7 @@ func (t *turn) removeWatches() { t.lookForWatch((*watch.Table).Remove) }
 
 func (t *turn) lookForWatch(look func(*watch.Table, watch.Watcher, string, zk.WatchKind) zk.Code) {
 	path, kind := t.d.String(), zk.WatchKind(t.d.Int32())
-	if !t.decoded() {
+	if !t.decodeOK() {
 		return
 	}
 	t.c.s.watchMu.Lock()
@@ -86,7 +86,7 @@ func (t *turn) watchesToSet() (q wire.SetWatchesRequest, ok bool) {
 		return q, false
 	}
 	q.DecodeFrom(&t.d)
-	if !t.decoded() {
+	if !t.decodeOK() {
 		return q, false
 	}
 	n, bytes := 0, 0

@@ -40,10 +40,10 @@ func (m *Metric) appendFields(to []Field) []Field {
 		to = append(to, Field{prefix + m.Name, int64(n / m.PerUnit)})
 	}
 	to = append(to, Field{"avg_" + m.Name, roundMean(v.Mean() / m.PerUnit)})
-	whole("min_", float64(v.Min))
-	whole("max_", float64(v.Max))
-	to = append(to, Field{"cnt_" + m.Name, v.Count})
-	whole("sum_", float64(v.Sum))
+	whole("min_", float64(v.Min()))
+	whole("max_", float64(v.Max()))
+	to = append(to, Field{"cnt_" + m.Name, v.Count()})
+	whole("sum_", float64(v.Sum()))
 	if m.Detailed {
 		for _, p := range []struct {
 			name string

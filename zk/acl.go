@@ -28,10 +28,10 @@ type ACL struct {
 	ID     string // what the scheme makes of it; "anyone" for world
 }
 
-// OpenACL returns an ACL that lets anybody do anything.
+// OpenACL returns an ACL that lets every client do anything.
 func OpenACL() []ACL { return []ACL{{PermAll, "world", "anyone"}} }
 
-// ReadOnlyACL returns an ACL that lets anybody read.
+// ReadOnlyACL returns an ACL that lets every client read.
 func ReadOnlyACL() []ACL { return []ACL{{PermRead, "world", "anyone"}} }
 
 // CreatorACL returns an ACL that grants everything to the identities under which the creating

@@ -22,7 +22,7 @@
 //
 // Every client comes through a [Link], which has a label. Give a client a link of its own and it can
 // be broken alone: Server.Session does, and [Link.Dial] and [Link.Addr] are for the rest. The label is
-// also the name under which [Server.Tree] shows who owns an ephemeral znode.
+// also the name under which [Server.Tree] shows which session owns an ephemeral znode.
 //
 // # Faults
 //

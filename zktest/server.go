@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/server"
@@ -39,8 +40,8 @@ type Options struct {
 	Logger *slog.Logger
 
 	// Server, if not nil, changes what else there is to set, such as a super user, limits, or znodes
-	// with a time to live. It is called at each start of the server; the tick, the data directories
-	// and FS are not for it to change.
+	// with a time to live. It is called at each start of the server; the tick and the data directories
+	// are not for it to change.
 	Server func(*server.Options)
 }
 
@@ -204,8 +205,9 @@ func (s *Server) open() error {
 		s.opt.Server(&o)
 	}
 	s.mu.Lock()
-	o.TickTime, o.DataDir, o.LogDir, o.FS = s.opt.Tick, dataDir, dataDir, s.mu.disk
+	o = bridge.OnDisk(o, s.mu.disk)
 	s.mu.Unlock()
+	o.TickTime, o.DataDir, o.LogDir = s.opt.Tick, dataDir, dataDir
 	srv, err := server.Open(o)
 	if err != nil {
 		return fmt.Errorf("zktest: %w", err)

@@ -232,7 +232,7 @@ func TestLinkBesideClose(t *testing.T) {
 	}
 }
 
-// Restart, Crash and Close take turns, and in a bubble those who wait do not stop the time.
+// Restart, Crash and Close take turns, and in a bubble those that wait do not stop the time.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})

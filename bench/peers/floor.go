@@ -13,10 +13,10 @@ import (
 // FloorRecordBytes is about what one transaction of a lock takes in a log.
 const FloorRecordBytes = 200
 
-// A floored does the least that a lock needs: two synced round trips for a lock that is
+// A floorLocker does the least that a lock needs: two synced round trips for a lock that is
 // free, one to create and one to delete, and one for a lock that is handed over, since one deletion grants
-// it to the next. Who is next is settled within this process.
-type floored struct {
+// it to the next. Which client is next is settled within this process.
+type floorLocker struct {
 	write func(ctx context.Context, record []byte) error // a synced round trip
 	end   func()
 }
@@ -38,7 +38,7 @@ func openFloor(ctx context.Context, addr string) (contender, error) {
 		_, err := io.ReadFull(nc, record)
 		return err
 	}
-	return &floored{exchange, func() { nc.Close() }}, nil
+	return &floorLocker{exchange, func() { nc.Close() }}, nil
 }
 
 // openZooKeeperFloor writes to a znode of its own, with a session of this project's client.
@@ -56,10 +56,10 @@ func openZooKeeperFloor(ctx context.Context, addr string) (contender, error) {
 		_, err := s.Set(ctx, made.Path, record, -1)
 		return err
 	}
-	return &floored{set, func() { s.Close(context.Background()) }}, nil
+	return &floorLocker{set, func() { s.Close(context.Background()) }}, nil
 }
 
-func (f *floored) cycle(ctx context.Context, name string) error {
+func (f *floorLocker) cycle(ctx context.Context, name string) error {
 	v, _ := turns.LoadOrStore(name, new(sync.Mutex))
 	turn := v.(*sync.Mutex)
 	free := turn.TryLock()
@@ -76,4 +76,4 @@ func (f *floored) cycle(ctx context.Context, name string) error {
 	return f.write(ctx, record)
 }
 
-func (f *floored) close() { f.end() }
+func (f *floorLocker) close() { f.end() }

@@ -191,10 +191,10 @@ func TestTLSThatFails(t *testing.T) {
 		args := append([]string{"run", "--connect-timeout", "5s", "--servers", c.servers}, c.flags...)
 		jobs = append(jobs, h.start(append(args, "demo", "--", "true")...))
 	}
-	for i, c := range cases { // all at once, since those who look for a server do so for as long as they may
+	for i, c := range cases { // all at once, since those that look for a server do so for as long as they may
 		jobs[i].want(c.status, c.words...)
 		if c.status == 69 && c.flags != nil && strings.Contains(jobs[i].stderr.String(), "is a server running") {
-			t.Errorf("who has met a server asks whether there is one: %s", jobs[i].stderr)
+			t.Errorf("a client that has met a server asks whether there is one: %s", jobs[i].stderr)
 		}
 	}
 	h.run("status", "--tls-ca", a.file, "--tls-cert", us, plain).want(69)

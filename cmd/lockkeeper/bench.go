@@ -29,7 +29,7 @@ const benchPath = "/lockkeeper/bench"
 const (
 	benchClientsMax   = 1000
 	benchCleanupLimit = 5 * time.Second
-	// benchStuckLimit is how long there may be no lock for anybody: the keeper starts again within seconds, and an
+	// benchStuckLimit is how long no client may get a lock: the keeper starts again within seconds, and an
 	// ensemble finds another leader.
 	benchStuckLimit = 30 * time.Second
 )

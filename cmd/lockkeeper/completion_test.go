@@ -78,5 +78,5 @@ func TestLogFormat(t *testing.T) {
 		t.Errorf("%q: %v", first, err)
 	}
 	h.run("server", "--data", h.dir+"/other", "--log-format", "xml").want(64, "--log-format xml: not one of text and json")
-	h.run("server", "--data", h.dir+"/other", "--log-level", "loud").want(64, "--log-level")
+	h.run("server", "--data", h.dir+"/other", "--log-level", "loud").want(64, "--log-level", "not one of debug, info, warn and error")
 }

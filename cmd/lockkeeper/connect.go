@@ -141,7 +141,7 @@ func openCommand(ctx context.Context, to access.Settings) (*client.Session, stri
 	return openSession(ctx, to, client.Options{}, limit, notice)
 }
 
-// asked says who has been asked, for answers that depend on that.
+// asked names the servers that have been asked, for answers that depend on that.
 func asked(s *client.Session) string {
 	st, _ := s.State()
 	if st.Server == "" {
@@ -211,7 +211,7 @@ func whileServed(ctx context.Context, s *client.Session, limit time.Duration) (c
 	}
 }
 
-// explained gives an exit status to what has come of work with servers, and says to those who were refused as whom.
+// explained gives an exit status to what has come of work with servers, and names the identities when the servers have refused them.
 func explained(err error, to access.Settings) error {
 	if access.Refused(err) {
 		return exit.Errorf(exit.StatusOf(err, exit.NotPermitted), "%w (%s)", err, to.AsWhom(err))

@@ -19,25 +19,25 @@ type wait struct {
 	For    string `json:"for"`    // path of the node ahead of it
 }
 
-// circlesThrough returns the circles of contenders that wait for each other through any of the locks; none if
+// cyclesThrough returns the cycles of contenders that wait for each other through any of the locks; none if
 // there is too much to look at.
-func circlesThrough(ctx context.Context, s *client.Session, all []inspect.Snapshot) ([]lock.Deadlock, error) {
+func cyclesThrough(ctx context.Context, s *client.Session, all []inspect.Snapshot) ([]lock.Deadlock, error) {
 	var paths []string
 	for _, snap := range all {
 		if len(snap.Waiters()) > 0 {
 			paths = append(paths, snap.Path)
 		}
 	}
-	circles, err := inspect.Deadlocks(ctx, s, paths...)
+	cycles, err := inspect.Deadlocks(ctx, s, paths...)
 	if errors.Is(err, inspect.ErrTooManyWaits) {
 		return nil, nil
 	}
-	return circles, err
+	return cycles, err
 }
 
-// waitsThrough returns those of the circles that go through the lock at path, as JSON shows them.
-func waitsThrough(path string, circles []lock.Deadlock) (shown [][]wait) {
-	for _, d := range circles {
+// waitsThrough returns those of the cycles that go through the lock at path, as JSON shows them.
+func waitsThrough(path string, cycles []lock.Deadlock) (shown [][]wait) {
+	for _, d := range cycles {
 		if !slices.ContainsFunc(d, func(w lock.Wait) bool { return w.Path == path }) {
 			continue
 		}
@@ -50,9 +50,9 @@ func waitsThrough(path string, circles []lock.Deadlock) (shown [][]wait) {
 	return shown
 }
 
-// printCircles prints a line for each circle.
-func printCircles(w io.Writer, circles []lock.Deadlock) error {
-	for _, d := range circles {
+// printCycles prints a line for each cycle.
+func printCycles(w io.Writer, cycles []lock.Deadlock) error {
+	for _, d := range cycles {
 		if _, err := fmt.Fprintf(w, "deadlock: %s\n", printable(d.String())); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // service is a command that must run alone: it holds a file lock for as long as anything of it lives, and
-// says in a file for whom it runs: the parent of the guard, which is its own.
+// says in a file for which process it runs: the parent of the guard, which is its own.
 const service = `exec 9>"$DIR/register"; flock -n 9 || { echo OVERLAP >> "$DIR/overlaps"; exit 1; }
 read -r _ _ _ elector _ < /proc/$PPID/stat
 echo "$elector $$ $LOCKKEEPER_TOKEN" >> "$DIR/terms"; `
@@ -89,7 +89,7 @@ func TestF37_WhateverBecomesOfALeader(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		flags []string
-		left  int  // who stand afterwards
+		left  int  // candidates that stand afterwards
 		rude  bool // the lock passes on before the leader can know
 		do    func(t *testing.T, h *home, l termLine)
 	}{
@@ -242,7 +242,7 @@ func TestElectRestarts(t *testing.T) {
 	other.want(128 + int(syscall.SIGTERM))
 }
 
-// One who stands again and again does not grow, in descriptors or in memory that is shared with engines.
+// One that stands again and again does not grow, in descriptors or in memory that is shared with engines.
 func TestElectLetsGoOfEverything(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
 
-// newEngine makes the command that run starts for itself. Its argument is only for those who look at
+// newEngine makes the command that run starts for itself. Its argument is only for users that look at
 // the list of processes.
 func newEngine() *cobra.Command {
 	return &cobra.Command{

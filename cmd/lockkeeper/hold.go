@@ -170,10 +170,10 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 
 // holderSays is what the holder tells hold, and release.
 type holderSays struct {
-	Token  int64         `json:"token,omitempty"` // of the hold
-	Left   time.Duration `json:"left,omitempty"`  // of the lease, after a renewal
-	Status int           `json:"status,omitempty"`
-	Text   string        `json:"text,omitempty"`
+	Token     int64         `json:"token,omitempty"` // of the hold
+	Remaining time.Duration `json:"left,omitempty"`  // of the lease, after a renewal
+	Status    int           `json:"status,omitempty"`
+	Text      string        `json:"text,omitempty"`
 }
 
 // holderArgs returns the arguments of the holder: the flags of hold, and when the process of --pid began.
@@ -317,7 +317,7 @@ func newRenew() *cobra.Command {
 	return newAsk(doRenew, "Prolong a hold that has a lease", `Let the time of lockkeeper hold --lease begin anew.
 
 Exit status: 0 renewed, 66 there is no such hold: the lock is held no more.`, func(out io.Writer, said holderSays) error {
-		_, err := fmt.Fprintln(out, said.Left)
+		_, err := fmt.Fprintln(out, said.Remaining)
 		return err
 	})
 }

@@ -260,7 +260,7 @@ func (h *holder) renew() holderSays {
 		return holderSays{Status: exit.NoSuchLock, Text: "the hold is over"}
 	}
 	h.expires.Reset(h.lease)
-	return holderSays{Left: h.lease}
+	return holderSays{Remaining: h.lease}
 }
 
 // end ends the hold: stay ends, and then the lock is given back.

@@ -13,20 +13,20 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 )
 
-// A lockLine is a lock with those who hold it and wait for it.
+// A lockLine is a lock with the contenders that hold it or wait for it.
 type lockLine struct {
 	Lock       string      `json:"lock"`
 	Path       string      `json:"path"`
 	Kind       string      `json:"kind,omitempty"`      // as lock.Kind has it
 	Permits    int         `json:"permits,omitempty"`   // of a semaphore, if its znodes say
 	Contenders []contender `json:"contenders"`          // in order, holders first
-	Deadlocks  [][]wait    `json:"deadlocks,omitempty"` // circles of waits that go through the lock
+	Deadlocks  [][]wait    `json:"deadlocks,omitempty"` // cycles of waits that go through the lock
 }
 
 // A contender is a holder or a waiter, as JSON shows it.
 type contender struct {
 	State   string    `json:"state"`             // held or waiting
-	Shared  bool      `json:"shared,omitempty"`  // with others who share the lock; else alone
+	Shared  bool      `json:"shared,omitempty"`  // with others that share the lock; else alone
 	Revoked bool      `json:"revoked,omitempty"` // asked to give up
 	Place   int       `json:"place"`             // how many are ahead; a holder that shares the lock may have some, too
 	Since   time.Time `json:"since"`             // in the queue, by the server's clock

@@ -46,7 +46,7 @@ kazoo or go-zookeeper: mutexes, read/write locks, semaphores, elections, and unf
 locks, where only the holder is known. "revoked" means that the contender has been
 asked to give the lock up (lockkeeper revoke). "gone" means that the process was one of
 this machine and has ended: its lock is free when its session has expired. Below the
-list are circles of contenders that wait for each other, if there are any and they say
+list are cycles of contenders that wait for each other, if there are any and they say
 what they hold while they wait.
 
 IN QUEUE is the time since a contender joined the queue, by the servers' clock. When it
@@ -211,14 +211,14 @@ func (v view) noteHidden(hidden error) {
 }
 
 func (v view) print(ctx context.Context, s *client.Session, all []inspect.Snapshot) error {
-	circles, err := circlesThrough(ctx, s, all)
+	cycles, err := cyclesThrough(ctx, s, all)
 	if err != nil {
 		return err
 	}
 	lines := make([]lockLine, len(all))
 	for i, snap := range all {
 		lines[i] = lineOf(snap)
-		lines[i].Deadlocks = waitsThrough(snap.Path, circles)
+		lines[i].Deadlocks = waitsThrough(snap.Path, cycles)
 	}
 	if v.stream {
 		return json.NewEncoder(v.out).Encode(locksChange{Time: time.Now(), Locks: lines})
@@ -231,7 +231,7 @@ func (v view) print(ctx context.Context, s *client.Session, all []inspect.Snapsh
 	if err := printLocks(out, lines, v.asJSON); err != nil || v.asJSON {
 		return err
 	}
-	if err := printCircles(out, circles); err != nil || v.screen == nil {
+	if err := printCycles(out, cycles); err != nil || v.screen == nil {
 		return err
 	}
 	return v.screen.show(text.String())

@@ -53,7 +53,7 @@ func TestLocksShowsHolderAndWaitersInOrder(t *testing.T) {
 	}
 }
 
-// Two who share the lock hold it together, and who wants it alone waits for both and is not overtaken.
+// Two that share the lock hold it together, and one that wants it alone waits for both and is not overtaken.
 func TestSharedRunsOverlapAndAnExclusiveOneWaits(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -82,7 +82,7 @@ func TestSharedRunsOverlapAndAnExclusiveOneWaits(t *testing.T) {
 	first.signal(syscall.SIGTERM)
 	first.want(143)
 	if c := h.held("demo", 3)[0].Contenders; c[1].State != "waiting" {
-		t.Errorf("alone with one who still shares: %+v", c)
+		t.Errorf("alone with one that still shares: %+v", c)
 	}
 	h.run("break", "--force", "demo").want(0, "put", strconv.Itoa(second.cmd.Process.Pid))
 	second.want(74)
@@ -128,7 +128,7 @@ func TestLocksShowsWhatItMayRead(t *testing.T) {
 	h.run("locks", "--watch", "a").want(77, locksPath+"/a")
 }
 
-// What Curator or anybody else writes into a node is shown as it can be shown, and cannot move the
+// What Curator or another client writes into a node is shown as it can be shown, and cannot move the
 // cursor.
 func TestForeignDataIsShownReadably(t *testing.T) {
 	t.Parallel()
@@ -310,7 +310,7 @@ func TestAWatchOutlivesItsSession(t *testing.T) {
 	watch.want(130)
 }
 
-// Elections are shown with the locks, and who leads as the one that holds.
+// Elections are shown with the locks, and the leader as the holder.
 func TestLocksShowsElections(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -392,7 +392,7 @@ func TestLocksShowsDeadlocks(t *testing.T) {
 	wg.Wait()
 }
 
-// Runs within runs say what all those around them hold, so that circles of their waits are shown, too.
+// Runs within runs say what all those around them hold, so that cycles of their waits are shown, too.
 func TestLocksShowsDeadlocksOfNestedRuns(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

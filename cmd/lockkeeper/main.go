@@ -62,7 +62,7 @@ func interruptSelf() {
 }
 
 // interruptJob ends the process and whatever else is in its job, as ^C does. A script around us would go
-// on if we just returned a status. Who ignores the key cannot be ended so, nor can the first process of a container.
+// on if we just returned a status. A command that ignores the key cannot be ended so, nor can the first process of a container.
 func interruptJob() {
 	if signal.Ignored(syscall.SIGINT) || os.Getpid() == 1 {
 		return

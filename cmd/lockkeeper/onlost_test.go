@@ -74,7 +74,7 @@ func TestElectAnswersWhoLeads(t *testing.T) {
 	first, a := start("one", "--session-timeout", "3s", "--grace", "200ms")
 	wait("the first candidate never leads", status(a, 200))
 	second, b := start("two")
-	wait("the second candidate never says who leads", func() bool {
+	wait("the second candidate never names the leader", func() bool {
 		code, got := get(b + "/")
 		return code == 200 && !got.Leading && got.Leader == "one"
 	})

@@ -58,7 +58,7 @@ func printTable(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// An output is a file, standard output, that knows whether all has been written: who shows help does not look.
+// An output is a file, standard output, that knows whether all has been written: the code that shows help does not look.
 type output struct {
 	file *os.File
 	err  error // the first

@@ -47,7 +47,7 @@ interrupted.`,
 	return cmd
 }
 
-// revokeLock asks all who hold the lock.
+// revokeLock asks all holders of the lock.
 func revokeLock(ctx context.Context, s *client.Session, path string, out io.Writer) error {
 	snap, err := lookForHolders(ctx, s, path, out)
 	if err != nil {

@@ -130,7 +130,7 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 	f.tellLost(cfg, out)
 	status.tell(out)
 	if out.Kind == front.Busy && out.Status == exit.OK {
-		out.Text = "" // to whom that is a success, cron for one, there is nothing to tell
+		out.Text = "" // where that is a success, as in cron, there is nothing to tell
 	}
 	return &ranError{Outcome: out, log: f.log}
 }

@@ -522,7 +522,7 @@ func TestF43_TermAtAnyMoment(t *testing.T) {
 	for range 25 {
 		j := h.start("run", "demo", "--", "sh", "-c", "echo ran; exec sleep 1000")
 		time.Sleep(time.Duration(rng.IntN(80)) * time.Millisecond) // the moment, not a barrier
-		// Before the front listens, TERM ends it as it ends anybody, and nothing has been started.
+		// Before the front listens, TERM ends it as it ends any process, and nothing has been started.
 		j.signal(syscall.SIGTERM)
 		if got := j.status(); got != 143 && got != -1 {
 			t.Errorf("exit status %d, want 143\n%s", got, j.stderr)

@@ -21,7 +21,7 @@ func TestAServerForOtherMachinesIsSecure(t *testing.T) {
 	h.run(append([]string{"server", "--set", "clientPort=0"}, data("a")...)...).want(64, "without TLS")
 	h.run(append([]string{"server", "--listen", "0.0.0.0:0", "--set", "lockkeeper.secure=true"}, data("a")...)...).want(64, "without TLS")
 
-	// quota reports whether a client without credentials may set one, which also shows who may change the root.
+	// quota reports whether a client without credentials may set one, which also shows which clients may change the root.
 	quota := func(address string, status int) {
 		t.Helper()
 		h.run("z", "create", "--servers", address, "/app").want(0)

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -168,11 +170,29 @@ type logFormat struct {
 // addTo adds the flags of the log to a command.
 func (f *logFormat) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "log-format", "text", "how the log is written: text or json")
-	cmd.Flags().TextVar(&f.level, "log-level", slog.LevelInfo, "the least `level` that is logged: debug, info, warn or error")
-	cmd.Flags().Lookup("log-level").DefValue = "info"
+	cmd.Flags().Var((*logLevel)(&f.level), "log-level", "the least `level` that is logged: debug, info, warn or error")
 	completeValues(cmd, "log-format", "text", "json")
-	completeValues(cmd, "log-level", "debug", "info", "warn", "error")
+	completeValues(cmd, "log-level", logLevels...)
 }
+
+var logLevels = []string{"debug", "info", "warn", "error"}
+
+// A logLevel is the value of --log-level.
+type logLevel slog.Level
+
+// String implements pflag.Value.
+func (l *logLevel) String() string { return strings.ToLower(slog.Level(*l).String()) }
+
+// Set implements pflag.Value.
+func (l *logLevel) Set(text string) error {
+	if !slices.Contains(logLevels, strings.ToLower(text)) {
+		return errors.New("not one of debug, info, warn and error")
+	}
+	return (*slog.Level)(l).UnmarshalText([]byte(text))
+}
+
+// Type implements pflag.Value.
+func (l *logLevel) Type() string { return "level" }
 
 func (f *logFormat) check() error {
 	if f.format != "text" && f.format != "json" {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -122,9 +124,18 @@ func ask(server string, dial access.Dialer) serverStatus {
 	defer cancel()
 	s, err := fourletter.Ask(ctx, dial, network, address)
 	if err != nil {
-		return serverStatus{Server: server, Error: err.Error()}
+		return serverStatus{Server: server, Error: withoutAddress(err, address)}
 	}
 	return serverStatus{Server: server, Status: &s}
+}
+
+// withoutAddress returns the text of an error beside which the address stands already.
+func withoutAddress(err error, address string) string {
+	var failed *net.OpError
+	if errors.As(err, &failed) && failed.Op == "dial" {
+		err = failed.Err
+	}
+	return strings.TrimPrefix(err.Error(), address+": ")
 }
 
 func statusTable(rows []serverStatus) [][]string {
@@ -134,7 +145,7 @@ func statusTable(rows []serverStatus) [][]string {
 			table = append(table, []string{r.Server, "no answer", r.Error})
 			continue
 		}
-		ms := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+		ms := func(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) }
 		table = append(table, []string{
 			r.Server, r.Mode, ms(r.LatencyMin) + "/" + ms(r.LatencyAvg) + "/" + ms(r.LatencyMax) + " ms", r.Zxid,
 			strconv.Itoa(r.Connections), strconv.Itoa(r.Znodes), r.Version,
@@ -143,7 +154,7 @@ func statusTable(rows []serverStatus) [][]string {
 	return table
 }
 
-// statusError sums up who has not answered.
+// statusError counts the servers that have not answered.
 func statusError(rows []serverStatus) error {
 	silent := 0
 	for _, r := range rows {

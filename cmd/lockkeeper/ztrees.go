@@ -117,7 +117,7 @@ func existingMode(name string) (ztree.Existing, error) {
 // report says what has been written, also by work that failed.
 func (e *zEnv) report(did string, to *ztree.Importer, left ztree.LeftOut, err error) error {
 	if to.Done+to.Skipped == 0 && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth)) {
-		return fmt.Errorf("%w (nothing has been %s)", err, did)
+		return fmt.Errorf("%w; nothing has been %s", err, did)
 	}
 	if err != nil {
 		hint := "--existing skip goes on"

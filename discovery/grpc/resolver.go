@@ -14,7 +14,7 @@ import (
 // Scheme is that of targets.
 const Scheme = "lockkeeper"
 
-// New returns a builder of resolvers that ask the Directory. The Directory stays the caller's, who closes it after the
+// New returns a builder of resolvers that ask the Directory. The Directory stays the caller's, which closes it after the
 // connections.
 func New(d *discovery.Directory) resolver.Builder { return &builder{d} }
 

@@ -1,4 +1,4 @@
-// Command inspect serves a page that shows who holds which lock and who waits, and that changes as they do:
+// Command inspect serves a page that shows the holders and the waiters of locks, and that changes as they do:
 //
 //	inspect ADDRESS DIRECTORY
 package main

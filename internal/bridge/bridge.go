@@ -40,8 +40,8 @@ type Vouching interface{ Stop() }
 
 // A Lease is a session's lease at a level, at one moment.
 type Lease struct {
-	// Left is how long the lease lasts without another proof; 0 or less once it is over.
-	Left time.Duration
+	// Remaining is how long the lease lasts without another proof; 0 or less once it is over.
+	Remaining time.Duration
 
 	// Number tells leases apart. An answer that comes after the end of a lease begins another one and does not prolong it:
 	// whatever relied on the first is over.
@@ -77,6 +77,18 @@ var (
 // ProvideLocks is called by package lock.
 func ProvideLocks(latch func(session any, path string, options any) (any, error), names func([]string) []string, behalf func(options any, pid int, user string, under []string)) {
 	makeLatch, candidates, onBehalf = latch, names, behalf
+}
+
+// onDisk is provided by package server.
+var onDisk func(options any, disk any)
+
+// ProvideServers is called by package server.
+func ProvideServers(disk func(options any, disk any)) { onDisk = disk }
+
+// OnDisk returns server.Options for a server whose files are on a disk, a vfs.FS, other than the operating system's.
+func OnDisk[Options any](options Options, disk any) Options {
+	onDisk(&options, disk)
+	return options
 }
 
 // NewLatch returns the lock under an election: a mutex whose claims have the names of Curator's LeaderLatch, so that candidates

@@ -63,8 +63,8 @@ type Lease struct {
 	valid   bool
 }
 
-// Left returns how much of the lease is left when its newest proof was sent so long ago; 0 or less means that it is over.
-func (l Lease) Left(timeout, age time.Duration) time.Duration {
+// Remaining returns how much of the lease is left when its newest proof was sent so long ago; 0 or less means that it is over.
+func (l Lease) Remaining(timeout, age time.Duration) time.Duration {
 	if !l.valid {
 		return 0
 	}
@@ -129,7 +129,7 @@ func (h *History[I]) Lease(timeout time.Duration, newest I) Lease {
 // moment does, or if there has to be one first. After a long silence the leader has to hear of the session again.
 func (h *History[I]) Settles(timeout time.Duration, now I) time.Duration {
 	last := len(h.proofs) - 1
-	if last < 0 || h.Lease(timeout, now).Left(timeout, 0) >= plenty(timeout) {
+	if last < 0 || h.Lease(timeout, now).Remaining(timeout, 0) >= plenty(timeout) {
 		return 0
 	}
 	return max(relay(timeout)-now.Sub(h.proofs[last].answered), 0)

@@ -47,14 +47,14 @@ func TestF17_Deadline(t *testing.T) {
 		{"a silence of five sixths", []float64{2, 12}, 0},
 		{"a silence of an hour", []float64{2, 3602}, -3590 * time.Second},
 	} {
-		if got := after(c.seconds...).Left(timeout, 0); got != c.want {
+		if got := after(c.seconds...).Remaining(timeout, 0); got != c.want {
 			t.Errorf("%s: proofs at %v: %v left, want %v", c.name, c.seconds, got, c.want)
 		}
 	}
-	if got := after(2, 4).Left(timeout, 3*time.Second); got != 5*time.Second {
+	if got := after(2, 4).Remaining(timeout, 3*time.Second); got != 5*time.Second {
 		t.Errorf("3 s after the last proof %v is left, want 5s", got)
 	}
-	if got := (lease.Lease{}).Left(timeout, 0); got > 0 {
+	if got := (lease.Lease{}).Remaining(timeout, 0); got > 0 {
 		t.Errorf("without any proof %v is left", got)
 	}
 }
@@ -88,7 +88,7 @@ func TestF17_NoLeaseOutlivesTheSession(t *testing.T) {
 				heard = s
 			}
 		}
-		frees, ends := heard+at(timeout), n+at(l.Left(timeout, 0))
+		frees, ends := heard+at(timeout), n+at(l.Remaining(timeout, 0))
 		margin := frees.Sub(ends)
 		least := time.Duration(0)
 		if regular {
@@ -98,8 +98,8 @@ func TestF17_NoLeaseOutlivesTheSession(t *testing.T) {
 			t.Fatalf("seed %d: proofs %v, half a tick %v: the lease ends at %v and the leader frees the session at %v, want %v in between",
 				seed, sent, halfTick, time.Duration(ends), time.Duration(frees), least)
 		}
-		if regular && l.Left(timeout, 0) < lease.Term(timeout)-time.Microsecond {
-			t.Fatalf("heartbeats a sixth of the timeout apart make a lease of %v, want %v", l.Left(timeout, 0), lease.Term(timeout))
+		if regular && l.Remaining(timeout, 0) < lease.Term(timeout)-time.Microsecond {
+			t.Fatalf("heartbeats a sixth of the timeout apart make a lease of %v, want %v", l.Remaining(timeout, 0), lease.Term(timeout))
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestHistoryOfManyRequests(t *testing.T) {
 	for n := at(0); n < at(2*timeout); n += at(time.Millisecond) {
 		h.Add(timeout, n, n)
 	}
-	if got := h.Lease(timeout, at(2*timeout)-at(time.Millisecond)).Left(timeout, 0); got != lease.Term(timeout) {
+	if got := h.Lease(timeout, at(2*timeout)-at(time.Millisecond)).Remaining(timeout, 0); got != lease.Term(timeout) {
 		t.Errorf("%v left, want %v", got, lease.Term(timeout))
 	}
 	if n := lease.Kept(&h); n > 32 {
@@ -129,21 +129,21 @@ func TestF18_SettlesAfterASilence(t *testing.T) {
 		h.Add(timeout, n, n)
 		return h.Lease(timeout, n)
 	}
-	if l := add(4); h.Settles(timeout, at(4*time.Second)) != 0 || !lease.Enough(timeout, l.Left(timeout, 0)) {
-		t.Errorf("a heartbeat of an idle session is not enough: %v left", l.Left(timeout, 0))
+	if l := add(4); h.Settles(timeout, at(4*time.Second)) != 0 || !lease.Enough(timeout, l.Remaining(timeout, 0)) {
+		t.Errorf("a heartbeat of an idle session is not enough: %v left", l.Remaining(timeout, 0))
 	}
 	l := add(11)
 	if got := h.Settles(timeout, at(12*time.Second)); got != 2*time.Second {
 		t.Errorf("a second after the end of a silence of 7 s it settles in %v, want 2s", got)
 	}
-	if lease.Enough(timeout, l.Left(timeout, time.Second/2)) {
-		t.Errorf("half a second after a silence of 7 s a lease of %v is enough", l.Left(timeout, time.Second/2))
+	if lease.Enough(timeout, l.Remaining(timeout, time.Second/2)) {
+		t.Errorf("half a second after a silence of 7 s a lease of %v is enough", l.Remaining(timeout, time.Second/2))
 	}
 	if got := h.Settles(timeout, at(14*time.Second)); got != 0 {
 		t.Errorf("a quarter of the timeout after the silence it settles in %v, want 0", got)
 	}
-	if l := add(14); !lease.Enough(timeout, l.Left(timeout, 0)) {
-		t.Errorf("a proof after that leaves %v, which is not enough", l.Left(timeout, 0))
+	if l := add(14); !lease.Enough(timeout, l.Remaining(timeout, 0)) {
+		t.Errorf("a proof after that leaves %v, which is not enough", l.Remaining(timeout, 0))
 	}
 }
 
@@ -163,7 +163,7 @@ func TestF18_SettlingEnds(t *testing.T) {
 		}
 		now += at(r.Int64N(int64(timeout)))
 		waits, proofs := 0, 0
-		for l := h.Lease(timeout, sent); !lease.Enough(timeout, l.Left(timeout, now.Sub(sent))); l = h.Lease(timeout, sent) {
+		for l := h.Lease(timeout, sent); !lease.Enough(timeout, l.Remaining(timeout, now.Sub(sent))); l = h.Lease(timeout, sent) {
 			if wait := h.Settles(timeout, now); wait > 0 {
 				waits++
 				now += at(wait)
@@ -191,7 +191,7 @@ func TestF17_HeldUpByTheNetwork(t *testing.T) {
 		h.Add(timeout, second(s), second(10.1))
 		l = h.Lease(timeout, second(s))
 	}
-	if got, want := l.Left(timeout, 0), 4*time.Second; got != want { // the leader may free the session 14 s after the handshake
+	if got, want := l.Remaining(timeout, 0), 4*time.Second; got != want { // the leader may free the session 14 s after the handshake
 		t.Errorf("requests of 8 s are answered at once: %v left, want %v", got, want)
 	}
 	if got, want := h.Settles(timeout, second(10.1)), 3*time.Second; got != want {
@@ -201,7 +201,7 @@ func TestF17_HeldUpByTheNetwork(t *testing.T) {
 		t.Errorf("it settles in %v, want %v", got, time.Duration(want))
 	}
 	h.Add(timeout, second(13.2), second(13.2))
-	if got, want := h.Lease(timeout, second(13.2)).Left(timeout, 0), 6800*time.Millisecond; got != want {
+	if got, want := h.Lease(timeout, second(13.2)).Remaining(timeout, 0), 6800*time.Millisecond; got != want {
 		t.Errorf("when the leader has heard of it %v is left, want %v", got, want)
 	}
 }
@@ -226,7 +226,7 @@ func TestF17_DelayedRequests(t *testing.T) {
 			}
 			h.Add(timeout, sent, heard)
 			all = append(all, request{sent, heard})
-			newest, left := sent, h.Lease(timeout, sent).Left(timeout, 0)
+			newest, left := sent, h.Lease(timeout, sent).Remaining(timeout, 0)
 			knows := at(0) // when the follower and the client are cut off at this moment
 			for _, q := range all {
 				if heard.Sub(q.heard) >= halfTick {

@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Op is the name of what is done, for errors, such as "join".
 	Op string
-	// ACL is that of the znode, ParentACL that of the znodes above it that have to be made. Default: anybody may do
+	// ACL is that of the znode, ParentACL that of the znodes above it that have to be made. Default: every client may do
 	// anything.
 	ACL, ParentACL []zk.ACL
 	// TakeOver deletes a znode at the path that another session owns. Default: it is waited for.

@@ -174,7 +174,7 @@ func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Li
 	return listed
 }
 
-// contenders returns the contenders among a directory's children, in order. Those who have left
+// contenders returns the contenders among a directory's children, in order. Those that have left
 // since are left out.
 func (l *looker) contenders(ctx context.Context, dir string, names []string) ([]Contender, error) {
 	var found []Contender

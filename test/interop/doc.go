@@ -1,3 +1,3 @@
 // Package interop tests Lockkeeper against what it must get along with: Apache ZooKeeper as the
-// server, Curator, go-zookeeper and kazoo as the others in the line.
+// server, Curator, go-zookeeper and kazoo as the others in the queue.
 package interop

@@ -15,7 +15,7 @@ func TestElectionSharedWithCurator(t *testing.T) {
 	ours := regexp.MustCompile(`^_c_[0-9a-f]{32}-latch-[0-9]{10}$`)
 	theirs := regexp.MustCompile(`^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-latch-[0-9]{10}$`)
 	onBothServers(t, func(t *testing.T, addr string) {
-		l := newLine(t, "/shared-election", addr, addr)
+		l := newTestLock(t, "/shared-election", addr, addr)
 		kinds := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.Lockkeeper, peer.Curator}
 		peers := l.startAll(kinds...)
 		lookers := l.startAll(peer.Lockkeeper, peer.Curator)

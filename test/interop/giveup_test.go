@@ -8,8 +8,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/test/interop/peer"
 )
 
-// Each make in turn gives up in the middle of the line, which closes behind it (F25): a contender that stood there is
-// let in when the holder leaves, and the one who gave up can come back.
+// Each make in turn gives up in the middle of the queue, which closes behind it (F25): a contender that stood there is
+// let in when the holder leaves, and the one that gave up can come back.
 func TestMixedWhoGivesUp(t *testing.T) {
 	t.Parallel()
 	rw := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
@@ -24,7 +24,7 @@ func TestMixedWhoGivesUp(t *testing.T) {
 	}
 	onBothServers(t, func(t *testing.T, addr string) {
 		for i, c := range locks {
-			l := newLine(t, fmt.Sprint("/give-up-", i), addr, addr)
+			l := newTestLock(t, fmt.Sprint("/give-up-", i), addr, addr)
 			dirs := []string{l.path}
 			if c.rest == peer.Permit(1) {
 				l.dir = l.path + "/locks"
@@ -67,7 +67,7 @@ func TestCuratorsOtherLocks(t *testing.T) {
 		{peer.SemaphoreMutex, peer.Permit(1)},
 	} {
 		t.Run(string(c.theirs), func(t *testing.T) {
-			l := newLine(t, "/other-"+string(c.theirs), srv.Addr(), srv.Addr())
+			l := newTestLock(t, "/other-"+string(c.theirs), srv.Addr(), srv.Addr())
 			dirs := []string{l.path}
 			if c.theirs == peer.SemaphoreMutex {
 				l.dir = l.path + "/locks"

@@ -28,7 +28,7 @@ func TestCuratorsLocksAreSeen(t *testing.T) {
 			{inspect.KindElection, "/leader", [3]peer.As{peer.Leader, peer.Leader, peer.Leader}, 1, 1},
 		} {
 			t.Run(string(c.kind), func(t *testing.T) {
-				l := newLine(t, c.path, addr, addr)
+				l := newTestLock(t, c.path, addr, addr)
 				shown := watchFrom(t, open(t, addr, client.Options{}), c.path)
 				peers := l.startAll(peer.Curator, peer.Curator, peer.Curator)
 				for i, p := range peers {

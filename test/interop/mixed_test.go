@@ -22,7 +22,7 @@ var (
 type mix struct {
 	name    string
 	members []member
-	dirs    []string // where they stand in line
+	dirs    []string // where they stand in the queue
 
 	// minTogether is how many must have been inside at once at some time.
 	minTogether int
@@ -79,7 +79,7 @@ var mixes = []mix{
 }
 
 // start starts the peers of a mix.
-func (m mix) start(l *line) []*peer.Peer {
+func (m mix) start(l *testLock) []*peer.Peer {
 	l.t.Helper()
 	kinds := make([]peer.Kind, len(m.members))
 	for i, who := range m.members {
@@ -88,7 +88,7 @@ func (m mix) start(l *line) []*peer.Peer {
 	return l.startAll(kinds...)
 }
 
-// inside is how long a peer stays: those who share must meet.
+// inside is how long a peer stays: those that share must meet.
 func (m mix) inside() time.Duration {
 	if m.minTogether > 1 {
 		return 2 * time.Millisecond
@@ -136,7 +136,7 @@ func TestMixedHandOvers(t *testing.T) {
 		for _, m := range mixes {
 			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
-				l := newLine(t, m.members[0].path, addr, addr)
+				l := newTestLock(t, m.members[0].path, addr, addr)
 				peers := m.start(l)
 				times := make([]int, len(peers))
 				for round := 0; round == 0 || round < roundsMax && !m.enough(times, l.reg.Visits()); round++ {
@@ -168,7 +168,7 @@ func TestMixedHandOversWithCrashes(t *testing.T) {
 			}
 			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
-				l := newLine(t, m.members[0].path, addr, addr)
+				l := newTestLock(t, m.members[0].path, addr, addr)
 				l.timeout = sessionTimeout
 				peers := m.start(l)
 				spin := func(i int) { peers[i].Spin(m.members[i].path, time.Hour, m.inside(), m.members[i].as...) }
@@ -221,7 +221,7 @@ func (m mix) victims(each int) []int {
 func TestMixedFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
-		l := newLine(t, "/order", addr, addr)
+		l := newTestLock(t, "/order", addr, addr)
 		peers := l.startAll(sharing...)
 		for range peers {
 			peers = append(peers[1:], peers[0])
@@ -242,12 +242,12 @@ func TestMixedFirstComeFirstServed(t *testing.T) {
 // settled is how long a contender that must wait is watched for not being let in.
 const settled = 100 * time.Millisecond
 
-// A writer, two readers, a writer, a reader and a writer stand in line, all makes in all places: readers
+// A writer, two readers, a writer, a reader and a writer stand in the queue, all makes in all places: readers
 // that stand together are inside together, and none overtakes.
 func TestMixedReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
-		l := newLine(t, "/rw-order", addr, addr)
+		l := newTestLock(t, "/rw-order", addr, addr)
 		kinds := []peer.Kind{peer.Lockkeeper, peer.Curator, peer.KazooCurator}
 		peers := l.startAll(slices.Concat(kinds, kinds)...)
 		for range kinds {
@@ -281,13 +281,13 @@ func TestMixedReadersAndWriters(t *testing.T) {
 	})
 }
 
-// Two permits, six who want one, all makes in all places: two are inside whenever as many want to be,
+// Two permits, six that want one, all makes in all places: two are inside whenever as many want to be,
 // never more, and permits are given out in the order of arrival, whichever holder gives one back.
 func TestMixedPermits(t *testing.T) {
 	t.Parallel()
 	permit := peer.Permit(2)
 	onBothServers(t, func(t *testing.T, addr string) {
-		l := newPermitLine(t, "/permits", addr)
+		l := newTestSemaphore(t, "/permits", addr)
 		peers := l.startAll(peer.Lockkeeper, peer.Curator, peer.Curator, peer.Lockkeeper, peer.Lockkeeper, peer.Curator)
 		for range 3 {
 			peers = append(peers[1:], peers[0])
@@ -313,7 +313,7 @@ func TestMixedPermits(t *testing.T) {
 	})
 }
 
-// Each make in turn crashes: as the holder, and in the middle of the line, of every kind of lock. On our
+// Each make in turn crashes: as the holder, and in the middle of the queue, of every kind of lock. On our
 // server TestMixedHandOversWithCrashes has to do.
 func TestMixedCrashes(t *testing.T) {
 	t.Parallel()
@@ -322,7 +322,7 @@ func TestMixedCrashes(t *testing.T) {
 	locks := []struct {
 		name           string
 		makes          []peer.Kind
-		holder, waiter peer.As // of those who crash
+		holder, waiter peer.As // of those that crash
 		others         peer.As
 	}{
 		{"mutex", sharing, peer.Mutex, peer.Mutex, peer.Mutex},
@@ -337,7 +337,7 @@ func TestMixedCrashes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			path := fmt.Sprint("/crash-", i)
-			l := newLine(t, path, addr, addr)
+			l := newTestLock(t, path, addr, addr)
 			dirs := []string{path}
 			if c.name == "permit" {
 				l.dir = path + "/locks"
@@ -380,13 +380,13 @@ func TestMixedCrashes(t *testing.T) {
 }
 
 // The line outlives the ensemble's leader. go-zookeeper and kazoo report a lost connection to their
-// callers, so only those who ride it out take part.
+// callers, so only those that ride it out take part.
 func TestMixedAcrossALeaderChange(t *testing.T) {
 	t.Parallel()
 	const cycles = 150
 	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick})
 	leader := e.Leader()
-	l := newLine(t, "/leader", e.Connect(), e.Followers()[0].Addr())
+	l := newTestLock(t, "/leader", e.Connect(), e.Followers()[0].Addr())
 	peers := l.startAll(peer.Lockkeeper, peer.Lockkeeper, peer.Curator)
 	for _, p := range peers {
 		p.Send("cycle %s %d", l.path, cycles)

@@ -28,7 +28,7 @@ func openRegister(t *testing.T) *register.Register {
 	return r
 }
 
-// names are the forms of the znodes with which the makes of lock clients stand in line.
+// names are the forms of the znodes with which the makes of lock clients stand in the queue.
 var names = map[peer.Kind]*regexp.Regexp{
 	peer.Lockkeeper:   regexp.MustCompile(`^_c_[0-9a-f]{32}-lock-[0-9]{10}$`),
 	peer.Curator:      regexp.MustCompile(`^_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lock-[0-9]{10}$`),
@@ -56,7 +56,7 @@ func TestZnodeNamesOfThePeers(t *testing.T) {
 	}
 }
 
-// Which clients heed each other: one holds, the other waits in line, or does not. Two makes that do not heed each
+// Which clients heed each other: one holds, the other waits in the queue, or does not. Two makes that do not heed each
 // other both ways may not share a lock, whatever we do.
 func TestWhichPeersHeedWhom(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func newHeeding(t *testing.T, kinds ...peer.Kind) *heeding {
 	return h
 }
 
-// heedWindow is how long a waiter must have been in line, without getting in, to be said to wait;
+// heedWindow is how long a waiter must have been in the queue, without getting in, to be said to wait;
 // heedlessWindow is how long one that is expected to get in may take for it on a busy machine.
 const (
 	heedWindow     = 200 * time.Millisecond
@@ -178,7 +178,7 @@ func (h *heeding) waits(name string, window time.Duration) bool {
 	}
 }
 
-// kazoo's own read lock waits for the last writer in line, also for one behind it, which waits for it:
+// kazoo's own read lock waits for the last writer in the queue, also for one behind it, which waits for it:
 // that is why it cannot take part, with us or without us, and needs the few lines that KazooCurator has.
 // Neither is let in before the other gives up.
 func TestKazoosReadLockWaitsForWritersBehindIt(t *testing.T) {
@@ -186,7 +186,7 @@ func TestKazoosReadLockWaitsForWritersBehindIt(t *testing.T) {
 	srv := apache.Start(t, apache.Options{Tick: tick})
 	for _, writers := range []peer.Kind{peer.Kazoo, peer.Lockkeeper} {
 		t.Run("writers of "+string(writers), func(t *testing.T) {
-			l := newLine(t, "/kazoo-reader-"+string(writers), srv.Addr(), srv.Addr())
+			l := newTestLock(t, "/kazoo-reader-"+string(writers), srv.Addr(), srv.Addr())
 			reader := peer.KazooPatterns
 			if writers == peer.Kazoo {
 				reader = peer.Kazoo

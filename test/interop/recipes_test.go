@@ -31,8 +31,8 @@ type way func(context.Context) (*lock.Hold, error)
 type kindOfLock struct {
 	name        string
 	mine, other func(s *client.Session, path string) (way, error)
-	queue       string   // where those who wait stand, below the lock's path
-	dirs        []string // where anybody stands, one znode each
+	queue       string   // where those that wait stand, below the lock's path
+	dirs        []string // where every contender stands, one znode each
 }
 
 func mutexWay(s *client.Session, path string) (way, error) {
@@ -83,16 +83,16 @@ var kindsOfLocks = []kindOfLock{
 	{name: "curator-permit", mine: curatorPermitWay, other: curatorPermitWay, queue: "/locks", dirs: []string{"/locks", "/leases"}},
 }
 
-// line returns the line of a lock of this kind.
-func (k kindOfLock) line(t *testing.T, path, servers string) *line {
+// line returns a lock of this kind.
+func (k kindOfLock) line(t *testing.T, path, servers string) *testLock {
 	t.Helper()
-	l := newLine(t, path, servers, servers)
+	l := newTestLock(t, path, servers, servers)
 	l.dir = path + k.queue
 	return l
 }
 
 // empty checks that no znode is left.
-func (k kindOfLock) empty(l *line) {
+func (k kindOfLock) empty(l *testLock) {
 	l.t.Helper()
 	for _, d := range k.dirs {
 		l.empty(l.path + d)
@@ -106,7 +106,7 @@ type taker struct {
 	proxy *faultproxy.Proxy
 }
 
-func (l *line) taker(how func(*client.Session, string) (way, error)) *taker {
+func (l *testLock) taker(how func(*client.Session, string) (way, error)) *taker {
 	l.t.Helper()
 	var d net.Dialer
 	p := faultproxy.New(d.DialContext)
@@ -126,8 +126,8 @@ func (k *taker) must(t *testing.T) *lock.Hold {
 	return h
 }
 
-// join asks for the lock beside the test and returns when one more stands in line.
-func (k *taker) join(l *line) <-chan *lock.Hold {
+// join asks for the lock beside the test and returns when one more stands in the queue.
+func (k *taker) join(l *testLock) <-chan *lock.Hold {
 	l.t.Helper()
 	before := len(l.children(l.dir))
 	held := make(chan *lock.Hold, 1)
@@ -198,7 +198,7 @@ func TestF01_F05_EveryLockKeepsItsPlace(t *testing.T) {
 				h := granted(t, second)
 				select {
 				case <-third:
-					t.Error("the third in line holds the lock together with the second")
+					t.Error("the third in the queue holds the lock together with the second")
 				case <-time.After(settled):
 				}
 				made := b.proxy.Since(0).Asked(faultproxy.Creates()...)
@@ -246,7 +246,7 @@ func TestF14_WhoGivesUpLeavesNoWatch(t *testing.T) {
 			a, b := l.taker(k.other), l.taker(k.mine)
 			for end := time.Now().Add(patience); watches(t, srv) > 0; time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatal("there are watches before anybody wants the lock")
+					t.Fatal("there are watches before any client wants the lock")
 				}
 			} // those of sessions that have ended go a moment later
 			h := a.must(t)
@@ -369,7 +369,7 @@ func TestF17_FrozenHoldersKnow(t *testing.T) {
 func TestF20_LongOutageOfApache(t *testing.T) {
 	t.Parallel()
 	srv := apache.Start(t, apache.Options{Tick: tick})
-	l := newLine(t, "/outage", srv.Addr(), srv.Addr())
+	l := newTestLock(t, "/outage", srv.Addr(), srv.Addr())
 	a := l.taker(mutexWay)
 	h := a.must(t)
 	mark := a.proxy.Mark()
@@ -391,7 +391,7 @@ func TestF20_LongOutageOfApache(t *testing.T) {
 	if made := a.proxy.Since(mark).Asked(faultproxy.Creates()...); len(made) > 0 {
 		t.Errorf("a lock was taken again unasked: %v", made)
 	}
-	// The server gives every session its full timeout after a restart, which is too short for who comes back late.
+	// The server gives every session its full timeout after a restart, which is too short for a client that comes back late.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	switch h, err := a.take(ctx); {

@@ -15,7 +15,7 @@ import (
 func TestCuratorHearsARevocation(t *testing.T) {
 	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
-		l := newLine(t, "/revocable", addr, addr)
+		l := newTestLock(t, "/revocable", addr, addr)
 		p := l.start(peer.Curator)
 		token := p.Take(l.path, peer.Revocable)
 		s := open(t, addr, client.Options{})
@@ -73,7 +73,7 @@ func TestCuratorRevokesOurs(t *testing.T) {
 		s := open(t, addr, client.Options{})
 		for _, c := range kinds {
 			t.Run(c.name, func(t *testing.T) {
-				l := newLine(t, "/revoked-"+c.name, addr, addr)
+				l := newTestLock(t, "/revoked-"+c.name, addr, addr)
 				p := l.start(peer.Curator)
 				take, err := c.lock(s, l.path)
 				if err != nil {

@@ -49,7 +49,7 @@ func TestF20_DialAfterAnExpiry(t *testing.T) {
 	if cause := next(); !errors.Is(cause, lock.ErrDeadline) {
 		t.Errorf("the hold ended with %v, want lock.ErrDeadline", cause)
 	}
-	l := newLine(t, "/standalone", srv.Addr(), srv.Addr())
+	l := newTestLock(t, "/standalone", srv.Addr(), srv.Addr())
 	l.empty() // the session has expired
 	proxy.CutAll()
 	proxy.SetFlows(faultproxy.Pass)

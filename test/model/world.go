@@ -19,30 +19,30 @@ const old = 2 * timeout
 // A Rule is what the holder goes by.
 type Rule struct {
 	Name string
-	// Left returns what is left of the lease.
-	Left func(l lease.Lease, timeout, age time.Duration) time.Duration
+	// Remaining returns what is left of the lease.
+	Remaining func(l lease.Lease, timeout, age time.Duration) time.Duration
 	// Timeout returns the timeout that counts, from the one that counted so far and the one that is granted now.
 	Timeout func(counted, granted int8) int8
 }
 
 // Present is the rule in force.
 var Present = Rule{
-	Name:    "present rule",
-	Left:    lease.Lease.Left,
-	Timeout: func(counted, granted int8) int8 { return min(counted, granted) },
+	Name:      "present rule",
+	Remaining: lease.Lease.Remaining,
+	Timeout:   func(counted, granted int8) int8 { return min(counted, granted) },
 }
 
 // Mutations are rules with which there are two holders.
 var Mutations = []Rule{
 	{
-		Name:    "two thirds of the timeout behind the newest proof",
-		Left:    func(_ lease.Lease, timeout, age time.Duration) time.Duration { return lease.Term(timeout) - age },
-		Timeout: Present.Timeout,
+		Name:      "two thirds of the timeout behind the newest proof",
+		Remaining: func(_ lease.Lease, timeout, age time.Duration) time.Duration { return lease.Term(timeout) - age },
+		Timeout:   Present.Timeout,
 	},
 	{
-		Name:    "the timeout of the last handshake",
-		Left:    Present.Left,
-		Timeout: func(_, granted int8) int8 { return granted },
+		Name:      "the timeout of the last handshake",
+		Remaining: Present.Remaining,
+		Timeout:   func(_, granted int8) int8 { return granted },
 	},
 }
 
@@ -136,7 +136,7 @@ func (s *state) left(r *Rule) time.Duration {
 	if s.count == 1 {
 		l = h.Restart(newest)
 	}
-	return r.Left(l, t, instant(0).Sub(newest))
+	return r.Remaining(l, t, instant(0).Sub(newest))
 }
 
 // prove notes that a request of that age has been answered. A lease that had ended does not go on.

@@ -151,8 +151,8 @@ func (h *handler) dump() object {
 		at[expiry[id]] = append(at[expiry[id]], id)
 	}
 	return object{
-		{"expiry_time_to_session_ids", keyed(at, func(d time.Duration) string { return decimal(d.Milliseconds()) })},
-		{"session_id_to_ephemeral_paths", keyed(lists(h.s.Ephemerals()), decimal)},
+		{"expiry_time_to_session_ids", objectOf(at, func(d time.Duration) string { return decimal(d.Milliseconds()) })},
+		{"session_id_to_ephemeral_paths", objectOf(lists(h.s.Ephemerals()), decimal)},
 	}
 }
 
@@ -210,11 +210,11 @@ func (h *handler) watchSummary() object {
 }
 
 func (h *handler) watches() object {
-	return object{{"session_id_to_watched_paths", keyed(lists(h.s.WatchesBySession()), decimal)}}
+	return object{{"session_id_to_watched_paths", objectOf(lists(h.s.WatchesBySession()), decimal)}}
 }
 
 func (h *handler) watchesByPath() object {
-	return object{{"path_to_session_ids", keyed(lists(h.s.WatchesByPath()), strings.Clone)}}
+	return object{{"path_to_session_ids", objectOf(lists(h.s.WatchesByPath()), strings.Clone)}}
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -241,8 +241,8 @@ func lists[K comparable, V any](from map[K][]V) map[K]list {
 	return m
 }
 
-// keyed turns a map into an object, in the order of its keys.
-func keyed[K cmp.Ordered](from map[K]list, name func(K) string) object {
+// objectOf turns a map into an object, in the order of its keys.
+func objectOf[K cmp.Ordered](from map[K]list, name func(K) string) object {
 	o := object{}
 	for _, k := range slices.Sorted(maps.Keys(from)) {
 		o = append(o, field{name(k), from[k]})

@@ -83,8 +83,8 @@ func (g *guests) label(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, c)
 }
 
-// serving notes which connections have a request that is being answered.
-func (g *guests) serving(h http.Handler) http.Handler {
+// trackRequests notes which connections have a request that is being answered.
+func (g *guests) trackRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(guestKey{}).(net.Conn)
 		g.note(c, true)
@@ -101,9 +101,9 @@ func (g *guests) note(c net.Conn, served bool) {
 	}
 }
 
-// changed is called by the HTTP server: before it gives a connection a goroutine of its own, and as
+// connState is called by the HTTP server: before it gives a connection a goroutine of its own, and as
 // the last thing on that goroutine.
-func (g *guests) changed(c net.Conn, state http.ConnState) {
+func (g *guests) connState(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		g.inside.Add(1)

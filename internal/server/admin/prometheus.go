@@ -66,13 +66,13 @@ func appendHistogram(b []byte, m *server.Metric) []byte {
 		le := formatFloat(float64(int64(1)<<exp) / m.PerUnit)
 		b = appendSample(b, m.Name+"_bucket", `{le="`+le+`"}`, float64(m.Values.Below(exp)))
 	}
-	b = appendSample(b, m.Name+"_bucket", `{le="+Inf"}`, float64(m.Values.Count))
+	b = appendSample(b, m.Name+"_bucket", `{le="+Inf"}`, float64(m.Values.Count()))
 	return appendTotals(b, m)
 }
 
 func appendTotals(b []byte, m *server.Metric) []byte {
-	b = appendSample(b, m.Name+"_sum", "", float64(m.Values.Sum)/m.PerUnit)
-	return appendSample(b, m.Name+"_count", "", float64(m.Values.Count))
+	b = appendSample(b, m.Name+"_sum", "", float64(m.Values.Sum())/m.PerUnit)
+	return appendSample(b, m.Name+"_count", "", float64(m.Values.Count()))
 }
 
 func appendSample(b []byte, name, labels string, v float64) []byte {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -33,7 +34,7 @@ func start(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, fs: vfs.NewMem()}
 	var err error
-	r.Server, err = server.Open(server.Options{DataDir: "/data", FS: r.fs, PreAllocBytes: 64 << 10})
+	r.Server, err = server.Open(bridge.OnDisk(server.Options{DataDir: "/data", PreAllocBytes: 64 << 10}, r.fs))
 	if err != nil {
 		t.Fatal(err)
 	}

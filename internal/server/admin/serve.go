@@ -27,9 +27,9 @@ const (
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	guests := newGuests(l)
 	srv := &http.Server{
-		Handler: guests.serving(h), ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout,
+		Handler: guests.trackRequests(h), ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout,
 		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
-		ConnState: guests.changed, ConnContext: guests.label,
+		ConnState: guests.connState, ConnContext: guests.label,
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(guests) }()

@@ -198,7 +198,7 @@ func TestRequestsByAnotherNameAreRefused(t *testing.T) {
 		r.Host = c.host
 		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(c.local), Port: 8080}))
 		w := httptest.NewRecorder()
-		named(http.HandlerFunc(hello)).ServeHTTP(w, r)
+		checkHost(http.HandlerFunc(hello)).ServeHTTP(w, r)
 		if w.Code != c.want {
 			t.Errorf("Host %q at %s: %d, want %d", c.host, c.local, w.Code, c.want)
 		}

@@ -96,7 +96,7 @@ func (g *Issuer) id(number uint64) int64 {
 
 // Password returns the password to give to the client of a session.
 func (g *Issuer) Password(id int64) [PasswordBytes]byte {
-	if g.apache || !keyed(id) {
+	if g.apache || !isKeyed(id) {
 		return ApachePassword(id)
 	}
 	return g.keyedPassword(id)
@@ -107,7 +107,7 @@ func (g *Issuer) Password(id int64) [PasswordBytes]byte {
 func (g *Issuer) Accepts(id int64, password []byte) bool {
 	want := g.Password(id)
 	ok := subtle.ConstantTimeCompare(password, want[:]) == 1
-	if g.apache && keyed(id) && g.secret != nil {
+	if g.apache && isKeyed(id) && g.secret != nil {
 		want = g.keyedPassword(id)
 		ok = ok || subtle.ConstantTimeCompare(password, want[:]) == 1
 	}
@@ -125,7 +125,7 @@ func (g *Issuer) mac(purpose string, round byte, number uint64) []byte {
 	return h.Sum(nil)
 }
 
-func keyed(id int64) bool { return uint64(id)>>idBits == keyedServer }
+func isKeyed(id int64) bool { return uint64(id)>>idBits == keyedServer }
 
 // Negotiate returns the timeout granted to a client that asks for so many milliseconds.
 func Negotiate(askedMillis int32, lowest, highest time.Duration) time.Duration {

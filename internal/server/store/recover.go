@@ -25,18 +25,18 @@ type recovery struct {
 	l   Loader
 
 	found  Recovery
-	passed []passed // snapshots that could not be read, newest first
-	gaps   []gap    // over which the replay went
-	seen   []seen   // what was replayed, in ascending order
-	newest *logScan // the newest log; nil if there is none
+	passed []unreadableSnapshot // snapshots that could not be read, newest first
+	gaps   []gap                // over which the replay went
+	seen   []replayedTxn        // what was replayed, in ascending order
+	newest *logScan             // the newest log; nil if there is none
 
 	// live says that a server may be at work in the directory: parts then has what is whole of the files.
 	live  bool
 	parts []Part
 }
 
-// passed is a snapshot that could not be read.
-type passed struct {
+// unreadableSnapshot is a snapshot that could not be read.
+type unreadableSnapshot struct {
 	file
 	err error
 }
@@ -50,9 +50,9 @@ type gap struct {
 	at         int64 // offset of the record with next
 }
 
-// seen is a transaction that was replayed. A follower of Apache ZooKeeper's may have it in its logs once more:
+// replayedTxn is a transaction that was replayed. A follower of Apache ZooKeeper's may have it in its logs once more:
 // when it joins its leader again, it logs again what it had not yet carried out.
-type seen struct {
+type replayedTxn struct {
 	zxid int64
 	sum  uint32
 }
@@ -129,7 +129,7 @@ func (r *recovery) loadSnapshot(snapshots []file) error {
 			r.found.Snapshot, r.found.SnapshotZxid = s.path, s.zxid
 			return nil
 		}
-		r.passed = append(r.passed, passed{s, err})
+		r.passed = append(r.passed, unreadableSnapshot{s, err})
 		r.log.Warn("a snapshot cannot be read; trying an older one", "path", s.path, "error", err)
 	}
 	newest := r.passed[0]
@@ -220,7 +220,7 @@ func (r *recovery) replayRecord(log file, at int64, payload []byte) error {
 	case zxid <= r.found.SnapshotZxid:
 		return nil
 	case zxid <= last:
-		i, ok := slices.BinarySearchFunc(r.seen, zxid, func(s seen, zxid int64) int { return cmp.Compare(s.zxid, zxid) })
+		i, ok := slices.BinarySearchFunc(r.seen, zxid, func(s replayedTxn, zxid int64) int { return cmp.Compare(s.zxid, zxid) })
 		if !ok || r.seen[i].sum != crc32.ChecksumIEEE(payload) {
 			return damage(fmt.Sprintf("transaction 0x%x comes after 0x%x, and was another one before", zxid, last), adviceTwice)
 		}
@@ -240,7 +240,7 @@ func (r *recovery) replayRecord(log file, at int64, payload []byte) error {
 	}
 	r.found.Zxid = zxid
 	r.found.Txns++
-	r.seen = append(r.seen, seen{zxid, crc32.ChecksumIEEE(payload)})
+	r.seen = append(r.seen, replayedTxn{zxid, crc32.ChecksumIEEE(payload)})
 	return nil
 }
 

@@ -60,14 +60,14 @@ func (t tail) torn() bool {
 	}
 	length := int64(int32(binary.BigEndian.Uint32(t.bytes[8:])))
 	if length > 0 && length <= payloadBytesMax && int64(len(t.bytes)) < recordHeaderBytes+length+1 {
-		return !t.whole() // the same, from within the first record's payload, or only the end mark
+		return !t.isWhole() // the same, from within the first record's payload, or only the end mark
 	}
 	return t.hasHole(len(t.bytes))
 }
 
-// whole reports whether the tail is one record to its end mark, and only the length in front of it is wrong. A crash can leave out
+// isWhole reports whether the tail is one record to its end mark, and only the length in front of it is wrong. A crash can leave out
 // bytes that the length counts, but then the checksum does not fit what is there.
-func (t tail) whole() bool {
+func (t tail) isWhole() bool {
 	end := len(t.bytes) - 1
 	return t.bytes[end] == recordEnd &&
 		uint64(adler32.Checksum(t.bytes[recordHeaderBytes:end])) == binary.BigEndian.Uint64(t.bytes)

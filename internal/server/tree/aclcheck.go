@@ -36,7 +36,7 @@ func settle(who Identities, acl []zk.ACL) ([]zk.ACL, zk.Code) {
 		default:
 			before := len(out)
 			for _, id := range who {
-				if id.authenticated() {
+				if id.isAuthenticated() {
 					out = append(out, zk.ACL{Perms: a.Perms, Scheme: id.Scheme, ID: id.ID})
 				}
 			}
@@ -62,9 +62,9 @@ func repetitions(acl []zk.ACL) func(i int) bool {
 	return func(i int) bool { return first[acl[i]] < i }
 }
 
-// authenticated reports whether an "auth" entry means id: an address is no proof of identity, and
+// isAuthenticated reports whether an "auth" entry means id: an address is no proof of identity, and
 // super cannot stand in a list.
-func (id Identity) authenticated() bool {
+func (id Identity) isAuthenticated() bool {
 	return id.Scheme != SchemeIP && id.Scheme != SchemeSuper && id.Scheme != SchemeWorld
 }
 
@@ -86,8 +86,8 @@ func validEntry(a zk.ACL) bool {
 	return false
 }
 
-// masked returns acl without the hashes of digest identities.
-func masked(acl []zk.ACL) []zk.ACL {
+// maskHashes returns acl without the hashes of digest identities.
+func maskHashes(acl []zk.ACL) []zk.ACL {
 	out := slices.Clone(acl)
 	for i := range out {
 		if out[i].Scheme == SchemeDigest {

@@ -81,14 +81,14 @@ func (d *Draft) decideCreate(r *Request, op *wire.MultiOp) (txn.Change, zk.Code)
 // settle returns the list to keep for that of a request. A list that has passed the checks before passes them again: it
 // stands for no identity of the caller.
 func (d *Draft) settle(r *Request, acl []zk.ACL) (*AccessList, zk.Code) {
-	if list := d.tree.lists.known(acl); list != nil && list.checked {
+	if list := d.tree.lists.find(acl); list != nil && list.checked {
 		return list, zk.OK
 	}
 	kept, code := settle(r.Who, acl)
 	if code != zk.OK {
 		return nil, code
 	}
-	return d.tree.lists.parsed(kept), zk.OK
+	return d.tree.lists.parse(kept), zk.OK
 }
 
 // checkMode checks the mode and the time to live of a create. Containers have a request type of
@@ -154,7 +154,7 @@ func (d *Draft) decideSet(r *Request, op *wire.MultiOp) (txn.Change, zk.Code) {
 	p.version++
 	p.mzxid, p.mtime, p.data = r.Zxid, r.Time, op.Data
 	d.account(p, 1)
-	d.changed(p)
+	d.noteChange(p)
 	return txn.Change{Type: wire.OpSetData, Path: op.Path, Data: op.Data, Version: p.version}, zk.OK
 }
 
@@ -191,7 +191,7 @@ func (d *Draft) decideSetACL(r *Request, q *wire.SetACLRequest) (txn.Change, zk.
 	p := d.change(i)
 	p.aversion++
 	p.acl = acl
-	d.changed(p)
+	d.noteChange(p)
 	return txn.Change{Type: wire.OpSetACL, Path: q.Path, ACL: acl.entries, Version: p.aversion}, zk.OK
 }
 
@@ -229,7 +229,7 @@ func (d *Draft) open(r *Request, path string, perm zk.Perm) (int, zk.Code) {
 	if i < 0 {
 		return 0, zk.ErrNoNode
 	}
-	if !r.Who.May(d.nodes[i].acl, perm) || d.options.Secure && guarded(path, perm) && !r.Who.Super() {
+	if !r.Who.May(d.nodes[i].acl, perm) || d.options.Secure && isGuarded(path, perm) && !r.Who.Super() {
 		return 0, zk.ErrNoAuth
 	}
 	return i, zk.OK

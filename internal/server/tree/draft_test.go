@@ -164,7 +164,7 @@ func TestMulti(t *testing.T) {
 	}
 }
 
-// Events carry the list that says who may hear of them: the node's, or its parent's.
+// Events carry the list that says which sessions may hear of them: the node's, or its parent's.
 func TestEffectLists(t *testing.T) {
 	s := newSite(t, Options{})
 	s.create("/p", zk.Persistent)

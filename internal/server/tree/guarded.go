@@ -6,9 +6,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// guarded reports whether a secure server leaves the use of a permission on a znode to super, whatever the znode's list
+// isGuarded reports whether a secure server leaves the use of a permission on a znode to super, whatever the znode's list
 // says: changes of the root itself, and all changes below /zookeeper. Clients can still read both, and create below the root.
-func guarded(path string, perm zk.Perm) bool {
+func isGuarded(path string, perm zk.Perm) bool {
 	const reserved = "/zookeeper"
 	switch rest, below := strings.CutPrefix(path, reserved); {
 	case path == "/":

@@ -43,8 +43,8 @@ func newLists() lists {
 
 func (l *lists) acl(slot int32) *AccessList { return l.slots[slot].acl }
 
-// known returns the list that consists of these entries if it is in use or was parsed lately, else nil.
-func (l *lists) known(acl []zk.ACL) *AccessList {
+// find returns the list that consists of these entries if it is in use or was parsed lately, else nil.
+func (l *lists) find(acl []zk.ACL) *AccessList {
 	l.key = wire.AppendACL(l.key[:0], acl)
 	if slot, ok := l.byKey[string(l.key)]; ok {
 		return l.slots[slot].acl
@@ -52,10 +52,10 @@ func (l *lists) known(acl []zk.ACL) *AccessList {
 	return l.recent[string(l.key)]
 }
 
-// parsed returns a list that is known, or parses it and remembers it for intern. It has been checked. It does not keep the
+// parse returns a list that is known, or parses it and remembers it for intern. It has been checked. It does not keep the
 // slice.
-func (l *lists) parsed(acl []zk.ACL) *AccessList {
-	list := l.known(acl)
+func (l *lists) parse(acl []zk.ACL) *AccessList {
+	list := l.find(acl)
 	if list == nil {
 		if len(l.recent) >= recentMax {
 			clear(l.recent)

@@ -140,7 +140,7 @@ func (o *overlay) change(i int) *pending {
 	return &o.nodes[i]
 }
 
-func (o *overlay) changed(p *pending) {
+func (o *overlay) noteChange(p *pending) {
 	if !o.tree.digests {
 		return
 	}
@@ -158,7 +158,7 @@ func (o *overlay) create(parent int, n pending, parentCversion int32) {
 	up := o.change(parent)
 	up.childCreated(parentCversion, zxid)
 	up.children++
-	o.changed(up)
+	o.noteChange(up)
 
 	i, ok := o.byPath[n.path]
 	if !ok {
@@ -167,7 +167,7 @@ func (o *overlay) create(parent int, n pending, parentCversion int32) {
 	p := o.change(i)
 	*p = n
 	p.alive = true
-	o.changed(p)
+	o.noteChange(p)
 	o.account(p, 1)
 	if isSession(p.owner) {
 		o.births = append(o.births, i)
@@ -181,12 +181,12 @@ func (o *overlay) delete(path string, zxid int64) {
 	p := o.change(i)
 	o.account(p, -1)
 	p.alive = false
-	o.changed(p)
+	o.noteChange(p)
 
 	up := o.change(parent)
 	up.childDeleted(zxid)
 	up.children--
-	o.changed(up)
+	o.noteChange(up)
 }
 
 // ephemerals returns the paths of the session's ephemerals, never nil, the oldest first.

@@ -81,7 +81,7 @@ func (t *Tree) ACL(who Identities, path string) ([]zk.ACL, zk.Stat, zk.Code) {
 	list := t.lists.acl(n.acl)
 	acl := list.entries
 	if !who.May(list, zk.PermAdmin) {
-		acl = masked(acl)
+		acl = maskHashes(acl)
 	}
 	return acl, t.stat(n), zk.OK
 }

@@ -14,7 +14,7 @@ type Node struct {
 	Owner                       int64 // stored encoding: 0, a session, OwnerContainer or OwnerTTL | milliseconds
 }
 
-// OpenACLID stands for the list that lets anybody do anything, without an entry in the table.
+// OpenACLID stands for the list that lets every client do anything, without an entry in the table.
 const OpenACLID = -1
 
 // Stored owners of znodes that are not a session's. Clients are shown 0 for them.

@@ -147,7 +147,7 @@ func TestWhoMayLeanOnWhom(t *testing.T) {
 			return under(f, library...) || f == "internal/wire" || f == "internal/clock" || f == "internal/lease" || f == "internal/ending" || f == "internal/bridge"
 		}, why: "the library does not import the server, the command or what is for tests: users link it alone"},
 		{in: []string{"client"}, allow: func(f string) bool { return !under(f, "lock", "election") && !under(f, roles...) },
-			why: "the client does not know the recipes"},
+			why: "the client does not know the locks"},
 		{in: roles, allow: func(f string) bool {
 			return under(f, "zk", "client", "cache", "internal/ending", "internal/presence")
 		}, except: []string{"partition"}, why: "each role stands on the client, and at most on the cache"},
@@ -155,7 +155,7 @@ func TestWhoMayLeanOnWhom(t *testing.T) {
 			return under(f, "zk", "client", "cache", "group", "lock", "internal/ending")
 		}, why: "items are shared out among members of a group, each under its lock"},
 		{in: []string{"fence"}, allow: func(f string) bool { return f == "internal/ending" },
-			why: "a far side needs no client"},
+			why: "a resource that checks tokens needs no client"},
 		{in: []string{"lock/internal/queue"}, allow: func(f string) bool { return f == "zk" },
 			why: "the rules of the locks are functions of names and data: what reads and writes them is elsewhere"},
 		{in: []string{"lock"}, except: []string{"lock/inspect"}, allow: func(f string) bool { return f != "lock/inspect" },

@@ -25,7 +25,7 @@ type Rule struct {
 
 // CutBefore breaks the connection before a matching request reaches the server. Requests sent
 // earlier are still answered: the connection ends when the last of those answers has been
-// forwarded, so that the outcome does not depend on who is faster. Requests behind the matching one
+// forwarded, so that the outcome does not depend on which side is faster. Requests behind the matching one
 // never reach the server.
 func (p *Proxy) CutBefore(m Match) *Rule { return p.add(&Rule{match: m, cutBefore: true}) }
 

@@ -34,7 +34,7 @@ var acquireTests = []test{
 	{"F08_Bounded", f08Bounded},
 }
 
-// joins matches the create of a node in the line.
+// joins matches the create of a node in the queue.
 func (w *World) joins() faultproxy.Match {
 	return faultproxy.Match{Ops: faultproxy.Creates(), Prefix: w.dir + "/"}
 }
@@ -62,8 +62,8 @@ func f01ReplyLost(w *World, t *testing.T) {
 		if n := len(a.Proxy.Since(mark).Asked(wire.OpCreate2)); n != 1 {
 			t.Errorf("with %d listings lost: %d creates were sent, want 1", lost, n)
 		}
-		if line := w.Line(); len(line) != 1 {
-			t.Errorf("with %d listings lost: %d nodes in line, want 1: %v", lost, len(line), line)
+		if line := w.Queue(); len(line) != 1 {
+			t.Errorf("with %d listings lost: %d nodes in the queue, want 1: %v", lost, len(line), line)
 		}
 		w.MustRelease(h)
 		w.Clean()
@@ -80,8 +80,8 @@ func f01CallerGone(w *World, t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Lock = %v, want the context's error", err)
 	}
-	if n := len(w.Line()); n != 1 {
-		t.Fatalf("%d nodes in line during the outage, want the orphan", n)
+	if n := len(w.Queue()); n != 1 {
+		t.Fatalf("%d nodes in the queue during the outage, want the orphan", n)
 	}
 	a.Proxy.Refuse(false)
 	g := ask(w, b.Mutex(lock.Options{}).Lock)
@@ -102,7 +102,7 @@ func f06DeletedBehindALateListing(w *World, t *testing.T) {
 	late := w.Timeout * 9 / 20
 	a.Proxy.Hold(w.joins(), late)
 	a.Proxy.After(w.lists(), func(faultproxy.Request, faultproxy.Reply) {
-		for _, name := range w.LineAt(w.dir) {
+		for _, name := range w.QueueAt(w.dir) {
 			w.Delete(zk.Join(w.dir, name))
 		}
 		time.Sleep(late)

@@ -45,11 +45,11 @@ func (w *World) beside(n int) []string {
 func (w *World) CleanAt(paths []string) {
 	w.t.Helper()
 	for _, path := range paths {
-		w.Within(time.Second+w.slack(), "I2: "+path+" is empty", func() bool { return len(w.LineAt(path)) == 0 })
+		w.Within(time.Second+w.slack(), "I2: "+path+" is empty", func() bool { return len(w.QueueAt(path)) == 0 })
 	}
 }
 
-// A mutex, both sides of read/write locks and permits are held at once; each excludes whom it should.
+// A mutex, both sides of read/write locks and permits are held at once; each excludes what it should.
 func f36MixedKinds(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	paths := w.beside(4)
@@ -64,15 +64,15 @@ func f36MixedKinds(w *World, t *testing.T) {
 		tokens := h.Tokens()
 		for i, path := range paths {
 			holds := h.Of(path)
-			if want := []int{1, 1, 1, 2}[i]; len(holds) != want || len(w.LineAt(path)) != want {
-				t.Fatalf("%d holds and the line %v at %s, want %d", len(holds), w.LineAt(path), path, want)
+			if want := []int{1, 1, 1, 2}[i]; len(holds) != want || len(w.QueueAt(path)) != want {
+				t.Fatalf("%d holds and the queue %v at %s, want %d", len(holds), w.QueueAt(path), path, want)
 			}
 			if tokens[path] != holds[0].Token() || tokens[path] == 0 {
 				t.Errorf("token %#x for %s, that of the hold is %#x", tokens[path], path, holds[0].Token())
 			}
 		}
-		if h.Cause() != nil || h.Left() <= 0 || h.Context().Err() != nil {
-			t.Errorf("a new hold has %v left, and its cause is %v", h.Left(), h.Cause())
+		if h.Cause() != nil || h.Remaining() <= 0 || h.Context().Err() != nil {
+			t.Errorf("a new hold has %v left, and its cause is %v", h.Remaining(), h.Cause())
 		}
 		busy := func(what string, h *lock.Hold, err error) {
 			t.Helper()
@@ -100,8 +100,8 @@ func f36MixedKinds(w *World, t *testing.T) {
 		w.MustRelease(one)
 		w.MustRelease(h)
 		w.MustRelease(h) // once more does nothing
-		if !errors.Is(h.Cause(), lock.ErrReleased) || h.Left() != 0 {
-			t.Errorf("released: cause %v, %v left", h.Cause(), h.Left())
+		if !errors.Is(h.Cause(), lock.ErrReleased) || h.Remaining() != 0 {
+			t.Errorf("released: cause %v, %v left", h.Cause(), h.Remaining())
 		}
 		w.CleanAt(paths)
 	}
@@ -131,7 +131,7 @@ func f36Reentered(w *World, t *testing.T) {
 		t.Errorf("the wider hold ended with the one that it re-entered: %v", err)
 	}
 	for _, path := range paths {
-		if n := len(w.LineAt(path)); n != 1 {
+		if n := len(w.QueueAt(path)); n != 1 {
 			t.Errorf("%d nodes at %s, want 1", n, path)
 		}
 	}
@@ -155,7 +155,7 @@ func f36Unfair(w *World, t *testing.T) {
 	all := w.AllOf(a.MutexAt(paths[2], lock.Options{}), a.UnfairAt(paths[1]), a.MutexAt(paths[0], lock.Options{}))
 	held := must(w, b.UnfairAt(paths[1]).Lock)
 	g := ask(w, all.Lock)
-	w.Within(patience, "the first is held", func() bool { return len(w.LineAt(paths[0])) == 1 })
+	w.Within(patience, "the first is held", func() bool { return len(w.QueueAt(paths[0])) == 1 })
 	w.MustRelease(held)
 	h := g.Granted()
 	if _, err := b.UnfairAt(paths[1]).TryLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
@@ -168,7 +168,7 @@ func f36Unfair(w *World, t *testing.T) {
 	w.revoke(lock.Contender{Node: paths[1]})
 	released := make(chan error, 1)
 	go func() { released <- h.Release(w.Context()) }()
-	w.Within(patience, "the mutexes are released", func() bool { return len(w.LineAt(paths[0])) == 0 })
+	w.Within(patience, "the mutexes are released", func() bool { return len(w.QueueAt(paths[0])) == 0 })
 	a.Heal()
 	if err := <-released; !errors.Is(err, lock.ErrLost) {
 		t.Errorf("Release = %v, want the loss", err)
@@ -231,7 +231,7 @@ func f06DeletedWhileWaitingForAll(w *World, t *testing.T) {
 		held := must(w, a.MutexAt(path, lock.Options{}).Lock)
 		g := ask(w, w.AllOf(b.Mutexes(paths, lock.Options{Requeue: true})...).Lock)
 		waiter := func() string {
-			for _, name := range w.LineAt(path) {
+			for _, name := range w.QueueAt(path) {
 				if node := zk.Join(path, name); node != held.Node() {
 					return node
 				}
@@ -253,15 +253,15 @@ func f06DeletedWhileWaitingForAll(w *World, t *testing.T) {
 	}
 }
 
-// A contender that waits for one lock has none of those that come later, and no place in line for them; it keeps its
-// place in line for the one that it waits for, and what comes before.
+// A contender that waits for one lock has none of those that come later, and no place in the queue for them; it keeps its
+// place in the queue for the one that it waits for, and what comes before.
 func f36LaterPlaces(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	paths := w.beside(3)
 	for busy := range paths {
 		held := must(w, a.MutexAt(paths[busy], lock.Options{}).Lock)
 		g := ask(w, w.AllOf(b.Mutexes(paths, lock.Options{})...).Lock)
-		w.Within(patience, "b has its place", func() bool { return len(w.LineAt(paths[busy])) == 2 })
+		w.Within(patience, "b has its place", func() bool { return len(w.QueueAt(paths[busy])) == 2 })
 		for i, path := range paths {
 			want := 1 // held by b
 			switch {
@@ -271,11 +271,11 @@ func f36LaterPlaces(w *World, t *testing.T) {
 				want = 0
 			}
 			w.Within(time.Second+w.slack(), fmt.Sprintf("%d nodes at lock %d, with lock %d busy", want, i, busy), func() bool {
-				return len(w.LineAt(path)) == want
+				return len(w.QueueAt(path)) == want
 			})
 		}
 		behind := ask(w, c.MutexAt(paths[busy], lock.Options{}).Lock)
-		w.Within(patience, "c stands behind b", func() bool { return len(w.LineAt(paths[busy])) == 3 })
+		w.Within(patience, "c stands behind b", func() bool { return len(w.QueueAt(paths[busy])) == 3 })
 		w.MustRelease(held)
 		h := g.Granted()
 		behind.StillPending(w.moment())
@@ -285,7 +285,7 @@ func f36LaterPlaces(w *World, t *testing.T) {
 	}
 }
 
-// TryLock takes all or nothing, and says who has what it did not get.
+// TryLock takes all or nothing, and names the holder of what it did not get.
 func f36Busy(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	paths := w.beside(3)
@@ -300,7 +300,7 @@ func f36Busy(w *World, t *testing.T) {
 		w.Within(time.Second+w.slack(), "I2: nothing but what a holds", func() bool {
 			n := 0
 			for _, path := range paths {
-				n += len(w.LineAt(path))
+				n += len(w.QueueAt(path))
 			}
 			return n == 1
 		})
@@ -324,7 +324,7 @@ func f36FaultAtAnyMember(w *World, t *testing.T) {
 			a.Cut(m, applied)
 			h := must(w, all.Lock)
 			for _, path := range paths {
-				if n := len(w.LineAt(path)); n != 1 {
+				if n := len(w.QueueAt(path)); n != 1 {
 					t.Errorf("fault at member %d, applied %v: %d nodes at %s, want 1", k, applied, n, path)
 				}
 			}
@@ -343,7 +343,7 @@ func f36CancelledAtAnyMember(w *World, t *testing.T) {
 		a := w.Client("a")
 		ctx, cancel := context.WithCancel(w.Context())
 		g := askUnder(ctx, w, w.AllOf(a.Mutexes(paths, lock.Options{})...).Lock)
-		w.Within(patience, "a has its place", func() bool { return len(w.LineAt(path)) == 2 })
+		w.Within(patience, "a has its place", func() bool { return len(w.QueueAt(path)) == 2 })
 		cancel()
 		w.Bounded("a cancelled Lock of all", 0, func() {
 			if _, err := g.Outcome(); !errors.Is(err, context.Canceled) {
@@ -373,15 +373,15 @@ func f36LostWhileTaking(w *World, t *testing.T) {
 	held := must(w, b.MutexAt(paths[2], lock.Options{}).Lock)
 	for _, path := range paths[:2] {
 		g := ask(w, all.Lock)
-		w.Within(patience, "a waits for the last", func() bool { return len(w.LineAt(paths[2])) == 2 })
-		w.Delete(zk.Join(path, w.LineAt(path)[0]))
+		w.Within(patience, "a waits for the last", func() bool { return len(w.QueueAt(paths[2])) == 2 })
+		w.Delete(zk.Join(path, w.QueueAt(path)[0]))
 		_, err := g.Outcome()
 		var lost *lock.LostError
 		if !errors.As(err, &lost) || lost.Path != path || !errors.Is(err, lock.ErrNodeDeleted) {
 			t.Errorf("Lock = %v, want the loss of %s", err, path)
 		}
 		w.CleanAt(paths[:2])
-		w.Within(time.Second+w.slack(), "a has left the line", func() bool { return len(w.LineAt(paths[2])) == 1 })
+		w.Within(time.Second+w.slack(), "a has left the queue", func() bool { return len(w.QueueAt(paths[2])) == 1 })
 	}
 	w.MustRelease(held)
 	w.CleanAt(paths)
@@ -399,11 +399,11 @@ func f36LossOfOne(w *World, t *testing.T) {
 		if err := h.Cause(); !errors.As(err, &lost) || lost.Path != path || !errors.Is(context.Cause(h.Context()), lock.ErrNodeDeleted) {
 			t.Errorf("the whole ended with %v, want the loss of %s", err, path)
 		}
-		if h.Left() != 0 {
+		if h.Remaining() != 0 {
 			t.Error("a whole that is lost is still good for work")
 		}
 		for i, path := range paths {
-			if n := len(w.LineAt(path)); i != k && n != 1 {
+			if n := len(w.QueueAt(path)); i != k && n != 1 {
 				t.Errorf("%d nodes at %s before the release, want 1", n, path)
 			}
 		}
@@ -424,7 +424,7 @@ func f36TwoSessions(w *World, t *testing.T) {
 	if err := h.Cause(); !w.expired(err) {
 		t.Errorf("the whole ended with %v, want session expired", err)
 	}
-	if n := len(w.LineAt(paths[0])); n != 1 {
+	if n := len(w.QueueAt(paths[0])); n != 1 {
 		t.Errorf("%d nodes of the session that lives, want 1", n)
 	}
 	if err := h.Release(w.Context()); !errors.Is(err, lock.ErrLost) {

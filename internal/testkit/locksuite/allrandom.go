@@ -98,7 +98,7 @@ func f36AnyOrder(w *World, t *testing.T) {
 	c.check()
 }
 
-// The same while connections break, fall silent and sessions expire: every call ends, and who did not get
+// The same while connections break, fall silent and sessions expire: every call ends, and a call that did not get
 // all has nothing.
 func f36AnyOrderWithFaults(w *World, t *testing.T) {
 	clients := w.reps(20, 5)

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-// Group E of the atlas: limits of time, and what is left by those who gave up.
+// Group E of the atlas: limits of time, and what is left by those that gave up.
 var cleanupTests = []test{
 	{"F25_GaveUp", f25GaveUp},
 	{"F25_GaveUpInSilence", f25GaveUpInSilence},
@@ -30,16 +30,16 @@ var cleanupTests = []test{
 func f25GaveUp(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := must(w, a.Mutex(lock.Options{}).Lock)
-	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond+w.slack()) // time enough to be seen in line
+	ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond+w.slack()) // time enough to be seen in the queue
 	defer cancel()
 	gaveUp := askUnder(ctx, w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	g := ask(w, c.Mutex(lock.Options{}).Lock)
 	if _, err := gaveUp.Outcome(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock = %v, want the deadline's error", err)
 	}
-	w.Within(500*time.Millisecond+w.slack(), "the node of the one who gave up is gone", func() bool {
-		return len(w.Line()) == 2 && len(w.NodesOf("b")) == 0
+	w.Within(500*time.Millisecond+w.slack(), "the node of the one that gave up is gone", func() bool {
+		return len(w.Queue()) == 2 && len(w.NodesOf("b")) == 0
 	})
 	w.MustRelease(held)
 	w.MustRelease(g.Granted())
@@ -51,9 +51,9 @@ func f25GaveUpInSilence(w *World, t *testing.T) {
 	held := must(w, a.Mutex(lock.Options{}).Lock)
 	ctx, cancel := context.WithCancel(w.Context())
 	gaveUp := askUnder(ctx, w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	g := ask(w, c.Mutex(lock.Options{}).Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	b.Blackhole()
 	cancel()
 	w.Bounded("a cancelled Lock", 0, func() { gaveUp.Outcome() })
@@ -62,7 +62,7 @@ func f25GaveUpInSilence(w *World, t *testing.T) {
 		t.Errorf("%d nodes of the silent one, want 1", n)
 	}
 	b.Heal()
-	w.Within(time.Second+w.slack(), "the node of the one who gave up is gone", func() bool { return len(w.NodesOf("b")) == 0 })
+	w.Within(time.Second+w.slack(), "the node of the one that gave up is gone", func() bool { return len(w.NodesOf("b")) == 0 })
 	w.MustRelease(held)
 	w.MustRelease(g.Granted())
 }
@@ -99,9 +99,9 @@ func f25GaveUpWithoutAnAnswer(w *World, t *testing.T) {
 		t.Errorf("Lock = %v, %v, want the context's error", h, err)
 	}
 	lost.Remove()
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	a.Proxy.Refuse(false)
-	w.Within(2*time.Second+w.slack(), "the claim of the caller that gave up is gone", func() bool { return len(w.Line()) == 1 })
+	w.Within(2*time.Second+w.slack(), "the claim of the caller that gave up is gone", func() bool { return len(w.Queue()) == 1 })
 	if stale.Load() > 0 {
 		t.Error("the client listed without a sync after its reconnect")
 	}
@@ -117,7 +117,7 @@ func f27ManyPredecessors(w *World, t *testing.T) {
 	holds := make([]*Grant, ahead)
 	for i := range holds {
 		holds[i] = askUnder(context.Background(), w, a.Mutex(lock.Options{}).Lock)
-		w.WaitLine(i + 1)
+		w.WaitQueue(i + 1)
 	}
 	nodes = w.NodesOf("a")
 	done := make(chan struct{})
@@ -149,7 +149,7 @@ func f27ManyPredecessors(w *World, t *testing.T) {
 	}
 }
 
-// Tries of a held lock leave nothing and take no more than three round trips; they are answered by the line,
+// Tries of a held lock leave nothing and take no more than three round trips; they are answered by the queue,
 // so the first after the release succeeds.
 func f28TryHeld(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
@@ -171,7 +171,7 @@ func f28TryHeld(w *World, t *testing.T) {
 			t.Fatalf("TryLock took %d round trips:\n%v", trips, log)
 		}
 	}
-	if line := w.Line(); len(line) != 1 {
+	if line := w.Queue(); len(line) != 1 {
 		t.Errorf("the tries left %d nodes", len(line)-1)
 	}
 	if w.server != nil {
@@ -203,7 +203,7 @@ func f28TryReplyLost(w *World, t *testing.T) {
 	if h, err := b.Mutex(lock.Options{}).TryLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("TryLock of a held lock whose reply was lost: %v, %v", h, err)
 	}
-	w.Within(time.Second+w.slack(), "only the holder's node is left", func() bool { return len(w.Line()) == 1 })
+	w.Within(time.Second+w.slack(), "only the holder's node is left", func() bool { return len(w.Queue()) == 1 })
 	w.MustRelease(held)
 }
 
@@ -212,7 +212,7 @@ func f28TryReplyLost(w *World, t *testing.T) {
 func f25WaitingPanics(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	held := must(w, a.Mutex(lock.Options{}).Lock)
-	opt := lock.Options{Waiting: func(lock.Place) { panic("out of the line") }}
+	opt := lock.Options{Waiting: func(lock.Place) { panic("out of the queue") }}
 	others := w.beside(1)
 	reader := b.RWMutexAt(w.dir+"!", lock.Options{}).Reader() // in front
 	for what, ask := range map[string]func(){
@@ -227,7 +227,7 @@ func f25WaitingPanics(w *World, t *testing.T) {
 			}()
 			ask()
 		}()
-		w.Within(time.Second+w.slack(), what+": only the holder is in line", func() bool { return len(w.Line()) == 1 })
+		w.Within(time.Second+w.slack(), what+": only the holder is in the queue", func() bool { return len(w.Queue()) == 1 })
 		w.CleanAt([]string{w.dir + "!", others[0]})
 	}
 	w.MustRelease(held)

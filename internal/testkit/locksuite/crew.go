@@ -71,7 +71,7 @@ func (c *Client) disturb(n int) {
 type witness struct {
 	mu      sync.Mutex
 	in      map[int64]int64 // session by token, of those inside
-	out     map[int64]bool  // tokens and sessions of those who were put out
+	out     map[int64]bool  // tokens and sessions of those that were put out
 	highest int64
 	faults  []string
 }

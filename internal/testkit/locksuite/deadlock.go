@@ -17,7 +17,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Contenders that wait for each other in a circle.
+// Contenders that wait for each other in a cycle.
 var deadlockTests = []test{
 	{"Deadlock_Two", deadlockTwo},
 	{"Deadlock_OnlyTheYoungestGivesUp", deadlockYoungest},
@@ -33,10 +33,10 @@ var deadlockTests = []test{
 	{"Deadlock_RandomOrders", deadlockRandom},
 }
 
-// watchful makes waiters look for circles.
+// watchful makes waiters look for cycles.
 func (w *World) watchful() lock.Options { return lock.Options{Deadlock: w.suspicion()} }
 
-// suspicion is how long a waiter waits before it looks for circles.
+// suspicion is how long a waiter waits before it looks for cycles.
 func (w *World) suspicion() time.Duration {
 	if w.Virtual {
 		return time.Second
@@ -44,8 +44,8 @@ func (w *World) suspicion() time.Duration {
 	return 200 * time.Millisecond
 }
 
-// circle has each of some clients hold the lock at its own path and ask for that of the next one, in order.
-func (w *World) circle(clients []*Client, opts []lock.Options, paths []string) ([]*lock.Hold, []*Grant) {
+// waitsInCycle has each of some clients hold the lock at its own path and ask for that of the next one, in order.
+func (w *World) waitsInCycle(clients []*Client, opts []lock.Options, paths []string) ([]*lock.Hold, []*Grant) {
 	w.t.Helper()
 	holds, grants := make([]*lock.Hold, len(clients)), make([]*Grant, len(clients))
 	for i, c := range clients {
@@ -53,19 +53,19 @@ func (w *World) circle(clients []*Client, opts []lock.Options, paths []string) (
 	}
 	for i, c := range clients {
 		next := paths[(i+1)%len(paths)]
-		before := len(w.LineAt(next))
+		before := len(w.QueueAt(next))
 		grants[i] = askUnder(holds[i].Context(), w, c.MutexAt(next, opts[i]).Lock)
-		w.Within(patience, "the contender waits", func() bool { return len(w.LineAt(next)) > before })
+		w.Within(patience, "the contender waits", func() bool { return len(w.QueueAt(next)) > before })
 	}
 	return holds, grants
 }
 
-// Two who take two locks in opposite orders: one is told so, with all that it takes to see why, gives up, and
+// Two that take two locks in opposite orders: one is told so, with all that it takes to see why, gives up, and
 // the other goes on.
 func deadlockTwo(w *World, t *testing.T) {
 	paths := w.beside(2)
 	a, b := w.Client("a"), w.Client("b")
-	holds, grants := w.circle([]*Client{a, b}, []lock.Options{w.watchful(), w.watchful()}, paths)
+	holds, grants := w.waitsInCycle([]*Client{a, b}, []lock.Options{w.watchful(), w.watchful()}, paths)
 	began := time.Now()
 	h, err := grants[1].Outcome()
 	var deadlock *lock.DeadlockError
@@ -73,12 +73,12 @@ func deadlockTwo(w *World, t *testing.T) {
 		t.Fatalf("the younger one got %v, %v, want a *DeadlockError", h, err)
 	}
 	if d := grants[1].at.Sub(began); w.Virtual && (d < w.suspicion() || d > 3*w.suspicion()) {
-		t.Errorf("told after %v, with circles to be looked for after %v", d, w.suspicion())
+		t.Errorf("told after %v, with cycles to be looked for after %v", d, w.suspicion())
 	}
 	d := deadlock.Deadlock
 	if len(d) != 2 || d[0].Path != paths[0] || d[1].Path != paths[1] || d[0].For.Node != holds[0].Node() || d[1].For.Node != holds[1].Node() ||
 		d[0].Waiter.Owner.Label != "b" || d[1].Waiter.Owner.Label != "a" {
-		t.Errorf("the circle is told as %v", err)
+		t.Errorf("the cycle is told as %v", err)
 	}
 	if !grants[0].Pending() {
 		t.Error("the older one did not go on waiting")
@@ -97,7 +97,7 @@ func deadlockYoungest(w *World, t *testing.T) {
 	for i := range n {
 		clients = append(clients, w.Client(fmt.Sprint("c", i)))
 	}
-	holds, grants := w.circle(clients, slices.Repeat([]lock.Options{w.watchful()}, n), paths)
+	holds, grants := w.waitsInCycle(clients, slices.Repeat([]lock.Options{w.watchful()}, n), paths)
 	if h, err := grants[n-1].Outcome(); !errors.Is(err, lock.ErrDeadlock) {
 		t.Fatalf("the youngest got %v, %v, want ErrDeadlock", h, err)
 	}
@@ -120,7 +120,7 @@ func deadlockUnlooked(w *World, t *testing.T) {
 	paths := w.beside(2)
 	a, b := w.Client("a"), w.Client("b")
 	for _, opts := range [][]lock.Options{{w.watchful(), {}}, {{}, {}}} {
-		holds, grants := w.circle([]*Client{a, b}, opts, paths)
+		holds, grants := w.waitsInCycle([]*Client{a, b}, opts, paths)
 		if opts[0].Deadlock > 0 {
 			if h, err := grants[0].Outcome(); !errors.Is(err, lock.ErrDeadlock) {
 				t.Fatalf("the one that looks got %v, %v, want ErrDeadlock", h, err)
@@ -140,7 +140,7 @@ func deadlockUnlooked(w *World, t *testing.T) {
 }
 
 // a reads; b waits to write; c, which holds what a waits for, waits to read behind b. Readers go together, so
-// c does not wait for a, but for b, who does. The youngest is c.
+// c does not wait for a, but for b, which does. The youngest is c.
 func deadlockReaders(w *World, t *testing.T) {
 	paths := w.beside(2)
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
@@ -148,9 +148,9 @@ func deadlockReaders(w *World, t *testing.T) {
 	reads := must(w, rw(a).RLock)
 	holds := must(w, c.MutexAt(paths[1], w.watchful()).Lock)
 	writes := ask(w, rw(b).Lock)
-	w.Within(patience, "b waits", func() bool { return len(w.LineAt(paths[0])) == 2 })
+	w.Within(patience, "b waits", func() bool { return len(w.QueueAt(paths[0])) == 2 })
 	g := askUnder(reads.Context(), w, a.MutexAt(paths[1], w.watchful()).Lock)
-	w.Within(patience, "a waits", func() bool { return len(w.LineAt(paths[1])) == 2 })
+	w.Within(patience, "a waits", func() bool { return len(w.QueueAt(paths[1])) == 2 })
 	last := askUnder(holds.Context(), w, rw(c).RLock)
 	_, err := last.Outcome()
 	var deadlock *lock.DeadlockError
@@ -164,7 +164,7 @@ func deadlockReaders(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// One of two permits does not make a circle, for the other may be given back; both do.
+// One of two permits does not make a cycle, for the other may be given back; both do.
 func deadlockPermits(w *World, t *testing.T) {
 	paths := w.beside(2)
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
@@ -172,7 +172,7 @@ func deadlockPermits(w *World, t *testing.T) {
 	first, second := must(w, sem(a).Acquire), must(w, sem(b).Acquire)
 	held := must(w, c.MutexAt(paths[1], w.watchful()).Lock)
 	third := askUnder(held.Context(), w, sem(c).Acquire)
-	w.Within(patience, "c waits for a permit", func() bool { return len(w.LineAt(paths[0])) == 3 })
+	w.Within(patience, "c waits for a permit", func() bool { return len(w.QueueAt(paths[0])) == 3 })
 	wait := askUnder(first.Context(), w, a.MutexAt(paths[1], w.watchful()).Lock)
 	wait.StillPending(4 * w.suspicion())
 	if !third.Pending() {
@@ -196,7 +196,7 @@ func deadlockPermits(w *World, t *testing.T) {
 	first = must(w, sem(a).Acquire)
 	held = must(w, c.MutexAt(paths[1], w.watchful()).Lock)
 	third = askUnder(held.Context(), w, sem(c).Acquire)
-	w.Within(patience, "c waits for a permit", func() bool { return len(w.LineAt(paths[0])) == 2 })
+	w.Within(patience, "c waits for a permit", func() bool { return len(w.QueueAt(paths[0])) == 2 })
 	ctx, cancel := context.WithCancel(first.Context())
 	last = askUnder(ctx, w, a.MutexAt(paths[1], w.watchful()).Lock)
 	last.StillPending(4 * w.suspicion())
@@ -210,7 +210,7 @@ func deadlockPermits(w *World, t *testing.T) {
 	w.CleanAt(paths)
 }
 
-// A contender that takes several together waits for one with what comes before; what it joined the line with, at once with
+// A contender that takes several together waits for one with what comes before; what it joined the queue with, at once with
 // the others, says so before it waits.
 func deadlockAll(w *World, t *testing.T) {
 	paths := w.beside(3)
@@ -219,7 +219,7 @@ func deadlockAll(w *World, t *testing.T) {
 	w.MustRelease(must(w, all.Lock)) // the directories are there
 	held := must(w, b.MutexAt(paths[2], w.watchful()).Lock)
 	g := ask(w, all.Lock)
-	w.Within(patience, "a waits for the last", func() bool { return len(w.LineAt(paths[2])) == 2 })
+	w.Within(patience, "a waits for the last", func() bool { return len(w.QueueAt(paths[2])) == 2 })
 	against := askUnder(held.Context(), w, b.MutexAt(paths[0], w.watchful()).Lock)
 	if h, err := against.Outcome(); !errors.Is(err, lock.ErrDeadlock) {
 		t.Fatalf("the younger one got %v, %v, want ErrDeadlock", h, err)
@@ -246,9 +246,9 @@ func deadlockSeen(w *World, t *testing.T) {
 		clients = append(clients, w.Client(fmt.Sprint("c", i)))
 	}
 	held := must(w, clients[0].MutexAt(paths[n], lock.Options{}).Lock)
-	holds, grants := w.circle(clients, make([]lock.Options, n), paths[:n])
-	aside := ask(w, clients[1].MutexAt(paths[n], lock.Options{}).Lock) // waits, in no circle
-	w.Within(patience, "a contender waits aside", func() bool { return len(w.LineAt(paths[n])) == 2 })
+	holds, grants := w.waitsInCycle(clients, make([]lock.Options, n), paths[:n])
+	aside := ask(w, clients[1].MutexAt(paths[n], lock.Options{}).Lock) // waits, in no cycle
+	w.Within(patience, "a contender waits aside", func() bool { return len(w.QueueAt(paths[n])) == 2 })
 	for _, look := range [][]string{{paths[0]}, {paths[1]}, {paths[2]}, paths} {
 		found, err := inspect.Deadlocks(w.Context(), w.fresh(), look...)
 		if err != nil || len(found) != 1 || len(found[0]) != n || found[0][0].Waiter.Owner.Label != "c2" {
@@ -284,9 +284,9 @@ func deadlockBesideASecret(w *World, t *testing.T) {
 	second := must(w, b.MutexAt(paths[1], lock.Options{}).Lock)
 	hidden := []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}
 	one := askUnder(first.Context(), w, a.MutexAt(paths[1], lock.Options{}).Lock)
-	w.Within(patience, "the first waits", func() bool { return len(w.LineAt(paths[1])) == 2 })
+	w.Within(patience, "the first waits", func() bool { return len(w.QueueAt(paths[1])) == 2 })
 	other := askUnder(second.Context(), w, b.MutexAt(paths[0], lock.Options{}).Lock)
-	w.Within(patience, "the second waits", func() bool { return len(w.LineAt(paths[0])) == 2 })
+	w.Within(patience, "the second waits", func() bool { return len(w.QueueAt(paths[0])) == 2 })
 	veiled, err := w.admin.Create(w.Context(), paths[1]+"/lock-", nil, zk.EphemeralSequential, hidden)
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func deadlockBesideASecret(w *World, t *testing.T) {
 	}
 	w.MustRelease(second)
 	if _, err := other.Outcome(); !errors.Is(err, context.Canceled) { // its hold's context
-		t.Errorf("who waited under what was released: %v", err)
+		t.Errorf("the one that waited under what was released: %v", err)
 	}
 	w.MustRelease(one.Granted())
 	w.MustRelease(first)
@@ -327,12 +327,12 @@ func deadlockLongWaits(w *World, t *testing.T) {
 		holds = append(holds, must(w, c.MutexAt(paths[i], w.watchful()).Lock))
 		if i > 0 {
 			grants = append(grants, askUnder(holds[i].Context(), w, c.MutexAt(paths[i-1], w.watchful()).Lock))
-			w.Within(patience, "the contender waits", func() bool { return len(w.LineAt(paths[i-1])) == 2 })
+			w.Within(patience, "the contender waits", func() bool { return len(w.QueueAt(paths[i-1])) == 2 })
 		}
 	}
 	for i := range 3 { // and strangers behind them
 		grants = append(grants, ask(w, w.Client("x").MutexAt(paths[2], w.watchful()).Lock))
-		w.Within(patience, "the stranger waits", func() bool { return len(w.LineAt(paths[2])) == 3+i })
+		w.Within(patience, "the stranger waits", func() bool { return len(w.QueueAt(paths[2])) == 3+i })
 	}
 	time.Sleep(20 * w.suspicion())
 	for i, g := range grants {
@@ -352,7 +352,7 @@ func deadlockLongWaits(w *World, t *testing.T) {
 }
 
 // A TryLock that is cut off leaves its node for a while. It does not wait, so a contender that waits behind it is in no
-// circle through it.
+// cycle through it.
 func deadlockTrying(w *World, t *testing.T) {
 	paths := w.beside(2)
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
@@ -361,9 +361,9 @@ func deadlockTrying(w *World, t *testing.T) {
 	held := must(w, c.MutexAt(paths[1], w.watchful()).Lock)
 	b.CutOff(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[0] + "/"}, true, func() {})
 	tried := ask(w, rw(b, lock.Options{}).TryLock)
-	w.Within(patience, "b's node is left", func() bool { return len(w.LineAt(paths[0])) == 2 })
+	w.Within(patience, "b's node is left", func() bool { return len(w.QueueAt(paths[0])) == 2 })
 	g := askUnder(reads.Context(), w, a.MutexAt(paths[1], w.watchful()).Lock)
-	w.Within(patience, "a waits", func() bool { return len(w.LineAt(paths[1])) == 2 })
+	w.Within(patience, "a waits", func() bool { return len(w.QueueAt(paths[1])) == 2 })
 	last := askUnder(held.Context(), w, rw(c, w.watchful()).RLock)
 	last.StillPending(4 * w.suspicion())
 	b.Reachable()
@@ -378,7 +378,7 @@ func deadlockTrying(w *World, t *testing.T) {
 }
 
 // A waiter reads one line before, and another one after, a wait in the first has ended and one in the second
-// has begun. Together they would make a circle, but they never were together; twice, for looks are believed
+// has begun. Together they would make a cycle, but they never were together; twice, for looks are believed
 // in pairs.
 func deadlockMoments(w *World, t *testing.T) {
 	paths := w.beside(3)
@@ -388,13 +388,13 @@ func deadlockMoments(w *World, t *testing.T) {
 	wait := func(c *Client, under *lock.Hold, path string) (stop func()) {
 		ctx, cancel := context.WithCancel(under.Context())
 		g := askUnder(ctx, w, c.MutexAt(path, lock.Options{}).Lock)
-		w.Within(patience, "the contender waits", func() bool { return len(w.LineAt(path)) == 2 })
+		w.Within(patience, "the contender waits", func() bool { return len(w.QueueAt(path)) == 2 })
 		return func() {
 			cancel()
 			if _, err := g.Outcome(); !errors.Is(err, context.Canceled) {
 				t.Errorf("a wait that was given up ended with %v", err)
 			}
-			w.Within(patience, "the contender waits no more", func() bool { return len(w.LineAt(path)) == 1 })
+			w.Within(patience, "the contender waits no more", func() bool { return len(w.QueueAt(path)) == 1 })
 		}
 	}
 	var g *Grant

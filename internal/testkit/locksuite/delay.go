@@ -48,7 +48,7 @@ func (w *World) delayed() lock.Options { return lock.Options{Delay: w.delay()} }
 // Markers returns the znodes of the lock directory that are no claims.
 func (w *World) Markers() []string {
 	w.t.Helper()
-	return slices.DeleteFunc(w.Line(), func(name string) bool { return !strings.Contains(name, "-held") })
+	return slices.DeleteFunc(w.Queue(), func(name string) bool { return !strings.Contains(name, "-held") })
 }
 
 // keptDelay checks that a grant came when the delay was over that began, for the contender that noticed, not before began.
@@ -94,7 +94,7 @@ func delayUnclean(w *World, t *testing.T) {
 			var g *Grant
 			if waiting {
 				g = ask(w, b.Mutex(w.delayed()).Lock)
-				w.WaitLine(3)
+				w.WaitQueue(3)
 			}
 			began := time.Now()
 			end(a, h)
@@ -121,7 +121,7 @@ func delayRelease(w *World, t *testing.T) {
 	for range 3 {
 		h := must(w, a.Mutex(w.delayed()).Lock)
 		g := ask(w, b.Mutex(w.delayed()).Lock)
-		w.WaitLine(3)
+		w.WaitQueue(3)
 		began := time.Now()
 		w.MustRelease(h)
 		h = w.keptNone("after a release", g, began)
@@ -138,7 +138,7 @@ func delayReaper(w *World, t *testing.T) {
 		a, b := w.Client("a"), w.Client("b")
 		h := must(w, a.Mutex(w.delayed()).Lock)
 		g := ask(w, b.Mutex(w.delayed()).Lock)
-		w.WaitLine(3)
+		w.WaitQueue(3)
 		ctx, cancel := context.WithCancel(w.Context())
 		a.CutOff(w.deletes(), applied, cancel)
 		if err := h.Release(ctx); !errors.Is(err, lock.ErrReleasePending) {
@@ -158,7 +158,7 @@ func delayAcrossBreaks(w *World, t *testing.T) {
 			a, b := w.Client("a"), w.Client("b")
 			h := must(w, a.Mutex(w.delayed()).Lock)
 			g := ask(w, b.Mutex(w.delayed()).Lock)
-			w.WaitLine(3)
+			w.WaitQueue(3)
 			m := w.deletes()
 			m.Times = breaks
 			a.Cut(m, applied)
@@ -198,9 +198,9 @@ func delayAnew(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	must(w, a.Mutex(w.delayed()).Lock)
 	first := ask(w, b.Mutex(w.delayed()).Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	g := ask(w, c.Mutex(w.delayed()).Lock)
-	w.WaitLine(4)
+	w.WaitQueue(4)
 	w.Expire(a.Session)
 	w.Within(patience, "b waits for the delay", func() bool { return len(w.Markers()) == 2 })
 	first.StillPending(w.delay() / 8) // which does not count for c
@@ -209,7 +209,7 @@ func delayAnew(w *World, t *testing.T) {
 	if h, err := first.Outcome(); !errors.Is(err, zk.ErrSessionExpired) {
 		t.Errorf("the one that expired got %v, %v", h, err)
 	}
-	w.MustRelease(w.keptDelay("after one who died waiting", g, began))
+	w.MustRelease(w.keptDelay("after one that died waiting", g, began))
 	w.Clean()
 }
 
@@ -225,7 +225,7 @@ func delayGoesOn(w *World, t *testing.T) {
 	if h, err := m.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock = %v, %v, want the deadline's error", h, err)
 	}
-	w.Within(time.Second+w.slack(), "what is left is the lost holder's", func() bool { return len(w.Line()) == 1 })
+	w.Within(time.Second+w.slack(), "what is left is the lost holder's", func() bool { return len(w.Queue()) == 1 })
 	w.MustRelease(w.keptDelay("the second time", ask(w, m.Lock), began))
 	w.Clean()
 }
@@ -292,7 +292,7 @@ func delayLostReplies(w *World, t *testing.T) {
 	}
 }
 
-// The node of one who waits for the delay is deleted: it is told so, or goes to the end of the line, and its
+// The node of one that waits for the delay is deleted: it is told so, or goes to the end of the queue, and its
 // marker does not count as that of a holder.
 func delayOwnNode(w *World, t *testing.T) {
 	for _, requeue := range []bool{false, true} {
@@ -342,7 +342,7 @@ func delayCancelled(w *World, t *testing.T) {
 			t.Errorf("Lock = %v, want the context's error", err)
 		}
 	})
-	w.Within(time.Second+w.slack(), "what is left is the lost holder's", func() bool { return len(w.Line()) == 1 })
+	w.Within(time.Second+w.slack(), "what is left is the lost holder's", func() bool { return len(w.Queue()) == 1 })
 	began := time.Now()
 	w.MustRelease(w.keptDelay("for the next", ask(w, c.Mutex(w.delayed()).Lock), began))
 	w.Clean()

@@ -41,7 +41,7 @@ func f37OldNode(w *World, t *testing.T) {
 	a := w.Stand("a", &reg, election.Options{}, 0)
 	first := a.leads(0)
 	b := w.Stand("b", &reg, election.Options{}, 0)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	a.Proxy.SetFlows(faultproxy.Stall)
 	w.Ended(first, lock.ErrDeadline)
 	if w.Virtual {
@@ -51,7 +51,7 @@ func f37OldNode(w *World, t *testing.T) {
 	}
 	a.Proxy.SetFlows(faultproxy.Pass)
 	b.leads(0)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	if first.Cause() == nil || a.leading() {
 		t.Error("the old leader leads again")
 	}
@@ -64,14 +64,14 @@ func f37OldNode(w *World, t *testing.T) {
 }
 
 // The leader's session expires while it is cut off. Another leads after its term has ended, and the old one
-// comes back under a new session, at the end of the line.
+// comes back under a new session, at the end of the queue.
 func f37Expires(w *World, t *testing.T) {
 	for range w.reps(20, 1) {
 		var reg Register
 		a := w.Stand("a", &reg, election.Options{}, 0)
 		first := a.leads(0)
 		b := w.Stand("b", &reg, election.Options{}, 0)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		a.Proxy.Refuse(true)
 		a.Proxy.SetFlows(faultproxy.Stall)
 		second := b.leads(0)
@@ -80,7 +80,7 @@ func f37Expires(w *World, t *testing.T) {
 		}
 		a.Proxy.SetFlows(faultproxy.Pass)
 		a.Proxy.Refuse(false)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		if a.leading() || second.Cause() != nil {
 			t.Errorf("the old leader leads: %v; the new one: %v", a.leading(), second.Cause())
 		}
@@ -102,7 +102,7 @@ func f37ServerAway(w *World, t *testing.T) {
 		a := w.Stand("a", &reg, election.Options{}, 0)
 		first := a.leads(0)
 		b := w.Stand("b", &reg, election.Options{}, 0)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		w.server.stop()
 		time.Sleep(w.Timeout * 3 / 2)
 		if first.Cause() == nil {
@@ -110,7 +110,7 @@ func f37ServerAway(w *World, t *testing.T) {
 		}
 		w.server.start()
 		b.leads(0)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		if a.leading() {
 			t.Error("two lead")
 		}
@@ -131,7 +131,7 @@ func f37Deleted(w *World, t *testing.T) {
 	w.Ended(first, lock.ErrNodeDeleted)
 	a.leads(1)
 	b := w.Stand("b", &reg, election.Options{}, 0)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	a.Stop()
 	b.leads(0)
 	b.Stop()
@@ -148,17 +148,17 @@ func f37OlderCampaign(w *World, t *testing.T) {
 	ctx, giveUp := context.WithCancel(w.Context())
 	gaveUp := make(chan error, 1)
 	go func() { _, err := e.Campaign(ctx); gaveUp <- err }()
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	w.Quiet(a)
 	giveUp()
 	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
 		t.Errorf("a campaign that was given up = %v", err)
 	}
-	w.WaitLine(1)
+	w.WaitQueue(1)
 	second := ask(w, b.Election(election.Options{}).Campaign)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	third := ask(w, e.Campaign)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	w.Quiet(a)
 	a.Proxy.SetFlow(faultproxy.ToClient, faultproxy.Stall)
 	w.resign(first)
@@ -185,7 +185,7 @@ func f38Flaps(w *World, t *testing.T) {
 		for i := range candidates {
 			standers = append(standers, w.Stand(fmt.Sprint("c", i), &reg, election.Options{}, 0))
 		}
-		w.WaitLine(candidates)
+		w.WaitQueue(candidates)
 		pauses := w.Timeout / 50
 		for range w.reps(1000, 40) {
 			s := standers[r.IntN(candidates)]
@@ -204,14 +204,14 @@ func f38Flaps(w *World, t *testing.T) {
 			time.Sleep(time.Duration(r.Int64N(int64(pauses))))
 		}
 		w.oneLeads(time.Second+w.Timeout+2*w.Tick+w.slack(), standers)
-		w.WaitLine(candidates)
+		w.WaitQueue(candidates)
 		var sessions, terms int64
 		for _, s := range standers {
 			sessions += s.sessions.Load()
 			terms += s.terms.Load()
 		}
 		// Each session began with a node, each term that ended without its session was followed by
-		// another, and rang at most one bell.
+		// another, and made at most one release marker.
 		made := w.created() - before
 		if most := sessions + 2*terms; made > most {
 			t.Errorf("%d nodes were made, by %d sessions in %d terms: want at most %d", made, sessions, terms, most)
@@ -221,7 +221,7 @@ func f38Flaps(w *World, t *testing.T) {
 			s.Stop()
 		}
 		reg.Check(t)
-		w.WaitLine(0)
+		w.WaitQueue(0)
 	}
 }
 
@@ -242,11 +242,11 @@ func f38Directory(w *World, t *testing.T) {
 	for i := range 3 {
 		standers = append(standers, w.Stand(fmt.Sprint("c", i), &reg, election.Options{}, 0))
 	}
-	w.WaitLine(3)
-	old := w.Line()
+	w.WaitQueue(3)
+	old := w.Queue()
 	for range w.reps(10, 2) {
 		time.Sleep(w.moment())
-		for _, name := range w.Line() {
+		for _, name := range w.Queue() {
 			if err := w.admin.Delete(w.Context(), zk.Join(w.dir, name), -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 				t.Fatal(err)
 			}
@@ -254,10 +254,10 @@ func f38Directory(w *World, t *testing.T) {
 		if err := w.admin.Delete(w.Context(), w.dir, -1); err != nil && !errors.Is(err, zk.ErrNotEmpty) {
 			t.Fatal(err)
 		}
-		w.WaitLine(3)
+		w.WaitQueue(3)
 		w.oneLeads(patience, standers)
 	}
-	for _, name := range w.Line() {
+	for _, name := range w.Queue() {
 		if slices.Contains(old, name) {
 			t.Errorf("%s is still there: nothing was deleted", name)
 		}
@@ -269,22 +269,22 @@ func f38Directory(w *World, t *testing.T) {
 	// the register is not asked about overlaps here.
 }
 
-// A candidate's node is deleted while it waits, and again: it is in line nevertheless, by as many nodes.
+// A candidate's node is deleted while it waits, and again: it is in the queue nevertheless, by as many nodes.
 func f38Interrupted(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	first := must(w, a.Election(election.Options{}).Campaign)
 	got := ask(w, b.Election(election.Options{}).Campaign)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	before := w.created()
 	for range 2 {
-		old := w.Line()
+		old := w.Queue()
 		for _, name := range old {
 			if node := zk.Join(w.dir, name); node != first.Node() {
 				w.Delete(node)
 			}
 		}
-		w.Within(patience, "the candidate is in line again", func() bool {
-			now := w.Line()
+		w.Within(patience, "the candidate is in the queue again", func() bool {
+			now := w.Queue()
 			return len(now) == 2 && fmt.Sprint(now) != fmt.Sprint(old)
 		})
 	}
@@ -404,7 +404,7 @@ func f39HandOver(w *World, t *testing.T) {
 		a := w.Stand("a", &reg, election.Options{}, needs)
 		first := a.leads(0)
 		b := w.Stand("b", &reg, election.Options{}, needs)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		began := time.Now()
 		if err := first.Resign(w.Context()); err != nil {
 			t.Errorf("resign: %v", err)
@@ -413,7 +413,7 @@ func f39HandOver(w *World, t *testing.T) {
 		if d := time.Since(began); d < needs {
 			t.Errorf("the successor leads after %v, the work needed %v", d, needs)
 		}
-		w.WaitLine(2) // who has resigned stands again, for its Run goes on
+		w.WaitQueue(2) // a leader that has resigned stands again, for its Run goes on
 		b.Stop()
 		a.leads(1)
 		a.Stop()
@@ -437,7 +437,7 @@ func f39Deadline(w *World, t *testing.T) {
 		a := w.Stand("a", &reg, election.Options{Margin: margin}, needs)
 		first := a.leads(0)
 		b := w.Stand("b", &reg, election.Options{}, 0)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		a.Proxy.SetFlows(faultproxy.Stall)
 		w.Ended(first, lock.ErrDeadline)
 		a.Proxy.SetFlows(faultproxy.Pass)
@@ -467,7 +467,7 @@ func f39GoesOn(w *World, t *testing.T) {
 	}()
 	<-began
 	next := ask(w, b.Election(election.Options{}).Campaign)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	at := time.Now()
 	cancel()
 	w.Bounded("Lead whose work goes on", grace, func() {

@@ -78,9 +78,9 @@ func latchTry(w *World, t *testing.T) {
 	if busy, ok := errors.AsType[*lock.BusyError](err); !ok || busy.Holder.Owner.Label != "a" {
 		t.Errorf("TryLock = %v, want that a has it", err)
 	}
-	w.WaitLine(1)
+	w.WaitQueue(1)
 	g := ask(w, b.Latch().Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	w.MustRelease(h)
 	w.MustRelease(g.Granted())
 	w.MustRelease(must(w, a.Latch().TryLock))

@@ -12,7 +12,7 @@ import (
 )
 
 // Expire ends a client's session on the ensemble, as expiry does: all at once, without telling the client,
-// whose connection is closed. It attaches to the session, as anybody can who knows its password, and
+// whose connection is closed. It attaches to the session, as any client can that knows its password, and
 // closes it. The client may be faster and take the session back; then it is done again.
 func (w *World) Expire(s *client.Session) {
 	w.t.Helper()

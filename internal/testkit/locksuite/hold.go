@@ -52,7 +52,7 @@ func f16LossIsTold(w *World, t *testing.T) {
 		a := w.Client("a")
 		h := must(w, a.Mutex(lock.Options{}).Lock)
 		time.Sleep(w.moment())
-		if h.Cause() != nil || h.Left() <= 0 || h.Context().Err() != nil {
+		if h.Cause() != nil || h.Remaining() <= 0 || h.Context().Err() != nil {
 			t.Fatalf("%s: the hold is over before it was lost: %v", c.name, h.Cause())
 		}
 		began := time.Now()
@@ -69,8 +69,8 @@ func f16LossIsTold(w *World, t *testing.T) {
 			t.Errorf("%s: the loss was told after %v, want %v", c.name, d, c.within)
 		}
 		var lost *lock.LostError
-		if !errors.As(h.Cause(), &lost) || !errors.Is(h.Cause(), lock.ErrLost) || !errors.Is(context.Cause(h.Context()), c.cause) || h.Left() != 0 {
-			t.Errorf("%s: cause %v, context's cause %v, %v left", c.name, h.Cause(), context.Cause(h.Context()), h.Left())
+		if !errors.As(h.Cause(), &lost) || !errors.Is(h.Cause(), lock.ErrLost) || !errors.Is(context.Cause(h.Context()), c.cause) || h.Remaining() != 0 {
+			t.Errorf("%s: cause %v, context's cause %v, %v left", c.name, h.Cause(), context.Cause(h.Context()), h.Remaining())
 		}
 		if err := h.Release(w.Context()); !errors.Is(err, c.cause) {
 			t.Errorf("%s: the first release says %v, want the loss", c.name, err)
@@ -83,7 +83,7 @@ func f16LossIsTold(w *World, t *testing.T) {
 	}
 }
 
-// The holder goes silent at any phase of its heartbeat. It knows before anybody else can be granted, and
+// The holder goes silent at any phase of its heartbeat. It knows before any other contender can be granted, and
 // the next is granted in time (I3).
 func f17Phases(w *World, t *testing.T) {
 	phases := w.reps(200, 2)
@@ -93,7 +93,7 @@ func f17Phases(w *World, t *testing.T) {
 		h := must(w, a.Mutex(lock.Options{}).Lock)
 		time.Sleep(beat + beat*time.Duration(i)/time.Duration(phases))
 		g := ask(w, b.Mutex(lock.Options{}).Lock)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		silent := time.Now()
 		a.Blackhole()
 		<-h.Done()
@@ -174,10 +174,10 @@ func f18AnsweredTooLate(w *World, t *testing.T) {
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Fatal(err)
 		}
-		if err := h.Cause(); !errors.Is(err, lock.ErrDeadline) || h.Left() != 0 {
-			t.Errorf("%v: the hold goes on after an answer that came too late: %v, %v left", vouch, err, h.Left())
+		if err := h.Cause(); !errors.Is(err, lock.ErrDeadline) || h.Remaining() != 0 {
+			t.Errorf("%v: the hold goes on after an answer that came too late: %v, %v left", vouch, err, h.Remaining())
 		}
-		w.WaitLine(0)
+		w.WaitQueue(0)
 	}
 }
 
@@ -293,7 +293,7 @@ func f19LateWrite(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	old := must(w, a.Mutex(lock.Options{}).Lock)
 	g := ask(w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	a.Blackhole()
 	h := g.Granted()
 	if h.Token() <= old.Token() {
@@ -378,7 +378,7 @@ func f21ShortFlap(w *World, t *testing.T) {
 		t.Fatalf("a short break cost the lock: %v", err)
 	}
 	if line := w.NodesOf("a"); len(line) != 1 || line[0] != h.Node() {
-		t.Errorf("the line is %v, the hold's node %s", line, h.Node())
+		t.Errorf("the queue is %v, the hold's node %s", line, h.Node())
 	}
 	w.MustRelease(h)
 }
@@ -390,7 +390,7 @@ func f21LostAlive(w *World, t *testing.T) {
 	m := a.Mutex(lock.Options{})
 	h := must(w, m.Lock)
 	g := ask(w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	a.Blackhole()
 	w.Ended(h, lock.ErrDeadline)
 	a.Heal()
@@ -403,7 +403,7 @@ func f21LostAlive(w *World, t *testing.T) {
 		t.Fatalf("the session did not survive: %v", err)
 	}
 	again := ask(w, m.Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	w.MustRelease(next)
 	second := again.Granted()
 	if second.Token() <= h.Token() || h.Cause() == nil {

@@ -52,7 +52,7 @@ func (w *World) cycle(c *Client, take func(context.Context) (*lock.Hold, error))
 	return asked, notified
 }
 
-// A long line: each release wakes the next and no other, with the same few requests all along.
+// A long queue: each release wakes the next and no other, with the same few requests all along.
 func f29OneWakes(w *World, t *testing.T) {
 	waiters, over := w.reps(1000, 100), w.reps(10, 5)
 	clients := make([]*Client, over)
@@ -73,7 +73,7 @@ func f29OneWakes(w *World, t *testing.T) {
 			grants <- h
 		}()
 	}
-	w.WaitLine(waiters + 1)
+	w.WaitQueue(waiters + 1)
 	w.Quiet(clients...)
 	marks := make([]faultproxy.Mark, over)
 	for i, c := range clients {
@@ -95,8 +95,8 @@ func f29OneWakes(w *World, t *testing.T) {
 		last = held.Token()
 	}
 	// A hand-over is one request, the release. Every hold was too short, and its own node watched already,
-	// to send more. The next is told of its predecessor's end, and before that of its bell, if others were
-	// ahead of that one too; the one who released is told that its own node is gone.
+	// to send more. The next is told of its predecessor's end, and before that of its release marker, if others
+	// were ahead of that one too; the one that released is told that its own node is gone.
 	releases, others, notified := 0, faultproxy.Log(nil), 0
 	for i, c := range clients {
 		asked, told := work(c.Proxy.Since(marks[i]))
@@ -126,7 +126,7 @@ func f29ListingTooLarge(w *World, t *testing.T) {
 	if h != nil || !errors.As(err, &size) {
 		t.Errorf("Lock = %v, %v, want a *client.SizeError", h, err)
 	}
-	w.Within(time.Second+w.slack(), "I2: the attempt's node is gone", func() bool { return len(w.Line()) == children })
+	w.Within(time.Second+w.slack(), "I2: the attempt's node is gone", func() bool { return len(w.Queue()) == children })
 	if n := a.Stats().Connections; n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
@@ -138,11 +138,11 @@ func f29QueueMax(w *World, t *testing.T) {
 	opt := lock.Options{QueueMax: 1}
 	held := must(w, w.Client("a").Mutex(opt).Lock)
 	g := ask(w, w.Client("b").Mutex(opt).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	if h, err := w.Client("c").Mutex(opt).Lock(w.Context()); !errors.Is(err, lock.ErrQueueFull) {
 		t.Errorf("Lock behind more than QueueMax = %v, %v, want ErrQueueFull", h, err)
 	}
-	w.Within(time.Second+w.slack(), "I2: the refused one's node is gone", func() bool { return len(w.Line()) == 2 })
+	w.Within(time.Second+w.slack(), "I2: the refused one's node is gone", func() bool { return len(w.Queue()) == 2 })
 	w.MustRelease(held)
 	w.MustRelease(g.Granted())
 }
@@ -179,7 +179,7 @@ func f30HandOver(w *World, t *testing.T) {
 	trip := w.slow()
 	for range w.reps(100, 20) {
 		g := ask(w, b.Mutex(lock.Options{}).Lock)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		w.Quiet(b)
 		marks := []faultproxy.Mark{a.Proxy.Mark(), b.Proxy.Mark()}
 		began := time.Now()

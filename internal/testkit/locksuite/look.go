@@ -19,7 +19,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Seeing who holds what.
+// Seeing which contender holds what.
 var lookTests = []test{
 	{"Look_EveryKind", lookEveryKind},
 	{"Look_Curator", lookCurator},
@@ -31,7 +31,7 @@ var lookTests = []test{
 	{"F29_WatchReadsWhatChanged", f29WatchCost},
 }
 
-// told says in a few words what a snapshot shows: the kind, and who stands in it, those who wait in brackets.
+// told says in a few words what a snapshot shows: the kind, and which contenders stand in it, the waiters in brackets.
 func told(snap inspect.Snapshot) string {
 	words := []string{string(snap.Kind)}
 	if snap.Permits > 0 {
@@ -139,7 +139,7 @@ func lookEveryKind(w *World, t *testing.T) {
 	u := must(w, a.Unfair().Lock)
 	next := ask(w, b.Unfair().Lock)
 	w.untilWaiting(b)
-	w.wantLook("unfair a") // who waits leaves no trace
+	w.wantLook("unfair a") // a waiter leaves no trace
 	w.MustRelease(u)
 	w.MustRelease(next.Granted())
 	w.wantLook("")
@@ -406,7 +406,7 @@ func watchEnds(w *World, t *testing.T) {
 			t.Errorf("%s: the stream ended with %v, want the session's end", c.Label, err)
 		}
 	}
-	if names := slices.Compact(w.Line()); len(names) > 0 {
+	if names := slices.Compact(w.Queue()); len(names) > 0 {
 		t.Errorf("watching has made %q", names)
 	}
 }
@@ -434,7 +434,7 @@ func f29WatchCost(w *World, t *testing.T) {
 	g := ask(w, w.Client("b").Mutex(lock.Options{}).Lock)
 	w.sees(v, fmt.Sprintf("%d locks, 1 wait", locks))
 	if asked, _ := work(c.Proxy.Since(mark)); len(asked) > most {
-		t.Errorf("one more who waits for one of %d locks made the viewer ask %s", locks, asked.Ops())
+		t.Errorf("one more that waits for one of %d locks made the viewer ask %s", locks, asked.Ops())
 	}
 	v.stop()
 	for _, h := range holds {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/server/store"
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
@@ -59,11 +60,11 @@ const memoryDir = "/data"
 
 func (m *memory) start() {
 	var err error
-	m.Server, err = server.Open(server.Options{
-		DataDir: memoryDir, FS: m.disk, TickTime: memoryTick, MaxSessionTimeout: 10 * time.Hour, // no limit on what a test may ask for
+	m.Server, err = server.Open(bridge.OnDisk(server.Options{
+		DataDir: memoryDir, TickTime: memoryTick, MaxSessionTimeout: 10 * time.Hour, // no limit on what a test may ask for
 		ConnectionsPerAddressMax: -1, PreAllocBytes: 64 << 10, // all of it is memory
 		ApachePasswords: true, // World.Expire computes them
-	})
+	}, m.disk))
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ var ownershipTests = []test{
 	{"F31_NotByAccident", f31NotByAccident},
 }
 
-// Goroutines of one session, by one Mutex and by another of the same path, exclude each other; who
+// Goroutines of one session, by one Mutex and by another of the same path, exclude each other; one that
 // releases does not matter.
 func f31OneSession(w *World, t *testing.T) {
 	var reg Register
@@ -71,7 +71,7 @@ func f31Nested(w *World, t *testing.T) {
 		}
 		r.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
 		for i, h := range holds {
-			if n := len(w.Line()); n != 1 {
+			if n := len(w.Queue()); n != 1 {
 				t.Fatalf("seed %d: %d nodes with %d holds left", seed, n, len(holds)-i)
 			}
 			w.MustRelease(h)

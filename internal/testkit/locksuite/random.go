@@ -157,7 +157,7 @@ func (s *schedule) disturb(ctx context.Context, r *rand.Rand) {
 				s.w.Expire(c.Session)
 			}
 		case 7:
-			if line := s.w.Line(); len(line) > 0 && r.IntN(3) == 0 {
+			if line := s.w.Queue(); len(line) > 0 && r.IntN(3) == 0 {
 				s.delete(zk.Join(s.w.dir, line[r.IntN(len(line))]))
 			}
 		default:
@@ -167,7 +167,7 @@ func (s *schedule) disturb(ctx context.Context, r *rand.Rand) {
 	s.heal()
 }
 
-// delete removes a node as an administrator would who is not careful.
+// delete removes a node as a careless administrator would.
 func (s *schedule) delete(node string) {
 	_, stat, err := s.w.fresh().Get(s.w.Context(), node)
 	if err == nil {

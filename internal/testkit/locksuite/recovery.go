@@ -41,10 +41,10 @@ func f02StaleListing(w *World, t *testing.T) {
 	a := w.ClientWith("a", client.Options{Dial: f.Dial})
 	a.Proxy.CutAfter(w.joins())
 	g := ask(w, a.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	g.StillPending(w.moment())
-	if line := w.Line(); len(line) != 2 {
-		t.Errorf("%d nodes in line, want the holder's and one of the waiter's: %v", len(line), line)
+	if line := w.Queue(); len(line) != 2 {
+		t.Errorf("%d nodes in the queue, want the holder's and one of the waiter's: %v", len(line), line)
 	}
 	if n := len(a.Proxy.Since(0).Asked(wire.OpCreate2)); n != 1 {
 		t.Errorf("%d creates were sent, want 1", n)
@@ -95,17 +95,17 @@ func f02Duplicate(w *World, t *testing.T) {
 	w.beforeSecondLook(a, func() { w.Create(prefix.Load().(string), zk.EphemeralSequential) })
 	g := ask(w, a.Mutex(lock.Options{}).Lock)
 	time.Sleep(w.moment())
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	first := w.NodesOf("a")
 	if len(first) != 1 {
 		t.Fatalf("nodes of the attempt: %v, want its first", first)
 	}
 	c := ask(w, w.Client("c").Mutex(lock.Options{}).Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	w.MustRelease(held)
 	h := g.Granted()
 	if h.Node() != first[0] {
-		t.Errorf("granted with %s, the place in line was %s", h.Node(), first[0])
+		t.Errorf("granted with %s, the place in the queue was %s", h.Node(), first[0])
 	}
 	w.MustRelease(h)
 	w.MustRelease(c.Granted())
@@ -145,7 +145,7 @@ func f03NewSession(w *World, t *testing.T) {
 	old := must(w, a.Mutex(lock.Options{}).Lock)
 	reg.Enter(old.Token())
 	wait := ask(w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	reg.Leave()
 	w.Expire(a.Session)
 	again := w.Client("a")
@@ -177,7 +177,7 @@ func f04CancelDuringCreate(w *World, t *testing.T) {
 		}
 	})
 	w.Within(1500*time.Millisecond-time.Since(began)+w.slack(), "the node is gone a second after the reply",
-		func() bool { return len(w.Line()) == 0 })
+		func() bool { return len(w.Queue()) == 0 })
 }
 
 // Cancelled at any moment, Lock leaves nothing behind.
@@ -251,18 +251,18 @@ func f05Step(w *World, t *testing.T, step string, plant, meanwhile func(b *Clien
 	held := must(w, a.Mutex(lock.Options{}).Lock)
 	ctx, giveUp := context.WithCancel(w.Context())
 	neighbour := askUnder(ctx, w, c.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	plant(b)
 	wait := ask(w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	first := w.NodesOf("b")
 	behind := ask(w, c.Mutex(lock.Options{}).Lock)
-	w.WaitLine(4)
+	w.WaitQueue(4)
 	time.Sleep(w.moment())
 	meanwhile(b)
 	giveUp()
 	neighbour.Outcome()
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	time.Sleep(w.moment())
 	if now := w.NodesOf("b"); !slices.Equal(now, first) {
 		t.Errorf("%s: the waiter's node was %v and is %v", step, first, now)
@@ -305,7 +305,7 @@ func f06Deleted(w *World, t *testing.T) {
 		a := w.Client("a")
 		w.MustRelease(must(w, w.Client("b").Mutex(lock.Options{}).Lock))
 		w.beforeSecondLook(a, func() {
-			for _, name := range w.Line() {
+			for _, name := range w.Queue() {
 				w.Delete(zk.Join(w.dir, name))
 			}
 		})
@@ -324,14 +324,14 @@ func f06Deleted(w *World, t *testing.T) {
 	}
 }
 
-// An administrator deletes the node of a waiter: its call ends at once, or it goes to the end of the line.
+// An administrator deletes the node of a waiter: its call ends at once, or it goes to the end of the queue.
 func f06DeletedWhileWaiting(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := must(w, a.Mutex(lock.Options{}).Lock)
 	plain := ask(w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	requeued := ask(w, c.Mutex(lock.Options{Requeue: true}).Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	time.Sleep(w.moment())
 	first := w.NodesOf("c")[0]
 	w.Delete(w.NodesOf("b")[0])
@@ -341,7 +341,7 @@ func f06DeletedWhileWaiting(w *World, t *testing.T) {
 		}
 	})
 	w.Delete(first)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	if again := w.NodesOf("c"); len(again) != 1 || again[0] == first {
 		t.Errorf("after its node %s was deleted, the waiter has %v", first, again)
 	}

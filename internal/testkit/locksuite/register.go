@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A Register is the far side: it remembers tokens and refuses old ones, and it notices overlaps.
+// A Register is a resource that locks protect: it remembers tokens and refuses old ones, and it notices overlaps.
 type Register struct {
 	mu      sync.Mutex
 	inside  int

@@ -35,7 +35,7 @@ func f23AcrossBreaks(w *World, t *testing.T) {
 			a, b := w.Client("a"), w.Client("b")
 			h := must(w, a.Mutex(lock.Options{}).Lock)
 			g := ask(w, b.Mutex(lock.Options{}).Lock)
-			w.WaitLine(2)
+			w.WaitQueue(2)
 			m := w.deletes()
 			m.Times = breaks
 			a.Cut(m, applied)
@@ -63,14 +63,14 @@ func f23CallerGone(w *World, t *testing.T) {
 		m := a.Mutex(lock.Options{})
 		h := must(w, m.Lock)
 		g := ask(w, b.Mutex(lock.Options{}).Lock)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		ctx, cancel := context.WithCancel(w.Context())
 		a.CutOff(w.deletes(), applied, cancel)
 		err := h.Release(ctx)
 		if !errors.Is(err, lock.ErrReleasePending) || !errors.Is(err, context.Canceled) {
 			t.Errorf("release without waiting = %v, want ErrReleasePending", err)
 		}
-		if h.Context().Err() == nil || h.Left() != 0 {
+		if h.Context().Err() == nil || h.Remaining() != 0 {
 			t.Error("a hold that is being released is still good for work")
 		}
 		a.Reachable()

@@ -86,7 +86,7 @@ func (w *World) revoked(what string, h *lock.Hold) {
 	}
 }
 
-// A holder of any kind hears the request, goes on holding, and is still shown as who it is.
+// A holder of any kind hears the request, goes on holding, and is still shown with its owner.
 func revokeAnyKind(w *World, t *testing.T) {
 	w.eachKind(func(name string, k lockKind) {
 		a := w.Client("a")
@@ -118,7 +118,7 @@ func revokeAnyKind(w *World, t *testing.T) {
 	})
 }
 
-// Curator's Revoker writes over what the node says. The holder hears that too, and says again who it is.
+// Curator's Revoker writes over what the node says. The holder hears that too, and writes its owner again.
 func revokeByCurator(w *World, t *testing.T) {
 	w.eachKind(func(name string, k lockKind) {
 		a := w.Client("a")
@@ -173,7 +173,7 @@ func revokeWhileWaiting(w *World, t *testing.T) {
 		a, b := w.Client("a"), w.Client("b")
 		held := must(w, a.Mutex(lock.Options{}).Lock)
 		g := ask(w, b.Mutex(lock.Options{}).Lock)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		w.Quiet(a, b)
 		waiter := w.contender("b")
 		if waiter.Held || waiter.Place != 1 {
@@ -192,7 +192,7 @@ func revokeWhileWaiting(w *World, t *testing.T) {
 		}
 		w.MustRelease(held)
 		h := g.Granted()
-		w.revoked("who waited", h)
+		w.revoked("the waiter", h)
 		w.MustRelease(h)
 	}
 }
@@ -206,7 +206,7 @@ func revokeGone(w *World, t *testing.T) {
 		w.MustRelease(h)
 		next := must(w, k.lock(b))
 		if asked, err := inspect.Revoke(w.Context(), w.fresh(), gone); asked || err != nil {
-			t.Errorf("%s: Revoke of who has left = %v, %v, want false", name, asked, err)
+			t.Errorf("%s: Revoke of one that has left = %v, %v, want false", name, asked, err)
 		}
 		if w.contender("b").Revoked {
 			t.Errorf("%s: the next one was asked in its place", name)
@@ -268,7 +268,7 @@ func revokeOneOfSeveral(w *World, t *testing.T) {
 			if early {
 				select {
 				case <-h.Revoked():
-					t.Fatal("asked for before anybody did")
+					t.Fatal("asked for before any client did")
 				case <-time.After(w.moment()):
 				}
 			}

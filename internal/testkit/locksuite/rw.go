@@ -36,11 +36,11 @@ func f32NobodyOvertakes(w *World, t *testing.T) {
 	r0 := must(w, c[0].RLock)
 	r1 := must(w, c[1].RLock) // beside it
 	w2 := ask(w, c[2].Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	r3 := ask(w, c[3].RLock)
-	w.WaitLine(4)
+	w.WaitQueue(4)
 	r4 := ask(w, c[4].RLock)
-	w.WaitLine(5)
+	w.WaitQueue(5)
 	if _, err := c[5].TryRLock(w.Context()); !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("TryRLock behind a waiting writer = %v, want ErrBusy", err)
 	}
@@ -62,7 +62,7 @@ func f32NobodyOvertakes(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// Readers and writers come, go, give up and expire at random. No writer is ever inside with anybody.
+// Readers and writers come, go, give up and expire at random. No writer is ever inside with another contender.
 func f32Random(w *World, t *testing.T) {
 	seed := w.seed()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -134,12 +134,12 @@ func f32MutexIsAWriter(w *World, t *testing.T) {
 	m, rw := w.Client("m").Mutex(lock.Options{}), w.Client("rw").RWMutex()
 	r := must(w, rw.RLock)
 	g := ask(w, m.Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	w.stillPending("a reader holds", g)
 	w.MustRelease(r)
 	h := g.Granted()
 	g = ask(w, rw.RLock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	w.stillPending("the mutex is held", g)
 	w.MustRelease(h)
 	w.MustRelease(g.Granted())
@@ -152,11 +152,11 @@ func f33Downgrade(w *World, t *testing.T) {
 	a := must(w, w.Client("a").RWMutex().Lock)
 	token := a.Token()
 	r1 := ask(w, w.Client("r1").RWMutex().RLock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	w2 := ask(w, w.Client("w2").RWMutex().Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	r3 := ask(w, w.Client("r3").RWMutex().RLock)
-	w.WaitLine(4)
+	w.WaitQueue(4)
 	if err := a.Downgrade(w.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func f33Downgrade(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// The same right behind: the waiting writer saw the holder's node at the head of the line, and must not
+// The same right behind: the waiting writer saw the holder's node at the head of the queue, and must not
 // take its end for the holder's leaving; with the connection lost before and after the exchange.
 func f33DowngradeLost(w *World, t *testing.T) {
 	exchange := faultproxy.Match{Ops: []wire.Op{wire.OpMulti}, Prefix: w.dir}
@@ -194,7 +194,7 @@ func f33DowngradeLost(w *World, t *testing.T) {
 		a, b := w.Client("a"), w.Client("b")
 		h := must(w, a.RWMutex().Lock)
 		g := ask(w, b.RWMutex().Lock)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		c.cut(a.Proxy)
 		if err := h.Downgrade(w.Context()); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
@@ -220,8 +220,8 @@ func f33DowngradeAndRelease(w *World, t *testing.T) {
 		t.Errorf("Downgrade = %v, want the context's error", err)
 	}
 	w.MustRelease(h)
-	if names := w.Line(); len(names) != 0 {
-		t.Errorf("after the release the line is %v", names)
+	if names := w.Queue(); len(names) != 0 {
+		t.Errorf("after the release the queue is %v", names)
 	}
 	if _, ok, err := w.fresh().Exists(w.Context(), zk.Parent(h.Node())); err != nil || !ok {
 		t.Errorf("the directory: %v, %v", ok, err)
@@ -276,7 +276,7 @@ func f33AtTheDeadline(w *World, t *testing.T) {
 		c := w.Client("writer")
 		h := must(w, c.RWMutex().Lock)
 		c.Blackhole()
-		time.Sleep(h.Left() - time.Nanosecond)
+		time.Sleep(h.Remaining() - time.Nanosecond)
 		c.Heal()
 		mark := c.Proxy.Mark()
 		h.Downgrade(w.Context())
@@ -286,7 +286,7 @@ func f33AtTheDeadline(w *World, t *testing.T) {
 		if err := h.Release(w.Context()); !errors.Is(err, lock.ErrLost) && err != nil {
 			t.Fatal(err)
 		}
-		w.Within(2*time.Second, "I2: the lock directory is empty", func() bool { return len(w.Line()) == 0 })
+		w.Within(2*time.Second, "I2: the lock directory is empty", func() bool { return len(w.Queue()) == 0 })
 		c.Session.Close(w.Context())
 		c.Proxy.Close()
 	}

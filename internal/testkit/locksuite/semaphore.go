@@ -56,9 +56,9 @@ func f34OneKind(w *World, t *testing.T) {
 	held := must(w, a.Mutex(opt).Lock)
 	ctx, leave := context.WithCancel(w.Context())
 	leaves := askUnder(ctx, w, w.Client("d").Mutex(opt).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	waits := ask(w, b.Mutex(opt).Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	sem := c.SemaphoreAt(w.dir, 2, opt)
 	refused := func(want lock.Kind, err error) {
 		t.Helper()
@@ -74,7 +74,7 @@ func f34OneKind(w *World, t *testing.T) {
 	beside := must(w, c.SemaphoreAt(w.dir, 2, lock.Options{AllowOtherKinds: true}).TryAcquire)
 	leave()
 	leaves.Outcome()
-	w.WaitLine(3) // the one who waits has to look again, for the node ahead was no holder's
+	w.WaitQueue(3) // the one that waits has to look again, for the node ahead was no holder's
 	w.MustRelease(held)
 	held = waits.Granted() // it came before the semaphore's contender
 	w.MustRelease(held)
@@ -148,9 +148,9 @@ func f34Random(w *World, t *testing.T) {
 	if len(granted) == 0 {
 		t.Error("no contender was ever granted a permit")
 	}
-	w.Within(w.Timeout+2*w.Tick, "I2: nothing is left", func() bool { return len(w.Line()) == 0 })
+	w.Within(w.Timeout+2*w.Tick, "I2: nothing is left", func() bool { return len(w.Queue()) == 0 })
 
-	// I3: with all of them at rest in the line, as many hold as there are permits, however they leave.
+	// I3: with all of them at rest in the queue, as many hold as there are permits, however they leave.
 	const waiters = 12
 	c, holds := w.Client("c"), make(chan *lock.Hold, waiters)
 	m := c.Semaphore(permits)
@@ -192,9 +192,9 @@ func f34AnyLeaves(w *World, t *testing.T) {
 			holds = append(holds, must(w, w.Client(fmt.Sprint("holder", i)).Semaphore(2).Acquire))
 		}
 		next := ask(w, w.Client("next").Semaphore(2).Acquire)
-		w.WaitLine(3)
+		w.WaitQueue(3)
 		last := ask(w, w.Client("last").Semaphore(2).Acquire)
-		w.WaitLine(4)
+		w.WaitQueue(4)
 		w.stillPending("both permits are held", next, last)
 		w.MustRelease(holds[first])
 		h := next.Granted()
@@ -220,8 +220,8 @@ func f34Stored(w *World, t *testing.T) {
 	if !errors.Is(err, lock.ErrPermitsConflict) || errors.Is(err, lock.ErrTooManyPermits) {
 		t.Errorf("another number: %v, want ErrPermitsConflict", err)
 	}
-	if n := len(w.Line()); n != 1 {
-		t.Errorf("%d nodes in line after a conflict, want 1", n)
+	if n := len(w.Queue()); n != 1 {
+		t.Errorf("%d nodes in the queue after a conflict, want 1", n)
 	}
 	w.MustRelease(must(w, b.Semaphore(0).Acquire))
 	if _, err := b.Semaphore(0).AcquireN(w.Context(), 3); !isTooMany(err, 3, 2) {
@@ -269,15 +269,15 @@ func f34Refused(w *World, t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(w.Context())
 	g := askUnder(ctx, w, a.Semaphore(1).Acquire)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	w.stillPending("their permit is the only one", g)
 	cancel()
 	g.Outcome()
-	w.WaitLine(1)
+	w.WaitQueue(1)
 	stored("busy, and given up", "")
 
 	g = ask(w, a.Semaphore(1).Acquire)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	two := b.Semaphore(2)
 	w.MustRelease(must(w, w.Client("c").Semaphore(3).Acquire))
 	stored("granted", `{"permits":3}`)
@@ -303,7 +303,7 @@ func f34Changes(w *World, t *testing.T) {
 	waits := make([]*Grant, 4)
 	for i := range waits {
 		waits[i] = ask(w, m.Acquire)
-		w.WaitLine(i + 2)
+		w.WaitQueue(i + 2)
 	}
 	set := func(n int) {
 		if err := lock.SetPermits(w.Context(), w.fresh(), w.dir, n); err != nil {
@@ -322,7 +322,7 @@ func f34Changes(w *World, t *testing.T) {
 	w.stillPending("two permits, both held", waits[3])
 
 	several := ask(w, acquire(m, 2)) // more than there will be
-	w.WaitLine(5)
+	w.WaitQueue(5)
 	set(1)
 	if _, err := several.Outcome(); !isTooMany(err, 2, 1) {
 		t.Errorf("2 of now 1 permits: %v, want a *TooManyError", err)
@@ -341,12 +341,12 @@ func (w *World) crowd(permits, waiters int) (held []*lock.Hold, clients []*Clien
 	for i := range waiters {
 		c := w.Client(fmt.Sprint("c", i))
 		clients, waits = append(clients, c), append(waits, ask(w, c.Semaphore(permits).Acquire))
-		w.WaitLine(permits + i + 1)
+		w.WaitQueue(permits + i + 1)
 	}
 	return held, clients, waits
 }
 
-// Permits go round in the order of arrival. A release wakes one waiter, who looks once: two requests. What
+// Permits go round in the order of arrival. A release wakes one waiter, which looks once: two requests. What
 // it watched besides it takes back afterwards, at most a watch for each permit.
 func f34HandOver(w *World, t *testing.T) {
 	const permits, waiters = 3, 8
@@ -388,12 +388,12 @@ func f34Curator(w *World, t *testing.T) {
 		t.Errorf("TryAcquire = %v, want ErrBusy", err)
 	}
 	waits := []*Grant{ask(w, semaphore("b").Acquire), ask(w, semaphore("c").Acquire)}
-	w.Within(patience, "both wait at the lock", func() bool { return len(w.LineAt(w.dir+"/locks")) == 2 })
+	w.Within(patience, "both wait at the lock", func() bool { return len(w.QueueAt(w.dir+"/locks")) == 2 })
 	w.stillPending("both leases are taken", waits...)
 	if _, err := semaphore("d").AcquireN(w.Context(), 3); !isTooMany(err, 3, 2) {
 		t.Errorf("3 of 2 permits: %v, want a *TooManyError at once", err)
 	}
-	if n := len(w.LineAt(w.dir + "/leases")); n != 3 {
+	if n := len(w.QueueAt(w.dir + "/leases")); n != 3 {
 		t.Errorf("%d nodes in leases, want two that hold and one that waits", n)
 	}
 	w.Delete(theirs)
@@ -407,7 +407,7 @@ func f34Curator(w *World, t *testing.T) {
 	d := w.Client("d")
 	ctx, cancel := context.WithCancel(w.Context())
 	g := askUnder(ctx, w, d.CuratorSemaphore(2).Acquire)
-	w.Within(patience, "it waits", func() bool { return len(w.LineAt(w.dir+"/leases")) == 3 })
+	w.Within(patience, "it waits", func() bool { return len(w.QueueAt(w.dir+"/leases")) == 3 })
 	d.Blackhole()
 	cancel()
 	w.Bounded("giving up in silence", 0, func() { g.Outcome() })
@@ -416,7 +416,7 @@ func f34Curator(w *World, t *testing.T) {
 		w.MustRelease(h)
 	}
 	w.Within(time.Second+w.slack(), "I2: nothing is left", func() bool {
-		return len(w.LineAt(w.dir+"/leases"))+len(w.LineAt(w.dir+"/locks")) == 0
+		return len(w.QueueAt(w.dir+"/leases"))+len(w.QueueAt(w.dir+"/locks")) == 0
 	})
 	w.DeleteAll(w.dir)
 }
@@ -468,7 +468,7 @@ func f35Faulty(w *World, t *testing.T, busy *lock.Semaphore, given bool, disturb
 		c.Proxy.Close()
 		return
 	}
-	if line := w.Line(); len(holds) != 3 || len(line) != 3 {
+	if line := w.Queue(); len(holds) != 3 || len(line) != 3 {
 		t.Errorf("%d holds, %d nodes, want 3: %v", len(holds), len(line), line)
 	}
 	for _, h := range holds {
@@ -504,13 +504,13 @@ func f35DeletedWhileWaiting(w *World, t *testing.T) {
 	for i := range 2 {
 		b := w.Client(fmt.Sprint("b", i))
 		g := ask(w, acquire(b.Semaphore(2), 2))
-		w.WaitLine(3)
+		w.WaitQueue(3)
 		time.Sleep(w.moment())
 		w.Delete(w.NodesOf(b.Label)[i])
 		if _, err := g.Outcome(); !errors.Is(err, lock.ErrPlaceLost) {
 			t.Errorf("AcquireN = %v, want ErrPlaceLost", err)
 		}
-		w.Within(time.Second+w.slack(), "I2: the other node is gone", func() bool { return len(w.Line()) == 1 })
+		w.Within(time.Second+w.slack(), "I2: the other node is gone", func() bool { return len(w.Queue()) == 1 })
 	}
 	w.MustRelease(held)
 }
@@ -525,7 +525,7 @@ func f35Try(w *World, t *testing.T) {
 			t.Fatalf("try %d: %v, want ErrBusy", i, err)
 		}
 	}
-	w.Within(time.Second+w.slack(), "I2: no residue", func() bool { return len(w.Line()) == 2 })
+	w.Within(time.Second+w.slack(), "I2: no residue", func() bool { return len(w.Queue()) == 2 })
 	for _, h := range holds {
 		w.MustRelease(h)
 	}
@@ -533,7 +533,7 @@ func f35Try(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// Several permits are taken at once if there are as many, and otherwise none; who waits for permits is not passed.
+// Several permits are taken at once if there are as many, and otherwise none; a waiter for permits is not passed.
 func f35TrySeveral(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	one := must(w, a.Semaphore(3).Acquire)
@@ -554,16 +554,16 @@ func f35TrySeveral(w *World, t *testing.T) {
 		}
 	}
 	busy(3)
-	w.WaitLine(1)
+	w.WaitQueue(1)
 	two := try(2)
 	busy(1)
 	waiting := ask(w, c.Semaphore(3).Acquire)
-	w.WaitLine(4)
+	w.WaitQueue(4)
 	w.MustRelease(two[0])
 	third := waiting.Granted()
 	w.MustRelease(two[1])
 	last := ask(w, acquire(c.Semaphore(3), 2))
-	w.WaitLine(4)
+	w.WaitQueue(4)
 	busy(1) // one is free, and two are waited for
 	w.MustRelease(one)
 	for _, h := range last.Granted() {

@@ -110,7 +110,7 @@ func f13Negative(_ *World, t *testing.T) {
 	w.Clean()
 }
 
-// A counter that stops at its end: from there on contenders share a number, and all but those who came
+// A counter that stops at its end: from there on contenders share a number, and all but those that came
 // before are refused. Deleting the directory starts it anew.
 func f13Ends(_ *World, t *testing.T) {
 	w := counting(t, math.MaxInt32-7)

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Attempts of one session at a lock without a line, when the znode does not say whose it is.
+// Attempts of one session at a lock without a queue, when the znode does not say whose it is.
 var siblingTests = []test{
 	{"F01_UnfairRevokedUnseen", f01UnfairRevoked},
 	{"F01_UnfairSiblingsUnseen", f01UnfairSiblings},
@@ -50,7 +50,7 @@ func f01UnfairRevoked(w *World, t *testing.T) {
 			w.isOf(h)
 			if data == curatorsWord {
 				w.revoked("asked before it knew that it holds", h)
-				w.Within(patience, "the holder says again who it is", func() bool { return w.holder() == "a" })
+				w.Within(patience, "the holder writes its owner again", func() bool { return w.holder() == "a" })
 			}
 			next := ask(w, b.Unfair().Lock)
 			w.stillPending("held by a", next)
@@ -76,7 +76,7 @@ func f01UnfairSiblings(w *World, t *testing.T) {
 	})
 	a.Proxy.CutAfter(w.unfairCreates())
 	grants := make(chan *lock.Hold, 2)
-	for range 2 { // each by an entrance of its own
+	for range 2 { // each by a lock value of its own
 		u := a.Unfair()
 		go func() {
 			h, err := u.Lock(w.Context())

@@ -18,7 +18,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// The lock without a line: what the atlas has against locks in general, in its terms.
+// The lock without a queue: what the atlas has against locks in general, in its terms.
 var unfairTests = []test{
 	{"F01_UnfairReplyLost", f01UnfairReplyLost},
 	{"F01_UnfairTakenMeanwhile", f01UnfairTaken},
@@ -167,7 +167,7 @@ func f10UnfairEnded(w *World, t *testing.T) {
 		t.Errorf("Lock = %v, want the session's end", err)
 	}
 	if w.server != nil {
-		w.Within(time.Second, "F14: no watch is left of who gave up", func() bool { return w.server.Stats().Watches == 1 })
+		w.Within(time.Second, "F14: no watch is left of the attempt that gave up", func() bool { return w.server.Stats().Watches == 1 })
 	}
 	w.MustRelease(held)
 	w.free()
@@ -236,7 +236,7 @@ func f23UnfairCallerGone(w *World, t *testing.T) {
 // of it when it is back, and leaves the other alone; a contender that was shown before is not broken in the
 // other's place.
 func f24UnfairTaken(w *World, t *testing.T) {
-	a, b := w.ClientWith("a", client.Options{SessionTimeout: 4 * w.Timeout}), w.Client("b") // no deadline is to be faster than who breaks
+	a, b := w.ClientWith("a", client.Options{SessionTimeout: 4 * w.Timeout}), w.Client("b") // no deadline is to be faster than the operator that breaks
 	h := must(w, a.Unfair().Lock)
 	time.Sleep(w.moment()) // until its znode is watched
 	line, err := inspect.Contenders(w.Context(), w.fresh(), w.dir)
@@ -265,7 +265,7 @@ func f24UnfairTaken(w *World, t *testing.T) {
 	w.Clean()
 }
 
-// The herd: a release is told to all who wait, and all of them try. One is granted, and none is left
+// The herd: a release is told to all that wait, and all of them try. One is granted, and none is left
 // behind. The fair lock's figures are those of F29_OneReleaseWakesOne.
 func f29UnfairHerd(w *World, t *testing.T) {
 	waiters := w.reps(30, 10)
@@ -352,10 +352,10 @@ func unfairRandom(w *World, _ *testing.T) {
 	f.over()
 }
 
-// A fray is many who want the lock at random.
+// A fray is many that want the lock at random.
 type fray struct {
 	w       *World
-	wg      sync.WaitGroup // of those who want it
+	wg      sync.WaitGroup // of those that want it
 	reg     Register
 	granted atomic.Int64
 }
@@ -404,7 +404,7 @@ func (f *fray) over() {
 	f.w.MustRelease(must(f.w, f.w.Client("last").Unfair().Lock)) // I3
 }
 
-// TryLock says who has it, and a context of the hold's re-enters.
+// TryLock names the holder, and a context of the hold's re-enters.
 func unfairTry(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	h := must(w, a.Unfair().Lock)

@@ -49,7 +49,7 @@ func f09GoneBeforeWatch(w *World, t *testing.T) {
 	w.MustRelease(h)
 }
 
-// A release at any moment of the other's way into the line.
+// A release at any moment of the other's way into the queue.
 func f09Interleavings(w *World, t *testing.T) {
 	a, b := w.Client("a").Mutex(lock.Options{}), w.Client("b").Mutex(lock.Options{})
 	w.MustRelease(must(w, a.Lock))
@@ -90,7 +90,7 @@ func f10Flap(w *World, t *testing.T) {
 		a, b := w.Client("a"), w.Client("b")
 		held := must(w, a.Mutex(lock.Options{}).Lock)
 		g := ask(w, b.Mutex(lock.Options{}).Lock)
-		w.WaitLine(2)
+		w.WaitQueue(2)
 		time.Sleep(w.moment())
 		flap.begin(b)
 		time.Sleep(w.Timeout / 4)
@@ -115,9 +115,9 @@ func f10Expired(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	held := must(w, a.Mutex(lock.Options{}).Lock)
 	g := ask(w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	silent := ask(w, c.Mutex(lock.Options{}).Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	time.Sleep(w.moment())
 
 	ended := func(who string, g *Grant, since time.Time) {
@@ -153,14 +153,14 @@ func f11NeighbourGivesUp(w *World, t *testing.T) {
 	held := must(w, a.Mutex(lock.Options{}).Lock)
 	ctx, cancel := context.WithCancel(w.Context())
 	gaveUp := askUnder(ctx, w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	g := ask(w, c.Mutex(lock.Options{}).Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	time.Sleep(w.moment())
 	mark := c.Proxy.Mark()
 	cancel()
 	if _, err := gaveUp.Outcome(); !errors.Is(err, context.Canceled) {
-		t.Errorf("Lock of the one who gave up = %v", err)
+		t.Errorf("Lock of the one that gave up = %v", err)
 	}
 	g.StillPending(w.moment())
 	var watched faultproxy.Log
@@ -195,12 +195,12 @@ func f12ForeignChildren(w *World, t *testing.T) {
 	}
 	h := g.Granted()
 	g = ask(w, b.Mutex(lock.Options{}).Lock)
-	w.WaitLine(len(foreign) + 2)
+	w.WaitQueue(len(foreign) + 2)
 	g.StillPending(w.moment())
 	w.MustRelease(h)
 	w.MustRelease(g.Granted())
 	w.MustRelease(nested)
-	left := w.Line()
+	left := w.Queue()
 	slices.Sort(left)
 	slices.Sort(foreign)
 	if !slices.Equal(left, foreign) {
@@ -238,16 +238,16 @@ func f14CancelledWaits(w *World, t *testing.T) {
 	held := must(w, a.Mutex(lock.Options{}).Lock)
 	f14Behind(w, t, b, held.Node())
 	g := ask(w, a.Mutex(lock.Options{}).Lock)
-	w.WaitLine(2)
+	w.WaitQueue(2)
 	f14Behind(w, t, b, w.NodesOf("a")[1])
 	w.MustRelease(held)
 	w.MustRelease(g.Granted())
 }
 
-// f14Behind has b wait behind the last node in line, again and again in vain.
+// f14Behind has b wait behind the last node in the queue, again and again in vain.
 func f14Behind(w *World, t *testing.T, b *Client, ahead string) {
 	time.Sleep(w.moment()) // until all watch what they mean to
-	line, watches := len(w.Line()), 0
+	line, watches := len(w.Queue()), 0
 	if w.server != nil {
 		watches = w.server.Stats().Watches
 	}
@@ -266,9 +266,9 @@ func f14Behind(w *World, t *testing.T, b *Client, ahead string) {
 			t.Fatalf("Lock = %v, want the deadline's error", err)
 		}
 	}
-	w.Within(time.Second+w.slack(), "I2: nothing is left of who gave up", func() bool { return len(w.Line()) == line })
+	w.Within(time.Second+w.slack(), "I2: nothing is left of the attempt that gave up", func() bool { return len(w.Queue()) == line })
 	if w.server != nil {
-		w.Within(time.Second, "I4: no watch is left of who gave up", func() bool { return w.server.Stats().Watches <= watches })
+		w.Within(time.Second, "I4: no watch is left of the attempt that gave up", func() bool { return w.server.Stats().Watches <= watches })
 	}
 	log := b.Proxy.Since(mark)
 	armed, removed := 0, len(log.Asked(wire.OpRemoveWatches))
@@ -317,7 +317,7 @@ func f15CallbackBlocks(w *World, t *testing.T) {
 	}}).Lock)
 	<-waiting
 	other := ask(w, c.Mutex(lock.Options{}).Lock)
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	w.MustRelease(held)
 	other.StillPending(w.moment())
 	<-over

@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
-// Whichever of N holders leaves, one waiter is granted. Woken are as many as the place that the one who leaves had
+// Whichever of N holders leaves, one waiter is granted. Woken are as many as the place that the one that leaves had
 // among the holders, the oldest being the first: 1 to N, which is as few as can be (waitForPermits in lock/internal/queue).
 func f34Woken(w *World, t *testing.T) {
 	const permits, waiters = 4, 6
@@ -63,7 +63,7 @@ func f34WatchesStay(w *World, t *testing.T) {
 		}
 	}
 	held := []*lock.Hold{must(w, a.Semaphore(2).Acquire), must(w, a.Semaphore(2).Acquire)}
-	watches("before anybody waits", 2)
+	watches("before any contender waits", 2)
 	next := ask(w, b.Semaphore(0).Acquire)
 	w.stillPending("both permits are held", next)
 	set(3)
@@ -71,17 +71,17 @@ func f34WatchesStay(w *World, t *testing.T) {
 	watches("granted because the number has grown", 3)
 
 	refused := ask(w, acquire(c.Semaphore(0), 2))
-	w.WaitLine(5)
+	w.WaitQueue(5)
 	w.Quiet(c)
 	set(1)
 	if _, err := refused.Outcome(); !isTooMany(err, 2, 1) {
 		t.Errorf("2 of now 1 permits: %v", err)
 	}
-	w.WaitLine(3)
+	w.WaitQueue(3)
 	watches("refused because the number has shrunk", 3)
 
 	last := ask(w, c.Semaphore(0).Acquire)
-	w.WaitLine(4)
+	w.WaitQueue(4)
 	for _, n := range []int{2, 1, 2} { // those of a waiter are on so many claims, its own and the number
 		set(n)
 		w.Quiet(c)
@@ -92,7 +92,7 @@ func f34WatchesStay(w *World, t *testing.T) {
 	w.Quiet(c)
 	asked, told := work(c.Proxy.Since(mark))
 	if want := "children, get"; asked.Ops() != want || len(told) != 1 {
-		t.Errorf("a waiter behind one who is asked to give up was told %d times and asked %q, want %q", len(told), asked.Ops(), want)
+		t.Errorf("a waiter behind one that is asked to give up was told %d times and asked %q, want %q", len(told), asked.Ops(), want)
 	}
 	w.MustRelease(held[0])
 	w.stillPending("two permits are held", last)

@@ -93,12 +93,12 @@ func (w *World) open(label string, opt client.Options) *client.Session {
 	return s
 }
 
-// Line returns the names of the contenders' nodes in the world's lock directory, in no order; none if the
+// Queue returns the names of the contenders' nodes in the world's lock directory, in no order; none if the
 // directory is not there.
-func (w *World) Line() []string { return w.LineAt(w.dir) }
+func (w *World) Queue() []string { return w.QueueAt(w.dir) }
 
-// LineAt is Line for another path.
-func (w *World) LineAt(dir string) []string {
+// QueueAt is Queue for another path.
+func (w *World) QueueAt(dir string) []string {
 	w.t.Helper()
 	names, _, err := w.fresh().Children(w.Context(), dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -107,7 +107,7 @@ func (w *World) LineAt(dir string) []string {
 	return names
 }
 
-// NodesOf returns the paths of the contenders whose nodes carry a label, first in line first.
+// NodesOf returns the paths of the contenders whose nodes carry a label, first in the queue first.
 func (w *World) NodesOf(label string) []string {
 	w.t.Helper()
 	line, err := inspect.Contenders(w.Context(), w.fresh(), w.dir)
@@ -133,7 +133,7 @@ func (w *World) Bounded(what string, limit time.Duration, f func()) {
 	}
 }
 
-// fresh returns the world's own session when what it reads is at least as new as what anybody has been told:
+// fresh returns the world's own session when what it reads is at least as new as what any client has been told:
 // the server that answers it may lag behind the one that answered them.
 func (w *World) fresh() *client.Session {
 	w.t.Helper()
@@ -163,17 +163,17 @@ func (w *World) Within(d time.Duration, what string, cond func() bool) {
 	}
 }
 
-// WaitLine waits until that many contenders are in line.
-func (w *World) WaitLine(n int) {
+// WaitQueue waits until that many contenders are in the queue.
+func (w *World) WaitQueue(n int) {
 	w.t.Helper()
-	w.Within(patience, fmt.Sprintf("%d contenders in line", n), func() bool { return len(w.Line()) == n })
+	w.Within(patience, fmt.Sprintf("%d contenders in the queue", n), func() bool { return len(w.Queue()) == n })
 }
 
 // Clean checks that nothing is left in the lock directory, soon (I2), and no watch on the server, if that
 // can be asked (I4).
 func (w *World) Clean() {
 	w.t.Helper()
-	w.Within(time.Second+w.slack(), "I2: the lock directory is empty", func() bool { return len(w.Line()) == 0 })
+	w.Within(time.Second+w.slack(), "I2: the lock directory is empty", func() bool { return len(w.Queue()) == 0 })
 	if w.server != nil {
 		w.Within(time.Second, "I4: the server has no watches", func() bool { return w.server.Stats().Watches == 0 })
 	}
@@ -265,7 +265,7 @@ func (w *World) Delete(path string) {
 // DeleteAll removes a node and everything below it.
 func (w *World) DeleteAll(path string) {
 	w.t.Helper()
-	for _, name := range w.LineAt(path) {
+	for _, name := range w.QueueAt(path) {
 		w.DeleteAll(zk.Join(path, name))
 	}
 	if err := w.admin.Delete(w.Context(), path, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {

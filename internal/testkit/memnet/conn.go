@@ -10,7 +10,7 @@ import (
 // A Conn is one end of a connection.
 type Conn struct {
 	n             *Network
-	client        string // label of the one who dialled
+	client        string // label of the one that dialled
 	server        Addr   // that was dialled
 	local, remote Addr
 	in, out       *pipe

@@ -7,8 +7,8 @@ type Direction uint8
 
 // The directions.
 const (
-	ToServer Direction = 1 << iota // from the one who dialled
-	ToClient                       // from the one who accepted
+	ToServer Direction = 1 << iota // from the one that dialled
+	ToClient                       // from the one that accepted
 	Both     = ToServer | ToClient
 )
 

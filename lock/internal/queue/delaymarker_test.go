@@ -34,7 +34,7 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("parseMarker(%s) = %s, %v", name, id, ok)
 	}
 	if _, _, ok := ParseName(name); ok {
-		t.Errorf("%s is taken for a place in line", name)
+		t.Errorf("%s is taken for a place in the queue", name)
 	}
 }
 

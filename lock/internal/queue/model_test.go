@@ -272,7 +272,7 @@ func (m *modelRun) view(t modelTree, who byte) modelView {
 		for _, at := range waits {
 			w := modelWatch{frees: rules.FreedByEnd(q, at, place)}
 			if m.r.endIsRelease && !w.frees {
-				rest, now := q.edit(place, func(i int) fate {
+				rest, now := q.edit(place, func(i int) claimChange {
 					if i == at {
 						return leaves
 					}

@@ -89,9 +89,9 @@ func (q Queue) Of(id ID) []int {
 	return places
 }
 
-// tied reports whether another contender has the same number as the one at place. On servers whose
+// isTied reports whether another contender has the same number as the one at place. On servers whose
 // counter stops at its end (3.8.0 has been observed to) that is how it ends, and the order of arrival is unknown.
-func (q Queue) tied(place int) bool {
+func (q Queue) isTied(place int) bool {
 	n := q.Claims[place].Number
 	return place > 0 && q.Claims[place-1].Number == n || place+1 < len(q.Claims) && q.Claims[place+1].Number == n
 }
@@ -100,7 +100,7 @@ func (q Queue) tied(place int) bool {
 // counter that stops there. 3.8.0 has been observed to give out such numbers, as if the counter wrapped, as long as creates
 // before are not yet committed, and then the last number again: a claim that comes later would be ahead.
 func (q Queue) Unsettled(place int) bool {
-	return q.tied(place) || q.Spent && q.Claims[place].Number < math.MinInt32+nearEnd
+	return q.isTied(place) || q.Spent && q.Claims[place].Number < math.MinInt32+nearEnd
 }
 
 // CounterSpent reports whether the counter of a directory with that stat stands at its end. The stat has the number of

@@ -121,7 +121,7 @@ func (r *Rules) AnnouncesRelease(waited, moved bool) bool {
 // new place of the claim at place. If the node may have gone by a downgrade, it is assumed that it has: a shared claim
 // stands in its place.
 func (q Queue) AfterEndOf(ended, place int) (Queue, int) {
-	return q.edit(place, func(i int) fate {
+	return q.edit(place, func(i int) claimChange {
 		switch {
 		case i != ended:
 			return stays
@@ -136,7 +136,7 @@ func (q Queue) AfterEndOf(ended, place int) (Queue, int) {
 // release, and the new place of the claim at place. It has held the lock and left, so all claims that it had to wait for
 // have left before it; or share the lock, after a downgrade, if the holder was a reader.
 func (q Queue) AfterReleaseOf(holder, place int) (Queue, int) {
-	return q.edit(place, func(i int) fate {
+	return q.edit(place, func(i int) claimChange {
 		switch {
 		case i == holder:
 			return leaves
@@ -149,17 +149,17 @@ func (q Queue) AfterReleaseOf(holder, place int) (Queue, int) {
 	})
 }
 
-// fate says what has become of a claim.
-type fate uint8
+// claimChange says what has become of a claim.
+type claimChange uint8
 
 const (
-	stays fate = iota
+	stays claimChange = iota
 	leaves
 	shares // it stays, as a shared claim
 )
 
 // edit returns the queue after every claim has met its fate, and the new place of the claim at place.
-func (q Queue) edit(place int, fateOf func(i int) fate) (Queue, int) {
+func (q Queue) edit(place int, fateOf func(i int) claimChange) (Queue, int) {
 	rest := Queue{Claims: make([]Claim, 0, len(q.Claims)), Permits: q.Permits}
 	at := place
 	for i, c := range q.Claims {

@@ -82,8 +82,8 @@ func (l *ReadQueue) mayWaitFor(p, other *Entry) bool {
 	return p != other && Before(l.Queue.Claims[other.first].Number, l.Queue.Claims[p.first].Number) && rivals(p.Kind, other.Kind)
 }
 
-// blocked reports whether p cannot be granted as long as the entries ahead of it stay for which stuck is true.
-func (l *ReadQueue) blocked(p *Entry, stuck func(*Entry) bool) bool {
+// isBlocked reports whether p cannot be granted as long as the entries ahead of it stay for which stuck is true.
+func (l *ReadQueue) isBlocked(p *Entry, stuck func(*Entry) bool) bool {
 	claims := p.last - p.first // its own that are ahead of its last
 	permits := 1
 	if p.Kind == Permit {
@@ -101,7 +101,7 @@ func (l *ReadQueue) blocked(p *Entry, stuck func(*Entry) bool) bool {
 
 // Waits reports whether p stands in the queue and is not granted.
 func (l *ReadQueue) Waits(p *Entry) bool {
-	return !p.Passes && l.blocked(p, func(*Entry) bool { return true })
+	return !p.Passes && l.isBlocked(p, func(*Entry) bool { return true })
 }
 
 // rivals reports whether a claim of one kind may have to wait for a claim of the other.
@@ -152,7 +152,7 @@ func (k *CycleFinder) Cycle() (Deadlock, error) {
 			}
 		}
 		for _, p := range k.reached {
-			if k.waits[p] && !k.queues[p.Dir].blocked(p, k.stuck) {
+			if k.waits[p] && !k.queues[p.Dir].isBlocked(p, k.stuck) {
 				delete(k.waits, p)
 				settled = false
 			}
@@ -161,7 +161,7 @@ func (k *CycleFinder) Cycle() (Deadlock, error) {
 	if !k.waits[k.Self] {
 		return nil, nil
 	}
-	return k.around(), nil
+	return k.shortestCycle(), nil
 }
 
 // stuck reports whether an entry waits, or is held while its owner waits.
@@ -216,8 +216,8 @@ type step struct {
 	by   *Entry // what from's entry waits for
 }
 
-// around returns the waits of a shortest way from Self to Self; nil if those that keep Self waiting do not wait for it.
-func (k *CycleFinder) around() Deadlock {
+// shortestCycle returns the waits of a shortest way from Self to Self; nil if those that keep Self waiting do not wait for it.
+func (k *CycleFinder) shortestCycle() Deadlock {
 	seen := map[*Entry]bool{}
 	for steps := []*step{{p: k.Self}}; len(steps) > 0; steps = steps[1:] {
 		at := steps[0]

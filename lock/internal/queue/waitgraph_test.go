@@ -12,30 +12,30 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// lineups are queues by directory.
-type lineups map[string]*ReadQueue
+// queues are queues by directory.
+type queues map[string]*ReadQueue
 
-func (ls lineups) load(dir string) (*ReadQueue, error) {
+func (ls queues) load(dir string) (*ReadQueue, error) {
 	if l := ls[dir]; l != nil {
 		return l, nil
 	}
 	return &ReadQueue{}, nil
 }
 
-func (ls lineups) Find(id string) *Entry { l, _ := ls.load(zk.Parent(id)); return l.Find(id) }
+func (ls queues) Find(id string) *Entry { l, _ := ls.load(zk.Parent(id)); return l.Find(id) }
 
 // parseLines reads lines of the form "/a: p q<r/b/x s", each a directory and its claims in order. A claim is
-// the name of its party, with "<" and the hold ids that it is under, separated by commas. Directories whose
-// names begin with "rw" have claims "r…" that are shared, those with "sem" a number of permits. The party's
+// the name of its entry, with "<" and the hold ids that it is under, separated by commas. Directories whose
+// names begin with "rw" have claims "r…" that are shared, those with "sem" a number of permits. The entry's
 // age is its place in the text.
-func parseLines(text string) lineups {
-	ls := lineups{}
+func parseLines(text string) queues {
+	ls := queues{}
 	age := int64(0)
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		dir, claims, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		q, of := Queue{}, []*Entry(nil)
 		fmt.Sscanf(dir, "/sem%d", &q.Permits)
-		parties := map[string]*Entry{}
+		entries := map[string]*Entry{}
 		for i, word := range strings.Fields(claims) {
 			name, under, _ := strings.Cut(word, "<")
 			k := Exclusive
@@ -45,7 +45,7 @@ func parseLines(text string) lineups {
 			case strings.HasPrefix(dir, "/rw") && name[0] == 'r':
 				k = Shared
 			}
-			p := parties[name]
+			p := entries[name]
 			if p == nil {
 				age++
 				p = &Entry{HoldID: dir + "/" + name, Dir: dir, Czxid: age, Contender: Contender{Node: dir + "/" + name}}
@@ -53,7 +53,7 @@ func parseLines(text string) lineups {
 					p.Under = strings.Split(under, ",")
 				}
 				p.Passes = strings.HasSuffix(name, "!")
-				parties[name] = p
+				entries[name] = p
 			}
 			q.Add(name, int32(i), k)
 			of = append(of, p)
@@ -70,14 +70,14 @@ func TestCycleFinder(t *testing.T) {
 		{"two", `
 			/a: h1 w2</b/h2
 			/b: h2 w1</a/h1`, "/b/w1", "w1→h2 w2→h1"},
-		{"a chain is no circle", `
+		{"a chain is no cycle", `
 			/a: h1 w2</b/h2
 			/b: h2 w1`, "/b/w1", ""},
 		{"three", `
 			/a: h1 w3</c/h3
 			/b: h2 w1</a/h1
 			/c: h3 w2</b/h2`, "/a/w3", "w3→h1 w1→h2 w2→h3"},
-		{"behind a circle, not in it", `
+		{"behind a cycle, not in it", `
 			/a: h1 w2</b/h2 w4</d/h4
 			/b: h2 w1</a/h1
 			/d: h4 x`, "/a/w4", ""},
@@ -90,7 +90,7 @@ func TestCycleFinder(t *testing.T) {
 		{"a reader behind a writer behind a reader", `
 			/rwa: r1 w9 r2</b/h2
 			/b: h2 w1</rwa/r1`, "/b/w1", "w1→h2 r2→w9 w9→r1"},
-		{"through our place in line", `
+		{"through our place in the queue", `
 			/rwa: r1 w9 r2</b/h2
 			/b: h2 w1</rwa/r1`, "/rwa/w9", "w9→r1 w1→h2 r2→w9"},
 		{"nothing behind a passing claim", `
@@ -133,7 +133,7 @@ func TestCycleFinder(t *testing.T) {
 	}
 }
 
-// A line that cannot be read is an error, not the absence of a circle.
+// A line that cannot be read is an error, not the absence of a cycle.
 func TestCycleFinderUnreadable(t *testing.T) {
 	ls := parseLines("/a: h1 w2</b/h2\n/b: h2 w1</a/h1")
 	want := errors.New("unreadable")
@@ -149,7 +149,7 @@ func TestCycleFinderUnreadable(t *testing.T) {
 }
 
 // randomLines returns a few lines of few claims, whose owners hold what chance says.
-func randomLines(r *rand.Rand) lineups {
+func randomLines(r *rand.Rand) queues {
 	var text strings.Builder
 	dirs := []string{"/a", "/b", "/rwc", "/rwd", "/sem1", "/sem2"}
 	dirs = dirs[r.IntN(3):][:2+r.IntN(2)]
@@ -190,7 +190,7 @@ func randomLines(r *rand.Rand) lineups {
 // of it.
 type twin struct {
 	all  []*Entry
-	ls   lineups
+	ls   queues
 	Skip func(*Entry) bool
 	Self *Entry
 }
@@ -226,13 +226,13 @@ func (w *twin) stuckFor(p, other *Entry, set int) bool {
 	return false
 }
 
-// circle reports whether self is in a circle.
+// cycle reports whether self is in a cycle.
 func (w *twin) Cycle() bool {
 	n := len(w.all)
-	everybody := 1<<n - 1
+	all := 1<<n - 1
 	// Which entry may wait for which, if all that can wait do, and however far.
 	universe := 0
-	far := w.closure(func(p *Entry) bool { return w.Waits(p, everybody) }, everybody)
+	far := w.closure(func(p *Entry) bool { return w.Waits(p, all) }, all)
 	at := slices.Index(w.all, w.Self)
 	for i := range w.all {
 		if far[i][at] || i == at {
@@ -240,7 +240,7 @@ func (w *twin) Cycle() bool {
 		}
 	}
 	best := 0
-	for set := range everybody + 1 {
+	for set := range all + 1 {
 		good := set&^universe == 0
 		for i, p := range w.all {
 			good = good && (set&(1<<i) == 0 || w.Waits(p, set))
@@ -279,7 +279,7 @@ func (w *twin) closure(waits func(*Entry) bool, set int) [][]bool {
 	return far
 }
 
-func (ls lineups) String() string {
+func (ls queues) String() string {
 	var b strings.Builder
 	for _, dir := range slices.Sorted(maps.Keys(ls)) {
 		fmt.Fprintf(&b, "\n%s:", dir)
@@ -295,7 +295,7 @@ func (ls lineups) String() string {
 
 // survivors lets all entries go on that can, for as long as there is one: a granted entry leaves unless its owner waits
 // elsewhere, and an entry that waits for ever stays. Self never gives up.
-func survivors(ls lineups) map[*Entry]bool {
+func survivors(ls queues) map[*Entry]bool {
 	there := map[*Entry]bool{}
 	for _, l := range ls {
 		for _, p := range l.Of {
@@ -346,7 +346,7 @@ func survivors(ls lineups) map[*Entry]bool {
 	return there
 }
 
-func finderTwin(t *testing.T, seed uint64) (tied bool) {
+func finderTwin(t *testing.T, seed uint64) (cycles bool) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	ls := randomLines(r)
 	var all []*Entry
@@ -356,7 +356,7 @@ func finderTwin(t *testing.T, seed uint64) (tied bool) {
 	for _, p := range all { // what waits is not held
 		p.Under = slices.DeleteFunc(p.Under, func(id string) bool {
 			q := ls.Find(id)
-			return ls[q.Dir].blocked(q, func(*Entry) bool { return true })
+			return ls[q.Dir].isBlocked(q, func(*Entry) bool { return true })
 		})
 	}
 	self := all[r.IntN(len(all))]
@@ -387,16 +387,16 @@ func finderTwin(t *testing.T, seed uint64) (tied bool) {
 }
 
 func TestCycleFinderTwin(t *testing.T) {
-	first, tied := rand.Uint64N(1<<48), 0
+	first, cycles := rand.Uint64N(1<<48), 0
 	const rounds = 5000
 	for seed := first; seed < first+rounds; seed++ {
 		if finderTwin(t, seed) {
-			tied++
+			cycles++
 		}
 	}
-	t.Logf("%d of %d from seed %d wait for themselves", tied, rounds, first)
-	if tied < rounds/100 {
-		t.Error("hardly any of the lines are knotted")
+	t.Logf("%d of %d from seed %d wait for themselves", cycles, rounds, first)
+	if cycles < rounds/100 {
+		t.Error("hardly any of the queues have a cycle")
 	}
 }
 

@@ -136,7 +136,7 @@ func (v *Reader) load(dir string) (*queue.ReadQueue, error) {
 		return nil, err
 	}
 	if v.before != nil {
-		l.only(v.before.queues[dir])
+		l.keepOnly(v.before.queues[dir])
 	}
 	v.queues[dir] = l
 	return l.queue, nil
@@ -213,8 +213,8 @@ func (v *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 	return l, nil
 }
 
-// only leaves out what the earlier reader did not find as it is now. nil stands for a queue that it did not read.
-func (l *readQueue) only(earlier *readQueue) {
+// keepOnly leaves out what the earlier reader did not find as it is now. nil stands for a queue that it did not read.
+func (l *readQueue) keepOnly(earlier *readQueue) {
 	if earlier == nil {
 		l.queue = &queue.ReadQueue{}
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// A long line is looked through in no time, for every one who stands in it: also if each of them holds something.
+// A long queue is looked through in no time, for each claim in it: also if each of them holds something.
 func TestSurveyOfALongLine(t *testing.T) {
 	v := NewReader(t.Context(), nil, nil)
 	const n = 1000
@@ -28,7 +28,7 @@ func TestSurveyOfALongLine(t *testing.T) {
 	v.queues["/long"] = long
 	began := time.Now()
 	if found, err := v.cycles([]string{"/long"}); len(found) > 0 || err != nil {
-		t.Errorf("circles: %d, %v", len(found), err)
+		t.Errorf("cycles: %d, %v", len(found), err)
 	}
 	if d := time.Since(began); d > 5*time.Second {
 		t.Errorf("that took %v", d)
@@ -37,7 +37,7 @@ func TestSurveyOfALongLine(t *testing.T) {
 	cancel()
 	v.ctx = ended
 	if _, err := v.cycles([]string{"/long"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("circles with a context that has ended: %v, want its error", err)
+		t.Errorf("cycles with a context that has ended: %v, want its error", err)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
 		{"a queue that was not read", nil, same, map[string]int64{"a": 1}, nil, 0},
 	} {
 		l := line(c.permits, c.now)
-		l.only(c.before)
+		l.keepOnly(c.before)
 		if got := l.queue.Queue.Names(); !slices.Equal(got, c.want) || l.queue.Queue.Permits != c.wantPermits {
 			t.Errorf("%s: %v and %d permits count, want %v and %d", c.what, got, l.queue.Queue.Permits, c.want, c.wantPermits)
 		}

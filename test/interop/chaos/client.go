@@ -222,7 +222,7 @@ func (l *loop) lock(s *client.Session, path string) (interface {
 	}
 }
 
-// unfairKey is the key of a lock without a line.
+// unfairKey is the key of a lock without a queue.
 const unfairKey = "unfair"
 
 // cycle acquires the lock once, works and releases it.

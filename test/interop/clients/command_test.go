@@ -20,13 +20,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// kazooLock takes a lock with credentials of its own and an ACL for those who have them, and runs a program under it.
+// kazooLock takes a lock with credentials of its own and an ACL for those that have them, and runs a program under it.
 //
 //go:embed testdata/kazoo_lock.py
 var kazooLock string
 
 // The command reaches an Apache ZooKeeper that wants TLS, certificates and credentials, makes what only they open, and
-// shares that with those who have them too.
+// shares that with those that have them too.
 func TestTheCommandOnASecuredServer(t *testing.T) {
 	dir := t.TempDir()
 	lockkeeper := filepath.Join(dir, "lockkeeper")
@@ -76,7 +76,7 @@ func TestTheCommandOnASecuredServer(t *testing.T) {
 		t.Errorf("status: %s", out)
 	}
 	run(0, nil, as(ours, "bench", "--duration", "1ms")...)
-	var all sync.WaitGroup // those who are refused go on trying for as long as they may
+	var all sync.WaitGroup // those that are refused go on trying for as long as they may
 	refused := func(words string, args ...string) {
 		all.Go(func() {
 			run(69, []string{words}, append([]string{"run", "--connect-timeout", "5s"}, append(args, "demo", "--", "true")...)...)

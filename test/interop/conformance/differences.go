@@ -23,7 +23,7 @@ const (
 var differences = []difference{
 	{
 		name:    "exists-needs-read",
-		reason:  "since 3.8.4 and 3.9.2, exists is refused to those who may not read the znode",
+		reason:  "since 3.8.4 and 3.9.2, exists is refused to clients that may not read the znode",
 		request: regexp.MustCompile(`\bexists\b`),
 		apache:  regexp.MustCompile(head + ` ` + stat), ours: "$1 error -102",
 	},
@@ -65,7 +65,7 @@ var differences = []difference{
 	},
 	{
 		name:    "watches-of-others",
-		reason:  "3.8.0 finds a watch if anybody has one on the path; since 3.9.0, if the asking connection has",
+		reason:  "3.8.0 finds a watch if any connection has one on the path; since 3.9.0, if the asking connection has",
 		request: regexp.MustCompile(`\bcheckWatches\b`),
 		apache:  regexp.MustCompile(`(at \S+)$`), ours: "$1 error -121",
 	},

@@ -16,7 +16,7 @@ type node struct {
 // A change is what a request makes of znodes, by path: nil where it deletes one.
 type change map[string]*node
 
-// A memory is what one writer, who makes one request after the other and shares its znodes with no other,
+// A memory is what one writer, which makes one request after the other and shares its znodes with no other,
 // knows about them.
 type memory struct {
 	nodes      map[string]node // acknowledged

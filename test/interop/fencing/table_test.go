@@ -162,7 +162,7 @@ func TestTableOnAConnection(t *testing.T) {
 	}
 }
 
-// Many writers, who are granted tokens now and then and go on using the one that they have, add one to a
+// Many writers, which are granted tokens now and then and go on using the one that they have, add one to a
 // number that they have read. The model is the history that the database keeps: no step is lost, tokens
 // do not shrink from step to step, and a writer that was refused had been overtaken.
 func TestTableManyWriters(t *testing.T) {

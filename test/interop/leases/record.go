@@ -46,7 +46,7 @@ func (r *record) now() time.Duration { return time.Since(r.began) }
 // sample looks at the session once.
 func (r *record) sample() {
 	age := bridge.Of(r.s).Age(int(r.level))
-	left := bridge.Of(r.s).Lease(int(r.level)).Left
+	left := bridge.Of(r.s).Lease(int(r.level)).Remaining
 	now := r.now()
 	if bridge.Of(r.s).Age(int(r.level)) < age {
 		return // another proof came in between; the next sample sees it

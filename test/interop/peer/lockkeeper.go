@@ -130,7 +130,7 @@ func (l *lockkeeper) unlock() error { return l.release(context.Background()) }
 
 func (l *lockkeeper) close() { l.session.Close(context.Background()) }
 
-// who looks at an election.
+// who answers the command that looks at an election.
 func (l *lockkeeper) who(path string) (string, error) {
 	e, err := election.New(l.session, path, election.Options{})
 	if err != nil {

@@ -119,7 +119,7 @@ func binaries() (string, error) {
 	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })), nil
 }
 
-// unprivileged says as whom to run the server, which refuses to be root.
+// unprivileged says as which user to run the server, which refuses to be root.
 func unprivileged() (syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return syscall.SysProcAttr{}, nil

@@ -8,12 +8,12 @@
 //
 // Holders are judged by place: the lock that they hold. Each says how many may be inside there with it
 // at most, itself included: one if it is to be alone, the number of permits of a semaphore, Unlimited if
-// it shares with all who share.
+// it shares with all that share.
 //
 // A line of the protocol is "enter NAME TOKEN [PLACE LIMIT]" or "leave NAME [PLACE]"; the answer is "ok"
 // or what is wrong. Without a place it is the lock that has no name, and the limit is one. The token is
-// the creation zxid of the holder's znode. It must be above that of all who entered before, among those
-// of whom one must be alone: that is what makes it a fencing token, and it also is first come, first
+// the creation zxid of the holder's znode. It must be above that of all that entered before, among those
+// of which one must be alone: that is what makes it a fencing token, and it also is first come, first
 // served, as a znode's creation is the moment its owner joined the line.
 package register
 
@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// Unlimited is the limit of a holder that shares with all who share.
+// Unlimited is the limit of a holder that shares with all that share.
 const Unlimited = math.MaxInt32
 
 // An Entry is what a holder says of what it holds.
@@ -66,8 +66,8 @@ type Register struct {
 // A place is one lock.
 type place struct {
 	inside map[string]*Visit // by name
-	last   Visit             // with the highest token of all who entered
-	alone  Visit             // the same of those who had to be alone
+	last   Visit             // with the highest token of all that entered
+	alone  Visit             // the same of those that had to be alone
 }
 
 // faultsMax bounds how many faults are kept; the first ones tell the story.
@@ -115,7 +115,7 @@ func (r *Register) Faults() []string {
 	return slices.Clone(r.mu.faults)
 }
 
-// Inside returns who is inside anywhere, and a channel that is closed when that changes.
+// Inside returns which holders are inside anywhere, and a channel that is closed when that changes.
 func (r *Register) Inside() (names []string, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

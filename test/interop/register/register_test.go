@@ -105,7 +105,7 @@ func TestPlacesAreApart(t *testing.T) {
 	}
 }
 
-// Those who share may come in any order, but for those who must be alone.
+// Those that share may come in any order, but for those that must be alone.
 func TestSharing(t *testing.T) {
 	r := open(t)
 	a, b, c := dial(t, r, "a"), dial(t, r, "b"), dial(t, r, "c")

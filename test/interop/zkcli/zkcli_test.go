@@ -42,18 +42,19 @@ func run(t *testing.T, command []string, server, script string, words ...string)
 	}
 	tr.status = cmd.ProcessState.ExitCode()
 	tr.messages = lines(messages.String(), server)
-	for _, line := range lines(out.String(), server) {
-		switch {
-		case line == "" || line == "WATCHER::":
-		case strings.HasPrefix(line, "WatchedEvent"):
-			tr.events = append(tr.events, line)
-		default:
+	text := strings.ReplaceAll(out.String(), "\nWATCHER::\n", "")
+	tr.events = lines(strings.Join(event.FindAllString(text, -1), ""), server)
+	slices.Sort(tr.events)
+	for _, line := range lines(event.ReplaceAllString(text, ""), server) {
+		if line != "" {
 			tr.out = append(tr.out, line)
 		}
 	}
-	slices.Sort(tr.events)
 	return tr
 }
+
+// event is what is printed of an event: it may come in the middle of a line, since zkCli prints it in a thread of its own.
+var event = regexp.MustCompile("\nWatchedEvent .*\n")
 
 // passing is what differs from one run to the next.
 var passing = regexp.MustCompile(`0x[0-9a-f]+|(?:[cm]time = ).*`)

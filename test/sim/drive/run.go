@@ -22,7 +22,7 @@ type Summary struct {
 	Hash                            uint64 // of all reports, whatever the order in which they came
 }
 
-// String is one line, for those who search logs.
+// String is one line, for those that search logs.
 func (s *Summary) String() string {
 	violations := 0
 	for _, r := range s.Failed {

@@ -20,7 +20,7 @@ const Never = time.Duration(math.MaxInt64)
 // A History collects steps.
 type History struct{ ops []porcupine.Operation }
 
-// Add adds a step. who runs it need not be one at a time.
+// Add adds a step. Several goroutines may run steps at once.
 func (h *History) Add(in any, call time.Duration, out any, ret time.Duration) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: len(h.ops), Input: in, Call: int64(call), Output: out, Return: int64(ret)})
 }

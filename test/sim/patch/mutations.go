@@ -29,7 +29,7 @@ var Mutations = []Mutation{
 		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesSync, c.pings[0])"},
 	}},
 	{Name: "deadlines count from the answer to a heartbeat", Entry: "F17", Within: 6000, Patches: []Patch{
-		{File: "client/conn.go", Old: "s.vouchLocked(k.proves.given(h.Err), k.sent)", New: "s.vouchLocked(k.proves.given(h.Err), s.opt.clock.Now())"},
+		{File: "client/conn.go", Old: "s.vouchLocked(k.proves.limitTo(h.Err), k.sent)", New: "s.vouchLocked(k.proves.limitTo(h.Err), s.opt.clock.Now())"},
 		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesPing, s.opt.clock.Now())"},
 	}},
 	{Name: "a sync vouches as much as a write", Entry: "F17", Within: 1000, Patches: []Patch{
@@ -46,39 +46,39 @@ var Mutations = []Mutation{
 		{File: "lock/attempt.go", Old: "	if len(a.nodes) > 0 || a.unknown || a.created != nil {\n", New: "	if len(a.nodes) > 0 {\n"},
 	}},
 	{Name: "there is no cleaner", Entry: "F25", Within: 50, Short: true, Patches: []Patch{
-		{File: "lock/cleanup.go", Old: "	c.mu.list = append(c.mu.list, d)\n", New: "	return\n"},
+		{File: "lock/cleanup.go", Old: "	c.mu.todo = append(c.mu.todo, d)\n", New: "	return\n"},
 	}},
 	{Name: "a wait does not listen to its own node", Entry: "F06", Within: 1000, Short: true, Patches: []Patch{
-		{File: "lock/wait.go", Old: "		case slices.ContainsFunc(a.own, (*client.Watch).Fired):\n			return false, a.ownChanged()\n", New: ""},
+		{File: "lock/wait.go", Old: "		case slices.ContainsFunc(a.own, (*client.Watch).Fired):\n			return false, a.checkOwn()\n", New: ""},
 		{File: "lock/wait.go", Old: "		case <-own:\n", New: "		case <-own:\n			own = nil\n"},
 	}},
 	{Name: "a session that is answered with another one goes on as that", Entry: "F20", Within: 1000, Short: true, Patches: []Patch{
 		{File: "client/connect.go", Old: "	case s.ID() != 0 && resp.SessionID != s.ID():\n", New: "	case s.ID() < 0 && s.ID() > 0:\n"},
 	}},
 	{Name: "a predecessor that has gone is waited for", Entry: "F09", Within: 1000, Patches: []Patch{
-		{File: "lock/wait.go", Old: "		if _, err := l.got.Wait(ctx); err != nil {\n			return nil, a.missed(err, nil)", New: "		if _, err := l.got.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {\n			return nil, a.missed(err, nil)"},
+		{File: "lock/wait.go", Old: "		if _, err := w.got.Wait(ctx); err != nil {\n			return nil, a.watchError(err, nil)", New: "		if _, err := w.got.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {\n			return nil, a.watchError(err, nil)"},
 	}},
 	{Name: "the wrong predecessor", Entry: "F11", Within: 50, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "for i := place - 1; i >= 0; i-- {\n		if conflict", New: "for i := place - 2; i >= 0; i-- {\n		if conflict"},
 	}},
 	{Name: "the end of the claim ahead grants, whatever its place was", Entry: "F11", Within: 1000, Patches: []Patch{
-		{File: "lock/wait.go", Old: "if !l.frees && !l.markerFired(conn) {", New: "if false {"},
+		{File: "lock/wait.go", Old: "if !w.frees && !w.markerFired(conn) {", New: "if false {"},
 	}},
 	{Name: "the line is ordered by the text of names", Entry: "F11", Within: 50, Patches: []Patch{
 		{File: "lock/internal/queue/queue.go", Old: "if Before(a.Number, b.Number) {", New: "if a.Name < b.Name {"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
-		{File: "lock/guard.go", Old: "if c.own != nil || c.asked != nil || now.Before(c.again) {", New: "if true {"},
+		{File: "lock/guard.go", Old: "if c.own != nil || c.arming != nil || now.Before(c.again) {", New: "if true {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
-		{File: "lock/grant.go", Old: "	left := g.left()\n	if left > 0 {", New: "	left := g.left()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
-		{File: "lock/guard.go", Old: "l.Number == c.lease && l.Left > 0 {\n		return l.Left, nil", New: "l.Number == c.lease && l.Left > 0 || c.s.Err() == nil {\n		return max(l.Left, 1e9), nil"},
+		{File: "lock/grant.go", Old: "	left := g.remaining()\n	if left > 0 {", New: "	left := g.remaining()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
+		{File: "lock/guard.go", Old: "l.Number == c.lease && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == c.lease && l.Remaining > 0 || c.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
-		{File: "lock/release.go", Old: "		err := sent.wait(ctx)\n", New: "		var err error\n		g.core.cleaner.add(g.leftovers())\n"},
+		{File: "lock/release.go", Old: "		err := sent.wait(ctx)\n", New: "		var err error\n		c.core.cleaner.add(c.leftovers())\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
-		{File: "lock/release.go", Old: "		g.core.cleaner.add(g.leftovers())\n		return releasePending(g.core.dir, err)\n	}\n}", New: "		return releasePending(g.core.dir, err)\n	}\n}"},
+		{File: "lock/release.go", Old: "		c.core.cleaner.add(c.leftovers())\n		return releasePending(c.core.dir, err)\n	}\n}", New: "		return releasePending(c.core.dir, err)\n	}\n}"},
 	}},
 	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 1000, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},

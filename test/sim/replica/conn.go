@@ -19,6 +19,7 @@ type conn struct {
 	up      *outbox // to the leader
 	pending []*request
 	heard   bool  // of the client since the last relay
+	gone    bool  // the client has hung up, and its watches are removed
 	ending  bool  // the leader has hung up
 	endZxid int64 // what it had committed then
 }
@@ -72,6 +73,7 @@ func (r *Replica) serve(nc net.Conn) {
 	wg.Go(func() { k.replies(leader) })
 	k.requests(nc)
 	r.mu.Lock()
+	k.gone = true
 	k.endLocked()
 	delete(r.conns, k.id)
 	r.watches.RemoveAll(k.id)
@@ -166,8 +168,12 @@ func (k *conn) replies(leader net.Conn) {
 	}
 }
 
-// pumpLocked answers what can be answered, in the order of the requests.
+// pumpLocked answers what can be answered, in the order of the requests. What is still to be answered when the client has hung
+// up never is: a read would set a watch that no connection removes.
 func (k *conn) pumpLocked() {
+	if k.gone {
+		return
+	}
 	zxid := k.r.tree.LastZxid()
 	for len(k.pending) > 0 {
 		q := k.pending[0]

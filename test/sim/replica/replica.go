@@ -162,7 +162,7 @@ func (r *Replica) follow() {
 	}
 }
 
-// applyLocked applies a transaction, tells those who watch, and sends what has waited for it.
+// applyLocked applies a transaction, tells those that watch, and sends what has waited for it.
 func (r *Replica) applyLocked(t *txn.Txn) {
 	r.tree.Apply(t, &r.outcome)
 	for _, e := range r.outcome.Effects {
@@ -179,7 +179,7 @@ func (r *Replica) applyLocked(t *txn.Txn) {
 	}
 }
 
-// relay tells the leader twice a tick whom the replica has heard of.
+// relay tells the leader twice a tick which sessions the replica has heard of.
 func (r *Replica) relay() {
 	ticker := time.NewTicker(r.tick / 2)
 	defer ticker.Stop()

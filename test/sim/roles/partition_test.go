@@ -14,7 +14,7 @@ import (
 // late, and only tokens protect.
 func partitions(w *world) {
 	items := []string{"a", "b", "c", "d", "e"}
-	working := map[string]string{} // who works on an item; guarded by w.mu
+	working := map[string]string{} // which member works on an item; guarded by w.mu
 	tokens := map[string]int64{}
 	end := time.Now().Add(turmoil)
 	final := make([]*partition.Partition, 3)

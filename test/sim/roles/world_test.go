@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
@@ -69,7 +70,7 @@ func run(t *testing.T, seed uint64, scenario func(w *world)) (violations, lines 
 		w := &world{t: t, ctx: t.Context(), rnd: rand.New(rand.NewPCG(seed, 0)), net: memnet.New(), tree: tree.New(false)}
 		fs := &feed{Mem: vfs.NewMem(), read: map[string]int64{}, synced: w.committed}
 		var err error
-		w.srv, err = server.Open(server.Options{DataDir: "/data", FS: fs, TickTime: tick, ConnectionsPerAddressMax: -1})
+		w.srv, err = server.Open(bridge.OnDisk(server.Options{DataDir: "/data", TickTime: tick, ConnectionsPerAddressMax: -1}, fs))
 		must(t, err)
 		for _, name := range []string{"f1", "f2"} {
 			ln, err := w.net.Listen(name + ":2181")

@@ -10,7 +10,7 @@ import (
 // not look.
 func (w *World) begins(s Step, h holding) {
 	p := w.procs[s.Who]
-	if left := h.Left(); left <= 0 && h.Cause() == nil && !p.excused() {
+	if left := h.Remaining(); left <= 0 && h.Cause() == nil && !p.excused() {
 		w.violated("F20: #%d of p%d begins with %v left", s.ID, s.Who, left)
 	}
 }

@@ -41,7 +41,7 @@ func planSpell(d *dice, s *Step) {
 	s.Aim = d.IntN(3) > 0
 }
 
-// victim is whom a fault hits.
+// victim is the process that a fault hits.
 func (w *World) victim(s Step) *proc {
 	if s.Aim {
 		if p := w.witness.last(); p != nil {
@@ -133,7 +133,7 @@ func planBreak(d *dice, s *Step) {
 	s.Key = d.IntN(3)
 }
 
-// runBreak deletes one of the first nodes of a lock, as an operator would who is not careful.
+// runBreak deletes one of the first nodes of a lock, as a careless operator would.
 func runBreak(w *World, s Step) {
 	w.asOperator(s, func(ctx context.Context, admin *client.Session, c lock.Contender) {
 		w.witness.putOut(c.Node)
@@ -178,7 +178,7 @@ func runPause(w *World, s Step) {
 	p.resume()
 }
 
-// runStun stops the process, and when it runs again, it cannot reach anybody for a while.
+// runStun stops the process, and when it runs again, it cannot reach any server for a while.
 func runStun(w *World, s Step) {
 	p := w.victim(s)
 	p.pause()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/server"
 	"github.com/lockkeeper/lockkeeper/test/sim/replica"
@@ -46,11 +47,11 @@ func startKeeper(w *World) *keeper {
 
 // open starts the server on its disk.
 func (k *keeper) open() {
-	srv, err := server.Open(server.Options{
-		DataDir: dataDir, FS: k.disk, TickTime: k.w.plan.Tick, ConnectionsPerAddressMax: -1,
+	srv, err := server.Open(bridge.OnDisk(server.Options{
+		DataDir: dataDir, TickTime: k.w.plan.Tick, ConnectionsPerAddressMax: -1,
 		PreAllocBytes: preAllocBytes, SnapCount: snapCount, SnapRetain: -1,
 		ReapInterval: k.reapInterval(), MaxSessionTimeout: k.longest,
-	})
+	}, k.disk))
 	if err != nil {
 		k.w.violated("I6: the server does not start: %v", err)
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/test/sim/model"
 )
 
-// A witness stands at the far side of every lock and sees who is inside (I1).
+// A witness is the resource behind every lock, and sees which clients are inside (I1).
 //
 // Two kinds of holders cannot do better than they do, and are excused: those that were put out by force
 // (an operator deleted their node or ended their session) until the news reaches them, and those of a
@@ -20,10 +20,10 @@ type witness struct {
 
 	stays   []*stay
 	out     map[any]time.Duration     // when nodes and sessions were put out by force
-	highest map[string]int64          // token of those who did not share, by path
+	highest map[string]int64          // token of those that did not share, by path
 	left    map[string]time.Duration  // when a process last left
 	taking  map[string]int            // how many may have a lock while they wait for another
-	waiting map[int]string            // node of who waits in a line, by step
+	waiting map[int]string            // node of the waiter in a queue, by step
 	grants  map[string]*model.History // of locks that one has at a time, by path
 }
 
@@ -46,7 +46,7 @@ type stay struct {
 	entered time.Duration
 }
 
-// A stayKind says with whom a holder may be inside.
+// A stayKind says with which others a holder may be inside.
 type stayKind int
 
 const (

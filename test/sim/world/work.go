@@ -132,7 +132,7 @@ type holding interface {
 	Context() context.Context
 	Done() <-chan struct{}
 	Cause() error
-	Left() time.Duration
+	Remaining() time.Duration
 	Release(context.Context) error
 }
 

@@ -1,4 +1,4 @@
-// Package access is how the command gets to its servers: which ones, over TLS or not, as whom, and who may touch
+// Package access is how the command gets to its servers: which ones, over TLS or not, with which identity, and which identities may touch
 // what it makes there.
 //
 // Guarantees:
@@ -44,7 +44,7 @@ type Settings struct {
 	Quiet bool `json:"quiet,omitempty"`
 }
 
-// What Settings.ACL can say of who may touch what is made.
+// The values of Settings.ACL: which identities may touch what is made.
 const (
 	World   = "world"   // all clients
 	Creator = "creator" // clients with the credentials, or the certificate, that it was made with
@@ -84,13 +84,13 @@ func (s Settings) MadeACL() []zk.ACL {
 	return nil
 }
 
-// Refused reports whether the servers did not let us do something because of who we are.
+// Refused reports whether the servers did not let us do something because of our identities.
 func Refused(err error) bool {
 	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed) || errors.Is(err, zk.ErrInvalidACL) ||
 		errors.Is(err, zk.ErrSessionClosedRequireSASLAuth)
 }
 
-// AsWhom says what the servers know us by, for those who have been refused with err.
+// AsWhom says what the servers know us by, for an error that is a refusal.
 func (s Settings) AsWhom(err error) string {
 	var shown []string
 	if s.AuthFile != "" {

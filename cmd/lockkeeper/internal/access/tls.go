@@ -23,7 +23,7 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 type HandshakeError struct{ Err error }
 
 func (e *HandshakeError) Error() string {
-	text := strings.Map(func(r rune) rune { // there are names in it from a certificate that anybody may have made
+	text := strings.Map(func(r rune) rune { // there are names in it from a certificate of any origin
 		if unicode.IsControl(r) {
 			return '?'
 		}

@@ -37,14 +37,14 @@ func Prune(dir string, src Source, keep int) (deleted []string, err error) {
 	return deleted, nil
 }
 
-// A listed backup is one with a manifest.
-type listed struct {
+// A keptBackup is a backup with a manifest.
+type keptBackup struct {
 	path string
 	made time.Time
 }
 
 // list returns the whole backups of a source below dir, oldest first.
-func list(dir string, src Source) (all []listed, err error) {
+func list(dir string, src Source) (all []keptBackup, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -55,10 +55,10 @@ func list(dir string, src Source) (all []listed, err error) {
 			continue
 		}
 		if m, err := readManifest(path); err == nil && m.Source == src.String() {
-			all = append(all, listed{path, m.Made})
+			all = append(all, keptBackup{path, m.Made})
 		}
 	}
-	slices.SortFunc(all, func(a, b listed) int { return a.made.Compare(b.made) })
+	slices.SortFunc(all, func(a, b keptBackup) int { return a.made.Compare(b.made) })
 	return all, nil
 }
 

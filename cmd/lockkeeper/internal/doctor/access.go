@@ -24,13 +24,19 @@ const (
 	anyAddress     = "0.0.0.0"
 )
 
+// onSockets reports whether the servers listen on sockets of this machine only: then the permissions of their files say which users
+// are clients.
+func (x *examination) onSockets() bool {
+	return !slices.ContainsFunc(x.Servers, func(s Server) bool { return s.Address != "" })
+}
+
 // access looks at what clients may change.
 func (x *examination) access() {
 	if x.SessionErr != nil {
 		x.find(Critical, "session", "", "see the servers' logs; clients with the same --servers, TLS files and credentials are no better off", "servers answer, and no session can be used: %v", x.SessionErr)
 	}
 	for _, a := range x.RootACL {
-		if a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 {
+		if !x.onSockets() && a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 {
 			x.find(Warning, "open", "", "lockkeeper z acl set / world:anyone:r,SCHEME:ID:cdrwa, with an identity of yours", "any client may change the root: %s:%s", a.Scheme, a.ID)
 		}
 	}

@@ -332,3 +332,17 @@ func TestTheWorstComesFirst(t *testing.T) {
 		t.Errorf("the findings are in the order %v", order)
 	}
 }
+
+// A socket's file says which users are clients, so an open root is none of its own.
+func TestAnOpenRootBehindASocketIsNoFinding(t *testing.T) {
+	for address, want := range map[string]int{"": 0, "a:2181": 1} {
+		e := healthy()
+		single(&e)
+		e.RootACL = zk.OpenACL()
+		e.Servers[0].Address = address
+		found := slices.DeleteFunc(Examine(e, nil), func(f Finding) bool { return f.Check != "open" })
+		if len(found) != want {
+			t.Errorf("address %q: %v, want %d of them", address, found, want)
+		}
+	}
+}

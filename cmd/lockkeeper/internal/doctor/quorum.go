@@ -19,7 +19,7 @@ const (
 	mendMembers  = "give all members the same server.N lines"
 )
 
-// roles looks for servers that are away, and for who leads.
+// roles looks for servers that are away, and for the leader.
 func (x *examination) roles(members []Member) {
 	modes := map[string][]string{}
 	var waiting []string

@@ -216,7 +216,7 @@ func (e *engine) line(ctx context.Context) error {
 	if w.report {
 		w.wg.Go(func() { w.tellConnection(look) })
 	}
-	enter, try, err := e.entrance(opt)
+	enter, try, err := e.entries(opt)
 	if err != nil {
 		return exit.Errorf(exit.Usage, "%w", err)
 	}
@@ -310,7 +310,7 @@ func usedAs(k lock.Kind) string {
 	return "it is in use without --slots, as a " + string(k) + " lock; this is another form"
 }
 
-// names returns what is wanted, for those who read.
+// names returns what is wanted, in words for the user.
 func (e *engine) names() string {
 	return strings.Join(append([]string{e.open.Lock}, e.open.Also...), " and ")
 }
@@ -340,7 +340,7 @@ func heldBy(c lock.Contender) string {
 // refresh brings the cell up to date.
 func (e *engine) refresh() {
 	now := link.Now() // before the library looks at its clock, so that the sum errs on the safe side
-	if left := e.hold.Left(); left > 0 {
+	if left := e.hold.Remaining(); left > 0 {
 		e.cell.Store(now.Add(left))
 	}
 }

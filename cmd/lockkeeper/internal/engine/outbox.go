@@ -12,7 +12,7 @@ const outboxMax = 10
 
 // An outbox writes notes to the front without making the engine wait for it.
 type outbox struct {
-	queue chan link.Note // sent by anybody, closed by close, received by the writer
+	queue chan link.Note // sent by any goroutine, closed by close, received by the writer
 	wg    sync.WaitGroup
 }
 

@@ -116,7 +116,7 @@ func idOf(c lock.Contender) string {
 	return shown(record.ID)
 }
 
-// Describe says who a contender is, in the words of run's user where they are known: the label, which
+// Describe names a contender, in the words of run's user where they are known: the label, which
 // is the command by default, and where it runs. It can be shown on a terminal.
 func Describe(c lock.Contender) string {
 	o := c.Owner

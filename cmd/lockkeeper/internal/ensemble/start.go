@@ -44,8 +44,8 @@ const (
 	stopTimeout = 20 * time.Second
 )
 
-// A running member is a process that this one has started.
-type running struct {
+// A memberProcess is a member that this process has started.
+type memberProcess struct {
 	member Member
 	cmd    *exec.Cmd
 	log    string // its log, which may have been there before
@@ -54,7 +54,7 @@ type running struct {
 }
 
 // why returns why the process has ended, as far as its log says.
-func (r *running) why(err error) error {
+func (r *memberProcess) why(err error) error {
 	text, readErr := os.ReadFile(r.log)
 	if readErr != nil || int64(len(text)) < r.from {
 		return fmt.Errorf("member %d has ended: %v", r.member.ID, err)
@@ -135,7 +135,7 @@ func (p *Plan) open(ctx context.Context, r Runner, dial Dialer) error {
 }
 
 // launch starts all members. Those that are not to last are killed with this process.
-func (p *Plan) launch(r Runner, brief bool) (all []*running, err error) {
+func (p *Plan) launch(r Runner, brief bool) (all []*memberProcess, err error) {
 	for _, m := range p.Spec.Members {
 		dir := filepath.Join(p.Spec.Out, m.Folder())
 		log, err := os.OpenFile(filepath.Join(dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
@@ -153,7 +153,7 @@ func (p *Plan) launch(r Runner, brief bool) (all []*running, err error) {
 		if err != nil {
 			return all, err
 		}
-		one := &running{member: m, cmd: cmd, log: log.Name(), from: info.Size(), ended: make(chan error, 1)}
+		one := &memberProcess{member: m, cmd: cmd, log: log.Name(), from: info.Size(), ended: make(chan error, 1)}
 		all = append(all, one)
 		go func() { one.ended <- cmd.Wait() }() // ends with the process, or with this one
 		if err := os.WriteFile(filepath.Join(dir, pidName), fmt.Appendln(nil, cmd.Process.Pid), publicMode); err != nil {
@@ -164,7 +164,7 @@ func (p *Plan) launch(r Runner, brief bool) (all []*running, err error) {
 }
 
 // until returns a context that ends when one of the processes does; done ends the watch.
-func until(ctx context.Context, all []*running) (watched context.Context, done func()) {
+func until(ctx context.Context, all []*memberProcess) (watched context.Context, done func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	var watchers sync.WaitGroup
 	for _, one := range all {
@@ -184,7 +184,7 @@ func until(ctx context.Context, all []*running) (watched context.Context, done f
 }
 
 // stop ends processes and waits for their ends.
-func stop(all []*running) error {
+func stop(all []*memberProcess) error {
 	for _, one := range all {
 		if err := one.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err

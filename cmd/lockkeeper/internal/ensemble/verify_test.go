@@ -178,7 +178,7 @@ func TestMembersThatDoNotStart(t *testing.T) {
 	if err := os.WriteFile(log, []byte(before+"[main] INFO started\njava.lang.Exception: outer\n\tat x\nCaused by: java.net.BindException: Address already in use\nmore\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := &running{member: Member{ID: 2}, log: log, from: int64(len(before))}
+	r := &memberProcess{member: Member{ID: 2}, log: log, from: int64(len(before))}
 	if err := r.why(io.EOF); !strings.Contains(err.Error(), "member 2 has ended: EOF: Caused by: java.net.BindException: Address already in use") {
 		t.Errorf("why = %v", err)
 	}

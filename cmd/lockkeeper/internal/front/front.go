@@ -43,7 +43,7 @@ type Config struct {
 	Work    string    // what works under the lock, for the user; empty is the child's name
 	Env     []string  // environment; that of the lock is added
 
-	// TimeoutAsked is the session timeout that the user has asked for, who is told if the servers grant less; 0 if
+	// TimeoutAsked is the session timeout that the user has asked for; the user is told if the servers grant less; 0 if
 	// not.
 	TimeoutAsked time.Duration
 

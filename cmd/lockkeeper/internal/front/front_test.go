@@ -221,7 +221,7 @@ func TestF41_ATermThatIsSaidTwiceIsOne(t *testing.T) {
 		s.run()
 		s.want("up")
 		for end := time.Now().Add(insistAfter / 10); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			s.cmd.Process.Signal(syscall.SIGTERM) // who was told twice may have ended
+			s.cmd.Process.Signal(syscall.SIGTERM) // a process that was told twice may have ended
 		}
 		said := s.rest()
 		if said == "" && tries > 1 {

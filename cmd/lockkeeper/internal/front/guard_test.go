@@ -74,7 +74,7 @@ func TestF41_WithoutAGuardNothingIsStarted(t *testing.T) {
 	}
 }
 
-// The guard is the parent of all: who has left the group, the session and the environment is killed with
+// The guard is the parent of all: a process that has left the group, the session and the environment is killed with
 // the rest when the front is.
 func TestF41_NobodyGetsAwayFromTheGuard(t *testing.T) {
 	s := play(t, "sh", "-c", "env -i sh -c 'setsid sh -c \"trap : HUP TERM; echo up; while :; do sleep 1000; done\" & exit'; wait; exec sleep 1000")

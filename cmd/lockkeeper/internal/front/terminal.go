@@ -50,7 +50,7 @@ func (t *terminal) isStdin() bool {
 	return err == nil && group == t.foreground()
 }
 
-// accompanied reports whether there is more in our process group than we and those who wait for us: the rest of a
+// accompanied reports whether there is more in our process group than we and the processes that wait for us: the rest of a
 // pipeline, which would be stopped when it uses the terminal, had we given that away. The child gets it when it
 // asks for it.
 func accompanied(self, group int) bool {

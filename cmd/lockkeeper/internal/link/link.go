@@ -80,7 +80,7 @@ type Open struct {
 	Wait           time.Duration `json:"wait"`             // WaitForEver, 0 for one try, or a limit
 	Grace          time.Duration `json:"grace"`            // GraceAuto or what was asked for
 	Vouch          string        `json:"vouch"`            // ping, sync or write
-	Label          string        `json:"label,omitempty"`  // shown to those who ask who holds the lock
+	Label          string        `json:"label,omitempty"`  // shown by lockkeeper locks
 	Report         bool          `json:"report,omitempty"` // tell about the place in line
 
 	// Under are the locks that are held by a run under which this one was started: their tokens, by path.
@@ -93,7 +93,7 @@ type Open struct {
 	Watched proc.Process `json:"watched,omitzero"`
 }
 
-// Election says as whom to stand for it.
+// Election says how the candidate is called.
 type Election struct {
 	ID   string `json:"id,omitempty"`
 	Only bool   `json:"only,omitempty"` // say nothing but the ID
@@ -109,7 +109,7 @@ const (
 type Note struct {
 	Is string `json:"is"` // one of the Is constants
 
-	// For IsWaiting: how many stand in front of us, who is first, and the id of that candidate in an election.
+	// For IsWaiting: how many stand in front of us, which one is first, and the id of that candidate in an election.
 	Ahead  int    `json:"ahead,omitempty"`
 	Holder string `json:"holder,omitempty"`
 	ID     string `json:"id,omitempty"`

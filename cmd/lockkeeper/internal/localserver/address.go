@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// An Address is what a keeper writes about itself, for those who look for it.
+// An Address is what a keeper writes about itself, for processes that look for it.
 type Address struct {
 	Socket string `json:"socket"`
 	Pid    int    `json:"pid"`

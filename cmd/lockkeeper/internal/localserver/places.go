@@ -67,7 +67,7 @@ func (p Places) isNew() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// makeState makes the state directory. Root could do so in the home of the user who has called sudo, and use what is
+// makeState makes the state directory. Root could do so in the home of the user that has called sudo, and use what is
 // there: the user could not read it afterwards.
 func (p Places) makeState() error {
 	for dir := p.State; ; dir = filepath.Dir(dir) {

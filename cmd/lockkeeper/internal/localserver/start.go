@@ -37,7 +37,7 @@ type Starter struct {
 // do may end in just that moment; one that always does is broken.
 const startsMax = 20
 
-// Dial returns a connection to the keeper. It starts one if there is none, and of many who do that at
+// Dial returns a connection to the keeper. It starts one if there is none, and of many processes that do so at
 // the same time one does it and the others wait. It sets the umask of the process.
 func (s Starter) Dial(ctx context.Context) (c net.Conn, a Address, err error) {
 	if c, a, err = s.Places.Find(); err == nil {

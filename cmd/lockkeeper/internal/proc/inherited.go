@@ -35,7 +35,7 @@ func CloseInherited(keep ...int) error {
 	return nil
 }
 
-// DropStreams closes our copies of standard input and output, which are the child's, so that who reads
+// DropStreams closes our copies of standard input and output, which are the child's, so that a process that reads
 // from it or writes to it sees when the child has closed its side. Standard error stays, for a last word.
 func DropStreams() {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)

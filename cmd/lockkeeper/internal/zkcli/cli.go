@@ -42,7 +42,7 @@ type CLI struct {
 
 	mu      sync.Mutex // protects the following, and writing
 	quiet   bool       // printwatches off
-	watches map[string][]*watching
+	watches map[string][]*openWatch
 }
 
 // Connect opens the first session, or another one.

@@ -16,8 +16,8 @@ const (
 	persistentWatch = "PersistentWatchRemoved"
 )
 
-// A watching is a watch that has not ended.
-type watching struct {
+// An openWatch is a watch that has not ended.
+type openWatch struct {
 	kind string
 	stop func()
 }
@@ -25,7 +25,7 @@ type watching struct {
 // await prints the event of a watch when it comes. The goroutine belongs to the session.
 func (c *CLI) await(kind, path string, w *client.Watch) {
 	stopped := make(chan struct{})
-	me := &watching{kind: kind, stop: func() { w.Cancel(); close(stopped) }}
+	me := &openWatch{kind: kind, stop: func() { w.Cancel(); close(stopped) }}
 	c.remember(path, me)
 	c.session.Go(func(ctx context.Context) {
 		select {
@@ -40,22 +40,22 @@ func (c *CLI) await(kind, path string, w *client.Watch) {
 	})
 }
 
-func (c *CLI) remember(path string, w *watching) {
+func (c *CLI) remember(path string, w *openWatch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.watches == nil {
-		c.watches = map[string][]*watching{}
+		c.watches = map[string][]*openWatch{}
 	}
 	c.watches[path] = append(c.watches[path], w)
 }
 
-func (c *CLI) forget(path string, w *watching) {
+func (c *CLI) forget(path string, w *openWatch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keepLocked(path, slices.DeleteFunc(c.watches[path], func(x *watching) bool { return x == w }))
+	c.keepLocked(path, slices.DeleteFunc(c.watches[path], func(x *openWatch) bool { return x == w }))
 }
 
-func (c *CLI) keepLocked(path string, rest []*watching) {
+func (c *CLI) keepLocked(path string, rest []*openWatch) {
 	if len(rest) == 0 {
 		delete(c.watches, path)
 	} else {
@@ -92,7 +92,7 @@ func (c *CLI) addWatch(ctx context.Context, in call) error {
 	if err != nil {
 		return err
 	}
-	c.remember(path, &watching{kind: persistentWatch, stop: stream.Close})
+	c.remember(path, &openWatch{kind: persistentWatch, stop: stream.Close})
 	c.session.Go(func(ctx context.Context) {
 		for {
 			ev, err := stream.Next(ctx)
@@ -109,7 +109,7 @@ func (c *CLI) addWatch(ctx context.Context, in call) error {
 
 func (c *CLI) removeWatches(_ context.Context, in call) error {
 	path := in.args[0]
-	fits := func(w *watching) bool {
+	fits := func(w *openWatch) bool {
 		switch {
 		case in.flags['c']:
 			return w.kind == childWatch
@@ -119,8 +119,8 @@ func (c *CLI) removeWatches(_ context.Context, in call) error {
 		return true
 	}
 	c.mu.Lock()
-	var gone []*watching
-	c.keepLocked(path, slices.DeleteFunc(c.watches[path], func(w *watching) bool {
+	var gone []*openWatch
+	c.keepLocked(path, slices.DeleteFunc(c.watches[path], func(w *openWatch) bool {
 		if fits(w) {
 			gone = append(gone, w)
 			return true

@@ -109,7 +109,7 @@ func noEffect(why string, unchanging ...string) rule {
 	}
 }
 
-// required refuses all but the values with which ZooKeeper would let in whom we let in.
+// required refuses all but the values with which ZooKeeper would let in the clients that we let in.
 func required(why string, allowed ...string) rule {
 	return func(p *parser, s Setting) error {
 		for _, v := range allowed {

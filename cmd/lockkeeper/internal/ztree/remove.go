@@ -62,7 +62,7 @@ type PartError struct {
 
 func (e *PartError) Error() string {
 	if e.Done == 0 {
-		return fmt.Sprintf("%v (nothing has been %s; %s)", e.Err, e.Did, e.Next)
+		return fmt.Sprintf("%v; nothing has been %s (%s)", e.Err, e.Did, e.Next)
 	}
 	return fmt.Sprintf("%v; znodes %s before that: %d (%s)", e.Err, e.Did, e.Done, e.Next)
 }

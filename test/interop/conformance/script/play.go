@@ -51,7 +51,7 @@ func NewPlayer(addr, super string) (*Player, error) {
 func (p *Player) Close() { p.control.drop() }
 
 // Touch writes to the znodes of the server's own in a fixed order, so that the zxids in their stats
-// are those of all players who did so last, and returns how often children of the root came and
+// are those of all players that did so last, and returns how often children of the root came and
 // went.
 func (p *Player) Touch() (cversion int32, err error) {
 	for _, path := range []string{"/", "/zookeeper", "/zookeeper/config"} {

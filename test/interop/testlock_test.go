@@ -62,34 +62,34 @@ func onBothServers(t *testing.T, f func(t *testing.T, addr string)) {
 	})
 }
 
-// A line is a lock's directory on a server, with a register to judge those who use it.
-type line struct {
+// A testLock is a lock's directory on a server, with a register to judge those that use it.
+type testLock struct {
 	t       *testing.T
 	servers string
 	path    string
-	dir     string // where those who wait have a znode each
+	dir     string // where those that wait have a znode each
 	reg     *register.Register
 	look    *raw
 	timeout time.Duration // of the sessions of peers that are started from now on: long, unless one is to crash
 	started int
 }
 
-func newLine(t *testing.T, path, servers, lookAt string) *line {
+func newTestLock(t *testing.T, path, servers, lookAt string) *testLock {
 	t.Helper()
-	return &line{t: t, servers: servers, path: path, dir: path, reg: openRegister(t),
+	return &testLock{t: t, servers: servers, path: path, dir: path, reg: openRegister(t),
 		look: connect(t, lookAt, watcherTimeout, nil), timeout: patience}
 }
 
-// newPermitLine is newLine for a semaphore in Curator's layout.
-func newPermitLine(t *testing.T, path, servers string) *line {
+// newTestSemaphore is newTestLock for a semaphore in Curator's layout.
+func newTestSemaphore(t *testing.T, path, servers string) *testLock {
 	t.Helper()
-	l := newLine(t, path, servers, servers)
+	l := newTestLock(t, path, servers, servers)
 	l.dir = path + "/locks"
 	return l
 }
 
 // start starts a peer that is to use the lock.
-func (l *line) start(k peer.Kind) *peer.Peer {
+func (l *testLock) start(k peer.Kind) *peer.Peer {
 	l.t.Helper()
 	p := l.launch(k)
 	p.Expect("ready")
@@ -97,7 +97,7 @@ func (l *line) start(k peer.Kind) *peer.Peer {
 }
 
 // startAll starts peers side by side.
-func (l *line) startAll(kinds ...peer.Kind) []*peer.Peer {
+func (l *testLock) startAll(kinds ...peer.Kind) []*peer.Peer {
 	l.t.Helper()
 	peers := make([]*peer.Peer, len(kinds))
 	for i, k := range kinds {
@@ -109,39 +109,39 @@ func (l *line) startAll(kinds ...peer.Kind) []*peer.Peer {
 	return peers
 }
 
-func (l *line) launch(k peer.Kind) *peer.Peer {
+func (l *testLock) launch(k peer.Kind) *peer.Peer {
 	l.t.Helper()
 	l.started++
 	return peer.Launch(l.t, k, peer.Config{Servers: l.servers, Timeout: l.timeout,
 		Name: fmt.Sprintf("%d-%s", l.started, k), Register: l.reg.Addr()})
 }
 
-// join lets p ask for the mutex and returns when it stands in line.
-func (l *line) join(p *peer.Peer) {
+// join lets p ask for the mutex and returns when it stands in the queue.
+func (l *testLock) join(p *peer.Peer) {
 	l.t.Helper()
 	l.joinAs(p, peer.Mutex)
 }
 
-func (l *line) joinAs(p *peer.Peer, as peer.As) {
+func (l *testLock) joinAs(p *peer.Peer, as peer.As) {
 	l.t.Helper()
 	before := len(l.children(l.dir))
 	p.Ask(l.path, as)
 	l.await(before + 1)
 }
 
-// await waits until so many stand in line.
-func (l *line) await(n int) {
+// await waits until so many stand in the queue.
+func (l *testLock) await(n int) {
 	l.t.Helper()
 	for deadline := time.Now().Add(patience); len(l.children(l.dir)) != n; {
 		if time.Now().After(deadline) {
-			l.t.Fatalf("in line: %q, want %d", l.children(l.dir), n)
+			l.t.Fatalf("in the queue: %q, want %d", l.children(l.dir), n)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // busy waits until so many more have come and gone.
-func (l *line) busy(visits int) {
+func (l *testLock) busy(visits int) {
 	l.t.Helper()
 	want := len(l.reg.Visits()) + visits
 	for end := time.After(time.Minute); len(l.reg.Visits()) < want; {
@@ -149,13 +149,13 @@ func (l *line) busy(visits int) {
 		select {
 		case <-changed:
 		case <-end:
-			l.t.Fatalf("the line stands still: %d visits, waiting for %d", len(l.reg.Visits()), want)
+			l.t.Fatalf("the queue stands still: %d visits, waiting for %d", len(l.reg.Visits()), want)
 		}
 	}
 }
 
 // met waits until each of the peers has been inside since that many visits.
-func (l *line) met(since int, peers ...*peer.Peer) {
+func (l *testLock) met(since int, peers ...*peer.Peer) {
 	l.t.Helper()
 	end := time.After(time.Minute)
 	for {
@@ -179,7 +179,7 @@ func (l *line) met(since int, peers ...*peer.Peer) {
 }
 
 // children lists a directory; one that is not there, or has gone because it was empty, has none.
-func (l *line) children(dir string) []string {
+func (l *testLock) children(dir string) []string {
 	l.t.Helper()
 	l.look.send(wire.OpGetChildren2, &wire.WatchRequest{Path: dir})
 	h, body, err := l.look.receive(rawTimeout)
@@ -194,8 +194,8 @@ func (l *line) children(dir string) []string {
 	return resp.Children
 }
 
-// empty checks that no znode is left in the directories that stay when those who crashed have expired.
-func (l *line) empty(dirs ...string) {
+// empty checks that no znode is left in the directories that stay when those that crashed have expired.
+func (l *testLock) empty(dirs ...string) {
 	l.t.Helper()
 	if len(dirs) == 0 {
 		dirs = []string{l.path}

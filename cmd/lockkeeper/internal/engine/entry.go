@@ -12,7 +12,7 @@ import (
 // A hold is a lock or a term that is held.
 type hold interface {
 	Token() int64
-	Left() time.Duration
+	Remaining() time.Duration
 	Done() <-chan struct{}
 	Cause() error
 }
@@ -31,8 +31,8 @@ func entryOf[H hold](get func(context.Context) (H, error)) entry {
 	}
 }
 
-// entrance returns the ways to wait for what is wanted, and to try for it.
-func (e *engine) entrance(opt lock.Options) (enter, try entry, err error) {
+// entries returns the ways to wait for what is wanted, and to try for it.
+func (e *engine) entries(opt lock.Options) (enter, try entry, err error) {
 	if o := e.open.Election; o != nil {
 		// When the child has to end is the plan's to say, so a term ends with its lock.
 		c, err := election.New(e.session, e.open.Lock, election.Options{ID: o.ID, IDOnly: o.Only, Margin: -1, Lock: opt})

@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	hollowFrameBytes  = 1 << 20
-	hollowBufferBytes = 16 << 10
+	nullFrameBytes  = 1 << 20
+	nullBufferBytes = 16 << 10
 )
 
-// newHollow returns a server that keeps nothing. It answers as a ZooKeeper would if all were well: reads at
+// newNullServer returns a server that keeps nothing. It answers as a ZooKeeper would if all were well: reads at
 // once with data of its own, writes when they are written and synced. What a client reaches with it is what
 // this client can reach on this machine and this disk, with any server.
-func newHollow(dir string) (*server, error) {
-	return newSelf(dir, "hollow", "hollow")
+func newNullServer(dir string) (*server, error) {
+	return newSelf(dir, "null", "null")
 }
 
-// serveHollow is that server.
-func serveHollow(addr, dir string) error {
+// serveNull is that server.
+func serveNull(addr, dir string) error {
 	log, err := newSyncedLog(dir)
 	if err != nil {
 		return err
 	}
 	return serveEach(addr, func(nc net.Conn) error {
-		c := &hollow{log: log, in: bufio.NewReaderSize(nc, hollowBufferBytes), out: nc}
+		c := &nullConn{log: log, in: bufio.NewReaderSize(nc, nullBufferBytes), out: nc}
 		return c.serve()
 	})
 }
 
-// A hollow is one client's connection.
-type hollow struct {
+// A nullConn is one client's connection.
+type nullConn struct {
 	log     *syncedLog
 	in      *bufio.Reader
 	out     io.Writer
@@ -45,7 +45,7 @@ type hollow struct {
 }
 
 // serve answers together what came together.
-func (c *hollow) serve() error {
+func (c *nullConn) serve() error {
 	if err := c.shakeHands(); err != nil {
 		return err
 	}
@@ -68,15 +68,15 @@ func (c *hollow) serve() error {
 	}
 }
 
-func (c *hollow) read(r wire.Record) error {
+func (c *nullConn) read(r wire.Record) error {
 	var err error
-	if c.frame, err = wire.ReadFrame(c.in, c.frame, hollowFrameBytes); err != nil {
+	if c.frame, err = wire.ReadFrame(c.in, c.frame, nullFrameBytes); err != nil {
 		return err
 	}
 	return wire.Unmarshal(c.frame, r)
 }
 
-func (c *hollow) shakeHands() error {
+func (c *nullConn) shakeHands() error {
 	var request wire.ConnectRequest
 	if err := c.read(&request); err != nil {
 		return err
@@ -85,14 +85,14 @@ func (c *hollow) shakeHands() error {
 }
 
 var (
-	hollowStat = wire.StatResponse{Stat: zk.Stat{DataLength: valueBytes}}
-	hollowData = wire.DataResponse{Data: value, Stat: hollowStat.Stat}
+	nullStat = wire.StatResponse{Stat: zk.Stat{DataLength: valueBytes}}
+	nullData = wire.DataResponse{Data: value, Stat: nullStat.Stat}
 )
 
 // next appends the answer to the next request.
-func (c *hollow) next() error {
+func (c *nullConn) next() error {
 	var err error
-	if c.frame, err = wire.ReadFrame(c.in, c.frame, hollowFrameBytes); err != nil {
+	if c.frame, err = wire.ReadFrame(c.in, c.frame, nullFrameBytes); err != nil {
 		return err
 	}
 	d := wire.NewDecoder(c.frame)
@@ -104,9 +104,9 @@ func (c *hollow) next() error {
 	switch header.Op {
 	case wire.OpPing, wire.OpCloseSession:
 	case wire.OpGetData:
-		b = hollowData.AppendTo(b)
+		b = nullData.AppendTo(b)
 	case wire.OpSetData:
-		b = hollowStat.AppendTo(b)
+		b = nullStat.AppendTo(b)
 		c.noteWrite()
 	case wire.OpCreate:
 		var path wire.PathRecord
@@ -123,4 +123,4 @@ func (c *hollow) next() error {
 }
 
 // noteWrite adds what a write takes in a log.
-func (c *hollow) noteWrite() { c.records = append(c.records, make([]byte, recordBytes)...) }
+func (c *nullConn) noteWrite() { c.records = append(c.records, make([]byte, recordBytes)...) }

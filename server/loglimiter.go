@@ -7,11 +7,11 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 )
 
-// seldomEvery is how often a line that clients can provoke comes to the log.
-const seldomEvery = 10 * time.Second
+// logEvery is how often at most a line that clients can provoke comes to the log.
+const logEvery = 10 * time.Second
 
-// A seldom keeps something that may happen at any rate from filling the log.
-type seldom struct {
+// A logLimiter keeps something that may happen at any rate from filling the log.
+type logLimiter struct {
 	mu struct {
 		sync.Mutex
 		next   time.Duration // on the server's clock
@@ -21,7 +21,7 @@ type seldom struct {
 
 // due reports whether to log what happens now, and how often it happened since it was
 // last logged, this time not counted.
-func (d *seldom) due(now time.Duration) (unsaid int, ok bool) {
+func (d *logLimiter) due(now time.Duration) (unsaid int, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now < d.mu.next {
@@ -29,12 +29,12 @@ func (d *seldom) due(now time.Duration) (unsaid int, ok bool) {
 		return 0, false
 	}
 	unsaid = d.mu.unsaid
-	d.mu.next, d.mu.unsaid = now+seldomEvery, 0
+	d.mu.next, d.mu.unsaid = now+logEvery, 0
 	return unsaid, true
 }
 
-// speakOf notes in the log that a quota's limit was reached.
-func (s *Server) speakOf(e tree.Excess) {
+// logExcess notes in the log that a quota's limit was reached.
+func (s *Server) logExcess(e tree.Excess) {
 	unsaid, ok := s.quotaLog.due(s.now())
 	if !ok {
 		return

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// named refuses requests at a loopback address whose Host is a name other than localhost. A web page that a user of this
+// checkHost refuses requests at a loopback address whose Host is a name other than localhost. A web page that a user of this
 // machine looks at can give its own name this address, and its scripts could read the answers then.
-func named(h http.Handler) http.Handler {
+func checkHost(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 		if local != nil && local.IP.IsLoopback() && !isLocalName(r.Host) {
