@@ -286,7 +286,7 @@ func TestCredentials(t *testing.T) {
 	}
 	seen := 0
 	for _, p := range table {
-		if !proc.HasEnv(p, []string{"DIR=" + h.dir}) {
+		if !h.started(p) {
 			continue
 		}
 		seen++

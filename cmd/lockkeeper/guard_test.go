@@ -104,7 +104,7 @@ func TestF41_KillingByNameLeavesTheGuard(t *testing.T) {
 	var named []proc.Process
 	for _, p := range table {
 		comm, _ := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/comm")
-		if proc.HasEnv(p, []string{"DIR=" + h.dir}) && (string(comm) == string(name) || strings.Contains(strings.Join(proc.Args(p), " "), "lockkeeper")) {
+		if h.started(p) && (string(comm) == string(name) || strings.Contains(strings.Join(proc.Args(p), " "), "lockkeeper")) {
 			named = append(named, p)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -70,6 +71,12 @@ func newHome(t testing.TB, env ...string) *home {
 	return h
 }
 
+// started reports whether p was started by this test, by whatever way.
+func (h *home) started(p proc.Process) bool {
+	env, _ := proc.Env(p)
+	return slices.Contains(env, "DIR="+h.dir)
+}
+
 // clear ends what the test has left: engines are let finish, since one that says goodbye to a keeper
 // that is gone would start another, and then everything that carries the home's name is killed.
 func (h *home) clear() {
@@ -81,7 +88,7 @@ func (h *home) clear() {
 		}
 		var engines, others []proc.Process
 		for _, p := range table {
-			if p.Dead() || !proc.HasEnv(p, []string{"DIR=" + h.dir}) {
+			if p.Dead() || !h.started(p) {
 				continue
 			}
 			proc.Signal(p, syscall.SIGCONT) // in case the test has stopped it

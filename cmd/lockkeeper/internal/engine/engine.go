@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -92,6 +93,9 @@ func Run(orders io.Reader, notes io.Writer, cell *link.Cell, guard Guard, connec
 	}()
 	e := &engine{connect: connect, orders: in, notes: newOutbox(link.NewWriter(notes)), cell: cell, guard: guard, swept: swept}
 	e.workers.spare = spare
+	if self, err := proc.Find(os.Getpid()); err == nil {
+		e.workers.since = self.Start
+	}
 	defer e.notes.close()
 	first, ok := <-in
 	if !ok || first.Do != link.DoOpen || first.Open == nil {

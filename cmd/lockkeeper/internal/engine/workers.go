@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"syscall"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
@@ -11,36 +12,55 @@ type workers struct {
 	group int      // the child's; 0 before the front has told us
 	env   []string // the variables that mark them
 	spare func(proc.Process) bool
+	since uint64 // when the engine was started, in the process table's ticks: none of them is older
 
 	watched proc.Process // one that is no descendant of the front; with the Pid 0 there is none
 }
 
-// marked returns the live processes outside of the group that carry the lock's variables.
-func (w *workers) marked() (found []proc.Process) {
+// marked returns the live processes outside of the group that carry the lock's variables. It is not sure that these are
+// all while a process executes a program, or ends.
+func (w *workers) marked() (found []proc.Process, sure bool) {
 	table, err := proc.Table()
 	if err != nil {
-		return nil // the group is all we know here
+		return nil, true // the group is all we know here
 	}
+	sure = true
 	for _, p := range table {
-		if !p.Dead() && p.Group != w.group && proc.HasEnv(p, w.env) && !w.spare(p) {
+		if p.Dead() || p.Group == w.group || p.Start < w.since {
+			continue
+		}
+		env, known := proc.Env(p)
+		if !known {
+			sure = false
+		} else if w.mark(env) && !w.spare(p) {
 			found = append(found, p)
 		}
 	}
-	return found
+	return found, sure
 }
 
-// kill kills them, and reports whether there were any. What it may not kill it cannot help.
+// mark reports whether an environment has the lock's variables.
+func (w *workers) mark(env []string) bool {
+	for _, v := range w.env {
+		if !slices.Contains(env, v) {
+			return false
+		}
+	}
+	return len(w.env) > 0
+}
+
+// kill kills them, and reports whether there are any, or may be. What it may not kill it cannot help.
 func (w *workers) kill() bool {
 	grouped := w.group != 0 && proc.GroupAlive(w.group)
 	if grouped {
 		proc.SignalGroup(w.group, syscall.SIGKILL)
 	}
-	marked := w.marked()
+	found, sure := w.marked()
 	if w.watched.Pid > 0 && proc.Lives(w.watched) {
-		marked = append(marked, w.watched)
+		found = append(found, w.watched)
 	}
-	for _, p := range marked {
+	for _, p := range found {
 		proc.Signal(p, syscall.SIGKILL)
 	}
-	return grouped || len(marked) > 0
+	return grouped || len(found) > 0 || !sure
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -181,18 +182,56 @@ func Args(p Process) []string {
 	return args
 }
 
-// HasEnv reports whether p was started with all of these variables ("NAME=value"). What runs as another
-// user cannot be read, and has none.
-func HasEnv(p Process, vars []string) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/environ")
+// Env returns the environment with which p was started, "NAME=value" each. It is not known for the moment in which p
+// executes a program, or ends: the kernel shows an empty one then. What runs as another user cannot be read, and has none.
+func Env(p Process) (vars []string, known bool) {
+	dir := "/proc/" + strconv.Itoa(p.Pid)
+	env, err := readAtOnce(dir + "/environ")
 	if err != nil {
-		return false
+		return nil, true
 	}
-	env = append([]byte{0}, env...)
-	for _, v := range vars {
-		if !bytes.Contains(env, []byte("\x00"+v+"\x00")) {
-			return false
+	if len(env) == 0 {
+		stat, err := os.ReadFile(dir + "/stat")
+		return nil, err != nil || !lacksEnv(stat)
+	}
+	for _, v := range bytes.Split(bytes.TrimSuffix(env, []byte{0}), []byte{0}) {
+		vars = append(vars, string(v))
+	}
+	return vars, true
+}
+
+// readAtOnce returns what a file holds, from one read. Between two reads of a process's environment the process may execute
+// another program; the kernel then ends the file there.
+func readAtOnce(name string) ([]byte, error) {
+	for size := 64 << 10; ; size *= 4 {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		b := make([]byte, size)
+		n, err := f.Read(b)
+		f.Close()
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if n < size {
+			return b[:n], nil
 		}
 	}
-	return len(vars) > 0
+}
+
+// lacksEnv reports whether the status is of a process that has not got an environment yet, or not any more, or that has
+// got one meanwhile. One that was started with none, a zombie and a thread of the kernel have what they will ever have.
+func lacksEnv(stat []byte) bool {
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const state, flags, startCode, envStart, envEnd = 0, 6, 23, 47, 48 // proc_pid_stat(5), less 3
+
+	const kernelThread = 0x00200000 // PF_KTHREAD
+	if len(fields) <= envEnd || bytes.ContainsAny(fields[state], "ZXx") {
+		return false
+	}
+	if f, err := strconv.ParseUint(string(fields[flags]), 10, 64); err != nil || f&kernelThread != 0 {
+		return false
+	}
+	return string(fields[startCode]) == "0" || !bytes.Equal(fields[envStart], fields[envEnd])
 }

@@ -95,3 +95,67 @@ func TestAChildIsFoundAndSignalled(t *testing.T) {
 		t.Errorf("child ended with %v, want SIGTERM", err)
 	}
 }
+
+// A process has no environment for a moment when it executes another program. It must not pass for one that was started
+// with none.
+func TestTheEnvironmentOfAProcessThatExecutes(t *testing.T) {
+	again := t.TempDir() + "/again"
+	if err := os.WriteFile(again, []byte("exec sh "+again+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", again)
+	cmd.Env = []string{"MARK=1", "PATH=" + os.Getenv("PATH")}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	for { // from here on it has the environment and no other
+		if env, _ := Env(Process{Pid: cmd.Process.Pid}); slices.Contains(env, "MARK=1") {
+			break
+		}
+	}
+	looks, unknown := 0, 0
+	for ; unknown < 100; looks++ {
+		switch env, known := Env(Process{Pid: cmd.Process.Pid}); {
+		case !known:
+			unknown++
+		case !slices.Contains(env, "MARK=1"):
+			t.Fatalf("look %d: the environment is %q", looks, env)
+		}
+	}
+	t.Logf("not known at %d of %d looks", unknown, looks)
+}
+
+func TestWhatHasNoEnvironmentIsKnownToHaveNone(t *testing.T) {
+	cmd := exec.Command("cat")
+	cmd.Env = []string{}
+	stdin, _ := cmd.StdinPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	child := Process{Pid: cmd.Process.Pid}
+	env, known := Env(child)
+	for !known {
+		env, known = Env(child)
+	}
+	if len(env) > 0 {
+		t.Errorf("started without variables, it has %q", env)
+	}
+	stdin.Close()
+	for p, err := Find(child.Pid); err == nil; p, err = Find(child.Pid) {
+		child = p
+	}
+	if env, known := Env(child); len(env) > 0 || !known { // a zombie
+		t.Errorf("once ended: %q, known %v", env, known)
+	}
+	cmd.Wait()
+	if _, known := Env(child); !known {
+		t.Error("nothing is known of a process that is no more")
+	}
+	if comm, _ := os.ReadFile("/proc/2/comm"); string(comm) == "kthreadd\n" { // it is not shown in every namespace
+		if _, known := Env(Process{Pid: 2}); !known {
+			t.Error("the environment of a thread of the kernel is not known")
+		}
+	}
+}

@@ -31,5 +31,5 @@ func SameProgram(Process) bool { return false }
 // Args cannot be told here.
 func Args(Process) []string { return nil }
 
-// HasEnv cannot be told here.
-func HasEnv(Process, []string) bool { return false }
+// Env cannot be told here.
+func Env(Process) (vars []string, known bool) { return nil, true }
