@@ -46,7 +46,7 @@ func newConn(s *Session, nc net.Conn, srv server, number uint64, timeout time.Du
 	case *net.TCPConn, *net.UnixConn:
 		c.kernel = true
 	}
-	c.in = frameReader{from: c.rw, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax, heard: time.Now()}
+	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax, heard: s.opt.clock.Now()}
 	c.turn = newReadTurn()
 	for i := range int(provesSync) {
 		c.lastBeat[i] = asked.Time()
@@ -134,7 +134,7 @@ func (c *conn) message(b []byte, skipped error) error {
 		if len(c.pings) == 0 {
 			return fmt.Errorf("from %v: answer to a ping that was not sent", c.server)
 		}
-		s.vouchLocked(provesPing, c.pings[0])
+		s.vouchLocked(provesPing, c.pings[0], c.in.heard)
 		c.pings = append(c.pings[:0], c.pings[1:]...)
 		s.mu.stats.Replies++
 		return nil
@@ -196,7 +196,7 @@ func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, d *wire.Decoder, skipp
 		s.mu.lastZxid = h.Zxid
 	}
 	s.mu.ahead = s.mu.ahead && h.Xid <= 0
-	s.vouchLocked(k.proves.limitTo(h.Err), k.sent)
+	s.vouchLocked(k.proves.limitTo(h.Err), k.sent, c.in.heard)
 	c.noteBeatLocked(k.proves.limitTo(h.Err), k.sent) // no sooner: the first server that sees it may refuse it, which proves less
 	failure := skipped
 	switch {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
@@ -12,13 +13,14 @@ import (
 // one goes on from there.
 type frameReader struct {
 	from     io.Reader
+	clock    clock.Clock
 	patience time.Duration // how long the server may be silent
 	bytesMax int           // of a message
 
 	buf   []byte
-	r, w  int       // buf[r:w] has arrived and has not been taken
-	heard time.Time // when something last came
-	due   time.Time // when the rest of the message that has begun has to be there; zero if none has
+	r, w  int           // buf[r:w] has arrived and has not been taken
+	heard clock.Instant // when something last came; no message in buf is newer
+	due   time.Time     // when the rest of the message that has begun has to be there; zero if none has
 
 	// Of a message that is too long to be kept.
 	length int32 // zero if there is none
@@ -92,7 +94,7 @@ func (in *frameReader) expect(bytes int64) {
 // deadline returns until when the next bytes have to come.
 func (in *frameReader) deadline() time.Time {
 	if in.due.IsZero() {
-		return in.heard.Add(in.patience) // of all goroutines that read: the time does not begin anew with each
+		return in.heard.Time().Add(in.patience) // of all goroutines that read: the time does not begin anew with each
 	}
 	return in.due
 }
@@ -119,7 +121,7 @@ func (in *frameReader) fill() error {
 	in.w += n
 	switch {
 	case n > 0:
-		in.heard = time.Now()
+		in.heard = in.clock.Now()
 		return nil // an error comes again
 	case err == io.EOF && (in.w > in.r || in.length > 0):
 		return io.ErrUnexpectedEOF

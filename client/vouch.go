@@ -189,31 +189,30 @@ func (s *Session) leaseOf(level Vouch) bridge.Lease {
 	}
 }
 
-// vouchLocked notes that a request which proves so much, sent at that moment, has been answered.
-func (s *Session) vouchLocked(p proof, sent clock.Instant) {
+// vouchLocked notes that a request which proves so much was sent, and had been answered, at these moments.
+func (s *Session) vouchLocked(p proof, sent, answered clock.Instant) {
 	if s.mu.state.Phase.Final() || p == provesNothing {
 		return
 	}
-	s.mu.history.Add(s.mu.timeout, sent, s.opt.clock.Now())
-	s.leaseLocked(p, sent, s.mu.history.Lease(s.mu.timeout, sent))
+	s.mu.history.Add(s.mu.timeout, sent, answered)
+	s.leaseLocked(p, sent, answered, s.mu.history.Lease(s.mu.timeout, sent))
 }
 
 // vouchHandshakeLocked notes that a handshake which proves so much, sent at that moment, has been answered.
 func (s *Session) vouchHandshakeLocked(p proof, sent clock.Instant) {
 	if !s.mu.state.Phase.Final() {
-		s.leaseLocked(p, sent, s.mu.history.Restart(sent))
+		s.leaseLocked(p, sent, s.opt.clock.Now(), s.mu.history.Restart(sent))
 	}
 }
 
-// leaseLocked renews the leases of a level and of those below by a proof that was sent at that moment.
-func (s *Session) leaseLocked(p proof, sent clock.Instant, renewed lease.Lease) {
-	now := s.opt.clock.Now()
+// leaseLocked renews the leases of a level and of those below by a proof that was sent, and had come, at these moments.
+func (s *Session) leaseLocked(p proof, sent, answered clock.Instant, renewed lease.Lease) {
 	for i := range int(p) {
 		l := &s.mu.leases[i]
 		if !sent.After(l.newest) {
 			continue
 		}
-		if l.lease.Remaining(s.mu.timeout, now.Sub(l.newest)) <= 0 {
+		if l.lease.Remaining(s.mu.timeout, answered.Sub(l.newest)) <= 0 {
 			l.number++
 		}
 		l.lease, l.newest = renewed, sent

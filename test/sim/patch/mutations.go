@@ -26,11 +26,11 @@ var Mutations = []Mutation{
 	}},
 	{Name: "a ping vouches as much as a sync", Entry: "F17", Within: 1000, Patches: []Patch{
 		{File: "client/vouch.go", Old: "	if level == VouchPing {\n", New: "	if level != VouchWrite {\n"},
-		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesSync, c.pings[0])"},
+		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0], c.in.heard)", New: "s.vouchLocked(provesSync, c.pings[0], c.in.heard)"},
 	}},
 	{Name: "deadlines count from the answer to a heartbeat", Entry: "F17", Within: 6000, Patches: []Patch{
-		{File: "client/conn.go", Old: "s.vouchLocked(k.proves.limitTo(h.Err), k.sent)", New: "s.vouchLocked(k.proves.limitTo(h.Err), s.opt.clock.Now())"},
-		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0])", New: "s.vouchLocked(provesPing, s.opt.clock.Now())"},
+		{File: "client/conn.go", Old: "s.vouchLocked(k.proves.limitTo(h.Err), k.sent, c.in.heard)", New: "s.vouchLocked(k.proves.limitTo(h.Err), c.in.heard, c.in.heard)"},
+		{File: "client/conn.go", Old: "s.vouchLocked(provesPing, c.pings[0], c.in.heard)", New: "s.vouchLocked(provesPing, c.in.heard, c.in.heard)"},
 	}},
 	{Name: "a sync vouches as much as a write", Entry: "F17", Within: 1000, Patches: []Patch{
 		{File: "client/vouch.go", Old: "	if level == VouchWrite { //", New: "	if level == VouchWrite && path == \"none\" { //"},
