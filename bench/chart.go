@@ -20,7 +20,7 @@ const (
 )
 
 // chart draws the rates as bars, a group for each workload, each group to its own scale.
-func chart(cells []cell) []byte {
+func chart(cells []*cell) []byte {
 	var b bytes.Buffer
 	group := groupGap + len(peers.Libraries)*(barHeight+barGap)
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", chartWidth, len(peers.Workloads)*group+barGap)

@@ -46,14 +46,14 @@ func command(args []string) error {
 	each := flags.Duration("each", 3*time.Second, "how long to run a workload each time")
 	switch name {
 	case "all", "locks":
-		rounds := flags.Int("rounds", 5, "how often, after once to warm up; 6 or more")
+		rounds := flags.Int("rounds", 3*processRounds, "how often, after once to warm up")
 		docs := flags.String("docs", "../docs", "where the page and the chart of all go")
 		flags.Parse(args)
 		return inDir(func(dir string) error {
 			if name == "all" {
-				return report(dir, *each, *rounds, *docs)
+				return report(dir, *each/3, *rounds, *docs)
 			}
-			_, err := locks(dir, *each, *rounds, os.Stdout)
+			_, err := locks(dir, *each/3, *rounds, os.Stdout)
 			return err
 		})
 	case "versions":

@@ -50,6 +50,7 @@ type Library struct {
 	Engine  Engine
 	Version func() string
 	Tuned   string // how it is set up, where that is not its default
+	Process bool   // each run is a process of its own
 	run     func(ctx context.Context, addr string, w Workload, warm, each time.Duration) (Result, error)
 }
 
@@ -66,17 +67,17 @@ const (
 
 // Libraries are what is compared; the first two are ours.
 var Libraries = []Library{
-	{"lockkeeper on its own server", Ours, ourVersion, "", inProcess(openOurs)},
-	{"lockkeeper on Apache ZooKeeper", Apache, ourVersion, "", inProcess(openOurs)},
-	{"go-zookeeper", Apache, moduleVersion("github.com/go-zookeeper/zk"), "", inProcess(openGoZookeeper)},
+	{"lockkeeper on its own server", Ours, ourVersion, "", false, inProcess(openOurs)},
+	{"lockkeeper on Apache ZooKeeper", Apache, ourVersion, "", false, inProcess(openOurs)},
+	{"go-zookeeper", Apache, moduleVersion("github.com/go-zookeeper/zk"), "", false, inProcess(openGoZookeeper)},
 	{"Curator", Apache, debianVersion("libcurator-recipes-java"),
-		"InterProcessMutex, a CuratorFramework for each thread; no bounds on the JVM's threads, heap 1 GB", foreign(curator)},
-	{"kazoo", Apache, debianVersion("python3-kazoo"), "KazooClient with its threading handler, all in one process", foreign(kazoo)},
-	{"etcd concurrency", Etcd, moduleVersion("go.etcd.io/etcd/client/v3"), "concurrency.Mutex, a client and a lease for each", inProcess(openEtcd)},
+		"InterProcessMutex, a CuratorFramework for each thread; no bounds on the JVM's threads, heap 1 GB", true, foreign(curator)},
+	{"kazoo", Apache, debianVersion("python3-kazoo"), "KazooClient with its threading handler, all in one process", true, foreign(kazoo)},
+	{"etcd concurrency", Etcd, moduleVersion("go.etcd.io/etcd/client/v3"), "concurrency.Mutex, a client and a lease for each", false, inProcess(openEtcd)},
 	{"redsync (unfair, one server)", Redis, moduleVersion("github.com/go-redsync/redsync/v4"),
-		"tries again every 0.5 ms and for as long as it takes; its default is 50 to 250 ms, 32 times", inProcess(openRedsync)},
-	{ApacheFloorName, Apache, ourVersion, "no locks at all: two sets for a free lock, one for a hand-over, by our client", inProcess(openZooKeeperFloor)},
-	{FloorName, Bare, ourVersion, "no locks at all: two synced round trips for a free lock, one for a hand-over", inProcess(openFloor)},
+		"tries again every 0.5 ms and for as long as it takes; its default is 50 to 250 ms, 32 times", false, inProcess(openRedsync)},
+	{ApacheFloorName, Apache, ourVersion, "no locks at all: two sets for a free lock, one for a hand-over, by our client", false, inProcess(openZooKeeperFloor)},
+	{FloorName, Bare, ourVersion, "no locks at all: two synced round trips for a free lock, one for a hand-over", false, inProcess(openFloor)},
 }
 
 func ourVersion() string { return "this checkout" }
