@@ -40,6 +40,44 @@ func ExampleMutex_Do() {
 	// error: <nil>
 }
 
+// A Keeper opens another session when one has expired. Its Run calls the function again then, so that the work begins
+// again under another hold.
+func ExampleMutex_Do_keeper() {
+	srv, err := zktest.Start(zktest.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer srv.Close()
+	ctx := context.Background()
+
+	keeper, err := client.Keep(ctx, zktest.Servers, client.Options{Dial: srv.Dial})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer keeper.Close(ctx)
+	attempts := 0
+	err = keeper.Run(ctx, func(ctx context.Context, s *client.Session) error {
+		m, err := lock.NewMutex(s, "/locks/nightly", lock.Options{})
+		if err != nil {
+			return err
+		}
+		return m.Do(ctx, func(ctx context.Context) error {
+			attempts++
+			if attempts == 1 {
+				srv.Link("").Expire() // as if this process had been cut off
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			fmt.Println("done under hold", attempts)
+			return nil
+		})
+	})
+	fmt.Println("error:", err)
+	// Output:
+	// done under hold 2
+	// error: <nil>
+}
+
 // A hold that outlives a function is released by hand. An error of a busy lock names the holder, and
 // tokens grow from holder to holder.
 func ExampleMutex_TryLock() {

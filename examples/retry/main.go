@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
@@ -28,18 +29,14 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	// A lock with a session of its own: when the session has ended, the next Lock opens another.
-	m, err := lock.Dial(ctx, os.Getenv("LOCKKEEPER_SERVERS"), "/examples/retry", lock.DialOptions{})
+	sessions, err := client.Keep(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{})
 	if err != nil {
 		return err
 	}
-	defer m.Close(context.WithoutCancel(ctx))
+	defer sessions.Close(context.WithoutCancel(ctx))
 	for {
-		hold, err := m.Lock(ctx)
-		if err != nil {
-			return err
-		}
-		err = hold.Do(ctx, work)
+		// Run calls workLocked again with another session if this one is over. A lock that was lost in any other way is an error.
+		err := sessions.Run(ctx, workLocked)
 		if !errors.Is(err, lock.ErrLost) {
 			return err
 		}
@@ -50,6 +47,14 @@ func run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+func workLocked(ctx context.Context, s *client.Session) error {
+	m, err := lock.NewMutex(s, "/examples/retry", lock.Options{})
+	if err != nil {
+		return err
+	}
+	return m.Do(ctx, work)
 }
 
 // work can be begun again at any time.

@@ -52,19 +52,21 @@ func move(ctx context.Context, from, to *lock.Mutex, work func(context.Context) 
 	return both.Do(ctx, work)
 }
 
-func writeLock(ctx context.Context, servers string, acquired func(context.Context), released func(cause error)) (*lock.Standalone, error) {
-	l, err := lock.Dial(ctx, servers, "/locks/writer", lock.DialOptions{
-		Acquired: func(h *lock.Hold) {
-			acquired(h.Context()) // ends when the lock is lost, with the cause
-			h.Release(ctx)
-		},
-		Released: func(h *lock.Hold) { released(h.Cause()) },
+func writeLock(ctx context.Context, k *client.Keeper, acquired func(context.Context), released func(cause error)) error {
+	return k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+		m, err := lock.NewMutex(s, "/locks/writer", lock.Options{})
+		if err != nil {
+			return err
+		}
+		h, err := m.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		acquired(h.Context()) // ends when the lock is lost, with the cause
+		err = h.Release(ctx)
+		released(h.Cause())
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	l.Start(ctx, released) // returns at once
-	return l, nil
 }
 
 func TestReentering(t *testing.T) {
@@ -120,13 +122,14 @@ func TestMove(t *testing.T) {
 
 func TestWriteLock(t *testing.T) {
 	_, servers := session(t)
-	said := make(chan string, 2)
-	l, err := writeLock(t.Context(), servers,
-		func(ctx context.Context) { said <- "acquired" },
-		func(cause error) { said <- cause.Error() })
+	k, err := client.Keep(t.Context(), servers, client.Options{})
 	must(t, err)
-	if got, want := []string{<-said, <-said}, []string{"acquired", lock.ErrReleased.Error()}; !slices.Equal(got, want) {
-		t.Errorf("called back with %q, want %q", got, want)
+	var said []string
+	must(t, writeLock(t.Context(), k,
+		func(ctx context.Context) { said = append(said, "acquired") },
+		func(cause error) { said = append(said, cause.Error()) }))
+	if want := []string{"acquired", lock.ErrReleased.Error()}; !slices.Equal(said, want) {
+		t.Errorf("called back with %q, want %q", said, want)
 	}
-	must(t, l.Close(t.Context()))
+	must(t, k.Close(t.Context()))
 }

@@ -84,17 +84,20 @@ func follow(ctx context.Context, s *client.Session, changed func([]byte)) error 
 }
 
 func everyNight(ctx context.Context, servers string, nights <-chan time.Time, work func(context.Context) error) error {
-	l, err := lock.Dial(ctx, servers, "/locks/report", lock.DialOptions{})
+	k, err := client.Keep(ctx, servers, client.Options{})
 	if err != nil {
 		return err
 	}
-	defer l.Close(context.WithoutCancel(ctx))
+	defer k.Close(context.WithoutCancel(ctx))
 	for range nights {
-		h, err := l.Lock(ctx) // on another session, if the last one has expired since
+		err := k.Run(ctx, func(ctx context.Context, s *client.Session) error { // with the next session, if this one expires
+			m, err := lock.NewMutex(s, "/locks/report", lock.Options{})
+			if err != nil {
+				return err
+			}
+			return m.Do(ctx, work)
+		})
 		if err != nil {
-			return err
-		}
-		if err := errors.Join(work(h.Context()), h.Release(ctx)); err != nil {
 			return err
 		}
 	}

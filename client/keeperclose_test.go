@@ -1,0 +1,85 @@
+package client_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// A sluggishConn takes a moment for each read.
+type sluggishConn struct{ net.Conn }
+
+func (c sluggishConn) Read(b []byte) (int, error) {
+	time.Sleep(time.Millisecond)
+	return c.Conn.Read(b)
+}
+
+// Close may come at any moment of the opening of a session: it leaves no session, and so no ephemeral znode.
+func TestKeeperClosedWhileOpening(t *testing.T) {
+	for after := time.Duration(0); after < 10*time.Millisecond; after += time.Millisecond / 2 {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			link := srv.Link("kept")
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				nc, err := link.Dial(ctx, network, address)
+				return sluggishConn{nc}, err
+			}
+			k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: dial})
+			must(t, err)
+			s, err := k.Session(t.Context())
+			must(t, err)
+			link.Expire()
+			<-s.Done()
+			time.Sleep(after)
+			k.Close(t.Context())
+			time.Sleep(time.Minute) // for the server to forget one whose handshake was given up
+			if n := srv.Stats().Sessions; n != 0 {
+				t.Errorf("closed after %v: %d sessions live on", after, n)
+			}
+		})
+	}
+}
+
+// F26: Close waits for a session that is just being opened, and a caller that waits for it gets an error.
+func TestF26_KeeperClosedWhileOpening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		dialing := make(chan struct{}, 1)
+		var all, dials atomic.Int32
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials.Add(1)
+			defer dials.Add(-1)
+			if all.Add(1) == 3 { // after the first session's connections, before and after it has expired
+				dialing <- struct{}{}
+				<-ctx.Done()
+				time.Sleep(time.Second) // it takes its time to give up
+				return nil, context.Cause(ctx)
+			}
+			return srv.Dial(ctx, network, address)
+		}
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: dial})
+		must(t, err)
+		s, err := k.Session(t.Context())
+		must(t, err)
+		srv.Link("").Expire()
+		<-s.Done()
+		failed := make(chan error, 1)
+		go func() {
+			_, err := k.Session(t.Context())
+			failed <- err
+		}()
+		<-dialing
+		must(t, k.Close(t.Context()))
+		if n := dials.Load(); n != 0 {
+			t.Errorf("%d connections are still being made", n)
+		}
+		wantErr(t, "Session", <-failed, zk.ErrClosed)
+	})
+}
