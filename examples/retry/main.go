@@ -40,7 +40,6 @@ func run(ctx context.Context) error {
 		if !errors.Is(err, lock.ErrLost) {
 			return err
 		}
-		fmt.Println("once more:", err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -49,12 +48,17 @@ func run(ctx context.Context) error {
 	}
 }
 
+// workLocked does the work under the lock on one session.
 func workLocked(ctx context.Context, s *client.Session) error {
 	m, err := lock.NewMutex(s, "/examples/retry", lock.Options{})
 	if err != nil {
 		return err
 	}
-	return m.Do(ctx, work)
+	err = m.Do(ctx, work)
+	if errors.Is(err, lock.ErrLost) {
+		fmt.Println("once more:", err)
+	}
+	return err
 }
 
 // work can be begun again at any time.
