@@ -43,7 +43,7 @@ type attempt struct {
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
 func newAttempt(c *core, count int, r queue.Record) *attempt {
-	a := &attempt{core: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r)}
+	a := &attempt{core: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r), tries: r.Passing}
 	attemptIDs.add(a.id)
 	return a
 }
@@ -60,7 +60,7 @@ type view struct {
 // first returns the path of the node at the head of the queue.
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
-// run joins the queue and returns when the lock is ours.
+// run joins the queue and returns when the lock is ours. A try leaves the queue again unless that is so at once.
 func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
 	v, err := a.join(ctx, a.ask(ctx))
 	if err != nil {
@@ -69,11 +69,14 @@ func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
 	return a.proceed(ctx, v)
 }
 
-// proceed goes on from a view of the queue, and returns when the lock is ours.
+// proceed is run from a view of the queue on.
 func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
 	for err == nil {
 		if len(v.waits) == 0 {
 			return a.grant(ctx)
+		}
+		if a.tries {
+			return nil, a.decline(ctx, v)
 		}
 		if n := a.core.opt.QueueMax; n > 0 && v.ahead > n {
 			return nil, ErrQueueFull
@@ -118,18 +121,6 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 		return err
 	}
 	return &waitError{err, &BusyError{Path: a.core.dir, Holder: queue.NewHolder(node, data, stat)}}
-}
-
-// try joins the queue and leaves it again unless the lock is ours at once.
-func (a *attempt) try(ctx context.Context) ([]*Hold, error) {
-	v, err := a.join(ctx, a.ask(ctx))
-	if err != nil {
-		return nil, err
-	}
-	if len(v.waits) == 0 {
-		return a.grant(ctx)
-	}
-	return nil, a.decline(ctx, v)
 }
 
 // decline leaves the queue again, and returns a *BusyError that names the claim at its head.
@@ -183,11 +174,8 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	}
 	if isOutdated(a.s, a.listedAt, a.own...) {
 		v, err := a.list(ctx, 0)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case len(v.waits) > 0 && a.tries:
-			return nil, a.decline(ctx, v)
 		}
 		return a.proceed(ctx, v)
 	}

@@ -173,19 +173,24 @@ func (c *cleaner) putBack(list, left []leftovers, refused bool) {
 	c.countLocked(fresh)
 }
 
-// clean does what can be done for each of list, and returns those that are left and an error that says why.
-func (c *core) clean(ctx context.Context, list []leftovers) (left []leftovers, err error) {
+// clean does what can be done for each of todo, and returns those that are left and an error that says why.
+func (c *core) clean(ctx context.Context, todo []leftovers) (left []leftovers, err error) {
+	var list []leftovers
 	search := false
-	for i := range list {
-		list[i].resolve(ctx)
-		search = search || list[i].unknown
+	for _, d := range todo {
+		d.resolve(ctx)
+		if failed := c.checkStray(ctx, &d); failed != nil {
+			left, err = append(left, d), failed
+			continue
+		}
+		list = append(list, d)
+		search = search || d.unknown
 	}
 	var q queue.Queue
 	var unseen error // why the queue is not known; what is known of nodes is enough to delete them
 	if search {
 		q, unseen = c.syncedQueue(ctx)
 	}
-	list, left, err = c.lookAtStrays(ctx, list)
 	p := c.s.Pipeline()
 	deletes := make([][]*client.Pending[struct{}], len(list))
 	for i, d := range list {
@@ -245,11 +250,11 @@ func (d *leftovers) all(dir string, q queue.Queue) []string {
 func (c *core) syncedQueue(ctx context.Context) (queue.Queue, error) {
 	p := c.s.Pipeline()
 	p.Sync(c.dir)
-	listed := p.Children(c.dir)
+	listed := c.list(p)
 	p.Send(ctx)
-	l, err := listed.Wait(ctx)
+	seen, err := listed.result(ctx)
 	if errors.Is(err, zk.ErrNoNode) {
 		err = nil // no directory, no nodes
 	}
-	return queue.Parse(l.Names, c.rules.Heeds), err
+	return seen.queue, err
 }

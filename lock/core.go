@@ -42,61 +42,43 @@ func (c *core) take(ctx context.Context, try bool) (*Hold, error) {
 	h, err := c.reenter(ctx, try)
 	if h == nil && err == nil {
 		ctx = c.tellAsked(ctx)
-		h, err = oneHold(c.takeAll(ctx, 1, try))
+		var holds []*Hold
+		if holds, err = c.takeAll(ctx, 1, try); err == nil {
+			h = holds[0]
+		}
 	}
 	return h, c.tellRefused(ctx, err)
 }
 
-// oneHold returns the hold of what was asked for as one.
-func oneHold(holds []*Hold, err error) (*Hold, error) {
-	if err != nil {
-		return nil, err
-	}
-	return holds[0], nil
-}
-
-// takeAll makes count claims, and returns as many holds or none.
+// takeAll makes count claims and returns as many holds or none. If try is set, it does not wait.
 func (c *core) takeAll(ctx context.Context, count int, try bool) ([]*Hold, error) {
 	leave, err := c.approach(ctx, count, try)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	way := c.wait
 	if try {
-		way = c.try
+		c.cleaner.await(ctx)
 	}
-	holds, err := way(ctx, count)
-	return holds, c.withOp(err, try)
-}
-
-// wait returns the holds of count claims when they have come to the head of the queue.
-func (c *core) wait(ctx context.Context, count int) ([]*Hold, error) {
 	for {
-		says := c.opt.waiterRecord(heldChainOf(ctx))
+		says := tryRecord
+		if !try {
+			says = c.opt.waiterRecord(heldChainOf(ctx))
+		}
 		a := newAttempt(c, count, says)
 		way := a.run
 		if says.Yields {
 			way = c.unlessDeadlocked(a.id, way)
 		}
 		holds, err := runAttempt(ctx, a, way)
-		if err == nil || !c.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
-			return holds, err
+		if err == nil || try || !c.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
+			return holds, c.withOp(err, try)
 		}
 	}
 }
 
-// try makes count claims and deletes them again unless they hold the lock at once.
-func (c *core) try(ctx context.Context, count int) ([]*Hold, error) {
-	c.cleaner.await(ctx)
-	a := newAttempt(c, count, tryRecord)
-	a.tries = true
-	return runAttempt(ctx, a, a.try)
-}
-
-// runAttempt runs an attempt in one of its ways, run or try, and returns its holds. An attempt without holds is abandoned, also
-// when a function of the user's, such as Options.Waiting, has panicked. When a session ends, the event of the deleted
-// node may come before the end of the session is known: then the error is the session's.
+// runAttempt runs an attempt, and abandons it if it has no holds then, also when a function of the user's, such as Options.Waiting,
+// has panicked. The event of a deleted node may come before the end of its session is known: then the error is the session's.
 func runAttempt(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
 	defer func() {
 		if holds == nil {

@@ -164,52 +164,45 @@ func (g *grant) expiry() error {
 
 // lose ends the grant with a cause, unless it has ended, and tells of it.
 func (g *grant) lose(cause error) {
-	if lost := g.endLost(cause); lost != nil {
-		g.tellOf(lost)
+	if g.endLost(cause) {
+		g.tellLoss()
 	}
 }
 
-// endLost ends the grant with a cause. It returns nil if the grant had ended before. If the session lives on, the node is removed:
-// no work is done under it any more, so others must not wait for it.
-func (g *grant) endLost(cause error) *LostError {
-	lost := &LostError{Path: g.lock.dir, Cause: cause}
-	if !g.end(lost) {
-		return nil
-	}
-	if !errors.Is(cause, ErrNodeDeleted) {
-		g.claim.discard()
-	}
-	attemptIDs.drop(g.id)
-	return lost
-}
-
-// tellOf tells the hook and the log of a loss.
-func (g *grant) tellOf(lost *LostError) {
-	if told := g.lock.opt.Hooks.Lost; told != nil {
-		told(g.caller, g.lock.dir, lost)
-	}
-	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.nodePath(), "cause", lost.Cause)
-}
-
-// end ends the grant and every hold of it by a loss. It reports false if it had ended before.
-func (g *grant) end(lost *LostError) bool {
+// endLost ends the grant and every hold of it with a cause, and reports false if it had ended before. If the session lives on, the
+// node is removed: no work is done under it any more, so others must not wait for it.
+func (g *grant) endLost(cause error) bool {
 	g.mu.Lock()
 	holds := g.mu.holds
 	if holds == nil {
 		g.mu.Unlock()
 		return false
 	}
+	lost := &LostError{Path: g.lock.dir, Cause: cause}
 	g.mu.holds, g.mu.lost = nil, lost
 	g.mu.Unlock()
 	g.endHolds(holds, lost)
+	if !errors.Is(cause, ErrNodeDeleted) {
+		g.claim.discard()
+	}
+	attemptIDs.drop(g.id)
 	return true
 }
 
-// wasLost reports whether the grant has ended by a loss.
-func (g *grant) wasLost() bool {
+// tellLoss tells the hook and the log of the loss of a grant that was lost.
+func (g *grant) tellLoss() {
+	lost := g.loss()
+	if told := g.lock.opt.Hooks.Lost; told != nil {
+		told(g.caller, g.lock.dir, lost)
+	}
+	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.nodePath(), "cause", lost.Cause)
+}
+
+// loss returns why the grant ended, if it was lost; otherwise nil.
+func (g *grant) loss() *LostError {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.lost != nil
+	return g.mu.lost
 }
 
 // hasEnded reports whether the grant has ended.

@@ -104,8 +104,7 @@ func (k *guard) run(context.Context) {
 		case <-k.told:
 		case <-timer.C:
 		}
-		pause := k.look()
-		pause, over := k.rest(pause)
+		pause, over := k.rest(k.look())
 		if over {
 			return
 		}
@@ -140,36 +139,24 @@ func (k *guard) look() (pause time.Duration) {
 		return due || c.hasEnded()
 	})
 	pause = lease.Glance(k.s.Timeout())
-	leases := k.leases()
-	var losses losses
+	var lost []*grant
 	k.watched = slices.DeleteFunc(k.watched, func(c *guardedGrant) bool {
 		if c.hasEnded() {
 			return true
 		}
-		left, cause := c.look(leases)
+		left, cause := c.look()
 		if cause == nil {
 			pause = min(pause, left)
 			return false
 		}
-		losses.add(c.grant, cause)
+		if c.endLost(cause) {
+			lost = append(lost, c.grant)
+		}
 		return true
 	})
-	losses.tell(k.s)
+	k.tell(lost)
 	k.watch(now, pause)
 	return pause
-}
-
-// leases returns a function that returns the session's lease at a level, the same for all grants of one look.
-func (k *guard) leases() func(client.Vouch) bridge.Lease {
-	known := map[client.Vouch]bridge.Lease{}
-	return func(level client.Vouch) bridge.Lease {
-		l, ok := known[level]
-		if !ok {
-			l = bridge.Of(k.s).Lease(int(level))
-			known[level] = l
-		}
-		return l
-	}
 }
 
 // rest returns how long to sleep after a look that allows for a pause, or ends the guard if there is nothing left to do.
@@ -193,11 +180,13 @@ func (k *guard) end() {
 	delete(guards.of, k.s)
 	guards.Unlock()
 	k.collect()
-	var losses losses
+	var lost []*grant
 	for _, c := range slices.Concat(k.recent, k.watched) {
-		losses.add(c.grant, k.s.Err())
+		if c.endLost(k.s.Err()) {
+			lost = append(lost, c.grant)
+		}
 	}
-	losses.tell(k.s)
+	k.tell(lost)
 }
 
 // watch asks for watches on the nodes that have none. patience bounds how long it waits for room in the session.
@@ -221,7 +210,7 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 }
 
 // look takes in what has happened to the grant. It returns how long the grant is good for, or why it is lost.
-func (c *guardedGrant) look(leases func(client.Vouch) bridge.Lease) (left time.Duration, lost error) {
+func (c *guardedGrant) look() (left time.Duration, lost error) {
 	if c.arming != nil && isClosed(c.arming.Done()) {
 		c.takeAnswer()
 	}
@@ -234,8 +223,8 @@ func (c *guardedGrant) look(leases func(client.Vouch) bridge.Lease) (left time.D
 		}
 		return 0, ErrNodeDeleted
 	}
-	if l := leases(c.level); l.Number == c.lease && l.Remaining > 0 {
-		return l.Remaining, nil
+	if left := c.remaining(); left > 0 {
+		return left, nil
 	}
 	return 0, c.expiry()
 }
@@ -280,30 +269,15 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// losses are grants that are lost at one look. All of them end before anything is told, because a hook may take its time.
-type losses []loss
-
-type loss struct {
-	g   *grant
-	err *LostError
-}
-
-// add ends a grant with a cause.
-func (l *losses) add(g *grant, cause error) {
-	if err := g.endLost(cause); err != nil {
-		*l = append(*l, loss{g, err})
-	}
-}
-
-// tell tells the hooks and the log, on another goroutine of the session if that lives: a hook that waits must not keep the guard
-// from other grants.
-func (l losses) tell(s *client.Session) {
+// tell tells the hooks and the log of the grants that one look found to be lost. All of them have ended by then, because a hook may
+// take its time. It runs on another goroutine of the session if that lives, so that a hook keeps the guard from no other grant.
+func (k *guard) tell(lost []*grant) {
 	tell := func(context.Context) {
-		for _, one := range l {
-			one.g.tellOf(one.err)
+		for _, g := range lost {
+			g.tellLoss()
 		}
 	}
-	if len(l) > 0 && !s.Go(tell) {
+	if len(lost) > 0 && !k.s.Go(tell) {
 		tell(context.Background())
 	}
 }

@@ -184,7 +184,7 @@ func (c *queueClaim) discard() { c.core.cleaner.add(c.leftovers()) }
 // holder to see.
 func (c *queueClaim) leftovers() leftovers {
 	d := leftovers{id: c.id, token: c.token, nodes: c.nodes()}
-	if c.delayMarker != "" && !c.wasLost() {
+	if c.delayMarker != "" && c.loss() == nil {
 		d.nodes = slices.Insert(d.nodes, 0, c.delayMarker)
 	}
 	return d

@@ -107,8 +107,11 @@ func (c *core) removeStrays(q *queue.Queue) {
 	}
 }
 
-// lookAtStray forgets the node of a stray unless the session owns it.
-func (c *core) lookAtStray(ctx context.Context, d *leftovers) error {
+// checkStray forgets the node of leftovers that are a stray unless the session owns it.
+func (c *core) checkStray(ctx context.Context, d *leftovers) error {
+	if !d.stray {
+		return nil
+	}
 	stat, ok, err := c.s.Exists(ctx, d.nodes[0])
 	if err != nil {
 		return err
@@ -120,18 +123,4 @@ func (c *core) lookAtStray(ctx context.Context, d *leftovers) error {
 	}
 	c.opt.Logger.Warn("removing a claim of ours that had been removed before: the ensemble has lost a transaction", "lock", c.dir, "node", d.nodes[0])
 	return nil
-}
-
-// lookAtStrays looks at the strays in list. It returns all of list but the strays that it could not look at, those, and why.
-func (c *core) lookAtStrays(ctx context.Context, list []leftovers) (known, left []leftovers, err error) {
-	for _, d := range list {
-		if d.stray {
-			if failed := c.lookAtStray(ctx, &d); failed != nil {
-				left, err = append(left, d), failed
-				continue
-			}
-		}
-		known = append(known, d)
-	}
-	return known, left, err
 }
