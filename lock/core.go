@@ -178,37 +178,3 @@ func (b *lockBase) withOp(err error, try bool) error {
 	}
 	return &LockError{b.op(try), b.dir, err}
 }
-
-// heldKey is the key under which a hold's context carries its grant.
-type heldKey struct {
-	s     *client.Session
-	dir   string
-	heeds queue.ClaimKind // kinds that it heeds: a directory may have several queues, which do not hide each other
-}
-
-// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
-// asked for in the queue. Without Options.Reentrant that is refused, and always the write side under a hold of the read side,
-// which could never be granted.
-func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
-	g, _ := ctx.Value(b.held).(*grant)
-	if g == nil || !b.reenters {
-		return nil, nil
-	}
-	g.check() // the deadline may have passed while the machine was suspended
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
-		return nil, &LockError{b.op(try), b.dir, g.mu.lost}
-	case ctx.Err() != nil:
-		return nil, nil
-	}
-	reads := g.mu.holds != nil && g.mu.kind == queue.Shared
-	if reads && b.kind == queue.Exclusive {
-		return nil, &LockError{b.op(try), b.dir, ErrUpgrade}
-	}
-	if g.mu.holds != nil && !b.opt.Reentrant {
-		return nil, &LockError{b.op(try), b.dir, ErrReentered}
-	}
-	return g.holdLocked(context.WithoutCancel(ctx)), nil
-}

@@ -30,7 +30,7 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 	stubborn := map[string]bool{} // orphans that the server does not let us delete
 	for {
 		p := a.s.Pipeline()
-		conn := a.connection()
+		st, _ := a.s.State()
 		var made *client.Pending[[]client.Result]
 		if !marked {
 			made = p.Multi(client.OpCheck(a.nodes[0], -1), client.OpCreate(a.delayMarker, data, zk.Persistent, a.core.opt.ACL))
@@ -62,7 +62,7 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 		if len(left) == 0 {
 			return nil
 		}
-		over, err := a.waitDelay(ctx, left, conn)
+		over, err := a.waitDelay(ctx, left, st.Conn)
 		if err != nil {
 			return err
 		}
@@ -72,15 +72,6 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// connection returns the number of the session's connection, 0 if there is none.
-func (a *attempt) connection() uint64 {
-	st, _ := a.s.State()
-	if st.Phase != client.Connected {
-		return 0
-	}
-	return st.Conn
 }
 
 // waitDelay waits until the delays of all orphans are over. It reports false if something has changed meanwhile, and the

@@ -82,27 +82,6 @@ func (g *grant) holdLocked(parent context.Context) *Hold {
 	return h
 }
 
-// withHold returns ctx with what code under the grant needs: for re-entering, and for the chain of holds.
-func (g *grant) withHold(ctx context.Context) context.Context {
-	return &holdContext{ctx, heldChain{g, heldChainOf(ctx)}}
-}
-
-// A holdContext is a context under a grant.
-type holdContext struct {
-	context.Context
-	chain heldChain
-}
-
-func (m *holdContext) Value(key any) any {
-	switch key {
-	case heldChainKey{}:
-		return &m.chain
-	case m.chain.g.lock.held:
-		return m.chain.g
-	}
-	return m.Context.Value(key)
-}
-
 // nodePath returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see otherPath.
 func (g *grant) nodePath() string {
 	g.mu.Lock()

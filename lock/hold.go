@@ -3,14 +3,11 @@ package lock
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
-	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under
@@ -112,47 +109,3 @@ func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) er
 	}
 	return f(work)
 }
-
-// A heldChain is the chain of holds that code works under, newest first. It travels in the contexts of holds. The claim of
-// a waiter names it (queue.Record.Under), so that cycles of waits can be found.
-type heldChain struct {
-	g     *grant
-	outer *heldChain
-}
-
-// heldChainKey is the key under which a context carries its heldChain.
-type heldChainKey struct{}
-
-func heldChainOf(ctx context.Context) *heldChain {
-	l, _ := ctx.Value(heldChainKey{}).(*heldChain)
-	return l
-}
-
-// holdIDs returns the ids of those holds that have not ended.
-func (c *heldChain) holdIDs() []string {
-	var ids []string
-	for ; c != nil && len(ids) < queue.UnderMax; c = c.outer {
-		if id := c.g.id.HoldID(c.g.lock.dir); !c.g.hasEnded() && !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// waiterRecord returns what the claim of a waiter says. The waiter works under a heldChain and under claims with these ids.
-func (o *Options) waiterRecord(under *heldChain, claims ...string) queue.Record {
-	ids := slices.Concat(claims, under.holdIDs())
-	ids = ids[:min(len(ids), queue.UnderMax)]
-	for _, node := range o.under {
-		if zk.ValidatePath(node) != nil || len(ids) == queue.UnderMax {
-			continue
-		}
-		if id := queue.HoldIDOf(zk.Parent(node), zk.Base(node)); !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	return queue.Record{Under: ids, Yields: o.Deadlock > 0 && len(ids) > 0}
-}
-
-// tryRecord is what a claim says that does not wait.
-var tryRecord = queue.Record{Passing: true}

@@ -167,9 +167,9 @@ type queueClaim struct {
 // newQueueClaim makes the grant of one of an attempt's nodes.
 func newQueueClaim(a *attempt, node string, lease uint64, vouching bridge.Vouching) *queueClaim {
 	g := newGrant(&a.core.lockBase, a.id, node, a.token, a.data, a.revoked[node], lease, vouching)
-	p := &queueClaim{grant: g, core: a.core, waited: a.waited, delayMarker: a.delayMarker}
-	g.claim = p
-	return p
+	c := &queueClaim{grant: g, core: a.core, waited: a.waited, delayMarker: a.delayMarker}
+	g.claim = c
+	return c
 }
 
 // owns returns true: no name of a node in a queue is ever used again.

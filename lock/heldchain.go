@@ -1,0 +1,109 @@
+package lock
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// withHold returns ctx with what code under the grant needs: for re-entering, and for the chain of holds.
+func (g *grant) withHold(ctx context.Context) context.Context {
+	return &holdContext{ctx, heldChain{g, heldChainOf(ctx)}}
+}
+
+// A holdContext is a context under a grant.
+type holdContext struct {
+	context.Context
+	chain heldChain
+}
+
+func (m *holdContext) Value(key any) any {
+	switch key {
+	case heldChainKey{}:
+		return &m.chain
+	case m.chain.g.lock.held:
+		return m.chain.g
+	}
+	return m.Context.Value(key)
+}
+
+// heldKey is the key under which a hold's context carries its grant.
+type heldKey struct {
+	s     *client.Session
+	dir   string
+	heeds queue.ClaimKind // kinds that it heeds: a directory may have several queues, which do not hide each other
+}
+
+// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
+// asked for in the queue. Without Options.Reentrant that is refused, and always the write side under a hold of the read side,
+// which could never be granted.
+func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
+	g, _ := ctx.Value(b.held).(*grant)
+	if g == nil || !b.reenters {
+		return nil, nil
+	}
+	g.check() // the deadline may have passed while the machine was suspended
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
+		return nil, &LockError{b.op(try), b.dir, g.mu.lost}
+	case ctx.Err() != nil:
+		return nil, nil
+	}
+	reads := g.mu.holds != nil && g.mu.kind == queue.Shared
+	if reads && b.kind == queue.Exclusive {
+		return nil, &LockError{b.op(try), b.dir, ErrUpgrade}
+	}
+	if g.mu.holds != nil && !b.opt.Reentrant {
+		return nil, &LockError{b.op(try), b.dir, ErrReentered}
+	}
+	return g.holdLocked(context.WithoutCancel(ctx)), nil
+}
+
+// A heldChain is the chain of holds that code works under, newest first. It travels in the contexts of holds. The claim of
+// a waiter names it (queue.Record.Under), so that cycles of waits can be found.
+type heldChain struct {
+	g     *grant
+	outer *heldChain
+}
+
+// heldChainKey is the key under which a context carries its heldChain.
+type heldChainKey struct{}
+
+func heldChainOf(ctx context.Context) *heldChain {
+	l, _ := ctx.Value(heldChainKey{}).(*heldChain)
+	return l
+}
+
+// holdIDs returns the ids of those holds that have not ended.
+func (c *heldChain) holdIDs() []string {
+	var ids []string
+	for ; c != nil && len(ids) < queue.UnderMax; c = c.outer {
+		if id := c.g.id.HoldID(c.g.lock.dir); !c.g.hasEnded() && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// waiterRecord returns what the claim of a waiter says. The waiter works under a heldChain and under claims with these ids.
+func (o *Options) waiterRecord(under *heldChain, claims ...string) queue.Record {
+	ids := slices.Concat(claims, under.holdIDs())
+	ids = ids[:min(len(ids), queue.UnderMax)]
+	for _, node := range o.under {
+		if zk.ValidatePath(node) != nil || len(ids) == queue.UnderMax {
+			continue
+		}
+		if id := queue.HoldIDOf(zk.Parent(node), zk.Base(node)); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return queue.Record{Under: ids, Yields: o.Deadlock > 0 && len(ids) > 0}
+}
+
+// tryRecord is what a claim says that does not wait.
+var tryRecord = queue.Record{Passing: true}
