@@ -54,24 +54,21 @@ type Options struct {
 	// its session ended, its node was deleted or its deadline passed. It protects what is written under the lock
 	// from the last holder's writes that are still on their way. After a release there is no delay.
 	//
-	// The last holder's option says how long; the next contender waits, from the moment at which it notices the
-	// end, by its own clock. So both have to set the option: a contender without it comes in at once, and a holder
-	// without it leaves nothing to wait for. If the waiter gives up or dies, the next one begins anew, unless it uses
-	// the same lock value. The read side of an RWMutex waits for such a delay, and its own end causes none: readers do
-	// not write. A writer that has downgraded counts as one that wrote.
+	// The last holder's option says how long, and the next contender waits, by its own clock, from when it notices the end: so
+	// both have to set the option. If the waiter gives up or dies, the next one begins anew, unless it uses the same lock
+	// value. The read side of an RWMutex waits for a delay and causes none, unless the reader has downgraded.
 	//
-	// It costs one round trip with one write for each grant, for a delay marker: a persistent znode that outlives the
-	// hold. It also costs a second deletion with the release. A grant to a reader costs one round trip without a write.
-	// The marker of a lost hold, and with it the directory, stays until the next contender comes. Tokens protect better,
-	// where they can be checked. At most DelayMax; not for semaphores and unfair locks. Default: no delay.
+	// Each grant costs one more round trip, with a write of a delay marker unless it is to a reader, and each release a second
+	// deletion. The marker, a persistent znode, outlives a lost hold, and with it the directory, until the next contender
+	// comes. Tokens protect better, where they can be checked. At most DelayMax; not for semaphores and unfair locks.
+	// Default: no delay.
 	Delay time.Duration
 
-	// Deadlock, if not zero, looks for deadlocks: cycles of contenders that wait for each other because each holds
-	// a lock that another wants. A waiter that holds other locks (its Lock was called with a context derived from
-	// theirs) looks for the first time after that long, and then ever more rarely, up to sixteen times as long
-	// between two looks. When it finds a cycle it looks again after Deadlock; if the cycle is still there, and
-	// of those in it that look it is the one that came last, Lock fails with a *DeadlockError. Each look reads the
-	// queues that the cycle may go through. Default: never.
+	// Deadlock, if not zero, looks for cycles of contenders that wait for each other. A waiter that holds other locks (its Lock
+	// was called with a context derived from theirs) looks for the first time after that long, and then ever more rarely, up
+	// to sixteen times as long between two looks. A cycle has to be there still at a second look, Deadlock later. Then, of
+	// those in it that look, the one that came last fails with a *DeadlockError. Each look reads the queues that the cycle
+	// may go through. Default: never.
 	Deadlock time.Duration
 
 	// AdoptPermits makes a semaphore take the number of permits that is stored with it, whatever number it was made with:

@@ -214,27 +214,25 @@ func (a *attempt) watchError(err, gone error) error {
 }
 
 // checkAhead reports whether the end of a node ahead gives us the lock without another listing; listed is
-// the connection of the last one.
+// the connection of the last one. Three things must be true:
 //
-// Its deletion must have come on that connection, without a break, and the watches on our own nodes and on
-// the number of permits, set on the same connection, must not have fired: events arrive in the order of what
-// caused them, so our nodes were still there. And no claim to wait for may be left in the queue of the
-// last listing, given that the node has ended, since later claims stand behind ours; or given that its
-// holder has left, if its release marker was seen: only a holder makes one, in the transaction that deletes its
-// node, so that the marker is seen first.
+//  1. The deletion has come on that connection, without a break.
+//  2. The watches on our own nodes and on the number of permits were set on the same connection and have not fired. Events
+//     arrive in the order of what caused them, so our nodes were still there.
+//  3. The last listing leaves no claim to wait for once the node has ended; later claims stand behind ours. It is enough if
+//     that is so once its holder has released, if the release marker was seen: only a holder makes one, in the transaction
+//     that deletes its node.
 func (a *attempt) checkAhead(listed uint64, w *aheadWatch) (granted bool, err error) {
 	ev, conn, err := w.node.Event()
 	if err != nil {
 		return false, err
 	}
-	if ev.Type != zk.NodeDeleted || conn != listed || slices.ContainsFunc(a.own, func(w *client.Watch) bool { return bridge.Conn(w) != conn }) {
+	unsure := func(own *client.Watch) bool { return bridge.Conn(own) != conn || own.Fired() }
+	if ev.Type != zk.NodeDeleted || conn != listed || slices.ContainsFunc(a.own, unsure) {
 		return false, nil
 	}
 	if !w.frees && !w.markerFired(conn) {
 		return false, nil
 	}
-	if slices.ContainsFunc(a.own, (*client.Watch).Fired) || a.core.permits.varies() && !a.permits.current(conn) {
-		return false, nil // the listing will tell
-	}
-	return true, nil
+	return !a.core.permits.varies() || a.permits.current(conn), nil
 }
