@@ -51,6 +51,12 @@
 //   - A core is the part that all fair locks have in common: one queue, one set of rules.
 //   - A fencing token is a number that grows from holder to holder, so that a resource can refuse a late one.
 //
+// # Where to look first
+//
+// The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is attempt.go, join.go and
+// wait.go; what ends a hold is grant.go and guard.go; a release is release.go, and cleanup.go after an error. The deadline is
+// package internal/lease. The unfair lock is unfair.go and its attempt; several locks at once are all.go and multilock.go.
+//
 // # What is left behind
 //
 // Nothing, except where a lock has a delay (Options.Delay) and a hold of it was lost: then one znode, its

@@ -50,6 +50,11 @@ type Options struct {
 	// twice by mistake. An unfair lock fails on such a path in any case.
 	AllowOtherKinds bool
 
+	// OneKind was the option for what is the default now.
+	//
+	// Deprecated: a lock with OneKind is refused. Leave it out; AllowOtherKinds has the opposite meaning.
+	OneKind bool
+
 	// Delay, if not zero, keeps the lock closed for that long after a hold that ended without a release: because
 	// its session ended, its node was deleted or its deadline passed. It protects what is written under the lock
 	// from the last holder's writes that are still on their way. After a release there is no delay.
@@ -116,6 +121,8 @@ func (o Options) withDefaults(path string) (Options, error) {
 	switch {
 	case path == "/":
 		return o, &zk.PathError{Path: path, Reason: "is the root, which cannot be a lock"}
+	case o.OneKind:
+		return o, fmt.Errorf("lock %s: option OneKind: is the default now (leave it out; AllowOtherKinds is its opposite)", path)
 	case !o.Vouch.Valid():
 		return o, fmt.Errorf("lock %s: option Vouch: %d is not a level", path, int(o.Vouch))
 	case o.QueueMax < 0:

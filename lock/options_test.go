@@ -15,6 +15,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"CleanupTimeout": {CleanupTimeout: -1},
 		"Deadlock":       {Deadlock: -1},
 		"Delay":          {Delay: DelayMax + 1},
+		"OneKind":        {OneKind: true},
 	} {
 		if _, err := opt.withDefaults("/l"); err == nil || !strings.Contains(err.Error(), "lock /l: option "+name+": ") {
 			t.Errorf("%s: %v", name, err)

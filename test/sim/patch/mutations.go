@@ -72,7 +72,7 @@ var Mutations = []Mutation{
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/grant.go", Old: "	left := g.remaining()\n	if left > 0 {", New: "	left := g.remaining()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
-		{File: "lock/guard.go", Old: "if left := c.remaining(); left > 0 {\n		return left, nil", New: "if left := c.remaining(); left > 0 || c.s.Err() == nil {\n		return max(left, 1e9), nil"},
+		{File: "lock/guard.go", Old: "l.Number == c.lease && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == c.lease && l.Remaining > 0 || c.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
 		{File: "lock/release.go", Old: "		err := sent.wait(ctx)\n", New: "		var err error\n		c.core.cleaner.add(c.leftovers())\n"},
