@@ -41,9 +41,6 @@ lock, 69 no server could be reached, 77 the servers refuse access, 130 interrupt
 			if err != nil {
 				return err
 			}
-			if !force && !term.IsTerminal(int(os.Stdin.Fd())) {
-				return exit.Errorf(exit.Usage, "break %s: standard input is no terminal to ask at; use --force to do it without asking", args[0])
-			}
 			ctx, stop := interruptible()
 			defer stop()
 			err = flags.withSession(ctx, func(ctx context.Context, s *client.Session) error {
@@ -66,6 +63,9 @@ func breakLock(ctx context.Context, s *client.Session, path string, in io.Reader
 	}
 	name, holders := lockName(path), snap.Holders()
 	if len(holders) > 0 && !force {
+		if f, ok := in.(*os.File); ok && !term.IsTerminal(int(f.Fd())) {
+			return exit.Errorf(exit.Usage, "break %s: standard input is no terminal to ask at; use --force to do it without asking", name)
+		}
 		var who []string
 		for _, c := range holders {
 			who = append(who, engine.Describe(c)+" for "+age(c.Since))

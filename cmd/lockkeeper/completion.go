@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// completeNames completes the names of locks or elections: those below home, and after a slash the paths of znodes. It
+// completeNames completes the names of locks or elections: those below home, and after a slash, or if home is the root, the paths of znodes. It
 // asks the servers that the flags name, for completionTimeout at most, and starts no local keeper. argsMax is how many names
 // the command takes.
 func (f *accessFlags) completeNames(cmd *cobra.Command, home string, argsMax int) {
@@ -49,6 +49,9 @@ func (f *accessFlags) namesLike(ctx context.Context, home, typed string) (names 
 		return nil, false
 	}
 	defer s.Close(context.WithoutCancel(ctx))
+	if home == "/" && typed == "" {
+		typed = "/"
+	}
 	dir, prefix := home, ""
 	if strings.HasPrefix(typed, "/") {
 		dir = typed[:strings.LastIndex(typed, "/")+1]

@@ -84,6 +84,8 @@ func TestSharedRunsOverlapAndAnExclusiveOneWaits(t *testing.T) {
 	if c := h.held("demo", 3)[0].Contenders; c[1].State != "waiting" {
 		t.Errorf("alone with one that still shares: %+v", c)
 	}
+	h.run("break", "demo").want(64, "no terminal to ask at")
+	h.run("break", "nosuch").want(66, "no such lock")
 	h.run("break", "--force", "demo").want(0, "put", strconv.Itoa(second.cmd.Process.Pid))
 	second.want(74)
 	alone.see("up")

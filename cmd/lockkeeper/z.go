@@ -88,6 +88,9 @@ servers refuse access; 130 interrupted.`,
 	for _, verb := range env.verbs() {
 		for _, leaf := range leaves(verb) {
 			flags.addTo(leaf, sessionFlags)
+			if n := strings.Count(leaf.Use, "PATH") + strings.Count(leaf.Use, "FROM TO")*2; n > 0 {
+				flags.completeNames(leaf, "/", n)
+			}
 		}
 		cmd.AddCommand(verb)
 	}

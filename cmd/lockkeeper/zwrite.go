@@ -103,7 +103,10 @@ func (e *zEnv) newSet() *cobra.Command {
 					made, err = s.Create(ctx, p, data, zk.Persistent, nil)
 					st = made.Stat
 				}
-				if errors.Is(err, zk.ErrBadVersion) {
+				switch {
+				case errors.Is(err, zk.ErrNoNode) && !create:
+					return fmt.Errorf("%w (-p makes it)", err)
+				case errors.Is(err, zk.ErrBadVersion):
 					return fmt.Errorf("%w: it is not %d any more (read it again)", err, version)
 				}
 				if err != nil || !e.asJSON {

@@ -61,7 +61,7 @@ func TestKill9(t *testing.T) {
 		for _, w := range r.writers {
 			acknowledged += w.acknowledged
 		}
-		t.Logf("kills=%d acknowledged=%d violations=%d unanswered=%d happened=%d seed=%d",
+		t.Logf("crash: kills=%d acknowledged=%d violations=%d unanswered=%d happened=%d seed=%d",
 			*kills, acknowledged, r.violations, r.unanswered, r.happened, *seed)
 	}()
 	r.begin()
