@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -186,12 +187,13 @@ func (v view) showOne(ctx context.Context, s *client.Session) error {
 	if err != nil {
 		return err
 	}
-	if len(snap.Contenders) > 0 || len(below) == 0 {
+	if len(snap.Contenders) > 0 || len(below) == 0 && !slices.Contains(homes, v.path) { // a home is no lock
 		below = append([]inspect.Snapshot{snap}, below...)
 	}
 	if err := v.print(ctx, s, below); err != nil {
 		return err
 	}
+	v.noteNone(s, len(below) == 0 && hidden == nil && !v.asJSON)
 	v.noteHidden(hidden)
 	return nil
 }

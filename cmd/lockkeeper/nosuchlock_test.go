@@ -14,6 +14,10 @@ func TestALockThatDoesNotExistIsNoFreeLock(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.run("locks").want(0, "no lock is in use on ")
+	h.run("run", "once", "--", "true").want(0)
+	if j := h.run("locks", "/lockkeeper/locks").want(0, "no lock is in use on "); strings.Contains(j.stdout.String(), "free") {
+		t.Errorf("the directory of all locks is shown as a lock:\n%s", j.stdout)
+	}
 	h.start("run", "nightly-backup", "--", "sh", "-c", stay).see("up")
 	for _, command := range []string{"locks", "revoke", "break --force"} {
 		args := append(strings.Fields(command), "nigthly-backup")
