@@ -220,12 +220,9 @@ func (s *Session) leaseLocked(p proof, sent, answered clock.Instant, renewed lea
 }
 
 // An idle session sends a ping every third of its timeout, which keeps it alive and lets a dead
-// connection show within two thirds. While vouching is asked for it is every sixth, and what is
+// connection show within two thirds. While vouching is asked for it is every lease.Beat, and what is
 // sent proves as much as was asked for.
-const (
-	idleBeats  = 3
-	vouchBeats = 6
-)
+const idleBeats = 3
 
 // heartbeatLocked puts a heartbeat into the write buffer if one is due, and returns how long it is until the
 // next.
@@ -260,7 +257,7 @@ func (c *conn) rhythmLocked() (level Vouch, path string, interval time.Duration)
 	level, path, wanted := c.s.mu.demand.strongest()
 	interval = c.timeout / idleBeats
 	if wanted {
-		interval = c.timeout / vouchBeats
+		interval = lease.Beat(c.timeout)
 	}
 	return level, path, max(interval, time.Millisecond)
 }

@@ -10,7 +10,7 @@ import (
 
 // A Watch waits for one change of a znode: one made by WatchGet or WatchExists for a change of the znode itself, one
 // made by WatchChildren for a change of its list of children. It fires once. It survives reconnects, and a change that
-// came in between fires it then. It ends without firing only when the session ends, or by Cancel.
+// came in between fires it then. Its Done is closed without an event when the session ends.
 type Watch struct {
 	s      *Session
 	key    watchKey

@@ -9,18 +9,19 @@ import (
 )
 
 // A core is the part that all fair locks have in common: the queue of one directory, and claims by one set of rules. An
-// RWMutex has two, one for each side. Its only state is what has to be removed (cleaner) and what it knows of earlier holders.
+// RWMutex has two, one for each side. Its state is what has to be removed (cleaner), what it knows of earlier holders, and whether
+// it has agreed with them on the number of permits.
 type core struct {
 	lockBase
 	rules   *queue.Rules
 	permits *permitCount // a semaphore's number of permits; otherwise nil
-	gate    *core        // to the lock that has to be held while in the queue (Curator's semaphore); nil if there is none
+	gate    *core        // a second lock, which is held only while joining the queue and waiting in it (Curator's semaphore); otherwise nil
 	cleaner *cleaner
 
 	orphans orphanTimes // delay markers of holders that did not release
 }
 
-// base returns the lock's base; nil if e is nil.
+// base returns the lock's base; nil if c is nil.
 func (c *core) base() *lockBase {
 	if c == nil {
 		return nil

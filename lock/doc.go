@@ -14,9 +14,9 @@
 //
 // A [Hold] is a loan. It ends once, with a cause: released, session expired, own znode deleted,
 // deadline passed, session closed. Work runs under [Hold.Context], which ends with it.
-// The deadline is at most two thirds of the session timeout after the last answered heartbeat was
-// sent, so it passes before the ensemble can give the lock to another contender, even if we no longer
-// hear from it. What an answered heartbeat proves is up to Options.Vouch.
+// The deadline is at most two thirds of the session timeout after the last heartbeat, or other request that proves as
+// much, was sent and has been answered. So it passes before the ensemble can give the lock to another contender, even if
+// we no longer hear from it. What an answered heartbeat proves is up to Options.Vouch.
 //
 // No client can exclude that it is paused between looking at its hold and writing somewhere. A resource that
 // must not accept a late write compares [Hold.Token], which grows from holder to holder.
@@ -37,7 +37,7 @@
 //
 //   - A claim is a contender's znode in a lock's queue. Its name says what is claimed, and ends in its number.
 //   - An attempt takes one caller through the queue: join, wait, be granted.
-//   - A grant is a claim that holds the lock. All holds of it share it.
+//   - A grant is a claim of ours that holds the lock, and what all holds of it share.
 //   - A [Hold] is the caller's handle of a grant. A grant has several after re-entering.
 //   - The queue is the claims of one lock in the order of their numbers, as a listing showed them.
 //   - Rules say which claims a claim waits for. Each kind of lock has its own.
@@ -46,7 +46,7 @@
 //   - A release marker is a znode that a release creates and deletes in its transaction. It tells the next waiter that the claim
 //     ahead was the holder's.
 //   - A delay marker is a znode that a lost hold with Options.Delay leaves.
-//   - Leftovers are znodes that an attempt or a lost hold left. The cleaner deletes them.
+//   - Leftovers are znodes that an attempt, a lost hold or an unconfirmed release left. The cleaner deletes them.
 //   - The guard is the goroutine that watches all grants of a session.
 //   - A core is the part that all fair locks have in common: one queue, one set of rules.
 //   - A fencing token is a number that grows from holder to holder, so that a resource can refuse a late one.
@@ -54,7 +54,7 @@
 // # Where to look first
 //
 // The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is attempt.go, join.go and
-// wait.go; what ends a hold is grant.go and guard.go; a release is release.go, and cleanup.go after an error. The deadline is
+// wait.go; a hold is hold.go, and what ends it is grant.go, guard.go and release.go, with cleanup.go after an error. The deadline is
 // package internal/lease. The unfair lock is unfair.go and its attempt; several locks at once are all.go and multilock.go.
 //
 // # What is left behind

@@ -66,8 +66,9 @@ var (
 	// ErrNodeDeleted is the cause of a loss when the holder's znode was deleted: by an operator, perhaps with Break of package
 	// inspect, or by the ensemble when the session expired, which the client may hear of a moment later.
 	ErrNodeDeleted = errors.New("the holder's znode was deleted")
-	// ErrDeadline is the cause of a loss when no heartbeat was answered for two thirds of the session timeout, so that the
-	// ensemble may soon give the lock to another contender. If there was no connection, the text of the loss says why.
+	// ErrDeadline is the cause of a loss when no request was answered in time that proves that the session lives, so that the
+	// ensemble may soon give the lock to another contender: two thirds of the session timeout after the last such request
+	// was sent, or sooner if answers were slow before. If there was no connection, the text of the loss says why.
 	ErrDeadline = errors.New("no heartbeat was answered in time")
 )
 

@@ -12,8 +12,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A grant is a node by which we hold the lock, and what all holds of it share (there are several after
-// re-entering). It ends once: by the release of the last hold, or by a loss.
+// A grant is one claim by which we hold the lock, and the state that all its holds share (there are several after
+// re-entering). It ends once: by the release of the last hold, or by a loss. What depends on the kind of lock is its
+// heldClaim.
 type grant struct {
 	// Fixed when made.
 	lock     *lockBase
@@ -42,7 +43,8 @@ type grant struct {
 	}
 }
 
-// A heldClaim is what a grant rests on: a place in a queue, or the znode of an unfair lock.
+// A heldClaim is what is particular to the claim of a grant, a place in a queue or the znode of an unfair lock: how it is
+// recognized, downgraded and deleted.
 type heldClaim interface {
 	owns(zk.Stat) bool                               // whether the stat, read at the path of the grant's node, is that of the node
 	downgrade(context.Context, *Hold) error          // Hold.Downgrade

@@ -34,7 +34,7 @@ type guard struct {
 }
 
 const (
-	guardTick   = 10 * time.Millisecond // how often recent grants are looked at, and how old they are at least when they are watched
+	guardTick   = 10 * time.Millisecond // how often recent grants are looked at, and how old they are at least when they are watched, but for shortTerm
 	guardLinger = 10 * guardTick        // how long the guard goes on looking that often
 	shortTerm   = 100 * guardTick       // where a hold lasts no longer than this without a heartbeat, it is watched at once
 )
@@ -249,7 +249,7 @@ func (c *guardedGrant) takeEvent() {
 	c.own = nil
 	if err == nil && ev.Type == zk.NodeDeleted {
 		c.node = c.otherPath(c.node)
-	} // otherwise the node has been written to: watch it again
+	} // otherwise the node has been written to, and is watched again, or the session has ended
 }
 
 // takeAnswer takes the answer to the request that sets the watch.

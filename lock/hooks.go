@@ -5,7 +5,7 @@ import "context"
 // Hooks are functions that are told what becomes of a lock: for metrics, spans and logs. Any of them may be nil. ctx is the
 // context that the lock was asked for with; its values are there also after it has ended. path is that of the lock's
 // directory or znode. A hook runs on the goroutine on which the event happens, which goes on when the hook returns: it must be
-// quick, and must not wait for the lock.
+// quick, and must not wait for the lock. Lost may run on a goroutine of its own.
 type Hooks struct {
 	// Asked is called when a lock is asked for that the caller does not hold yet. It returns the context that the other hooks
 	// get, and from whose values those of the hold's context come: ctx, or one that derives from it and carries what belongs

@@ -20,10 +20,10 @@ import (
 //
 //  1. One of these attempts has made it, for nothing else of this session makes one here. It was none of those that had an answer:
 //     then the node's creation zxid would be known.
-//  2. It was none of those whose answer is still to come. Answers of a connection keep the order of the requests, and
-//     when it ends, all that it owes are settled before another begins: so when a look at the node is answered, the
-//     creates whose effect it shows have been. An answer counts from when it has come, also if its attempt has
-//     not looked at it yet.
+//  2. It was none of those whose answer is still to come. Answers come in the order of the requests, and a connection that
+//     ends fails all its requests before the next one begins: so when a look at the node is answered, every create whose
+//     effect it can show has been answered or has failed. An answer counts from when it has come, also if its attempt
+//     has not looked at it yet.
 //  3. So it was one of those whose answers were lost. Which of them gets the node makes no difference
 //     outside: it is the first that asks. From then on its creation zxid is known, and the others find it in their way.
 //

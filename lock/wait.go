@@ -19,7 +19,9 @@ import (
 // view's queue, which may be long.
 func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	defer func() {
-		if granted || err != nil || a.core.rules.Announces { // there it is one watch, and its marker depends on the view
+		// A waiter of a mutex or a read/write lock watches one claim, and whether it needs the release marker depends on this view.
+		// The many watches of a semaphore's waiter are kept for the next wait.
+		if granted || err != nil || a.core.rules.Announces {
 			a.stopWatching()
 		}
 	}()

@@ -73,15 +73,16 @@ func (id ID) Made(name string) bool {
 	return ok && len(rest) > len(id) && rest[:len(id)] == string(id) && rest[len(id)] == '-'
 }
 
-// releaseWord ends the name of a release marker: the znode by which a holder that had to wait announces its release. The
-// transaction that deletes the holder's claim makes and deletes it. Without it, the deletion of the claim ahead does not tell
+// releaseWord ends the name of a release marker: the znode by which a holder announces its release
+// (Rules.AnnouncesRelease). The transaction that deletes the holder's claim makes and deletes it. Without it, the deletion of the claim ahead does not tell
 // a holder that released from a waiter that died, and each hand-over needs a listing. No claim's name ends so.
 const releaseWord = "-released"
 
 // ReleaseMarker returns the name of the release marker of an attempt.
 func (id ID) ReleaseMarker() string { return protectedPrefix + string(id) + releaseWord }
 
-// ReleaseMarkerOf returns the name of the release marker that belongs to the claim called name, if it is one of ours.
+// ReleaseMarkerOf returns the name of the release marker that belongs to the claim called name, if an attempt of
+// ours, or of a client that names its claims alike, has made it.
 func ReleaseMarkerOf(name string) (marker string, ok bool) {
 	id, ok := IDOf(name)
 	if !ok {
@@ -90,7 +91,7 @@ func ReleaseMarkerOf(name string) (marker string, ok bool) {
 	return id.ReleaseMarker(), true
 }
 
-// IDOf returns the ID in the name of a claim, if the claim is one of ours. The UUID of another client is none.
+// IDOf returns the ID in the name of a claim. go-zookeeper's names have one of the same form; Curator's UUIDs are none.
 func IDOf(name string) (ID, bool) {
 	rest, ok := strings.CutPrefix(name, protectedPrefix)
 	if !ok || len(rest) <= attemptDigits || rest[attemptDigits] != '-' {

@@ -15,7 +15,8 @@ type Claim struct {
 	Name   string // of its node
 }
 
-// A queue holds the claims of one lock, the oldest first. It is a pure function of a listing.
+// A queue holds the claims of one lock, the oldest first. It is a pure function of a listing, and of the
+// number of permits.
 // Guarantees:
 //  1. the queue is ordered by number, never by the text of names, and a counter that wraps does not
 //     disturb the order;
@@ -54,7 +55,7 @@ func (q Queue) Sort() {
 		slices.Reverse(q.Claims)
 	}
 	slices.SortFunc(q.Claims, func(a, b Claim) int {
-		if a.Number == b.Number { // see tied; the text only makes the order definite
+		if a.Number == b.Number { // see isTied; the text only makes the order definite
 			return strings.Compare(a.Name, b.Name)
 		}
 		if Before(a.Number, b.Number) {
@@ -77,8 +78,8 @@ func (q Queue) Names() []string {
 // counter is a signed 32-bit number that has been seen to wrap, and the queue is never 2^31 long.
 func Before(a, b int32) bool { return a-b < 0 }
 
-// Of returns the places of the nodes that an attempt made, first one first. More than one is the
-// sign of a create that was repeated although it had succeeded.
+// Of returns the places of the nodes that an attempt made, first one first. More than it has
+// asked for are the sign of a create that was repeated although it had succeeded.
 func (q Queue) Of(id ID) []int {
 	var places []int
 	for i, c := range q.Claims {

@@ -3,7 +3,7 @@ package queue
 import "strings"
 
 // Rules make a kind of lock of a queue: how its claims are named, which claims stand in its queue, and for which of them a
-// claim has to wait. The fair locks differ in nothing else.
+// claim has to wait. Apart from permits, a gate and downgrades, the fair locks differ in nothing else.
 type Rules struct {
 	Verb  string    // what its Lock is called in errors
 	Word  string    // in the names of its claims; see name.go
@@ -15,7 +15,7 @@ type Rules struct {
 	// and when one of them leaves it is asked again.
 	WaitsFor func(q Queue, place int) []int
 
-	// Announces says that a holder which had to wait announces its release by a release marker. The waiter behind it
+	// Announces says that holders announce a release by a release marker where AnnouncesRelease says so. The waiter behind it
 	// concludes that it need not wait for claims further ahead either. That is true where a claim is granted only when
 	// all that it conflicts with have gone: not with permits.
 	Announces bool
@@ -111,10 +111,10 @@ func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
 	return len(r.WaitsFor(rest, at)) == 0
 }
 
-// AnnouncesRelease reports whether a holder announces its release: if another contender may have seen its claim behind
-// another one (waited), or if the end of its node alone could be a downgrade, because there has been none (moved).
-func (r *Rules) AnnouncesRelease(waited, moved bool) bool {
-	return r.Announces && (waited || r.Moves && !moved)
+// AnnouncesRelease reports whether a holder announces its release: if it has waited, since another contender may have seen
+// its claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a downgrade.
+func (r *Rules) AnnouncesRelease(waited, downgraded bool) bool {
+	return r.Announces && (waited || r.Moves && !downgraded)
 }
 
 // AfterEndOf returns what is known of the queue once the node at ended, which is ahead of place, has gone, and the
