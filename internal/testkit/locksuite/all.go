@@ -213,10 +213,11 @@ func f36OneRoundTrip(w *World, t *testing.T) {
 	taken := a.Stats()
 	w.MustRelease(h)
 	after := a.Stats()
-	if n, limit := taken.Writes-before.Writes, uint64(w.reps(1, 2)); n > limit { // in real time there may be a heartbeat
+	beats := after.Heartbeats - before.Heartbeats // a slow machine needs some, and perhaps an answer that proves the session
+	if n, limit := taken.Writes-before.Writes, uint64(w.reps(1, 2))+beats; n > limit {
 		t.Errorf("three free locks took %d writes, want %d", n, limit)
 	}
-	if n, limit := after.Writes-taken.Writes, uint64(w.reps(1, 2)); n > limit {
+	if n, limit := after.Writes-taken.Writes, uint64(w.reps(1, 2))+beats; n > limit {
 		t.Errorf("giving them back took %d writes, want %d", n, limit)
 	}
 	w.CleanAt(paths)
