@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -13,16 +14,21 @@ import (
 // FloorRecordBytes is about what one transaction of a lock takes in a log.
 const FloorRecordBytes = 200
 
+// claimBytes is about what the data of a claim takes.
+const claimBytes = 120
+
 // A floorLocker does the least that a lock needs: two synced round trips for a lock that is
 // free, one to create and one to delete, and one for a lock that is handed over, since one deletion grants
 // it to the next. Which client is next is settled within this process.
-type floorLocker struct {
-	write func(ctx context.Context, record []byte) error // a synced round trip
-	end   func()
-}
+type floorLocker struct{ nc net.Conn }
 
 // turns has a mutex for each lock.
 var turns sync.Map
+
+func turnOf(name string) *sync.Mutex {
+	turn, _ := turns.LoadOrStore(name, new(sync.Mutex))
+	return turn.(*sync.Mutex)
+}
 
 // openFloor writes to a process that does nothing but write, sync and answer.
 func openFloor(ctx context.Context, addr string) (contender, error) {
@@ -31,49 +37,74 @@ func openFloor(ctx context.Context, addr string) (contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	exchange := func(_ context.Context, record []byte) error {
-		if _, err := nc.Write(record); err != nil {
-			return err
-		}
-		_, err := io.ReadFull(nc, record)
-		return err
-	}
-	return &floorLocker{exchange, func() { nc.Close() }}, nil
+	return &floorLocker{nc}, nil
 }
 
-// openZooKeeperFloor writes to a znode of its own, with a session of this project's client.
-func openZooKeeperFloor(ctx context.Context, addr string) (contender, error) {
-	s, err := client.Open(ctx, addr, client.Options{SessionTimeout: sessionTimeout})
-	if err != nil {
-		return nil, err
-	}
-	made, err := s.Create(ctx, "/floor-", nil, zk.EphemeralSequential, nil)
-	if err != nil {
-		s.Close(ctx)
-		return nil, err
-	}
-	set := func(ctx context.Context, record []byte) error {
-		_, err := s.Set(ctx, made.Path, record, -1)
+// write is a synced round trip.
+func (f *floorLocker) write() error {
+	record := make([]byte, FloorRecordBytes)
+	if _, err := f.nc.Write(record); err != nil {
 		return err
 	}
-	return &floorLocker{set, func() { s.Close(context.Background()) }}, nil
+	_, err := io.ReadFull(f.nc, record)
+	return err
 }
 
-func (f *floorLocker) cycle(ctx context.Context, name string) error {
-	v, _ := turns.LoadOrStore(name, new(sync.Mutex))
-	turn := v.(*sync.Mutex)
+func (f *floorLocker) cycle(_ context.Context, name string) error {
+	turn := turnOf(name)
 	free := turn.TryLock()
 	if !free {
 		turn.Lock()
 	}
 	defer turn.Unlock()
-	record := make([]byte, FloorRecordBytes)
 	if free {
-		if err := f.write(ctx, record); err != nil {
+		if err := f.write(); err != nil {
 			return err
 		}
 	}
-	return f.write(ctx, record)
+	return f.write()
 }
 
-func (f *floorLocker) close() { f.end() }
+func (f *floorLocker) close() { f.nc.Close() }
+
+// A requestsLocker makes the requests of a lock whose queue is listed, by this project's client: it creates a claim and lists the
+// queue with one write, and deletes the claim. It sets no watches and looks at nothing: which client is next is settled within
+// this process.
+type requestsLocker struct{ s *client.Session }
+
+func openRequests(ctx context.Context, addr string) (contender, error) {
+	s, err := client.Open(ctx, addr, client.Options{SessionTimeout: sessionTimeout})
+	if err != nil {
+		return nil, err
+	}
+	return &requestsLocker{s}, nil
+}
+
+func (r *requestsLocker) cycle(ctx context.Context, name string) error {
+	dir := "/" + name + "-requests"
+	for {
+		p := r.s.Pipeline()
+		made := p.Create(dir+"/_c_00000000000000000000000000000000-lock-", make([]byte, claimBytes), zk.EphemeralSequential, nil)
+		listed := p.Children(dir)
+		p.Send(ctx)
+		claim, err := made.Wait(ctx)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			if err := r.s.EnsurePath(ctx, dir, nil); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		if _, err := listed.Wait(ctx); err != nil {
+			return err
+		}
+		turn := turnOf(name)
+		turn.Lock()
+		defer turn.Unlock()
+		return r.s.Delete(ctx, claim.Path, zk.AnyVersion)
+	}
+}
+
+func (r *requestsLocker) close() { r.s.Close(context.Background()) }

@@ -76,6 +76,9 @@ Exit status: 0, 64 wrong usage, 66 there is no such lock, 69 no server could be 
 			for {
 				err := flags.withSession(ctx, func(served context.Context, s *client.Session) error {
 					if watch {
+						if err := v.noteMissing(served, s); err != nil {
+							return err
+						}
 						return v.watch(ctx, s) // also without a server, until there is one again
 					}
 					return v.show(served, s)
@@ -203,6 +206,19 @@ func (v view) noteNone(s *client.Session, none bool) {
 	if none {
 		fmt.Fprintf(v.notes, "lockkeeper: no lock is in use%s\n", asked(s))
 	}
+}
+
+// noteMissing tells that there is no lock at the path that is going to be watched: the name may be wrong.
+func (v view) noteMissing(ctx context.Context, s *client.Session) error {
+	if v.path == "" {
+		return nil
+	}
+	err := wantLock(ctx, s, v.path)
+	if exit.StatusOf(err, 0) != exit.NoSuchLock {
+		return err
+	}
+	fmt.Fprintf(v.notes, "lockkeeper: %v; it is shown as free until it is used\n", err)
+	return nil
 }
 
 // noteHidden tells of locks that may not be read.

@@ -196,6 +196,17 @@ func TestAWatchEndsWithoutAWord(t *testing.T) {
 	}
 }
 
+// A watch of a lock that is not there says so, and which one may have been meant.
+func TestAWatchOfNoLockSaysSo(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("run", "nightly", "--", "true").want(0)
+	j := h.start("locks", "--watch", "nihgtly")
+	j.see("free")
+	j.signal(syscall.SIGINT)
+	j.want(130, "nihgtly: no such lock", "did you mean nightly?", "until it is used")
+}
+
 // A watch says that there is no server, once, and goes on when there is one. What it has shown stays where it is.
 func TestAWatchWithoutAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
