@@ -53,8 +53,7 @@ it comes 0.2s after the first or later, kills it. These and the signal of --revo
 go to COMMAND's process group, as they do under lockkeeper run.
 After an INT or TERM, lockkeeper ends when COMMAND has, and another candidate leads; so
 it does if HUP, QUIT or ^C at the terminal (status 130) has ended COMMAND. A candidate
-that waits or pauses ends at once, or after 5 seconds while no server answers, except on
-USR1 and USR2, which it ignores.
+that waits or pauses ends at once, except on USR1 and USR2, which it ignores.
 
 If lockkeeper is killed, so is COMMAND, and another candidate leads at once. If its
 machine dies, another leads when --session-timeout has passed.

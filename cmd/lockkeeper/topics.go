@@ -51,9 +51,9 @@ process group, as a key at a terminal is. A step of a script is spared by
 after the first, or later.
 
 While run waits for the lock, any of them ends it. A candidate of elect that waits
-ends too, except on USR1 and USR2, which it ignores. Both end at once, or after 5
-seconds while no server answers. A run that is stopped (Ctrl-Z) keeps its place in the
-queue, or its lock.
+ends too, except on USR1 and USR2, which it ignores. While there is no server, its
+place in the queue lasts until its session expires. A run that is stopped (Ctrl-Z)
+keeps its place, or its lock.
 
 A hold that waits is ended by INT, TERM and HUP. A hold that is held ends by lockkeeper
 release, not by a signal. join and register pass signals on to their command alone.

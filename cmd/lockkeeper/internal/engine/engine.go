@@ -107,9 +107,7 @@ func Run(orders io.Reader, notes io.Writer, cell *link.Cell, guard Guard, connec
 
 func (e *engine) run() {
 	servers, err := e.get()
-	if e.session != nil {
-		defer e.session.Close(context.Background()) // if the goodbye below has not done it
-	}
+	defer e.leave()
 	if err != nil {
 		e.notes.send(e.refusal(err))
 		return
@@ -137,6 +135,23 @@ func (e *engine) run() {
 		note.Text = fmt.Sprintf("could not make sure that %s is free again: %v", e.names(), err)
 	}
 	e.notes.send(note)
+}
+
+// leaveLimit bounds the end of a session without a connection: its znode in the queue goes then when the session expires.
+const leaveLimit = 300 * time.Millisecond
+
+// leave ends the session, if it has not ended. While there is no server, the user is not kept waiting for one.
+func (e *engine) leave() {
+	if e.session == nil {
+		return
+	}
+	ctx := context.Background()
+	if st, _ := e.session.State(); st.Phase == client.Disconnected {
+		short, cancel := context.WithTimeout(ctx, leaveLimit)
+		defer cancel()
+		ctx = short
+	}
+	e.session.Close(ctx)
 }
 
 // errCancelled says that the front does not want the lock any more.
