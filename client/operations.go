@@ -76,15 +76,8 @@ func (s *Session) Get(ctx context.Context, path string) ([]byte, zk.Stat, error)
 
 // WatchGet is Get with a watch, which is set only if err is nil.
 func (s *Session) WatchGet(ctx context.Context, path string) (data []byte, stat zk.Stat, w *Watch, err error) {
-	n, err := again(ctx, s, func(p *Pipeline) (k *Pending[Node]) {
-		k, w = p.WatchGet(path)
-		return k
-	})
-	if err != nil {
-		w.Cancel()
-		return nil, zk.Stat{}, nil, err
-	}
-	return n.Data, n.Stat, w, nil
+	n, w, err := watchAgain(ctx, s, func(p *Pipeline) (*Pending[Node], *Watch) { return p.WatchGet(path) })
+	return n.Data, n.Stat, w, err
 }
 
 // Children returns the names of a znode's children, in no particular order, and the znode's stat.
@@ -95,15 +88,8 @@ func (s *Session) Children(ctx context.Context, path string) ([]string, zk.Stat,
 
 // WatchChildren is Children with a watch, which is set only if err is nil.
 func (s *Session) WatchChildren(ctx context.Context, path string) (names []string, stat zk.Stat, w *Watch, err error) {
-	l, err := again(ctx, s, func(p *Pipeline) (k *Pending[Listing]) {
-		k, w = p.WatchChildren(path)
-		return k
-	})
-	if err != nil {
-		w.Cancel()
-		return nil, zk.Stat{}, nil, err
-	}
-	return l.Names, l.Stat, w, nil
+	l, w, err := watchAgain(ctx, s, func(p *Pipeline) (*Pending[Listing], *Watch) { return p.WatchChildren(path) })
+	return l.Names, l.Stat, w, err
 }
 
 // ACL returns the access control list of a znode and its stat.
@@ -147,6 +133,19 @@ func again[T any](ctx context.Context, s *Session, make func(*Pipeline) *Pending
 			return v, err
 		}
 	}
+}
+
+// watchAgain is again for a read that sets a watch, which is nil if err is not.
+func watchAgain[T any](ctx context.Context, s *Session, make func(*Pipeline) (*Pending[T], *Watch)) (v T, w *Watch, err error) {
+	v, err = again(ctx, s, func(p *Pipeline) (k *Pending[T]) {
+		k, w = make(p)
+		return k
+	})
+	if err != nil {
+		w.Cancel()
+		w = nil
+	}
+	return v, w, err
 }
 
 // An Identity is one of those that the server knows the session by.

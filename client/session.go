@@ -106,7 +106,9 @@ func begin(servers string, opt Options) (*Session, error) {
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
 	s.mu.cut = &cutOff{}
-	s.mu.demand.writers = make(map[*vouching]struct{})
+	for i := range s.mu.demand {
+		s.mu.demand[i] = map[*vouching]struct{}{}
+	}
 	for _, a := range opt.Auth {
 		s.mu.auth = append(s.mu.auth, a.clone())
 	}

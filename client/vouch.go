@@ -1,7 +1,7 @@
 package client
 
 import (
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -109,7 +109,6 @@ type vouching struct {
 	s     *Session
 	level Vouch
 	path  string // the znode whose version is checked, for VouchWrite; as the server names it
-	once  sync.Once
 }
 
 // vouch is what bridge.Session calls Vouch.
@@ -122,10 +121,7 @@ func (s *Session) vouch(level Vouch, path string) *vouching {
 	}
 	v := &vouching{s: s, level: level, path: s.serverPath(path)}
 	s.mu.Lock()
-	s.mu.demand.counts[level.strength()]++
-	if level == VouchWrite {
-		s.mu.demand.writers[v] = struct{}{}
-	}
+	s.mu.demand[level.strength()][v] = struct{}{}
 	sooner := s.mu.conn != nil && s.mu.conn.beatsSoonerLocked()
 	s.mu.Unlock()
 	if sooner {
@@ -136,29 +132,22 @@ func (s *Session) vouch(level Vouch, path string) *vouching {
 
 // Stop withdraws the demand. It may be called more than once.
 func (v *vouching) Stop() {
-	v.once.Do(func() {
-		v.s.mu.Lock()
-		defer v.s.mu.Unlock()
-		v.s.mu.demand.counts[v.level.strength()]--
-		delete(v.s.mu.demand.writers, v)
-	})
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	delete(v.s.mu.demand[v.level.strength()], v)
 }
 
-// A demand is what all vouchings of a session together ask for.
-type demand struct {
-	counts  [strengths]int
-	writers map[*vouching]struct{} // those of VouchWrite
-}
+// A demand has the vouchings of a session that have not been stopped, by strength.
+type demand [strengths]map[*vouching]struct{}
 
-// strongest returns the strongest level that is asked for and, for VouchWrite, a path.
-func (d *demand) strongest() (level Vouch, path string, any bool) {
-	for v := range d.writers {
-		return VouchWrite, v.path, true
+// strongest returns one of the strongest; nil if there is none.
+func (d *demand) strongest() *vouching {
+	for _, all := range slices.Backward(d[:]) {
+		for v := range all {
+			return v
+		}
 	}
-	if d.counts[VouchSync.strength()] > 0 {
-		return VouchSync, "", true
-	}
-	return VouchPing, "", d.counts[VouchPing.strength()] > 0
+	return nil
 }
 
 // age is what bridge.Session calls Age.
@@ -254,10 +243,9 @@ func (c *conn) heartbeatLocked() time.Duration {
 // rhythmLocked returns how much the next heartbeat has to prove, with which path, and how long after the last one of
 // its kind it is due.
 func (c *conn) rhythmLocked() (level Vouch, path string, interval time.Duration) {
-	level, path, wanted := c.s.mu.demand.strongest()
-	interval = c.timeout / idleBeats
-	if wanted {
-		interval = lease.Beat(c.timeout)
+	level, interval = VouchPing, c.timeout/idleBeats
+	if v := c.s.mu.demand.strongest(); v != nil {
+		level, path, interval = v.level, v.path, lease.Beat(c.timeout)
 	}
 	return level, path, max(interval, time.Millisecond)
 }

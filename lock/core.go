@@ -35,22 +35,6 @@ func newCore(s *client.Session, dir string, opt Options, r *queue.Rules) *core {
 	return c
 }
 
-// take returns one hold: of a claim that ctx derives from, or else of a new claim. If try is set, it does not wait.
-func (c *core) take(ctx context.Context, try bool) (*Hold, error) {
-	if c == nil {
-		return nil, errZero
-	}
-	h, err := c.reenter(ctx, try)
-	if h == nil && err == nil {
-		ctx = c.tellAsked(ctx)
-		var holds []*Hold
-		if holds, err = c.takeAll(ctx, 1, try); err == nil {
-			h = holds[0]
-		}
-	}
-	return h, c.tellRefused(ctx, err)
-}
-
 // takeAll makes count claims and returns as many holds or none. If try is set, it does not wait.
 func (c *core) takeAll(ctx context.Context, count int, try bool) ([]*Hold, error) {
 	leave, err := c.approach(ctx, count, try)
@@ -62,10 +46,7 @@ func (c *core) takeAll(ctx context.Context, count int, try bool) ([]*Hold, error
 		c.cleaner.await(ctx)
 	}
 	for {
-		says := tryRecord
-		if !try {
-			says = c.opt.waiterRecord(heldChainOf(ctx))
-		}
+		says := c.opt.claimRecord(ctx, try)
 		a := newAttempt(c, count, says)
 		way := a.run
 		if says.Yields {
@@ -106,7 +87,7 @@ func (c *core) approach(ctx context.Context, count int, try bool) (leave func(),
 	if c.gate == nil {
 		return func() {}, nil
 	}
-	g, err := c.gate.take(ctx, try)
+	g, err := takeOne(ctx, c.gate, try)
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +100,32 @@ func (c *core) approach(ctx context.Context, count int, try bool) (leave func(),
 	}, nil
 }
 
+// A lockTaker is a fair or an unfair lock, of which holds can be taken.
+type lockTaker interface {
+	base() *lockBase                                                   // nil for the zero value of a lock
+	takeAll(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
+}
+
+// takeOne returns one hold: of a claim that ctx derives from, or else of a new claim. If try is set, it does not wait.
+func takeOne(ctx context.Context, l lockTaker, try bool) (*Hold, error) {
+	b := l.base()
+	if b == nil {
+		return nil, errZero
+	}
+	h, err := b.reenter(ctx, try)
+	if h == nil && err == nil {
+		ctx = b.tellAsked(ctx)
+		var holds []*Hold
+		if holds, err = l.takeAll(ctx, 1, try); err == nil {
+			h = holds[0]
+		}
+	}
+	return h, b.tellRefused(ctx, err)
+}
+
 // do runs f under a hold.
-func (c *core) do(ctx context.Context, f func(ctx context.Context) error) error {
-	h, err := c.take(ctx, false)
+func do(ctx context.Context, l lockTaker, f func(ctx context.Context) error) error {
+	h, err := takeOne(ctx, l, false)
 	if err != nil {
 		return err
 	}
@@ -178,4 +182,30 @@ func (b *lockBase) withOp(err error, try bool) error {
 		return err
 	}
 	return &LockError{b.op(try), b.dir, err}
+}
+
+// tellAsked tells that the lock is asked for, and returns the context to go on with.
+func (b *lockBase) tellAsked(ctx context.Context) context.Context {
+	if b.opt.Hooks.Asked == nil {
+		return ctx
+	}
+	return b.opt.Hooks.Asked(ctx, b.dir)
+}
+
+// tellWaiting tells of a waiter's place.
+func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
+	if b.opt.Waiting != nil {
+		b.opt.Waiting(at)
+	}
+	if b.opt.Hooks.Waiting != nil {
+		b.opt.Hooks.Waiting(ctx, b.dir, at)
+	}
+}
+
+// tellRefused tells of an error, and returns it.
+func (b *lockBase) tellRefused(ctx context.Context, err error) error {
+	if err != nil && b.opt.Hooks.Refused != nil {
+		b.opt.Hooks.Refused(ctx, b.dir, err)
+	}
+	return err
 }

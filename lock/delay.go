@@ -9,7 +9,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
-	"github.com/lockkeeper/lockkeeper/lock/internal/fired"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -122,8 +121,8 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 // sleepDelay sleeps for the rest of a delay. It reports false, as waitDelay does, when one of the watches on orphans or that
 // on our own node has fired, or the connection is not conn any more.
 func (a *attempt) sleepDelay(ctx context.Context, left time.Duration, orphans []*client.Watch, conn uint64) (over bool, err error) {
-	gone, stop := fired.Any(append(orphans, a.own[0]))
-	defer stop()
+	told := make(chan struct{}, 1)
+	notifyOf(append(orphans, a.own[0]), told)
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	for {
@@ -134,7 +133,7 @@ func (a *attempt) sleepDelay(ctx context.Context, left time.Duration, orphans []
 		select {
 		case <-timer.C:
 			return true, nil
-		case <-gone:
+		case <-told:
 			if a.own[0].Fired() {
 				return false, a.checkOwn()
 			}

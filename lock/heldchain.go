@@ -90,9 +90,13 @@ func (c *heldChain) holdIDs() []string {
 	return ids
 }
 
-// waiterRecord returns what the claim of a waiter says. The waiter works under a heldChain and under claims with these ids.
-func (o *Options) waiterRecord(under *heldChain, claims ...string) queue.Record {
-	ids := slices.Concat(claims, under.holdIDs())
+// claimRecord returns what a claim says that is made with ctx. A waiter names the holds that it works under: those of ctx, and
+// claims with the given hold ids that it will hold by then. A try names none, because it does not wait.
+func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) queue.Record {
+	if try {
+		return queue.Record{Passing: true}
+	}
+	ids := slices.Concat(claims, heldChainOf(ctx).holdIDs())
 	ids = ids[:min(len(ids), queue.UnderMax)]
 	for _, node := range o.under {
 		if zk.ValidatePath(node) != nil || len(ids) == queue.UnderMax {
@@ -104,6 +108,3 @@ func (o *Options) waiterRecord(under *heldChain, claims ...string) queue.Record 
 	}
 	return queue.Record{Under: ids, Yields: o.Deadlock > 0 && len(ids) > 0}
 }
-
-// tryRecord is what a claim says that does not wait.
-var tryRecord = queue.Record{Passing: true}

@@ -12,13 +12,13 @@ import (
 func TestWaitingUnderHoldsOfOthers(t *testing.T) {
 	const digits = "0123456789abcdef0123456789abcdef"
 	o := Options{under: []string{"/a/_c_" + digits + "-lock-0000000007", "", "b", "/a/_c_" + digits + "-lock-0000000008", "/kazoo/x__lock__0000000001"}}
-	if says := o.waiterRecord(nil); says.Yields || !slices.Equal(says.Under, []string{"/a/_c_" + digits, "/kazoo/x__lock__0000000001"}) {
+	if says := o.claimRecord(t.Context(), false); says.Yields || !slices.Equal(says.Under, []string{"/a/_c_" + digits, "/kazoo/x__lock__0000000001"}) {
 		t.Errorf("a waiter says %+v", says)
 	}
 	for i := range 2 * queue.UnderMax {
 		o.under = append(o.under, "/more/"+strconv.Itoa(i))
 	}
-	if says := o.waiterRecord(nil); len(says.Under) != queue.UnderMax {
+	if says := o.claimRecord(t.Context(), false); len(says.Under) != queue.UnderMax {
 		t.Errorf("%d holds named, want %d", len(says.Under), queue.UnderMax)
 	}
 }

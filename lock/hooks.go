@@ -28,29 +28,3 @@ type Hooks struct {
 	// that was not granted is called.
 	Refused func(ctx context.Context, path string, err error)
 }
-
-// tellAsked tells that the lock is asked for, and returns the context to go on with.
-func (b *lockBase) tellAsked(ctx context.Context) context.Context {
-	if b.opt.Hooks.Asked == nil {
-		return ctx
-	}
-	return b.opt.Hooks.Asked(ctx, b.dir)
-}
-
-// tellWaiting tells of a waiter's place.
-func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
-	if b.opt.Waiting != nil {
-		b.opt.Waiting(at)
-	}
-	if b.opt.Hooks.Waiting != nil {
-		b.opt.Hooks.Waiting(ctx, b.dir, at)
-	}
-}
-
-// tellRefused tells of an error, and returns it.
-func (b *lockBase) tellRefused(ctx context.Context, err error) error {
-	if err != nil && b.opt.Hooks.Refused != nil {
-		b.opt.Hooks.Refused(ctx, b.dir, err)
-	}
-	return err
-}

@@ -25,15 +25,10 @@ type Locker interface {
 type member struct {
 	path  string // of the lock
 	lock  *lockBase
-	taker taker
+	taker lockTaker
 	core  *core // in which the claims can be made together with those of other members; nil if there is no queue
 	count int   // of claims
 	err   error
-}
-
-// A taker takes one member by itself.
-type taker interface {
-	takeAll(ctx context.Context, count int, try bool) ([]*Hold, error)
 }
 
 // member returns the member of count claims in the lock's queue.
@@ -52,11 +47,11 @@ type coreLocker struct{ core *core }
 func (l coreLocker) resolve() member                            { return l.core.member(l.Path(), 1) }
 func (l coreLocker) Path() string                               { return l.core.base().path() }
 func (l coreLocker) Session() *client.Session                   { return l.core.base().session() }
-func (l coreLocker) Lock(ctx context.Context) (*Hold, error)    { return l.core.take(ctx, false) }
-func (l coreLocker) TryLock(ctx context.Context) (*Hold, error) { return l.core.take(ctx, true) }
+func (l coreLocker) Lock(ctx context.Context) (*Hold, error)    { return takeOne(ctx, l.core, false) }
+func (l coreLocker) TryLock(ctx context.Context) (*Hold, error) { return takeOne(ctx, l.core, true) }
 
 func (l coreLocker) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return l.core.do(ctx, f)
+	return do(ctx, l.core, f)
 }
 
 // Reader returns the read side as a Locker.

@@ -132,11 +132,8 @@ func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
 		}
 		attempts = attempts[:k] // through abandons this one, if it has to be
 		way := func(ctx context.Context) ([]*Hold, error) {
-			switch {
-			case err != nil:
+			if err != nil {
 				return nil, err
-			case try:
-				return nil, a.decline(ctx, v)
 			}
 			return a.proceed(ctx, v)
 		}
@@ -170,10 +167,7 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, says []queu
 		if try {
 			m.core.cleaner.await(t.ctx)
 		}
-		says[k] = tryRecord
-		if !try {
-			says[k] = m.lock.opt.waiterRecord(heldChainOf(t.ctx), earlier...)
-		}
+		says[k] = m.lock.opt.claimRecord(t.ctx, try, earlier...)
 		attempts[k] = newAttempt(m.core, m.count, says[k])
 		earlier = append(earlier, attempts[k].id.HoldID(m.lock.dir))
 		listed[k] = attempts[k].addTo(writes.of(m.lock.s))

@@ -33,15 +33,15 @@ func (m *Mutex) Session() *client.Session { return m.core.base().session() }
 //
 // If ctx derives from the Context of a hold of this lock, by the same session, Lock fails with ErrReentered, or
 // re-enters if Options.Reentrant is set. Only the context tells.
-func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return m.core.take(ctx, false) }
+func (m *Mutex) Lock(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.core, false) }
 
 // TryLock returns a hold if no other contender holds the lock or waits for it, and otherwise a *BusyError that
 // names the holder. It never waits for others; ctx bounds the time that the servers may take to answer.
-func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.core.take(ctx, true) }
+func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.core, true) }
 
 // Do runs f while holding the lock. f's context ends when ctx does and when the hold is lost, with the
 // cause. The lock is released when f returns and when it panics. The error is f's, joined with the loss
 // of the lock or the failure to release it, if there was one.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.core.do(ctx, f)
+	return do(ctx, m.core, f)
 }

@@ -196,14 +196,6 @@ func (r *permitState) current(conn uint64) bool {
 // hasChanged reports whether the number is known to have changed.
 func (r *permitState) hasChanged() bool { return r.watch != nil && r.watch.Fired() }
 
-// changes returns a channel that is closed when the number has changed; nil if that is not watched.
-func (r *permitState) changes() <-chan struct{} {
-	if r.watch == nil {
-		return nil
-	}
-	return r.watch.Done()
-}
-
 // cancel ends the watch.
 func (r *permitState) cancel() {
 	if r.watch != nil {

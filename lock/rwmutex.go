@@ -34,24 +34,24 @@ func (m *RWMutex) Session() *client.Session { return m.write.base().session() }
 // downgraded. ctx bounds the waiting, not the hold. With a context derived from that of a hold of the
 // write side it fails with ErrReentered, or re-enters if Options.Reentrant is set. With one from a hold of the read side,
 // or of one whose downgrade has begun and not failed, it fails with ErrUpgrade.
-func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) { return m.write.take(ctx, false) }
+func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.write, false) }
 
 // RLock waits until no writer holds the lock or is ahead, and returns a hold of its read side. With a
 // context derived from that of a hold of either side it fails with ErrReentered, or re-enters if Options.Reentrant is set.
-func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) { return m.read.take(ctx, false) }
+func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.read, false) }
 
 // TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError.
-func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) { return m.write.take(ctx, true) }
+func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.write, true) }
 
 // TryRLock is RLock if that takes no waiting, and otherwise returns a *BusyError.
-func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) { return m.read.take(ctx, true) }
+func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.read, true) }
 
 // Do runs f while holding the write side; see Mutex.Do.
 func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.write.do(ctx, f)
+	return do(ctx, m.write, f)
 }
 
 // RDo runs f while holding the read side; see Mutex.Do.
 func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.read.do(ctx, f)
+	return do(ctx, m.read, f)
 }

@@ -113,7 +113,7 @@ func (m *Semaphore) Session() *client.Session { return m.core.base().session() }
 
 // Acquire waits for a permit and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil.
-func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.core.take(ctx, false) }
+func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.core, false) }
 
 // AcquireN waits for k permits and returns their holds, or none. It keeps its place in the queue until k are free, so those
 // behind that want fewer do not pass it. If the semaphore has fewer than k permits, or comes to have fewer while
@@ -124,7 +124,7 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
 
 // TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the holder that
 // has held a permit for longest.
-func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.core.take(ctx, true) }
+func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.core, true) }
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes
 // no contender: while one waits for more permits than are free, it fails even if k are free.
@@ -168,5 +168,5 @@ func (m *Semaphore) mayAsk(k int) error {
 
 // Do runs f while holding a permit; see Mutex.Do.
 func (m *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.core.do(ctx, f)
+	return do(ctx, m.core, f)
 }

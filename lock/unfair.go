@@ -68,18 +68,14 @@ func (u *Unfair) Session() *client.Session { return u.l.base().session() }
 
 // Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil. Under one of its own holds it does as [Mutex.Lock] does.
-func (u *Unfair) Lock(ctx context.Context) (*Hold, error) { return u.l.take(ctx, false) }
+func (u *Unfair) Lock(ctx context.Context) (*Hold, error) { return takeOne(ctx, u.l, false) }
 
 // TryLock returns a hold if nothing else has the lock, and otherwise a *BusyError that names the holder.
-func (u *Unfair) TryLock(ctx context.Context) (*Hold, error) { return u.l.take(ctx, true) }
+func (u *Unfair) TryLock(ctx context.Context) (*Hold, error) { return takeOne(ctx, u.l, true) }
 
 // Do runs f while holding the lock; see [Mutex.Do].
 func (u *Unfair) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	h, err := u.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return h.Do(ctx, f)
+	return do(ctx, u.l, f)
 }
 
 func (u *Unfair) resolve() member {
@@ -110,43 +106,21 @@ func newUnfairLock(s *client.Session, path string, opt Options) *unfairLock {
 	return u
 }
 
-// take returns a hold: another one of the claim that ctx derives from, or the first of a new claim.
-func (u *unfairLock) take(ctx context.Context, try bool) (*Hold, error) {
-	if u == nil {
-		return nil, errZero
-	}
-	h, err := u.reenter(ctx, try)
-	if h == nil && err == nil {
-		ctx = u.tellAsked(ctx)
-		h, err = u.takeNew(ctx, try)
-	}
-	return h, u.tellRefused(ctx, err)
-}
-
-// takeNew makes a claim and returns its first hold. An attempt that ends without a hold is abandoned, also if
+// takeAll makes a claim and returns its hold; count is 1. An attempt that ends without a hold is abandoned, also if
 // Options.Waiting panics.
-func (u *unfairLock) takeNew(ctx context.Context, try bool) (h *Hold, err error) {
-	says := tryRecord
+func (u *unfairLock) takeAll(ctx context.Context, _ int, try bool) (holds []*Hold, err error) {
 	if try {
 		u.cleaner.await(ctx)
-	} else {
-		says = u.opt.waiterRecord(heldChainOf(ctx))
 	}
-	a := newUnfairAttempt(u, says)
+	a := newUnfairAttempt(u, u.opt.claimRecord(ctx, try))
 	defer func() {
-		if h == nil {
+		if holds == nil {
 			a.abandon()
 		}
 	}()
-	h, err = a.run(ctx, try)
-	return h, u.withOp(err, try)
-}
-
-// takeAll is takeNew for an All, which asks for one.
-func (u *unfairLock) takeAll(ctx context.Context, _ int, try bool) ([]*Hold, error) {
-	h, err := u.takeNew(ctx, try)
+	h, err := a.run(ctx, try)
 	if err != nil {
-		return nil, err
+		return nil, u.withOp(err, try)
 	}
 	return []*Hold{h}, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
-	"github.com/lockkeeper/lockkeeper/lock/internal/fired"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -30,12 +29,11 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		return false, err
 	}
 	v.queue, v.waits = nil, nil
-	aheadNodes := make([]*client.Watch, len(ahead))
-	for i, w := range ahead {
-		aheadNodes[i] = w.node
+	watches := append(slices.Clone(a.own), a.permits.watch)
+	for _, w := range ahead {
+		watches = append(watches, w.node)
 	}
-	watches := slices.Concat(aheadNodes, a.own, []*client.Watch{a.permits.watch})
-	var left, own <-chan struct{}
+	var told chan struct{} // gets a token when a watch has fired; nil until another goroutine has to read
 	for {
 		st, changed := a.s.State()
 		if st.Phase == client.Connected && st.Conn != v.conn {
@@ -50,22 +48,26 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 		case w != nil:
 			return a.checkAhead(v.conn, w)
 		}
-		if left == nil { // another goroutine has to read now
-			var stop func()
-			left, stop = fired.Any(aheadNodes)
-			defer stop()
-			own, stop = fired.Any(a.own)
-			defer stop()
+		if told == nil {
+			told = make(chan struct{}, 1)
+			notifyOf(watches, told)
 		}
 		select {
-		case <-own:
-		case <-a.permits.changes():
-		case <-left:
+		case <-told:
 		case <-changed:
 		case <-a.s.Done():
 			return false, a.s.Err()
 		case <-ctx.Done():
 			return false, endOf(ctx, a.s)
+		}
+	}
+}
+
+// notifyOf has each of the watches put a token into told once it has fired; see bridge.Notify. Watches that are nil are left out.
+func notifyOf(watches []*client.Watch, told chan<- struct{}) {
+	for _, w := range watches {
+		if w != nil {
+			bridge.Notify(w, told)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"reflect"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
-	"github.com/lockkeeper/lockkeeper/lock/internal/fired"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -134,10 +134,12 @@ func (l *listener) waitOneShot(ctx context.Context) error {
 		w.Cancel()
 	}
 	l.fired, l.armed = l.armed, nil
-	changed, stop := fired.Any(l.fired)
-	defer stop()
+	told := make(chan struct{}, 1)
+	for _, w := range l.fired {
+		bridge.Notify(w, told)
+	}
 	select {
-	case <-changed:
+	case <-told:
 		return l.s.Err()
 	case <-ctx.Done():
 		return ending.Of(ctx)
