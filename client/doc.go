@@ -9,8 +9,8 @@
 //
 // Every error of an operation is an [*OpError] that names the operation and the path, and errors.Is
 // finds in it the [zk.Code] that the server answered. When an operation ends because its context does, errors.Is
-// finds context.Canceled or context.DeadlineExceeded, and the context's cause if there is one; but if that cause is
-// an error of this module's packages, as with an errgroup, it is about some other call: then it is only in the text.
+// finds context.Canceled or context.DeadlineExceeded, and the context's cause if there is one. It does not find a [zk.Code]
+// in the cause, because that is a server's answer to another request, as with an errgroup.
 //
 // A write whose answer was lost is neither done nor failed but unknown, and [MaybeApplied] says so: look
 // before writing again. Writes are never repeated. Reads have no such doubt, so the plain methods (Get,

@@ -169,9 +169,10 @@ func (k *Keeper) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s, _, _ := k.newest()
-	err := s.Close(ctx)
+	s.Close(ctx) // so that functions that still run return
 	<-idle
-	return err
+	s, _, _ = k.newest() // replace may have opened another one meanwhile
+	return s.Close(ctx)
 }
 
 // replace opens a session whenever the last one is over.

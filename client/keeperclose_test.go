@@ -23,8 +23,14 @@ func (c sluggishConn) Read(b []byte) (int, error) {
 
 // Close may come at any moment of the opening of a session: it leaves no session, and so no ephemeral znode.
 func TestKeeperClosedWhileOpening(t *testing.T) {
-	for after := time.Duration(0); after < 10*time.Millisecond; after += time.Millisecond / 2 {
+	for i := range 40 {
+		after := time.Duration(i/2) * time.Millisecond / 2
 		synctest.Test(t, func(t *testing.T) {
+			patience, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i%2 == 1 {
+				cancel()
+			}
 			srv := zktest.New(t, zktest.Options{})
 			link := srv.Link("kept")
 			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -38,10 +44,10 @@ func TestKeeperClosedWhileOpening(t *testing.T) {
 			link.Expire()
 			<-s.Done()
 			time.Sleep(after)
-			k.Close(t.Context())
+			k.Close(patience)
 			time.Sleep(time.Minute) // for the server to forget one whose handshake was given up
 			if n := srv.Stats().Sessions; n != 0 {
-				t.Errorf("closed after %v: %d sessions live on", after, n)
+				t.Errorf("closed after %v, with a context that ends: %v: %d sessions live on", after, i%2 == 1, n)
 			}
 		})
 	}

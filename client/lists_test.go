@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,22 @@ func TestParseServers(t *testing.T) {
 		}
 		if s := strings.Join(got, " "); s != tt.servers || chroot != tt.chroot || err != nil {
 			t.Errorf("parseServers(%q) = %q, %q, %v, want %q, %q", tt.list, s, chroot, err, tt.servers, tt.chroot)
+		}
+	}
+}
+
+// The counter of sequential znodes wraps around from 2147483647 to -2147483648. F01: CreateOnce looks for its own znode among the
+// newest, and stops at the first that is older than the call.
+func TestF01_NewestFirst(t *testing.T) {
+	for _, newest := range [][]string{
+		{"n-0000000010", "n-0000000009", "n-0000000001", "n-0000000000", "n--000000001", "n--000000012"},
+		{"n--2147483647", "n--2147483648", "n-2147483647", "n-2147483646"},
+		{"n--1999999999", "n--2000000000"},
+	} {
+		names := append(slices.Clone(newest), "n-", "n-12", "n-+000000001", "n-00000000x1", "n-9999999999", "m-0000000001", "")
+		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		if got := newestFirst(names, "n-"); !slices.Equal(got, newest) {
+			t.Errorf("of %q: %q, want %q", names, got, newest)
 		}
 	}
 }

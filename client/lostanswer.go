@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -94,10 +96,7 @@ func (c *onceCreation) lookAmong(ctx context.Context) (own Created, found bool, 
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return Created{}, false, cause(err)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !isNumbered(name, base) })
-	slices.Sort(names)
-	slices.Reverse(names)
-	for _, name := range names {
+	for _, name := range newestFirst(names, base) {
 		path := zk.Join(dir, name)
 		data, stat, err := c.s.Get(ctx, path)
 		switch {
@@ -129,11 +128,18 @@ func (c *onceCreation) ours(data []byte, stat zk.Stat) bool {
 	return stat.EphemeralOwner == 0
 }
 
-// isNumbered reports whether name is base with a counter of the server's behind it.
-func isNumbered(name, base string) bool {
-	digits, ok := strings.CutPrefix(name, base)
-	digits = strings.TrimPrefix(digits, "-") // the counter has wrapped around (ZOOKEEPER-2026)
-	return ok && len(digits) >= 10 && strings.Trim(digits, "0123456789") == ""
+// newestFirst returns the names that are base with a counter of the server's behind it, the newest first. The counter is a
+// signed number of 32 bits that wraps around (ZOOKEEPER-2026), so numbers are compared in serial arithmetic (RFC 1982).
+func newestFirst(names []string, base string) []string {
+	numbers := map[string]int32{}
+	for _, name := range names {
+		if digits, ok := strings.CutPrefix(name, base); ok && len(digits) >= 10 && !strings.HasPrefix(digits, "+") {
+			if n, err := strconv.ParseInt(digits, 10, 32); err == nil {
+				numbers[name] = int32(n)
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(numbers), func(a, b string) int { return int(numbers[b] - numbers[a]) })
 }
 
 // cause returns the error within an *OpError about another request.

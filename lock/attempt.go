@@ -196,8 +196,8 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 }
 
 // isOutdated reports whether the last listing, which was asked for at that time, is too old to show that our nodes are still
-// there: an operator may have deleted them since. A watch on them would have fired before the answer that the session's
-// lease rests on.
+// there: an operator may have deleted them since. With a watch on each node it does not matter how old the listing is: the event
+// of a deletion comes before the answer that the session's lease rests on.
 func isOutdated(s *client.Session, asked time.Time, own ...*client.Watch) bool {
 	return slices.Contains(own, nil) && time.Since(asked) >= lease.Term(s.Timeout())
 }

@@ -61,7 +61,7 @@ func benchMutex(b *testing.B, s *client.Session, path string) *lock.Mutex {
 }
 
 // cycle acquires and releases once.
-func cycle(ctx context.Context, m *lock.Mutex) error {
+func cycle(ctx context.Context, m lock.Locker) error {
 	h, err := m.Lock(ctx)
 	if err != nil {
 		return err
@@ -72,21 +72,28 @@ func cycle(ctx context.Context, m *lock.Mutex) error {
 // BenchmarkFree takes and gives back a lock that no other contender wants: one round trip each.
 func BenchmarkFree(b *testing.B) {
 	s := benchSession(b, benchServers(b), client.Options{})
-	m := benchMutex(b, s, "/bench/free")
-	if err := cycle(b.Context(), m); err != nil { // the directory is there
+	unfair, err := lock.NewUnfair(s, "/bench/unfair", lock.Options{})
+	if err != nil {
 		b.Fatal(err)
 	}
-	before := s.Stats()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := cycle(b.Context(), m); err != nil {
-			b.Fatal(err)
-		}
+	for name, l := range map[string]lock.Locker{"mutex": benchMutex(b, s, "/bench/free"), "unfair": unfair} {
+		b.Run(name, func(b *testing.B) {
+			if err := cycle(b.Context(), l); err != nil { // the directory is there
+				b.Fatal(err)
+			}
+			before := s.Stats()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := cycle(b.Context(), l); err != nil {
+					b.Fatal(err)
+				}
+			}
+			after := s.Stats()
+			n := float64(b.N)
+			b.ReportMetric(float64(after.Requests-before.Requests)/n, "requests/op")
+			b.ReportMetric(float64(after.Writes-before.Writes)/n, "roundtrips/op")
+		})
 	}
-	after := s.Stats()
-	n := float64(b.N)
-	b.ReportMetric(float64(after.Requests-before.Requests)/n, "requests/op")
-	b.ReportMetric(float64(after.Writes-before.Writes)/n, "roundtrips/op")
 }
 
 // BenchmarkHandOver has several sessions pass one lock on as fast as they can. The listings counted are

@@ -3,22 +3,20 @@ package lock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // A core is the part that all fair locks have in common: the queue of one directory, and claims by one set of rules. An
-// RWMutex has two, one for each side. Its state is what has to be removed (cleaner), what it knows of earlier holders, and whether
-// it has agreed with them on the number of permits.
+// RWMutex has two, one for each side.
 type core struct {
 	lockBase
-	rules   *queue.Rules
 	permits *permitCount // a semaphore's number of permits; otherwise nil
 	gate    *core        // a second lock, which is held only while joining the queue and waiting in it (Curator's semaphore); otherwise nil
-	cleaner *cleaner
-
-	orphans orphanTimes // delay markers of holders that did not release
+	cleaner *cleaner     // removes what attempts and holds leave
+	orphans orphanTimes  // delay markers of holders that did not release
 }
 
 // base returns the lock's base; nil if c is nil.
@@ -30,7 +28,7 @@ func (c *core) base() *lockBase {
 }
 
 func newCore(s *client.Session, dir string, opt Options, r *queue.Rules) *core {
-	c := &core{lockBase: newBase(s, dir, opt, r.Verb, r.Kind, r.Heeds, r.Reenters), rules: r}
+	c := &core{lockBase: newBase(s, dir, opt, r)}
 	c.cleaner = &cleaner{lock: &c.lockBase, clean: c.clean}
 	return c
 }
@@ -100,7 +98,7 @@ func (c *core) approach(ctx context.Context, count int, try bool) (leave func(),
 	}, nil
 }
 
-// A lockTaker is a fair or an unfair lock, of which holds can be taken.
+// A lockTaker is a fair or an unfair lock that holds can be taken from.
 type lockTaker interface {
 	base() *lockBase                                                   // nil for the zero value of a lock
 	takeAll(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
@@ -134,19 +132,26 @@ func do(ctx context.Context, l lockTaker, f func(ctx context.Context) error) err
 
 // lockBase is what lock values of all kinds have, and what holds and grants need to know of their lock.
 type lockBase struct {
-	s        *client.Session
-	dir      string          // path
-	opt      Options         // with defaults
-	verb     string          // what Lock is called in errors
-	kind     queue.ClaimKind // of its claims
-	reenters bool            // Lock under a hold's context is re-entering, which Options.Reentrant allows
-	owner    Owner           // what the data of its nodes says of this process
-	held     any             // its heldKey
+	s     *client.Session
+	dir   string  // path
+	opt   Options // with defaults
+	rules *queue.Rules
+	owner Owner // what the data of its nodes says of this process
+	held  any   // its heldKey
 }
 
-// newBase returns the base of a lock whose claims stand in one queue with those of the kinds that it heeds.
-func newBase(s *client.Session, dir string, opt Options, verb string, kind, heeds queue.ClaimKind, reenters bool) lockBase {
-	return lockBase{s, dir, opt, verb, kind, reenters, opt.Owner(), heldKey{s, dir, heeds}}
+func newBase(s *client.Session, dir string, opt Options, r *queue.Rules) lockBase {
+	return lockBase{s, dir, opt, r, opt.Owner(), heldKey{s, dir, r.Heeds}}
+}
+
+// nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
+func (b *lockBase) nodeData(r queue.Record) []byte {
+	if b.opt.Data != nil {
+		return b.opt.Data
+	}
+	r.Owner = b.owner
+	r.Since = time.Now().Truncate(time.Millisecond)
+	return r.Encode()
 }
 
 // errZero is the error of a lock that was not made by a function such as NewMutex.
@@ -170,9 +175,9 @@ func (b *lockBase) session() *client.Session {
 // op returns what errors call the operation.
 func (b *lockBase) op(try bool) string {
 	if try {
-		return "try " + b.verb
+		return "try " + b.rules.Verb
 	}
-	return b.verb
+	return b.rules.Verb
 }
 
 // withOp returns err with the operation and the lock, unless it says them already.

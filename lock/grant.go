@@ -62,7 +62,7 @@ func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte
 	}
 	attemptIDs.add(id)
 	g.mu.holds = make(map[*Hold]struct{}, 1)
-	g.mu.node, g.mu.kind, g.mu.giveUp = node, lock.kind, giveUp
+	g.mu.node, g.mu.kind, g.mu.giveUp = node, lock.rules.Kind, giveUp
 	return g
 }
 

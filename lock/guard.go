@@ -34,7 +34,7 @@ type guard struct {
 }
 
 const (
-	guardTick   = 10 * time.Millisecond // how often recent grants are looked at, and how old they are at least when they are watched, but for shortTerm
+	guardTick   = 10 * time.Millisecond // how often recent grants are looked at; a grant is watched at this age, or at once (see shortTerm)
 	guardLinger = 10 * guardTick        // how long the guard goes on looking that often
 	shortTerm   = 100 * guardTick       // where a hold lasts no longer than this without a heartbeat, it is watched at once
 )

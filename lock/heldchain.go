@@ -42,7 +42,7 @@ type heldKey struct {
 // which could never be granted.
 func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g, _ := ctx.Value(b.held).(*grant)
-	if g == nil || !b.reenters {
+	if g == nil || !b.rules.Reenters {
 		return nil, nil
 	}
 	g.check() // the deadline may have passed while the machine was suspended
@@ -55,7 +55,7 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 		return nil, nil
 	}
 	reads := g.mu.holds != nil && g.mu.kind == queue.Shared
-	if reads && b.kind == queue.Exclusive {
+	if reads && b.rules.Kind == queue.Exclusive {
 		return nil, &LockError{b.op(try), b.dir, ErrUpgrade}
 	}
 	if g.mu.holds != nil && !b.opt.Reentrant {

@@ -96,7 +96,7 @@ func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) er
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer stop()
-	if ctx.Err() != nil { // which stop's function tells a moment later
+	if ctx.Err() != nil { // the function runs a moment later, and f must not begin
 		cancel(context.Cause(ctx))
 	}
 	defer func() {

@@ -54,12 +54,6 @@ func (l coreLocker) Do(ctx context.Context, f func(ctx context.Context) error) e
 	return do(ctx, l.core, f)
 }
 
-// Reader returns the read side as a Locker.
-func (m *RWMutex) Reader() Locker { return coreLocker{m.read} }
-
-// Writer returns the write side as a Locker.
-func (m *RWMutex) Writer() Locker { return coreLocker{m.write} }
-
 // semaphorePermits are some permits of a semaphore.
 type semaphorePermits struct {
 	m *Semaphore

@@ -38,7 +38,7 @@ func take(ctx context.Context, members []member, try bool) (t *multiLock, err er
 	for err == nil && len(rest) > 0 {
 		var done int
 		if members[rest[0]].isSeparate() {
-			done, err = 1, t.takeOne(rest[0], try)
+			done, err = 1, t.takeSeparate(rest[0], try)
 		} else {
 			done, err = t.takeBatch(t.nextBatch(rest), try)
 		}
@@ -96,8 +96,8 @@ func (t *multiLock) nextBatch(rest []int) []int {
 	return rest
 }
 
-// takeOne takes one member.
-func (t *multiLock) takeOne(i int, try bool) error {
+// takeSeparate takes one member by itself.
+func (t *multiLock) takeSeparate(i int, try bool) error {
 	m := t.members[i]
 	holds, err := m.taker.takeAll(t.ctx, m.count, try)
 	if err == nil {
@@ -110,47 +110,47 @@ func (t *multiLock) takeOne(i int, try bool) error {
 // it has taken holds, in canonical order. If one of them is busy, it gives up the places in the queue behind
 // those that come later before it waits, so that a waiter has nothing that comes later.
 func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
-	attempts, waits, listed := t.ask(batch, try)
-	defer func() {
-		for _, a := range attempts[min(done, len(attempts)):] {
-			a.abandon()
-		}
-	}()
+	attempts, says, listed := t.ask(batch, try)
+	later := attempts
+	defer func() { abandonAll(later) }()
 	for k, i := range batch {
 		a := attempts[k]
 		v, err := a.join(t.ctx, listed[k])
-		if err == nil && len(v.waits) == 0 {
-			holds, err := a.grant(t.ctx)
-			if err != nil {
-				return k, a.core.withOp(err, try)
-			}
-			t.add(i, holds...)
-			continue
-		}
-		for _, later := range attempts[k+1:] {
-			later.abandon()
-		}
-		attempts = attempts[:k] // through abandons this one, if it has to be
+		later = attempts[k+1:] // runAttempt abandons this one, if it has to be
 		way := func(ctx context.Context) ([]*Hold, error) {
 			if err != nil {
 				return nil, err
 			}
 			return a.proceed(ctx, v)
 		}
-		if waits[k].Yields {
-			way = a.core.unlessDeadlocked(a.id, way)
+		if err != nil || len(v.waits) > 0 {
+			abandonAll(later)
+			later = nil
+			if says[k].Yields {
+				way = a.core.unlessDeadlocked(a.id, way)
+			}
 		}
 		holds, err := runAttempt(t.ctx, a, way)
 		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.core.opt.Requeue && !try {
+			abandonAll(later)
+			later = nil
 			holds, err = a.core.takeAll(t.ctx, a.count, false)
 		}
 		if err != nil {
 			return k, a.core.withOp(err, try)
 		}
 		t.add(i, holds...)
-		return k + 1, nil
+		if later == nil {
+			return k + 1, nil
+		}
 	}
 	return len(batch), nil
+}
+
+func abandonAll(attempts []*attempt) {
+	for _, a := range attempts {
+		a.abandon()
+	}
 }
 
 // ask begins an attempt for each of several members, and sends what they ask for: in one write for each session. says is

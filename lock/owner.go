@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
@@ -52,13 +51,3 @@ var pidSpace = sync.OnceValue(func() string {
 	}
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(append(boot, namespace...)))
 })
-
-// nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
-func (b *lockBase) nodeData(r queue.Record) []byte {
-	if b.opt.Data != nil {
-		return b.opt.Data
-	}
-	r.Owner = b.owner
-	r.Since = time.Now().Truncate(time.Millisecond)
-	return r.Encode()
-}

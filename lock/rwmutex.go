@@ -55,3 +55,9 @@ func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) err
 func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {
 	return do(ctx, m.read, f)
 }
+
+// Reader returns the read side as a Locker.
+func (m *RWMutex) Reader() Locker { return coreLocker{m.read} }
+
+// Writer returns the write side as a Locker.
+func (m *RWMutex) Writer() Locker { return coreLocker{m.write} }

@@ -101,7 +101,7 @@ func (u *unfairLock) base() *lockBase {
 }
 
 func newUnfairLock(s *client.Session, path string, opt Options) *unfairLock {
-	u := &unfairLock{lockBase: newBase(s, path, opt, "lock", queue.Exclusive, queue.Exclusive, true), attempts: sessionLock{s, path}.attempts()}
+	u := &unfairLock{lockBase: newBase(s, path, opt, &queue.UnfairRules), attempts: sessionLock{s, path}.attempts()}
 	u.cleaner = &cleaner{lock: &u.lockBase, clean: u.clean}
 	return u
 }

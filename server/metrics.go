@@ -32,7 +32,7 @@ type Metric struct {
 	Detailed bool
 }
 
-// A Distribution is how many values of which size there were. The zero value has none.
+// A Distribution counts values by their size. The zero value has none.
 type Distribution struct{ values measure.Summary }
 
 // Count returns how many values there were.

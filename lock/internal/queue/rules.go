@@ -11,8 +11,8 @@ type Rules struct {
 	Heeds ClaimKind // the kinds of claims that stand in its queue; all others in the directory are passed over
 
 	// WaitsFor returns the places of claims that the one at place has to wait for, none if it is
-	// granted. It need not name all of them: as long as those that it names are there, nothing changes,
-	// and when one of them leaves it is asked again.
+	// granted. It may leave some out: the claim stays ungranted as long as those that it returns are there, and when one of
+	// them leaves, it is called again.
 	WaitsFor func(q Queue, place int) []int
 
 	// Announces says that holders announce a release by a release marker where AnnouncesRelease says so. The waiter behind it
@@ -20,8 +20,8 @@ type Rules struct {
 	// all that it conflicts with have gone: not with permits.
 	Announces bool
 
-	// Moves says that a holder may let another node take the place of its own (Hold.Downgrade). So the end of a node of
-	// this word does not tell that its holder has left; only the release marker does.
+	// Moves says that a holder may let another node take the place of its own (Hold.Downgrade). When a node with this Word
+	// goes, its holder may still hold the lock; only the release marker tells that it has left.
 	Moves bool
 
 	// Reenters says that Lock under a hold's context returns another hold of the same node, and takes no second place in
@@ -51,6 +51,9 @@ var ElectionRules = Rules{
 	Verb: "lock", Word: latchWord, Kind: Candidacy, Heeds: Candidacy,
 	WaitsFor: WaitForConflict, Announces: true,
 }
+
+// UnfairRules are those of a lock without a queue: its claim has no word, and waits for none.
+var UnfairRules = Rules{Verb: "lock", Kind: Exclusive, Heeds: Exclusive, Reenters: true}
 
 // MayMove reports whether the holder of the claim called name may have let a shared claim take its place.
 func MayMove(name string) bool { return strings.Contains(name, writeWord) }
@@ -158,12 +161,12 @@ const (
 	shares // it stays, as a shared claim
 )
 
-// edit returns the queue after every claim has met its fate, and the new place of the claim at place.
-func (q Queue) edit(place int, fateOf func(i int) claimChange) (Queue, int) {
+// edit returns the queue after a change of each claim, and the new place of the claim at place.
+func (q Queue) edit(place int, changeOf func(i int) claimChange) (Queue, int) {
 	rest := Queue{Claims: make([]Claim, 0, len(q.Claims)), Permits: q.Permits}
 	at := place
 	for i, c := range q.Claims {
-		switch fateOf(i) {
+		switch changeOf(i) {
 		case leaves:
 			if i < place {
 				at--

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Plan says when the child has to be told to end and when it has to die, so that it is dead before
+// A Plan says when the child gets the signal to end and when it has to die, so that it is dead before
 // the lock can be granted to another contender. With T, the session timeout that the server granted:
 //
 //   - the server keeps the session, and with it the lock, for at least T from the moment at which the

@@ -55,15 +55,15 @@ func (c *creation) answer() (czxid int64, come bool) {
 func (k *sessionAttempts) add(c pendingCreate) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.creates = append(k.creates, c)
 	for len(k.creates) > 0 {
 		czxid, come := k.creates[0].answer()
 		if !come {
-			return
+			break
 		}
 		k.known = max(k.known, czxid)
 		k.creates = k.creates[1:]
 	}
+	k.creates = append(k.creates, c) // last: to ask for its answer would cost its caller the inline reading
 }
 
 // adopt gives a node of the session's to the attempt that asks, whose create was not answered. It reports false if

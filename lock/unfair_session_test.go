@@ -25,7 +25,7 @@ func TestF01_SiblingsAnswers(t *testing.T) {
 		if more {
 			k.add(&answer{})
 			if len(k.creates) != 2 {
-				t.Errorf("%d creates are kept, of which 2 have no answer", len(k.creates))
+				t.Errorf("%d creates are kept, 2 of them without an answer", len(k.creates))
 			}
 		}
 		if k.adopt(7) {
