@@ -88,7 +88,7 @@ func TestMalformedMessagesEndTheConnection(t *testing.T) {
 		{"empty frame", func(int32) []byte { return []byte{0, 0, 0, 0} }, "message of 0 bytes is too short"},
 		{"half a header", func(int32) []byte { return []byte{0, 0, 0, 4, 0, 0, 0, 1} }, "message of 4 bytes is too short"},
 		{"wrong xid", func(xid int32) []byte { return header(xid+1, 0) }, "which is not the next one due"},
-		{"a ping that was not sent", func(int32) []byte { return header(wire.XidPing, 0) }, "a ping that was not sent"},
+		{"a ping that was not sent", func(int32) []byte { return header(wire.XidPing, 0) }, "xid -2, which was not sent"},
 		{"credentials that were not sent", func(int32) []byte { return header(wire.XidAuth, 0) }, "xid -4, which was not sent"},
 		{"watches that were not sent", func(int32) []byte { return header(wire.XidSetWatches, 0) }, "xid -8, which was not sent"},
 		{"half an event", func(int32) []byte { return header(wire.XidEvent, 0, 0, 0, 0, 1) }, "watch event: record ends early"},

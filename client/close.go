@@ -51,7 +51,7 @@ func (s *Session) Gone(ctx context.Context) bool {
 }
 
 func (s *Session) goneLocked() bool {
-	return s.mu.closed || s.mu.over != nil && errors.Is(s.mu.over, zk.ErrSessionExpired)
+	return s.mu.closed || s.mu.over != nil && errors.Is(s.mu.over, zk.ErrSessionExpired) && !s.mu.over.presumed
 }
 
 // askToClose has the ensemble end the session. It returns nil when the session is over, and otherwise why there was no

@@ -33,8 +33,7 @@ type conn struct {
 	turn    readTurn
 
 	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
-	lines    [3]fifo              // of requests: see line
-	pings    []clock.Instant      // when each was sent
+	lines    [4]fifo              // of requests: see line
 	lastBeat [strengths]time.Time // by strength: when the last heartbeat was sent, or request that was answered like one
 }
 
@@ -127,31 +126,26 @@ func (c *conn) message(b []byte, skipped error) error {
 	if h.Err == zk.ErrConnectionLoss || h.Err == timedOut {
 		return fmt.Errorf("%v does not know the outcome of xid %d: %w", c.server, h.Xid, h.Err)
 	}
-	switch h.Xid {
-	case wire.XidEvent:
+	if h.Xid == wire.XidEvent {
 		return c.eventLocked(&h, d, skipped)
-	case wire.XidPing:
-		if len(c.pings) == 0 {
-			return fmt.Errorf("from %v: answer to a ping that was not sent", c.server)
-		}
-		s.vouchLocked(provesPing, c.pings[0], c.in.heard)
-		c.pings = append(c.pings[:0], c.pings[1:]...)
-		s.mu.stats.Replies++
-		return nil
 	}
 	return c.answerNextLocked(&h, d, skipped)
 }
 
-// line returns the line of the requests with an xid: credentials and watches have fixed ones, and lines of their own.
+// line returns the line of the requests with an xid: credentials, watches and pings have fixed ones, and lines of their own.
 func (c *conn) line(xid int32) *fifo {
 	switch xid {
 	case wire.XidAuth:
 		return &c.lines[1]
 	case wire.XidSetWatches:
 		return &c.lines[2]
+	case wire.XidPing:
+		return c.pings()
 	}
 	return &c.lines[0]
 }
+
+func (c *conn) pings() *fifo { return &c.lines[3] }
 
 // answerNextLocked completes the oldest call of a line, which has to be the one that is answered.
 func (c *conn) answerNextLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -87,7 +88,7 @@ func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 	if knows && r.serving <= len(s.servers.servers) {
 		return nil
 	}
-	return &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired,
+	return &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired, presumed: true,
 		Detail: "every server refuses it: they are behind what this session has seen"}
 }
 
@@ -124,10 +125,20 @@ func (s *Session) inquire(srv server) (serves, knows bool) {
 	return true, resp.Timeout > 0 && resp.SessionID == s.ID()
 }
 
+// connectTimeout returns how long one attempt may take. A server that is starting may take a connection and never answer on it:
+// by default one such attempt does not take so long that the session expires meanwhile.
+func (s *Session) connectTimeout() time.Duration {
+	if s.opt.ConnectTimeout > 0 {
+		return s.opt.ConnectTimeout
+	}
+	timeout := cmp.Or(s.Timeout(), s.opt.SessionTimeout)
+	return max(timeout/time.Duration(max(len(s.servers.servers), 3)), time.Millisecond)
+}
+
 // attempt connects to one server and shakes hands with it as a session that has seen lastZxid. asked is when the
 // request left.
 func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.ConnectResponse, asked clock.Instant, err error) {
-	timeout := s.opt.ConnectTimeout
+	timeout := s.connectTimeout()
 	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
 	nc, err := s.dial(ctx, srv)

@@ -73,6 +73,8 @@ type SessionError struct {
 	ID     int64
 	Err    error
 	Detail string // what led to it; may be empty
+
+	presumed bool // no server has said so
 }
 
 func (e *SessionError) Error() string {

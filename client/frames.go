@@ -93,11 +93,15 @@ func (in *frameReader) expect(bytes int64) {
 
 // deadline returns until when the next bytes have to come.
 func (in *frameReader) deadline() time.Time {
-	if in.due.IsZero() {
-		return in.heard.Time().Add(in.patience) // of all goroutines that read: the time does not begin anew with each
+	silent := in.heard.Time().Add(in.patience) // of all goroutines that read: the time does not begin anew with each
+	if in.due.IsZero() || silent.Before(in.due) {
+		return silent
 	}
 	return in.due
 }
+
+// overdue reports whether the rest of a message that has begun has not come in time.
+func (in *frameReader) overdue() bool { return !in.due.IsZero() && !time.Now().Before(in.due) }
 
 // fill reads what has arrived, or waits for it.
 func (in *frameReader) fill() error {

@@ -83,8 +83,8 @@ func (k *Keeper) Session(ctx context.Context) (*Session, error) {
 }
 
 // Run calls f with the session, and again with the next one whenever f fails because its session is over. It returns
-// nil once f does. It returns the error of f if f fails while the session lives, the reason of ctx once ctx has ended,
-// and zk.ErrClosed after Close. The context of f ends with ctx, with the session and with the Keeper.
+// nil once f does. It returns the error of f if f fails while the session lives or after ctx has ended, the reason of ctx if that
+// ends while there is no session, and zk.ErrClosed after Close. The context of f ends with ctx, with the session and with the Keeper.
 func (k *Keeper) Run(ctx context.Context, f func(ctx context.Context, s *Session) error) error {
 	for {
 		s, err := k.Session(ctx)
@@ -139,8 +139,14 @@ func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 func (k *Keeper) invoke(ctx context.Context, s *Session, f func(context.Context, *Session) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(s.Err()) })()
 	defer context.AfterFunc(k.ctx, func() { cancel(context.Cause(k.ctx)) })()
+	go func() {
+		select {
+		case <-s.Done():
+			cancel(s.Err())
+		case <-ctx.Done():
+		}
+	}()
 	return f(ctx, s)
 }
 
@@ -155,7 +161,8 @@ func (k *Keeper) Err() error {
 
 // Close ends the Keeper: the contexts of all functions end; when the functions of Go have returned, the session is
 // closed. A nil error says that the ephemeral znodes of the session are gone; see Session.Close. If ctx ends while
-// functions of Go are still running, the session is closed under them. Close returns when all of them have returned.
+// functions of Go are still running, the session is closed under them, for which the ensemble has a second to answer. Close
+// returns when all of them have returned.
 // Closing again is harmless.
 func (k *Keeper) Close(ctx context.Context) error {
 	k.end(zk.ErrClosed)
@@ -168,10 +175,15 @@ func (k *Keeper) Close(ctx context.Context) error {
 	case <-idle:
 	case <-ctx.Done():
 	}
-	s, _, _ := k.newest()
-	s.Close(ctx) // so that functions that still run return
-	<-idle
-	s, _, _ = k.newest() // replace may have opened another one meanwhile
+	if ctx.Err() != nil { // closing the session takes a moment more
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keeperPause)
+		defer cancel()
+		s, _, _ := k.newest()
+		s.Close(ctx) // so that functions that still run return
+		<-idle
+	}
+	s, _, _ := k.newest() // replace may have opened another one meanwhile
 	return s.Close(ctx)
 }
 

@@ -89,3 +89,52 @@ func TestF26_KeeperClosedWhileOpening(t *testing.T) {
 		wantErr(t, "Session", <-failed, zk.ErrClosed)
 	})
 }
+
+// A Keeper whose Close has no time left asks the ensemble to end the session all the same, so that its locks are free at once.
+func TestKeeperClosedWithoutTimeEndsTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv)
+		began := make(chan struct{})
+		k.Go(func(ctx context.Context, s *client.Session) {
+			close(began)
+			<-ctx.Done()
+			time.Sleep(time.Second) // longer than Close has time
+		})
+		<-began
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		must(t, k.Close(ctx))
+		if n := srv.Stats().Sessions; n != 0 {
+			t.Errorf("%d sessions live on", n)
+		}
+	})
+}
+
+// The context of a function ends when Close of its session begins, from when on the ensemble may free what the session holds.
+func TestKeeperFunctionsEndWhenTheirSessionCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv)
+		ended := make(chan time.Time, 1)
+		began := make(chan *client.Session)
+		k.Go(func(ctx context.Context, s *client.Session) {
+			select {
+			case began <- s:
+				<-ctx.Done()
+				ended <- time.Now()
+			case <-ctx.Done(): // the next session's
+			}
+		})
+		s := <-began
+		srv.Link("kept").Freeze()
+		done := make(chan time.Time, 1)
+		go func() { <-s.Done(); done <- time.Now() }()
+		go s.Close(t.Context())
+		if late := (<-ended).Sub(<-done); late > 0 {
+			t.Errorf("the function's context ended %v after the session", late)
+		}
+		srv.Link("kept").Heal()
+		k.Close(t.Context())
+	})
+}

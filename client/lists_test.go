@@ -24,6 +24,7 @@ func TestParseServers(t *testing.T) {
 		{list: "a:1,b:2/app", servers: "a:1=a b:2=b", chroot: "/app"},
 		{list: "a/app/x/", servers: "a:2181=a", chroot: "/app/x"},
 		{list: "a/", servers: "a:2181=a"},
+		{list: "a//", fails: `chroot: znode path "//" has an empty name`},
 		{list: "[::1]:5", servers: "[::1]:5=::1"},
 		{list: "[::1]", servers: "[::1]:2181=::1"},
 		{list: "10.0.0.1:65535", servers: "10.0.0.1:65535=10.0.0.1"},

@@ -28,7 +28,7 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 		return Created{}, &OpError{Op: "create", Path: path, Err: zk.ErrBadArguments}
 	}
 	if !mode.Ephemeral() { // the owner does not tell: only the zxid tells old from new
-		if err := s.Sync(ctx, path); err != nil {
+		if err := s.Sync(ctx, "/"); err != nil {
 			return Created{}, &OpError{Op: "create", Path: path, Err: cause(err)}
 		}
 	}
@@ -73,7 +73,7 @@ var errAmbiguous = errors.New("the answer was lost, and several znodes could be 
 
 // look looks for the znode. The server has everything that the lost connection's request can have done.
 func (c *onceCreation) look(ctx context.Context) (own Created, found bool, err error) {
-	if err := c.s.Sync(ctx, c.path); err != nil {
+	if err := c.s.Sync(ctx, "/"); err != nil {
 		return Created{}, false, cause(err)
 	}
 	if c.mode.Sequential() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -172,9 +173,11 @@ func readIdentities(_ *Session, d *wire.Decoder, v *[]Identity) error {
 
 // Ephemerals returns the paths of the session's own ephemeral znodes at and below prefix. Servers answer it since 3.6.0.
 func (s *Session) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
-	return again(ctx, s, func(p *Pipeline) *Pending[[]string] {
+	paths, err := again(ctx, s, func(p *Pipeline) *Pending[[]string] {
 		return add(p, "getEphemerals", wire.OpGetEphemerals, prefix, &wire.PrefixRequest{Prefix: s.serverPath(prefix)}, readPaths)
 	})
+	below := strings.TrimSuffix(prefix, "/") + "/" // servers compare strings: /ab begins with /a
+	return slices.DeleteFunc(paths, func(path string) bool { return path != prefix && !strings.HasPrefix(path, below) }), err
 }
 
 func readPaths(s *Session, d *wire.Decoder, v *[]string) error {

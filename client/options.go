@@ -23,8 +23,8 @@ type Options struct {
 	// of going on with guarantees that were not asked for. Default: any grant will do.
 	SessionTimeoutMin, SessionTimeoutMax time.Duration
 
-	// ConnectTimeout bounds one attempt to reach one server, handshake included. Default: the
-	// session timeout divided by the number of servers, and at most a third of it.
+	// ConnectTimeout bounds one attempt to reach one server, handshake included. Default: the granted
+	// session timeout divided by the number of servers, and at most a third of it; before the first grant, of SessionTimeout.
 	ConnectTimeout time.Duration
 
 	// BackoffMin and BackoffMax bound the pause between rounds through the server list. The pause
@@ -109,7 +109,7 @@ const (
 )
 
 // withDefaults fills in what was left out and refuses values that contradict each other.
-func (o Options) withDefaults(servers int) (Options, error) {
+func (o Options) withDefaults() (Options, error) {
 	for _, d := range []struct {
 		name  string
 		field *time.Duration
@@ -132,11 +132,6 @@ func (o Options) withDefaults(servers int) (Options, error) {
 	}
 	if o.SessionTimeout < time.Millisecond || o.SessionTimeout.Milliseconds() > 1<<31-1 {
 		return o, fmt.Errorf("client option SessionTimeout: %v is not between 1ms and 2^31 ms", o.SessionTimeout)
-	}
-	if o.ConnectTimeout == 0 {
-		// A server that is starting may take a connection and never answer on it. One such attempt must
-		// not take so long that the session expires meanwhile.
-		o.ConnectTimeout = max(o.SessionTimeout/time.Duration(max(servers, 3)), time.Millisecond)
 	}
 	if o.BackoffMax < o.BackoffMin {
 		return o, fmt.Errorf("client options: BackoffMax %v is below BackoffMin %v", o.BackoffMax, o.BackoffMin)

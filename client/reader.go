@@ -281,7 +281,7 @@ func (c *conn) readError(err error) error {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%v hung up", c.server)
 	case isTimeout(err):
-		if !c.in.due.IsZero() {
+		if c.in.overdue() {
 			return fmt.Errorf("%v began a message and sent less than %d bytes a second of it", c.server, slowest)
 		}
 		return fmt.Errorf("nothing heard from %v for %v", c.server, c.readTimeout())

@@ -51,7 +51,11 @@ func parseServers(list string) (servers []server, chroot string, err error) {
 			}
 			entry, chroot = entry[:j], strings.TrimSuffix(entry[j:], "/")
 			if chroot != "" {
-				if err := zk.ValidatePath(chroot); err != nil {
+				err := zk.ValidatePath(chroot)
+				if chroot == "/" {
+					err = &zk.PathError{Path: "//", Reason: "has an empty name"}
+				}
+				if err != nil {
 					return nil, "", fmt.Errorf("server list %q: chroot: %w", list, err)
 				}
 			}

@@ -89,7 +89,7 @@ func begin(servers string, opt Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opt, err = opt.withDefaults(len(list)); err != nil {
+	if opt, err = opt.withDefaults(); err != nil {
 		return nil, err
 	}
 	s := &Session{

@@ -324,6 +324,24 @@ func TestCreateOnceCreatesOneZnode(t *testing.T) {
 	}
 }
 
+// A sequential znode may be named by its counter alone. A lost answer is resolved there too.
+func TestCreateOnceWithNothingButANumber(t *testing.T) {
+	for _, mode := range []zk.Mode{zk.PersistentSequential, zk.EphemeralSequential} {
+		eachFault(t, 6, "/root", func(t *testing.T, srv *zktest.Server, s *client.Session, lost bool) {
+			must(t, srv.Session(t, "other").EnsurePath(t.Context(), "/root/d", nil))
+			for _, dir := range []string{"/d", "/"} {
+				made, err := s.CreateOnce(t.Context(), strings.TrimSuffix(dir, "/")+"/", []byte("ours"), mode, nil)
+				if err != nil || zk.Parent(made.Path) != dir {
+					t.Errorf("in %s: %q, %v", dir, made.Path, err)
+				}
+			}
+			if names, _, err := s.Children(t.Context(), "/d"); err != nil || len(names) != 1 {
+				t.Errorf("children %v, %v, want one", names, err)
+			}
+		})
+	}
+}
+
 // What another client created while the answer was lost is not ours.
 func TestCreateOnceDoesNotTakeAnothers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -377,5 +395,25 @@ func TestCreateOnceAndAnExpiryInBetween(t *testing.T) {
 		}
 		_, err = s.CreateOnce(t.Context(), "/n", nil, zk.PersistentTTL, nil)
 		wantErr(t, "CreateOnce with a time to live", err, zk.ErrBadArguments)
+	})
+}
+
+// Servers answer getEphemerals with all paths that begin with a string.
+func TestEphemeralsAtAndBelowAPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		must(t, s.EnsurePath(t.Context(), "/d", nil))
+		for _, path := range []string{"/d/x", "/dx", "/e"} {
+			_, err := s.Create(t.Context(), path, nil, zk.Ephemeral, nil)
+			must(t, err)
+		}
+		for prefix, want := range map[string][]string{"/d": {"/d/x"}, "/e": {"/e"}, "/dx": {"/dx"}, "/": {"/d/x", "/dx", "/e"}} {
+			got, err := s.Ephemerals(t.Context(), prefix)
+			must(t, err)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("at and below %s: %q, want %q", prefix, got, want)
+			}
+		}
 	})
 }

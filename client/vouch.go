@@ -184,7 +184,9 @@ func (s *Session) vouchLocked(p proof, sent, answered clock.Instant) {
 		return
 	}
 	s.mu.history.Add(s.mu.timeout, sent, answered)
-	s.leaseLocked(p, sent, answered, s.mu.history.Lease(s.mu.timeout, sent))
+	if l := s.mu.history.Lease(s.mu.timeout, sent); l.Valid() {
+		s.leaseLocked(p, sent, answered, l)
+	}
 }
 
 // vouchHandshakeLocked notes that a handshake which proves so much, sent at that moment, has been answered.
@@ -224,17 +226,13 @@ func (c *conn) heartbeatLocked() time.Duration {
 	s.mu.stats.Heartbeats++
 	now := s.opt.clock.Now()
 	c.noteBeatLocked(level.proof(), now)
-	if level == VouchPing {
-		buf, start := wire.BeginFrame(c.out.buf)
-		c.out.buf = wire.EndFrame((&wire.RequestHeader{Xid: wire.XidPing, Op: wire.OpPing}).AppendTo(buf), start)
-		c.pings = append(c.pings, now)
-		s.mu.stats.Requests++
-		return interval
-	}
-	if level == VouchWrite { // a transaction that changes nothing: a write to the node would wake the waiter that watches it
+	switch level {
+	case VouchPing:
+		c.sendLocked(ownCall(wire.OpPing, "ping", "", nil), now)
+	case VouchWrite: // a transaction that changes nothing: a write to the node would wake the waiter that watches it
 		check := wire.MultiOp{Op: wire.OpCheck, Path: path, Version: -1}
 		c.sendLocked(ownCall(wire.OpMulti, "vouch", path, &wire.MultiRequest{Ops: []wire.MultiOp{check}}), now)
-	} else {
+	default:
 		c.sendLocked(ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"}), now)
 	}
 	return interval

@@ -79,11 +79,12 @@ type History[I Instant[I]] struct {
 // A proof is a request that was answered.
 type proof[I any] struct {
 	sent, answered I
+	handshake      bool // of which the leader heard at once
 }
 
 // Restart notes a handshake, which the leader hears of at once, and returns the lease that it makes.
 func (h *History[I]) Restart(sent I) Lease {
-	h.proofs = append(h.proofs[:0], proof[I]{sent, sent})
+	h.proofs = append(h.proofs[:0], proof[I]{sent, sent, true})
 	return Lease{valid: true}
 }
 
@@ -95,9 +96,9 @@ func (h *History[I]) Add(timeout time.Duration, sent, answered I) {
 	}
 	g := grain(timeout)
 	if last > 0 && sent.Sub(h.proofs[last].sent) < g && h.proofs[last].sent.Sub(h.proofs[last-1].sent) < g {
-		h.proofs[last] = proof[I]{sent, answered}
+		h.proofs[last] = proof[I]{sent, answered, false}
 	} else {
-		h.proofs = append(h.proofs, proof[I]{sent, answered})
+		h.proofs = append(h.proofs, proof[I]{sent, answered, false})
 		last++
 	}
 	known := last
@@ -107,23 +108,27 @@ func (h *History[I]) Add(timeout time.Duration, sent, answered I) {
 	h.proofs = append(h.proofs[:0], h.proofs[known:]...)
 }
 
-// Lease returns the lease whose newest proof was sent at newest.
+// Lease returns the lease whose newest proof was sent at newest. It is not valid if the history does not go back far enough to tell
+// what the leader knew then: proofs that were sent later have been added before.
 func (h *History[I]) Lease(timeout time.Duration, newest I) Lease {
 	l, later := Lease{valid: true}, newest
 	for i := len(h.proofs) - 1; i >= 0; i-- {
 		p := h.proofs[i]
-		if !later.After(p.sent) {
+		if !later.After(p.sent) && !p.handshake {
 			continue
 		}
 		l.silence = max(l.silence, later.Sub(p.sent))
 		l.known = newest.Sub(p.sent)
-		if newest.Sub(p.answered) >= relay(timeout) {
-			break
+		if p.handshake || newest.Sub(p.answered) >= relay(timeout) {
+			return l
 		}
 		later = p.sent
 	}
-	return l
+	return Lease{}
 }
+
+// Valid reports whether the lease is one.
+func (l Lease) Valid() bool { return l.valid }
 
 // Settles returns how long to wait before another proof makes a lease that is worth beginning a hold on; 0 if a proof at this
 // moment does, or if there has to be one first. After a long silence the leader has to hear of the session again.

@@ -27,6 +27,27 @@ func after(seconds ...float64) lease.Lease {
 	return l
 }
 
+// F17: answers to pings may overtake that to an older request. Where the history no longer says what the leader knew when that was
+// sent, its answer makes no lease.
+func TestF17_OvertakenAnswers(t *testing.T) {
+	second := func(s float64) at { return at(s * float64(time.Second)) }
+	var h lease.History[at]
+	h.Restart(0)
+	h.Add(timeout, second(4), second(4))
+	h.Add(timeout, second(8), second(8))
+	h.Add(timeout, second(12), second(12)) // the request of second 9 is still under way
+	h.Add(timeout, second(9), second(12.5))
+	if l := h.Lease(timeout, second(9)); l.Valid() && l.Remaining(timeout, 0) > 6*time.Second {
+		t.Errorf("%v left behind the request of second 9, want at most 6s", l.Remaining(timeout, 0))
+	}
+	if l := h.Lease(timeout, second(12)); !l.Valid() || l.Remaining(timeout, 0) != 6*time.Second {
+		t.Errorf("behind the ping of second 12: valid %v, %v left, want 6s", l.Valid(), l.Remaining(timeout, 0))
+	}
+	if (lease.Lease{}).Valid() {
+		t.Error("the zero lease is valid")
+	}
+}
+
 // F17: how long a lease lasts behind its newest proof, whatever came before it.
 func TestF17_Deadline(t *testing.T) {
 	for _, c := range []struct {

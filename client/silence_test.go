@@ -1,0 +1,119 @@
+package client_test
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// F19: a connection that falls silent in the middle of a message is given up after two thirds of the timeout, however long the
+// message is, so that the session lives on at another server.
+func TestF19_SilenceInTheMiddleOfAMessage(t *testing.T) {
+	for _, length := range []uint32{64 << 10, 1 << 20, 0x7fffffff} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			serveFake(t, n, fakeAddr, func(p *peer) {
+				if p.open() && p.number == 1 {
+					p.nc.Write(binary.BigEndian.AppendUint32(nil, length))
+					p.nc.Write(make([]byte, 100))
+					for ok := true; ok; {
+						_, ok = p.next()
+					}
+				}
+				p.serve(nil)
+			})
+			states := make(chan client.State, 10)
+			open(t, n, fakeAddr, client.Options{SessionTimeout: 9 * time.Second, Trace: client.Trace{State: func(st client.State) { states <- st }}})
+			began := time.Now()
+			st := <-states
+			for st.Phase != client.Disconnected {
+				st = <-states
+			}
+			if took := time.Since(began); took < 6*time.Second || took > 7*time.Second {
+				t.Errorf("a message of %d bytes: given up after %v, want 6s", length, took)
+			}
+			if got, want := st.Cause.Error(), "nothing heard from zk:2181 for 6s"; got != want {
+				t.Errorf("%d bytes: cause %q, want %q", length, got, want)
+			}
+		})
+	}
+}
+
+// F20: an attempt to reach a server that accepts and never answers takes no more than its part of the timeout that was granted,
+// which may be much less than was asked for.
+func TestF20_AttemptsGoByTheGrantedTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serve := func(p *peer) {
+			if _, ok := p.hello(); ok {
+				p.grant(fakeSession, 4*time.Second)
+				p.serve(nil)
+			}
+		}
+		serveFake(t, n, "a:2181", serve)
+		s := open(t, n, "a:2181,b:2181", client.Options{SessionTimeout: 40 * time.Second, BackoffMax: 50 * time.Millisecond})
+		serveFake(t, n, "b:2181", silent)
+		for range 20 {
+			began := time.Now()
+			cut(t, n, s)
+			if took := time.Since(began); took > 2*time.Second {
+				t.Fatalf("the reconnect took %v, longer than the session can wait", took)
+			}
+		}
+	})
+}
+
+// F44: a session that was given up because every server is behind it is not known to have ended: one of them may know it.
+func TestF44_GivenUpIsNotGone(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		behind := false
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			req, ok := p.hello()
+			if !ok || behind && req.LastZxid > 3 {
+				return
+			}
+			p.zxid = 7
+			p.grant(fakeSession, 6*time.Second)
+			p.serve(nil)
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+		must(t, s.Sync(t.Context(), "/"))
+		_, _, err := s.Get(t.Context(), "/n")
+		must(t, err)
+		behind = true
+		n.Link("", "").Cut()
+		<-s.Done()
+		wantErr(t, "the session", s.Err(), zk.ErrSessionExpired)
+		if s.Gone(t.Context()) {
+			t.Error("the session is said to have ended, and the server has just resumed it")
+		}
+		if err := s.Close(t.Context()); err == nil {
+			t.Error("Close says that the ensemble has ended the session")
+		}
+	})
+}
+
+// An error that a server answers to a ping says what an error says that it answers to any request.
+func TestF18_AnErrorIsNoProofOfLife(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			p.open()
+			p.serve(func(h heard) bool {
+				if h.Op == wire.OpPing {
+					p.answer(wire.XidPing, zk.ErrSessionExpired, nil)
+				}
+				return h.Op == wire.OpPing
+			})
+		})
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
+		v := s.Vouch(client.VouchPing, "/")
+		defer v.Stop()
+		time.Sleep(5 * time.Second)
+		if age := s.Age(client.VouchPing); age < 5*time.Second {
+			t.Errorf("a ping that was refused because the session has expired counts as one that was answered %v ago", age)
+		}
+	})
+}
