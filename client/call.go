@@ -86,7 +86,8 @@ type Pending[T any] struct {
 	read  func(*Session, *wire.Decoder, *T) error
 }
 
-// Done is closed when the outcome is known.
+// Done is closed when the outcome is known. From the first call on, another goroutine has to read the answer; a caller that does
+// nothing else meanwhile spends less time with Wait, which reads it.
 func (p *Pending[T]) Done() <-chan struct{} {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()

@@ -168,8 +168,8 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	c.s.mu.stats.Requests++
 }
 
-// flush writes the buffer, in one call unless a pipeline of megabytes is in it. A server that takes nothing for as
-// long as it may be silent is given up.
+// flush writes the buffer, in one call unless a pipeline of megabytes is in it. A server that does not take a piece of it within
+// the time for which it may be silent is given up.
 func (c *conn) flush() (err error) {
 	for rest := c.out.buf; len(rest) > 0 && err == nil; {
 		piece := rest[:min(len(rest), 2*outBytesMax)]
