@@ -80,12 +80,15 @@ vulncheck:
 		[ $$status -eq 0 ] || exit $$status; \
 	done
 
-# Pure packages without a goroutine, in code or tests: the race detector can find nothing there, and makes them five times as slow.
+# Pure packages without a goroutine, in code or tests, and one long test of the log: the race detector can find nothing there, and makes
+# them five times as slow.
 PURE := ./test/model ./lock/internal/queue
+ONE_GOROUTINE := TestF44_CrashAtEveryOperation
 
 unit: ## all tests that need nothing but Go and a C compiler
 	$(GO) test -timeout $(TIMEOUT) $(PURE)
-	$(GO) test -race -parallel 6 -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v $(PURE:.%=-e '%$$')) # the tests of the command mostly wait
+	$(GO) test -timeout $(TIMEOUT) -run '^$(ONE_GOROUTINE)$$' ./internal/server/store
+	$(GO) test -race -skip '^$(ONE_GOROUTINE)$$' -parallel 6 -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v $(PURE:.%=-e '%$$')) # the tests of the command mostly wait
 
 adapters: ## metrics, spans and the resolver of gRPC, which are modules of their own
 	@for dir in $(ADAPTERS); do (cd $$dir && $(GO) test -race -timeout $(TIMEOUT) ./...) || exit 1; done
