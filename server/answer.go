@@ -69,15 +69,15 @@ func (c *conn) end() {
 // answer carries out a request that is not a write, and answers it. The caller has the turn and holds Server.state, for
 // reading at least. who is the identities that the connection had when the request's turn came.
 func (c *conn) answer(h wire.RequestHeader, body []byte, who tree.Identities) {
+	t := &c.turn
+	t.granted, t.wants = 0, 0
 	serve, ok := answers[h.Op]
 	if !ok {
 		c.out.reply(wire.ReplyHeader{Xid: h.Xid, Zxid: -1, Err: zk.ErrUnimplemented})
 		c.end()
 		return
 	}
-	t := &c.turn
 	t.c, t.who, t.h = c, who, wire.ReplyHeader{Xid: h.Xid, Zxid: c.s.tree.LastZxid()}
-	t.granted, t.wants = 0, 0
 	t.d.Reset(body)
 	serve(t)
 	t.d.Reset(nil) // a large frame must not be kept for as long as the connection is silent

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -292,6 +294,47 @@ func TestASessionOutlivesTheWaitOfALargeRequest(t *testing.T) {
 		time.Sleep(5 * p.timeout)
 		if n := r.Stats().Sessions; n != 0 {
 			t.Errorf("%d sessions when the client has been silent for long", n)
+		}
+	})
+}
+
+// An unknown request behind an answer that was given up, for want of memory, is refused like any other. Giving up frees the
+// memory again, and the request was taken for the one whose answer now fits.
+func TestAnUnknownRequestBehindAnAnswerGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 1 << 20
+		r := start(t, func(o *Options) { o.AnswerBytesMax = budget })
+		p, greedy := r.connect("c"), r.connect("greedy")
+		small := strings.Repeat("x", largeAnswerBytes-1)
+		p.put("/small", small)
+		p.put("/grows", small)
+		gate := make(chan struct{})
+		r.fs.SetFault(func(op vfs.Op, _ string, _ int64) error {
+			if op == vfs.OpDatasync {
+				<-gate
+			}
+			return nil
+		})
+		grow := p.send(wire.OpSetData, &wire.SetDataRequest{Path: "/grows", Data: make([]byte, 2*largeAnswerBytes), Version: -1})
+		synctest.Wait()
+		greedy.send(wire.OpSync, &wire.PathRecord{Path: "/"})
+		for range budget/largeAnswerBytes - 1 {
+			greedy.send(wire.OpGetData, &wire.WatchRequest{Path: "/small"})
+		}
+		greedy.send(wire.OpGetData, &wire.WatchRequest{Path: "/grows"})
+		greedy.send(999, nil)
+		synctest.Wait()
+		close(gate)
+		if code := p.answerTo(grow, nil); code != zk.OK {
+			t.Errorf("the write: %v", code)
+		}
+		p.ping()
+		if answers, err := io.ReadAll(greedy.in); len(answers) > largeAnswerBytes {
+			t.Errorf("%d bytes of answers (%v) from a connection that was given up", len(answers), err)
+		}
+		synctest.Wait()
+		if used := r.answers.used.Load(); used != 0 {
+			t.Errorf("%d bytes of answers are counted still", used)
 		}
 	})
 }

@@ -112,6 +112,7 @@ func (c *conn) answerAtOnce(h wire.RequestHeader, body []byte, who tree.Identiti
 	t := &c.turn
 	if bytes := t.wants; !c.s.answers.fits(int64(bytes)) {
 		c.ended = true
+		t.wants = 0
 		c.out.giveUp(bytes)
 		return
 	}
