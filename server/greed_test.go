@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -108,6 +110,38 @@ func TestOperationsOfAMultiAreLimited(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An entry "auth" stands for many. Those of ordinary requests, one in each list, cost what others do.
+func TestAuthEntriesAreMuchWork(t *testing.T) {
+	list := func(n int) (acl []zk.ACL) {
+		for i := range n {
+			acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: tree.SchemeAuth, ID: fmt.Sprint(i)})
+		}
+		return append(acl, zk.ReadOnlyACL()...)
+	}
+	work := func(op wire.Op, r wire.Record) int {
+		q := new(request)
+		q.op = op
+		q.decodeWrite(r.AppendTo(nil), 1000, zk.OK)
+		return q.work
+	}
+	one, many := createReq("/a", zk.Persistent), createReq("/a", zk.Persistent)
+	one.ACL, many.ACL = list(1), list(100)
+	var ones wire.MultiRequest
+	for range 100 {
+		ones.Ops = append(ones.Ops, wire.MultiOp{Op: wire.OpCreate, Path: "/a", ACL: list(1)})
+	}
+	for name, c := range map[string]struct{ got, least, most int }{
+		"a create":                 {work(wire.OpCreate, one), 1, 2},
+		"a multi":                  {work(wire.OpMulti, &ones), 100, 200},
+		"a create with many":       {work(wire.OpCreate, many), 99 * identitiesMax / entriesPerOp, math.MaxInt},
+		"a list to set, with many": {work(wire.OpSetACL, &wire.SetACLRequest{Path: "/a", ACL: list(100)}), 99 * identitiesMax / entriesPerOp, math.MaxInt},
+	} {
+		if c.got < c.least || c.got > c.most {
+			t.Errorf("%s is worth %d operations, want %d to %d", name, c.got, c.least, c.most)
+		}
+	}
 }
 
 // Requests that are much work take turns with others, and each connection's stay in order.

@@ -275,18 +275,18 @@ func TestTransactionsBeyondTheLogsLimitAreRefused(t *testing.T) {
 		r := start(t)
 		p := r.connect("c")
 		for i := range identitiesMax - 1 {
-			p.raw(frameOf(wire.XidAuth, wire.OpAuth, &wire.AuthRequest{Scheme: "digest", Auth: fmt.Append(nil, "user", i, ":")}))
+			user := fmt.Append(nil, i, strings.Repeat("u", 118), ":")
+			p.raw(frameOf(wire.XidAuth, wire.OpAuth, &wire.AuthRequest{Scheme: "digest", Auth: user}))
 			if a := p.receive(); a.Err != zk.OK {
 				t.Fatal(i, a.Err)
 			}
 		}
-		q := createReq("/big", zk.Persistent)
-		q.ACL = nil
-		for i := range aclEntriesMax {
-			q.ACL = append(q.ACL, zk.ACL{Perms: zk.Perm(i), Scheme: "auth"})
+		var q wire.MultiRequest
+		for i := range muchWork * 4 / 5 {
+			q.Ops = append(q.Ops, wire.MultiOp{Op: wire.OpCreate, Path: fmt.Sprint("/big", i), ACL: zk.CreatorACL()})
 		}
 		burst := frameOf(1, wire.OpCreate, createReq("/before", zk.Persistent))
-		burst = append(burst, frameOf(2, wire.OpCreate, q)...)
+		burst = append(burst, frameOf(2, wire.OpMulti, &q)...)
 		burst = append(burst, frameOf(3, wire.OpCreate, createReq("/behind", zk.Persistent))...)
 		p.raw(burst)
 		var zxids []int64
@@ -302,7 +302,7 @@ func TestTransactionsBeyondTheLogsLimitAreRefused(t *testing.T) {
 		}
 		r.reopen(r.fs)
 		c := r.connect("c")
-		if !c.exists("/before") || !c.exists("/behind") || c.exists("/big") {
+		if !c.exists("/before") || !c.exists("/behind") || c.exists("/big0") {
 			t.Error("after a restart the tree is another")
 		}
 	})

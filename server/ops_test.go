@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -44,7 +45,7 @@ func TestShapesOfAnswers(t *testing.T) {
 			{"again", wire.OpCreate, createReq("/a", zk.Persistent), zk.ErrNodeExists, 0},
 			{"set", wire.OpSetData, &wire.SetDataRequest{Path: "/a", Version: -1}, zk.OK, 68},
 			{"setACL", wire.OpSetACL, &wire.SetACLRequest{Path: "/a", ACL: zk.OpenACL(), Version: -1}, zk.OK, 68},
-			{"setACL with too many", wire.OpSetACL, &wire.SetACLRequest{Path: "/a", ACL: make([]zk.ACL, aclEntriesMax+1), Version: -1}, zk.ErrInvalidACL, 0},
+			{"setACL with too many", wire.OpSetACL, &wire.SetACLRequest{Path: "/a", ACL: make([]zk.ACL, tree.ACLEntriesMax+1), Version: -1}, zk.ErrInvalidACL, 0},
 			{"exists", wire.OpExists, &wire.WatchRequest{Path: "/a"}, zk.OK, 68},
 			{"get", wire.OpGetData, &wire.WatchRequest{Path: "/b"}, zk.OK, 5 + 68},
 			{"get null", wire.OpGetData, &wire.WatchRequest{Path: "/a"}, zk.OK, 4 + 68},

@@ -72,10 +72,6 @@ func isWrite(op wire.Op) bool {
 	return false
 }
 
-// aclEntriesMax bounds an access control list, because telling its entries apart takes the square
-// of their number.
-const aclEntriesMax = 1024
-
 // decodeWrite reads the record of a write. What cannot be decoded becomes a refused write: it is
 // answered, and takes its place in the log, in its turn. A multi may have opsMax operations; reconfigCode
 // is the answer to a reconfig.
@@ -119,15 +115,31 @@ func (r *request) decodeWrite(body []byte, opsMax int, reconfigCode zk.Code) {
 
 // howMuchWork is about how many operations the request is worth.
 func (r *request) howMuchWork() int {
-	entries := len(r.single.ACL) + len(r.acl.ACL)
+	entries := entriesOf(r.single.ACL) + entriesOf(r.acl.ACL)
 	for i := range r.multi {
-		entries += len(r.multi[i].ACL)
+		entries += entriesOf(r.multi[i].ACL)
 	}
 	return max(len(r.multi), 1) + entries/entriesPerOp
 }
 
 // entriesPerOp is how many entries of access control lists cost about as much as an operation.
 const entriesPerOp = 4
+
+// entriesOf returns how many entries a list has. Each "auth" entry but one, which has its use, counts as all that it may
+// stand for.
+func entriesOf(acl []zk.ACL) int {
+	n := len(acl)
+	if n > 1 {
+		own := 0
+		for i := range acl {
+			if acl[i].Scheme == tree.SchemeAuth {
+				own++
+			}
+		}
+		n += identitiesMax * max(own-1, 0)
+	}
+	return n
+}
 
 var errMultiKinds = errors.New("operation that does not belong into this kind of multi")
 
@@ -151,5 +163,5 @@ func (r *request) tooManyACLs() bool {
 	for i := range r.multi {
 		n = max(n, len(r.multi[i].ACL))
 	}
-	return n > aclEntriesMax
+	return n > tree.ACLEntriesMax
 }

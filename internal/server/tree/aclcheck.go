@@ -7,10 +7,17 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
+// ACLEntriesMax bounds an access control list, because each entry is parsed and looked up.
+const ACLEntriesMax = 1024
+
+// expansionMax is how many bytes the identities in place of "auth" may have, in all lists of a request together. No log
+// holds a transaction with more. A list of a few bytes would else become one of many megabytes before it is refused.
+const expansionMax = 2 << 20
+
 // settle turns the list of a request into the one to keep: without repetitions, and with the
-// caller's own identities in place of "auth". It is ErrInvalidACL if nothing is left of it or an
-// entry is invalid. The result may be the argument.
-func settle(who Identities, acl []zk.ACL) ([]zk.ACL, zk.Code) {
+// caller's own identities in place of "auth", as often as that is there. Their bytes are added to expanded. It is
+// ErrInvalidACL if nothing is left of it, an entry is invalid, or it becomes too long. The result may be the argument.
+func settle(who Identities, acl []zk.ACL, expanded *int) ([]zk.ACL, zk.Code) {
 	if len(acl) == 0 {
 		return nil, zk.ErrInvalidACL
 	}
@@ -37,12 +44,16 @@ func settle(who Identities, acl []zk.ACL) ([]zk.ACL, zk.Code) {
 			before := len(out)
 			for _, id := range who {
 				if id.isAuthenticated() {
+					*expanded += len(id.Scheme) + len(id.ID)
 					out = append(out, zk.ACL{Perms: a.Perms, Scheme: id.Scheme, ID: id.ID})
 				}
 			}
 			if len(out) == before {
 				return nil, zk.ErrInvalidACL
 			}
+		}
+		if len(out) > ACLEntriesMax || *expanded > expansionMax {
+			return nil, zk.ErrInvalidACL
 		}
 	}
 	return out, zk.OK

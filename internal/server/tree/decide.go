@@ -84,7 +84,7 @@ func (d *Draft) settle(r *Request, acl []zk.ACL) (*AccessList, zk.Code) {
 	if list := d.tree.lists.find(acl); list != nil && list.checked {
 		return list, zk.OK
 	}
-	kept, code := settle(r.Who, acl)
+	kept, code := settle(r.Who, acl, &d.expanded)
 	if code != zk.OK {
 		return nil, code
 	}

@@ -46,8 +46,9 @@ type Request struct {
 //
 // The overlay underneath is in overlay.go; what each operation checks is in decide.go.
 type Draft struct {
-	options Options
-	excess  Excess
+	options  Options
+	excess   Excess
+	expanded int // bytes of identities in place of "auth", of the request that is being decided
 	overlay
 }
 
@@ -67,6 +68,7 @@ func (d *Draft) Reset() {
 // Op decides a create, create2, createContainer, createTTL, delete or setData. A check on its own
 // is ErrUnimplemented: no server could replay it.
 func (d *Draft) Op(r *Request, op *wire.MultiOp) txn.Txn {
+	d.expanded = 0
 	if op.Op == wire.OpCheck {
 		return d.Fail(r, zk.ErrUnimplemented)
 	}
@@ -76,6 +78,7 @@ func (d *Draft) Op(r *Request, op *wire.MultiOp) txn.Txn {
 
 // Multi decides operations that happen together or not at all.
 func (d *Draft) Multi(r *Request, ops []wire.MultiOp) txn.Txn {
+	d.expanded = 0
 	for i := range ops {
 		if creates(ops[i].Op) && !ops[i].Mode.Valid() {
 			return d.Fail(r, zk.ErrMarshalling)
@@ -100,6 +103,7 @@ func (d *Draft) Multi(r *Request, ops []wire.MultiOp) txn.Txn {
 
 // SetACL decides a change of an access control list.
 func (d *Draft) SetACL(r *Request, q *wire.SetACLRequest) txn.Txn {
+	d.expanded = 0
 	c, code := d.decideSetACL(r, q)
 	return r.txn(c, code)
 }

@@ -1,9 +1,12 @@
 package tree
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -76,6 +79,7 @@ func TestSettle(t *testing.T) {
 		{"world with another id", who, []zk.ACL{all(SchemeWorld, "any")}, nil},
 		{"repeated", who, []zk.ACL{read, all(SchemeDigest, "a:b"), read}, []zk.ACL{read, all(SchemeDigest, "a:b")}},
 		{"auth", who, []zk.ACL{read, all(SchemeAuth, "ignored")}, []zk.ACL{read, all(SchemeDigest, "bob:hash"), all(SchemeX509, "CN=b")}},
+		{"auth twice, as ZooKeeper keeps it", who[:3], []zk.ACL{all(SchemeAuth, ""), all(SchemeAuth, "x")}, []zk.ACL{all(SchemeDigest, "bob:hash"), all(SchemeDigest, "bob:hash")}},
 		{"auth without credentials", who[:2], []zk.ACL{read, all(SchemeAuth, "")}, nil},
 		{"super", who, []zk.ACL{all(SchemeSuper, "")}, nil},
 		{"unknown scheme", who, []zk.ACL{read, all("sasl", "x")}, nil},
@@ -92,9 +96,88 @@ func TestSettle(t *testing.T) {
 		{"no or unknown permissions", who, []zk.ACL{{Perms: 0, Scheme: SchemeWorld, ID: "anyone"}, {Perms: 64, Scheme: SchemeWorld, ID: "anyone"}},
 			[]zk.ACL{{Perms: 0, Scheme: SchemeWorld, ID: "anyone"}, {Perms: 64, Scheme: SchemeWorld, ID: "anyone"}}},
 	} {
-		got, code := settle(c.who, c.in)
+		got, code := settle(c.who, c.in, new(int))
 		if !slices.Equal(got, c.want) || (code == zk.OK) != (c.want != nil) || code != zk.OK && code != zk.ErrInvalidACL {
 			t.Errorf("%s: %v, %v, want %v", c.name, got, code, c.want)
+		}
+	}
+}
+
+// A list of "auth" entries may not become one of many megabytes, nor may all lists of a multi, and a list that was refused
+// is not remembered.
+func TestExpansionIsLimited(t *testing.T) {
+	var short, long Identities
+	for i := range 62 {
+		short = short.With(Identity{SchemeDigest, fmt.Sprintf("%d:h", i)})
+		long = long.With(Identity{SchemeDigest, fmt.Sprintf("%d:%s", i, strings.Repeat("h", 1000))})
+	}
+	auth := func(n int, perms zk.Perm) []zk.ACL {
+		acl := make([]zk.ACL, n)
+		for i := range acl {
+			acl[i] = zk.ACL{Perms: perms, Scheme: SchemeAuth, ID: fmt.Sprint(i)}
+		}
+		return acl
+	}
+	more := func(acl []zk.ACL, total int) []zk.ACL {
+		for i := len(short) * len(acl); i < total; i++ {
+			acl = append(acl, zk.ACL{Perms: 1, Scheme: SchemeIP, ID: fmt.Sprintf("10.0.%d.%d", i/256, i%256)})
+		}
+		return acl
+	}
+	multi := func(ops int) (acls [][]zk.ACL) {
+		for i := range ops {
+			acls = append(acls, auth(1, zk.Perm(i)))
+		}
+		return acls
+	}
+	for _, c := range []struct {
+		name string
+		who  Identities
+		acls [][]zk.ACL
+		want zk.Code
+	}{
+		{"as many as there may be", short, [][]zk.ACL{more(auth(5, 1), ACLEntriesMax)}, zk.OK},
+		{"one too many", short, [][]zk.ACL{more(auth(5, 1), ACLEntriesMax+1)}, zk.ErrInvalidACL},
+		{"too many of auth alone", short, [][]zk.ACL{auth(ACLEntriesMax/len(short)+1, 2)}, zk.ErrInvalidACL},
+		{"long ones", long, [][]zk.ACL{auth(ACLEntriesMax/len(long), 4)}, zk.OK},
+		{"one longer than all others", Identities{{SchemeDigest, "a:" + strings.Repeat("h", 60000)}}, [][]zk.ACL{auth(100, 8)}, zk.ErrInvalidACL},
+		{"a multi", long, multi(expansionMax / 62 / 1100), zk.OK},
+		{"a multi with too much", long, multi(expansionMax/62/1000 + 1), zk.ErrInvalidACL},
+	} {
+		s := newSite(t, Options{})
+		s.who = c.who
+		var ops []wire.MultiOp
+		for i, acl := range c.acls {
+			op := createOp(fmt.Sprint("/", i), zk.Persistent)
+			op.ACL = acl
+			ops = append(ops, op)
+		}
+		tx := s.d.Multi(s.req(), ops)
+		code := zk.OK
+		if tx.Failed() {
+			code = tx.Subs[len(tx.Subs)-1].Err
+		}
+		if code != c.want {
+			t.Errorf("%s: %v, want %v", c.name, code, c.want)
+		}
+		if got := s.tree.lists.recentBytes; got > expansionMax {
+			t.Errorf("%s: %d bytes of lists are remembered", c.name, got)
+		}
+	}
+}
+
+// What is remembered of lists is bounded in bytes.
+func TestRememberedListsAreFew(t *testing.T) {
+	s := newSite(t, Options{})
+	l := &s.tree.lists
+	for i := range 100 {
+		l.parse([]zk.ACL{{Perms: zk.PermAll, Scheme: SchemeX509, ID: fmt.Sprintf("CN=%d%s", i, strings.Repeat("x", i*5000))}})
+		bytes := 0
+		for key := range l.recent {
+			bytes += len(key)
+		}
+		if bytes > recentBytesMax || bytes != l.recentBytes || len(l.recent) > recentMax {
+			t.Fatalf("%d lists of %d bytes, %d as counted", len(l.recent), bytes, l.recentBytes)
 		}
 	}
 }

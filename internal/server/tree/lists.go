@@ -18,6 +18,8 @@ type lists struct {
 	recent map[string]*AccessList // parsed for requests that are not carried out yet
 	lastID int64
 	key    []byte // scratch
+
+	recentBytes int // of the keys of recent
 }
 
 type list struct {
@@ -57,18 +59,24 @@ func (l *lists) find(acl []zk.ACL) *AccessList {
 func (l *lists) parse(acl []zk.ACL) *AccessList {
 	list := l.find(acl)
 	if list == nil {
-		if len(l.recent) >= recentMax {
+		if len(l.recent) >= recentMax || l.recentBytes+len(l.key) > recentBytesMax {
 			clear(l.recent)
+			l.recentBytes = 0
 		}
 		list = newAccessList(slices.Clone(acl))
 		l.recent[string(l.key)] = list
+		l.recentBytes += len(l.key)
 	}
 	list.checked = true
 	return list
 }
 
-// recentMax is how many lists are remembered that are not in use yet, or not any more.
-const recentMax = 16
+// How many lists are remembered that are not in use yet, or not any more, and how many bytes they take in a request. The
+// last one may be longer.
+const (
+	recentMax      = 16
+	recentBytesMax = 1 << 20
+)
 
 // intern returns the slot of acl, used once more. It does not keep the slice.
 func (l *lists) intern(acl []zk.ACL) int32 {
