@@ -144,6 +144,39 @@ func TestAuthEntriesAreMuchWork(t *testing.T) {
 	}
 }
 
+// A request that has the znodes of a subtree counted is as much work as the tree is large.
+func TestCountingUsageIsMuchWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const usage = "/zookeeper/quota/a/zookeeper_stats"
+		r := start(t)
+		p := r.connect("c")
+		var fill wire.MultiRequest
+		for i := range 2 * muchWork * znodesPerOp {
+			fill.Ops = append(fill.Ops, wire.MultiOp{Op: wire.OpCreate, Path: fmt.Sprint("/", i), ACL: zk.OpenACL()})
+		}
+		if code := p.call(wire.OpMulti, &fill, nil); code != zk.OK {
+			t.Fatal(code)
+		}
+		multi := &wire.MultiRequest{Ops: []wire.MultiOp{{Op: wire.OpCreate, Path: "/a", ACL: zk.OpenACL()}, {Op: wire.OpCreate, Path: usage, ACL: zk.OpenACL()}}}
+		for _, c := range []struct {
+			op   wire.Op
+			rec  wire.Record
+			much bool
+		}{
+			{wire.OpCreate, createReq(usage, zk.Persistent), true},
+			{wire.OpMulti, multi, true},
+			{wire.OpCreate, createReq(usage[1:], zk.Persistent), false},
+			{wire.OpCreate, createReq("/a/zookeeper_stats", zk.Persistent), false},
+		} {
+			q := &request{conn: &conn{s: r.Server}, op: c.op}
+			q.decodeWrite(c.rec.AppendTo(nil), 10, zk.OK)
+			if got := q.work > muchWork; got != c.much {
+				t.Errorf("%v %+v is worth %d operations", c.op, c.rec, q.work)
+			}
+		}
+	})
+}
+
 // Requests that are much work take turns with others, and each connection's stay in order.
 func TestMuchWorkTakesTurns(t *testing.T) {
 	q := newQueue()

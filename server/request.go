@@ -119,8 +119,27 @@ func (r *request) howMuchWork() int {
 	for i := range r.multi {
 		entries += entriesOf(r.multi[i].ACL)
 	}
-	return max(len(r.multi), 1) + entries/entriesPerOp
+	return max(len(r.multi), 1) + entries/entriesPerOp + r.workOfCounting()
 }
+
+// workOfCounting is about how many operations it is worth to count the usages that the request may create. They are counted
+// in one walk, which may take in all znodes.
+func (r *request) workOfCounting() int {
+	counts := tree.CountsUsage(r.single.Path)
+	for i := range r.multi {
+		counts = counts || tree.CountsUsage(r.multi[i].Path)
+	}
+	if !counts || r.conn == nil {
+		return 0
+	}
+	s := r.conn.s
+	s.state.RLock()
+	defer s.state.RUnlock()
+	return s.tree.Count() / znodesPerOp
+}
+
+// znodesPerOp is how many znodes are counted in about the time of an operation.
+const znodesPerOp = 16
 
 // entriesPerOp is how many entries of access control lists cost about as much as an operation.
 const entriesPerOp = 4

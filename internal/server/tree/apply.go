@@ -46,6 +46,7 @@ func (t *Tree) Apply(tx *txn.Txn, out *Outcome) {
 	} else {
 		out.Err, out.Path, out.Stat = t.applyChange(tx, &tx.Change, out)
 	}
+	t.countNew()
 	t.lastZxid = max(t.lastZxid, tx.Zxid)
 }
 
@@ -114,7 +115,7 @@ func (t *Tree) applyCreate(tx *txn.Txn, c *txn.Change, out *Outcome) (zk.Code, s
 	na := born(tx.Zxid, tx.Time, ownerOf(c, tx.Session))
 	r := t.insert(parent, c.Path, c.Data, t.lists.intern(c.ACL), &na)
 	t.redigest(parent, parentPath)
-	t.quotaCreated(r, parentPath, name)
+	t.quotaCreated(parentPath, name)
 	n := t.nodes.at(r)
 	out.effect(zk.NodeCreated, c.Path, tx.Zxid, t.lists.acl(n.acl))
 	out.effect(zk.NodeChildrenChanged, parentPath, tx.Zxid, t.lists.acl(up.acl))
@@ -158,6 +159,7 @@ func (t *Tree) applySet(tx *txn.Txn, c *txn.Change, out *Outcome) (zk.Code, stri
 	n.version, n.mzxid, n.mtime = c.Version, tx.Zxid, tx.Time
 	t.redigest(r, c.Path)
 	t.noteUsage(c.Path, usage{0, grown})
+	t.usageSet(c.Path)
 	out.effect(zk.NodeDataChanged, c.Path, tx.Zxid, t.lists.acl(n.acl))
 	return zk.OK, "", t.stat(n)
 }

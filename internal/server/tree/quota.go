@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,8 +12,8 @@ import (
 // A quota limits how many znodes a subtree has, its top included, and how many bytes of data. It
 // exists as long as its limits do, in quotaRoot + path + "/" + limitName; the usage stands beside
 // them in statName. Both are made by clients. The usage is kept in its znode as the subtree changes,
-// without a transaction and without a trace in the znode's Stat, and counted anew when the znode is
-// created and after a recovery. Of several quotas above a znode only the nearest notes its changes,
+// without a transaction and without a trace in the znode's Stat, and counted anew at the end of the transaction
+// that creates the znode and after a recovery. Of several quotas above a znode only the nearest notes its changes,
 // though counting anew takes all in: quotas must not be nested, here as in ZooKeeper, whose tools
 // refuse it.
 const (
@@ -113,7 +115,7 @@ func (t *Tree) setUsage(r ref, u usage) {
 }
 
 // quotaCreated does what the creation of limits or of a usage calls for.
-func (t *Tree) quotaCreated(r ref, parent, name string) {
+func (t *Tree) quotaCreated(parent, name string) {
 	if name != limitName && name != statName {
 		return
 	}
@@ -121,36 +123,115 @@ func (t *Tree) quotaCreated(r ref, parent, name string) {
 	switch {
 	case !ok:
 	case name == statName:
-		t.setUsage(r, t.measure(t.find(top)))
+		addTop(&t.uncounted, top)
 	default:
-		t.addQuota(top)
+		addTop(&t.quotas, top)
 	}
 }
 
-func (t *Tree) addQuota(top string) {
-	if t.quotas == nil {
-		t.quotas = map[string]struct{}{}
+func addTop(tops *map[string]struct{}, top string) {
+	if *tops == nil {
+		*tops = map[string]struct{}{}
 	}
-	t.quotas[strings.Clone(top)] = struct{}{} // which may lie in a request
+	(*tops)[strings.Clone(top)] = struct{}{} // which may lie in a request
 }
 
-// quotaDeleted forgets a quota whose limits are gone.
+// quotaDeleted forgets a quota whose limits are gone, or a usage that is.
 func (t *Tree) quotaDeleted(parent, name string) {
-	if name != limitName {
+	if name != limitName && name != statName {
 		return
 	}
-	if top, ok := quotaSubtree(parent); ok {
+	top, ok := quotaSubtree(parent)
+	switch {
+	case !ok:
+	case name == statName:
+		delete(t.uncounted, top)
+	default:
 		delete(t.quotas, top)
 	}
 }
 
-// measure counts the subtree at top, which may be 0: no znodes.
-func (t *Tree) measure(top ref) (u usage) {
-	for r := range t.below(top) {
-		u.count++
-		u.bytes += int64(t.nodes.at(r).dataLen())
+// usageSet notes that the data of the znode at path has been set: if it is a usage, it stays as it is.
+func (t *Tree) usageSet(path string) {
+	if len(t.uncounted) > 0 && zk.Base(path) == statName {
+		t.quotaDeleted(zk.Parent(path), statName)
 	}
-	return u
+}
+
+// CountsUsage reports whether the znodes of a subtree are counted if a znode is created at path.
+func CountsUsage(path string) bool {
+	parent, ok := strings.CutSuffix(path, "/"+statName)
+	if !ok {
+		return false
+	}
+	_, ok = quotaSubtree(parent)
+	return ok
+}
+
+// countNew counts the usages that a transaction has created, each once. A recovery leaves them to Recount: a log may have
+// a great many transactions that create and delete the same usage.
+func (t *Tree) countNew() {
+	if len(t.uncounted) == 0 || t.recovering {
+		return
+	}
+	t.countUsages(t.uncounted)
+	t.uncounted = nil
+}
+
+// countUsages counts the usages of the subtrees at tops. No znode is looked at twice, also where subtrees are nested.
+func (t *Tree) countUsages(tops map[string]struct{}) {
+	counts := make(map[ref]usage, len(tops))
+	for top := range tops {
+		counts[t.find(top)] = usage{}
+	}
+	sorted := slices.Sorted(maps.Keys(tops)) // a subtree before those that are in it
+	for _, top := range sorted {
+		if r := t.find(top); r != 0 && counts[r].count == 0 {
+			t.measure(r, counts)
+		}
+	}
+	for _, top := range sorted {
+		if r := t.find(quotaRoot + top + "/" + statName); r != 0 {
+			t.setUsage(r, counts[t.find(top)])
+		}
+	}
+}
+
+// measure counts the subtree at top, and those in it whose tops are in counts, too; top is.
+func (t *Tree) measure(top ref, counts map[ref]usage) {
+	var tops []ref // around r, the outermost first
+	var sums []usage
+	for r := top; ; {
+		n := t.nodes.at(r)
+		if _, ok := counts[r]; ok {
+			tops, sums = append(tops, r), append(sums, usage{})
+		}
+		sum := &sums[len(sums)-1]
+		sum.count++
+		sum.bytes += int64(n.dataLen())
+		if kid := t.firstChild(n); kid != 0 {
+			r = kid
+			continue
+		}
+		for {
+			if last := len(tops) - 1; tops[last] == r {
+				u := sums[last]
+				counts[r] = u
+				if last == 0 {
+					return
+				}
+				tops, sums = tops[:last], sums[:last]
+				sums[last-1].count += u.count
+				sums[last-1].bytes += u.bytes
+			}
+			n := t.nodes.at(r)
+			if n.next != 0 {
+				r = n.next
+				break
+			}
+			r = n.parent
+		}
+	}
 }
 
 // findQuotas finds the quotas of a tree that was restored.
@@ -158,18 +239,20 @@ func (t *Tree) findQuotas() {
 	for r := range t.below(t.find(quotaRoot)) {
 		if n := t.nodes.at(r); n.name() == limitName {
 			if top, ok := quotaSubtree(t.path(n.parent)); ok {
-				t.addQuota(top)
+				addTop(&t.quotas, top)
 			}
 		}
 	}
 }
 
-// Recount counts the usage of all quotas anew. It belongs at the end of a recovery: the usage in a
+// Recount counts the usage of all quotas anew. It belongs at the end of a recovery, which it ends: the usage in a
 // snapshot is as old as the snapshot, or younger than what stands around it.
 func (t *Tree) Recount() {
-	for top := range t.quotas {
-		if r := t.find(quotaRoot + top + "/" + statName); r != 0 {
-			t.setUsage(r, t.measure(t.find(top)))
-		}
+	tops := maps.Clone(t.uncounted)
+	if tops == nil {
+		tops = map[string]struct{}{}
 	}
+	maps.Copy(tops, t.quotas)
+	t.countUsages(tops)
+	t.uncounted, t.recovering = nil, false
 }

@@ -90,6 +90,82 @@ func TestUsageFollowsTheSubtree(t *testing.T) {
 	s.wantUsage("/none", "count=0,bytes=0")
 }
 
+// A usage is counted once in a transaction, at its end, however often that creates it, and not in a replay, which Recount
+// ends. Counting takes as long as the subtree is large.
+func TestUsageIsCountedOnce(t *testing.T) {
+	const stats = quotaRoot + "/a/" + statName
+	create := func(path string) txn.Change {
+		return txn.Change{Type: wire.OpCreate, Path: path, Data: []byte("new"), ACL: zk.OpenACL()}
+	}
+	s := newSite(t, Options{})
+	for _, path := range []string{"/a", "/a/b", quotaRoot + "/a"} {
+		s.put(path, "12")
+	}
+	var txns []txn.Txn
+	multi := func(subs ...txn.Change) {
+		tx := txn.Txn{Session: 1, Zxid: s.req().Zxid, Change: txn.Change{Type: wire.OpMulti, Subs: subs}}
+		txns = append(txns, tx)
+		s.apply(tx)
+	}
+	remove := txn.Change{Type: wire.OpDelete, Path: stats}
+	junk := txn.Change{Type: wire.OpSetData, Path: stats, Data: []byte("junk"), Version: 1}
+	start := s.tree.Snapshot().Next(nil, 1000)
+	multi(create(stats), remove, create(stats), create("/a/c"))
+	s.wantUsage("/a", "count=3,bytes=7")
+	multi(remove, create(stats), junk)
+	s.wantUsage("/a", "junk")
+	multi(remove)
+	if len(s.tree.uncounted) != 0 {
+		t.Errorf("there is something to count: %v", s.tree.uncounted)
+	}
+	multi(create(stats), create("/a/d"))
+	s.wantUsage("/a", "count=4,bytes=10")
+
+	again := restored(t, start[1:]...)
+	for i, want := range []string{"new", "junk", "", "new"} {
+		again.apply(txns[i])
+		if want != "" {
+			again.wantUsage("/a", want)
+		}
+	}
+	again.tree.Recount()
+	again.wantUsage("/a", "count=4,bytes=10")
+	multi(remove)
+	again.apply(txns[len(txns)-1])
+	again.apply(txns[0])
+	again.wantUsage("/a", "count=4,bytes=10")
+}
+
+// Usages of nested subtrees, counted in one walk, are what counting each gives.
+func TestNestedSubtreesAreCounted(t *testing.T) {
+	seeds(t, 200, func(t *testing.T, seed uint64) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		s := newSite(t, Options{})
+		paths := []string{""}
+		for i := range 1 + rnd.IntN(40) {
+			path := paths[rnd.IntN(len(paths))] + "/" + strings.Repeat([]string{"x", "-"}[rnd.IntN(2)], 1+i)
+			s.put(path, strings.Repeat("d", rnd.IntN(5)))
+			paths = append(paths, path)
+		}
+		tops := map[string]struct{}{"/none": {}}
+		for range rnd.IntN(10) {
+			tops[paths[1+rnd.IntN(len(paths)-1)]] = struct{}{}
+		}
+		for top := range tops {
+			s.quota(top, "count=1")
+		}
+		s.tree.countUsages(tops)
+		for top := range tops {
+			var want usage
+			for r := range s.tree.below(s.tree.find(top)) {
+				want.count++
+				want.bytes += int64(s.tree.nodes.at(r).dataLen())
+			}
+			s.wantUsage(top, string(want.appendTo(nil)))
+		}
+	})
+}
+
 func TestNearestQuotaCounts(t *testing.T) {
 	s := newSite(t, Options{})
 	s.put("/a", "")

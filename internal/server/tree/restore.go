@@ -96,14 +96,16 @@ func (r *Restorer) place(path string) (parent ref, err error) {
 func (r *Restorer) Finish(zxid int64) *Tree {
 	t := r.tree
 	if t.count == 0 {
-		return New(t.digests)
+		t = New(t.digests)
+		t.recovering = true
+		return t
 	}
 	for _, slot := range r.slots {
 		t.lists.release(slot)
 	}
 	t.addBuiltIn()
 	t.findQuotas()
-	t.lastZxid = zxid
+	t.lastZxid, t.recovering = zxid, true
 	r.tree, r.slots = nil, nil
 	return t
 }

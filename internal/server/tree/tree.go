@@ -16,6 +16,9 @@ type Tree struct {
 	groups map[int64]group     // by groupOf of the owner
 	quotas map[string]struct{} // the tops of the subtrees that have limits
 
+	uncounted  map[string]struct{} // the tops of the subtrees whose usage was created and still has to be counted
+	recovering bool                // the log is being replayed
+
 	lastZxid   int64
 	youngest   int64 // the largest czxid that there has ever been
 	count      int   // nodes
@@ -137,7 +140,7 @@ func (t *Tree) remove(r ref) {
 func (t *Tree) removeLeaf(r ref) {
 	n := t.nodes.at(r)
 	pathLen := t.pathLen(r)
-	if len(t.quotas) > 0 {
+	if len(t.quotas)+len(t.uncounted) > 0 {
 		t.quotaDeleted(t.path(n.parent), n.name())
 		t.noteUsage(t.path(r), usage{-1, -int64(n.dataLen())})
 	}
