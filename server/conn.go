@@ -136,14 +136,11 @@ func (c *conn) readRequests() error {
 		var h wire.RequestHeader
 		h.DecodeFrom(wire.NewDecoder(head[4:]))
 		c.in.Discard(4)
-		if !here {
-			now = c.s.now()
-		}
 		c.s.counters.received.Add(1)
 		c.counters.received.Add(1)
 
 		if c.out.pending.Load() > 0 || isWrite(h.Op) || h.Op == wire.OpSync {
-			if err := c.submit(h, n, now); err != nil {
+			if err := c.submit(h, n); err != nil {
 				return err
 			}
 			queued = true
@@ -155,6 +152,9 @@ func (c *conn) readRequests() error {
 		}
 		if c.frame, err = c.readBody(c.frame, n); err != nil {
 			return err
+		}
+		if !here {
+			now = c.s.now() // the request has arrived only now
 		}
 		if c.ended || !c.touch(h.Op, now) {
 			return nil
@@ -204,13 +204,18 @@ var (
 )
 
 // readBody reads the body of a request. The memory of large ones that arrive at the same time is bounded: while it is used
-// up, further ones wait, and the connection that has taken the longest for its request is closed.
+// up, further ones wait, and the connection that has taken the longest for its request is closed. A client that waits cannot
+// be heard, and keeps its session. It does not while its request is being read: that has to arrive within the timeout.
 func (c *conn) readBody(buf []byte, n int) ([]byte, error) {
 	if n <= largeAnswerBytes {
 		return wire.ReadBody(c.in, buf, n)
 	}
 	s := c.s
-	if !s.frames.reserve(int64(n), s.cutSlowest, c.out.isClosed) {
+	look := func() {
+		s.cutSlowest()
+		c.keepAlive()
+	}
+	if !s.frames.reserve(int64(n), look, c.out.isClosed) {
 		return nil, errSessionOver
 	}
 	defer s.frames.add(int64(-n))
@@ -220,7 +225,7 @@ func (c *conn) readBody(buf []byte, n int) ([]byte, error) {
 }
 
 // submit puts a request into the queue.
-func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
+func (c *conn) submit(h wire.RequestHeader, n int) error {
 	if c.out.pending.Load() == 0 {
 		c.out.write() // what was answered here must not wait for the sync
 		c.inline, c.gathers = !c.gathers, false
@@ -230,6 +235,7 @@ func (c *conn) submit(h wire.RequestHeader, n int, now time.Duration) error {
 	if r.frame, err = c.readBody(r.frame, n); err != nil {
 		return err
 	}
+	now := c.s.now()
 	if !c.touch(h.Op, now) {
 		return errSessionOver
 	}
@@ -289,3 +295,6 @@ func (c *conn) touch(op wire.Op, now time.Duration) bool {
 	c.deadline = d
 	return s.sessions.table.Touch(c.session, c.id, now)
 }
+
+// keepAlive notes that the client lives, though it cannot be heard at the moment. It is for the reader.
+func (c *conn) keepAlive() { c.touch(wire.OpPing, c.s.now()) }

@@ -469,3 +469,49 @@ func TestAClientThatTakesItsTimeKeepsItsSession(t *testing.T) {
 		}
 	})
 }
+
+// The timeout of a session begins when a request has arrived whole, however slowly it came.
+func TestARequestThatArrivesSlowlyCountsFromItsEnd(t *testing.T) {
+	for _, op := range []wire.Op{wire.OpSetData, wire.OpExists} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t)
+			p := r.connect("c")
+			var q wire.Record = &wire.SetDataRequest{Path: "/", Data: make([]byte, 10000), Version: -1}
+			if op == wire.OpExists {
+				q = &wire.WatchRequest{Path: "/" + strings.Repeat("x", 10000)}
+			}
+			f := frameOf(1, op, q)
+			p.raw(f[:20])
+			time.Sleep(p.timeout - time.Second)
+			p.raw(f[20:])
+			p.receive()
+			time.Sleep(p.timeout - time.Second)
+			p.ping()
+		})
+	}
+}
+
+// A client whose request waits for the memory that those of others take cannot be heard, and does not lose its session for
+// that. Once the memory is there, the request has to arrive within the timeout.
+func TestASessionOutlivesTheWaitForARequestsMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 1 << 20
+		r := start(t, func(o *Options) { o.LargeRequestBytesMax = budget })
+		p, half := r.connect("c"), r.connect("half")
+		r.frames.add(budget)
+		f := frameOf(1, wire.OpSetData, &wire.SetDataRequest{Path: "/", Data: make([]byte, 2*largeAnswerBytes), Version: -1})
+		go p.nc.Write(f)
+		half.raw(f[:100])
+		time.Sleep(5 * p.timeout)
+		r.frames.add(-budget)
+		if a := p.receive(); a.Err != zk.OK {
+			t.Errorf("the request that had waited: %v", a.Err)
+		}
+		time.Sleep(p.timeout - time.Second)
+		p.ping()
+		time.Sleep(2 * testTick)
+		if _, ok := r.Sessions()[half.session]; ok {
+			t.Error("a session is kept by a request that does not arrive")
+		}
+	})
+}
