@@ -67,6 +67,7 @@ func (s *Server) newConn(id uint64, nc net.Conn) *conn {
 		out: newOutput(nc, s.opts.OutputBytesMax, &s.throttle, s.answers),
 		who: tree.Identities{{Scheme: tree.SchemeIP, ID: ipOf(nc.RemoteAddr())}},
 	}
+	c.out.taken = c.keepAlive
 	c.counters.reset()
 	return c
 }
@@ -91,6 +92,7 @@ func (c *conn) serve() {
 			c.s.log.Debug("connection ends", "remote", c.nc.RemoteAddr().String(), "session", sessionID(c.session), "err", err)
 		}
 	}
+	c.out.awaitSent()
 	c.out.finish()
 	<-sent
 	if held, greedy := c.out.cutOff(); greedy {
@@ -239,6 +241,10 @@ func (c *conn) submit(h wire.RequestHeader, n int) error {
 	if !c.touch(h.Op, now) {
 		return errSessionOver
 	}
+	if h.Op == wire.OpCloseSession && c.out.sendsMuch() {
+		c.s.commitInline(c) // as below
+		c.out.awaitSent()
+	}
 	r.conn, r.session, r.xid, r.op, r.size, r.weight, r.received = c, c.session, h.Xid, h.Op, n, n, now
 	body := r.frame[requestHeadBytes-4:]
 	r.weight += c.s.answerBytes(c.session, h.Op, body)
@@ -296,5 +302,10 @@ func (c *conn) touch(op wire.Op, now time.Duration) bool {
 	return s.sessions.table.Touch(c.session, c.id, now)
 }
 
-// keepAlive notes that the client lives, though it cannot be heard at the moment. It is for the reader.
-func (c *conn) keepAlive() { c.touch(wire.OpPing, c.s.now()) }
+// keepAlive notes that the client lives, though it may not be heard at the moment. Any goroutine may call it.
+func (c *conn) keepAlive() {
+	s := c.s
+	s.sessions.Lock()
+	defer s.sessions.Unlock()
+	s.sessions.table.Touch(c.session, c.id, s.now())
+}

@@ -13,6 +13,7 @@ import (
 const (
 	outputFlush = 64 << 10  // a reader that answers on its own goroutine flushes beyond it
 	outputKeep  = 64 << 10  // a larger buffer is not kept once it is empty
+	outputLeft  = 128 << 10 // more is left to run: a slow peer must not keep the reader from the peer's pings
 	writeStep   = 256 << 10 // is written at a time, so that it shows whether the peer takes anything
 )
 
@@ -28,6 +29,7 @@ type output struct {
 	bytesMax int
 	all      *throttle // shared by all connections
 	answers  *budget   // likewise
+	taken    func()    // is called when the peer has taken some of a large output
 
 	// pending counts the requests put into the queue and not yet answered. Only the
 	// connection's reader raises it; where it reads 0, the reader has the turn.
@@ -35,7 +37,7 @@ type output struct {
 
 	mu   sync.Mutex // innermost: nothing else is locked under it
 	wake sync.Cond  // for run: buf, writing or closing changed
-	room sync.Cond  // for the reader: pending, buf or closing changed
+	room sync.Cond  // for the reader: pending, buf, sending or closing changed
 
 	// Guarded by mu.
 	buf          []byte
@@ -214,11 +216,27 @@ func (o *output) flush() {
 	}
 }
 
-// write sends what was added on the reader's goroutine, unless run is sending already: then it waits for run if
-// there is much.
+// sendsMuch reports whether so much is being sent that finish would leave little time for it.
+func (o *output) sendsMuch() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sending > outputLeft
+}
+
+// awaitSent waits while much is being sent.
+func (o *output) awaitSent() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.sending > outputLeft && !o.closing && !o.broken {
+		o.room.Wait()
+	}
+}
+
+// write sends what was added on the reader's goroutine, unless there is much: then run sends it, and write returns when run
+// has begun. If run is sending already, write waits for it only if there is too much.
 func (o *output) write() {
 	o.mu.Lock()
-	for o.writing && o.muchLocked() && !o.closing && !o.broken {
+	for o.leaveLocked() && !o.closing && !o.broken {
 		o.room.Wait()
 	}
 	if !o.writing {
@@ -229,6 +247,18 @@ func (o *output) write() {
 	if broken {
 		o.hangUp()
 	}
+}
+
+// leaveLocked reports whether the reader has to wait for run, which it wakes if need be.
+func (o *output) leaveLocked() bool {
+	if o.writing {
+		return o.muchLocked()
+	}
+	if len(o.buf) <= outputLeft {
+		return false
+	}
+	o.wake.Signal()
+	return true
 }
 
 // writeLocked sends the buffer, without the mutex, as the only writer.
@@ -249,12 +279,18 @@ func (o *output) writeLocked() {
 		o.mu.Unlock()
 		_, err = o.nc.Write(rest[:n])
 		rest = rest[n:]
+		if len(b) > outputLeft && err == nil {
+			o.taken()
+		}
 		o.mu.Lock()
 		if len(rest) > 0 {
 			o.progress = time.Now()
 		}
 	}
 	o.writing, o.sending = false, 0
+	if len(b) > outputLeft {
+		o.room.Signal()
+	}
 	o.recountLocked()
 	if cap(b) <= outputKeep {
 		o.spare = b
