@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -18,11 +17,12 @@ import (
 
 // Options configure a Value. The zero value of every field means its default.
 type Options[T any] struct {
-	// Default is the value in front of all layers. Maps and pointers in it are shared with the values that are made of it.
+	// Default is the value in front of all layers. Each value is made of a copy of it, with copies of its maps, of its
+	// lists, and of what its pointers point at; what unexported fields refer to is shared. It must not contain itself.
 	Default T
 
 	// Decode sets what the data of a layer's znode says, and leaves all else in the value as it is: a decoder of YAML fits.
-	// Default: JSON.
+	// It should make the elements of lists anew, which json.Unmarshal does not. Default: JSON, with lists made anew.
 	Decode func(data []byte, value *T) error
 
 	// Keys reads the znodes below each layer as keys, with text as values, in place of the data of the layer's znode.
@@ -103,7 +103,7 @@ func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Opt
 		return nil, &BadError{Path: "", Version: -1, Err: errors.New("no path is given")}
 	}
 	if opt.Decode == nil {
-		opt.Decode = func(data []byte, value *T) error { return json.Unmarshal(data, value) }
+		opt.Decode = decodeJSON[T]
 	}
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
@@ -227,7 +227,7 @@ func sameSources(a, b []Source) bool {
 
 // read makes a value of what the layers have now, the most general one first.
 func (v *Value[T]) read() (Snapshot[T], error) {
-	s := Snapshot[T]{Value: v.opt.Default}
+	s := Snapshot[T]{Value: detached(v.opt.Default)}
 	for i := len(v.layers) - 1; i >= 0; i-- {
 		view := v.caches[i].View()
 		sources, err := v.apply(view, v.layers[i], &s.Value)

@@ -2,9 +2,12 @@ package config_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,4 +262,156 @@ func TestChanges(t *testing.T) {
 			t.Errorf("states: %s", s)
 		}
 	})
+}
+
+type server struct {
+	Name  string
+	Port  int
+	Zones []string
+}
+
+// A farm has all that a document can be decoded into and that a copy of the value would share.
+type farm struct {
+	Hosts   []string
+	Names   map[string]string
+	Main    *server
+	Servers []server
+	Pair    [2]*server
+	Extra   any
+	Most    *big.Int
+	Zone    *time.Location `json:"-"`
+	base
+}
+
+type base struct{ Tags []string }
+
+func newFarm() farm {
+	return farm{
+		Hosts:   []string{"a", "b"},
+		Names:   map[string]string{"d": "default"},
+		Main:    &server{"main", 1, []string{"x", "y"}},
+		Servers: []server{{"s0", 10, []string{"z0"}}, {"s1", 11, []string{"z1"}}},
+		Pair:    [2]*server{{"p0", 20, nil}, {"p1", 21, nil}},
+		Extra:   &server{"extra", 2, []string{"e"}},
+		Most:    big.NewInt(12),
+		Zone:    time.Local,
+		base:    base{Tags: []string{"t"}},
+	}
+}
+
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// Data that is refused, and data that comes into force later, changes neither the default, nor the value in force, nor one
+// that a reader has taken before; and a value has nothing of those before it.
+func TestValuesShareNothing(t *testing.T) {
+	all := `{"hosts":["h"],"names":{"n":"x"},"main":{"name":"m","zones":["q"]},"servers":[{"name":"r"}],` +
+		`"pair":[{"name":"o"}],"extra":{"port":9,"zones":["f"]},"most":13,"tags":["u"]}`
+	for _, c := range []struct {
+		name string
+		opt  config.Options[farm]
+		keys []string // of all, with text
+	}{
+		{name: "JSON"},
+		{name: "a decoder", opt: config.Options[farm]{Decode: func(data []byte, f *farm) error {
+			f.Most = nil // its digits cannot be copied
+			return json.Unmarshal(data, f)
+		}}},
+		{name: "keys", opt: config.Options[farm]{Keys: true}, keys: []string{"hosts", "h", "names/n", "x", "main/name", "m", "main/zones", "q"}},
+	} {
+		in(t, func(t *testing.T, w *world) {
+			var refuse atomic.Bool
+			c.opt.Default, c.opt.Optional = newFarm(), true
+			c.opt.Validate = func(farm) error {
+				if refuse.Load() {
+					return errors.New("refused")
+				}
+				return nil
+			}
+			write := func(data string, keys []string) {
+				t.Helper()
+				if !c.opt.Keys {
+					w.put("/c", data)
+				}
+				for i := 0; c.opt.Keys && i < len(keys); i += 2 {
+					w.put("/c/"+keys[i], keys[i+1])
+				}
+			}
+			v := open(w, c.opt, "/c")
+			before, want := v.Get(), text(newFarm())
+			same := func(when string) {
+				t.Helper()
+				if got := text(c.opt.Default); got != want {
+					t.Errorf("%s, %s: the default is %s", c.name, when, got)
+				}
+				if got := text(before); got != want {
+					t.Errorf("%s, %s: the first value is %s", c.name, when, got)
+				}
+			}
+			refuse.Store(true)
+			write(all, c.keys)
+			same("after refused data")
+			if st, _ := v.State(); st.Bad == nil || text(v.Get()) != want {
+				t.Errorf("%s: bad: %v, in force: %s", c.name, st.Bad, text(v.Get()))
+			}
+			refuse.Store(false)
+			write(all, c.keys)
+			same("after good data")
+			good := v.Get()
+			if good.Hosts[0] != "h" || good.Names["n"] != "x" || good.Names["d"] != "default" || good.Main.Name != "m" || good.Main.Port != 1 || good.Zone != time.Local {
+				t.Errorf("%s: in force: %s", c.name, text(good))
+			}
+			goodText := text(good)
+			must(t, w.s.DeleteAll(t.Context(), "/c"))
+			synctest.Wait()
+			same("after a deletion")
+			if got := text(v.Get()); got != want {
+				t.Errorf("%s: after a deletion: %s", c.name, got)
+			}
+			write(`{"names":{"o":"other"},"hosts":["i"],"main":{"name":"n"}}`, []string{"names/o", "other", "hosts", "i", "main/name", "n"})
+			if got := v.Get().Names; len(got) != 2 || got["o"] != "other" || text(good) != goodText {
+				t.Errorf("%s: a later value has %v, and the one before is %s", c.name, got, text(good))
+			}
+		})
+	}
+}
+
+// A list of a layer has nothing of the lists of the layers behind it, nor of the default's; what is no list is laid over.
+func TestAListReplacesAList(t *testing.T) {
+	for _, c := range []struct{ lower, upper, want string }{
+		{`{}`, `{}`, text(newFarm())},
+		{`{"servers":[{"port":1,"zones":["a"]},{"name":"l1"}]}`, `{"servers":[{"name":"u0"},{"zones":["b"]},{"port":3}]}`,
+			`"Servers":[{"Name":"u0","Port":0,"Zones":null},{"Name":"","Port":0,"Zones":["b"]},{"Name":"","Port":3,"Zones":null}]`},
+		{`{"servers":[{"port":1},{"name":"l1"}]}`, `{"rate":1}`, `"Servers":[{"Name":"","Port":1,"Zones":null},{"Name":"l1","Port":0,"Zones":null}]`},
+		{`{"servers":[{"port":1},{"port":2}]}`, `{"servers":[{}]}`, `"Servers":[{"Name":"","Port":0,"Zones":null}]`},
+		{`{"servers":[]}`, `{"servers":[{"name":"u0"}]}`, `"Servers":[{"Name":"u0","Port":0,"Zones":null}]`},
+		{`{"servers":[{"port":1}]}`, `{"SERVERS":[]}`, `"Servers":[]`},
+		{`{"servers":[{"port":1}]}`, `{"servers":null}`, `"Servers":null`},
+		{`{"servers":null}`, `{"hosts":[]}`, `"Servers":null`},
+		{`{"main":{"zones":["l"]}}`, `{"main":{"port":5}}`, `"Main":{"Name":"main","Port":5,"Zones":["l"]}`},
+		{`{"main":null}`, `{"main":{"port":5}}`, `"Main":{"Name":"","Port":5,"Zones":null}`},
+		{`{"extra":{"zones":["l","m"]}}`, `{"extra":{"port":5}}`, `"Extra":{"Name":"extra","Port":5,"Zones":["l","m"]}`},
+		{`{"tags":["l"]}`, `{"names":null}`, `"Names":null`},
+		{`{"tags":["l"]}`, `{"hosts":["u"]}`, `"Tags":["l"]`},
+		{`{"pair":[{"zones":["l"]},{"port":7}]}`, `{}`, `"Pair":[{"Name":"","Port":0,"Zones":["l"]},{"Name":"","Port":7,"Zones":null}]`},
+		{`{"pair":[{"zones":["l"]},{"port":7}]}`, `{"pair":[{"port":3}]}`, `"Pair":[{"Name":"","Port":3,"Zones":null},null]`},
+		{`{"pair":[{"zones":["l"]},{"port":7}]}`, `{"pair":[]}`, `"Pair":[null,null]`},
+		{`{"most":99}`, `{"hosts":["u"]}`, `"Most":99`},
+		{`{"most":99}`, `{"most":0}`, `"Most":0`},
+		{`{"most":99}`, `{"most":null}`, `"Most":null`},
+	} {
+		in(t, func(t *testing.T, w *world) {
+			w.put("/lower", c.lower)
+			w.put("/upper", c.upper)
+			v := open(w, config.Options[farm]{Default: newFarm()}, "/upper", "/lower")
+			if got := text(v.Get()); !strings.Contains(got, c.want) {
+				t.Errorf("%s over %s: got %s, want %s", c.upper, c.lower, got, c.want)
+			}
+		})
+	}
 }

@@ -9,7 +9,8 @@
 //
 //   - A value that cannot be decoded, or that Options.Validate refuses, never comes into force: the last good value stays,
 //     and State says what is wrong, with path and version.
-//   - A value is replaced as a whole. Get never sees a part of two.
+//   - A value is replaced as a whole. Get never sees a part of two, and a value once taken does not change: what later data
+//     is decoded into is a copy of Options.Default.
 //   - Store writes only if the version is the expected one, and resolves a lost answer.
 //
 // # Formats

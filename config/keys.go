@@ -42,8 +42,6 @@ func hasChildren(view cache.View, path string) bool {
 	return false
 }
 
-var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
-
 // setKey sets what a key names within a value. A key that nothing answers to is passed over, as unknown fields of JSON
 // are.
 func setKey(at reflect.Value, key []string, text string) error {
@@ -52,13 +50,10 @@ func setKey(at reflect.Value, key []string, text string) error {
 	}
 	switch at.Kind() {
 	case reflect.Pointer:
-		// A copy, because the value in force may share what is pointed at.
-		fresh := reflect.New(at.Type().Elem())
-		if !at.IsNil() {
-			fresh.Elem().Set(at.Elem())
+		if at.IsNil() {
+			at.Set(reflect.New(at.Type().Elem()))
 		}
-		at.Set(fresh)
-		return setKey(fresh.Elem(), key, text)
+		return setKey(at.Elem(), key, text)
 	case reflect.Struct:
 		for i := range at.NumField() {
 			if f := at.Type().Field(i); f.IsExported() && answersTo(f, key[0]) {
@@ -74,12 +69,8 @@ func setKey(at reflect.Value, key []string, text string) error {
 	return nil
 }
 
-// setInMap sets an element of a copy of the map, because the value in force may share the map.
+// setInMap sets an element of a map.
 func setInMap(at reflect.Value, key []string, text string) error {
-	fresh := reflect.MakeMap(at.Type())
-	for _, k := range at.MapKeys() {
-		fresh.SetMapIndex(k, at.MapIndex(k))
-	}
 	name := reflect.ValueOf(key[0]).Convert(at.Type().Key())
 	rest := key[1:]
 	if at.Type().Elem().Kind() == reflect.String { // no further structure: the whole key is the name
@@ -92,8 +83,10 @@ func setInMap(at reflect.Value, key []string, text string) error {
 	if err := setKey(elem, rest, text); err != nil {
 		return err
 	}
-	fresh.SetMapIndex(name, elem)
-	at.Set(fresh)
+	if at.IsNil() {
+		at.Set(reflect.MakeMap(at.Type()))
+	}
+	at.SetMapIndex(name, elem)
 	return nil
 }
 
