@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -92,8 +93,11 @@ type Cache struct {
 		changed chan struct{} // closed when state is replaced
 		log     []Change      // the newest changes; never changed in place
 		last    uint64        // number of the newest change; the first view is number 1
-		conn    uint64        // of the session's connections, the one on which everything was read last
-		err     error         // why the cache has ended
+		behind  error         // why the view may be behind until the next one is published; nil if it is not
+		cut     error         // why there is no connection, or was none since everything was read; nil if there is one
+		session *client.Session
+		conn    uint64 // of the session's connections, the one on which everything was read last
+		err     error  // why the cache has ended
 	}
 }
 
@@ -223,8 +227,8 @@ func (c *Cache) since(at uint64) (news []Change, now *chunks, last uint64, chang
 	return news, c.view.Load(), c.mu.last, c.mu.changed
 }
 
-// publish makes a version the newest one and tells its changes to readers. conn is the connection on which reading
-// began.
+// publish makes a version the newest one and tells its changes to readers. The version has all of which events told on
+// connection conn and before. If that connection has been lost, the state goes on to say so.
 func (c *Cache) publish(now *chunks, news []Change, conn uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,16 +252,24 @@ func (c *Cache) publish(now *chunks, news []Change, conn uint64) {
 	}
 	c.view.Store(now)
 	c.mu.state.View = View{now}
-	c.mu.state.Stale = nil
+	c.mu.behind = nil
+	switch st, _ := c.mu.session.State(); {
+	case st.Phase != client.Connected:
+		c.mu.cut = st.Cause
+	case st.Conn == conn:
+		c.mu.cut = nil
+	}
+	c.mu.state.Stale = c.mu.cut
 	close(c.mu.changed)
 	c.mu.changed = make(chan struct{})
 }
 
-// stale notes why the view may be behind; nil if it is not.
+// stale notes why the view may be behind until the next one is published.
 func (c *Cache) stale(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.staleLocked(why)
+	c.mu.behind = why
+	c.tellStaleLocked()
 }
 
 // cutOff notes that a connection is lost, unless everything has been read on a later one.
@@ -265,18 +277,29 @@ func (c *Cache) cutOff(conn uint64, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.conn <= conn {
-		c.staleLocked(why)
+		c.mu.cut = why
+		c.tellStaleLocked()
 	}
 }
 
-// begin notes that a session begins, whose connections are counted from 1.
-func (c *Cache) begin() {
+// connected notes that there is a connection, and that no event was missed before.
+func (c *Cache) connected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.conn = 0
+	c.mu.cut = nil
+	c.tellStaleLocked()
 }
 
-func (c *Cache) staleLocked(why error) {
+// begin notes that a session begins, whose connections are counted from 1.
+func (c *Cache) begin(s *client.Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.session, c.mu.conn = s, 0
+}
+
+// tellStaleLocked tells readers whether the view may be behind, if that is new.
+func (c *Cache) tellStaleLocked() {
+	why := cmp.Or(c.mu.cut, c.mu.behind)
 	if (c.mu.state.Stale == nil) == (why == nil) {
 		return
 	}

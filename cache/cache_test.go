@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,6 +301,83 @@ func TestGaps(t *testing.T) {
 			w.delete("/r/c")
 			l.take()
 		}
+	})
+}
+
+// A hook is a slog.Handler that calls itself when a line with a message comes.
+type hook struct {
+	message string
+	f       func()
+}
+
+func (h hook) Enabled(context.Context, slog.Level) bool { return true }
+func (h hook) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h hook) WithGroup(string) slog.Handler            { return h }
+func (h hook) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.message {
+		h.f()
+	}
+	return nil
+}
+
+// A connection that is lost after the last answer, and before the view is published, makes the view stale.
+func TestALossBeforePublishing(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		w.put("/r/a", "1")
+		var lose atomic.Bool
+		lose.Store(true)
+		c := w.open("/r", cache.Options{Logger: slog.New(hook{"cache: read again after a gap", func() {
+			if lose.Load() {
+				w.proxy.Refuse(true)
+				w.proxy.CutAll()
+				time.Sleep(time.Millisecond) // the others notice
+			}
+		}})})
+		w.srv.Link("reader").Expire()
+		time.Sleep(time.Minute)
+		w.put("/r/a", "2")
+		st, _ := c.State()
+		if st.Rereads != 1 || st.Stale == nil {
+			t.Errorf("without a connection, after %d rereads: stale is %v", st.Rereads, st.Stale)
+		}
+		want(t, "view", text(st.View), "/r= /r/a=1")
+		lose.Store(false)
+		w.proxy.Refuse(false)
+		time.Sleep(time.Minute)
+		st, _ = c.State()
+		if st.Stale != nil {
+			t.Errorf("with a connection: still stale: %v", st.Stale)
+		}
+		want(t, "view", text(st.View), "/r= /r/a=2")
+	})
+}
+
+// From the loss of a session until everything has been read again, the view is stale.
+func TestStaleDuringAReread(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		w.put("/r/a", "1")
+		c := w.open("/r", cache.Options{})
+		w.proxy.Hold(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Path: "/r/a"}, 5*time.Second)
+		w.srv.Link("reader").Expire()
+		synctest.Wait()
+		w.put("/r/a", "2")
+		var stale time.Duration
+		for range 600 {
+			st, _ := c.State()
+			if text(st.View) == "/r= /r/a=2" {
+				break
+			}
+			if st.Stale == nil {
+				t.Fatalf("not stale after %v, with %s", stale, text(st.View))
+			}
+			time.Sleep(100 * time.Millisecond)
+			stale += 100 * time.Millisecond
+		}
+		st, _ := c.State()
+		if stale < 5*time.Second || st.Stale != nil {
+			t.Errorf("stale for %v, then %v", stale, st.Stale)
+		}
+		want(t, "view", text(st.View), "/r= /r/a=2")
 	})
 }
 

@@ -49,7 +49,7 @@ type source interface {
 
 // follow keeps the cache up to date with one session; it is called again with the next one.
 func (c *Cache) follow(ctx context.Context, s *client.Session) error {
-	c.begin()
+	c.begin(s)
 	for {
 		f := &follower{c: c, s: s, wake: make(chan struct{}, 1)}
 		f.mu.paths = map[string]bool{}
@@ -125,7 +125,7 @@ func (f *follower) heedState(ctx context.Context) {
 		case state.Phase == client.Disconnected:
 			f.c.cutOff(state.Conn, state.Cause)
 		case state.Phase == client.Connected && oneShot:
-			f.c.stale(nil)
+			f.c.connected()
 		}
 		select {
 		case <-passed:
@@ -178,9 +178,10 @@ func (f *follower) take() (paths []string, gap bool) {
 func (f *follower) settle(ctx context.Context) error {
 	before := f.c.view.Load()
 	first := f.first()
-	conn, _ := f.s.State()
 	now, reread := before, false
+	var conn client.State
 	for range settleRounds {
+		conn, _ = f.s.State() // drain marks the gap before this connection, if there is one
 		f.src.drain()
 		paths, gap := f.take()
 		if !gap && len(paths) == 0 {
