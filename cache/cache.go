@@ -18,7 +18,8 @@ type Options struct {
 	// Single caches the znode at the path alone, without what is below it. Default: the whole subtree.
 	Single bool
 
-	// NodesMax is the largest number of znodes. If there are more, the cache ends with a *LimitError. Default 1,000,000.
+	// NodesMax is the largest number of znodes. If there are more, the cache ends with a *LimitError. While the whole part
+	// is read, znodes that the session may not read count as well. Default 1,000,000.
 	NodesMax int
 
 	// BytesMax is the largest number of bytes of paths and data together. If there are more, the cache ends with a

@@ -450,6 +450,59 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// A part that is too large is noticed before all of it has been read.
+func TestLimitsBoundWhatIsRead(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		fill(t, w.writer, "/wide", 2000, make([]byte, 1000))
+		for i := range 40 {
+			fill(t, w.writer, fmt.Sprintf("/deep/%d", i), 50, nil)
+		}
+		for _, c := range []struct {
+			path, what string
+			opt        cache.Options
+			read       int
+		}{
+			{"/wide", "bytes", cache.Options{BytesMax: 10_000}, 2*batch + 1},
+			{"/wide", "znodes", cache.Options{NodesMax: 1000}, 1},
+			{"/deep", "znodes", cache.Options{NodesMax: 500}, 41},
+			{"/deep", "bytes", cache.Options{BytesMax: 5000}, 41},
+		} {
+			mark := w.proxy.Mark()
+			_, err := cache.Open(t.Context(), w.k, c.path, c.opt)
+			var limit *cache.LimitError
+			if !errors.As(err, &limit) || limit.What != c.what {
+				t.Errorf("%s, %+v: %v", c.path, c.opt, err)
+			}
+			if n := len(w.proxy.Since(mark).Asked(wire.OpGetData)); n > c.read {
+				t.Errorf("%s, %+v: %d znodes were read, want %d at most", c.path, c.opt, n, c.read)
+			}
+		}
+		// What events tell of is bounded as well.
+		fill(t, w.writer, "/grows", 1000, nil)
+		c := w.open("/grows", cache.Options{BytesMax: 50_000})
+		mark := w.proxy.Mark()
+		w.proxy.SetFlow(faultproxy.ToServer, faultproxy.Stall)
+		w.put("/grows", "the cache waits for this one")
+		synctest.Wait()
+		var ops []client.Op
+		for n := range 1000 {
+			ops = append(ops, client.OpSet(fmt.Sprintf("/grows/n%06d", n), make([]byte, 500), zk.AnyVersion))
+		}
+		_, err := w.writer.Multi(t.Context(), ops...)
+		must(t, err)
+		synctest.Wait()
+		w.proxy.SetFlow(faultproxy.ToServer, faultproxy.Pass)
+		<-c.Done()
+		var limit *cache.LimitError
+		if n := len(w.proxy.Since(mark).Asked(wire.OpGetData)); !errors.As(c.Err(), &limit) || n > 3*batch {
+			t.Errorf("%d znodes were read, then %v", n, c.Err())
+		}
+	})
+}
+
+// batch is how many requests a cache sends together.
+const batch = 256
+
 func TestWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "", false)

@@ -35,9 +35,8 @@ type follower struct {
 
 // A source reads znodes so that every later change of them is told to the follower.
 type source interface {
-	// read reads znodes. got is called for each path that exists and may be read, in order; names are the children, if the
-	// source has listed them. With list, it lists children wherever there are any.
-	read(ctx context.Context, paths []string, list bool, got func(path string, n *Node, names []string)) error
+	// read reads the znodes at paths and tells to of each that exists and may be read, as soon as it has the answer.
+	read(ctx context.Context, paths []string, to reader) error
 	// wait waits until an event has been marked, or ctx or the session ends.
 	wait(ctx context.Context) error
 	// drain marks every event that has arrived. It does not wait.
@@ -45,6 +44,16 @@ type source interface {
 	// forget is told of znodes that are gone.
 	forget(path string)
 	close()
+}
+
+// A reader is told what a source has read. An error ends the reading.
+type reader interface {
+	// list reports whether the names of the znode's children are needed. It is asked before node is told.
+	list(n *Node) bool
+	// node is told of each znode, in the order of the paths.
+	node(n *Node) error
+	// below is told the names of a znode's children, after node: where list has said so, and where the source lists them anyway.
+	below(path string, names []string) error
 }
 
 // follow keeps the cache up to date with one session; it is called again with the next one.
@@ -223,81 +232,105 @@ func (f *follower) first() bool {
 	return last == 0
 }
 
-// load reads the whole part.
+// load reads the whole part, level by level.
 func (f *follower) load(ctx context.Context) (*chunks, error) {
-	var nodes []*Node
-	var bytes int64
-	var over error
-	old := f.c.view.Load()
-	for level := []string{f.c.path}; len(level) > 0; {
-		var next []string
-		err := f.src.read(ctx, level, !f.c.opt.Single, func(path string, n *Node, names []string) {
-			if known := old.get(path); known != nil && known.Stat == n.Stat {
-				n = known // keep one copy
-			}
-			nodes = append(nodes, n)
-			bytes += int64(len(n.Path) + len(n.Data))
-			if over == nil {
-				over = f.limit(len(nodes)+len(names), bytes)
-			}
-			if over != nil {
-				return
-			}
-			for _, name := range names {
-				next = append(next, zk.Join(path, name))
-			}
-		})
-		if err = cmpErr(over, err); err != nil {
+	l := &loader{f: f, old: f.c.view.Load(), next: []string{f.c.path}}
+	for len(l.next) > 0 {
+		level := l.next
+		l.next, l.ahead = nil, 0
+		if err := f.src.read(ctx, level, l); err != nil {
 			return nil, err
 		}
-		level = next
 	}
-	slices.SortFunc(nodes, func(a, b *Node) int { return compare(a.Path, b.Path) })
-	return bulk(nodes), nil
+	slices.SortFunc(l.nodes, func(a, b *Node) int { return compare(a.Path, b.Path) })
+	return bulk(l.nodes), nil
 }
 
-// cmpErr returns the first error.
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// A loader reads the whole part. It counts what it has and what it is about to read, so that the limits bound its memory.
+type loader struct {
+	f     *follower
+	old   *chunks
+	nodes []*Node
+	bytes int64    // of nodes
+	next  []string // the next level
+	ahead int64    // bytes of next
 }
 
-// apply reads some znodes, and children of theirs that are new if the source lists them.
+func (l *loader) list(*Node) bool { return !l.f.c.opt.Single }
+
+func (l *loader) node(n *Node) error {
+	if known := l.old.get(n.Path); known != nil && known.Stat == n.Stat {
+		n = known // keep one copy
+	}
+	l.nodes = append(l.nodes, n)
+	l.bytes += n.size()
+	return l.f.limit(len(l.nodes)+len(l.next), l.bytes+l.ahead)
+}
+
+func (l *loader) below(path string, names []string) error {
+	if err := l.f.limit(len(l.nodes)+len(l.next)+len(names), l.bytes+l.ahead); err != nil {
+		return err
+	}
+	for _, name := range names {
+		l.next = append(l.next, zk.Join(path, name))
+		l.ahead += int64(len(l.next[len(l.next)-1]))
+	}
+	return l.f.limit(len(l.nodes)+len(l.next), l.bytes+l.ahead)
+}
+
+// apply reads some znodes, and what is below those that come into view with children.
 func (f *follower) apply(ctx context.Context, now *chunks, paths []string) (*chunks, error) {
-	e := now.edit()
+	a := &applier{f: f, e: now.edit()}
 	for len(paths) > 0 {
 		found := map[string]bool{}
-		var next []string
-		err := f.src.read(ctx, paths, false, func(path string, n *Node, names []string) {
-			found[path] = true
-			if known := e.get(path); known == nil || known.Stat.Mzxid <= n.Stat.Mzxid || known.Stat.Czxid != n.Stat.Czxid {
-				e.set(n)
-			}
-			for _, name := range names {
-				if child := zk.Join(path, name); e.get(child) == nil {
-					next = append(next, child)
-				}
-			}
-		})
-		if err != nil {
+		a.found, a.next = found, nil
+		if err := f.src.read(ctx, paths, a); err != nil {
 			return nil, err
 		}
 		for _, path := range paths {
 			if !found[path] {
-				e.remove(path)
+				a.e.remove(path)
 				f.src.forget(path)
 			}
 		}
-		if err := f.limit(e.nodes, e.bytes); err != nil {
+		if err := f.limit(a.e.nodes, a.e.bytes); err != nil {
 			return nil, err
 		}
-		paths = next
+		paths = a.next
 	}
-	return e.done(), nil
+	return a.e.done(), nil
+}
+
+// An applier reads some znodes into an edit. All that it reads will be in the view, so the limits hold for that alone as
+// well; what is gone leaves the edit later.
+type applier struct {
+	f     *follower
+	e     *edit
+	found map[string]bool // of the paths
+	count int             // of all that was read
+	bytes int64
+	next  []string
+}
+
+func (a *applier) list(n *Node) bool { return false }
+
+func (a *applier) node(n *Node) error {
+	a.found[n.Path] = true
+	if known := a.e.get(n.Path); known == nil || known.Stat.Mzxid <= n.Stat.Mzxid || known.Stat.Czxid != n.Stat.Czxid {
+		a.e.set(n)
+	}
+	a.count++
+	a.bytes += n.size()
+	return a.f.limit(a.count, a.bytes)
+}
+
+func (a *applier) below(path string, names []string) error {
+	for _, name := range names {
+		if child := zk.Join(path, name); a.e.get(child) == nil {
+			a.next = append(a.next, child)
+		}
+	}
+	return a.f.limit(a.count+len(a.next), a.bytes)
 }
 
 // limit checks the limits of the options.

@@ -73,7 +73,7 @@ func (o *oneShot) drop(path string) {
 	}
 }
 
-func (o *oneShot) read(ctx context.Context, paths []string, _ bool, got func(string, *Node, []string)) error {
+func (o *oneShot) read(ctx context.Context, paths []string, to reader) error {
 	for _, path := range paths {
 		if o.f.c.opt.Single && path != o.f.c.path {
 			continue
@@ -81,7 +81,12 @@ func (o *oneShot) read(ctx context.Context, paths []string, _ bool, got func(str
 		n, names, err := o.readOne(ctx, path)
 		switch {
 		case err == nil && n != nil:
-			got(path, n, names)
+			if err := to.node(n); err != nil {
+				return err
+			}
+			if err := to.below(path, names); err != nil {
+				return err
+			}
 		case err == nil:
 		case errors.Is(err, zk.ErrNoAuth) && path == o.f.c.path:
 			return err

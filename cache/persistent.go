@@ -42,64 +42,46 @@ func (p *persistent) close() { p.stream.Close() }
 
 func (p *persistent) forget(string) {}
 
-func (p *persistent) read(ctx context.Context, paths []string, list bool, got func(string, *Node, []string)) error {
+func (p *persistent) read(ctx context.Context, paths []string, to reader) error {
 	if p.f.c.opt.Single {
 		paths = slices.DeleteFunc(paths, func(path string) bool { return path != p.f.c.path })
 	}
-	var nodes []*Node
+	var parents []string
 	err := askAll(ctx, paths,
 		func(pl *client.Pipeline, path string) *client.Pending[client.Node] { return pl.Get(path) },
 		func(ctx context.Context, path string) (client.Node, error) {
 			data, stat, err := p.f.s.Get(ctx, path)
 			return client.Node{Data: data, Stat: stat}, err
-		}, p.f.s, p.drain, func(path string, n client.Node, err error) error {
+		}, p.f.s, p.drain, func(path string, got client.Node, err error) error {
 			switch {
-			case err == nil:
-				nodes = append(nodes, &Node{Path: path, Data: n.Data, Stat: n.Stat})
-			case errors.Is(err, zk.ErrNoAuth) && path == p.f.c.path:
-				return err
-			case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
+			case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) && path != p.f.c.path:
+				return nil
+			case err != nil:
 				return err
 			}
-			return nil
+			n := &Node{Path: path, Data: got.Data, Stat: got.Stat}
+			if n.Stat.NumChildren > 0 && to.list(n) {
+				parents = append(parents, path)
+			}
+			return to.node(n)
 		})
 	if err != nil {
 		return err
 	}
-	names := map[string][]string{}
-	if list {
-		if names, err = p.children(ctx, nodes); err != nil {
-			return err
-		}
-	}
-	for _, n := range nodes {
-		got(n.Path, n, names[n.Path])
-	}
-	return nil
-}
-
-// children lists the children of those znodes that have any. Of one that is gone meanwhile an event tells.
-func (p *persistent) children(ctx context.Context, nodes []*Node) (map[string][]string, error) {
-	var parents []string
-	for _, n := range nodes {
-		if n.Stat.NumChildren > 0 {
-			parents = append(parents, n.Path)
-		}
-	}
-	names := map[string][]string{}
-	err := askAll(ctx, parents,
+	return askAll(ctx, parents,
 		func(pl *client.Pipeline, path string) *client.Pending[client.Listing] { return pl.Children(path) },
 		func(ctx context.Context, path string) (client.Listing, error) {
 			names, stat, err := p.f.s.Children(ctx, path)
 			return client.Listing{Names: names, Stat: stat}, err
 		}, p.f.s, p.drain, func(path string, l client.Listing, err error) error {
-			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+			if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+				return nil // of one that is gone meanwhile, an event tells
+			}
+			if err != nil {
 				return err
 			}
-			names[path] = l.Names
-			return nil
+			return to.below(path, l.Names)
 		})
-	return names, err
 }
 
 // askAll asks about each path, many at a time, and gives the outcomes to got in order. A question whose answer was

@@ -14,6 +14,9 @@ type Node struct {
 	Stat zk.Stat // see Limits in the package's comment about what it says of children
 }
 
+// size returns how many bytes the path and the data have.
+func (n *Node) size() int64 { return int64(len(n.Path) + len(n.Data)) }
+
 // A View is the cached part of the tree at one moment. It never changes, and its methods take no lock. Holding on to a
 // View keeps its znodes in memory.
 type View struct{ chunks *chunks }
@@ -134,7 +137,7 @@ func bulk(nodes []*Node) *chunks {
 
 // count adds a znode to the sums, or takes it away.
 func (c *chunks) count(n *Node, sign int64) {
-	c.bytes += sign * int64(len(n.Path)+len(n.Data))
+	c.bytes += sign * n.size()
 	c.zxid = max(c.zxid, n.Stat.Czxid, n.Stat.Mzxid)
 }
 
