@@ -57,6 +57,7 @@ type campaigner struct {
 	work   Work
 	s      *client.Session // nil between two
 	rounds int             // campaigns since the last term of termGood
+	begun  bool            // it has campaigned: the margin was found to be right
 }
 
 // campaign campaigns once and leads. It reports whether to do so again, and why or why not.
@@ -64,10 +65,15 @@ func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 	if err := c.connect(ctx); err != nil {
 		return unreachable(err) && ctx.Err() == nil, err
 	}
-	e, err := New(c.s, c.path, c.opt)
+	opt := c.opt
+	if c.begun { // a later session, or a later server, may grant a shorter timeout
+		opt.Margin = min(opt.Margin, c.s.Timeout()/3)
+	}
+	e, err := New(c.s, c.path, opt)
 	if err != nil {
 		return false, err
 	}
+	c.begun = true
 	t, err := e.Campaign(ctx)
 	if err != nil {
 		return c.s.Err() != nil && !errors.Is(err, zk.ErrAuthFailed) && ctx.Err() == nil, err

@@ -47,7 +47,7 @@ func NewAll(members ...Member) (*All, error) {
 		}
 		a.members = append(a.members, c)
 	}
-	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.lock.dir, b.lock.dir) })
+	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.path, b.path) })
 	return a, nil
 }
 
@@ -82,14 +82,14 @@ func (a *All) Do(ctx context.Context, f func(ctx context.Context) error) error {
 }
 
 func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
-	for _, m := range a.members {
-		ctx = m.lock.tellAsked(ctx)
+	if len(a.members) == 0 {
+		return nil, errZero
 	}
 	t, err := take(ctx, a.members, try)
 	if err != nil {
 		for i, m := range a.members {
 			if t.holds[i] == nil {
-				m.lock.tellRefused(ctx, err)
+				m.lock.tellRefused(t.ctx, err)
 			}
 		}
 		return nil, err

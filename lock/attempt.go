@@ -22,7 +22,6 @@ type attempt struct {
 	core    *core
 	s       *client.Session
 	id      queue.ID
-	ended   bool
 	count   int // how many nodes it needs
 	data    []byte
 	created *creation // the last create that was sent
@@ -158,8 +157,12 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		}
 	}
 	if a.core.permits != nil {
-		if err := a.storePermits(ctx); err != nil {
+		same, err := a.storePermits(ctx)
+		if err != nil {
 			return nil, err
+		}
+		if !same {
+			return a.runAgain(ctx)
 		}
 	}
 	number, err := vouchFor(ctx, a.s, a.core.opt.Vouch, a.nodes)
@@ -173,11 +176,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		return nil, ending.Of(ctx)
 	}
 	if isOutdated(a.s, a.listedAt, a.own...) {
-		v, err := a.list(ctx, 0)
-		if err != nil {
-			return nil, err
-		}
-		return a.proceed(ctx, v)
+		return a.runAgain(ctx)
 	}
 	holds := make([]*Hold, len(a.nodes))
 	for i, node := range a.nodes {
@@ -191,8 +190,17 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		a.stopWaiting()
 	}
 	a.nodes, a.own, a.vouching, a.delayMarker = nil, nil, nil, "" // the holds' now
-	a.end()
+	attemptIDs.drop(a.id)
 	return holds, nil
+}
+
+// runAgain is run for an attempt that has joined the queue.
+func (a *attempt) runAgain(ctx context.Context) ([]*Hold, error) {
+	v, err := a.list(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	return a.proceed(ctx, v)
 }
 
 // isOutdated reports whether the last listing, which was asked for at that time, is too old to show that our nodes are still
@@ -257,15 +265,7 @@ func (a *attempt) abandon() {
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
 		a.core.cleaner.add(leftovers{id: a.id, token: a.token, nodes: a.nodes, created: a.created, unknown: a.unknown})
 	}
-	a.end()
-}
-
-// end notes that the attempt is over. Its nodes belong to its holds or to the cleaner now.
-func (a *attempt) end() {
-	if !a.ended {
-		a.ended = true
-		attemptIDs.drop(a.id)
-	}
+	attemptIDs.drop(a.id)
 }
 
 // forget notes that a node of ours is gone. If it was one of several, the cleaner looks for the others.

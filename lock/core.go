@@ -16,7 +16,7 @@ type core struct {
 	permits *permitCount // a semaphore's number of permits; otherwise nil
 	gate    *core        // a second lock, which is held only while joining the queue and waiting in it (Curator's semaphore); otherwise nil
 	cleaner *cleaner     // removes what attempts and holds leave
-	orphans orphanTimes  // delay markers of holders that did not release
+	orphans *orphanTimes // delay markers of holders that did not release
 }
 
 // base returns the lock's base; nil if c is nil.
@@ -28,7 +28,7 @@ func (c *core) base() *lockBase {
 }
 
 func newCore(s *client.Session, dir string, opt Options, r *queue.Rules) *core {
-	c := &core{lockBase: newBase(s, dir, opt, r)}
+	c := &core{lockBase: newBase(s, dir, opt, r), orphans: &orphanTimes{}}
 	c.cleaner = &cleaner{lock: &c.lockBase, clean: c.clean}
 	return c
 }
@@ -78,7 +78,7 @@ func runAttempt(ctx context.Context, a *attempt, way func(context.Context) ([]*H
 // gate. leave gives the gate back.
 func (c *core) approach(ctx context.Context, count int, try bool) (leave func(), err error) {
 	if c.permits.varies() && !c.permits.agreed.Load() {
-		if err := c.permits.agree(ctx, c, count, false); err != nil {
+		if _, err := c.permits.agree(ctx, c, count, false); err != nil {
 			return nil, c.withOp(err, try)
 		}
 	}

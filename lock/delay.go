@@ -88,16 +88,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 		own, a.own[0] = p.WatchGet(a.nodes[0])
 	}
 	p.Send(ctx)
-	var left time.Duration
-	known := a.core.orphans.update(orphans)
-	for i, k := range reads {
-		node, err := k.Wait(ctx)
-		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
-			return false, a.watchError(err, nil) // gone, or out of touch: look again
-		}
-		left = max(left, queue.DelayOf(node.Data, a.core.opt.Delay)-known[i])
-	}
-	if own != nil {
+	if own != nil { // first, so that a watch that was not set never stays
 		node, err := own.Wait(ctx)
 		if err != nil {
 			a.own[0] = nil
@@ -106,6 +97,15 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 		if queue.Revoked(node.Data) {
 			a.noteRevoked(a.nodes[0])
 		}
+	}
+	var left time.Duration
+	known := a.core.orphans.update(orphans)
+	for i, k := range reads {
+		node, err := k.Wait(ctx)
+		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
+			return false, a.watchError(err, nil) // gone, or out of touch: look again
+		}
+		left = max(left, queue.DelayOf(node.Data, a.core.opt.Delay)-known[i])
 	}
 	if left <= 0 {
 		return true, nil

@@ -284,14 +284,15 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // tell tells the hooks and the log of the grants that one look found to be lost. All of them have ended by then, because a hook may
-// take its time. It runs on another goroutine of the session if that lives, so that a hook keeps the guard from no other grant.
+// take its time. It does so on a goroutine that is not the session's: a hook keeps neither the guard from another grant nor Close
+// from its end.
 func (k *guard) tell(lost []*grant) {
-	tell := func(context.Context) {
+	if len(lost) == 0 {
+		return
+	}
+	go func() {
 		for _, g := range lost {
 			g.tellLoss()
 		}
-	}
-	if len(lost) > 0 && !k.s.Go(tell) {
-		tell(context.Background())
-	}
+	}()
 }

@@ -164,7 +164,8 @@ func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 // error promises nothing: the caller's next create tells whether it was enough.
 func (c *core) makeDirectory(ctx context.Context) error {
 	if c.permits.varies() {
-		return c.permits.agree(ctx, c, 0, false)
+		_, err := c.permits.agree(ctx, c, 0, false)
+		return err
 	}
 	_, err := c.s.Create(ctx, c.dir, nil, zk.Container, c.opt.ParentACL)
 	switch {

@@ -35,6 +35,9 @@ func take(ctx context.Context, members []member, try bool) (t *multiLock, err er
 		}
 	}()
 	rest, err := t.reenter(ctx, try)
+	for _, i := range rest {
+		t.ctx = members[i].lock.tellAsked(t.ctx)
+	}
 	for err == nil && len(rest) > 0 {
 		var done int
 		if members[rest[0]].isSeparate() {
@@ -210,6 +213,14 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	defer cancel()
 	var errs []error
 	var ended []*grant
+	sending := false
+	defer func() {
+		if !sending { // a hook of the user's has panicked
+			for _, g := range ended {
+				g.giveUp()
+			}
+		}
+	}()
 	for i := len(holds) - 1; i >= 0; i-- {
 		h := holds[i]
 		if h.released.Swap(true) {
@@ -221,6 +232,7 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 			ended = append(ended, h.g)
 		}
 	}
+	sending = true
 	sent := make([]*removal, len(ended))
 	writes := pipelines{}
 	for i, g := range ended {

@@ -51,8 +51,8 @@ func (r *permitCount) varies() bool { return r != nil && r.stored }
 
 // agree sees to it that the number that is stored is the one that the semaphore was made with; later an operator may
 // change it. A directory that is not there is made with the number. One that is there gets it from the first attempt that is granted
-// permits: a refused attempt leaves no number behind, in the directory of a mutex for example.
-func (r *permitCount) agree(ctx context.Context, c *core, count int, granted bool) error {
+// permits: a refused attempt leaves no number behind, in the directory of a mutex for example. agree returns what is stored.
+func (r *permitCount) agree(ctx context.Context, c *core, count int, granted bool) (int, error) {
 	stored, err := updateStoredPermits(ctx, c, func(stored int, missing bool) (int, error) {
 		switch {
 		case stored == 0 && r.n == 0:
@@ -69,7 +69,7 @@ func (r *permitCount) agree(ctx context.Context, c *core, count int, granted boo
 	if err == nil && stored != 0 {
 		r.agreed.Store(true)
 	}
-	return err
+	return stored, err
 }
 
 // updateStoredPermits stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
@@ -174,12 +174,14 @@ func (a *attempt) readPermits(ctx context.Context) (int, error) {
 	return a.permits.n, nil
 }
 
-// storePermits sees to it that the number of permits that has been counted with is stored, before any is granted.
-func (a *attempt) storePermits(ctx context.Context) error {
+// storePermits sees to it that a number of permits is stored before any is granted. It reports whether that is the number that has
+// been counted with: another contender may have stored another one meanwhile.
+func (a *attempt) storePermits(ctx context.Context) (same bool, err error) {
 	if !a.permits.open {
-		return nil
+		return true, nil
 	}
-	return a.core.permits.agree(ctx, a.core, a.count, true)
+	n, err := a.core.permits.agree(ctx, a.core, a.count, true)
+	return n == a.permits.n, err
 }
 
 // samePermits reports whether the number of permits is still the one that v was made with.

@@ -61,10 +61,29 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 	g.mu.holds = nil // under the same mutex, or another caller could re-enter what is about to end
 	g.mu.Unlock()
 	g.endHolds(holds, ErrReleased)
-	if released := g.lock.opt.Hooks.Released; released != nil {
-		released(g.caller, g.lock.dir)
-	}
+	g.tellReleased()
 	return true, nil
+}
+
+// giveUp has the node of a grant that has ended deleted in the background.
+func (g *grant) giveUp() {
+	g.claim.discard()
+	attemptIDs.drop(g.id)
+}
+
+// tellReleased tells the hook of the release. If the hook panics, the node is deleted in the background.
+func (g *grant) tellReleased() {
+	if g.lock.opt.Hooks.Released == nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			g.giveUp()
+		}
+	}()
+	g.lock.opt.Hooks.Released(g.caller, g.lock.dir)
+	returned = true
 }
 
 // A queueClaim is the claim of a grant in the queue of a fair lock.

@@ -20,7 +20,7 @@ func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
 		return nil, err
 	}
 	m := &RWMutex{newCore(s, path, opt, &queue.ReadRules), newCore(s, path, opt, &queue.WriteRules)}
-	m.write.cleaner = m.read.cleaner // what one side has left is in the other's way
+	m.write.cleaner, m.write.orphans = m.read.cleaner, m.read.orphans // what one side has left or seen concerns the other too
 	return m, nil
 }
 

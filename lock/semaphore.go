@@ -123,7 +123,8 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
 }
 
 // TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the holder that
-// has held a permit for longest.
+// has held a permit for longest. A semaphore of NewCuratorSemaphore is busy too while another contender is on the way in; the error
+// names that one.
 func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.core, true) }
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes

@@ -1,0 +1,153 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+// F06: the connection breaks while the marker of a lost hold is read, together with the watch on the own node. The hold hears of
+// what becomes of its node all the same.
+func TestF06_TheConnectionBreaksBesideADelayMarker(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			other := srv.Session(t, "other")
+			delayed := lock.Options{Delay: 5 * time.Second}
+			theirs, err := lock.NewMutex(other, "/l/a", delayed)
+			must(t, nil, err)
+			lost, err := theirs.Lock(t.Context())
+			must(t, lost, err)
+			must(t, nil, other.Delete(t.Context(), lost.Node(), -1)) // its marker stays
+			<-lost.Done()
+			names, _, err := other.Children(t.Context(), "/l/a")
+			must(t, nil, err)
+
+			proxy := faultproxy.New(srv.Link("s").Dial)
+			defer proxy.Close()
+			s, err := client.Open(t.Context(), zktest.Servers, clock.With(client.Options{Dial: proxy.Dial}, &clock.Clock{}))
+			must(t, nil, err)
+			defer s.Close(t.Context())
+			if cut {
+				proxy.CutAfter(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Path: "/l/a/" + names[0]})
+			}
+			ours, err := lock.NewMutex(s, "/l/a", delayed)
+			must(t, nil, err)
+			h, err := ours.Lock(t.Context())
+			must(t, h, err)
+			all, err := inspect.Contenders(t.Context(), other, "/l/a")
+			must(t, nil, err)
+			if broken, err := inspect.Break(t.Context(), other, all[0]); !broken || err != nil {
+				t.Fatalf("Break = %v, %v", broken, err)
+			}
+			time.Sleep(time.Minute)
+			if !errors.Is(h.Cause(), lock.ErrNodeDeleted) {
+				t.Errorf("connection cut %v: the hold whose node was deleted a minute ago ended with %v", cut, h.Cause())
+			}
+		})
+	}
+}
+
+// F36: members of an All are taken in the order of their paths, those of Curator's semaphores too, whose queues are below the path.
+func TestF36_OrderOfACuratorSemaphore(t *testing.T) {
+	s := new(client.Session)
+	sem, err := lock.NewCuratorSemaphore(s, "/l/a", 1, lock.Options{})
+	must(t, nil, err)
+	m, err := lock.NewMutex(s, "/l/a-b", lock.Options{})
+	must(t, nil, err)
+	all, err := lock.NewAll(m, sem.Permits(1))
+	must(t, nil, err)
+	if got, want := all.Paths(), []string{"/l/a", "/l/a-b"}; !slices.Equal(got, want) {
+		t.Errorf("taken in the order %q, want %q", got, want)
+	}
+}
+
+// The zero All holds nothing, and says so.
+func TestZeroAll(t *testing.T) {
+	if h, err := new(lock.All).Lock(t.Context()); err == nil {
+		t.Errorf("Lock = %v without an error", h)
+	}
+	if err := new(lock.All).Do(t.Context(), func(context.Context) error { t.Error("Do runs the work"); return nil }); err == nil {
+		t.Error("Do returns no error")
+	}
+}
+
+// A release hook that panics does not leave the lock held.
+func TestReleasedHookPanics(t *testing.T) {
+	for _, several := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.New(t, zktest.Options{}).Session(t, "s")
+			panics := true
+			opt := lock.Options{Hooks: lock.Hooks{Released: func(_ context.Context, path string) {
+				if panics && path == "/l/a" {
+					panic("hook")
+				}
+			}}}
+			a, err := lock.NewMutex(s, "/l/a", opt)
+			must(t, nil, err)
+			b, err := lock.NewMutex(s, "/l/b", opt)
+			must(t, nil, err)
+			var release func(context.Context) error
+			if several {
+				all, err := lock.NewAll(a, b)
+				must(t, nil, err)
+				h, err := all.Lock(t.Context())
+				must(t, nil, err)
+				release = h.Release
+			} else {
+				h, err := a.Lock(t.Context())
+				must(t, h, err)
+				release = h.Release
+			}
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic of the hook is not passed on")
+					}
+				}()
+				release(t.Context())
+			}()
+			panics = false
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			for _, m := range []*lock.Mutex{a, b} {
+				h, err := m.Lock(ctx)
+				must(t, h, err)
+				must(t, nil, h.Release(ctx))
+			}
+		})
+	}
+}
+
+// F15: a hook that is told of a loss may close the session, and may take its time.
+func TestF15_LostHookClosesTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s, other := srv.Session(t, "s"), srv.Session(t, "other")
+		closed := make(chan error, 1)
+		m, err := lock.NewMutex(s, "/l/a", lock.Options{Hooks: lock.Hooks{Lost: func(ctx context.Context, _ string, _ *lock.LostError) {
+			closed <- s.Close(context.WithoutCancel(ctx))
+		}}})
+		must(t, nil, err)
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		must(t, nil, other.Delete(t.Context(), h.Node(), -1))
+		select {
+		case err := <-closed:
+			must(t, nil, err)
+		case <-time.After(time.Hour):
+			t.Error("Close has not returned")
+		}
+	})
+}
