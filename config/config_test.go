@@ -240,6 +240,51 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// A write is carried out, its answer is lost, and another writer replaces it before the look. Whatever ends the write later,
+// its outcome stays unknown.
+func TestStoreStaysInDoubt(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		want error
+		then func(w *world, cancel func()) // while the look at the writer waits
+	}{
+		{"the context, during the look", context.Canceled, func(w *world, cancel func()) { cancel() }},
+		{"a deleted znode", zk.ErrNoNode, func(w *world, _ func()) { w.s.DeleteAll(context.Background(), "/c") }},
+		{"another version", zk.ErrBadVersion, func(*world, func()) {}},
+		{"the context, before the transaction is prepared", context.Canceled, func(w *world, cancel func()) {
+			w.proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpExists}}, func(faultproxy.Request) { cancel() })
+		}},
+		{"the context, before the transaction is sent again", context.Canceled, func(w *world, cancel func()) {
+			w.proxy.After(faultproxy.Match{Ops: []wire.Op{wire.OpExists}, Skip: 1}, func(faultproxy.Request, faultproxy.Reply) { cancel() })
+		}},
+		{"no right to write", zk.ErrNoAuth, func(w *world, _ func()) {
+			_, err := w.s.SetACL(context.Background(), "/c", zk.ReadOnlyACL(), zk.AnyVersion)
+			must(w.t, err)
+		}},
+		{"the session", zk.ErrSessionExpired, func(w *world, _ func()) {
+			w.proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpExists}}, func(faultproxy.Request) { w.srv.Link("a").Expire() })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in(t, func(t *testing.T, w *world) {
+				w.put("/c", "before")
+				w.put("/c/_writer", "")
+				ctx, cancel := context.WithCancel(t.Context())
+				w.proxy.CutAfter(faultproxy.Match{Ops: []wire.Op{wire.OpMulti}})
+				w.proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}}, func(faultproxy.Request) {
+					w.s.Put(context.Background(), "/c", []byte("another's"), nil)
+					w.s.Put(context.Background(), "/c/_writer", []byte("another"), nil)
+					c.then(w, cancel)
+				})
+				err := config.Store(ctx, w.k, "/c", []byte("ours"), 0, "", nil)
+				if !errors.Is(err, c.want) || !client.MaybeApplied(err) {
+					t.Errorf("%v, want %v and an unknown outcome", err, c.want)
+				}
+			})
+		})
+	}
+}
+
 func TestChanges(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.put("/c", `{"rate":1}`)

@@ -42,8 +42,10 @@ const NotThere int32 = -2
 
 // Store writes the data of a znode if it has the given version: one from a Source, zk.AnyVersion for any, which creates
 // the znode if it is missing, or NotThere. Another version is zk.ErrBadVersion, and for NotThere zk.ErrNodeExists. label
-// is free text that names the writer, for others to see (Source.Writer). A lost answer is resolved by looking; if that is
-// not possible before ctx ends, client.MaybeApplied is true of the error. A nil acl lets every client do anything.
+// is free text that names the writer, for others to see (Source.Writer). A nil acl lets every client do anything.
+//
+// A lost answer is resolved by looking, and the write is tried again if it is not there. client.MaybeApplied is true of an
+// error after an attempt that may have been carried out: another writer can have replaced what it wrote.
 func Store(ctx context.Context, k *client.Keeper, path string, data []byte, version int32, label string, acl []zk.ACL) error {
 	var id [8]byte
 	rand.Read(id[:]) // never fails
@@ -52,14 +54,14 @@ func Store(ctx context.Context, k *client.Keeper, path string, data []byte, vers
 	if err != nil {
 		return &client.OpError{Op: "store", Path: path, Err: err}
 	}
-	s, err := k.Session(ctx)
-	if err == nil {
-		err = (&storeCall{s, path, data, who, version, acl}).run(ctx)
+	w := storeCall{path: path, data: data, who: who, version: version, acl: acl}
+	if w.s, err = k.Session(ctx); err == nil {
+		err = w.run(ctx)
 	}
 	if err == nil {
 		return nil
 	}
-	out := &client.OpError{Op: "store", Path: path, Err: err, Maybe: client.MaybeApplied(err)}
+	out := &client.OpError{Op: "store", Path: path, Err: err, Maybe: w.doubt}
 	var op *client.OpError
 	if errors.As(err, &op) {
 		out.Err = op.Err
@@ -79,33 +81,27 @@ type storeCall struct {
 	who     []byte
 	version int32
 	acl     []zk.ACL
+	doubt   bool // the outcome of an attempt is unknown: if the writer is not ours, a later one may have replaced it
 }
 
 // run writes until it is known whether it is done.
 func (w *storeCall) run(ctx context.Context) error {
-	doubt := false // an answer was lost, and the writer is not ours: it may have been replaced by a later one
 	for {
 		ops, err := w.ops(ctx)
 		if err != nil {
 			return err
 		}
 		_, err = w.s.Multi(ctx, ops...)
+		w.doubt = w.doubt || client.MaybeApplied(err)
 		var failed *client.MultiError
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, zk.ErrConnectionLoss):
-			done, lookErr := w.done(ctx)
-			if lookErr != nil {
-				return &client.OpError{Op: "store", Path: w.path, Err: lookErr, Maybe: true}
+			if done, err := w.done(ctx); done || err != nil {
+				return err
 			}
-			if done {
-				return nil
-			}
-			doubt = true
 		case errors.As(err, &failed) && w.isRace(failed): // another client has created or deleted something: look again
-		case doubt && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists)):
-			return &client.OpError{Op: "store", Path: w.path, Err: err, Maybe: true}
 		default:
 			return err
 		}
