@@ -64,7 +64,7 @@ type Options struct {
 	Initial int64
 
 	// Exact makes the outcome of a change known when its answer was lost, as long as the session lives. It costs an
-	// ephemeral znode below the counter for each session, and a larger write for each change. Default: such an outcome
+	// ephemeral znode below the counter for each Counter, and a larger write for each change. Default: such an outcome
 	// can be unknown.
 	Exact bool
 
@@ -206,6 +206,15 @@ func (c *Counter) opError(op string, err error) error {
 	return out
 }
 
+// notSent returns an error of a request that went before the change. That request may have taken effect, but not the change.
+func notSent(err error) error {
+	var inner *client.OpError
+	if errors.As(err, &inner) {
+		return &client.OpError{Op: inner.Op, Path: inner.Path, Err: inner.Err}
+	}
+	return err
+}
+
 // read returns the value.
 func (c *Counter) read(ctx context.Context, s *client.Session) (Value, error) {
 	data, stat, err := s.Get(ctx, c.path)
@@ -226,7 +235,7 @@ func (c *Counter) change(ctx context.Context, op string, f func(int64) (int64, e
 		return Value{}, c.opError(op, err)
 	}
 	if err := c.ensure(ctx, s); err != nil {
-		return Value{}, c.opError(op, err)
+		return Value{}, c.opError(op, notSent(err))
 	}
 	v, err := c.write(ctx, s, f)
 	if err != nil {

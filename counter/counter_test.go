@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/counter"
@@ -190,6 +191,93 @@ func TestNeverDoubled(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Two counters on one path share a session. Answers of both are lost at once, while journals are made and while changes are:
+// what is one's own is not taken for the other's.
+func TestTwoCountersOfOneSession(t *testing.T) {
+	for _, reused := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			k, p := keep(t, srv, "a")
+			s := srv.Session(t, "s")
+			opt := counter.Options{Exact: true}
+			a, b := open(t, k, opt), open(t, k, opt)
+			if reused { // the counter is made anew, and the journal of b gets the path of that of a
+				_, err := a.Add(t.Context(), 1)
+				must(t, err)
+				must(t, s.DeleteAll(t.Context(), "/c"))
+				_, err = b.Add(t.Context(), 1)
+				must(t, err)
+			} else {
+				_, err := open(t, k, counter.Options{}).Set(t.Context(), 1)
+				must(t, err)
+			}
+			// The server carries out the first of two and has not seen the second when the connection is lost.
+			untilBothAreSent := func(faultproxy.Request) { time.Sleep(time.Second) }
+			p.Before(faultproxy.Match{Ops: []wire.Op{wire.OpExists}}, untilBothAreSent)
+			for _, m := range []faultproxy.Match{{Ops: faultproxy.Creates(), Prefix: "/c/n/_"}, {Ops: []wire.Op{wire.OpMulti}}} {
+				p.Before(m, untilBothAreSent)
+				p.CutAfter(m)
+				m.Skip = 1
+				p.CutBefore(m)
+			}
+			errs := make(chan error)
+			for _, c := range []*counter.Counter{a, b} {
+				go func() {
+					_, err := c.Add(context.Background(), 1)
+					errs <- err
+				}()
+			}
+			sure, unsure := int64(0), int64(0)
+			for range 2 {
+				switch err := <-errs; {
+				case err == nil:
+					sure++
+				case client.MaybeApplied(err) && reused:
+					unsure++
+				default:
+					t.Errorf("reused %v: %v", reused, err)
+				}
+			}
+			if v, err := a.Get(t.Context()); err != nil || v.Number < 1+sure || v.Number > 1+sure+unsure {
+				t.Errorf("reused %v: the counter has %d, %v; it had 1, with %d changes made and %d unknown", reused, v.Number, err, sure, unsure)
+			}
+		})
+	}
+}
+
+// A change that was not sent is not in doubt, however the requests before it have ended.
+func TestNotSent(t *testing.T) {
+	counterMade := faultproxy.Match{Ops: faultproxy.Creates(), Path: "/c/n"}
+	journalMade := faultproxy.Match{Ops: faultproxy.Creates(), Prefix: "/c/n/_"}
+	for _, c := range []struct {
+		name  string
+		exact bool
+		fault func(*faultproxy.Proxy)
+	}{
+		{"the counter is made", false, func(p *faultproxy.Proxy) { p.Hold(counterMade, time.Hour) }},
+		{"the counter is made, exact", true, func(p *faultproxy.Proxy) { p.Hold(counterMade, time.Hour) }},
+		{"the journal is made", true, func(p *faultproxy.Proxy) { p.Hold(journalMade, time.Hour) }},
+		{"the journal is looked for", true, func(p *faultproxy.Proxy) {
+			p.CutAfter(journalMade)
+			p.Hold(faultproxy.Match{Ops: faultproxy.Lists()}, time.Hour)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				k, p := keep(t, srv, "a")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				c.fault(p)
+				n := open(t, k, counter.Options{Exact: c.exact})
+				if _, err := n.Add(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || client.MaybeApplied(err) {
+					t.Errorf("got %v, want the end of the context and a known outcome", err)
+				}
+			})
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package counter
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -9,13 +10,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A journal is an ephemeral znode of one session below the counter. Each change sets both in one transaction: so the
-// version of the journal, which the session alone sets, tells whether a change was made whose answer was lost.
+// A journal is an ephemeral znode of one Counter and session below the counter. Each change sets both in one transaction: so
+// the version of the journal, which the Counter alone sets, tells whether a change was made whose answer was lost.
 type journal struct {
 	session *client.Session // that owns it; nil before the first
 	path    string
-	version int32 // changes that were made
-	unsure  bool  // the version has to be read: a change ended with its outcome unknown
+	data    string // random: it tells the journal from those of other Counters, which can have the same session
+	version int32  // changes that were made
+	unsure  bool   // the version has to be read: a change ended with its outcome unknown
 }
 
 // journalName is in front of the names of journals.
@@ -31,7 +33,7 @@ func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(in
 	}
 	for {
 		if err := c.openJournal(ctx, s); err != nil {
-			return Value{}, err
+			return Value{}, notSent(err)
 		}
 		v, err := c.read(ctx, s)
 		if err != nil {
@@ -41,7 +43,7 @@ func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(in
 		if err != nil {
 			return Value{}, err
 		}
-		results, err := s.Multi(ctx, client.OpSet(c.path, c.encode(number), v.Stat.Version), client.OpSet(c.journal.path, nil, c.journal.version))
+		results, err := s.Multi(ctx, client.OpSet(c.path, c.encode(number), v.Stat.Version), client.OpSet(c.journal.path, []byte(c.journal.data), c.journal.version))
 		switch {
 		case err == nil:
 			c.journal.version++
@@ -50,7 +52,7 @@ func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(in
 			made, lookErr := c.wasCarriedOut(ctx, s)
 			if lookErr != nil {
 				c.journal.unsure = true
-				return Value{}, &client.OpError{Op: "set", Path: c.path, Err: lookErr, Maybe: true}
+				return Value{}, &client.OpError{Op: "set", Path: c.path, Err: lookErr, Maybe: client.MaybeApplied(err)}
 			}
 			if made {
 				return Value{Number: number}, nil
@@ -60,7 +62,7 @@ func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(in
 			return Value{}, err
 		case errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode):
 			if err := c.beginAnew(ctx, s, err); err != nil {
-				return Value{}, err
+				return Value{}, notSent(err)
 			}
 		default:
 			return Value{}, err
@@ -83,7 +85,7 @@ func (c *Counter) beginAnew(ctx context.Context, s *client.Session, why error) e
 	return c.ensure(ctx, s)
 }
 
-// openJournal finds or creates the journal of the session.
+// openJournal finds or creates the journal for the session.
 func (c *Counter) openJournal(ctx context.Context, s *client.Session) error {
 	if c.journal.session == s && !c.journal.unsure {
 		return nil
@@ -92,21 +94,32 @@ func (c *Counter) openJournal(ctx context.Context, s *client.Session) error {
 		if err := s.Sync(ctx, c.path); err != nil { // behind what was sent before
 			return err
 		}
-		stat, there, err := s.Exists(ctx, c.journal.path)
+		version, found, err := c.lookAtJournal(ctx, s)
 		if err != nil {
 			return err
 		}
-		if there && stat.EphemeralOwner == s.ID() {
-			c.journal.version, c.journal.unsure = stat.Version, false
+		if found {
+			c.journal.version, c.journal.unsure = version, false
 			return nil
 		}
 	}
-	made, err := s.CreateOnce(ctx, zk.Join(c.path, journalName), nil, zk.EphemeralSequential, c.opt.ACL)
+	data := rand.Text()
+	made, err := s.CreateOnce(ctx, zk.Join(c.path, journalName), []byte(data), zk.EphemeralSequential, c.opt.ACL)
 	if err != nil {
 		return err
 	}
-	c.journal = journal{session: s, path: made.Path}
+	c.journal = journal{session: s, path: made.Path, data: data}
 	return nil
+}
+
+// lookAtJournal returns the version of the journal. The journal is not found if it was deleted, or if the counter was as
+// well and a journal of another Counter has its path.
+func (c *Counter) lookAtJournal(ctx context.Context, s *client.Session) (version int32, found bool, err error) {
+	data, stat, err := s.Get(ctx, c.journal.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return 0, false, nil
+	}
+	return stat.Version, string(data) == c.journal.data, err
 }
 
 // wasCarriedOut reports whether the transaction whose answer was lost was carried out.
@@ -114,15 +127,15 @@ func (c *Counter) wasCarriedOut(ctx context.Context, s *client.Session) (bool, e
 	if err := s.Sync(ctx, c.path); err != nil {
 		return false, err
 	}
-	stat, there, err := s.Exists(ctx, c.journal.path)
+	version, found, err := c.lookAtJournal(ctx, s)
 	switch {
 	case err != nil:
 		return false, err
-	case !there || stat.EphemeralOwner != s.ID():
+	case !found:
 		return false, errors.New("the journal was deleted by another client")
-	case stat.Version == c.journal.version:
+	case version == c.journal.version:
 		return false, nil
-	case stat.Version == c.journal.version+1:
+	case version == c.journal.version+1:
 		c.journal.version++
 		return true, nil
 	}
