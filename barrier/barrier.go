@@ -57,22 +57,100 @@ func New(k *client.Keeper, path string, opt Options) (*Barrier, error) {
 func (b *Barrier) Path() string { return b.path }
 
 // Set closes the barrier. One that is closed already is success.
+//
+// If the answer to the request is lost, Set looks before it asks again. If the barrier is open and may have been closed in
+// between, so that another client has opened it, it stays open, and client.MaybeApplied is true of the error.
 func (b *Barrier) Set(ctx context.Context) error {
-	return opError("set barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
-		return create(ctx, s, b.path, b.opt)
-	}))
+	c := closing{b: b}
+	err := b.k.Run(ctx, c.run)
+	return opError("set barrier", b.path, err, c.doubt)
 }
 
-// Remove opens the barrier. One that is open already is success.
+// A closing is one call of Set, through all its sessions.
+type closing struct {
+	b      *Barrier
+	doubt  bool    // the answer to a create was lost
+	before zk.Stat // of the barrier's parent before that create
+}
+
+var errMaybeOpened = errors.New("the answer was lost, and another client may have opened the barrier since")
+
+func (c *closing) run(ctx context.Context, s *client.Session) error {
+	path, parent := c.b.path, zk.Parent(c.b.path)
+	for {
+		if err := catchUp(ctx, s, path); err != nil {
+			return err
+		}
+		_, closed, err := s.Exists(ctx, path)
+		if closed || err != nil {
+			return err
+		}
+		now, there, err := s.Exists(ctx, parent) // behind the look at the barrier: it has what led to that
+		switch {
+		case err != nil:
+			return err
+		case c.doubt && !neverClosed(c.before, now):
+			return &client.OpError{Op: "create", Path: path, Err: errMaybeOpened, Maybe: true}
+		case !there:
+			if err := s.EnsurePath(ctx, parent, c.b.opt.ACL); err != nil {
+				return err
+			}
+			continue
+		}
+		c.before = now
+		_, err = s.Create(ctx, path, c.b.opt.Data, zk.Persistent, c.b.opt.ACL)
+		c.doubt = client.MaybeApplied(err)
+		switch {
+		case errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss): // look again
+		default:
+			return err
+		}
+	}
+}
+
+// neverClosed reports whether a barrier that was open at both times was certainly not closed in between. To close and to
+// open it creates a child and deletes one: then the parent's list has changed more often than its length tells.
+func neverClosed(before, now zk.Stat) bool {
+	grown := now.NumChildren - before.NumChildren
+	return before.Czxid == now.Czxid && now.Cversion-before.Cversion == max(grown, -grown)
+}
+
+// Remove opens the barrier. One that is open already is success. If the answer to the request is lost, Remove looks whether
+// the barrier is still the same, so it does not open one that another client has closed anew.
 func (b *Barrier) Remove(ctx context.Context) error {
-	return opError("remove barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
-		return remove(ctx, s, b.path)
-	}))
+	var asked int64 // czxid of the znode that we have asked to delete
+	doubt := false  // the answer was lost
+	err := b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+		for {
+			if err := catchUp(ctx, s, b.path); err != nil {
+				return err
+			}
+			stat, closed, err := s.Exists(ctx, b.path)
+			if err != nil || !closed || asked != 0 && stat.Czxid != asked {
+				return err
+			}
+			asked = stat.Czxid
+			err = s.Delete(ctx, b.path, zk.AnyVersion)
+			doubt = client.MaybeApplied(err)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				return nil
+			case !errors.Is(err, zk.ErrConnectionLoss):
+				return err
+			}
+		}
+	})
+	return opError("remove barrier", b.path, err, doubt)
 }
 
 // Wait returns once the barrier is open.
 func (b *Barrier) Wait(ctx context.Context) error {
 	return opError("wait at barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+		if err := catchUp(ctx, s, b.path); err != nil {
+			return err
+		}
 		for {
 			_, closed, w, err := s.WatchExists(ctx, b.path)
 			if err != nil {
@@ -86,15 +164,30 @@ func (b *Barrier) Wait(ctx context.Context) error {
 				return err
 			}
 		}
-	}))
+	}), false)
 }
 
-// opError wraps an error of another operation.
-func opError(op, path string, err error) error {
+// catchUp waits until the server has everything that was written before, by earlier sessions of ours among others. A new
+// session may come to a server that is behind.
+func catchUp(ctx context.Context, s *client.Session, path string) error {
+	return repeated(func() error { return s.Sync(ctx, path) })
+}
+
+// repeated makes a request until there is an answer to it.
+func repeated(request func() error) error {
+	for {
+		if err := request(); !errors.Is(err, zk.ErrConnectionLoss) {
+			return err
+		}
+	}
+}
+
+// opError wraps an error of another operation. maybe says that a write before it could have taken effect.
+func opError(op, path string, err error, maybe bool) error {
 	if err == nil {
 		return nil
 	}
-	out := &client.OpError{Op: op, Path: path, Err: err, Maybe: client.MaybeApplied(err)}
+	out := &client.OpError{Op: op, Path: path, Err: err, Maybe: maybe || client.MaybeApplied(err)}
 	var inner *client.OpError
 	if errors.As(err, &inner) && (inner.Path == path || inner.Path == "") {
 		out.Err = inner.Err
@@ -102,51 +195,21 @@ func opError(op, path string, err error) error {
 	return out
 }
 
-// await waits until one of the watches fires, and cancels them.
-func await(ctx context.Context, a *client.Watch, more ...*client.Watch) error {
-	defer a.Cancel()
-	var second <-chan struct{}
-	for _, w := range more {
+// await waits until one of the watches, three at most, fires, and cancels them.
+func await(ctx context.Context, watches ...*client.Watch) error {
+	var done [3]<-chan struct{}
+	for i, w := range watches {
 		defer w.Cancel()
-		second = w.Done()
+		done[i] = w.Done()
 	}
 	select {
-	case <-a.Done():
+	case <-done[0]:
 		return nil
-	case <-second:
+	case <-done[1]:
+		return nil
+	case <-done[2]:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// create creates a persistent znode and what is missing above it. One that is there is success, so a lost answer is
-// resolved by asking again.
-func create(ctx context.Context, s *client.Session, path string, opt Options) error {
-	for {
-		_, err := s.Create(ctx, path, opt.Data, zk.Persistent, opt.ACL)
-		switch {
-		case errors.Is(err, zk.ErrNodeExists):
-			return nil
-		case errors.Is(err, zk.ErrNoNode):
-			if err := s.EnsurePath(ctx, zk.Parent(path), opt.ACL); err != nil {
-				return err
-			}
-		case !errors.Is(err, zk.ErrConnectionLoss):
-			return err
-		}
-	}
-}
-
-// remove deletes a znode. One that is gone is success.
-func remove(ctx context.Context, s *client.Session, path string) error {
-	for {
-		err := s.Delete(ctx, path, zk.AnyVersion)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil
-		case !errors.Is(err, zk.ErrConnectionLoss):
-			return err
-		}
 	}
 }

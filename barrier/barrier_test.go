@@ -107,6 +107,120 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
+// The answer to a request is lost, and before that is resolved, another client does the opposite: this stays.
+func TestAnotherClientIsFasterThanALostAnswer(t *testing.T) {
+	for _, set := range []bool{false, true} {
+		for _, expires := range []bool{false, true} {
+			t.Run(fmt.Sprintf("set %v, expires %v", set, expires), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := zktest.New(t, zktest.Options{})
+					ka, p := keep(t, srv, "a")
+					kb, _ := keep(t, srv, "b")
+					a, err := barrier.New(ka, "/x/b", barrier.Options{})
+					must(t, err)
+					b, err := barrier.New(kb, "/x/b", barrier.Options{})
+					must(t, err)
+					must(t, b.Set(t.Context()))
+					op, request, opposite := wire.OpDelete, a.Remove, b.Set
+					if set {
+						must(t, b.Remove(t.Context()))
+						op, request, opposite = wire.OpCreate2, a.Set, b.Remove
+					}
+					m := faultproxy.Match{Ops: []wire.Op{op}, Path: "/x/b"}
+					p.After(m, func(faultproxy.Request, faultproxy.Reply) {
+						if err := opposite(context.Background()); err != nil {
+							t.Error(err)
+						}
+						if expires {
+							srv.Link("a").Expire()
+						}
+					})
+					p.CutAfter(m)
+					err = request(t.Context())
+					if closed := len(srv.Tree("/x/b")) > 0; closed == set {
+						t.Errorf("closed: %v", closed)
+					}
+					// Whether the barrier was closed in between cannot be told for certain.
+					if set != client.MaybeApplied(err) || !set && err != nil {
+						t.Errorf("error: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A request to close the barrier that is lost is repeated, although others create znodes beside it.
+func TestALostSetIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, p := keep(t, srv, "a")
+		s := srv.Session(t, "s")
+		b, err := barrier.New(k, "/x/b", barrier.Options{})
+		must(t, err)
+		must(t, s.EnsurePath(t.Context(), "/x/1", nil))
+		m := faultproxy.Match{Ops: []wire.Op{wire.OpCreate2}, Path: "/x/b"}
+		p.Before(m, func(faultproxy.Request) {
+			if err := s.EnsurePath(context.Background(), "/x/2", nil); err != nil {
+				t.Error(err)
+			}
+		})
+		p.CutBefore(m)
+		must(t, b.Set(t.Context()))
+		if len(srv.Tree("/x/b")) != 1 {
+			t.Error("Set has not closed it")
+		}
+	})
+}
+
+// A new session may come to a server that is behind, so it catches up before it looks.
+func TestASessionCatchesUpFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, p := keep(t, srv, "a")
+		b, err := barrier.New(k, "/x/b", barrier.Options{})
+		must(t, err)
+		d, err := barrier.NewDouble(k, "/x/d", 2, barrier.Options{})
+		must(t, err)
+		other := srv.Session(t, "other")
+		_, err = other.Create(t.Context(), "/x", nil, zk.Persistent, nil)
+		must(t, err)
+		_, err = other.Create(t.Context(), "/x/d", nil, zk.Persistent, nil)
+		must(t, err)
+		_, err = other.Create(t.Context(), "/x/d/other", nil, zk.Ephemeral, nil)
+		must(t, err)
+		must(t, b.Set(t.Context()))
+		for _, test := range []struct {
+			name  string
+			f     func(context.Context) error
+			after func() error // lets f return
+		}{
+			{"Wait", b.Wait, func() error { return other.Delete(t.Context(), "/x/b", zk.AnyVersion) }},
+			{"Set", b.Set, nil},
+			{"Remove", b.Remove, nil},
+			{"Enter", d.Enter, nil},
+			{"Leave", d.Leave, func() error { return other.Delete(t.Context(), "/x/d/other", zk.AnyVersion) }},
+		} {
+			mark := p.Mark()
+			done := make(chan error, 1)
+			go func() { done <- test.f(t.Context()) }()
+			if test.after != nil {
+				time.Sleep(time.Minute)
+				srv.Link("a").Expire()
+				time.Sleep(time.Minute)
+				must(t, test.after())
+			}
+			must(t, <-done)
+			ops := p.Since(mark).Asked().But(wire.OpPing, wire.OpRemoveWatches).Ops()
+			for _, ops := range strings.Split(ops, "createSession, ") {
+				if ops != "" && !strings.HasPrefix(ops, "sync, ") {
+					t.Errorf("%s: requests %s", test.name, ops)
+				}
+			}
+		}
+	})
+}
+
 func TestDouble(t *testing.T) {
 	eachFault(t, 16, func(t *testing.T, srv *zktest.Server, ka, kb *client.Keeper) {
 		const members = 4

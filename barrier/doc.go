@@ -10,8 +10,11 @@
 //
 //   - Wait and Enter return nil only after they have seen at the server that the barrier is open; being woken is not
 //     enough (Curator's issue 1290).
-//   - Lost answers are resolved, and a session that ends is replaced: an Enter that was under way enters again.
+//   - Lost answers are resolved, and a session that ends is replaced: an Enter that was under way enters again. The exception
+//     is a Set after which it cannot be told whether another client has opened the barrier again: see there.
 //   - An Enter that fails takes its znode away again.
+//   - One double barrier serves round after round: Enter, Leave, Enter and so on, with members as fast and as slow as they are.
+//   - What was left behind when all members died does not open a double barrier.
 //
 // # Formats
 //
@@ -19,9 +22,16 @@
 // is closed while its znode is there. The members of a double barrier are ephemeral znodes PATH/<32 hex digits>; PATH/ready
 // says that all are there. Every child but that counts.
 //
+// The members of a round are the znodes that are older than the last write of PATH/ready. A member whose session ended when
+// the barrier opened writes it again when it is back. PATH/ready is deleted when the last of the members has gone.
+//
 // # Limits
 //
-// A double barrier is for one round at a time: a member that has left may enter the next round once all have left. A member
-// that dies while others wait to enter is missing until another one comes; one that dies later has left. If the session of a
-// member ends just when the barrier opens, the others may begin without it, and its Enter waits until its context ends.
+// A member that dies while others wait to enter is missing until another one comes, and its znode counts until its session
+// has ended; one that dies later has left. If the session of a member ends just when the barrier opens, the others may
+// begin without it. It then takes part as long as the others have not left, and otherwise waits for the next round.
+//
+// A client that comes while a round is on waits until that is over, and then for the next one. Curator lets its own clients
+// in at once: they look only whether PATH/ready is there, and so enter alone if that was left behind. Clients of kazoo
+// delete PATH/ready when the first one leaves, so beside them no client should come before all have left.
 package barrier

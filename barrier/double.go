@@ -16,12 +16,17 @@ import (
 const readyName = "ready"
 
 // A Double is one member of a double barrier. One goroutine uses it: Enter, then Leave, then perhaps again.
+//
+// The members of a round are the znodes that are older than the last write of ready. The round is over when all of them
+// have gone. Only then is ready deleted, and only then do members enter the next round, so rounds are not mixed up.
 type Double struct {
 	k       *client.Keeper
 	path    string
 	members int
 	opt     Options
 	name    string // of our znode
+	came    int64  // czxid of our first znode since we entered last; 0 if there was none
+	opened  int64  // mzxid of ready when we entered last
 }
 
 // NewDouble returns a member of the double barrier at path, which opens when that many members have entered. It asks the
@@ -36,7 +41,7 @@ func NewDouble(k *client.Keeper, path string, members int, opt Options) (*Double
 	}
 	var id [16]byte
 	rand.Read(id[:]) // never fails
-	return &Double{k, path, members, opt, hex.EncodeToString(id[:])}, nil
+	return &Double{k: k, path: path, members: members, opt: opt, name: hex.EncodeToString(id[:])}, nil
 }
 
 // Path returns the path of the barrier.
@@ -50,25 +55,29 @@ func (d *Double) ready() string { return zk.Join(d.path, readyName) }
 func (d *Double) Enter(ctx context.Context) error {
 	err := d.k.Run(ctx, d.enter)
 	if err == nil {
+		d.came = 0
 		return nil
 	}
-	err = opError("enter", d.path, err)
+	err = opError("enter", d.path, err, false)
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opt.CleanupTimeout)
 	defer cancel()
 	left := d.k.Run(clean, func(ctx context.Context, s *client.Session) error {
 		if err := s.Sync(ctx, d.own()); err != nil { // a create may still be on its way
 			return err
 		}
-		return remove(ctx, s, d.own())
+		return d.removeOwn(ctx, s)
 	})
 	if left != nil {
-		return errors.Join(err, opError("leave", d.path, left))
+		return errors.Join(err, opError("leave", d.path, left, false))
 	}
 	return err
 }
 
 // enter enters with one session.
 func (d *Double) enter(ctx context.Context, s *client.Session) error {
+	if err := catchUp(ctx, s, d.path); err != nil {
+		return err
+	}
 	for {
 		_, err := s.CreateOnce(ctx, d.own(), d.opt.Data, zk.Ephemeral, d.opt.ACL)
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
@@ -78,27 +87,31 @@ func (d *Double) enter(ctx context.Context, s *client.Session) error {
 		if err != nil {
 			return err
 		}
+		if there && d.came == 0 {
+			d.came = stat.Czxid
+		}
 		if !there || stat.EphemeralOwner != s.ID() { // deleted at once, or of our last session
 			if err := d.replace(ctx, own, there); err != nil {
 				return err
 			}
 			continue
 		}
-		_, opened, ready, err := s.WatchExists(ctx, d.ready())
+		was, opened, ready, err := s.WatchExists(ctx, d.ready())
 		if err != nil {
 			own.Cancel()
 			return err
 		}
-		names, err := d.others(ctx, s)
-		if err == nil && (opened || len(names) >= d.members) {
-			own.Cancel()
-			ready.Cancel()
-			return create(ctx, s, d.ready(), d.opt)
-		}
-		if err != nil {
+		opened, older, err := d.pass(ctx, s, stat.Czxid, was, opened)
+		if opened || err != nil {
 			own.Cancel()
 			ready.Cancel()
 			return err
+		}
+		if older != nil {
+			if err := await(ctx, older, ready, own); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := await(ctx, ready, own); err != nil {
 			return err
@@ -115,8 +128,58 @@ func (d *Double) replace(ctx context.Context, own *client.Watch, there bool) err
 	return await(ctx, own)
 }
 
-// others returns the members' znodes, sorted, ours included.
-func (d *Double) others(ctx context.Context, s *client.Session) ([]string, error) {
+// pass reports whether the barrier is open for our znode, which was created at the zxid ours, and opens it once all are
+// there. Otherwise ready, which is watched, has to change, or older, if it is not nil, has to fire.
+func (d *Double) pass(ctx context.Context, s *client.Session, ours int64, ready zk.Stat, there bool) (opened bool, older *client.Watch, err error) {
+	if there && ready.Mzxid > ours {
+		d.opened = ready.Mzxid
+		return true, nil, nil
+	}
+	if there && ready.Mzxid > d.came { // the round began with a znode of our last session: written again, ready counts this one in
+		var now zk.Stat
+		err = repeated(func() error {
+			now, err = s.Set(ctx, d.ready(), d.opt.Data, ready.Version)
+			return err
+		})
+		return d.written(now.Mzxid, err)
+	}
+	names, err := d.znodes(ctx, s)
+	if err != nil {
+		return false, nil, err
+	}
+	if there { // another round is on, or is over and ready was left behind
+		older, _, err = d.watchOther(ctx, s, names, ready.Mzxid)
+		if older != nil || err != nil {
+			return false, older, err
+		}
+		_, err = d.removeReady(ctx, s, ready.Version)
+		return false, nil, err
+	}
+	if len(names) < d.members {
+		return false, nil, nil
+	}
+	var made client.Created
+	err = repeated(func() error {
+		made, err = s.Create(ctx, d.ready(), d.opt.Data, zk.Persistent, d.opt.ACL)
+		return err
+	})
+	return d.written(made.Stat.Mzxid, err)
+}
+
+// written says what pass returns when ready has been written, or another client was faster.
+func (d *Double) written(mzxid int64, err error) (opened bool, older *client.Watch, _ error) {
+	switch {
+	case err == nil:
+		d.opened = mzxid
+		return true, nil, nil
+	case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion):
+		return false, nil, nil
+	}
+	return false, nil, err
+}
+
+// znodes returns the names of the members' znodes, sorted, ours included.
+func (d *Double) znodes(ctx context.Context, s *client.Session) ([]string, error) {
 	names, _, err := s.Children(ctx, d.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
@@ -126,43 +189,99 @@ func (d *Double) others(ctx context.Context, s *client.Session) ([]string, error
 	return names, err
 }
 
+// watchOther watches the first of the znodes, other than ours, that is older than a write of ready. w is nil if there is none.
+func (d *Double) watchOther(ctx context.Context, s *client.Session, names []string, written int64) (w *client.Watch, name string, err error) {
+	for _, name := range names {
+		if name == d.name {
+			continue
+		}
+		stat, there, w, err := s.WatchExists(ctx, zk.Join(d.path, name))
+		if err != nil {
+			return nil, "", err
+		}
+		if there && stat.Czxid < written {
+			return w, name, nil
+		}
+		w.Cancel()
+	}
+	return nil, "", nil
+}
+
+// removeOwn deletes our znode. No other client creates it, so a lost answer is resolved by asking again.
+func (d *Double) removeOwn(ctx context.Context, s *client.Session) error {
+	err := repeated(func() error { return s.Delete(ctx, d.own(), zk.AnyVersion) })
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// removeReady deletes ready. It is not gone if it has been written since it had that version.
+func (d *Double) removeReady(ctx context.Context, s *client.Session, version int32) (gone bool, err error) {
+	err = repeated(func() error { return s.Delete(ctx, d.ready(), version) })
+	switch {
+	case err == nil || errors.Is(err, zk.ErrNoNode):
+		return true, nil
+	case errors.Is(err, zk.ErrBadVersion):
+		return false, nil
+	}
+	return false, err
+}
+
 // Leave returns nil once all members have left. It may be called again after an error.
 func (d *Double) Leave(ctx context.Context) error {
-	return opError("leave", d.path, d.k.Run(ctx, d.leave))
+	return opError("leave", d.path, d.k.Run(ctx, d.leave), false)
 }
 
 // leave leaves with one session: the first member by name waits for the last one, and is the last to go; all others go
-// and wait for the first.
+// and wait for the first. Znodes that are not of our round do not count.
 func (d *Double) leave(ctx context.Context, s *client.Session) error {
+	if err := catchUp(ctx, s, d.path); err != nil {
+		return err
+	}
 	for {
-		names, err := d.others(ctx, s)
+		ready, there, err := s.Exists(ctx, d.ready())
 		if err != nil {
 			return err
 		}
-		if len(names) == 0 {
-			return remove(ctx, s, d.ready())
+		there = there && ready.Czxid <= d.opened // otherwise it is that of a later round
+		written := d.opened
+		if there {
+			written = ready.Mzxid // it may have been written again since we entered
 		}
-		awaited := names[0]
-		if names[0] == d.name {
-			awaited = names[len(names)-1]
-		} else if slices.Contains(names, d.name) {
-			if err := remove(ctx, s, d.own()); err != nil {
-				return err
-			}
-		}
-		if awaited == d.name { // we are the last one
-			if err := remove(ctx, s, d.own()); err != nil {
-				return err
-			}
-			continue
-		}
-		_, there, w, err := s.WatchExists(ctx, zk.Join(d.path, awaited))
+		names, err := d.znodes(ctx, s)
 		if err != nil {
 			return err
 		}
-		if !there {
+		w, first, err := d.watchOther(ctx, s, names, written)
+		if err != nil {
+			return err
+		}
+		here := slices.Contains(names, d.name)
+		if here && w != nil && d.name < first {
 			w.Cancel()
+			slices.Reverse(names)
+			w, _, err = d.watchOther(ctx, s, names, written)
+		} else if here {
+			if err = d.removeOwn(ctx, s); err != nil && w != nil {
+				w.Cancel()
+			}
+			here = false
+		}
+		switch {
+		case err != nil:
+			return err
+		case w == nil && here: // the last of the others has just gone: look again
 			continue
+		case w == nil:
+			over := !there
+			if there {
+				over, err = d.removeReady(ctx, s, ready.Version)
+			}
+			if over || err != nil {
+				return err
+			}
+			continue // one has come late
 		}
 		if err := await(ctx, w); err != nil {
 			return err
