@@ -35,7 +35,7 @@ func hash(a, b string) uint64 {
 }
 
 // Slices gives a member every nth item, as kazoo's SetPartitioner does. Shares differ by one item at most, but most items
-// move when a member comes or goes.
+// move when a member comes or goes. Members with the same id have one share; kazoo counts each.
 func Slices(items, members []string, member string) []string {
 	var own []string
 	for i, m := range members {

@@ -17,7 +17,8 @@
 // # Formats
 //
 // That of kazoo's SetPartitioner: members are those of its ShallowParty in PATH/party, and the lock of an item is
-// PATH/locks/ITEM. Members of both kinds share items safely; with the Slices allocation they also agree on which member gets what.
+// PATH/locks/ITEM. Members of both kinds share items safely; with the Slices allocation they also agree on which member
+// gets what, unless an id is there twice.
 //
 // # Limits
 //
@@ -50,7 +51,7 @@ type Work func(ctx context.Context, item string, hold *lock.Hold)
 
 // Options configure a Partition. The zero value of every field means its default.
 type Options struct {
-	// Allocate says which items a member gets. Items and members are sorted; it must give the same answer in all members.
+	// Allocate says which items a member gets. Items and members are sorted, each once; it must give the same answer in all members.
 	// Default: Spread.
 	Allocate func(items, members []string, member string) []string
 
@@ -237,14 +238,14 @@ func (p *Partition) awaitSettled(ctx context.Context) ([]string, <-chan struct{}
 	}
 }
 
-// ids returns the ids of the members, sorted.
+// ids returns the ids of the members, sorted. Members with the same id are one: they get the same items.
 func (p *Partition) ids() []string {
 	var ids []string
 	for _, m := range p.group.Members() {
 		ids = append(ids, m.ID)
 	}
 	slices.Sort(ids)
-	return ids
+	return slices.Compact(ids)
 }
 
 // keep gets the lock of an item and works on the item until ctx ends; if the lock is lost, it gets it again.

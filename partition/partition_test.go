@@ -147,6 +147,29 @@ func TestItemsAreSharedOut(t *testing.T) {
 	}
 }
 
+// Members with the same id, as after a restart while the session of the last process goes on, leave no item unowned.
+func TestMembersWithTheSameID(t *testing.T) {
+	for name, allocate := range map[string]func(items, members []string, member string) []string{"spread": partition.Spread, "slices": partition.Slices} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(w *world) {
+				w.opt.Allocate = allocate
+				first, _ := w.join("w")
+				w.join("x")
+				w.join("w")
+				time.Sleep(10 * time.Second)
+				if n, sum := w.judge.shares(); sum != 24 || n["w"] == 0 || n["x"] == 0 {
+					t.Errorf("shares: %v", n)
+				}
+				must(t, first.Close(w.t.Context()))
+				time.Sleep(10 * time.Second)
+				if n, sum := w.judge.shares(); sum != 24 || n["w"] == 0 || n["x"] == 0 {
+					t.Errorf("the stand-in has not taken over: %v", n)
+				}
+			})
+		})
+	}
+}
+
 // Only what has to move moves.
 func TestWhatMoves(t *testing.T) {
 	in(t, func(w *world) {
