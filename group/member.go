@@ -19,7 +19,7 @@ type Options struct {
 	ACL, ParentACL []zk.ACL
 
 	// TakeOver deletes the znode of another session that has the same id. Default: Join waits until that session has
-	// ended, which it does some time after its process has died.
+	// ended, which it does some time after its process has died. A member of the same Keeper is always waited for.
 	TakeOver bool
 
 	// CloseTimeout bounds Member.Close besides its context. Default 5 s.

@@ -3,7 +3,8 @@
 //
 // There is never a second znode, because the path is fixed. A lost answer is resolved by looking at the znode's owner,
 // its session. A znode at the path that another session owns is not touched, unless Options.TakeOver says so: it may be
-// that of an earlier process, which goes with its session, and is waited for.
+// that of an earlier process, which goes with its session, and is waited for. Of several Presences of one Keeper with the same
+// path, one at a time keeps the znode.
 package presence
 
 import (
@@ -26,7 +27,8 @@ type Options struct {
 	// ACL is that of the znode, ParentACL that of the znodes above it that have to be made. Default: every client may do
 	// anything.
 	ACL, ParentACL []zk.ACL
-	// TakeOver deletes a znode at the path that another session owns. Default: it is waited for.
+	// TakeOver deletes a znode at the path that another session owns. Default: it is waited for, as one of the same Keeper
+	// always is.
 	TakeOver bool
 	// Container makes the znode's parent, if it is missing, as a container, which the server deletes some time after its
 	// last child, where the server knows containers.
@@ -58,6 +60,7 @@ type Presence struct {
 	opt    Options
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when run has ended
+	turn   chan struct{} // closed when another Presence may keep the znode
 
 	mu struct {
 		sync.Mutex
@@ -79,7 +82,7 @@ func Keep(ctx context.Context, k *client.Keeper, path string, data []byte, opt O
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Presence{k: k, path: path, opt: opt, done: make(chan struct{})}
+	p := &Presence{k: k, path: path, opt: opt, done: make(chan struct{}), turn: make(chan struct{})}
 	if err := zk.ValidatePath(path); err != nil {
 		return nil, p.failed(err)
 	}
@@ -92,6 +95,51 @@ func Keep(ctx context.Context, k *client.Keeper, path string, data []byte, opt O
 		return nil, errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 	}
 	return p, nil
+}
+
+// turns has, for each znode that a Presence of this process keeps, the channel that is closed when it keeps it no more.
+var turns = struct {
+	sync.Mutex
+	of map[place]chan struct{}
+}{of: map[place]chan struct{}{}}
+
+// A place is a znode, as a Keeper names it.
+type place struct {
+	k    *client.Keeper
+	path string
+}
+
+// takeTurn returns nil if this Presence keeps the znode from now on, and otherwise the channel that is closed when the one
+// before ends.
+func (p *Presence) takeTurn() <-chan struct{} {
+	turns.Lock()
+	defer turns.Unlock()
+	at := place{p.k, p.path}
+	before := turns.of[at]
+	switch {
+	case before == nil:
+		turns.of[at] = p.turn
+	case before != p.turn:
+		return before
+	}
+	return nil
+}
+
+// hasTurn reports whether this Presence keeps the znode.
+func (p *Presence) hasTurn() bool {
+	turns.Lock()
+	defer turns.Unlock()
+	return turns.of[place{p.k, p.path}] == p.turn
+}
+
+// endTurn lets another Presence keep the znode.
+func (p *Presence) endTurn() {
+	turns.Lock()
+	defer turns.Unlock()
+	if at := (place{p.k, p.path}); turns.of[at] == p.turn {
+		delete(turns.of, at)
+		close(p.turn)
+	}
 }
 
 // failed wraps an error.
@@ -110,6 +158,9 @@ func (p *Presence) run(ctx context.Context) {
 		err := p.k.Run(ctx, p.serve)
 		if ctx.Err() != nil || p.k.Err() != nil || errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoChildrenForEphemerals) {
 			p.update(func() { p.mu.err, p.mu.state = err, State{Err: err} })
+			if p.k.Err() != nil {
+				p.endTurn() // no Presence of this Keeper keeps anything any more
+			}
 			return
 		}
 		p.lost(err)
@@ -143,19 +194,22 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	defer w.Cancel()
 	data, wanted, written, _ := p.wish()
 	var changed <-chan struct{} // of the wish, where that matters
+	before := p.takeTurn()
 	switch {
+	case before != nil:
+		p.lost(p.opt.Taken(p.path, s.ID()))
+		changed = before
 	case !there:
 		p.lost(errors.New("the znode is not there"))
-		if err := p.makeParents(ctx, s); err != nil {
-			return err
-		}
-		_, err := s.CreateOnce(ctx, p.path, data, zk.Ephemeral, p.opt.ACL)
-		if err == nil {
+		_, err := s.Create(ctx, p.path, data, zk.Ephemeral, p.opt.ACL)
+		switch {
+		case err == nil:
 			p.opt.Logger.Debug("present", "path", p.path, "session", s)
 			p.present(wanted)
-		}
-		if errors.Is(err, zk.ErrNodeExists) {
-			err = nil // look whose it is
+		case errors.Is(err, zk.ErrNoNode):
+			return p.makeParents(ctx, s)
+		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrConnectionLoss):
+			return nil // look whether it is there, and whose it is
 		}
 		return err
 	case stat.EphemeralOwner != s.ID():
@@ -194,28 +248,21 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	}
 }
 
-// makeParents makes what is missing above the znode, where CreateOnce would do it in another way than the options say.
+// makeParents makes what is missing above the znode.
 func (p *Presence) makeParents(ctx context.Context, s *client.Session) error {
 	parent := zk.Parent(p.path)
-	if !p.opt.Container {
-		if p.opt.ACL == nil && p.opt.ParentACL == nil {
-			return nil
-		}
+	if !p.opt.Container || parent == "/" {
 		return s.EnsurePath(ctx, parent, p.opt.ParentACL)
-	}
-	_, there, err := s.Exists(ctx, parent)
-	if there || err != nil || parent == "/" {
-		return err
 	}
 	if err := s.EnsurePath(ctx, zk.Parent(parent), p.opt.ParentACL); err != nil {
 		return err
 	}
-	_, err = s.Create(ctx, parent, nil, zk.Container, p.opt.ParentACL)
+	_, err := s.Create(ctx, parent, nil, zk.Container, p.opt.ParentACL)
 	switch {
-	case errors.Is(err, zk.ErrUnimplemented):
+	case errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrNoAuth): // refused, though it may be there by now
 		return s.EnsurePath(ctx, parent, p.opt.ParentACL)
 	case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrNoNode):
-		return nil // there already, or CreateOnce sees to it
+		return nil // there already, or the next create tells
 	}
 	return err
 }
@@ -264,6 +311,9 @@ func (p *Presence) await(ctx context.Context, count uint64) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			if state.Err == nil {
+				state.Err = errors.New("the znode does not have the new data yet")
+			}
 			return p.failed(fmt.Errorf("%w (%w)", ending.Of(ctx), state.Err))
 		}
 	}
@@ -306,20 +356,30 @@ func (p *Presence) Err() error {
 }
 
 // Close removes the znode. A nil error says that it is gone and will not come back. With an error, it is removed in the
-// background, and goes with the session at the latest. Closing again looks again.
+// background, and goes with the session at the latest. Closing again looks again, until it is known to be gone.
 func (p *Presence) Close(ctx context.Context) error {
 	p.cancel(zk.ErrClosed)
 	<-p.done
+	if !p.hasTurn() && p.k.Err() == nil { // there never was a znode, or it is gone
+		return nil
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opt.CloseTimeout, fmt.Errorf("no answer within %v", p.opt.CloseTimeout))
 	defer cancel()
 	// A session that is over has taken its znode with it: a new one looks whether there is another of ours.
+	goesOn := false
 	err := p.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		err := p.remove(ctx, s)
-		if err != nil && s.Err() == nil { // go on in the background, at the latest until the session's end
-			s.Go(func(ctx context.Context) { p.remove(ctx, s) })
-		}
+		// Go on in the background, at the latest until the session's end.
+		goesOn = err != nil && s.Go(func(ctx context.Context) {
+			if p.remove(ctx, s) == nil || ctx.Err() != nil {
+				p.endTurn()
+			}
+		})
 		return err
 	})
+	if !goesOn {
+		p.endTurn()
+	}
 	if err != nil {
 		return &client.OpError{Op: "leave", Path: p.path, Err: err}
 	}

@@ -1,0 +1,147 @@
+package presence_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/presence"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keeper(t *testing.T, srv *zktest.Server, label string) (*client.Keeper, *faultproxy.Proxy) {
+	t.Helper()
+	p := faultproxy.New(srv.Link(label).Dial)
+	t.Cleanup(p.Close)
+	k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: p.Dial})
+	must(t, err)
+	t.Cleanup(func() { k.Close(context.Background()) })
+	return k, p
+}
+
+var errTaken = errors.New("taken")
+
+func options() presence.Options {
+	return presence.Options{Op: "keep", Taken: func(path string, owner int64) error { return fmt.Errorf("%s: %w", path, errTaken) }}
+}
+
+// The znode's parent vanishes just before the znode is created: it is made again as the options say.
+func TestTheParentVanishes(t *testing.T) {
+	for _, container := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			k, proxy := keeper(t, srv, "a")
+			other := srv.Session(t, "other")
+			opt := options()
+			opt.Container = container
+			opt.ACL = zk.ReadOnlyACL()
+			opt.ParentACL = []zk.ACL{{Perms: zk.PermRead | zk.PermCreate | zk.PermDelete, Scheme: "world", ID: "anyone"}}
+			proxy.Before(faultproxy.Match{Ops: faultproxy.Creates(), Path: "/x/y/a", Times: 2}, func(faultproxy.Request) {
+				if err := other.Delete(context.Background(), "/x/y", zk.AnyVersion); err != nil && !errors.Is(err, zk.ErrNoNode) {
+					t.Error(err)
+				}
+			})
+			p, err := presence.Keep(t.Context(), k, "/x/y/a", nil, opt)
+			must(t, err)
+			defer p.Close(context.Background())
+			parent := srv.Tree("/x/y")[0]
+			if isContainer := parent.Mode == zk.Container; isContainer != container || !slices.Equal(parent.ACL, opt.ParentACL) {
+				t.Errorf("container %v: the parent is %v with %v", container, parent.Mode, parent.ACL)
+			}
+			if own := srv.Tree("/x/y/a")[0]; !slices.Equal(own.ACL, opt.ACL) {
+				t.Errorf("the znode has %v", own.ACL)
+			}
+		})
+	}
+}
+
+// Of two with the same path and the same Keeper, the second waits until the first is closed, and the first does not come back.
+func TestTwoOfOneKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, proxy := keeper(t, srv, "a")
+		first, err := presence.Keep(t.Context(), k, "/x/a", []byte("first"), options())
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := presence.Keep(ctx, k, "/x/a", []byte("second"), options()); !errors.Is(err, errTaken) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the second one: %v", err)
+		}
+		if got := srv.Tree("/x/a").String(); !strings.Contains(got, "first") {
+			t.Errorf("after the second one has given up: %s", got)
+		}
+		kept := make(chan *presence.Presence)
+		next := func(data string) {
+			go func() {
+				p, err := presence.Keep(context.Background(), k, "/x/a", []byte(data), options())
+				if err != nil {
+					t.Error(err)
+				}
+				kept <- p
+			}()
+			time.Sleep(time.Minute)
+		}
+		next("third")
+		must(t, first.Close(t.Context()))
+		third := <-kept
+		must(t, first.Close(t.Context())) // it takes nothing of the third one's
+		time.Sleep(time.Minute)
+		if got := srv.Tree("/x/a").String(); !strings.Contains(got, "third") {
+			t.Errorf("with the third one: %s", got)
+		}
+		// A Close without a connection ends in the background, and only then is it the next one's turn.
+		proxy.Refuse(true)
+		proxy.CutAll()
+		if third.Close(t.Context()) == nil {
+			t.Error("Close without a connection says that the znode is gone")
+		}
+		go func() {
+			time.Sleep(time.Second)
+			proxy.Refuse(false)
+		}()
+		next("fourth")
+		fourth := <-kept
+		time.Sleep(time.Minute)
+		if got := srv.Tree("/x/a").String(); !strings.Contains(got, "fourth") {
+			t.Errorf("with the fourth one: %s", got)
+		}
+		must(t, fourth.Close(t.Context()))
+		if got := srv.Tree("/x/a").String(); got != "" {
+			t.Errorf("in the end: %s", got)
+		}
+	})
+}
+
+// A Set that ends before the znode has the data says so.
+func TestASetThatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, proxy := keeper(t, srv, "a")
+		p, err := presence.Keep(t.Context(), k, "/x/a", nil, options())
+		must(t, err)
+		defer p.Close(context.Background())
+		proxy.SetFlow(faultproxy.ToClient, faultproxy.Stall)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err = p.Set(ctx, []byte("x"))
+		if err == nil || strings.Contains(err.Error(), "%!") || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Set: %v", err)
+		}
+		proxy.SetFlow(faultproxy.ToClient, faultproxy.Pass)
+	})
+}
