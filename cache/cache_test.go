@@ -406,6 +406,47 @@ func TestHiddenParts(t *testing.T) {
 	})
 }
 
+// What is below a znode that may not be read is left out too, whatever event tells of it, and comes with that znode.
+func TestBelowAHiddenZnode(t *testing.T) {
+	modes(t, "", func(t *testing.T, w *world) {
+		w.put("/r/shut/in/deep", "1")
+		must(t, w.writer.AddAuth(t.Context(), client.Auth{Scheme: "digest", Credential: []byte("u:p")}))
+		acl := func(list []zk.ACL) {
+			t.Helper()
+			_, err := w.writer.SetACL(t.Context(), "/r/shut", list, zk.AnyVersion)
+			must(t, err)
+		}
+		hidden := zk.DigestACL(zk.PermAll, "u", "p")
+		acl(hidden)
+		c := w.open("/r", cache.Options{})
+		l := w.follow(c)
+		l.take()
+		w.put("/r/shut/in", "2")
+		w.put("/r/shut/in/new", "3")
+		want(t, "below a hidden znode", l.take(), "")
+		w.srv.Link("reader").Cut()
+		time.Sleep(time.Minute)
+		if got := l.take(); strings.Contains(got, "/r/shut") {
+			t.Errorf("after a reread: %s", got)
+		}
+		acl(zk.OpenACL())
+		w.delete("/r/shut/in/new")
+		w.put("/r/shut", "4")
+		w.put("/r", "once more, for one-shot watches")
+		w.put("/r/beside", "5")
+		synctest.Wait()
+		want(t, "no longer hidden", text(c.View()), w.tree("/r"))
+		w.proxy.SetFlow(faultproxy.ToServer, faultproxy.Stall)
+		w.put("/r/shut", "6") // its event is sent before it is hidden, and it is read afterwards
+		acl(hidden)
+		synctest.Wait()
+		w.proxy.SetFlow(faultproxy.ToServer, faultproxy.Pass)
+		w.put("/r/shut/in/deep", "7")
+		synctest.Wait()
+		want(t, "hidden again", text(c.View()), "/r=once more, for one-shot watches /r/beside=5")
+	})
+}
+
 func TestLimits(t *testing.T) {
 	modes(t, "", func(t *testing.T, w *world) {
 		w.put("/r/a", "1")

@@ -24,8 +24,9 @@
 // it has; State says so.
 //
 // ZooKeeper tells nothing of changes of ACLs. Znodes that the session may not read are left out, with what is below
-// them, until an event or a Reread finds them readable. Of a znode's Stat, the fields about its children (Cversion,
-// Pzxid, NumChildren) are those of the moment at which the znode itself was read last.
+// them, until an event of theirs or a Reread finds them readable. One that is hidden later stays until then in the same
+// way. Of a znode's Stat, the fields about its children (Cversion, Pzxid, NumChildren) are those of the moment at which
+// the znode itself was read last.
 //
 // The cache uses one persistent recursive watch (server 3.6 or later). Where the server has none, it sets two one-shot
 // watches for each znode and keeps the same promises, for up to OneShotNodesMax znodes.

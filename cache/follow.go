@@ -289,8 +289,7 @@ func (f *follower) apply(ctx context.Context, now *chunks, paths []string) (*chu
 		}
 		for _, path := range paths {
 			if !found[path] {
-				a.e.remove(path)
-				f.src.forget(path)
+				a.remove(path)
 			}
 		}
 		if err := f.limit(a.e.nodes, a.e.bytes); err != nil {
@@ -312,9 +311,21 @@ type applier struct {
 	next  []string
 }
 
-func (a *applier) list(n *Node) bool { return false }
+// list says yes of a znode that comes into view: if it could not be read before, no event will tell of its children.
+func (a *applier) list(n *Node) bool {
+	return !a.f.c.opt.Single && a.e.get(n.Path) == nil && a.belongs(n.Path)
+}
+
+// belongs reports whether a znode may be in the view: its parent is. If the parent was read before it was created, the
+// events of both are still to come.
+func (a *applier) belongs(path string) bool {
+	return path == a.f.c.path || a.e.get(zk.Parent(path)) != nil
+}
 
 func (a *applier) node(n *Node) error {
+	if !a.belongs(n.Path) {
+		return nil
+	}
 	a.found[n.Path] = true
 	if known := a.e.get(n.Path); known == nil || known.Stat.Mzxid <= n.Stat.Mzxid || known.Stat.Czxid != n.Stat.Czxid {
 		a.e.set(n)
@@ -325,12 +336,31 @@ func (a *applier) node(n *Node) error {
 }
 
 func (a *applier) below(path string, names []string) error {
+	if a.e.get(path) == nil {
+		return nil
+	}
 	for _, name := range names {
 		if child := zk.Join(path, name); a.e.get(child) == nil {
 			a.next = append(a.next, child)
 		}
 	}
 	return a.f.limit(a.count+len(a.next), a.bytes)
+}
+
+// remove takes a znode out, and what is below it.
+func (a *applier) remove(path string) {
+	gone := []string{path}
+	for n := range a.e.from(path) {
+		if below(n.Path, path) {
+			gone = append(gone, n.Path)
+		} else if n.Path != path {
+			break
+		}
+	}
+	for _, path := range gone {
+		a.e.remove(path)
+		a.f.src.forget(path)
+	}
 }
 
 // limit checks the limits of the options.
