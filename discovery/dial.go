@@ -15,32 +15,33 @@ func (d *Directory) Dial(ctx context.Context, network, name string, dial func(ct
 		dial = new(net.Dialer).DialContext
 	}
 	var conn net.Conn
-	err := d.each(ctx, name, func(i Instance) (again bool, err error) {
+	err := d.each(ctx, name, true, func(i Instance) (dead bool, err error) {
 		conn, err = dial(ctx, network, i.HostPort())
 		return true, err
 	})
 	return conn, err
 }
 
-// each tries the instances of a service in turn, until use returns no error, or one after which no other instance may be
-// tried.
-func (d *Directory) each(ctx context.Context, name string, use func(Instance) (again bool, err error)) error {
+// each tries the instances of a service in turn, each once at most, until use returns no error. If it reports an instance
+// as dead, that is noted, and with retry the next one is tried.
+func (d *Directory) each(ctx context.Context, name string, retry bool, use func(Instance) (dead bool, err error)) error {
+	l := d.listing()
+	if len(l.usable[name]) == 0 {
+		return d.none(l, name)
+	}
 	var errs []error
-	for range max(1, len(d.listing().usable[name])) {
-		i, err := d.RoundRobin(name)
-		if err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		again, err := use(i)
+	for i := range d.inTurn(l, name) {
+		dead, err := use(i)
 		if err == nil {
 			d.Worked(i)
 			return nil
 		}
-		if again && ctx.Err() == nil {
-			d.Failed(i)
-		}
 		errs = append(errs, fmt.Errorf("instance %s of %s at %s: %w", i.ID, name, i.HostPort(), err))
-		if !again || ctx.Err() != nil {
+		if !dead || ctx.Err() != nil {
+			break
+		}
+		d.Failed(i)
+		if !retry {
 			break
 		}
 	}
@@ -66,7 +67,8 @@ type transport struct {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	first := true
-	err := t.d.each(req.Context(), req.URL.Hostname(), func(i Instance) (again bool, err error) {
+	replayable := req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+	err := t.d.each(req.Context(), req.URL.Hostname(), replayable, func(i Instance) (dead bool, err error) {
 		out := req.Clone(req.Context())
 		if !first && req.GetBody != nil {
 			if out.Body, err = req.GetBody(); err != nil {
@@ -79,7 +81,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			out.Host = req.URL.Host
 		}
 		resp, err = t.next.RoundTrip(out)
-		return notConnected(err) && (req.Body == nil || req.GetBody != nil), err
+		return notConnected(err), err
 	})
 	if first && req.Body != nil { // a RoundTripper closes the body in any case
 		req.Body.Close()

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"hash/fnv"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 // failed lately (Failed), unless all have. Without instances the error is a *NoInstanceError.
 func (d *Directory) RoundRobin(name string) (Instance, error) {
 	l := d.listing()
-	return d.pick(l, name, func(all []Instance) int { return int((l.turns[name].Add(1) - 1) % uint64(len(all))) })
+	return d.pick(l, name, func(all []Instance) int { return l.turn(name, all) })
 }
 
 // Random returns one instance of a service by chance; see RoundRobin for which.
@@ -65,17 +66,48 @@ func mix(h uint64) uint64 {
 
 // pick chooses among the instances that are usable.
 func (d *Directory) pick(l *listing, name string, choose func([]Instance) int) (Instance, error) {
-	all := d.failures.without(l.usable[name])
+	all, _ := d.failures.split(l.usable[name])
 	if len(all) == 0 {
-		e := &NoInstanceError{Base: d.base, Name: name}
-		for _, m := range l.malformed {
-			if service, _ := d.instanceOf(m.Path); service == name {
-				e.Malformed++
-			}
-		}
-		return Instance{}, e
+		return Instance{}, d.none(l, name)
 	}
 	return all[choose(all)], nil
+}
+
+// none returns the error for a service without instances.
+func (d *Directory) none(l *listing, name string) error {
+	e := &NoInstanceError{Base: d.base, Name: name}
+	for _, m := range l.malformed {
+		if service, _ := d.instanceOf(m.Path); service == name {
+			e.Malformed++
+		}
+	}
+	return e
+}
+
+// inTurn returns the usable instances of a service, each once: first those that have not failed lately. Each is the one
+// whose turn it is in the round robin, or the next one that has not been returned.
+func (d *Directory) inTurn(l *listing, name string) iter.Seq[Instance] {
+	return func(yield func(Instance) bool) {
+		good, bad := d.failures.split(l.usable[name])
+		for _, some := range [][]Instance{good, bad} {
+			returned := make([]bool, len(some))
+			for range some {
+				at := l.turn(name, some)
+				for returned[at] {
+					at = (at + 1) % len(some)
+				}
+				returned[at] = true
+				if !yield(some[at]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// turn returns which of some instances of a service is the next one.
+func (l *listing) turn(name string, some []Instance) int {
+	return int((l.turns[name].Add(1) - 1) % uint64(len(some)))
 }
 
 // Failed notes that an instance did not answer. After Options.FailuresMax failures in a row, it is left out for
@@ -138,22 +170,23 @@ func (f *failures) forget(i Instance) {
 	f.some.Store(int64(len(f.of)))
 }
 
-// without returns the instances that have not failed lately; all of them if all have.
-func (f *failures) without(all []Instance) []Instance {
+// split returns the instances that have not failed lately, and those that have; if all have, they count as good.
+func (f *failures) split(all []Instance) (good, bad []Instance) {
 	if f.some.Load() == 0 {
-		return all
+		return all, nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	var good []Instance
 	for _, i := range all {
 		if was := f.of[instanceKey{i.Name, i.ID}]; was.count < f.max || now.Sub(was.last) > f.time {
 			good = append(good, i)
+		} else {
+			bad = append(bad, i)
 		}
 	}
 	if good == nil {
-		return all
+		return all, nil
 	}
-	return good
+	return good, bad
 }

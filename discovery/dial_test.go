@@ -1,0 +1,123 @@
+package discovery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockkeeper/lockkeeper/discovery"
+	"github.com/lockkeeper/lockkeeper/zktest"
+)
+
+var errDead = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+
+// A call tries each instance once, whatever other callers do and find out meanwhile, and those that have failed lately
+// in the end. So the one that lives is found.
+func TestDialTriesEachInstanceOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 6))
+				srv := zktest.New(t, zktest.Options{})
+				k := keep(t, srv, "a")
+				all := 2 + rng.IntN(4)
+				publish(t, k, "s", all)
+				d := open(t, k, discovery.Options{FailuresMax: 1 + rng.IntN(2)})
+				for range 20 {
+					live := d.Instances("s")[rng.IntN(all)]
+					var tried []string
+					dial := func(_ context.Context, _, address string) (net.Conn, error) {
+						for range rng.IntN(4) { // other callers
+							i, err := d.RoundRobin("s")
+							must(t, err)
+							if rng.IntN(2) == 0 {
+								d.Failed(i)
+							}
+						}
+						tried = append(tried, address)
+						if address != live.HostPort() {
+							return nil, errDead
+						}
+						near, far := net.Pipe()
+						far.Close()
+						return near, nil
+					}
+					conn, err := d.Dial(t.Context(), "tcp", "s", dial)
+					if err != nil {
+						t.Fatalf("%s of %d lives, tried were %v: %v", live.HostPort(), all, tried, err)
+					}
+					conn.Close()
+					slices.Sort(tried)
+					if len(slices.Compact(slices.Clone(tried))) != len(tried) {
+						t.Fatalf("tried were %v", tried)
+					}
+				}
+			})
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// A body that cannot be read again is sent to one instance only. That this one is dead, is noted all the same.
+func TestBodiesThatCannotBeReplayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv, "a")
+		publish(t, k, "s", 3)
+		d := open(t, k, discovery.Options{})
+		dead := d.Instances("s")[1].HostPort()
+		tries := 0
+		hc := &http.Client{Transport: d.Transport(roundTripper(func(req *http.Request) (*http.Response, error) {
+			defer req.Body.Close()
+			tries++
+			if req.URL.Host == dead {
+				return nil, errDead
+			}
+			body, err := io.ReadAll(req.Body)
+			if string(body) != "stream" {
+				t.Errorf("got the body %q, %v", body, err)
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
+		}))}
+		failed := 0
+		for range 12 {
+			if _, err := hc.Post("http://s/", "text/plain", io.MultiReader(strings.NewReader("stream"))); err != nil {
+				failed++
+			}
+		}
+		if failed != 2 || tries != 12 {
+			t.Errorf("%d of 12 requests failed, in %d tries; want 2, in 12", failed, tries)
+		}
+		// Without a body, another instance is tried.
+		d.Worked(d.Instances("s")[1])
+		tries = 0
+		for range 6 {
+			req, err := http.NewRequest(http.MethodPost, "http://s/", nil)
+			must(t, err)
+			req.Body = http.NoBody
+			resp, err := d.Transport(roundTripper(func(req *http.Request) (*http.Response, error) {
+				tries++
+				if req.URL.Host == dead {
+					return nil, errDead
+				}
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
+			})).RoundTrip(req)
+			must(t, err)
+			resp.Body.Close()
+		}
+		if tries != 8 {
+			t.Errorf("%d tries without a body, want 8", tries)
+		}
+	})
+}
