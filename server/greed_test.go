@@ -75,6 +75,80 @@ func TestReadsOfLongPathsTakeTurns(t *testing.T) {
 	})
 }
 
+// fill makes a directory with n children.
+func (p *peer) fill(path string, n int) {
+	p.t.Helper()
+	q := wire.MultiRequest{Ops: []wire.MultiOp{{Op: wire.OpCreate, Path: path, ACL: zk.OpenACL()}}}
+	for i := range n {
+		q.Ops = append(q.Ops, wire.MultiOp{Op: wire.OpCreate, Path: fmt.Sprint(path, "/", i), ACL: zk.OpenACL()})
+	}
+	if code := p.call(wire.OpMulti, &q, nil); code != zk.OK {
+		p.t.Fatal(code)
+	}
+}
+
+func (p *peer) wantCount(path string, want int32) {
+	p.t.Helper()
+	xid := p.send(wire.OpAllChildrenCount, &wire.PathRecord{Path: path})
+	if a := p.receive(); a.Xid != xid || a.Err != zk.OK || wire.NewDecoder(a.body).Int32() != want {
+		p.t.Errorf("the count below %s: %+v, want %d", path, a, want)
+	}
+}
+
+// Large subtrees are counted one at a time, also behind a write, and others do not wait for that.
+func TestCountsOfLargeSubtreesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		greedy, other := r.connect("greedy"), r.connect("other")
+		other.fill("/large", smallCount+1)
+		other.fill("/small", smallCount-1)
+		for _, behind := range []bool{false, true} {
+			r.large <- struct{}{}
+			if behind {
+				greedy.send(wire.OpSync, &wire.PathRecord{Path: "/"})
+			}
+			xid := greedy.send(wire.OpAllChildrenCount, &wire.PathRecord{Path: "/large"})
+			if behind {
+				greedy.receive()
+			}
+			greedy.wantSilence(time.Second)
+			began := time.Now()
+			other.wantCount("/small", smallCount-1)
+			if took := time.Since(began); took > 0 {
+				t.Errorf("another client waits %v", took)
+			}
+			<-r.large
+			if a := greedy.receive(); a.Xid != xid || a.Err != zk.OK || wire.NewDecoder(a.body).Int32() != smallCount+1 {
+				t.Errorf("behind a write %t: %+v", behind, a)
+			}
+		}
+	})
+}
+
+// A count that is made in pieces is that of one moment: it never shows a half of a multi.
+func TestACountIsOfOneMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 2*pieceNames + 10
+		r := start(t)
+		p, w := r.connect("c"), r.connect("w")
+		p.fill("/large", n)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range 200 {
+				w.call(wire.OpMulti, &wire.MultiRequest{Ops: []wire.MultiOp{
+					{Op: wire.OpDelete, Path: fmt.Sprint("/large/", i), Version: -1},
+					{Op: wire.OpCreate, Path: fmt.Sprint("/large/n", i), ACL: zk.OpenACL()},
+				}}, nil)
+			}
+		}()
+		for range 100 {
+			p.wantCount("/large", n)
+		}
+		<-done
+	})
+}
+
 // What follows a wrong first frame is not read, and its address waits before it may open a session.
 func TestAWrongFirstFrameCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -150,13 +224,7 @@ func TestCountingUsageIsMuchWork(t *testing.T) {
 		const usage = "/zookeeper/quota/a/zookeeper_stats"
 		r := start(t)
 		p := r.connect("c")
-		var fill wire.MultiRequest
-		for i := range 2 * muchWork * znodesPerOp {
-			fill.Ops = append(fill.Ops, wire.MultiOp{Op: wire.OpCreate, Path: fmt.Sprint("/", i), ACL: zk.OpenACL()})
-		}
-		if code := p.call(wire.OpMulti, &fill, nil); code != zk.OK {
-			t.Fatal(code)
-		}
+		p.fill("/large", 2*muchWork*znodesPerOp)
 		multi := &wire.MultiRequest{Ops: []wire.MultiOp{{Op: wire.OpCreate, Path: "/a", ACL: zk.OpenACL()}, {Op: wire.OpCreate, Path: usage, ACL: zk.OpenACL()}}}
 		for _, c := range []struct {
 			op   wire.Op

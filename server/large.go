@@ -16,11 +16,12 @@ import (
 const (
 	// pieceReads is how many reads, or watches, one hold of Server.state carries out.
 	pieceReads = 256
-	// pieceNames is how many names of children one hold of Server.state lists.
+	// pieceNames is how many names of children one hold of Server.state lists, or how many znodes it counts.
 	pieceNames = 4096
 	// pieceBytes is how many bytes of an answer end a piece.
 	pieceBytes = 128 << 10
-	// listAttempts is how often a list is begun anew because the directory has changed, before it is made in one piece.
+	// listAttempts is how often a list or count is begun anew because the directory or the tree has changed, before it is
+	// made in one piece.
 	listAttempts = 3
 	// smallBody is up to what size a request that names many znodes is carried out like any other.
 	smallBody = 2 << 10
@@ -62,6 +63,8 @@ func (c *conn) answerLarge(h wire.RequestHeader, body []byte, bytes int) (zxid i
 			t.setWatchesInPieces()
 		case wire.OpGetChildren, wire.OpGetChildren2:
 			t.listInPieces(h.Op == wire.OpGetChildren2)
+		case wire.OpAllChildrenCount:
+			t.countInPieces()
 		default:
 			t.piece(func() {
 				t.h.Zxid = s.tree.LastZxid()
@@ -228,6 +231,58 @@ func appendNames(b []byte, kids *tree.Kids, n int) []byte {
 		b = wire.AppendString(b, name)
 	}
 	return b
+}
+
+// countInPieces is allChildrenCount for a subtree of any size.
+func (t *turn) countInPieces() {
+	path := t.d.String()
+	if !t.decodeOK() {
+		return
+	}
+	for attempt := 0; ; attempt++ {
+		znodes := pieceNames
+		if attempt == listAttempts {
+			znodes = math.MaxInt // as in listInPieces
+		}
+		if t.tryCount(path, znodes) {
+			return
+		}
+	}
+}
+
+// tryCount counts a subtree in pieces of so many znodes. It reports false if the tree changed between two of them.
+func (t *turn) tryCount(path string, znodes int) (done bool) {
+	s := t.c.s
+	var count tree.Count
+	first, more := true, true
+	for more {
+		alive := t.piece(func() {
+			zxid := s.tree.LastZxid()
+			if first {
+				first, t.h.Zxid = false, zxid
+				var code zk.Code
+				count, code = s.tree.CountBelow(t.who, path)
+				if code != zk.OK {
+					t.refuse(code)
+					done = true
+					return
+				}
+			}
+			if zxid != t.h.Zxid {
+				more = false
+				return
+			}
+			more = count.Next(znodes)
+			if !more {
+				t.answerCount(&count)
+				done = true
+			}
+		})
+		if !alive || done {
+			return true
+		}
+	}
+	return false
 }
 
 const (

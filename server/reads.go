@@ -1,6 +1,8 @@
 package server
 
 import (
+	"math"
+
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -44,6 +46,14 @@ var answers = map[wire.Op]func(*turn){
 // largeListMin is up to how many entries or names a list is not looked at for its bytes.
 const largeListMin = 64
 
+const (
+	// smallCount is up to how many znodes are counted like any other read.
+	smallCount = 256
+	// longCountBytes stands for the size of an answer that says how many there are if there are more. It is carried out
+	// like one that is large.
+	longCountBytes = largeAnswerBytes + 1
+)
+
 // By how much an answer can be larger than its request.
 const (
 	setWatchesGrowth = 7 // an event for each path
@@ -72,6 +82,13 @@ func (s *Server) answerBytes(session int64, op wire.Op, body []byte) int {
 			n += s.readBytes(q.Ops[i].Op, q.Ops[i].Path)
 		}
 		return min(n, s.opts.OutputBytesMax)
+	case wire.OpAllChildrenCount:
+		path := wire.NewDecoder(body).StringView()
+		s.state.RLock()
+		defer s.state.RUnlock()
+		if s.tree.HasBelow(path, smallCount) {
+			return longCountBytes
+		}
 	case wire.OpGetEphemerals:
 		s.state.RLock()
 		defer s.state.RUnlock()
@@ -218,13 +235,21 @@ func (t *turn) allChildrenCount() {
 	if !t.decodeOK() {
 		return
 	}
-	n, code := t.c.s.tree.AllChildrenCount(t.who, path)
+	count, code := t.c.s.tree.CountBelow(t.who, path)
 	if code != zk.OK {
 		t.refuse(code)
 		return
 	}
+	if count.Next(smallCount) && !t.mayTake(longCountBytes) {
+		return
+	}
+	count.Next(math.MaxInt)
+	t.answerCount(&count)
+}
+
+func (t *turn) answerCount(count *tree.Count) {
 	b, start := t.ok()
-	t.end(wire.AppendInt32(b, n), start)
+	t.end(wire.AppendInt32(b, count.N), start)
 }
 
 func (t *turn) ephemerals() {

@@ -90,6 +90,14 @@ func restored(t *testing.T, nodes ...txn.Node) *site {
 	return &site{t: t, tree: tr, d: NewDraft(tr, Options{})}
 }
 
+// countBelow counts the znodes below path one by one.
+func countBelow(t *Tree, who Identities, path string) (int32, zk.Code) {
+	c, code := t.CountBelow(who, path)
+	for c.Next(1) {
+	}
+	return c.N, code
+}
+
 var bob = Identities{{SchemeDigest, "bob:hash"}}
 
 func only(perms zk.Perm) []zk.ACL { return []zk.ACL{{Perms: perms, Scheme: SchemeWorld, ID: "anyone"}} }

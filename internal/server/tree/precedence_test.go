@@ -218,7 +218,7 @@ func TestPrecedenceReads(t *testing.T) {
 		_, _, got.get = s.tree.Get(nil, path)
 		_, _, got.children = s.tree.Children(nil, path)
 		_, _, got.acl = s.tree.ACL(nil, path)
-		_, got.all = s.tree.AllChildrenCount(nil, path)
+		_, got.all = countBelow(s.tree, nil, path)
 		if got != want {
 			t.Errorf("%q: %+v, want %+v", path, got, want)
 		}

@@ -86,39 +86,67 @@ func (t *Tree) ACL(who Identities, path string) ([]zk.ACL, zk.Stat, zk.Code) {
 	return acl, t.stat(n), zk.OK
 }
 
-// AllChildrenCount returns the number of znodes below path, at any depth.
-func (t *Tree) AllChildrenCount(who Identities, path string) (int32, zk.Code) {
+// A Count counts the znodes below one, at any depth, in steps. The tree must not change between them.
+type Count struct {
+	N       int32 // counted so far
+	t       *Tree
+	top, at ref // at was counted last; 0 is none left
+}
+
+// CountBelow begins to count the znodes below path.
+func (t *Tree) CountBelow(who Identities, path string) (Count, zk.Code) {
 	top, code := t.open(who, path, zk.PermRead)
-	if code != zk.OK {
-		return 0, code
+	switch {
+	case code != zk.OK:
+		return Count{}, code
+	case top == rootRef:
+		return Count{N: int32(t.count - 1)}, zk.OK
 	}
-	if top == rootRef {
-		return int32(t.count - 1), zk.OK
+	return Count{t: t, top: top, at: top}, zk.OK
+}
+
+// Next counts so many further znodes, and reports whether there may be more.
+func (c *Count) Next(znodes int) (more bool) {
+	for ; c.at != 0 && znodes > 0; znodes-- {
+		c.at = c.t.after(c.at, c.top)
+		if c.at != 0 {
+			c.N++
+		}
 	}
-	below := int32(-1) // the top itself does not count
-	for range t.below(top) {
-		below++
+	return c.at != 0
+}
+
+// HasBelow reports whether there are at least n znodes to count below path. Those below the root need not be counted.
+func (t *Tree) HasBelow(path string, n int) bool {
+	top := t.find(path)
+	if top == 0 || top == rootRef {
+		return false
 	}
-	return below, zk.OK
+	c := Count{t: t, top: top, at: top}
+	return c.Next(n)
 }
 
 // below yields the nodes of the subtree at top, parents first; 0 has none.
 func (t *Tree) below(top ref) iter.Seq[ref] {
 	return func(yield func(ref) bool) {
 		for r := top; r != 0 && yield(r); {
-			if kid := t.firstChild(t.nodes.at(r)); kid != 0 {
-				r = kid
-				continue
-			}
-			for r != top && t.nodes.at(r).next == 0 {
-				r = t.nodes.at(r).parent
-			}
-			if r == top {
-				return
-			}
-			r = t.nodes.at(r).next
+			r = t.after(r, top)
 		}
 	}
+}
+
+// after returns the node behind r in the subtree at top, or 0. Parents come first.
+func (t *Tree) after(r, top ref) ref {
+	if kid := t.firstChild(t.nodes.at(r)); kid != 0 {
+		return kid
+	}
+	for r != top && t.nodes.at(r).next == 0 {
+		r = t.nodes.at(r).parent
+	}
+	if r == top {
+		return 0
+	}
+	return t.nodes.at(r).next
 }
 
 // Lookup returns the stat of a znode, without a check of permissions. Setting watches again needs it.

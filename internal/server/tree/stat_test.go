@@ -18,8 +18,8 @@ func TestFresh(t *testing.T) {
 	if tr.Count() != 4 {
 		t.Errorf("Count = %d, want 4", tr.Count())
 	}
-	if n, _ := tr.AllChildrenCount(nil, "/"); n != 3 {
-		t.Errorf("AllChildrenCount(/) = %d, want 3", n)
+	if n, _ := countBelow(tr, nil, "/"); n != 3 {
+		t.Errorf("countBelow(/) = %d, want 3", n)
 	}
 	for path, want := range map[string]zk.Stat{
 		"/":                 {Cversion: -1, NumChildren: 1},

@@ -351,8 +351,8 @@ func (t *twin) diff(tr *Tree) string {
 				below++
 			}
 		}
-		if got, _ := tr.AllChildrenCount(super, path); got != below {
-			return fmt.Sprintf("AllChildrenCount(%s) = %d, want %d", path, got, below)
+		if got, _ := countBelow(tr, super, path); got != below {
+			return fmt.Sprintf("countBelow(%s) = %d, want %d", path, got, below)
 		}
 		bytes += int64(len(n.data))
 		if path != "/" {
