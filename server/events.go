@@ -12,7 +12,7 @@ func (s *Server) tell(effects []tree.Effect) {
 		e := &effects[i]
 		s.deliveries = s.watches.Trigger(s.deliveries[:0], e.Event)
 		for _, d := range s.deliveries {
-			if c := s.connection(uint64(d.To)); c != nil && c.sendEvent(d.Event, e.ACL) {
+			if c := s.connection(uint64(d.To)); c != nil && !c.fenced.Load() && c.sendEvent(d.Event, e.ACL) {
 				s.touchUp(c)
 			}
 		}

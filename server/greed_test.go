@@ -149,6 +149,38 @@ func TestACountIsOfOneMoment(t *testing.T) {
 	})
 }
 
+// The watches of a connection that ends go in pieces, and none is left.
+func TestManyWatchesGoInPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 3 * pieceReads
+		r := start(t)
+		p := r.connect("c")
+		var q wire.SetWatchesRequest
+		for i := range n {
+			q.Exist = append(q.Exist, fmt.Sprint("/", i))
+		}
+		if code := p.call(wire.OpSetWatches, &q, nil); code != zk.OK {
+			t.Fatal(code)
+		}
+		var c *conn
+		for _, one := range r.conns.byID {
+			c = one
+		}
+		r.state.Lock()
+		r.fence(c)
+		if got := r.watches.Count(); got != n-pieceReads {
+			t.Errorf("%d watches when the connection is fenced, want %d", got, n-pieceReads)
+		}
+		r.state.Unlock()
+		p.wantClosed()
+		p.nc.Close()
+		synctest.Wait()
+		if got := r.Stats().Watches; got != 0 {
+			t.Errorf("%d watches are left", got)
+		}
+	})
+}
+
 // What follows a wrong first frame is not read, and its address waits before it may open a session.
 func TestAWrongFirstFrameCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

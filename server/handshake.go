@@ -196,11 +196,12 @@ func (s *Server) finishAttach(r *request) {
 	s.expiry.mind(s.sessions.table.Deadline(s.now(), a.timeout))
 }
 
-// fence takes the session away from a connection; Server.state is locked.
-func (s *Server) fence(c *conn) {
+// fence takes the session away from a connection; Server.state is locked. It reports whether the connection has watches
+// still, which detach takes away: as it is closed, no event leaves any more.
+func (s *Server) fence(c *conn) (watches bool) {
 	c.fenced.Store(true)
-	s.watches.RemoveAll(watch.Watcher(c.id))
 	c.out.finish()
+	return s.watches.RemoveSome(watch.Watcher(c.id), pieceReads)
 }
 
 // greetBack answers a connect request; a session of 0 says that there is none.

@@ -119,9 +119,9 @@ func (s *Server) accept(nc net.Conn) {
 
 // detach forgets a connection that is over.
 func (s *Server) detach(c *conn) {
-	if c.session != 0 {
+	for watches := c.session != 0; watches; { // in pieces: there may be a million
 		s.state.Lock()
-		s.fence(c)
+		watches = s.fence(c)
 		s.state.Unlock()
 	}
 	s.conns.Lock()

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"math"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -141,17 +142,24 @@ func (t *Table) each(w Watcher, path string, kind zk.WatchKind, do func(uint32))
 	return code
 }
 
-// RemoveAll takes away all watches of w: its connection has ended.
-func (t *Table) RemoveAll(w Watcher) {
+// RemoveAll takes away all watches of w.
+func (t *Table) RemoveAll(w Watcher) { t.RemoveSome(w, math.MaxInt) }
+
+// RemoveSome takes away up to n watches of w, and reports whether there are more: its connection has ended.
+func (t *Table) RemoveSome(w Watcher, n int) (more bool) {
 	h, ok := t.byWatcher[w]
 	if !ok {
-		return
+		return false
 	}
-	for i := t.watchers.at(h).first; i != 0; {
+	for i := t.watchers.at(h).first; i != 0; n-- {
+		if n == 0 {
+			return true
+		}
 		next := t.watches.at(i).holderNext
 		t.drop(i)
 		i = next
 	}
+	return false
 }
 
 // drop takes a watch out, and its path and its watcher with the last of theirs.

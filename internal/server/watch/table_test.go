@@ -108,6 +108,28 @@ func TestRemove(t *testing.T) {
 	tab.RemoveAll(1)
 }
 
+func TestWatchesAreRemovedInPieces(t *testing.T) {
+	tab := NewTable()
+	for i := range 10 {
+		tab.Add(1, fmt.Sprint("/", i), zk.WatchData)
+		tab.Add(2, fmt.Sprint("/", i), zk.WatchData)
+	}
+	for _, want := range []struct {
+		more bool
+		left int
+	}{{true, 6}, {true, 2}, {false, 0}, {false, 0}} {
+		if more := tab.RemoveSome(1, 4); more != want.more || tab.CountOf(1) != want.left {
+			t.Errorf("more %t, %d left, want %+v", more, tab.CountOf(1), want)
+		}
+	}
+	if n := tab.CountOf(2); n != 10 {
+		t.Errorf("another watcher has %d watches, want 10", n)
+	}
+	if tab.RemoveSome(2, 10) {
+		t.Error("more than all")
+	}
+}
+
 func TestSetWatches(t *testing.T) {
 	const seen = 10
 	nodes := map[string]zk.Stat{
