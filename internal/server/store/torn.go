@@ -60,7 +60,7 @@ func (t tail) torn() bool {
 	}
 	length := int64(int32(binary.BigEndian.Uint32(t.bytes[8:])))
 	if length > 0 && length <= payloadBytesMax && int64(len(t.bytes)) < recordHeaderBytes+length+1 {
-		return !t.isWhole() // the same, from within the first record's payload, or only the end mark
+		return t.reach() >= len(t.bytes) || !t.isWhole() // the same, from within the first record's payload, or only the end mark
 	}
 	return t.hasHole(len(t.bytes))
 }
@@ -73,9 +73,10 @@ func (t tail) isWhole() bool {
 		uint64(adler32.Checksum(t.bytes[recordHeaderBytes:end])) == binary.BigEndian.Uint64(t.bytes)
 }
 
-// nextRecord returns the position of the first whole record behind the one that is not, or −1.
+// nextRecord returns the position of the first whole record behind the one that is not, or −1. What lies within that one is
+// no record: a client may have chosen data that looks like one.
 func (t tail) nextRecord() int {
-	for p := 1; p+recordHeaderBytes+txnHeaderBytes < len(t.bytes); p++ {
+	for p := max(t.reach(), 1); p+recordHeaderBytes+txnHeaderBytes < len(t.bytes); p++ {
 		b := t.bytes[p:]
 		if !isZero(b[:leadingZeros]) {
 			continue
