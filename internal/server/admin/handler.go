@@ -41,7 +41,7 @@ func Handler(s *server.Server, o Options) http.Handler {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.MethodGet) })
 	mux.HandleFunc("GET /metrics", h.metrics)
 	mux.HandleFunc("GET /healthz", h.healthz)
-	return checkHost(mux)
+	return checkHost(http.NewCrossOriginProtection().Handler(mux))
 }
 
 func (h *handler) listCommands(w http.ResponseWriter, path string) {
@@ -54,7 +54,7 @@ func (h *handler) listCommands(w http.ResponseWriter, path string) {
 }
 
 // command answers a command. One that changes something has to be a POST, so that no link and no image of a web page causes
-// it; all others are a GET.
+// it, and a POST from a page of another origin does not get here. All others are a GET.
 func (h *handler) command(w http.ResponseWriter, r *http.Request) {
 	method := http.MethodGet
 	if c := byName[r.PathValue("name")]; c != nil && c.changes {

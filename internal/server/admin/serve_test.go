@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
 // serve runs Serve in a bubble and returns a way to its port, and one to end it that returns what
@@ -203,4 +204,37 @@ func TestRequestsByAnotherNameAreRefused(t *testing.T) {
 			t.Errorf("Host %q at %s: %d, want %d", c.host, c.local, w.Code, c.want)
 		}
 	}
+}
+
+// A web page cannot make the browser that shows it change anything. Programs and the port's own pages can.
+func TestPostsOfOtherSitesAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		for _, c := range []struct {
+			header, value string
+			want          int
+		}{
+			{"Sec-Fetch-Site", "cross-site", 403}, {"Sec-Fetch-Site", "same-site", 403},
+			{"Origin", "http://evil.example", 403}, {"Origin", "null", 403}, {"Origin", "http://127.0.0.1:9090", 403},
+			{"Origin", "http://127.0.0.1:8080", 200}, {"Sec-Fetch-Site", "same-origin", 200}, {"Sec-Fetch-Site", "none", 200}, {"Accept", "*/*", 200},
+		} {
+			before := r.Stats().Received
+			q := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:8080/commands/stat_reset", strings.NewReader("a=b"))
+			q.Header.Set(c.header, c.value)
+			w := httptest.NewRecorder()
+			r.ServeHTTP(w, q)
+			if reset := r.Stats().Received < before; w.Code != c.want || reset != (c.want == 200) {
+				t.Errorf("%s %s: %d, reset: %t; want %d", c.header, c.value, w.Code, reset, c.want)
+			}
+			r.send(wire.OpExists, &wire.WatchRequest{Path: "/"})
+			r.answer()
+			q = httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8080/commands/ruok", nil)
+			q.Header.Set(c.header, c.value)
+			w = httptest.NewRecorder()
+			r.ServeHTTP(w, q)
+			if w.Code != 200 {
+				t.Errorf("%s %s: %d for a GET", c.header, c.value, w.Code)
+			}
+		}
+	})
 }
