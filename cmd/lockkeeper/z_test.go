@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -318,6 +319,73 @@ func TestZEditRefusesIfChangedMeanwhile(t *testing.T) {
 	h.run("z", "edit", "/c").want(1, "the editor failed")
 	if left, _ := filepath.Glob(h.dir + "/lockkeeper-edit-*"); len(left) != 1 {
 		t.Errorf("%d edited files are left, want the one that was not written", len(left))
+	}
+}
+
+// Neither a signal nor servers that are away end the editor, and text that cannot be written is kept and named.
+func TestZEditKeepsTheTextOfTheEditor(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		meanwhile func(t *testing.T, srv *zktest.Server, j *job)
+		status    int
+		says      string
+		data      string // of the znode, afterwards
+	}{
+		"interrupt": {func(_ *testing.T, _ *zktest.Server, j *job) {
+			j.signal(syscall.SIGINT)
+			j.signal(syscall.SIGQUIT)
+		}, 0, "/c written", "two\n"},
+		"terminate": {func(_ *testing.T, _ *zktest.Server, j *job) { j.signal(syscall.SIGTERM) },
+			143, "edit /c: terminated (the znode is as it was, and the edited text is in ", "one"},
+		"no server for some time": {func(_ *testing.T, srv *zktest.Server, _ *job) {
+			srv.Link("").Refuse()
+			time.Sleep(1500 * time.Millisecond)
+			srv.Link("").Heal()
+		}, 0, "/c written", "two\n"},
+		"no server": {func(_ *testing.T, srv *zktest.Server, _ *job) { srv.Link("").Refuse() },
+			69, "(the edited text is in ", "one"},
+		"the editor fails": {func(t *testing.T, _ *zktest.Server, j *job) {
+			if err := os.WriteFile(j.cmd.Dir+"/fail", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, 1, "the editor failed: exit status 1 (the znode is as it was, and the edited text is in ", "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, srv := newZHome(t)
+			h.env = append(h.env, "VISUAL=", "TMPDIR="+h.dir,
+				`EDITOR=f() { echo two > "$1"; echo open; until test -e "$DIR/close"; do sleep 0.02; done; test ! -e "$DIR/fail"; }; f`)
+			h.run("z", "create", "/c", "one").want(0)
+			j := h.start("z", "edit", "--connect-timeout", "1s", "/c")
+			j.see("open\n")
+			test.meanwhile(t, srv, j)
+			select {
+			case <-j.done:
+				t.Error("edit has ended before its editor")
+			case <-time.After(200 * time.Millisecond):
+			}
+			if err := os.WriteFile(h.dir+"/close", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j.want(test.status, test.says)
+			srv.Link("").Heal()
+			if got := h.run("z", "get", "/c").want(0).stdout.String(); got != test.data {
+				t.Errorf("the znode has %q, want %q", got, test.data)
+			}
+			kept, _ := filepath.Glob(h.dir + "/lockkeeper-edit-*")
+			if test.status == 0 {
+				if len(kept) > 0 {
+					t.Errorf("%q is left", kept)
+				}
+				return
+			}
+			if len(kept) != 1 {
+				t.Fatalf("%d edited files are kept, want 1", len(kept))
+			}
+			if text, err := os.ReadFile(kept[0]); string(text) != "two\n" || err != nil || !strings.Contains(j.stderr.String(), kept[0]) {
+				t.Errorf("the kept file has %q, %v; edit says %s", text, err, j.stderr)
+			}
+		})
 	}
 }
 

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -22,64 +25,67 @@ func (e *zEnv) newEdit() *cobra.Command {
   lockkeeper z edit --servers zk1:2181 /app/config`,
 		Short: "Edit the data of a znode with $VISUAL or $EDITOR",
 		Long: `Edit the data of a znode with $VISUAL or $EDITOR, else vi. If the znode has changed by
-the time that the editor ends, nothing is written, and the edited file is kept.`,
+the time that the editor ends, nothing is written. Text that could not be written is kept
+in a file, which edit names. ^C is for the editor while it runs.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
 			if err != nil {
 				return err
 			}
-			return e.do(cmd, func(ctx context.Context, s *client.Session) error { return e.edit(ctx, s, p) })
+			return e.edit(cmd, p)
 		},
 	}
 }
 
-func (e *zEnv) edit(ctx context.Context, s *client.Session, p string) (err error) {
+// edit has no session while the editor runs: what becomes of servers meanwhile does not end it.
+func (e *zEnv) edit(cmd *cobra.Command, p string) error {
 	shown := ztree.Escape(p)
-	data, st, err := s.Get(ctx, p)
+	var data []byte
+	var st zk.Stat
+	err := e.do(cmd, func(ctx context.Context, s *client.Session) (err error) {
+		data, st, err = s.Get(ctx, p)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp("", "lockkeeper-edit-*") // readable by its user alone
+	file, err := editedFile(data)
 	if err != nil {
-		return err
+		return exit.Errorf(exit.OS, "edit %s: %w", shown, err)
 	}
-	keep := false
-	defer func() {
-		if !keep {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(data)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
+	failed := runEditor(file)
+	edited, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return exit.Errorf(exit.OS, "edit %s: %w (the znode is as it was)", shown, err)
 	}
-	if err := runEditor(ctx, f.Name()); err != nil {
-		return exit.Errorf(exit.Failure, "edit %s: the editor failed: %w (the znode is as it was)", shown, err)
+	same := bytes.Equal(edited, data)
+	if same {
+		os.Remove(file)
 	}
-	edited, err := os.ReadFile(f.Name())
-	if err != nil {
-		return err
-	}
-	if bytes.Equal(edited, data) {
-		if e.asJSON {
-			return e.line(editedJSON{newStatJSON(p, &st), false})
-		}
+	switch {
+	case failed != nil && same:
+		return exit.Errorf(exit.StatusOf(failed, exit.Failure), "edit %s: %w (the znode is as it was)", shown, failed)
+	case failed != nil:
+		return exit.Errorf(exit.StatusOf(failed, exit.Failure), "edit %s: %w (the znode is as it was, and the edited text is in %s)", shown, failed, file)
+	case same && e.asJSON:
+		return e.line(editedJSON{newStatJSON(p, &st), false})
+	case same:
 		e.notef("%s is unchanged", shown)
 		return nil
 	}
-	st, err = s.Set(ctx, p, edited, st.Version)
+	version := st.Version
+	err = e.do(cmd, func(ctx context.Context, s *client.Session) (err error) {
+		st, err = s.Set(ctx, p, edited, version)
+		return err
+	})
 	switch {
 	case errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode):
-		keep = true
-		return exit.Errorf(exit.Failure, "edit %s: the znode was changed or deleted meanwhile; nothing has been written, and the edited text is in %s", shown, f.Name())
-	case err != nil:
-		keep = true
-		return exit.Errorf(exit.StatusOf(zStatus(err), exit.Unreachable), "%w (the edited text is in %s)", err, f.Name())
+		return exit.Errorf(exit.Failure, "edit %s: the znode was changed or deleted meanwhile; nothing has been written, and the edited text is in %s", shown, file)
+	case err != nil: // not wrapped: an interruption is not shown, and this is to be
+		return exit.Errorf(exit.StatusOf(err, exit.Unreachable), "edit %s: %v (the edited text is in %s)", shown, err, file)
 	}
+	os.Remove(file)
 	if e.asJSON {
 		return e.line(editedJSON{newStatJSON(p, &st), true})
 	}
@@ -93,15 +99,46 @@ type editedJSON struct {
 	Written bool `json:"written"` // false if the editor has changed nothing
 }
 
-// runEditor has the user's editor edit a file. The variable may have arguments in it.
-func runEditor(ctx context.Context, file string) error {
+// editedFile makes the file that the editor gets.
+func editedFile(data []byte) (name string, err error) {
+	f, err := os.CreateTemp("", "lockkeeper-edit-*") // readable by its user alone
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return f.Name(), err
+}
+
+// runEditor has the user's editor edit a file. The variable may have arguments in it. The editor alone decides when it
+// ends: INT and QUIT are keys of the editor, and TERM is an error once the editor has ended.
+func runEditor(file string) error {
 	editor := "vi"
 	for _, name := range []string{"EDITOR", "VISUAL"} {
 		if v := os.Getenv(name); v != "" {
 			editor = v
 		}
 	}
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$1"`, "sh", file)
+	keys, ended := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(keys, syscall.SIGINT, syscall.SIGQUIT)
+	defer signal.Stop(keys)
+	signal.Notify(ended, syscall.SIGTERM)
+	defer signal.Stop(ended)
+	cmd := exec.Command("/bin/sh", "-c", editor+` "$1"`, "sh", file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return cmd.Run()
+	err := cmd.Run()
+	select {
+	case <-ended:
+		return exit.Errorf(exit.SignalBase+int(syscall.SIGTERM), "%v", syscall.SIGTERM)
+	default:
+	}
+	if err != nil {
+		return fmt.Errorf("the editor failed: %w", err)
+	}
+	return nil
 }
