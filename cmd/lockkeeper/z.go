@@ -182,7 +182,7 @@ func zStatus(err error) error {
 	switch {
 	case errors.As(err, new(*client.SizeError)):
 		return exit.Errorf(exit.Usage, "%w (a znode is not for large data)", err)
-	case errors.Is(err, ztree.ErrEphemerals):
+	case errors.Is(err, ztree.ErrEphemerals), errors.Is(err, ztree.ErrChanged):
 		return exit.Errorf(exit.Failure, "%w", err)
 	case errors.As(err, &path):
 		return exit.Errorf(exit.OS, "%w", err)

@@ -156,8 +156,9 @@ func (e *zEnv) newMv() *cobra.Command {
 		Short:   "Move a tree",
 		Long: `Move a tree, on the same servers. A tree of up to 400 znodes is moved in one transaction:
 others see it here or there, and a change meanwhile makes it fail. A larger one is copied,
-compared and then removed; if that fails, both are there, and mv says so. A tree with
-ephemeral znodes is not moved. Containers, and znodes with a time to live, become persistent.`,
+compared and then removed, as far as it has not changed since; if that fails, both are
+there, and mv says so. A tree with ephemeral znodes is not moved. Containers, and znodes
+with a time to live, become persistent.`,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			places, err := e.places(args)
@@ -206,17 +207,7 @@ func (e *zEnv) moveLarge(ctx context.Context, s *client.Session, from, to string
 	if n := len(census.Ephemerals); n > 0 {
 		return 0, fmt.Errorf("mv %s: %w (%d of them; nothing has been done)", ztree.Escape(from), ztree.ErrEphemerals, n)
 	}
-	target := &ztree.Importer{Root: to, Writer: ztree.Writer{S: s, Progress: e.progress("copied", census.Nodes)}}
-	if _, err := ztree.Copy(ctx, s, from, target); err != nil {
-		return 0, &ztree.PartError{Done: target.Done, Did: "copied, and none removed,", Next: "rm the copy " + ztree.Escape(to) + " and try again", Err: err}
-	}
-	_, err = ztree.Diff(ctx, s, from, s, to, func(d ztree.Difference) error {
-		return exit.Errorf(exit.Failure, "mv %s: %s was changed meanwhile; both trees are there (rm one of them)", ztree.Escape(from), ztree.Escape(d.Path))
-	})
-	if err != nil {
-		return 0, err
-	}
-	return ztree.Remove(ctx, s, from, e.progress("removed", census.Nodes))
+	return ztree.MoveByCopy(ctx, s, from, to, e.progress("copied", census.Nodes), e.progress("removed", census.Nodes))
 }
 
 // A differenceJSON is a difference as --json shows it.

@@ -1,9 +1,11 @@
 package ztree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -148,4 +150,82 @@ func removeAll(ctx context.Context, s *client.Session, paths []string, deleted *
 		end = begin
 	}
 	return failed
+}
+
+// A version is a znode as it was at one time. A znode that was deleted and made again is another one.
+type version struct {
+	path      string
+	czxid     int64
+	data, acl int32
+}
+
+func versionOf(path string, st *zk.Stat) version {
+	return version{path, st.Czxid, st.Version, st.Aversion}
+}
+
+// removeVersions deletes znodes, the last first, as long as each is as it was, and returns how many it has deleted.
+func removeVersions(ctx context.Context, s *client.Session, nodes []version, progress func(done int)) (int, error) {
+	deleted := 0
+	lost := false // the connection broke, and the last batch was deleted or not
+	for end := len(nodes); end > 0; {
+		begin, bytes := end, 0
+		for begin > 0 && end-begin < requestsMax && bytes < bytesInMulti {
+			begin--
+			bytes += len(nodes[begin].path)
+		}
+		batch := nodes[begin:end]
+		gone, err := unchanged(ctx, s, batch)
+		if err != nil && !(lost && gone == len(batch)) {
+			return deleted, err
+		}
+		if err == nil {
+			ops := make([]client.Op, 0, len(batch))
+			for _, v := range slices.Backward(batch) {
+				ops = append(ops, client.OpDelete(v.path, v.data))
+			}
+			_, err := s.Multi(ctx, ops...)
+			if lost = errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil; lost {
+				if err := reconnected(ctx, s); err != nil {
+					return deleted, err
+				}
+				if err := s.Sync(ctx, "/"); err != nil {
+					return deleted, err
+				}
+				continue
+			}
+			if err != nil {
+				return deleted, err
+			}
+		}
+		lost = false
+		deleted += len(batch)
+		end = begin
+		if progress != nil {
+			progress(deleted)
+		}
+	}
+	return deleted, nil
+}
+
+// unchanged fails with ErrChanged if a znode is not as it was, and returns how many are gone.
+func unchanged(ctx context.Context, s *client.Session, nodes []version) (gone int, err error) {
+	var changed error
+	err = Batches(ctx, s, nodes, requestsMax, func(p *client.Pipeline, v version) func() error {
+		pending := p.Exists(v.path)
+		return func() error {
+			st, err := pending.Wait(ctx)
+			there := !errors.Is(err, zk.ErrNoNode)
+			switch {
+			case err != nil && there:
+				return err
+			case !there:
+				gone++
+			}
+			if changed == nil && (!there || versionOf(v.path, &st) != v) {
+				changed = fmt.Errorf("move %s: %w", Escape(v.path), ErrChanged)
+			}
+			return nil
+		}
+	})
+	return gone, cmp.Or(err, changed)
 }

@@ -134,7 +134,13 @@ func (i *Importer) Add(ctx context.Context, r Record) error {
 
 // Copy writes the lasting part of a tree below another root, maybe on other servers.
 func Copy(ctx context.Context, from *client.Session, root string, to *Importer) (left LeftOut, err error) {
+	return copyTree(ctx, from, root, to, func(*Node) {})
+}
+
+// copyTree is Copy, and shows each znode as it was copied.
+func copyTree(ctx context.Context, from *client.Session, root string, to *Importer, copied func(*Node)) (left LeftOut, err error) {
 	err = lasting(ctx, from, root, &left, func(n *Node) error {
+		copied(n)
 		return to.Add(ctx, Record{Path: Relative(root, n.Path), Data: n.Data, ACL: n.ACL})
 	})
 	if err == nil {
@@ -181,6 +187,44 @@ func MoveAtOnce(ctx context.Context, s *client.Session, from, to string) (int, e
 		return 0, err
 	}
 	return len(creates), nil
+}
+
+// ErrChanged is returned for a tree that was changed while it was moved.
+var ErrChanged = errors.New("it was changed meanwhile")
+
+// MoveByCopy moves a tree that does not fit into one transaction: it copies the tree, compares, and then deletes what it
+// has copied. It deletes nothing that has changed since, and nothing that is new; then both trees are there, and the
+// error says so. It tells copied and removed, which may be nil, how far it has come.
+func MoveByCopy(ctx context.Context, s *client.Session, from, to string, copied, removed func(done int)) (int, error) {
+	again := "rm -r the copy " + Escape(to) + " and try again"
+	target := &Importer{Root: to, Writer: Writer{S: s, Progress: copied}}
+	var nodes []version
+	left, err := copyTree(ctx, s, from, target, func(n *Node) { nodes = append(nodes, versionOf(n.Path, &n.Stat)) })
+	if err != nil && target.Done == 0 { // what is there is no copy
+		return 0, err
+	}
+	if err != nil {
+		return 0, &PartError{Done: target.Done, Did: "copied, and none removed,", Next: again, Err: err}
+	}
+	now, err := Diff(ctx, s, from, s, to, func(d Difference) error {
+		return fmt.Errorf("move %s: %w", Escape(Absolute(from, d.Path)), ErrChanged)
+	})
+	if err == nil && left.Ephemerals+now.Ephemerals > 0 {
+		err = fmt.Errorf("move %s: %w", Escape(from), ErrEphemerals)
+	}
+	if err != nil {
+		return 0, &PartError{Did: "removed, and both trees are there", Next: again, Err: err}
+	}
+	n, err := removeVersions(ctx, s, nodes, removed)
+	if err == nil {
+		return n, nil
+	}
+	part := &PartError{Done: n, Did: "removed", Err: err, Next: "both trees are there: cp --existing overwrite " + Escape(from) + " " +
+		Escape(to) + " takes over what is left of " + Escape(from) + ", and rm -r removes it"}
+	if n == 0 {
+		part.Did, part.Next = "removed, and both trees are there", again
+	}
+	return n, part
 }
 
 // A Difference is a znode that is not the same in two trees.

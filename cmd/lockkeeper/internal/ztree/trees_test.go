@@ -3,6 +3,7 @@ package ztree_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -308,6 +309,138 @@ func TestMoveAtOnce(t *testing.T) {
 	fill(t, s, bushes())
 	if _, err := ztree.MoveAtOnce(t.Context(), s, "/t", "/u"); !errors.Is(err, ztree.ErrTooLarge) {
 		t.Errorf("a move of a large tree: %v", err)
+	}
+}
+
+// moved is how a test looks at MoveByCopy: meanwhile is called once, when more than a few znodes have been removed.
+func moved(t *testing.T, s *client.Session, meanwhile func()) (int, error) {
+	t.Helper()
+	once := false
+	return ztree.MoveByCopy(t.Context(), s, "/t", "/u", nil, func(int) {
+		if !once {
+			once = true
+			meanwhile()
+		}
+	})
+}
+
+func TestMoveByCopy(t *testing.T) {
+	for name, fault := range map[string]func(l *zktest.Link){"none": func(*zktest.Link) {}, "cut": (*zktest.Link).Cut, "lost answer": (*zktest.Link).LoseAnswer} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				s := srv.Session(t, "s")
+				fill(t, s, bushes())
+				n, err := moved(t, s, func() { fault(srv.Link("s")) })
+				if n != len(bushes()) || err != nil {
+					t.Fatalf("%d znodes moved, %v", n, err)
+				}
+				if _, there, err := s.Exists(t.Context(), "/t"); there || err != nil {
+					t.Errorf("the old place is there: %v, %v", there, err)
+				}
+				if got := paths(t, s, "/u", ztree.WalkOptions{}); len(got) != len(bushes()) {
+					t.Errorf("there are %d znodes, want %d", len(got), len(bushes()))
+				}
+			})
+		})
+	}
+}
+
+// What is written to a tree while it is moved stays in it: a change, a new znode, one that was made again, an ACL.
+func TestMoveByCopyDeletesOnlyWhatWasCopied(t *testing.T) {
+	const leaf, dir = "/t/03/0000", "/t/03" // the removal begins at the other end
+	for name, test := range map[string]struct {
+		change func(ctx context.Context, s *client.Session) error
+		kept   string
+		reason error
+	}{
+		"data": {func(ctx context.Context, s *client.Session) error {
+			_, err := s.Set(ctx, dir, []byte("new"), zk.AnyVersion)
+			return err
+		}, dir, ztree.ErrChanged},
+		"ACL": {func(ctx context.Context, s *client.Session) error {
+			_, err := s.SetACL(ctx, dir, zk.ReadOnlyACL(), zk.AnyVersion)
+			return err
+		}, dir, ztree.ErrChanged},
+		"made again": {func(ctx context.Context, s *client.Session) error {
+			_, err := s.Multi(ctx, client.OpDelete("/t/03/0008", 0), client.OpCreate("/t/03/0008", []byte("new"), zk.Persistent, nil))
+			return err
+		}, "/t/03/0008", ztree.ErrChanged},
+		"deleted": {func(ctx context.Context, s *client.Session) error { return s.Delete(ctx, "/t/03/0008", 0) },
+			leaf, ztree.ErrChanged},
+		"new": {func(ctx context.Context, s *client.Session) error {
+			_, err := s.Create(ctx, dir+"/new", nil, zk.Persistent, nil)
+			return err
+		}, dir + "/new", zk.ErrNotEmpty},
+		"a lock": {func(ctx context.Context, s *client.Session) error {
+			_, err := s.Create(ctx, dir+"/lock-", nil, zk.EphemeralSequential, nil)
+			return err
+		}, dir + "/lock-0000000009", zk.ErrNotEmpty},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				s, other := srv.Session(t, "s"), srv.Session(t, "other")
+				fill(t, s, bushes())
+				n, err := moved(t, s, func() {
+					if err := test.change(t.Context(), other); err != nil {
+						t.Fatal(err)
+					}
+				})
+				if !errors.Is(err, test.reason) || n == 0 || n >= len(bushes()) || !strings.Contains(err.Error(), "both trees are there: cp --existing overwrite /t /u") {
+					t.Errorf("%d znodes removed, %v", n, err)
+				}
+				if _, there, err := s.Exists(t.Context(), test.kept); !there || err != nil {
+					t.Errorf("%s is there: %v, %v", test.kept, there, err)
+				}
+				if got := paths(t, s, "/u", ztree.WalkOptions{}); len(got) != len(bushes()) {
+					t.Errorf("the copy has %d znodes, want %d", len(got), len(bushes()))
+				}
+			})
+		})
+	}
+}
+
+// A change, or a lock that is taken, while the tree is copied is found before anything is removed.
+func TestMoveByCopyComparesFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(ctx context.Context, s *client.Session) error
+		reason error
+	}{
+		"data": {func(ctx context.Context, s *client.Session) error {
+			_, err := s.Set(ctx, "/t", []byte("new"), zk.AnyVersion)
+			return err
+		}, ztree.ErrChanged},
+		"a lock": {func(ctx context.Context, s *client.Session) error {
+			_, err := s.Create(ctx, "/t/00/lock-", nil, zk.EphemeralSequential, nil)
+			return err
+		}, ztree.ErrEphemerals},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				s, other := srv.Session(t, "s"), srv.Session(t, "other")
+				fill(t, s, bushes())
+				changed := false
+				n, err := ztree.MoveByCopy(t.Context(), s, "/t", "/u", func(int) {
+					if !changed {
+						changed = true
+						if err := test.change(t.Context(), other); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}, nil)
+				if !errors.Is(err, test.reason) || n != 0 || !strings.Contains(err.Error(), "both trees are there (rm -r the copy /u and try again)") {
+					t.Errorf("%d znodes removed, %v", n, err)
+				}
+				if err := other.Close(t.Context()); err != nil { // with its lock
+					t.Fatal(err)
+				}
+				if got := paths(t, s, "/t", ztree.WalkOptions{}); len(got) != len(bushes()) {
+					t.Errorf("%d znodes are left, want %d", len(got), len(bushes()))
+				}
+			})
+		})
 	}
 }
 
