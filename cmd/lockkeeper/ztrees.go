@@ -535,11 +535,6 @@ written by then stays: import says how much, and --existing skip goes on.`,
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				to := &ztree.Importer{Root: root, OpenACL: openACL,
 					Writer: ztree.Writer{S: s, Existing: mode, Rate: float64(rate), Progress: e.progress("imported", total)}}
-				if root != "/" { // foreign exports may have no root of their own
-					if err := s.EnsurePath(ctx, root, nil); err != nil {
-						return err
-					}
-				}
 				_, err := ztree.ReadExport(in, func(r ztree.Record) error { return to.Add(ctx, r) })
 				if flushErr := to.Flush(ctx); err == nil || errors.Is(err, ztree.ErrHalf) && flushErr != nil {
 					err = flushErr

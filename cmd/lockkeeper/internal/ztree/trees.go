@@ -91,18 +91,27 @@ type Importer struct {
 	Writer
 	Root    string
 	OpenACL bool // do not take over the ACLs
+	begun   bool // Root is there
 }
 
-// Add writes a record. The root of an export becomes Root: that may be there already, if it is empty.
+// Add writes a record. The root of an export becomes Root: that may be there already, if it is empty. Exports of others
+// may have no root of their own.
 func (i *Importer) Add(ctx context.Context, r Record) error {
 	if i.OpenACL {
 		r.ACL = nil
 	}
 	path := Absolute(i.Root, r.Path)
 	if r.Path != "/" {
+		if !i.begun {
+			if err := i.S.EnsurePath(ctx, i.Root, nil); err != nil {
+				return err
+			}
+			i.begun = true
+		}
 		r.Path = path
 		return i.Create(ctx, r)
 	}
+	i.begun = true
 	r.Path = path
 	if path == "/" {
 		return nil // it is always there, and has no data that matters

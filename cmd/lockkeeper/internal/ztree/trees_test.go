@@ -193,6 +193,34 @@ func TestExportsOfOthers(t *testing.T) {
 	}
 }
 
+// The root of an export is made with its data and ACL, also by an import that skips what is there; and it is made for
+// an export that has none.
+func TestImportMakesTheRoot(t *testing.T) {
+	for _, mode := range []ztree.Existing{ztree.Fail, ztree.Skip, ztree.Overwrite} {
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "s")
+		own := `{"format":"lockkeeper-tree","version":1}` + "\n" + `{"path":"/","text":"x","acl":[{"scheme":"world","id":"anyone","perms":"cr"}]}` + "\n" +
+			`{"path":"/a"}` + "\n" + `{"end":true,"znodes":2}` + "\n"
+		to := importer(s, "/deep/new")
+		to.Existing = mode
+		if _, err := read(t, []byte(own), to); err != nil || to.Done != 2 || to.Skipped != 0 {
+			t.Errorf("mode %v: %d znodes imported, %d skipped, %v", mode, to.Done, to.Skipped, err)
+		}
+		data, _, err := s.Get(t.Context(), "/deep/new")
+		if string(data) != "x" || err != nil {
+			t.Errorf("mode %v: the root has %q, %v", mode, data, err)
+		}
+		if acl, _, err := s.ACL(t.Context(), "/deep/new"); err != nil || ztree.FormatACL(acl) != "world:anyone:cr" {
+			t.Errorf("mode %v: the root has the ACL %v, %v", mode, acl, err)
+		}
+		to = importer(s, "/deep/other")
+		to.Existing = mode
+		if _, err := read(t, []byte("/a=b=hi\n"), to); err != nil || to.Done != 2 {
+			t.Errorf("mode %v: %d znodes of an export without a root, %v", mode, to.Done, err)
+		}
+	}
+}
+
 // A connection that breaks in the middle of a copy is no matter, whether the transaction under way was applied or not.
 func TestCopyOverABrokenConnection(t *testing.T) {
 	for _, lose := range []bool{false, true} {
