@@ -36,6 +36,13 @@ const madeHelp = `
 Containers, and znodes with a time to live, become persistent: servers show them like
 persistent ones.`
 
+// rootHelp says what becomes of the root of a copy or an import that is there already.
+const rootHelp = `
+
+A root that is there already, as / is, gets data and ACL if it is empty: no data, no ACL
+of its own, no children but /zookeeper. Otherwise it is a znode like others that are there.
+If the root to write has neither data nor an ACL, / stays as it is.`
+
 func (e *zEnv) newCp() *cobra.Command {
 	var existing string
 	var rate rateFlag
@@ -46,7 +53,7 @@ func (e *zEnv) newCp() *cobra.Command {
   lockkeeper z cp zk1:2181:/app zk9:2181:/`,
 		Short: "Copy a tree, also between servers",
 		Long: "Copy a tree, with data and ACLs. If TO ends with a slash, the copy is made below it.\n" +
-			placeHelp + madeHelp,
+			placeHelp + madeHelp + rootHelp,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			places, err := e.places(args)
@@ -487,7 +494,7 @@ input. A file is read through before anything is written, so that half an export
 refused; standard input is not, if it is an export of lockkeeper.
 
 A znode that is there already ends the import, unless --existing says otherwise. What was
-written by then stays: import says how much, and --existing skip goes on.`,
+written by then stays: import says how much, and --existing skip goes on.` + rootHelp,
 		Args: wantArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := "/"

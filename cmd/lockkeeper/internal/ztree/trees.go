@@ -113,13 +113,18 @@ func (i *Importer) Add(ctx context.Context, r Record) error {
 	}
 	i.begun = true
 	r.Path = path
-	if path == "/" {
-		return nil // it is always there, and has no data that matters
+	if path == "/" && len(r.Data) == 0 && IsOpen(r.ACL) {
+		return nil // it is always there
 	}
 	if err := i.S.EnsurePath(ctx, zk.Parent(path), nil); err != nil {
 		return err
 	}
-	_, err := i.S.Create(ctx, path, r.Data, zk.Persistent, r.ACL)
+	var err error
+	if path == "/" {
+		err = fmt.Errorf("%w, is not empty, and is to get data or an ACL", &client.OpError{Op: "create", Path: path, Err: zk.ErrNodeExists})
+	} else {
+		_, err = i.S.Create(ctx, path, r.Data, zk.Persistent, r.ACL)
+	}
 	if err == nil {
 		i.done(1)
 		return nil
@@ -127,18 +132,41 @@ func (i *Importer) Add(ctx context.Context, r Record) error {
 	if !errors.Is(err, zk.ErrNodeExists) {
 		return err
 	}
-	st, there, existsErr := i.S.Exists(ctx, path)
+	write := i.Existing == Overwrite
+	if i.Existing == Fail {
+		empty, err := i.empty(ctx, path)
+		if err != nil {
+			return err
+		}
+		write = empty
+	}
 	switch {
-	case existsErr != nil:
-		return existsErr
-	case i.Existing == Overwrite, there && i.Existing == Fail && st.NumChildren == 0 && st.DataLength == 0:
-		i.done(1)
-		return i.overwrite(ctx, r)
+	case write:
+		err = i.overwrite(ctx, r)
+		if err == nil {
+			i.done(1)
+		}
 	case i.Existing == Skip:
 		i.Skipped++
 		return nil
 	}
 	return err
+}
+
+// empty reports whether a znode has no data, no ACL and no children, but for ZooKeeper's own.
+func (i *Importer) empty(ctx context.Context, path string) (bool, error) {
+	names, st, err := i.S.Children(ctx, path)
+	if err != nil || st.DataLength > 0 {
+		return false, err
+	}
+	own := System(path)
+	for _, name := range names {
+		if !own(zk.Join(path, name)) {
+			return false, nil
+		}
+	}
+	acl, _, err := i.S.ACL(ctx, path)
+	return IsOpen(acl), err
 }
 
 // Copy writes the lasting part of a tree below another root, maybe on other servers.

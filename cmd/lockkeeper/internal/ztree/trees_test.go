@@ -221,6 +221,71 @@ func TestImportMakesTheRoot(t *testing.T) {
 	}
 }
 
+// The root / is always there. It gets data and ACL if it is empty or is to be overwritten, and is never left out silently.
+func TestCopyToTheRoot(t *testing.T) {
+	closed := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermAll &^ zk.PermDelete}}
+	for name, test := range map[string]struct {
+		plain, used   bool // there is nothing to set; the target has a tree already
+		mode          ztree.Existing
+		reason        error
+		done, skipped int
+		set           bool // data and ACL, afterwards
+	}{
+		"empty":            {done: 2, set: true},
+		"empty, skipped":   {mode: ztree.Skip, done: 1, skipped: 1},
+		"used":             {used: true, reason: zk.ErrNodeExists},
+		"used, skipped":    {used: true, mode: ztree.Skip, done: 1, skipped: 1},
+		"used, overwrite":  {used: true, mode: ztree.Overwrite, done: 2, set: true},
+		"nothing to set":   {plain: true, used: true, done: 1},
+		"nothing, skipped": {plain: true, used: true, mode: ztree.Skip, done: 1},
+	} {
+		for _, chroot := range []string{"", "/chroot"} {
+			t.Run(name+chroot, func(t *testing.T) {
+				srv, other := zktest.New(t, zktest.Options{}), zktest.New(t, zktest.Options{})
+				from, to := srv.Session(t, "from"), other.Session(t, "to")
+				data, acl := []byte("x"), closed
+				if test.plain {
+					data, acl = nil, nil
+				}
+				if _, err := from.Create(t.Context(), "/t", data, zk.Persistent, acl); err != nil {
+					t.Fatal(err)
+				}
+				fill(t, from, []string{"/t/a"})
+				if chroot != "" {
+					fill(t, to, []string{chroot})
+					_, err := to.Set(t.Context(), chroot, nil, zk.AnyVersion)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if to, err = client.Open(t.Context(), other.Addr()+chroot, client.Options{}); err != nil {
+						t.Fatal(err)
+					}
+					defer to.Close(t.Context())
+				}
+				if test.used {
+					fill(t, to, []string{"/theirs"})
+				}
+				target := importer(to, "/")
+				target.Existing = test.mode
+				_, err := ztree.Copy(t.Context(), from, "/t", target)
+				if !errors.Is(err, test.reason) || target.Done != test.done || target.Skipped != test.skipped {
+					t.Errorf("%d znodes copied, %d skipped, %v", target.Done, target.Skipped, err)
+				}
+				got, _, err := to.Get(t.Context(), "/")
+				if err != nil || (string(got) == "x") != test.set {
+					t.Errorf("the root has %q, %v", got, err)
+				}
+				if acl, _, err := to.ACL(t.Context(), "/"); err != nil || slices.Equal(acl, closed) != test.set {
+					t.Errorf("the root has the ACL %v, %v", acl, err)
+				}
+				if _, there, err := to.Exists(t.Context(), "/a"); err != nil || there != (test.reason == nil) {
+					t.Errorf("the znode below is there: %v, %v", there, err)
+				}
+			})
+		}
+	}
+}
+
 // A connection that breaks in the middle of a copy is no matter, whether the transaction under way was applied or not.
 func TestCopyOverABrokenConnection(t *testing.T) {
 	for _, lose := range []bool{false, true} {
