@@ -523,7 +523,7 @@ func (sh *shell) cd(ctx context.Context, args []string) error {
 
 func (sh *shell) history(context.Context, []string) error {
 	for i, line := range sh.lines {
-		if strings.HasPrefix(line, "addauth") {
+		if words, err := ztree.Words(line); err == nil && strings.HasPrefix(words[0], "addauth") { // however it is written
 			line = "addauth …"
 		}
 		fmt.Fprintf(sh.out, "%4d  %s\n", i, line)

@@ -135,6 +135,7 @@ func TestShellScript(t *testing.T) {
 		{in: "get /e\nrm /e\n", out: "x"},
 		{in: "cd /missing", status: 1, err: "cd /missing: no such znode"},
 		{in: "cd a b", status: 64, err: "it is cd [PATH]"},
+		{in: " addauth digest ann:secret\n'addauth' digest bob:secret\nhistory\n", out: "   0  addauth …\n   1  addauth …\n   2  history\n"},
 		{in: "redo 7", status: 64, err: "there is no such line"},
 		{in: "connect zk://x", status: 64, err: "a server is host:port"},
 		{in: "close\nls", status: 64, err: "there is no connection"},
