@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +15,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -53,7 +56,7 @@ func newConfigGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get PATH",
 		Short:   "Print a configuration",
-		Long:    "Print a configuration as it is stored. With --json its version and its writer are printed, too.\n\nExit status: 64 wrong usage, 66 there is none, 69 no server could be reached, 77 the servers refuse.",
+		Long:    "Print a configuration as it is stored; at a terminal, one that is not text is shown as a hex\ndump. With --json its version and its writer are printed, too.\n\nExit status: 64 wrong usage, 66 there is none, 69 no server could be reached, 77 the servers refuse.",
 		Example: "  lockkeeper config get orders\n  lockkeeper config get /apps/orders/config --json",
 		Args:    wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,7 +65,7 @@ func newConfigGet() *cobra.Command {
 				if len(st.Sources) == 0 {
 					return exit.Errorf(exit.NoSuchLock, "config get %s: there is no such configuration", path)
 				}
-				return printConfig(cmd.OutOrStdout(), st, asJSON)
+				return printConfig(cmd.OutOrStdout(), st, asJSON, term.IsTerminal(int(os.Stdout.Fd())))
 			})
 		},
 	}
@@ -154,7 +157,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 			return withConfig(&flags, args[0], func(ctx context.Context, path string, v *config.Value[[]byte]) error {
 				return watchConfig(ctx, path, v, flags.log, func(st config.State[[]byte]) error {
 					if command == "" {
-						return printConfig(cmd.OutOrStdout(), st, asJSON)
+						return printConfig(cmd.OutOrStdout(), st, asJSON, term.IsTerminal(int(os.Stdout.Fd())))
 					}
 					err := execConfig(ctx, command, st)
 					if err != nil && ctx.Err() == nil {
@@ -218,7 +221,8 @@ func watchConfig(ctx context.Context, path string, v *config.Value[[]byte], log 
 	return nil
 }
 
-func printConfig(w io.Writer, st config.State[[]byte], asJSON bool) error {
+// printConfig prints a configuration, for a program or on the screen.
+func printConfig(w io.Writer, st config.State[[]byte], asJSON, screen bool) error {
 	if asJSON {
 		src := st.Sources[0]
 		return json.NewEncoder(w).Encode(configLine{
@@ -226,6 +230,9 @@ func printConfig(w io.Writer, st config.State[[]byte], asJSON bool) error {
 		})
 	}
 	data := st.Value
+	if screen && !ztree.IsText(data) {
+		data = []byte(hex.Dump(data))
+	}
 	if !bytes.HasSuffix(data, []byte("\n")) {
 		data = append(slices.Clone(data), '\n')
 	}

@@ -77,6 +77,7 @@ type connection struct {
 type shell struct {
 	editor  *lineEditor // nil if standard input or output is no terminal
 	out     io.Writer
+	screen  bool // out is a terminal
 	colour  bool
 	conns   []*connection // in the order in which they were opened
 	now     *connection   // one of conns, or nil
@@ -86,14 +87,14 @@ type shell struct {
 }
 
 func newShellState(to access.Settings) *shell {
-	sh := &shell{out: os.Stdout, initial: to}
-	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
+	sh := &shell{out: os.Stdout, screen: term.IsTerminal(int(os.Stdout.Fd())), initial: to}
+	if sh.screen && term.IsTerminal(int(os.Stdin.Fd())) {
 		sh.editor = newLineEditor(historyFile("shell-history"))
 		sh.editor.complete(sh.complete)
 		sh.out = sh.editor
 		sh.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
-	sh.zkcli = &zkcli.CLI{Out: sh.out, Err: sh.out, Version: readVersion().String(), Resolve: func(p string) string {
+	sh.zkcli = &zkcli.CLI{Out: sh.out, Err: sh.out, Screen: sh.screen, Version: readVersion().String(), Resolve: func(p string) string {
 		if resolved, err := resolvePath(sh.dir(), p, true); err == nil {
 			return resolved
 		}
@@ -312,7 +313,7 @@ func (sh *shell) isZ(words []string) bool {
 // zRoot makes the verbs of z for the present connection. They are made anew for each line, because a command keeps
 // the values of its flags.
 func (sh *shell) zRoot() *cobra.Command {
-	env := &zEnv{session: sh.withSession, context: interruptible, dir: sh.dir, in: os.Stdin, notes: os.Stderr, lasting: true,
+	env := &zEnv{session: sh.withSession, context: interruptible, dir: sh.dir, in: os.Stdin, notes: os.Stderr, screen: sh.screen, lasting: true,
 		patience: func() time.Duration { return cmp.Or(sh.initial.ConnectTimeout, connectTimeoutDefault) }}
 	env.other = func(ctx context.Context, servers string) (*client.Session, error) {
 		to := sh.initial
@@ -321,7 +322,7 @@ func (sh *shell) zRoot() *cobra.Command {
 		return s, err
 	}
 	if sh.editor != nil {
-		env.in, env.keyboard, env.screen, env.background = sh.editor, true, true, sh.watchInBackground
+		env.in, env.keyboard, env.background = sh.editor, true, sh.watchInBackground
 	}
 	root := &cobra.Command{Use: shellRoot, SilenceUsage: true, SilenceErrors: true, Args: wantCommand, SuggestionsMinimumDistance: suggestionsMax,
 		RunE: func(cmd *cobra.Command, args []string) error { return wantCommand(cmd, args) }}

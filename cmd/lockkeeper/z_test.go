@@ -248,6 +248,44 @@ func TestZNamesAreShownEscaped(t *testing.T) {
 	})
 }
 
+// What others have written is bytes for a program, and does nothing to a terminal, whatever shows it.
+func TestDataThatIsNotTextIsDumpedAtATerminal(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	const red, dump = "\x1b[31mred", "00000000  1b 5b 33 31 6d 72 65 64 "
+	h.steps("", []zStep{
+		{line: "z create /red " + red, out: "/red\n"},
+		{line: "config get /red", out: red + "\n"},
+		{line: "zkcli get /red", out: "Connecting to …"},
+	})
+	if got := h.run("zkcli", "get", "/red").want(0).stdout.String(); !strings.Contains(got, "\n"+red+"\n") {
+		t.Errorf("zkcli prints %q to a pipe", got)
+	}
+	term := ptytest.Open(t)
+	slave := term.Slave()
+	defer slave.Close()
+	for _, test := range []struct {
+		line, in string
+		status   int
+	}{
+		{line: "z get /red"},
+		{line: "config get /red"},
+		{line: "config watch /red", status: 130},
+		{line: "zkcli get /red"},
+		{line: "shell", in: "get /red\n"},
+		{line: "shell", in: "get /red true\n"}, // as zkCli has it
+	} {
+		j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout = strings.NewReader(test.in), slave }, splitLine(t, test.line)...)
+		if before := term.WaitFor(dump); strings.Contains(before, "\x1b") {
+			t.Errorf("%s prints %q", test.line, before)
+		}
+		if test.status == 130 {
+			j.signal(syscall.SIGINT)
+		}
+		j.want(test.status)
+	}
+}
+
 func TestZWatchTellsOfEachChange(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)

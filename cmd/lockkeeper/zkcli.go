@@ -104,7 +104,7 @@ func zkcliFlags(args []string) (ours []string, timeout time.Duration, err error)
 // runZkcli runs one command, or the lines of standard input.
 func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, command []string, out io.Writer) error {
 	version := readVersion().String()
-	cli := &zkcli.CLI{Out: out, Err: os.Stderr, Version: version, Begun: "Connecting to %s\n"}
+	cli := &zkcli.CLI{Out: out, Err: os.Stderr, Screen: term.IsTerminal(int(os.Stdout.Fd())), Version: version, Begun: "Connecting to %s\n"}
 	cli.Open = func(ctx context.Context, servers string) (*client.Session, error) {
 		if servers != to.Servers {
 			if err := withoutScheme(servers); err != nil {

@@ -29,6 +29,7 @@ const historyShown = 11
 // A CLI is one run of zkCli. Run and Line are for one goroutine; watches print from others.
 type CLI struct {
 	Out, Err io.Writer                                                          // Err gets the messages, as in zkCli
+	Screen   bool                                                               // Out is a terminal, which gets text or a hex dump
 	Open     func(ctx context.Context, servers string) (*client.Session, error) // for the verb connect
 	Servers  string                                                             // connected to, or last
 	Version  string                                                             // printed by the verb version

@@ -2,6 +2,7 @@ package zkcli
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -84,7 +85,11 @@ func (c *CLI) read(ctx context.Context, path string, watch, stat bool) error {
 	if data == nil {
 		data = []byte("null")
 	}
-	c.outf("%s\n", data)
+	if c.Screen && !ztree.IsText(data) {
+		c.outf("%s", hex.Dump(data))
+	} else {
+		c.outf("%s\n", data)
+	}
 	if stat {
 		c.outf("%s", ztree.StatLines(&st))
 	}
@@ -184,7 +189,7 @@ func (c *CLI) listQuota(ctx context.Context, in call) error {
 		if err != nil {
 			return err
 		}
-		c.outf("Output %s for %s %s\n", z.words, path, data)
+		c.outf("Output %s for %s %s\n", z.words, path, ztree.Escape(string(data)))
 	}
 	return nil
 }
