@@ -256,10 +256,15 @@ func MoveByCopy(ctx context.Context, s *client.Session, from, to string, copied,
 	if err == nil {
 		return n, nil
 	}
-	part := &PartError{Done: n, Did: "removed", Err: err, Next: "both trees are there: cp --existing overwrite " + Escape(from) + " " +
-		Escape(to) + " takes over what is left of " + Escape(from) + ", and rm -r removes it"}
-	if n == 0 {
+	part := &PartError{Done: n, Did: "removed", Err: err,
+		Next: "cp --existing overwrite " + Escape(from) + " " + Escape(to) + " takes over what is left of " + Escape(from) + ", and rm -r removes it"}
+	switch {
+	case n == 0 && errors.Is(err, ErrChanged):
 		part.Did, part.Next = "removed, and both trees are there", again
+	case errors.Is(err, ErrChanged), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNotEmpty):
+		part.Next = "both trees are there: " + part.Next
+	case n == 0: // the connection may have broken, and the copy may be all that there is
+		part.Did = "removed that is known of"
 	}
 	return n, part
 }

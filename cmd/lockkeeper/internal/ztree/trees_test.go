@@ -494,6 +494,43 @@ func TestMoveByCopyDeletesOnlyWhatWasCopied(t *testing.T) {
 	}
 }
 
+// A connection that breaks for good while znodes are removed may leave nothing but the copy, which mv then tells no user to
+// remove.
+func TestMoveByCopyDoesNotGiveUpTheCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s, other := srv.Session(t, "s"), srv.Session(t, "other")
+		large := bytes.Repeat([]byte("x"), 200<<10)
+		for _, path := range []string{"/t", "/t/a", "/t/b"} { // all go at once
+			if _, err := s.Create(t.Context(), path, large, zk.Persistent, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, there, w, err := other.WatchExists(t.Context(), "/t")
+		if err != nil || !there {
+			t.Fatal(there, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			<-w.Done()
+			srv.Link("s").Refuse()
+			cancel()
+		}()
+		_, err = ztree.MoveByCopy(ctx, s, "/t", "/u", func(done int) {
+			if done == 3 {
+				srv.Link("s").LoseAnswer()
+			}
+		}, nil)
+		if err == nil || strings.Contains(err.Error(), "rm -r the copy") {
+			t.Errorf("a move whose end is not known: %v", err)
+		}
+		if got := paths(t, other, "/u", ztree.WalkOptions{}); len(got) != 3 {
+			t.Errorf("the copy is %q", got)
+		}
+	})
+}
+
 // A change, or a lock that is taken, while the tree is copied is found before anything is removed.
 func TestMoveByCopyComparesFirst(t *testing.T) {
 	for name, test := range map[string]struct {
