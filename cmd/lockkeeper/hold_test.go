@@ -145,6 +145,20 @@ func TestTheProcessOfAHoldIsEndedWhenTheLockIsLost(t *testing.T) {
 	}
 }
 
+// A hold that was lost, and still runs its command of --on-lost, leaves the next hold of the lock alone.
+func TestALostHoldLeavesTheNextOneAlone(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("hold", "--lease", "3s", "--on-lost", "sleep 5", "demo").want(0)
+	lost := h.holderOf("demo")
+	h.run("break", "--force", "demo").want(0)
+	h.run("hold", "--wait", "20s", "--lease", "1h", "demo").want(0)
+	wantGone(t, lost)
+	h.run("renew", "demo").want(0)
+	h.run("release", "demo").want(0)
+	h.run("run", "--wait", "0", "demo", "--", "true").want(0)
+}
+
 // wantHoldsLog waits for words in the log of the holders.
 func (h *home) wantHoldsLog(words string) {
 	h.t.Helper()

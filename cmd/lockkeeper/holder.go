@@ -71,6 +71,7 @@ type holder struct {
 	lease   time.Duration // 0 without
 	watched proc.Process  // with the Pid 0 without
 	socket  string        // where it listens once it has the lock
+	own     os.FileInfo   // of the socket's file; no other has its inode while the holder listens
 
 	waiter  *os.File // standard error of hold, until the lock is held
 	said    *os.File // to hold, until the lock is held
@@ -124,6 +125,9 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	defer os.Remove(own)
+	if h.own, err = os.Lstat(own); err != nil {
+		return failed(err)
+	}
 	if f.label == "" {
 		f.label = "hold"
 		if f.pid > 0 {
@@ -143,7 +147,9 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	go h.serve(l, own)
 	go h.watchHold()
 	out := front.Run(cfg)
+	h.stop()
 	f.tellLost(cfg, out)
+	h.removeSocket()
 	l.Close()
 	if out.Text != "" {
 		h.log("%s", out.Text)
@@ -270,14 +276,34 @@ func (h *holder) end(why string) {
 	if h.over || h.stay == nil {
 		return
 	}
+	h.finish()
+	h.removeSocket()
+	h.log("%s", why)
+	io.WriteString(h.stay, "end\n")
+	h.stay.Close()
+}
+
+// stop notes that the lock is not held any more: neither the lease nor the process of --pid has a hold to end.
+func (h *holder) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.finish()
+}
+
+// finish is stop for a caller that has mu.
+func (h *holder) finish() {
 	h.over = true
 	if h.expires != nil {
 		h.expires.Stop()
 	}
-	os.Remove(h.socket) // another holder puts its own there only when it has the lock
-	h.log("%s", why)
-	io.WriteString(h.stay, "end\n")
-	h.stay.Close()
+}
+
+// removeSocket removes the socket, but not that of the next holder, which may have the lock once it was lost.
+func (h *holder) removeSocket() {
+	now, err := os.Lstat(h.socket)
+	if err == nil && os.SameFile(now, h.own) {
+		os.Remove(h.socket)
+	}
 }
 
 // tell says what became of the hold: to hold if that still waits, and to the commands that have asked.
