@@ -143,29 +143,40 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	var caught syscall.Signal
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		if sig, ok := <-signals; ok {
-			caught = sig.(syscall.Signal)
-			h.cmd.Process.Signal(syscall.SIGTERM) // it gives the lock up, and says so
+	words := make(chan holderSays)
+	go func() { // ends with the connection, which has two words at most
+		defer close(words)
+		for in := json.NewDecoder(h.said); ; {
+			var said holderSays
+			if in.Decode(&said) != nil {
+				return
+			}
+			words <- said
 		}
 	}()
-	var said holderSays
-	err = json.NewDecoder(h.said).Decode(&said)
-	signal.Stop(signals)
-	close(signals)
-	<-over
-	switch {
-	case caught != 0:
-		return 0, &ranError{Outcome: front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(caught)}}
-	case err != nil:
-		return 0, exit.Errorf(exit.Internal, "hold %s: the holder has ended without a word (see %s)", name, h.log)
-	case said.Status != 0:
-		return 0, &ranError{Outcome: front.Outcome{Kind: front.Failed, Status: said.Status, Text: said.Text}}
+	for {
+		var said holderSays
+		var heard bool
+		select {
+		case said, heard = <-words:
+		case sig := <-signals:
+			h.said.CloseWrite() // the holder gives the lock up, and ends
+			for range words {
+			}
+			return 0, &ranError{Outcome: front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig.(syscall.Signal))}}
+		}
+		switch {
+		case !heard:
+			return 0, exit.Errorf(exit.Internal, "hold %s: the holder has ended without a word (see %s)", name, h.log)
+		case said.Status != 0:
+			return 0, &ranError{Outcome: front.Outcome{Kind: front.Failed, Status: said.Status, Text: said.Text}}
+		}
+		_, err := h.said.Write([]byte{takes})
+		if err == nil {
+			return said.Token, nil
+		}
+		// The lock is gone already: the holder says why.
 	}
-	return said.Token, nil
 }
 
 // holderSays is what the holder tells hold, and release.
@@ -185,14 +196,14 @@ func holderArgs(flags *pflag.FlagSet, watched proc.Process, name string) []strin
 
 // The holder's descriptors, beside the usual ones.
 const (
-	fdSaid   = 3 // what it says to hold, as a JSON object
+	fdSaid   = 3 // a connection: what it says to hold, as JSON objects, and whether hold takes the lock
 	fdWaiter = 4 // standard error of hold, for what is said until the lock is held
 )
 
 // startedHolder is a holder that has been started.
 type startedHolder struct {
 	cmd  *exec.Cmd
-	said *os.File
+	said *net.UnixConn
 	log  string
 }
 
@@ -208,22 +219,51 @@ func startHolder(args []string) (*startedHolder, error) {
 		return nil, err
 	}
 	defer log.Close()
-	r, w, err := os.Pipe()
+	said, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close()
+	defer theirs.Close()
 	h.cmd = &exec.Cmd{Path: self(), Args: args, Env: os.Environ(), Stdout: log, Stderr: log}
-	h.cmd.ExtraFiles = []*os.File{fdSaid - 3: w, fdWaiter - 3: os.Stderr}
+	h.cmd.ExtraFiles = []*os.File{fdSaid - 3: theirs, fdWaiter - 3: os.Stderr}
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = h.cmd.Start()
 	if err != nil {
-		r.Close()
+		said.Close()
 		return nil, err
 	}
 	go h.cmd.Wait()
-	h.said = r
+	h.said = said
 	return h, nil
+}
+
+// socketPair returns the two ends of a connection; theirs is to be inherited.
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	theirs = os.NewFile(uintptr(fds[1]), "holder")
+	if ours, err = unixConn(os.NewFile(uintptr(fds[0]), "hold")); err != nil {
+		theirs.Close()
+	}
+	return ours, theirs, err
+}
+
+// unixConn makes a connection of a file, which is closed.
+func unixConn(f *os.File) (*net.UnixConn, error) {
+	defer f.Close()
+	nc, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return nc.(*net.UnixConn), nil
 }
 
 const (

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
 
 // sleeper starts a process that a hold can be tied to.
@@ -204,6 +207,88 @@ func TestAHoldThatIsEndedWhileItWaits(t *testing.T) {
 	j.status()
 	h.run("release", "demo").want(0)
 	h.run("run", "--wait", "20s", "demo", "--", "true").want(0) // the other holder gives the lock back when it has it
+}
+
+// Between the grant and the moment in which hold takes the lock, the process of --pid is left alone, whatever ends the hold.
+func TestAHoldThatHasNotTakenTheLock(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		end    func(h *home, pid string, hold *job)
+		status int
+	}{
+		"the holder gets TERM": {func(h *home, _ string, _ *job) { syscall.Kill(h.holderOf("demo"), syscall.SIGTERM) }, 143},
+		"stay is killed":       {func(h *home, pid string, _ *job) { syscall.Kill(h.stayOf(pid), syscall.SIGKILL) }, 137},
+		"hold is killed":       {func(_ *home, _ string, hold *job) { hold.signal(syscall.SIGKILL) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			p := sleeper(t, "exec sleep 1000")
+			pid := strconv.Itoa(p.Process.Pid)
+			h.run("hold", "--lease", "1h", "demo").want(0)
+			j := h.start("hold", "--pid", pid, "demo")
+			j.seeError("waiting")
+			j.signal(syscall.SIGSTOP)
+			h.run("release", "demo").want(0)
+			h.wantToken(pid)
+			tt.end(h, pid, j)
+			h.run("run", "--wait", "20s", "demo", "--", "true").want(0)
+			if syscall.Kill(p.Process.Pid, 0) != nil || p.ProcessState != nil {
+				t.Error("the process of --pid was ended")
+			}
+			if tt.status != 0 {
+				j.signal(syscall.SIGCONT)
+				j.want(tt.status)
+			}
+		})
+	}
+}
+
+// wantToken waits until the holder for a process has told the token: its socket has the name that release knows.
+func (h *home) wantToken(pid string) {
+	h.t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if names, _ := filepath.Glob(h.dir + "/state/lockkeeper/holds/????????????????"); len(names) == 1 {
+			time.Sleep(50 * time.Millisecond)
+			return
+		}
+	}
+	h.t.Fatalf("no hold for process %s has a socket", pid)
+}
+
+// stay ends the process only once it was told that hold has taken the lock.
+func TestStayBeforeAndAfterTheLockIsTaken(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for _, taken := range []bool{false, true} {
+		l, err := net.Listen("unix", h.dir+"/stay")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := sleeper(t, "exec sleep 1000")
+		watched, err := proc.Find(p.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := h.start(stayCommand, h.dir+"/stay", strconv.Itoa(watched.Pid), strconv.FormatUint(watched.Start, 10))
+		nc, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken {
+			fmt.Fprintln(nc, saysTaken)
+			time.Sleep(100 * time.Millisecond) // until it is read
+		}
+		j.signal(syscall.SIGTERM)
+		j.want(143)
+		if taken {
+			wantGone(t, watched.Pid)
+		} else if !proc.Lives(watched) {
+			t.Error("the process was ended before the lock was taken")
+		}
+		nc.Close()
+		l.Close()
+	}
 }
 
 // The holder is killed, and its command under the lock does nothing any more: the guard ends the process of --pid, and another

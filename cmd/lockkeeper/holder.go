@@ -14,19 +14,20 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
-
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
+	"github.com/spf13/cobra"
 )
 
 // The holder is the process behind lockkeeper hold. It is a run whose command is lockkeeper stay, which does nothing but end the
 // process of --pid when the lock is lost. So a hold has what a run has: a guard that ends the command in time, and the lock that is
 // given back when the command has ended. What is said to the holder comes over a socket, a line for each connection:
-// "granted TOKEN" from stay, which is answered with "end" when the hold is over; "release" and "renew" from the commands,
-// which are answered with a holderSays.
+// "granted TOKEN" from stay, which is answered with "taken", and with "end" when the hold is over; "release" and "renew" from the
+// commands, which are answered with a holderSays.
+//
+// The holder tells hold the token, and hold answers that it takes the lock, or gives up and closes its side. What hold says is
+// what counts: until it takes the lock the process of --pid does not know that it has one, and is left alone.
 
 const (
 	holderCommand = "holder"
@@ -35,6 +36,9 @@ const (
 	doGranted     = "granted"
 	doRelease     = "release"
 	doRenew       = "renew"
+	saysTaken     = "taken"
+	saysEnd       = "end"
+	takes         = 't'             // what hold writes to take the lock
 	lineLimit     = 5 * time.Second // for a line from the other side of a connection
 	pidInterval   = 100 * time.Millisecond
 )
@@ -48,8 +52,14 @@ func newHolder() *cobra.Command {
 		Hidden: true,
 		Args:   wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h := &holder{lease: f.lease, watched: proc.Process{Pid: f.pid, Start: started}, name: args[0], ended: make(chan struct{})}
-			h.said, h.waiter = inherited(fdSaid, "said"), inherited(fdWaiter, "waiter")
+			h := &holder{lease: f.lease, watched: proc.Process{Pid: f.pid, Start: started}, name: args[0],
+				decided: make(chan struct{}), ended: make(chan struct{})}
+			h.waiter = inherited(fdWaiter, "waiter")
+			var err error
+			if h.said, err = unixConn(inherited(fdSaid, "said")); err != nil {
+				return exit.Errorf(exit.Usage, "holder: %w (this command is started by lockkeeper hold)", err)
+			}
+			go h.watchHold()
 			h.tell(h.run(f, cmd.Flags().Changed))
 			h.answers.Wait()
 			return nil
@@ -73,11 +83,14 @@ type holder struct {
 	socket  string        // where it listens once it has the lock
 	own     os.FileInfo   // of the socket's file; no other has its inode while the holder listens
 
-	waiter  *os.File // standard error of hold, until the lock is held
-	said    *os.File // to hold, until the lock is held
+	waiter  *os.File      // standard error of hold, until the lock is held
+	said    *net.UnixConn // to hold, until it has taken the lock
+	decided chan struct{} // closed when hold has taken the lock, or has given up
 	answers sync.WaitGroup
 
 	mu      sync.Mutex
+	taken   bool        // hold has taken the lock
+	gaveUp  bool        // hold has given up
 	stay    net.Conn    // once the lock is held
 	expires *time.Timer // with a lease, once the lock is held
 	over    bool        // the hold is to end
@@ -143,9 +156,8 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	if f.pid > 0 {
 		cfg.Work = fmt.Sprintf("process %d", f.pid)
 	}
-	cfg.Open.Wait, cfg.Open.Watched, cfg.Stderr = f.wait, h.watched, h
+	cfg.Open.Wait, cfg.Open.Watched, cfg.Aware, cfg.Stderr = f.wait, h.watched, h.isTaken, h
 	go h.serve(l, own)
-	go h.watchHold()
 	out := front.Run(cfg)
 	h.stop()
 	f.tellLost(cfg, out)
@@ -157,22 +169,36 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	return holderSays{Token: out.Token, Status: out.Status, Text: out.Text}
 }
 
-// watchHold makes this process give up if hold is killed while it waits: its end of the pipe is closed then.
+// watchHold waits for what hold decides. If it gives up, or is killed, this process gives up, too.
 func (h *holder) watchHold() {
-	pipe := []unix.PollFd{{Fd: fdSaid}}
-	for {
-		n, err := unix.Poll(pipe, int(pidInterval.Milliseconds()))
-		h.mu.Lock()
-		held := h.stay != nil
-		h.mu.Unlock()
-		switch {
-		case held:
-			return
-		case err == nil && n > 0:
-			syscall.Kill(os.Getpid(), syscall.SIGTERM)
-			return
-		}
+	n, _ := h.said.Read(make([]byte, 1))
+	h.mu.Lock()
+	h.taken, h.gaveUp = n > 0, n == 0
+	close(h.decided)
+	stay, over := h.stay, h.over
+	if h.taken {
+		h.said.Close()
+		io.WriteString(stay, saysTaken+"\n") // an error means that it has ended
 	}
+	h.mu.Unlock()
+	switch {
+	case h.taken || over:
+	case stay != nil:
+		h.end(goneHold)
+	default:
+		syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	}
+}
+
+// goneHold says why a hold ends that its caller does not know of.
+const goneHold = "lockkeeper hold has given up, or was killed"
+
+// isTaken reports, once the lock is not held any more, whether hold has taken it. From then on hold cannot take it.
+func (h *holder) isTaken() bool {
+	h.stop()
+	h.said.CloseRead() // what hold has written can still be read
+	<-h.decided
+	return h.taken
 }
 
 // serve answers connections until the listener is closed.
@@ -217,22 +243,26 @@ func (h *holder) answer(nc net.Conn, own string) {
 func (h *holder) granted(stay net.Conn, own, text string) {
 	token, err := strconv.ParseInt(text, 10, 64)
 	h.mu.Lock()
+	if h.over || h.gaveUp {
+		h.mu.Unlock()
+		stay.Close()
+		return
+	}
 	h.stay = stay
 	if h.lease > 0 {
 		h.expires = time.AfterFunc(h.lease, func() { h.end("the lease was not renewed") })
 	}
-	h.mu.Unlock()
 	if err == nil {
 		err = os.Rename(own, h.socket) // in place of that of an earlier holder
 	}
+	h.mu.Unlock()
 	if err == nil {
 		err = json.NewEncoder(h.said).Encode(holderSays{Token: token})
 	}
-	h.said.Close()
 	h.waiter.Close()
 	switch {
-	case err != nil: // hold has been killed: its caller does not know of the lock
-		h.end(fmt.Sprintf("lockkeeper hold is gone: %v", err))
+	case err != nil:
+		h.end(fmt.Sprintf("lockkeeper hold does not hear of it: %v", err))
 	case h.watched.Pid > 0:
 		h.answers.Go(h.watch)
 	}
@@ -279,7 +309,7 @@ func (h *holder) end(why string) {
 	h.finish()
 	h.removeSocket()
 	h.log("%s", why)
-	io.WriteString(h.stay, "end\n")
+	io.WriteString(h.stay, saysEnd+"\n")
 	h.stay.Close()
 }
 
@@ -308,12 +338,10 @@ func (h *holder) removeSocket() {
 
 // tell says what became of the hold: to hold if that still waits, and to the commands that have asked.
 func (h *holder) tell(out holderSays) {
-	h.mu.Lock()
+	taken := h.isTaken()
 	h.out = out
-	held := h.stay != nil
-	h.mu.Unlock()
 	close(h.ended)
-	if !held {
+	if !taken {
 		if out.Status == 0 {
 			out = holderSays{Status: exit.Internal, Text: "the lock was given back at once"}
 		}

@@ -19,7 +19,8 @@ import (
 )
 
 // newStay makes the command that runs under the lock of a holder. It ends when the holder says so. If it is told to end by a
-// signal, because the lock is lost or the holder is to end, it ends the process of --pid first.
+// signal, because the lock is lost or the holder is to end, it ends the process of --pid first. It does not before the holder has
+// said "taken": the process does not know of the lock then.
 func newStay() *cobra.Command {
 	return &cobra.Command{
 		Use:    stayCommand + " SOCKET PID STARTED",
@@ -43,19 +44,27 @@ func newStay() *cobra.Command {
 			}
 			defer nc.Close()
 			fmt.Fprintf(nc, "%s %s\n", doGranted, os.Getenv(link.TokenVariable))
-			said := make(chan error, 1)
+			said := make(chan string)
 			go func() {
-				_, err := bufio.NewReader(nc).ReadString('\n')
-				said <- err
-			}()
-			select {
-			case err := <-said:
-				if err == nil {
-					return nil // the hold is to end
+				defer close(said)
+				for lines := bufio.NewScanner(nc); lines.Scan(); {
+					said <- lines.Text()
 				}
-			case <-terms:
+			}()
+			taken := false
+			for told := false; !told; {
+				select {
+				case line, ok := <-said:
+					if line == saysEnd {
+						return nil
+					}
+					taken = taken || line == saysTaken
+					told = !ok // the holder is gone
+				case <-terms: // the lock is lost, or the holder is to end
+					told = true
+				}
 			}
-			if watched.Pid > 0 { // the lock is lost, or the holder is gone
+			if taken && watched.Pid > 0 {
 				endProcess(watched, graceOf(os.Getenv))
 			}
 			return &exit.Error{Status: exit.SignalBase + int(syscall.SIGTERM), Err: errors.New("stay: told to end")}

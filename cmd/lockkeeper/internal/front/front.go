@@ -67,6 +67,10 @@ type Config struct {
 	// Standing learns whether the lock is held, and which process holds it otherwise. It may be nil.
 	Standing *Standing
 
+	// Aware reports whether the process of Open.Watched may know that the lock is held. One that does not is left
+	// alone. Nil: it knows.
+	Aware func() bool
+
 	// Spare tells which descendants are never the child's, besides engine and guard.
 	Spare func(proc.Process) bool
 }
@@ -182,6 +186,9 @@ func (f *front) run() Outcome {
 // endWatched kills the process of Open.Watched, and returns when it is gone, so that the lock is not given back before. A child
 // that ends with status 0 leaves it alone.
 func (f *front) endWatched() {
+	if f.cfg.Aware != nil && !f.cfg.Aware() {
+		return
+	}
 	for n := 0; f.cfg.Open.Watched.Pid > 0 && proc.Lives(f.cfg.Open.Watched); n++ {
 		err := proc.Signal(f.cfg.Open.Watched, syscall.SIGKILL)
 		if err != nil {
