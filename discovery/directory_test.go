@@ -115,6 +115,46 @@ func TestPublished(t *testing.T) {
 	})
 }
 
+// The ACL of a published instance is not that of what is made above it, so that others can register there.
+func TestPublishedWithACLs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: srv.Link("a").Dial,
+			Auth: []client.Auth{{Scheme: "digest", Credential: []byte("a:secret")}}})
+		must(t, err)
+		defer k.Close(context.Background())
+		opt := discovery.Options{ACL: zk.CreatorACL()}
+		i := discovery.Instance{Name: "db", ID: "1", Address: "h"}
+		srv.Link("a").LoseAnswer()
+		must(t, discovery.Publish(t.Context(), k, "/services", i, opt))
+		i.Port = 1
+		must(t, discovery.Publish(t.Context(), k, "/services", i, opt))
+		tree := srv.Tree("/services/db")
+		if len(tree) != 2 || tree[0].Mode != zk.Container || tree[1].Mode != zk.Persistent {
+			t.Fatalf("got %v, want a container and a persistent znode", tree)
+		}
+		want(t, "ACL of the service", fmt.Sprint(tree[0].ACL), fmt.Sprint(zk.OpenACL()))
+		if acl := tree[1].ACL; len(acl) != 1 || acl[0].Scheme != "digest" {
+			t.Errorf("ACL of the instance: %v", acl)
+		}
+		r, err := discovery.Register(t.Context(), keep(t, srv, "b"), "/services", discovery.Instance{Name: "db", ID: "2"}, discovery.Options{})
+		must(t, err)
+		must(t, r.Close(t.Context()))
+		opt.ParentACL = zk.ReadOnlyACL()
+		err = discovery.Publish(t.Context(), k, "/other/services", i, opt)
+		if !errors.Is(err, zk.ErrNoAuth) || fmt.Sprint(srv.Tree("/other")[0].ACL) != fmt.Sprint(opt.ParentACL) {
+			t.Errorf("below znodes that can only be read: %v, %v", err, srv.Tree("/other"))
+		}
+		// Where there is no chroot, nothing can be published, and that is said.
+		lost, err := client.Keep(t.Context(), zktest.Servers+"/missing", client.Options{Dial: srv.Dial})
+		must(t, err)
+		defer lost.Close(context.Background())
+		if err := discovery.Publish(t.Context(), lost, "/", i, discovery.Options{}); !errors.Is(err, zk.ErrNoNode) {
+			t.Errorf("without the chroot: %v", err)
+		}
+	})
+}
+
 func TestWhatCannotBeRegistered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})

@@ -63,21 +63,35 @@ type Registration struct {
 // Register registers an instance below base and returns once it is. An empty ID becomes a random UUID, a zero Registered
 // the present time. ctx bounds the registration only. Close must be called.
 func Register(ctx context.Context, k *client.Keeper, base string, i Instance, opt Options) (*Registration, error) {
-	i = i.withDefaults(Dynamic)
-	path, err := instancePath(base, i)
-	if err == nil && i.Type != Dynamic {
-		err = fmt.Errorf("an instance of type %s cannot be registered (Publish writes static ones)", i.Type)
-	}
+	i, path, err := dynamic(base, i)
 	if err != nil {
-		return nil, &client.OpError{Op: "register", Path: path, Err: err}
+		return nil, err
 	}
-	p, err := presence.Keep(ctx, k, path, i.Encode(), presence.Options{Op: "register", Container: true,
-		Taken: func(path string, owner int64) error { return &TakenError{path, owner} },
-		ACL:   opt.ACL, ParentACL: opt.ParentACL, TakeOver: opt.TakeOver, CloseTimeout: opt.CloseTimeout, Logger: opt.Logger})
+	p, err := presence.Keep(ctx, k, path, i.Encode(), opt.presence())
 	if err != nil {
 		return nil, err
 	}
 	return &Registration{base, i, p}, nil
+}
+
+// dynamic returns an instance as it is registered, and the path of its znode, and refuses what cannot be registered.
+func dynamic(base string, i Instance) (_ Instance, path string, err error) {
+	i = i.withDefaults(Dynamic)
+	path, err = instancePath(base, i)
+	if err == nil && i.Type != Dynamic {
+		err = fmt.Errorf("an instance of type %s cannot be registered (Publish writes static ones)", i.Type)
+	}
+	if err != nil {
+		return i, path, &client.OpError{Op: "register", Path: path, Err: err}
+	}
+	return i, path, nil
+}
+
+// presence returns the options of an instance's znode.
+func (o Options) presence() presence.Options {
+	return presence.Options{Op: "register", Container: true,
+		Taken: func(path string, owner int64) error { return &TakenError{path, owner} },
+		ACL:   o.ACL, ParentACL: o.ParentACL, TakeOver: o.TakeOver, CloseTimeout: o.CloseTimeout, Logger: o.Logger}
 }
 
 // withDefaults fills in what the caller left out.
@@ -130,10 +144,24 @@ func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt
 	if err != nil {
 		return &client.OpError{Op: "publish", Path: path, Err: err}
 	}
-	return k.Run(ctx, func(ctx context.Context, s *client.Session) error {
-		_, err := s.Put(ctx, path, i.Encode(), opt.ACL)
-		return err
-	})
+	return k.Run(ctx, func(ctx context.Context, s *client.Session) error { return put(ctx, s, path, i.Encode(), opt) })
+}
+
+// put writes an instance's znode. It is Session.Put, but for what has to be made above.
+func put(ctx context.Context, s *client.Session, path string, data []byte, opt Options) error {
+	for {
+		_, err := s.Set(ctx, path, data, zk.AnyVersion)
+		if errors.Is(err, zk.ErrNoNode) {
+			if err = presence.MakeParents(ctx, s, path, opt.presence()); err == nil {
+				if _, err = s.Create(ctx, path, data, zk.Persistent, opt.ACL); errors.Is(err, zk.ErrNoNode) {
+					continue // what was made above is gone again
+				}
+			}
+		}
+		if !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
 }
 
 // Unpublish deletes an instance that Publish has written. One that is missing is success.

@@ -76,6 +76,18 @@ type Presence struct {
 // Keep creates the znode at path with data, and keeps it there until Close. It returns once the znode is there. ctx
 // bounds that only.
 func Keep(ctx context.Context, k *client.Keeper, path string, data []byte, opt Options) (*Presence, error) {
+	p, err := Begin(k, path, data, opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.await(ctx, 1); err != nil {
+		return nil, errors.Join(err, p.Close(context.WithoutCancel(ctx)))
+	}
+	return p, nil
+}
+
+// Begin is Keep, but does not wait until the znode is there.
+func Begin(k *client.Keeper, path string, data []byte, opt Options) (*Presence, error) {
 	if opt.CloseTimeout == 0 {
 		opt.CloseTimeout = defaultCloseTimeout
 	}
@@ -91,9 +103,6 @@ func Keep(ctx context.Context, k *client.Keeper, path string, data []byte, opt O
 	life, cancel := context.WithCancelCause(context.Background())
 	p.cancel = cancel
 	go p.run(life)
-	if err := p.await(ctx, 1); err != nil {
-		return nil, errors.Join(err, p.Close(context.WithoutCancel(ctx)))
-	}
 	return p, nil
 }
 
@@ -246,6 +255,11 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// MakeParents makes what is missing above path, as a Presence there with these options does before it creates its znode.
+func MakeParents(ctx context.Context, s *client.Session, path string, opt Options) error {
+	return (&Presence{path: path, opt: opt}).makeParents(ctx, s)
 }
 
 // makeParents makes what is missing above the znode.
