@@ -7,23 +7,24 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/presence"
 )
 
 // RegisterWhile keeps an instance registered while it is healthy, until ctx ends, and returns when it is registered no
 // more. It calls check at once and then every interval, with a context that ends after the interval, or after a second if
-// that is longer. The first error ends the registration, and the first nil begins it again. What tolerates single
-// failures is the check's own affair.
+// that is longer. The first error ends the registration, and the first nil begins it again; check is also called while the
+// registration waits for the server, or for another owner of the id. What tolerates single failures is the check's own
+// affair.
 //
 // The error is nil once ctx has ended and the instance is known to be gone. RegisterWhile also ends when the Keeper does,
 // or when the server refuses the instance.
 func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instance, check func(context.Context) error, interval time.Duration, opt Options) error {
-	i = i.withDefaults(Dynamic) // the same id each time
-	path, err := instancePath(base, i)
+	i, path, err := dynamic(base, i) // the same id each time
 	if err == nil && interval <= 0 {
-		err = errors.New("the interval of the health check must be positive")
+		err = &client.OpError{Op: "register", Path: path, Err: errors.New("the interval of the health check must be positive")}
 	}
 	if err != nil {
-		return &client.OpError{Op: "register", Path: path, Err: err}
+		return err
 	}
 	log := opt.Logger
 	if log == nil {
@@ -31,42 +32,39 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 	}
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
-	var r *Registration // nil while the instance is not healthy
+	var p *presence.Presence // the newest one; nil while it is known that there is no znode
+	var over <-chan struct{} // p.Done; nil while the instance is not healthy
 	for {
 		sick := runCheck(ctx, check, interval)
 		switch {
 		case ctx.Err() != nil:
-		case sick == nil && r == nil:
-			registered, err := Register(ctx, k, base, i, opt)
-			if err != nil && ctx.Err() == nil {
+		case sick == nil && over == nil:
+			log.Info("discovery: healthy, the registration begins", "path", path)
+			if p, err = presence.Begin(k, path, i.Encode(), opt.presence()); err != nil {
 				return err
 			}
-			if err == nil {
-				r = registered
-				log.Info("discovery: healthy, registered", "path", path)
-			}
-		case sick != nil && r != nil:
+			over = p.Done()
+		case sick != nil && over != nil:
 			log.Warn("discovery: not healthy, the registration ends", "path", path, "cause", sick)
-			if err := r.Close(ctx); err != nil {
+			over = nil
+			if err := p.Close(ctx); err == nil {
+				p = nil
+			} else { // it is closed again in the end, or another one takes the znode over
 				log.Warn("discovery: the registration ends in the background", "path", path, "cause", err)
 			}
-			r = nil
-		}
-		var over <-chan struct{}
-		if r != nil {
-			over = r.Done()
 		}
 		select {
 		case <-ticks.C:
 		case <-over:
-			return r.Err()
+			p.Close(context.WithoutCancel(ctx))
+			return p.Err()
 		case <-k.Done():
 			return &client.OpError{Op: "register", Path: path, Err: k.Err()}
 		case <-ctx.Done():
-			if r == nil {
+			if p == nil {
 				return nil
 			}
-			return r.Close(context.WithoutCancel(ctx))
+			return p.Close(context.WithoutCancel(ctx))
 		}
 	}
 }

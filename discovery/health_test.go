@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/discovery"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -67,6 +69,126 @@ func TestRegisterWhile(t *testing.T) {
 		must(t, k.Close(t.Context()))
 		if err := discovery.RegisterWhile(t.Context(), k, "/services", i, check, time.Second, discovery.Options{}); !errors.Is(err, zk.ErrClosed) {
 			t.Errorf("after Close of the Keeper: %v", err)
+		}
+	})
+}
+
+// A run is a RegisterWhile of the instance worker/1, which is healthy from the beginning.
+type run struct {
+	sick atomic.Bool
+	stop context.CancelFunc
+	done chan error
+}
+
+const workerPath = "/services/worker/1"
+
+func registerWhile(t *testing.T, k *client.Keeper) *run {
+	r := &run{done: make(chan error, 1)}
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(t.Context())
+	check := func(context.Context) error {
+		if r.sick.Load() {
+			return errors.New("sick")
+		}
+		return nil
+	}
+	go func() {
+		i := discovery.Instance{Name: "worker", ID: "1", Address: "10.0.0.1", Port: 8080}
+		r.done <- discovery.RegisterWhile(ctx, k, "/services", i, check, time.Second, discovery.Options{CloseTimeout: 2 * time.Second})
+	}()
+	return r
+}
+
+// After a registration whose end is not known to have worked, the error is nil only if the instance is gone.
+func TestRegisterWhileOfAnEndThatFailed(t *testing.T) {
+	for _, healed := range []string{"never", "later", "and healthy again"} {
+		t.Run(healed, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				r := registerWhile(t, keep(t, srv, "a"))
+				time.Sleep(1500 * time.Millisecond)
+				srv.Link("a").Freeze()
+				r.sick.Store(true)
+				time.Sleep(4 * time.Second)
+				if healed != "never" {
+					srv.Link("a").Heal()
+				}
+				if healed == "and healthy again" {
+					r.sick.Store(false)
+					time.Sleep(5 * time.Second)
+					synctest.Wait()
+					if len(srv.Tree(workerPath)) != 1 {
+						t.Error("the instance did not come back")
+					}
+				}
+				r.stop()
+				err := <-r.done
+				there := len(srv.Tree(workerPath)) > 0
+				if (healed == "never") != there || (err != nil) != there {
+					t.Errorf("there: %v; RegisterWhile: %v", there, err)
+				}
+				srv.Link("a").Heal()
+			})
+		})
+	}
+}
+
+// A registration that is cut short may have been carried out.
+func TestRegisterWhileOfALostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		proxy := faultproxy.New(srv.Link("a").Dial)
+		defer proxy.Close()
+		created := faultproxy.Match{Ops: faultproxy.Creates(), Path: workerPath}
+		proxy.After(created, func(faultproxy.Request, faultproxy.Reply) { proxy.Refuse(true) })
+		proxy.CutAfter(created)
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: proxy.Dial})
+		must(t, err)
+		defer k.Close(context.Background())
+		r := registerWhile(t, k)
+		time.Sleep(1500 * time.Millisecond)
+		r.stop()
+		err = <-r.done
+		if there := len(srv.Tree(workerPath)) > 0; !there || err == nil {
+			t.Errorf("there: %v; RegisterWhile: %v", there, err)
+		}
+		proxy.Refuse(false)
+	})
+}
+
+// While the registration waits for another owner of the id, the check goes on, and a sick instance is not registered.
+func TestRegisterWhileAnotherOwnsTheID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		other := srv.Session(t, "other")
+		must(t, other.EnsurePath(t.Context(), "/services/worker", nil))
+		_, err := other.Create(t.Context(), workerPath, nil, zk.Ephemeral, nil)
+		must(t, err)
+		r := registerWhile(t, keep(t, srv, "a"))
+		time.Sleep(5 * time.Second)
+		r.sick.Store(true)
+		time.Sleep(5 * time.Second)
+		events, err := srv.Session(t, "third").Watch(t.Context(), workerPath, false)
+		must(t, err)
+		must(t, other.Close(t.Context()))
+		time.Sleep(5 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for ev, err := events.Next(ctx); err == nil; ev, err = events.Next(ctx) {
+			if ev.Type == zk.NodeCreated {
+				t.Error("a sick instance was registered")
+			}
+		}
+		r.sick.Store(false)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(srv.Tree(workerPath)) != 1 {
+			t.Error("the healthy instance is not registered")
+		}
+		r.stop()
+		must(t, <-r.done)
+		if len(srv.Tree(workerPath)) != 0 {
+			t.Error("the instance is still there after RegisterWhile has returned")
 		}
 	})
 }
