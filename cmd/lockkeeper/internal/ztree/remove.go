@@ -184,7 +184,8 @@ func removeVersions(ctx context.Context, s *client.Session, nodes []version, pro
 				ops = append(ops, client.OpDelete(v.path, v.data))
 			}
 			_, err := s.Multi(ctx, ops...)
-			if lost = errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil; lost {
+			lost = errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil
+			if lost {
 				if err := reconnected(ctx, s); err != nil {
 					return deleted, err
 				}
