@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
@@ -15,7 +14,7 @@ import (
 const onLostLimit = time.Minute
 
 // tellLost runs the command of --on-lost if the lock was lost. The command that ran under the lock is dead by then.
-func (f *jobFlags) tellLost(cfg front.Config, out front.Outcome) {
+func (f *jobFlags) tellLost(_ front.Config, out front.Outcome) {
 	if f.onLost == "" || out.Kind != front.Lost {
 		return
 	}
@@ -23,7 +22,7 @@ func (f *jobFlags) tellLost(cfg front.Config, out front.Outcome) {
 	defer cancel()
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", f.onLost)
 	c.Stdout, c.Stderr = os.Stderr, os.Stderr
-	c.Env = append(cfg.Env, "LOCKKEEPER_LOCK="+cfg.Open.Lock, "LOCKKEEPER_TOKEN="+strconv.FormatInt(out.Token, 10), "LOCKKEEPER_LOST="+out.Text)
+	c.Env = append(out.Env, "LOCKKEEPER_LOST="+out.Text)
 	c.WaitDelay = time.Second
 	err := c.Run()
 	if err != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"os/exec"
 	"regexp"
 	"strings"
 	"syscall"
@@ -30,6 +31,24 @@ func TestOnLostRunsWhenTheLockIsLostAndNotOtherwise(t *testing.T) {
 	j.see("up")
 	h.run("break", "--force", "demo").want(0)
 	j.want(74, "--on-lost: exit status 3")
+}
+
+// The command of --on-lost has the variables of the lost locks, and not those of an outer lock.
+func TestOnLostHasTheEnvironmentOfTheLocks(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	_, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
+	outer := func(c *exec.Cmd) {
+		c.Env = append(c.Env, "LOCKKEEPER_SERVERS=outer:1", "LOCKKEEPER_LOCK=/outer", "LOCKKEEPER_GRACE=99s", "LOCKKEEPER_UNDER=/outer/x")
+	}
+	const tell = `echo "servers=$LOCKKEEPER_SERVERS grace=$LOCKKEEPER_GRACE under=$LOCKKEEPER_UNDER."; printf "lock=%s\n" $LOCKKEEPER_LOCK; printf "token=%s\n" $LOCKKEEPER_TOKEN`
+	j := h.startWith(outer, "run", "--servers", address, "--grace", "700ms", "--on-lost", tell, "first", "second", "--", "sh", "-c", "echo up; exec sleep 1000")
+	j.see("up")
+	h.run("break", "--servers", address, "--force", "first").want(0)
+	j.want(74, "servers="+address+" grace=700ms under=/outer/x.", "lock=/lockkeeper/locks/first", "lock=/lockkeeper/locks/second")
+	if tokens := strings.Count(j.stderr.String(), "token="); tokens != 2 {
+		t.Errorf("%d tokens: %s", tokens, j.stderr)
+	}
 }
 
 func TestElectAnswersWhoLeads(t *testing.T) {

@@ -92,6 +92,7 @@ type Outcome struct {
 	Text   string    // for the user; empty if there is nothing to add to the child's own words
 	Token  int64     // of the hold, 0 if there was none
 	Child  *ChildEnd // if the child was started
+	Env    []string  // for commands that are told of the end: that of the child; nil if the lock was not granted
 
 	// Interrupted: ^C has ended the child. The key was pressed for the whole job, and would have reached
 	// it had we not put the child in a group of its own.
@@ -154,7 +155,13 @@ func Run(cfg Config) Outcome {
 		return Outcome{Kind: Failed, Status: exit.StatusOf(err, exit.OS), Text: err.Error()}
 	}
 	defer f.close()
-	return f.run()
+	out := f.run()
+	if f.granted.Is == link.IsGranted {
+		over := f.granted
+		over.Claims = nil // they are of the past, and mark what the engine may have to kill
+		out.Env = lockEnv(f.cfg.Env, f.cfg.Open, over, f.plan.Grace)
+	}
+	return out
 }
 
 func (f *front) run() Outcome {
