@@ -37,7 +37,8 @@ leader last. COMMAND is run by a shell on this machine, for each member with its
 Before each step all members have to be well: each answers, gives a session (so it commits
 transactions) and has the same configuration; one leads; all followers are in sync. After it
 the member has to be seen to go away and come back, with all that the leader had before. At
-the first doubt the roll ends: it says what was restarted, what was not, and how to go on.
+the first doubt the roll ends: it says what was restarted, what was not, of which member that
+is unknown, and how to go on.
 
 --plan shows the steps and restarts nothing.
 
@@ -87,15 +88,20 @@ func (f *rollFlags) run(cmd *cobra.Command) error {
 		return nil
 	}
 	var how *roll.Error
-	if errors.As(err, &how) && len(how.Restarted) > 0 && len(how.Left) > 0 {
-		notice(fmt.Sprintf("when all is well again, go on with: lockkeeper ensemble roll --servers %s --skip %s --restart '%s'",
-			strings.Join(o.Members, ","), strings.Join(append(slices.Clone(o.Skip), how.Restarted...), ","), strings.ReplaceAll(f.restart, "'", `'\''`)))
+	if errors.As(err, &how) && len(how.Restarted) > 0 && (how.Unknown != "" || len(how.Left) > 0) {
+		notice("when all is well again, go on with: " + f.goOn(o, how))
 	}
 	status := exit.Failure
 	if ctx.Err() != nil {
 		status = exit.StatusOf(orInterrupted(ctx, err), status)
 	}
 	return exit.Errorf(status, "ensemble roll: %w", err)
+}
+
+// goOn returns the command that restarts the members that were not, and the one of which that is not known.
+func (f *rollFlags) goOn(o roll.Options, how *roll.Error) string {
+	return fmt.Sprintf("lockkeeper ensemble roll --servers %s --skip %s --restart '%s'", strings.Join(o.Members, ","),
+		strings.Join(append(slices.Clone(o.Skip), how.Restarted...), ","), strings.ReplaceAll(f.restart, "'", `'\''`))
 }
 
 // settings puts together what the flags and the environment say.

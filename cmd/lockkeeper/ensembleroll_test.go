@@ -4,7 +4,21 @@ package main
 
 import (
 	"testing"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/roll"
 )
+
+// A member whose command failed is not skipped.
+func TestEnsembleRollSaysHowToGoOn(t *testing.T) {
+	t.Parallel()
+	f := rollFlags{restart: "ssh {host} reboot"}
+	got := f.goOn(roll.Options{Members: []string{"a:1", "b:1", "c:1", "d:1"}, Skip: []string{"d:1"}},
+		&roll.Error{Restarted: []string{"a:1"}, Unknown: "c:1", Left: []string{"b:1"}})
+	want := "lockkeeper ensemble roll --servers a:1,b:1,c:1,d:1 --skip d:1,a:1 --restart 'ssh {host} reboot'"
+	if got != want {
+		t.Errorf("goOn = %s, want %s", got, want)
+	}
+}
 
 // The roll itself is tested in package roll, and with Apache ZooKeeper in test/interop/care.
 func TestEnsembleRollRefuses(t *testing.T) {

@@ -7,7 +7,8 @@
 //     transaction for a client of its own; one leads; all have the same configuration.
 //  2. The next member is restarted only after the last one was seen to go away, all members are well again, and the
 //     restarted one has what the leader had before.
-//  3. At the first doubt it ends, and the error says what was restarted and what was not.
+//  3. At the first doubt it ends, and the error says what was restarted and what was not, and of which member that is not
+//     known.
 package roll
 
 import (
@@ -91,17 +92,23 @@ func (r *roller) steps(seen ensemble) (all []Step) {
 	return all
 }
 
-// An Error says how far a roll has come. Restarted includes the member that the doubt is about, if its command was run.
+// An Error says how far a roll has come. Restarted includes the member that the doubt is about, if its command succeeded and
+// it was seen to go away.
 type Error struct {
 	Restarted, Left []string
+	Unknown         string // a member whose command was run, and may not have restarted it; empty if there is none
 	Err             error
 }
 
 func (e *Error) Error() string {
-	if len(e.Restarted) == 0 {
+	unknown := ""
+	switch {
+	case e.Unknown != "":
+		unknown = "; unknown: " + e.Unknown
+	case len(e.Restarted) == 0:
 		return e.Err.Error() + "; nothing was restarted"
 	}
-	return fmt.Sprintf("%v; restarted: %s; not restarted: %s", e.Err, strings.Join(e.Restarted, ", "), orNone(e.Left))
+	return fmt.Sprintf("%v; restarted: %s%s; not restarted: %s", e.Err, orNone(e.Restarted), unknown, orNone(e.Left))
 }
 
 // Unwrap returns the doubt.
@@ -121,7 +128,7 @@ func Run(ctx context.Context, w World, o Options) error {
 		r.Say = func(string) {}
 	}
 	if err := r.run(ctx); err != nil {
-		return &Error{Restarted: r.restarted, Left: r.left, Err: err}
+		return &Error{Restarted: r.restarted, Left: r.left, Unknown: r.unknown, Err: err}
 	}
 	return nil
 }
@@ -130,6 +137,7 @@ type roller struct {
 	World
 	Options
 	restarted, left []string
+	unknown         string // the member that may have been restarted
 }
 
 func (r *roller) run(ctx context.Context) error {
@@ -167,7 +175,7 @@ func (r *roller) step(ctx context.Context, s Step, before ensemble) (ensemble, e
 	limited, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("not otherwise within %v", r.Timeout))
 	defer cancel()
 	r.Say(fmt.Sprintf("%s (%s): restarting", s.Member, s.Mode))
-	r.restarted, r.left = append(r.restarted, s.Member), r.left[1:]
+	r.unknown, r.left = s.Member, r.left[1:]
 	gone := r.watchGo(limited, s.Member, before.states[s.Member], begin)
 	err := r.Restart(limited, s.Member)
 	if err != nil {
@@ -185,6 +193,9 @@ func (r *roller) step(ctx context.Context, s Step, before ensemble) (ensemble, e
 		return ""
 	})
 	gone.stop()
+	if err == nil || gone.seen() {
+		r.restarted, r.unknown = append(r.restarted, s.Member), ""
+	}
 	if err != nil {
 		return seen, err
 	}

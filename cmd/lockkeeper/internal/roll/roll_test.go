@@ -178,13 +178,13 @@ func TestRollStopsAtADoubt(t *testing.T) {
 		commands string
 	}{
 		"the command fails": {func(*fakeWorld, string, *machine) error { return errors.New("exit status 5") },
-			"c: the restart command failed: exit status 5; restarted: a, c; not restarted: b", "ac"},
+			"c: the restart command failed: exit status 5; restarted: a; unknown: c; not restarted: b", "ac"},
 		"it does not come back": {func(_ *fakeWorld, _ string, m *machine) error {
 			m.started = time.Now().Add(time.Hour)
 			return nil
 		}, "c: connection refused (not otherwise within 1m0s); restarted: a, c; not restarted: b", "ac"},
 		"nothing happens": {func(*fakeWorld, string, *machine) error { return nil },
-			"c: its command has ended, and it was not seen to restart (not otherwise within 1m0s); restarted: a, c", "ac"},
+			"c: its command has ended, and it was not seen to restart (not otherwise within 1m0s); restarted: a; unknown: c; not restarted: b", "ac"},
 		"it lags behind": {func(w *fakeWorld, _ string, m *machine) error {
 			w.goodRestart(m)
 			m.Zxid = 0x100000001
@@ -257,6 +257,19 @@ func TestRollSeesQuickRestarts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member whose command fails may have been restarted, so nothing says that nothing was.
+func TestRollWhoseFirstCommandFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := threeMembers()
+		w.restart = func(string, *machine) error { return errors.New("exit status 255") }
+		err := Run(t.Context(), w, w.options())
+		const want = "a: the restart command failed: exit status 255; restarted: none; unknown: a; not restarted: c, b"
+		if err == nil || err.Error() != want {
+			t.Errorf("Run: %v, want %s", err, want)
+		}
+	})
 }
 
 func TestRollIsInterrupted(t *testing.T) {
