@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,6 +25,19 @@ type Admin struct {
 }
 
 func (a Admin) String() string { return a.URL }
+
+// host returns this machine if the URL means it on every machine. Other URLs name their machine.
+func (a Admin) host() (string, error) {
+	u, err := url.Parse(a.URL)
+	if err != nil {
+		return "", err
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Hostname() == "localhost" || err == nil && ip.IsLoopback() {
+		return os.Hostname()
+	}
+	return "", nil
+}
 
 // answerBytesMax limits what is quoted of an answer that is no snapshot.
 const answerBytesMax = 300

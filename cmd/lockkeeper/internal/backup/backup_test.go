@@ -329,6 +329,53 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// Machines that share a directory for backups have data directories of the same name.
+func TestKeepLeavesOtherMachinesAlone(t *testing.T) {
+	t.Parallel()
+	backups, src := t.TempDir(), DataDir{Dir: filled(t, server.Options{}, 1)}
+	var newest time.Time
+	for _, host := range []string{"elsewhere.example.org", "", "ours", "ours"} {
+		path, m, err := Make(t.Context(), src, backups)
+		must(t, err)
+		newest = m.Made
+		if own, err := os.Hostname(); err != nil || m.Host != own {
+			t.Errorf("the manifest names the host %q, want %q (%v)", m.Host, own, err)
+		}
+		if host == "ours" {
+			continue
+		}
+		m.Host = host // empty: as an older program has written it
+		must(t, os.Remove(filepath.Join(path, manifestName)))
+		must(t, m.write(path))
+		if at, err := Newest(backups, src); err != nil || !at.IsZero() {
+			t.Errorf("Newest of the backups of others = %v, %v", at, err)
+		}
+	}
+	deleted, err := Prune(backups, src, 1)
+	if err != nil || len(deleted) != 1 {
+		t.Errorf("Prune = %v, %v; want one of two", deleted, err)
+	}
+	if at, err := Newest(backups, src); err != nil || !at.Equal(newest) {
+		t.Errorf("Newest = %v, %v; want %v", at, err, newest)
+	}
+	if left, err := os.ReadDir(backups); err != nil || len(left) != 3 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestTheHostOfAnAdminPort(t *testing.T) {
+	t.Parallel()
+	own, err := os.Hostname()
+	must(t, err)
+	for url, want := range map[string]string{
+		"http://zk1:8080": "", "http://10.0.0.1:8080": "", "http://localhost:8080": own, "http://127.0.0.1:8080": own, "http://[::1]:8080": own,
+	} {
+		if got, err := (Admin{URL: url}).host(); got != want || err != nil {
+			t.Errorf("%s: host %q, %v; want %q", url, got, err, want)
+		}
+	}
+}
+
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	backups := t.TempDir()

@@ -43,8 +43,13 @@ type keptBackup struct {
 	made time.Time
 }
 
-// list returns the whole backups of a source below dir, oldest first.
+// list returns the whole backups of a source below dir, oldest first. A manifest that does not name the host of the source is
+// another machine's, or so old that it may be.
 func list(dir string, src Source) (all []keptBackup, err error) {
+	host, err := src.host()
+	if err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -54,7 +59,7 @@ func list(dir string, src Source) (all []keptBackup, err error) {
 		if _, err := time.Parse(nameLayout, e.Name()); err != nil {
 			continue
 		}
-		if m, err := readManifest(path); err == nil && m.Source == src.String() {
+		if m, err := readManifest(path); err == nil && m.Source == src.String() && m.Host == host {
 			all = append(all, keptBackup{path, m.Made})
 		}
 	}

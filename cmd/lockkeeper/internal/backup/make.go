@@ -17,6 +17,8 @@ import (
 type Source interface {
 	// String names it, as the manifest does.
 	String() string
+	// host returns the name of the machine on which String means this source; empty if it does on all machines.
+	host() (string, error)
 	// copyTo copies it into an empty directory and returns the files.
 	copyTo(ctx context.Context, dir string) ([]File, error)
 }
@@ -45,6 +47,9 @@ func Make(ctx context.Context, src Source, dir string) (path string, m *Manifest
 		return "", nil, err
 	}
 	m = &Manifest{Format: formatVersion, Made: time.Now().UTC().Truncate(time.Millisecond), Source: src.String()}
+	if m.Host, err = src.host(); err != nil {
+		return "", nil, err
+	}
 	path = filepath.Join(dir, m.Made.Format(nameLayout))
 	part := path + partSuffix
 	if err := m.fill(ctx, src, part); err != nil {
@@ -87,6 +92,8 @@ type DataDir struct {
 }
 
 func (d DataDir) String() string { return d.Dir }
+
+func (d DataDir) host() (string, error) { return os.Hostname() }
 
 // How often a directory is read again in which a server writes while it is read, and how long after.
 const (

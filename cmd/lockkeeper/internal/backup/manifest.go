@@ -51,6 +51,8 @@ type Manifest struct {
 	Format int       `json:"format"`
 	Made   time.Time `json:"made"`
 	Source string    `json:"source"` // the data directory, or the URL
+	// Host is the machine whose Source that is; empty if Source means the same on all machines, and in older manifests.
+	Host string `json:"host,omitempty"`
 	Content
 	Files []File `json:"files"`
 }
