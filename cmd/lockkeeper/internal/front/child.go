@@ -367,7 +367,7 @@ func (f *front) forward(sig syscall.Signal) {
 
 // childOutcome says what became of it, once nothing is left.
 func (f *front) childOutcome() Outcome {
-	if f.tty != nil && f.tty.foreground() == f.child.pid {
+	if f.tty != nil && f.child.leaves(f.tty.foreground()) {
 		f.tty.give(f.group)
 	}
 	status := f.child.status
@@ -384,6 +384,12 @@ func (f *front) childOutcome() Outcome {
 		out.Interrupted = true
 	}
 	return out
+}
+
+// leaves reports whether a group that has the terminal, once the child has ended, has it from the child: the child's own, or a
+// job of the child that is dead.
+func (c *child) leaves(group int) bool {
+	return group == c.pid || c.suspend.handed && group > 0 && !proc.GroupAlive(group)
 }
 
 // work returns what works under the lock, for the user.
