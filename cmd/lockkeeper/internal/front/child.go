@@ -305,7 +305,7 @@ func (f *front) kill() { f.signal(syscall.SIGKILL, f.live()) }
 
 // signal sends a signal to the child's group and to those of the live processes that have left it.
 func (f *front) signal(sig syscall.Signal, live []proc.Process) {
-	err := proc.SignalGroup(f.child.pid, sig)
+	err := f.signalGroup(sig, live)
 	for _, p := range live {
 		if p.Group != f.child.pid {
 			err = errors.Join(err, proc.Signal(p, sig))
@@ -316,6 +316,14 @@ func (f *front) signal(sig syscall.Signal, live []proc.Process) {
 		f.say("cannot send %s to %s: %v (a command that changes its user must be the one that calls lockkeeper)",
 			unix.SignalName(sig), f.cfg.Argv[0], err)
 	}
+}
+
+// signalGroup sends a signal to the child's group. One that has no process of ours any more may have given its number to another.
+func (f *front) signalGroup(sig syscall.Signal, live []proc.Process) error {
+	if f.child.ended && !slices.ContainsFunc(live, func(p proc.Process) bool { return p.Group == f.child.pid }) {
+		return nil
+	}
+	return proc.SignalGroup(f.child.pid, sig)
 }
 
 // live returns the processes that work under the lock. Those in a session of their own belong to it
@@ -360,7 +368,7 @@ func (f *front) revoke() {
 
 // forward sends a signal to the child's group.
 func (f *front) forward(sig syscall.Signal) {
-	if err := proc.SignalGroup(f.child.pid, sig); err != nil {
+	if err := f.signalGroup(sig, f.live()); err != nil {
 		f.say("cannot send %s to %s: %v", unix.SignalName(sig), f.cfg.Argv[0], err)
 	}
 }

@@ -131,7 +131,7 @@ func (f *front) resume() {
 		s.handed = true
 		f.tty.give(f.child.pid)
 	}
-	proc.SignalGroup(f.child.pid, syscall.SIGCONT)
+	f.signalGroup(syscall.SIGCONT, f.live())
 }
 
 // sessionID returns the session we are in.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
@@ -51,4 +52,28 @@ func TestTheTerminalComesBackFromAJobOfTheChild(t *testing.T) {
 	s.tell(link.Note{Is: link.IsReleased})
 	s.enc.Encode(say{Exit: true})
 	s.wantOutcome(74, Lost)
+}
+
+// What is left of a signal when the child's group is empty does not reach another group of that number.
+func TestAnEmptyGroupGetsNoSignal(t *testing.T) {
+	other := exec.Command("sleep", "1000")
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { other.Wait(); close(ended) }()
+	f := &front{cfg: Config{Argv: []string{"sh"}}, self: -1} // nothing is below it
+	f.child.pid, f.child.ended = other.Process.Pid, true
+	f.signal(syscall.SIGTERM, nil)
+	f.kill()
+	f.forward(syscall.SIGTERM)
+	select {
+	case <-ended:
+		t.Error("a stranger in a group of the child's number was ended")
+	case <-time.After(100 * time.Millisecond):
+	}
+	f.child.ended = false
+	f.forward(syscall.SIGKILL)
+	<-ended
 }
