@@ -228,7 +228,7 @@ func (c *Cache) since(at uint64) (news []Change, now *chunks, last uint64, chang
 	return news, c.view.Load(), c.mu.last, c.mu.changed
 }
 
-// publish makes a version the newest one and tells its changes to readers. The version has all of which events told on
+// publish makes a version the newest one and tells its changes to readers. The version has all that events told on
 // connection conn and before. If that connection has been lost, the state goes on to say so.
 func (c *Cache) publish(now *chunks, news []Change, conn uint64) {
 	c.mu.Lock()

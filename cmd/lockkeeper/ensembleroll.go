@@ -98,7 +98,7 @@ func (f *rollFlags) run(cmd *cobra.Command) error {
 	return exit.Errorf(status, "ensemble roll: %w", err)
 }
 
-// goOn returns the command that restarts the members that were not, and the one of which that is not known.
+// goOn returns the command that restarts the members that were not, and the one that may have been.
 func (f *rollFlags) goOn(o roll.Options, how *roll.Error) string {
 	return fmt.Sprintf("lockkeeper ensemble roll --servers %s --skip %s --restart '%s'", strings.Join(o.Members, ","),
 		strings.Join(append(slices.Clone(o.Skip), how.Restarted...), ","), strings.ReplaceAll(f.restart, "'", `'\''`))

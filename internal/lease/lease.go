@@ -79,7 +79,7 @@ type History[I Instant[I]] struct {
 // A proof is a request that was answered.
 type proof[I any] struct {
 	sent, answered I
-	handshake      bool // of which the leader heard at once
+	handshake      bool // the leader heard of it at once
 }
 
 // Restart notes a handshake, which the leader hears of at once, and returns the lease that it makes.

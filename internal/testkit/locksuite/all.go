@@ -210,7 +210,7 @@ func f36OneRoundTrip(w *World, t *testing.T) {
 	paths := w.beside(3)
 	all := w.AllOf(a.Mutexes(paths, lock.Options{})...)
 	w.MustRelease(must(w, all.Lock)) // the directories are there
-	// moreThan returns how many requests there were more than n, each of which may have had a write of its own.
+	// moreThan returns how many requests there were more than n. Each of these may have had a write of its own.
 	moreThan := func(n int, what string, before, after client.Stats) int {
 		more := int(after.Requests-before.Requests) - n
 		if writes := int(after.Writes - before.Writes); more < 0 || writes < 1 || writes > 1+more {

@@ -7,8 +7,8 @@
 //     transaction for a client of its own; one leads; all have the same configuration.
 //  2. The next member is restarted only after the last one was seen to go away, all members are well again, and the
 //     restarted one has what the leader had before.
-//  3. At the first doubt it ends, and the error says what was restarted and what was not, and of which member that is not
-//     known.
+//  3. At the first doubt it ends, and the error says what was restarted, what was not, and which member may have
+//     been.
 package roll
 
 import (
