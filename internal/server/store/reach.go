@@ -39,13 +39,13 @@ type fields struct {
 func (f *fields) change(typ wire.Op) bool {
 	switch typ {
 	case wire.OpCreate, wire.OpCreate2:
-		return f.buffer() && f.buffer() && f.acl() && f.skip(1) // releases before 3.4 end here
+		return f.buffers(2) && f.acl() && f.skip(1) // releases before 3.4 end here
 	case wire.OpCreateContainer:
-		return f.buffer() && f.buffer() && f.acl() && f.skip(4)
+		return f.buffers(2) && f.acl() && f.skip(4)
 	case wire.OpCreateTTL:
-		return f.buffer() && f.buffer() && f.acl() && f.skip(4+8)
+		return f.buffers(2) && f.acl() && f.skip(4+8)
 	case wire.OpSetData, wire.OpReconfig:
-		return f.buffer() && f.buffer() && f.skip(4)
+		return f.buffers(2) && f.skip(4)
 	case wire.OpSetACL:
 		return f.buffer() && f.acl() && f.skip(4)
 	case wire.OpDelete, wire.OpDeleteContainer:
@@ -85,6 +85,16 @@ func (f *fields) vector(element func() bool) bool {
 		ok = element()
 	}
 	return ok
+}
+
+// buffers walks over n buffers.
+func (f *fields) buffers(n int) bool {
+	for range n {
+		if !f.buffer() {
+			return false
+		}
+	}
+	return true
 }
 
 // buffer walks over a buffer or a string. The length of one that is null is −1.
