@@ -137,6 +137,7 @@ func TestRegisterWhileOfAnEndThatFailed(t *testing.T) {
 func TestRegisterWhileOfALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
+		must(t, srv.Session(t, "other").EnsurePath(t.Context(), "/services/worker", nil))
 		proxy := faultproxy.New(srv.Link("a").Dial)
 		defer proxy.Close()
 		created := faultproxy.Match{Ops: faultproxy.Creates(), Path: workerPath}
