@@ -140,12 +140,10 @@ func (c *conn) line(xid int32) *fifo {
 	case wire.XidSetWatches:
 		return &c.lines[2]
 	case wire.XidPing:
-		return c.pings()
+		return &c.lines[3]
 	}
 	return &c.lines[0]
 }
-
-func (c *conn) pings() *fifo { return &c.lines[3] }
 
 // answerNextLocked completes the oldest call of a line, which has to be the one that is answered.
 func (c *conn) answerNextLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {

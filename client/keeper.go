@@ -44,6 +44,9 @@ type Keeper struct {
 // such as a granted timeout outside the bounds of the options.
 const keeperPause = time.Second
 
+// keeperCloseLimit is how long the ensemble has to answer a Close that has no time left.
+const keeperCloseLimit = time.Second
+
 // Keep opens a session with the ensemble of a server list, as Open does, and keeps one open until Close. ctx bounds the
 // first opening only. Close must be called.
 func Keep(ctx context.Context, servers string, opt Options) (*Keeper, error) {
@@ -177,7 +180,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 	}
 	if ctx.Err() != nil { // closing the session takes a moment more
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keeperPause)
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keeperCloseLimit)
 		defer cancel()
 		s, _, _ := k.newest()
 		s.Close(ctx) // so that functions that still run return

@@ -28,7 +28,7 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 		return Created{}, &OpError{Op: "create", Path: path, Err: zk.ErrBadArguments}
 	}
 	if !mode.Ephemeral() { // the owner does not tell: only the zxid tells old from new
-		if err := s.Sync(ctx, "/"); err != nil {
+		if err := s.Sync(ctx, "/"); err != nil { // path may be no znode's, but what the name of a sequential one begins with
 			return Created{}, &OpError{Op: "create", Path: path, Err: cause(err)}
 		}
 	}

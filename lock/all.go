@@ -85,7 +85,7 @@ func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 	if len(a.members) == 0 {
 		return nil, errZero
 	}
-	t, err := take(ctx, a.members, try)
+	t, err := takeMembers(ctx, a.members, try)
 	if err != nil {
 		for i, m := range a.members {
 			if t.holds[i] == nil {

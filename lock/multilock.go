@@ -20,8 +20,8 @@ type multiLock struct {
 	stops []func() bool
 }
 
-// take takes all members or none. If try is set, it does not wait.
-func take(ctx context.Context, members []member, try bool) (t *multiLock, err error) {
+// takeMembers takes all members or none. If try is set, it does not wait.
+func takeMembers(ctx context.Context, members []member, try bool) (t *multiLock, err error) {
 	t = &multiLock{members: members, holds: make([][]*Hold, len(members))}
 	t.ctx, t.lose = context.WithCancelCause(ctx)
 	all := false

@@ -155,7 +155,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 		if err := streams.restore(); err != nil {
 			return exit.Errorf(exit.OS, "%w", err)
 		}
-		f.tellLost(cfg, out)
+		f.tellLost(out)
 		heard := ears.heard()
 		if !standsAgain(f.restart, out, heard) {
 			return &ranError{Outcome: told(out, heard), log: f.log}

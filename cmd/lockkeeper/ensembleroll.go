@@ -37,8 +37,8 @@ leader last. COMMAND is run by a shell on this machine, for each member with its
 Before each step all members have to be well: each answers, gives a session (so it commits
 transactions) and has the same configuration; one leads; all followers are in sync. After it
 the member has to be seen to go away and come back, with all that the leader had before. At
-the first doubt the roll ends: it says what was restarted, what was not, of which member that
-is unknown, and how to go on.
+the first doubt the roll ends: it says what was restarted, what was not, which member may have
+been, and how to go on.
 
 --plan shows the steps and restarts nothing.
 

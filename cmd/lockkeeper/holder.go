@@ -160,7 +160,7 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	go h.serve(l, own)
 	out := front.Run(cfg)
 	h.stop()
-	f.tellLost(cfg, out)
+	f.tellLost(out)
 	h.removeSocket()
 	l.Close()
 	if out.Text != "" {

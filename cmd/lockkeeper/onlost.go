@@ -14,7 +14,7 @@ import (
 const onLostLimit = time.Minute
 
 // tellLost runs the command of --on-lost if the lock was lost. The command that ran under the lock is dead by then.
-func (f *jobFlags) tellLost(_ front.Config, out front.Outcome) {
+func (f *jobFlags) tellLost(out front.Outcome) {
 	if f.onLost == "" || out.Kind != front.Lost {
 		return
 	}

@@ -127,7 +127,7 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 		return err
 	}
 	out := front.Run(cfg)
-	f.tellLost(cfg, out)
+	f.tellLost(out)
 	status.tell(out)
 	if out.Kind == front.Busy && out.Status == exit.OK {
 		out.Text = "" // where that is a success, as in cron, there is nothing to tell

@@ -216,7 +216,7 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 			p.opt.Logger.Debug("present", "path", p.path, "session", s)
 			p.present(wanted)
 		case errors.Is(err, zk.ErrNoNode):
-			return p.makeParents(ctx, s)
+			return MakeParents(ctx, s, p.path, p.opt)
 		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrConnectionLoss):
 			return nil // look whether it is there, and whose it is
 		}
@@ -257,24 +257,19 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	}
 }
 
-// MakeParents makes what is missing above path, as a Presence there with these options does before it creates its znode.
+// MakeParents makes what is missing above path, as a Presence with these options does there.
 func MakeParents(ctx context.Context, s *client.Session, path string, opt Options) error {
-	return (&Presence{path: path, opt: opt}).makeParents(ctx, s)
-}
-
-// makeParents makes what is missing above the znode.
-func (p *Presence) makeParents(ctx context.Context, s *client.Session) error {
-	parent := zk.Parent(p.path)
-	if !p.opt.Container || parent == "/" {
-		return s.EnsurePath(ctx, parent, p.opt.ParentACL)
+	parent := zk.Parent(path)
+	if !opt.Container || parent == "/" {
+		return s.EnsurePath(ctx, parent, opt.ParentACL)
 	}
-	if err := s.EnsurePath(ctx, zk.Parent(parent), p.opt.ParentACL); err != nil {
+	if err := s.EnsurePath(ctx, zk.Parent(parent), opt.ParentACL); err != nil {
 		return err
 	}
-	_, err := s.Create(ctx, parent, nil, zk.Container, p.opt.ParentACL)
+	_, err := s.Create(ctx, parent, nil, zk.Container, opt.ParentACL)
 	switch {
 	case errors.Is(err, zk.ErrUnimplemented) || errors.Is(err, zk.ErrNoAuth): // refused, though it may be there by now
-		return s.EnsurePath(ctx, parent, p.opt.ParentACL)
+		return s.EnsurePath(ctx, parent, opt.ParentACL)
 	case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrNoNode):
 		return nil // there already, or the next create tells
 	}

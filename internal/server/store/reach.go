@@ -76,7 +76,7 @@ func (f *fields) sub() bool {
 }
 
 func (f *fields) acl() bool {
-	return f.vector(func() bool { return f.skip(4) && f.buffer() && f.buffer() })
+	return f.vector(func() bool { return f.skip(4) && f.buffers(2) })
 }
 
 func (f *fields) vector(element func() bool) bool {
