@@ -14,10 +14,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
-	"github.com/spf13/cobra"
 )
 
 // The holder is the process behind lockkeeper hold. It is a run whose command is lockkeeper stay, which does nothing but end the
