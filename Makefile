@@ -32,7 +32,7 @@ export GORACE ?= atexit_sleep_ms=0
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles bench-z fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles bench-z fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -80,15 +80,21 @@ vulncheck:
 		[ $$status -eq 0 ] || exit $$status; \
 	done
 
-# Pure packages without a goroutine, in code or tests, and one long test of the log: the race detector can find nothing there, and makes
-# them five times as slow.
+# Pure packages without a goroutine, in code or tests, and one long test of the log: the race detector can find nothing
+# there, and makes them five times as slow. The tests of the command start it more than two thousand times, and half of
+# their time would be the start of the race detector: its parts that have goroutines (front, engine, guard, local server)
+# are packages with raced tests of their own, and make race runs the whole command with it.
 PURE := ./test/model ./lock/internal/queue
+COMMAND := ./cmd/lockkeeper
 ONE_GOROUTINE := TestF44_CrashAtEveryOperation
 
 unit: ## all tests that need nothing but Go and a C compiler
-	$(GO) test -timeout $(TIMEOUT) $(PURE)
+	$(GO) test -parallel 6 -timeout $(TIMEOUT) $(PURE) $(COMMAND) # the tests of the command mostly wait
 	$(GO) test -timeout $(TIMEOUT) -run '^$(ONE_GOROUTINE)$$' ./internal/server/store
-	$(GO) test -race -skip '^$(ONE_GOROUTINE)$$' -parallel 6 -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v $(PURE:.%=-e '%$$')) # the tests of the command mostly wait
+	$(GO) test -race -skip '^$(ONE_GOROUTINE)$$' -parallel 6 -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v $(patsubst .%,-e '%$$',$(PURE) $(COMMAND)))
+
+race: ## the tests of the command, each of whose processes has the race detector
+	$(GO) test -race -count=1 -parallel 6 -timeout $(TIMEOUT) $(COMMAND)
 
 adapters: ## metrics, spans and the resolver of gRPC, which are modules of their own
 	@for dir in $(ADAPTERS); do (cd $$dir && $(GO) test -race -timeout $(TIMEOUT) ./...) || exit 1; done
@@ -114,8 +120,7 @@ sim-roles: ## the packages beside locks under faults, as many schedules as SEEDS
 examples: packages ## the example programs, as processes and in a browser
 	cd examples && $(GO) test -count=1 -parallel 6 -timeout $(TIMEOUT) ./... # no race detector: the programs are processes of their own
 
-# What only drives processes of others and of ours gains nothing from the race detector in the driver: the unit tests of
-# cmd/lockkeeper run the command with it. Those in which our library works on many goroutines keep it.
+# What only drives processes of others and of ours gains nothing from the race detector in the driver. Those in which our library works on many goroutines keep it.
 RACED := ./chaos ./locks ./roles ./clients ./soak ./leases
 
 # The command is built once for all that run it, which the cache of results does not know of.

@@ -24,7 +24,7 @@ import (
 type All struct{ members []member }
 
 // ErrDuplicate is returned when a lock is named twice among those that are to be held together.
-var ErrDuplicate = errors.New("named twice among locks to be held together")
+var ErrDuplicate = errors.New("named twice")
 
 // NewAll returns an All of the given locks. They may be of different sessions, but no two may have the same path:
 // that is ErrDuplicate, also if they are of different kinds or sessions. Several permits of a semaphore are one

@@ -33,6 +33,11 @@ func ValidatePath(path string) error {
 			start = i + 1
 			continue
 		}
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(path[i:]); size == 1 {
+				return &PathError{Path: path, Reason: fmt.Sprintf("is not UTF-8 at byte %d", i)}
+			}
+		}
 		if r == utf8.RuneError || banned(r) {
 			return &PathError{Path: path, Reason: fmt.Sprintf("has the character %U at byte %d, which ZooKeeper does not allow", r, i)}
 		}

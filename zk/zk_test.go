@@ -37,9 +37,10 @@ func TestValidatePath(t *testing.T) {
 		"/\uffff":       "U+FFFF",
 		"/\U00010000":   "U+10000",
 		"/\U0001f512":   "U+1F512",
-		"/a\xff":        "U+FFFD",
-		"/\xed\xa0\x80": "U+FFFD", // a surrogate
-		"/good/\xc3":    "U+FFFD",
+		"/a\xff":        "is not UTF-8 at byte 2",
+		"/\uFFFD":       "U+FFFD",
+		"/\xed\xa0\x80": "is not UTF-8 at byte 1", // a surrogate
+		"/good/\xc3":    "is not UTF-8 at byte 6",
 	} {
 		err := ValidatePath(path)
 		var bad *PathError

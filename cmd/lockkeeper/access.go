@@ -172,7 +172,7 @@ func (f *accessFlags) settings() (s access.Settings, err error) {
 			value, from = os.Getenv(flag.variable), flag.variable
 		}
 		if value == "" {
-			value, from = config[flag.name].text, config[flag.name].where
+			value, from = config[flag.name].text, config[flag.name].where+": "+flag.name
 		}
 		switch {
 		case value == "" || s.Servers == access.Local && named != "" && !given: // it is for other servers

@@ -63,7 +63,7 @@ func (c clientConfig) read(file string, required bool) error {
 		return exit.Errorf(exit.Config, "client configuration: %w", err)
 	}
 	seen := map[string]bool{}
-	for i, line := range strings.Split(string(text), "\n") {
+	for i, line := range strings.Split(strings.TrimPrefix(string(text), "\uFEFF"), "\n") {
 		where := fmt.Sprintf("%s:%d", file, i+1)
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {

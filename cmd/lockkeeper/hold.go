@@ -326,6 +326,12 @@ func (f *accessFlags) askHolder(name, do string) (said holderSays, err error) {
 	nc, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		if text, readErr := os.ReadFile(socket + lossSuffix); readErr == nil && json.Unmarshal(text, &said) == nil {
+			if do == doRelease {
+				os.Remove(socket + lossSuffix)
+			}
+			return said, exit.Errorf(said.Status, "%s %s: %s", do, name, said.Text)
+		}
 		return said, exit.Errorf(exit.NoSuchLock, "%s %s: no lockkeeper hold of this user on this machine has it", do, name)
 	case err != nil:
 		return said, exit.Errorf(exit.OS, "%s %s: %w", do, name, err)
@@ -350,13 +356,15 @@ func newRelease() *cobra.Command {
 	return newAsk(doRelease, "End a hold that lockkeeper hold has begun", `Give the lock back that lockkeeper hold has taken, and return when that is known. The servers
 have to be the same as for hold, and the user too.
 
-Exit status: 0 given back, 66 there is no such hold, 74 the lock was lost before.`, func(io.Writer, holderSays) error { return nil })
+Exit status: 0 given back, 66 there is no such hold, 70 the holder does not answer, 74 the lock
+was lost before (told once).`, func(io.Writer, holderSays) error { return nil })
 }
 
 func newRenew() *cobra.Command {
 	return newAsk(doRenew, "Prolong a hold that has a lease", `Let the time of lockkeeper hold --lease begin anew.
 
-Exit status: 0 renewed, 66 there is no such hold: the lock is held no more.`, func(out io.Writer, said holderSays) error {
+Exit status: 0 renewed, 66 there is no such hold: the lock is held no more, 70 the holder does not
+answer, 74 the lock was lost.`, func(out io.Writer, said holderSays) error {
 		_, err := fmt.Fprintln(out, said.Remaining)
 		return err
 	})

@@ -162,6 +162,26 @@ func TestALostHoldLeavesTheNextOneAlone(t *testing.T) {
 	h.run("run", "--wait", "0", "demo", "--", "true").want(0)
 }
 
+// A script that ends with release learns that the lock was lost, although the holder is gone, and until it is held again.
+func TestReleaseTellsOfALoss(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	lose := func() {
+		h.run("hold", "--lease", "1h", "demo").want(0)
+		holder := h.holderOf("demo")
+		h.run("break", "--force", "demo").want(0)
+		wantGone(t, holder)
+	}
+	lose()
+	h.run("renew", "demo").want(74, "renew demo: lost demo")
+	h.run("release", "demo").want(74, "release demo: lost demo")
+	h.run("release", "demo").want(66)
+	lose()
+	h.run("hold", "--wait", "20s", "--lease", "1h", "demo").want(0)
+	h.run("release", "demo").want(0)
+	h.run("release", "demo").want(66)
+}
+
 // wantHoldsLog waits for words in the log of the holders.
 func (h *home) wantHoldsLog(words string) {
 	h.t.Helper()

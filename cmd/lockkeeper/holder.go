@@ -161,6 +161,9 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	go h.serve(l, own)
 	out := front.Run(cfg)
 	h.stop()
+	if out.Kind == front.Lost {
+		h.keepLoss(holderSays{Status: exit.Lost, Text: out.Text})
+	}
 	f.tellLost(out)
 	h.removeSocket()
 	l.Close()
@@ -255,6 +258,7 @@ func (h *holder) granted(stay net.Conn, own, text string) {
 	}
 	if err == nil {
 		err = os.Rename(own, h.socket) // in place of that of an earlier holder
+		os.Remove(h.socket + lossSuffix)
 	}
 	h.mu.Unlock()
 	if err == nil {
@@ -331,9 +335,29 @@ func (h *holder) finish() {
 
 // removeSocket removes the socket, but not that of the next holder, which may have the lock once it was lost.
 func (h *holder) removeSocket() {
-	now, err := os.Lstat(h.socket)
-	if err == nil && os.SameFile(now, h.own) {
+	if h.ownsSocket() {
 		os.Remove(h.socket)
+	}
+}
+
+func (h *holder) ownsSocket() bool {
+	now, err := os.Lstat(h.socket)
+	return err == nil && os.SameFile(now, h.own)
+}
+
+// lossSuffix ends the name of the file beside the socket that tells of a loss, until release has told it or the lock
+// is held again.
+const lossSuffix = ".lost"
+
+// keepLoss leaves what release is to say after this process has ended. Without that a lock that was lost would look to
+// release like one that was never held.
+func (h *holder) keepLoss(says holderSays) {
+	text, err := json.Marshal(says)
+	if err == nil && h.ownsSocket() {
+		err = os.WriteFile(h.socket+lossSuffix, text, 0o600)
+	}
+	if err != nil {
+		h.log("release will not tell that the lock was lost: %v", err)
 	}
 }
 

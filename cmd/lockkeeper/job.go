@@ -160,7 +160,7 @@ func (f *jobFlags) config(changed func(string) bool, what, name, path string, ar
 			Access: to, Lock: path, Label: label, PID: os.Getpid(), User: userName(),
 			SessionTimeout: f.sessionTimeout, ConnectTimeout: f.connectTimeout,
 			Wait: link.WaitForEver, Grace: f.grace, Vouch: f.vouch,
-			Under: link.LocksOf(os.Getenv), Claims: link.ClaimsOf(os.Getenv),
+			Claims: link.ClaimsOf(os.Getenv),
 		},
 		TimeoutAsked: timeoutAsked,
 		Program:      program, Argv: argv, Env: f.passOn(os.Environ(), to),

@@ -467,7 +467,7 @@ func TestAWaitForTheOwnLockIsRefused(t *testing.T) {
 		holder := h.start(append(append([]string{"run"}, fields...), "b", "--", "sh", "-c", stay)...)
 		holder.see("up")
 		other := h.startWith(func(c *exec.Cmd) { // held once, no more
-			c.Env = append(c.Env, "LOCKKEEPER_LOCK=/lockkeeper/locks/b", "LOCKKEEPER_TOKEN=1")
+			c.Env = append(c.Env, "LOCKKEEPER_LOCK=/lockkeeper/locks/b", "LOCKKEEPER_UNDER=/lockkeeper/locks/b/lock-0000000000")
 		}, append(append([]string{"run"}, strings.Fields(strings.TrimPrefix(flags, "--shared"))...), "--wait", "100ms", "b", "--", "true")...)
 		other.want(75)
 		if strings.Contains(other.stderr.String(), words) {
@@ -476,6 +476,20 @@ func TestAWaitForTheOwnLockIsRefused(t *testing.T) {
 		holder.signal(syscall.SIGTERM)
 		holder.want(143)
 	}
+}
+
+// The run that holds the lock may have started this one through other runs.
+func TestAWaitForTheLockOfAnOuterRunIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for _, wait := range []string{"", "--wait 0 --busy-code 0", "--wait 1h"} {
+		script := `"$LK" run b -- "$LK" run c d -- "$LK" run ` + wait + ` a -- true; echo $?`
+		j := h.start("run", "a", "--", "sh", "-c", script).want(0, "lock /lockkeeper/locks/a is held by the lockkeeper that has started")
+		if j.stdout.String() != "76\n" {
+			t.Errorf("%q: status %s and %s", wait, j.stdout, j.stderr)
+		}
+	}
+	h.run("run", "a", "--", "sh", "-c", `"$LK" run --wait 0 b -- "$LK" run --wait 0 c -- true`).want(0)
 }
 
 // A guard that is killed by the command before it has said that the command was started does not hide that it was.

@@ -24,9 +24,10 @@ it, and otherwise with one of these. The other commands use the same numbers.
    64  wrong usage, or settings that cannot work together
    66  there is no such lock, hold, configuration or service
    69  no server could be reached
-   70  a process of lockkeeper died before the command ran
+   70  a process of lockkeeper died before the command ran; release, renew: the holder
+       does not answer
    71  the operating system refused something
-   73  the status file cannot be written
+   73  the status file cannot be opened (if a later write fails, a message says so)
    74  the lock was lost, or a process of lockkeeper died, while the command ran
        (run --lost-code); release: it was lost before
    75  another holder has the lock, or the wait is over (run --busy-code); config set:

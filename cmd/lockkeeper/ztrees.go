@@ -123,7 +123,7 @@ func existingMode(name string) (ztree.Existing, error) {
 
 // report says what has been written, also by work that failed.
 func (e *zEnv) report(did string, to *ztree.Importer, left ztree.LeftOut, err error) error {
-	if to.Done+to.Skipped == 0 && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth)) {
+	if to.Done+to.Skipped == 0 && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) || exit.StatusOf(err, 0) == exit.Usage) {
 		return fmt.Errorf("%w; nothing has been %s", err, did)
 	}
 	if err != nil {
@@ -542,13 +542,17 @@ written by then stays: import says how much, and --existing skip goes on.` + roo
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				to := &ztree.Importer{Root: root, OpenACL: openACL,
 					Writer: ztree.Writer{S: s, Existing: mode, Rate: float64(rate), Progress: e.progress("imported", total)}}
-				_, err := ztree.ReadExport(in, func(r ztree.Record) error { return to.Add(ctx, r) })
-				if flushErr := to.Flush(ctx); err == nil || errors.Is(err, ztree.ErrHalf) && flushErr != nil {
-					err = flushErr
+				var adding error
+				_, err := ztree.ReadExport(in, func(r ztree.Record) error { adding = to.Add(ctx, r); return adding })
+				if err != nil && adding == nil { // the input's
+					status := exit.Usage
+					if errors.As(err, new(*os.PathError)) {
+						status = exit.OS
+					}
+					err = exit.Errorf(status, "import %s: %w", args[0], err)
 				}
-				var format *ztree.FormatError
-				if errors.Is(err, ztree.ErrHalf) || errors.As(err, &format) {
-					err = exit.Errorf(exit.Usage, "import %s: %w", args[0], err)
+				if flushErr := to.Flush(ctx); flushErr != nil && adding == nil {
+					err = flushErr
 				}
 				return e.report("imported", to, ztree.LeftOut{}, err)
 			})

@@ -99,6 +99,8 @@ func TestZTrees(t *testing.T) {
 		{line: "import " + h.dir + " /x", status: 71, err: "is a directory"},
 		{line: "import - /streamed", in: `{"format":"lockkeeper-tree","version":1}` + "\n" + `{"path":"/x"}` + "\n", status: 64, err: "half an export; znodes imported before that: 1 (--existing skip goes on)"},
 		{line: "export /app/config", out: `{"format":"lockkeeper-tree","version":1,"root":"/app/config"}` + "\n" + `{"path":"/","text":"two"}` + "\n" + `{"end":true,"znodes":1}` + "\n"},
+		{line: "import - /garbage", in: "garbage", status: 64, err: "import -: the format is not known (it begins with 'g'; known are exports of lockkeeper, zk_shell, zoocreeper, ZooNavigator and zkui); nothing has been imported\n"},
+		{line: "import - /garbage", in: `{"/a":{"content":1}}`, status: 64, err: "import -: zk_shell export: /a: \"content\": a JSON number, which the format does not have there; nothing has been imported\n"},
 		{line: "import - /z", in: "/cfg=key=value\n", err: "2 znodes imported"},
 		{line: "get /z/cfg/key", out: "value"},
 	})

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -223,7 +224,7 @@ func (e *engine) line(ctx context.Context) error {
 	defer refuse(nil)
 	w := &watcher{refuse: refuse, session: e.session, notes: e.notes, report: e.open.Report}
 	if e.open.Slots <= 1 { // of several slots it may get another
-		w.under = e.open.Under
+		w.under = e.open.Claims
 	}
 	acl := e.open.Access.MadeACL()
 	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, Vouch: vouch, Requeue: true}
@@ -253,18 +254,17 @@ func (e *engine) line(ctx context.Context) error {
 	return err
 }
 
-// An ownLockError refuses a wait for a lock that is held by the run under which this one was started. That run
+// An ownLockError refuses a wait for a lock that is held by a run under which this one was started. That run
 // ends after this one, so the wait would not end.
 type ownLockError struct{ path string }
 
 func (e *ownLockError) Error() string {
-	return fmt.Sprintf("lock %s is held by the lockkeeper that has started this one, and free only when that ends (run the command without another lockkeeper run, or name another lock)", e.path)
+	return fmt.Sprintf("lock %s is held by the lockkeeper that has started this one, directly or through others, and free only when that ends (run the command without another lockkeeper run, or name another lock)", e.path)
 }
 
-// isOwn reports whether the holder that was found is the run under which this one was started.
+// isOwn reports whether the holder that was found is a run under which this one was started.
 func (e *engine) isOwn(busy *lock.BusyError) bool {
-	token, ok := e.open.Under[busy.Path]
-	return ok && e.open.Slots <= 1 && busy.Holder.Token == token
+	return e.open.Slots <= 1 && slices.Contains(e.open.Claims, busy.Holder.Node)
 }
 
 // ParseVouch reads the name of a level of vouching.
@@ -301,7 +301,7 @@ func (e *engine) refusal(err error) link.Note {
 	case errors.As(err, &conflict):
 		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: --slots %d, but it has %d (lockkeeper slots changes that)", e.names(), conflict.Want, conflict.Stored)}
 	case errors.As(err, &other):
-		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: %s, and would not wait for it (use one form for one lock)", other.Path, usedAs(other.Kind))}
+		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: fmt.Sprintf("lock %s: %s, and a contender of another form would not wait for its holders (use one form for one lock)", other.Path, usedAs(other.Kind))}
 	case access.Refused(err):
 		return link.Note{Is: link.IsFailed, Status: exit.NotPermitted, Text: fmt.Sprintf("%v (%s)", err, e.open.Access.AsWhom(err))}
 	}
@@ -322,11 +322,11 @@ func (e *engine) refusal(err error) link.Note {
 func usedAs(k lock.Kind) string {
 	switch k {
 	case inspect.KindSemaphore:
-		return "it is in use with --slots; this run has none"
+		return "it is in use as a lock with --slots"
 	case inspect.KindElection:
-		return "it is in use as an election; this is none"
+		return "it is in use as an election"
 	}
-	return "it is in use without --slots, as a " + string(k) + " lock; this is another form"
+	return "it is in use as a " + string(k) + " lock, without --slots"
 }
 
 // names returns what is wanted, in words for the user.

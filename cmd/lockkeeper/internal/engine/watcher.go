@@ -20,12 +20,12 @@ import (
 const lookInterval = 2 * time.Second
 
 // A watcher tells the front about the place in line, if a terminal shows it. It ends the wait if the lock is held
-// by the run under which this one was started.
+// by a run under which this one was started.
 type watcher struct {
 	session *client.Session
 	notes   *outbox
 	report  bool                    // the line is shown
-	under   map[string]int64        // tokens of the locks that are held by the run under which we were started, by path
+	under   []string                // znodes that are held by the runs under which this one was started
 	refuse  context.CancelCauseFunc // ends the wait
 	wg      sync.WaitGroup          // of the goroutines that look, once we are in line
 	once    sync.Once
@@ -44,8 +44,8 @@ func (w *watcher) start(ctx context.Context) func(lock.Place) {
 		if w.report {
 			w.once.Do(func() { w.wg.Go(func() { w.look(ctx) }) })
 		}
-		if token, ok := w.under[zk.Parent(p.Node)]; ok {
-			w.wg.Go(func() { w.lookUnder(ctx, p.Node, token) })
+		if slices.ContainsFunc(w.under, func(node string) bool { return zk.Parent(node) == zk.Parent(p.Node) }) {
+			w.wg.Go(func() { w.lookUnder(ctx, p.Node) })
 		}
 	}
 }
@@ -71,12 +71,12 @@ func (w *watcher) tellConnection(ctx context.Context) {
 	}
 }
 
-// lookUnder ends the wait if the hold with that token, under which this run was started, is ahead of the node own.
-func (w *watcher) lookUnder(ctx context.Context, own string, token int64) {
+// lookUnder ends the wait if a hold under which this run was started is ahead of the node own.
+func (w *watcher) lookUnder(ctx context.Context, own string) {
 	dir := zk.Parent(own)
 	line, err := inspect.Contenders(ctx, w.session, dir)
 	at := slices.IndexFunc(line, func(c lock.Contender) bool { return c.Node == own })
-	if err != nil || !slices.ContainsFunc(line[:max(at, 0)], func(c lock.Contender) bool { return c.Token == token }) {
+	if err != nil || !slices.ContainsFunc(line[:max(at, 0)], func(c lock.Contender) bool { return slices.Contains(w.under, c.Node) }) {
 		return
 	}
 	w.refuse(&ownLockError{dir})

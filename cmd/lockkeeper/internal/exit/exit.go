@@ -17,7 +17,7 @@ const (
 	NoSuchLock    = 66  // EX_NOINPUT: there is no such lock
 	Internal      = 70  // EX_SOFTWARE: a process of ours died or spoke nonsense
 	OS            = 71  // EX_OSERR: no process, no pipe, no permission on a directory of ours
-	CannotCreate  = 73  // EX_CANTCREAT: the status file cannot be written
+	CannotCreate  = 73  // EX_CANTCREAT: the status file cannot be opened
 	Lost          = 74  // EX_IOERR: the lock was lost while the command ran
 	Busy          = 75  // EX_TEMPFAIL: another process holds the lock, or the wait is over
 	OwnLock       = 76  // EX_PROTOCOL: the run that started this one holds the lock

@@ -83,9 +83,6 @@ type Open struct {
 	Label          string        `json:"label,omitempty"`  // shown by lockkeeper locks
 	Report         bool          `json:"report,omitempty"` // tell about the place in line
 
-	// Under are the locks that are held by a run under which this one was started: their tokens, by path.
-	Under map[string]int64 `json:"under,omitempty"`
-
 	// Claims are the znodes of all that is held by runs under which this one was started, newest first.
 	Claims []string `json:"claims,omitempty"`
 
@@ -212,21 +209,6 @@ func LockEnv(o Open, granted Note) []string {
 		underVariable + "=" + strings.Join(claims[:min(len(claims), claimsMax)], "\n"),
 		"LOCKKEEPER_SERVERS=" + granted.Servers,
 	}
-}
-
-// LocksOf returns the tokens of the locks that the variables of LockEnv tell of, by path.
-func LocksOf(getenv func(string) string) map[string]int64 {
-	paths, tokens := strings.Split(getenv(lockVariable), "\n"), strings.Split(getenv(TokenVariable), "\n")
-	if len(paths) != len(tokens) {
-		return nil // another's
-	}
-	locks := map[string]int64{}
-	for i, path := range paths {
-		if token, err := strconv.ParseInt(tokens[i], 10, 64); err == nil {
-			locks[path] = token
-		}
-	}
-	return locks
 }
 
 // ClaimsOf returns the znodes that the variables of LockEnv tell of.

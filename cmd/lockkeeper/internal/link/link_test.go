@@ -3,7 +3,6 @@ package link
 import (
 	"bytes"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"reflect"
@@ -140,33 +139,5 @@ func TestATaskNeedNotBeText(t *testing.T) {
 	}
 	if _, err := ReceiveTask(&pipe); err != io.EOF {
 		t.Errorf("at the end: %v, want EOF", err)
-	}
-}
-
-// A command under locks can tell which ones from what LockEnv has told it.
-func TestLocksOf(t *testing.T) {
-	env := func(vars []string) func(string) string {
-		return func(key string) string {
-			for _, v := range vars {
-				if value, ok := strings.CutPrefix(v, key+"="); ok {
-					return value
-				}
-			}
-			return ""
-		}
-	}
-	for _, c := range []struct {
-		env  []string
-		want map[string]int64
-	}{
-		{LockEnv(Open{Lock: "/a"}, Note{Token: 7}), map[string]int64{"/a": 7}},
-		{LockEnv(Open{Lock: "/a", Also: []string{"/b"}}, Note{Token: 7, Tokens: []int64{8}}), map[string]int64{"/a": 7, "/b": 8}},
-		{nil, nil},
-		{[]string{"LOCKKEEPER_LOCK=/a\n/b", "LOCKKEEPER_TOKEN=7"}, nil},
-		{[]string{"LOCKKEEPER_LOCK=/a", "LOCKKEEPER_TOKEN=seven"}, nil},
-	} {
-		if got := LocksOf(env(c.env)); !maps.Equal(got, c.want) {
-			t.Errorf("LocksOf(%q) = %v, want %v", c.env, got, c.want)
-		}
 	}
 }

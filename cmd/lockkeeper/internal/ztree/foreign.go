@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -89,7 +90,7 @@ func readPathMap(in io.Reader) (format string, records []Record, err error) {
 			ACLs           []foreignACL `json:"acls"`
 		}
 		if err := d.Decode(&v); err != nil {
-			return format, nil, fmt.Errorf("%v: %w", key, err)
+			return format, nil, fmt.Errorf("%v: %w", key, jsonError(err))
 		}
 		path, _ := key.(string)
 		if v.EphemeralOwner != nil {
@@ -113,6 +114,14 @@ func readPathMap(in io.Reader) (format string, records []Record, err error) {
 	return format, records, err
 }
 
+// jsonError says of a value of the wrong type what it is, without a type of ours.
+func jsonError(err error) error {
+	if typ := new(json.UnmarshalTypeError); errors.As(err, &typ) {
+		return fmt.Errorf("%q: a JSON %s, which the format does not have there", typ.Field, typ.Value)
+	}
+	return err
+}
+
 // A navigatorNode is a tree of ZooNavigator: a head and its subtrees.
 type navigatorNode struct {
 	Head *struct {
@@ -131,7 +140,7 @@ func readNavigator(in io.Reader) (records []Record, err error) {
 	d := json.NewDecoder(in)
 	var trees []navigatorNode
 	if err := d.Decode(&trees); err != nil {
-		return nil, err
+		return nil, jsonError(err)
 	}
 	var add func(n navigatorNode) error
 	add = func(n navigatorNode) error {
