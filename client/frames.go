@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/binary"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
@@ -17,15 +18,11 @@ type frameReader struct {
 	patience time.Duration // how long the server may be silent
 	bytesMax int           // of a message
 
-	buf   []byte
-	r, w  int           // buf[r:w] has arrived and has not been taken
-	heard clock.Instant // when something last came; no message in buf is newer
-	due   time.Time     // when the rest of the message that has begun has to be there; zero if none has
-
-	// Of a message that is too long to be kept.
-	length int32 // zero if there is none
-	head   [replyHeaderBytes]byte
-	skip   int64 // how much of it is still to come
+	buf     []byte
+	r, w    int           // buf[r:w] has arrived and has not been taken
+	heard   clock.Instant // when something last came; no message in buf is newer
+	due     time.Time     // when the rest of the message that has begun has to be there; zero if none has
+	dropped int           // bytes of a message that is too long to be kept; its header stays in buf
 }
 
 const (
@@ -42,50 +39,36 @@ const replyHeaderBytes = 16
 // Of a message that is longer than bytesMax it returns the header and a *SizeError: a listing that is too long must not
 // end the connection, again and again.
 func (in *frameReader) next() (message []byte, skipped error, ok bool, err error) {
-	if in.length > 0 {
-		return in.nextSkipped()
-	}
 	here := in.buf[in.r:in.w]
 	if len(here) < frameHeadBytes {
 		return nil, nil, false, nil
 	}
-	n, err := wire.FrameLength([frameHeadBytes]byte(here), in.bytesMax)
+	length := int(int32(binary.BigEndian.Uint32(here)))
+	keep, err := wire.FrameLength([frameHeadBytes]byte(here), in.bytesMax)
 	if err != nil {
-		if length := int32(binary.BigEndian.Uint32(here)); length >= replyHeaderBytes {
-			in.expect(int64(length) - int64(len(here)-frameHeadBytes))
-			if len(here) < frameHeadBytes+replyHeaderBytes {
-				return nil, nil, false, nil
-			}
-			in.length, in.skip = length, int64(length)-replyHeaderBytes
-			in.r += frameHeadBytes + copy(in.head[:], here[frameHeadBytes:])
-			return in.nextSkipped()
+		if length < replyHeaderBytes {
+			return nil, nil, false, err
 		}
-		return nil, nil, false, err
+		keep, skipped = replyHeaderBytes, &SizeError{Bytes: int64(length), Max: in.bytesMax}
 	}
-	if missing := frameHeadBytes + n - len(here); missing > 0 {
-		in.expect(int64(missing))
+	end := frameHeadBytes + keep
+	if skipped != nil && len(here) > end {
+		n := min(len(here)-end, length-keep-in.dropped)
+		here = slices.Delete(here, end, end+n)
+		in.w, in.dropped = in.w-n, in.dropped+n
+	}
+	if missing := length - in.dropped - (len(here) - frameHeadBytes); missing > 0 {
+		in.expect(missing)
 		return nil, nil, false, nil
 	}
-	in.r += frameHeadBytes + n
-	in.due = time.Time{}
-	return here[frameHeadBytes : frameHeadBytes+n], nil, true, nil
-}
-
-// nextSkipped is next within a message that is too long.
-func (in *frameReader) nextSkipped() (message []byte, skipped error, ok bool, err error) {
-	n := min(in.skip, int64(in.w-in.r))
-	in.r, in.skip = in.r+int(n), in.skip-n
-	if in.skip > 0 {
-		return nil, nil, false, nil
-	}
-	skipped = &SizeError{Bytes: int64(in.length), Max: in.bytesMax}
-	in.length, in.due = 0, time.Time{}
-	return in.head[:], skipped, true, nil
+	in.r += end
+	in.due, in.dropped = time.Time{}, 0
+	return here[frameHeadBytes:end], skipped, true, nil
 }
 
 // expect notes that a message has begun, and so many bytes of it are missing. The rest has no more time than its length
 // deserves: a server that sends a byte now and then is not alive.
-func (in *frameReader) expect(bytes int64) {
+func (in *frameReader) expect(bytes int) {
 	if in.due.IsZero() {
 		in.due = time.Now().Add(in.patience + time.Duration(bytes)*time.Second/slowest)
 	}
@@ -127,7 +110,7 @@ func (in *frameReader) fill() error {
 	case n > 0:
 		in.heard = in.clock.Now()
 		return nil // an error comes again
-	case err == io.EOF && (in.w > in.r || in.length > 0):
+	case err == io.EOF && in.w > in.r:
 		return io.ErrUnexpectedEOF
 	}
 	return err
