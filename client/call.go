@@ -27,6 +27,7 @@ type call struct {
 
 	// Guarded by Session.mu.
 	stage      stage
+	next       *call // in the line of those that have been sent
 	xid        int32
 	sent       clock.Instant
 	dependents int             // how many goroutines wait for it and do not read
@@ -225,36 +226,23 @@ func tell(told chan<- struct{}) {
 	}
 }
 
-// A fifo is a line of calls.
-type fifo struct {
-	calls []*call
-	head  int
-}
+// A fifo is a line of calls, each of which is in one line at most.
+type fifo struct{ oldest, newest *call }
 
-func (f *fifo) push(k *call) { f.calls = append(f.calls, k) }
-
-// peek returns the oldest call, nil if there is none.
-func (f *fifo) peek() *call {
-	if f.head == len(f.calls) {
-		return nil
+func (f *fifo) push(k *call) {
+	if f.oldest == nil {
+		f.oldest = k
+	} else {
+		f.newest.next = k
 	}
-	return f.calls[f.head]
+	f.newest = k
 }
 
 // pop takes the oldest call out of the line, nil if there is none.
 func (f *fifo) pop() *call {
-	if f.head == len(f.calls) {
-		return nil
-	}
-	k := f.calls[f.head]
-	f.calls[f.head] = nil
-	f.head++
-	if f.head == len(f.calls) {
-		f.calls, f.head = f.calls[:0], 0
-	} else if f.head > 1024 && f.head > len(f.calls)/2 {
-		n := copy(f.calls, f.calls[f.head:])
-		clear(f.calls[n:])
-		f.calls, f.head = f.calls[:n], 0
+	k := f.oldest
+	if k != nil {
+		f.oldest, k.next = k.next, nil
 	}
 	return k
 }

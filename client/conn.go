@@ -148,7 +148,7 @@ func (c *conn) line(xid int32) *fifo {
 // answerNextLocked completes the oldest call of a line, which has to be the one that is answered.
 func (c *conn) answerNextLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
 	line := c.line(h.Xid)
-	k := line.peek()
+	k := line.oldest
 	switch {
 	case k == nil && h.Xid < 0:
 		return fmt.Errorf("from %v: answer to xid %d, which was not sent", c.server, h.Xid)

@@ -25,7 +25,9 @@ func LeftoversOf(s *Session) Leftovers {
 	defer s.mu.Unlock()
 	l := Leftovers{Queued: len(s.mu.queue), Spots: len(s.watches.spots), Streams: len(s.watches.streams), Dependents: s.mu.dependents}
 	if c := s.mu.conn; c != nil {
-		l.InFlight = len(c.lines[0].calls) - c.lines[0].head
+		for k := c.lines[0].oldest; k != nil; k = k.next {
+			l.InFlight++
+		}
 	}
 	return l
 }

@@ -145,8 +145,8 @@ func TestFifo(t *testing.T) {
 		if len(twin) > 0 {
 			want, twin = twin[0], twin[1:]
 		}
-		if got := f.peek(); got != want {
-			t.Fatalf("seed %d: peek = %p, want %p", seed, got, want)
+		if got := f.oldest; got != want {
+			t.Fatalf("seed %d: oldest = %p, want %p", seed, got, want)
 		}
 		if got := f.pop(); got != want {
 			t.Fatalf("seed %d: pop = %p, want %p", seed, got, want)

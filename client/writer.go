@@ -64,7 +64,7 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 
 // quietLocked reports whether everything that was sent has been answered, but for pings.
 func (c *conn) quietLocked() bool {
-	return !slices.ContainsFunc(c.lines[:3], func(f fifo) bool { return f.peek() != nil })
+	return !slices.ContainsFunc(c.lines[:3], func(f fifo) bool { return f.oldest != nil })
 }
 
 // writeLoop sends what is queued, all of it in one write, and heartbeats when they are due.
