@@ -149,7 +149,7 @@ func (s *Session) await(ctx context.Context, c *call) bool {
 //   - sent: it goes on, and a later Wait can learn what became of it. Of a write, MaybeApplied is true of the error.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	if ctx.Err() == nil {
-		p.s.readInline(ctx, &p.call)
+		p.s.readInline(ctx, func() bool { return p.stage == completed })
 	}
 	var none T
 	if !p.s.await(ctx, &p.call) {

@@ -29,8 +29,8 @@ type readTurn struct {
 	served bool   // a call or watch that a goroutine waited for was completed while it read
 	alone  int    // how often in a row nothing else was on its way then
 	called bool   // it shall read although nothing depends on it
-	seen   uint64 // number at the last tick of its rest
-	same   int    // ticks in a row since the same caller reads
+	seen   uint64 // number when it last looked, while it rests
+	asleep bool   // it does not look by itself: the caller that reads calls it when it stops
 }
 
 type turnHolder uint8
@@ -42,9 +42,8 @@ const (
 )
 
 const (
-	aloneMin   = 4                     // answers in a row after which the reader rests
-	restTick   = 20 * time.Millisecond // how often it looks then whether callers still come
-	sleepTicks = 5                     // after so many, if the same caller reads, it waits until that caller leaves
+	aloneMin = 4                     // answers in a row after which the reader rests
+	restTime = 20 * time.Millisecond // how long it rests if no caller comes
 )
 
 func newReadTurn() readTurn { return readTurn{call: make(chan struct{}, 1)} }
@@ -56,43 +55,33 @@ func (r *readTurn) restsNow(busy bool) bool {
 		return false
 	}
 	r.served = false
+	r.alone++
 	if busy {
 		r.alone = 0
-		return false
 	}
-	r.alone++
 	if r.alone < aloneMin {
 		return false
 	}
-	r.held, r.same = turnFree, 0
+	r.held = turnFree
 	return true
 }
 
 // readsNow reports whether the reader, which rests, is to read again, and if so gives it the turn: it was called, or something
-// depends on it, or no caller has come since the last tick.
+// depends on it, or no caller has come for restTime.
 func (r *readTurn) readsNow(ticked, depended bool) bool {
-	quiet := ticked && r.number == r.seen
-	if ticked {
-		r.seen = r.number
-	}
 	wanted := r.called || depended
-	switch {
-	case r.held == heldByCaller && quiet:
-		r.same++
-	case r.held == turnFree && (wanted || quiet):
-		r.held, r.called, r.alone = heldByReader, false, 0
-		if !wanted {
-			r.alone = aloneMin - 1
-		}
-		return true
-	case r.held == turnFree || ticked:
-		r.same = 0
+	quiet := ticked && r.number == r.seen
+	r.seen = r.number
+	r.asleep = quiet && r.held == heldByCaller
+	if r.held != turnFree || !wanted && !quiet {
+		return false
 	}
-	return false
+	r.held, r.called = heldByReader, false
+	if wanted { // otherwise it rests again as soon as a caller comes
+		r.alone = 0
+	}
+	return true
 }
-
-// asleep reports whether the reader no longer looks by itself.
-func (r *readTurn) asleep() bool { return r.same >= sleepTicks }
 
 // readLoop is the connection's reader: it reads while it has the turn, until the connection ends.
 func (c *conn) readLoop(ctx context.Context) error {
@@ -139,29 +128,26 @@ func (c *conn) mayRest() bool {
 
 // rest returns when the reader is to read again.
 func (c *conn) rest(ctx context.Context) error {
-	tick := time.NewTicker(restTick)
-	defer tick.Stop()
+	timer := time.NewTimer(restTime)
+	defer timer.Stop()
 	for {
 		ticked := false
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.turn.call:
-		case <-tick.C:
+		case <-timer.C:
 			ticked = true
 		}
 		c.s.mu.Lock()
-		err, slept := c.turn.err, c.turn.asleep()
-		reads := err == nil && c.turn.readsNow(ticked, c.s.dependLocked())
-		sleeps := c.turn.asleep()
+		reads, err := c.turn.readsNow(ticked, c.s.dependLocked()), c.turn.err
+		asleep := c.turn.asleep
 		c.s.mu.Unlock()
-		switch {
-		case reads || err != nil:
+		if reads || err != nil {
 			return err
-		case sleeps:
-			tick.Stop()
-		case slept:
-			tick.Reset(restTick)
+		}
+		if !asleep {
+			timer.Reset(restTime)
 		}
 	}
 }
@@ -180,42 +166,37 @@ func (c *conn) callReaderLocked() {
 	}
 }
 
-// A condition is what a caller waits for.
-type condition interface {
-	// overLocked reports whether the waiting is over. It is called with Session.mu held.
-	overLocked() bool
-}
-
-func (c *call) overLocked() bool { return c.stage == completed }
-
-// readInline reads the connection on the caller's goroutine until until is over, unless the turn is taken. It may also return
-// sooner: when ctx ends, or the connection or the session does.
-func (s *Session) readInline(ctx context.Context, until condition) {
+// readInline reads the connection on the caller's goroutine until over reports true, unless the turn is taken. It may also
+// return sooner: when ctx ends, or the connection or the session does. over is called with Session.mu held.
+func (s *Session) readInline(ctx context.Context, over func() bool) {
 	s.mu.Lock()
 	c := s.mu.conn
-	if c == nil || c.turn.held != turnFree || c.turn.err != nil || until.overLocked() || s.mu.state.Phase.Final() {
+	if c == nil || c.turn.held != turnFree || c.turn.err != nil || over() || s.mu.state.Phase.Final() {
 		s.mu.Unlock()
 		return
 	}
 	c.turn.held, c.turn.interrupted = heldByCaller, false
 	c.turn.number++
-	number := c.turn.number
 	s.mu.Unlock()
 	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() { c.interrupt(number) })
+		stop := context.AfterFunc(ctx, func() { // a late one stops another caller, which waits without reading then
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			c.interruptLocked()
+		})
 		defer stop()
 	}
-	c.giveTurnBack(c.readUntil(until))
+	c.giveTurnBack(c.readUntil(over))
 }
 
-// readUntil reads until until is over, or the caller that reads is interrupted.
-func (c *conn) readUntil(until condition) error {
+// readUntil reads until over reports true, or the caller that reads is interrupted.
+func (c *conn) readUntil(over func() bool) error {
 	for {
 		if err := c.takeArrived(); err != nil {
 			return err
 		}
 		c.s.mu.Lock()
-		if until.overLocked() || c.turn.interrupted {
+		if over() || c.turn.interrupted {
 			c.s.mu.Unlock()
 			return nil
 		}
@@ -239,20 +220,12 @@ func (c *conn) giveTurnBack(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.turn.held, c.turn.err = turnFree, err
-	if err != nil || c.turn.asleep() || s.dependLocked() {
+	if err != nil || c.turn.asleep || s.dependLocked() {
 		tell(c.turn.call)
 	}
 }
 
-// interrupt has a caller stop reading, if the turn still has this number.
-func (c *conn) interrupt(number uint64) {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	if c.turn.number == number {
-		c.interruptLocked()
-	}
-}
-
+// interruptLocked has the caller that reads, if one does, stop.
 func (c *conn) interruptLocked() {
 	if c.turn.held == heldByCaller {
 		c.turn.interrupted = true

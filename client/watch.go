@@ -64,13 +64,10 @@ func (w *Watch) endLocked() {
 }
 
 // listen is what bridge.Session calls Listen.
-func (s *Session) listen(ctx context.Context, watches ...*Watch) { s.readInline(ctx, anyOf(watches)) }
-
-// anyOf is awaited until one of the watches is over.
-type anyOf []*Watch
-
-func (a anyOf) overLocked() bool {
-	return slices.ContainsFunc(a, func(w *Watch) bool { return w != nil && w.over })
+func (s *Session) listen(ctx context.Context, watches ...*Watch) {
+	s.readInline(ctx, func() bool {
+		return slices.ContainsFunc(watches, func(w *Watch) bool { return w != nil && w.over })
+	})
 }
 
 // Event returns what fired the watch and the number of the connection that brought it, or the error
