@@ -32,26 +32,6 @@ type bridgedSource interface {
 	connection() uint64
 }
 
-func (w *Watch) notify(told chan<- struct{}) {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	w.told = told
-	w.observeLocked()
-	if w.Fired() {
-		tell(told)
-	}
-}
-
-func (p *Pending[T]) notify(told chan<- struct{}) {
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	p.told = told
-	p.observeLocked(p.s)
-	if p.stage == completed {
-		tell(told)
-	}
-}
-
 // connection returns the number of the connection on which the watch is set; 0 if it is not set.
 func (w *Watch) connection() uint64 {
 	w.s.mu.Lock()

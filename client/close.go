@@ -62,7 +62,9 @@ func (s *Session) askToClose(ctx context.Context) error {
 		if c == nil {
 			return nil // over already
 		}
-		if !s.await(ctx, c) {
+		select {
+		case <-c.observe():
+		case <-ctx.Done():
 			why := s.endOf(ctx)
 			s.withdraw(c, why)
 			return why
@@ -86,6 +88,7 @@ func (s *Session) askToClose(ctx context.Context) error {
 // is over, or another Close is about to end it.
 func (s *Session) queueClose() *call {
 	c := ownCall(wire.OpCloseSession, "close session", "", nil)
+	c.s = s
 	s.mu.Lock()
 	if s.mu.over != nil {
 		s.mu.Unlock()

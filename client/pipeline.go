@@ -46,8 +46,8 @@ func (c *call) check(path string, mode zk.Mode) {
 
 // add makes a call and returns its Pending. Every kind of request comes through here.
 func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*Session, *wire.Decoder, *T) error) *Pending[T] {
-	k := &Pending[T]{s: p.s, read: read}
-	k.call = call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op)}
+	k := &Pending[T]{read: read}
+	k.call = call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), signal: signal{s: p.s}}
 	k.answer = k
 	switch op {
 	case wire.OpAuth, wire.OpWhoAmI: // have none
@@ -152,7 +152,6 @@ func (s *Session) refusalLocked(calls []*call) error {
 
 // queueLocked puts c at the end of the line.
 func (s *Session) queueLocked(c *call) {
-	c.stage = queued
 	if c.arm != nil {
 		s.watches.expect(c.arm)
 	}

@@ -26,7 +26,7 @@ type readTurn struct {
 	err         error  // of a caller that has read: the connection is over
 
 	// What the reader goes by.
-	served bool   // a call or watch that a goroutine waited for was completed while it read
+	served bool   // something that a goroutine waited for has come while it read
 	alone  int    // how often in a row nothing else was on its way then
 	called bool   // it shall read although nothing depends on it
 	seen   uint64 // number when it last looked, while it rests
@@ -239,7 +239,11 @@ func (s *Session) dependLocked() bool { return s.mu.dependents > 0 || len(s.watc
 // addDependentsLocked notes that so many more, or fewer, wait and do not read.
 func (s *Session) addDependentsLocked(n int) {
 	s.mu.dependents += n
-	if c := s.mu.conn; c != nil && n > 0 && c.turn.held == turnFree {
+	switch c := s.mu.conn; {
+	case c == nil:
+	case n < 0:
+		c.turn.served = true
+	case c.turn.held == turnFree:
 		tell(c.turn.call)
 	}
 }

@@ -130,7 +130,7 @@ func readListing(_ *Session, d *wire.Decoder, v *Listing) error {
 }
 
 func (s *Session) newWatch(table watchTable, path string) *Watch {
-	return &Watch{s: s, key: watchKey{table, s.serverPath(path)}, fired: make(chan struct{})}
+	return &Watch{signal: signal{s: s}, key: watchKey{table, s.serverPath(path)}}
 }
 
 // Set adds a request to replace the data of a znode, if it has that version; zk.AnyVersion is any.

@@ -12,55 +12,29 @@ import (
 // made by WatchChildren for a change of its list of children. It fires once. It survives reconnects, and a change that
 // came in between fires it then. Its Done is closed without an event when the session ends.
 type Watch struct {
-	s      *Session
 	key    watchKey
 	exists bool // its request is an exists, which registers also if the znode is not there
 
-	// Guarded by s.mu until fired is closed, then fixed.
+	// Guarded by s.mu until the watch has fired, then fixed.
+	signal          // given when it fires or the session ends; over as well if it is cancelled, or was never set
 	expected bool   // its request has been queued, and its spot counts it as pending
 	set      uint64 // number of the connection on which it was set
 	absent   bool   // the znode was not there when the watch was armed
-	over     bool   // fired, cancelled or ended, or never set
-	observed bool   // the caller of Done waits for it, and does not read
 	event    zk.Event
 	conn     uint64
 	err      error
-	fired    chan struct{}
-	told     chan<- struct{} // gets a token when fired is closed; may be nil
 }
 
 // Done is closed when the watch has fired or the session has ended; not after Cancel, nor if the watch was never set.
 func (w *Watch) Done() <-chan struct{} {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	w.observeLocked()
-	return w.fired
-}
-
-func (w *Watch) observeLocked() {
-	if !w.over && !w.observed {
-		w.observed = true
-		w.s.addDependentsLocked(1)
-	}
+	return w.observe()
 }
 
 // Fired reports whether Done is closed.
 func (w *Watch) Fired() bool {
-	select {
-	case <-w.fired:
-		return true
-	default:
-		return false
-	}
-}
-
-// endLocked notes that nothing is to be expected of the watch any more.
-func (w *Watch) endLocked() {
-	w.over = true
-	if w.observed {
-		w.observed = false
-		w.s.addDependentsLocked(-1)
-	}
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	return w.given
 }
 
 // listen is what bridge.Session calls Listen.
@@ -224,9 +198,7 @@ func (w *Watch) finish(ev zk.Event, conn uint64, err error) {
 	}
 	ev.Path = w.s.clientPath(ev.Path)
 	w.event, w.conn, w.err = ev, conn, err
-	w.endLocked()
-	close(w.fired)
-	tell(w.told)
+	w.giveLocked()
 }
 
 // disarm notes that the server's registrations went with the connection.

@@ -137,7 +137,7 @@ func (c *conn) takeQueueLocked() (own bool) {
 			break
 		}
 		n++
-		if k.stage == queued { // not withdrawn
+		if !k.over { // it has not failed
 			c.sendLocked(k, now)
 			own = own || k.own
 		}
@@ -163,7 +163,7 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	binary.BigEndian.PutUint32(k.frame[xidOffset:], uint32(k.xid))
 	c.out.buf = append(c.out.buf, k.frame...)
 	k.frame = nil
-	k.stage, k.sent = inFlight, now
+	k.sent = now
 	c.line(k.xid).push(k)
 	c.s.mu.stats.Requests++
 }
