@@ -3,11 +3,9 @@ package client
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -23,20 +21,17 @@ type Keeper struct {
 	// Fixed by Keep.
 	servers string
 	opt     Options
-	logger  *slog.Logger
-	ctx     context.Context // ends with Close, or with a refused credential
+	ctx     context.Context // ends with Close, or with a refused credential; its cause says which
 	cancel  context.CancelCauseFunc
-	done    chan struct{}
 
-	running sync.WaitGroup // replace and what Go started; nothing is added once mu.err is set
+	running sync.WaitGroup // replace and what Go started; nothing is added once ctx has ended
 
 	// mu is never held across I/O or a call of the user's.
 	mu struct {
 		sync.Mutex
 		session *Session      // the newest one; it may be over
-		opening *Session      // the next one, which looks for a server; nil if there is none
+		opening *Session      // the last one that looked for a server
 		changed chan struct{} // closed when session is replaced
-		err     error         // why the Keeper has ended; nil while it lives
 	}
 }
 
@@ -54,12 +49,9 @@ func Keep(ctx context.Context, servers string, opt Options) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keeper{servers: servers, opt: opt, logger: opt.Logger, done: make(chan struct{})}
-	if k.logger == nil {
-		k.logger = slog.New(slog.DiscardHandler)
-	}
+	k := &Keeper{servers: servers, opt: s.opt}
 	k.ctx, k.cancel = context.WithCancelCause(context.Background())
-	k.mu.session, k.mu.changed = s, make(chan struct{})
+	k.mu.session, k.mu.opening, k.mu.changed = s, s, make(chan struct{})
 	k.running.Go(k.replace)
 	return k, nil
 }
@@ -69,18 +61,21 @@ func Keep(ctx context.Context, servers string, opt Options) (*Keeper, error) {
 // moment; Keeper.Run is for work that has to begin again then.
 func (k *Keeper) Session(ctx context.Context) (*Session, error) {
 	for {
-		s, changed, err := k.newest()
+		s, changed := k.newest()
 		switch {
-		case err != nil:
-			return nil, &OpError{Op: "session", Err: err}
+		case k.Err() != nil:
+			return nil, &OpError{Op: "session", Err: k.Err()}
 		case s.Err() == nil:
 			return s, nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, k.openError(ctx)
-		case <-k.done:
+			k.mu.Lock()
+			opening := k.mu.opening
+			k.mu.Unlock()
+			return nil, opening.openError(ctx)
+		case <-k.Done():
 		}
 	}
 }
@@ -95,12 +90,7 @@ func (k *Keeper) Run(ctx context.Context, f func(ctx context.Context, s *Session
 			return err
 		}
 		err = k.invoke(ctx, s, f)
-		switch {
-		case err == nil || ctx.Err() != nil:
-			return err
-		case k.Err() != nil:
-			return &OpError{Op: "session", Err: k.Err()}
-		case s.Err() == nil:
+		if err == nil || ctx.Err() != nil || s.Err() == nil && k.Err() == nil {
 			return err
 		}
 	}
@@ -115,7 +105,7 @@ func (k *Keeper) Run(ctx context.Context, f func(ctx context.Context, s *Session
 func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.mu.err != nil {
+	if k.Err() != nil {
 		return false
 	}
 	k.running.Go(func() {
@@ -130,7 +120,7 @@ func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 			})
 			select {
 			case <-s.Done():
-			case <-k.done:
+			case <-k.Done():
 				return
 			}
 		}
@@ -142,11 +132,12 @@ func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 func (k *Keeper) invoke(ctx context.Context, s *Session, f func(context.Context, *Session) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(k.ctx, func() { cancel(context.Cause(k.ctx)) })()
 	go func() {
 		select {
 		case <-s.Done():
 			cancel(s.Err())
+		case <-k.Done():
+			cancel(k.Err())
 		case <-ctx.Done():
 		}
 	}()
@@ -154,13 +145,10 @@ func (k *Keeper) invoke(ctx context.Context, s *Session, f func(context.Context,
 }
 
 // Done is closed when no session will follow the present one: by Close, or because the credentials were refused.
-func (k *Keeper) Done() <-chan struct{} { return k.done }
+func (k *Keeper) Done() <-chan struct{} { return k.ctx.Done() }
 
 // Err returns nil until Done is closed, and then why the Keeper has ended.
-func (k *Keeper) Err() error {
-	_, _, err := k.newest()
-	return err
-}
+func (k *Keeper) Err() error { return context.Cause(k.ctx) }
 
 // Close ends the Keeper: the contexts of all functions end; when the functions of Go have returned, the session is
 // closed. A nil error says that the ephemeral znodes of the session are gone; see Session.Close. If ctx ends while
@@ -168,7 +156,9 @@ func (k *Keeper) Err() error {
 // returns when all of them have returned.
 // Closing again is harmless.
 func (k *Keeper) Close(ctx context.Context) error {
-	k.end(zk.ErrClosed)
+	k.mu.Lock() // after which Go adds nothing to running
+	k.cancel(zk.ErrClosed)
+	k.mu.Unlock()
 	idle := make(chan struct{})
 	go func() {
 		k.running.Wait()
@@ -182,25 +172,25 @@ func (k *Keeper) Close(ctx context.Context) error {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keeperCloseLimit)
 		defer cancel()
-		s, _, _ := k.newest()
+		s, _ := k.newest()
 		s.Close(ctx) // so that functions that still run return
 		<-idle
 	}
-	s, _, _ := k.newest() // replace may have opened another one meanwhile
+	s, _ := k.newest() // replace may have opened another one meanwhile
 	return s.Close(ctx)
 }
 
 // replace opens a session whenever the last one is over.
 func (k *Keeper) replace() {
 	for {
-		s, _, _ := k.newest()
+		s, _ := k.newest()
 		select {
 		case <-s.Done():
-		case <-k.ctx.Done():
+		case <-k.Done():
 			return
 		}
 		if errors.Is(s.Err(), zk.ErrAuthFailed) {
-			k.end(s.Err())
+			k.cancel(s.Err())
 			return
 		}
 		s.Close(k.ctx) // the session is over: this only waits for its goroutines
@@ -221,59 +211,30 @@ func (k *Keeper) open() *Session {
 	for {
 		s, err := begin(k.servers, k.opt)
 		if err == nil {
-			k.setOpening(s)
+			k.mu.Lock()
+			k.mu.opening = s
+			k.mu.Unlock()
 			err = s.awaitOpen(k.ctx)
-			k.setOpening(nil)
 		}
 		switch {
 		case err == nil:
 			return s
 		case errors.Is(err, zk.ErrAuthFailed):
-			k.end(err)
+			k.cancel(err)
 			return nil
-		case k.ctx.Err() != nil:
+		case k.Err() != nil:
 			return nil
 		}
-		k.logger.Warn("no session, trying again", "pause", keeperPause, "cause", err)
+		k.opt.Logger.Warn("no session, trying again", "pause", keeperPause, "cause", err)
 		if !pause(k.ctx, keeperPause) {
 			return nil
 		}
 	}
 }
 
-func (k *Keeper) setOpening(s *Session) {
+// newest returns the newest session and the channel that is closed when another one replaces it.
+func (k *Keeper) newest() (*Session, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.opening = s
-}
-
-// openError says why there is no session although ctx has ended.
-func (k *Keeper) openError(ctx context.Context) *OpenError {
-	k.mu.Lock()
-	s := k.mu.opening
-	k.mu.Unlock()
-	if s == nil {
-		return &OpenError{Err: ending.Of(ctx)}
-	}
-	return s.openError(ctx)
-}
-
-// newest returns the newest session, the channel that is closed when another one replaces it, and why the Keeper has
-// ended.
-func (k *Keeper) newest() (*Session, <-chan struct{}, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.mu.session, k.mu.changed, k.mu.err
-}
-
-// end notes why the Keeper has ended; the first reason stays.
-func (k *Keeper) end(why error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.mu.err != nil {
-		return
-	}
-	k.mu.err = why
-	k.cancel(why)
-	close(k.done)
+	return k.mu.session, k.mu.changed
 }
