@@ -2,7 +2,7 @@ package client
 
 import (
 	"context"
-	"time"
+	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
 )
@@ -14,16 +14,12 @@ func init() {
 }
 
 // lockSession is a session as package lock sees it.
-type lockSession struct{ s *Session }
-
-func (b lockSession) Vouch(level int, path string) bridge.Vouching {
-	return b.s.vouch(Vouch(level), path)
-}
-func (b lockSession) Age(level int) time.Duration  { return b.s.age(Vouch(level)) }
-func (b lockSession) Lease(level int) bridge.Lease { return b.s.leaseOf(Vouch(level)) }
+type lockSession struct{ *Session }
 
 func (b lockSession) Listen(ctx context.Context, watches any) {
-	b.s.listen(ctx, watches.([]*Watch)...)
+	b.readInline(ctx, func() bool {
+		return slices.ContainsFunc(watches.([]*Watch), func(w *Watch) bool { return w != nil && w.over })
+	})
 }
 
 // A bridgedSource is a *Watch or a *Pending.

@@ -47,10 +47,12 @@ func SentByCallers(s *Session) uint64 {
 
 // What package lock does with a session over internal/bridge.
 
-func (s *Session) Vouch(level Vouch, path string) *vouching      { return s.vouch(level, path) }
-func (s *Session) Age(level Vouch) time.Duration                 { return s.age(level) }
-func (s *Session) Lease(level Vouch) Lease                       { return s.leaseOf(level) }
-func (s *Session) Listen(ctx context.Context, watches ...*Watch) { s.listen(ctx, watches...) }
+func (s *Session) Vouch(level Vouch, path string) bridge.Vouching {
+	return bridge.Of(s).Vouch(int(level), path)
+}
+func (s *Session) Age(level Vouch) time.Duration                 { return bridge.Of(s).Age(int(level)) }
+func (s *Session) Lease(level Vouch) Lease                       { return bridge.Of(s).Lease(int(level)) }
+func (s *Session) Listen(ctx context.Context, watches ...*Watch) { bridge.Of(s).Listen(ctx, watches) }
 func (w *Watch) Conn() uint64                                    { return w.connection() }
 func (p *Pending[T]) Conn() uint64                               { return p.connection() }
 

@@ -62,7 +62,7 @@ type Session struct {
 
 		demand  demand
 		history lease.History[clock.Instant] // of answered requests
-		leases  [strengths]sessionLease      // by strength
+		leases  [proofs]sessionLease         // by what they need as a proof
 		stats   Stats
 	}
 }

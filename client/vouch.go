@@ -30,39 +30,27 @@ const (
 )
 
 func (v Vouch) String() string {
-	switch v {
-	case VouchPing:
-		return "ping"
-	case VouchSync:
-		return "sync"
-	case VouchWrite:
-		return "write"
+	if !v.Valid() {
+		return "invalid"
 	}
-	return "invalid"
+	return [...]string{"sync", "ping", "write"}[v]
 }
 
 // Valid reports whether v is one of the levels.
 func (v Vouch) Valid() bool { return v >= VouchSync && v <= VouchWrite }
 
-// strength orders the levels: 0 ping, 1 sync, 2 write.
-func (v Vouch) strength() int {
+// proof returns what an answer has to prove for this level.
+func (v Vouch) proof() proof {
 	switch v {
 	case VouchPing:
-		return 0
+		return provesPing
 	case VouchSync:
-		return 1
-	default:
-		return 2
+		return provesSync
 	}
+	return provesWrite
 }
 
-const strengths = 3
-
-// proof returns what an answer has to prove for this level.
-func (v Vouch) proof() proof { return proof(v.strength()) + 1 }
-
-// A proof is what an answer proves of the session: nothing, or a level and those below it. As a number it is how many
-// levels that are.
+// A proof is what an answer proves of the session: nothing, or a level and those below it.
 type proof int
 
 const (
@@ -70,6 +58,7 @@ const (
 	provesPing
 	provesSync
 	provesWrite
+	proofs
 )
 
 // writes reports whether a request of this type changes something.
@@ -104,24 +93,21 @@ func (p proof) limitTo(code zk.Code) proof {
 	return min(p, provesPing)
 }
 
-// A vouching asks for heartbeats of a level until it is stopped.
+// A vouching asks for heartbeats that prove so much until it is stopped.
 type vouching struct {
 	s     *Session
-	level Vouch
-	path  string // the znode whose version is checked, for VouchWrite; as the server names it
+	proof proof
+	path  string // the znode whose version is checked, for provesWrite; as the server names it
 }
 
-// vouch is what bridge.Session calls Vouch.
-func (s *Session) vouch(level Vouch, path string) *vouching {
-	if !level.Valid() {
-		level = VouchWrite
-	}
+func (b lockSession) Vouch(level int, path string) bridge.Vouching {
+	s := b.Session
 	if zk.ValidatePath(path) != nil {
 		path = "/"
 	}
-	v := &vouching{s: s, level: level, path: s.serverPath(path)}
+	v := &vouching{s: s, proof: Vouch(level).proof(), path: s.serverPath(path)}
 	s.mu.Lock()
-	s.mu.demand[level.strength()][v] = struct{}{}
+	s.mu.demand[v.proof][v] = struct{}{}
 	sooner := s.mu.conn != nil && s.mu.conn.beatsSoonerLocked()
 	s.mu.Unlock()
 	if sooner {
@@ -134,11 +120,11 @@ func (s *Session) vouch(level Vouch, path string) *vouching {
 func (v *vouching) Stop() {
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
-	delete(v.s.mu.demand[v.level.strength()], v)
+	delete(v.s.mu.demand[v.proof], v)
 }
 
-// A demand has the vouchings of a session that have not been stopped, by strength.
-type demand [strengths]map[*vouching]struct{}
+// A demand has the vouchings of a session that have not been stopped, by proof.
+type demand [proofs]map[*vouching]struct{}
 
 // strongest returns one of the strongest; nil if there is none.
 func (d *demand) strongest() *vouching {
@@ -150,12 +136,11 @@ func (d *demand) strongest() *vouching {
 	return nil
 }
 
-// age is what bridge.Session calls Age.
-func (s *Session) age(level Vouch) time.Duration {
-	s.mu.Lock()
-	at := s.mu.leases[level.strength()].newest // once the session is over, the zero Instant: for ever ago
-	s.mu.Unlock()
-	return s.opt.clock.Since(at)
+func (b lockSession) Age(level int) time.Duration {
+	b.mu.Lock()
+	at := b.mu.leases[Vouch(level).proof()].newest // once the session is over, the zero Instant: for ever ago
+	b.mu.Unlock()
+	return b.opt.clock.Since(at)
 }
 
 // A sessionLease is what the answered requests of one level amount to. Guarded by Session.mu.
@@ -165,16 +150,15 @@ type sessionLease struct {
 	number uint64        // of the lease: it changes when a proof comes after the end of the lease before
 }
 
-// leaseOf is what bridge.Session calls Lease.
-func (s *Session) leaseOf(level Vouch) bridge.Lease {
-	now := s.opt.clock.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := &s.mu.leases[level.strength()]
+func (b lockSession) Lease(level int) bridge.Lease {
+	now := b.opt.clock.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := &b.mu.leases[Vouch(level).proof()]
 	return bridge.Lease{
-		Remaining: l.lease.Remaining(s.mu.timeout, now.Sub(l.newest)),
+		Remaining: l.lease.Remaining(b.mu.timeout, now.Sub(l.newest)),
 		Number:    l.number,
-		Settles:   s.mu.history.Settles(s.mu.timeout, now),
+		Settles:   b.mu.history.Settles(b.mu.timeout, now),
 	}
 }
 
@@ -198,7 +182,7 @@ func (s *Session) vouchHandshakeLocked(p proof, sent clock.Instant) {
 
 // leaseLocked renews the leases of a level and of those below by a proof that was sent, and had come, at these moments.
 func (s *Session) leaseLocked(p proof, sent, answered clock.Instant, renewed lease.Lease) {
-	for i := range int(p) {
+	for i := range s.mu.leases[:p+1] {
 		l := &s.mu.leases[i]
 		if !sent.After(l.newest) {
 			continue
@@ -219,17 +203,17 @@ const idleBeats = 3
 // next.
 func (c *conn) heartbeatLocked() time.Duration {
 	s := c.s
-	level, path, interval := c.rhythmLocked()
-	if wait := interval - time.Since(c.lastBeat[level.strength()]); wait > 0 || s.mu.over != nil {
+	proves, path, interval := c.rhythmLocked()
+	if wait := interval - time.Since(c.lastBeat[proves]); wait > 0 || s.mu.over != nil {
 		return max(wait, time.Millisecond)
 	}
 	s.mu.stats.Heartbeats++
 	now := s.opt.clock.Now()
-	c.noteBeatLocked(level.proof(), now)
-	switch level {
-	case VouchPing:
+	c.noteBeatLocked(proves, now)
+	switch proves {
+	case provesPing:
 		c.sendLocked(ownCall(wire.OpPing, "ping", "", nil), now)
-	case VouchWrite: // a transaction that changes nothing: a write to the node would wake the waiter that watches it
+	case provesWrite: // a transaction that changes nothing: a write to the node would wake the waiter that watches it
 		check := wire.MultiOp{Op: wire.OpCheck, Path: path, Version: -1}
 		c.sendLocked(ownCall(wire.OpMulti, "vouch", path, &wire.MultiRequest{Ops: []wire.MultiOp{check}}), now)
 	default:
@@ -240,23 +224,23 @@ func (c *conn) heartbeatLocked() time.Duration {
 
 // rhythmLocked returns how much the next heartbeat has to prove, with which path, and how long after the last one of
 // its kind it is due.
-func (c *conn) rhythmLocked() (level Vouch, path string, interval time.Duration) {
-	level, interval = VouchPing, c.timeout/idleBeats
+func (c *conn) rhythmLocked() (proves proof, path string, interval time.Duration) {
+	proves, interval = provesPing, c.timeout/idleBeats
 	if v := c.s.mu.demand.strongest(); v != nil {
-		level, path, interval = v.level, v.path, lease.Beat(c.timeout)
+		proves, path, interval = v.proof, v.path, lease.Beat(c.timeout)
 	}
-	return level, path, max(interval, time.Millisecond)
+	return proves, path, max(interval, time.Millisecond)
 }
 
 // beatsSoonerLocked reports whether the next heartbeat is due before the writer is going to look.
 func (c *conn) beatsSoonerLocked() bool {
-	level, _, interval := c.rhythmLocked()
-	return c.lastBeat[level.strength()].Add(interval).Before(c.out.look)
+	proves, _, interval := c.rhythmLocked()
+	return c.lastBeat[proves].Add(interval).Before(c.out.look)
 }
 
 // noteBeatLocked notes that the next heartbeat that proves no more than p is due an interval after sent.
 func (c *conn) noteBeatLocked(p proof, sent clock.Instant) {
-	for i := range int(p) {
+	for i := range c.lastBeat[:p+1] {
 		if sent.Time().After(c.lastBeat[i]) {
 			c.lastBeat[i] = sent.Time()
 		}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -35,13 +34,6 @@ func (w *Watch) Fired() bool {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	return w.given
-}
-
-// listen is what bridge.Session calls Listen.
-func (s *Session) listen(ctx context.Context, watches ...*Watch) {
-	s.readInline(ctx, func() bool {
-		return slices.ContainsFunc(watches, func(w *Watch) bool { return w != nil && w.over })
-	})
 }
 
 // Event returns what fired the watch and the number of the connection that brought it, or the error
