@@ -41,7 +41,7 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 			doubt = true
 		case errors.Is(err, zk.ErrNodeExists) && doubt: // perhaps ours
 		case errors.Is(err, zk.ErrNoNode):
-			if err := s.parents(ctx, path, acl); err != nil {
+			if err := s.EnsurePath(ctx, zk.Parent(path), acl); err != nil {
 				return Created{}, err
 			}
 			continue

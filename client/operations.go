@@ -55,18 +55,11 @@ func (s *Session) Exists(ctx context.Context, path string) (stat zk.Stat, ok boo
 // WatchExists is Exists with a watch, which is also set if the znode is not there. The watch is nil
 // if err is not.
 func (s *Session) WatchExists(ctx context.Context, path string) (stat zk.Stat, ok bool, w *Watch, err error) {
-	stat, err = again(ctx, s, func(p *Pipeline) (k *Pending[zk.Stat]) {
-		k, w = p.WatchExists(path)
-		return k
-	})
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
+	stat, w, err = watchAgain(ctx, s, func(p *Pipeline) (*Pending[zk.Stat], *Watch) { return p.WatchExists(path) })
+	if errors.Is(err, zk.ErrNoNode) {
 		return zk.Stat{}, false, w, nil
-	case err != nil:
-		w.Cancel()
-		return zk.Stat{}, false, nil, err
 	}
-	return stat, true, w, nil
+	return stat, err == nil, w, err
 }
 
 // Get returns the data and the stat of a znode.
@@ -136,13 +129,13 @@ func again[T any](ctx context.Context, s *Session, make func(*Pipeline) *Pending
 	}
 }
 
-// watchAgain is again for a read that sets a watch, which is nil if err is not.
+// watchAgain is again for a read that sets a watch, which is nil if it is not set.
 func watchAgain[T any](ctx context.Context, s *Session, make func(*Pipeline) (*Pending[T], *Watch)) (v T, w *Watch, err error) {
 	v, err = again(ctx, s, func(p *Pipeline) (k *Pending[T]) {
 		k, w = make(p)
 		return k
 	})
-	if err != nil {
+	if err != nil && !(w.exists && errors.Is(err, zk.ErrNoNode)) {
 		w.Cancel()
 		w = nil
 	}

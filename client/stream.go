@@ -63,19 +63,15 @@ func (s *Session) Watch(ctx context.Context, path string, recursive bool) (*Stre
 		s.watches.streams[st.key] = append(s.watches.streams[st.key], st)
 	}
 	s.mu.Unlock()
-	for {
-		p := s.Pipeline()
-		_, err := wait(ctx, p, add[struct{}](p, "watch", wire.OpAddWatch, path, &wire.AddWatchRequest{Path: st.key.path, Mode: mode}, nil))
-		if err == nil {
-			return st, nil
-		}
-		if !isConnectionLoss(err) {
-			st.Close()
-			return nil, err
-		}
-		// The stream is among what is registered again on the next connection; asking once more is
-		// harmless and tells whether it worked.
+	// After a reconnect the stream is registered already; asking once more is harmless and tells whether it worked.
+	_, err := again(ctx, s, func(p *Pipeline) *Pending[struct{}] {
+		return add[struct{}](p, "watch", wire.OpAddWatch, path, &wire.AddWatchRequest{Path: st.key.path, Mode: mode}, nil)
+	})
+	if err != nil {
+		st.Close()
+		return nil, err
 	}
+	return st, nil
 }
 
 // Next returns the next event, and waits for it until ctx ends. After the session's end it returns the events that are

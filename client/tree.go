@@ -36,21 +36,17 @@ func (s *Session) ensure(ctx context.Context, path string, acl []zk.ACL) error {
 		}
 		return err
 	}
-	for {
-		_, err := s.Create(ctx, path, nil, zk.Persistent, acl)
-		switch {
-		case isConnectionLoss(err): // repeating it is harmless
-			continue
-		case errors.Is(err, zk.ErrNodeExists):
-			return nil
-		case errors.Is(err, zk.ErrNoAuth):
-			// The server checks the permission first: the znode may be there.
-			if _, ok, lookErr := s.Exists(ctx, path); ok || lookErr != nil {
-				return lookErr
-			}
+	_, err := again(ctx, s, func(p *Pipeline) *Pending[Created] { return p.Create(path, nil, zk.Persistent, acl) })
+	switch {
+	case errors.Is(err, zk.ErrNodeExists):
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		// The server checks the permission first: the znode may be there.
+		if _, ok, lookErr := s.Exists(ctx, path); ok || lookErr != nil {
+			return lookErr
 		}
-		return err
 	}
+	return err
 }
 
 // Put sets the data of the znode at path, and creates it, with what is missing above it, if it is not there. The ACL
@@ -58,10 +54,7 @@ func (s *Session) ensure(ctx context.Context, path string, acl []zk.ACL) error {
 // that depend on what is there. A lost answer is resolved by writing again, so the version can grow by two.
 func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.ACL) (zk.Stat, error) {
 	for {
-		stat, err := s.Set(ctx, path, data, zk.AnyVersion)
-		if isConnectionLoss(err) {
-			continue
-		}
+		stat, err := again(ctx, s, func(p *Pipeline) *Pending[zk.Stat] { return p.Set(path, data, zk.AnyVersion) })
 		if !errors.Is(err, zk.ErrNoNode) {
 			return stat, err
 		}
@@ -70,18 +63,13 @@ func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.AC
 		case isConnectionLoss(err) || errors.Is(err, zk.ErrNodeExists):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			if err := s.parents(ctx, path, acl); err != nil {
+			if err := s.EnsurePath(ctx, zk.Parent(path), acl); err != nil {
 				return zk.Stat{}, err
 			}
 			continue
 		}
 		return made.Stat, err
 	}
-}
-
-// parents creates what is missing above path.
-func (s *Session) parents(ctx context.Context, path string, acl []zk.ACL) error {
-	return s.EnsurePath(ctx, zk.Parent(path), acl)
 }
 
 // Walk calls see for the znode at path and for every znode below it, parents before their children, level by level and
@@ -91,32 +79,21 @@ func (s *Session) Walk(ctx context.Context, path string, see func(path string, s
 	level := []string{path}
 	for depth := 0; len(level) > 0; depth++ {
 		var next []string
-		for batch := range slices.Chunk(level, treeBatch) {
-			p := s.Pipeline()
-			asked := make([]*Pending[Listing], len(batch))
-			for i, at := range batch {
-				asked[i] = p.Children(at)
+		err := inBatches(ctx, s, level, (*Pipeline).Children, func(at string, l Listing, err error) error {
+			if errors.Is(err, zk.ErrNoNode) && depth > 0 {
+				return nil
 			}
-			p.Send(ctx)
-			for i, at := range batch {
-				l, err := asked[i].Wait(ctx)
-				if isConnectionLoss(err) {
-					l.Names, l.Stat, err = s.Children(ctx, at)
-				}
-				if errors.Is(err, zk.ErrNoNode) && depth > 0 {
-					continue
-				}
-				if err != nil {
-					return err
-				}
-				if err := see(at, l.Stat); err != nil {
-					return err
-				}
-				slices.Sort(l.Names)
-				for _, name := range l.Names {
-					next = append(next, zk.Join(at, name))
-				}
+			if err != nil {
+				return err
 			}
+			slices.Sort(l.Names)
+			for _, name := range l.Names {
+				next = append(next, zk.Join(at, name))
+			}
+			return see(at, l.Stat)
+		})
+		if err != nil {
+			return err
 		}
 		level = next
 	}
@@ -144,7 +121,13 @@ func (s *Session) DeleteAll(ctx context.Context, path string) error {
 			return err
 		}
 		slices.Reverse(paths)
-		err = s.deletePaths(ctx, paths)
+		remove := func(p *Pipeline, at string) *Pending[struct{}] { return p.Delete(at, zk.AnyVersion) }
+		err = inBatches(ctx, s, paths, remove, func(_ string, _ struct{}, err error) error {
+			if errors.Is(err, zk.ErrNoNode) {
+				return nil
+			}
+			return err
+		})
 		if !errors.Is(err, zk.ErrNotEmpty) {
 			return err
 		}
@@ -152,21 +135,22 @@ func (s *Session) DeleteAll(ctx context.Context, path string) error {
 	return err
 }
 
-// deletePaths deletes znodes in the given order. A missing one is success.
-func (s *Session) deletePaths(ctx context.Context, paths []string) error {
+// inBatches asks about each of paths, treeBatch of them at once, and hands what it learns to take, in order. A request whose
+// connection broke is repeated.
+func inBatches[T any](ctx context.Context, s *Session, paths []string, ask func(*Pipeline, string) *Pending[T], take func(path string, v T, err error) error) error {
 	for batch := range slices.Chunk(paths, treeBatch) {
 		p := s.Pipeline()
-		asked := make([]*Pending[struct{}], len(batch))
+		asked := make([]*Pending[T], len(batch))
 		for i, at := range batch {
-			asked[i] = p.Delete(at, zk.AnyVersion)
+			asked[i] = ask(p, at)
 		}
 		p.Send(ctx)
 		for i, at := range batch {
-			_, err := asked[i].Wait(ctx)
-			for isConnectionLoss(err) {
-				err = s.Delete(ctx, at, zk.AnyVersion)
+			v, err := asked[i].Wait(ctx)
+			if isConnectionLoss(err) {
+				v, err = again(ctx, s, func(p *Pipeline) *Pending[T] { return ask(p, at) })
 			}
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			if err := take(at, v, err); err != nil {
 				return err
 			}
 		}
