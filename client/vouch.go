@@ -111,7 +111,7 @@ func (b lockSession) Vouch(level int, path string) bridge.Vouching {
 	sooner := s.mu.conn != nil && s.mu.conn.beatsSoonerLocked()
 	s.mu.Unlock()
 	if sooner {
-		s.wakeWriter()
+		tell(s.wake)
 	}
 	return v
 }
@@ -199,8 +199,7 @@ func (s *Session) leaseLocked(p proof, sent, answered clock.Instant, renewed lea
 // sent proves as much as was asked for.
 const idleBeats = 3
 
-// heartbeatLocked puts a heartbeat into the write buffer if one is due, and returns how long it is until the
-// next.
+// heartbeatLocked queues a heartbeat if one is due, and returns how long it is until the next.
 func (c *conn) heartbeatLocked() time.Duration {
 	s := c.s
 	proves, path, interval := c.rhythmLocked()
@@ -208,17 +207,18 @@ func (c *conn) heartbeatLocked() time.Duration {
 		return max(wait, time.Millisecond)
 	}
 	s.mu.stats.Heartbeats++
-	now := s.opt.clock.Now()
-	c.noteBeatLocked(proves, now)
+	c.noteBeatLocked(proves, s.opt.clock.Now())
+	var beat *call
 	switch proves {
 	case provesPing:
-		c.sendLocked(ownCall(wire.OpPing, "ping", "", nil), now)
+		beat = ownCall(wire.OpPing, "ping", "", nil)
 	case provesWrite: // a transaction that changes nothing: a write to the node would wake the waiter that watches it
 		check := wire.MultiOp{Op: wire.OpCheck, Path: path, Version: -1}
-		c.sendLocked(ownCall(wire.OpMulti, "vouch", path, &wire.MultiRequest{Ops: []wire.MultiOp{check}}), now)
+		beat = ownCall(wire.OpMulti, "vouch", path, &wire.MultiRequest{Ops: []wire.MultiOp{check}})
 	default:
-		c.sendLocked(ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"}), now)
+		beat = ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"})
 	}
+	s.mu.queue = append(s.mu.queue, beat)
 	return interval
 }
 

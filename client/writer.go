@@ -57,7 +57,7 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 	}
 	if err != nil || c.out.wanted || len(s.mu.queue) > 0 {
 		c.out.wanted = false
-		s.wakeWriter()
+		tell(s.wake)
 	}
 	return true
 }
@@ -69,11 +69,7 @@ func (c *conn) quietLocked() bool {
 
 // writeLoop sends what is queued, all of it in one write, and heartbeats when they are due.
 func (c *conn) writeLoop(ctx context.Context) error {
-	wait, err := c.sendDue()
-	if err != nil {
-		return err
-	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
@@ -82,7 +78,8 @@ func (c *conn) writeLoop(ctx context.Context) error {
 		case <-c.s.wake:
 		case <-timer.C:
 		}
-		if wait, err = c.sendDue(); err != nil {
+		wait, err := c.sendDue()
+		if err != nil {
 			return err
 		}
 		timer.Reset(wait)
@@ -102,15 +99,14 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 			c.out.wanted = true
 			return c.timeout, nil // the caller that sends wakes the writer
 		}
+		wait = c.heartbeatLocked() // also if something is queued: something always is where writes take longer than answers
 		own := c.takeQueueLocked()
-		before := len(c.out.buf)
-		wait = c.heartbeatLocked() // behind what is queued, too: something always is where writes take longer than answers
 		if len(c.out.buf) == 0 {
 			c.out.look = time.Now().Add(wait)
 			return wait, nil
 		}
 		c.out.busy = true
-		if own || len(c.out.buf) > before { // no caller waits for the answer, and so none reads it
+		if own { // no caller waits for the answer, and so none reads it
 			c.callReaderLocked()
 		}
 		s.mu.Unlock()
