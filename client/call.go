@@ -46,24 +46,22 @@ type answer interface {
 	decode(s *Session, d *wire.Decoder) error
 }
 
+// newCall makes a request.
+func newCall(op wire.Op, name, path string, req wire.Record) call {
+	buf, start := wire.BeginFrame(make([]byte, 0, 96+len(path))) // room for most requests
+	buf = (&wire.RequestHeader{Op: op}).AppendTo(buf)
+	if req != nil {
+		buf = req.AppendTo(buf)
+	}
+	return call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), frame: wire.EndFrame(buf, start)}
+}
+
 // ownCall makes a request of the session's own.
 func ownCall(op wire.Op, name, path string, req wire.Record) *call {
-	k := &call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), own: true}
-	k.encode(req)
-	return k
+	k := newCall(op, name, path, req)
+	k.own = true
+	return &k
 }
-
-// encode makes the frame of the request.
-func (c *call) encode(r wire.Record) {
-	buf, start := wire.BeginFrame(make([]byte, 0, frameSizeHint(c.path)))
-	buf = (&wire.RequestHeader{Op: c.op}).AppendTo(buf)
-	if r != nil {
-		buf = r.AppendTo(buf)
-	}
-	c.frame = wire.EndFrame(buf, start)
-}
-
-func frameSizeHint(path string) int { return 96 + len(path) }
 
 // A Pending is a request that has been added to a Pipeline, and whose outcome may not be known yet.
 type Pending[T any] struct {

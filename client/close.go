@@ -21,10 +21,7 @@ func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)
 	defer cancel()
 	why := s.askToClose(ctx)
-	s.mu.Lock()
-	closed := s.closedError()
-	s.mu.Unlock()
-	s.end(closed)
+	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
 	s.wg.Wait()
 	s.mu.Lock()
 	gone := s.goneLocked()
@@ -95,7 +92,7 @@ func (s *Session) queueClose() *call {
 		return nil
 	}
 	if s.mu.closing == nil {
-		s.mu.closing = s.closedError()
+		s.mu.closing = &SessionError{ID: s.mu.id, Err: zk.ErrClosed}
 	}
 	log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: s.mu.closing})
 	for _, q := range s.mu.queue {
@@ -105,7 +102,7 @@ func (s *Session) queueClose() *call {
 	}
 	s.mu.queue = append(s.mu.queue, c)
 	s.mu.Unlock()
-	s.wakeWriter()
+	tell(s.wake)
 	log()
 	return c
 }

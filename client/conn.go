@@ -127,7 +127,7 @@ func (c *conn) message(b []byte, skipped error) error {
 	if h.Xid == wire.XidEvent {
 		return c.eventLocked(&h, d, skipped)
 	}
-	return c.answerNextLocked(&h, d, skipped)
+	return c.answerLocked(&h, d, skipped)
 }
 
 // line returns the line of the requests with an xid: credentials, watches and pings have fixed ones, and lines of their own.
@@ -141,20 +141,6 @@ func (c *conn) line(xid int32) *fifo {
 		return &c.lines[3]
 	}
 	return &c.lines[0]
-}
-
-// answerNextLocked completes the oldest call of a line, which has to be the one that is answered.
-func (c *conn) answerNextLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
-	line := c.line(h.Xid)
-	k := line.oldest
-	switch {
-	case k == nil && h.Xid < 0:
-		return fmt.Errorf("from %v: answer to xid %d, which was not sent", c.server, h.Xid)
-	case k == nil || k.xid != h.Xid:
-		return fmt.Errorf("from %v: answer to xid %d, which is not the next one due", c.server, h.Xid)
-	}
-	line.pop()
-	return c.answerLocked(k, h, d, skipped)
 }
 
 // timedOut is what ClickHouse Keeper says, besides zk.ErrConnectionLoss, of a request that it has lost track of, and
@@ -178,9 +164,18 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 	return nil
 }
 
-// answerLocked completes k with what the server said. Its error ends the connection.
-func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
-	s := c.s
+// answerLocked completes the oldest call of a line, which has to be the one that is answered, with what the server said. Its
+// error ends the connection.
+func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
+	s, line := c.s, c.line(h.Xid)
+	k := line.oldest
+	switch {
+	case k == nil && h.Xid < 0:
+		return fmt.Errorf("from %v: answer to xid %d, which was not sent", c.server, h.Xid)
+	case k == nil || k.xid != h.Xid:
+		return fmt.Errorf("from %v: answer to xid %d, which is not the next one due", c.server, h.Xid)
+	}
+	line.pop()
 	s.mu.stats.Replies++
 	if h.Zxid > s.mu.lastZxid && h.Xid > 0 {
 		s.mu.lastZxid = h.Zxid

@@ -94,9 +94,6 @@ func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 
 // pause waits and reports whether ctx still lives.
 func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -46,16 +46,14 @@ func (c *call) check(path string, mode zk.Mode) {
 
 // add makes a call and returns its Pending. Every kind of request comes through here.
 func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*Session, *wire.Decoder, *T) error) *Pending[T] {
-	k := &Pending[T]{read: read}
-	k.call = call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), signal: signal{s: p.s}}
-	k.answer = k
+	k := &Pending[T]{call: newCall(op, name, path, req), read: read}
+	k.s, k.answer = p.s, k
 	switch op {
 	case wire.OpAuth, wire.OpWhoAmI: // have none
 	case wire.OpMulti, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL: // look at theirs themselves
 	default:
 		k.check(path, zk.Persistent)
 	}
-	k.encode(req)
 	k.joined = len(p.calls) > 0
 	p.calls = append(p.calls, &k.call)
 	return k
@@ -79,13 +77,16 @@ func (s *Session) submit(ctx context.Context, calls []*call) {
 		if reason != nil {
 			s.failLocked(c, reason, false)
 		} else {
-			s.queueLocked(c)
+			if c.arm != nil {
+				s.watches.expect(c.arm)
+			}
+			s.mu.queue = append(s.mu.queue, c)
 		}
 	}
 	sent := reason != nil || s.sendAloneLocked(calls)
 	s.mu.Unlock()
 	if !sent {
-		s.wakeWriter()
+		tell(s.wake)
 	}
 }
 
@@ -129,11 +130,8 @@ func (s *Session) wakeNextLocked() {
 
 // refusalLocked returns why the calls cannot be taken at all, or nil.
 func (s *Session) refusalLocked(calls []*call) error {
-	if s.mu.over != nil {
-		return s.mu.over
-	}
-	if s.mu.closing != nil {
-		return s.mu.closing
+	if err := s.errLocked(); err != nil {
+		return err
 	}
 	for _, c := range calls {
 		if c.refuse != nil {
@@ -148,19 +146,6 @@ func (s *Session) refusalLocked(calls []*call) error {
 		}
 	}
 	return nil
-}
-
-// queueLocked puts c at the end of the line.
-func (s *Session) queueLocked(c *call) {
-	if c.arm != nil {
-		s.watches.expect(c.arm)
-	}
-	s.mu.queue = append(s.mu.queue, c)
-}
-
-// wakeWriter tells the writer of the current connection, if there is one, to look at the queue.
-func (s *Session) wakeWriter() {
-	tell(s.wake)
 }
 
 // wait is Send and Wait for a pipeline of one request.

@@ -100,7 +100,7 @@ func begin(servers string, opt Options) (*Session, error) {
 	}
 	s.watches.send = func(k *call) { // with mu held, as all of watches
 		s.mu.queue = append(s.mu.queue, k)
-		s.wakeWriter()
+		tell(s.wake)
 	}
 	s.tracer = newTracer(opt.Trace)
 	s.mu.changed = make(chan struct{})
@@ -168,6 +168,10 @@ func (s *Session) Done() <-chan struct{} { return s.done }
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.errLocked()
+}
+
+func (s *Session) errLocked() error {
 	switch {
 	case s.mu.closing != nil:
 		return s.mu.closing
@@ -299,5 +303,3 @@ func (s *Session) end(why *SessionError) {
 	s.cancel()
 	log()
 }
-
-func (s *Session) closedError() *SessionError { return &SessionError{ID: s.mu.id, Err: zk.ErrClosed} }
