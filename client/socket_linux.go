@@ -13,22 +13,7 @@ import (
 // that may block, and calls on sockets of package net never do. When it knows of a call, it wakes a thread (sysmon in package
 // runtime) if the process was idle. That thread looks whether the call takes long, until the process is idle again. A
 // client that mostly waits pays as much for this as for all of its own work.
-//
-// One goroutine reads at a time, and one writes.
-type socket struct {
-	in, out transfer
-}
-
-// A transfer is a read, or a write, that is under way.
-type transfer struct {
-	trap uintptr                        // SYS_READ or SYS_WRITE
-	step func(fd uintptr) bool          // move or moveAll
-	via  func(func(uintptr) bool) error // calls step until it is done, whenever the socket is ready
-
-	b   []byte // the rest of the buffer
-	n   int    // bytes that have been read, or written
-	err error  // of the system call
-}
+type socket struct{ raw syscall.RawConn }
 
 // directIO returns a socket that reads and writes nc, or nc itself if it is not a plain socket that never blocks.
 func directIO(nc net.Conn) io.ReadWriter {
@@ -43,9 +28,7 @@ func directIO(nc net.Conn) io.ReadWriter {
 	if raw == nil || err != nil || mayBlock(raw) {
 		return nc
 	}
-	s := &socket{in: transfer{trap: syscall.SYS_READ, via: raw.Read}, out: transfer{trap: syscall.SYS_WRITE, via: raw.Write}}
-	s.in.step, s.out.step = s.in.move, s.out.moveAll
-	return s
+	return socket{raw}
 }
 
 // mayBlock reports whether calls on the socket block, as they do once its file's descriptor has been asked for
@@ -59,54 +42,56 @@ func mayBlock(raw syscall.RawConn) bool {
 	return blocks
 }
 
-func (s *socket) Read(b []byte) (int, error) {
-	n, err := s.in.run(b)
-	if n == 0 && err == nil && len(b) > 0 {
+func (s socket) Read(b []byte) (n int, err error) {
+	var errno syscall.Errno
+	err = s.raw.Read(func(fd uintptr) (done bool) {
+		n, errno = transfer(syscall.SYS_READ, fd, b)
+		return errno != syscall.EAGAIN
+	})
+	if n == 0 && err == nil && errno == 0 && len(b) > 0 {
 		err = io.EOF
 	}
-	return n, err
+	return n, netError(err, errno)
 }
 
-func (s *socket) Write(b []byte) (int, error) { return s.out.run(b) }
-
-func (t *transfer) run(b []byte) (int, error) {
-	t.b, t.n, t.err = b, 0, nil
-	err := t.via(t.step)
-	t.b = nil
-	var op *net.OpError
-	switch {
-	case err == nil:
-		err = t.err
-	case errors.As(err, &op):
-		op.Op = strings.TrimPrefix(op.Op, "raw-") // the prefix says how, and not what
-	}
-	return t.n, err
+func (s socket) Write(b []byte) (n int, err error) {
+	var errno syscall.Errno
+	err = s.raw.Write(func(fd uintptr) (done bool) {
+		for n < len(b) {
+			var wrote int
+			wrote, errno = transfer(syscall.SYS_WRITE, fd, b[n:])
+			if errno != 0 {
+				return errno != syscall.EAGAIN
+			}
+			n += wrote
+		}
+		return true
+	})
+	return n, netError(err, errno)
 }
 
-// move reads or writes as much as the socket takes at once. It reports false if it is not ready.
-func (t *transfer) move(fd uintptr) (done bool) {
+// transfer reads or writes as much as the socket takes at once.
+func transfer(trap, fd uintptr, b []byte) (int, syscall.Errno) {
 	for {
-		n, _, errno := syscall.RawSyscall(t.trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)))
+		n, _, errno := syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
 		switch errno {
 		case 0:
-			t.n, t.b = t.n+int(n), t.b[n:]
-			return true
-		case syscall.EAGAIN:
-			return false
+			return int(n), 0
 		case syscall.EINTR:
 		default:
-			t.err = errno
-			return true
+			return 0, errno
 		}
 	}
 }
 
-// moveAll is move until nothing is left.
-func (t *transfer) moveAll(fd uintptr) (done bool) {
-	for len(t.b) > 0 && t.err == nil {
-		if !t.move(fd) {
-			return false
-		}
+// netError returns what package net would say of the end of a call: waiting for the socket failed, or the system call did.
+func netError(waiting error, errno syscall.Errno) error {
+	var op *net.OpError
+	switch {
+	case waiting == nil && errno != 0:
+		return errno
+	case errors.As(waiting, &op):
+		op.Op = strings.TrimPrefix(op.Op, "raw-") // the prefix says how, and not what
 	}
-	return true
+	return waiting
 }
