@@ -203,7 +203,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: k.write && h.Err == zk.OK && skipped != nil}
 	}
 	s.completeLocked(k)
-	if refusedWatches(k, h.Err) {
+	if h.Xid == wire.XidSetWatches && h.Err != zk.OK { // a caller that waits for them would be blind
 		if h.Err == zk.ErrUnimplemented { // the next connection would be refused the same, again and again
 			s.watches.endStreams()
 		}

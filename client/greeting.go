@@ -43,20 +43,19 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 			w.set = conn
 			present, absent = present || !w.absent, absent || w.absent
 		}
-		switch {
-		case key.table == childTable:
+		if key.kind == zk.WatchChildren {
 			p.add(&p.req.Child, key.path)
-		default:
-			if present {
-				p.add(&p.req.Data, key.path)
-			}
-			if absent {
-				p.add(&p.req.Exist, key.path)
-			}
+			continue
+		}
+		if present {
+			p.add(&p.req.Data, key.path)
+		}
+		if absent {
+			p.add(&p.req.Exist, key.path)
 		}
 	}
 	for key, streams := range t.streams {
-		if key.recursive {
+		if key.kind == zk.WatchPersistentRecursive {
 			p.add(&p.req.Recursive, key.path)
 		} else {
 			p.add(&p.req.Persistent, key.path)
@@ -98,10 +97,4 @@ func (p *rearmer) cut() {
 	p.req.RelativeZxid = p.zxid
 	p.calls = append(p.calls, ownCall(p.req.Op(), "register watches again", "", &p.req))
 	p.req, p.bytes = wire.SetWatchesRequest{}, 0
-}
-
-// refusedWatches reports whether k is a registration of watches that failed. A caller that waits for them
-// would be blind, so the connection is not worth keeping.
-func refusedWatches(k *call, code zk.Code) bool {
-	return (k.op == wire.OpSetWatches || k.op == wire.OpSetWatches2) && code != zk.OK
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 func TestParseServers(t *testing.T) {
@@ -186,11 +187,11 @@ func TestF49_RearmPacks(t *testing.T) {
 			size = 3 * bytesMax
 		}
 		path := fmt.Sprintf("/%d-%s", i, strings.Repeat("x", size))
-		key := watchKey{watchTable(i % 2), path}
+		key := watchKey{zk.WatchData - zk.WatchKind(i%2), path}
 		w.spots[key] = &watchSpot{watches: []*Watch{{key: key, absent: i%4 == 0}}}
 		want[path]++
 	}
-	w.spots[watchKey{dataTable, "/unwatched"}] = &watchSpot{}
+	w.spots[watchKey{zk.WatchData, "/unwatched"}] = &watchSpot{}
 	calls := w.rearm(7, 42, bytesMax)
 	for _, k := range calls {
 		var req wire.SetWatchesRequest

@@ -14,15 +14,10 @@ import (
 type Pipeline struct {
 	s     *Session
 	calls []*call
-	few   [4]*call // room for the usual number
 }
 
 // Pipeline returns an empty pipeline.
-func (s *Session) Pipeline() *Pipeline {
-	p := &Pipeline{s: s}
-	p.calls = p.few[:0]
-	return p
-}
+func (s *Session) Pipeline() *Pipeline { return &Pipeline{s: s} }
 
 // Send hands the requests over. It waits while the session has no room for them (InFlightMax), in turn with other callers
 // that wait for room, at most until ctx ends. It returns no error: what became of each request, its Pending says,

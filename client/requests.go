@@ -84,7 +84,7 @@ func (p *Pipeline) Exists(path string) *Pending[zk.Stat] {
 // WatchExists is Exists with a watch, which is also set if the znode is not there.
 func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
 	k := add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: true}, readStat)
-	k.arm = p.s.newWatch(dataTable, path)
+	k.arm = p.s.newWatch(zk.WatchData, path)
 	k.arm.exists = true
 	return k, k.arm
 }
@@ -102,7 +102,7 @@ func (p *Pipeline) Get(path string) *Pending[Node] {
 // WatchGet is Get with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchGet(path string) (*Pending[Node], *Watch) {
 	k := add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: true}, readNode)
-	k.arm = p.s.newWatch(dataTable, path)
+	k.arm = p.s.newWatch(zk.WatchData, path)
 	return k, k.arm
 }
 
@@ -120,7 +120,7 @@ func (p *Pipeline) Children(path string) *Pending[Listing] {
 // WatchChildren is Children with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchChildren(path string) (*Pending[Listing], *Watch) {
 	k := add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: true}, readListing)
-	k.arm = p.s.newWatch(childTable, path)
+	k.arm = p.s.newWatch(zk.WatchChildren, path)
 	return k, k.arm
 }
 
@@ -129,8 +129,8 @@ func readListing(_ *Session, d *wire.Decoder, v *Listing) error {
 	return nil
 }
 
-func (s *Session) newWatch(table watchTable, path string) *Watch {
-	return &Watch{signal: signal{s: s}, key: watchKey{table, s.serverPath(path)}}
+func (s *Session) newWatch(kind zk.WatchKind, path string) *Watch {
+	return &Watch{signal: signal{s: s}, key: watchKey{kind, s.serverPath(path)}}
 }
 
 // Set adds a request to replace the data of a znode, if it has that version; zk.AnyVersion is any.

@@ -16,7 +16,7 @@ import (
 // one-shot watch of the same session on the same path disturb each other.
 type Stream struct {
 	s   *Session
-	key streamKey
+	key watchKey
 
 	// Guarded by s.mu.
 	events []StreamEvent
@@ -33,19 +33,6 @@ type StreamEvent struct {
 // streamEventsMax is how many events wait for the reader of a stream.
 const streamEventsMax = 1024
 
-// A streamKey is what the server knows a persistent watch by.
-type streamKey struct {
-	recursive bool
-	path      string // as the server names it
-}
-
-func (k streamKey) kind() zk.WatchKind {
-	if k.recursive {
-		return zk.WatchPersistentRecursive
-	}
-	return zk.WatchPersistent
-}
-
 // Watch sets a persistent watch on path (server 3.6 or later): on the znode and its list of children or, if recursive,
 // on the znode and everything below it. A recursive one does not report that a list of children has changed, but the
 // creations and deletions by which it has.
@@ -53,10 +40,10 @@ func (s *Session) Watch(ctx context.Context, path string, recursive bool) (*Stre
 	if err := zk.ValidatePath(path); err != nil {
 		return nil, &OpError{Op: "watch", Path: path, Err: err}
 	}
-	st := &Stream{s: s, key: streamKey{recursive, s.serverPath(path)}, more: make(chan struct{})}
+	st := &Stream{s: s, key: watchKey{zk.WatchPersistent, s.serverPath(path)}, more: make(chan struct{})}
 	mode := wire.AddWatchPersistent
 	if recursive {
-		mode = wire.AddWatchPersistentRecursive
+		st.key.kind, mode = zk.WatchPersistentRecursive, wire.AddWatchPersistentRecursive
 	}
 	s.mu.Lock()
 	if s.mu.over == nil { // otherwise the request will say so
@@ -125,19 +112,19 @@ func (st *Stream) Close() {
 // watches, with a stack trace in their log. WatchAny, which all servers know, takes every watch of the session on the path.
 // Between the two, where another watch is on the path and no event has shown yet that the server is new enough, the
 // server keeps the watch until the connection ends; its events are passed over.
-func (t *watches) removeStream(key streamKey) {
+func (t *watches) removeStream(key watchKey) {
 	switch {
 	case !t.uses(key.path):
-		t.send(removeCall(key.path, zk.WatchAny))
+		t.send(removeCall(watchKey{zk.WatchAny, key.path}))
 	case t.tellsKinds:
-		t.send(removeCall(key.path, key.kind()))
+		t.send(removeCall(key))
 	}
 }
 
 // uses reports whether anything watches path, or is about to.
 func (t *watches) uses(path string) bool {
-	return t.spots[watchKey{dataTable, path}] != nil || t.spots[watchKey{childTable, path}] != nil ||
-		t.streams[streamKey{false, path}] != nil || t.streams[streamKey{true, path}] != nil
+	return t.spots[watchKey{zk.WatchData, path}] != nil || t.spots[watchKey{zk.WatchChildren, path}] != nil ||
+		t.streams[watchKey{zk.WatchPersistent, path}] != nil || t.streams[watchKey{zk.WatchPersistentRecursive, path}] != nil
 }
 
 // fireStreams delivers an event to the persistent watches that it concerns.
@@ -145,12 +132,12 @@ func (t *watches) fireStreams(ev zk.Event) {
 	if len(t.streams) == 0 {
 		return
 	}
-	putEach(t.streams[streamKey{false, ev.Path}], ev)
+	putEach(t.streams[watchKey{zk.WatchPersistent, ev.Path}], ev)
 	if ev.Type == zk.NodeChildrenChanged {
 		return // meant for another watch below a recursive one
 	}
 	for path := ev.Path; ; path = zk.Parent(path) {
-		putEach(t.streams[streamKey{true, path}], ev)
+		putEach(t.streams[watchKey{zk.WatchPersistentRecursive, path}], ev)
 		if path == "/" {
 			return
 		}

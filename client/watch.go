@@ -55,25 +55,10 @@ func (w *Watch) Cancel() {
 	s.mu.Unlock()
 }
 
-// The tables in which a server keeps one-shot watches.
-type watchTable uint8
-
-const (
-	dataTable watchTable = iota
-	childTable
-)
-
-func (t watchTable) kind() zk.WatchKind {
-	if t == childTable {
-		return zk.WatchChildren
-	}
-	return zk.WatchData
-}
-
-// A watchKey is what the server knows a one-shot watch of this connection by.
+// A watchKey is what the server knows a watch of this connection by.
 type watchKey struct {
-	table watchTable
-	path  string // as the server names it
+	kind zk.WatchKind
+	path string // as the server names it
 }
 
 // A watchSpot is everything of ours that depends on one registration at the server.
@@ -86,14 +71,14 @@ type watchSpot struct {
 // watches is what a session watches. Its methods are called with Session.mu held.
 type watches struct {
 	spots   map[watchKey]*watchSpot
-	streams map[streamKey][]*Stream
+	streams map[watchKey][]*Stream
 	send    func(*call) // queues a call of the session's own
 
 	tellsKinds bool // the server of the present connection removes persistent watches by their kind
 }
 
 func newWatches() watches {
-	return watches{spots: map[watchKey]*watchSpot{}, streams: map[streamKey][]*Stream{}}
+	return watches{spots: map[watchKey]*watchSpot{}, streams: map[watchKey][]*Stream{}}
 }
 
 // expect notes that the request which will register w is about to be queued.
@@ -147,24 +132,24 @@ func (t *watches) tidy(key watchKey, spot *watchSpot) {
 	}
 	delete(t.spots, key)
 	if spot.armed {
-		t.send(removeCall(key.path, key.table.kind()))
+		t.send(removeCall(key))
 	}
 }
 
-func removeCall(path string, kind zk.WatchKind) *call {
-	return ownCall(wire.OpRemoveWatches, "remove watch", path, &wire.WatchKindRequest{Path: path, Kind: kind})
+func removeCall(key watchKey) *call {
+	return ownCall(wire.OpRemoveWatches, "remove watch", key.path, &wire.WatchKindRequest{Path: key.path, Kind: key.kind})
 }
 
 // fire delivers an event to the watches that it concerns.
 func (t *watches) fire(ev zk.Event, conn uint64) {
 	switch ev.Type {
 	case zk.NodeChildrenChanged:
-		t.fireAt(watchKey{childTable, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev, conn)
 	case zk.NodeDeleted:
-		t.fireAt(watchKey{childTable, ev.Path}, ev, conn)
-		t.fireAt(watchKey{dataTable, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev, conn)
 	default:
-		t.fireAt(watchKey{dataTable, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev, conn)
 	}
 	t.fireStreams(ev)
 }
