@@ -109,12 +109,9 @@ func (e *OpenError) Error() string {
 }
 
 // Unwrap returns the context's error and those of the attempts.
-func (e *OpenError) Unwrap() []error { return errorsOf(e.Err, e.Attempts) }
-
-// errorsOf returns err and the errors of attempts.
-func errorsOf(err error, attempts []Attempt) []error {
-	errs := []error{err}
-	for _, a := range attempts {
+func (e *OpenError) Unwrap() []error {
+	errs := []error{e.Err}
+	for _, a := range e.Attempts {
 		errs = append(errs, a.Err)
 	}
 	return errs
@@ -129,21 +126,15 @@ var (
 func isConnectionLoss(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) }
 
 // A cutOff says why there is no connection: how the last one ended and, for each server, what came of the last attempt
-// since. It is not changed once it has been shown.
-type cutOff struct {
-	cause    error // nil while Open waits for the first one
-	attempts []Attempt
-}
+// since. It is not changed once it has been shown. Err is nil while Open waits for the first connection.
+type cutOff struct{ OpenError }
 
 func (c *cutOff) Error() string {
-	if len(c.attempts) == 0 {
-		return c.cause.Error()
+	if len(c.Attempts) == 0 {
+		return c.Err.Error()
 	}
-	return fmt.Sprintf("%v; since then %s", c.cause, describeAttempts(c.attempts))
+	return fmt.Sprintf("%v; since then %s", c.Err, describeAttempts(c.Attempts))
 }
-
-// Unwrap returns the end of the last connection and the errors of the attempts.
-func (c *cutOff) Unwrap() []error { return errorsOf(c.cause, c.attempts) }
 
 // describeAttempts names each attempt and what came of it. Servers with the same outcome are named together.
 func describeAttempts(attempts []Attempt) string {
@@ -180,13 +171,13 @@ func (s *Session) noteAttempt(server string, err error) {
 	if s.mu.cut == nil {
 		return
 	}
-	cut := &cutOff{cause: s.mu.cut.cause, attempts: slices.Clone(s.mu.cut.attempts)}
-	i := slices.IndexFunc(cut.attempts, func(a Attempt) bool { return a.Server == server })
+	cut := &cutOff{OpenError{Err: s.mu.cut.Err, Attempts: slices.Clone(s.mu.cut.Attempts)}}
+	i := slices.IndexFunc(cut.Attempts, func(a Attempt) bool { return a.Server == server })
 	switch {
 	case i < 0:
-		cut.attempts = append(cut.attempts, Attempt{server, err})
+		cut.Attempts = append(cut.Attempts, Attempt{server, err})
 	case err != errUnanswered: // what came of an earlier one says more
-		cut.attempts[i].Err = err
+		cut.Attempts[i].Err = err
 	}
 	s.mu.cut = cut
 	if s.mu.state.Phase == Disconnected {
@@ -201,7 +192,7 @@ func (s *Session) attempts() []Attempt {
 	if s.mu.cut == nil {
 		return nil
 	}
-	return s.mu.cut.attempts
+	return s.mu.cut.Attempts
 }
 
 // endOf says why ctx has ended, and why there is no connection, if there is none.

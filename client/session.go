@@ -93,7 +93,7 @@ func begin(servers string, opt Options) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{
-		opt: opt, chroot: chroot, servers: newRotation(list),
+		opt: opt, chroot: chroot, servers: newRotation(list), password: make([]byte, 16),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		backoff: backoff{min: opt.BackoffMin, max: opt.BackoffMax},
 		watches: newWatches(),
@@ -253,18 +253,10 @@ func (s *Session) settleConn(c *conn, cause error) {
 		return
 	}
 	s.mu.conn = nil
-	s.mu.cut = &cutOff{cause: cause}
+	s.mu.cut = &cutOff{OpenError{Err: cause}}
 	c.failInFlightLocked(zk.ErrConnectionLoss)
-	s.dropOwnLocked()
-	s.watches.disarm()
-	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.cut})
-	s.mu.Unlock()
-	log()
-}
-
-// dropOwnLocked takes out of the queue what only made sense on the connection that has ended: watches
-// to be forgotten went with it, and the greeting is made anew for the next.
-func (s *Session) dropOwnLocked() {
+	// Of what is queued, the session's own requests made sense on this connection only: watches to be forgotten went with it,
+	// and the greeting is made anew for the next.
 	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool {
 		if !k.own || k.op == wire.OpCloseSession {
 			return false
@@ -272,6 +264,10 @@ func (s *Session) dropOwnLocked() {
 		s.failLocked(k, zk.ErrConnectionLoss, false)
 		return true
 	})
+	s.watches.disarm()
+	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.cut})
+	s.mu.Unlock()
+	log()
 }
 
 // end makes the session over, once, with a cause: every call is completed, every watch told.
