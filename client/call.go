@@ -19,7 +19,12 @@ type call struct {
 	write  bool   // changes something, so that a lost answer leaves a doubt
 	frame  []byte // the request with its length, room for the xid at xidOffset
 	proves proof  // what its answer proves of the session
-	answer answer // decodes the response; nil if there is nothing to decode
+
+	// decode takes the response, on the goroutine that reads the connection, before any later message is looked at, with
+	// Session.mu held. What the decoder cannot read is the decoder's error; what the response says has failed is the one
+	// returned. It is nil if there is nothing to decode.
+	decode func(d *wire.Decoder) error
+
 	arm    *Watch // the watch that the request registers, if any
 	own    bool   // the session's own: no caller waits for it, and it does not count against InFlightMax
 	joined bool   // leaves with the one before it in its pipeline
@@ -38,13 +43,6 @@ type call struct {
 
 // xidOffset is where a request's xid stands in its frame.
 const xidOffset = 4
-
-// An answer takes the response to a call, on the goroutine that reads the connection, before any later message is looked
-// at, with Session.mu held. What the decoder cannot read is the decoder's error; what the response says has failed is the
-// one returned.
-type answer interface {
-	decode(s *Session, d *wire.Decoder) error
-}
 
 // newCall makes a request.
 func newCall(op wire.Op, name, path string, req wire.Record) call {
@@ -67,7 +65,6 @@ func ownCall(op wire.Op, name, path string, req wire.Record) *call {
 type Pending[T any] struct {
 	call
 	value T
-	read  func(*Session, *wire.Decoder, *T) error
 }
 
 // Done is closed when the outcome is known. From the first call on, another goroutine has to read the answer; a caller that does
@@ -98,13 +95,6 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 		return none, p.err
 	}
 	return p.value, nil
-}
-
-func (p *Pending[T]) decode(s *Session, d *wire.Decoder) error {
-	if p.read == nil {
-		return nil
-	}
-	return p.read(s, d, &p.value)
 }
 
 // failLocked completes c without an answer.

@@ -68,7 +68,9 @@ func (c *conn) serve(ctx context.Context) error {
 	})
 	wg.Go(func() {
 		err := c.writeLoop(ctx)
-		c.callReader()
+		c.s.mu.Lock()
+		c.callReaderLocked()
+		c.s.mu.Unlock()
 		select { // what the server said before it hung up, a refusal for instance, may not have been read yet
 		case <-ctx.Done():
 		case <-time.After(drainTime):
@@ -187,8 +189,8 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	switch {
 	case h.Err != zk.OK:
 		failure = h.Err
-	case skipped == nil && k.answer != nil:
-		failure = k.answer.decode(s, d)
+	case skipped == nil && k.decode != nil:
+		failure = k.decode(d)
 	}
 	if err := d.Err(); err != nil {
 		s.failLocked(k, fmt.Errorf("answer of %v: %w", c.server, err), true)

@@ -78,10 +78,12 @@ func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 	if r.count < 2*len(s.servers.servers) || time.Since(r.since) <= s.Timeout()*4/3 {
 		return nil
 	}
-	serves, knows := s.inquire(srv)
-	if !serves {
+	nc, resp, _, err := s.attempt(srv, 0)
+	if err != nil {
 		return nil
 	}
+	hangUp(nc)
+	knows := resp.Timeout > 0 && resp.SessionID == s.ID()
 	// One that serves and knows the session may have begun to serve this very moment. Then it, or another one,
 	// takes the session the next time.
 	r.serving++
@@ -109,17 +111,6 @@ func (s *Session) lastZxid() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.lastZxid
-}
-
-// inquire asks a server that may be behind what the session has seen whether it serves at all, as a client that
-// has seen nothing, and whether it knows the session.
-func (s *Session) inquire(srv server) (serves, knows bool) {
-	nc, resp, _, err := s.attempt(srv, 0)
-	if err != nil {
-		return false, false
-	}
-	hangUp(nc)
-	return true, resp.Timeout > 0 && resp.SessionID == s.ID()
 }
 
 // connectTimeout returns how long one attempt may take. A server that is starting may take a connection and never answer on it:
@@ -191,9 +182,6 @@ func (s *Session) handshake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse,
 		SessionID: s.mu.id, Password: s.password, HasReadOnly: true,
 	}
 	s.mu.Unlock()
-	if req.Password == nil {
-		req.Password = make([]byte, 16)
-	}
 	if err := wire.WriteRecord(nc, &req); err != nil {
 		return nil, err
 	}

@@ -83,9 +83,6 @@ func (in *frameReader) deadline() time.Time {
 	return in.due
 }
 
-// overdue reports whether the rest of a message that has begun has not come in time.
-func (in *frameReader) overdue() bool { return !in.due.IsZero() && !time.Now().Before(in.due) }
-
 // fill reads what has arrived, or waits for it.
 func (in *frameReader) fill() error {
 	switch {

@@ -41,8 +41,11 @@ func (c *call) check(path string, mode zk.Mode) {
 
 // add makes a call and returns its Pending. Every kind of request comes through here.
 func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*Session, *wire.Decoder, *T) error) *Pending[T] {
-	k := &Pending[T]{call: newCall(op, name, path, req), read: read}
-	k.s, k.answer = p.s, k
+	k := &Pending[T]{call: newCall(op, name, path, req)}
+	k.s = p.s
+	if read != nil {
+		k.decode = func(d *wire.Decoder) error { return read(k.s, d, &k.value) }
+	}
 	switch op {
 	case wire.OpAuth, wire.OpWhoAmI: // have none
 	case wire.OpMulti, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL: // look at theirs themselves

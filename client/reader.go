@@ -152,13 +152,7 @@ func (c *conn) rest(ctx context.Context) error {
 	}
 }
 
-// callReader has the reader read, unless the turn is taken.
-func (c *conn) callReader() {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	c.callReaderLocked()
-}
-
+// callReaderLocked has the reader read, unless the turn is taken.
 func (c *conn) callReaderLocked() {
 	if c.turn.held == turnFree {
 		c.turn.called = true
@@ -203,11 +197,8 @@ func (c *conn) readUntil(over func() bool) error {
 		c.nc.SetReadDeadline(c.in.deadline()) // with the lock, or it could undo what interrupt does
 		c.s.mu.Unlock()
 		if err := c.in.fill(); err != nil {
-			c.s.mu.Lock()
-			interrupted := c.turn.interrupted
-			c.s.mu.Unlock()
-			if interrupted && isTimeout(err) {
-				return nil
+			if isTimeout(err) && time.Now().Before(c.in.deadline()) {
+				return nil // interrupted
 			}
 			return c.readError(err)
 		}
@@ -258,7 +249,7 @@ func (c *conn) readError(err error) error {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%v hung up", c.server)
 	case isTimeout(err):
-		if c.in.overdue() {
+		if due := c.in.due; !due.IsZero() && !time.Now().Before(due) {
 			return fmt.Errorf("%v began a message and sent less than %d bytes a second of it", c.server, slowest)
 		}
 		return fmt.Errorf("nothing heard from %v for %v", c.server, c.readTimeout())
