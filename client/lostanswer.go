@@ -71,37 +71,29 @@ type onceCreation struct {
 
 var errAmbiguous = errors.New("the answer was lost, and several znodes could be the one that was created")
 
-// look looks for the znode. The server has everything that the lost connection's request can have done.
+// look looks for the znode; for a sequential one among the newest names, until they are older than the call. Behind the sync,
+// the server has everything that the lost connection's request can have done.
 func (c *onceCreation) look(ctx context.Context) (own Created, found bool, err error) {
 	if err := c.s.Sync(ctx, "/"); err != nil {
 		return Created{}, false, cause(err)
 	}
+	paths := []string{c.path}
 	if c.mode.Sequential() {
-		return c.lookAmong(ctx)
+		dir := zk.Parent(c.path)
+		names, _, err := c.s.Children(ctx, dir)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return Created{}, false, cause(err)
+		}
+		paths = newestFirst(names, zk.Base(c.path))
+		for i, name := range paths {
+			paths[i] = zk.Join(dir, name)
+		}
 	}
-	data, stat, err := c.s.Get(ctx, c.path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return Created{}, false, nil
-	case err != nil:
-		return Created{}, false, cause(err)
-	}
-	return Created{Path: c.path, Stat: stat}, c.ours(data, stat), nil
-}
-
-// lookAmong looks for a sequential znode: the newest names first, until they are older than the call.
-func (c *onceCreation) lookAmong(ctx context.Context) (own Created, found bool, err error) {
-	dir, base := zk.Parent(c.path), zk.Base(c.path)
-	names, _, err := c.s.Children(ctx, dir)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return Created{}, false, cause(err)
-	}
-	for _, name := range newestFirst(names, base) {
-		path := zk.Join(dir, name)
+	for _, path := range paths {
 		data, stat, err := c.s.Get(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-		case errors.Is(err, zk.ErrNoAuth): // we could read our own
+		case errors.Is(err, zk.ErrNoAuth) && c.mode.Sequential(): // we could read our own
 		case err != nil:
 			return Created{}, false, cause(err)
 		case stat.Czxid <= c.after:
@@ -118,7 +110,7 @@ func (c *onceCreation) lookAmong(ctx context.Context) (own Created, found bool, 
 // ours reports whether a znode can be the one that was created.
 func (c *onceCreation) ours(data []byte, stat zk.Stat) bool {
 	switch {
-	case stat.Czxid <= c.after || !bytes.Equal(data, c.data):
+	case !bytes.Equal(data, c.data):
 		return false
 	case c.mode.Ephemeral():
 		return stat.EphemeralOwner == c.s.ID()
