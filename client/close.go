@@ -23,14 +23,11 @@ func (s *Session) Close(ctx context.Context) error {
 	why := s.askToClose(ctx)
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
 	s.wg.Wait()
-	s.mu.Lock()
-	gone := s.goneLocked()
-	if why == nil {
-		why = s.mu.over
-	}
-	s.mu.Unlock()
-	if gone {
+	if s.Gone(ctx) {
 		return nil
+	}
+	if why == nil {
+		why = s.mu.over // which no longer changes
 	}
 	return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
 }
@@ -44,10 +41,6 @@ func (s *Session) Gone(ctx context.Context) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.goneLocked()
-}
-
-func (s *Session) goneLocked() bool {
 	return s.mu.closed || s.mu.over != nil && errors.Is(s.mu.over, zk.ErrSessionExpired) && !s.mu.over.presumed
 }
 

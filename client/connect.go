@@ -106,7 +106,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// lastZxid returns the newest transaction that the session has seen.
 func (s *Session) lastZxid() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,11 +138,11 @@ func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.Conne
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) }) // a blocked Read listens to nothing else
 	asked = s.opt.clock.Now()
 	resp, err := s.handshake(nc, lastZxid)
-	if !stop() || err != nil {
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		hangUp(nc)
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
 		return nil, nil, asked, err
 	}
 	return nc, resp, asked, nil

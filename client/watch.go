@@ -46,13 +46,17 @@ func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, 
 func (w *Watch) Cancel() {
 	s := w.s
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if w.over {
-		s.mu.Unlock()
 		return
 	}
 	w.endLocked()
-	s.watches.drop(w)
-	s.mu.Unlock()
+	spot := s.watches.spots[w.key]
+	if spot == nil {
+		return
+	}
+	spot.watches = slices.DeleteFunc(spot.watches, func(other *Watch) bool { return other == w })
+	s.watches.tidy(w.key, spot)
 }
 
 // A watchKey is what the server knows a watch of this connection by.
@@ -109,18 +113,6 @@ func (t *watches) settle(w *Watch, conn uint64, code zk.Code, answered bool) {
 		}
 	} else {
 		w.endLocked()
-	}
-	t.tidy(w.key, spot)
-}
-
-// drop forgets w.
-func (t *watches) drop(w *Watch) {
-	spot := t.spots[w.key]
-	if spot == nil {
-		return
-	}
-	if i := slices.Index(spot.watches, w); i >= 0 {
-		spot.watches = slices.Delete(spot.watches, i, i+1)
 	}
 	t.tidy(w.key, spot)
 }
