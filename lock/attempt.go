@@ -110,11 +110,11 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	p := a.s.Pipeline()
 	listed := a.core.list(p)
 	p.Send(ctx)
-	ls, failed := listed.result(ctx)
-	if failed != nil || len(ls.queue.Claims) == 0 || a.id.Made(ls.queue.Claims[0].Name) {
+	q, failed := listed.result(ctx)
+	if failed != nil || len(q.Claims) == 0 || a.id.Made(q.Claims[0].Name) {
 		return err
 	}
-	node := zk.Join(a.core.dir, ls.queue.Claims[0].Name)
+	node := zk.Join(a.core.dir, q.Claims[0].Name)
 	data, stat, failed := a.s.Get(ctx, node)
 	if failed != nil {
 		return err

@@ -252,9 +252,9 @@ func (c *core) syncedQueue(ctx context.Context) (queue.Queue, error) {
 	p.Sync(c.dir)
 	listed := c.list(p)
 	p.Send(ctx)
-	seen, err := listed.result(ctx)
+	q, err := listed.result(ctx)
 	if errors.Is(err, zk.ErrNoNode) {
 		err = nil // no directory, no nodes
 	}
-	return seen.queue, err
+	return q, err
 }

@@ -19,51 +19,20 @@ type listing struct {
 	sentAt time.Time
 }
 
-// listedClaims is what a listing shows.
-type listedClaims struct {
-	queue queue.Queue // the queue
-	other queue.Claim // the oldest claim of another kind of lock; its name is empty if there is none
-}
-
 // list adds the request that lists the queue.
 func (c *core) list(p *client.Pipeline) *listing {
 	return &listing{p.Children(c.dir), c.rules.Heeds, time.Now()}
 }
 
 // result waits for the answer. With an error, nothing is listed.
-func (l *listing) result(ctx context.Context) (listedClaims, error) {
+func (l *listing) result(ctx context.Context) (queue.Queue, error) {
 	children, err := l.Wait(ctx)
 	if err != nil {
-		return listedClaims{}, err
+		return queue.Queue{}, err
 	}
-	seen := parseListing(children.Names, l.heeds)
-	seen.queue.Spent = queue.CounterSpent(children.Stat)
-	return seen, nil
-}
-
-// parseListing sorts the children of a directory into the queue of claims of the kinds in heeds, and others.
-func parseListing(names []string, heeds queue.ClaimKind) listedClaims {
-	seen := listedClaims{queue: queue.Queue{Claims: make([]queue.Claim, 0, len(names))}}
-	for _, name := range names {
-		number, k, ok := queue.ParseName(name)
-		switch {
-		case !ok:
-		case k&heeds != 0:
-			seen.queue.Add(name, number, k)
-		case seen.other.Name == "" || queue.Before(number, seen.other.Number):
-			seen.other = queue.Claim{Number: number, Kind: k, Name: name}
-		}
-	}
-	seen.queue.Sort()
-	return seen
-}
-
-// otherAhead returns the kind of a claim of another kind that is ahead of the one at place; KindNone if there is none.
-func (l *listedClaims) otherAhead(place int) Kind {
-	if l.other.Name == "" || !queue.Before(l.other.Number, l.queue.Claims[place].Number) {
-		return queue.KindNone
-	}
-	return queue.KindOf([]string{l.other.Name}, 0)
+	q := queue.Parse(children.Names, l.heeds)
+	q.Spent = queue.CounterSpent(children.Stat)
+	return q, nil
 }
 
 // A creation is the request that makes the nodes of an attempt, all of them or none. Several are made in
@@ -129,12 +98,12 @@ func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 		switch {
 		case err == nil:
 			a.noteJoined(nodes, czxid)
-			ls, err := listed.result(ctx)
+			q, err := listed.result(ctx)
 			if err != nil {
 				return a.list(ctx, 0)
 			}
 			a.listedAt = listed.sentAt
-			return a.locate(ctx, ls, bridge.Conn(listed.Pending))
+			return a.locate(ctx, q, bridge.Conn(listed.Pending))
 		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
 			a.created = nil
 			if err := a.core.makeDirectory(ctx); err != nil {
@@ -207,7 +176,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		}
 		listed := a.core.list(p)
 		p.Send(ctx)
-		ls, err := listed.result(ctx)
+		q, err := listed.result(ctx)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			lastConn = 0 // the session paces its reconnects
@@ -219,13 +188,12 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 			return view{}, err
 		}
 		a.listedAt = listed.sentAt
-		return a.locate(ctx, ls, bridge.Conn(listed.Pending))
+		return a.locate(ctx, q, bridge.Conn(listed.Pending))
 	}
 }
 
 // locate finds our place in a listing that shows every change up to our create.
-func (a *attempt) locate(ctx context.Context, ls listedClaims, conn uint64) (view, error) {
-	q := &ls.queue
+func (a *attempt) locate(ctx context.Context, q queue.Queue, conn uint64) (view, error) {
 	a.core.removeStrays(q)
 	places := q.Of(a.id)
 	switch {
@@ -235,7 +203,7 @@ func (a *attempt) locate(ctx context.Context, ls listedClaims, conn uint64) (vie
 		a.forget()
 		return view{}, ErrPlaceLost
 	case len(places) > a.count:
-		if err := a.dropLater(ctx, *q, places[a.count:]); err != nil {
+		if err := a.dropLater(ctx, q, places[a.count:]); err != nil {
 			return view{}, err
 		}
 		return a.list(ctx, 0)
@@ -261,7 +229,7 @@ func (a *attempt) locate(ctx context.Context, ls listedClaims, conn uint64) (vie
 	if n := q.Claims[last].Number; queue.Exhausting(n) {
 		a.core.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.core.dir, "number", n)
 	}
-	if other := ls.otherAhead(first); other != queue.KindNone && !a.core.opt.AllowOtherKinds { // those behind see us
+	if other := q.OtherAhead(first); other != queue.KindNone && !a.core.opt.AllowOtherKinds { // those behind see us
 		return view{}, &KindError{a.core.dir, other}
 	}
 	var err error
@@ -270,12 +238,12 @@ func (a *attempt) locate(ctx context.Context, ls listedClaims, conn uint64) (vie
 			return view{}, err
 		}
 	}
-	waits := a.core.rules.WaitsFor(*q, last)
+	waits := a.core.rules.WaitsFor(q, last)
 	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
 	if len(waits) == 0 {
 		return view{conn: conn}, nil
 	}
-	return view{queue: q, ahead: first, place: last, waits: waits, conn: conn}, nil
+	return view{queue: &q, ahead: first, place: last, waits: waits, conn: conn}, nil
 }
 
 // dropLater deletes nodes of ours behind those that we need, so that no contender waits for them.

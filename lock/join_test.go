@@ -21,8 +21,8 @@ func TestF34_OthersAhead(t *testing.T) {
 		{[]string{late, permit, early}, queue.KindMutex},
 		{[]string{late, early, permit}, queue.KindMutex},
 	} {
-		seen := parseListing(tt.names, queue.PermitRules.Heeds)
-		if got := seen.otherAhead(0); got != tt.want {
+		seen := queue.Parse(tt.names, queue.PermitRules.Heeds)
+		if got := seen.OtherAhead(0); got != tt.want {
 			t.Errorf("%q: ahead of the semaphore's contender: %q, want %q", tt.names, got, tt.want)
 		}
 	}

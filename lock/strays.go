@@ -17,7 +17,7 @@ import (
 func isStray(id queue.ID) bool { return ofThisProcess(id) && !attemptIDs.has(id) }
 
 // removeStrays has the cleaner remove the strays in a queue.
-func (c *core) removeStrays(q *queue.Queue) {
+func (c *core) removeStrays(q queue.Queue) {
 	for _, claim := range q.Claims {
 		if id, ok := queue.IDOf(claim.Name); ok && isStray(id) {
 			c.cleaner.add(leftovers{id: id, nodes: []string{zk.Join(c.dir, claim.Name)}, stray: true})

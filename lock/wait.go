@@ -169,8 +169,8 @@ func (a *attempt) stopWatching() {
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch {
 	w := &aheadWatch{frees: a.core.rules.FreedByEnd(*v.queue, place, v.place)}
 	name := v.queue.Claims[place].Name
-	if marker, ok := queue.ReleaseMarkerOf(name); ok && !w.frees && a.core.rules.FreedByRelease(*v.queue, place, v.place) {
-		_, w.releaseMarker = p.WatchExists(zk.Join(a.core.dir, marker)) // answered before what follows
+	if id, ok := queue.IDOf(name); ok && !w.frees && a.core.rules.FreedByRelease(*v.queue, place, v.place) {
+		_, w.releaseMarker = p.WatchExists(zk.Join(a.core.dir, id.ReleaseMarker())) // answered before what follows
 	}
 	w.got, w.node = p.WatchGet(zk.Join(a.core.dir, name))
 	return w

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 )
 
@@ -20,28 +19,18 @@ const DelayMax = time.Hour
 // DelayMarker returns the name of the delay marker of an attempt.
 func (id ID) DelayMarker() string { return protectedPrefix + string(id) + markerWord }
 
-// parseDelayMarker returns the attempt that a delay marker belongs to; ok is false for any other znode.
-func parseDelayMarker(name string) (id ID, ok bool) {
-	rest, ok := strings.CutPrefix(name, protectedPrefix)
-	if !ok || len(rest) <= attemptDigits {
-		return "", false
-	}
-	return ID(rest[:attemptDigits]), rest[attemptDigits:] == markerWord
-}
-
 // Orphans returns the names of the delay markers in a listing whose claims are gone.
 func Orphans(names []string) []string {
-	claimed := map[string]bool{} // by the release marker of the claim
+	claimed := map[ID]bool{}
 	for _, name := range names {
 		if _, _, ok := ParseName(name); ok {
-			if marker, ours := ReleaseMarkerOf(name); ours {
-				claimed[marker] = true
-			}
+			id, _ := IDOf(name)
+			claimed[id] = true
 		}
 	}
 	var left []string
 	for _, name := range names {
-		if id, ok := parseDelayMarker(name); ok && !claimed[id.ReleaseMarker()] {
+		if id, ok := IDOf(name); ok && name == id.DelayMarker() && !claimed[id] {
 			left = append(left, name)
 		}
 	}

@@ -30,8 +30,8 @@ func TestOrphans(t *testing.T) {
 		}
 	}
 	name := ID(a).DelayMarker()
-	if id, ok := parseDelayMarker(name); !ok || id != a {
-		t.Errorf("parseMarker(%s) = %s, %v", name, id, ok)
+	if id, ok := IDOf(name); !ok || id != a {
+		t.Errorf("IDOf(%s) = %s, %v", name, id, ok)
 	}
 	if _, _, ok := ParseName(name); ok {
 		t.Errorf("%s is taken for a place in the queue", name)
@@ -59,7 +59,7 @@ func FuzzOrphans(f *testing.F) {
 	f.Add("_c_00000000000000000000000000000001-held", "_c_00000000000000000000000000000001-lock-0000000001")
 	f.Fuzz(func(t *testing.T, x, y string) {
 		for _, name := range Orphans([]string{x, y}) {
-			if _, ok := parseDelayMarker(name); !ok {
+			if id, _ := IDOf(name); name != id.DelayMarker() {
 				t.Errorf("%q is no marker", name)
 			}
 		}

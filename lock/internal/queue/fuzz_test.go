@@ -24,9 +24,9 @@ func FuzzName(f *testing.F) {
 		if printed := fmt.Sprintf("%010d", number); ok && (k == 0 || !strings.HasSuffix(name, printed)) {
 			t.Errorf("parseName(%q) = %d, kind %d", name, number, k)
 		}
-		marker, has := ReleaseMarkerOf(name)
-		if has && (!strings.HasPrefix(marker, name[:len(protectedPrefix)+attemptDigits]) || name == marker && ok) {
-			t.Errorf("ReleaseMarkerOf(%q) = %q", name, marker)
+		of, has := IDOf(name)
+		if has && (!of.Made(name) || name == of.ReleaseMarker() && ok) {
+			t.Errorf("IDOf(%q) = %q", name, of)
 		}
 		if id.Made(name) && !strings.HasPrefix(name, protectedPrefix+string(id)) {
 			t.Errorf("%q is taken for a node of %s", name, id)

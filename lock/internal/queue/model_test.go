@@ -281,7 +281,7 @@ func (m *modelRun) view(t modelTree, who byte) modelView {
 				w.frees = len(rules.WaitsFor(rest, now)) == 0
 			}
 			w.frees = w.frees || m.r.endFrees
-			if _, ours := ReleaseMarkerOf(q.Claims[at].Name); ours && !w.frees {
+			if _, ours := IDOf(q.Claims[at].Name); ours && !w.frees {
 				w.marker = rules.FreedByRelease(q, at, place)
 			}
 			for i := range t.n {

@@ -81,16 +81,6 @@ const releaseWord = "-released"
 // ReleaseMarker returns the name of the release marker of an attempt.
 func (id ID) ReleaseMarker() string { return protectedPrefix + string(id) + releaseWord }
 
-// ReleaseMarkerOf returns the name of the release marker that belongs to the claim called name, if an attempt of
-// ours, or of a client that names its claims alike, has made it.
-func ReleaseMarkerOf(name string) (marker string, ok bool) {
-	id, ok := IDOf(name)
-	if !ok {
-		return "", false
-	}
-	return id.ReleaseMarker(), true
-}
-
 // IDOf returns the ID in the name of a claim. go-zookeeper's names have one of the same form; Curator's UUIDs are none.
 func IDOf(name string) (ID, bool) {
 	rest, ok := strings.CutPrefix(name, protectedPrefix)
@@ -154,8 +144,8 @@ func (id ID) HoldID(dir string) string { return zk.Join(dir, protectedPrefix+str
 
 // HoldIDOf returns the hold id of a claim's node, and for those of other clients its path.
 func HoldIDOf(dir, name string) string {
-	if marker, ok := ReleaseMarkerOf(name); ok {
-		name = strings.TrimSuffix(marker, releaseWord)
+	if id, ok := IDOf(name); ok {
+		return id.HoldID(dir)
 	}
 	return zk.Join(dir, name)
 }

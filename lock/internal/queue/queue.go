@@ -23,8 +23,9 @@ type Claim struct {
 //  2. children that are not claims of the kinds asked for were set aside, never an error.
 type Queue struct {
 	Claims  []Claim
-	Permits int  // how many claims may be granted at once, where the lock has a number for that; otherwise 0
-	Spent   bool // the directory's counter stands at its end
+	Other   Claim // the oldest claim of a kind that was not asked for; its name is empty if there is none
+	Permits int   // how many claims may be granted at once, where the lock has a number for that; otherwise 0
+	Spent   bool  // the directory's counter stands at its end
 }
 
 // Parse makes the queue of a directory from its listing, of the claims that are of one of kinds.
@@ -39,14 +40,22 @@ func Parse(names []string, kinds ClaimKind) Queue {
 
 // See puts the claim called name at the end of the queue, if it is one of these kinds.
 func (q *Queue) See(name string, kinds ClaimKind) {
-	if number, k, ok := ParseName(name); ok && k&kinds != 0 {
-		q.Add(name, number, k)
+	number, k, ok := ParseName(name)
+	switch {
+	case !ok:
+	case k&kinds != 0:
+		q.Claims = append(q.Claims, Claim{number, k, name})
+	case q.Other.Name == "" || Before(number, q.Other.Number):
+		q.Other = Claim{number, k, name}
 	}
 }
 
-// Add puts a claim at the end of the queue.
-func (q *Queue) Add(name string, number int32, k ClaimKind) {
-	q.Claims = append(q.Claims, Claim{number, k, name})
+// OtherAhead returns the kind of lock whose claim is ahead of the one at place, but not in this queue; KindNone if there is none.
+func (q Queue) OtherAhead(place int) Kind {
+	if q.Other.Name == "" || !Before(q.Other.Number, q.Claims[place].Number) {
+		return KindNone
+	}
+	return KindOf([]string{q.Other.Name}, 0)
 }
 
 // Sort brings the queue into its order.
@@ -121,13 +130,10 @@ func Exhausting(number int32) bool { return number > math.MaxInt32-nearEnd }
 // LastOf returns the last place of the attempt that has made the claim at place. Several permits are granted
 // together: when there is a permit for the last of them.
 func (q Queue) LastOf(place int) int {
-	name := q.Claims[place].Name
-	if !strings.HasPrefix(name, protectedPrefix) || len(name) < len(protectedPrefix)+attemptDigits {
+	id, ok := IDOf(q.Claims[place].Name)
+	if !ok {
 		return place
 	}
-	all := q.Of(ID(name[len(protectedPrefix):][:attemptDigits]))
-	if len(all) == 0 {
-		return place
-	}
+	all := q.Of(id)
 	return all[len(all)-1]
 }

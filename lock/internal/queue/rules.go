@@ -100,46 +100,22 @@ func conflict(a, b ClaimKind) bool { return a != Shared || b != Shared }
 // FreedByEnd reports whether the claim at place is granted, without another listing, once the node of the claim at ended has
 // gone, which it waits for.
 func (r *Rules) FreedByEnd(q Queue, ended, place int) bool {
-	rest, at := q.AfterEndOf(ended, place)
-	return len(r.WaitsFor(rest, at)) == 0
-}
-
-// FreedByRelease reports whether the claim at place is granted once the claim at holder, which it waits for, has announced its
-// release.
-func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
-	if !r.Announces {
-		return false
-	}
-	rest, at := q.AfterReleaseOf(holder, place)
-	return len(r.WaitsFor(rest, at)) == 0
-}
-
-// AnnouncesRelease reports whether a holder announces its release: if it has waited, since another contender may have seen
-// its claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a downgrade.
-func (r *Rules) AnnouncesRelease(waited, downgraded bool) bool {
-	return r.Announces && (waited || r.Moves && !downgraded)
-}
-
-// AfterEndOf returns what is known of the queue once the node at ended, which is ahead of place, has gone, and the
-// new place of the claim at place. If the node may have gone by a downgrade, it is assumed that it has: a shared claim
-// stands in its place.
-func (q Queue) AfterEndOf(ended, place int) (Queue, int) {
-	return q.edit(place, func(i int) claimChange {
+	return r.freedBy(q, place, func(i int) claimChange {
 		switch {
 		case i != ended:
 			return stays
-		case MayMove(q.Claims[i].Name):
+		case MayMove(q.Claims[i].Name): // it may have gone by a downgrade
 			return shares
 		}
 		return leaves
 	})
 }
 
-// AfterReleaseOf returns what is known of the queue once the claim at holder, which is ahead of place, has announced its
-// release, and the new place of the claim at place. It has held the lock and left, so all claims that it had to wait for
-// have left before it; or share the lock, after a downgrade, if the holder was a reader.
-func (q Queue) AfterReleaseOf(holder, place int) (Queue, int) {
-	return q.edit(place, func(i int) claimChange {
+// FreedByRelease reports whether the claim at place is granted once the claim at holder, which it waits for, has announced its
+// release. It has held the lock and left, so all claims that it had to wait for have left before it; or share the lock, after a
+// downgrade, if the holder was a reader.
+func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
+	return r.Announces && r.freedBy(q, place, func(i int) claimChange {
 		switch {
 		case i == holder:
 			return leaves
@@ -152,6 +128,12 @@ func (q Queue) AfterReleaseOf(holder, place int) (Queue, int) {
 	})
 }
 
+// AnnouncesRelease reports whether a holder announces its release: if it has waited, since another contender may have seen
+// its claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a downgrade.
+func (r *Rules) AnnouncesRelease(waited, downgraded bool) bool {
+	return r.Announces && (waited || r.Moves && !downgraded)
+}
+
 // claimChange says what has become of a claim.
 type claimChange uint8
 
@@ -160,6 +142,12 @@ const (
 	leaves
 	shares // it stays, as a shared claim
 )
+
+// freedBy reports whether the claim at place is granted after a change of each claim.
+func (r *Rules) freedBy(q Queue, place int, changeOf func(i int) claimChange) bool {
+	rest, at := q.edit(place, changeOf)
+	return len(r.WaitsFor(rest, at)) == 0
+}
 
 // edit returns the queue after a change of each claim, and the new place of the claim at place.
 func (q Queue) edit(place int, changeOf func(i int) claimChange) (Queue, int) {

@@ -55,7 +55,7 @@ func parseLines(text string) queues {
 				p.Passes = strings.HasSuffix(name, "!")
 				entries[name] = p
 			}
-			q.Add(name, int32(i), k)
+			q.Claims = append(q.Claims, Claim{int32(i), k, name})
 			of = append(of, p)
 		}
 		ls[dir] = NewReadQueue(q, of)

@@ -20,7 +20,7 @@ func TestSurveyOfALongLine(t *testing.T) {
 	for i := range n {
 		name := newID().Prefix(queue.LockWord) + fmt.Sprintf("%010d", i)
 		held := fmt.Sprintf("/of/%d", i)
-		long.queue.Queue.Add(name, int32(i), queue.Exclusive)
+		long.queue.Queue.Claims = append(long.queue.Queue.Claims, queue.Claim{Number: int32(i), Kind: queue.Exclusive, Name: name})
 		of = append(of, &queue.Entry{HoldID: queue.HoldIDOf("/long", name), Dir: "/long", Czxid: int64(i), Under: []string{held + "/it"}})
 		v.queues[held] = &readQueue{queue: &queue.ReadQueue{}}
 	}
@@ -48,7 +48,7 @@ func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
 		q, of := queue.Queue{Permits: permits.n}, []*queue.Entry(nil)
 		for i, name := range []string{"a", "b", "c"} {
 			if nodes[name] != 0 {
-				q.Add(name, int32(i), queue.Permit)
+				q.Claims = append(q.Claims, queue.Claim{Number: int32(i), Kind: queue.Permit, Name: name})
 				of = append(of, &queue.Entry{HoldID: "/l/" + name, Dir: "/l"})
 			}
 		}
