@@ -137,11 +137,10 @@ type lockBase struct {
 	opt   Options // with defaults
 	rules *queue.Rules
 	owner Owner // what the data of its nodes says of this process
-	held  any   // its heldKey
 }
 
 func newBase(s *client.Session, dir string, opt Options, r *queue.Rules) lockBase {
-	return lockBase{s, dir, opt, r, opt.Owner(), heldKey{s, dir, r.Heeds}}
+	return lockBase{s, dir, opt, r, opt.Owner()}
 }
 
 // nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.

@@ -4,44 +4,20 @@ import (
 	"context"
 	"slices"
 
-	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // withHold returns ctx with what code under the grant needs: for re-entering, and for the chain of holds.
 func (g *grant) withHold(ctx context.Context) context.Context {
-	return &holdContext{ctx, heldChain{g, heldChainOf(ctx)}}
-}
-
-// A holdContext is a context under a grant.
-type holdContext struct {
-	context.Context
-	chain heldChain
-}
-
-func (m *holdContext) Value(key any) any {
-	switch key {
-	case heldChainKey{}:
-		return &m.chain
-	case m.chain.g.lock.held:
-		return m.chain.g
-	}
-	return m.Context.Value(key)
-}
-
-// heldKey is the key under which a hold's context carries its grant.
-type heldKey struct {
-	s     *client.Session
-	dir   string
-	heeds queue.ClaimKind // kinds that it heeds: a directory may have several queues, which do not hide each other
+	return context.WithValue(ctx, heldChainKey{}, &heldChain{g, heldChainOf(ctx)})
 }
 
 // reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
 // asked for in the queue. Without Options.Reentrant that is refused, and always the write side under a hold of the read side,
 // which could never be granted.
 func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
-	g, _ := ctx.Value(b.held).(*grant)
+	g := heldChainOf(ctx).of(b)
 	if g == nil || !b.rules.Reenters {
 		return nil, nil
 	}
@@ -77,6 +53,17 @@ type heldChainKey struct{}
 func heldChainOf(ctx context.Context) *heldChain {
 	l, _ := ctx.Value(heldChainKey{}).(*heldChain)
 	return l
+}
+
+// of returns the newest grant of a lock in the chain, nil if there is none. One directory may have several queues, of which each
+// is a lock of its own.
+func (c *heldChain) of(b *lockBase) *grant {
+	for ; c != nil; c = c.outer {
+		if l := c.g.lock; l.s == b.s && l.dir == b.dir && l.rules.Heeds == b.rules.Heeds {
+			return c.g
+		}
+	}
+	return nil
 }
 
 // holdIDs returns the ids of those holds that have not ended.
