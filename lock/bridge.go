@@ -15,7 +15,7 @@ func newLatch(session any, path string, options any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return coreLocker{newCore(s, path, opt, &queue.ElectionRules)}, nil
+	return locker{newCore(s, path, opt, &queue.ElectionRules)}, nil
 }
 
 // candidates is bridge.Candidates.

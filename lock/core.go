@@ -19,14 +19,6 @@ type core struct {
 	orphans *orphanTimes // delay markers of holders that did not release
 }
 
-// base returns the lock's base; nil if c is nil.
-func (c *core) base() *lockBase {
-	if c == nil {
-		return nil
-	}
-	return &c.lockBase
-}
-
 func newCore(s *client.Session, dir string, opt Options, r *queue.Rules) *core {
 	c := &core{lockBase: newBase(s, dir, opt, r), orphans: &orphanTimes{}}
 	c.cleaner = &cleaner{lock: &c.lockBase, clean: c.clean}
@@ -85,7 +77,7 @@ func (c *core) approach(ctx context.Context, count int, try bool) (leave func(),
 	if c.gate == nil {
 		return func() {}, nil
 	}
-	g, err := takeOne(ctx, c.gate, try)
+	g, err := locker{c.gate}.take(ctx, try)
 	if err != nil {
 		return nil, err
 	}
@@ -96,38 +88,6 @@ func (c *core) approach(ctx context.Context, count int, try bool) (leave func(),
 			c.opt.Logger.Warn("the lock on the way in was not released in time", "lock", c.gate.dir, "error", err)
 		}
 	}, nil
-}
-
-// A lockTaker is a fair or an unfair lock that holds can be taken from.
-type lockTaker interface {
-	base() *lockBase                                                   // nil for the zero value of a lock
-	takeAll(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
-}
-
-// takeOne returns one hold: of a claim that ctx derives from, or else of a new claim. If try is set, it does not wait.
-func takeOne(ctx context.Context, l lockTaker, try bool) (*Hold, error) {
-	b := l.base()
-	if b == nil {
-		return nil, errZero
-	}
-	h, err := b.reenter(ctx, try)
-	if h == nil && err == nil {
-		ctx = b.tellAsked(ctx)
-		var holds []*Hold
-		if holds, err = l.takeAll(ctx, 1, try); err == nil {
-			h = holds[0]
-		}
-	}
-	return h, b.tellRefused(ctx, err)
-}
-
-// do runs f under a hold.
-func do(ctx context.Context, l lockTaker, f func(ctx context.Context) error) error {
-	h, err := takeOne(ctx, l, false)
-	if err != nil {
-		return err
-	}
-	return h.Do(ctx, f)
 }
 
 // lockBase is what lock values of all kinds have, and what holds and grants need to know of their lock.
@@ -153,23 +113,7 @@ func (b *lockBase) nodeData(r queue.Record) []byte {
 	return r.Encode()
 }
 
-// errZero is the error of a lock that was not made by a function such as NewMutex.
-var errZero = errors.New("lock: the zero value of a lock cannot be used (make one with NewMutex, NewRWMutex, NewSemaphore or NewUnfair)")
-
-// path and session return what a lock was made with. They also work for the zero value of a lock.
-func (b *lockBase) path() string {
-	if b == nil {
-		return ""
-	}
-	return b.dir
-}
-
-func (b *lockBase) session() *client.Session {
-	if b == nil {
-		return nil
-	}
-	return b.s
-}
+func (b *lockBase) base() *lockBase { return b }
 
 // op returns what errors call the operation.
 func (b *lockBase) op(try bool) string {

@@ -28,6 +28,14 @@ type Semaphore struct {
 	path string
 }
 
+// one returns the semaphore as a lock of which one permit is taken at a time.
+func (m *Semaphore) one() locker {
+	if m.core == nil {
+		return locker{}
+	}
+	return locker{m.core}
+}
+
 // NewSemaphore returns the semaphore of n permits, at most PermitsMax, of the directory at path. The number is stored in the
 // directory's data by its first user, and the directory stays for ever; where the directory is there already, a refused caller
 // stores nothing. If another number is stored when this Semaphore is first asked for a permit, the error is a *ConflictError; from
@@ -109,11 +117,11 @@ func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
 func (m *Semaphore) Path() string { return m.path }
 
 // Session returns the session that the semaphore belongs to.
-func (m *Semaphore) Session() *client.Session { return m.core.base().session() }
+func (m *Semaphore) Session() *client.Session { return m.one().Session() }
 
 // Acquire waits for a permit and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil.
-func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.core, false) }
+func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.one().Lock(ctx) }
 
 // AcquireN waits for k permits and returns their holds, or none. It keeps its place in the queue until k are free, so those
 // behind that want fewer do not pass it. If the semaphore has fewer than k permits, or comes to have fewer while
@@ -125,7 +133,7 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
 // TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the holder that
 // has held a permit for longest. A semaphore of NewCuratorSemaphore is busy too while another contender is on the way in; the error
 // names that one.
-func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return takeOne(ctx, m.core, true) }
+func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.one().TryLock(ctx) }
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes
 // no contender: while one waits for more permits than are free, it fails even if k are free.
@@ -138,7 +146,7 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 		return nil, errZero
 	}
 	ctx = m.core.tellAsked(ctx)
-	permits := m.Permits(k).resolve()
+	permits := m.permits(k)
 	if permits.err != nil {
 		return nil, m.core.tellRefused(ctx, &LockError{m.core.op(try), m.path, permits.err})
 	}
@@ -152,11 +160,21 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 	return newHolds(ctx, []member{permits}, [][]*Hold{holds}), nil
 }
 
+// Permits returns k permits, to be held together with other locks.
+func (m *Semaphore) Permits(k int) Member { return m.permits(k) }
+
+func (m *Semaphore) permits(k int) member {
+	p := m.one().resolve()
+	p.path, p.count = m.path, k
+	if p.err == nil {
+		p.err = m.mayAsk(k)
+	}
+	return p
+}
+
 // mayAsk refuses numbers that no semaphore can grant at once.
 func (m *Semaphore) mayAsk(k int) error {
 	switch {
-	case m.core == nil:
-		return errZero
 	case k < 1:
 		return fmt.Errorf("%d permits asked for, want at least 1", k)
 	case k > PermitsMax:
@@ -169,5 +187,5 @@ func (m *Semaphore) mayAsk(k int) error {
 
 // Do runs f while holding a permit; see Mutex.Do.
 func (m *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return do(ctx, m.core, f)
+	return m.one().Do(ctx, f)
 }

@@ -32,7 +32,7 @@ import (
 // Writing over the znode's data, as Curator's Revoker does, does not cost the holder its lock. But where the answer
 // to its create was lost as well, the holder knows its znode by the session alone: nothing else of the same
 // client.Session may make an ephemeral znode at the path.
-type Unfair struct{ l *unfairLock }
+type Unfair struct{ locker }
 
 // NewUnfair returns the lock of the znode at path, which must not be "/". What is above it is made when it
 // is needed, and stays. The path cannot be that of another kind of lock as well: where that has its directory, Lock
@@ -57,32 +57,7 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	case opt.Data != nil:
 		return nil, fmt.Errorf("lock %s: option Data: the data of an unfair lock's znode names its owner (leave it out)", path)
 	}
-	return &Unfair{newUnfairLock(s, path, opt)}, nil
-}
-
-// Path returns the path of the lock's znode.
-func (u *Unfair) Path() string { return u.l.base().path() }
-
-// Session returns the session that the lock belongs to.
-func (u *Unfair) Session() *client.Session { return u.l.base().session() }
-
-// Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
-// hold and error is not nil. Under one of its own holds it does as [Mutex.Lock] does.
-func (u *Unfair) Lock(ctx context.Context) (*Hold, error) { return takeOne(ctx, u.l, false) }
-
-// TryLock returns a hold if nothing else has the lock, and otherwise a *BusyError that names the holder.
-func (u *Unfair) TryLock(ctx context.Context) (*Hold, error) { return takeOne(ctx, u.l, true) }
-
-// Do runs f while holding the lock; see [Mutex.Do].
-func (u *Unfair) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return do(ctx, u.l, f)
-}
-
-func (u *Unfair) resolve() member {
-	if u.l == nil {
-		return member{err: errZero}
-	}
-	return member{path: u.l.dir, lock: &u.l.lockBase, taker: u.l, count: 1}
+	return &Unfair{locker{newUnfairLock(s, path, opt)}}, nil
 }
 
 // unfairLock is the state of an Unfair: its attempts share what is known of the session's creates and of leftovers.
@@ -90,14 +65,6 @@ type unfairLock struct {
 	lockBase
 	attempts *sessionAttempts
 	cleaner  *cleaner
-}
-
-// base returns the lock's base; nil if u is nil.
-func (u *unfairLock) base() *lockBase {
-	if u == nil {
-		return nil
-	}
-	return &u.lockBase
 }
 
 func newUnfairLock(s *client.Session, path string, opt Options) *unfairLock {
