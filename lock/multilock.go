@@ -3,10 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
@@ -177,70 +174,4 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, says []queu
 	}
 	writes.send(t.ctx)
 	return attempts, says, listed
-}
-
-// pipelines are one for each session.
-type pipelines map[*client.Session]*client.Pipeline
-
-func (ps pipelines) of(s *client.Session) *client.Pipeline {
-	p := ps[s]
-	if p == nil {
-		p = s.Pipeline()
-		ps[s] = p
-	}
-	return p
-}
-
-func (ps pipelines) send(ctx context.Context) {
-	for _, p := range ps {
-		p.Send(ctx)
-	}
-}
-
-// cleanupTimeout returns the longest Options.CleanupTimeout of the holds.
-func cleanupTimeout(holds []*Hold) time.Duration {
-	var longest time.Duration
-	for _, h := range holds {
-		longest = max(longest, h.g.lock.opt.CleanupTimeout)
-	}
-	return longest
-}
-
-// releaseAll releases holds, the last first, and joins what was wrong. The deletions leave in one write for
-// each session. It returns after the longest Options.CleanupTimeout of the holds at the latest.
-func releaseAll(ctx context.Context, holds []*Hold) error {
-	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout(holds))
-	defer cancel()
-	var errs []error
-	var ended []*grant
-	sending := false
-	defer func() {
-		if !sending { // a hook of the user's has panicked
-			for _, g := range ended {
-				g.giveUp()
-			}
-		}
-	}()
-	for i := len(holds) - 1; i >= 0; i-- {
-		h := holds[i]
-		if h.released.Swap(true) {
-			continue
-		}
-		last, err := h.g.leave(h)
-		errs = append(errs, err)
-		if last {
-			ended = append(ended, h.g)
-		}
-	}
-	sending = true
-	sent := make([]*removal, len(ended))
-	writes := pipelines{}
-	for i, g := range ended {
-		sent[i] = g.claim.send(writes.of(g.s))
-	}
-	writes.send(ctx)
-	for i, g := range ended {
-		errs = append(errs, g.deleteNode(ctx, sent[i]))
-	}
-	return ending.Join(errs...)
 }

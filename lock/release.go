@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -19,27 +21,73 @@ import (
 // If the lock had been lost before, the first Release returns the *LostError. Releasing again does nothing
 // and returns nil, without waiting for what the first one waits for.
 func (h *Hold) Release(ctx context.Context) error {
-	if h.released.Swap(true) {
-		return nil
-	}
-	last, err := h.g.leave(h)
-	if err != nil || !last {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, h.g.lock.opt.CleanupTimeout)
-	defer cancel()
-	return h.g.deleteNode(ctx, nil)
+	return releaseAll(ctx, []*Hold{h})
 }
 
-// deleteNode deletes the node of a grant that has ended by a release. sent is what claim.send returned, or nil.
-func (g *grant) deleteNode(ctx context.Context, sent *removal) error {
-	defer attemptIDs.drop(g.id)
-	return g.claim.remove(ctx, sent)
+// releaseAll releases holds, the last first, and joins what was wrong. The deletions leave in one write for
+// each session. It returns after the longest Options.CleanupTimeout of the holds at the latest.
+func releaseAll(ctx context.Context, holds []*Hold) error {
+	var errs []error
+	var ended []*grant
+	told := false
+	defer func() {
+		if !told { // a hook of the user's has panicked
+			for _, g := range ended {
+				g.claim.discard()
+				attemptIDs.drop(g.id)
+			}
+		}
+	}()
+	for _, h := range slices.Backward(holds) {
+		if h.released.Swap(true) {
+			continue
+		}
+		last, err := h.g.leave(h)
+		errs = append(errs, err)
+		if last {
+			ended = append(ended, h.g)
+			h.g.lock.tellReleased(h.g.caller)
+		}
+	}
+	told = true
+	var longest time.Duration
+	sent := make([]*removal, len(ended))
+	writes := pipelines{}
+	for i, g := range ended {
+		longest = max(longest, g.lock.opt.CleanupTimeout)
+		sent[i] = g.claim.send(writes.of(g.s))
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	writes.send(ctx)
+	for i, g := range ended {
+		errs = append(errs, g.claim.remove(ctx, sent[i]))
+		attemptIDs.drop(g.id)
+	}
+	return ending.Join(errs...)
 }
 
 // releasePending returns the error of a release that was not confirmed because of err.
 func releasePending(path string, err error) error {
 	return &LockError{"release", path, fmt.Errorf("%w: %w", ErrReleasePending, err)}
+}
+
+// pipelines are one for each session.
+type pipelines map[*client.Session]*client.Pipeline
+
+func (ps pipelines) of(s *client.Session) *client.Pipeline {
+	p := ps[s]
+	if p == nil {
+		p = s.Pipeline()
+		ps[s] = p
+	}
+	return p
+}
+
+func (ps pipelines) send(ctx context.Context) {
+	for _, p := range ps {
+		p.Send(ctx)
+	}
 }
 
 // leave ends a hold, and reports whether it was the last of the grant, which has ended then: its node is to
@@ -61,29 +109,7 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 	g.mu.holds = nil // under the same mutex, or another caller could re-enter what is about to end
 	g.mu.Unlock()
 	g.endHolds(holds, ErrReleased)
-	g.tellReleased()
 	return true, nil
-}
-
-// giveUp has the node of a grant that has ended deleted in the background.
-func (g *grant) giveUp() {
-	g.claim.discard()
-	attemptIDs.drop(g.id)
-}
-
-// tellReleased tells the hook of the release. If the hook panics, the node is deleted in the background.
-func (g *grant) tellReleased() {
-	if g.lock.opt.Hooks.Released == nil {
-		return
-	}
-	returned := false
-	defer func() {
-		if !returned {
-			g.giveUp()
-		}
-	}()
-	g.lock.opt.Hooks.Released(g.caller, g.lock.dir)
-	returned = true
 }
 
 // A queueClaim is the claim of a grant in the queue of a fair lock.
