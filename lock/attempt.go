@@ -38,11 +38,13 @@ type attempt struct {
 	permits     permitState
 	delayMarker string // path of our delay marker, once it may have been made
 	tries       bool   // it does not wait, not even for a delay to pass
+	yields      bool   // it gives up if it waits for itself
+	beforeWait  func() // called before it waits, if not nil
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
 func newAttempt(c *core, count int, r queue.Record) *attempt {
-	a := &attempt{core: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r), tries: r.Passing}
+	a := &attempt{core: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r), tries: r.Passing, yields: r.Yields}
 	attemptIDs.add(a.id)
 	return a
 }
@@ -59,41 +61,82 @@ type view struct {
 // first returns the path of the node at the head of the queue.
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
-// run joins the queue and returns when the lock is ours. A try leaves the queue again unless that is so at once.
-func (a *attempt) run(ctx context.Context) ([]*Hold, error) {
-	v, err := a.join(ctx, a.ask(ctx))
-	if err != nil {
-		return nil, err
+// run joins the queue, in which listed is the first look, and returns when the lock is ours. If it has no holds then, the attempt
+// is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. The event of a deleted node may come
+// before the end of its session is known: then the error is the session's.
+func (a *attempt) run(ctx context.Context, listed *listing) (holds []*Hold, err error) {
+	defer func() {
+		if holds == nil {
+			a.abandon()
+		}
+	}()
+	v, err := a.join(ctx, listed)
+	if err == nil {
+		holds, err = a.proceed(ctx, v)
 	}
-	return a.proceed(ctx, v)
+	if errors.Is(err, ErrPlaceLost) {
+		a.s.Sync(ctx, a.core.dir) // if the session has ended, that is known then
+		if over := a.s.Err(); over != nil {
+			err = over
+		}
+	}
+	return holds, err
 }
 
 // proceed is run from a view of the queue on.
-func (a *attempt) proceed(ctx context.Context, v view) (_ []*Hold, err error) {
-	for err == nil {
-		if len(v.waits) == 0 {
-			return a.grant(ctx)
+func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
+	for {
+		if err := a.await(ctx, v); err != nil {
+			return nil, err
 		}
-		if a.tries {
-			return nil, a.decline(ctx, v)
+		holds, err := a.grant(ctx)
+		if holds != nil || err != nil {
+			return holds, err
 		}
+		if v, err = a.list(ctx, 0); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// await returns when there is no claim that we wait for. A try leaves the queue again unless that is so at once.
+func (a *attempt) await(ctx context.Context, v view) (err error) {
+	if len(v.waits) == 0 {
+		return nil
+	}
+	if a.tries {
+		return a.decline(ctx, v)
+	}
+	if a.beforeWait != nil {
+		a.beforeWait()
+	}
+	wait := ctx
+	if a.yields {
+		var stop func()
+		wait, stop = a.core.detect(ctx, a.id)
+		defer stop()
+	}
+	for granted := false; err == nil && !granted && len(v.waits) > 0; {
 		if n := a.core.opt.QueueMax; n > 0 && v.ahead > n {
-			return nil, ErrQueueFull
+			return ErrQueueFull
 		}
 		a.core.tellWaiting(ctx, Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.core.dir)})
 		a.waited = true
-		var granted bool
-		if granted, err = a.wait(ctx, &v); granted {
-			return a.grant(ctx)
-		}
-		if err == nil {
+		granted, err = a.wait(wait, &v)
+		if err == nil && !granted {
 			v, err = a.list(ctx, v.conn)
 		}
 	}
-	if a.waited && ctx.Err() != nil {
-		err = a.addHolder(ctx, err)
+	var found *DeadlockError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return a.addHolder(ctx, err)
+	case errors.As(context.Cause(wait), &found):
+		return found
 	}
-	return nil, err
+	return err
 }
 
 // holderLimit is how much longer than its context a Lock takes at most, to learn which holder it has waited for.
@@ -148,7 +191,7 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 	return busy
 }
 
-// grant makes the holds, one of each node. A place at the head of the queue is ours only if the session is known to live;
+// grant makes the holds, one of each node; none if the queue has to be listed again. A place at the head of the queue is ours only if the session is known to live;
 // after a long wait without an answer that has to be asked first.
 func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if a.core.opt.Delay > 0 {
@@ -157,12 +200,8 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		}
 	}
 	if a.core.permits != nil {
-		same, err := a.storePermits(ctx)
-		if err != nil {
+		if same, err := a.storePermits(ctx); !same || err != nil {
 			return nil, err
-		}
-		if !same {
-			return a.runAgain(ctx)
 		}
 	}
 	number, err := vouchFor(ctx, a.s, a.core.opt.Vouch, a.nodes)
@@ -176,7 +215,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		return nil, ending.Of(ctx)
 	}
 	if isOutdated(a.s, a.listedAt, a.own...) {
-		return a.runAgain(ctx)
+		return nil, nil
 	}
 	holds := make([]*Hold, len(a.nodes))
 	for i, node := range a.nodes {
@@ -192,15 +231,6 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	a.nodes, a.own, a.vouching, a.delayMarker = nil, nil, nil, "" // the holds' now
 	attemptIDs.drop(a.id)
 	return holds, nil
-}
-
-// runAgain is run for an attempt that has joined the queue.
-func (a *attempt) runAgain(ctx context.Context) ([]*Hold, error) {
-	v, err := a.list(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	return a.proceed(ctx, v)
 }
 
 // isOutdated reports whether the last listing, which was asked for at that time, is too old to show that our nodes are still

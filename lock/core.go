@@ -36,34 +36,12 @@ func (c *core) takeAll(ctx context.Context, count int, try bool) ([]*Hold, error
 		c.cleaner.await(ctx)
 	}
 	for {
-		says := c.opt.claimRecord(ctx, try)
-		a := newAttempt(c, count, says)
-		way := a.run
-		if says.Yields {
-			way = c.unlessDeadlocked(a.id, way)
-		}
-		holds, err := runAttempt(ctx, a, way)
+		a := newAttempt(c, count, c.opt.claimRecord(ctx, try))
+		holds, err := a.run(ctx, a.ask(ctx))
 		if err == nil || try || !c.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
 			return holds, c.withOp(err, try)
 		}
 	}
-}
-
-// runAttempt runs an attempt, and abandons it if it has no holds then, also when a function of the user's, such as Options.Waiting,
-// has panicked. The event of a deleted node may come before the end of its session is known: then the error is the session's.
-func runAttempt(ctx context.Context, a *attempt, way func(context.Context) ([]*Hold, error)) (holds []*Hold, err error) {
-	defer func() {
-		if holds == nil {
-			a.abandon()
-		}
-	}()
-	if holds, err = way(ctx); errors.Is(err, ErrPlaceLost) {
-		a.s.Sync(ctx, a.core.dir) // if the session has ended, that is known then
-		if over := a.s.Err(); over != nil {
-			err = over
-		}
-	}
-	return holds, err
 }
 
 // approach does what comes before joining the queue of a semaphore: it agrees on the number of permits, and takes the

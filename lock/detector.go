@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
@@ -12,7 +11,7 @@ import (
 // A detector looks for a cycle of contenders that wait for each other, for the sake of one attempt that waits in a queue.
 // The attempt knows nothing of it: what the detector finds ends the context that the attempt waits with.
 //
-// It looks first when the attempt has gone on for Options.Deadlock, and then ever more rarely. A cycle that it finds
+// It looks first when the attempt has waited for Options.Deadlock, and then ever more rarely. A cycle that it finds
 // twice in a row, Options.Deadlock apart, is a deadlock.
 type detector struct {
 	core  *core
@@ -24,46 +23,36 @@ type detector struct {
 // detectorRarest is how much rarer than at first a detector looks in the end.
 const detectorRarest = 16
 
-// unlessDeadlocked returns a function that goes the way of an attempt, and fails with a *DeadlockError if the attempt
-// waits in a cycle and is the one to give up. Until Options.Deadlock has passed, it costs a timer.
-func (c *core) unlessDeadlocked(id queue.ID, way func(context.Context) ([]*Hold, error)) func(context.Context) ([]*Hold, error) {
-	return func(ctx context.Context) ([]*Hold, error) {
-		wait, end := context.WithCancelCause(ctx)
-		d := &detector{core: c, id: id, pause: c.opt.Deadlock}
-		done := make(chan struct{})
-		first := time.AfterFunc(d.pause, func() {
-			defer close(done)
-			if found := d.run(wait); found != nil {
-				end(found)
-			}
-		})
-		defer func() {
-			end(nil)
-			if !first.Stop() {
-				<-done
-			}
-		}()
-		holds, err := way(wait)
-		var found *DeadlockError
-		if err != nil && ctx.Err() == nil && errors.As(context.Cause(wait), &found) {
-			err = found
+// detect returns a context for the wait of an attempt. If the attempt waits in a cycle and is the one to give up, it ends with a
+// *DeadlockError as its cause.
+func (c *core) detect(ctx context.Context, id queue.ID) (wait context.Context, stop func()) {
+	wait, end := context.WithCancelCause(ctx)
+	d := &detector{core: c, id: id, pause: c.opt.Deadlock}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if found := d.run(wait); found != nil {
+			end(found)
 		}
-		return holds, err
+	}()
+	return wait, func() {
+		end(nil)
+		<-done
 	}
 }
 
 // run looks until it has found a deadlock or ctx ends; then it returns nil.
 func (d *detector) run(ctx context.Context) *DeadlockError {
-	for ctx.Err() == nil {
-		if found := d.look(ctx); found != nil {
-			return found
-		}
+	for {
 		select {
 		case <-time.After(d.pause):
 		case <-ctx.Done():
+			return nil
+		}
+		if found := d.look(ctx); found != nil {
+			return found
 		}
 	}
-	return nil
 }
 
 // look returns the cycle that the attempt waits in if this is the second look in a row that finds one, and the attempt is

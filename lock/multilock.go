@@ -3,8 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
-
-	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"slices"
 )
 
 // A multiLock is the way of an All to its holds. It is used by one goroutine.
@@ -37,11 +36,7 @@ func takeMembers(ctx context.Context, members []member, try bool) (t *multiLock,
 	}
 	for err == nil && len(rest) > 0 {
 		var done int
-		if members[rest[0]].isSeparate() {
-			done, err = 1, t.takeSeparate(rest[0], try)
-		} else {
-			done, err = t.takeBatch(t.nextBatch(rest), try)
-		}
+		done, err = t.takeNext(rest, try)
 		rest = rest[done:]
 	}
 	if lost := context.Cause(t.ctx); err != nil && ctx.Err() == nil && lost != nil && len(rest) > 0 { // one that we had
@@ -86,54 +81,45 @@ func (t *multiLock) flat() []*Hold {
 	return all
 }
 
-// nextBatch returns how far the members of rest can be asked for together.
-func (t *multiLock) nextBatch(rest []int) []int {
-	for n, i := range rest {
-		if t.members[i].isSeparate() {
-			return rest[:n]
+// takeNext takes the first member of rest, and those after it that can be asked for together with it. It returns how many it has
+// taken.
+func (t *multiLock) takeNext(rest []int, try bool) (done int, err error) {
+	batch := slices.IndexFunc(rest, func(i int) bool { return t.members[i].isSeparate() })
+	switch batch {
+	case 0:
+		m := t.members[rest[0]]
+		holds, err := m.taker.takeAll(t.ctx, m.count, try)
+		if err != nil {
+			return 0, err
 		}
+		t.add(rest[0], holds...)
+		return 1, nil
+	case -1:
+		batch = len(rest)
 	}
-	return rest
-}
-
-// takeSeparate takes one member by itself.
-func (t *multiLock) takeSeparate(i int, try bool) error {
-	m := t.members[i]
-	holds, err := m.taker.takeAll(t.ctx, m.count, try)
-	if err == nil {
-		t.add(i, holds...)
-	}
-	return err
+	return t.takeBatch(rest[:batch], try)
 }
 
 // takeBatch asks for several members at once, in one write for each session, and returns for how many of them
 // it has taken holds, in canonical order. If one of them is busy, it gives up the places in the queue behind
 // those that come later before it waits, so that a waiter has nothing that comes later.
 func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
-	attempts, says, listed := t.ask(batch, try)
+	attempts, listed := t.ask(batch, try)
 	later := attempts
-	defer func() { abandonAll(later) }()
+	abandonLater := func() {
+		for _, a := range later {
+			a.abandon()
+		}
+		later = nil
+	}
+	defer abandonLater()
 	for k, i := range batch {
 		a := attempts[k]
-		v, err := a.join(t.ctx, listed[k])
-		later = attempts[k+1:] // runAttempt abandons this one, if it has to be
-		way := func(ctx context.Context) ([]*Hold, error) {
-			if err != nil {
-				return nil, err
-			}
-			return a.proceed(ctx, v)
-		}
-		if err != nil || len(v.waits) > 0 {
-			abandonAll(later)
-			later = nil
-			if says[k].Yields {
-				way = a.core.unlessDeadlocked(a.id, way)
-			}
-		}
-		holds, err := runAttempt(t.ctx, a, way)
+		later = attempts[k+1:]
+		a.beforeWait = abandonLater
+		holds, err := a.run(t.ctx, listed[k])
 		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.core.opt.Requeue && !try {
-			abandonAll(later)
-			later = nil
+			abandonLater()
 			holds, err = a.core.takeAll(t.ctx, a.count, false)
 		}
 		if err != nil {
@@ -147,18 +133,10 @@ func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
 	return len(batch), nil
 }
 
-func abandonAll(attempts []*attempt) {
-	for _, a := range attempts {
-		a.abandon()
-	}
-}
-
-// ask begins an attempt for each of several members, and sends what they ask for: in one write for each session. says is
-// what the nodes of each attempt say. The one that has to wait will hold the claims of those before it by then, so its
-// nodes name them.
-func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, says []queue.Record, listed []*listing) {
+// ask begins an attempt for each of several members, and sends what they ask for: in one write for each session. The one that
+// has to wait will hold the claims of those before it by then, so its nodes name them.
+func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, listed []*listing) {
 	attempts = make([]*attempt, len(batch))
-	says = make([]queue.Record, len(batch))
 	listed = make([]*listing, len(batch))
 	var earlier []string // hold ids
 	writes := pipelines{}
@@ -167,11 +145,10 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, says []queu
 		if try {
 			m.core.cleaner.await(t.ctx)
 		}
-		says[k] = m.lock.opt.claimRecord(t.ctx, try, earlier...)
-		attempts[k] = newAttempt(m.core, m.count, says[k])
+		attempts[k] = newAttempt(m.core, m.count, m.lock.opt.claimRecord(t.ctx, try, earlier...))
 		earlier = append(earlier, attempts[k].id.HoldID(m.lock.dir))
 		listed[k] = attempts[k].addTo(writes.of(m.lock.s))
 	}
 	writes.send(t.ctx)
-	return attempts, says, listed
+	return attempts, listed
 }
