@@ -293,7 +293,7 @@ func (a *attempt) abandon() {
 		a.nodes = append([]string{a.delayMarker}, a.nodes...)
 	}
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
-		a.core.cleaner.add(leftovers{id: a.id, token: a.token, nodes: a.nodes, created: a.created, unknown: a.unknown})
+		a.core.cleaner.add(leftovers{id: a.id, nodes: a.nodes, created: a.created, unknown: a.unknown})
 	}
 	attemptIDs.drop(a.id)
 }

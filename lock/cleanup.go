@@ -15,8 +15,8 @@ import (
 // leftovers are what an attempt or a hold left: nodes that are there, or may be.
 type leftovers struct {
 	id      queue.ID
-	token   int64     // creation zxid of the nodes; 0 if unknown
-	nodes   []string  // their paths, as far as they are known
+	nodes   []string  // their paths, as far as they are known; of a fair lock
+	token   int64     // creation zxid of the node, of an unfair lock; 0 if unknown
 	created *creation // a create that is still under way, if any
 	unknown bool      // there may be others: look for the id
 	stray   bool      // there is one node; it is removed only if it is the session's
@@ -31,10 +31,9 @@ type cleaner struct {
 	clean func(context.Context, []leftovers) (left []leftovers, err error) // does what can be done for each; err says why some are left
 	mu    struct {
 		sync.Mutex
-		todo  []leftovers
-		more  chan struct{} // add → run: there is more to do; one token is enough; nil while run does not
-		fresh int           // how many leftovers there are whose removal has not been refused
-		idle  chan struct{} // closed when fresh becomes 0; nil while it is 0
+		todo []leftovers
+		more chan struct{} // add → run: there is more to do; one token is enough; nil while run does not
+		idle chan struct{} // closed when nothing is left but what has been refused; nil if that is so
 	}
 }
 
@@ -42,7 +41,9 @@ func (c *cleaner) add(d leftovers) {
 	attemptIDs.add(d.id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.countLocked(1)
+	if c.mu.idle == nil {
+		c.mu.idle = make(chan struct{})
+	}
 	c.mu.todo = append(c.mu.todo, d)
 	if c.mu.more != nil {
 		select {
@@ -59,13 +60,10 @@ func (c *cleaner) add(d leftovers) {
 	c.mu.more = more
 }
 
-// countLocked adds to the number of fresh leftovers.
-func (c *cleaner) countLocked(n int) {
-	if c.mu.fresh == 0 && n > 0 {
-		c.mu.idle = make(chan struct{})
-	}
-	c.mu.fresh += n
-	if c.mu.fresh == 0 && c.mu.idle != nil {
+// restLocked closes idle if nothing is left but what has been refused.
+func (c *cleaner) restLocked() {
+	fresh := func(d leftovers) bool { return !d.refused }
+	if c.mu.idle != nil && !slices.ContainsFunc(c.mu.todo, fresh) {
 		close(c.mu.idle)
 		c.mu.idle = nil
 	}
@@ -77,7 +75,7 @@ func (c *cleaner) dropLocked() {
 		attemptIDs.drop(d.id)
 	}
 	c.mu.todo, c.mu.more = nil, nil
-	c.countLocked(-c.mu.fresh)
+	c.restLocked()
 }
 
 // drop forgets everything, because the session is over.
@@ -155,22 +153,15 @@ func (c *cleaner) next() []leftovers {
 func (c *cleaner) putBack(list, left []leftovers, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fresh := 0
 	for i := range left {
 		attemptIDs.add(left[i].id)
 		left[i].refused = left[i].refused || refused
-		if !left[i].refused {
-			fresh++
-		}
 	}
 	for _, d := range list {
 		attemptIDs.drop(d.id)
-		if !d.refused {
-			fresh--
-		}
 	}
 	c.mu.todo = append(left, c.mu.todo...)
-	c.countLocked(fresh)
+	c.restLocked()
 }
 
 // clean does what can be done for each of todo, and returns those that are left and an error that says why.

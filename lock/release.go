@@ -142,7 +142,7 @@ func (c *queueClaim) discard() { c.core.cleaner.add(c.leftovers()) }
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see.
 func (c *queueClaim) leftovers() leftovers {
-	d := leftovers{id: c.id, token: c.token, nodes: c.nodes()}
+	d := leftovers{id: c.id, nodes: c.nodes()}
 	if c.delayMarker != "" && c.loss() == nil {
 		d.nodes = slices.Insert(d.nodes, 0, c.delayMarker)
 	}
