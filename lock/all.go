@@ -94,25 +94,23 @@ func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 		}
 		return nil, err
 	}
-	return newHolds(t.ctx, t.members, t.holds), nil
+	return newHolds(t.ctx, t.flat()), nil
 }
 
 // Holds are several locks held at once. They are one loan: the loss of one is the loss of the whole. The
 // others are kept then until Release, so that the work can be stopped in order.
 type Holds struct {
-	members []member
-	holds   [][]*Hold // of each
-	flat    []*Hold
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	flat   []*Hold // of each member
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 
 	listening sync.Once     // for revoked
 	revoked   chan struct{} // closed when one of them was asked for; nil until Revoked is called
 }
 
 // newHolds makes the whole of the holds of each member. ctx has the marks of all of them.
-func newHolds(ctx context.Context, members []member, holds [][]*Hold) *Holds {
-	h := &Holds{members: members, holds: holds, flat: slices.Concat(holds...)}
+func newHolds(ctx context.Context, flat []*Hold) *Holds {
+	h := &Holds{flat: flat}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, one := range h.flat {
 		context.AfterFunc(one.Context(), func() { h.cancel(one.Cause()) }) // which ends in time
@@ -154,12 +152,13 @@ func (h *Holds) Remaining() time.Duration {
 // Of returns the holds of the lock at path: one, or one for each permit; none if path is not that of a member.
 // Releasing one of them ends the context of the whole.
 func (h *Holds) Of(path string) []*Hold {
-	for i, m := range h.members {
-		if m.path == path {
-			return slices.Clone(h.holds[i])
+	var of []*Hold
+	for _, one := range h.flat {
+		if one.g.lock.path == path {
+			of = append(of, one)
 		}
 	}
-	return nil
+	return of
 }
 
 // All returns all holds, in the order in which the locks are taken. Releasing one of them ends the context of the whole.
@@ -168,9 +167,9 @@ func (h *Holds) All() []*Hold { return slices.Clone(h.flat) }
 // Tokens returns the fencing token of each lock by its path; see Hold.Token. What is protected by several of
 // them compares each with the highest that it has seen for that path.
 func (h *Holds) Tokens() map[string]int64 {
-	tokens := make(map[string]int64, len(h.members))
-	for i, m := range h.members {
-		tokens[m.path] = h.holds[i][0].Token()
+	tokens := map[string]int64{}
+	for _, one := range h.flat {
+		tokens[one.g.lock.path] = one.Token()
 	}
 	return tokens
 }

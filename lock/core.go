@@ -71,14 +71,15 @@ func (c *core) approach(ctx context.Context, count int, try bool) (leave func(),
 // lockBase is what lock values of all kinds have, and what holds and grants need to know of their lock.
 type lockBase struct {
 	s     *client.Session
-	dir   string  // path
+	path  string  // that the lock is known by
+	dir   string  // path of its directory or znode: path, but of Curator's semaphore
 	opt   Options // with defaults
 	rules *queue.Rules
 	owner Owner // what the data of its nodes says of this process
 }
 
 func newBase(s *client.Session, dir string, opt Options, r *queue.Rules) lockBase {
-	return lockBase{s, dir, opt, r, opt.Owner()}
+	return lockBase{s, dir, dir, opt, r, opt.Owner()}
 }
 
 // nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.

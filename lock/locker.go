@@ -34,7 +34,7 @@ func (l locker) Path() string {
 	if l.from == nil {
 		return ""
 	}
-	return l.from.base().dir
+	return l.from.base().path
 }
 
 // Session returns the session that the lock belongs to.

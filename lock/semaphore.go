@@ -23,10 +23,7 @@ import (
 // it is the one that was got first, two if it was the second, and so on; never more than N, however many wait. One
 // of those woken gets the permit, and each of the others asks for the queue once more. It cannot be fewer: waitForPermits in
 // lock/internal/queue says why.
-type Semaphore struct {
-	core *core
-	path string
-}
+type Semaphore struct{ core *core }
 
 // one returns the semaphore as a lock of which one permit is taken at a time.
 func (m *Semaphore) one() locker {
@@ -45,16 +42,7 @@ func (m *Semaphore) one() locker {
 // A directory that a lock of another kind has made, such as a Mutex, is deleted by the server when it has become empty,
 // and a number that has been stored there goes with it: give a semaphore a path of its own.
 func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
-	opt, err := opt.forLock(s, path)
-	if err == nil && n != 0 {
-		err = validPermits(path, n)
-	}
-	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
-		return nil, err
-	}
-	e := newCore(s, path, opt, &queue.PermitRules)
-	e.permits = &permitCount{n: n, stored: true, adopts: opt.AdoptPermits}
-	return &Semaphore{e, path}, nil
+	return newSemaphore(s, path, path, &permitCount{n: n, stored: true, adopts: opt.AdoptPermits}, opt)
 }
 
 // NewCuratorSemaphore returns a semaphore that is shared with Curator's InterProcessSemaphoreV2 of the same
@@ -63,18 +51,28 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 // that lock, because it takes all claims in "leases" for holders and could otherwise deadlock; among clients of this
 // package the place in the queue decides.
 func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
+	m, err := newSemaphore(s, path, zk.Join(path, queue.LeasesName), &permitCount{n: n}, opt)
+	if err != nil {
+		return nil, err
+	}
+	opt = m.core.opt
+	opt.Hooks = Hooks{} // the gate is no lock of the caller's
+	m.core.gate = newCore(s, zk.Join(path, queue.GateName), opt, &queue.MutexRules)
+	return m, nil
+}
+
+// newSemaphore returns the semaphore that is known by path, and has its claims in dir.
+func newSemaphore(s *client.Session, path, dir string, permits *permitCount, opt Options) (*Semaphore, error) {
 	opt, err := opt.forLock(s, path)
-	if err == nil {
-		err = validPermits(path, n)
+	if err == nil && (permits.n != 0 || !permits.stored) {
+		err = validPermits(path, permits.n)
 	}
 	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
-	e := newCore(s, zk.Join(path, "leases"), opt, &queue.PermitRules)
-	e.permits = &permitCount{n: n}
-	opt.Hooks = Hooks{} // the gate is no lock of the caller's
-	e.gate = newCore(s, zk.Join(path, "locks"), opt, &queue.MutexRules)
-	return &Semaphore{e, path}, nil
+	c := newCore(s, dir, opt, &queue.PermitRules)
+	c.path, c.permits = path, permits
+	return &Semaphore{c}, nil
 }
 
 func validPermits(path string, n int) error {
@@ -101,20 +99,20 @@ func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
 	if m.core == nil {
 		return errZero
 	}
-	if err := validPermits(m.path, n); err != nil {
+	if err := validPermits(m.core.path, n); err != nil {
 		return err
 	}
 	if !m.core.permits.stored {
-		return &LockError{"set permits", m.path, errors.New("the number of permits of Curator's semaphore is not stored")}
+		return &LockError{"set permits", m.core.path, errors.New("the number of permits of Curator's semaphore is not stored")}
 	}
 	if _, err := updateStoredPermits(ctx, m.core, func(int, bool) (int, error) { return n, nil }); err != nil {
-		return &LockError{"set permits", m.path, err}
+		return &LockError{"set permits", m.core.path, err}
 	}
 	return nil
 }
 
 // Path returns the path of the semaphore's directory.
-func (m *Semaphore) Path() string { return m.path }
+func (m *Semaphore) Path() string { return m.one().Path() }
 
 // Session returns the session that the semaphore belongs to.
 func (m *Semaphore) Session() *client.Session { return m.one().Session() }
@@ -146,9 +144,8 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 		return nil, errZero
 	}
 	ctx = m.core.tellAsked(ctx)
-	permits := m.permits(k)
-	if permits.err != nil {
-		return nil, m.core.tellRefused(ctx, &LockError{m.core.op(try), m.path, permits.err})
+	if err := m.mayAsk(k); err != nil {
+		return nil, m.core.tellRefused(ctx, &LockError{m.core.op(try), m.core.path, err})
 	}
 	holds, err := m.core.takeAll(ctx, k, try)
 	if err != nil {
@@ -157,17 +154,14 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 	for _, h := range holds {
 		ctx = h.g.withHold(ctx)
 	}
-	return newHolds(ctx, []member{permits}, [][]*Hold{holds}), nil
+	return newHolds(ctx, holds), nil
 }
 
 // Permits returns k permits, to be held together with other locks.
-func (m *Semaphore) Permits(k int) Member { return m.permits(k) }
-
-func (m *Semaphore) permits(k int) member {
+func (m *Semaphore) Permits(k int) Member {
 	p := m.one().resolve()
-	p.path, p.count = m.path, k
 	if p.err == nil {
-		p.err = m.mayAsk(k)
+		p.count, p.err = k, m.mayAsk(k)
 	}
 	return p
 }
