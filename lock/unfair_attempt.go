@@ -46,8 +46,8 @@ type rival struct {
 
 // run returns when the node is ours. If try is set, it does not wait, and a node in the way is a *BusyError.
 func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
-	for crowded := false; ; crowded = true {
-		r, err := a.create(ctx, crowded)
+	for {
+		r, err := a.create(ctx)
 		switch {
 		case err != nil:
 			return nil, err
@@ -71,82 +71,63 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 	}
 }
 
-// create makes the node, or returns the one that is in the way. If many are likely to try at once, crowded, the create
-// will probably fail: then the look at the node in the way leaves together with it.
-func (a *unfairAttempt) create(ctx context.Context, crowded bool) (*rival, error) {
-	for ; ; crowded = true {
+// create makes the node, or returns the one that is in the way.
+func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
+	for {
 		p := a.u.s.Pipeline()
 		a.lookedAt = time.Now()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
 		a.u.attempts.add(a.created)
-		var got *client.Pending[client.Node]
-		var watch *client.Watch
-		if crowded {
-			got, watch = p.WatchGet(a.u.dir)
-		}
 		p.Send(ctx)
 		_, czxid, err := a.created.wait(ctx)
-		switch {
-		case err == nil:
+		if err == nil {
 			a.noteJoined(czxid)
-			if !crowded {
-				return nil, nil
-			}
-		case errors.Is(err, zk.ErrNodeExists):
+			return nil, nil
+		}
+		lost := errors.Is(err, zk.ErrConnectionLoss)
+		a.unknown = lost && client.MaybeApplied(err)
+		if a.unknown || !client.MaybeApplied(err) { // otherwise the cleaner waits for the outcome
 			a.created = nil
-		case errors.Is(err, zk.ErrConnectionLoss):
-			a.unknown = client.MaybeApplied(err)
-			a.created = nil
-			cancelWatch(watch)
-			got = nil // if it was seen at all, then without a sync
-			if !a.unknown {
-				continue
-			}
-		default:
-			cancelWatch(watch)
-			if !client.MaybeApplied(err) { // otherwise the cleaner waits for the outcome
-				a.created = nil
-			}
-			if !errors.Is(err, zk.ErrNoNode) {
-				return nil, err
-			}
+		}
+		switch {
+		case lost && !a.unknown: // never sent
+			continue
+		case errors.Is(err, zk.ErrNoNode):
 			if err := a.u.s.EnsurePath(ctx, zk.Parent(a.u.dir), a.u.opt.ParentACL); err != nil {
 				return nil, err
 			}
 			continue
+		case !lost && !errors.Is(err, zk.ErrNodeExists):
+			return nil, err
 		}
-		if r, err := a.look(ctx, got, watch); err != nil || r != nil || a.made {
+		if r, err := a.look(ctx); err != nil || r != nil || a.made {
 			return r, err
 		}
 	}
 }
 
-// look looks at the node; got and watch are the look, if it has been asked for already. If the node is ours the
-// attempt is joined; if it is another's, that is returned. After a create of unknown outcome a sync goes ahead of the
-// look: what the create did is then seen, and if it did nothing it never will, for the ensemble takes nothing more
-// from a connection that the session has left.
-func (a *unfairAttempt) look(ctx context.Context, got *client.Pending[client.Node], watch *client.Watch) (*rival, error) {
+// look looks at the node. If it is ours the attempt is joined; if it is another's, that is returned. After a create of unknown
+// outcome a sync goes ahead of the look: what the create did is then seen, and if it did nothing it never will, for the ensemble
+// takes nothing more from a connection that the session has left.
+func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 	for {
-		if got == nil {
-			p := a.u.s.Pipeline()
-			if a.unknown {
-				p.Sync(a.u.dir)
-			}
-			got, watch = p.WatchGet(a.u.dir)
-			a.lookedAt = time.Now()
-			p.Send(ctx)
+		p := a.u.s.Pipeline()
+		if a.unknown {
+			p.Sync(a.u.dir)
 		}
+		got, watch := p.WatchGet(a.u.dir)
+		a.lookedAt = time.Now()
+		p.Send(ctx)
 		node, err := got.Wait(ctx)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
-			cancelWatch(watch)
-			got = nil
+			watch.Cancel()
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			a.forget()
 			return nil, nil
 		case err != nil:
-			cancelWatch(watch)
+			watch.Cancel()
 			return nil, err
 		case node.Stat.Czxid == a.token, a.unknown && a.u.isClaim(a.id, node):
 			a.noteJoined(node.Stat.Czxid)
@@ -160,7 +141,7 @@ func (a *unfairAttempt) look(ctx context.Context, got *client.Pending[client.Nod
 		}
 		a.forget()
 		if node.Stat.EphemeralOwner == 0 {
-			cancelWatch(watch)
+			watch.Cancel()
 			return nil, ErrNotEphemeral
 		}
 		if id := queue.ParseRecord(node.Data).ID; node.Stat.EphemeralOwner == a.u.s.ID() && isStray(id) {
@@ -207,7 +188,7 @@ func (a *unfairAttempt) wait(ctx context.Context, r *rival) (*rival, error) {
 	case ev.Type == zk.NodeDeleted:
 		return nil, nil
 	}
-	return a.look(ctx, nil, nil)
+	return a.look(ctx)
 }
 
 // grant makes the hold, once the session is known to live.
@@ -231,7 +212,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		return nil, ending.Of(ctx)
 	}
 	if isOutdated(a.u.s, a.lookedAt, a.own) {
-		r, err := a.look(ctx, nil, nil)
+		r, err := a.look(ctx)
 		switch {
 		case err != nil:
 			return nil, err
