@@ -51,12 +51,6 @@ func (c *Candidate) parse(data []byte) {
 	c.ID = string(data)
 }
 
-func newCandidate(l lock.Contender) Candidate {
-	c := Candidate{Node: l.Node, Session: l.Session, Token: l.Token, Since: l.Since}
-	c.parse(l.Data)
-	return c
-}
-
 // first returns the path of the znode at the head of the queue in a directory with these children, empty if
 // there is none.
 func first(dir string, names []string) string {

@@ -31,12 +31,10 @@ type Term struct {
 	margin   func(timeout time.Duration) time.Duration
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	once     sync.Once     // for end
-	resigned chan struct{} // closed by end
-	over     chan struct{} // closed when the lock has been given back, or that has failed
-
-	why    error // of end; fixed when resigned is closed
-	result error // how the term was handed over; fixed when over is closed
+	resigned context.Context         // ends when the end of the term is asked for, with the reason as its cause
+	end      context.CancelCauseFunc // asks for it
+	over     chan struct{}           // closed when the lock has been given back, or that has failed
+	result   error                   // how the term was handed over; fixed when over is closed
 
 	mu struct {
 		sync.Mutex
@@ -48,8 +46,9 @@ type Term struct {
 func newTerm(e *Election, hold *lock.Hold) *Term {
 	t := &Term{
 		s: e.s, hold: hold, path: e.dir, grace: e.opt.Grace, margin: e.opt.margin,
-		resigned: make(chan struct{}), over: make(chan struct{}),
+		over: make(chan struct{}),
 	}
+	t.resigned, t.end = context.WithCancelCause(context.Background())
 	t.ctx, t.cancel = context.WithCancelCause(hold.Context())
 	log := e.opt.Lock.Logger
 	log.Info("leading", "election", e.dir, "node", hold.Node(), "token", hold.Token())
@@ -140,14 +139,6 @@ func (t *Term) Resign(ctx context.Context) error {
 	}
 }
 
-// end asks for the end of the term, for a reason.
-func (t *Term) end(why error) {
-	t.once.Do(func() {
-		t.why = why
-		close(t.resigned)
-	})
-}
-
 // glanceMax is how often at least a leader looks at the clock: timers stand still while the machine is
 // suspended.
 const glanceMax = time.Second
@@ -163,9 +154,9 @@ func (t *Term) keep() (why error, lost bool) {
 		select {
 		case <-t.ctx.Done():
 			return context.Cause(t.ctx), true
-		case <-t.resigned:
+		case <-t.resigned.Done():
 			if t.ctx.Err() == nil {
-				return t.why, false
+				return context.Cause(t.resigned), false
 			}
 			return context.Cause(t.ctx), true
 		case <-time.After(min(left, glanceMax)):
@@ -191,7 +182,7 @@ func (t *Term) handOver(lost bool, cause error, cleanupTimeout time.Duration) er
 	defer patience.Stop()
 	var overran error
 	// There may be work that we do not know of, for which Resign speaks; while the lock is ours to keep.
-	working, silent, ours := t.idle(), t.resigned, t.hold.Done()
+	working, silent, ours := t.idle(), t.resigned.Done(), t.hold.Done()
 	for working != nil || silent != nil {
 		select {
 		case <-working:

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
-	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -33,7 +32,9 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	var candidates []Candidate
 	for _, c := range contenders {
 		if c.Latch {
-			candidates = append(candidates, newCandidate(c))
+			candidate := Candidate{Node: c.Node, Session: c.Session, Token: c.Token, Since: c.Since}
+			candidate.parse(c.Data)
+			candidates = append(candidates, candidate)
 		}
 	}
 	return candidates, nil
@@ -101,49 +102,32 @@ func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
 		if err := e.s.Sync(ctx, e.dir); err != nil {
 			return Candidate{}, nil, err
 		}
-		leader, w, err := e.lookOnce(ctx)
-		if err != errMoved {
-			return leader, w, err
+		names, _, err := e.s.Children(ctx, e.dir)
+		var w *client.Watch
+		come := false // a candidate, between the two requests
+		switch node := first(e.dir, names); {
+		case errors.Is(err, zk.ErrNoNode):
+			_, come, w, err = e.s.WatchExists(ctx, e.dir)
+		case err != nil:
+		case node == "":
+			names, _, w, err = e.s.WatchChildren(ctx, e.dir)
+			come = first(e.dir, names) != ""
+		default: // it was ahead of all others, so as long as it is there it still is
+			var data []byte
+			var stat zk.Stat
+			data, stat, w, err = e.s.WatchGet(ctx, node)
+			if err == nil {
+				c := Candidate{Node: node, Session: stat.EphemeralOwner, Token: stat.Czxid, Since: time.UnixMilli(stat.Ctime)}
+				c.parse(data)
+				return c, w, nil
+			}
+		}
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // it has gone meanwhile
+		case err == nil && come:
+			w.Cancel()
+		default:
+			return Candidate{}, w, err
 		}
 	}
-}
-
-// errMoved says that something has changed between two requests.
-var errMoved = errors.New("the queue has changed meanwhile")
-
-// lookOnce is look, unless the queue changes meanwhile.
-func (e *Election) lookOnce(ctx context.Context) (Candidate, *client.Watch, error) {
-	names, _, err := e.s.Children(ctx, e.dir)
-	if errors.Is(err, zk.ErrNoNode) {
-		_, there, w, err := e.s.WatchExists(ctx, e.dir)
-		return noLeader(there, w, err)
-	}
-	if err != nil {
-		return Candidate{}, nil, err
-	}
-	node := first(e.dir, names)
-	if node == "" {
-		names, _, w, err := e.s.WatchChildren(ctx, e.dir)
-		return noLeader(first(e.dir, names) != "", w, err)
-	}
-	// It was ahead of all others, so as long as it is there it still is.
-	data, stat, w, err := e.s.WatchGet(ctx, node)
-	if err != nil {
-		return noLeader(false, nil, err)
-	}
-	return newCandidate(lock.Contender{
-		Node: node, Session: stat.EphemeralOwner, Token: stat.Czxid, Since: time.UnixMilli(stat.Ctime), Data: data,
-	}), w, nil
-}
-
-// noLeader is what lookOnce returns if no candidate leads, unless one may have come.
-func noLeader(come bool, w *client.Watch, err error) (Candidate, *client.Watch, error) {
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return Candidate{}, nil, errMoved
-	case err == nil && come:
-		w.Cancel()
-		return Candidate{}, nil, errMoved
-	}
-	return Candidate{}, w, err
 }
