@@ -123,27 +123,16 @@ func (l *looker) directory(ctx context.Context, path string) (d directory, err e
 	}()
 	for {
 		p := l.s.Pipeline()
-		got, listed := l.get(p, path), l.list(p, path)
-		var exists *client.Pending[zk.Stat]
-		if l.watch { // the others leave none where there is nothing
-			var w *client.Watch
-			exists, w = p.WatchExists(path)
+		if l.watch { // first: the others leave no watch where there is nothing, and this one tells what comes between them
+			_, w := p.WatchExists(path)
 			l.armed = append(l.armed, w)
 		}
+		got, listed := p.Get(path), l.list(p, path)
 		p.Send(ctx)
-		d.node, err = got.Wait(ctx)
+		node, err := got.Wait(ctx)
 		list, listErr := listed.Wait(ctx)
 		if err == nil {
 			err = listErr
-		}
-		if exists != nil {
-			_, e := exists.Wait(ctx)
-			if e == nil && errors.Is(err, zk.ErrNoNode) {
-				continue // it has come meanwhile, and no watch tells of that
-			}
-			if err == nil && !errors.Is(e, zk.ErrNoNode) {
-				err = e
-			}
 		}
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
@@ -151,8 +140,7 @@ func (l *looker) directory(ctx context.Context, path string) (d directory, err e
 		case errors.Is(err, zk.ErrNoNode):
 			return directory{}, nil
 		}
-		d.there, d.names = true, list.Names
-		return d, err
+		return directory{true, node, list.Names}, err
 	}
 }
 
