@@ -139,13 +139,16 @@ func (k *guard) look() (pause time.Duration) {
 		return due || c.hasEnded()
 	})
 	pause = lease.Glance(k.s.Timeout())
-	leases := k.leases()
+	var leases [client.VouchWrite + 1]bridge.Lease // the same for all grants of one look
+	for level := range leases {
+		leases[level] = bridge.Of(k.s).Lease(level)
+	}
 	var lost []*grant
 	k.watched = slices.DeleteFunc(k.watched, func(c *guardedGrant) bool {
 		if c.hasEnded() {
 			return true
 		}
-		left, cause := c.look(leases)
+		left, cause := c.look(leases[c.level])
 		if cause == nil {
 			pause = min(pause, left)
 			return false
@@ -158,19 +161,6 @@ func (k *guard) look() (pause time.Duration) {
 	k.tell(lost)
 	k.watch(now, pause)
 	return pause
-}
-
-// leases returns a function that returns the session's lease at a level, the same for all grants of one look.
-func (k *guard) leases() func(client.Vouch) bridge.Lease {
-	known := map[client.Vouch]bridge.Lease{}
-	return func(level client.Vouch) bridge.Lease {
-		l, ok := known[level]
-		if !ok {
-			l = bridge.Of(k.s).Lease(int(level))
-			known[level] = l
-		}
-		return l
-	}
 }
 
 // rest returns how long to sleep after a look that allows for a pause, or ends the guard if there is nothing left to do.
@@ -223,8 +213,8 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 	}
 }
 
-// look takes in what has happened to the grant. It returns how long the grant is good for, or why it is lost.
-func (c *guardedGrant) look(leases func(client.Vouch) bridge.Lease) (left time.Duration, lost error) {
+// look takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it is lost.
+func (c *guardedGrant) look(l bridge.Lease) (left time.Duration, lost error) {
 	if c.arming != nil && isClosed(c.arming.Done()) {
 		c.takeAnswer()
 	}
@@ -237,7 +227,7 @@ func (c *guardedGrant) look(leases func(client.Vouch) bridge.Lease) (left time.D
 		}
 		return 0, ErrNodeDeleted
 	}
-	if l := leases(c.level); l.Number == c.lease && l.Remaining > 0 {
+	if l.Number == c.lease && l.Remaining > 0 {
 		return l.Remaining, nil
 	}
 	return 0, c.expiry()

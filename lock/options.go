@@ -113,8 +113,11 @@ type Place struct {
 
 const defaultCleanupTimeout = 5 * time.Second
 
-// withDefaults fills in what was left out and refuses contradictions, for a lock at path.
-func (o Options) withDefaults(path string) (Options, error) {
+// forLock fills in what was left out and refuses contradictions, for a lock of that session at path.
+func (o Options) forLock(s *client.Session, path string) (Options, error) {
+	if s == nil {
+		return o, fmt.Errorf("lock %s: there is no session (open one with client.Open)", path)
+	}
 	if err := zk.ValidatePath(path); err != nil {
 		return o, err
 	}
@@ -141,14 +144,6 @@ func (o Options) withDefaults(path string) (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
-}
-
-// forLock is withDefaults for a lock of that session.
-func (o Options) forLock(s *client.Session, path string) (Options, error) {
-	if s == nil {
-		return o, fmt.Errorf("lock %s: there is no session (open one with client.Open)", path)
-	}
-	return o.withDefaults(path)
 }
 
 // withoutDelay refuses a delay, for locks that have none.

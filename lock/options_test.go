@@ -17,7 +17,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"Delay":          {Delay: DelayMax + 1},
 		"OneKind":        {OneKind: true},
 	} {
-		if _, err := opt.withDefaults("/l"); err == nil || !strings.Contains(err.Error(), "lock /l: option "+name+": ") {
+		if _, err := opt.forLock(new(client.Session), "/l"); err == nil || !strings.Contains(err.Error(), "lock /l: option "+name+": ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -77,7 +77,7 @@ func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 		p := a.u.s.Pipeline()
 		a.lookedAt = time.Now()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
-		a.u.attempts.add(a.created)
+		a.u.attempts.add(a.created.answer)
 		p.Send(ctx)
 		_, czxid, err := a.created.wait(ctx)
 		if err == nil {

@@ -30,16 +30,11 @@ import (
 // They live as long as there is a lock value of the lock, and so as long as any of its attempts, grants and leftovers.
 type sessionAttempts struct {
 	mu      sync.Mutex
-	known   int64           // the newest creation zxid that one of them knows of
-	creates []pendingCreate // their creates whose answers are not in known, the oldest first
+	known   int64                             // the newest creation zxid that one of them knows of
+	creates []func() (czxid int64, come bool) // creation.answer of those whose answers are not in known, the oldest first
 }
 
-// A pendingCreate is a request that is to make a node.
-type pendingCreate interface {
-	// answer reports whether the answer has come, and returns the creation zxid if it says that a node was made.
-	answer() (czxid int64, come bool)
-}
-
+// answer reports whether the answer has come, and returns the creation zxid if it says that a node was made.
 func (c *creation) answer() (czxid int64, come bool) {
 	select {
 	case <-c.one.Done():
@@ -50,20 +45,20 @@ func (c *creation) answer() (czxid int64, come bool) {
 	}
 }
 
-// add notes a create that is about to be sent. Answers come in the order of the requests, so what has been answered is
+// add notes the answer of a create that is about to be sent. Answers come in the order of the requests, so what has been answered is
 // at the front.
-func (k *sessionAttempts) add(c pendingCreate) {
+func (k *sessionAttempts) add(answer func() (czxid int64, come bool)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.creates) > 0 {
-		czxid, come := k.creates[0].answer()
+		czxid, come := k.creates[0]()
 		if !come {
 			break
 		}
 		k.known = max(k.known, czxid)
 		k.creates = k.creates[1:]
 	}
-	k.creates = append(k.creates, c) // last: to ask for its answer would cost its caller the inline reading
+	k.creates = append(k.creates, answer) // last: to ask for its answer would cost its caller the inline reading
 }
 
 // adopt gives a node of the session's to the attempt that asks, whose create was not answered. It reports false if
@@ -71,8 +66,8 @@ func (k *sessionAttempts) add(c pendingCreate) {
 func (k *sessionAttempts) adopt(czxid int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, c := range k.creates {
-		made, _ := c.answer()
+	for _, answer := range k.creates {
+		made, _ := answer()
 		k.known = max(k.known, made)
 	}
 	if czxid <= k.known {

@@ -19,11 +19,11 @@ func TestF01_SiblingsAnswers(t *testing.T) {
 	for _, more := range []bool{false, true} {
 		k := &sessionAttempts{}
 		x, y := &answer{}, &answer{}
-		k.add(x)
-		k.add(y)
+		k.add(x.answer)
+		k.add(y.answer)
 		x.czxid = 7
 		if more {
-			k.add(&answer{})
+			k.add((&answer{}).answer)
 			if len(k.creates) != 2 {
 				t.Errorf("%d creates are kept, 2 of them without an answer", len(k.creates))
 			}
@@ -40,7 +40,7 @@ func TestF01_SiblingsAnswers(t *testing.T) {
 		if k.adopt(8) {
 			t.Errorf("more %v: two take a node", more)
 		}
-		k.add(&answer{})
+		k.add((&answer{}).answer)
 		if k.adopt(8) || !k.adopt(9) {
 			t.Errorf("more %v: what was known is forgotten", more)
 		}
