@@ -28,7 +28,7 @@ type leftovers struct {
 // of the session's.
 type cleaner struct {
 	lock  *lockBase
-	clean func(context.Context, []leftovers) (left []leftovers, err error) // does what can be done for each; err says why some are left
+	clean func(context.Context, *leftovers) error // removes what an attempt or a hold has left
 	mu    struct {
 		sync.Mutex
 		todo []leftovers
@@ -114,18 +114,30 @@ func (c *cleaner) run(ctx context.Context, more <-chan struct{}) {
 		if len(list) == 0 {
 			return
 		}
-		left, err := c.clean(ctx, list)
-		refused := err != nil && !errors.Is(err, zk.ErrConnectionLoss)
-		c.putBack(list, left, refused)
+		var left []leftovers
+		var refusal error
+		for _, d := range list {
+			d.resolve(ctx)
+			err := c.clean(ctx, &d)
+			if err == nil {
+				attemptIDs.drop(d.id)
+				continue
+			}
+			if !errors.Is(err, zk.ErrConnectionLoss) {
+				d.refused, refusal = true, err
+			}
+			left = append(left, d)
+		}
+		c.putBack(left)
 		switch {
 		case c.lock.s.Err() != nil:
 			c.drop()
 			return
-		case !refused:
+		case refusal == nil:
 			pause = cleanerPauseMin
 			continue
 		}
-		c.lock.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", c.lock.dir, "error", err, "retry in", pause)
+		c.lock.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", c.lock.dir, "error", refusal, "retry in", pause)
 		select {
 		case <-time.After(pause):
 			pause = min(2*pause, cleanerPauseMax)
@@ -149,62 +161,47 @@ func (c *cleaner) next() []leftovers {
 	return list
 }
 
-// putBack puts back what is left of a list.
-func (c *cleaner) putBack(list, left []leftovers, refused bool) {
+func (c *cleaner) putBack(left []leftovers) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range left {
-		attemptIDs.add(left[i].id)
-		left[i].refused = left[i].refused || refused
-	}
-	for _, d := range list {
-		attemptIDs.drop(d.id)
-	}
 	c.mu.todo = append(left, c.mu.todo...)
 	c.restLocked()
 }
 
-// clean does what can be done for each of todo, and returns those that are left and an error that says why.
-func (c *core) clean(ctx context.Context, todo []leftovers) (left []leftovers, err error) {
-	var list []leftovers
-	search := false
-	for _, d := range todo {
-		d.resolve(ctx)
-		if failed := c.checkStray(ctx, &d); failed != nil {
-			left, err = append(left, d), failed
-			continue
-		}
-		list = append(list, d)
-		search = search || d.unknown
-	}
-	var q queue.Queue
-	var unseen error // why the queue is not known; what is known of nodes is enough to delete them
-	if search {
-		q, unseen = c.syncedQueue(ctx)
+// clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the queue is not
+// known, it deletes what is known of nodes, and returns why. A sync goes ahead of the listing, which then shows everything that was
+// applied before.
+func (c *core) clean(ctx context.Context, d *leftovers) error {
+	if err := c.checkStray(ctx, d); err != nil {
+		return err
 	}
 	p := c.s.Pipeline()
-	deletes := make([][]*client.Pending[struct{}], len(list))
-	for i, d := range list {
-		for _, node := range d.all(c.dir, q) {
-			deletes[i] = append(deletes[i], p.Delete(node, -1))
+	nodes := slices.Clone(d.nodes)
+	var failed error
+	if d.unknown {
+		p.Sync(c.dir)
+		listed := c.list(p)
+		p.Send(ctx)
+		q, err := listed.result(ctx)
+		if !errors.Is(err, zk.ErrNoNode) { // no directory, no nodes
+			failed = err
 		}
+		for _, i := range q.Of(d.id) {
+			nodes = append(nodes, zk.Join(c.dir, q.Claims[i].Name))
+		}
+		p = c.s.Pipeline()
+	}
+	deletes := make([]*client.Pending[struct{}], len(nodes))
+	for i, node := range nodes {
+		deletes[i] = p.Delete(node, -1)
 	}
 	p.Send(ctx)
-	for i, d := range list {
-		var failed error
-		if d.unknown {
-			failed = unseen
-		}
-		for _, k := range deletes[i] {
-			if _, err := k.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
-				failed = err
-			}
-		}
-		if failed != nil {
-			left, err = append(left, d), failed
+	for _, k := range deletes {
+		if _, err := k.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			failed = err
 		}
 	}
-	return left, err
+	return failed
 }
 
 // resolve waits for the outcome of a create that is under way. It comes, or the connection ends: both
@@ -221,31 +218,4 @@ func (d *leftovers) resolve(ctx context.Context) {
 		d.unknown = d.unknown || client.MaybeApplied(err)
 		d.created = nil
 	}
-}
-
-// all returns the paths of what there is to delete: the nodes that are known and, if there may be others, those that
-// carry the id in the queue.
-func (d *leftovers) all(dir string, q queue.Queue) []string {
-	all := slices.Clone(d.nodes)
-	if d.unknown {
-		for _, i := range q.Of(d.id) {
-			if node := zk.Join(dir, q.Claims[i].Name); !slices.Contains(d.nodes, node) {
-				all = append(all, node)
-			}
-		}
-	}
-	return all
-}
-
-// syncedQueue lists the directory behind a sync, so that everything that was applied before is seen.
-func (c *core) syncedQueue(ctx context.Context) (queue.Queue, error) {
-	p := c.s.Pipeline()
-	p.Sync(c.dir)
-	listed := c.list(p)
-	p.Send(ctx)
-	q, err := listed.result(ctx)
-	if errors.Is(err, zk.ErrNoNode) {
-		err = nil // no directory, no nodes
-	}
-	return q, err
 }

@@ -95,16 +95,11 @@ func (u *unfairLock) isClaim(id queue.ID, node client.Node) bool {
 	return (says == id || says == "") && u.attempts.adopt(node.Stat.Czxid)
 }
 
-// clean does what can be done for each of list, and returns those that are left and an error that says why.
-func (u *unfairLock) clean(ctx context.Context, list []leftovers) (left []leftovers, err error) {
-	for _, d := range list {
-		d.resolve(ctx)
-		if d.token != 0 || d.unknown {
-			if _, failed := u.removeOwn(ctx, &d); failed != nil {
-				left, err = append(left, d), failed
-				continue
-			}
-		}
+// clean deletes the node that d stands for, if there is one.
+func (u *unfairLock) clean(ctx context.Context, d *leftovers) error {
+	if d.token == 0 && !d.unknown {
+		return nil
 	}
-	return left, err
+	_, err := u.removeOwn(ctx, d)
+	return err
 }
