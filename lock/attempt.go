@@ -199,8 +199,8 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	if a.core.permits != nil {
-		if same, err := a.storePermits(ctx); !same || err != nil {
+	if a.permits.open { // another contender may have stored another number meanwhile
+		if n, err := a.core.permits.agree(ctx, a.core, a.count, true); err != nil || n != a.permits.n {
 			return nil, err
 		}
 	}

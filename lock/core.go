@@ -129,13 +129,6 @@ func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
 	}
 }
 
-// tellReleased tells of the end of a hold.
-func (b *lockBase) tellReleased(ctx context.Context) {
-	if b.opt.Hooks.Released != nil {
-		b.opt.Hooks.Released(ctx, b.dir)
-	}
-}
-
 // tellRefused tells of an error, and returns it.
 func (b *lockBase) tellRefused(ctx context.Context, err error) error {
 	if err != nil && b.opt.Hooks.Refused != nil {

@@ -174,22 +174,6 @@ func (a *attempt) readPermits(ctx context.Context) (int, error) {
 	return a.permits.n, nil
 }
 
-// storePermits sees to it that a number of permits is stored before any is granted. It reports whether that is the number that has
-// been counted with: another contender may have stored another one meanwhile.
-func (a *attempt) storePermits(ctx context.Context) (same bool, err error) {
-	if !a.permits.open {
-		return true, nil
-	}
-	n, err := a.core.permits.agree(ctx, a.core, a.count, true)
-	return n == a.permits.n, err
-}
-
-// samePermits reports whether the number of permits is still the one that v was made with.
-func (a *attempt) samePermits(ctx context.Context, v view) (bool, error) {
-	n, err := a.readPermits(ctx)
-	return n == v.queue.Permits, a.watchError(err, ErrPlaceLost)
-}
-
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.
 func (r *permitState) current(conn uint64) bool {
 	return r.watch != nil && bridge.Conn(r.watch) == conn && !r.hasChanged()

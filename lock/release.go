@@ -46,7 +46,9 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 		errs = append(errs, err)
 		if last {
 			ended = append(ended, h.g)
-			h.g.lock.tellReleased(h.g.caller)
+			if released := h.g.lock.opt.Hooks.Released; released != nil {
+				released(h.g.caller, h.g.lock.dir)
+			}
 		}
 	}
 	told = true

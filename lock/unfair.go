@@ -57,7 +57,9 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	case opt.Data != nil:
 		return nil, fmt.Errorf("lock %s: option Data: the data of an unfair lock's znode names its owner (leave it out)", path)
 	}
-	return &Unfair{locker{newUnfairLock(s, path, opt)}}, nil
+	u := &unfairLock{lockBase: newBase(s, path, opt, &queue.UnfairRules), attempts: sessionLock{s, path}.attempts()}
+	u.cleaner = &cleaner{lock: &u.lockBase, clean: u.clean}
+	return &Unfair{locker{u}}, nil
 }
 
 // unfairLock is the state of an Unfair: its attempts share what is known of the session's creates and of leftovers.
@@ -65,12 +67,6 @@ type unfairLock struct {
 	lockBase
 	attempts *sessionAttempts
 	cleaner  *cleaner
-}
-
-func newUnfairLock(s *client.Session, path string, opt Options) *unfairLock {
-	u := &unfairLock{lockBase: newBase(s, path, opt, &queue.UnfairRules), attempts: sessionLock{s, path}.attempts()}
-	u.cleaner = &cleaner{lock: &u.lockBase, clean: u.clean}
-	return u
 }
 
 // takeAll makes a claim and returns its hold; count is 1. An attempt that ends without a hold is abandoned, also if

@@ -40,13 +40,14 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 			return false, nil // a reconnect: look again instead of trusting events
 		}
 		bridge.Of(a.s).Listen(ctx, watches)
-		switch w := firstFired(ahead); {
+		gone := slices.IndexFunc(ahead, func(w *aheadWatch) bool { return w.node.Fired() })
+		switch {
 		case slices.ContainsFunc(a.own, (*client.Watch).Fired):
 			return false, a.checkOwn()
 		case a.permits.hasChanged():
 			return false, nil
-		case w != nil:
-			return a.checkAhead(v.conn, w)
+		case gone >= 0:
+			return a.checkAhead(v.conn, ahead[gone])
 		}
 		if told == nil {
 			told = make(chan struct{}, 1)
@@ -111,8 +112,8 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 		w.got = nil
 	}
 	if a.core.permits != nil {
-		if same, err := a.samePermits(ctx, v); !same || err != nil {
-			return nil, err
+		if n, err := a.readPermits(ctx); err != nil || n != v.queue.Permits {
+			return nil, a.watchError(err, ErrPlaceLost)
 		}
 	}
 	return ahead, nil
@@ -190,16 +191,6 @@ func (w *aheadWatch) markerFired(conn uint64) bool {
 	}
 	ev, on, err := w.releaseMarker.Event()
 	return err == nil && ev.Type == zk.NodeCreated && on == conn
-}
-
-// firstFired returns one whose watch on the node has fired.
-func firstFired(ahead []*aheadWatch) *aheadWatch {
-	for _, w := range ahead {
-		if w.node.Fired() {
-			return w
-		}
-	}
-	return nil
 }
 
 // watchError turns the error of a read that was to set a watch into what it means for the wait; gone is what
