@@ -32,7 +32,7 @@ type attempt struct {
 	listedAt    time.Time              // when the last listing was asked for
 	waited      bool                   // we have waited in the queue: those behind us may have seen others ahead of us
 	own         []*client.Watch        // watches on our nodes, in their order; nil where none is set
-	revoked     map[string]bool        // those of our nodes whose data asks us to give up; nil while there is none
+	revoked     []string               // those of our nodes whose data asks us to give up
 	vouching    bridge.Vouching        // asks for heartbeats, from when the nodes are known
 	ahead       map[string]*aheadWatch // of the last wait, by the names of the claims
 	permits     permitState

@@ -83,20 +83,10 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 		reads[i], watches[i] = p.WatchGet(zk.Join(a.core.dir, name))
 		defer watches[i].Cancel()
 	}
-	var own *client.Pending[client.Node]
-	if a.own[0] == nil {
-		own, a.own[0] = p.WatchGet(a.nodes[0])
-	}
+	ownAnswers := a.watchOwn(p)
 	p.Send(ctx)
-	if own != nil { // first, so that a watch that was not set never stays
-		node, err := own.Wait(ctx)
-		if err != nil {
-			a.own[0] = nil
-			return false, a.watchError(err, ErrPlaceLost)
-		}
-		if queue.Revoked(node.Data) {
-			a.noteRevoked(a.nodes[0])
-		}
+	if err := ownAnswers(ctx); err != nil { // first, so that a watch that was not set never stays
+		return false, a.watchError(err, ErrPlaceLost)
 	}
 	var left time.Duration
 	known := a.core.orphans.update(orphans)

@@ -42,8 +42,12 @@ func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 	case err == nil:
 		c.noteMoved(read)
 		return nil
-	case known:
-		c.undoDowngrade()
+	case known: // the node is the write node
+		c.mu.Lock()
+		if c.mu.next != "" {
+			c.mu.next, c.mu.kind = "", queue.Exclusive
+		}
+		c.mu.Unlock()
 	case h.ctx.Err() == nil && ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, endOf(ctx, c.s))
 	case h.ctx.Err() == nil:
@@ -77,15 +81,6 @@ func (c *queueClaim) beginDowngrade(h *Hold) (write, read string, err error) {
 	read = zk.Join(c.core.dir, fmt.Sprintf("%s%010d", c.id.Prefix(queue.ReadWord), number))
 	c.mu.next, c.mu.kind = read, queue.Shared
 	return write, read, nil
-}
-
-// undoDowngrade notes that a downgrade has failed: the node is the write node.
-func (c *queueClaim) undoDowngrade() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.next != "" {
-		c.mu.next, c.mu.kind = "", queue.Exclusive
-	}
 }
 
 // replace puts a read node in the place of the write node. known reports whether the error, if there is one, says that it

@@ -66,13 +66,7 @@ func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte
 	return g
 }
 
-// hold returns another hold of the grant, nil if it has ended.
-func (g *grant) hold(parent context.Context) *Hold {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.holdLocked(parent)
-}
-
+// holdLocked returns another hold of the grant, nil if it has ended.
 func (g *grant) holdLocked(parent context.Context) *Hold {
 	if g.mu.holds == nil {
 		return nil

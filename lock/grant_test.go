@@ -32,7 +32,11 @@ func TestF31_ReenteredWhileReleased(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		var again *Hold
-		wg.Go(func() { again = h.g.hold(context.Background()) })
+		wg.Go(func() {
+			h.g.mu.Lock()
+			defer h.g.mu.Unlock()
+			again = h.g.holdLocked(context.Background())
+		})
 		if err := h.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}

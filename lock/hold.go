@@ -25,7 +25,9 @@ type Hold struct {
 // own is a watch on the node that is armed already, or nil.
 func newHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
 	g.caller = context.WithoutCancel(ctx)
-	h := g.hold(g.caller)
+	g.mu.Lock()
+	h := g.holdLocked(g.caller)
+	g.mu.Unlock()
 	g.begin(own)
 	if granted := g.lock.opt.Hooks.Granted; granted != nil {
 		granted(ctx, g.lock.dir, h)

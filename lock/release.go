@@ -127,7 +127,7 @@ type queueClaim struct {
 
 // newQueueClaim makes the grant of one of an attempt's nodes.
 func newQueueClaim(a *attempt, node string, lease uint64, vouching bridge.Vouching) *queueClaim {
-	g := newGrant(&a.core.lockBase, a.id, node, a.token, a.data, a.revoked[node], lease, vouching)
+	g := newGrant(&a.core.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), lease, vouching)
 	c := &queueClaim{grant: g, core: a.core, waited: a.waited, delayMarker: a.delayMarker}
 	g.claim = c
 	return c

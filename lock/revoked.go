@@ -58,14 +58,6 @@ func (g *grant) askToGiveUp() {
 	g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.nodePath())
 }
 
-// noteRevoked notes that the owner of the attempt's node is asked to give up what it does not have yet.
-func (a *attempt) noteRevoked(node string) {
-	if a.revoked == nil {
-		a.revoked = map[string]bool{}
-	}
-	a.revoked[node] = true
-}
-
 // noteRevoked looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else
 // there: then our owner is written again, if that leaves room for the request.
 func (g *grant) noteRevoked(path string, node client.Node) {

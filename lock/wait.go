@@ -79,28 +79,11 @@ func notifyOf(watches []*client.Watch, told chan<- struct{}) {
 func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 	p := a.s.Pipeline()
 	ahead := a.watchClaims(p, v)
-	ownGot := make([]*client.Pending[client.Node], len(a.own))
-	for i, w := range a.own {
-		if w == nil {
-			ownGot[i], a.own[i] = p.WatchGet(a.nodes[i])
-		}
-	}
+	ownAnswers := a.watchOwn(p)
 	a.watchPermits(p)
 	p.Send(ctx)
-	var missed error
-	for i, got := range ownGot {
-		if got == nil {
-			continue
-		}
-		own, err := got.Wait(ctx)
-		if err != nil {
-			a.own[i], missed = nil, err
-		} else if queue.Revoked(own.Data) {
-			a.noteRevoked(a.nodes[i])
-		}
-	}
-	if missed != nil {
-		return nil, a.watchError(missed, ErrPlaceLost)
+	if err := ownAnswers(ctx); err != nil {
+		return nil, a.watchError(err, ErrPlaceLost)
 	}
 	for _, w := range ahead {
 		if w.got == nil {
@@ -117,6 +100,31 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 		}
 	}
 	return ahead, nil
+}
+
+// watchOwn adds the requests that watch our nodes, as far as they are not watched. The function that it returns waits for the
+// answers. Its error is that of a watch that was not set; none is left then that was not.
+func (a *attempt) watchOwn(p *client.Pipeline) (answers func(context.Context) error) {
+	reads := make([]*client.Pending[client.Node], len(a.own))
+	for i, w := range a.own {
+		if w == nil {
+			reads[i], a.own[i] = p.WatchGet(a.nodes[i])
+		}
+	}
+	return func(ctx context.Context) (missed error) {
+		for i, read := range reads {
+			if read == nil {
+				continue
+			}
+			node, err := read.Wait(ctx)
+			if err != nil {
+				a.own[i], missed = nil, err
+			} else if queue.Revoked(node.Data) {
+				a.revoked = append(a.revoked, a.nodes[i])
+			}
+		}
+		return missed
+	}
 }
 
 // An aheadWatch watches a claim that we wait for.

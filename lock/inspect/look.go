@@ -166,12 +166,8 @@ func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Li
 // since are left out.
 func (l *looker) contenders(ctx context.Context, dir string, names []string) ([]Contender, error) {
 	var found []Contender
-	for rest := queue.Parse(names, ^queue.ClaimKind(0)).Names(); len(rest) > 0; {
-		batch := rest[:min(lookBatch, len(rest))]
+	for batch := range slices.Chunk(queue.Parse(names, ^queue.ClaimKind(0)).Names(), lookBatch) {
 		nodes, err := l.read(ctx, dir, batch)
-		if errors.Is(err, zk.ErrConnectionLoss) {
-			continue
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +176,6 @@ func (l *looker) contenders(ctx context.Context, dir string, names []string) ([]
 				found = append(found, queue.NewContender(zk.Join(dir, batch[i]), n.Data, n.Stat))
 			}
 		}
-		rest = rest[len(batch):]
 	}
 	return found, nil
 }
@@ -205,6 +200,8 @@ func (l *looker) read(ctx context.Context, dir string, names []string) ([]*clien
 		}
 		n, err := read.Wait(ctx)
 		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			return l.read(ctx, dir, names)
 		case errors.Is(err, zk.ErrNoNode):
 			continue
 		case err != nil:

@@ -92,9 +92,7 @@ type Owner struct {
 
 // ParseOwner reads the data of a contender's node. Other clients write other things; then ok is false.
 func ParseOwner(data []byte) (o Owner, ok bool) {
-	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &o) != nil {
-		return Owner{}, false
-	}
+	o = ParseRecord(data).Owner
 	return o, o != Owner{}
 }
 

@@ -181,9 +181,7 @@ func (v *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 	there := queue.Queue{Permits: l.permits.n}
 	var of []*queue.Entry
 	entries := map[string]*queue.Entry{}
-	for rest := q.Claims; len(rest) > 0; {
-		batch := rest[:min(readBatch, len(rest))]
-		rest = rest[len(batch):]
+	for batch := range slices.Chunk(q.Claims, readBatch) {
 		p := v.s.Pipeline()
 		reads := make([]*client.Pending[client.Node], len(batch))
 		for i, c := range batch {
