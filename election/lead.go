@@ -31,7 +31,6 @@ type termResult struct {
 	handedOver error // what Resign would return
 }
 
-// err returns all that there is to say.
 func (p termResult) err() error {
 	switch {
 	case p.handedOver == nil:

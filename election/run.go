@@ -96,7 +96,6 @@ func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 	return true, done.err()
 }
 
-// connect sees to it that there is a session.
 func (c *campaigner) connect(ctx context.Context) (err error) {
 	if c.s != nil && c.s.Err() != nil {
 		c.close()

@@ -58,7 +58,6 @@ type view struct {
 	conn  uint64       // connection that the listing came on
 }
 
-// first returns the path of the node at the head of the queue.
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
 // run joins the queue, in which listed is the first look, and returns when the lock is ours. If it has no holds then, the attempt

@@ -48,7 +48,6 @@ type usedID struct {
 // idGrace is how long an id counts as used after its last use: a listing that was on its way may still show its claims.
 const idGrace = time.Second
 
-// add notes a use of the id.
 func (u *usedIDs) add(id queue.ID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

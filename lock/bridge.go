@@ -8,7 +8,6 @@ import (
 
 func init() { bridge.ProvideLocks(newLatch, candidates, onBehalf) }
 
-// newLatch is bridge.NewLatch.
 func newLatch(session any, path string, options any) (any, error) {
 	s := session.(*client.Session)
 	opt, err := options.(Options).forLock(s, path)
@@ -18,10 +17,8 @@ func newLatch(session any, path string, options any) (any, error) {
 	return locker{newCore(s, path, opt, &queue.ElectionRules)}, nil
 }
 
-// candidates is bridge.Candidates.
 func candidates(names []string) []string { return queue.Parse(names, queue.Candidacy).Names() }
 
-// onBehalf is bridge.OnBehalf.
 func onBehalf(options any, pid int, user string, under []string) {
 	o := options.(*Options)
 	o.pid, o.user, o.under = pid, user, under

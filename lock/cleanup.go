@@ -69,7 +69,6 @@ func (c *cleaner) restLocked() {
 	}
 }
 
-// dropLocked forgets everything.
 func (c *cleaner) dropLocked() {
 	for _, d := range c.mu.todo {
 		attemptIDs.drop(d.id)

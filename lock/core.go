@@ -94,7 +94,6 @@ func (b *lockBase) nodeData(r queue.Record) []byte {
 
 func (b *lockBase) base() *lockBase { return b }
 
-// op returns what errors call the operation.
 func (b *lockBase) op(try bool) string {
 	if try {
 		return "try " + b.rules.Verb
@@ -119,7 +118,6 @@ func (b *lockBase) tellAsked(ctx context.Context) context.Context {
 	return b.opt.Hooks.Asked(ctx, b.dir)
 }
 
-// tellWaiting tells of a waiter's place.
 func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
 	if b.opt.Waiting != nil {
 		b.opt.Waiting(at)

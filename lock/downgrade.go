@@ -21,7 +21,6 @@ import (
 // before that, the error is its Cause.
 func (h *Hold) Downgrade(ctx context.Context) error { return h.g.claim.downgrade(ctx, h) }
 
-// downgrade is Hold.Downgrade.
 func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 	if !c.downgrading.TryLock() {
 		return &LockError{"downgrade", c.core.dir, ErrNotWriter}

@@ -180,7 +180,6 @@ func (g *grant) loss() *LostError {
 	return g.mu.lost
 }
 
-// hasEnded reports whether the grant has ended.
 func (g *grant) hasEnded() bool { return isClosed(g.ended) }
 
 // endHolds ends the holds of a grant that has ended, with the cause, and all that goes on for its sake.

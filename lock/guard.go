@@ -233,7 +233,6 @@ func (c *guardedGrant) look(l bridge.Lease) (left time.Duration, lost error) {
 	return 0, c.expiry()
 }
 
-// takeEvent takes the event of the watch.
 func (c *guardedGrant) takeEvent() {
 	ev, _, err := c.own.Event()
 	c.own = nil
@@ -263,7 +262,6 @@ func (c *guardedGrant) takeAnswer() {
 	}
 }
 
-// isClosed reports whether c is closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

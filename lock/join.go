@@ -43,7 +43,6 @@ type creation struct {
 	many *client.Pending[[]client.Result] // nil if there is one
 }
 
-// create adds the request for count nodes.
 func (a *attempt) create(p *client.Pipeline) *creation {
 	prefix := zk.Join(a.core.dir, a.id.Prefix(a.core.rules.Word))
 	if a.count == 1 {
@@ -148,7 +147,6 @@ func (c *core) makeDirectory(ctx context.Context) error {
 	return err
 }
 
-// noteJoined notes that our nodes are known.
 func (a *attempt) noteJoined(nodes []string, czxid int64) {
 	a.nodes, a.token, a.unknown, a.created = nodes, czxid, false, nil
 	a.own = make([]*client.Watch, len(nodes))

@@ -179,10 +179,8 @@ func (r *permitState) current(conn uint64) bool {
 	return r.watch != nil && bridge.Conn(r.watch) == conn && !r.hasChanged()
 }
 
-// hasChanged reports whether the number is known to have changed.
 func (r *permitState) hasChanged() bool { return r.watch != nil && r.watch.Fired() }
 
-// cancel ends the watch.
 func (r *permitState) cancel() {
 	if r.watch != nil {
 		r.watch.Cancel()

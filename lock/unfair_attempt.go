@@ -151,7 +151,6 @@ func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 	}
 }
 
-// noteJoined notes that the node is ours.
 func (a *unfairAttempt) noteJoined(czxid int64) {
 	a.made, a.token, a.unknown, a.created = true, czxid, false, nil
 	if a.vouching == nil {

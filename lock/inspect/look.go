@@ -111,7 +111,6 @@ type directory struct {
 	names []string
 }
 
-// directory reads a znode and lists it.
 func (l *looker) directory(ctx context.Context, path string) (d directory, err error) {
 	if d, known := l.dirs[path]; known {
 		return d, nil

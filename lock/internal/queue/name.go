@@ -2,7 +2,7 @@ package queue
 
 import (
 	"encoding/hex"
-	"math"
+	"strconv"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -122,20 +122,8 @@ func parseNumber(s string) (int32, bool) {
 	if len(s) != numberDigits && !(negative && len(digits) == numberDigits && digits[0] != '0') {
 		return 0, false
 	}
-	n := int64(0)
-	for _, c := range []byte(digits) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(c-'0')
-	}
-	if negative {
-		n = -n
-	}
-	if n > math.MaxInt32 || n < math.MinInt32 || negative && n == 0 {
-		return 0, false
-	}
-	return int32(n), true
+	n, err := strconv.ParseInt(s, 10, 32)
+	return int32(n), err == nil && s[0] != '+' && !(negative && n == 0)
 }
 
 // HoldID returns the path that all nodes of an attempt in a directory begin with, and no others do. It names a hold for as

@@ -28,7 +28,6 @@ type Reader struct {
 	synced bool
 }
 
-// readQueue is a queue as it was read.
 type readQueue struct {
 	queue   *queue.ReadQueue
 	permits permitFacts
@@ -123,7 +122,6 @@ func (v *Reader) loadFrom(paths []string) error {
 	return nil
 }
 
-// load returns the queue at dir.
 func (v *Reader) load(dir string) (*queue.ReadQueue, error) {
 	if l := v.queues[dir]; l != nil {
 		return l.queue, nil
