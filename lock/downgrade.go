@@ -89,7 +89,14 @@ func (c *queueClaim) replace(ctx context.Context, write, read string, look bool)
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
 		if look {
-			done, err := c.hasReadNode(ctx, read)
+			err := c.s.Sync(ctx, c.core.dir) // so that whatever was sent before is seen
+			done := false
+			if err == nil {
+				_, done, err = c.s.Exists(ctx, read)
+			}
+			if errors.Is(err, zk.ErrConnectionLoss) {
+				continue
+			}
 			if done || err != nil {
 				return done, err
 			}
@@ -118,25 +125,6 @@ func (c *queueClaim) replace(ctx context.Context, write, read string, look bool)
 		if queue.Revoked(said) {
 			c.askToGiveUp()
 			data = queue.Revocation(data)
-		}
-	}
-}
-
-// hasReadNode reports whether the read node is there. A sync goes ahead of the look, so that whatever was sent before is seen.
-func (c *queueClaim) hasReadNode(ctx context.Context, read string) (bool, error) {
-	for {
-		p := c.s.Pipeline()
-		p.Sync(c.core.dir)
-		found := p.Exists(read)
-		p.Send(ctx)
-		_, err := found.Wait(ctx)
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, zk.ErrNoNode):
-			return false, nil
-		case !errors.Is(err, zk.ErrConnectionLoss):
-			return false, err
 		}
 	}
 }

@@ -22,8 +22,7 @@ type grant struct {
 	s        *client.Session
 	id       queue.ID
 	token    int64
-	data     []byte // of the node, as it was made
-	level    client.Vouch
+	data     []byte          // of the node, as it was made
 	lease    uint64          // number of the session's lease that it rests on; see client.Lease
 	vouching bridge.Vouching // asks for heartbeats while it lasts
 	caller   context.Context // with the values of the context that the lock was asked for with
@@ -46,18 +45,21 @@ type grant struct {
 // A heldClaim is what is particular to the claim of a grant, a place in a queue or the znode of an unfair lock: how it is
 // recognized, downgraded and deleted.
 type heldClaim interface {
-	owns(zk.Stat) bool                               // whether the stat, read at the path of the grant's node, is that of the node
-	downgrade(context.Context, *Hold) error          // Hold.Downgrade
-	send(*client.Pipeline) *removal                  // adds the deletion; nil if that takes more than one request
-	remove(ctx context.Context, sent *removal) error // deletes the node; sent is what send returned, or nil
-	discard()                                        // deletes the node in the background, because the grant was lost
+	owns(zk.Stat) bool                              // whether the stat, read at the path of the grant's node, is that of the node
+	downgrade(context.Context, *Hold) error         // Hold.Downgrade
+	send(*client.Pipeline) removal                  // adds the deletion; nil if that takes more than one request
+	remove(ctx context.Context, sent removal) error // deletes the node; sent is what send returned, or nil
+	discard()                                       // deletes the node in the background, because the grant was lost
 }
+
+// A removal waits for the outcome of requests that delete a grant's node.
+type removal func(context.Context) error
 
 // newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that
 // number. giveUp says that the owner of the node has been asked to give up.
 func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64, vouching bridge.Vouching) *grant {
 	g := &grant{
-		lock: lock, s: lock.s, id: id, token: token, data: data, level: lock.opt.Vouch,
+		lock: lock, s: lock.s, id: id, token: token, data: data,
 		lease: lease, vouching: vouching, ended: make(chan struct{}),
 	}
 	attemptIDs.add(id)
@@ -110,7 +112,7 @@ func (g *grant) noteMoved(node string) {
 // remaining returns how long the grant is good for without another answered heartbeat. An answer that comes after
 // the deadline does not bring it back: the process may have stood still, so that no goroutine looked in between.
 func (g *grant) remaining() time.Duration {
-	l := bridge.Of(g.s).Lease(int(g.level))
+	l := bridge.Of(g.s).Lease(int(g.lock.opt.Vouch))
 	if l.Number != g.lease {
 		return 0
 	}

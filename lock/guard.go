@@ -148,7 +148,7 @@ func (k *guard) look() (pause time.Duration) {
 		if c.hasEnded() {
 			return true
 		}
-		left, cause := c.look(leases[c.level])
+		left, cause := c.look(leases[c.lock.opt.Vouch])
 		if cause == nil {
 			pause = min(pause, left)
 			return false

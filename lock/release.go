@@ -53,7 +53,7 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	}
 	told = true
 	var longest time.Duration
-	sent := make([]*removal, len(ended))
+	sent := make([]removal, len(ended))
 	writes := pipelines{}
 	for i, g := range ended {
 		longest = max(longest, g.lock.opt.CleanupTimeout)
@@ -137,7 +137,7 @@ func newQueueClaim(a *attempt, node string, lease uint64, vouching bridge.Vouchi
 func (c *queueClaim) owns(zk.Stat) bool { return true }
 
 // send adds the deletion of the node.
-func (c *queueClaim) send(p *client.Pipeline) *removal { return c.delete(p, c.announces()) }
+func (c *queueClaim) send(p *client.Pipeline) removal { return c.delete(p, c.announces()) }
 
 func (c *queueClaim) discard() { c.core.cleaner.add(c.leftovers()) }
 
@@ -164,7 +164,7 @@ func (c *queueClaim) nodes() []string {
 
 // remove deletes the node and does not return nil before it is known to be gone. sent is a deletion that has
 // been sent already, nil if none has.
-func (c *queueClaim) remove(ctx context.Context, sent *removal) error {
+func (c *queueClaim) remove(ctx context.Context, sent removal) error {
 	announce := c.announces()
 	for unknown := false; ; sent = nil {
 		if sent == nil {
@@ -172,7 +172,7 @@ func (c *queueClaim) remove(ctx context.Context, sent *removal) error {
 			sent = c.delete(p, announce)
 			p.Send(ctx)
 		}
-		err := sent.wait(ctx)
+		err := sent(ctx)
 		switch {
 		case err == nil:
 			return nil
@@ -204,25 +204,6 @@ func (c *queueClaim) announces() bool {
 	return c.mu.next == "" && c.core.rules.AnnouncesRelease(c.waited, c.mu.kind != c.core.rules.Kind)
 }
 
-// A removal is the requests that delete a grant's node.
-type removal struct {
-	plain []*client.Pending[struct{}]      // one for each path at which the node can be, in the order of queueClaim.nodes
-	multi *client.Pending[[]client.Result] // with the release marker; nil if plain
-}
-
-func (r *removal) wait(ctx context.Context) (err error) {
-	if r.multi != nil {
-		_, err = r.multi.Wait(ctx)
-		return err
-	}
-	for _, p := range r.plain {
-		if _, err = p.Wait(ctx); !errors.Is(err, zk.ErrNoNode) {
-			return err // where the node was, it is not at the other path
-		}
-	}
-	return err
-}
-
 // delete adds the deletion of the node. If announce is set, the same transaction makes and deletes a znode,
 // the release marker, whose creation tells the waiter behind us that a holder has left and not a waiter:
 // a waiter that joined when others were still ahead of us would otherwise have to list the directory to know.
@@ -230,20 +211,31 @@ func (r *removal) wait(ctx context.Context) (err error) {
 //
 // The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
 // need it any more. It does no harm if the marker is gone already.
-func (c *queueClaim) delete(p *client.Pipeline, announce bool) *removal {
+func (c *queueClaim) delete(p *client.Pipeline, announce bool) removal {
 	if c.delayMarker != "" {
 		p.Delete(c.delayMarker, -1)
 	}
 	if !announce {
-		r := &removal{}
+		var deletes []*client.Pending[struct{}] // in the order of nodes
 		for _, node := range c.nodes() {
-			r.plain = append(r.plain, p.Delete(node, -1))
+			deletes = append(deletes, p.Delete(node, -1))
 		}
-		return r
+		return func(ctx context.Context) (err error) {
+			for _, d := range deletes {
+				if _, err = d.Wait(ctx); !errors.Is(err, zk.ErrNoNode) {
+					return err // where the node was, it is not at the other path
+				}
+			}
+			return err
+		}
 	}
 	marker := zk.Join(c.core.dir, c.id.ReleaseMarker())
-	return &removal{multi: p.Multi(
+	announced := p.Multi(
 		client.OpCreate(marker, nil, zk.Ephemeral, c.core.opt.ACL),
 		client.OpDelete(marker, -1),
-		client.OpDelete(c.nodePath(), -1))}
+		client.OpDelete(c.nodePath(), -1))
+	return func(ctx context.Context) error {
+		_, err := announced.Wait(ctx)
+		return err
+	}
 }

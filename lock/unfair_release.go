@@ -19,7 +19,7 @@ type unfairClaim struct {
 func (c *unfairClaim) owns(stat zk.Stat) bool { return stat.Czxid == c.token }
 
 // send returns nil: a deletion may have to be preceded by a look at the node.
-func (c *unfairClaim) send(*client.Pipeline) *removal { return nil }
+func (c *unfairClaim) send(*client.Pipeline) removal { return nil }
 
 func (c *unfairClaim) downgrade(context.Context, *Hold) error {
 	return &LockError{"downgrade", c.u.dir, ErrNotWriter}
@@ -31,7 +31,7 @@ func (c *unfairClaim) leftover() leftovers { return leftovers{id: c.id, token: c
 
 // remove deletes the node of a hold that is released. If the first request leaves open whether it is gone,
 // or whether it is ours at all, that is found out.
-func (c *unfairClaim) remove(ctx context.Context, _ *removal) error {
+func (c *unfairClaim) remove(ctx context.Context, _ removal) error {
 	left := c.leftover()
 	err := c.s.Delete(ctx, c.u.dir, 0)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours

@@ -73,7 +73,7 @@ var Mutations = []Mutation{
 		{File: "lock/guard.go", Old: "l.Number == c.lease && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == c.lease && l.Remaining > 0 || c.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
-		{File: "lock/release.go", Old: "		err := sent.wait(ctx)\n", New: "		var err error\n		c.core.cleaner.add(c.leftovers())\n"},
+		{File: "lock/release.go", Old: "		err := sent(ctx)\n", New: "		var err error\n		c.core.cleaner.add(c.leftovers())\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
 		{File: "lock/release.go", Old: "		c.core.cleaner.add(c.leftovers())\n		return releasePending(c.core.dir, err)\n	}\n}", New: "		return releasePending(c.core.dir, err)\n	}\n}"},
