@@ -62,8 +62,14 @@ type campaigner struct {
 
 // campaign campaigns once and leads. It reports whether to do so again, and why or why not.
 func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
-	if err := c.connect(ctx); err != nil {
-		return unreachable(err) && ctx.Err() == nil, err
+	if c.s != nil && c.s.Err() != nil {
+		c.close()
+	}
+	if c.s == nil {
+		if c.s, err = c.open(ctx); err != nil {
+			c.s = nil
+			return unreachable(err) && ctx.Err() == nil, err
+		}
 	}
 	opt := c.opt
 	if c.begun { // a later session, or a later server, may grant a shorter timeout
@@ -94,16 +100,6 @@ func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 		return false, ending.Of(ctx) // as for a candidate that does not lead
 	}
 	return true, done.err()
-}
-
-func (c *campaigner) connect(ctx context.Context) (err error) {
-	if c.s != nil && c.s.Err() != nil {
-		c.close()
-	}
-	if c.s == nil {
-		c.s, err = c.open(ctx)
-	}
-	return err
 }
 
 // close ends the session. It waits for client.Options.CloseTimeout at most, also if Run's context has ended.

@@ -101,8 +101,7 @@ func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
 			if err != nil {
 				return a.list(ctx, 0)
 			}
-			a.listedAt = listed.sentAt
-			return a.locate(ctx, q, bridge.Conn(listed.Pending))
+			return a.locate(ctx, q, listed)
 		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
 			a.created = nil
 			if err := a.core.makeDirectory(ctx); err != nil {
@@ -185,13 +184,13 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
 			return view{}, err
 		}
-		a.listedAt = listed.sentAt
-		return a.locate(ctx, q, bridge.Conn(listed.Pending))
+		return a.locate(ctx, q, listed)
 	}
 }
 
 // locate finds our place in a listing that shows every change up to our create.
-func (a *attempt) locate(ctx context.Context, q queue.Queue, conn uint64) (view, error) {
+func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *listing) (view, error) {
+	a.listedAt = listed.sentAt
 	a.core.removeStrays(q)
 	places := q.Of(a.id)
 	switch {
@@ -239,9 +238,9 @@ func (a *attempt) locate(ctx context.Context, q queue.Queue, conn uint64) (view,
 	waits := a.core.rules.WaitsFor(q, last)
 	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
 	if len(waits) == 0 {
-		return view{conn: conn}, nil
+		return view{}, nil
 	}
-	return view{queue: &q, ahead: first, place: last, waits: waits, conn: conn}, nil
+	return view{queue: &q, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed.Pending)}, nil
 }
 
 // dropLater deletes nodes of ours behind those that we need, so that no contender waits for them.
