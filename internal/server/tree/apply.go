@@ -156,6 +156,7 @@ func (t *Tree) applySet(tx *txn.Txn, c *txn.Change, out *Outcome) (zk.Code, stri
 	grown := int64(len(c.Data) - n.dataLen())
 	t.bytes += grown
 	n.blob = pack(n.name(), c.Data)
+	t.forgetHead(n)
 	n.version, n.mzxid, n.mtime = c.Version, tx.Zxid, tx.Time
 	t.redigest(r, c.Path)
 	t.noteUsage(c.Path, usage{0, grown})

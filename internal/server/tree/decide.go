@@ -152,7 +152,7 @@ func (d *Draft) decideSet(r *Request, op *wire.MultiOp) (txn.Change, zk.Code) {
 	p := d.change(i)
 	d.account(p, -1)
 	p.version++
-	p.mzxid, p.mtime, p.data = r.Zxid, r.Time, op.Data
+	p.mzxid, p.mtime, p.data, p.head = r.Zxid, r.Time, op.Data, head{}
 	d.account(p, 1)
 	d.noteChange(p)
 	return txn.Change{Type: wire.OpSetData, Path: op.Path, Data: op.Data, Version: p.version}, zk.OK

@@ -40,6 +40,7 @@ type extra struct {
 	first          ref    // the newest child
 	names          uint32 // bytes of the children's names
 	older, younger ref    // in the same group
+	head           head   // of the tree's digest
 }
 
 // pack puts a name and data into one string: the length of the name, doubled, as a varint whose
@@ -169,6 +170,20 @@ func (t *Tree) extra(n *node) *extra {
 		t.extras.at(n.extra).pzxid = n.czxid
 	}
 	return t.extras.at(n.extra)
+}
+
+// head returns the head that is kept with n.
+func (t *Tree) head(n *node) head {
+	if n.extra == 0 {
+		return head{}
+	}
+	return t.extras.at(n.extra).head
+}
+
+func (t *Tree) forgetHead(n *node) {
+	if n.extra != 0 {
+		t.extras.at(n.extra).head = head{}
+	}
 }
 
 func (t *Tree) children(n *node) int32 {

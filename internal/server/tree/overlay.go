@@ -32,6 +32,7 @@ type pending struct {
 	birth    int // if it was created as an ephemeral since the last reset: its place in births, from 1
 	children int32
 	digest   uint32
+	head     head
 	acl      *AccessList
 	data     []byte
 }
@@ -120,7 +121,7 @@ func (o *overlay) at(path string) int {
 	n := o.tree.nodes.at(r)
 	return o.add(pending{
 		attrs: o.tree.attrs(n), path: path, alive: true, children: o.tree.children(n),
-		digest: n.digest, acl: o.tree.lists.acl(n.acl), data: n.data(),
+		digest: n.digest, head: o.tree.head(n), acl: o.tree.lists.acl(n.acl), data: n.data(),
 	})
 }
 
@@ -146,7 +147,7 @@ func (o *overlay) noteChange(p *pending) {
 	}
 	sum := uint32(0)
 	if p.alive {
-		sum = o.pad.sum(p.path, p.data, &p.attrs)
+		sum = o.pad.sum(&p.head, p.path, p.data, &p.attrs)
 	}
 	o.grown += uint64(sum) - uint64(p.digest)
 	p.digest = sum

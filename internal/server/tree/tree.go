@@ -167,14 +167,20 @@ func (t *Tree) removeLeaf(r ref) {
 	t.nodes.give(r)
 }
 
-// redigest brings the tree's digest up to date after a change of the node at path.
+// redigest brings the tree's digest up to date after a change of the node at path. After a change of its data the head is
+// forgotten first.
 func (t *Tree) redigest(r ref, path string) {
 	if !t.digests {
 		return
 	}
 	n := t.nodes.at(r)
 	a := t.attrs(n)
-	sum := t.pad.sum(path, n.data(), &a)
+	var h head
+	kept := &h
+	if n.extra != 0 {
+		kept = &t.extras.at(n.extra).head
+	}
+	sum := t.pad.sum(kept, path, n.data(), &a)
 	t.digest += uint64(sum) - uint64(n.digest)
 	n.digest = sum
 }

@@ -66,7 +66,7 @@ func (t *twin) fire(typ zk.EventType, path string, zxid int64, acl []zk.ACL) {
 func (t *twin) digest() (sum uint64) {
 	for path, n := range t.nodes {
 		var d digester
-		sum += uint64(d.sum(path, n.data, &n.attrs))
+		sum += uint64(d.sum(new(head), path, n.data, &n.attrs))
 	}
 	return sum
 }
