@@ -238,9 +238,8 @@ func (s *Server) logAll() error {
 
 // finishAll applies the transactions, sends events and answers requests.
 func (s *Server) finishAll(batch []*request) {
-	s.state.Lock()
-	defer s.state.Unlock()
-	now := s.now()
+	now := s.lockState()
+	defer s.unlockState(now)
 	for _, r := range batch {
 		if r.fate == logged {
 			s.tree.Apply(&r.txn, &s.outcome)

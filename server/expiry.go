@@ -13,6 +13,7 @@ import (
 type expirer struct {
 	wakesAt atomic.Int64  // on the server's clock, in nanoseconds
 	sooner  chan struct{} // a session can expire before that
+	spares  time.Duration // on the server's clock, until when nothing expires; guarded by Server.state
 }
 
 func newExpirer() *expirer { return &expirer{sooner: make(chan struct{}, 1)} }
@@ -27,6 +28,36 @@ func (e *expirer) mind(at time.Duration) {
 	}
 }
 
+// lockState keeps readers of the state out. Those that wait for it do not hear their clients. So nothing expires meanwhile,
+// nor, if it took long, in the tick after it, in which they hear what has come. It returns the time for unlockState.
+func (s *Server) lockState() (locked time.Duration) {
+	s.state.Lock()
+	return s.now()
+}
+
+func (s *Server) unlockState(locked time.Duration) {
+	if now := s.now(); now-locked > s.opts.TickTime/2 {
+		s.expiry.spares = now + s.opts.TickTime
+	}
+	s.state.Unlock()
+}
+
+// expire marks sessions as closing that have been silent for too long, and returns them, and the moment at which others
+// may be due, if there are any.
+func (s *Server) expire() (dead []int64, next time.Duration, any bool) {
+	s.state.RLock()
+	defer s.state.RUnlock()
+	s.sessions.Lock()
+	defer s.sessions.Unlock()
+	table, now := s.sessions.table, s.now()
+	table.Renew(s.inlineSession.Load(), now)
+	if now >= s.expiry.spares {
+		dead = table.Expire(now)
+	}
+	next, any = table.NextExpiry()
+	return dead, max(next, s.expiry.spares), any
+}
+
 // expiredSaid is how many sessions that expire at the same time have a line in the log.
 const expiredSaid = 20
 
@@ -35,11 +66,7 @@ func (s *Server) expireSessions() {
 	for {
 		// Before the table is read, so that a session that enters it from now on wakes this goroutine again.
 		s.expiry.wakesAt.Store(math.MaxInt64)
-		s.sessions.Lock()
-		s.sessions.table.Renew(s.inlineSession.Load(), s.now())
-		dead := s.sessions.table.Expire(s.now())
-		next, any := s.sessions.table.NextExpiry()
-		s.sessions.Unlock()
+		dead, next, any := s.expire()
 		s.counters.expired.Add(int64(len(dead)))
 		for i, id := range dead {
 			if i < expiredSaid {

@@ -100,7 +100,7 @@ func (c *conn) blameTLS(err error) {
 // before anything else happens to the session: a client that knows only an id cannot take the owner's place.
 func (c *conn) attach(q *wire.ConnectRequest) bool {
 	s := c.s
-	if last := s.Zxid(); q.LastZxid > last {
+	if last := s.lastZxid.Load(); q.LastZxid > last {
 		if unsaid, ok := s.aheadLog.due(s.now()); ok {
 			s.log.Warn("client has seen more than this server has; it is told to look elsewhere",
 				"remote", c.nc.RemoteAddr().String(), "client zxid", zxidText(q.LastZxid), "zxid", zxidText(last), "unsaid", unsaid)

@@ -133,3 +133,30 @@ func TestAnswersAroundTheSizeThatIsLeftToRun(t *testing.T) {
 		}
 	})
 }
+
+// A session does not expire because the server was busy: while the state is locked, readers wait for it, and do not hear
+// their clients.
+func TestNothingExpiresBecauseTheStateWasLocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("heard late")
+		r.connect("silent")
+		time.Sleep(p.timeout + testTick - time.Millisecond)
+		r.lockState()
+		r.unlockState(r.now() - testTick)
+		time.Sleep(testTick - time.Millisecond)
+		p.ping()
+		if n := r.Stats().Sessions; n != 2 {
+			t.Errorf("%d sessions in the tick behind the lock, want 2", n)
+		}
+		time.Sleep(2 * time.Millisecond)
+		p.ping()
+		if n := r.Stats().Sessions; n != 1 {
+			t.Errorf("%d sessions after it, want the one that was heard", n)
+		}
+		time.Sleep(p.timeout + 2*testTick)
+		if n := r.Stats().Sessions; n != 0 {
+			t.Errorf("%d sessions in the end, want none", n)
+		}
+	})
+}
