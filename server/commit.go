@@ -243,10 +243,10 @@ func (s *Server) finishAll(batch []*request) {
 	for _, r := range batch {
 		if r.fate == logged {
 			s.tree.Apply(&r.txn, &s.outcome)
-			s.lastZxid.Store(s.tree.LastZxid())
 			s.digests.note(s.tree)
 			s.sinceSnapshot++
 			s.tell(s.outcome.Effects)
+			s.lastZxid.Store(s.tree.LastZxid())
 			if r.txn.Type == wire.OpCloseSession {
 				s.finishClose(r)
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -247,6 +248,40 @@ func TestManyClientsAtOnce(t *testing.T) {
 		p := r.connect("judge")
 		if n := len(p.children("/d")); n != clients*each {
 			t.Errorf("%d znodes, want %d", n, clients*each)
+		}
+	})
+}
+
+// An answer to a ping must not be ahead of an event that its client has not been sent: a client that takes the zxid for what
+// it has seen asks for no earlier events when it reconnects.
+func TestPingsAreNotAheadOfEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p, w := r.connect("writer"), r.connect("watcher")
+		w.call(wire.OpExists, &wire.WatchRequest{Path: "/n", Watch: true}, nil)
+		before := r.lastZxid.Load()
+		r.sessions.Lock()
+		owner := r.sessions.table.Owner(w.session)
+		r.sessions.Unlock()
+		out := r.connection(owner).out
+		out.mu.Lock() // so that the event cannot be queued
+		p.send(wire.OpCreate, createReq("/n", zk.Persistent))
+		for stuck := 0; stuck < 1000; runtime.Gosched() {
+			if r.state.TryRLock() {
+				r.state.RUnlock()
+				stuck = 0
+			} else {
+				stuck++
+			}
+		}
+		if got := r.lastZxid.Load(); got != before {
+			t.Errorf("pings are answered with zxid %d before the event of it is queued, want %d", got, before)
+		}
+		out.mu.Unlock()
+		w.wantEvent(zk.NodeCreated, "/n")
+		p.answerTo(p.xid, nil)
+		if got := r.lastZxid.Load(); got != before+1 {
+			t.Errorf("zxid %d behind the event, want %d", got, before+1)
 		}
 	})
 }

@@ -61,7 +61,7 @@ type Server struct {
 	gate     *gate
 	frames   *budget      // for requests that are being read
 	places   int          // connections that the process's descriptors allow; 0 if that is not known
-	lastZxid atomic.Int64 // the tree's; readable without a lock
+	lastZxid atomic.Int64 // the tree's, stored when the transaction's events are queued; readable without a lock
 
 	greedyLog logLimiter // of connections closed because they take no answers
 	quotaLog  logLimiter // of limits reached
