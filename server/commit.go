@@ -65,6 +65,8 @@ func (s *Server) commit(batch []*request, except *conn) int {
 		s.drop(batch)
 		return len(batch)
 	}
+	s.committing.Store(max(int64(s.now()), 1))
+	defer s.committing.Store(0)
 	batch = s.decideAll(batch)
 	if e, ok := s.draft.Excess(); ok {
 		s.logExcess(e)
@@ -216,9 +218,6 @@ func (s *Server) logAll() error {
 	if len(s.records) == 0 {
 		return nil
 	}
-	began := s.now()
-	s.logging.Store(max(int64(began), 1))
-	defer s.logging.Store(0)
 	if err := s.store.Append(s.records); err != nil {
 		return err
 	}

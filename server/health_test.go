@@ -50,7 +50,7 @@ func TestHealthWhileTheDiskHangs(t *testing.T) {
 		time.Sleep(stuckAfter - time.Millisecond)
 		r.wantHealth("")
 		time.Sleep(2 * time.Millisecond)
-		r.wantHealth("a write to the log in /data has been going on for 10s")
+		r.wantHealth("a batch of writes to the log in /data has been going on for 10s")
 		release()
 		r.wantHealth("")
 	})

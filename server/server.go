@@ -89,7 +89,7 @@ type Server struct {
 	inlineSession atomic.Int64
 
 	counters     counters
-	logging      atomic.Int64                  // when the write to the log that is going on began, on the server's clock; 0 if none is
+	committing   atomic.Int64                  // when the batch that is being committed began, on the server's clock; 0 if none is
 	lastSnapshot atomic.Pointer[savedSnapshot] // nil: the one that was recovered
 	digests      digestLog
 
@@ -164,8 +164,12 @@ func (s *Server) Zxid() int64 {
 	return s.tree.LastZxid()
 }
 
+// lateMax is how long Shutdown waits for the end that it has brought about, once its context has ended.
+const lateMax = time.Second
+
 // Shutdown stops accepting, answers what has been received, hangs up and closes the data
-// directory. When ctx ends first, the rest is done as Close does it, and ctx's error returned.
+// directory. When ctx ends first, the rest is done as Close does it, and ctx's error returned: after
+// a second at the latest. What takes longer goes on, until Done is closed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopAccepting()
 	gone := make(chan struct{})
@@ -179,10 +183,20 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("server: shutdown: %w", ctx.Err())
 	}
+	s.stop(ErrClosed)
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		select {
+		case <-s.done:
+		case <-time.After(lateMax):
+			return fmt.Errorf("server: shutdown: %w", ctx.Err())
+		}
+	}
+	<-gone
 	if cerr := s.Close(); err == nil {
 		err = cerr
 	}
-	<-gone
 	return err
 }
 

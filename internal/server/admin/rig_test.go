@@ -127,7 +127,7 @@ func TestHealthz(t *testing.T) {
 		release := r.hangDisk()
 		r.send(wire.OpCreate, &wire.CreateRequest{Path: "/n", ACL: zk.OpenACL()})
 		time.Sleep(time.Minute)
-		want(http.StatusServiceUnavailable, "a write to the log in /data has been going on for 1m0s")
+		want(http.StatusServiceUnavailable, "a batch of writes to the log in /data has been going on for 1m0s")
 		release()
 		r.answer()
 		want(http.StatusOK, "ok\n")

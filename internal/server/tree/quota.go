@@ -44,10 +44,18 @@ type limits struct {
 	hard  usage // binding, if the server enforces quotas
 }
 
+// quotaTextMax is the size of the longest text of limits or usage that is read: it is read for each change of the subtree.
+// All four numbers take a hundred bytes.
+const quotaTextMax = 256
+
 // parseLimits reads the text of limits or usage: key=number, separated by commas and semicolons. What
-// cannot be read counts as missing, and what is missing is −1.
+// cannot be read counts as missing, and what is missing is −1. (Apache ZooKeeper throws an exception at a text that it cannot read, with
+// each change of the subtree.)
 func parseLimits(text string) limits {
 	l := limits{usage{-1, -1}, usage{-1, -1}}
+	if len(text) > quotaTextMax {
+		return l
+	}
 	for start := 0; start < len(text); {
 		end := start
 		for end < len(text) && text[end] != ',' && text[end] != ';' {
@@ -56,19 +64,21 @@ func parseLimits(text string) limits {
 		key, value, _ := strings.Cut(text[start:end], "=")
 		value = strings.TrimSuffix(value, "=") // "bytes=5=" stands in front of hard limits
 		start = end + 1
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			continue
-		}
+		var number *int64
 		switch key {
 		case "count":
-			l.count = n
+			number = &l.count
 		case "bytes":
-			l.bytes = n
+			number = &l.bytes
 		case "countHardLimit":
-			l.hard.count = n
+			number = &l.hard.count
 		case "byteHardLimit":
-			l.hard.bytes = n
+			number = &l.hard.bytes
+		default:
+			continue
+		}
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			*number = n
 		}
 	}
 	return l

@@ -295,6 +295,8 @@ func TestParseLimits(t *testing.T) {
 		"count=5,bytes=6": {usage{5, 6}, usage{-1, -1}},
 		"count=5,bytes=6=;byteHardLimit=7;countHardLimit=8": {usage{5, 6}, usage{8, 7}},
 		"bytes=-1;;,countHardLimit=,x=y,count":              {usage{-1, -1}, usage{-1, -1}},
+		strings.Repeat(",", quotaTextMax-7) + "count=5":     {usage{5, -1}, usage{-1, -1}},
+		strings.Repeat(",", quotaTextMax-6) + "count=5":     {usage{-1, -1}, usage{-1, -1}},
 	} {
 		if got := parseLimits(text); got != want {
 			t.Errorf("parseLimits(%q) = %+v, want %+v", text, got, want)
