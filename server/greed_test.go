@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
+	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -503,5 +504,41 @@ func TestAnUnknownRequestBehindAnAnswerGivenUp(t *testing.T) {
 		if used := r.answers.used.Load(); used != 0 {
 			t.Errorf("%d bytes of answers are counted still", used)
 		}
+	})
+}
+
+// A client that reconnects must not be left without the watches that it had: the code of a refusal is one that clients
+// ignore. And one connection alone cannot take the memory for watches away from the others.
+func TestWatchesThatCannotBeSetEndTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 8 << 20
+		r := start(t, func(o *Options) { o.WatchBytesMax = most })
+		missing := func(prefix string, bytes int) *wire.SetWatchesRequest {
+			q := &wire.SetWatchesRequest{RelativeZxid: 1 << 60, Data: []string{}, Child: []string{}}
+			for i := 0; bytes > 0; i++ {
+				q.Exist = append(q.Exist, fmt.Sprintf("/%s%0100d", prefix, i))
+				bytes -= len(q.Exist[0]) + watch.Bytes
+			}
+			return q
+		}
+		greedy := r.connect("greedy")
+		for i := range 11 { // a sixteenth each time: a frame has its limit
+			if code := greedy.call(wire.OpSetWatches, missing(fmt.Sprint("a", i), most/16), nil); code != zk.OK {
+				t.Fatal(code)
+			}
+		}
+		if code := greedy.call(wire.OpAddWatch, &wire.AddWatchRequest{Path: "/" + strings.Repeat("x", most/16+1)}, nil); code != zk.ErrThrottled {
+			t.Errorf("more than three quarters for one connection: %v", code)
+		}
+		other := r.connect("other")
+		if code := other.call(wire.OpSetWatches, missing("b", most/16-1<<10), nil); code != zk.OK {
+			t.Errorf("a sixteenth for another connection: %v", code)
+		}
+		other.send(wire.OpSetWatches, missing("c", most/16)) // too much to be decoded
+		other.wantClosed()
+		r.Server.opts.WatchesMax = 10
+		few := r.connect("few")
+		few.send(wire.OpSetWatches, missing("d", 11*(watch.Bytes+100)))
+		few.wantClosed()
 	})
 }

@@ -53,7 +53,9 @@ type Options struct {
 	// connections to which more waits, and closes the one that holds the most without taking it. Default 128 MiB.
 	AnswerBytesMax int
 	// WatchBytesMax bounds the memory for the watches of all connections together; up to 256 KiB a connection are not
-	// limited by it. A request for more is answered with zk.ErrThrottled. Default 256 MiB.
+	// limited by it. The last quarter is for connections that have no more than a sixteenth. A request for more is answered
+	// with zk.ErrThrottled; the connection is closed if it asks for the watches that it had on an earlier connection. Default
+	// 256 MiB.
 	WatchBytesMax int
 	// LargeRequestBytesMax bounds the memory for requests of more than 64 KiB that are being read, of all connections
 	// together (largeRequestMaxBytes). While it is used up, further ones wait, and the connection that has taken the

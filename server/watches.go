@@ -20,14 +20,23 @@ func (c *conn) watch(path string, kind zk.WatchKind) {
 // watchBytesSpared is how many bytes of watches a connection may have while the memory for watches is used up.
 const watchBytesSpared = 256 << 10
 
+// A quarter of the memory for watches is kept for connections that have little of it: no more than a sixteenth of all.
+const (
+	watchesKept  = 4
+	watchesShare = 16
+)
+
 // mayWatch reports whether the connection may have n more watches, on paths of so many bytes.
 func (c *conn) mayWatch(n, pathBytes int) bool {
 	s := c.s
 	s.watchMu.Lock()
 	defer s.watchMu.Unlock()
-	more := n*watch.Bytes + pathBytes
-	return s.watches.CountOf(watch.Watcher(c.id))+n <= s.opts.WatchesMax &&
-		(s.watches.Bytes()+more <= s.opts.WatchBytesMax || s.watches.BytesOf(watch.Watcher(c.id))+more <= watchBytesSpared)
+	if s.watches.CountOf(watch.Watcher(c.id))+n > s.opts.WatchesMax {
+		return false
+	}
+	most, more := s.opts.WatchBytesMax, n*watch.Bytes+pathBytes
+	own, all := s.watches.BytesOf(watch.Watcher(c.id))+more, s.watches.Bytes()+more
+	return own <= watchBytesSpared || all <= most-most/watchesKept || all <= most && own <= most/watchesShare
 }
 
 func (t *turn) addWatch() {
@@ -79,10 +88,10 @@ func (t *turn) setWatches() {
 	t.c.out.reply(t.h)
 }
 
-// watchesToSet decodes a setWatches; if the watches cannot be set, it has been answered.
+// watchesToSet decodes a setWatches; if the watches cannot be set, it has been answered, or the connection has ended.
 func (t *turn) watchesToSet() (q wire.SetWatchesRequest, ok bool) {
 	if len(t.d.Rest()) > watchBytesSpared && !t.c.mayWatch(0, watchBytesSpared+1) {
-		t.refuse(zk.ErrThrottled) // there is no need to decode it
+		t.endUnwatched() // there is no need to decode it
 		return q, false
 	}
 	q.DecodeFrom(&t.d)
@@ -97,10 +106,20 @@ func (t *turn) watchesToSet() (q wire.SetWatchesRequest, ok bool) {
 		}
 	}
 	if !t.c.mayWatch(n, bytes) {
-		t.refuse(zk.ErrThrottled)
+		t.endUnwatched()
 		return q, false
 	}
 	return q, true
+}
+
+// endUnwatched ends a connection whose watches cannot be set. It gets no answer: clients do not look at the code in it, and
+// would wait for events that do not come.
+func (t *turn) endUnwatched() {
+	s := t.c.s
+	if unsaid, ok := s.quotaLog.due(s.now()); ok {
+		s.log.Warn("connection closed: its watches go beyond what the server keeps", "session", sessionID(t.c.session), "unsaid", unsaid)
+	}
+	t.c.end()
 }
 
 // rearm sets watches, and sends the events that were missed.
