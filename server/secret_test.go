@@ -85,6 +85,22 @@ func TestTheLastRunBeforeApacheZooKeeper(t *testing.T) {
 	})
 }
 
+// Virtual time stands still: both starts are in the same millisecond.
+func TestIDsDoNotComeAgainAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		a := r.connect("a")
+		a.call(wire.OpCloseSession, nil, nil)
+		r.reopen(r.fs)
+		if b := r.connect("b"); b.session == a.session {
+			t.Errorf("session %x comes again, with its password", b.session)
+		}
+		if r.resume(a).session != 0 {
+			t.Error("a session that was closed was resumed")
+		}
+	})
+}
+
 func TestTheSecretIsForItsOwnerOnlyAndStays(t *testing.T) {
 	opts := Options{DataDir: t.TempDir()}
 	path := filepath.Join(opts.DataDir, secretName)

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -141,7 +143,13 @@ func Open(opts Options) (*Server, error) {
 	}
 	s.lastZxid.Store(s.tree.LastZxid())
 	s.started = time.Now() // what was read may have taken longer than a session's timeout
-	s.issuer = session.NewIssuer(secret, opts.ApachePasswords, opts.wall().UnixMilli())
+	first := session.ApacheFirst(opts.wall().UnixMilli())
+	if !opts.ApachePasswords {
+		var random [8]byte
+		rand.Read(random[:]) // the clock may say the same as at an earlier start
+		first = binary.BigEndian.Uint64(random[:])
+	}
+	s.issuer = session.NewIssuer(secret, opts.ApachePasswords, first)
 	s.conns.idleSince = s.started
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.helpers.Go(s.expireSessions)

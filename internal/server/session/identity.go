@@ -52,14 +52,19 @@ const (
 type Issuer struct {
 	secret []byte // nil if there is none
 	apache bool
-	next   uint64 // forty bits of the time of the start, and a counter below, which may run on into the time
+	next   uint64 // the number of the next id
 }
 
-// NewIssuer returns an issuer for a server that was started startMillis after an epoch that does not change from start
-// to start. The secret has SecretBytes bytes; an issuer for Apache ZooKeeper can do without it.
-func NewIssuer(secret []byte, apache bool, startMillis int64) *Issuer {
-	return &Issuer{secret: secret, apache: apache, next: uint64(startMillis) << 24 >> 8}
+// NewIssuer returns an issuer whose ids have the numbers from first on, of which idBits bits count. A session whose number
+// comes again after a restart has the id and the password of the old one: so first is a random number, or, for Apache
+// ZooKeeper, ApacheFirst. The secret has SecretBytes bytes; an issuer for Apache ZooKeeper can do without it.
+func NewIssuer(secret []byte, apache bool, first uint64) *Issuer {
+	return &Issuer{secret: secret, apache: apache, next: first}
 }
+
+// ApacheFirst returns the number with which Apache ZooKeeper begins if it is started at that time: forty bits of the time, and
+// a counter below, which may run on into the time.
+func ApacheFirst(startMillis int64) uint64 { return uint64(startMillis) << 24 >> 8 }
 
 // Next returns an id that it has not returned before and that is not in t.
 func (g *Issuer) Next(t *Table) int64 {

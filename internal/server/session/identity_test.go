@@ -23,7 +23,7 @@ func TestApachePassword(t *testing.T) {
 
 func TestIDsOfApacheZooKeeper(t *testing.T) {
 	const ms = 0xff_02_0304_0506 // the low forty bits count
-	ids, table := NewIssuer(nil, true, ms), NewTable(1)
+	ids, table := NewIssuer(nil, true, ApacheFirst(ms)), NewTable(1)
 	if got, want := ids.Next(table), int64(0x01_0203040506_0000); got != want {
 		t.Errorf("first id %#x, want %#x", got, want)
 	}
@@ -35,7 +35,7 @@ func TestIDsOfApacheZooKeeper(t *testing.T) {
 }
 
 func TestIDsDifferAndDoNotCount(t *testing.T) {
-	ids, table := NewIssuer(secret(1), false, -1), NewTable(1)
+	ids, table := NewIssuer(secret(1), false, 1<<64-1), NewTable(1)
 	seen := make(map[int64]bool)
 	near := 0
 	last := ids.Next(table)
@@ -52,10 +52,10 @@ func TestIDsDifferAndDoNotCount(t *testing.T) {
 	if near > 0 {
 		t.Errorf("%d of 10000 ids are near the one before", near)
 	}
-	again := NewIssuer(secret(1), false, -1)
+	again := NewIssuer(secret(1), false, 1<<64-1)
 	first := again.Next(table)
 	table.Add(first, time.Second, 1, 0)
-	if next := NewIssuer(secret(1), false, -1); next.Next(table) == first {
+	if next := NewIssuer(secret(1), false, 1<<64-1); next.Next(table) == first {
 		t.Errorf("Next = %#x, which is taken", first)
 	}
 }
