@@ -23,13 +23,14 @@
 // says that all are there. Every child but that counts.
 //
 // The members of a round are the znodes that are older than the last write of PATH/ready. A member whose session ended when
-// the barrier opened writes it again when it is back. PATH/ready is deleted when the last of the members has gone.
+// the barrier opened writes it again when it is back, if another one of the round is still there and no more znodes than the
+// barrier has members. PATH/ready is deleted when the last of the members has gone.
 //
 // # Limits
 //
 // A member that dies while others wait to enter is missing until another one comes, and its znode counts until its session
 // has ended; one that dies later has left. If the session of a member ends just when the barrier opens, the others may
-// begin without it. It then takes part as long as the others have not left, and otherwise waits for the next round.
+// begin without it. It then takes part if it is back before the others have left, and otherwise waits for the next round.
 //
 // A client that comes while a round is on waits until that is over, and then for the next one. Curator lets its own clients
 // in at once: they look only whether PATH/ready is there, and so enter alone if that was left behind. Clients of kazoo

@@ -25,7 +25,7 @@ type Double struct {
 	members int
 	opt     Options
 	name    string // of our znode
-	came    int64  // czxid of our first znode since we entered last; 0 if there was none
+	came    int64  // czxid of the oldest of our znodes that a round that is on may have counted unseen; 0 if there is none
 	opened  int64  // mzxid of ready when we entered last
 }
 
@@ -70,6 +70,7 @@ func (d *Double) Enter(ctx context.Context) error {
 	if left != nil {
 		return errors.Join(err, opError("leave", d.path, left, false))
 	}
+	d.came = 0
 	return err
 }
 
@@ -107,6 +108,7 @@ func (d *Double) enter(ctx context.Context, s *client.Session) error {
 			ready.Cancel()
 			return err
 		}
+		d.came = stat.Czxid // if a round is on now, it is not ours
 		if older != nil {
 			if err := await(ctx, older, ready, own); err != nil {
 				return err
@@ -135,25 +137,29 @@ func (d *Double) pass(ctx context.Context, s *client.Session, ours int64, ready 
 		d.opened = ready.Mzxid
 		return true, nil, nil
 	}
-	if there && ready.Mzxid > d.came { // the round began with a znode of our last session: written again, ready counts this one in
-		var now zk.Stat
-		err = repeated(func() error {
-			now, err = s.Set(ctx, d.ready(), d.opt.Data, ready.Version)
-			return err
-		})
-		return d.written(now.Mzxid, err)
-	}
 	names, err := d.znodes(ctx, s)
 	if err != nil {
 		return false, nil, err
 	}
 	if there { // another round is on, or is over and ready was left behind
 		older, _, err = d.watchOther(ctx, s, names, ready.Mzxid)
-		if older != nil || err != nil {
-			return false, older, err
+		switch {
+		case err != nil:
+			return false, nil, err
+		case older == nil:
+			_, err = d.removeReady(ctx, s, ready.Version)
+			return false, nil, err
+		case ready.Mzxid < d.came || len(names) > d.members:
+			return false, older, nil
 		}
-		_, err = d.removeReady(ctx, s, ready.Version)
-		return false, nil, err
+		// The round may have begun with a znode of ours that is gone: written again, ready counts this one in.
+		older.Cancel()
+		var now zk.Stat
+		err = repeated(func() error {
+			now, err = s.Set(ctx, d.ready(), d.opt.Data, ready.Version)
+			return err
+		})
+		return d.written(now.Mzxid, err)
 	}
 	if len(names) < d.members {
 		return false, nil, nil

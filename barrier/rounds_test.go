@@ -304,3 +304,67 @@ func TestASessionEndsWhenTheBarrierOpens(t *testing.T) {
 		}
 	})
 }
+
+// The others do a round without a member that waited before: its Enter has failed, or its session has ended. It enters neither
+// beside them, for they are complete, nor after they have died, which leaves ready behind.
+func TestARoundWithoutAMemberThatWaitedBefore(t *testing.T) {
+	for _, expires := range []bool{false, true} {
+		for _, dead := range []bool{false, true} {
+			t.Run(fmt.Sprintf("expires %v, others dead %v", expires, dead), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := zktest.New(t, zktest.Options{})
+					var keepers []*client.Keeper
+					var doubles []*barrier.Double
+					for i := range 4 {
+						k, _ := keep(t, srv, fmt.Sprint("m", i))
+						d, err := barrier.NewDouble(k, "/x/d", 2, barrier.Options{})
+						must(t, err)
+						keepers, doubles = append(keepers, k), append(doubles, d)
+					}
+					entered := make(chan error, 1)
+					enter := func() {
+						ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+						defer cancel()
+						entered <- doubles[0].Enter(ctx)
+					}
+					if expires {
+						go enter()
+						time.Sleep(time.Second)
+						srv.Link("m0").Refuse()
+						time.Sleep(5 * time.Minute)
+					} else {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+						defer cancel()
+						if err := doubles[0].Enter(ctx); !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("Enter: %v", err)
+						}
+					}
+					other := make(chan error, 1)
+					go func() { other <- doubles[1].Enter(context.Background()) }()
+					must(t, doubles[2].Enter(t.Context()))
+					must(t, <-other)
+					if dead {
+						must(t, keepers[1].Close(t.Context()))
+						must(t, keepers[2].Close(t.Context()))
+					}
+					if expires {
+						srv.Link("m0").Heal()
+					} else {
+						go enter()
+					}
+					time.Sleep(5 * time.Minute)
+					if len(entered) > 0 {
+						t.Fatalf("the member has entered: %v", <-entered)
+					}
+					if !dead { // the next round
+						go func() { other <- doubles[1].Leave(context.Background()) }()
+						must(t, doubles[2].Leave(t.Context()))
+						must(t, <-other)
+					}
+					must(t, doubles[3].Enter(t.Context()))
+					must(t, <-entered)
+				})
+			})
+		}
+	}
+}
