@@ -64,8 +64,8 @@ type Options struct {
 	Initial int64
 
 	// Exact makes the outcome of a change known when its answer was lost, as long as the session lives. It costs an
-	// ephemeral znode below the counter for each Counter, and a larger write for each change. Default: such an outcome
-	// can be unknown.
+	// ephemeral znode below the counter for each session that changes it, and a larger write for each change. Default: such
+	// an outcome can be unknown.
 	Exact bool
 
 	// ACL is the access control list of znodes that are made. Default: every client may do anything.
@@ -104,9 +104,6 @@ type Counter struct {
 	k    *client.Keeper
 	path string
 	opt  Options
-
-	turn    chan struct{} // holds a token while a change uses the journal
-	journal journal       // of Options.Exact
 }
 
 // New returns the counter at path. It asks the server nothing.
@@ -124,7 +121,7 @@ func New(k *client.Keeper, path string, opt Options) (*Counter, error) {
 	if err != nil {
 		return nil, &client.OpError{Op: "counter", Path: path, Err: err}
 	}
-	return &Counter{k: k, path: path, opt: opt, turn: make(chan struct{}, 1)}, nil
+	return &Counter{k, path, opt}, nil
 }
 
 // Path returns the path of the counter's znode.

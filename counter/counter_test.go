@@ -194,55 +194,92 @@ func TestNeverDoubled(t *testing.T) {
 	}
 }
 
-// Two counters on one path share a session. Answers of both are lost at once, while journals are made and while changes are:
-// what is one's own is not taken for the other's.
-func TestTwoCountersOfOneSession(t *testing.T) {
-	for _, reused := range []bool{false, true} {
+// Counters on one path and one session share a journal, also those that are made for one change each. Answers of two of them are
+// lost at once: the outcome of both changes is known. After the session, nothing is left.
+func TestCountersOfOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, p := keep(t, srv, "a")
+		opt := counter.Options{Exact: true}
+		for want := int64(1); want <= 10; want++ {
+			if v, err := open(t, k, opt).Add(t.Context(), 1); err != nil || v.Number != want {
+				t.Errorf("%v, %v, want %d", v.Number, err, want)
+			}
+		}
+		m := faultproxy.Match{Ops: []wire.Op{wire.OpMulti}}
+		p.CutAfter(m)
+		m.Skip = 1
+		p.CutBefore(m)
+		errs := make(chan error)
+		for range 2 {
+			c := open(t, k, opt)
+			go func() {
+				_, err := c.Add(context.Background(), 1)
+				errs <- err
+			}()
+		}
+		must(t, errors.Join(<-errs, <-errs))
+		if v, err := open(t, k, opt).Get(t.Context()); err != nil || v.Number != 12 {
+			t.Errorf("the counter has %d, %v, want 12", v.Number, err)
+		}
+		if n := len(srv.Tree("/c/n")) - 1; n != 1 {
+			t.Errorf("%d journals", n)
+		}
+		must(t, k.Close(t.Context()))
+		if n := len(srv.Tree("/c/n")) - 1; n != 0 {
+			t.Errorf("%d journals are left", n)
+		}
+	})
+}
+
+// The counter is made anew, and the journal of one session gets the path that the journal of another had. Then answers of both
+// are lost: what is one's own is not taken for the other's.
+func TestAJournalAtThePathOfAnother(t *testing.T) {
+	for i := range 8 {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.New(t, zktest.Options{})
-			k, p := keep(t, srv, "a")
-			s := srv.Session(t, "s")
-			opt := counter.Options{Exact: true}
-			a, b := open(t, k, opt), open(t, k, opt)
-			if reused { // the counter is made anew, and the journal of b gets the path of that of a
-				_, err := a.Add(t.Context(), 1)
-				must(t, err)
-				must(t, s.DeleteAll(t.Context(), "/c"))
-				_, err = b.Add(t.Context(), 1)
-				must(t, err)
-			} else {
-				_, err := open(t, k, counter.Options{}).Set(t.Context(), 1)
-				must(t, err)
+			ka, pa := keep(t, srv, "a")
+			kb, pb := keep(t, srv, "b")
+			a, b := open(t, ka, counter.Options{Exact: true}), open(t, kb, counter.Options{Exact: true})
+			_, err := a.Add(t.Context(), 1)
+			must(t, err)
+			must(t, srv.Session(t, "s").DeleteAll(t.Context(), "/c"))
+			_, err = b.Add(t.Context(), 1)
+			must(t, err)
+			m := faultproxy.Match{Ops: []wire.Op{wire.OpMulti}}
+			for bit, p := range []*faultproxy.Proxy{pa, pb} {
+				p.Before(m, func(faultproxy.Request) { time.Sleep(time.Second) }) // until both are sent
+				if i>>bit&1 == 0 {
+					p.CutBefore(m)
+				} else {
+					p.CutAfter(m)
+				}
 			}
-			// The server carries out the first of two and has not seen the second when the connection is lost.
-			untilBothAreSent := func(faultproxy.Request) { time.Sleep(time.Second) }
-			p.Before(faultproxy.Match{Ops: []wire.Op{wire.OpExists}}, untilBothAreSent)
-			for _, m := range []faultproxy.Match{{Ops: faultproxy.Creates(), Prefix: "/c/n/_"}, {Ops: []wire.Op{wire.OpMulti}}} {
-				p.Before(m, untilBothAreSent)
-				p.CutAfter(m)
-				m.Skip = 1
-				p.CutBefore(m)
+			order := []*counter.Counter{a, b}
+			if i >= 4 {
+				order = []*counter.Counter{b, a}
 			}
 			errs := make(chan error)
-			for _, c := range []*counter.Counter{a, b} {
+			for n, c := range order {
 				go func() {
+					time.Sleep(time.Duration(n) * time.Millisecond)
 					_, err := c.Add(context.Background(), 1)
 					errs <- err
 				}()
 			}
 			sure, unsure := int64(0), int64(0)
-			for range 2 {
+			for range order {
 				switch err := <-errs; {
 				case err == nil:
 					sure++
-				case client.MaybeApplied(err) && reused:
+				case client.MaybeApplied(err):
 					unsure++
 				default:
-					t.Errorf("reused %v: %v", reused, err)
+					t.Errorf("case %d: %v", i, err)
 				}
 			}
 			if v, err := a.Get(t.Context()); err != nil || v.Number < 1+sure || v.Number > 1+sure+unsure {
-				t.Errorf("reused %v: the counter has %d, %v; it had 1, with %d changes made and %d unknown", reused, v.Number, err, sure, unsure)
+				t.Errorf("case %d: the counter has %d, %v; it had 1, with %d changes made and %d unknown", i, v.Number, err, sure, unsure)
 			}
 		})
 	}

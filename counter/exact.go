@@ -4,20 +4,55 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A journal is an ephemeral znode of one Counter and session below the counter. Each change sets both in one transaction: so
-// the version of the journal, which the Counter alone sets, tells whether a change was made whose answer was lost.
+// A journal is an ephemeral znode below a counter, for the Counters of one session. Each change sets both in one transaction: so
+// the version of the journal, which those Counters alone set, tells whether a change was made whose answer was lost.
 type journal struct {
-	session *client.Session // that owns it; nil before the first
-	path    string
-	data    string // random: it tells the journal from those of other Counters, which can have the same session
-	version int32  // changes that were made
-	unsure  bool   // the version has to be read: a change ended with its outcome unknown
+	session *client.Session
+	counter string        // the counter's path
+	turn    chan struct{} // holds a token while a change uses what is below
+	path    string        // empty if the znode is not there
+	data    string        // random: it tells the journal from those of other sessions, which can have had the same path
+	version int32         // changes that were made
+	unsure  bool          // the version has to be read: a change ended with its outcome unknown
+}
+
+// journals are those of all sessions that live. They belong to sessions, because a program may make a Counter for each change.
+var journals = struct {
+	sync.Mutex
+	of map[journalKey]*journal
+}{of: map[journalKey]*journal{}}
+
+type journalKey struct {
+	session *client.Session
+	counter string
+}
+
+// journal returns the journal of the session.
+func (c *Counter) journal(s *client.Session) *journal {
+	key := journalKey{s, c.path}
+	journals.Lock()
+	defer journals.Unlock()
+	if j := journals.of[key]; j != nil {
+		return j
+	}
+	j := &journal{session: s, counter: c.path, turn: make(chan struct{}, 1)}
+	kept := s.Go(func(ctx context.Context) {
+		<-ctx.Done()
+		journals.Lock()
+		defer journals.Unlock()
+		delete(journals.of, key)
+	})
+	if kept { // otherwise the session is over
+		journals.of[key] = j
+	}
+	return j
 }
 
 // journalName is in front of the names of journals.
@@ -25,14 +60,15 @@ const journalName = "_journal-"
 
 // writeExactly changes the counter, and knows afterwards whether it did.
 func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(int64) (int64, error)) (Value, error) {
+	j := c.journal(s)
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case j.turn <- struct{}{}:
+		defer func() { <-j.turn }()
 	case <-ctx.Done():
 		return Value{}, &client.OpError{Op: "set", Path: c.path, Err: ending.Of(ctx)}
 	}
 	for {
-		if err := c.openJournal(ctx, s); err != nil {
+		if err := j.open(ctx, c.opt.ACL); err != nil {
 			return Value{}, notSent(err)
 		}
 		v, err := c.read(ctx, s)
@@ -43,25 +79,25 @@ func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(in
 		if err != nil {
 			return Value{}, err
 		}
-		results, err := s.Multi(ctx, client.OpSet(c.path, c.encode(number), v.Stat.Version), client.OpSet(c.journal.path, []byte(c.journal.data), c.journal.version))
+		results, err := s.Multi(ctx, client.OpSet(c.path, c.encode(number), v.Stat.Version), client.OpSet(j.path, []byte(j.data), j.version))
 		switch {
 		case err == nil:
-			c.journal.version++
+			j.version++
 			return Value{number, results[0].Stat}, nil
 		case errors.Is(err, zk.ErrConnectionLoss):
-			made, lookErr := c.wasCarriedOut(ctx, s)
+			made, lookErr := j.wasCarriedOut(ctx)
 			if lookErr != nil {
-				c.journal.unsure = true
+				j.unsure = true
 				return Value{}, &client.OpError{Op: "set", Path: c.path, Err: lookErr, Maybe: client.MaybeApplied(err)}
 			}
 			if made {
 				return Value{Number: number}, nil
 			}
 		case client.MaybeApplied(err):
-			c.journal.unsure = true
+			j.unsure = true
 			return Value{}, err
 		case errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode):
-			if err := c.beginAnew(ctx, s, err); err != nil {
+			if err := c.beginAnew(ctx, j, err); err != nil {
 				return Value{}, notSent(err)
 			}
 		default:
@@ -71,72 +107,72 @@ func (c *Counter) writeExactly(ctx context.Context, s *client.Session, f func(in
 }
 
 // beginAnew prepares another attempt: another client was quicker, or has deleted the counter or the journal.
-func (c *Counter) beginAnew(ctx context.Context, s *client.Session, why error) error {
+func (c *Counter) beginAnew(ctx context.Context, j *journal, why error) error {
 	var failed *client.MultiError
 	if !errors.As(why, &failed) {
 		return why
 	}
-	if failed.Path == c.journal.path {
-		c.journal = journal{}
+	if failed.Path == j.path {
+		j.path = ""
 	}
-	if err := s.Sync(ctx, c.path); err != nil { // the server that we read from may be behind
+	if err := j.session.Sync(ctx, c.path); err != nil { // the server that we read from may be behind
 		return err
 	}
-	return c.ensure(ctx, s)
+	return c.ensure(ctx, j.session)
 }
 
-// openJournal finds or creates the journal for the session.
-func (c *Counter) openJournal(ctx context.Context, s *client.Session) error {
-	if c.journal.session == s && !c.journal.unsure {
+// open finds or creates the znode.
+func (j *journal) open(ctx context.Context, acl []zk.ACL) error {
+	if j.path != "" && !j.unsure {
 		return nil
 	}
-	if c.journal.session == s {
-		if err := s.Sync(ctx, c.path); err != nil { // behind what was sent before
+	if j.path != "" {
+		if err := j.session.Sync(ctx, j.counter); err != nil { // behind what was sent before
 			return err
 		}
-		version, found, err := c.lookAtJournal(ctx, s)
+		version, found, err := j.look(ctx)
 		if err != nil {
 			return err
 		}
 		if found {
-			c.journal.version, c.journal.unsure = version, false
+			j.version, j.unsure = version, false
 			return nil
 		}
 	}
 	data := rand.Text()
-	made, err := s.CreateOnce(ctx, zk.Join(c.path, journalName), []byte(data), zk.EphemeralSequential, c.opt.ACL)
+	made, err := j.session.CreateOnce(ctx, zk.Join(j.counter, journalName), []byte(data), zk.EphemeralSequential, acl)
 	if err != nil {
 		return err
 	}
-	c.journal = journal{session: s, path: made.Path, data: data}
+	j.path, j.data, j.version, j.unsure = made.Path, data, 0, false
 	return nil
 }
 
-// lookAtJournal returns the version of the journal. The journal is not found if it was deleted, or if the counter was as
-// well and a journal of another Counter has its path.
-func (c *Counter) lookAtJournal(ctx context.Context, s *client.Session) (version int32, found bool, err error) {
-	data, stat, err := s.Get(ctx, c.journal.path)
+// look returns the version of the znode. It is not found if it was deleted, or if the counter was as well and the journal of
+// another session has its path.
+func (j *journal) look(ctx context.Context) (version int32, found bool, err error) {
+	data, stat, err := j.session.Get(ctx, j.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return 0, false, nil
 	}
-	return stat.Version, string(data) == c.journal.data, err
+	return stat.Version, string(data) == j.data, err
 }
 
 // wasCarriedOut reports whether the transaction whose answer was lost was carried out.
-func (c *Counter) wasCarriedOut(ctx context.Context, s *client.Session) (bool, error) {
-	if err := s.Sync(ctx, c.path); err != nil {
+func (j *journal) wasCarriedOut(ctx context.Context) (bool, error) {
+	if err := j.session.Sync(ctx, j.counter); err != nil {
 		return false, err
 	}
-	version, found, err := c.lookAtJournal(ctx, s)
+	version, found, err := j.look(ctx)
 	switch {
 	case err != nil:
 		return false, err
 	case !found:
 		return false, errors.New("the journal was deleted by another client")
-	case version == c.journal.version:
+	case version == j.version:
 		return false, nil
-	case version == c.journal.version+1:
-		c.journal.version++
+	case version == j.version+1:
+		j.version++
 		return true, nil
 	}
 	return false, errors.New("the journal was changed by another client")
