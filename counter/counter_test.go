@@ -432,3 +432,51 @@ func TestUpdate(t *testing.T) {
 		})
 	}
 }
+
+// What was read first is old by the time that the change is decided: nothing is refused for that, and what is returned is the
+// value that was compared.
+func TestNothingIsRefusedForAnOldValue(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		for _, behind := range []bool{true, false} { // or what was read first is the newest
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				k, p := keep(t, srv, "a")
+				kb, _ := keep(t, srv, "b")
+				a, b := open(t, k, counter.Options{Exact: exact, Format: counter.Int32}), open(t, kb, counter.Options{Format: counter.Int32})
+				begin := func(number int64) {
+					t.Helper()
+					_, err := b.Set(t.Context(), math.MaxInt32)
+					must(t, err)
+					if behind {
+						p.After(faultproxy.Match{Ops: []wire.Op{wire.OpGetData}, Path: "/c/n"}, func(faultproxy.Request, faultproxy.Reply) {
+							if _, err := b.Set(context.Background(), number); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+				}
+				begin(7)
+				mark := p.Mark()
+				v, swapped, err := a.CompareAndSet(t.Context(), 7, 8)
+				if behind && (v.Number != 8 || !swapped) || !behind && (v.Number != math.MaxInt32 || swapped || v.Stat.Version == 0) || err != nil {
+					t.Errorf("exact %v, behind %v: CompareAndSet: %+v, %v, %v", exact, behind, v, swapped, err)
+				}
+				if ops := p.Since(mark).Asked().Ops(); !strings.Contains(ops, "get, sync, get") {
+					t.Errorf("exact %v, behind %v: requests %s", exact, behind, ops)
+				}
+				begin(7)
+				var over *counter.OverflowError
+				if v, err = a.Add(t.Context(), 1); behind && (v.Number != 8 || err != nil) || !behind && !errors.As(err, &over) {
+					t.Errorf("exact %v, behind %v: Add: %v, %v", exact, behind, v.Number, err)
+				}
+				if !behind {
+					return
+				}
+				begin(9) // from then on
+				if v, swapped, err = a.CompareAndSet(t.Context(), 7, 8); v.Number != 9 || swapped || err != nil {
+					t.Errorf("exact %v: CompareAndSet: %+v, %v, %v", exact, v, swapped, err)
+				}
+			})
+		}
+	}
+}
