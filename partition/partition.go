@@ -88,6 +88,10 @@ type Partition struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when run has ended
 
+	// Used by run alone.
+	turns   map[string]chan struct{} // of each item; a turn holds a token while the item is kept
+	keeping sync.WaitGroup           // the goroutines that keep items
+
 	mu struct {
 		sync.Mutex
 		own     map[string]bool // items that are worked on now
@@ -109,7 +113,7 @@ func Join(ctx context.Context, k *client.Keeper, path, id string, items []string
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Partition{path: path, id: id, items: slices.Compact(slices.Sorted(slices.Values(items))), work: work, opt: opt, done: make(chan struct{})}
+	p := &Partition{path: path, id: id, items: slices.Compact(slices.Sorted(slices.Values(items))), work: work, opt: opt, done: make(chan struct{}), turns: map[string]chan struct{}{}}
 	p.mu.own, p.mu.changed = map[string]bool{}, make(chan struct{})
 	if err := p.check(); err != nil {
 		return nil, &client.OpError{Op: "partition", Path: path, Err: err}
@@ -153,6 +157,7 @@ func (p *Partition) check() error {
 // run shares items out until Close, with one session after the other.
 func (p *Partition) run(ctx context.Context, k *client.Keeper) {
 	defer close(p.done)
+	defer p.keeping.Wait()
 	for {
 		err := k.Run(ctx, p.share)
 		if ctx.Err() != nil || k.Err() != nil || p.group.Err() != nil {
@@ -172,11 +177,10 @@ func (p *Partition) run(ctx context.Context, k *client.Keeper) {
 }
 
 // share works with one session: it has a goroutine for each item that this member should have, and ends those of items
-// that it should have no more.
+// that it should have no more. It does not wait for their ends, so that work that does not return keeps only its own item
+// from going on with the next session.
 func (p *Partition) share(ctx context.Context, s *client.Session) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
 	defer cancel(zk.ErrClosed)
 	ours := map[string]context.CancelCauseFunc{}
 	for {
@@ -198,7 +202,19 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 			if ours[item] == nil {
 				itemCtx, end := context.WithCancelCause(ctx)
 				ours[item] = end
-				wg.Go(func() { p.keep(itemCtx, s, item) })
+				turn := p.turns[item]
+				if turn == nil {
+					turn = make(chan struct{}, 1)
+					p.turns[item] = turn
+				}
+				p.keeping.Go(func() {
+					select {
+					case turn <- struct{}{}:
+						p.keep(itemCtx, s, item)
+						<-turn
+					case <-itemCtx.Done():
+					}
+				})
 			}
 		}
 		p.opt.Logger.Info("partition: shared out", "path", p.path, "members", len(members), "items", len(wanted))

@@ -218,6 +218,43 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Work that does not return when its session has ended keeps its own item from going on, and no other. It is not called
+// beside itself.
+func TestWorkThatDoesNotReturn(t *testing.T) {
+	in(t, func(w *world) {
+		k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: w.srv.Link("a").Dial})
+		must(t, err)
+		defer k.Close(context.Background())
+		stuck, judged := make(chan struct{}), w.judge.work("a")
+		work := func(ctx context.Context, item string, hold *lock.Hold) {
+			judged(ctx, item, hold)
+			if item == "item07" {
+				<-stuck
+			}
+		}
+		p, err := partition.Join(w.t.Context(), k, "/p", "a", w.items, work, w.opt)
+		must(t, err)
+		for expiries := range 3 {
+			time.Sleep(10 * time.Second)
+			for item, n := range w.judge.begun() {
+				if want := 1 + expiries; n != want && item != "item07" || n != 1 && item == "item07" {
+					t.Errorf("after %d expiries the work on %s was begun %d times", expiries, item, n)
+				}
+			}
+			w.srv.Link("a").Expire()
+		}
+		close(stuck)
+		time.Sleep(10 * time.Second)
+		if n, sum := w.judge.shares(); sum != 24 || w.judge.begun()["item07"] != 2 {
+			t.Errorf("the work has returned: %v, begun %v", n, w.judge.begun())
+		}
+		must(t, p.Close(w.t.Context()))
+		if n, sum := w.judge.shares(); sum != 0 {
+			t.Errorf("after Close: %v", n)
+		}
+	})
+}
+
 func TestWhatCannotBeSharedOut(t *testing.T) {
 	in(t, func(w *world) {
 		k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: w.srv.Dial})
