@@ -40,6 +40,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/group"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -73,6 +74,7 @@ type Options struct {
 const (
 	defaultSettle = time.Second
 	retryPause    = time.Second
+	closeLimit    = time.Second // how long a Close without time left takes to leave
 )
 
 // A Partition is one member. It is safe for use by many goroutines.
@@ -147,6 +149,9 @@ func (p *Partition) check() error {
 		if err := zk.ValidatePath(zk.Join(p.path, item)); err != nil {
 			return err
 		}
+	}
+	if p.work == nil {
+		return errors.New("no Work")
 	}
 	if p.opt.Settle < 0 {
 		return fmt.Errorf("option Settle: %v is negative", p.opt.Settle)
@@ -344,9 +349,24 @@ func (p *Partition) Err() error {
 }
 
 // Close ends the work on all items, waits until every Work has returned, and leaves. A nil error says that the member's
-// znode is gone. Closing again is harmless.
+// znode is gone. If ctx ends first, the member leaves all the same, and the error says which items are still worked on: they
+// keep their locks, or go on without, until their Work returns. Closing again is harmless, and waits again.
 func (p *Partition) Close(ctx context.Context) error {
 	p.cancel(zk.ErrClosed)
-	<-p.done
-	return errors.Join(p.member.Close(ctx), p.group.Close(ctx))
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+	}
+	var err error
+	if p.Err() == nil { // there is work
+		err = ending.Of(ctx)
+		if items, _ := p.Items(); len(items) > 0 {
+			err = fmt.Errorf("still working on %s: %w", strings.Join(items, ", "), err)
+		}
+		err = &client.OpError{Op: "close partition", Path: p.path, Err: err}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+		defer cancel()
+	}
+	return errors.Join(err, p.member.Close(ctx), p.group.Close(ctx))
 }

@@ -255,22 +255,72 @@ func TestWorkThatDoesNotReturn(t *testing.T) {
 	})
 }
 
+// Close whose context ends before some work has returned leaves, and others get the items whose work has.
+func TestCloseDoesNotWaitForEver(t *testing.T) {
+	in(t, func(w *world) {
+		k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: w.srv.Link("a").Dial})
+		must(t, err)
+		defer k.Close(context.Background())
+		stuck := make(chan struct{})
+		work := func(ctx context.Context, item string, hold *lock.Hold) {
+			<-ctx.Done()
+			if item == "item07" || item == "item11" {
+				<-stuck
+			}
+		}
+		p, err := partition.Join(w.t.Context(), k, "/p", "a", w.items, work, w.opt)
+		must(t, err)
+		time.Sleep(10 * time.Second)
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		err = p.Close(ctx)
+		if want := "close partition /p: still working on item07, item11: context deadline exceeded"; err == nil || err.Error() != want || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		select {
+		case <-p.Done():
+			t.Error("Done although there is work")
+		default:
+		}
+		w.join("b")
+		time.Sleep(10 * time.Second)
+		if n, sum := w.judge.shares(); sum != 22 {
+			t.Errorf("while work is stuck: %v", n)
+		}
+		close(stuck)
+		must(t, p.Close(w.t.Context()))
+		time.Sleep(10 * time.Second)
+		if n, sum := w.judge.shares(); sum != 24 {
+			t.Errorf("after Close: %v", n)
+		}
+	})
+}
+
 func TestWhatCannotBeSharedOut(t *testing.T) {
 	in(t, func(w *world) {
 		k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: w.srv.Dial})
 		must(t, err)
 		defer k.Close(context.Background())
+		work := w.judge.work("x")
 		for want, try := range map[string]func() error{
 			`partition /p: item "a/b"`: func() error {
-				_, err := partition.Join(context.Background(), k, "/p", "x", []string{"a/b"}, nil, partition.Options{})
+				_, err := partition.Join(context.Background(), k, "/p", "x", []string{"a/b"}, work, partition.Options{})
 				return err
 			},
 			`partition /p: id ""`: func() error {
-				_, err := partition.Join(context.Background(), k, "/p", "", nil, nil, partition.Options{})
+				_, err := partition.Join(context.Background(), k, "/p", "", nil, work, partition.Options{})
+				return err
+			},
+			"partition /p: no Work": func() error {
+				_, err := partition.Join(context.Background(), k, "/p", "x", nil, nil, partition.Options{})
 				return err
 			},
 			"partition p: ": func() error {
-				_, err := partition.Join(context.Background(), k, "p", "x", nil, nil, partition.Options{})
+				_, err := partition.Join(context.Background(), k, "p", "x", nil, work, partition.Options{})
 				return err
 			},
 		} {
