@@ -138,32 +138,6 @@ func (a *attempt) await(ctx context.Context, v view) (err error) {
 	return err
 }
 
-// holderLimit is how much longer than its context a Lock takes at most, to learn which holder it has waited for.
-const holderLimit = 100 * time.Millisecond
-
-// addHolder returns err, with which a wait ended, together with the present holder if a server says quickly which one
-// that is.
-func (a *attempt) addHolder(ctx context.Context, err error) error {
-	if st, _ := a.s.State(); st.Phase != client.Connected {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderLimit)
-	defer cancel()
-	p := a.s.Pipeline()
-	listed := a.core.list(p)
-	p.Send(ctx)
-	q, failed := listed.result(ctx)
-	if failed != nil || len(q.Claims) == 0 || a.id.Made(q.Claims[0].Name) {
-		return err
-	}
-	node := zk.Join(a.core.dir, q.Claims[0].Name)
-	data, stat, failed := a.s.Get(ctx, node)
-	if failed != nil {
-		return err
-	}
-	return &waitError{err, &BusyError{Path: a.core.dir, Holder: queue.NewHolder(node, data, stat)}}
-}
-
 // decline leaves the queue again, and returns a *BusyError that names the claim at its head.
 func (a *attempt) decline(ctx context.Context, v view) error {
 	first := v.first(a.core.dir)
@@ -190,8 +164,8 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 	return busy
 }
 
-// grant makes the holds, one of each node; none if the queue has to be listed again. A place at the head of the queue is ours only if the session is known to live;
-// after a long wait without an answer that has to be asked first.
+// grant makes the holds, one of each node; none if the queue has to be listed again. A place at the head of the queue is ours only
+// if the session is known to live; after a long wait without an answer that has to be asked first.
 func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if a.core.opt.Delay > 0 {
 		if err := a.awaitDelay(ctx); err != nil {

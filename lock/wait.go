@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -238,4 +239,30 @@ func (a *attempt) checkAhead(listed uint64, w *aheadWatch) (granted bool, err er
 		return false, nil
 	}
 	return !a.core.permits.varies() || a.permits.current(conn), nil
+}
+
+// holderLimit is how much longer than its context a Lock takes at most, to learn which holder it has waited for.
+const holderLimit = 100 * time.Millisecond
+
+// addHolder returns err, with which a wait ended, together with the present holder if a server says quickly which one
+// that is.
+func (a *attempt) addHolder(ctx context.Context, err error) error {
+	if st, _ := a.s.State(); st.Phase != client.Connected {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderLimit)
+	defer cancel()
+	p := a.s.Pipeline()
+	listed := a.core.list(p)
+	p.Send(ctx)
+	q, failed := listed.result(ctx)
+	if failed != nil || len(q.Claims) == 0 || a.id.Made(q.Claims[0].Name) {
+		return err
+	}
+	node := zk.Join(a.core.dir, q.Claims[0].Name)
+	data, stat, failed := a.s.Get(ctx, node)
+	if failed != nil {
+		return err
+	}
+	return &waitError{err, &BusyError{Path: a.core.dir, Holder: queue.NewHolder(node, data, stat)}}
 }
