@@ -262,9 +262,7 @@ func (a *attempt) abandon() {
 	if a.vouching != nil {
 		a.vouching.Stop()
 	}
-	if a.delayMarker != "" { // goes first: without its node it would be taken for that of a holder
-		a.nodes = append([]string{a.delayMarker}, a.nodes...)
-	}
+	a.removeDelayMarker()
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
 		a.core.cleaner.add(leftovers{id: a.id, nodes: a.nodes, created: a.created, unknown: a.unknown})
 	}

@@ -13,53 +13,34 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// awaitDelay returns when no delay of an earlier holder is left. An attempt to write makes its delay marker first. For a
+// awaitDelay returns when no delay of an earlier holder is left, and an attempt to write has made its own delay marker. For a
 // try, a delay that is left is a *BusyError.
 //
 // The listing shows the marker of each holder whose claim this session has seen disappear: the marker is older than the
 // end of the claim, and no server that the session connects to is behind what the session has seen. The delay counts by the
 // waiter's clock from when the waiter saw that the claim is gone: no server notes when a hold ended, and clocks of several
 // machines cannot be compared. So when the waiter dies, the delay begins anew for the next one.
+//
+// The attempt's own marker is made last, when nothing but the session's lease is between it and the hold: one that gives up or
+// dies before it holds the lock leaves none. No other marker can become an orphan in between, for no claim that excludes ours
+// is ahead any more.
 func (a *attempt) awaitDelay(ctx context.Context) error {
-	marked := a.core.rules.Kind == queue.Shared
-	if !marked {
-		a.delayMarker = zk.Join(a.core.dir, a.id.DelayMarker())
-	}
-	data := queue.EncodeDelay(a.core.opt.Delay)
 	stubborn := map[string]bool{} // orphans that the server does not let us delete
 	for {
-		p := a.s.Pipeline()
 		st, _ := a.s.State()
-		var made *client.Pending[[]client.Result]
-		if !marked {
-			made = p.Multi(client.OpCheck(a.nodes[0], -1), client.OpCreate(a.delayMarker, data, zk.Persistent, a.core.opt.ACL))
-		}
-		listed := p.Children(a.core.dir)
-		p.Send(ctx)
-		if made != nil {
-			switch _, err := made.Wait(ctx); {
-			case errors.Is(err, zk.ErrConnectionLoss):
-				continue
-			case errors.Is(err, zk.ErrNoNode):
-				return a.watchError(err, ErrPlaceLost)
-			case err != nil && !errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
-				return err
-			}
-			marked = true
-		}
-		l, err := listed.Wait(ctx)
+		names, _, err := a.s.Children(ctx, a.core.dir)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue
-		case errors.Is(err, zk.ErrNoNode) || err == nil && !slices.Contains(l.Names, zk.Base(a.nodes[0])):
+		case errors.Is(err, zk.ErrNoNode) || err == nil && !slices.Contains(names, zk.Base(a.nodes[0])):
 			a.forget()
 			return ErrPlaceLost
 		case err != nil:
 			return err
 		}
-		left := slices.DeleteFunc(queue.Orphans(l.Names), func(name string) bool { return stubborn[name] })
+		left := slices.DeleteFunc(queue.Orphans(names), func(name string) bool { return stubborn[name] })
 		if len(left) == 0 {
-			return nil
+			return a.makeDelayMarker(ctx)
 		}
 		over, err := a.waitDelay(ctx, left, st.Conn)
 		if err != nil {
@@ -70,6 +51,41 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+}
+
+// makeDelayMarker makes the delay marker of an attempt to write, while its claim is there.
+func (a *attempt) makeDelayMarker(ctx context.Context) error {
+	if a.core.rules.Kind == queue.Shared {
+		return nil
+	}
+	a.delayMarker = zk.Join(a.core.dir, a.id.DelayMarker())
+	data := queue.EncodeDelay(a.core.opt.Delay)
+	for {
+		_, err := a.s.Multi(ctx, client.OpCheck(a.nodes[0], -1), client.OpCreate(a.delayMarker, data, zk.Persistent, a.core.opt.ACL))
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			continue
+		case err == nil, errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
+			return nil
+		}
+		return a.watchError(err, ErrPlaceLost)
+	}
+}
+
+// markerLimit is how much longer than its context a Lock takes at most, to delete the delay marker of an attempt that has failed.
+const markerLimit = 100 * time.Millisecond
+
+// removeDelayMarker deletes the delay marker of an attempt that has failed, while its claim is there: without the claim it would be
+// taken for that of a holder. The session may be closed next, which deletes the claim. What takes longer is the cleaner's.
+func (a *attempt) removeDelayMarker() {
+	if a.delayMarker == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), markerLimit)
+	defer cancel()
+	if err := a.s.Delete(ctx, a.delayMarker, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		a.nodes = append([]string{a.delayMarker}, a.nodes...)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ var delayTests = []test{
 	{"Delay_LostReplies", delayLostReplies},
 	{"Delay_OwnNodeDeleted", delayOwnNode},
 	{"Delay_Cancelled", delayCancelled},
+	{"Delay_NotAfterAnAttempt", delayAttempt},
 	{"Delay_Readers", delayReaders},
 	{"Delay_All", delayAll},
 	{"Delay_OffCostsNothing", delayOff},
@@ -44,6 +46,21 @@ func (w *World) delay() time.Duration {
 }
 
 func (w *World) delayed() lock.Options { return lock.Options{Delay: w.delay()} }
+
+// delayWaiter returns options of a contender with a delay, and a function that returns when it waits for one to pass.
+func (w *World) delayWaiter() (opt lock.Options, waits func()) {
+	opt = w.delayed()
+	var told atomic.Bool
+	opt.Waiting = func(p lock.Place) {
+		if p.Delay > 0 {
+			told.Store(true)
+		}
+	}
+	return opt, func() {
+		w.t.Helper()
+		w.Within(patience, "it waits for the delay", told.Load)
+	}
+}
 
 // Markers returns the znodes of the lock directory that are no claims.
 func (w *World) Markers() []string {
@@ -197,12 +214,13 @@ func delayCutRelease(w *World, t *testing.T) {
 func delayAnew(w *World, t *testing.T) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	must(w, a.Mutex(w.delayed()).Lock)
-	first := ask(w, b.Mutex(w.delayed()).Lock)
+	opt, bWaits := w.delayWaiter()
+	first := ask(w, b.Mutex(opt).Lock)
 	w.WaitQueue(3)
 	g := ask(w, c.Mutex(w.delayed()).Lock)
 	w.WaitQueue(4)
 	w.Expire(a.Session)
-	w.Within(patience, "b waits for the delay", func() bool { return len(w.Markers()) == 2 })
+	bWaits()
 	first.StillPending(w.delay() / 8) // which does not count for c
 	began := time.Now()
 	w.Expire(b.Session)
@@ -292,18 +310,17 @@ func delayLostReplies(w *World, t *testing.T) {
 	}
 }
 
-// The node of one that waits for the delay is deleted: it is told so, or goes to the end of the queue, and its
-// marker does not count as that of a holder.
+// The node of one that waits for the delay is deleted: it is told so, or goes to the end of the queue, and leaves no marker.
 func delayOwnNode(w *World, t *testing.T) {
 	for _, requeue := range []bool{false, true} {
 		a, b := w.Client("a"), w.Client("b")
 		must(w, a.Mutex(w.delayed()).Lock)
 		began := time.Now()
 		w.Expire(a.Session)
-		opt := w.delayed()
+		opt, waits := w.delayWaiter()
 		opt.Requeue = requeue
 		g := ask(w, b.Mutex(opt).Lock)
-		w.Within(patience, "b waits for the delay", func() bool { return len(w.Markers()) == 2 })
+		waits()
 		w.Within(patience, "b's node is there", func() bool { return len(w.NodesOf("b")) == 1 })
 		w.Delete(w.NodesOf("b")[0])
 		deleted := time.Now()
@@ -314,7 +331,9 @@ func delayOwnNode(w *World, t *testing.T) {
 			if d := g.at.Sub(deleted); w.Virtual && d > time.Second {
 				t.Errorf("b was told %v after its node was deleted", d)
 			}
-			w.Within(time.Second+w.slack(), "b's marker is gone", func() bool { return len(w.Markers()) == 1 })
+			if n := len(w.Markers()); n != 1 {
+				t.Errorf("%d markers, want that of the lost holder", n)
+			}
 			g, began = ask(w, b.Mutex(lock.Options{}).Lock), time.Now()
 			h := w.keptNone("without the option", g, began)
 			for _, marker := range w.Markers() {
@@ -334,8 +353,9 @@ func delayCancelled(w *World, t *testing.T) {
 	must(w, a.Mutex(w.delayed()).Lock)
 	w.Expire(a.Session)
 	ctx, cancel := context.WithCancel(w.Context())
-	g := askUnder(ctx, w, b.Mutex(w.delayed()).Lock)
-	w.Within(patience, "b waits for the delay", func() bool { return len(w.Markers()) == 2 })
+	opt, waits := w.delayWaiter()
+	g := askUnder(ctx, w, b.Mutex(opt).Lock)
+	waits()
 	cancel()
 	w.Bounded("a cancelled Lock", 0, func() {
 		if _, err := g.Outcome(); !errors.Is(err, context.Canceled) {
@@ -345,6 +365,42 @@ func delayCancelled(w *World, t *testing.T) {
 	w.Within(time.Second+w.slack(), "what is left is the lost holder's", func() bool { return len(w.Queue()) == 1 })
 	began := time.Now()
 	w.MustRelease(w.keptDelay("for the next", ask(w, c.Mutex(w.delayed()).Lock), began))
+	w.Clean()
+}
+
+// An attempt that never held the lock leaves no marker, also if its session is closed at once.
+func delayAttempt(w *World, t *testing.T) {
+	attempt := func(what string, markers int, want error, take func(*Client, *lock.Mutex) error) {
+		t.Helper()
+		c := w.Client("c")
+		if err := take(c, c.Mutex(lock.Options{Delay: lock.DelayMax})); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+		c.Close(w.Context())
+		if n := len(w.Markers()); n != markers {
+			t.Errorf("%s: %d markers are left, want %d", what, n, markers)
+		}
+	}
+	a, b := w.Client("a"), w.Client("b")
+	must(w, a.Mutex(w.delayed()).Lock)
+	w.Expire(a.Session)
+	attempt("a try", 1, lock.ErrBusy, func(_ *Client, m *lock.Mutex) error {
+		_, err := m.TryLock(w.Context())
+		return err
+	})
+	attempt("one that gives up while the delay passes", 1, context.DeadlineExceeded, func(_ *Client, m *lock.Mutex) error {
+		ctx, cancel := context.WithTimeout(w.Context(), w.delay()/8)
+		defer cancel()
+		_, err := m.Lock(ctx)
+		return err
+	})
+	w.MustRelease(must(w, b.Mutex(w.delayed()).Lock))
+	attempt("one that gives up when its marker is made", 0, context.Canceled, func(c *Client, m *lock.Mutex) error {
+		ctx, cancel := context.WithCancel(w.Context())
+		c.Proxy.After(faultproxy.Match{Ops: []wire.Op{wire.OpMulti}, Prefix: w.dir + "/", Times: 1}, func(faultproxy.Request, faultproxy.Reply) { cancel() })
+		_, err := m.Lock(ctx)
+		return err
+	})
 	w.Clean()
 }
 

@@ -385,12 +385,20 @@ func (m *modelRun) stepsOf(s modelState, who byte, step func(string, modelState)
 	case isMarking:
 		t := s.tree(c.seen)
 		orphans := Orphans(m.names(t))
-		_, own := t.at(who)
+		claim, own := t.at(who)
 		switch {
 		case !own:
 			step("does not find its claim any more", set(s, isDone, nil))
 		case len(orphans) == 0 || m.r.markerIgnored:
-			step("holds the lock", set(s, isHolding, nil))
+			if m.w.kinds[who].rules().Kind == Shared {
+				step("holds the lock", set(s, isHolding, nil))
+				break
+			}
+			if now := s.tree(s.n); !now.has(claim) {
+				step("makes no delay marker, for its claim is gone", set(s, isDone, nil))
+				break
+			}
+			step("makes its delay marker, and holds the lock", set(s.with(txnMark, who), isHolding, upToDate))
 		default:
 			step("waits for a delay", set(s, isDelaying, func(c *modelContender, _ *modelState) { c.listed = c.seen }))
 		}
@@ -458,7 +466,7 @@ func (m *modelRun) stepsOf(s modelState, who byte, step func(string, modelState)
 	}
 }
 
-// take has a contender that is admitted hold the lock, after its delay marker is made and those of others are waited for.
+// take has a contender that is admitted hold the lock, after the delay markers of others are waited for and its own is made.
 func (m *modelRun) take(what string, s modelState, who byte, step func(string, modelState)) {
 	c := &s.c[who]
 	if !m.w.delay {
@@ -466,16 +474,7 @@ func (m *modelRun) take(what string, s modelState, who byte, step func(string, m
 		step(what+": it holds the lock", s)
 		return
 	}
-	now := s.tree(s.n)
-	if _, own := now.at(who); !own {
-		*c = modelContender{phase: isDone}
-		step(what+", but its claim is gone", s)
-		return
-	}
-	if m.w.kinds[who].rules().Kind != Shared {
-		s = s.with(txnMark, who)
-	}
-	s.c[who].phase, s.c[who].seen = isMarking, s.n
+	c.phase = isMarking
 	step(what, s)
 }
 
