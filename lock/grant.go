@@ -109,6 +109,21 @@ func (g *grant) noteMoved(node string) {
 	}
 }
 
+// tellGranted tells the hook of the first hold. If the hook panics, the grant ends; its node is abandoned with the attempt.
+func (g *grant) tellGranted(ctx context.Context, h *Hold) {
+	if g.lock.opt.Hooks.Granted == nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			g.endUntold()
+		}
+	}()
+	g.lock.opt.Hooks.Granted(ctx, g.lock.dir, h)
+	returned = true
+}
+
 // remaining returns how long the grant is good for without another answered heartbeat. An answer that comes after
 // the deadline does not bring it back: the process may have stood still, so that no goroutine looked in between.
 func (g *grant) remaining() time.Duration {
@@ -164,6 +179,18 @@ func (g *grant) endLost(cause error) bool {
 	}
 	attemptIDs.drop(g.id)
 	return true
+}
+
+// endUntold ends the grant, unless it has ended, and tells nobody: no caller has got a hold of it.
+func (g *grant) endUntold() {
+	g.mu.Lock()
+	holds := g.mu.holds
+	g.mu.holds = nil
+	g.mu.Unlock()
+	if holds != nil {
+		g.endHolds(holds, ErrReleased)
+		attemptIDs.drop(g.id)
+	}
 }
 
 // tellLoss tells the hook and the log of the loss of a grant that was lost.

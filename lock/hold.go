@@ -22,16 +22,15 @@ type Hold struct {
 }
 
 // newHold makes the first hold of a node, with the values of ctx but not its end.
-// own is a watch on the node that is armed already, or nil.
+// own is a watch on the node that is armed already, or nil. The guard takes over when the hook has been told, because it may tell of
+// a loss at once.
 func newHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
 	g.caller = context.WithoutCancel(ctx)
 	g.mu.Lock()
 	h := g.holdLocked(g.caller)
 	g.mu.Unlock()
+	g.tellGranted(ctx, h)
 	g.begin(own)
-	if granted := g.lock.opt.Hooks.Granted; granted != nil {
-		granted(ctx, g.lock.dir, h)
-	}
 	return h
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,7 +140,83 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// So do those of an election.
+// A loss is told of after the grant, also if the session has ended by the time at which the hook of the grant returns.
+func TestHooksTellOfAGrantBeforeItsLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		var granted, lost atomic.Int32
+		const permits = 3
+		m, err := lock.NewSemaphore(s, "/l/a", permits, lock.Options{Hooks: lock.Hooks{
+			Granted: func(context.Context, string, *lock.Hold) {
+				go s.Close(context.Background())
+				<-s.Done()
+				time.Sleep(time.Second) // the losses so far are told of
+				granted.Add(1)
+			},
+			Lost: func(context.Context, string, *lock.LostError) {
+				if n := lost.Add(1); n > granted.Load() {
+					t.Errorf("%d losses of %d grants are told of", n, granted.Load())
+				}
+			},
+		}})
+		must(t, nil, err)
+		h, err := m.AcquireN(t.Context(), permits)
+		must(t, nil, err)
+		time.Sleep(time.Second)
+		if n := lost.Load(); n != permits || !errors.Is(h.Cause(), lock.ErrLost) {
+			t.Errorf("%d losses are told of, want %d; the holds ended with %v", n, permits, h.Cause())
+		}
+	})
+}
+
+// A grant hook that panics leaves neither a hold nor its node.
+func TestAGrantHookThatPanics(t *testing.T) {
+	for _, kind := range []string{"mutex", "unfair"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.New(t, zktest.Options{}).Session(t, "s")
+			var told []string
+			var hold *lock.Hold
+			opt := lock.Options{Hooks: lock.Hooks{
+				Granted: func(_ context.Context, _ string, h *lock.Hold) {
+					if hold == nil {
+						hold = h
+						panic("hook")
+					}
+				},
+				Released: func(context.Context, string) { told = append(told, "released") },
+				Lost:     func(context.Context, string, *lock.LostError) { told = append(told, "lost") },
+			}}
+			var l lock.Locker
+			var err error
+			if kind == "mutex" {
+				l, err = lock.NewMutex(s, "/l/a", opt)
+			} else {
+				l, err = lock.NewUnfair(s, "/l/a", opt)
+			}
+			must(t, nil, err)
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic of the hook is not passed on")
+					}
+				}()
+				l.Lock(t.Context())
+			}()
+			if !errors.Is(hold.Cause(), lock.ErrReleased) {
+				t.Errorf("%s: the hold ended with %v", kind, hold.Cause())
+			}
+			time.Sleep(time.Minute)
+			if len(told) > 0 {
+				t.Errorf("%s: told of %q", kind, told)
+			}
+			h, err := l.TryLock(t.Context())
+			must(t, h, err)
+			must(t, nil, h.Release(t.Context()))
+		})
+	}
+}
+
+// Hooks of an election are told as well.
 func TestHooksOfAnElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.New(t, zktest.Options{}).Session(t, "s")
