@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 )
 
 func init() {
@@ -15,6 +16,8 @@ func init() {
 
 // lockSession is a session as package lock sees it.
 type lockSession struct{ *Session }
+
+func (b lockSession) Clock() *clock.Clock { return b.opt.clock }
 
 func (b lockSession) Listen(ctx context.Context, watches any) {
 	b.readInline(ctx, func() bool {

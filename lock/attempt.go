@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
@@ -29,7 +30,7 @@ type attempt struct {
 	nodes   []string  // paths of our nodes, first one first, once known
 	token   int64     // creation zxid of our nodes; 0 until known
 
-	listedAt    time.Time              // when the last listing was asked for
+	listedAt    clock.Instant          // when the last listing was asked for
 	waited      bool                   // we have waited in the queue: those behind us may have seen others ahead of us
 	own         []*client.Watch        // watches on our nodes, in their order; nil where none is set
 	revoked     []string               // those of our nodes whose data asks us to give up
@@ -209,8 +210,8 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 // isOutdated reports whether the last listing, which was asked for at that time, is too old to show that our nodes are still
 // there: an operator may have deleted them since. With a watch on each node it does not matter how old the listing is: the event
 // of a deletion comes before the answer that the session's lease rests on.
-func isOutdated(s *client.Session, asked time.Time, own ...*client.Watch) bool {
-	return slices.Contains(own, nil) && time.Since(asked) >= lease.Term(s.Timeout())
+func isOutdated(s *client.Session, asked clock.Instant, own ...*client.Watch) bool {
+	return slices.Contains(own, nil) && bridge.Of(s).Clock().Since(asked) >= lease.Term(s.Timeout())
 }
 
 // vouchFor waits until the session's lease is long enough to begin a hold on it, and returns the lease's number.

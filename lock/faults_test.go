@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +72,64 @@ func TestF36_OrderOfACuratorSemaphore(t *testing.T) {
 	must(t, nil, err)
 	if got, want := all.Paths(), []string{"/l/a", "/l/a-b"}; !slices.Equal(got, want) {
 		t.Errorf("taken in the order %q, want %q", got, want)
+	}
+}
+
+// A hold does not begin on a listing that is older than a lease because the machine was suspended meanwhile: the claim may have been
+// deleted since.
+func TestAListingFromBeforeASuspend(t *testing.T) {
+	type locker interface {
+		Lock(context.Context) (*lock.Hold, error)
+	}
+	for kind, make := range map[string]func(*client.Session) (locker, error){
+		"mutex":  func(s *client.Session) (locker, error) { return lock.NewMutex(s, "/l/a", lock.Options{}) },
+		"unfair": func(s *client.Session) (locker, error) { return lock.NewUnfair(s, "/l/u", lock.Options{}) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			other := srv.Session(t, "other")
+			var asleep atomic.Int64
+			began := time.Now()
+			c := &clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
+			proxy := faultproxy.New(srv.Link("s").Dial)
+			defer proxy.Close()
+			s, err := client.Open(t.Context(), zktest.Servers, clock.With(client.Options{Dial: proxy.Dial}, c))
+			must(t, nil, err)
+			defer s.Close(t.Context())
+			ours, err := make(s)
+			must(t, nil, err)
+			h, err := ours.Lock(t.Context()) // what is above the lock is there
+			must(t, nil, err)
+			must(t, nil, h.Release(t.Context()))
+			theirs, err := make(other)
+			must(t, nil, err)
+
+			asked := faultproxy.Match{Ops: faultproxy.Lists(), Times: 1}
+			if kind == "unfair" {
+				asked = faultproxy.Match{Ops: []wire.Op{wire.OpCreate2}, Times: 1}
+			}
+			var their *lock.Hold
+			proxy.After(asked, func(faultproxy.Request, faultproxy.Reply) {
+				for _, n := range srv.Tree("/l") {
+					if strings.Contains(n.Path, "_c_") || n.Path == "/l/u" {
+						must(t, nil, other.Delete(t.Context(), n.Path, -1))
+					}
+				}
+				h, err := theirs.Lock(t.Context())
+				their = must(t, h, err)
+				asleep.Add(int64(s.Timeout() * 7 / 10))
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			h, err = ours.Lock(ctx)
+			if their == nil {
+				t.Fatalf("%s: the other contender did not get the lock", kind)
+			}
+			if err == nil {
+				t.Errorf("%s: two holders: %s, %s", kind, h.Node(), their.Node())
+			}
+			must(t, nil, their.Cause())
+		})
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -16,12 +16,12 @@ import (
 type listing struct {
 	*client.Pending[client.Listing]
 	heeds  queue.ClaimKind // the kinds of claims in the queue
-	sentAt time.Time
+	sentAt clock.Instant
 }
 
 // list adds the request that lists the queue.
 func (c *core) list(p *client.Pipeline) *listing {
-	return &listing{p.Children(c.dir), c.rules.Heeds, time.Now()}
+	return &listing{p.Children(c.dir), c.rules.Heeds, bridge.Of(c.s).Clock().Now()}
 }
 
 // result waits for the answer. With an error, nothing is listed.

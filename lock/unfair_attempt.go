@@ -3,10 +3,10 @@ package lock
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -24,7 +24,7 @@ type unfairAttempt struct {
 	unknown  bool            // there may be a node of ours that we do not know of
 	made     bool            // the node is there, and is ours
 	token    int64           // creation zxid of our node; 0 until known
-	lookedAt time.Time       // when the last request was sent that showed our node
+	lookedAt clock.Instant   // when the last request was sent that showed our node
 	own      *client.Watch   // on our node; nil where none is set
 	revoked  bool            // the node asks us to give up
 	vouching bridge.Vouching // asks for heartbeats, from when the node is known
@@ -75,7 +75,7 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 	for {
 		p := a.u.s.Pipeline()
-		a.lookedAt = time.Now()
+		a.lookedAt = bridge.Of(a.u.s).Clock().Now()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
 		a.u.attempts.add(a.created.answer)
 		p.Send(ctx)
@@ -116,7 +116,7 @@ func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 			p.Sync(a.u.dir)
 		}
 		got, watch := p.WatchGet(a.u.dir)
-		a.lookedAt = time.Now()
+		a.lookedAt = bridge.Of(a.u.s).Clock().Now()
 		p.Send(ctx)
 		node, err := got.Wait(ctx)
 		switch {

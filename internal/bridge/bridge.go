@@ -6,6 +6,8 @@ package bridge
 import (
 	"context"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 )
 
 // A Session is what package lock does with a *client.Session besides what its methods offer. Levels are those of client.Vouch.
@@ -27,6 +29,9 @@ type Session interface {
 	// Lease returns the session's lease at a level: until its end the ensemble does not free what the session holds. Package
 	// internal/lease has the rule.
 	Lease(level int) Lease
+
+	// Clock returns the session's clock, which counts time during which the machine was suspended.
+	Clock() *clock.Clock
 
 	// Listen waits until one of watches, a []*client.Watch, has fired, and reads what the server sends on the caller's
 	// goroutine meanwhile, which spares the event the way from one goroutine to another. It may return at any time without
