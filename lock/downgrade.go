@@ -47,6 +47,9 @@ func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 			c.mu.next, c.mu.kind = "", queue.Exclusive
 		}
 		c.mu.Unlock()
+		if errors.Is(err, zk.ErrNoNode) { // neither the write node nor the read node is there
+			c.lose(ErrNodeDeleted)
+		}
 	case h.ctx.Err() == nil && ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, endOf(ctx, c.s))
 	case h.ctx.Err() == nil:

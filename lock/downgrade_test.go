@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -120,6 +121,30 @@ func TestDowngradeOfUnknownOutcome(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A downgrade of a hold whose node was deleted finds that out, and ends the hold.
+func TestDowngradeOfADeletedNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.Session(t, "other").Delete(t.Context(), h.Node(), zk.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Downgrade(t.Context()); !errors.Is(err, ErrLost) || !errors.Is(err, ErrNodeDeleted) || errors.Is(err, zk.ErrNoNode) {
+			t.Errorf("Downgrade = %v, want the loss", err)
+		}
+		if !errors.Is(h.Cause(), ErrNodeDeleted) {
+			t.Errorf("the hold ended with %v", h.Cause())
+		}
+	})
 }
 
 // A hold that is released while the outcome of its downgrade is open leaves neither node, and is confirmed.
