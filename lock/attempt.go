@@ -158,7 +158,7 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 	if gone == len(deletes) {
 		a.nodes = nil
 	}
-	busy := &BusyError{Path: a.core.dir}
+	busy := &BusyError{Path: a.core.path}
 	if n, err := holder.Wait(ctx); err == nil {
 		busy.Holder = queue.NewHolder(first, n.Data, n.Stat)
 	}

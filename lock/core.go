@@ -57,7 +57,10 @@ func (c *core) approach(ctx context.Context, count int, try bool) (leave func(),
 	}
 	g, err := locker{c.gate}.take(ctx, try)
 	if err != nil {
-		return nil, err
+		if said, ok := err.(*LockError); ok { // of the gate, which is no lock of the caller's
+			err = said.Err
+		}
+		return nil, c.withOp(err, try)
 	}
 	return func() {
 		short, cancel := context.WithTimeout(ctx, c.opt.CleanupTimeout)
@@ -107,7 +110,7 @@ func (b *lockBase) withOp(err error, try bool) error {
 	case nil, *BusyError, *LockError:
 		return err
 	}
-	return &LockError{b.op(try), b.dir, err}
+	return &LockError{b.op(try), b.path, err}
 }
 
 // tellAsked tells that the lock is asked for, and returns the context to go on with.
@@ -115,7 +118,7 @@ func (b *lockBase) tellAsked(ctx context.Context) context.Context {
 	if b.opt.Hooks.Asked == nil {
 		return ctx
 	}
-	return b.opt.Hooks.Asked(ctx, b.dir)
+	return b.opt.Hooks.Asked(ctx, b.path)
 }
 
 func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
@@ -123,14 +126,14 @@ func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
 		b.opt.Waiting(at)
 	}
 	if b.opt.Hooks.Waiting != nil {
-		b.opt.Hooks.Waiting(ctx, b.dir, at)
+		b.opt.Hooks.Waiting(ctx, b.path, at)
 	}
 }
 
 // tellRefused tells of an error, and returns it.
 func (b *lockBase) tellRefused(ctx context.Context, err error) error {
 	if err != nil && b.opt.Hooks.Refused != nil {
-		b.opt.Hooks.Refused(ctx, b.dir, err)
+		b.opt.Hooks.Refused(ctx, b.path, err)
 	}
 	return err
 }

@@ -117,7 +117,7 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 		return true, nil
 	}
 	if a.tries {
-		return false, &BusyError{Path: a.core.dir, Delay: left}
+		return false, &BusyError{Path: a.core.path, Delay: left}
 	}
 	a.core.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.core.dir, "delay", left)
 	a.core.tellWaiting(ctx, Place{Node: a.nodes[0], Delay: left})

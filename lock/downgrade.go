@@ -23,7 +23,7 @@ func (h *Hold) Downgrade(ctx context.Context) error { return h.g.claim.downgrade
 
 func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 	if !c.downgrading.TryLock() {
-		return &LockError{"downgrade", c.core.dir, ErrNotWriter}
+		return &LockError{"downgrade", c.core.path, ErrNotWriter}
 	}
 	defer c.downgrading.Unlock()
 	c.check()
@@ -58,7 +58,7 @@ func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 	if h.ctx.Err() != nil {
 		err = context.Cause(h.ctx)
 	}
-	return &LockError{"downgrade", c.core.dir, err}
+	return &LockError{"downgrade", c.core.path, err}
 }
 
 // beginDowngrade returns the path of the write node and that of the read node to be; without an error that is empty if an
@@ -76,7 +76,7 @@ func (c *queueClaim) beginDowngrade(h *Hold) (write, read string, err error) {
 		return "", "", nil
 	}
 	if c.core.rules != &queue.WriteRules || len(c.mu.holds) > 1 || c.mu.kind != queue.Exclusive && !c.unknown {
-		return "", "", &LockError{"downgrade", c.core.dir, ErrNotWriter}
+		return "", "", &LockError{"downgrade", c.core.path, ErrNotWriter}
 	}
 	write = c.mu.node
 	number, _, _ := queue.ParseName(zk.Base(write))

@@ -133,6 +133,65 @@ func TestAListingFromBeforeASuspend(t *testing.T) {
 	}
 }
 
+// Errors and hooks of a Curator semaphore name it, and not the queues below it: those of a try and of a wait, on the way in and in
+// the queue.
+func TestNamesOfACuratorSemaphore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		named := func(path string) {
+			if path != "/l/s" {
+				t.Errorf("a hook is told of %s", path)
+			}
+		}
+		m, err := lock.NewCuratorSemaphore(s, "/l/s", 1, lock.Options{Hooks: lock.Hooks{
+			Asked:    func(ctx context.Context, path string) context.Context { named(path); return ctx },
+			Waiting:  func(_ context.Context, path string, _ lock.Place) { named(path) },
+			Granted:  func(_ context.Context, path string, _ *lock.Hold) { named(path) },
+			Released: func(_ context.Context, path string) { named(path) },
+			Lost:     func(_ context.Context, path string, _ *lock.LostError) { named(path) },
+			Refused:  func(_ context.Context, path string, _ error) { named(path) },
+		}})
+		must(t, nil, err)
+		h, err := m.Acquire(t.Context())
+		must(t, h, err)
+		check := func() {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := m.Acquire(ctx)
+			var failed *lock.LockError
+			if !errors.As(err, &failed) || failed.Op != "acquire" || failed.Path != "/l/s" || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Acquire = %v", err)
+			}
+			_, err = m.TryAcquire(t.Context())
+			var busy *lock.BusyError
+			if !errors.As(err, &busy) || busy.Path != "/l/s" {
+				t.Errorf("TryAcquire = %v", err)
+			}
+		}
+		check() // in the queue
+		second := make(chan *lock.Hold)
+		go func() {
+			h, err := m.Acquire(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			second <- h
+		}()
+		time.Sleep(time.Second)
+		check() // on the way in
+		must(t, nil, h.Release(t.Context()))
+		h = <-second
+		must(t, nil, s.Delete(t.Context(), h.Node(), -1))
+		<-h.Done()
+		var lost *lock.LostError
+		if !errors.As(h.Cause(), &lost) || lost.Path != "/l/s" {
+			t.Errorf("the hold ended with %v", h.Cause())
+		}
+		time.Sleep(time.Second)
+	})
+}
+
 // The zero All holds nothing, and says so.
 func TestZeroAll(t *testing.T) {
 	if h, err := new(lock.All).Lock(t.Context()); err == nil {

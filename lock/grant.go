@@ -120,7 +120,7 @@ func (g *grant) tellGranted(ctx context.Context, h *Hold) {
 			g.endUntold()
 		}
 	}()
-	g.lock.opt.Hooks.Granted(ctx, g.lock.dir, h)
+	g.lock.opt.Hooks.Granted(ctx, g.lock.path, h)
 	returned = true
 }
 
@@ -170,7 +170,7 @@ func (g *grant) endLost(cause error) bool {
 		g.mu.Unlock()
 		return false
 	}
-	lost := &LostError{Path: g.lock.dir, Cause: cause}
+	lost := &LostError{Path: g.lock.path, Cause: cause}
 	g.mu.holds, g.mu.lost = nil, lost
 	g.mu.Unlock()
 	g.endHolds(holds, lost)
@@ -197,7 +197,7 @@ func (g *grant) endUntold() {
 func (g *grant) tellLoss() {
 	lost := g.loss()
 	if told := g.lock.opt.Hooks.Lost; told != nil {
-		told(g.caller, g.lock.dir, lost)
+		told(g.caller, g.lock.path, lost)
 	}
 	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.nodePath(), "cause", lost.Cause)
 }

@@ -26,16 +26,16 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	defer g.mu.Unlock()
 	switch {
 	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
-		return nil, &LockError{b.op(try), b.dir, g.mu.lost}
+		return nil, &LockError{b.op(try), b.path, g.mu.lost}
 	case ctx.Err() != nil:
 		return nil, nil
 	}
 	reads := g.mu.holds != nil && g.mu.kind == queue.Shared
 	if reads && b.rules.Kind == queue.Exclusive {
-		return nil, &LockError{b.op(try), b.dir, ErrUpgrade}
+		return nil, &LockError{b.op(try), b.path, ErrUpgrade}
 	}
 	if g.mu.holds != nil && !b.opt.Reentrant {
-		return nil, &LockError{b.op(try), b.dir, ErrReentered}
+		return nil, &LockError{b.op(try), b.path, ErrReentered}
 	}
 	return g.holdLocked(context.WithoutCancel(ctx)), nil
 }

@@ -227,7 +227,7 @@ func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *listing) (v
 		a.core.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.core.dir, "number", n)
 	}
 	if other := q.OtherAhead(first); other != queue.KindNone && !a.core.opt.AllowOtherKinds { // those behind see us
-		return view{}, &KindError{a.core.dir, other}
+		return view{}, &KindError{a.core.path, other}
 	}
 	var err error
 	if a.core.permits != nil {

@@ -47,7 +47,7 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 		if last {
 			ended = append(ended, h.g)
 			if released := h.g.lock.opt.Hooks.Released; released != nil {
-				released(h.g.caller, h.g.lock.dir)
+				released(h.g.caller, h.g.lock.path)
 			}
 		}
 	}
@@ -188,10 +188,10 @@ func (c *queueClaim) remove(ctx context.Context, sent removal) error {
 			if unknown { // by us, in the request whose answer was lost
 				return nil
 			}
-			return &LostError{Path: c.core.dir, Cause: ErrNodeDeleted}
+			return &LostError{Path: c.core.path, Cause: ErrNodeDeleted}
 		}
 		c.core.cleaner.add(c.leftovers())
-		return releasePending(c.core.dir, err)
+		return releasePending(c.core.path, err)
 	}
 }
 

@@ -264,5 +264,5 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	if failed != nil {
 		return err
 	}
-	return &waitError{err, &BusyError{Path: a.core.dir, Holder: queue.NewHolder(node, data, stat)}}
+	return &waitError{err, &BusyError{Path: a.core.path, Holder: queue.NewHolder(node, data, stat)}}
 }
