@@ -202,47 +202,81 @@ func TestZeroAll(t *testing.T) {
 	}
 }
 
-// A release hook that panics does not leave the lock held.
-func TestReleasedHookPanics(t *testing.T) {
-	for _, several := range []bool{false, true} {
+// A hook that panics leaves nothing held: neither its own lock nor, in an All, one that was to be released behind it.
+func TestReleaseHookPanics(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		all    bool   // all three are held; otherwise the first alone
+		busy   bool   // the last one is another's, so that the others are given back at once
+		late   bool   // the deadline of the second passes unnoticed before the release
+		panics string // the paths at which hooks panic
+	}{
+		{name: "one lock", panics: "/l/a"},
+		{name: "the last of an All", all: true, panics: "/l/c"},
+		{name: "in the middle of an All", all: true, panics: "/l/b"},
+		{name: "each of an All", all: true, panics: "/l/a /l/b /l/c"},
+		{name: "an All that is not granted", all: true, busy: true, panics: "/l/b"},
+		{name: "told of a loss", all: true, late: true, panics: "/l/b"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := zktest.New(t, zktest.Options{}).Session(t, "s")
-			panics := true
-			opt := lock.Options{Hooks: lock.Hooks{Released: func(_ context.Context, path string) {
-				if panics && path == "/l/a" {
+			srv := zktest.New(t, zktest.Options{})
+			s, other := srv.Session(t, "s"), srv.Session(t, "other")
+			var suspended atomic.Int64
+			began := time.Now()
+			elapsed := func() time.Duration { return time.Since(began) + time.Duration(suspended.Load()) }
+			sleepy, err := srv.Link("sleepy").Open(t.Context(), clock.With(client.Options{}, &clock.Clock{Elapsed: elapsed}))
+			must(t, nil, err)
+			defer sleepy.Close(context.Background())
+			panics := func(_ context.Context, path string) {
+				if strings.Contains(tt.panics, path) {
 					panic("hook")
 				}
-			}}}
-			a, err := lock.NewMutex(s, "/l/a", opt)
-			must(t, nil, err)
-			b, err := lock.NewMutex(s, "/l/b", opt)
-			must(t, nil, err)
-			var release func(context.Context) error
-			if several {
-				all, err := lock.NewAll(a, b)
+			}
+			mutex := func(s *client.Session, path string, hooks lock.Hooks) *lock.Mutex {
+				m, err := lock.NewMutex(s, path, lock.Options{Hooks: hooks})
 				must(t, nil, err)
-				h, err := all.Lock(t.Context())
-				must(t, nil, err)
-				release = h.Release
-			} else {
-				h, err := a.Lock(t.Context())
+				return m
+			}
+			hooks := lock.Hooks{Released: panics, Lost: func(ctx context.Context, path string, _ *lock.LostError) { panics(ctx, path) }}
+			a, b, c := mutex(s, "/l/a", hooks), mutex(sleepy, "/l/b", hooks), mutex(s, "/l/c", hooks)
+			all, err := lock.NewAll(a, b, c)
+			must(t, nil, err)
+			if tt.busy {
+				h, err := mutex(other, "/l/c", lock.Hooks{}).Lock(t.Context())
 				must(t, h, err)
-				release = h.Release
+				defer h.Release(context.Background())
 			}
 			func() {
 				defer func() {
 					if recover() == nil {
-						t.Error("the panic of the hook is not passed on")
+						t.Errorf("%s: the panic of the hook is not passed on", tt.name)
 					}
 				}()
-				release(t.Context())
+				work := func(context.Context) error {
+					if tt.late {
+						suspended.Store(int64(time.Hour))
+					}
+					return nil
+				}
+				if tt.all && tt.busy {
+					all.TryLock(t.Context())
+				} else if tt.all {
+					all.Do(t.Context(), work)
+				} else {
+					a.Do(t.Context(), work)
+				}
 			}()
-			panics = false
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			for _, m := range []*lock.Mutex{a, b} {
-				h, err := m.Lock(ctx)
-				must(t, h, err)
+			for _, path := range []string{"/l/a", "/l/b", "/l/c"} {
+				if tt.busy && path == "/l/c" {
+					continue
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				h, err := mutex(other, path, lock.Hooks{}).Lock(ctx)
+				if err != nil {
+					t.Errorf("%s: %v", tt.name, err)
+					continue
+				}
 				must(t, nil, h.Release(ctx))
 			}
 		})

@@ -38,19 +38,24 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 			}
 		}
 	}()
-	for _, h := range slices.Backward(holds) {
-		if h.released.Swap(true) {
-			continue
+	func() {
+		for _, h := range holds {
+			defer func() { // the last first, and each also when the hook of another panics
+				if h.released.Swap(true) {
+					return
+				}
+				last, err := h.g.leave(h)
+				errs = append(errs, err)
+				if !last {
+					return
+				}
+				ended = append(ended, h.g)
+				if released := h.g.lock.opt.Hooks.Released; released != nil {
+					released(h.g.caller, h.g.lock.path)
+				}
+			}()
 		}
-		last, err := h.g.leave(h)
-		errs = append(errs, err)
-		if last {
-			ended = append(ended, h.g)
-			if released := h.g.lock.opt.Hooks.Released; released != nil {
-				released(h.g.caller, h.g.lock.path)
-			}
-		}
-	}
+	}()
 	told = true
 	var longest time.Duration
 	sent := make([]removal, len(ended))
