@@ -91,10 +91,17 @@ func (ps pipelines) of(s *client.Session) *client.Pipeline {
 	return p
 }
 
+// send sends them at the same time: a session that has no connection, or no room for requests, does not hold up the others.
 func (ps pipelines) send(ctx context.Context) {
+	var sending sync.WaitGroup
 	for _, p := range ps {
-		p.Send(ctx)
+		if len(ps) == 1 {
+			p.Send(ctx)
+			break
+		}
+		sending.Go(func() { p.Send(ctx) })
 	}
+	sending.Wait()
 }
 
 // leave ends a hold, and reports whether it was the last of the grant, which has ended then: its node is to

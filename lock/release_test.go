@@ -53,6 +53,62 @@ func TestF08_ReleaseIsBounded(t *testing.T) {
 	})
 }
 
+// The release of an All over several sessions does not wait with the locks of one for another one that has no room for more requests,
+// fair or unfair, in whichever order the locks are.
+func TestReleaseOfAnAllWithASessionThatIsFull(t *testing.T) {
+	for _, cut := range []string{"/locks/a", "/locks/b", "/locks/c", "/locks/d"} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			full, err := srv.Link("full").Open(t.Context(), client.Options{InFlightMax: 1})
+			must(t, nil, err)
+			defer full.Close(context.Background())
+			ours, other := srv.Session(t, "ours"), srv.Session(t, "other")
+			lockOf := func(s *client.Session, path string) lock.Locker {
+				var l lock.Locker
+				if path < "/locks/c" {
+					l, err = lock.NewMutex(s, path, lock.Options{})
+				} else {
+					l, err = lock.NewUnfair(s, path, lock.Options{})
+				}
+				must(t, nil, err)
+				return l
+			}
+			var members []lock.Member
+			for _, path := range []string{"/locks/a", "/locks/b", "/locks/c", "/locks/d"} {
+				s := ours
+				if path == cut {
+					s = full
+				}
+				members = append(members, lockOf(s, path))
+			}
+			all, err := lock.NewAll(members...)
+			must(t, nil, err)
+			h, err := all.Lock(t.Context())
+			must(t, nil, err)
+			time.Sleep(time.Second) // until the holds are watched
+			srv.Link("full").Freeze()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go full.Get(ctx, "/")
+			synctest.Wait()
+
+			released := make(chan error, 1)
+			go func() { released <- h.Release(t.Context()) }()
+			synctest.Wait()
+			for _, path := range all.Paths() {
+				if path != cut {
+					h, err := lockOf(other, path).TryLock(t.Context())
+					must(t, h, err)
+				}
+			}
+			if err := <-released; !errors.Is(err, lock.ErrReleasePending) {
+				t.Errorf("release = %v, want ErrReleasePending", err)
+			}
+			srv.Link("full").Heal()
+		})
+	}
+}
+
 // A Lock that ends with its context says which lock it asked for and which holder it has waited for, on one line, and not
 // much later.
 func TestAWaitThatEndedNamesTheHolder(t *testing.T) {
