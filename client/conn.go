@@ -33,8 +33,8 @@ type conn struct {
 	turn    readTurn
 
 	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
-	lines    [4]fifo           // of requests: see line
-	lastBeat [proofs]time.Time // by proof: when the last heartbeat was sent, or request that was answered like one
+	lines    [4]fifo               // of requests: see line
+	lastBeat [proofs]clock.Instant // by proof: when the last heartbeat was sent, or request that was answered like one
 }
 
 // newConn makes a connection whose handshake was sent at asked. Heartbeats are counted from then, as the
@@ -47,7 +47,7 @@ func newConn(s *Session, nc net.Conn, srv server, number uint64, timeout time.Du
 	}
 	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax, heard: s.opt.clock.Now()}
 	c.turn = newReadTurn()
-	c.lastBeat[provesPing], c.lastBeat[provesSync] = asked.Time(), asked.Time()
+	c.lastBeat[provesPing], c.lastBeat[provesSync] = asked, asked
 	return c
 }
 

@@ -199,15 +199,16 @@ func (s *Session) leaseLocked(p proof, sent, answered clock.Instant, renewed lea
 // sent proves as much as was asked for.
 const idleBeats = 3
 
-// heartbeatLocked queues a heartbeat if one is due, and returns how long it is until the next.
+// heartbeatLocked queues a heartbeat if one is due, and returns how long to wait before the next look: until the next one, but no
+// longer than a glance, because a timer stands still while the machine is suspended.
 func (c *conn) heartbeatLocked() time.Duration {
-	s := c.s
+	s, now := c.s, c.s.opt.clock.Now()
 	proves, path, interval := c.rhythmLocked()
-	if wait := interval - time.Since(c.lastBeat[proves]); wait > 0 || s.mu.over != nil {
-		return max(wait, time.Millisecond)
+	if wait := interval - now.Sub(c.lastBeat[proves]); wait > 0 || s.mu.over != nil {
+		return max(min(wait, lease.Glance(c.timeout)), time.Millisecond)
 	}
 	s.mu.stats.Heartbeats++
-	c.noteBeatLocked(proves, s.opt.clock.Now())
+	c.noteBeatLocked(proves, now)
 	var beat *call
 	switch proves {
 	case provesPing:
@@ -219,7 +220,7 @@ func (c *conn) heartbeatLocked() time.Duration {
 		beat = ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"})
 	}
 	s.mu.queue = append(s.mu.queue, beat)
-	return interval
+	return min(interval, lease.Glance(c.timeout))
 }
 
 // rhythmLocked returns how much the next heartbeat has to prove, with which path, and how long after the last one of
@@ -235,14 +236,14 @@ func (c *conn) rhythmLocked() (proves proof, path string, interval time.Duration
 // beatsSoonerLocked reports whether the next heartbeat is due before the writer is going to look.
 func (c *conn) beatsSoonerLocked() bool {
 	proves, _, interval := c.rhythmLocked()
-	return c.lastBeat[proves].Add(interval).Before(c.out.look)
+	return c.lastBeat[proves].Time().Add(interval).Before(c.out.look)
 }
 
 // noteBeatLocked notes that the next heartbeat that proves no more than p is due an interval after sent.
 func (c *conn) noteBeatLocked(p proof, sent clock.Instant) {
 	for i := range c.lastBeat[:p+1] {
-		if sent.Time().After(c.lastBeat[i]) {
-			c.lastBeat[i] = sent.Time()
+		if sent.After(c.lastBeat[i]) {
+			c.lastBeat[i] = sent
 		}
 	}
 }

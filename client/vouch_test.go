@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -350,11 +351,12 @@ func TestF17_TheHolderKnowsFirst(t *testing.T) {
 func TestF18_AgeCountsSleep(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		serveFake(t, n, fakeAddr, well)
-		asleep, began := time.Duration(0), time.Now()
-		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + asleep }}
+		var asleep atomic.Int64
+		began := time.Now()
+		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
 		s := open(t, n, fakeAddr, clock.With(client.Options{}, &c))
 		must(t, s.Sync(t.Context(), "/"))
-		asleep = time.Hour
+		asleep.Store(int64(time.Hour))
 		if got := s.Age(client.VouchSync); got != time.Hour {
 			t.Errorf("age after an hour's sleep: %v", got)
 		}
@@ -370,8 +372,9 @@ func TestF18_AgeCountsSleep(t *testing.T) {
 func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		serveFake(t, n, fakeAddr, well)
-		asleep, began := time.Duration(0), time.Now()
-		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + asleep }}
+		var asleep atomic.Int64
+		began := time.Now()
+		c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
 		s := open(t, n, fakeAddr, clock.With(client.Options{SessionTimeout: 6 * time.Second}, &c))
 		first := s.Lease(client.VouchSync)
 		if first.Remaining != 4*time.Second || first.Settles != 0 {
@@ -389,7 +392,7 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 			{time.Hour, first.Number + 2, -3595 * time.Second, 1500 * time.Millisecond},
 		} {
 			<-time.After(time.Millisecond) // one instant proves nothing twice
-			asleep += tt.sleep - time.Millisecond
+			asleep.Add(int64(tt.sleep - time.Millisecond))
 			must(t, s.Sync(t.Context(), "/"))
 			if got, want := s.Lease(client.VouchSync), (client.Lease{Remaining: tt.left, Number: tt.number, Settles: tt.settles}); got != want {
 				t.Errorf("an answer after %v: %+v, want %+v", tt.sleep, got, want)
@@ -397,12 +400,44 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 		}
 		n.Link("", "").Cut()
 		await(t, s, client.Disconnected)
-		asleep += time.Hour
+		asleep.Add(int64(time.Hour))
 		await(t, s, client.Connected)
 		if got, want := s.Lease(client.VouchSync), (client.Lease{Remaining: 4 * time.Second, Number: first.Number + 3}); got != want {
 			t.Errorf("after a handshake: %+v, want %+v", got, want)
 		}
 	})
+}
+
+// F18: a heartbeat that fell due while the machine slept leaves within a second of waking, so that a lease that has time left then
+// does not end.
+func TestF18_AHeartbeatAfterSleep(t *testing.T) {
+	for _, tt := range []struct {
+		level client.Vouch
+		op    wire.Op
+	}{{client.VouchPing, wire.OpPing}, {client.VouchSync, wire.OpSync}, {client.VouchWrite, wire.OpMulti}} {
+		for _, sleep := range []time.Duration{9 * time.Second, 12 * time.Second, 17 * time.Second} { // 18.5s are left
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				f := serveFake(t, n, fakeAddr, well)
+				var asleep atomic.Int64
+				began := time.Now()
+				c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
+				s := open(t, n, fakeAddr, clock.With(client.Options{SessionTimeout: 30 * time.Second}, &c))
+				v := s.Vouch(tt.level, "")
+				defer v.Stop()
+				<-time.After(61500 * time.Millisecond)
+				before, beats := s.Lease(tt.level), len(f.asked(tt.op))
+				asleep.Store(int64(sleep))
+				<-time.After(time.Second)
+				if got := len(f.asked(tt.op)); got != beats+1 {
+					t.Errorf("%v: %d heartbeats within a second after %v of sleep, want 1", tt.level, got-beats, sleep)
+				}
+				<-time.After(time.Minute)
+				if after := s.Lease(tt.level); after.Number != before.Number || after.Remaining < 10*time.Second {
+					t.Errorf("%v: %v of sleep: the lease before %+v, after %+v", tt.level, sleep, before, after)
+				}
+			})
+		}
+	}
 }
 
 // F17: a session counts with the least timeout that it was ever granted, for its lease and for how long a server may be

@@ -86,7 +86,7 @@ func (c *conn) writeLoop(ctx context.Context) error {
 	}
 }
 
-// sendDue sends what is queued, and a heartbeat if one is due. It returns how long it is until the next one is.
+// sendDue sends what is queued, and a heartbeat if one is due. It returns how long to wait before the next look.
 func (c *conn) sendDue() (wait time.Duration, err error) {
 	s := c.s
 	s.mu.Lock()
