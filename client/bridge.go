@@ -25,6 +25,8 @@ func (b lockSession) Listen(ctx context.Context, watches any) {
 	})
 }
 
+func (b lockSession) Tell(f func()) { b.tellers.Go(f) }
+
 // A bridgedSource is a *Watch or a *Pending.
 type bridgedSource interface {
 	notify(told chan<- struct{})

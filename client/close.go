@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -15,7 +16,8 @@ import (
 // side all the same, and the error says for how long the ensemble may keep it.
 //
 // Close returns only after all goroutines of the session have ended, those of Session.Go included; a trace
-// function may still be running. Several calls, at once or one after the other, return nil or an error alike: nil says that
+// function may still be running. For functions that are told of the loss of a lock (lock.Hooks.Lost) it waits a tenth of a second
+// at most, because one of them may have called Close. Several calls, at once or one after the other, return nil or an error alike: nil says that
 // the ensemble is known to have ended the session.
 func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)
@@ -23,6 +25,7 @@ func (s *Session) Close(ctx context.Context) error {
 	why := s.askToClose(ctx)
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
 	s.wg.Wait()
+	s.awaitTellers()
 	if s.Gone(ctx) {
 		return nil
 	}
@@ -30,6 +33,22 @@ func (s *Session) Close(ctx context.Context) error {
 		why = s.mu.over // which no longer changes
 	}
 	return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
+}
+
+// tellLimit is how long Close waits for functions that are told of losses.
+const tellLimit = 100 * time.Millisecond
+
+// awaitTellers waits for them.
+func (s *Session) awaitTellers() {
+	told := make(chan struct{})
+	go func() {
+		s.tellers.Wait()
+		close(told)
+	}()
+	select {
+	case <-told:
+	case <-time.After(tellLimit):
+	}
 }
 
 // Gone waits until the session is over on this side, and reports whether the ensemble is known to have ended it: every

@@ -29,6 +29,8 @@ type Session struct {
 	ctx    context.Context    // of run and of everything that belongs to the session
 	wg     sync.WaitGroup     // run and what Go started
 
+	tellers sync.WaitGroup // what calls functions of the user's that are told of losses; only goroutines of wg begin any
+
 	// Owned by run.
 	password []byte
 	granted  time.Duration // session timeout in the last handshake; 0 before the first

@@ -304,3 +304,36 @@ func TestF15_LostHookClosesTheSession(t *testing.T) {
 		}
 	})
 }
+
+// Close returns when the hooks have been told that the locks of the session are lost, but does not wait for ever for one of them.
+func TestCloseWaitsForLostHooks(t *testing.T) {
+	for _, tt := range []struct{ takes, close time.Duration }{{0, 0}, {50 * time.Millisecond, 50 * time.Millisecond}, {time.Hour, 100 * time.Millisecond}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := zktest.New(t, zktest.Options{}).Session(t, "s")
+			var told atomic.Int32
+			hooks := lock.Hooks{Lost: func(context.Context, string, *lock.LostError) {
+				time.Sleep(tt.takes / 2)
+				told.Add(1)
+			}}
+			for _, path := range []string{"/l/a", "/l/b"} {
+				m, err := lock.NewMutex(s, path, lock.Options{Hooks: hooks})
+				must(t, nil, err)
+				h, err := m.Lock(t.Context())
+				must(t, h, err)
+			}
+			time.Sleep(time.Second)
+			began := time.Now()
+			must(t, nil, s.Close(t.Context()))
+			if took := time.Since(began); took != tt.close {
+				t.Errorf("two hooks that take %v: Close took %v, want %v", tt.takes, took, tt.close)
+			}
+			if n := told.Load(); tt.takes == tt.close && n != 2 {
+				t.Errorf("two hooks that take %v: %d were told when Close returned", tt.takes, n)
+			}
+			time.Sleep(time.Hour)
+			if n := told.Load(); n != 2 {
+				t.Errorf("%d hooks were told", n)
+			}
+		})
+	}
+}

@@ -272,15 +272,15 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // tell tells the hooks and the log of the grants that one look found to be lost. All of them have ended by then, because a hook may
-// take its time. It does so on a goroutine that is not the session's: a hook keeps neither the guard from another grant nor Close
-// from its end.
+// take its time. It does so on a goroutine that is not the session's: a hook keeps the guard from no other grant, and Close from its
+// end for a moment at most.
 func (k *guard) tell(lost []*grant) {
 	if len(lost) == 0 {
 		return
 	}
-	go func() {
+	bridge.Of(k.s).Tell(func() {
 		for _, g := range lost {
 			g.tellLoss()
 		}
-	}()
+	})
 }

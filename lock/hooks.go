@@ -21,7 +21,8 @@ type Hooks struct {
 	// Released is called when the last hold of a znode is released, before the znode is deleted.
 	Released func(ctx context.Context, path string)
 
-	// Lost is called when a lock is lost.
+	// Lost is called when a lock is lost, which the end of its session is too: before Session.Close returns, unless that takes
+	// more than a tenth of a second.
 	Lost func(ctx context.Context, path string, err *LostError)
 
 	// Refused is called with the error of a Lock, TryLock or Acquire that fails. When an All fails, the hook of each member

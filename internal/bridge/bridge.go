@@ -38,6 +38,10 @@ type Session interface {
 	// that, and does at once if another goroutine reads: so look what has happened, and wait for the channels of Done if
 	// nothing has. It returns when ctx, the connection or the session ends. Watches that are nil are left out.
 	Listen(ctx context.Context, watches any)
+
+	// Tell runs f, which calls functions of the user's, on a goroutine of its own. Close waits for it a moment and no longer: f
+	// may call Close, and take its time.
+	Tell(f func())
 }
 
 // A Vouching asks for heartbeats of a level until it is stopped. Stop may be called more than once.
