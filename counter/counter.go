@@ -156,9 +156,9 @@ func (c *Counter) Set(ctx context.Context, number int64) (Value, error) {
 	return c.change(ctx, "set", func(int64) (int64, error) { return c.checkFits(number) })
 }
 
-// Update replaces the value by what change makes of it. change is called again if another client was quicker, so it must
-// depend on nothing but the old value and what stays the same. If change returns an error, nothing is written, and
-// errors.Is finds that error in the one of Update.
+// Update replaces the value by what change makes of it. change is called again if another client was quicker, and after a sync
+// if it has returned an error, since the value may have been an old one: so it must depend on nothing but the old value and
+// what stays the same. If it returns an error then too, nothing is written, and errors.Is finds that error in the one of Update.
 func (c *Counter) Update(ctx context.Context, change func(old int64) (int64, error)) (Value, error) {
 	return c.change(ctx, "update", func(old int64) (int64, error) {
 		number, err := change(old)
@@ -169,7 +169,7 @@ func (c *Counter) Update(ctx context.Context, change func(old int64) (int64, err
 	})
 }
 
-// CompareAndSet sets the value if it is old, and reports whether it was.
+// CompareAndSet sets the value if it is old, and reports whether it was. If not, v is the value that it was compared with.
 func (c *Counter) CompareAndSet(ctx context.Context, old, number int64) (v Value, swapped bool, err error) {
 	v, err = c.change(ctx, "compare and set", func(now int64) (int64, error) {
 		if now != old {
@@ -178,8 +178,7 @@ func (c *Counter) CompareAndSet(ctx context.Context, old, number int64) (v Value
 		return c.checkFits(number)
 	})
 	if errors.Is(err, errDiffers) {
-		v, err = c.Get(ctx)
-		return v, false, err
+		return v, false, nil
 	}
 	return v, err == nil, err
 }
@@ -225,7 +224,8 @@ func (c *Counter) read(ctx context.Context, s *client.Session) (Value, error) {
 	return Value{number, stat}, err
 }
 
-// change replaces the value by what f makes of it.
+// change replaces the value by what f makes of it. If f refuses, that is its error, and the value is the one that f refused: it
+// was read behind a sync, so the counter had it at some time since the call.
 func (c *Counter) change(ctx context.Context, op string, f func(int64) (int64, error)) (Value, error) {
 	s, err := c.k.Session(ctx)
 	if err != nil {
@@ -234,11 +234,30 @@ func (c *Counter) change(ctx context.Context, op string, f func(int64) (int64, e
 	if err := c.ensure(ctx, s); err != nil {
 		return Value{}, c.opError(op, notSent(err))
 	}
-	v, err := c.write(ctx, s, f)
-	if err != nil {
-		return Value{}, c.opError(op, err)
+	for {
+		refused := false
+		v, err := c.write(ctx, s, func(old int64) (int64, error) {
+			number, err := f(old)
+			refused = err != nil
+			return number, err
+		})
+		switch {
+		case err == nil:
+			return v, nil
+		case !refused:
+			return Value{}, c.opError(op, err)
+		}
+		// The server that we read from may be behind.
+		if err := s.Sync(ctx, c.path); err != nil {
+			return Value{}, c.opError(op, err)
+		}
+		if v, err = c.read(ctx, s); err != nil {
+			return Value{}, c.opError(op, err)
+		}
+		if _, err = f(v.Number); err != nil {
+			return v, c.opError(op, err)
+		}
 	}
-	return v, nil
 }
 
 // ensure creates the counter if it is missing. Whether another client does it does not matter.
