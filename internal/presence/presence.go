@@ -134,6 +134,16 @@ func (p *Presence) takeTurn() <-chan struct{} {
 	return nil
 }
 
+// A sameKeeperError says that another Presence of the same Keeper keeps the znode.
+type sameKeeperError struct{ taken error }
+
+func (e *sameKeeperError) Error() string {
+	return "another one of the same Keeper keeps it (until that is closed)"
+}
+
+// Unwrap returns the error of a znode that another session owns, which callers look for.
+func (e *sameKeeperError) Unwrap() error { return e.taken }
+
 // hasTurn reports whether this Presence keeps the znode.
 func (p *Presence) hasTurn() bool {
 	turns.Lock()
@@ -173,12 +183,17 @@ func (p *Presence) run(ctx context.Context) {
 			return
 		}
 		p.lost(err)
-		t := time.NewTimer(retryPause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
+		rest(ctx)
+	}
+}
+
+// rest waits for a moment, or until ctx ends.
+func rest(ctx context.Context) {
+	t := time.NewTimer(retryPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -206,7 +221,7 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	before := p.takeTurn()
 	switch {
 	case before != nil:
-		p.lost(p.opt.Taken(p.path, s.ID()))
+		p.lost(&sameKeeperError{p.opt.Taken(p.path, s.ID())})
 		changed = before
 	case !there:
 		p.lost(errors.New("the znode is not there"))
@@ -379,11 +394,7 @@ func (p *Presence) Close(ctx context.Context) error {
 	err := p.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		err := p.remove(ctx, s)
 		// Go on in the background, at the latest until the session's end.
-		goesOn = err != nil && s.Go(func(ctx context.Context) {
-			if p.remove(ctx, s) == nil || ctx.Err() != nil {
-				p.endTurn()
-			}
-		})
+		goesOn = err != nil && s.Go(func(ctx context.Context) { p.removeAtLast(ctx, s) })
 		return err
 	})
 	if !goesOn {
@@ -393,6 +404,14 @@ func (p *Presence) Close(ctx context.Context) error {
 		return &client.OpError{Op: "leave", Path: p.path, Err: err}
 	}
 	return nil
+}
+
+// removeAtLast deletes the znode if the session owns it, however often that fails, until ctx ends or another Close has done it.
+func (p *Presence) removeAtLast(ctx context.Context, s *client.Session) {
+	defer p.endTurn()
+	for p.hasTurn() && p.remove(ctx, s) != nil && ctx.Err() == nil {
+		rest(ctx)
+	}
 }
 
 // remove deletes the znode if the session owns it. A create that may still be on its way has come before the sync.

@@ -127,6 +127,54 @@ func TestTwoOfOneKeeper(t *testing.T) {
 	})
 }
 
+// A Close that is refused goes on in the background for as long as it is refused, and ends with the session at the latest.
+func TestACloseThatIsRefused(t *testing.T) {
+	for _, allowed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			k, _ := keeper(t, srv, "a")
+			other := srv.Session(t, "other")
+			first, err := presence.Keep(t.Context(), k, "/x/a", []byte("first"), options())
+			must(t, err)
+			protect := func(perms zk.Perm) {
+				t.Helper()
+				_, err := other.SetACL(t.Context(), "/x", []zk.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}, zk.AnyVersion)
+				must(t, err)
+			}
+			protect(zk.PermAll &^ zk.PermDelete)
+			if err := first.Close(t.Context()); !errors.Is(err, zk.ErrNoAuth) {
+				t.Errorf("Close: %v", err)
+			}
+			time.Sleep(time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err = presence.Keep(ctx, k, "/x/a", []byte("second"), options())
+			if !errors.Is(err, errTaken) || !strings.Contains(err.Error(), "of the same Keeper") {
+				t.Errorf("while the first one is not removed: %v", err)
+			}
+			if allowed {
+				protect(zk.PermAll)
+				time.Sleep(2 * time.Second)
+				if got := srv.Tree("/x/a").String(); got != "" {
+					t.Errorf("when it may be removed: %s", got)
+				}
+			} else {
+				srv.Link("a").Expire()
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			third, err := presence.Keep(ctx, k, "/x/a", []byte("third"), options())
+			must(t, err)
+			time.Sleep(time.Minute)
+			if got := srv.Tree("/x/a").String(); !strings.Contains(got, "third") {
+				t.Errorf("with the third one: %s", got)
+			}
+			protect(zk.PermAll)
+			must(t, third.Close(t.Context()))
+		})
+	}
+}
+
 // A Set that ends before the znode has the data says so.
 func TestASetThatTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
