@@ -190,7 +190,7 @@ func (r *Registration) Instance() Instance { return r.inst }
 func (r *Registration) Path() string { return r.p.Path() }
 
 // Set changes what others read of the instance, except its name, id, type and time of registration, which stay. It
-// returns once the znode has it.
+// returns once the znode has it. What the server refuses is an error, and the instance stays as it was.
 func (r *Registration) Set(ctx context.Context, i Instance) error {
 	i.Name, i.ID, i.Type, i.Registered = r.inst.Name, r.inst.ID, r.inst.Type, r.inst.Registered
 	if path, err := instancePath(r.base, i); err != nil {

@@ -88,7 +88,7 @@ func (m *Member) ID() string { return m.id }
 func (m *Member) Path() string { return m.p.Path() }
 
 // Set changes the member's data, and returns once its znode has it. If ctx ends first, the znode gets it all the same,
-// unless Set is called again.
+// unless Set is called again. Data that the server refuses is an error, and the znode keeps what it had.
 func (m *Member) Set(ctx context.Context, data []byte) error { return m.p.Set(ctx, data) }
 
 // State returns the state of the member, and a channel that is closed when that may have passed.

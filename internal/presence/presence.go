@@ -64,13 +64,24 @@ type Presence struct {
 
 	mu struct {
 		sync.Mutex
-		data    []byte        // as it should be
-		wanted  uint64        // counts how often data was set
-		written uint64        // the count that the znode has
+		sets    uint64   // counts how often data was set
+		wanted  version  // what the znode should have
+		good    version  // the newest that was written; the first one before
+		written uint64   // the number of the version that the znode has; 0 if that is not known
+		refused struct { // the newest version that the server did not take, or a later one that replaced it
+			number uint64
+			err    error
+		}
 		state   State         // as far as is known
 		changed chan struct{} // closed when anything here changes
 		err     error         // why run has ended
 	}
+}
+
+// A version is what data was set to, with its number.
+type version struct {
+	data   []byte
+	number uint64
 }
 
 // Keep creates the znode at path with data, and keeps it there until Close. It returns once the znode is there. ctx
@@ -98,7 +109,8 @@ func Begin(k *client.Keeper, path string, data []byte, opt Options) (*Presence, 
 	if err := zk.ValidatePath(path); err != nil {
 		return nil, p.failed(err)
 	}
-	p.mu.data, p.mu.wanted, p.mu.changed = data, 1, make(chan struct{})
+	p.mu.sets, p.mu.wanted, p.mu.changed = 1, version{data, 1}, make(chan struct{})
+	p.mu.good = p.mu.wanted
 	p.mu.state.Err = errors.New("not yet created")
 	life, cancel := context.WithCancelCause(context.Background())
 	p.cancel = cancel
@@ -175,7 +187,7 @@ func (p *Presence) run(ctx context.Context) {
 	defer close(p.done)
 	for {
 		err := p.k.Run(ctx, p.serve)
-		if ctx.Err() != nil || p.k.Err() != nil || errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+		if ctx.Err() != nil || p.k.Err() != nil || permanent(err) || errors.Is(err, zk.ErrNoChildrenForEphemerals) {
 			p.update(func() { p.mu.err, p.mu.state = err, State{Err: err} })
 			if p.k.Err() != nil {
 				p.endTurn() // no Presence of this Keeper keeps anything any more
@@ -185,6 +197,12 @@ func (p *Presence) run(ctx context.Context) {
 		p.lost(err)
 		rest(ctx)
 	}
+}
+
+// permanent reports whether a request fails in this way as often as it is made.
+func permanent(err error) bool {
+	var size *client.SizeError
+	return errors.As(err, &size) || errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrBadArguments) || errors.Is(err, zk.ErrInvalidACL)
 }
 
 // rest waits for a moment, or until ctx ends.
@@ -216,7 +234,7 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 		return err
 	}
 	defer w.Cancel()
-	data, wanted, written, _ := p.wish()
+	wanted, written, _ := p.wish()
 	var changed <-chan struct{} // of the wish, where that matters
 	before := p.takeTurn()
 	switch {
@@ -225,7 +243,7 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 		changed = before
 	case !there:
 		p.lost(errors.New("the znode is not there"))
-		_, err := s.Create(ctx, p.path, data, zk.Ephemeral, p.opt.ACL)
+		_, err := s.Create(ctx, p.path, wanted.data, zk.Ephemeral, p.opt.ACL)
 		switch {
 		case err == nil:
 			p.opt.Logger.Debug("present", "path", p.path, "session", s)
@@ -234,6 +252,8 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 			return MakeParents(ctx, s, p.path, p.opt)
 		case errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrConnectionLoss):
 			return nil // look whether it is there, and whose it is
+		case p.refuse(wanted, err):
+			return nil // create it with the data before
 		}
 		return err
 	case stat.EphemeralOwner != s.ID():
@@ -245,20 +265,23 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 			}
 			return err
 		}
-	case written != wanted:
-		_, err := s.Set(ctx, p.path, data, zk.AnyVersion)
-		if err == nil {
+	case written != wanted.number:
+		_, err := s.Set(ctx, p.path, wanted.data, zk.AnyVersion)
+		switch {
+		case err == nil:
 			p.present(wanted)
+		case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) || p.refuse(wanted, err):
+		case permanent(err):
+			return err
+		default: // the znode is there all the same
+			rest(ctx)
 		}
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) {
-			err = nil
-		}
-		return err
+		return nil
 	default:
 		p.present(wanted)
-		var newest uint64
-		_, newest, _, changed = p.wish()
-		if newest != wanted {
+		var newest version
+		newest, _, changed = p.wish()
+		if newest.number != wanted.number {
 			return nil
 		}
 	}
@@ -291,11 +314,31 @@ func MakeParents(ctx context.Context, s *client.Session, path string, opt Option
 	return err
 }
 
-// wish returns what the znode should hold, and the channel that is closed when that changes.
-func (p *Presence) wish() (data []byte, wanted, written uint64, changed <-chan struct{}) {
+// wish returns what the znode should have, the number of what it has, and the channel that is closed when that changes.
+func (p *Presence) wish() (wanted version, written uint64, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.data, p.mu.wanted, p.mu.written, p.mu.changed
+	return p.mu.wanted, p.mu.written, p.mu.changed
+}
+
+// refuse gives up a version that the server does not take, so that the last good one is wanted again. It reports false if that
+// is the same one, or if the server may take it another time.
+func (p *Presence) refuse(v version, err error) bool {
+	if !permanent(err) && !errors.Is(err, zk.ErrQuotaExceeded) {
+		return false
+	}
+	refused := false
+	p.update(func() {
+		refused = v.number != p.mu.good.number
+		if !refused {
+			return
+		}
+		p.mu.refused.number, p.mu.refused.err = v.number, err
+		if p.mu.wanted.number == v.number { // it was not set again meanwhile
+			p.mu.wanted = p.mu.good
+		}
+	})
+	return refused
 }
 
 // update changes what mu guards and tells those that wait.
@@ -307,12 +350,13 @@ func (p *Presence) update(f func()) {
 	p.mu.changed = make(chan struct{})
 }
 
-func (p *Presence) present(written uint64) {
+// present notes that the znode is there with a version of the data.
+func (p *Presence) present(v version) {
 	p.mu.Lock()
-	same := p.mu.state.Present && p.mu.written == written
+	same := p.mu.state.Present && p.mu.written == v.number
 	p.mu.Unlock()
 	if !same {
-		p.update(func() { p.mu.state, p.mu.written = State{Present: true}, written })
+		p.update(func() { p.mu.state, p.mu.good, p.mu.written = State{Present: true}, v, v.number })
 	}
 }
 
@@ -320,15 +364,17 @@ func (p *Presence) lost(why error) {
 	p.update(func() { p.mu.state = State{Err: why} })
 }
 
-// await waits until the znode is there with the data of the given count, or a later one.
-func (p *Presence) await(ctx context.Context, count uint64) error {
+// await waits until the znode is there with the version of the given number, or a later one.
+func (p *Presence) await(ctx context.Context, number uint64) error {
 	for {
 		p.mu.Lock()
-		state, written, changed, err := p.mu.state, p.mu.written, p.mu.changed, p.mu.err
+		state, written, refused, changed, err := p.mu.state, p.mu.written, p.mu.refused, p.mu.changed, p.mu.err
 		p.mu.Unlock()
 		switch {
-		case state.Present && written >= count:
+		case state.Present && written >= number:
 			return nil
+		case refused.number >= number:
+			return p.failed(refused.err)
 		case err != nil:
 			return p.failed(err)
 		}
@@ -344,14 +390,15 @@ func (p *Presence) await(ctx context.Context, count uint64) error {
 }
 
 // Set changes the data, and returns once the znode has it. If ctx ends first, it will have it all the same, unless Set is
-// called again.
+// called again. Data that the server refuses is an error, and the znode keeps what it had.
 func (p *Presence) Set(ctx context.Context, data []byte) error {
-	var count uint64
+	var number uint64
 	p.update(func() {
-		p.mu.wanted++
-		p.mu.data, count = data, p.mu.wanted
+		p.mu.sets++
+		number = p.mu.sets
+		p.mu.wanted = version{data, number}
 	})
-	return p.await(ctx, count)
+	return p.await(ctx, number)
 }
 
 // Path returns the znode's path.

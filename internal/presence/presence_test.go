@@ -193,3 +193,72 @@ func TestASetThatTakesTooLong(t *testing.T) {
 		proxy.SetFlow(faultproxy.ToClient, faultproxy.Pass)
 	})
 }
+
+// Data that the server refuses is the error of Set alone: the znode stays, and comes back with the data before.
+func TestASetThatIsRefused(t *testing.T) {
+	big := make([]byte, 2<<20)
+	for _, c := range []struct {
+		name    string
+		expires bool // the session, before the Set
+		data    []byte
+		acl     []zk.ACL
+	}{
+		{name: "too large", data: big},
+		{name: "too large, in a new session", data: big, expires: true},
+		{name: "no right to write", data: []byte("x"), acl: zk.ReadOnlyACL()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				k, _ := keeper(t, srv, "a")
+				opt := options()
+				opt.ACL = c.acl
+				p, err := presence.Keep(t.Context(), k, "/x/a", []byte("good"), opt)
+				must(t, err)
+				same := func(when string) {
+					t.Helper()
+					if st, _ := p.State(); !st.Present {
+						t.Errorf("%s: %v", when, st.Err)
+					}
+					if got := srv.Tree("/x/a").String(); !strings.Contains(got, "good") {
+						t.Errorf("%s: %s", when, got)
+					}
+				}
+				if c.expires {
+					srv.Link("a").Expire()
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var size *client.SizeError
+				if err := p.Set(ctx, c.data); err == nil || errors.As(err, &size) == errors.Is(err, zk.ErrNoAuth) {
+					t.Errorf("Set: %v", err)
+				}
+				time.Sleep(time.Minute)
+				same("after the Set")
+				srv.Link("a").Expire()
+				time.Sleep(time.Minute)
+				same("after an expiry")
+				if c.acl == nil {
+					must(t, p.Set(t.Context(), []byte("next")))
+					must(t, p.Set(t.Context(), []byte("good again")))
+					same("set again")
+				}
+				must(t, p.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// What can never be created is refused at once.
+func TestWhatCannotBeCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, _ := keeper(t, srv, "a")
+		var size *client.SizeError
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := presence.Keep(ctx, k, "/x/a", make([]byte, 2<<20), options()); !errors.As(err, &size) {
+			t.Errorf("Keep: %v", err)
+		}
+	})
+}
