@@ -25,8 +25,9 @@ type Options struct {
 	FailuresMax int
 	FailureTime time.Duration
 
-	// TakeOver deletes the znode of another session that has the same id. Default: Register waits until that session
-	// has ended, which it does some time after its process has died.
+	// TakeOver takes the place of the session that has an instance of the same id when Register is called. One that comes
+	// later is waited for. Default: Register waits until that session has ended, which it does some time after its process
+	// has died.
 	TakeOver bool
 
 	// ACL is the access control list of the instance's znode, ParentACL that of the znodes above it, where they have to

@@ -18,8 +18,9 @@ type Options struct {
 	// where they have to be made. Default: every client may do anything.
 	ACL, ParentACL []zk.ACL
 
-	// TakeOver deletes the znode of another session that has the same id. Default: Join waits until that session has
-	// ended, which it does some time after its process has died. A member of the same Keeper is always waited for.
+	// TakeOver takes the place of the session that has a member of the same id when Join is called. One that comes later is
+	// waited for. Default: Join waits until that session has ended, which it does some time after its process has died. A
+	// member of the same Keeper is always waited for.
 	TakeOver bool
 
 	// CloseTimeout bounds Member.Close besides its context. Default 5 s.

@@ -27,8 +27,9 @@ type Options struct {
 	// ACL is that of the znode, ParentACL that of the znodes above it that have to be made. Default: every client may do
 	// anything.
 	ACL, ParentACL []zk.ACL
-	// TakeOver deletes a znode at the path that another session owns. Default: it is waited for, as one of the same Keeper
-	// always is.
+	// TakeOver puts the znode in the place of one that another session has when this Presence begins. One that comes
+	// later is waited for, or two would take it from each other for ever. Default: it is waited for in any case, as one of
+	// the same Keeper always is.
 	TakeOver bool
 	// Container makes the znode's parent, if it is missing, as a container, which the server deletes some time after its
 	// last child, where the server knows containers.
@@ -62,8 +63,11 @@ type Presence struct {
 	done   chan struct{} // closed when run has ended
 	turn   chan struct{} // closed when another Presence may keep the znode
 
+	rival *int64 // used by run: the session that had the znode at first, while it may be taken over; nil if none was seen
+
 	mu struct {
 		sync.Mutex
+		created bool     // the znode was there
 		sets    uint64   // counts how often data was set
 		wanted  version  // what the znode should have
 		good    version  // the newest that was written; the first one before
@@ -258,12 +262,8 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 		return err
 	case stat.EphemeralOwner != s.ID():
 		p.lost(p.opt.Taken(p.path, stat.EphemeralOwner))
-		if p.opt.TakeOver {
-			err := s.Delete(ctx, p.path, stat.Version)
-			if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrConnectionLoss) {
-				err = nil // look again
-			}
-			return err
+		if p.mayTakeOver(stat.EphemeralOwner) {
+			return p.takeOver(ctx, s, stat, wanted)
 		}
 	case written != wanted.number:
 		_, err := s.Set(ctx, p.path, wanted.data, zk.AnyVersion)
@@ -293,6 +293,30 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// mayTakeOver reports whether the znode may be taken from a session that has it.
+func (p *Presence) mayTakeOver(owner int64) bool {
+	if p.rival == nil {
+		p.rival = &owner
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opt.TakeOver && *p.rival == owner && !p.mu.created
+}
+
+// takeOver puts the znode in the place of another session's, in one transaction: its owner has no chance to create it again.
+func (p *Presence) takeOver(ctx context.Context, s *client.Session, stat zk.Stat, wanted version) error {
+	_, err := s.Multi(ctx, client.OpDelete(p.path, stat.Version), client.OpCreate(p.path, wanted.data, zk.Ephemeral, p.opt.ACL))
+	switch {
+	case err == nil:
+		p.opt.Logger.Debug("present", "path", p.path, "session", s)
+		p.present(wanted)
+	case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrConnectionLoss):
+		rest(ctx) // and look again
+		return nil
+	}
+	return err
 }
 
 // MakeParents makes what is missing above path, as a Presence with these options does there.
@@ -356,7 +380,7 @@ func (p *Presence) present(v version) {
 	same := p.mu.state.Present && p.mu.written == v.number
 	p.mu.Unlock()
 	if !same {
-		p.update(func() { p.mu.state, p.mu.good, p.mu.written = State{Present: true}, v, v.number })
+		p.update(func() { p.mu.created, p.mu.state, p.mu.good, p.mu.written = true, State{Present: true}, v, v.number })
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/presence"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -261,4 +262,83 @@ func TestWhatCannotBeCreated(t *testing.T) {
 			t.Errorf("Keep: %v", err)
 		}
 	})
+}
+
+// The last of those that take over has the znode, and keeps it: the one before waits until it is gone.
+func TestTakeOver(t *testing.T) {
+	for _, takesOver := range []bool{true, false} { // the one before
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			ka, _ := keeper(t, srv, "a")
+			kb, _ := keeper(t, srv, "b")
+			opt := options()
+			opt.TakeOver = takesOver
+			a, err := presence.Keep(t.Context(), ka, "/x/n", []byte("a"), opt)
+			must(t, err)
+			opt.TakeOver = true
+			b, err := presence.Keep(t.Context(), kb, "/x/n", []byte("b"), opt)
+			must(t, err)
+			changes := func() int32 { return srv.Tree("/x")[0].Stat.Cversion }
+			before := changes()
+			time.Sleep(time.Hour)
+			if st, _ := a.State(); st.Present || !errors.Is(st.Err, errTaken) {
+				t.Errorf("%v: the one before: %+v", takesOver, st)
+			}
+			if got, n := srv.Tree("/x/n").String(), changes()-before; !strings.Contains(got, "of b") || n > 0 {
+				t.Errorf("%v: after an hour and %d changes: %s", takesOver, n, got)
+			}
+			// When its session ends, the one that waited has it again, and keeps it too.
+			before = changes()
+			srv.Link("b").Expire()
+			time.Sleep(time.Hour)
+			if got, n := srv.Tree("/x/n").String(), changes()-before; !strings.Contains(got, "of a") || n > 2 {
+				t.Errorf("%v: after an expiry and %d changes: %s", takesOver, n, got)
+			}
+			must(t, b.Close(t.Context()))
+			must(t, a.Close(t.Context()))
+		})
+	}
+}
+
+// A take-over whose answer is lost, and one that comes too late, are looked after.
+func TestTakeOverThatFails(t *testing.T) {
+	take := faultproxy.Match{Ops: []wire.Op{wire.OpMulti}}
+	for _, c := range []struct {
+		name string
+		plan func(srv *zktest.Server, proxy *faultproxy.Proxy, other *client.Session)
+	}{
+		{"not carried out", func(_ *zktest.Server, proxy *faultproxy.Proxy, _ *client.Session) { proxy.CutBefore(take) }},
+		{"carried out", func(_ *zktest.Server, proxy *faultproxy.Proxy, _ *client.Session) { proxy.CutAfter(take) }},
+		{"written meanwhile", func(_ *zktest.Server, proxy *faultproxy.Proxy, other *client.Session) {
+			proxy.Before(take, func(faultproxy.Request) { other.Set(context.Background(), "/x/n", nil, zk.AnyVersion) })
+		}},
+		{"gone meanwhile", func(_ *zktest.Server, proxy *faultproxy.Proxy, other *client.Session) {
+			proxy.Before(take, func(faultproxy.Request) { other.Delete(context.Background(), "/x/n", zk.AnyVersion) })
+		}},
+		{"expired", func(srv *zktest.Server, proxy *faultproxy.Proxy, _ *client.Session) {
+			proxy.Before(take, func(faultproxy.Request) { srv.Link("a").Expire() })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				k, proxy := keeper(t, srv, "a")
+				other := srv.Session(t, "other")
+				must(t, other.EnsurePath(t.Context(), "/x", nil))
+				_, err := other.Create(t.Context(), "/x/n", nil, zk.Ephemeral, nil)
+				must(t, err)
+				c.plan(srv, proxy, other)
+				opt := options()
+				opt.TakeOver = true
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				p, err := presence.Keep(ctx, k, "/x/n", []byte("new"), opt)
+				must(t, err)
+				if got := srv.Tree("/x/n").String(); !strings.Contains(got, `"new" (ephemeral of a)`) {
+					t.Errorf("taken over: %s", got)
+				}
+				must(t, p.Close(t.Context()))
+			})
+		})
+	}
 }
