@@ -17,6 +17,8 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/discovery"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -113,6 +115,79 @@ func TestPublished(t *testing.T) {
 		synctest.Wait()
 		want(t, "unpublished", ids(d.Instances("db")), "")
 	})
+}
+
+// Publish and Unpublish leave instances alone that go with a session, also one that comes at the last moment.
+func TestPublishedOverARegistration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		ka, other := keep(t, srv, "a"), srv.Session(t, "other")
+		proxy := faultproxy.New(srv.Link("b").Dial)
+		defer proxy.Close()
+		kb, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: proxy.Dial})
+		must(t, err)
+		defer kb.Close(context.Background())
+		i := discovery.Instance{Name: "db", ID: "1", Address: "h"}
+		r, err := discovery.Register(t.Context(), ka, "/services", i, discovery.Options{})
+		must(t, err)
+		before := srv.Tree("/services/db/1").String()
+		refused := func(op string, err error) {
+			t.Helper()
+			var taken *discovery.TakenError
+			if !errors.As(err, &taken) || taken.Owner == 0 || !strings.HasPrefix(err.Error(), op+" /services/db/1: ") {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+		i.Address = "another"
+		refused("publish", discovery.Publish(t.Context(), kb, "/services", i, discovery.Options{}))
+		refused("unpublish", discovery.Unpublish(t.Context(), kb, "/services", "db", "1"))
+		want(t, "the registered one", srv.Tree("/services/db/1").String(), before)
+		must(t, r.Close(t.Context()))
+		// While the instance is published, it is deleted and registered by others.
+		must(t, discovery.Publish(t.Context(), kb, "/services", i, discovery.Options{}))
+		proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpSetData}}, func(faultproxy.Request) {
+			must(t, other.Delete(context.Background(), "/services/db/1", zk.AnyVersion))
+			_, err := other.Create(context.Background(), "/services/db/1", nil, zk.Ephemeral, nil)
+			must(t, err)
+		})
+		refused("publish", discovery.Publish(t.Context(), kb, "/services", i, discovery.Options{}))
+		must(t, other.Delete(t.Context(), "/services/db/1", zk.AnyVersion))
+		// While it is unpublished, another publishes it again.
+		must(t, discovery.Publish(t.Context(), kb, "/services", i, discovery.Options{}))
+		proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpDelete}}, func(faultproxy.Request) {
+			must(t, discovery.Publish(context.Background(), ka, "/services", i, discovery.Options{}))
+		})
+		must(t, discovery.Unpublish(t.Context(), kb, "/services", "db", "1"))
+		want(t, "unpublished", srv.Tree("/services/db/1").String(), "")
+	})
+}
+
+// Every request of Publish and Unpublish is lost in turn, before or after the server has carried it out.
+func TestPublishedWithLostAnswers(t *testing.T) {
+	for n := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			proxy := faultproxy.New(srv.Link("a").Dial)
+			defer proxy.Close()
+			k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: proxy.Dial})
+			must(t, err)
+			defer k.Close(context.Background())
+			m := faultproxy.Match{Ops: append(faultproxy.Creates(), wire.OpSetData, wire.OpDelete, wire.OpExists, wire.OpSync), Skip: n / 2}
+			if n%2 == 0 {
+				proxy.CutBefore(m)
+			} else {
+				proxy.CutAfter(m)
+			}
+			for _, address := range []string{"g", "h"} {
+				must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1", Address: address}, discovery.Options{}))
+				if got := srv.Tree("/services/db/1").String(); !strings.Contains(got, address) {
+					t.Errorf("%d: published: %s", n, got)
+				}
+			}
+			must(t, discovery.Unpublish(t.Context(), k, "/services", "db", "1"))
+			want(t, fmt.Sprint(n, ": unpublished"), srv.Tree("/services/db/1").String(), "")
+		})
+	}
 }
 
 // The ACL of a published instance is not that of what is made above it, so that others can register there.

@@ -135,7 +135,7 @@ func instancePath(base string, i Instance) (string, error) {
 }
 
 // Publish writes an instance that stays when the session ends, of type Static unless Permanent is set. One with the same
-// id is replaced.
+// id is replaced, unless it was registered: then the error is a *TakenError.
 func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt Options) error {
 	i = i.withDefaults(Static)
 	path, err := instancePath(base, i)
@@ -145,44 +145,79 @@ func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt
 	if err != nil {
 		return &client.OpError{Op: "publish", Path: path, Err: err}
 	}
-	return k.Run(ctx, func(ctx context.Context, s *client.Session) error { return put(ctx, s, path, i.Encode(), opt) })
-}
-
-// put writes an instance's znode. It is Session.Put, but for what has to be made above.
-func put(ctx context.Context, s *client.Session, path string, data []byte, opt Options) error {
-	for {
-		_, err := s.Set(ctx, path, data, zk.AnyVersion)
-		if errors.Is(err, zk.ErrNoNode) {
-			if err = presence.MakeParents(ctx, s, path, opt.presence()); err == nil {
-				if _, err = s.Create(ctx, path, data, zk.Persistent, opt.ACL); errors.Is(err, zk.ErrNoNode) {
-					continue // what was made above is gone again
-				}
+	return change(ctx, k, "publish", path, func(ctx context.Context, s *client.Session, stat zk.Stat, there bool) error {
+		if there {
+			stat, err := s.Set(ctx, path, i.Encode(), stat.Version)
+			if err == nil && stat.EphemeralOwner != 0 { // it has come into the place of the other one meanwhile
+				err = &TakenError{path, stat.EphemeralOwner}
 			}
-		}
-		if !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
-	}
+		if err := presence.MakeParents(ctx, s, path, opt.presence()); err != nil {
+			return err
+		}
+		_, err := s.Create(ctx, path, i.Encode(), zk.Persistent, opt.ACL)
+		if errors.Is(err, zk.ErrNoNode) {
+			return errChanged // what was made above is gone again
+		}
+		return err
+	})
 }
 
-// Unpublish deletes an instance that Publish has written. One that is missing is success.
+// Unpublish deletes an instance that Publish has written. One that is missing is success. One that was registered stays,
+// and the error is a *TakenError.
 func Unpublish(ctx context.Context, k *client.Keeper, base, name, id string) error {
 	path, err := instancePath(base, Instance{Name: name, ID: id})
 	if err != nil {
 		return &client.OpError{Op: "unpublish", Path: path, Err: err}
 	}
-	return k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+	return change(ctx, k, "unpublish", path, func(ctx context.Context, s *client.Session, stat zk.Stat, there bool) error {
+		if !there {
+			return nil
+		}
+		return s.Delete(ctx, path, stat.Version)
+	})
+}
+
+// change looks at the znode of an instance and calls write with what is there, again and again while others are quicker and answers
+// are lost. It leaves ephemeral znodes alone.
+func change(ctx context.Context, k *client.Keeper, op, path string, write func(context.Context, *client.Session, zk.Stat, bool) error) error {
+	doubt := false
+	err := k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		for {
-			err := s.Delete(ctx, path, zk.AnyVersion)
+			if err := s.Sync(ctx, path); err != nil {
+				return err
+			}
+			stat, there, err := s.Exists(ctx, path)
 			switch {
-			case errors.Is(err, zk.ErrNoNode):
-				return nil
-			case !errors.Is(err, zk.ErrConnectionLoss):
+			case err != nil:
+				return err
+			case stat.EphemeralOwner != 0:
+				return &TakenError{path, stat.EphemeralOwner}
+			}
+			err = write(ctx, s, stat, there)
+			doubt = doubt || client.MaybeApplied(err)
+			switch {
+			case errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || err == errChanged:
+			case there && errors.Is(err, zk.ErrNoNode):
+			default:
 				return err
 			}
 		}
 	})
+	if err == nil {
+		return nil
+	}
+	out := &client.OpError{Op: op, Path: path, Err: err, Maybe: doubt}
+	var inner *client.OpError
+	if errors.As(err, &inner) && inner.Path == path {
+		out.Err = inner.Err
+	}
+	return out
 }
+
+// errChanged says that what was looked at is not so any more.
+var errChanged = errors.New("changed meanwhile")
 
 // Instance returns the instance as it was registered.
 func (r *Registration) Instance() Instance { return r.inst }
