@@ -193,6 +193,40 @@ func TestKeysAndLayers(t *testing.T) {
 }
 
 // Lost answers, and writers that come in between: the version decides, and the writer is told only of writes with Store.
+type (
+	common struct{ Rate, Burst int }
+	Deep   struct {
+		Name string
+		*Deeper
+	}
+	Deeper struct{ Depth, Rate int }
+	Named  struct{ Rate int }
+)
+
+// The fields of embedded structs are keys, as they are in JSON.
+func TestKeysOfEmbeddedStructs(t *testing.T) {
+	type conf struct {
+		common
+		*Deep
+		Named `json:"named"`
+		Burst string
+	}
+	in(t, func(t *testing.T, w *world) {
+		for path, data := range map[string]string{"rate": "1", "burst": "outer", "name": "n", "depth": "2", "named/rate": "3", "common/rate": "9"} {
+			w.put("/c/"+path, data)
+		}
+		w.put("/j", `{"rate":1,"burst":"outer","name":"n","depth":2,"named":{"rate":3},"common":{"rate":9}}`)
+		keys := open(w, config.Options[conf]{Keys: true}, "/c").Get()
+		if got, want := text(keys), text(open(w, config.Options[conf]{}, "/j").Get()); got != want || keys.Depth != 2 || keys.common.Burst != 0 {
+			t.Errorf("by keys: %s, by JSON: %s", got, want)
+		}
+		type shut struct{ *common }
+		if _, err := config.Open(t.Context(), w.k, []string{"/c"}, config.Options[shut]{Keys: true}); err == nil || !strings.Contains(err.Error(), "embedded pointer") {
+			t.Errorf("an embedded pointer that cannot be set: %v", err)
+		}
+	})
+}
+
 func TestStore(t *testing.T) {
 	for i := -1; i < 20; i++ {
 		in(t, func(t *testing.T, w *world) {

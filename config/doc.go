@@ -16,7 +16,8 @@
 // # Formats
 //
 // The data of a znode is JSON, or whatever Options.Decode reads. With Options.Keys, each znode below a layer is one key:
-// /config/orders/pool/size is the field "size" of the field "pool", and its data is the value as text.
+// /config/orders/pool/size is the field "size" of the field "pool", and its data is the value as text. The fields of embedded
+// structs are named as in JSON.
 //
 // Several layers are laid over each other, the most specific first: a field that a layer does not set keeps the value of
 // the layers behind it, and of Options.Default. SpringLayers names those of Spring Cloud Zookeeper.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,10 +56,8 @@ func setKey(at reflect.Value, key []string, text string) error {
 		}
 		return setKey(at.Elem(), key, text)
 	case reflect.Struct:
-		for i := range at.NumField() {
-			if f := at.Type().Field(i); f.IsExported() && answersTo(f, key[0]) {
-				return setKey(at.Field(i), key[1:], text)
-			}
+		if index, ok := fieldFor(at.Type(), key[0]); ok {
+			return setField(at, index, key[1:], text)
 		}
 	case reflect.Map:
 		if at.Type().Key().Kind() != reflect.String {
@@ -88,6 +87,66 @@ func setInMap(at reflect.Value, key []string, text string) error {
 	}
 	at.SetMapIndex(name, elem)
 	return nil
+}
+
+// fieldFor returns the index of the field of a struct that a name stands for. As in JSON, the fields of an embedded struct are
+// among them unless a tag gives it a name, the outermost counts, and none does if there are two further in.
+func fieldFor(t reflect.Type, name string) (index []int, ok bool) {
+	type embedded struct {
+		t     reflect.Type
+		index []int
+	}
+	seen := map[reflect.Type]bool{}
+	for level := []embedded{{t: t}}; len(level) > 0; {
+		var found [][]int
+		var next []embedded
+		for _, e := range level {
+			if seen[e.t] {
+				continue
+			}
+			seen[e.t] = true
+			for i := range e.t.NumField() {
+				f, at := e.t.Field(i), append(slices.Clone(e.index), i)
+				if inner, ok := promoted(f); ok {
+					next = append(next, embedded{inner, at})
+				} else if f.IsExported() && answersTo(f, name) {
+					found = append(found, at)
+				}
+			}
+		}
+		if len(found) > 0 {
+			return found[0], len(found) == 1 || len(found[0]) == 1
+		}
+		level = next
+	}
+	return nil, false
+}
+
+// promoted returns the type of an embedded struct whose fields count as those of the struct around it.
+func promoted(f reflect.StructField) (reflect.Type, bool) {
+	t := f.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return t, f.Anonymous && tag == "" && t.Kind() == reflect.Struct && !readsItself(t)
+}
+
+// setField sets what a key names within a field, and makes the embedded structs that are missing on the way there.
+func setField(at reflect.Value, index []int, key []string, text string) error {
+	for i, n := range index {
+		if i > 0 && at.Kind() == reflect.Pointer {
+			if at.IsNil() && !at.CanSet() {
+				return fmt.Errorf("an embedded pointer to the unexported type %v cannot be set", at.Type().Elem())
+			}
+			if at.IsNil() {
+				at.Set(reflect.New(at.Type().Elem()))
+			}
+			at = at.Elem()
+		}
+		at = at.Field(n)
+	}
+	return setKey(at, key, text)
 }
 
 // answersTo reports whether a field has a name: that of its json tag, or its own, whatever the case.
