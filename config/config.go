@@ -97,10 +97,10 @@ type Value[T any] struct {
 }
 
 // Open reads the configuration at the given layers, the most specific first, and follows it. It fails if what is there
-// is bad. ctx bounds the reading only. Close must be called.
+// is bad, with a *BadError, or cannot be read, with a *client.OpError. ctx bounds the reading only. Close must be called.
 func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Options[T]) (*Value[T], error) {
 	if len(layers) == 0 {
-		return nil, &BadError{Path: "", Version: -1, Err: errors.New("no path is given")}
+		return nil, errors.New("config: no path is given")
 	}
 	if opt.Decode == nil {
 		opt.Decode = decodeJSON[T]
@@ -115,7 +115,7 @@ func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Opt
 		c, err := cache.Open(ctx, k, path, cache.Options{Logger: opt.Logger})
 		if err != nil {
 			v.closeCaches(ctx)
-			return nil, &BadError{Path: path, Version: -1, Err: err}
+			return nil, notRead(path, err)
 		}
 		v.caches = append(v.caches, c)
 	}
@@ -125,6 +125,16 @@ func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Opt
 	}
 	go v.follow()
 	return v, nil
+}
+
+// notRead is the error of a layer that could not be read.
+func notRead(path string, err error) error {
+	out := &client.OpError{Op: "config", Path: path, Err: err}
+	var inner *client.OpError
+	if errors.As(err, &inner) && inner.Path == path {
+		out.Err = inner.Err
+	}
+	return out
 }
 
 func (v *Value[T]) closeCaches(ctx context.Context) {

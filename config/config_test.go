@@ -132,11 +132,25 @@ func TestOpenFailsWithWhatIsBad(t *testing.T) {
 		if _, err := config.Open(t.Context(), w.k, []string{"no path"}, config.Options[limits]{}); !errors.Is(err, zk.ErrBadArguments) {
 			t.Errorf("a bad path: %v", err)
 		}
-		if _, err := config.Open(t.Context(), w.k, nil, config.Options[limits]{}); err == nil {
-			t.Error("no path was accepted")
+		if _, err := config.Open(t.Context(), w.k, nil, config.Options[limits]{}); fmt.Sprint(err) != "config: no path is given" {
+			t.Errorf("no path: %v", err)
 		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		w.proxy.SetFlow(faultproxy.ToClient, faultproxy.Stall)
+		_, err := config.Open(ended, w.k, []string{"/c"}, config.Options[limits]{})
+		if errors.As(err, &bad) || !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "config /c: context") {
+			t.Errorf("an ended context: %v", err)
+		}
+		w.proxy.SetFlow(faultproxy.ToClient, faultproxy.Pass)
 		if v := open(w, config.Options[limits]{Optional: true, Default: limits{Rate: 3}}, "/none"); v.Get().Rate != 3 {
 			t.Errorf("optional: %+v", v.Get())
+		}
+		w.k.Close(t.Context())
+		_, err = config.Open(t.Context(), w.k, []string{"/c"}, config.Options[limits]{})
+		bad = nil
+		if errors.As(err, &bad) || !errors.Is(err, zk.ErrClosed) || !strings.HasPrefix(err.Error(), "config /c: ") {
+			t.Errorf("a closed keeper: %v", err)
 		}
 	})
 }
