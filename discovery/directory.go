@@ -97,7 +97,7 @@ func Open(ctx context.Context, k *client.Keeper, base string, opt Options) (*Dir
 	}
 	c, err := cache.Open(ctx, k, base, cache.Options{Logger: opt.Logger})
 	if err != nil {
-		return nil, err
+		return nil, opError("discovery", base, err, false)
 	}
 	return &Directory{c: c, base: base, opt: opt, failures: newFailures(opt.FailuresMax, opt.FailureTime),
 		parsed: map[string]parsedInstance{}, turns: map[string]*atomic.Uint64{}}, nil

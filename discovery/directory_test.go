@@ -441,3 +441,21 @@ func BenchmarkResolve(b *testing.B) {
 		}
 	}
 }
+
+// Errors name what was done and the path, also when the Keeper is closed.
+func TestErrorsOfAClosedKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, zktest.New(t, zktest.Options{}), "a")
+		must(t, k.Close(t.Context()))
+		_, err := discovery.Open(t.Context(), k, "/services", discovery.Options{})
+		for prefix, err := range map[string]error{
+			"discovery /services: ":      err,
+			"publish /services/db/1: ":   discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1"}, discovery.Options{}),
+			"unpublish /services/db/1: ": discovery.Unpublish(t.Context(), k, "/services", "db", "1"),
+		} {
+			if !errors.Is(err, zk.ErrClosed) || !strings.HasPrefix(err.Error(), prefix) {
+				t.Errorf("%v, want %s", err, prefix)
+			}
+		}
+	})
+}

@@ -208,6 +208,11 @@ func change(ctx context.Context, k *client.Keeper, op, path string, write func(c
 	if err == nil {
 		return nil
 	}
+	return opError(op, path, err, doubt)
+}
+
+// opError wraps an error; doubt says that a write may have taken effect nevertheless.
+func opError(op, path string, err error, doubt bool) error {
 	out := &client.OpError{Op: op, Path: path, Err: err, Maybe: doubt}
 	var inner *client.OpError
 	if errors.As(err, &inner) && inner.Path == path {

@@ -3,6 +3,7 @@ package group
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -28,7 +29,12 @@ type Group struct{ c *cache.Cache }
 func Open(ctx context.Context, k *client.Keeper, path string, opt Options) (*Group, error) {
 	c, err := cache.Open(ctx, k, path, cache.Options{Logger: opt.Logger})
 	if err != nil {
-		return nil, err
+		out := &client.OpError{Op: "group", Path: path, Err: err}
+		var inner *client.OpError
+		if errors.As(err, &inner) && inner.Path == path {
+			out.Err = inner.Err
+		}
+		return nil, out
 	}
 	return &Group{c}, nil
 }

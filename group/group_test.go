@@ -363,3 +363,14 @@ func TestAThousandMembers(t *testing.T) {
 		}
 	})
 }
+
+// Errors name what was done and the path, also when the Keeper is closed.
+func TestOpenOfAClosedKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := keep(t, zktest.New(t, zktest.Options{}), "a")
+		must(t, k.Close(t.Context()))
+		if _, err := group.Open(t.Context(), k, "/g", group.Options{}); !errors.Is(err, zk.ErrClosed) || !strings.HasPrefix(err.Error(), "group /g: ") {
+			t.Errorf("Open: %v", err)
+		}
+	})
+}
