@@ -35,6 +35,9 @@ func New(s *client.Session, path string, opt Options) (*Election, error) {
 	return &Election{s, path, opt}, nil
 }
 
+// errZero is the error of an Election that was not made by New.
+var errZero = errors.New("election: the zero value of an Election cannot be used (make one with New)")
+
 // Path returns the path of the election's directory.
 func (e *Election) Path() string { return e.dir }
 
@@ -45,6 +48,9 @@ func (e *Election) Session() *client.Session { return e.s }
 // nil. The caller must call Resign in the end, even if the term has ended by itself; Lead and Run do it for theirs.
 // Until then, a term that ended because the ensemble was silent keeps its znode, for Options.Grace at most.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
+	if e.s == nil {
+		return nil, errZero
+	}
 	opt := e.opt.Lock
 	opt.Data = e.opt.nodeData(time.Now().Truncate(time.Millisecond))
 	latch, err := bridge.NewLatch[lock.Locker](e.s, e.dir, opt)

@@ -25,6 +25,9 @@ func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 
 // Candidates returns all candidates, the leader first. It only reads.
 func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
+	if e.s == nil {
+		return nil, errZero
+	}
 	contenders, err := inspect.Contenders(ctx, e.s, e.dir)
 	if err != nil {
 		return nil, err
@@ -51,6 +54,9 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
 		told := false
 		// next waits for the end of what is, and reports false if the caller has broken off.
 		next := func() (goOn bool, err error) {
+			if e.s == nil {
+				return true, errZero
+			}
 			st, _ := e.s.State()
 			leader, w, err := e.look(ctx)
 			if err != nil {
@@ -98,6 +104,9 @@ func (e *Election) wait(ctx context.Context, w *client.Watch, conn uint64) error
 // look returns the leader, and a watch that fires when that may have changed. It sees everything that was
 // true when it was called.
 func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
+	if e.s == nil {
+		return Candidate{}, nil, errZero
+	}
 	for {
 		if err := e.s.Sync(ctx, e.dir); err != nil {
 			return Candidate{}, nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func NewAll(members ...Member) (*All, error) {
 	}
 	a := &All{}
 	for i, m := range members {
-		if m == nil {
+		if v := reflect.ValueOf(m); m == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 			return nil, fmt.Errorf("lock: member %d to be held together is nil", i)
 		}
 		c := m.resolve()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/lockkeeper/lockkeeper/client"
 )
 
 // A multiLock is the way of an All to its holds. It is used by one goroutine.
@@ -151,4 +153,22 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, listed []*l
 	}
 	writes.send(t.ctx)
 	return attempts, listed
+}
+
+// pipelines are one for each session.
+type pipelines map[*client.Session]*client.Pipeline
+
+func (ps pipelines) of(s *client.Session) *client.Pipeline {
+	p := ps[s]
+	if p == nil {
+		p = s.Pipeline()
+		ps[s] = p
+	}
+	return p
+}
+
+func (ps pipelines) send(ctx context.Context) {
+	for _, p := range ps {
+		p.Send(ctx)
+	}
 }

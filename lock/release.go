@@ -57,51 +57,48 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 		}
 	}()
 	told = true
+	return ending.Join(append(errs, removeAll(ctx, ended)...)...)
+}
+
+// removeAll deletes the nodes of grants that have ended by a release, and returns what was wrong with each. The sessions do
+// so at the same time: one that has no connection, or no room for requests, does not hold up the others.
+func removeAll(ctx context.Context, ended []*grant) []error {
 	var longest time.Duration
-	sent := make([]removal, len(ended))
-	writes := pipelines{}
+	places := map[*client.Session][]int{}
 	for i, g := range ended {
 		longest = max(longest, g.lock.opt.CleanupTimeout)
-		sent[i] = g.claim.send(writes.of(g.s))
+		places[g.s] = append(places[g.s], i)
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	writes.send(ctx)
-	for i, g := range ended {
-		errs = append(errs, g.claim.remove(ctx, sent[i]))
-		attemptIDs.drop(g.id)
+	errs := make([]error, len(ended))
+	var removing sync.WaitGroup
+	for s, of := range places {
+		remove := func() {
+			p := s.Pipeline()
+			sent := make([]removal, len(of))
+			for k, i := range of {
+				sent[k] = ended[i].claim.send(p)
+			}
+			p.Send(ctx)
+			for k, i := range of {
+				errs[i] = ended[i].claim.remove(ctx, sent[k])
+				attemptIDs.drop(ended[i].id)
+			}
+		}
+		if len(places) == 1 {
+			remove()
+		} else {
+			removing.Go(remove)
+		}
 	}
-	return ending.Join(errs...)
+	removing.Wait()
+	return errs
 }
 
 // releasePending returns the error of a release that was not confirmed because of err.
 func releasePending(path string, err error) error {
 	return &LockError{"release", path, fmt.Errorf("%w: %w", ErrReleasePending, err)}
-}
-
-// pipelines are one for each session.
-type pipelines map[*client.Session]*client.Pipeline
-
-func (ps pipelines) of(s *client.Session) *client.Pipeline {
-	p := ps[s]
-	if p == nil {
-		p = s.Pipeline()
-		ps[s] = p
-	}
-	return p
-}
-
-// send sends them at the same time: a session that has no connection, or no room for requests, does not hold up the others.
-func (ps pipelines) send(ctx context.Context) {
-	var sending sync.WaitGroup
-	for _, p := range ps {
-		if len(ps) == 1 {
-			p.Send(ctx)
-			break
-		}
-		sending.Go(func() { p.Send(ctx) })
-	}
-	sending.Wait()
 }
 
 // leave ends a hold, and reports whether it was the last of the grant, which has ended then: its node is to

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/election"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -23,6 +25,14 @@ func TestLocksThatWereNotMade(t *testing.T) {
 		"NewCuratorSemaphore": func() error { _, err := lock.NewCuratorSemaphore(nil, "/a", 1, lock.Options{}); return err },
 		"NewUnfair":           func() error { _, err := lock.NewUnfair(nil, "/a", lock.Options{}); return err },
 		"SetPermits":          func() error { return lock.SetPermits(t.Context(), nil, "/a", 1) },
+		"inspect.Look":        func() error { _, err := inspect.Look(t.Context(), nil, "/a"); return err },
+		"inspect.Contenders":  func() error { _, err := inspect.Contenders(t.Context(), nil, "/a"); return err },
+		"inspect.LookAll":     func() error { _, err := inspect.LookAll(t.Context(), nil, "/a"); return err },
+		"inspect.Watch":       func() error { return last(inspect.Watch(t.Context(), nil, "/a")) },
+		"inspect.WatchAll":    func() error { return last(inspect.WatchAll(t.Context(), nil, "/a")) },
+		"inspect.Deadlocks":   func() error { _, err := inspect.Deadlocks(t.Context(), nil, "/a"); return err },
+		"inspect.Break":       func() error { _, err := inspect.Break(t.Context(), nil, lock.Contender{Node: "/a"}); return err },
+		"inspect.Revoke":      func() error { _, err := inspect.Revoke(t.Context(), nil, lock.Contender{Node: "/a"}); return err },
 		"election.New":        func() error { _, err := election.New(nil, "/a", election.Options{}); return err },
 	} {
 		if err := make(); err == nil || !strings.Contains(err.Error(), "client.Open") || !strings.Contains(err.Error(), " /a: ") {
@@ -57,9 +67,34 @@ func TestLocksThatWereNotMade(t *testing.T) {
 			t.Errorf("%s of a zero value: %v", name, err)
 		}
 	}
+	var e election.Election
+	for name, call := range map[string]func(context.Context) error{
+		"Campaign":   func(ctx context.Context) error { _, err := e.Campaign(ctx); return err },
+		"Leader":     func(ctx context.Context) error { _, err := e.Leader(ctx); return err },
+		"Candidates": func(ctx context.Context) error { _, err := e.Candidates(ctx); return err },
+		"Watch":      func(ctx context.Context) error { return last(e.Watch(ctx)) },
+	} {
+		if err := call(t.Context()); err == nil || !strings.Contains(err.Error(), "make one with New") {
+			t.Errorf("%s of a zero election: %v", name, err)
+		}
+	}
+	for name, nothing := range map[string]lock.Member{
+		"mutex": (*lock.Mutex)(nil), "unfair": (*lock.Unfair)(nil), "wrapper": (*loud)(nil), "permits": (*lock.Semaphore)(nil).Permits(1),
+	} {
+		if _, err := lock.NewAll(nothing); err == nil {
+			t.Errorf("NewAll of a nil %s: no error", name)
+		}
+	}
 	if m.Path() != "" || rw.Path() != "" || u.Path() != "" || m.Session() != nil || sem.Session() != nil || u.Session() != nil {
 		t.Error("a zero value has a path or a session")
 	}
+}
+
+// last returns the error that a sequence ends with.
+func last[T any](seq iter.Seq2[T, error]) (err error) {
+	for _, err = range seq {
+	}
+	return err
 }
 
 func single(f func(context.Context) (*lock.Hold, error)) func(context.Context) error {

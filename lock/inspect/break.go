@@ -14,6 +14,9 @@ import (
 // client that does not watch its own node goes on working, and only its token gives it away. Break reports false if the
 // contender had left by itself.
 func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
+	if s == nil {
+		return false, noSession(c.Node)
+	}
 	for unknown := false; ; {
 		version := int32(-1)
 		if _, _, named := queue.ParseName(zk.Base(c.Node)); !named && c.Token != 0 { // another's may have taken its place

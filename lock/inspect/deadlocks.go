@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/waitgraph"
@@ -14,6 +15,9 @@ import (
 // beginning with the waiter that came last. Locks that the session may not read are left out. With more than 256 locks
 // or 4096 contenders to look at the error is ErrTooManyWaits; then waiters do not find such cycles either.
 func Deadlocks(ctx context.Context, s *client.Session, paths ...string) ([]Deadlock, error) {
+	if s == nil {
+		return nil, noSession(strings.Join(paths, ", "))
+	}
 	for {
 		found, err := waitgraph.Deadlocks(ctx, s, paths)
 		if !errors.Is(err, zk.ErrConnectionLoss) {

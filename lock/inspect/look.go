@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -27,6 +28,11 @@ func Contenders(ctx context.Context, s *client.Session, path string) ([]Contende
 // [zk.ErrNoAuth].
 func LookAll(ctx context.Context, s *client.Session, dir string) ([]Snapshot, error) {
 	return (&looker{s: s}).lookAll(ctx, dir)
+}
+
+// noSession is the error of a function that was called without a session.
+func noSession(path string) error {
+	return fmt.Errorf("inspect %s: there is no session (open one with client.Open)", path)
 }
 
 // A looker reads locks. It is used by one goroutine.
@@ -112,6 +118,9 @@ type directory struct {
 }
 
 func (l *looker) directory(ctx context.Context, path string) (d directory, err error) {
+	if l.s == nil {
+		return d, noSession(path)
+	}
 	if d, known := l.dirs[path]; known {
 		return d, nil
 	}

@@ -18,6 +18,9 @@ import (
 // have been made revocable. Asking again changes nothing. It reports false if the contender had left by
 // itself, and needs the permission to read and to write the node.
 func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
+	if s == nil {
+		return false, noSession(c.Node)
+	}
 	for {
 		data, stat, err := s.Get(ctx, c.Node)
 		switch {

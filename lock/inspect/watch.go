@@ -74,6 +74,9 @@ type listener struct {
 }
 
 func listen(ctx context.Context, s *client.Session, path string) (*listener, error) {
+	if s == nil {
+		return nil, noSession(path)
+	}
 	l := &listener{looker: looker{s: s}, path: path}
 	var err error
 	l.stream, err = s.Watch(ctx, path, true)
