@@ -289,7 +289,10 @@ func TestTakeOver(t *testing.T) {
 			}
 			// When its session ends, the one that waited has it again, and keeps it too.
 			before = changes()
+			srv.Link("b").Freeze() // or b's next session could be the first to see that the znode is gone
 			srv.Link("b").Expire()
+			time.Sleep(time.Second)
+			srv.Link("b").Heal()
 			time.Sleep(time.Hour)
 			if got, n := srv.Tree("/x/n").String(), changes()-before; !strings.Contains(got, "of a") || n > 2 {
 				t.Errorf("%v: after an expiry and %d changes: %s", takesOver, n, got)
