@@ -160,6 +160,9 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 
 // Permits returns k permits, to be held together with other locks.
 func (m *Semaphore) Permits(k int) Member {
+	if m == nil {
+		return member{err: errZero}
+	}
 	p := m.one().resolve()
 	if p.err == nil {
 		p.count, p.err = k, m.mayAsk(k)
