@@ -25,14 +25,14 @@ var Mutations = []Mutation{
 		{File: "client/connect.go", Old: "if s.mu.timeout == 0 || granted < s.mu.timeout {", New: "if true {"},
 	}},
 	{Name: "a ping vouches as much as a sync", Entry: "F17", Within: 1000, Patches: []Patch{
-		{File: "client/vouch.go", Old: "	case VouchPing:\n		c.sendLocked(", New: "	case VouchPing, VouchSync:\n		c.sendLocked("},
+		{File: "client/vouch.go", Old: "	case provesPing:\n		beat = ", New: "	case provesPing, provesSync:\n		beat = "},
 		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync, wire.OpPing:\n		return provesSync\n"},
 	}},
 	{Name: "deadlines count from the answer to a heartbeat", Entry: "F17", Within: 6000, Patches: []Patch{
 		{File: "client/conn.go", Old: "s.vouchLocked(k.proves.limitTo(h.Err), k.sent, c.in.heard)", New: "s.vouchLocked(k.proves.limitTo(h.Err), c.in.heard, c.in.heard)"},
 	}},
 	{Name: "a sync vouches as much as a write", Entry: "F17", Within: 1000, Patches: []Patch{
-		{File: "client/vouch.go", Old: "	switch level {\n	case VouchPing:\n		c.sendLocked(", New: "	if level == VouchWrite {\n		level = VouchSync\n	}\n	switch level {\n	case VouchPing:\n		c.sendLocked("},
+		{File: "client/vouch.go", Old: "	var beat *call\n	switch proves {", New: "	if proves == provesWrite {\n		proves = provesSync\n	}\n	var beat *call\n	switch proves {"},
 		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync:\n		return provesWrite\n"},
 	}},
 	{Name: "no sync ahead of the recovery listing", Entry: "F02", Within: 2000, Patches: []Patch{
