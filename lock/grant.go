@@ -181,7 +181,7 @@ func (g *grant) endLost(cause error) bool {
 	return true
 }
 
-// endUntold ends the grant, unless it has ended, and tells nobody: no caller has got a hold of it.
+// endUntold ends the grant, unless it has ended, without a call of a hook: no caller has got a hold of it.
 func (g *grant) endUntold() {
 	g.mu.Lock()
 	holds := g.mu.holds

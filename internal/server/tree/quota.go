@@ -49,8 +49,8 @@ type limits struct {
 const quotaTextMax = 256
 
 // parseLimits reads the text of limits or usage: key=number, separated by commas and semicolons. What
-// cannot be read counts as missing, and what is missing is −1. (Apache ZooKeeper throws an exception at a text that it cannot read, with
-// each change of the subtree.)
+// cannot be read counts as missing, and what is missing is −1. (Apache ZooKeeper throws an exception at a text that it
+// cannot read, with each change of the subtree.)
 func parseLimits(text string) limits {
 	l := limits{usage{-1, -1}, usage{-1, -1}}
 	if len(text) > quotaTextMax {
