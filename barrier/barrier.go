@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -63,7 +64,7 @@ func (b *Barrier) Path() string { return b.path }
 func (b *Barrier) Set(ctx context.Context) error {
 	c := closing{b: b}
 	err := b.k.Run(ctx, c.run)
-	return opError("set barrier", b.path, err, c.doubt)
+	return operr.Wrap("set barrier", b.path, err, c.doubt)
 }
 
 // A closing is one call of Set, through all its sessions.
@@ -142,12 +143,12 @@ func (b *Barrier) Remove(ctx context.Context) error {
 			}
 		}
 	})
-	return opError("remove barrier", b.path, err, doubt)
+	return operr.Wrap("remove barrier", b.path, err, doubt)
 }
 
 // Wait returns once the barrier is open.
 func (b *Barrier) Wait(ctx context.Context) error {
-	return opError("wait at barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+	return operr.Wrap("wait at barrier", b.path, b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		if err := catchUp(ctx, s, b.path); err != nil {
 			return err
 		}
@@ -180,19 +181,6 @@ func repeated(request func() error) error {
 			return err
 		}
 	}
-}
-
-// opError wraps an error of another operation. maybe says that a write before it could have taken effect.
-func opError(op, path string, err error, maybe bool) error {
-	if err == nil {
-		return nil
-	}
-	out := &client.OpError{Op: op, Path: path, Err: err, Maybe: maybe || client.MaybeApplied(err)}
-	var inner *client.OpError
-	if errors.As(err, &inner) && (inner.Path == path || inner.Path == "") {
-		out.Err = inner.Err
-	}
-	return out
 }
 
 // await waits until one of the watches, three at most, fires, and cancels them.

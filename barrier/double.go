@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -58,7 +59,7 @@ func (d *Double) Enter(ctx context.Context) error {
 		d.came = 0
 		return nil
 	}
-	err = opError("enter", d.path, err, false)
+	err = operr.Wrap("enter", d.path, err, false)
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opt.CleanupTimeout)
 	defer cancel()
 	left := d.k.Run(clean, func(ctx context.Context, s *client.Session) error {
@@ -68,7 +69,7 @@ func (d *Double) Enter(ctx context.Context) error {
 		return d.removeOwn(ctx, s)
 	})
 	if left != nil {
-		return errors.Join(err, opError("leave", d.path, left, false))
+		return errors.Join(err, operr.Wrap("leave", d.path, left, false))
 	}
 	d.came = 0
 	return err
@@ -236,7 +237,7 @@ func (d *Double) removeReady(ctx context.Context, s *client.Session, version int
 
 // Leave returns nil once all members have left. It may be called again after an error.
 func (d *Double) Leave(ctx context.Context) error {
-	return opError("leave", d.path, d.k.Run(ctx, d.leave), false)
+	return operr.Wrap("leave", d.path, d.k.Run(ctx, d.leave), false)
 }
 
 // leave leaves with one session: the first member by name waits for the last one, and is the last to go; all others go

@@ -12,6 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cache"
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -115,7 +116,7 @@ func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Opt
 		c, err := cache.Open(ctx, k, path, cache.Options{Logger: opt.Logger})
 		if err != nil {
 			v.closeCaches(ctx)
-			return nil, notRead(path, err)
+			return nil, operr.Wrap("config", path, err, false)
 		}
 		v.caches = append(v.caches, c)
 	}
@@ -125,16 +126,6 @@ func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Opt
 	}
 	go v.follow()
 	return v, nil
-}
-
-// notRead is the error of a layer that could not be read.
-func notRead(path string, err error) error {
-	out := &client.OpError{Op: "config", Path: path, Err: err}
-	var inner *client.OpError
-	if errors.As(err, &inner) && inner.Path == path {
-		out.Err = inner.Err
-	}
-	return out
 }
 
 func (v *Value[T]) closeCaches(ctx context.Context) {

@@ -30,6 +30,7 @@ import (
 	"strconv"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -193,14 +194,7 @@ func (c *Counter) checkFits(number int64) (int64, error) {
 }
 
 // opError wraps an error, and keeps what it says about an unknown outcome.
-func (c *Counter) opError(op string, err error) error {
-	out := &client.OpError{Op: op, Path: c.path, Err: err, Maybe: client.MaybeApplied(err)}
-	var inner *client.OpError
-	if errors.As(err, &inner) && inner.Path == c.path {
-		out.Err = inner.Err
-	}
-	return out
-}
+func (c *Counter) opError(op string, err error) error { return operr.Wrap(op, c.path, err, false) }
 
 // notSent returns an error of a request that went before the change. That request may have taken effect, but not the change.
 func notSent(err error) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/cache"
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -97,7 +98,7 @@ func Open(ctx context.Context, k *client.Keeper, base string, opt Options) (*Dir
 	}
 	c, err := cache.Open(ctx, k, base, cache.Options{Logger: opt.Logger})
 	if err != nil {
-		return nil, opError("discovery", base, err, false)
+		return nil, operr.Wrap("discovery", base, err, false)
 	}
 	return &Directory{c: c, base: base, opt: opt, failures: newFailures(opt.FailuresMax, opt.FailureTime),
 		parsed: map[string]parsedInstance{}, turns: map[string]*atomic.Uint64{}}, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/internal/presence"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -208,17 +209,7 @@ func change(ctx context.Context, k *client.Keeper, op, path string, write func(c
 	if err == nil {
 		return nil
 	}
-	return opError(op, path, err, doubt)
-}
-
-// opError wraps an error; doubt says that a write may have taken effect nevertheless.
-func opError(op, path string, err error, doubt bool) error {
-	out := &client.OpError{Op: op, Path: path, Err: err, Maybe: doubt}
-	var inner *client.OpError
-	if errors.As(err, &inner) && inner.Path == path {
-		out.Err = inner.Err
-	}
-	return out
+	return operr.Wrap(op, path, err, doubt)
 }
 
 // errChanged says that what was looked at is not so any more.

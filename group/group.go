@@ -3,13 +3,13 @@ package group
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/cache"
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -29,12 +29,7 @@ type Group struct{ c *cache.Cache }
 func Open(ctx context.Context, k *client.Keeper, path string, opt Options) (*Group, error) {
 	c, err := cache.Open(ctx, k, path, cache.Options{Logger: opt.Logger})
 	if err != nil {
-		out := &client.OpError{Op: "group", Path: path, Err: err}
-		var inner *client.OpError
-		if errors.As(err, &inner) && inner.Path == path {
-			out.Err = inner.Err
-		}
-		return nil, out
+		return nil, operr.Wrap("group", path, err, false)
 	}
 	return &Group{c}, nil
 }

@@ -132,7 +132,7 @@ func TestPureCodeKnowsNoWorld(t *testing.T) {
 
 func TestWhoMayLeanOnWhom(t *testing.T) {
 	roles := []string{"cache", "group", "counter", "barrier", "config", "discovery", "partition"}
-	library := append([]string{"zk", "client", "lock", "election", "fence", "internal/presence"}, roles...)
+	library := append([]string{"zk", "client", "lock", "election", "fence", "internal/presence", "internal/operr"}, roles...)
 	for _, rule := range []struct {
 		in     []string
 		except []string
@@ -149,7 +149,7 @@ func TestWhoMayLeanOnWhom(t *testing.T) {
 		{in: []string{"client"}, allow: func(f string) bool { return !under(f, "lock", "election") && !under(f, roles...) },
 			why: "the client does not know the locks"},
 		{in: roles, allow: func(f string) bool {
-			return under(f, "zk", "client", "cache", "internal/ending", "internal/presence")
+			return under(f, "zk", "client", "cache", "internal/ending", "internal/operr", "internal/presence")
 		}, except: []string{"partition"}, why: "each role stands on the client, and at most on the cache"},
 		{in: []string{"partition"}, allow: func(f string) bool {
 			return under(f, "zk", "client", "cache", "group", "lock", "internal/ending")
