@@ -135,13 +135,18 @@ var lockModel = porcupine.Model{
 	DescribeState: func(state any) string { return fmt.Sprintf("held with %#x", state.(lockState).holder) },
 }
 
-// locks returns the operations on the locks, by key.
+// locks returns the operations on the locks, by key. A hold that was not seen to be valid once it had been granted may have ended at
+// any time since it was asked for: a process that is frozen before Lock returns learns of its hold when that is over.
 func (h *history) locks() map[string][]porcupine.Operation {
 	ops := map[string][]porcupine.Operation{}
 	for _, h := range h.holds {
+		certain := h.asked
+		if h.alive >= h.granted {
+			certain = h.alive
+		}
 		ops[h.key] = append(ops[h.key],
 			porcupine.Operation{ClientId: h.client, Input: lockInput{false, h.token}, Call: h.asked, Return: h.granted},
-			porcupine.Operation{ClientId: h.client, Input: lockInput{true, h.token}, Call: max(h.granted, h.alive), Return: max(h.granted, h.over)})
+			porcupine.Operation{ClientId: h.client, Input: lockInput{true, h.token}, Call: certain, Return: max(h.granted, h.over)})
 	}
 	return ops
 }

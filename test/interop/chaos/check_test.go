@@ -49,6 +49,14 @@ func TestJudge(t *testing.T) {
 			{{Kind: granted, Key: "/a", Token: 1, Call: 1, At: 10}, {Kind: ended, Key: "/a", Token: 1, Alive: 20, At: 500, Lost: true}},
 			{{Kind: granted, Key: "/a", Token: 2, Call: 1, At: 100}, {Kind: ended, Key: "/a", Token: 2, Alive: 110, At: 120}},
 		}, nil},
+		{"granted beside a process that was frozen before it could say that it has the lock, and finds it lost", [][]event{
+			{{Kind: granted, Key: "/a", Token: 1, Call: 1, At: 150}, {Kind: ended, Key: "/a", Token: 1, Alive: 149, At: 160, Lost: true}},
+			{{Kind: granted, Key: "/a", Token: 2, Call: 1, At: 100}, {Kind: ended, Key: "/a", Token: 2, Alive: 200, At: 210}},
+		}, nil},
+		{"granted beside a process that was frozen, and finds its hold valid", [][]event{
+			{{Kind: granted, Key: "/a", Token: 1, Call: 1, At: 150}, {Kind: ended, Key: "/a", Token: 1, Alive: 151, At: 160}},
+			{{Kind: granted, Key: "/a", Token: 2, Call: 1, At: 100}, {Kind: ended, Key: "/a", Token: 2, Alive: 200, At: 210}},
+		}, []string{"valid for 1ns beside", "lock of /a"}},
 		{"killed while it held", [][]event{written(1, 0, 0, 7)[:5], written(2, 100, 7, 8)}, nil},
 		{"killed while it wrote, in vain", [][]event{written(1, 0, 0, 7)[:4], written(2, 100, 0, 8)}, nil},
 		{"killed while it wrote", [][]event{written(1, 0, 0, 7)[:4], written(2, 100, 7, 8)}, nil},
