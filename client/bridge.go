@@ -12,12 +12,11 @@ func init() {
 	bridge.Of = func(session any) bridge.Session { return lockSession{session.(*Session)} }
 	bridge.Notify = func(source any, told chan<- struct{}) { source.(bridgedSource).notify(told) }
 	bridge.Conn = func(source any) uint64 { return source.(bridgedSource).connection() }
+	bridge.Sent = func(pending any) clock.Instant { return pending.(interface{ sentAt() clock.Instant }).sentAt() }
 }
 
 // lockSession is a session as package lock sees it.
 type lockSession struct{ *Session }
-
-func (b lockSession) Clock() *clock.Clock { return b.opt.clock }
 
 func (b lockSession) Listen(ctx context.Context, watches any) {
 	b.readInline(ctx, func() bool {
@@ -42,3 +41,5 @@ func (w *Watch) connection() uint64 {
 
 // connection returns the number of the connection on which the answer came; 0 if none came.
 func (p *Pending[T]) connection() uint64 { return p.conn }
+
+func (p *Pending[T]) sentAt() clock.Instant { return p.sent }

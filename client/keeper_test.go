@@ -49,6 +49,28 @@ func TestKeeperOpensAnotherSession(t *testing.T) {
 	})
 }
 
+// A caller may overwrite its credentials once it has a Keeper: later sessions send what the first one sent.
+func TestKeeperKeepsACopyOfTheCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		secret := []byte("bob:pw")
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: srv.Link("kept").Dial, Auth: []client.Auth{{Scheme: "digest", Credential: secret}}})
+		must(t, err)
+		t.Cleanup(func() { k.Close(context.Background()) })
+		first, err := k.Session(t.Context())
+		must(t, err)
+		_, err = first.Create(t.Context(), "/private", nil, zk.Persistent, zk.CreatorACL())
+		must(t, err)
+		copy(secret, "eve:pw")
+		srv.Link("kept").Expire()
+		<-first.Done()
+		second, err := k.Session(t.Context())
+		must(t, err)
+		_, _, err = second.Get(t.Context(), "/private")
+		must(t, err)
+	})
+}
+
 func TestKeeperSessionWaitsNoLongerThanItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})

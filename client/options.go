@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
@@ -154,7 +155,9 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("client option %s: %d is below %d", d.name, *d.field, d.least)
 		}
 	}
-	for _, a := range o.Auth {
+	o.Auth = slices.Clone(o.Auth) // the caller may use its slices for something else
+	for i, a := range o.Auth {
+		o.Auth[i] = a.clone()
 		if n := len(greet(a).frame) - 4; n > o.RequestBytesMax {
 			return o, fmt.Errorf("client option Auth: credential of scheme %q: %w", a.Scheme, &SizeError{Bytes: int64(n), Max: o.RequestBytesMax})
 		}

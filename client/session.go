@@ -111,9 +111,7 @@ func begin(servers string, opt Options) (*Session, error) {
 	for i := range s.mu.demand {
 		s.mu.demand[i] = map[*vouching]struct{}{}
 	}
-	for _, a := range opt.Auth {
-		s.mu.auth = append(s.mu.auth, a.clone())
-	}
+	s.mu.auth = slices.Clone(opt.Auth)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.run)
 	return s, nil

@@ -156,6 +156,7 @@ func (b lockSession) Lease(level int) bridge.Lease {
 	defer b.mu.Unlock()
 	l := &b.mu.leases[Vouch(level).proof()]
 	return bridge.Lease{
+		At:        now,
 		Remaining: l.lease.Remaining(b.mu.timeout, now.Sub(l.newest)),
 		Number:    l.number,
 		Settles:   b.mu.history.Settles(b.mu.timeout, now),
@@ -201,8 +202,8 @@ const idleBeats = 3
 
 // heartbeatLocked queues a heartbeat if one is due, and returns how long to wait before the next look: until the next one, but no
 // longer than a glance, because a timer stands still while the machine is suspended.
-func (c *conn) heartbeatLocked() time.Duration {
-	s, now := c.s, c.s.opt.clock.Now()
+func (c *conn) heartbeatLocked(now clock.Instant) time.Duration {
+	s := c.s
 	proves, path, interval := c.rhythmLocked()
 	if wait := interval - now.Sub(c.lastBeat[proves]); wait > 0 || s.mu.over != nil {
 		return max(min(wait, lease.Glance(c.timeout)), time.Millisecond)

@@ -394,7 +394,8 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 			<-time.After(time.Millisecond) // one instant proves nothing twice
 			asleep.Add(int64(tt.sleep - time.Millisecond))
 			must(t, s.Sync(t.Context(), "/"))
-			if got, want := s.Lease(client.VouchSync), (client.Lease{Remaining: tt.left, Number: tt.number, Settles: tt.settles}); got != want {
+			got := s.Lease(client.VouchSync)
+			if want := (client.Lease{At: got.At, Remaining: tt.left, Number: tt.number, Settles: tt.settles}); got != want {
 				t.Errorf("an answer after %v: %+v, want %+v", tt.sleep, got, want)
 			}
 		}
@@ -402,7 +403,8 @@ func TestF18_ALateAnswerBeginsAnotherLease(t *testing.T) {
 		await(t, s, client.Disconnected)
 		asleep.Add(int64(time.Hour))
 		await(t, s, client.Connected)
-		if got, want := s.Lease(client.VouchSync), (client.Lease{Remaining: 4 * time.Second, Number: first.Number + 3}); got != want {
+		got := s.Lease(client.VouchSync)
+		if want := (client.Lease{At: got.At, Remaining: 4 * time.Second, Number: first.Number + 3}); got != want {
 			t.Errorf("after a handshake: %+v, want %+v", got, want)
 		}
 	})

@@ -47,7 +47,7 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 	}
 	c.out.busy = true
 	c.out.inline++
-	c.takeQueueLocked()
+	c.takeQueueLocked(s.opt.clock.Now())
 	s.mu.Unlock()
 	err := c.flush()
 	s.mu.Lock()
@@ -99,8 +99,9 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 			c.out.wanted = true
 			return c.timeout, nil // the caller that sends wakes the writer
 		}
-		wait = c.heartbeatLocked() // also if something is queued: something always is where writes take longer than answers
-		own := c.takeQueueLocked()
+		now := s.opt.clock.Now()
+		wait = c.heartbeatLocked(now) // also if something is queued: something always is where writes take longer than answers
+		own := c.takeQueueLocked(now)
 		if len(c.out.buf) == 0 {
 			c.out.look = time.Now().Add(wait)
 			return wait, nil
@@ -121,12 +122,11 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 
 // takeQueueLocked moves what is queued into the write buffer and among what is in flight. It reports whether a request of the
 // session's own was among it.
-func (c *conn) takeQueueLocked() (own bool) {
+func (c *conn) takeQueueLocked(now clock.Instant) (own bool) {
 	s := c.s
 	if s.mu.over != nil || len(s.mu.queue) == 0 {
 		return false
 	}
-	now := s.opt.clock.Now()
 	n := 0
 	for _, k := range s.mu.queue {
 		if len(c.out.buf) > outBytesMax && !k.joined { // or the rest could leave on another connection

@@ -21,7 +21,7 @@ var (
 
 // A Term is our leadership, as far as we know. It is a loan, which may end before we resign: work under its Context,
 // and send its Token with every write whose late arrival would do harm. It ends once: by Resign, by the loss of its
-// lock, or Options.Margin before the deadline of its lock.
+// lock, or Options.Margin before the deadline of its lock. A zero Term, and a nil one, are over.
 type Term struct {
 	// Fixed when made.
 	s        *client.Session
@@ -65,37 +65,63 @@ func newTerm(e *Election, hold *lock.Hold) *Term {
 
 // Context returns a context that ends with the term; context.Cause of it is then what Cause returns. It carries the
 // values of the context that Campaign was called with, but does not end with that one.
-func (t *Term) Context() context.Context { return t.ctx }
+func (t *Term) Context() context.Context {
+	if t.isZero() {
+		return noTerm
+	}
+	return t.ctx
+}
+
+func (t *Term) isZero() bool { return t == nil || t.hold == nil }
+
+// lock returns the hold of the term; nil, which is over, of a zero Term.
+func (t *Term) lock() *lock.Hold {
+	if t.isZero() {
+		return nil
+	}
+	return t.hold
+}
+
+// errNoTerm is the error of a Term that Campaign did not return.
+var errNoTerm = errors.New("election: a term that Campaign did not return cannot be used (was the error of Campaign looked at?)")
+
+// noTerm is its context.
+var noTerm = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errNoTerm)
+	return ctx
+}()
 
 // Done is closed when the term has ended: the work has to stop.
-func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
+func (t *Term) Done() <-chan struct{} { return t.Context().Done() }
 
 // Cause returns nil during the term, and then why it has ended: ErrResigned, a *lock.LostError, or, under Lead and Run,
 // the cause with which their context ended. Like lock.Hold.Cause it looks at the clock.
 func (t *Term) Cause() error {
-	if t.ctx.Err() == nil && t.Remaining() == 0 {
+	ctx := t.Context()
+	if ctx.Err() == nil && t.Remaining() == 0 {
 		t.cancel(t.lossCause())
 	}
-	return context.Cause(t.ctx)
+	return context.Cause(ctx)
 }
 
 // Token returns the fencing token: it grows from leader to leader for the life of the ensemble. See
 // lock.Hold.Token.
-func (t *Term) Token() int64 { return t.hold.Token() }
+func (t *Term) Token() int64 { return t.lock().Token() }
 
 // Node returns the path of our znode: the Candidate with this Node is us.
-func (t *Term) Node() string { return t.hold.Node() }
+func (t *Term) Node() string { return t.lock().Node() }
 
 // Check returns an operation that makes a Multi fail unless we still lead. See lock.Hold.Check.
-func (t *Term) Check() client.Op { return t.hold.Check() }
+func (t *Term) Check() client.Op { return t.lock().Check() }
 
 // Revoked is closed when this leader was asked to give up; see lock.Hold.Revoked. The term goes on.
-func (t *Term) Revoked() <-chan struct{} { return t.hold.Revoked() }
+func (t *Term) Revoked() <-chan struct{} { return t.lock().Revoked() }
 
 // Remaining returns how long the term lasts if no further heartbeat is answered; 0 once it is over. Then the
 // work has Options.Margin to stop.
 func (t *Term) Remaining() time.Duration {
-	if t.ctx.Err() != nil {
+	if t.Context().Err() != nil {
 		return 0
 	}
 	return max(t.hold.Remaining()-t.margin(t.s.Timeout()), 0)
@@ -104,6 +130,9 @@ func (t *Term) Remaining() time.Duration {
 // Do runs f under the term, and returns its error. No other candidate leads before f has returned, within the limits
 // that the package documentation names. If the term is over, f is not run and the error is the term's Cause.
 func (t *Term) Do(f func(ctx context.Context) error) error {
+	if t.isZero() {
+		return errNoTerm
+	}
 	t.mu.Lock()
 	t.mu.working++
 	t.mu.Unlock()
@@ -130,6 +159,9 @@ func (t *Term) Do(f func(ctx context.Context) error) error {
 // ErrOverran if work goes on, and lock.ErrLost if the term was lost before. If ctx ends first, errors.Is finds
 // lock.ErrReleasePending, as after lock.Hold.Release, and the hand-over goes on without it. Work done by Do must not call Resign, which would wait for it: it returns instead.
 func (t *Term) Resign(ctx context.Context) error {
+	if t.isZero() {
+		return errNoTerm
+	}
 	t.end(ErrResigned)
 	select {
 	case <-t.over:

@@ -99,7 +99,7 @@ func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 }
 
 // Holds are several locks held at once. They are one loan: the loss of one is the loss of the whole. The
-// others are kept then until Release, so that the work can be stopped in order.
+// others are kept then until Release, so that the work can be stopped in order. Zero Holds, and nil ones, are over.
 type Holds struct {
 	flat   []*Hold // of each member
 	ctx    context.Context
@@ -122,25 +122,40 @@ func newHolds(ctx context.Context, flat []*Hold) *Holds {
 // Context returns a context that ends when the whole is released or one of its locks is lost, with Cause as
 // its cause. It carries the values of the context that the locks were asked for with, but not its end.
 // A Lock of one of the paths with a context derived from it re-enters, if Options.Reentrant allows that.
-func (h *Holds) Context() context.Context { return h.ctx }
+func (h *Holds) Context() context.Context {
+	if h.isZero() {
+		return noHold
+	}
+	return h.ctx
+}
+
+func (h *Holds) isZero() bool { return h == nil || h.ctx == nil }
+
+// all returns the holds; none of zero Holds.
+func (h *Holds) all() []*Hold {
+	if h.isZero() {
+		return nil
+	}
+	return h.flat
+}
 
 // Done is closed when the whole is over.
-func (h *Holds) Done() <-chan struct{} { return h.ctx.Done() }
+func (h *Holds) Done() <-chan struct{} { return h.Context().Done() }
 
 // Cause returns nil while all are held, and then why that ended: ErrReleased, or the *LostError of the lock that was
 // lost first. It looks at the clock, as Hold.Cause does.
 func (h *Holds) Cause() error {
-	for _, one := range h.flat {
+	for _, one := range h.all() {
 		if cause := one.Cause(); cause != nil {
 			h.cancel(cause)
 		}
 	}
-	return context.Cause(h.ctx)
+	return context.Cause(h.Context())
 }
 
 // Remaining returns how long all of them are good for if no further heartbeat is answered; see Hold.Remaining.
 func (h *Holds) Remaining() time.Duration {
-	if h.ctx.Err() != nil {
+	if h.Context().Err() != nil {
 		return 0
 	}
 	left := h.flat[0].Remaining()
@@ -154,7 +169,7 @@ func (h *Holds) Remaining() time.Duration {
 // Releasing one of them ends the context of the whole.
 func (h *Holds) Of(path string) []*Hold {
 	var of []*Hold
-	for _, one := range h.flat {
+	for _, one := range h.all() {
 		if one.g.lock.path == path {
 			of = append(of, one)
 		}
@@ -163,13 +178,13 @@ func (h *Holds) Of(path string) []*Hold {
 }
 
 // All returns all holds, in the order in which the locks are taken. Releasing one of them ends the context of the whole.
-func (h *Holds) All() []*Hold { return slices.Clone(h.flat) }
+func (h *Holds) All() []*Hold { return slices.Clone(h.all()) }
 
 // Tokens returns the fencing token of each lock by its path; see Hold.Token. What is protected by several of
 // them compares each with the highest that it has seen for that path.
 func (h *Holds) Tokens() map[string]int64 {
 	tokens := map[string]int64{}
-	for _, one := range h.flat {
+	for _, one := range h.all() {
 		tokens[one.g.lock.path] = one.Token()
 	}
 	return tokens
@@ -179,6 +194,9 @@ func (h *Holds) Tokens() map[string]int64 {
 // The error joins those that Hold.Release would return for each: nil says that all nodes are known to be gone.
 // Releasing again does nothing and returns nil.
 func (h *Holds) Release(ctx context.Context) error {
+	if h.isZero() {
+		return errNoHold
+	}
 	h.cancel(ErrReleased)
 	return releaseAll(ctx, h.flat)
 }

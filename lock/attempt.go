@@ -30,7 +30,7 @@ type attempt struct {
 	nodes   []string  // paths of our nodes, first one first, once known
 	token   int64     // creation zxid of our nodes; 0 until known
 
-	listedAt    clock.Instant          // when the last listing was asked for
+	listedAt    clock.Instant          // when the request for the last listing was sent
 	waited      bool                   // we have waited in the queue: those behind us may have seen others ahead of us
 	own         []*client.Watch        // watches on our nodes, in their order; nil where none is set
 	revoked     []string               // those of our nodes whose data asks us to give up
@@ -178,7 +178,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	number, err := vouchFor(ctx, a.s, a.core.opt.Vouch, a.nodes)
+	rests, err := vouchFor(ctx, a.s, a.core.opt.Vouch, a.nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
-	if isOutdated(a.s, a.listedAt, a.own...) {
+	if isOutdated(a.s, a.listedAt, rests.At, a.own...) {
 		return nil, nil
 	}
 	holds := make([]*Hold, len(a.nodes))
@@ -197,7 +197,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		if i > 0 {
 			vouching = bridge.Of(a.s).Vouch(int(a.core.opt.Vouch), node)
 		}
-		holds[i] = newHold(ctx, newQueueClaim(a, node, number, vouching).grant, a.own[i])
+		holds[i] = newHold(ctx, newQueueClaim(a, node, rests.Number, vouching).grant, a.own[i])
 	}
 	if a.waited {
 		a.stopWaiting()
@@ -207,30 +207,30 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
-// isOutdated reports whether the last listing, which was asked for at that time, is too old to show that our nodes are still
+// isOutdated reports whether the last listing, whose request was sent at that time, is too old now to show that our nodes are still
 // there: an operator may have deleted them since. With a watch on each node it does not matter how old the listing is: the event
 // of a deletion comes before the answer that the session's lease rests on.
-func isOutdated(s *client.Session, asked clock.Instant, own ...*client.Watch) bool {
-	return slices.Contains(own, nil) && bridge.Of(s).Clock().Since(asked) >= lease.Term(s.Timeout())
+func isOutdated(s *client.Session, sent, now clock.Instant, own ...*client.Watch) bool {
+	return slices.Contains(own, nil) && now.Sub(sent) >= lease.Term(s.Timeout())
 }
 
-// vouchFor waits until the session's lease is long enough to begin a hold on it, and returns the lease's number.
-func vouchFor(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) (number uint64, err error) {
+// vouchFor waits until the session's lease is long enough to begin a hold on it, and returns that lease.
+func vouchFor(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) (bridge.Lease, error) {
 	for {
 		l := bridge.Of(s).Lease(int(level))
 		if lease.Enough(s.Timeout(), l.Remaining) {
-			return l.Number, nil
+			return l, nil
 		}
 		if l.Settles > 0 {
 			select {
 			case <-time.After(l.Settles):
 			case <-s.Done(): // the next request says so
 			case <-ctx.Done():
-				return 0, ending.Of(ctx)
+				return l, ending.Of(ctx)
 			}
 		}
 		if err := prove(ctx, s, level, nodes); err != nil {
-			return 0, err
+			return l, err
 		}
 	}
 }

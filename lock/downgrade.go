@@ -19,7 +19,12 @@ import (
 // that of a write side. Downgrade returns when the outcome is known. If ctx ends before that, the error is
 // ErrDowngradeUnknown: the hold is good for reading in any case, and Downgrade can be called again. If the hold ends
 // before that, the error is its Cause.
-func (h *Hold) Downgrade(ctx context.Context) error { return h.g.claim.downgrade(ctx, h) }
+func (h *Hold) Downgrade(ctx context.Context) error {
+	if h.isZero() {
+		return errNoHold
+	}
+	return h.g.claim.downgrade(ctx, h)
+}
 
 func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 	if !c.downgrading.TryLock() {

@@ -141,7 +141,9 @@ func (k *guard) look() (pause time.Duration) {
 	pause = lease.Glance(k.s.Timeout())
 	var leases [client.VouchWrite + 1]bridge.Lease // the same for all grants of one look
 	for level := range leases {
-		leases[level] = bridge.Of(k.s).Lease(level)
+		if len(k.watched) > 0 { // to look at a lease takes a system call
+			leases[level] = bridge.Of(k.s).Lease(level)
+		}
 	}
 	var lost []*grant
 	k.watched = slices.DeleteFunc(k.watched, func(c *guardedGrant) bool {

@@ -12,7 +12,7 @@ import (
 
 // A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under
 // its Context, and send its Token with every write whose late arrival would do harm. Any goroutine may use and
-// release it.
+// release it. A zero Hold, and a nil one, are over.
 type Hold struct {
 	g      *grant
 	ctx    context.Context
@@ -37,19 +37,37 @@ func newHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
 // Context returns a context that ends with the hold; context.Cause of it is then what Cause returns. It carries the
 // values of the context that the lock was asked for with, but does not end with that one. A Lock of the same path
 // with a context derived from it re-enters, if the lock does that.
-func (h *Hold) Context() context.Context { return h.ctx }
+func (h *Hold) Context() context.Context {
+	if h.isZero() {
+		return noHold
+	}
+	return h.ctx
+}
+
+func (h *Hold) isZero() bool { return h == nil || h.g == nil }
+
+// errNoHold is the error of a Hold, or of Holds, that no lock has returned.
+var errNoHold = errors.New("lock: a hold that no lock has returned cannot be used (was the error of Lock looked at?)")
+
+// noHold is their context.
+var noHold = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errNoHold)
+	return ctx
+}()
 
 // Done is closed when the hold is over.
-func (h *Hold) Done() <-chan struct{} { return h.ctx.Done() }
+func (h *Hold) Done() <-chan struct{} { return h.Context().Done() }
 
 // Cause returns nil while the lock is held, ErrReleased after a release, and a *LostError if the hold ended before
 // that. It looks at the clock: after the machine was suspended it tells at once if the deadline has passed, while
 // Done depends on timers, which may be late by up to a second then.
 func (h *Hold) Cause() error {
-	if h.ctx.Err() == nil {
+	ctx := h.Context()
+	if ctx.Err() == nil {
 		h.g.check()
 	}
-	return context.Cause(h.ctx)
+	return context.Cause(ctx)
 }
 
 // Token returns the fencing token: the creation zxid of the holder's node. Tokens of one lock grow from
@@ -57,20 +75,30 @@ func (h *Hold) Cause() error {
 // to (a database, a service) can remember the highest token it has seen and refuse a holder that has been
 // overtaken; package fence does so. Tokens of a semaphore name its holders but do not order them, and permits that
 // were acquired together share theirs.
-func (h *Hold) Token() int64 { return h.g.token }
+func (h *Hold) Token() int64 {
+	if h.isZero() {
+		return 0
+	}
+	return h.g.token
+}
 
 // Node returns the path of the holder's node. A downgrade gives the hold another one.
-func (h *Hold) Node() string { return h.g.nodePath() }
+func (h *Hold) Node() string {
+	if h.isZero() {
+		return ""
+	}
+	return h.g.nodePath()
+}
 
 // Check returns an operation that makes a Multi fail unless the holder's node is still there: a write
 // inside ZooKeeper that carries it takes effect only while the lock has not passed on. That of an unfair
 // lock proves less; see Unfair.
-func (h *Hold) Check() client.Op { return client.OpCheck(h.g.nodePath(), -1) }
+func (h *Hold) Check() client.Op { return client.OpCheck(h.Node(), -1) }
 
 // Remaining returns how long the hold lasts if no further heartbeat is answered: work that cannot be stopped should not
 // begin unless it takes less. It is 0 once the hold is over.
 func (h *Hold) Remaining() time.Duration {
-	if h.ctx.Err() != nil {
+	if h.Context().Err() != nil {
 		return 0
 	}
 	return max(h.g.remaining(), 0)

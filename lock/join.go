@@ -7,7 +7,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
-	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -15,13 +14,12 @@ import (
 // A listing is the request that lists the queue.
 type listing struct {
 	*client.Pending[client.Listing]
-	heeds  queue.ClaimKind // the kinds of claims in the queue
-	sentAt clock.Instant
+	heeds queue.ClaimKind // the kinds of claims in the queue
 }
 
 // list adds the request that lists the queue.
 func (c *core) list(p *client.Pipeline) *listing {
-	return &listing{p.Children(c.dir), c.rules.Heeds, bridge.Of(c.s).Clock().Now()}
+	return &listing{p.Children(c.dir), c.rules.Heeds}
 }
 
 // result waits for the answer. With an error, nothing is listed.
@@ -190,7 +188,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 
 // locate finds our place in a listing that shows every change up to our create.
 func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *listing) (view, error) {
-	a.listedAt = listed.sentAt
+	a.listedAt = bridge.Sent(listed.Pending)
 	a.core.removeStrays(q)
 	places := q.Of(a.id)
 	switch {

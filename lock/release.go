@@ -21,6 +21,9 @@ import (
 // If the lock had been lost before, the first Release returns the *LostError. Releasing again does nothing
 // and returns nil, without waiting for what the first one waits for.
 func (h *Hold) Release(ctx context.Context) error {
+	if h.isZero() {
+		return errNoHold
+	}
 	return releaseAll(ctx, []*Hold{h})
 }
 

@@ -14,11 +14,19 @@ import (
 // also if it was made while the lock was waited for, and after a reconnect if it was made meanwhile. A holder that
 // does not listen pays nothing for it: the hold's own node is watched anyway. A node that the session must
 // not read (Options.ACL) cannot be watched, and such a hold does not hear of it.
-func (h *Hold) Revoked() <-chan struct{} { return h.g.listen().Done() }
+func (h *Hold) Revoked() <-chan struct{} {
+	if h.isZero() {
+		return nil
+	}
+	return h.g.listen().Done()
+}
 
 // Revoked is closed when the owner of one of them was asked to give up; see Hold.Revoked. Which of them it
 // is, those of Of tell. They go on until they are released.
 func (h *Holds) Revoked() <-chan struct{} {
+	if h.isZero() {
+		return nil
+	}
 	h.listening.Do(func() {
 		h.revoked = make(chan struct{})
 		asked := sync.OnceFunc(func() { close(h.revoked) })

@@ -75,12 +75,12 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 	for {
 		p := a.u.s.Pipeline()
-		a.lookedAt = bridge.Of(a.u.s).Clock().Now()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
 		a.u.attempts.add(a.created.answer)
 		p.Send(ctx)
 		_, czxid, err := a.created.wait(ctx)
 		if err == nil {
+			a.lookedAt = bridge.Sent(a.created.one)
 			a.noteJoined(czxid)
 			return nil, nil
 		}
@@ -116,7 +116,6 @@ func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 			p.Sync(a.u.dir)
 		}
 		got, watch := p.WatchGet(a.u.dir)
-		a.lookedAt = bridge.Of(a.u.s).Clock().Now()
 		p.Send(ctx)
 		node, err := got.Wait(ctx)
 		switch {
@@ -130,6 +129,7 @@ func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 			watch.Cancel()
 			return nil, err
 		case node.Stat.Czxid == a.token, a.unknown && a.u.isClaim(a.id, node):
+			a.lookedAt = bridge.Sent(got)
 			a.noteJoined(node.Stat.Czxid)
 			if queue.Revoked(node.Data) {
 				a.revoked = true
@@ -193,7 +193,7 @@ func (a *unfairAttempt) wait(ctx context.Context, r *rival) (*rival, error) {
 // grant makes the hold, once the session is known to live.
 func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	u := a.u
-	number, err := vouchFor(ctx, u.s, u.opt.Vouch, []string{u.dir})
+	rests, err := vouchFor(ctx, u.s, u.opt.Vouch, []string{u.dir})
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
-	if isOutdated(a.u.s, a.lookedAt, a.own) {
+	if isOutdated(a.u.s, a.lookedAt, rests.At, a.own) {
 		r, err := a.look(ctx)
 		switch {
 		case err != nil:
@@ -223,7 +223,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		}
 		return a.grant(ctx)
 	}
-	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, number, a.vouching)
+	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, rests.Number, a.vouching)
 	g.claim = &unfairClaim{g, u}
 	h := newHold(ctx, g, a.own)
 	attemptIDs.drop(a.id) // the grant's use goes on

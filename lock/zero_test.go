@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/election"
@@ -78,6 +79,29 @@ func TestLocksThatWereNotMade(t *testing.T) {
 			t.Errorf("%s of a zero election: %v", name, err)
 		}
 	}
+	for name, h := range map[string]*lock.Hold{"zero": {}, "nil": nil} {
+		unusable(t, name+" Hold", h)
+		if err := h.Downgrade(t.Context()); err == nil {
+			t.Errorf("Downgrade of a %s Hold: no error", name)
+		}
+		if h.Token() != 0 || h.Node() != "" {
+			t.Errorf("a %s Hold has token %d and node %q", name, h.Token(), h.Node())
+		}
+		h.Check() // is refused when it is sent
+	}
+	for name, h := range map[string]*lock.Holds{"zero": {}, "nil": nil} {
+		unusable(t, name+" Holds", h)
+		if len(h.All()) != 0 || len(h.Of("/a")) != 0 || len(h.Tokens()) != 0 {
+			t.Errorf("%s Holds have holds", name)
+		}
+	}
+	for name, term := range map[string]*election.Term{"zero": {}, "nil": nil} {
+		unusable(t, name+" Term", termHold{term})
+		if term.Token() != 0 || term.Node() != "" {
+			t.Errorf("a %s Term has token %d and node %q", name, term.Token(), term.Node())
+		}
+		term.Check()
+	}
 	for name, nothing := range map[string]lock.Member{
 		"mutex": (*lock.Mutex)(nil), "unfair": (*lock.Unfair)(nil), "wrapper": (*loud)(nil), "permits": (*lock.Semaphore)(nil).Permits(1),
 	} {
@@ -88,6 +112,48 @@ func TestLocksThatWereNotMade(t *testing.T) {
 	if m.Path() != "" || rw.Path() != "" || u.Path() != "" || m.Session() != nil || sem.Session() != nil || u.Session() != nil {
 		t.Error("a zero value has a path or a session")
 	}
+}
+
+// unusable checks that a value that no lock has returned is over, and says so.
+func unusable(t *testing.T, name string, h interface {
+	Done() <-chan struct{}
+	Cause() error
+	Context() context.Context
+	Revoked() <-chan struct{}
+	Remaining() time.Duration
+	Release(context.Context) error
+	Do(context.Context, func(context.Context) error) error
+}) {
+	t.Helper()
+	select {
+	case <-h.Done():
+	default:
+		t.Errorf("a %s is not over", name)
+	}
+	select {
+	case <-h.Revoked():
+		t.Errorf("a %s was asked for", name)
+	default:
+	}
+	worked := func(context.Context) error { t.Errorf("work ran under a %s", name); return nil }
+	for call, err := range map[string]error{
+		"Cause": h.Cause(), "Context": context.Cause(h.Context()), "Release": h.Release(t.Context()), "Do": h.Do(t.Context(), worked),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "returned cannot be used") && !strings.Contains(err.Error(), "did not return cannot be used") {
+			t.Errorf("%s of a %s: %v", call, name, err)
+		}
+	}
+	if h.Remaining() != 0 {
+		t.Errorf("a %s has %v left", name, h.Remaining())
+	}
+}
+
+// A termHold is a Term with the methods of a Hold.
+type termHold struct{ *election.Term }
+
+func (h termHold) Release(ctx context.Context) error { return h.Resign(ctx) }
+func (h termHold) Do(_ context.Context, f func(context.Context) error) error {
+	return h.Term.Do(f)
 }
 
 // last returns the error that a sequence ends with.

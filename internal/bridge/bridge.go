@@ -30,9 +30,6 @@ type Session interface {
 	// internal/lease has the rule.
 	Lease(level int) Lease
 
-	// Clock returns the session's clock, which counts time during which the machine was suspended.
-	Clock() *clock.Clock
-
 	// Listen waits until one of watches, a []*client.Watch, has fired, and reads what the server sends on the caller's
 	// goroutine meanwhile, which spares the event the way from one goroutine to another. It may return at any time without
 	// that, and does at once if another goroutine reads: so look what has happened, and wait for the channels of Done if
@@ -49,6 +46,9 @@ type Vouching interface{ Stop() }
 
 // A Lease is a session's lease at a level, at one moment.
 type Lease struct {
+	// At is that moment, by a clock that counts the time for which the machine was suspended.
+	At clock.Instant
+
 	// Remaining is how long the lease lasts without another proof; 0 or less once it is over.
 	Remaining time.Duration
 
@@ -74,6 +74,10 @@ var (
 	// reconnect; 0 if it is not set. Of a *client.Pending that is completed, it is the connection on which the answer came: two
 	// answers with the same number came without a break between them. It is 0 if none came.
 	Conn func(source any) uint64
+
+	// Sent returns when the request of a *client.Pending that is completed was sent, by the clock of Lease.At; the zero Instant if
+	// it never was.
+	Sent func(pending any) clock.Instant
 )
 
 // Package lock provides these.
