@@ -132,7 +132,7 @@ func (s *Session) withdraw(c *call, cause error) bool {
 	return c.over
 }
 
-// A fifo is a line of calls, each of which is in one line at most.
+// A fifo is a line of calls. A call is in one line at most.
 type fifo struct{ oldest, newest *call }
 
 func (f *fifo) push(k *call) {

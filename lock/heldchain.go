@@ -55,7 +55,7 @@ func heldChainOf(ctx context.Context) *heldChain {
 	return l
 }
 
-// of returns the newest grant of a lock in the chain, nil if there is none. One directory may have several queues, of which each
+// of returns the newest grant of a lock in the chain, nil if there is none. One directory may have several queues, and each
 // is a lock of its own.
 func (c *heldChain) of(b *lockBase) *grant {
 	for ; c != nil; c = c.outer {

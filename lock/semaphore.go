@@ -25,7 +25,7 @@ import (
 // lock/internal/queue says why.
 type Semaphore struct{ core *core }
 
-// one returns the semaphore as a lock of which one permit is taken at a time.
+// one returns the semaphore as a lock that gives one permit at a time.
 func (m *Semaphore) one() locker {
 	if m.core == nil {
 		return locker{}

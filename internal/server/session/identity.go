@@ -55,7 +55,7 @@ type Issuer struct {
 	next   uint64 // the number of the next id
 }
 
-// NewIssuer returns an issuer whose ids have the numbers from first on, of which idBits bits count. A session whose number
+// NewIssuer returns an issuer whose ids have the numbers from first on, cut to idBits bits. A session whose number
 // comes again after a restart has the id and the password of the old one: so first is a random number, or, for Apache
 // ZooKeeper, ApacheFirst. The secret has SecretBytes bytes; an issuer for Apache ZooKeeper can do without it.
 func NewIssuer(secret []byte, apache bool, first uint64) *Issuer {

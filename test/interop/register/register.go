@@ -12,8 +12,8 @@
 //
 // A line of the protocol is "enter NAME TOKEN [PLACE LIMIT]" or "leave NAME [PLACE]"; the answer is "ok"
 // or what is wrong. Without a place it is the lock that has no name, and the limit is one. The token is
-// the creation zxid of the holder's znode. It must be above that of all that entered before, among those
-// of which one must be alone: that is what makes it a fencing token, and it also is first come, first
+// the creation zxid of the holder's znode. Where one holder must be alone, it must be above
+// the tokens of all that entered before: that makes it a fencing token. It also means first come, first
 // served, as a znode's creation is the moment its owner joined the line.
 package register
 
