@@ -88,10 +88,14 @@ PURE := ./test/model ./lock/internal/queue
 COMMAND := ./cmd/lockkeeper
 ONE_GOROUTINE := TestF44_CrashAtEveryOperation
 
-unit: ## all tests that need nothing but Go and a C compiler
-	$(GO) test -parallel 6 -timeout $(TIMEOUT) $(PURE) $(COMMAND) # the tests of the command mostly wait
-	$(GO) test -timeout $(TIMEOUT) -run '^$(ONE_GOROUTINE)$$' ./internal/server/store
-	$(GO) test -race -skip '^$(ONE_GOROUTINE)$$' -parallel 6 -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v $(patsubst .%,-e '%$$',$(PURE) $(COMMAND)))
+# vet has looked at everything already; go test would do part of it again for each package.
+UNVETTED := -vet=off
+
+unit: ## all tests that need nothing but Go and a C compiler; those of the command mostly wait, so they run beside the others
+	$(GO) test $(UNVETTED) -parallel 6 -timeout $(TIMEOUT) $(PURE) $(COMMAND) & command=$$!; \
+	$(GO) test $(UNVETTED) -timeout $(TIMEOUT) -run '^$(ONE_GOROUTINE)$$' ./internal/server/store && \
+	$(GO) test $(UNVETTED) -race -skip '^$(ONE_GOROUTINE)$$' -parallel 6 -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v $(patsubst .%,-e '%$$',$(PURE) $(COMMAND))); \
+	status=$$?; wait $$command && exit $$status
 
 race: ## the tests of the command, each of whose processes has the race detector
 	$(GO) test -race -count=1 -parallel 6 -timeout $(TIMEOUT) $(COMMAND)
@@ -121,12 +125,15 @@ examples: packages ## the example programs, as processes and in a browser
 	cd examples && $(GO) test -count=1 -parallel 6 -timeout $(TIMEOUT) ./... # no race detector: the programs are processes of their own
 
 # What only drives processes of others and of ours gains nothing from the race detector in the driver. Those in which our library works on many goroutines keep it.
-RACED := ./chaos ./locks ./roles ./clients ./soak ./leases
+RACED := ./locks ./chaos ./roles ./clients ./soak ./leases
 
-# The command is built once for all that run it, which the cache of results does not know of.
+# The command is built once for all that run it, which the cache of results does not know of. All mostly wait, so the raced ones
+# run beside the others, the long ones first.
 interop: packages build ## tests against Apache ZooKeeper, Curator, go-zookeeper and kazoo
-	cd $(INTEROP) && $(GO) test -race -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) $(RACED) # the long ones first; all mostly wait
-	cd $(INTEROP) && LOCKKEEPER_TEST_COMMAND=$(CURDIR)/lockkeeper $(GO) test -count=1 -p 3 -parallel 5 -timeout $(TIMEOUT) . ./crash ./fire $$($(GO) list ./... | grep -v $(patsubst .%,-e '/interop%$$',. ./crash ./fire $(RACED)))
+	cd $(INTEROP) && { \
+	$(GO) test $(UNVETTED) -race -count=1 -p 2 -parallel 6 -timeout $(TIMEOUT) $(RACED) & raced=$$!; \
+	LOCKKEEPER_TEST_COMMAND=$(CURDIR)/lockkeeper $(GO) test $(UNVETTED) -count=1 -p 2 -parallel 5 -timeout $(TIMEOUT) . ./crash ./fire $$($(GO) list ./... | grep -v $(patsubst .%,-e '/interop%$$',. ./crash ./fire $(RACED))); \
+	status=$$?; wait $$raced && exit $$status; }
 
 crash: packages ## kill -9 of the server under load: make crash KILLS=1000
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestKill9 ./crash -crash.kills=$(KILLS)

@@ -1,10 +1,12 @@
 package lock
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,13 +34,13 @@ func TestHoldsThatEndAtOnceAreNotGuarded(t *testing.T) {
 			}
 		}
 		cycle()
-		before := runtime.NumGoroutine()
+		before := goroutines(t)
 		requests := s.Stats().Requests
 		const cycles = 20
 		for range cycles {
 			cycle()
 			time.Sleep(guardTick / 4)
-			if n := runtime.NumGoroutine(); n > before {
+			if n := goroutines(t); n > before {
 				t.Fatalf("%d goroutines, %d after the first cycle", n, before)
 			}
 		}
@@ -48,10 +50,24 @@ func TestHoldsThatEndAtOnceAreNotGuarded(t *testing.T) {
 		}
 		time.Sleep(2 * guardLinger)
 		synctest.Wait()
-		if n := runtime.NumGoroutine(); n >= before {
+		if n := goroutines(t); n >= before {
 			t.Errorf("%d goroutines are left of %d", n, before)
 		}
 	})
+}
+
+// goroutines returns how many goroutines there are in the caller's bubble: others come and go in the meantime.
+func goroutines(t *testing.T) int {
+	t.Helper()
+	buf := make([]byte, 64<<10)
+	for n := runtime.Stack(buf, true); n == len(buf); n = runtime.Stack(buf, true) {
+		buf = make([]byte, 2*len(buf))
+	}
+	_, bubble, ok := strings.Cut(string(buf[:bytes.IndexByte(buf, '\n')]), "synctest bubble ") // the first is the caller's
+	if !ok {
+		t.Fatalf("no bubble: %.80s", buf)
+	}
+	return strings.Count(string(buf), "synctest bubble "+bubble+"\n")
 }
 
 // A hold that has just begun hears of its end as any other, if a moment later: of its node's, and at once of the
@@ -99,7 +115,7 @@ func TestOneGuardForAllHolds(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		s := srv.Session(t, "s")
 		synctest.Wait()
-		before := runtime.NumGoroutine()
+		before := goroutines(t)
 		const many = 50
 		holds := make([]*Hold, many)
 		for i := range holds {

@@ -24,6 +24,7 @@ func TestAPingWaitsForNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t)
 		p := r.connect("c")
+		synctest.Wait() // the server's own goroutines wait for time to pass now, and not for what is locked here
 		r.state.Lock()
 		r.large <- struct{}{}
 		p.raw(frameOf(wire.XidPing, wire.OpPing, nil))
