@@ -134,6 +134,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.SessionTimeout < time.Millisecond || o.SessionTimeout.Milliseconds() > 1<<31-1 {
 		return o, fmt.Errorf("client option SessionTimeout: %v is not between 1ms and 2^31 ms", o.SessionTimeout)
 	}
+	if o.SessionTimeoutMax > 0 && o.SessionTimeoutMax < o.SessionTimeoutMin {
+		return o, fmt.Errorf("client options: SessionTimeoutMax %v is below SessionTimeoutMin %v", o.SessionTimeoutMax, o.SessionTimeoutMin)
+	}
 	if o.BackoffMax < o.BackoffMin {
 		return o, fmt.Errorf("client options: BackoffMax %v is below BackoffMin %v", o.BackoffMax, o.BackoffMin)
 	}

@@ -350,6 +350,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		{client.Options{SessionTimeout: 25 * 24 * time.Hour}, "SessionTimeout"},
 		{client.Options{SessionTimeoutMin: -1}, "SessionTimeoutMin"},
 		{client.Options{SessionTimeoutMax: -1}, "SessionTimeoutMax"},
+		{client.Options{SessionTimeoutMin: 2 * time.Second, SessionTimeoutMax: time.Second}, "SessionTimeoutMax"},
 		{client.Options{ConnectTimeout: -1}, "ConnectTimeout"},
 		{client.Options{BackoffMin: -1}, "BackoffMin"},
 		{client.Options{BackoffMax: -1}, "BackoffMax"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -32,6 +33,7 @@ func New(s *client.Session, path string, opt Options) (*Election, error) {
 	if _, err := bridge.NewLatch[lock.Locker](s, path, opt.Lock); err != nil {
 		return nil, err
 	}
+	opt.Data = slices.Clone(opt.Data) // the caller may use its slice again
 	return &Election{s, path, opt}, nil
 }
 

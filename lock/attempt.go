@@ -192,6 +192,14 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		return nil, nil
 	}
 	holds := make([]*Hold, len(a.nodes))
+	granted := false
+	defer func() {
+		for _, h := range holds {
+			if !granted && h != nil { // the hook of a later one has panicked
+				h.g.endUntold()
+			}
+		}
+	}()
 	for i, node := range a.nodes {
 		vouching := a.vouching
 		if i > 0 {
@@ -202,6 +210,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if a.waited {
 		a.stopWaiting()
 	}
+	granted = true
 	a.nodes, a.own, a.vouching, a.delayMarker = nil, nil, nil, "" // the holds' now
 	attemptIDs.drop(a.id)
 	return holds, nil

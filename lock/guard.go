@@ -104,11 +104,11 @@ func (k *guard) run(context.Context) {
 		case <-k.told:
 		case <-timer.C:
 		}
-		pause, over := k.rest(k.look())
+		next, over := k.rest(k.look())
 		if over {
 			return
 		}
-		timer.Reset(pause)
+		timer.Reset(time.Until(next)) // to look may have taken time
 	}
 }
 
@@ -124,8 +124,8 @@ func (k *guard) collect() {
 	k.begun = k.begun[:0]
 }
 
-// look looks at every grant once, and returns how long the next look has time.
-func (k *guard) look() (pause time.Duration) {
+// look looks at every grant once, and returns when the next look is due at the latest.
+func (k *guard) look() (next time.Time) {
 	k.collect()
 	now := time.Now()
 	k.recent = slices.DeleteFunc(k.recent, func(c *guardedGrant) bool {
@@ -138,10 +138,10 @@ func (k *guard) look() (pause time.Duration) {
 		}
 		return due || c.hasEnded()
 	})
-	pause = lease.Glance(k.s.Timeout())
+	pause := lease.Glance(k.s.Timeout())
 	var leases [client.VouchWrite + 1]bridge.Lease // the same for all grants of one look
-	for level := range leases {
-		if len(k.watched) > 0 { // to look at a lease takes a system call
+	if len(k.watched) > 0 {                        // to look at a lease takes a system call
+		for level := range leases {
 			leases[level] = bridge.Of(k.s).Lease(level)
 		}
 	}
@@ -162,22 +162,26 @@ func (k *guard) look() (pause time.Duration) {
 	})
 	k.tell(lost)
 	k.watch(now, pause)
-	return pause
+	return now.Add(pause)
 }
 
-// rest returns how long to sleep after a look that allows for a pause, or ends the guard if there is nothing left to do.
-func (k *guard) rest(pause time.Duration) (_ time.Duration, over bool) {
+// rest returns until when to sleep after a look that is to be followed by another one at next, or ends the guard if there is
+// nothing left to do.
+func (k *guard) rest(next time.Time) (_ time.Time, over bool) {
 	guards.Lock()
 	defer guards.Unlock()
 	switch {
 	case len(k.begun) > 0 || len(k.recent) > 0 || time.Since(k.busy) < guardLinger:
-		return min(pause, guardTick), false
+		if tick := time.Now().Add(guardTick); tick.Before(next) {
+			next = tick
+		}
+		return next, false
 	case len(k.watched) == 0:
 		delete(guards.of, k.s)
-		return 0, true
+		return next, true
 	}
 	k.awake = false
-	return pause, false
+	return next, false
 }
 
 // end ends the guard and all grants, because the session is over.

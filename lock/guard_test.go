@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -52,5 +53,32 @@ func TestAHolderIsToldThatItsSessionWasClosed(t *testing.T) {
 				t.Fatalf("lost for %v, want %v", cause, zk.ErrClosed)
 			}
 		}
+	})
+}
+
+// A guard that has waited for room in the session still ends a hold at its deadline: a request for a watch waits until the
+// connection breaks just before, and what it returns then must not put the next look off.
+func TestAGuardThatWaitsForRoomEndsAHoldInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		link := srv.Link("s")
+		const timeout = 7500 * time.Millisecond // its lease ends while the third request for a watch waits, which may for a second
+		s, err := client.Open(t.Context(), zktest.Servers, client.Options{Dial: link.Dial, SessionTimeout: timeout, InFlightMax: 1})
+		must(t, nil, err)
+		defer s.Close(t.Context())
+		m, err := lock.NewMutex(s, "/a", lock.Options{})
+		must(t, nil, err)
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		link.Freeze()
+		go s.Exists(t.Context(), "/a") // takes the room
+		deadline := time.Now().Add(h.Remaining())
+		time.Sleep(h.Remaining() - 100*time.Millisecond)
+		link.Refuse()
+		<-h.Done()
+		if late := time.Since(deadline); late > 20*time.Millisecond {
+			t.Errorf("the hold ended %v after its deadline", late)
+		}
+		link.Heal()
 	})
 }

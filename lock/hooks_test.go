@@ -205,6 +205,7 @@ func TestAGrantHookThatPanics(t *testing.T) {
 			if !errors.Is(hold.Cause(), lock.ErrReleased) {
 				t.Errorf("%s: the hold ended with %v", kind, hold.Cause())
 			}
+			must(t, nil, hold.Release(t.Context()))
 			time.Sleep(time.Minute)
 			if len(told) > 0 {
 				t.Errorf("%s: told of %q", kind, told)
@@ -214,6 +215,77 @@ func TestAGrantHookThatPanics(t *testing.T) {
 			must(t, nil, h.Release(t.Context()))
 		})
 	}
+}
+
+// A grant hook that panics for a later one of several permits leaves none of them held.
+func TestAGrantHookThatPanicsForTheSecondPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		var granted []*lock.Hold
+		lost := 0
+		m, err := lock.NewSemaphore(s, "/sem", 3, lock.Options{Hooks: lock.Hooks{
+			Granted: func(_ context.Context, _ string, h *lock.Hold) {
+				if granted = append(granted, h); len(granted) == 2 {
+					panic("hook")
+				}
+			},
+			Lost: func(context.Context, string, *lock.LostError) { lost++ },
+		}})
+		must(t, nil, err)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic of the hook is not passed on")
+				}
+			}()
+			m.AcquireN(t.Context(), 3)
+		}()
+		for i, h := range granted {
+			if !errors.Is(h.Cause(), lock.ErrReleased) {
+				t.Errorf("permit %d ended with %v", i, h.Cause())
+			}
+			must(t, nil, h.Release(t.Context()))
+		}
+		time.Sleep(time.Minute)
+		if lost > 0 {
+			t.Errorf("%d losses are told of", lost)
+		}
+		all, err := m.AcquireN(t.Context(), 3)
+		must(t, nil, err)
+		must(t, nil, all.Release(t.Context()))
+	})
+}
+
+// A lock keeps a copy of what its znodes say and permit: the caller may use its slices again.
+func TestOptionsAreCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		data, acl := []byte("first"), zk.OpenACL()
+		m, err := lock.NewMutex(s, "/m", lock.Options{Data: data, ACL: acl})
+		must(t, nil, err)
+		e, err := election.New(s, "/e", election.Options{Data: data})
+		must(t, nil, err)
+		copy(data, "later")
+		acl[0] = zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		said, _, err := s.Get(t.Context(), h.Node())
+		must(t, nil, err)
+		entries, _, err := s.ACL(t.Context(), h.Node())
+		must(t, nil, err)
+		if string(said) != "first" || !slices.Equal(entries, zk.OpenACL()) {
+			t.Errorf("the znode says %q, its ACL is %v", said, entries)
+		}
+		must(t, nil, h.Release(t.Context()))
+		term, err := e.Campaign(t.Context())
+		must(t, nil, err)
+		leader, err := e.Leader(t.Context())
+		must(t, nil, err)
+		if string(leader.Data) != "first" {
+			t.Errorf("the candidate says %q", leader.Data)
+		}
+		must(t, nil, term.Resign(t.Context()))
+	})
 }
 
 // Hooks of an election are told as well.

@@ -3,6 +3,7 @@ package lock
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -137,6 +138,7 @@ func (o Options) forLock(s *client.Session, path string) (Options, error) {
 	case o.Delay < 0 || o.Delay > DelayMax:
 		return o, fmt.Errorf("lock %s: option Delay: %v, want 0 to %v", path, o.Delay, DelayMax)
 	}
+	o.Data, o.ACL, o.ParentACL = slices.Clone(o.Data), slices.Clone(o.ACL), slices.Clone(o.ParentACL) // the caller may use its slices again
 	if o.CleanupTimeout == 0 {
 		o.CleanupTimeout = defaultCleanupTimeout
 	}

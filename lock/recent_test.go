@@ -129,7 +129,7 @@ func TestOneGuardForAllHolds(t *testing.T) {
 		}
 		for range 2 { // recent, and watched
 			synctest.Wait()
-			if n := runtime.NumGoroutine() - before; n > 1 {
+			if n := goroutines(t) - before; n > 1 {
 				t.Errorf("%d more goroutines for %d holds", n, many)
 			}
 			time.Sleep(time.Second)

@@ -109,8 +109,12 @@ func releasePending(path string, err error) error {
 func (g *grant) leave(h *Hold) (last bool, err error) {
 	g.check()
 	g.mu.Lock()
-	if lost := g.mu.lost; lost != nil {
+	if g.mu.holds == nil {
+		lost := g.mu.lost
 		g.mu.Unlock()
+		if lost == nil { // a hook has panicked: the node went with its attempt
+			return false, nil
+		}
 		return false, lost
 	}
 	if len(g.mu.holds) > 1 {

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
@@ -74,10 +73,8 @@ func (g *grant) noteRevoked(path string, node client.Node) {
 	}
 	g.askToGiveUp()
 	if says := queue.Revocation(g.data); string(node.Data) == queue.RevokeMessage && string(says) != queue.RevokeMessage {
-		p := g.s.Pipeline()
-		p.Set(path, says, node.Stat.Version) // if it fails, nothing is lost but a name
-		ctx, cancel := context.WithTimeout(context.Background(), lease.Glance(g.s.Timeout()))
-		defer cancel()
-		p.Send(ctx)
+		g.s.Go(func(ctx context.Context) { // the guard cannot wait for room in the session
+			g.s.Set(ctx, path, says, node.Stat.Version) // if it fails, nothing is lost but a name
+		})
 	}
 }
