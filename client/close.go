@@ -38,7 +38,7 @@ func (s *Session) Close(ctx context.Context) error {
 // tellLimit is how long Close waits for functions that are told of losses.
 const tellLimit = 100 * time.Millisecond
 
-// awaitTellers waits for them.
+// awaitTellers waits for functions that are told of losses, for tellLimit at most.
 func (s *Session) awaitTellers() {
 	told := make(chan struct{})
 	go func() {

@@ -184,7 +184,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	}
 	s.mu.ahead = s.mu.ahead && h.Xid <= 0
 	s.vouchLocked(k.proves.limitTo(h.Err), k.sent, c.in.heard)
-	c.noteBeatLocked(k.proves.limitTo(h.Err), k.sent) // no sooner: the first server that sees it may refuse it, which proves less
+	c.noteBeatLocked(k.proves.limitTo(h.Err), k.sent) // now and not when it was sent: a refusal may prove less than the request promised
 	failure := skipped
 	switch {
 	case h.Err != zk.OK:

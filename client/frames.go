@@ -28,7 +28,7 @@ type frameReader struct {
 const (
 	framesRead     = 16 << 10 // are read at once
 	framesKept     = 64 << 10 // a larger buffer is not kept from one message to the next
-	slowest        = 64 << 10 // bytes of a message that has begun that are enough in a second
+	slowest        = 64 << 10 // bytes a second: the slowest rate at which a message that has begun may come
 	frameHeadBytes = 4
 )
 

@@ -68,8 +68,8 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 	return p.calls
 }
 
-// rearmBytes is how much more than the request that set a watch the one may take that registers nothing but this watch
-// again.
+// rearmBytes is how much longer than the request that set a watch a request can be that registers this watch again and no
+// other.
 const rearmBytes = 27
 
 // A rearmer packs paths into requests.

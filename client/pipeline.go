@@ -28,7 +28,7 @@ func (p *Pipeline) Send(ctx context.Context) {
 	p.s.submit(ctx, calls)
 }
 
-// check notes whether path is one: below a chroot, another string could name a znode outside. The name
+// check notes the error if path is not valid: below a chroot, such a string could name a znode outside. The name
 // of a sequential znode ends with what the server appends.
 func (c *call) check(path string, mode zk.Mode) {
 	if mode.Sequential() {

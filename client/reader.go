@@ -173,7 +173,7 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 	c.turn.number++
 	s.mu.Unlock()
 	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() { // a late one stops another caller, which waits without reading then
+		stop := context.AfterFunc(ctx, func() { // if it runs late it may interrupt another caller, which then waits without reading
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			c.interruptLocked()

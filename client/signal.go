@@ -3,7 +3,7 @@ package client
 // A signal says once that something has come: the outcome of a call, or the event of a watch. Guarded by Session.mu.
 type signal struct {
 	s        *Session
-	over     bool            // given, or never to be
+	over     bool            // nothing more will come: it is given, cancelled or has failed
 	given    bool            // what it waits for has come
 	observed bool            // a goroutine waits for it and does not read
 	done     chan struct{}   // nil until it is needed

@@ -18,7 +18,7 @@ const (
 	Connected                 // a server answers
 	Disconnected              // looking for a server; the ensemble may still keep the session, or not
 	Expired                   // the ensemble has ended the session
-	Closed                    // Close has been called
+	Closed                    // ended on this side: by Close, by the context of Open, or because the granted timeout is out of bounds
 	AuthFailed                // the ensemble refused the credentials
 )
 

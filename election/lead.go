@@ -35,7 +35,7 @@ func (p termResult) err() error {
 	switch {
 	case p.handedOver == nil:
 		return p.worked
-	case errors.Is(p.handedOver, p.worked): // the work says why it was to end, or nothing
+	case errors.Is(p.handedOver, p.worked): // the work says why it was to end
 		return p.handedOver
 	}
 	return ending.Join(p.worked, p.handedOver)

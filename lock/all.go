@@ -109,12 +109,12 @@ type Holds struct {
 	revoked   chan struct{} // closed when one of them was asked for; nil until Revoked is called
 }
 
-// newHolds makes the whole of the holds of each member. ctx has the marks of all of them.
+// newHolds makes the whole of the holds of each member. ctx already carries the heldChain of all of them.
 func newHolds(ctx context.Context, flat []*Hold) *Holds {
 	h := &Holds{flat: flat}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	for _, one := range h.flat {
-		context.AfterFunc(one.Context(), func() { h.cancel(one.Cause()) }) // which ends in time
+		context.AfterFunc(one.Context(), func() { h.cancel(one.Cause()) }) // by then the cause of one is known
 	}
 	return h
 }
@@ -205,4 +205,33 @@ func (h *Holds) Release(ctx context.Context) error {
 // ends when ctx does, with the cause. The error is f's, joined with the loss or the failure to release.
 func (h *Holds) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return workUnder(ctx, h, f)
+}
+
+// A Member is a claim that can be made together with others, by an All: a Locker, or permits of a Semaphore.
+type Member interface{ resolve() member }
+
+// member is the resolved form of a Member.
+type member struct {
+	path  string // of the lock
+	lock  *lockBase
+	taker lockTaker
+	core  *core // in which the claims can be made together with those of other members; nil if there is no queue
+	count int   // of claims
+	err   error
+}
+
+func (m member) resolve() member { return m }
+
+func (l locker) resolve() member {
+	if l.from == nil {
+		return member{err: errZero}
+	}
+	core, _ := l.from.(*core)
+	return member{path: l.Path(), lock: l.from.base(), taker: l.from, core: core, count: 1}
+}
+
+// isSeparate reports whether the claim is made by itself: more has to happen before or after it than to join the
+// queue and to find that no claim is ahead.
+func (m member) isSeparate() bool {
+	return m.core == nil || m.lock.opt.Delay > 0 || m.core.gate != nil || m.core.permits.varies() && !m.core.permits.agreed.Load()
 }

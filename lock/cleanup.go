@@ -32,7 +32,7 @@ type cleaner struct {
 	mu    struct {
 		sync.Mutex
 		todo []leftovers
-		more chan struct{} // add → run: there is more to do; one token is enough; nil while run does not
+		more chan struct{} // add → run: there is more to do; one token is enough; nil while run is not running
 		idle chan struct{} // closed when nothing is left but what has been refused; nil if that is so
 	}
 }
@@ -167,8 +167,8 @@ func (c *cleaner) putBack(left []leftovers) {
 	c.restLocked()
 }
 
-// clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the queue is not
-// known, it deletes what is known of nodes, and returns why. A sync goes ahead of the listing, which then shows everything that was
+// clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the
+// listing fails, it deletes the known nodes and returns the error of the listing. A sync goes ahead of the listing, which then shows everything that was
 // applied before.
 func (c *core) clean(ctx context.Context, d *leftovers) error {
 	if err := c.checkStray(ctx, d); err != nil {
@@ -211,7 +211,7 @@ func (d *leftovers) resolve(ctx context.Context) {
 	}
 	nodes, czxid, err := d.created.wait(ctx)
 	switch {
-	case err == nil: // and an attempt sends no create while it does not know of one before
+	case err == nil: // there are no others: an attempt creates again only once it knows what became of the create before
 		d.nodes, d.token, d.created, d.unknown = nodes, czxid, nil, false
 	case ctx.Err() == nil:
 		d.unknown = d.unknown || client.MaybeApplied(err)

@@ -13,7 +13,7 @@
 // # What a hold is worth
 //
 // A [Hold] is a loan. It ends once, with a cause: released, session expired, own znode deleted,
-// deadline passed, session closed. Work runs under [Hold.Context], which ends with it.
+// deadline passed, session closed, credentials refused. Work runs under [Hold.Context], which ends with it.
 // The deadline is at most two thirds of the session timeout after the last heartbeat, or other request that proves as
 // much, was sent and has been answered. So it passes before the ensemble can give the lock to another contender, even if
 // we no longer hear from it. What an answered heartbeat proves is up to Options.Vouch.
@@ -55,7 +55,7 @@
 //
 // The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is attempt.go, join.go and
 // wait.go; a hold is hold.go, and what ends it is grant.go, guard.go and release.go, with cleanup.go after an error. The deadline is
-// package internal/lease. The unfair lock is unfair.go and its attempt; several locks at once are all.go and multilock.go.
+// package internal/lease, and client/vouch.go keeps the session's lease. The unfair lock is unfair.go and its attempt; several locks at once are all.go and multilock.go.
 //
 // # What is left behind
 //

@@ -23,7 +23,7 @@ type grant struct {
 	id       queue.ID
 	token    int64
 	data     []byte          // of the node, as it was made
-	lease    uint64          // number of the session's lease that it rests on; see client.Lease
+	lease    uint64          // number of the session's lease that it rests on; see bridge.Lease
 	vouching bridge.Vouching // asks for heartbeats while it lasts
 	caller   context.Context // with the values of the context that the lock was asked for with
 

@@ -14,8 +14,8 @@ func (g *grant) withHold(ctx context.Context) context.Context {
 }
 
 // reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be
-// asked for in the queue. Without Options.Reentrant that is refused, and always the write side under a hold of the read side,
-// which could never be granted.
+// asked for in the queue. It refuses to re-enter without Options.Reentrant, and always refuses the write side under a hold of the read
+// side, which could never be granted.
 func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g := heldChainOf(ctx).of(b)
 	if g == nil || !b.rules.Reenters {

@@ -49,7 +49,7 @@ func (h *Hold) isZero() bool { return h == nil || h.g == nil }
 // errNoHold is the error of a Hold, or of Holds, that no lock has returned.
 var errNoHold = errors.New("lock: a hold that no lock has returned cannot be used (was the error of Lock looked at?)")
 
-// noHold is their context.
+// noHold is the context of such a Hold.
 var noHold = func() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errNoHold)

@@ -225,7 +225,8 @@ func TestAGrantHookThatPanicsForTheSecondPermit(t *testing.T) {
 		lost := 0
 		m, err := lock.NewSemaphore(s, "/sem", 3, lock.Options{Hooks: lock.Hooks{
 			Granted: func(_ context.Context, _ string, h *lock.Hold) {
-				if granted = append(granted, h); len(granted) == 2 {
+				granted = append(granted, h)
+				if len(granted) == 2 {
 					panic("hook")
 				}
 			},

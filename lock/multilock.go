@@ -13,7 +13,7 @@ type multiLock struct {
 	members []member
 	holds   [][]*Hold // of each member; nil if not yet
 
-	ctx   context.Context // ends with the caller's, and with each of the holds; tells of these
+	ctx   context.Context // ends with the caller's, and with each of the holds; carries their heldChain
 	lose  context.CancelCauseFunc
 	stops []func() bool
 }
@@ -28,7 +28,7 @@ func takeMembers(ctx context.Context, members []member, try bool) (t *multiLock,
 			stop()
 		}
 		t.lose(nil)
-		if !all { // or a function of the user's has panicked; what ctx leaves no time for, cleaners do
+		if !all { // or a function of the user's has panicked; deletions that ctx cuts short go on in the background
 			releaseAll(ctx, t.flat())
 		}
 	}()

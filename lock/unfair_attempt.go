@@ -128,7 +128,7 @@ func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 		case err != nil:
 			watch.Cancel()
 			return nil, err
-		case node.Stat.Czxid == a.token, a.unknown && a.u.isClaim(a.id, node):
+		case node.Stat.Czxid == a.token, a.unknown && a.u.takeOver(a.id, node):
 			a.lookedAt = bridge.Sent(got)
 			a.noteJoined(node.Stat.Czxid)
 			if queue.Revoked(node.Data) {

@@ -68,7 +68,7 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err
 			return was, nil
 		case err != nil:
 			return was, err
-		case d.token == 0 && u.isClaim(d.id, node):
+		case d.token == 0 && u.takeOver(d.id, node):
 			d.token = node.Stat.Czxid
 		case d.token != node.Stat.Czxid:
 			return was, nil
@@ -85,9 +85,9 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err
 	}
 }
 
-// isClaim reports whether a node is that of an attempt which does not know what has become of its create. It is
-// ours from then on; see sessionAttempts.
-func (u *unfairLock) isClaim(id queue.ID, node client.Node) bool {
+// takeOver takes a node over for an attempt which does not know what has become of its create, and reports whether it is that
+// attempt's; see sessionAttempts.
+func (u *unfairLock) takeOver(id queue.ID, node client.Node) bool {
 	if node.Stat.EphemeralOwner != u.s.ID() {
 		return false
 	}

@@ -104,7 +104,7 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 }
 
 // watchOwn adds the requests that watch our nodes, as far as they are not watched. The function that it returns waits for the
-// answers. Its error is that of a watch that was not set; none is left then that was not.
+// answers. It returns the error of a watch that could not be set, which is nil again in a.own.
 func (a *attempt) watchOwn(p *client.Pipeline) (answers func(context.Context) error) {
 	reads := make([]*client.Pending[client.Node], len(a.own))
 	for i, w := range a.own {
@@ -133,7 +133,7 @@ type aheadWatch struct {
 	got           *client.Pending[client.Node] // the request that sets node; nil once it has
 	node          *client.Watch
 	frees         bool          // its end gives us the lock
-	releaseMarker *client.Watch // tells that its end does, if that itself does not; nil if it would tell nothing
+	releaseMarker *client.Watch // on the claim's release marker, where a release gives us the lock and the mere end of the claim does not; otherwise nil
 }
 
 // watchClaims returns watches for the claims that v waits for, and adds the requests that set them. One that
@@ -174,8 +174,8 @@ func (a *attempt) stopWatching() {
 	a.ahead = nil
 }
 
-// watchAhead adds the requests that watch the claim at place. Its release marker is worth watching if it
-// does not tell enough that the claim left, and would tell enough that the claim held the lock.
+// watchAhead adds the requests that watch the claim at place, and its release marker if only a release of that claim, and not
+// any deletion, gives us the lock.
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch {
 	w := &aheadWatch{frees: a.core.rules.FreedByEnd(*v.queue, place, v.place)}
 	name := v.queue.Claims[place].Name

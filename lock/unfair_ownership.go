@@ -58,7 +58,7 @@ func (k *sessionAttempts) add(answer func() (czxid int64, come bool)) {
 		k.known = max(k.known, czxid)
 		k.creates = k.creates[1:]
 	}
-	k.creates = append(k.creates, answer) // last: to ask for its answer would cost its caller the inline reading
+	k.creates = append(k.creates, answer) // last: to ask for its answer makes another goroutine read the connection (Pending.Done)
 }
 
 // adopt gives a node of the session's to the attempt that asks, whose create was not answered. It reports false if
@@ -84,13 +84,13 @@ var sessionLocks = struct {
 	at map[sessionLock]weak.Pointer[sessionAttempts]
 }{at: map[sessionLock]weak.Pointer[sessionAttempts]{}}
 
-// A sessionLock is what sessionAttempts have in common.
+// A sessionLock is the key of sessionLocks.
 type sessionLock struct {
 	s   *client.Session
 	dir string
 }
 
-// attempts returns those that there are, or will be.
+// attempts returns the attempts of that key, and makes a value for them if there is none.
 func (f sessionLock) attempts() *sessionAttempts {
 	sessionLocks.Lock()
 	defer sessionLocks.Unlock()
