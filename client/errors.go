@@ -18,7 +18,10 @@ import (
 type OpError struct {
 	Op   string // "create", "delete", …
 	Path string // as the caller named it, without the chroot
-	Err  error  // a zk.Code from the server, a *MultiError, why the context or the session has ended, or what is wrong with the request (*SizeError, *zk.PathError) or the answer
+
+	// Err is a zk.Code from the server, a *MultiError, why the context or the session has ended, or what is wrong with the request
+	// (a *SizeError or *zk.PathError) or with the answer.
+	Err error
 
 	// Maybe is set when the operation could have taken effect nevertheless; see MaybeApplied.
 	Maybe bool

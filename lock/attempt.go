@@ -62,8 +62,8 @@ type view struct {
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
 // run joins the queue, in which listed is the first look, and returns when the lock is ours. An attempt that
-// returns no holds is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. The event of a deleted node may come
-// before the end of its session is known: then the error is the session's.
+// returns no holds is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. The event of a
+// deleted node may come before the end of its session is known: then the error is the session's.
 func (a *attempt) run(ctx context.Context, listed *listing) (holds []*Hold, err error) {
 	defer func() {
 		if holds == nil {

@@ -168,8 +168,8 @@ func (c *cleaner) putBack(left []leftovers) {
 }
 
 // clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the
-// listing fails, it deletes the known nodes and returns the error of the listing. A sync goes ahead of the listing, which then shows everything that was
-// applied before.
+// listing fails, it deletes the known nodes and returns the error of the listing. A sync goes ahead of the listing, which then
+// shows everything that was applied before.
 func (c *core) clean(ctx context.Context, d *leftovers) error {
 	if err := c.checkStray(ctx, d); err != nil {
 		return err

@@ -54,8 +54,9 @@
 // # Where to look first
 //
 // The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is attempt.go, join.go and
-// wait.go; a hold is hold.go, and what ends it is grant.go, guard.go and release.go, with cleanup.go after an error. The deadline is
-// package internal/lease, and client/vouch.go keeps the session's lease. The unfair lock is unfair.go and its attempt; several locks at once are all.go and multilock.go.
+// wait.go; a hold is hold.go, and what ends it is grant.go, guard.go and release.go, with cleanup.go after an error. The rule of
+// the deadline is package internal/lease, and client/vouch.go keeps the session's lease. The unfair lock is unfair.go and its
+// attempt; several locks at once are all.go and multilock.go.
 //
 // # What is left behind
 //
