@@ -101,10 +101,10 @@ race: ## the tests of the command, each of whose processes has the race detector
 	$(GO) test -race -count=1 -parallel 6 -timeout $(TIMEOUT) $(COMMAND)
 
 adapters: ## metrics, spans and the resolver of gRPC, which are modules of their own
-	@for dir in $(ADAPTERS); do (cd $$dir && $(GO) test -race -timeout $(TIMEOUT) ./...) || exit 1; done
+	@for dir in $(ADAPTERS); do (cd $$dir && $(GO) test $(UNVETTED) -race -timeout $(TIMEOUT) ./...) || exit 1; done
 
 sim-short: ## a thousand schedules of the simulation, and some mutations that it has to notice
-	cd $(SIM) && $(GO) test -timeout $(TIMEOUT) ./...
+	cd $(SIM) && $(GO) test $(UNVETTED) -timeout $(TIMEOUT) ./...
 
 SEEDS ?= 2000
 sim: ## clients, locks and server under virtual time, as many schedules as SEEDS; SEED=n repeats one, alone or behind those FROM another on
@@ -122,7 +122,7 @@ sim-roles: ## the packages beside locks under faults, as many schedules as SEEDS
 	grep -v '^ *\(===\|---\) ' .sim-roles; rm -f .sim-roles; exit $$status
 
 examples: packages ## the example programs, as processes and in a browser
-	cd examples && $(GO) test -count=1 -parallel 6 -timeout $(TIMEOUT) ./... # no race detector: the programs are processes of their own
+	cd examples && $(GO) test $(UNVETTED) -count=1 -parallel 6 -timeout $(TIMEOUT) ./... # no race detector: the programs are processes of their own
 
 # What only drives processes of others and of ours gains nothing from the race detector in the driver. Those in which our library works on many goroutines keep it.
 RACED := ./locks ./chaos ./roles ./clients ./soak ./leases
