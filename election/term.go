@@ -85,12 +85,8 @@ func (t *Term) lock() *lock.Hold {
 // errNoTerm is the error of a Term that Campaign did not return.
 var errNoTerm = errors.New("election: a term that Campaign did not return cannot be used (was the error of Campaign looked at?)")
 
-// noTerm is its context.
-var noTerm = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(errNoTerm)
-	return ctx
-}()
+// noTerm is the context of such a Term.
+var noTerm = ending.Ended(errNoTerm)
 
 // Done is closed when the term has ended: the work has to stop.
 func (t *Term) Done() <-chan struct{} { return t.Context().Done() }

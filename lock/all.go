@@ -131,8 +131,8 @@ func (h *Holds) Context() context.Context {
 
 func (h *Holds) isZero() bool { return h == nil || h.ctx == nil }
 
-// all returns the holds; none of zero Holds.
-func (h *Holds) all() []*Hold {
+// holds returns what All does, without a copy; none of zero Holds.
+func (h *Holds) holds() []*Hold {
 	if h.isZero() {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (h *Holds) Done() <-chan struct{} { return h.Context().Done() }
 // Cause returns nil while all are held, and then why that ended: ErrReleased, or the *LostError of the lock that was
 // lost first. It looks at the clock, as Hold.Cause does.
 func (h *Holds) Cause() error {
-	for _, one := range h.all() {
+	for _, one := range h.holds() {
 		if cause := one.Cause(); cause != nil {
 			h.cancel(cause)
 		}
@@ -169,7 +169,7 @@ func (h *Holds) Remaining() time.Duration {
 // Releasing one of them ends the context of the whole.
 func (h *Holds) Of(path string) []*Hold {
 	var of []*Hold
-	for _, one := range h.all() {
+	for _, one := range h.holds() {
 		if one.g.lock.path == path {
 			of = append(of, one)
 		}
@@ -178,13 +178,13 @@ func (h *Holds) Of(path string) []*Hold {
 }
 
 // All returns all holds, in the order in which the locks are taken. Releasing one of them ends the context of the whole.
-func (h *Holds) All() []*Hold { return slices.Clone(h.all()) }
+func (h *Holds) All() []*Hold { return slices.Clone(h.holds()) }
 
 // Tokens returns the fencing token of each lock by its path; see Hold.Token. What is protected by several of
 // them compares each with the highest that it has seen for that path.
 func (h *Holds) Tokens() map[string]int64 {
 	tokens := map[string]int64{}
-	for _, one := range h.all() {
+	for _, one := range h.holds() {
 		tokens[one.g.lock.path] = one.Token()
 	}
 	return tokens

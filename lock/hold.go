@@ -50,11 +50,7 @@ func (h *Hold) isZero() bool { return h == nil || h.g == nil }
 var errNoHold = errors.New("lock: a hold that no lock has returned cannot be used (was the error of Lock looked at?)")
 
 // noHold is the context of such a Hold.
-var noHold = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(errNoHold)
-	return ctx
-}()
+var noHold = ending.Ended(errNoHold)
 
 // Done is closed when the hold is over.
 func (h *Hold) Done() <-chan struct{} { return h.Context().Done() }

@@ -1,4 +1,4 @@
-// Package ending makes the error of a call that ended because its context did.
+// Package ending makes the error of a call that ended because its context did, and contexts that have ended.
 package ending
 
 import (
@@ -32,6 +32,13 @@ func (e *ended) Unwrap() error { return e.err }
 func (e *ended) Is(target error) bool {
 	_, answer := target.(zk.Code)
 	return !answer && errors.Is(e.cause, target)
+}
+
+// Ended returns a context that has ended with that cause: that of a value that was never in use.
+func Ended(cause error) context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	return ctx
 }
 
 // CutOff returns err, by which something has ended, together with the reason why there was no connection meanwhile. It
