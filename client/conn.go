@@ -45,7 +45,8 @@ func newConn(s *Session, nc net.Conn, srv server, number uint64, timeout time.Du
 	case *net.TCPConn, *net.UnixConn:
 		c.kernel = true
 	}
-	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax, heard: s.opt.clock.Now()}
+	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax}
+	c.in.hear()
 	c.turn = newReadTurn()
 	c.lastBeat[provesPing], c.lastBeat[provesSync] = asked, asked
 	return c

@@ -21,6 +21,7 @@ type frameReader struct {
 	buf     []byte
 	r, w    int           // buf[r:w] has arrived and has not been taken
 	heard   clock.Instant // when something last came; no message in buf is newer
+	silent  time.Time     // when the server has been silent for too long; for all goroutines that read
 	due     time.Time     // when the rest of the message that has begun has to be there; zero if none has
 	dropped int           // bytes of a message that is too long to be kept; its header stays in buf
 }
@@ -76,12 +77,14 @@ func (in *frameReader) expect(bytes int) {
 
 // deadline returns until when the next bytes have to come.
 func (in *frameReader) deadline() time.Time {
-	silent := in.heard.Time().Add(in.patience) // of all goroutines that read: the time does not begin anew with each
-	if in.due.IsZero() || silent.Before(in.due) {
-		return silent
+	if in.due.IsZero() || in.silent.Before(in.due) {
+		return in.silent
 	}
 	return in.due
 }
+
+// hear notes that something has come. The deadline counts no suspended time: what the server sent meanwhile is read first.
+func (in *frameReader) hear() { in.heard, in.silent = in.clock.Now(), time.Now().Add(in.patience) }
 
 // fill reads what has arrived, or waits for it.
 func (in *frameReader) fill() error {
@@ -105,7 +108,7 @@ func (in *frameReader) fill() error {
 	in.w += n
 	switch {
 	case n > 0:
-		in.heard = in.clock.Now()
+		in.hear()
 		return nil // an error comes again
 	case err == io.EOF && in.w > in.r:
 		return io.ErrUnexpectedEOF

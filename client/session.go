@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -63,8 +62,8 @@ type Session struct {
 		dependents int // how many goroutines wait for answers and events and do not read
 
 		demand  demand
-		history lease.History[clock.Instant] // of answered requests
-		leases  [proofs]sessionLease         // by what they need as a proof
+		history lease.History        // of answered requests
+		leases  [proofs]sessionLease // by what they need as a proof
 		stats   Stats
 	}
 }

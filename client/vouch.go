@@ -237,7 +237,7 @@ func (c *conn) rhythmLocked() (proves proof, path string, interval time.Duration
 // beatsSoonerLocked reports whether the next heartbeat is due before the writer is going to look.
 func (c *conn) beatsSoonerLocked() bool {
 	proves, _, interval := c.rhythmLocked()
-	return c.lastBeat[proves].Time().Add(interval).Before(c.out.look)
+	return c.out.look.After(c.lastBeat[proves].Add(interval))
 }
 
 // noteBeatLocked notes that the next heartbeat that proves no more than p is due an interval after sent.

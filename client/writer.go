@@ -19,11 +19,11 @@ type writeTurn struct {
 	buf []byte // owned by the goroutine that has set busy
 
 	// Guarded by Session.mu.
-	busy   bool      // a goroutine sends
-	wanted bool      // the writer waits for the caller that sends
-	err    error     // of a caller that has sent: the connection is over
-	inline uint64    // how often a caller has sent
-	look   time.Time // when the writer is going to look again, unless it is woken
+	busy   bool          // a goroutine sends
+	wanted bool          // the writer waits for the caller that sends
+	err    error         // of a caller that has sent: the connection is over
+	inline uint64        // how often a caller has sent
+	look   clock.Instant // when the writer is going to look again, unless it is woken
 }
 
 const (
@@ -103,7 +103,7 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 		wait = c.heartbeatLocked(now) // also if something is queued: something always is where writes take longer than answers
 		own := c.takeQueueLocked(now)
 		if len(c.out.buf) == 0 {
-			c.out.look = time.Now().Add(wait)
+			c.out.look = now.Add(wait)
 			return wait, nil
 		}
 		c.out.busy = true

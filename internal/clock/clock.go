@@ -4,28 +4,31 @@
 // Go's monotonic clock stands still while a machine is suspended, and its wall clock jumps when
 // it is set. Where the operating system has a clock that does neither (CLOCK_BOOTTIME on
 // Linux), a Clock reads it beside the monotonic one and believes whichever says that more time has
-// passed. Elsewhere the wall clock takes its place: a forward step then ends a loan early, which is
+// passed. Elsewhere the wall clock takes its place: a forward step then ends a lease early, which is
 // safe, and a backward step changes nothing.
 package clock
 
 import "time"
 
-// An Instant is a moment as both clocks saw it.
+// An Instant is a moment as both clocks saw it. The zero Instant is for ever ago.
 type Instant struct {
-	mono  time.Time
+	mono  time.Duration // reading of the monotonic clock
 	awake time.Duration // reading of the clock that counts suspended time
 }
 
-// IsZero reports whether i is no moment at all.
-func (i Instant) IsZero() bool { return i.mono.IsZero() }
+// At returns the moment at which both clocks said d.
+func At(d time.Duration) Instant { return Instant{d, d} }
 
-// Time returns the moment as package time knows it.
-func (i Instant) Time() time.Time { return i.mono }
+// Add returns the moment d later.
+func (i Instant) Add(d time.Duration) Instant { return Instant{i.mono + d, i.awake + d} }
 
 // After reports whether i is later than j: by the monotonic clock, and where that stood still by the other one.
 func (i Instant) After(j Instant) bool {
-	return i.mono.After(j.mono) || i.mono.Equal(j.mono) && i.awake > j.awake
+	return i.mono > j.mono || i.mono == j.mono && i.awake > j.awake
 }
+
+// Sub returns how much time passed from j to i: the larger of what the clocks said.
+func (i Instant) Sub(j Instant) time.Duration { return max(i.mono-j.mono, i.awake-j.awake) }
 
 // A Clock tells moments and the time between them. The zero Clock uses package time alone, so that
 // it follows virtual time in tests.
@@ -38,9 +41,14 @@ type Clock struct {
 // System returns the machine's clock.
 func System() Clock { return Clock{Elapsed: systemElapsed} }
 
+// The monotonic clock is read as the time since began, to which origin is added: longer than any time that is measured.
+var began = time.Now()
+
+const origin = time.Duration(1 << 61)
+
 // Now returns the present moment.
 func (c Clock) Now() Instant {
-	i := Instant{mono: time.Now()}
+	i := Instant{mono: origin + time.Since(began)}
 	if c.Elapsed != nil {
 		i.awake = c.Elapsed()
 	}
@@ -49,6 +57,3 @@ func (c Clock) Now() Instant {
 
 // Since returns how much time has passed since i: the larger of what the clocks say.
 func (c Clock) Since(i Instant) time.Duration { return c.Now().Sub(i) }
-
-// Sub returns how much time passed from j to i: the larger of what the clocks said.
-func (i Instant) Sub(j Instant) time.Duration { return max(i.mono.Sub(j.mono), i.awake-j.awake) }

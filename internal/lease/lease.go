@@ -1,4 +1,4 @@
-// Package lease is the arithmetic of a hold's deadline. It is pure: it knows no clock and no session, so that the client,
+// Package lease is the arithmetic of a hold's deadline. It is pure: it reads no clock and knows no session, so that the client,
 // the locks and the model in test/model use the same rule.
 //
 // T is the session timeout: the least that the ensemble ever granted to the session, because a new leader or a restarted
@@ -25,7 +25,11 @@
 // less than nothing.
 package lease
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+)
 
 // Term is how long a lease lasts at most after its newest proof was sent.
 func Term(timeout time.Duration) time.Duration { return timeout * 2 / 3 }
@@ -47,14 +51,9 @@ func relay(timeout time.Duration) time.Duration { return timeout / 4 }
 // plenty is how much a lease has to have left when its newest proof is sent, so that Enough is left when the answer comes.
 func plenty(timeout time.Duration) time.Duration { return timeout / 3 }
 
-// grain is the distance below which proofs are merged, so that a history stays short.
-func grain(timeout time.Duration) time.Duration { return timeout / 48 }
-
-// An Instant is a moment of a clock.
-type Instant[I any] interface {
-	Sub(I) time.Duration
-	After(I) bool
-}
+// grain is the distance below which proofs are merged, so that a history stays short. A session that proves itself all the time
+// keeps proofs of at most twice this distance, so k is no older than T/3 and a round trip.
+func grain(timeout time.Duration) time.Duration { return timeout / 24 }
 
 // A Lease is what the proofs of one level amount to. The zero value has no time left.
 type Lease struct {
@@ -72,33 +71,33 @@ func (l Lease) Remaining(timeout, age time.Duration) time.Duration {
 }
 
 // A History is the answered requests of one session, as far back as a lease depends on them. The zero value has none.
-type History[I Instant[I]] struct {
-	proofs []proof[I] // in the order of sending; the leader knows the oldest
+type History struct {
+	proofs []proof // in the order of sending; the leader knows the oldest
 }
 
 // A proof is a request that was answered.
-type proof[I any] struct {
-	sent, answered I
+type proof struct {
+	sent, answered clock.Instant
 	handshake      bool // the leader heard of it at once
 }
 
 // Restart notes a handshake, which the leader hears of at once, and returns the lease that it makes.
-func (h *History[I]) Restart(sent I) Lease {
-	h.proofs = append(h.proofs[:0], proof[I]{sent, sent, true})
+func (h *History) Restart(sent clock.Instant) Lease {
+	h.proofs = append(h.proofs[:0], proof{sent, sent, true})
 	return Lease{valid: true}
 }
 
 // Add notes an answered request.
-func (h *History[I]) Add(timeout time.Duration, sent, answered I) {
+func (h *History) Add(timeout time.Duration, sent, answered clock.Instant) {
 	last := len(h.proofs) - 1
 	if last < 0 || !sent.After(h.proofs[last].sent) {
 		return
 	}
 	g := grain(timeout)
 	if last > 0 && sent.Sub(h.proofs[last].sent) < g && h.proofs[last].sent.Sub(h.proofs[last-1].sent) < g {
-		h.proofs[last] = proof[I]{sent, answered, false}
+		h.proofs[last] = proof{sent, answered, false}
 	} else {
-		h.proofs = append(h.proofs, proof[I]{sent, answered, false})
+		h.proofs = append(h.proofs, proof{sent, answered, false})
 		last++
 	}
 	known := last
@@ -110,7 +109,7 @@ func (h *History[I]) Add(timeout time.Duration, sent, answered I) {
 
 // Lease returns the lease whose newest proof was sent at newest. It is not valid if the history does not go back far enough to tell
 // what the leader knew then: proofs that were sent later have been added before.
-func (h *History[I]) Lease(timeout time.Duration, newest I) Lease {
+func (h *History) Lease(timeout time.Duration, newest clock.Instant) Lease {
 	l, later := Lease{valid: true}, newest
 	for i := len(h.proofs) - 1; i >= 0; i-- {
 		p := h.proofs[i]
@@ -132,7 +131,7 @@ func (l Lease) Valid() bool { return l.valid }
 
 // Settles returns how long to wait before another proof makes a lease that is worth beginning a hold on; 0 if a proof at this
 // moment does, or if there has to be one first. After a long silence the leader has to hear of the session again.
-func (h *History[I]) Settles(timeout time.Duration, now I) time.Duration {
+func (h *History) Settles(timeout time.Duration, now clock.Instant) time.Duration {
 	last := len(h.proofs) - 1
 	if last < 0 || h.Lease(timeout, now).Remaining(timeout, 0) >= plenty(timeout) {
 		return 0

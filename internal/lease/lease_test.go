@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 )
 
@@ -12,13 +13,31 @@ import (
 type at time.Duration
 
 func (a at) Sub(b at) time.Duration { return time.Duration(a - b) }
-func (a at) After(b at) bool        { return a > b }
+
+// A history is one of moments of that clock.
+type history struct{ lease.History }
+
+func (h *history) Restart(sent at) lease.Lease {
+	return h.History.Restart(clock.At(time.Duration(sent)))
+}
+
+func (h *history) Add(timeout time.Duration, sent, answered at) {
+	h.History.Add(timeout, clock.At(time.Duration(sent)), clock.At(time.Duration(answered)))
+}
+
+func (h *history) Lease(timeout time.Duration, newest at) lease.Lease {
+	return h.History.Lease(timeout, clock.At(time.Duration(newest)))
+}
+
+func (h *history) Settles(timeout time.Duration, now at) time.Duration {
+	return h.History.Settles(timeout, clock.At(time.Duration(now)))
+}
 
 const timeout = 12 * time.Second // a twelfth is a second
 
 // after returns the lease of a session whose handshake was sent at 0 and whose further requests were sent at these seconds.
 func after(seconds ...float64) lease.Lease {
-	var h lease.History[at]
+	var h history
 	l := h.Restart(0)
 	for _, s := range seconds {
 		h.Add(timeout, at(s*float64(time.Second)), at(s*float64(time.Second)))
@@ -31,7 +50,7 @@ func after(seconds ...float64) lease.Lease {
 // sent, its answer makes no lease.
 func TestF17_OvertakenAnswers(t *testing.T) {
 	second := func(s float64) at { return at(s * float64(time.Second)) }
-	var h lease.History[at]
+	var h history
 	h.Restart(0)
 	h.Add(timeout, second(4), second(4))
 	h.Add(timeout, second(8), second(8))
@@ -89,7 +108,7 @@ func TestF17_NoLeaseOutlivesTheSession(t *testing.T) {
 	for range 20_000 {
 		halfTick := time.Duration(r.Int64N(int64(timeout/4))) + 1
 		regular := r.IntN(2) == 0
-		var h lease.History[at]
+		var h history
 		sent := []at{0}
 		l := h.Restart(0)
 		for range 1 + r.IntN(40) {
@@ -127,7 +146,7 @@ func TestF17_NoLeaseOutlivesTheSession(t *testing.T) {
 
 // A history stays short however many requests there are, and forgets nothing that counts.
 func TestHistoryOfManyRequests(t *testing.T) {
-	var h lease.History[at]
+	var h history
 	h.Restart(0)
 	for n := at(0); n < at(2*timeout); n += at(time.Millisecond) {
 		h.Add(timeout, n, n)
@@ -135,7 +154,7 @@ func TestHistoryOfManyRequests(t *testing.T) {
 	if got := h.Lease(timeout, at(2*timeout)-at(time.Millisecond)).Remaining(timeout, 0); got != lease.Term(timeout) {
 		t.Errorf("%v left, want %v", got, lease.Term(timeout))
 	}
-	if n := lease.Kept(&h); n > 32 {
+	if n := lease.Kept(&h.History); n > 32 {
 		t.Errorf("%d requests are kept", n)
 	}
 }
@@ -143,7 +162,7 @@ func TestHistoryOfManyRequests(t *testing.T) {
 // F18: after a long silence the next proof does not make a lease that is worth beginning on, and one that is sent a quarter of
 // the timeout later does.
 func TestF18_SettlesAfterASilence(t *testing.T) {
-	var h lease.History[at]
+	var h history
 	h.Restart(0)
 	add := func(s float64) lease.Lease {
 		n := at(s * float64(time.Second))
@@ -174,7 +193,7 @@ func TestF18_SettlingEnds(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 20_000 {
-		var h lease.History[at]
+		var h history
 		h.Restart(0)
 		now, sent := at(0), at(0)
 		for range r.IntN(10) {
@@ -203,7 +222,7 @@ func TestF18_SettlingEnds(t *testing.T) {
 // F17: the network holds up what a client sends, and delivers it at once. The follower answers all of it and has relayed none
 // of it, so the leader counts from before.
 func TestF17_HeldUpByTheNetwork(t *testing.T) {
-	var h lease.History[at]
+	var h history
 	h.Restart(0)
 	second := func(s float64) at { return at(s * float64(time.Second)) }
 	h.Add(timeout, second(2), second(2))
@@ -234,7 +253,7 @@ func TestF17_DelayedRequests(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 20_000 {
 		halfTick := time.Duration(r.Int64N(int64(timeout/4))) + 1
-		var h lease.History[at]
+		var h history
 		h.Restart(0)
 		var sent, heard at
 		type request struct{ sent, heard at }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 )
 
@@ -102,11 +103,8 @@ type state struct {
 // unit is one unit of time for package lease.
 const unit = time.Duration(48) // divisible by what the rules divide a timeout by
 
-// An instant is a moment in units before now, negative.
-type instant int8
-
-func (i instant) Sub(j instant) time.Duration { return time.Duration(i-j) * unit }
-func (i instant) After(j instant) bool        { return i > j }
+// ago is the moment so many units before now, which is 0.
+func ago(units int8) clock.Instant { return clock.At(-time.Duration(units) * unit) }
 
 // start returns the world right after the session's creation with a granted timeout.
 func start(l Limits, granted int8) state {
@@ -118,12 +116,12 @@ func start(l Limits, granted int8) state {
 }
 
 // history returns the client's history.
-func (s *state) history() (h lease.History[instant], newest instant) {
-	newest = instant(-s.proofs[0])
+func (s *state) history() (h lease.History, newest clock.Instant) {
+	newest = ago(s.proofs[0])
 	h.Restart(newest)
 	for i := range s.count - 1 {
-		newest = instant(-s.proofs[i+1])
-		h.Add(time.Duration(s.counted)*unit, newest, instant(-s.answers[i+1]))
+		newest = ago(s.proofs[i+1])
+		h.Add(time.Duration(s.counted)*unit, newest, ago(s.answers[i+1]))
 	}
 	return h, newest
 }
@@ -136,7 +134,7 @@ func (s *state) left(r *Rule) time.Duration {
 	if s.count == 1 {
 		l = h.Restart(newest)
 	}
-	return r.Remaining(l, t, instant(0).Sub(newest))
+	return r.Remaining(l, t, ago(0).Sub(newest))
 }
 
 // prove notes that a request of that age has been answered. A lease that had ended does not go on.
