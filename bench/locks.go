@@ -28,9 +28,9 @@ type promise struct {
 }
 
 var promises = []promise{
-	{"lockkeeper on its own server", peers.FloorName, peers.FloorName, []float64{0.8, 0.55, 0.65}},
+	{"lockkeeper on its own server", peers.FloorName, peers.OurRequestsName, []float64{0.8, 0.55, 0.65}},
 	{"lockkeeper on Apache ZooKeeper", "go-zookeeper", peers.ApacheRequestsName, []float64{1.3, 1.3, 1.3}},
-	{"lockkeeper on its own server", "redsync (unfair, one server)", peers.FloorName, []float64{1, 1, 1}},
+	{"lockkeeper on its own server", "redsync (unfair, one server)", peers.OurRequestsName, []float64{1, 1, 1}},
 }
 
 // processRounds is how many rounds there are to one in which libraries are measured that are processes of their own. They take
@@ -127,7 +127,7 @@ func writeCells(out io.Writer, cells []*cell) {
 			fmt.Fprintf(out, "| %s | %.0f | %.0f to %.0f | %.0f µs | %.0f µs |\n", l.Name, m.Rate(), low, high, m.P50, m.P99)
 		}
 	}
-	fmt.Fprintf(out, "\n### Ratios\n\nThe last column is the most that a client can reach on this machine: the floor's own ratio, and with Apache ZooKeeper that of the\nrequests alone that a lock makes there.\n\n"+
+	fmt.Fprintf(out, "\n### Ratios\n\nThe last column is what the requests of a lock reach on the same server, without a lock.\n\n"+
 		"| of | to | workload | ratio | wanted | | at most |\n|---|---|---|--:|--:|---|--:|\n")
 	for _, p := range promises {
 		for i, w := range peers.Workloads {

@@ -25,8 +25,8 @@ func newCore(s *client.Session, dir string, opt Options, r *queue.Rules) *core {
 	return c
 }
 
-// takeAll makes count claims and returns as many holds or none. If try is set, it does not wait.
-func (c *core) takeAll(ctx context.Context, count int, try bool) ([]*Hold, error) {
+// takeClaims makes count claims and returns as many holds or none. If try is set, it does not wait.
+func (c *core) takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) {
 	leave, err := c.approach(ctx, count, try)
 	if err != nil {
 		return nil, err

@@ -110,7 +110,7 @@ func (d *detector) look(ctx context.Context) *DeadlockError {
 	case d.seen == nil:
 		d.seen, d.pause = now, d.core.opt.Deadlock
 	default:
-		return &DeadlockError{Path: dir, Deadlock: found}
+		return &DeadlockError{Path: d.core.path, Deadlock: found}
 	}
 	return nil
 }

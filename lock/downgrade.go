@@ -102,9 +102,6 @@ func (c *queueClaim) replace(ctx context.Context, write, read string, look bool)
 			if err == nil {
 				_, done, err = c.s.Exists(ctx, read)
 			}
-			if errors.Is(err, zk.ErrConnectionLoss) {
-				continue
-			}
 			if done || err != nil {
 				return done, err
 			}
@@ -123,9 +120,6 @@ func (c *queueClaim) replace(ctx context.Context, write, read string, look bool)
 		}
 		look = false
 		said, stat, err := c.s.Get(ctx, write)
-		if errors.Is(err, zk.ErrConnectionLoss) {
-			continue
-		}
 		if err != nil {
 			return true, err
 		}

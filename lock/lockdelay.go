@@ -30,8 +30,6 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 		st, _ := a.s.State()
 		names, _, err := a.s.Children(ctx, a.core.dir)
 		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			continue
 		case errors.Is(err, zk.ErrNoNode) || err == nil && !slices.Contains(names, zk.Base(a.nodes[0])):
 			a.forget()
 			return ErrPlaceLost

@@ -22,7 +22,7 @@ type Locker interface {
 // A lockTaker is a fair or an unfair lock that holds can be taken from.
 type lockTaker interface {
 	base() *lockBase
-	takeAll(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
+	takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
 }
 
 // A locker is a fair or an unfair lock that one hold is taken of at a time: a mutex, a side of a read/write lock, an unfair
@@ -77,7 +77,7 @@ func (l locker) take(ctx context.Context, try bool) (*Hold, error) {
 	if h == nil && err == nil {
 		ctx = b.tellAsked(ctx)
 		var holds []*Hold
-		if holds, err = l.from.takeAll(ctx, 1, try); err == nil {
+		if holds, err = l.from.takeClaims(ctx, 1, try); err == nil {
 			h = holds[0]
 		}
 	}

@@ -90,7 +90,7 @@ func (t *multiLock) takeNext(rest []int, try bool) (done int, err error) {
 	switch batch {
 	case 0:
 		m := t.members[rest[0]]
-		holds, err := m.taker.takeAll(t.ctx, m.count, try)
+		holds, err := m.taker.takeClaims(t.ctx, m.count, try)
 		if err != nil {
 			return 0, err
 		}
@@ -122,7 +122,7 @@ func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
 		holds, err := a.run(t.ctx, listed[k])
 		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.core.opt.Requeue && !try {
 			abandonLater()
-			holds, err = a.core.takeAll(t.ctx, a.count, false)
+			holds, err = a.core.takeClaims(t.ctx, a.count, false)
 		}
 		if err != nil {
 			return k, a.core.withOp(err, try)

@@ -148,7 +148,7 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 	if err := m.mayAsk(k); err != nil {
 		return nil, m.core.tellRefused(ctx, &LockError{m.core.op(try), m.core.path, err})
 	}
-	holds, err := m.core.takeAll(ctx, k, try)
+	holds, err := m.core.takeClaims(ctx, k, try)
 	if err != nil {
 		return nil, m.core.tellRefused(ctx, err)
 	}

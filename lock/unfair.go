@@ -69,9 +69,9 @@ type unfairLock struct {
 	cleaner  *cleaner
 }
 
-// takeAll makes a claim and returns its hold; count is 1. An attempt that ends without a hold is abandoned, also if
+// takeClaims makes a claim and returns its hold; count is 1. An attempt that ends without a hold is abandoned, also if
 // Options.Waiting panics.
-func (u *unfairLock) takeAll(ctx context.Context, _ int, try bool) (holds []*Hold, err error) {
+func (u *unfairLock) takeClaims(ctx context.Context, _ int, try bool) (holds []*Hold, err error) {
 	if try {
 		u.cleaner.await(ctx)
 	}

@@ -59,9 +59,10 @@ func (l Library) Run(ctx context.Context, addr string, w Workload, warm, each ti
 	return l.run(ctx, addr, w, warm, each)
 }
 
-// What bounds the others on this machine: all, and those that list a queue on Apache ZooKeeper.
+// What bounds the others on this machine: all, and those that list a queue on our server and on Apache ZooKeeper.
 const (
 	FloorName          = "the floor"
+	OurRequestsName    = "the requests of a lock on lockkeeper's server"
 	ApacheRequestsName = "the requests of a lock on Apache ZooKeeper"
 )
 
@@ -76,6 +77,7 @@ var Libraries = []Library{
 	{"etcd concurrency", Etcd, moduleVersion("go.etcd.io/etcd/client/v3"), "concurrency.Mutex, a client and a lease for each", false, inProcess(openEtcd)},
 	{"redsync (unfair, one server)", Redis, moduleVersion("github.com/go-redsync/redsync/v4"),
 		"tries again every 0.5 ms and for as long as it takes; its default is 50 to 250 ms, 32 times", false, inProcess(openRedsync)},
+	{OurRequestsName, Ours, ourVersion, "no locks at all: create and list in one write, and delete, by our client", false, inProcess(openRequests)},
 	{ApacheRequestsName, Apache, ourVersion, "no locks at all: create and list in one write, and delete, by our client", false, inProcess(openRequests)},
 	{FloorName, Bare, ourVersion, "no locks at all: two synced round trips for a free lock, one for a hand-over", false, inProcess(openFloor)},
 }
