@@ -282,21 +282,29 @@ func (a *attempt) abandon() {
 // forget notes that a node of ours is gone. If it was one of several, the cleaner looks for the others.
 func (a *attempt) forget() { a.nodes, a.unknown, a.created = nil, a.count > 1, nil }
 
-// checkOwn returns what a change of our own nodes means: nil if one was only written to.
+// checkOwn returns what a change of our own nodes means: nil if one was only written to, which is then to be watched again.
 func (a *attempt) checkOwn() error {
 	for i, w := range a.own {
 		if w == nil || !w.Fired() {
 			continue
 		}
-		ev, _, err := w.Event()
 		a.own[i] = nil
-		switch {
-		case err != nil:
-			return err
-		case ev.Type == zk.NodeDeleted:
+		err := ownEvent(w)
+		if err == ErrPlaceLost {
 			a.forget()
-			return ErrPlaceLost
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return nil // its data was written; watch it again
+	return nil
+}
+
+// ownEvent returns what the event of a watch on a node of ours means: nil if the node was only written to.
+func ownEvent(w *client.Watch) error {
+	ev, _, err := w.Event()
+	if err == nil && ev.Type == zk.NodeDeleted {
+		return ErrPlaceLost
+	}
+	return err
 }

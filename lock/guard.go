@@ -128,16 +128,7 @@ func (k *guard) collect() {
 func (k *guard) look() (next time.Time) {
 	k.collect()
 	now := time.Now()
-	k.recent = slices.DeleteFunc(k.recent, func(c *guardedGrant) bool {
-		due := !now.Before(c.due)
-		if due && !c.hasEnded() {
-			if c.own != nil {
-				bridge.Notify(c.own, k.told)
-			}
-			k.watched = append(k.watched, c)
-		}
-		return due || c.hasEnded()
-	})
+	k.promote(now)
 	pause := lease.Glance(k.s.Timeout())
 	var leases [client.VouchWrite + 1]bridge.Lease // the same for all grants of one look
 	if len(k.watched) > 0 {                        // to look at a lease takes a system call
@@ -145,24 +136,43 @@ func (k *guard) look() (next time.Time) {
 			leases[level] = bridge.Of(k.s).Lease(level)
 		}
 	}
+	var kept []*guardedGrant
 	var lost []*grant
-	k.watched = slices.DeleteFunc(k.watched, func(c *guardedGrant) bool {
+	for _, c := range k.watched {
 		if c.hasEnded() {
-			return true
+			continue
 		}
 		left, cause := c.look(leases[c.lock.opt.Vouch])
-		if cause == nil {
+		switch {
+		case cause == nil:
 			pause = min(pause, left)
-			return false
-		}
-		if c.endLost(cause) {
+			kept = append(kept, c)
+		case c.endLost(cause):
 			lost = append(lost, c.grant)
 		}
-		return true
-	})
+	}
+	k.watched = kept
 	k.tell(lost)
 	k.watch(now, pause)
 	return now.Add(pause)
+}
+
+// promote puts the recent grants that are old enough among the watched ones.
+func (k *guard) promote(now time.Time) {
+	var recent []*guardedGrant
+	for _, c := range k.recent {
+		switch {
+		case c.hasEnded():
+		case now.Before(c.due):
+			recent = append(recent, c)
+		default:
+			if c.own != nil {
+				bridge.Notify(c.own, k.told)
+			}
+			k.watched = append(k.watched, c)
+		}
+	}
+	k.recent = recent
 }
 
 // rest returns until when to sleep after a look that is to be followed by another one at next, or ends the guard if there is

@@ -198,12 +198,8 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		return nil, err
 	}
 	if a.own != nil && a.own.Fired() { // meanwhile
-		ev, _, err := a.own.Event()
-		switch {
-		case err != nil:
+		if err := ownEvent(a.own); err != nil {
 			return nil, err
-		case ev.Type == zk.NodeDeleted:
-			return nil, ErrPlaceLost
 		}
 		a.own = nil // written to; the guard looks
 	}
