@@ -69,20 +69,20 @@ func (c *conn) quietLocked() bool {
 
 // writeLoop sends what is queued, all of it in one write, and heartbeats when they are due.
 func (c *conn) writeLoop(ctx context.Context) error {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
 	for {
+		wait, err := c.sendDue()
+		if err != nil {
+			return err
+		}
+		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.s.wake:
 		case <-timer.C:
 		}
-		wait, err := c.sendDue()
-		if err != nil {
-			return err
-		}
-		timer.Reset(wait)
 	}
 }
 

@@ -4,8 +4,9 @@
 // Go's monotonic clock stands still while a machine is suspended, and its wall clock jumps when
 // it is set. Where the operating system has a clock that does neither (CLOCK_BOOTTIME on
 // Linux), a Clock reads it beside the monotonic one and believes whichever says that more time has
-// passed. Elsewhere the wall clock takes its place: a forward step then ends a lease early, which is
-// safe, and a backward step changes nothing.
+// passed. Elsewhere the wall clock takes its place. A backward step then changes nothing. A forward step
+// mostly ends a lease early, which is safe; right behind a long silence it can make one too long, because
+// a request then seems to have been answered long enough ago for the leader to know of it.
 package clock
 
 import "time"
