@@ -83,6 +83,11 @@ func (e *zEnv) newFind() *cobra.Command {
 			if kind != "" && !slices.Contains([]string{"persistent", "ephemeral"}, kind) {
 				return exit.Errorf(exit.Usage, "find: --kind %s: it is persistent or ephemeral", kind)
 			}
+			for flag, age := range map[string]time.Duration{"newer": newer, "older": older} {
+				if cmd.Flags().Changed(flag) && age <= 0 { // it would leave nothing out
+					return exit.Errorf(exit.Usage, "find: --%s %v is not a time ago: want one such as 10m or 24h", flag, age)
+				}
+			}
 			now := time.Now()
 			return e.walked(cmd, args, ztree.WalkOptions{}, func(n *ztree.Node) (bool, error) {
 				age := now.Sub(ztree.Time(n.Stat.Mtime))

@@ -108,6 +108,9 @@ func (e *zEnv) newTree() *cobra.Command {
 		Short: "Draw a znode and all below it",
 		Args:  wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if depth < 0 {
+				return exit.Errorf(exit.Usage, "tree: --depth %d is negative", depth)
+			}
 			paths, err := e.paths(args)
 			if err != nil {
 				return err
@@ -115,7 +118,7 @@ func (e *zEnv) newTree() *cobra.Command {
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error { return e.tree(ctx, s, paths[0], depth, data) })
 		},
 	}
-	cmd.Flags().IntVarP(&depth, "depth", "L", 0, "so many levels at most")
+	cmd.Flags().IntVarP(&depth, "depth", "L", 0, "so many levels at most; 0 is all")
 	cmd.Flags().BoolVarP(&data, "data", "d", false, "with the data, cut to a line")
 	return cmd
 }
