@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -78,10 +79,10 @@ func outputFailed(err error) bool {
 	return errors.As(err, &e) && e.Path == os.Stdout.Name()
 }
 
-// printable takes out of a text of unknown origin what could move the cursor or break the table.
+// printable takes out of a text of unknown origin what could move the cursor, break the table or turn the direction of what follows.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return '?'
 		}
 		return r

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
@@ -136,7 +137,7 @@ func shown(words string) string {
 		runes = append(runes[:shownMax-1], '…')
 	}
 	for i, r := range runes {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			runes[i] = '?'
 		}
 	}
