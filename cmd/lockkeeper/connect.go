@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 )
 
 // openSession opens a session for an order. Errors carry an exit status.
@@ -147,7 +148,7 @@ func asked(s *client.Session) string {
 	if st.Server == "" {
 		return ""
 	}
-	return " on " + printable(st.Server)
+	return " on " + printable.Text(st.Server)
 }
 
 // withSession is withSession with what the flags say.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 )
 
 // lateAfter is how long a command at a terminal looks for a server without a word.
@@ -51,7 +52,7 @@ func (l *lateNotice) text(servers string, limit time.Duration) string {
 	if l.last != nil {
 		text += ": " + l.last.Error()
 	}
-	return printable(text)
+	return printable.Text(text)
 }
 
 func (l *lateNotice) stop() {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 )
@@ -53,7 +54,7 @@ func waitsThrough(path string, cycles []lock.Deadlock) (shown [][]wait) {
 // printCycles prints a line for each cycle.
 func printCycles(w io.Writer, cycles []lock.Deadlock) error {
 	for _, d := range cycles {
-		if _, err := fmt.Fprintf(w, "deadlock: %s\n", printable(d.String())); err != nil {
+		if _, err := fmt.Fprintf(w, "deadlock: %s\n", printable.Text(d.String())); err != nil {
 			return err
 		}
 	}

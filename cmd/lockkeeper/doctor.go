@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/doctor"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/doctor/gather"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 )
 
 // The exit statuses of doctor, as monitoring programs have them.
@@ -219,7 +220,7 @@ func prescribe(cmd *cobra.Command, findings []doctor.Finding, asJSON bool) error
 		if f.Server != "" {
 			where = f.Server + ": "
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-8s  %s%s\n          → %s\n", f.Severity, printable(where), printable(f.Evidence), printable(f.Mend)); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-8s  %s%s\n          → %s\n", f.Severity, printable.Text(where), printable.Text(f.Evidence), printable.Text(f.Mend)); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ensemble"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zoocfg"
 )
 
@@ -288,9 +289,9 @@ func (f *growFlags) show(cmd *cobra.Command, reports []ensemble.Report) error {
 	for _, r := range reports {
 		state := "whole"
 		if r.Problem != "" {
-			state = printable(r.Problem)
+			state = printable.Text(r.Problem)
 		}
-		rows = append(rows, []string{strconv.Itoa(r.ID), r.Address, printable(r.Mode), printable(r.Zxid), strconv.Itoa(r.Znodes), strconv.Itoa(r.Ephemerals), state})
+		rows = append(rows, []string{strconv.Itoa(r.ID), r.Address, printable.Text(r.Mode), printable.Text(r.Zxid), strconv.Itoa(r.Znodes), strconv.Itoa(r.Ephemerals), state})
 	}
 	return printTable(cmd.OutOrStdout(), rows)
 }

@@ -164,12 +164,12 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	if out.Kind == front.Lost {
 		h.keepLoss(holderSays{Status: exit.Lost, Text: out.Text})
 	}
-	f.tellLost(out)
-	h.removeSocket()
-	l.Close()
 	if out.Text != "" {
 		h.log("%s", out.Text)
 	}
+	f.tellLost(out)
+	h.removeSocket()
+	l.Close()
 	return holderSays{Token: out.Token, Status: out.Status, Text: out.Text}
 }
 

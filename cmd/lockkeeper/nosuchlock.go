@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -37,7 +38,7 @@ func wantLock(ctx context.Context, s *client.Session, lockPath string) error {
 			return err
 		}
 		if similar := similarTo(path.Base(lockPath), names); similar != "" {
-			meant = fmt.Sprintf(" (did you mean %s?)", printable(lockName(zk.Parent(lockPath)+"/"+similar)))
+			meant = fmt.Sprintf(" (did you mean %s?)", printable.Text(lockName(zk.Parent(lockPath)+"/"+similar)))
 		}
 	}
 	return exit.Errorf(exit.NoSuchLock, "%s: no such lock%s%s", lockName(lockPath), asked(s), meant)

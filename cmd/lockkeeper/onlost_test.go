@@ -5,8 +5,10 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +33,42 @@ func TestOnLostRunsWhenTheLockIsLostAndNotOtherwise(t *testing.T) {
 	j.see("up")
 	h.run("break", "--force", "demo").want(0)
 	j.want(74, "--on-lost: exit status 3")
+}
+
+// A signal while the command of --on-lost runs ends that command with all that it has started, and the loss is reported all the same.
+func TestASignalEndsTheCommandOfOnLostAndNotTheReport(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			status := h.dir + "/outcome"
+			j := h.start("run", "--status-file", status, "--on-lost", "sleep 1000 & echo child $! .; wait", "demo", "--",
+				"sh", "-c", "echo up; exec sleep 1000")
+			j.see("up")
+			h.run("break", "--force", "demo").want(0)
+			for _, words := range []string{": lost demo while sh ran", "child "} {
+				err := j.stderr.see(words)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			said, err := os.ReadFile(status)
+			if err != nil || !strings.Contains(string(said), `"outcome":"lost"`) {
+				t.Errorf("before the command of --on-lost has ended, the status file has %q, %v", said, err)
+			}
+			j.signal(sig)
+			j.want(74, "--on-lost: "+sig.String()+" signal received")
+			if n := strings.Count(j.stderr.String(), "lost demo while"); n != 1 {
+				t.Errorf("the loss is told %d times:\n%s", n, j.stderr)
+			}
+			child, err := strconv.Atoi(regexp.MustCompile(`child (\d+) \.`).FindStringSubmatch(j.stderr.String())[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantGone(t, child)
+		})
+	}
 }
 
 // The command of --on-lost has the variables of the lost locks, and not those of an outer lock.

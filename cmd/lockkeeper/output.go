@@ -10,9 +10,10 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 )
 
 // addJSONFlag adds the flag that every command with a table has.
@@ -35,7 +36,7 @@ func printTable(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = printable(cell)
+			row[i] = printable.Text(cell)
 		}
 		line := strings.Join(row, "\t")
 		if lacks := len(rows[0]) - len(row); lacks > 0 { // a column would end where a row has no cell for it
@@ -77,16 +78,6 @@ func (o *output) Write(b []byte) (int, error) {
 func outputFailed(err error) bool {
 	var e *fs.PathError
 	return errors.As(err, &e) && e.Path == os.Stdout.Name()
-}
-
-// printable takes out of a text of unknown origin what could move the cursor, break the table or turn the direction of what follows.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 // notice tells the user something.

@@ -127,12 +127,14 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 		return err
 	}
 	out := front.Run(cfg)
-	f.tellLost(out)
 	status.tell(out)
 	if out.Kind == front.Busy && out.Status == exit.OK {
 		out.Text = "" // where that is a success, as in cron, there is nothing to tell
 	}
-	return &ranError{Outcome: out, log: f.log}
+	ran := &ranError{Outcome: out, log: f.log}
+	ran.tell() // before the command of --on-lost, which may take a minute
+	f.tellLost(out)
+	return ran
 }
 
 // config says what to run under the locks that the user calls names.
@@ -165,12 +167,18 @@ func (e *ranError) Error() string { return e.Text }
 
 func asRan(err error, ran **ranError) bool { return errors.As(err, ran) }
 
+// tell says, once, what the user has to know.
+func (e *ranError) tell() {
+	if e.Text != "" {
+		e.log.say(slog.LevelError, e.Text)
+		e.Text = ""
+	}
+}
+
 // end says what the user has to know, and returns the exit status, unless the process is to end by
 // a signal.
 func (e *ranError) end() int {
-	if e.Text != "" {
-		e.log.say(slog.LevelError, e.Text)
-	}
+	e.tell()
 	switch {
 	case e.Interrupted:
 		interruptJob()

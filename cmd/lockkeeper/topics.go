@@ -71,8 +71,9 @@ the main process has ended.
 When the lock is lost, the command is told to end (TERM) and killed after --grace,
 early enough to be dead before another holder can get the lock. If the lock was given
 away already (the session has expired, or an operator broke the lock), the command is
-killed at once. lockkeeper cannot kill a command that becomes another user: write
-sudo lockkeeper run LOCK -- … and not lockkeeper run LOCK -- sudo …
+killed at once. Then the command of --on-lost runs; INT, TERM and HUP end it, and not
+the report of the loss. lockkeeper cannot kill a command that becomes another user:
+write sudo lockkeeper run LOCK -- … and not lockkeeper run LOCK -- sudo …
 
 A run is three processes: the one that was started; its engine, which keeps the
 session; and its guard (lk-guard), which is the command's parent. Any two of them may

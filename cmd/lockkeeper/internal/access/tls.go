@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"unicode"
 
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/internal/tlsconf"
 )
 
@@ -23,12 +22,7 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 type HandshakeError struct{ Err error }
 
 func (e *HandshakeError) Error() string {
-	text := strings.Map(func(r rune) rune { // there are names in it from a certificate of any origin
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, e.Err.Error())
+	text := printable.Text(e.Err.Error()) // there are names in it from a certificate of any origin
 	if errors.As(e.Err, new(tls.RecordHeaderError)) || errors.Is(e.Err, io.EOF) || errors.Is(e.Err, syscall.ECONNRESET) {
 		return fmt.Sprintf("TLS: %s (is this the server's port for TLS?)", text)
 	}

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/link"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -130,16 +130,11 @@ func Describe(c lock.Contender) string {
 // shownMax is how much of another process's words is shown, in characters.
 const shownMax = 200
 
-// shown makes of another process's words what fits into a note and does not move the cursor.
+// shown makes of another process's words what fits into a note and can be shown on a terminal.
 func shown(words string) string {
 	runes := []rune(words)
 	if len(runes) > shownMax {
 		runes = append(runes[:shownMax-1], '…')
 	}
-	for i, r := range runes {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			runes[i] = '?'
-		}
-	}
-	return string(runes)
+	return printable.Text(string(runes))
 }
