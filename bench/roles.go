@@ -125,7 +125,7 @@ func discoveryCost(ctx context.Context, k *client.Keeper) error {
 	const instances, finds = 100, 1_000_000
 	for i := range instances {
 		in := discovery.Instance{Name: "s", ID: fmt.Sprint("i", i), Address: "10.0.0.1", Port: 1 + i}
-		if err := discovery.Publish(ctx, k, "/services", in, discovery.Options{}); err != nil {
+		if err := discovery.Publish(ctx, k, "/services", in, discovery.RegisterOptions{}); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func joinCost(ctx context.Context, addr string) error {
 		}
 		began := time.Now()
 		if err := inParallel(members, func(i int) (err error) {
-			joined[i], err = group.Join(ctx, keepers[i], path, fmt.Sprint("m", i), nil, group.Options{})
+			joined[i], err = group.Join(ctx, keepers[i], path, fmt.Sprint("m", i), nil, group.JoinOptions{})
 			return err
 		}); err != nil {
 			return err
@@ -235,7 +235,7 @@ func rejoinCost(ctx context.Context, addr string, rounds int) error {
 		return err
 	}
 	defer other.Close(ctx)
-	m, err := group.Join(ctx, k, "/rejoin", "one", nil, group.Options{})
+	m, err := group.Join(ctx, k, "/rejoin", "one", nil, group.JoinOptions{})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package discovery
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/url"
 	"slices"
@@ -82,6 +83,20 @@ type parsedInstance struct {
 	mzxid int64
 	inst  Instance
 	err   error
+}
+
+// Options configure a Directory. The zero value of every field means its default.
+type Options struct {
+	// Layout is what a Directory reads. Default: Curator.
+	Layout Layout
+
+	// FailuresMax is after how many failures in a row an instance is left out, for FailureTime. Defaults 2 and 30 s, as
+	// Curator has them.
+	FailuresMax int
+	FailureTime time.Duration
+
+	// Logger gets a line for whatever an operator should know. Default: silent.
+	Logger *slog.Logger
 }
 
 // Open reads all services below base, which need not exist, and keeps them in memory. ctx bounds the reading only. Close

@@ -71,7 +71,7 @@ func TestRegisterAndResolve(t *testing.T) {
 		if !errors.As(err, &none) || err.Error() != "resolve /services/worker: no instance is registered" {
 			t.Errorf("without instances: %v", err)
 		}
-		r, err := discovery.Register(t.Context(), ka, "/services", worker(), discovery.Options{})
+		r, err := discovery.Register(t.Context(), ka, "/services", worker(), discovery.RegisterOptions{})
 		must(t, err)
 		want(t, "bytes", string(srv.Tree("/services/worker/id-1")[0].Data), golden)
 		if srv.Tree("/services/worker")[0].Mode != zk.Container {
@@ -94,7 +94,7 @@ func TestRegisterAndResolve(t *testing.T) {
 		synctest.Wait()
 		want(t, "services", fmt.Sprint(d.Services()), "[]")
 		// An id of its own.
-		r, err = discovery.Register(t.Context(), ka, "/services", discovery.Instance{Name: "w"}, discovery.Options{})
+		r, err = discovery.Register(t.Context(), ka, "/services", discovery.Instance{Name: "w"}, discovery.RegisterOptions{})
 		must(t, err)
 		if id := r.Instance().ID; len(id) != 36 || id[14] != '4' {
 			t.Errorf("id %q", id)
@@ -107,7 +107,7 @@ func TestPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		k := keep(t, srv, "a")
-		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1", Address: "h"}, discovery.Options{}))
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1", Address: "h"}, discovery.RegisterOptions{}))
 		d := open(t, k, discovery.Options{})
 		want(t, "published", string(d.Instances("db")[0].Type), "STATIC")
 		must(t, discovery.Unpublish(t.Context(), k, "/services", "db", "1"))
@@ -128,7 +128,7 @@ func TestPublishedOverARegistration(t *testing.T) {
 		must(t, err)
 		defer kb.Close(context.Background())
 		i := discovery.Instance{Name: "db", ID: "1", Address: "h"}
-		r, err := discovery.Register(t.Context(), ka, "/services", i, discovery.Options{})
+		r, err := discovery.Register(t.Context(), ka, "/services", i, discovery.RegisterOptions{})
 		must(t, err)
 		before := srv.Tree("/services/db/1").String()
 		refused := func(op string, err error) {
@@ -139,23 +139,23 @@ func TestPublishedOverARegistration(t *testing.T) {
 			}
 		}
 		i.Address = "another"
-		refused("publish", discovery.Publish(t.Context(), kb, "/services", i, discovery.Options{}))
+		refused("publish", discovery.Publish(t.Context(), kb, "/services", i, discovery.RegisterOptions{}))
 		refused("unpublish", discovery.Unpublish(t.Context(), kb, "/services", "db", "1"))
 		want(t, "the registered one", srv.Tree("/services/db/1").String(), before)
 		must(t, r.Close(t.Context()))
 		// While the instance is published, it is deleted and registered by others.
-		must(t, discovery.Publish(t.Context(), kb, "/services", i, discovery.Options{}))
+		must(t, discovery.Publish(t.Context(), kb, "/services", i, discovery.RegisterOptions{}))
 		proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpSetData}}, func(faultproxy.Request) {
 			must(t, other.Delete(context.Background(), "/services/db/1", zk.AnyVersion))
 			_, err := other.Create(context.Background(), "/services/db/1", nil, zk.Ephemeral, nil)
 			must(t, err)
 		})
-		refused("publish", discovery.Publish(t.Context(), kb, "/services", i, discovery.Options{}))
+		refused("publish", discovery.Publish(t.Context(), kb, "/services", i, discovery.RegisterOptions{}))
 		must(t, other.Delete(t.Context(), "/services/db/1", zk.AnyVersion))
 		// While it is unpublished, another publishes it again.
-		must(t, discovery.Publish(t.Context(), kb, "/services", i, discovery.Options{}))
+		must(t, discovery.Publish(t.Context(), kb, "/services", i, discovery.RegisterOptions{}))
 		proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpDelete}}, func(faultproxy.Request) {
-			must(t, discovery.Publish(context.Background(), ka, "/services", i, discovery.Options{}))
+			must(t, discovery.Publish(context.Background(), ka, "/services", i, discovery.RegisterOptions{}))
 		})
 		must(t, discovery.Unpublish(t.Context(), kb, "/services", "db", "1"))
 		want(t, "unpublished", srv.Tree("/services/db/1").String(), "")
@@ -179,7 +179,7 @@ func TestPublishedWithLostAnswers(t *testing.T) {
 				proxy.CutAfter(m)
 			}
 			for _, address := range []string{"g", "h"} {
-				must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1", Address: address}, discovery.Options{}))
+				must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1", Address: address}, discovery.RegisterOptions{}))
 				if got := srv.Tree("/services/db/1").String(); !strings.Contains(got, address) {
 					t.Errorf("%d: published: %s", n, got)
 				}
@@ -198,7 +198,7 @@ func TestPublishedWithACLs(t *testing.T) {
 			Auth: []client.Auth{{Scheme: "digest", Credential: []byte("a:secret")}}})
 		must(t, err)
 		defer k.Close(context.Background())
-		opt := discovery.Options{ACL: zk.CreatorACL()}
+		opt := discovery.RegisterOptions{ACL: zk.CreatorACL()}
 		i := discovery.Instance{Name: "db", ID: "1", Address: "h"}
 		srv.Link("a").LoseAnswer()
 		must(t, discovery.Publish(t.Context(), k, "/services", i, opt))
@@ -212,7 +212,7 @@ func TestPublishedWithACLs(t *testing.T) {
 		if acl := tree[1].ACL; len(acl) != 1 || acl[0].Scheme != "digest" {
 			t.Errorf("ACL of the instance: %v", acl)
 		}
-		r, err := discovery.Register(t.Context(), keep(t, srv, "b"), "/services", discovery.Instance{Name: "db", ID: "2"}, discovery.Options{})
+		r, err := discovery.Register(t.Context(), keep(t, srv, "b"), "/services", discovery.Instance{Name: "db", ID: "2"}, discovery.RegisterOptions{})
 		must(t, err)
 		must(t, r.Close(t.Context()))
 		opt.ParentACL = zk.ReadOnlyACL()
@@ -224,7 +224,7 @@ func TestPublishedWithACLs(t *testing.T) {
 		lost, err := client.Keep(t.Context(), zktest.Servers+"/missing", client.Options{Dial: srv.Dial})
 		must(t, err)
 		defer lost.Close(context.Background())
-		if err := discovery.Publish(t.Context(), lost, "/", i, discovery.Options{}); !errors.Is(err, zk.ErrNoNode) {
+		if err := discovery.Publish(t.Context(), lost, "/", i, discovery.RegisterOptions{}); !errors.Is(err, zk.ErrNoNode) {
 			t.Errorf("without the chroot: %v", err)
 		}
 	})
@@ -242,7 +242,7 @@ func TestWhatCannotBeRegistered(t *testing.T) {
 			"register /services/a/q: ":   {Name: "a", ID: "q", Payload: json.RawMessage("{")},
 			"register /services/a/s: ":   {Name: "a", ID: "s", Type: discovery.Static},
 		} {
-			if _, err := discovery.Register(t.Context(), k, "/services", i, discovery.Options{}); err == nil || !strings.HasPrefix(err.Error(), name) {
+			if _, err := discovery.Register(t.Context(), k, "/services", i, discovery.RegisterOptions{}); err == nil || !strings.HasPrefix(err.Error(), name) {
 				t.Errorf("%v, want %q", err, name)
 			}
 		}
@@ -284,7 +284,7 @@ func TestMalformed(t *testing.T) {
 func publish(t testing.TB, k *client.Keeper, name string, n int) {
 	t.Helper()
 	for i := range n {
-		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: name, ID: strconv.Itoa(i), Address: "h", Port: 1 + i}, discovery.Options{}))
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: name, ID: strconv.Itoa(i), Address: "h", Port: 1 + i}, discovery.RegisterOptions{}))
 	}
 }
 
@@ -293,7 +293,7 @@ func TestStrategies(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		k := keep(t, srv, "a")
 		publish(t, k, "s", 4)
-		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: "off", Disabled: true}, discovery.Options{}))
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: "off", Disabled: true}, discovery.RegisterOptions{}))
 		d := open(t, k, discovery.Options{})
 		round := func(n int) string {
 			var s string
@@ -397,7 +397,7 @@ func TestTransportAndDial(t *testing.T) {
 	ports = append(ports, dead.Addr().(*net.TCPAddr).Port)
 	dead.Close()
 	for n, port := range ports {
-		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: strconv.Itoa(n), Address: "127.0.0.1", Port: port}, discovery.Options{}))
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: strconv.Itoa(n), Address: "127.0.0.1", Port: port}, discovery.RegisterOptions{}))
 	}
 	d := open(t, k, discovery.Options{})
 	hc := &http.Client{Transport: d.Transport(nil)}
@@ -450,7 +450,7 @@ func TestErrorsOfAClosedKeeper(t *testing.T) {
 		_, err := discovery.Open(t.Context(), k, "/services", discovery.Options{})
 		for prefix, err := range map[string]error{
 			"discovery /services: ":      err,
-			"publish /services/db/1: ":   discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1"}, discovery.Options{}),
+			"publish /services/db/1: ":   discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1"}, discovery.RegisterOptions{}),
 			"unpublish /services/db/1: ": discovery.Unpublish(t.Context(), k, "/services", "db", "1"),
 		} {
 			if !errors.Is(err, zk.ErrClosed) || !strings.HasPrefix(err.Error(), prefix) {

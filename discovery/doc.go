@@ -1,6 +1,6 @@
 // Package discovery is naming: instances of services register, and clients find them.
 //
-//	r, err := discovery.Register(ctx, keeper, "/services", discovery.Instance{Name: "orders", Address: "10.0.0.7", Port: 8080}, discovery.Options{})
+//	r, err := discovery.Register(ctx, keeper, "/services", discovery.Instance{Name: "orders", Address: "10.0.0.7", Port: 8080}, discovery.RegisterOptions{})
 //	…
 //	d, err := discovery.Open(ctx, keeper, "/services", discovery.Options{})
 //	client := &http.Client{Transport: d.Transport(nil)}

@@ -18,7 +18,7 @@ import (
 //
 // The error is nil once ctx has ended and the instance is known to be gone. RegisterWhile also ends when the Keeper does,
 // or when the server refuses the instance.
-func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instance, check func(context.Context) error, interval time.Duration, opt Options) error {
+func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instance, check func(context.Context) error, interval time.Duration, opt RegisterOptions) error {
 	i, path, err := dynamic(base, i) // the same id each time
 	if err == nil && interval <= 0 {
 		err = &client.OpError{Op: "register", Path: path, Err: errors.New("the interval of the health check must be positive")}

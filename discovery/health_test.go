@@ -33,7 +33,7 @@ func TestRegisterWhile(t *testing.T) {
 		done := make(chan error, 1)
 		i := discovery.Instance{Name: "worker", Address: "10.0.0.1", Port: 8080}
 		go func() {
-			done <- discovery.RegisterWhile(ctx, k, "/services", i, check, time.Second, discovery.Options{})
+			done <- discovery.RegisterWhile(ctx, k, "/services", i, check, time.Second, discovery.RegisterOptions{})
 		}()
 		var path string
 		for round := range 3 {
@@ -64,10 +64,10 @@ func TestRegisterWhile(t *testing.T) {
 		if len(srv.Tree(path)) != 0 {
 			t.Error("the instance is still there after RegisterWhile has returned")
 		}
-		err := discovery.RegisterWhile(t.Context(), k, "/services", i, check, 0, discovery.Options{})
+		err := discovery.RegisterWhile(t.Context(), k, "/services", i, check, 0, discovery.RegisterOptions{})
 		want(t, "no interval", err.Error()[:len("register /services/worker/")], "register /services/worker/")
 		must(t, k.Close(t.Context()))
-		if err := discovery.RegisterWhile(t.Context(), k, "/services", i, check, time.Second, discovery.Options{}); !errors.Is(err, zk.ErrClosed) {
+		if err := discovery.RegisterWhile(t.Context(), k, "/services", i, check, time.Second, discovery.RegisterOptions{}); !errors.Is(err, zk.ErrClosed) {
 			t.Errorf("after Close of the Keeper: %v", err)
 		}
 	})
@@ -94,7 +94,7 @@ func registerWhile(t *testing.T, k *client.Keeper) *run {
 	}
 	go func() {
 		i := discovery.Instance{Name: "worker", ID: "1", Address: "10.0.0.1", Port: 8080}
-		r.done <- discovery.RegisterWhile(ctx, k, "/services", i, check, time.Second, discovery.Options{CloseTimeout: 2 * time.Second})
+		r.done <- discovery.RegisterWhile(ctx, k, "/services", i, check, time.Second, discovery.RegisterOptions{CloseTimeout: 2 * time.Second})
 	}()
 	return r
 }

@@ -16,16 +16,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Options configure a Registration or a Directory. The zero value of every field means its default.
-type Options struct {
-	// Layout is what a Directory reads. Default: Curator.
-	Layout Layout
-
-	// FailuresMax is after how many failures in a row an instance is left out, for FailureTime. Defaults 2 and 30 s, as
-	// Curator has them.
-	FailuresMax int
-	FailureTime time.Duration
-
+// RegisterOptions configure what is registered or published. The zero value of every field means its default.
+type RegisterOptions struct {
 	// TakeOver takes the place of the session that has an instance of the same id when Register is called. One that comes
 	// later is waited for. Default: Register waits until that session has ended, which it does some time after its process
 	// has died.
@@ -64,7 +56,7 @@ type Registration struct {
 
 // Register registers an instance below base and returns once it is. An empty ID becomes a random UUID, a zero Registered
 // the present time. ctx bounds the registration only. Close must be called.
-func Register(ctx context.Context, k *client.Keeper, base string, i Instance, opt Options) (*Registration, error) {
+func Register(ctx context.Context, k *client.Keeper, base string, i Instance, opt RegisterOptions) (*Registration, error) {
 	i, path, err := dynamic(base, i)
 	if err != nil {
 		return nil, err
@@ -90,7 +82,7 @@ func dynamic(base string, i Instance) (_ Instance, path string, err error) {
 }
 
 // presence returns the options of an instance's znode.
-func (o Options) presence() presence.Options {
+func (o RegisterOptions) presence() presence.Options {
 	return presence.Options{Op: "register", Container: true,
 		Taken: func(path string, owner int64) error { return &TakenError{path, owner} },
 		ACL:   o.ACL, ParentACL: o.ParentACL, TakeOver: o.TakeOver, CloseTimeout: o.CloseTimeout, Logger: o.Logger}
@@ -137,7 +129,7 @@ func instancePath(base string, i Instance) (string, error) {
 
 // Publish writes an instance that stays when the session ends, of type Static unless Permanent is set. One with the same
 // id is replaced, unless it was registered: then the error is a *TakenError.
-func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt Options) error {
+func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt RegisterOptions) error {
 	i = i.withDefaults(Static)
 	path, err := instancePath(base, i)
 	if err == nil && i.Type != Static && i.Type != Permanent {

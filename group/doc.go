@@ -1,6 +1,6 @@
 // Package group is membership: which instances are there. A member is an ephemeral znode below the group's path.
 //
-//	m, err := group.Join(ctx, keeper, "/workers", "worker-7", []byte("10.0.0.7:8080"), group.Options{})
+//	m, err := group.Join(ctx, keeper, "/workers", "worker-7", []byte("10.0.0.7:8080"), group.JoinOptions{})
 //	…
 //	g, err := group.Open(ctx, keeper, "/workers", group.Options{})
 //	for _, m := range g.Members() { … }

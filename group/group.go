@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -23,6 +24,12 @@ type Info struct {
 
 // A Group shows its members. It is safe for use by many goroutines.
 type Group struct{ c *cache.Cache }
+
+// Options configure a Group. The zero value of every field means its default.
+type Options struct {
+	// Logger gets a line for whatever an operator should know. Default: silent.
+	Logger *slog.Logger
+}
 
 // Open shows the members of the group at path, which need not exist. It returns once they have been read; ctx bounds
 // that only. Close must be called.

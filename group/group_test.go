@@ -38,7 +38,7 @@ func keep(t *testing.T, srv *zktest.Server, label string) (*client.Keeper, *faul
 
 func join(t *testing.T, k *client.Keeper, id, data string) *group.Member {
 	t.Helper()
-	m, err := group.Join(t.Context(), k, "/g", id, []byte(data), group.Options{})
+	m, err := group.Join(t.Context(), k, "/g", id, []byte(data), group.JoinOptions{})
 	must(t, err)
 	return m
 }
@@ -206,7 +206,7 @@ func TestAnIDInUse(t *testing.T) {
 		a := join(t, ka, "x", "first")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := group.Join(ctx, kb, "/g", "x", nil, group.Options{})
+		_, err := group.Join(ctx, kb, "/g", "x", nil, group.JoinOptions{})
 		var taken *group.TakenError
 		if !errors.As(err, &taken) || !errors.Is(err, context.DeadlineExceeded) || taken.Owner != srv.Tree("/g/x")[0].Stat.EphemeralOwner {
 			t.Errorf("Join with an id in use: %v", err)
@@ -220,7 +220,7 @@ func TestAnIDInUse(t *testing.T) {
 		b := <-joined
 		want(t, "second", srv.Tree("/g").String(), "/g\n/g/x = \"second\" (ephemeral of b)\n")
 		// Or it takes over.
-		c, err := group.Join(t.Context(), ka, "/g", "x", []byte("third"), group.Options{TakeOver: true})
+		c, err := group.Join(t.Context(), ka, "/g", "x", []byte("third"), group.JoinOptions{TakeOver: true})
 		must(t, err)
 		want(t, "third", srv.Tree("/g").String(), "/g\n/g/x = \"third\" (ephemeral of a)\n")
 		synctest.Wait()
@@ -262,21 +262,21 @@ func TestWhatIsNoID(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		k, _ := keep(t, srv, "a")
 		for _, id := range []string{"", "a/b", ".", "..", "a\x00"} {
-			if _, err := group.Join(t.Context(), k, "/g", id, nil, group.Options{}); !errors.Is(err, zk.ErrBadArguments) || !strings.HasPrefix(err.Error(), "join /g/"+id) {
+			if _, err := group.Join(t.Context(), k, "/g", id, nil, group.JoinOptions{}); !errors.Is(err, zk.ErrBadArguments) || !strings.HasPrefix(err.Error(), "join /g/"+id) {
 				t.Errorf("id %q: %v", id, err)
 			}
 		}
 		s := srv.Session(t, "s")
 		_, err := s.Create(t.Context(), "/shut", nil, zk.Persistent, zk.ReadOnlyACL())
 		must(t, err)
-		if _, err := group.Join(t.Context(), k, "/shut", "a", nil, group.Options{}); !errors.Is(err, zk.ErrNoAuth) {
+		if _, err := group.Join(t.Context(), k, "/shut", "a", nil, group.JoinOptions{}); !errors.Is(err, zk.ErrNoAuth) {
 			t.Errorf("where nothing may be created: %v", err)
 		}
 		_, err = s.Put(t.Context(), "/g/p", []byte("x"), nil)
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := group.Join(ctx, k, "/g", "p", nil, group.Options{}); err == nil || !strings.Contains(err.Error(), "not ephemeral") {
+		if _, err := group.Join(ctx, k, "/g", "p", nil, group.JoinOptions{}); err == nil || !strings.Contains(err.Error(), "not ephemeral") {
 			t.Errorf("a persistent znode: %v", err)
 		}
 	})
@@ -344,7 +344,7 @@ func TestAThousandMembers(t *testing.T) {
 		errs := make(chan error)
 		for i := range members {
 			go func() {
-				_, err := group.Join(t.Context(), keepers[i%10], "/g", fmt.Sprint("m", i), nil, group.Options{})
+				_, err := group.Join(t.Context(), keepers[i%10], "/g", fmt.Sprint("m", i), nil, group.JoinOptions{})
 				errs <- err
 			}()
 		}

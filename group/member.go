@@ -12,8 +12,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Options configure a Member or a Group. The zero value of every field means its default.
-type Options struct {
+// JoinOptions configure a Member. The zero value of every field means its default.
+type JoinOptions struct {
 	// ACL is the access control list of the member's znode, ParentACL that of the group's znode and of those above it,
 	// where they have to be made. Default: every client may do anything.
 	ACL, ParentACL []zk.ACL
@@ -57,7 +57,7 @@ type Member struct {
 
 // Join makes id a member of the group at path, with data for others to read, and returns once it is one. ctx bounds
 // that only. If the id is in use for as long as ctx lasts, errors.As finds a *TakenError. Close must be called.
-func Join(ctx context.Context, k *client.Keeper, path, id string, data []byte, opt Options) (*Member, error) {
+func Join(ctx context.Context, k *client.Keeper, path, id string, data []byte, opt JoinOptions) (*Member, error) {
 	node := zk.Join(path, id)
 	if err := validID(path, id); err != nil {
 		return nil, &client.OpError{Op: "join", Path: node, Err: err}

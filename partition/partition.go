@@ -122,12 +122,12 @@ func Join(ctx context.Context, k *client.Keeper, path, id string, items []string
 	}
 	var b [16]byte
 	rand.Read(b[:]) // never fails
-	gopt := group.Options{ACL: opt.ACL, ParentACL: opt.ACL, Logger: opt.Logger}
+	joined := group.JoinOptions{ACL: opt.ACL, ParentACL: opt.ACL, Logger: opt.Logger}
 	var err error
-	if p.group, err = group.Open(ctx, k, zk.Join(path, "party"), gopt); err != nil {
+	if p.group, err = group.Open(ctx, k, zk.Join(path, "party"), group.Options{Logger: opt.Logger}); err != nil {
 		return nil, err
 	}
-	if p.member, err = group.Join(ctx, k, zk.Join(path, "party"), hex.EncodeToString(b[:])+"-"+id, nil, gopt); err != nil {
+	if p.member, err = group.Join(ctx, k, zk.Join(path, "party"), hex.EncodeToString(b[:])+"-"+id, nil, joined); err != nil {
 		p.group.Close(ctx)
 		return nil, err
 	}

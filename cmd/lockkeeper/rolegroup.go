@@ -180,7 +180,7 @@ func join(flags accessFlags, path, id, data string, child *roleChild, k *client.
 		})
 		defer hint.Stop()
 		var err error
-		m, err = group.Join(ctx, k, path, id, []byte(data), group.Options{ACL: to.MadeACL(), Logger: flags.log.client()})
+		m, err = group.Join(ctx, k, path, id, []byte(data), group.JoinOptions{ACL: to.MadeACL(), Logger: flags.log.client()})
 		if err != nil {
 			return explained(err, to)
 		}

@@ -206,7 +206,7 @@ func (f *registerFlags) keepRegistered(k *client.Keeper, to access.Settings, nam
 	go func() {
 		defer close(done)
 		in := discovery.Instance{Name: name, ID: f.id, Address: f.address, Port: f.port, SSLPort: f.sslPort}
-		err := discovery.RegisterWhile(ctx, k, f.base, in, f.healthy(name), f.interval, discovery.Options{ACL: to.MadeACL()})
+		err := discovery.RegisterWhile(ctx, k, f.base, in, f.healthy(name), f.interval, discovery.RegisterOptions{ACL: to.MadeACL()})
 		if err != nil {
 			f.log.notice(fmt.Sprintf("register %s: %v (the command goes on)", name, explained(err, to)))
 		}

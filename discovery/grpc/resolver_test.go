@@ -39,7 +39,7 @@ func serve(t *testing.T, ctx context.Context, k *client.Keeper, id string) (stri
 	healthpb.RegisterHealthServer(srv, health.NewServer())
 	go srv.Serve(l)
 	t.Cleanup(srv.Stop)
-	r, err := discovery.Register(ctx, k, "/services", discovery.Instance{Name: "orders", ID: id, Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}, discovery.Options{})
+	r, err := discovery.Register(ctx, k, "/services", discovery.Instance{Name: "orders", ID: id, Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}, discovery.RegisterOptions{})
 	must(t, err)
 	return l.Addr().String(), r
 }

@@ -43,7 +43,7 @@ func main() {
 	}
 	i := discovery.Instance{Name: "orders", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
 	// It returns when ctx has ended and the instance is registered no more.
-	err = discovery.RegisterWhile(ctx, k, "/examples/services", i, healthy, 100*time.Millisecond, discovery.Options{Logger: slog.Default()})
+	err = discovery.RegisterWhile(ctx, k, "/examples/services", i, healthy, 100*time.Millisecond, discovery.RegisterOptions{Logger: slog.Default()})
 	srv.Shutdown(context.Background()) // clients that have found it before get their answers
 	if err != nil {
 		log.Fatal("registry: ", err)

@@ -180,7 +180,7 @@ func TestSessionsCachesGroups(t *testing.T) {
 		must(t, err)
 		g, err := group.Open(ctx, k, "/g", group.Options{})
 		must(t, err)
-		member, err := group.Join(ctx, k, "/g", "one", nil, group.Options{})
+		member, err := group.Join(ctx, k, "/g", "one", nil, group.JoinOptions{})
 		must(t, err)
 		m.AddKeeper("main", k)
 		m.AddCache("config", c)

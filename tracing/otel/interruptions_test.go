@@ -31,7 +31,7 @@ func TestInterruptions(t *testing.T) {
 		must(t, err)
 		g, err := group.Open(ctx, k, "/g", group.Options{})
 		must(t, err)
-		m, err := group.Join(ctx, k, "/g", "one", nil, group.Options{})
+		m, err := group.Join(ctx, k, "/g", "one", nil, group.JoinOptions{})
 		must(t, err)
 		var followers sync.WaitGroup
 		followers.Go(func() { tracing.FollowKeeper(ctx, "main", k) })
@@ -69,7 +69,7 @@ func TestInterruptions(t *testing.T) {
 		recorder.Reset()
 		ko, err := client.Keep(ctx, zktest.Servers, client.Options{Dial: srv.Link("other").Dial})
 		must(t, err)
-		other, err := group.Join(ctx, ko, "/g", "one", nil, group.Options{TakeOver: true})
+		other, err := group.Join(ctx, ko, "/g", "one", nil, group.JoinOptions{TakeOver: true})
 		must(t, err)
 		time.Sleep(time.Minute)
 		must(t, other.Close(ctx))

@@ -50,7 +50,7 @@ func setRate(ctx context.Context, k *client.Keeper, rate int) error {
 
 func announce(ctx context.Context, k *client.Keeper, address string, port int) (*discovery.Registration, error) {
 	i := discovery.Instance{Name: "orders", Address: address, Port: port}
-	return discovery.Register(ctx, k, "/services", i, discovery.Options{}) // Close takes it away again
+	return discovery.Register(ctx, k, "/services", i, discovery.RegisterOptions{}) // Close takes it away again
 }
 
 func caller(ctx context.Context, k *client.Keeper) (*http.Client, *discovery.Directory, error) {
@@ -62,7 +62,7 @@ func caller(ctx context.Context, k *client.Keeper) (*http.Client, *discovery.Dir
 }
 
 func workers(ctx context.Context, k *client.Keeper, me string) (*group.Member, *group.Group, error) {
-	m, err := group.Join(ctx, k, "/workers", me, nil, group.Options{})
+	m, err := group.Join(ctx, k, "/workers", me, nil, group.JoinOptions{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -251,7 +251,7 @@ func (f *fleet) group() (settled func()) {
 		f.work.Go(func() {
 			id := fmt.Sprint("m", i)
 			for {
-				m, err := group.Join(f.ctx, k, "/group", id, nil, group.Options{})
+				m, err := group.Join(f.ctx, k, "/group", id, nil, group.JoinOptions{})
 				if err != nil {
 					f.violated("%s cannot join: %v", id, err)
 					return

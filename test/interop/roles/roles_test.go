@@ -125,7 +125,7 @@ func TestDiscovery(t *testing.T) {
 	must(t, err)
 	want(t, "bytes", string(found[0].Encode()), string(theirs))
 
-	r, err := discovery.Register(ctx, k, "/services", discovery.Instance{Name: "orders", ID: "go", Address: "10.0.0.2", SSLPort: 443, Port: 444, URISpec: discovery.HTTPSpec()}, discovery.Options{})
+	r, err := discovery.Register(ctx, k, "/services", discovery.Instance{Name: "orders", ID: "go", Address: "10.0.0.2", SSLPort: 443, Port: 444, URISpec: discovery.HTTPSpec()}, discovery.RegisterOptions{})
 	must(t, err)
 	want(t, "Curator finds", p.ask("instances orders"), "go=https://10.0.0.2:444 java=http://10.0.0.1:8080")
 	must(t, r.Close(ctx))
@@ -148,7 +148,7 @@ func TestGroup(t *testing.T) {
 			p.ask("shallow /g python")
 			id = strings.Repeat("0123456789abcdef", 2) + "-go" // as kazoo reads it
 		}
-		m, err := group.Join(ctx, k, "/g", id, []byte("ours"), group.Options{})
+		m, err := group.Join(ctx, k, "/g", id, []byte("ours"), group.JoinOptions{})
 		must(t, err)
 		members, err := g.WaitFor(ctx, func(all []group.Info) bool { return len(all) == 2 })
 		must(t, err)

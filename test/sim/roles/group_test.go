@@ -172,13 +172,13 @@ func groups(w *world) {
 // enter joins the group or registers an instance, whose address is the data.
 func (w *world) enter(ctx context.Context, c *clientOf, id, data string, isMember bool) (leave func(context.Context) error, set func(context.Context, string) error, err error) {
 	if isMember {
-		m, err := group.Join(ctx, c.Keeper, "/g", id, []byte(data), group.Options{})
+		m, err := group.Join(ctx, c.Keeper, "/g", id, []byte(data), group.JoinOptions{})
 		if err != nil {
 			return nil, nil, err
 		}
 		return m.Close, func(ctx context.Context, data string) error { return m.Set(ctx, []byte(data)) }, nil
 	}
-	r, err := discovery.Register(ctx, c.Keeper, "/services", discovery.Instance{Name: "s", ID: id, Address: data, Port: 1}, discovery.Options{})
+	r, err := discovery.Register(ctx, c.Keeper, "/services", discovery.Instance{Name: "s", ID: id, Address: data, Port: 1}, discovery.RegisterOptions{})
 	if err != nil {
 		return nil, nil, err
 	}
