@@ -29,9 +29,9 @@ import (
 // that is enough, since it fails once the session has ended; but not after a deletion by hand, and not in multis of
 // other sessions. Tokens have no such weakness.
 //
-// Writing over the znode's data, as Curator's Revoker does, does not cost the holder its lock. But where the answer
-// to its create was lost as well, the holder knows its znode by the session alone: nothing else of the same
-// client.Session may make an ephemeral znode at the path.
+// Writing over the znode's data, as Curator's Revoker does, does not cost the holder its lock. But if the answer to its create
+// was lost, and the data is written over before the attempt has looked, no attempt knows the znode for its own: the lock is
+// closed until the session ends or the znode is deleted (inspect.Break).
 type Unfair struct{ locker }
 
 // NewUnfair returns the lock of the znode at path, which must not be "/". What is above it is made when it
@@ -57,16 +57,15 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	case opt.Data != nil:
 		return nil, fmt.Errorf("lock %s: option Data: the data of an unfair lock's znode names its owner (leave it out)", path)
 	}
-	u := &unfairLock{lockBase: newBase(s, path, opt, &queue.UnfairRules), attempts: sessionLock{s, path}.attempts()}
+	u := &unfairLock{lockBase: newBase(s, path, opt, &queue.UnfairRules)}
 	u.cleaner = &cleaner{lock: &u.lockBase, clean: u.clean}
 	return &Unfair{locker{u}}, nil
 }
 
-// unfairLock is the state of an Unfair: its attempts share what is known of the session's creates and of leftovers.
+// unfairLock is the state of an Unfair.
 type unfairLock struct {
 	lockBase
-	attempts *sessionAttempts
-	cleaner  *cleaner
+	cleaner *cleaner
 }
 
 // takeClaims makes a claim and returns its hold; count is 1. An attempt that ends without a hold is abandoned, also if

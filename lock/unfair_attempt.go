@@ -13,9 +13,8 @@ import (
 )
 
 // An unfairAttempt is one attempt to take an unfair lock. It is used by one goroutine. The claim is one znode at the lock's
-// path. Since all contenders' znodes have that name, an attempt knows its own by the creation zxid. An attempt whose create
-// was not answered goes by its id in the data, and by what the session's other attempts know; see sessionAttempts. The
-// cleaner removes what abandon leaves behind.
+// path. Since all contenders' znodes have that name, an attempt knows its own by the creation zxid, or by its id in the data if
+// the create was not answered. The cleaner removes what abandon leaves behind.
 type unfairAttempt struct {
 	u        *unfairLock
 	id       queue.ID
@@ -76,7 +75,6 @@ func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 	for {
 		p := a.u.s.Pipeline()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
-		a.u.attempts.add(a.created.answer)
 		p.Send(ctx)
 		_, czxid, err := a.created.wait(ctx)
 		if err == nil {
@@ -128,7 +126,7 @@ func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 		case err != nil:
 			watch.Cancel()
 			return nil, err
-		case node.Stat.Czxid == a.token, a.unknown && a.u.takeOver(a.id, node):
+		case node.Stat.Czxid == a.token, a.unknown && a.u.made(a.id, node):
 			a.lookedAt = bridge.Sent(got)
 			a.noteJoined(node.Stat.Czxid)
 			if queue.Revoked(node.Data) {

@@ -53,8 +53,8 @@ func (c *unfairClaim) remove(ctx context.Context, _ removal) error {
 	return releasePending(c.u.dir, err)
 }
 
-// removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells. Where that is not known,
-// because the outcome of the create is not, it is found out first. removeOwn reports whether there was such a node; with
+// removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells, or its data where the create was
+// not answered. removeOwn reports whether there was such a node; with
 // an error, that is open unless it reports true.
 func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err error) {
 	for {
@@ -68,7 +68,7 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err
 			return was, nil
 		case err != nil:
 			return was, err
-		case d.token == 0 && u.takeOver(d.id, node):
+		case d.token == 0 && u.made(d.id, node):
 			d.token = node.Stat.Czxid
 		case d.token != node.Stat.Czxid:
 			return was, nil
@@ -85,14 +85,10 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err
 	}
 }
 
-// takeOver takes a node over for an attempt which does not know what has become of its create, and reports whether it is that
-// attempt's; see sessionAttempts.
-func (u *unfairLock) takeOver(id queue.ID, node client.Node) bool {
-	if node.Stat.EphemeralOwner != u.s.ID() {
-		return false
-	}
-	says := queue.ParseRecord(node.Data).ID
-	return (says == id || says == "") && u.attempts.adopt(node.Stat.Czxid)
+// made reports whether the attempt with that id has made the node. Its data says so; a client that writes over the data before
+// an attempt whose create was not answered has looked leaves a node that no attempt knows (see [Unfair]).
+func (u *unfairLock) made(id queue.ID, node client.Node) bool {
+	return node.Stat.EphemeralOwner == u.s.ID() && queue.ParseRecord(node.Data).ID == id
 }
 
 // clean deletes the node that d stands for, if there is one.

@@ -358,17 +358,19 @@ type fray struct {
 	wg      sync.WaitGroup // of those that want it
 	reg     Register
 	granted atomic.Int64
+
+	createsAnswered bool // no answer to a create that was applied gets lost
 }
 
 // visit takes the lock for a while, as the client's, which may lose its connection. It returns nil if the lock is
 // not granted in time.
 func (f *fray) visit(c *Client, u *lock.Unfair, r *rand.Rand) *lock.Hold {
-	switch r.IntN(6) {
-	case 0:
+	switch chance := r.IntN(6); {
+	case chance == 0 && !f.createsAnswered:
 		c.Proxy.CutAfter(f.w.unfairCreates())
-	case 1:
+	case chance == 1:
 		c.Proxy.CutBefore(f.w.unfairCreates())
-	case 2:
+	case chance == 2:
 		c.Proxy.CutAfter(f.w.unfairDeletes())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(2000)+1)*time.Millisecond)
