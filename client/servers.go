@@ -45,6 +45,9 @@ func parseServers(list string) (servers []server, chroot string, err error) {
 			servers = append(servers, server{network: "unix", address: path})
 			continue
 		}
+		if scheme, _, ok := strings.Cut(entry, "://"); ok { // what follows would be taken for a chroot
+			return nil, "", fmt.Errorf("server list %q: a server is host:port, without %s:// (a list is host:port,host:port/chroot, not a URL)", list, scheme)
+		}
 		if j := strings.IndexByte(entry, '/'); j >= 0 {
 			if i != len(entries)-1 {
 				return nil, "", fmt.Errorf("server list %q: a chroot may only follow the last server", list)
