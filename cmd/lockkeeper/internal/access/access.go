@@ -71,7 +71,7 @@ func (s Settings) TLS() bool { return s.CA != "" || s.Cert != "" || s.ServerName
 func (s Settings) ClientOptions(opt client.Options, notice func(string)) (client.Options, error) {
 	var err error
 	if opt.Dial, err = s.Dialer(notice); err == nil && s.AuthFile != "" {
-		opt.Auth, err = readCredentials(s.AuthFile)
+		opt.Auth, _, err = readCredentials(s.AuthFile)
 	}
 	return opt, err
 }
@@ -104,6 +104,8 @@ func (s Settings) AsWhom(err error) string {
 		return "the server does not know the scheme of an entry, or its id; entries with auth need credentials that the server takes"
 	case len(shown) == 0:
 		return "without credentials; --auth-file has some to show"
+	case errors.Is(err, zk.ErrAuthFailed) && s.AuthFile != "":
+		return "a line of " + s.AuthFile + " is " + credentialForm + refusedLines(s.AuthFile)
 	case s.ACL == Creator && errors.Is(err, zk.ErrInvalidACL):
 		return "--acl " + Creator + ": the servers know no identity from " + strings.Join(shown, " or ")
 	}
