@@ -78,6 +78,8 @@ func (c clientConfig) read(file string, required bool) error {
 			return exit.Errorf(exit.Config, "%s: there is no setting %s (there are %s)", where, key, strings.Join(clientKeys(), ", "))
 		case value == "":
 			return exit.Errorf(exit.Config, "%s: %s has no value", where, key)
+		case strings.Contains(" "+strings.ReplaceAll(value, "\t", " "), " #"):
+			return exit.Errorf(exit.Config, "%s: %s = %s: a comment has a line of its own", where, key, value)
 		case seen[key]:
 			return exit.Errorf(exit.Config, "%s: %s is set twice", where, key)
 		}

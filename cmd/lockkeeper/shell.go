@@ -25,6 +25,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zkcli"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -415,7 +416,7 @@ func (sh *shell) connect(ctx context.Context, args []string) error {
 	}
 	to := sh.initial
 	to.Servers = serversOf(args[0])
-	if err := withoutScheme(to.Servers); err != nil {
+	if err := bridge.CheckServers(to.Servers); err != nil {
 		return exit.Errorf(exit.Usage, "connect %s: %w", args[0], err)
 	}
 	return takenForAHost(args[0], sh.open(ctx, name, to))

@@ -56,9 +56,6 @@ Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 			if list, err = statusList(to.Servers); err != nil {
 				return err
 			}
-			if err := withoutScheme(list); err != nil {
-				return exit.Errorf(exit.Usage, "status %s: %w", list, err)
-			}
 			dial, err := to.Dialer(notice)
 			if err != nil {
 				return exit.Errorf(exit.Usage, "status: %w", err)

@@ -94,8 +94,8 @@ const environmentHelp = `lockkeeper reads these variables. A flag on the command
 
 What no flag and no variable says is read from ~/.config/lockkeeper/client.conf, and then
 from /etc/lockkeeper/client.conf: lines of KEY = VALUE with servers, tls-ca, tls-cert,
-tls-key, tls-server-name, auth-file and acl. With require-servers = true it is an error
-if no servers are named.
+tls-key, tls-server-name, auth-file and acl. A comment is a line that begins with #. With
+require-servers = true it is an error if no servers are named.
 
 The keeper on this machine has its data in XDG_STATE_HOME (or ~/.local/state) and its
 socket in XDG_RUNTIME_DIR (or TMPDIR, or /tmp), in the directory lockkeeper. It ends

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -37,6 +38,14 @@ func (e *zEnv) place(name string) (p place, err error) {
 	}
 	p.path, err = e.path(rest)
 	return p, err
+}
+
+// withoutScheme refuses URLs, in which what follows the scheme would be taken for a znode's path.
+func withoutScheme(servers string) error {
+	if scheme, _, ok := strings.Cut(servers, "://"); ok && !strings.HasPrefix(servers, "unix:") {
+		return fmt.Errorf("a server is host:port, without %s://", scheme)
+	}
+	return nil
 }
 
 // connectionsFile is what users are told about their file of connections.

@@ -50,15 +50,20 @@ const (
 	Creator = "creator" // clients with the credentials, or the certificate, that it was made with
 )
 
+// A SettingError says what is wrong with the value of a flag.
+type SettingError struct{ Flag, Text string }
+
+func (e *SettingError) Error() string { return "--" + e.Flag + ": " + e.Text }
+
 // Check refuses settings that cannot work, whatever is in the files.
-func (s Settings) Check() error {
+func (s Settings) Check() *SettingError {
 	switch {
 	case s.Key != "" && s.Cert == "":
-		return errors.New("a key for TLS without a certificate (--tls-cert)")
+		return &SettingError{"tls-key", "a key for TLS without a certificate (--tls-cert)"}
 	case !slices.Contains([]string{"", World, Creator}, s.ACL):
-		return errors.New("--acl " + s.ACL + ": not one of " + World + " and " + Creator)
+		return &SettingError{"acl", "not one of " + World + " and " + Creator}
 	case s.ACL == Creator && s.AuthFile == "" && s.Cert == "":
-		return errors.New("--acl " + Creator + ": needs credentials (--auth-file) or a certificate (--tls-cert), by which servers know the creator")
+		return &SettingError{"acl", "needs credentials (--auth-file) or a certificate (--tls-cert), by which servers know the creator"}
 	}
 	return nil
 }
