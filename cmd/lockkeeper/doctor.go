@@ -119,7 +119,7 @@ func (c *checkup) ensemble(ctx context.Context) (e doctor.Ensemble, err error) {
 	if err != nil {
 		return e, err
 	}
-	list, err := statusList(to.Servers)
+	list, err := c.flags.statusList(to.Servers)
 	if err != nil {
 		return e, err
 	}
