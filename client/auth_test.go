@@ -26,6 +26,18 @@ func TestRefusedCredentialsEndTheSession(t *testing.T) {
 		}
 	}
 	bad := client.Auth{Scheme: "sasl", Credential: []byte("x")}
+	t.Run("with a secret for a scheme", func(t *testing.T) {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			serveFake(t, n, fakeAddr, refuse)
+			s := open(t, n, fakeAddr, client.Options{})
+			err := s.AddAuth(t.Context(), client.Auth{Scheme: "sesame", Credential: []byte("x")})
+			wantErr(t, "AddAuth", err, zk.ErrAuthFailed)
+			<-s.Done()
+			if text := s.Err().Error(); contains(text, "sesame") || !contains(text, "zk:2181 refused a credential whose scheme is none of ZooKeeper's own") {
+				t.Errorf("error %v", text)
+			}
+		})
+	})
 	t.Run("at the start", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
 			f := serveFake(t, n, fakeAddr, refuse)

@@ -40,10 +40,10 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{name: "no session", serve: func(p *peer) { p.hello(); p.grant(0, 0) }, over: true, says: "zk:2181 gave no session"},
 		{name: "F46: grants too little", opt: client.Options{SessionTimeoutMin: 8 * time.Second}, over: true,
 			serve: func(p *peer) { p.hello(); p.grant(1, 4*time.Second) },
-			says:  "zk:2181 grants a timeout of 4s, at least 8s is required"},
+			says:  "session not opened: zk:2181 grants a timeout of 4s, at least 8s is required"},
 		{name: "F46: grants too much", opt: client.Options{SessionTimeoutMax: 20 * time.Second}, over: true,
 			serve: func(p *peer) { p.hello(); p.grant(1, 40*time.Second) },
-			says:  "zk:2181 grants a timeout of 40s, at most 20s is allowed"},
+			says:  "session not opened: zk:2181 grants a timeout of 40s, at most 20s is allowed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *memnet.Network) {

@@ -12,6 +12,10 @@ func init() {
 	bridge.Of = func(session any) bridge.Session { return lockSession{session.(*Session)} }
 	bridge.Notify = func(source any, told chan<- struct{}) { source.(bridgedSource).notify(told) }
 	bridge.Conn = func(source any) uint64 { return source.(bridgedSource).connection() }
+	bridge.CheckServers = func(list string) error {
+		_, _, err := splitServers(list)
+		return err
+	}
 	bridge.Sent = func(pending any) clock.Instant { return pending.(interface{ sentAt() clock.Instant }).sentAt() }
 }
 

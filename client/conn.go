@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -213,7 +214,16 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		return fmt.Errorf("from %v: %s: %w", c.server, k.name, h.Err)
 	}
 	if k.op == wire.OpAuth && h.Err != zk.OK {
-		return &SessionError{ID: s.mu.id, Err: zk.ErrAuthFailed, Detail: fmt.Sprintf("%v refused the %s credential", c.server, k.path)}
+		return &SessionError{ID: s.mu.id, Err: zk.ErrAuthFailed, Detail: fmt.Sprintf("%v refused %s", c.server, describeCredential(k.path))}
 	}
 	return nil
+}
+
+// describeCredential names the scheme of a credential if it is one of ZooKeeper's. Another one may be part of a secret:
+// of a file's line USER:PASSWORD, for example, in which the scheme was left out.
+func describeCredential(scheme string) string {
+	if slices.Contains([]string{"digest", "ip", "sasl", "x509"}, scheme) {
+		return "the " + scheme + " credential"
+	}
+	return "a credential whose scheme is none of ZooKeeper's own"
 }

@@ -36,6 +36,9 @@ func (s *Session) connect() (*conn, *SessionError) {
 		}
 		if err == nil {
 			c, over := s.adopt(srv, nc, resp, asked)
+			if over != nil {
+				s.noteAttempt(srv.String(), errors.New(over.Detail)) // not zk.ErrClosed, which is a Keeper's own end
+			}
 			if c != nil || over != nil {
 				return c, over
 			}

@@ -81,11 +81,13 @@ type SessionError struct {
 }
 
 func (e *SessionError) Error() string {
-	s := fmt.Sprintf("session %s: %v", idText(e.ID), e.Err)
-	if e.Detail != "" {
-		s += ": " + e.Detail
+	switch {
+	case e.ID == 0 && e.Detail != "":
+		return "session not opened: " + e.Detail
+	case e.Detail != "":
+		return fmt.Sprintf("session %s: %v: %s", idText(e.ID), e.Err, e.Detail)
 	}
-	return s
+	return fmt.Sprintf("session %s: %v", idText(e.ID), e.Err)
 }
 
 // Unwrap returns the cause.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -213,6 +214,32 @@ func TestKeeperAndGrantsOutOfBounds(t *testing.T) {
 		_, err = client.Keep(t.Context(), zktest.Servers, opt)
 		if err == nil {
 			t.Error("a grant below the bound was accepted")
+		}
+	})
+}
+
+// A later session with such a grant is tried again, and the error of a caller that waits for it says why there is none.
+func TestKeeperSaysWhyALaterGrantIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			p.hello()
+			if p.number > 1 {
+				p.grant(fakeSession+int64(p.number), 4*time.Second) // to a resume it says that the session is over
+				return
+			}
+			p.grant(fakeSession, 10*time.Second)
+			p.serve(nil)
+		})
+		k, err := client.Keep(t.Context(), fakeAddr, client.Options{Dial: n.Dialer("client"), SessionTimeoutMin: 8 * time.Second})
+		must(t, err)
+		defer k.Close(t.Context())
+		s, err := k.Session(t.Context())
+		must(t, err)
+		n.Link("client", "").Cut()
+		<-s.Done()
+		_, err = k.Session(short(t, 5*time.Second))
+		if err == nil || !contains(err.Error(), "zk:2181 grants a timeout of 4s, at least 8s is required") || errors.Is(err, zk.ErrClosed) {
+			t.Errorf("Session: %v", err)
 		}
 	})
 }

@@ -46,6 +46,8 @@ func TestParseServers(t *testing.T) {
 		{list: "a:1 b:2", fails: "stands in brackets"},
 		{list: "a b", fails: "blank in the host"},
 		{list: "unix:", fails: "without a path"},
+		{list: "http://x", fails: "a server is host:port, without http:// (a list is host:port,host:port/chroot, not a URL)"},
+		{list: "a:1,zk://b:2/app", fails: "without zk://"},
 	} {
 		servers, chroot, err := parseServers(tt.list)
 		var got []string

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -32,22 +33,34 @@ const defaultPort = "2181"
 // IPv6 addresses stand in brackets, and "unix:/path" is a socket of this machine. The chroot, if
 // any, follows the last server; behind a socket it cannot be given.
 func parseServers(list string) (servers []server, chroot string, err error) {
+	servers, chroot, err = splitServers(list)
+	if err != nil {
+		return nil, "", fmt.Errorf("server list %q: %w", list, err)
+	}
+	return servers, chroot, nil
+}
+
+// splitServers is parseServers for a caller that names the list itself in errors.
+func splitServers(list string) (servers []server, chroot string, err error) {
 	if strings.TrimSpace(list) == "" {
-		return nil, "", fmt.Errorf("server list %q: it is empty", list)
+		return nil, "", errors.New("it is empty")
 	}
 	entries := strings.Split(list, ",")
 	for i, entry := range entries {
 		entry = strings.TrimSpace(entry)
 		if path, ok := strings.CutPrefix(entry, "unix:"); ok {
 			if path == "" {
-				return nil, "", fmt.Errorf("server list %q: unix: without a path", list)
+				return nil, "", errors.New("unix: without a path")
 			}
 			servers = append(servers, server{network: "unix", address: path})
 			continue
 		}
+		if scheme, _, ok := strings.Cut(entry, "://"); ok { // what follows would be taken for a chroot
+			return nil, "", fmt.Errorf("a server is host:port, without %s:// (a list is host:port,host:port/chroot, not a URL)", scheme)
+		}
 		if j := strings.IndexByte(entry, '/'); j >= 0 {
 			if i != len(entries)-1 {
-				return nil, "", fmt.Errorf("server list %q: a chroot may only follow the last server", list)
+				return nil, "", errors.New("a chroot may only follow the last server")
 			}
 			entry, chroot = entry[:j], strings.TrimSuffix(entry[j:], "/")
 			if chroot != "" {
@@ -56,13 +69,13 @@ func parseServers(list string) (servers []server, chroot string, err error) {
 					err = &zk.PathError{Path: "//", Reason: "has an empty name"}
 				}
 				if err != nil {
-					return nil, "", fmt.Errorf("server list %q: chroot: %w", list, err)
+					return nil, "", fmt.Errorf("chroot: %w", err)
 				}
 			}
 		}
 		s, err := parseServer(entry)
 		if err != nil {
-			return nil, "", fmt.Errorf("server list %q: %w", list, err)
+			return nil, "", err
 		}
 		servers = append(servers, s)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 )
 
 // serversVariable names the servers if no flag does.
@@ -84,19 +85,8 @@ func (l *serverList) Set(s string) error {
 	if s == "" {
 		return errors.New(`it names no server; "local" is the keeper on this machine`)
 	}
-	if err := withoutScheme(s); err != nil {
-		return err
-	}
 	*l = serverList(s)
-	return nil
-}
-
-// withoutScheme refuses URLs, in which what follows the scheme would be taken for a chroot.
-func withoutScheme(servers string) error {
-	if scheme, _, ok := strings.Cut(servers, "://"); ok && !strings.HasPrefix(servers, "unix:") {
-		return fmt.Errorf("a server is host:port, without %s://", scheme)
-	}
-	return nil
+	return bridge.CheckServers(s)
 }
 
 func (l *serverList) String() string { return string(*l) }
@@ -126,10 +116,14 @@ func (f *accessFlags) named(config clientConfig) (string, error) {
 	case set && named == "":
 		return "", exit.Errorf(exit.Usage, `%s is set, and names no server; "local" is the keeper on this machine`, serversVariable)
 	case set:
+		err := bridge.CheckServers(named)
+		if err != nil {
+			return "", exit.Errorf(exit.Usage, "%s=%s: %w", serversVariable, named, err)
+		}
 		return named, nil
 	}
 	if v, ok := config["servers"]; ok {
-		err := withoutScheme(v.text)
+		err := bridge.CheckServers(v.text)
 		if err != nil {
 			return "", exit.Errorf(exit.Config, "%s: servers = %s: %w", v.where, v.text, err)
 		}
@@ -165,31 +159,53 @@ func (f *accessFlags) settings() (s access.Settings, err error) {
 	if len(f.has) > len(tlsFlags) && f.connectTimeout < time.Millisecond {
 		return s, exit.Errorf(exit.Usage, "--connect-timeout %v: not a duration of at least %v", f.connectTimeout, time.Millisecond)
 	}
+	said := map[string]saidValue{}
 	for _, flag := range f.has {
-		value, from := *flag.of(&f.given), "--"+flag.name
-		given := value != ""
-		if !given {
-			value, from = os.Getenv(flag.variable), flag.variable
-		}
-		if value == "" {
-			value, from = config[flag.name].text, config[flag.name].where+": "+flag.name
-		}
+		v := f.value(flag, config)
+		said[flag.name] = v
 		switch {
-		case value == "" || s.Servers == access.Local && named != "" && !given: // it is for other servers
+		case v.text == "" || s.Servers == access.Local && named != "" && !v.given: // it is for other servers
 			continue
 		case s.Servers == access.Local:
-			return s, exit.Errorf(exit.Usage, "%s: is for servers that --servers or %s names; the keeper on this machine is open to its user alone", from, serversVariable)
+			return s, v.wrong("is for servers that --servers or %s names; the keeper on this machine is open to its user alone", serversVariable)
 		case flag.isFile:
-			if value, err = filepath.Abs(value); err != nil {
-				return s, exit.Errorf(exit.Usage, "%s: %w", from, err)
+			if v.text, err = filepath.Abs(v.text); err != nil {
+				return s, v.wrong("%w", err)
 			}
 		}
-		*flag.of(&s) = value
+		*flag.of(&s) = v.text
 	}
-	if err := s.Check(); err != nil {
-		return s, exit.Errorf(exit.Usage, "%w", err)
+	if wrong := s.Check(); wrong != nil {
+		return s, said[wrong.Flag].wrong("%s", wrong.Text)
 	}
 	return s, nil
+}
+
+// A saidValue is the value of a flag, whatever has said it.
+type saidValue struct {
+	text   string // empty if nothing has
+	given  bool   // on the command line
+	where  string // with the text, for errors
+	status int    // of errors
+}
+
+// wrong says what is wrong with the value.
+func (v saidValue) wrong(format string, args ...any) error {
+	return exit.Errorf(v.status, "%s: "+format, append([]any{v.where}, args...)...)
+}
+
+// value returns what the command line, the environment or a configuration file says, the first of these that says anything.
+func (f *accessFlags) value(flag accessFlag, config clientConfig) saidValue {
+	text := *flag.of(&f.given)
+	if text != "" {
+		return saidValue{text, true, "--" + flag.name + " " + text, exit.Usage}
+	}
+	text = os.Getenv(flag.variable)
+	if text != "" {
+		return saidValue{text, false, flag.variable + "=" + text, exit.Usage}
+	}
+	v := config[flag.name]
+	return saidValue{v.text, false, fmt.Sprintf("%s: %s = %s", v.where, flag.name, v.text), exit.Config}
 }
 
 // chooseServers returns the server list to use for what the user has named, or access.Local.

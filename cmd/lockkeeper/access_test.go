@@ -356,9 +356,10 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 		{h.dir, 64, []string{h.dir, "regular file"}},
 		{h.put("empty", "# nothing\n"), 64, []string{"empty", "no credentials"}},
 		{h.put("half", "\n#\ndigest:sesame"), 64, []string{"half:3:", "digest:USER:PASSWORD"}},
-		{h.put("none", "sesame\n"), 64, []string{"none:1:", "scheme:credential"}},
+		{h.put("none", "sesame\n"), 64, []string{"none:1:", "SCHEME:CREDENTIAL"}},
 		{h.put("long", strings.Repeat("#\n", 64<<10)), 64, []string{"long", "65536 bytes"}},
-		{h.put("unknown", "sesam:e\n"), 77, []string{"authentication failed", "with the credentials in " + h.dir + "/unknown"}},
+		{h.put("unknown", "digest:alice:sesame\n#\nsesame:e\n"), 77, []string{"authentication failed", "refused a credential whose scheme is none of ZooKeeper's own",
+			"a line of " + h.dir + "/unknown is SCHEME:CREDENTIAL, as in digest:USER:PASSWORD; not of the scheme digest: " + h.dir + "/unknown:3"}},
 	} {
 		for _, command := range []string{"run --wait 0 demo -- true", "locks"} {
 			words := strings.Fields(command)

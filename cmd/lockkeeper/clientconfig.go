@@ -39,18 +39,23 @@ func readClientConfig(getenv func(string) string) (clientConfig, error) {
 	if file := getenv(configVariable); file != "" {
 		return c, c.read(file, true)
 	}
-	files := []string{systemConfig}
-	if dir := getenv("XDG_CONFIG_HOME"); dir != "" {
-		files = append(files, filepath.Join(dir, "lockkeeper", "client.conf"))
-	} else if home := getenv("HOME"); home != "" {
-		files = append(files, filepath.Join(home, ".config", "lockkeeper", "client.conf"))
-	}
-	for _, file := range files {
+	for _, file := range []string{systemConfig, userFile(getenv, "client.conf")} {
 		if err := c.read(file, false); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
+}
+
+// userFile returns where this user has a configuration file; empty, which is no file, if neither variable is set.
+func userFile(getenv func(string) string, name string) string {
+	switch dir, home := getenv("XDG_CONFIG_HOME"), getenv("HOME"); {
+	case filepath.IsAbs(dir):
+		return filepath.Join(dir, "lockkeeper", name)
+	case home != "":
+		return filepath.Join(home, ".config", "lockkeeper", name)
+	}
+	return ""
 }
 
 // read adds what a file says.
@@ -78,6 +83,8 @@ func (c clientConfig) read(file string, required bool) error {
 			return exit.Errorf(exit.Config, "%s: there is no setting %s (there are %s)", where, key, strings.Join(clientKeys(), ", "))
 		case value == "":
 			return exit.Errorf(exit.Config, "%s: %s has no value", where, key)
+		case strings.Contains(" "+strings.ReplaceAll(value, "\t", " "), " #"):
+			return exit.Errorf(exit.Config, "%s: %s = %s: a comment has a line of its own", where, key, value)
 		case seen[key]:
 			return exit.Errorf(exit.Config, "%s: %s is set twice", where, key)
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 )
 
 // What no flag and no variable says comes from the user's file, and then from that of the machine.
@@ -39,10 +41,17 @@ func TestClientConfiguration(t *testing.T) {
 		"servers = a:1\nservers = b:1": "client.conf:2: servers is set twice",
 		"servers = zk://a:1":           "client.conf:1: servers = zk://a:1: a server is host:port",
 		"require-servers = perhaps":    "client.conf:1: require-servers = perhaps: not true or false",
+		"#\nservers = a b:xx":          `client.conf:2: servers = a b:xx: "a b:xx" has a blank in the host`,
+		"servers = a:1\t# main":        "client.conf:1: servers = a:1\t# main: a comment has a line of its own",
+		"servers = # main":             "client.conf:1: servers = # main: a comment has a line of its own",
+		"servers = a:1\nacl = all":     "client.conf:2: acl = all: not one of world and creator",
+		"acl = creator\nservers = a:1": "client.conf:1: acl = creator: needs credentials (--auth-file)",
+		"servers = a:1\ntls-key = /k":  "client.conf:2: tls-key = /k: a key for TLS without a certificate (--tls-cert)",
+		"auth-file = /k":               "client.conf:1: auth-file = /k: is for servers that --servers or " + serversVariable + " names",
 	} {
 		h.put("config/lockkeeper/client.conf", text)
-		j := h.run("locks")
-		if j.status() == 0 || !strings.Contains(j.stderr.String(), want) {
+		j := h.run("run", "demo", "--", "true")
+		if j.status() != exit.Config || !strings.Contains(j.stderr.String(), want) {
 			t.Errorf("%q: exit status %d, %s; want %q", text, j.status(), j.stderr.String(), want)
 		}
 	}

@@ -39,7 +39,7 @@ func (f *accessFlags) namesLike(ctx context.Context, home, typed string) (names 
 		return nil, false
 	}
 	if to.Servers == access.Local {
-		to.Servers, err = statusList(to.Servers)
+		to.Servers, err = f.statusList(to.Servers)
 		if err != nil {
 			return nil, false
 		}

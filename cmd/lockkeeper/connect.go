@@ -41,9 +41,6 @@ func openWith[S any](ctx context.Context, to access.Settings, opt client.Options
 	open func(context.Context, string, client.Options) (S, error)) (opened S, list string, err error) {
 	var none S
 	servers := to.Servers
-	if err := withoutScheme(servers); err != nil {
-		return none, "", exit.Errorf(exit.Usage, "%s=%s: %w", serversVariable, servers, err) // a flag has been looked at
-	}
 	// Of the time for connecting, a server that accepts and says nothing gets a half at most, so that
 	// the error can name it.
 	opt.ConnectTimeout = connectTimeout / time.Duration(2*(strings.Count(servers, ",")+1))

@@ -120,12 +120,9 @@ func (c *checkup) ensemble(ctx context.Context) (e doctor.Ensemble, err error) {
 	if err != nil {
 		return e, err
 	}
-	list, err := statusList(to.Servers)
+	list, err := c.flags.statusList(to.Servers)
 	if err != nil {
 		return e, err
-	}
-	if err := withoutScheme(list); err != nil {
-		return e, exit.Errorf(exit.Usage, "doctor %s: %w", list, err)
 	}
 	if !strings.HasPrefix(list, "unix:") {
 		list, _, _ = strings.Cut(list, "/") // an ensemble is looked at as a whole

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -185,6 +185,7 @@ type holderSays struct {
 	Remaining time.Duration `json:"left,omitempty"`  // of the lease, after a renewal
 	Status    int           `json:"status,omitempty"`
 	Text      string        `json:"text,omitempty"`
+	Servers   string        `json:"servers,omitempty"` // the server list, for another command that asks about the lock
 }
 
 // holderArgs returns the arguments of the holder: the flags of hold, and when the process of --pid began.
@@ -290,40 +291,84 @@ func holdsDir() (string, error) {
 	return places.Private("holds")
 }
 
-// holdSocket returns where the holder of a lock listens.
-func (f *accessFlags) holdSocket(name string) (string, error) {
+// A holdPlace is where the holder of a lock of some servers listens.
+type holdPlace struct{ dir, servers, path string }
+
+// holdPlace returns where the holder of the lock of that name listens.
+func (f *accessFlags) holdPlace(name string) (holdPlace, error) {
 	path, err := lockPath(name)
 	if err != nil {
-		return "", err
+		return holdPlace{}, err
 	}
 	to, err := f.settings()
 	if err != nil {
-		return "", err
+		return holdPlace{}, err
 	}
 	dir, err := holdsDir()
 	if err != nil {
-		return "", exit.Errorf(exit.OS, "%w", err)
+		return holdPlace{}, exit.Errorf(exit.OS, "%w", err)
 	}
-	return holdSocketIn(dir, to.Servers, path), nil
+	return holdPlace{dir, to.Servers, path}, nil
 }
 
-func holdSocketIn(dir, servers, path string) string {
-	sum := sha256.Sum256([]byte(servers + "\n" + path))
-	return filepath.Join(dir, hex.EncodeToString(sum[:8]))
+func (p holdPlace) socket() string {
+	sum := sha256.Sum256([]byte(p.servers + "\n" + p.path))
+	return filepath.Join(p.dir, hex.EncodeToString(sum[:8]))
+}
+
+// elsewhere names the holds of the lock with other server lists. These may be lists of the same servers: they are compared as they
+// are written.
+func (p holdPlace) elsewhere() string {
+	sockets, _ := filepath.Glob(filepath.Join(p.dir, "*"))
+	text := ""
+	for _, socket := range sockets {
+		if strings.Contains(filepath.Base(socket), ".") { // not one of a lock that is held
+			continue
+		}
+		nc, err := dialHolder(socket, lineLimit)
+		if err != nil {
+			continue
+		}
+		said, err := request(nc, doName+" "+p.path)
+		if err != nil || said.Servers == "" {
+			continue
+		}
+		text += "; there is one with --servers " + said.Servers
+	}
+	return text
 }
 
 // askTimeout is how long a holder may take to answer; it has 8 seconds to give the lock back.
 const askTimeout = 30 * time.Second
 
+// dialHolder connects to a holder, which has the limit to answer.
+func dialHolder(socket string, limit time.Duration) (net.Conn, error) {
+	nc, err := net.DialTimeout("unix", socket, limit)
+	if err != nil {
+		return nil, err
+	}
+	nc.SetDeadline(time.Now().Add(limit))
+	return nc, nil
+}
+
+// request sends a line to a holder, and returns what it answers. The connection is closed.
+func request(nc net.Conn, line string) (said holderSays, err error) {
+	defer nc.Close()
+	_, err = fmt.Fprintln(nc, line)
+	if err == nil {
+		err = json.NewDecoder(bufio.NewReader(nc)).Decode(&said)
+	}
+	return said, err
+}
+
 // askHolder asks the holder of a lock to do something.
 func (f *accessFlags) askHolder(name, do string) (said holderSays, err error) {
-	socket, err := f.holdSocket(name)
+	place, err := f.holdPlace(name)
 	if err != nil {
 		return said, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	nc, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	socket := place.socket()
+	nc, err := dialHolder(socket, askTimeout)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		if text, readErr := os.ReadFile(socket + lossSuffix); readErr == nil && json.Unmarshal(text, &said) == nil {
@@ -332,16 +377,11 @@ func (f *accessFlags) askHolder(name, do string) (said holderSays, err error) {
 			}
 			return said, exit.Errorf(said.Status, "%s %s: %s", do, name, said.Text)
 		}
-		return said, exit.Errorf(exit.NoSuchLock, "%s %s: no lockkeeper hold of this user on this machine has it", do, name)
+		return said, exit.Errorf(exit.NoSuchLock, "%s %s: no lockkeeper hold of this user on this machine has it with --servers %s%s", do, name, place.servers, place.elsewhere())
 	case err != nil:
 		return said, exit.Errorf(exit.OS, "%s %s: %w", do, name, err)
 	}
-	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(askTimeout))
-	_, err = fmt.Fprintln(nc, do)
-	if err == nil {
-		err = json.NewDecoder(bufio.NewReader(nc)).Decode(&said)
-	}
+	said, err = request(nc, do)
 	switch {
 	case err != nil:
 		return said, exit.Errorf(exit.Internal, "%s %s: the holder does not answer (%w): it is not known what became of the lock; see lockkeeper locks %s", do, name, err, name)
@@ -354,7 +394,7 @@ func (f *accessFlags) askHolder(name, do string) (said holderSays, err error) {
 // newRelease makes the command that ends a hold, and newRenew the one that prolongs it.
 func newRelease() *cobra.Command {
 	return newAsk(doRelease, "End a hold that lockkeeper hold has begun", `Give the lock back that lockkeeper hold has taken, and return when that is known. The servers
-have to be the same as for hold, and the user too.
+have to be the same as for hold, written in the same way, and the user too.
 
 Exit status: 0 given back, 66 there is no such hold, 70 the holder does not answer, 74 the lock
 was lost before (told once).`, func(io.Writer, holderSays) error { return nil })

@@ -72,6 +72,13 @@ func TestHoldAndRelease(t *testing.T) {
 	h.run("run", "--wait", "0", "demo", "--", "true").want(75, "hold for process "+pid)
 	h.run("hold", "--wait", "0", "--pid", pid, "demo").want(75, "hold for process "+pid)
 	h.run("renew", "demo").want(64, "no lease")
+	other := h.run("release", "--servers", "localhost", "other").want(66, "no lockkeeper hold").stderr.String()
+	if strings.Contains(other, "there is one") {
+		t.Errorf("release of a lock that has no hold: %s", other)
+	}
+	for _, do := range []string{"release", "renew"} { // lists are compared as they are written
+		h.run(do, "--servers", "localhost", "demo").want(66, "no lockkeeper hold", "has it with --servers localhost; there is one with --servers local\n")
+	}
 	h.run("release", "demo").want(0)
 	h.run("run", "--wait", "0", "demo", "--", "true").want(0) // the lock is free when release has returned
 	h.run("release", "demo").want(66, "no lockkeeper hold")

@@ -25,7 +25,7 @@ import (
 // process of --pid when the lock is lost. So a hold has what a run has: a guard that ends the command in time, and the lock that is
 // given back when the command has ended. What is said to the holder comes over a socket, a line for each connection:
 // "granted TOKEN" from stay, which is answered with "taken", and with "end" when the hold is over; "release" and "renew" from the
-// commands, which are answered with a holderSays.
+// commands, which are answered with a holderSays, as is "name PATH".
 //
 // The holder tells hold the token, and hold answers that it takes the lock, or gives up and closes its side. What hold says is
 // what counts: until it takes the lock the process of --pid does not know that it has one, and is left alone.
@@ -37,6 +37,7 @@ const (
 	doGranted     = "granted"
 	doRelease     = "release"
 	doRenew       = "renew"
+	doName        = "name" // with a path: the servers, if the hold is of that lock
 	saysTaken     = "taken"
 	saysEnd       = "end"
 	takes         = 't'             // what hold writes to take the lock
@@ -81,8 +82,9 @@ type holder struct {
 	name    string
 	lease   time.Duration // 0 without
 	watched proc.Process  // with the Pid 0 without
-	socket  string        // where it listens once it has the lock
-	own     os.FileInfo   // of the socket's file; no other has its inode while the holder listens
+	place   holdPlace
+	socket  string      // where it listens once it has the lock
+	own     os.FileInfo // of the socket's file; no other has its inode while the holder listens
 
 	waiter  *os.File      // standard error of hold, until the lock is held
 	said    *net.UnixConn // to hold, until it has taken the lock
@@ -131,7 +133,8 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	if err != nil {
 		return failed(err)
 	}
-	h.socket = holdSocketIn(dir, to.Servers, path)
+	h.place = holdPlace{dir, to.Servers, path}
+	h.socket = h.place.socket()
 	own := filepath.Join(dir, fmt.Sprintf("%d.%x", os.Getpid(), time.Now().UnixNano()))
 	l, err := net.Listen("unix", own)
 	if err != nil {
@@ -238,6 +241,11 @@ func (h *holder) answer(nc net.Conn, own string) {
 		said = h.out
 	case doRenew:
 		said = h.renew()
+	case doName:
+		said = holderSays{}
+		if arg == h.place.path {
+			said.Servers = h.place.servers
+		}
 	}
 	nc.SetWriteDeadline(time.Now().Add(lineLimit))
 	json.NewEncoder(nc).Encode(said) // an error means that the question is not open any more

@@ -264,7 +264,13 @@ func TestOutputThatIsNotTaken(t *testing.T) {
 func TestStatusOfTheLocalKeeper(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.run("status").want(69, "no local keeper")
+	const none = "no local keeper is running in "
+	for _, command := range []string{"status local", "doctor --servers local", "status"} { // the last with the variable
+		h.run(strings.Fields(command)...).want(69, "lockkeeper: "+none+h.dir+"/state/lockkeeper; the first command that needs it")
+	}
+	unnamed := *h
+	unnamed.env = slices.DeleteFunc(slices.Clone(h.env), func(v string) bool { return strings.HasPrefix(v, serversVariable+"=") })
+	unnamed.run("doctor").want(69, "no servers are named, and "+none)
 	h.run("run", "demo", "--", "true").want(0)
 	if out := h.run("status").want(0).stdout.String(); !strings.Contains(out, "standalone") {
 		t.Errorf("status: %s", out)

@@ -158,6 +158,10 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"bench x", 64, []string{"bench:", `"x"`}},
 		{"locks --servers a\x00b:2181", 64, []string{"a b:2181", "blank"}},
 		{"run --servers a\x00b free -- true", 64, []string{"a b", "blank"}},
+		{"status --servers a\x00b:xx", 64, []string{"a b:xx", "blank"}},
+		{"status b:1 a:xx", 64, []string{`status "b:1,a:xx"`, "not a number from 1 to 65535"}},
+		{"doctor a\x00b:xx", 64, []string{"a b:xx", "blank"}},
+		{"run --acl all --servers a free -- true", 64, []string{"--acl all: not one of world and creator"}},
 		{"status 127.0.0.1:1", 69, nil},
 		{"version --frob", 64, nil},
 		{"version", 0, nil},
@@ -185,6 +189,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 	}
 	h.env = append(h.env, serversVariable+"=http://a:2181")
 	h.run("run", "free", "--", "true").want(64, serversVariable, "without http://")
+	h.run("status").want(64, serversVariable, "without http://")
 }
 
 // The reader of our standard error has gone, which ends neither the command nor its exit status.

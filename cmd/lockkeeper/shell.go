@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zkcli"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -41,8 +41,8 @@ sessions, without lines that have credentials. What a watch sees is shown above 
 line that is being typed.
 
 connect opens a further connection: to servers (connect zk1:2181,zk2:2181/chroot prod
-gives it a name), or to a name that stands in ~/.config/lockkeeper/connections, a line
-"NAME SERVERS" each. connect NAME goes back to it.
+gives it a name), or to a name that stands in the user's file of connections (see
+lockkeeper help environment). connect NAME goes back to it.
 
 If standard input is no terminal, its lines are done one after the other, until one
 fails; that one's exit status is the shell's. For the statuses see lockkeeper z --help.`,
@@ -316,8 +316,12 @@ func (sh *shell) zRoot() *cobra.Command {
 	env := &zEnv{session: sh.withSession, context: interruptible, dir: sh.dir, in: os.Stdin, notes: os.Stderr, screen: sh.screen, lasting: true,
 		patience: func() time.Duration { return cmp.Or(sh.initial.ConnectTimeout, connectTimeoutDefault) }}
 	env.other = func(ctx context.Context, servers string) (*client.Session, error) {
+		servers, err := serversOf(servers)
+		if err != nil {
+			return nil, err
+		}
 		to := sh.initial
-		to.Servers = serversOf(servers)
+		to.Servers = servers
 		s, _, err := openCommand(ctx, to)
 		return s, err
 	}
@@ -413,39 +417,16 @@ func (sh *shell) connect(ctx context.Context, args []string) error {
 			return nil
 		}
 	}
+	servers, err := serversOf(args[0])
+	if err != nil {
+		return err
+	}
 	to := sh.initial
-	to.Servers = serversOf(args[0])
-	if err := withoutScheme(to.Servers); err != nil {
+	to.Servers = servers
+	if err := bridge.CheckServers(to.Servers); err != nil {
 		return exit.Errorf(exit.Usage, "connect %s: %w", args[0], err)
 	}
 	return takenForAHost(args[0], sh.open(ctx, name, to))
-}
-
-// serversOf returns the servers that the user's file has for a name, or the name itself.
-func serversOf(name string) string {
-	if servers := namedConnections()[name]; servers != "" {
-		return servers
-	}
-	return name
-}
-
-// namedConnections reads the user's file of connections.
-func namedConnections() map[string]string {
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return nil
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "lockkeeper", "connections"))
-	if err != nil {
-		return nil
-	}
-	named := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if words := strings.Fields(line); len(words) == 2 && words[0][0] != '#' {
-			named[words[0]] = words[1]
-		}
-	}
-	return named
 }
 
 func (sh *shell) connections(context.Context, []string) error {

@@ -92,7 +92,8 @@ func (sh *shell) candidates(before, word string) (candidates, shown []string) {
 			names = append(names, c.name)
 		}
 		if words[0] == "connect" {
-			for name := range namedConnections() {
+			named, _ := namedConnections() // connect says what is wrong with the file
+			for name := range named {
 				names = append(names, name)
 			}
 		}

@@ -53,11 +53,8 @@ Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 			if err != nil {
 				return err
 			}
-			if list, err = statusList(to.Servers); err != nil {
+			if list, err = flags.statusList(to.Servers); err != nil {
 				return err
-			}
-			if err := withoutScheme(list); err != nil {
-				return exit.Errorf(exit.Usage, "status %s: %w", list, err)
 			}
 			dial, err := to.Dialer(notice)
 			if err != nil {
@@ -80,7 +77,7 @@ Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
 }
 
 // statusList returns a server list in which the local keeper has an address. It does not start it.
-func statusList(servers string) (string, error) {
+func (f *accessFlags) statusList(servers string) (string, error) {
 	if servers != access.Local {
 		return servers, nil
 	}
@@ -90,7 +87,11 @@ func statusList(servers string) (string, error) {
 	}
 	c, a, err := places.Find()
 	if err != nil {
-		return "", exit.Errorf(exit.Unreachable, "no servers are configured, and no local keeper is running in %s; the first command that needs it starts it", places.State)
+		unnamed := ""
+		if f.unnamed {
+			unnamed = "no servers are named, and "
+		}
+		return "", exit.Errorf(exit.Unreachable, "%sno local keeper is running in %s; the first command that needs it, such as lockkeeper locks, starts it", unnamed, places.State)
 	}
 	c.Close()
 	return "unix:" + a.Socket, nil

@@ -93,10 +93,14 @@ const environmentHelp = `lockkeeper reads these variables. A flag on the command
   LOCKKEEPER_ACL               as --acl
   LOCKKEEPER_CONFIG            a client configuration file to read in place of the usual ones
 
-What no flag and no variable says is read from ~/.config/lockkeeper/client.conf, and then
-from /etc/lockkeeper/client.conf: lines of KEY = VALUE with servers, tls-ca, tls-cert,
-tls-key, tls-server-name, auth-file and acl. With require-servers = true it is an error
-if no servers are named.
+What no flag and no variable says is read from lockkeeper/client.conf in XDG_CONFIG_HOME
+(or ~/.config), and then from /etc/lockkeeper/client.conf: lines of KEY = VALUE with
+servers, tls-ca, tls-cert, tls-key, tls-server-name, auth-file and acl. A comment is a line
+that begins with #. With require-servers = true it is an error if no servers are named.
+
+Beside the user's client.conf, connections has names for servers, for lockkeeper shell and
+for trees on other servers (z cp, diff, mirror): lines of NAME SERVERS, as in
+prod zk1:2181,zk2:2181/chroot.
 
 The keeper on this machine has its data in XDG_STATE_HOME (or ~/.local/state) and its
 socket in XDG_RUNTIME_DIR (or TMPDIR, or /tmp), in the directory lockkeeper. It ends

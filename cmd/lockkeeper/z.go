@@ -59,7 +59,10 @@ func newZ() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		to.Servers = serversOf(servers)
+		to.Servers, err = serversOf(servers)
+		if err != nil {
+			return nil, err
+		}
 		s, _, err := openCommand(ctx, to)
 		return s, err
 	}

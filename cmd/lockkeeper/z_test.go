@@ -151,7 +151,7 @@ func TestZVerbs(t *testing.T) {
 		{line: "acl set /m ip:abc:r", status: 64, err: `"abc" is no IP address`},
 		{line: "acl set --json /m ip:10.0.0.0/8:r,world:anyone:cdrwa", out: `{"path":"/m","kind":"persistent",` + "…"},
 		{line: "acl set -R --json /m world:anyone:cdrwa", out: `{"acls_set":1,"path":"/m"}` + "\n"},
-		{line: "get nosuch:/m", status: 64, err: "connections has no line for nosuch (--servers HOST:PORT names other servers; ./nosuch:/m is a znode of this name)"},
+		{line: "get nosuch:/m", status: 64, err: "/lockkeeper/connections has no line for nosuch (--servers HOST:PORT names other servers; ./nosuch:/m is a znode of this name)"},
 		{line: "get zk1:2181:/m", status: 64, err: "a tree on other servers is for cp, diff and mirror (--servers zk1:2181 names other servers;"},
 		{line: "get zk://zk1:2181/m", status: 64, err: "a server is host:port, without zk:// (--servers HOST:PORT names other servers)"},
 		{line: "ls unix:/run", status: 64, err: "this is a server's socket, not a znode (--servers unix:/run names other servers; ./unix:/run is a znode of this name)"},

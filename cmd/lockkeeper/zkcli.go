@@ -20,6 +20,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zkcli"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 )
 
 func newZkcli() *cobra.Command {
@@ -107,7 +108,7 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 	cli := &zkcli.CLI{Out: out, Err: os.Stderr, Screen: term.IsTerminal(int(os.Stdout.Fd())), Version: version, Begun: "Connecting to %s\n"}
 	cli.Open = func(ctx context.Context, servers string) (*client.Session, error) {
 		if servers != to.Servers {
-			if err := withoutScheme(servers); err != nil {
+			if err := bridge.CheckServers(servers); err != nil {
 				return nil, err
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -39,13 +40,22 @@ func (e *zEnv) place(name string) (p place, err error) {
 	return p, err
 }
 
-// connectionsFile is what users are told about their file of connections.
-const connectionsFile = "~/.config/lockkeeper/connections"
+// withoutScheme refuses URLs, in which what follows the scheme would be taken for a znode's path.
+func withoutScheme(servers string) error {
+	if scheme, _, ok := strings.Cut(servers, "://"); ok && !strings.HasPrefix(servers, "unix:") {
+		return fmt.Errorf("a server is host:port, without %s://", scheme)
+	}
+	return nil
+}
 
 // notAPath says what is wrong with a path that begins with a word and ":/", which is not one of cp, diff and mirror.
 func notAPath(name, word string, inShell bool) error {
 	servers, wrong := word, "a tree on other servers is for cp, diff and mirror"
-	switch named := namedConnections()[word]; {
+	connections, err := namedConnections()
+	if err != nil {
+		return err
+	}
+	switch named := connections[word]; {
 	case word == "unix":
 		servers, wrong = name, "this is a server's socket, not a znode"
 	case named != "" && !inShell:
@@ -53,7 +63,7 @@ func notAPath(name, word string, inShell bool) error {
 	case strings.HasPrefix(name, word+"://"):
 		servers, wrong = "HOST:PORT", withoutScheme(name).Error()
 	case named == "" && !strings.ContainsAny(word, ":,"):
-		servers, wrong = "HOST:PORT", wrong+", and "+connectionsFile+" has no line for "+word
+		servers, wrong = "HOST:PORT", wrong+", and "+connectionsFile()+" has no line for "+word
 	}
 	way := "--servers " + servers + " names other servers"
 	if inShell {
@@ -68,10 +78,13 @@ func notAPath(name, word string, inShell bool) error {
 // takenForAHost adds to the error of a connection that its name stands in no file, and so was taken for a host.
 func takenForAHost(servers string, err error) error {
 	host, _, _ := strings.Cut(servers, "/")
-	if exit.StatusOf(err, exit.OK) != exit.Unreachable || strings.ContainsAny(host, ":,") || namedConnections()[servers] != "" || servers == access.Local {
+	if exit.StatusOf(err, exit.OK) != exit.Unreachable || strings.ContainsAny(host, ":,") || servers == access.Local {
 		return err
 	}
-	return exit.Errorf(exit.Unreachable, "%w; %s has no line for %s, which was taken for a host", err, connectionsFile, host)
+	if named, _ := namedConnections(); named[servers] != "" { // it has been read
+		return err
+	}
+	return exit.Errorf(exit.Unreachable, "%w; %s has no line for %s, which was taken for a host", err, connectionsFile(), host)
 }
 
 // places resolves several.

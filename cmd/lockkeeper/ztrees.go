@@ -26,8 +26,8 @@ func (e *zEnv) treeVerbs() []*cobra.Command {
 	return []*cobra.Command{e.newCp(), e.newMv(), e.newDiff(), e.newMirror(), e.newExport(), e.newImport()}
 }
 
-const placeHelp = `A tree on other servers is named as in zk1:2181,zk2:2181:/app, or as in prod:/app if
-~/.config/lockkeeper/connections has a line "prod zk1:2181,zk2:2181". TLS and
+const placeHelp = `A tree on other servers is named as in zk1:2181,zk2:2181:/app, or as in prod:/app if the
+user's file of connections has a line for prod (see lockkeeper help environment). TLS and
 credentials are the same for all. Ephemeral znodes, and with them the queues of locks,
 are left out, and their number is shown.`
 

@@ -48,7 +48,7 @@ func TestZTrees(t *testing.T) {
 		{line: "cp /app /app/inside", status: 64, err: "one is within the other"},
 		{line: "cp /missing /copy2", status: 1, err: "no such znode; nothing has been copied"},
 		{line: "cp ./nosuch:/x /copy2", status: 1, err: "/nosuch:/x: no such znode"},
-		{line: "cp --connect-timeout 3s nosuch:/x /copy2", status: 69, err: "connections has no line for nosuch, which was taken for a host"},
+		{line: "cp --connect-timeout 3s nosuch:/x /copy2", status: 69, err: h.dir + "/config/lockkeeper/connections has no line for nosuch, which was taken for a host"},
 		{line: "cp unix:/run /copy2", status: 64, err: "the path of a znode is missing (unix:/run:/PATH;"},
 		{line: "cp zk://x/y /copy2", status: 64, err: "a server is host:port, without zk://"},
 		{line: "ls prod:/app", status: 64, err: "(--servers " + b + " names other servers;"},

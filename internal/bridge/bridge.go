@@ -75,6 +75,9 @@ var (
 	// answers with the same number came without a break between them. It is 0 if none came.
 	Conn func(source any) uint64
 
+	// CheckServers says what is wrong with a server list.
+	CheckServers func(list string) error
+
 	// Sent returns when the request of a *client.Pending that is completed was sent, by the clock of Lease.At; the zero Instant if
 	// it never was.
 	Sent func(pending any) clock.Instant

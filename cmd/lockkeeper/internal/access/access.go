@@ -50,15 +50,20 @@ const (
 	Creator = "creator" // clients with the credentials, or the certificate, that it was made with
 )
 
+// A SettingError says what is wrong with the value of a flag.
+type SettingError struct{ Flag, Text string }
+
+func (e *SettingError) Error() string { return "--" + e.Flag + ": " + e.Text }
+
 // Check refuses settings that cannot work, whatever is in the files.
-func (s Settings) Check() error {
+func (s Settings) Check() *SettingError {
 	switch {
 	case s.Key != "" && s.Cert == "":
-		return errors.New("a key for TLS without a certificate (--tls-cert)")
+		return &SettingError{"tls-key", "a key for TLS without a certificate (--tls-cert)"}
 	case !slices.Contains([]string{"", World, Creator}, s.ACL):
-		return errors.New("--acl " + s.ACL + ": not one of " + World + " and " + Creator)
+		return &SettingError{"acl", "not one of " + World + " and " + Creator}
 	case s.ACL == Creator && s.AuthFile == "" && s.Cert == "":
-		return errors.New("--acl " + Creator + ": needs credentials (--auth-file) or a certificate (--tls-cert), by which servers know the creator")
+		return &SettingError{"acl", "needs credentials (--auth-file) or a certificate (--tls-cert), by which servers know the creator"}
 	}
 	return nil
 }
@@ -71,7 +76,7 @@ func (s Settings) TLS() bool { return s.CA != "" || s.Cert != "" || s.ServerName
 func (s Settings) ClientOptions(opt client.Options, notice func(string)) (client.Options, error) {
 	var err error
 	if opt.Dial, err = s.Dialer(notice); err == nil && s.AuthFile != "" {
-		opt.Auth, err = readCredentials(s.AuthFile)
+		opt.Auth, _, err = readCredentials(s.AuthFile)
 	}
 	return opt, err
 }
@@ -104,6 +109,8 @@ func (s Settings) AsWhom(err error) string {
 		return "the server does not know the scheme of an entry, or its id; entries with auth need credentials that the server takes"
 	case len(shown) == 0:
 		return "without credentials; --auth-file has some to show"
+	case errors.Is(err, zk.ErrAuthFailed) && s.AuthFile != "":
+		return "a line of " + s.AuthFile + " is " + credentialForm + refusedLines(s.AuthFile)
 	case s.ACL == Creator && errors.Is(err, zk.ErrInvalidACL):
 		return "--acl " + Creator + ": the servers know no identity from " + strings.Join(shown, " or ")
 	}

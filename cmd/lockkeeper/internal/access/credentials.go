@@ -15,16 +15,30 @@ import (
 // credentialBytesMax is the largest file of credentials that is read.
 const credentialBytesMax = 64 << 10
 
+// credentialForm is what a line of a file of credentials has to be.
+const credentialForm = "SCHEME:CREDENTIAL, as in digest:USER:PASSWORD"
+
+// refusedLines says which lines servers are likely to have refused: they take those with digest, and a line that lacks it looks
+// like one of another scheme.
+func refusedLines(path string) string {
+	_, others, err := readCredentials(path)
+	if err != nil || len(others) == 0 {
+		return ""
+	}
+	return "; not of the scheme digest: " + strings.Join(others, ", ")
+}
+
 // readCredentials reads a file with a credential on each line, scheme:credential. Empty lines and those that begin
-// with # say nothing. No error has anything of a line in it.
+// with # say nothing. No error has anything of a line in it. others are the file and number of each
+// line of another scheme than digest.
 //
 // A file that other users may read is refused, not only warned of: a user that has read it can break every lock, it
 // takes one chmod to mend, and warnings of jobs that run at night are not read. Its group may read it, because that is how
 // several users are let share it.
-func readCredentials(path string) ([]client.Auth, error) {
+func readCredentials(path string) (all []client.Auth, others []string, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not keep us waiting
 	if err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
+		return nil, nil, fmt.Errorf("credentials: %w", err)
 	}
 	defer f.Close()
 	fail := func(format string, args ...any) error {
@@ -33,35 +47,37 @@ func readCredentials(path string) ([]client.Auth, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("credentials: %w", err)
+		return nil, nil, fmt.Errorf("credentials: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, fail(": is not a regular file")
+		return nil, nil, fail(": is not a regular file")
 	case info.Mode().Perm()&0o007 != 0:
-		return nil, fail(": is open to other users (mode %04o): chmod o= %s", info.Mode().Perm(), path)
+		return nil, nil, fail(": is open to other users (mode %04o): chmod o= %s", info.Mode().Perm(), path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, credentialBytesMax+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("credentials: %w", err)
+		return nil, nil, fmt.Errorf("credentials: %w", err)
 	case len(text) > credentialBytesMax:
-		return nil, fail(": has more than %d bytes", credentialBytesMax)
+		return nil, nil, fail(": has more than %d bytes", credentialBytesMax)
 	}
-	var all []client.Auth
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
 		a, err := parseCredential(line)
 		if err != nil {
-			return nil, fail(":%d: %w", number, err)
+			return nil, nil, fail(":%d: %w", number, err)
 		}
 		if a.Scheme != "" {
 			all = append(all, a)
 		}
+		if a.Scheme != "" && a.Scheme != "digest" {
+			others = append(others, fmt.Sprintf("%s:%d", path, number))
+		}
 	}
 	if len(all) == 0 {
-		return nil, fail(": has no credentials")
+		return nil, nil, fail(": has no credentials")
 	}
-	return all, nil
+	return all, others, nil
 }
 
 // parseCredential reads a line; one that says nothing has no scheme. Blanks behind a password are part of it.
@@ -73,7 +89,7 @@ func parseCredential(line []byte) (client.Auth, error) {
 	scheme, credential, ok := bytes.Cut(line, []byte(":"))
 	scheme = bytes.TrimSpace(scheme)
 	if !ok || len(scheme) == 0 || len(credential) == 0 || strings.ContainsFunc(string(scheme), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return client.Auth{}, errors.New("want scheme:credential, such as digest:USER:PASSWORD")
+		return client.Auth{}, errors.New("want " + credentialForm)
 	}
 	if string(scheme) == "digest" && bytes.IndexByte(credential, ':') <= 0 {
 		return client.Auth{}, errors.New("want digest:USER:PASSWORD")
