@@ -211,6 +211,18 @@ func TestZSaysWhatCannotBeRead(t *testing.T) {
 	})
 }
 
+func TestZStatNamesEachOfSeveral(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.steps("z", []zStep{
+		{line: "create /a", out: "/a\n"}, {line: "create /b", out: "/b\n"},
+	})
+	one, other := h.run("z", "stat", "/a").stdout.String(), h.run("z", "stat", "/b").stdout.String()
+	h.steps("z", []zStep{
+		{line: "stat /a /b", out: "/a:\n" + one + "\n/b:\n" + other},
+	})
+}
+
 func TestVerbsOfZAreSuggestedAtTheTop(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
