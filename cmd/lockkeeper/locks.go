@@ -54,10 +54,10 @@ IN QUEUE is the time since a contender joined the queue, by the servers' clock. 
 got the lock is not recorded.
 
 With --watch the list is shown again whenever it changes (--json: one line with an
-object for each change), until it is interrupted; with a path it has that lock alone.
-On a terminal, arrows, PgUp and PgDn move through a long list, and q ends it.
-It goes on while no server is there, and says so on standard error. Locks that may not
-be read are named there, too, and the others are shown.
+object for each change), until it is interrupted or, on Linux, the reader of a pipe has
+ended; with a path it has that lock alone. On a terminal, arrows, PgUp and PgDn move
+through a long list, and q ends it. It goes on while no server is there, and says so on
+standard error. Locks that may not be read are named there, too, and the others are shown.
 
 Exit status: 0, 64 wrong usage, 66 there is no such lock, 69 no server could be reached,
 77 the servers refuse access, 130 interrupted.`,
@@ -73,6 +73,9 @@ Exit status: 0, 64 wrong usage, 66 there is no such lock, 69 no server could be 
 			}
 			ctx, stop := interruptible()
 			defer stop()
+			if watch {
+				endWithReader(v.out)
+			}
 			for {
 				err := flags.withSession(ctx, func(served context.Context, s *client.Session) error {
 					if watch {
