@@ -144,6 +144,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"run --wait 10 free -- true", 64, []string{"--wait", "a duration has a unit: 10s, 10m or 10h"}},
 		{"run --wait 2 free -- true", 64, []string{"--wait 2: not a duration", "2s, 2m or 2h"}},
 		{"run --wait soon free -- true", 64, []string{"run: --wait soon: not a duration", "10s, 10m or 10h"}},
+		{"run --wait 9999999h free -- true", 64, []string{"run: --wait 9999999h: longer than the longest duration, which is about 292 years"}},
 		{"run --slots many free -- true", 64, []string{"run: --slots many: not a whole number"}},
 		{"lock free -- true", 64, []string{`"lock"`, "run"}},
 		{"help exit-code", 64, []string{"did you mean help exit-codes?"}},
