@@ -175,6 +175,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 		}
 		h.run(args...).want(c.status, c.words...)
 	}
+	h.run("run", "free", "--", "").want(64, "run: the name of the command behind the -- is empty")
 	h.run("status", "").want(64, "names no server") // of a variable that is not set
 	empty := *h
 	empty.env = append(slices.Clone(h.env), "LOCKKEEPER_SERVERS=")
