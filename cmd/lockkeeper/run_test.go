@@ -213,7 +213,7 @@ func TestF16_WhyNoServerWasHeard(t *testing.T) {
 	j := h.start("run", "--servers", address, "--session-timeout", "6s", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	j.see("up")
 	server.signal(syscall.SIGKILL)
-	j.want(74, "lost demo", "in time (no connection: ", address+": connection refused")
+	j.want(74, "the lock on demo was lost", "in time (no connection: ", address+": connection refused")
 }
 
 // What is too much for our own processes is said, and not waited for.
@@ -267,7 +267,7 @@ func TestF42_StatusFile(t *testing.T) {
 	holder.signal(syscall.SIGTERM)
 	waiter.see("up")
 	h.run("break", "--force", "demo").want(0, "put", "out")
-	waiter.want(9, "lost demo")
+	waiter.want(9, "the lock on demo was lost")
 	if o := outcome(); o.Outcome != "lost" || o.Status != 9 || o.Command == nil || o.Command.Signal != "SIGKILL" {
 		t.Errorf("lost: %+v", o)
 	}
@@ -377,7 +377,7 @@ func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
 		"keeper frozen": func(_ *testing.T, h *home, j *job) {
 			keeper := h.keeperPid()
 			syscall.Kill(keeper, syscall.SIGSTOP)
-			j.want(74, "lost demo")
+			j.want(74, "the lock on demo was lost")
 			syscall.Kill(keeper, syscall.SIGCONT)
 		},
 	} {
