@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,9 @@ func wantCommand(parent *cobra.Command, args []string) error {
 	return exit.Errorf(exit.Usage, "there is no command %q (%s)", words, hint)
 }
 
+// durationForm is the form of a duration, of whatever length.
+var durationForm = regexp.MustCompile(`^[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
 // wrongValue says what a flag wants whose value is no number or no duration; empty for other errors.
 func wrongValue(err error) string {
 	var invalid *pflag.InvalidValueError
@@ -81,6 +85,10 @@ func wrongValue(err error) string {
 	what := ""
 	switch invalid.GetFlag().Value.Type() {
 	case "duration":
+		if durationForm.MatchString(invalid.GetValue()) {
+			what = "longer than the longest duration, which is about 292 years"
+			break
+		}
 		number := "10"
 		if _, err := strconv.ParseFloat(invalid.GetValue(), 64); err == nil {
 			number = invalid.GetValue()

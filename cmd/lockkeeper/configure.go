@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zoocfg"
 )
 
@@ -40,7 +41,7 @@ func configure(f serverFlags) (zoocfg.Config, error) {
 		if errors.As(err, &wrong) && wrong.Where == setFlag {
 			status = exit.Usage
 		}
-		return c, exit.Errorf(status, "server: %w", err)
+		return c, exit.Errorf(status, "server: %s", printable.Text(err.Error()))
 	}
 	for _, s := range c.Unknown { // in a file it is a warning; here it cannot be meant for another server
 		if s.Where == setFlag {

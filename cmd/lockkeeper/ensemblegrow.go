@@ -138,11 +138,11 @@ func (f *growFlags) check(given func(string) bool, hosts []string) error {
 // grow copies the data.
 func (f *growFlags) grow(ctx context.Context, hosts, formats []string) (*ensemble.Plan, error) {
 	if err := f.readConfig(); err != nil {
-		return nil, exit.Errorf(exit.Usage, "%w", err)
+		return nil, exit.Errorf(exit.Usage, "%s", printable.Text(err.Error()))
 	}
 	s, err := f.complete(f.out, hosts, formats)
-	if err != nil {
-		return nil, exit.Errorf(exit.Usage, "%w", err)
+	if err != nil { // it may be a setting of the file
+		return nil, exit.Errorf(exit.Usage, "%s", printable.Text(err.Error()))
 	}
 	if f.start {
 		if s.Format != ensemble.FormatLocal {
@@ -218,7 +218,7 @@ func (f *growFlags) readConfig() error {
 	}
 	f.set = append(carried, f.set...)
 	if len(left) > 0 {
-		notice(fmt.Sprintf("ensemble grow: these settings of %s are not taken over (--set KEY=VALUE does it): %s", path, strings.Join(left, ", ")))
+		notice(fmt.Sprintf("ensemble grow: these settings of %s are not taken over (--set KEY=VALUE does it): %s", path, printable.Text(strings.Join(left, ", "))))
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (f *specFlags) addTo(cmd *cobra.Command, formats ...string) {
 	flags.StringArrayVar(&f.set, "set", nil, "a setting KEY=VALUE of zoo.cfg; may be repeated")
 	flags.StringVar(&f.spec.DataDir, "data-dir", "/var/lib/zookeeper", "systemd: dataDir on the machines")
 	flags.StringVar(&f.spec.ConfDir, "conf-dir", "/etc/zookeeper/conf", "systemd: directory of zoo.cfg on the machines")
-	flags.StringVar(&f.spec.Heap, "heap", "1g", "the JVM's largest heap")
+	flags.StringVar(&f.spec.Heap, "heap", "1g", "the JVM's largest heap, as in 512m or 2g")
 	flags.StringVar(&f.spec.Image, "image", "zookeeper:3.9.5", "compose, kubernetes: the image")
 	completeValues(cmd, "format", formats...)
 }

@@ -150,7 +150,7 @@ func TestTheProcessOfAHoldIsEndedWhenTheLockIsLost(t *testing.T) {
 			h.run("break", "--force", "demo").want(0)
 			wantGone(t, p.Process.Pid)
 			h.run("run", "--wait", "20s", "demo", "--", "true").want(0)
-			h.wantHoldsLog(fmt.Sprintf("lost demo while process %d ran, and ended it", p.Process.Pid))
+			h.wantHoldsLog(fmt.Sprintf("the lock on demo was lost, and process %d was ended", p.Process.Pid))
 		})
 	}
 }
@@ -180,8 +180,8 @@ func TestReleaseTellsOfALoss(t *testing.T) {
 		wantGone(t, holder)
 	}
 	lose()
-	h.run("renew", "demo").want(74, "renew demo: lost demo")
-	h.run("release", "demo").want(74, "release demo: lost demo")
+	h.run("renew", "demo").want(74, "renew demo: the lock on demo was lost")
+	h.run("release", "demo").want(74, "release demo: the lock on demo was lost")
 	h.run("release", "demo").want(66)
 	lose()
 	h.run("hold", "--wait", "20s", "--lease", "1h", "demo").want(0)

@@ -86,6 +86,8 @@ func jobArgs(what string, most int) cobra.PositionalArgs {
 			wrong = fmt.Sprintf("%d %ss are more than %d", dash, what, most)
 		case len(args) == dash:
 			wrong = "no command behind the --"
+		case args[dash] == "":
+			wrong = "the name of the command behind the -- is empty"
 		default:
 			return nil
 		}

@@ -39,7 +39,7 @@ func newLocks() *cobra.Command {
 		Short: "Show which process holds a lock and which ones wait for it",
 		Long: `Show which process holds a lock and which ones wait for it, in the order in which
 they will get it. Without an argument, all locks and elections that have a name and are in use. With
-a path, also all locks below it that are in use. An election is asked for by its path,
+a path, also all locks below it that are in use; / has them all. An election is asked for by its path,
 /lockkeeper/elections/NAME.
 
 Locks of all kinds are shown, also those that other programs have made with Curator,
@@ -54,10 +54,10 @@ IN QUEUE is the time since a contender joined the queue, by the servers' clock. 
 got the lock is not recorded.
 
 With --watch the list is shown again whenever it changes (--json: one line with an
-object for each change), until it is interrupted; with a path it has that lock alone.
-On a terminal, arrows, PgUp and PgDn move through a long list, and q ends it.
-It goes on while no server is there, and says so on standard error. Locks that may not
-be read are named there, too, and the others are shown.
+object for each change), until it is interrupted or, on Linux, the reader of a pipe has
+ended; with a path it has that lock alone. On a terminal, arrows, PgUp and PgDn move
+through a long list, and q ends it. It goes on while no server is there, and says so on
+standard error. Locks that may not be read are named there, too, and the others are shown.
 
 Exit status: 0, 64 wrong usage, 66 there is no such lock, 69 no server could be reached,
 77 the servers refuse access, 130 interrupted.`,
@@ -65,7 +65,7 @@ Exit status: 0, 64 wrong usage, 66 there is no such lock, 69 no server could be 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v := view{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), asJSON: asJSON, stream: asJSON && watch}
 			if len(args) == 1 {
-				path, err := lockPath(args[0])
+				path, err := locksPathOf(args[0], watch)
 				if err != nil {
 					return err
 				}
@@ -73,6 +73,9 @@ Exit status: 0, 64 wrong usage, 66 there is no such lock, 69 no server could be 
 			}
 			ctx, stop := interruptible()
 			defer stop()
+			if watch {
+				endWithReader(v.out)
+			}
 			for {
 				err := flags.withSession(ctx, func(served context.Context, s *client.Session) error {
 					if watch {
@@ -146,6 +149,17 @@ type view struct {
 // homes are where the locks are that have a name.
 var homes = []string{locksPath, electionsPath}
 
+// locksPathOf is lockPath, with the root for all locks. The root is no lock, and a watch is of one.
+func locksPathOf(name string, watch bool) (string, error) {
+	switch {
+	case name != "/":
+		return lockPath(name)
+	case watch:
+		return "", exit.Errorf(exit.Usage, "locks --watch /: the root is no lock (name one, or leave the path out for all that have a name)")
+	}
+	return name, nil
+}
+
 // show shows them as they are.
 func (v view) show(ctx context.Context, s *client.Session) error {
 	var all []inspect.Snapshot
@@ -190,7 +204,7 @@ func (v view) showOne(ctx context.Context, s *client.Session) error {
 	if err != nil {
 		return err
 	}
-	if len(snap.Contenders) > 0 || len(below) == 0 && !slices.Contains(homes, v.path) { // a home is no lock
+	if len(snap.Contenders) > 0 || len(below) == 0 && !slices.Contains(homes, v.path) && v.path != "/" { // a home is no lock
 		below = append([]inspect.Snapshot{snap}, below...)
 	}
 	if err := v.print(ctx, s, below); err != nil {

@@ -55,10 +55,14 @@ func pathOf(name, what, home string) (string, error) {
 // slashHint says what to write instead of a name with a slash.
 func slashHint(name, what, home string) string {
 	path := home + "/" + name
-	if zk.ValidatePath(path) != nil { // it has . or .. or an empty part
-		return "write a name without slashes, such as nightly-backup"
+	plain := strings.ReplaceAll(strings.Trim(name, "/"), "/", "-")
+	switch {
+	case zk.ValidatePath(home+"/"+plain) != nil: // it is . or ..
+		return "write a name without slashes"
+	case zk.ValidatePath(path) != nil: // it has . or .. or an empty part
+		return "write a name without slashes, such as " + plain
 	}
-	return fmt.Sprintf("write %s for a%s below the named ones, or a name without slashes, such as %s", path, article(what), strings.ReplaceAll(name, "/", "-"))
+	return fmt.Sprintf("write %s for a%s below the named ones, or a name without slashes, such as %s", path, article(what), plain)
 }
 
 // article returns a word as it follows an indefinite article: " lock", "n election".

@@ -50,3 +50,17 @@ func TestElectionPath(t *testing.T) {
 		}
 	}
 }
+
+// The hint is made of the name that was written, whatever it is of.
+func TestANameWithASlashGetsAHint(t *testing.T) {
+	for name, want := range map[string]string{
+		"orders/":   "(write a name without slashes, such as orders)",
+		"shop//web": "(write a name without slashes, such as shop--web)",
+		"./":        "(write a name without slashes)",
+		"shop/web":  "(write /lockkeeper/config/shop/web for a configuration below the named ones, or a name without slashes, such as shop-web)",
+	} {
+		if _, err := pathOf(name, "configuration", "/lockkeeper/config"); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}

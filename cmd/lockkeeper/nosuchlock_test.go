@@ -14,6 +14,9 @@ func TestALockThatDoesNotExistIsNoFreeLock(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.run("locks").want(0, "no lock is in use on ")
+	if j := h.run("locks", "/").want(0, "no lock is in use on "); j.stdout.String() != h.run("locks").stdout.String() {
+		t.Errorf("the root is shown as a lock:\n%s", j.stdout)
+	}
 	h.run("run", "once", "--", "true").want(0)
 	if j := h.run("locks", "/lockkeeper/locks").want(0, "no lock is in use on "); strings.Contains(j.stdout.String(), "free") {
 		t.Errorf("the directory of all locks is shown as a lock:\n%s", j.stdout)
@@ -46,13 +49,9 @@ func TestLocksBelowAPathAreShown(t *testing.T) {
 		{"/apps", "/apps/mail /apps/web/deploy /apps/web/jobs/1"},
 		{"/apps/web", "/apps/web/deploy /apps/web/jobs/1"},
 		{"/apps/mail", "/apps/mail"},
-		{"/", "64"},
+		{"/", "/apps/mail /apps/web/deploy /apps/web/jobs/1"},
 	} {
 		j := h.run("locks", "--json", c.path)
-		if c.path == "/" {
-			j.want(64)
-			continue
-		}
 		var lines []lockLine
 		if err := json.Unmarshal([]byte(j.want(0).stdout.String()), &lines); err != nil {
 			t.Fatal(err)
@@ -67,6 +66,8 @@ func TestLocksBelowAPathAreShown(t *testing.T) {
 			t.Errorf("locks %s shows %v, want %s", c.path, got, c.want)
 		}
 	}
+	h.run("locks", "--watch", "/").want(64, "the root is no lock")
+	h.run("locks", "/zookeeper").want(64, "reserved by ZooKeeper")
 }
 
 // Each change is one line with one object.

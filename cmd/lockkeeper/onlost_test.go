@@ -25,7 +25,7 @@ func TestOnLostRunsWhenTheLockIsLostAndNotOtherwise(t *testing.T) {
 	j := h.start("run", "--on-lost", tell, "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	j.see("up")
 	h.run("break", "--force", "demo").want(0)
-	j.want(74, "lost /lockkeeper/locks/demo ", ": lost demo while sh ran")
+	j.want(74, "lost /lockkeeper/locks/demo ", ": the lock on demo was lost, and sh was ended")
 	if strings.Contains(j.stderr.String(), "demo 0:") {
 		t.Errorf("no token: %s", j.stderr)
 	}

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 )
@@ -72,6 +73,25 @@ func (o *output) Write(b []byte) (int, error) {
 		o.err = err
 	}
 	return n, err
+}
+
+// endWithReader ends the command once its output is a pipe that has no reader any more, as behind | head -1. Writing ends it anyway, but the
+// next change to write may be far off. Systems other than Linux may not tell.
+func endWithReader(w io.Writer) {
+	out, ok := w.(*output)
+	if !ok {
+		return
+	}
+	pipe := []unix.PollFd{{Fd: int32(out.file.Fd())}}
+	go func() { // until the process ends
+		_, err := unix.Poll(pipe, -1)
+		for err == unix.EINTR {
+			_, err = unix.Poll(pipe, -1)
+		}
+		if err == nil && pipe[0].Revents&unix.POLLERR != 0 {
+			out.file.WriteString("\n")
+		}
+	}()
 }
 
 // outputFailed reports whether it was standard output that refused what was written to it.

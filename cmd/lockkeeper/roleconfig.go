@@ -154,6 +154,9 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 			if asJSON && command != "" {
 				return exit.Errorf(exit.Usage, "config watch: --json and --exec: nothing is printed while a command runs instead")
 			}
+			if command == "" {
+				endWithReader(cmd.OutOrStdout())
+			}
 			return withConfig(&flags, args[0], func(ctx context.Context, path string, v *config.Value[[]byte]) error {
 				return watchConfig(ctx, path, v, flags.log, func(st config.State[[]byte]) error {
 					if command == "" {

@@ -58,6 +58,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 				defer g.Close(context.WithoutCancel(ctx))
 				show := func() error { return printMembers(cmd.OutOrStdout(), g.Members(), asJSON, watch) }
 				if watch {
+					endWithReader(cmd.OutOrStdout())
 					return follow(ctx, g, show)
 				}
 				if len(g.Members()) == 0 && !asJSON {

@@ -69,6 +69,7 @@ reached, 77 the servers refuse.`,
 				show := func() error { return printInstances(cmd.OutOrStdout(), d.Instances(args[0]), asJSON, watch) }
 				switch {
 				case watch:
+					endWithReader(cmd.OutOrStdout())
 					return follow(ctx, d, show)
 				case len(d.Instances(args[0])) == 0:
 					return exit.Errorf(exit.NoSuchLock, "discover %s: the service has no instance below %s", args[0], base)

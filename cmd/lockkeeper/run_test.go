@@ -144,6 +144,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 		{"run --wait 10 free -- true", 64, []string{"--wait", "a duration has a unit: 10s, 10m or 10h"}},
 		{"run --wait 2 free -- true", 64, []string{"--wait 2: not a duration", "2s, 2m or 2h"}},
 		{"run --wait soon free -- true", 64, []string{"run: --wait soon: not a duration", "10s, 10m or 10h"}},
+		{"run --wait 9999999h free -- true", 64, []string{"run: --wait 9999999h: longer than the longest duration, which is about 292 years"}},
 		{"run --slots many free -- true", 64, []string{"run: --slots many: not a whole number"}},
 		{"lock free -- true", 64, []string{`"lock"`, "run"}},
 		{"help exit-code", 64, []string{"did you mean help exit-codes?"}},
@@ -178,6 +179,7 @@ func TestF42_ExitStatuses(t *testing.T) {
 		}
 		h.run(args...).want(c.status, c.words...)
 	}
+	h.run("run", "free", "--", "").want(64, "run: the name of the command behind the -- is empty")
 	h.run("status", "").want(64, "names no server") // of a variable that is not set
 	empty := *h
 	empty.env = append(slices.Clone(h.env), "LOCKKEEPER_SERVERS=")
@@ -216,7 +218,7 @@ func TestF16_WhyNoServerWasHeard(t *testing.T) {
 	j := h.start("run", "--servers", address, "--session-timeout", "6s", "demo", "--", "sh", "-c", "echo up; exec sleep 1000")
 	j.see("up")
 	server.signal(syscall.SIGKILL)
-	j.want(74, "lost demo", "in time (no connection: ", address+": connection refused")
+	j.want(74, "the lock on demo was lost", "in time (no connection: ", address+": connection refused")
 }
 
 // What is too much for our own processes is said, and not waited for.
@@ -270,7 +272,7 @@ func TestF42_StatusFile(t *testing.T) {
 	holder.signal(syscall.SIGTERM)
 	waiter.see("up")
 	h.run("break", "--force", "demo").want(0, "put", "out")
-	waiter.want(9, "lost demo")
+	waiter.want(9, "the lock on demo was lost")
 	if o := outcome(); o.Outcome != "lost" || o.Status != 9 || o.Command == nil || o.Command.Signal != "SIGKILL" {
 		t.Errorf("lost: %+v", o)
 	}
@@ -380,7 +382,7 @@ func TestF40_TheChildIsDeadBeforeTheNextGrant(t *testing.T) {
 		"keeper frozen": func(_ *testing.T, h *home, j *job) {
 			keeper := h.keeperPid()
 			syscall.Kill(keeper, syscall.SIGSTOP)
-			j.want(74, "lost demo")
+			j.want(74, "the lock on demo was lost")
 			syscall.Kill(keeper, syscall.SIGCONT)
 		},
 	} {

@@ -122,6 +122,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 	write("dataDir=/x\nclientPort=0\nclientPortAddress=no.such.host.invalid\nadmin.enableServer=false\n")
 	h.run("server", "--config", cfg).want(71, "server: clientPort: ", "no.such.host.invalid")
 	write("dataDir=/x\n")
+	h.run("server", "--config", cfg, "--set", "clientPort=\x1b[31mred").want(64, "--set: clientPort=?[31mred")
 	h.run("server", "--config", cfg, "--set", "clientPort=many").want(64, "--set: clientPort=many")
 	h.run("server", "--config", cfg, "--set", "secureClientPort=0").want(78, "ssl.keyStore.location")
 	h.run("server", "--set", "nonsense").want(64, "KEY=VALUE")

@@ -144,7 +144,8 @@ func TestShellScript(t *testing.T) {
 		{in: "help pwd\nhelp mv\n", out: "pwd\n  Show where we are\nMove a tree…"},
 		{in: "z ls /\n", status: 64, err: "in the shell a verb stands alone"},
 		{in: "ls nosuch:/x", status: 64, err: "connections has no line for nosuch (connect HOST:PORT goes to other servers;"},
-		{in: "rm -r /zookeeper\n", status: 64, err: "use --force"},
+		{in: "rm -r /\n", status: 64, err: "use --force"},
+		{in: "rm -r /zookeeper\n", status: 64, err: "rm /zookeeper: the znode is the servers' own"},
 	})
 }
 

@@ -207,7 +207,7 @@ func TestBreakAsks(t *testing.T) {
 	x.WaitFor("[y/N] ")
 	x.Type("y\n")
 	x.WaitFor("status 0")
-	holder.want(74, "lost demo")
+	holder.want(74, "the lock on demo was lost")
 	x.Type("exit\n")
 }
 

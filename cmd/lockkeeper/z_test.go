@@ -130,6 +130,9 @@ func TestZVerbs(t *testing.T) {
 		{line: "quota set /app", status: 64, err: "there is no limit"},
 		{line: "quota set /app --count 9 --hard-bytes 99"},
 		{line: "quota get /app", out: "             LIMIT        HARD        USED\nznodes           9           -           5\nbytes            -          99          11\n"},
+		{line: "rm -r --force /zookeeper", status: 64, err: "rm /zookeeper: the znode is the servers' own and cannot be deleted"},
+		{line: "rm /zookeeper/quota", status: 64, err: "rm /zookeeper/quota: the znode is the servers' own"},
+		{line: "quota get /app", out: "             LIMIT        HARD        USED\nznodes           9           -           5\nbytes            -          99          11\n"},
 		{line: "rm /zookeeper/quota/app/zookeeper_stats"}, // as where another client made the limits alone
 		{line: "quota get /app", out: "             LIMIT        HARD        USED\nznodes           9           -           -\nbytes            -          99           -\n"},
 		{line: "quota set /app --bytes 7 --count -1 --json", out: `{"path":"/app","limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99}}` + "\n"},
@@ -208,6 +211,18 @@ func TestZSaysWhatCannotBeRead(t *testing.T) {
 		{line: "du -L 0 /app", err: part, out: "…"},
 		{line: "acl set -R /app ip:127.0.0.1:cdrwa", status: 77, err: "/app/shut: not authorised"},
 		{line: "acl get /app/open", out: "world:anyone:cdrwa\n"},
+	})
+}
+
+func TestZStatNamesEachOfSeveral(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.steps("z", []zStep{
+		{line: "create /a", out: "/a\n"}, {line: "create /b", out: "/b\n"},
+	})
+	one, other := h.run("z", "stat", "/a").stdout.String(), h.run("z", "stat", "/b").stdout.String()
+	h.steps("z", []zStep{
+		{line: "stat /a /b", out: "/a:\n" + one + "\n/b:\n" + other},
 	})
 }
 

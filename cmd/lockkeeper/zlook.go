@@ -335,6 +335,9 @@ servers of version 3.6 or later.`,
 						return ztree.Watch(ctx, s, p, below, data, ready, e.change)
 					})
 				}
+				if e.background == nil {
+					endWithReader(e.out)
+				}
 				seen := 0
 				ready := func() { e.notef("watching %s", ztree.Escape(p)) }
 				err := ztree.Watch(ctx, s, p, below, data, ready, func(c ztree.Change) error {

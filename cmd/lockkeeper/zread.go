@@ -40,8 +40,8 @@ func (e *zEnv) newLs() *cobra.Command {
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				for i, p := range paths {
 					var heading string
-					if len(paths) > 1 && !recursive && !e.asJSON {
-						heading = strings.Repeat("\n", min(i, 1)) + ztree.Escape(p) + ":\n"
+					if !recursive {
+						heading = e.heading(paths, i)
 					}
 					if err := e.list(ctx, s, p, heading, long, recursive); err != nil {
 						return err
@@ -54,6 +54,14 @@ func (e *zEnv) newLs() *cobra.Command {
 	cmd.Flags().BoolVarP(&long, "long", "l", false, "with kind, version, bytes, children and time of the last change")
 	cmd.Flags().BoolVarP(&recursive, "recursive", "R", false, "all below, as full paths")
 	return cmd
+}
+
+// heading names one of several paths ahead of what is printed for it.
+func (e *zEnv) heading(paths []string, i int) string {
+	if len(paths) == 1 || e.asJSON {
+		return ""
+	}
+	return strings.Repeat("\n", min(i, 1)) + ztree.Escape(paths[i]) + ":\n"
 }
 
 // list prints what is below a znode, after a heading. With long, or as JSON, it reads each child as well.
@@ -207,7 +215,7 @@ func (e *zEnv) newStat() *cobra.Command {
 				return err
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
-				for _, p := range paths {
+				for i, p := range paths {
 					st, there, err := s.Exists(ctx, p)
 					switch {
 					case err != nil:
@@ -217,7 +225,7 @@ func (e *zEnv) newStat() *cobra.Command {
 					case e.asJSON:
 						err = e.line(newStatJSON(p, &st))
 					default:
-						err = e.printf("%skind = %s\n", ztree.StatLines(&st), ztree.Kind(&st))
+						err = e.printf("%s%skind = %s\n", e.heading(paths, i), ztree.StatLines(&st), ztree.Kind(&st))
 					}
 					if err != nil {
 						return err

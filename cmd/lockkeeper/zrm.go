@@ -97,20 +97,21 @@ func (e *zEnv) removals(args []string) ([]string, error) {
 
 func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r removal) error {
 	shown := ztree.Escape(p)
-	if !r.recursive {
-		st, there, err := s.Exists(ctx, p)
-		switch {
-		case err != nil:
-			return err
-		case !there && r.force:
-			return e.deleted(p, 0)
-		case !there:
-			return &client.OpError{Op: "delete", Path: p, Err: zk.ErrNoNode}
-		case st.NumChildren > 0:
-			return exit.Errorf(exit.Failure, "delete %s: it has %d %s (rm -r deletes all below)", shown, st.NumChildren, plural(int(st.NumChildren), "child", "children"))
-		case !ztree.Ephemeral(&st) && !r.dryRun:
-			return e.deleteOne(ctx, s, p, r.version)
-		}
+	st, there, err := s.Exists(ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case !there && r.force:
+		return e.deleted(p, 0)
+	case !there:
+		return &client.OpError{Op: "delete", Path: p, Err: zk.ErrNoNode}
+	case st.Czxid == 0 && p != "/": // no transaction has made it
+		return exit.Errorf(exit.Usage, "rm %s: the znode is the servers' own and cannot be deleted", shown)
+	case r.recursive: // after a look at it
+	case st.NumChildren > 0:
+		return exit.Errorf(exit.Failure, "delete %s: it has %d %s (rm -r deletes all below)", shown, st.NumChildren, plural(int(st.NumChildren), "child", "children"))
+	case !ztree.Ephemeral(&st) && !r.dryRun:
+		return e.deleteOne(ctx, s, p, r.version)
 	}
 	census, err := ztree.Count(ctx, s, p)
 	if r.force && errors.Is(err, zk.ErrNoNode) {

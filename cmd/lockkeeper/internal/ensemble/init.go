@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -41,6 +42,9 @@ type Spec struct {
 // together reports whether all members run on this machine, with directories of this one.
 func (s *Spec) together() bool { return s.Format == FormatLocal }
 
+// heap is what Java takes behind -Xmx.
+var heap = regexp.MustCompile(`^[1-9][0-9]*[kKmMgGtT]?$`)
+
 // Check refuses what cannot work.
 func (s *Spec) Check() error {
 	if !slices.Contains(Formats(), s.Format) {
@@ -51,7 +55,10 @@ func (s *Spec) Check() error {
 			return fmt.Errorf("%s %q: want an absolute path without blanks, quotes and signs that systemd replaces", name, dir)
 		}
 	}
-	words := map[string]string{"--heap": s.Heap, "--image": s.Image}
+	if !heap.MatchString(s.Heap) {
+		return fmt.Errorf("--heap %q: want a number of bytes with k, m, g or t behind it, as in 512m or 2g", s.Heap)
+	}
+	words := map[string]string{"--image": s.Image}
 	if s.Format == FormatKubernetes {
 		words["--name"], words["--namespace"] = s.Name, s.Namespace
 	}
@@ -180,10 +187,7 @@ func (s *Spec) files(closed map[int]int) ([]file, error) {
 		if other, ok := closed[m.ID]; ok {
 			port = other
 		}
-		text, err := s.zooCfg(m, s.place(m), port)
-		if err != nil {
-			return nil, err
-		}
+		text := s.zooCfg(m, s.place(m), port)
 		if first == nil {
 			first = text
 		}

@@ -89,13 +89,55 @@ func TestSettingsThatLoseData(t *testing.T) {
 	if s.Set, err = ParseSet([]string{"tickTime=500", "maxSessionTimeout=90000", "jute.x=1"}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := s.zooCfg(s.Members[0], s.place(s.Members[0]), 2181)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := s.zooCfg(s.Members[0], s.place(s.Members[0]), 2181)
 	for _, line := range []string{"tickTime=500", "minSessionTimeout=1000", "maxSessionTimeout=90000", "jute.x=1", "db.autocreate=false", "snapshot.trust.empty=false", "server.3=c:2888:3888"} {
 		if strings.Count("\n"+string(text), "\n"+line+"\n") != 1 {
 			t.Errorf("zoo.cfg lacks %q, or has it twice:\n%s", line, text)
+		}
+	}
+}
+
+// A value that cannot be is refused by its key, before anything is written.
+func TestSettingsWithoutANumber(t *testing.T) {
+	t.Parallel()
+	for text, words := range map[string]string{"tickTime=abc": "whole number", "zookeeper.initLimit=": "whole number", "maxClientCnxns=99999999999": "whole number", "tickTime=0": "1 or more"} {
+		if _, err := ParseSet([]string{text}); err == nil || !strings.Contains(err.Error(), "--set "+text+": want ") || !strings.Contains(err.Error(), words) {
+			t.Errorf("--set %s: %v, want %q", text, err, words)
+		}
+	}
+	if _, err := ParseSet([]string{"maxClientCnxns=0", "minSessionTimeout=-1"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHeap(t *testing.T) {
+	t.Parallel()
+	s := newSpec(t, FormatSystemd, "a", "b", "c")
+	for heap, good := range map[string]bool{"foo": false, "": false, "0": false, "2 g": false, "1.5g": false, "512m": true, "2G": true, "1073741824": true} {
+		s.Heap = heap
+		if err := s.Check(); good != (err == nil) || !good && !strings.Contains(err.Error(), "--heap \""+heap+"\": want ") {
+			t.Errorf("--heap %q: %v", heap, err)
+		}
+	}
+}
+
+// A shell reads the paths of the commands that are shown as they are meant.
+func TestCommandsAreQuoted(t *testing.T) {
+	t.Parallel()
+	const out = "../my dir"
+	for _, format := range Formats() {
+		s := newSpec(t, format, "a:1:2:3", "b:4:5:6", "c:7:8:9")
+		s.TLS = true
+		p := &Plan{Spec: *s}
+		for _, text := range []string{s.Next(out), p.Next(out), p.NextOpen(out)} {
+			if !strings.Contains(text, out) || strings.Count(text, out) != strings.Count(text, "'"+out) {
+				t.Errorf("%s: a path is not quoted:\n%s", format, text)
+			}
+		}
+	}
+	for path, want := range map[string]string{"/var/lib/a-b_1.c": "/var/lib/a-b_1.c", "../my dir": "'../my dir'", "it's": `'it'\''s'`, "a$b": "'a$b'"} {
+		if got := shellPath(path); got != want {
+			t.Errorf("shellPath(%s) = %s, want %s", path, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package ensemble
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -12,6 +13,18 @@ const classPath = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar
 // serverClass is the program of a member.
 const serverClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
+// shellPath joins the parts of a path, and quotes it if a shell would read something else.
+func shellPath(parts ...string) string {
+	path := filepath.Join(parts...)
+	if plain.MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// plain is what a shell takes as it is.
+var plain = regexp.MustCompile(`^[\pL\pN/._+,:@-]+$`)
+
 // Next says what to do with what Init has written; out is its directory as the user names it.
 func (s *Spec) Next(out string) string {
 	var b strings.Builder
@@ -19,20 +32,20 @@ func (s *Spec) Next(out string) string {
 	case FormatLocal:
 		b.WriteString("start each member, in any order:\n")
 		for _, m := range s.Members {
-			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, filepath.Join(out, m.Folder(), "zoo.cfg"))
+			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, shellPath(out, m.Folder(), "zoo.cfg"))
 		}
 	case FormatSystemd:
 		b.WriteString("for each member, as root on its machine, with its directory copied there (shown for the first):\n")
-		s.install(&b, filepath.Join(out, s.Members[0].Folder()))
+		s.install(&b, shellPath(out, s.Members[0].Folder()))
 	case FormatCompose:
-		fmt.Fprintf(&b, "start all:\n  docker compose -f %s up -d\n", filepath.Join(out, "compose.yaml"))
+		fmt.Fprintf(&b, "start all:\n  docker compose -f %s up -d\n", shellPath(out, "compose.yaml"))
 	case FormatKubernetes:
 		secret := ""
 		if s.TLS {
-			secret = " -f " + filepath.Join(out, "tls-secret.yaml")
+			secret = " -f " + shellPath(out, "tls-secret.yaml")
 		}
-		first := filepath.Join(out, "first-start.yaml")
-		fmt.Fprintf(&b, "start all, and when they serve, end the permission to begin empty:\n  kubectl apply%s -f %s -f %s\n  kubectl delete -f %s\n", secret, first, filepath.Join(out, "kubernetes.yaml"), first)
+		first := shellPath(out, "first-start.yaml")
+		fmt.Fprintf(&b, "start all, and when they serve, end the permission to begin empty:\n  kubectl apply%s -f %s -f %s\n  kubectl delete -f %s\n", secret, first, shellPath(out, "kubernetes.yaml"), first)
 	}
 	if s.Format != FormatKubernetes {
 		fmt.Fprintf(&b, "then: lockkeeper doctor%s --servers %s", s.access(out), s.Connect())
@@ -45,10 +58,10 @@ func (s *Spec) access(out string) string {
 	if !s.TLS {
 		return ""
 	}
-	return fmt.Sprintf(" --tls-ca %s --tls-cert %s", filepath.Join(out, "tls", "ca.pem"), filepath.Join(out, "tls", "client.pem"))
+	return fmt.Sprintf(" --tls-ca %s --tls-cert %s", shellPath(out, "tls", "ca.pem"), shellPath(out, "tls", "client.pem"))
 }
 
-// install says how a member's directory is brought into place on its machine.
+// install says how a member's directory, quoted for a shell, is brought into place on its machine.
 func (s *Spec) install(b *strings.Builder, dir string) {
 	fmt.Fprintf(b, `  apt-get install zookeeper default-jre-headless   # or the archive of zookeeper.apache.org; see the unit
   id zookeeper || useradd --system --home-dir %[1]s --shell /usr/sbin/nologin zookeeper
@@ -71,18 +84,18 @@ func (p *Plan) Next(out string) string {
 	var b strings.Builder
 	switch s.Format {
 	case FormatLocal:
-		fmt.Fprintf(&b, "start all members and verify them, which is what lockkeeper ensemble grow --start --out %s does, or by hand:\n", out)
+		fmt.Fprintf(&b, "start all members and verify them, which is what lockkeeper ensemble grow --start --out %s does, or by hand:\n", shellPath(out))
 		for _, m := range s.Members {
-			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, filepath.Join(out, m.Folder(), "zoo.cfg"))
+			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, shellPath(out, m.Folder(), "zoo.cfg"))
 		}
 	case FormatSystemd:
-		first := filepath.Join(out, s.Members[0].Folder())
+		first := shellPath(out, s.Members[0].Folder())
 		fmt.Fprintf(&b, "for each member, as root on its machine, with its directory copied there (shown for the first):\n  (cd %s && sha256sum -c --quiet %s)\n", first, sumsName)
 		s.install(&b, first)
 	case FormatCompose:
-		fmt.Fprintf(&b, "start all:\n  docker compose -f %s up -d\n", filepath.Join(out, "compose.yaml"))
+		fmt.Fprintf(&b, "start all:\n  docker compose -f %s up -d\n", shellPath(out, "compose.yaml"))
 	}
-	fmt.Fprintf(&b, "no client is let in yet. Then: lockkeeper ensemble grow --verify --out %s\n", out)
+	fmt.Fprintf(&b, "no client is let in yet. Then: lockkeeper ensemble grow --verify --out %s\n", shellPath(out))
 	b.WriteString(p.Retire())
 	return b.String()
 }
@@ -100,12 +113,12 @@ func (p *Plan) NextOpen(out string) string {
 	switch s.Format {
 	case FormatLocal:
 		for _, m := range s.Members {
-			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, filepath.Join(out, m.Folder(), "zoo.cfg"))
+			fmt.Fprintf(&b, "  java -Xmx%s -cp %s %s %s &\n", s.Heap, classPath, serverClass, shellPath(out, m.Folder(), "zoo.cfg"))
 		}
 	case FormatSystemd:
-		fmt.Fprintf(&b, "  cp %s %s/ && systemctl restart zookeeper   # on each machine, with its own file\n", filepath.Join(out, s.Members[0].Folder(), "zoo.cfg"), s.ConfDir)
+		fmt.Fprintf(&b, "  cp %s %s/ && systemctl restart zookeeper   # on each machine, with its own file\n", shellPath(out, s.Members[0].Folder(), "zoo.cfg"), s.ConfDir)
 	case FormatCompose:
-		fmt.Fprintf(&b, "  docker compose -f %s up -d --force-recreate\n", filepath.Join(out, "compose.yaml"))
+		fmt.Fprintf(&b, "  docker compose -f %s up -d --force-recreate\n", shellPath(out, "compose.yaml"))
 	}
 	fmt.Fprintf(&b, "then: lockkeeper doctor%s --servers %s", s.access(out), s.Connect())
 	return b.String()

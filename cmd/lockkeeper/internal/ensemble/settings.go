@@ -16,12 +16,20 @@ var unsafe = map[string]string{"db.autocreate": "false", "snapshot.trust.empty":
 // made settings follow from the members and the format.
 var made = []string{"dataDir", "clientPort", "secureClientPort", "clientPortAddress", "secureClientPortAddress", "admin.serverPort", "sslQuorum"}
 
-// CheckSet refuses a setting that would be unsafe, or that follows from something else.
+// numbers are the settings that are written here and have a number.
+var numbers = []string{"tickTime", "initLimit", "syncLimit", "minSessionTimeout", "maxSessionTimeout", "maxClientCnxns", "autopurge.snapRetainCount", "autopurge.purgeInterval"}
+
+// CheckSet refuses a setting that cannot be, that would be unsafe, or that follows from something else.
 func CheckSet(key, value string) error {
 	name := strings.TrimPrefix(key, "zookeeper.")
+	number, err := strconv.ParseInt(value, 10, 32) // Java's int
 	switch safe, ok := unsafe[name]; {
 	case key == "" || strings.ContainsAny(key+value, "\n\r"):
 		return fmt.Errorf("--set %q: want KEY=VALUE", key+"="+value)
+	case slices.Contains(numbers, name) && err != nil:
+		return fmt.Errorf("--set %s=%s: want a whole number", key, value)
+	case name == "tickTime" && number < 1:
+		return fmt.Errorf("--set %s=%s: want milliseconds, 1 or more", key, value)
 	case ok && value != safe:
 		return fmt.Errorf("--set %s=%s: with it members that have lost their data can take part in elections, and all data may be lost (it stays %s)", key, value, safe)
 	case slices.Contains(made, name) || strings.HasPrefix(name, "server.") || strings.HasPrefix(name, "ssl.keyStore") || strings.HasPrefix(name, "ssl.trustStore") || strings.HasPrefix(name, "ssl.quorum."):
@@ -58,15 +66,11 @@ type place struct{ data, tls string }
 
 // zooCfg returns zoo.cfg for a member. clientPort is the port for clients, which is another one while an ensemble that has
 // grown is being checked.
-func (s *Spec) zooCfg(m Member, p place, clientPort int) ([]byte, error) {
+func (s *Spec) zooCfg(m Member, p place, clientPort int) []byte {
 	tick := tickDefaultMs
 	for _, kv := range s.Set {
 		if kv[0] == "tickTime" {
-			n, err := strconv.Atoi(kv[1])
-			if err != nil || n < 1 {
-				return nil, fmt.Errorf("--set tickTime=%s: want milliseconds", kv[1])
-			}
-			tick = n
+			tick, _ = strconv.Atoi(kv[1]) // see CheckSet
 		}
 	}
 	comment := func(text string) setting { return setting{"", text} }
@@ -126,5 +130,5 @@ func (s *Spec) zooCfg(m Member, p place, clientPort int) ([]byte, error) {
 	for _, other := range s.Members {
 		b.WriteString(other.Line() + "\n")
 	}
-	return []byte(b.String()), nil
+	return []byte(b.String())
 }

@@ -115,7 +115,7 @@ func (s Source) parts() ([]store.Part, error) {
 	}
 	parts, err := store.Parts(vfs.OS{}, s.options())
 	if err != nil {
-		return nil, fmt.Errorf("%w (lockkeeper server check %s shows all files)", err, s.Dir)
+		return nil, fmt.Errorf("%w (lockkeeper server check %s shows all files)", err, shellPath(s.Dir))
 	}
 	if len(parts) == 1 && !s.NoLogs && filepath.Base(parts[0].Path) != "snapshot.0" {
 		return nil, fmt.Errorf("%s: there is a snapshot and no log, so the newest transactions may be missing (name the directory of the logs, dataLogDir, with --log-dir; if there never were logs, as in a backup, say --no-logs)", s.Dir)

@@ -91,7 +91,7 @@ func (f *front) start() (out Outcome, started bool) {
 // lateOutcome is for a lock that was lost before anything was done with it.
 func (f *front) lateOutcome() Outcome {
 	return Outcome{Kind: Lost, Status: f.cfg.LostStatus, Token: f.granted.Token,
-		Text: fmt.Sprintf("lost %s before %s was started", f.cfg.Name, f.work())}
+		Text: fmt.Sprintf("the lock on %s was lost before %s was started", f.cfg.Name, f.work())}
 }
 
 // abandon kills a guard that does not say whether it has started the child, and with it whatever it has
@@ -406,6 +406,6 @@ func (f *front) work() string { return cmp.Or(f.cfg.Work, f.cfg.Argv[0]) }
 // lostOutcome makes of out the outcome of a child that was ended because the lock was lost.
 func (f *front) lostOutcome(out Outcome, why string) Outcome {
 	out.Kind, out.Status = Lost, f.cfg.LostStatus
-	out.Text = fmt.Sprintf("lost %s while %s ran, and ended it: %s", f.cfg.Name, f.work(), why)
+	out.Text = fmt.Sprintf("the lock on %s was lost, and %s was ended: %s", f.cfg.Name, f.work(), why)
 	return out
 }

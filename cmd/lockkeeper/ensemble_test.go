@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/roll"
@@ -42,5 +44,31 @@ func TestEnsembleRollRefuses(t *testing.T) {
 		{1, "would not begin: " + srv.Addr() + " is standalone", []string{"--plan", "--restart", "touch " + h.dir + "/{port}"}},
 	} {
 		h.run(append([]string{"ensemble", "roll"}, tt.args...)...).want(tt.status, tt.want)
+	}
+}
+
+// What was said wrong is a usage error, and nothing is written.
+func TestEnsembleInitRefusesValues(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("ensemble", "init", "--set", "tickTime=abc").want(64, "--set tickTime=abc: want a whole number")
+	h.run("ensemble", "init", "--heap", "foo").want(64, "--heap \"foo\"", "512m or 2g")
+	if _, err := os.Stat(h.dir + "/ensemble"); err == nil {
+		t.Error("something was written")
+	}
+}
+
+// What a file has does not reach the terminal as it is.
+func TestEnsembleGrowShowsSettings(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for settings, words := range map[string]string{"my\x1b[31m=1": "my?[31m", "clientPort=\x1b[31m": "clientPort=?[31m", "initLimit=\x1b[31m": "initLimit=?[31m"} {
+		if err := os.WriteFile(h.dir+"/zoo.cfg", []byte("dataDir=/no/such\n"+settings+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j := h.run("ensemble", "grow", "--from", "zoo.cfg")
+		if text := j.stderr.String(); !strings.Contains(text, words) || strings.Contains(text, "\x1b") {
+			t.Errorf("grow shows %q, want %s", text, words)
+		}
 	}
 }
