@@ -57,3 +57,27 @@ func TestCauseOfTheEndIsNoAnswer(t *testing.T) {
 		check("close", s.Close(ctx))
 	})
 }
+
+// A request with a nil context panics, as it does anywhere in Go. Where that is recovered, as net/http does for its handlers, the
+// session goes on.
+func TestANilContextLeavesTheSessionAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		start(t, n, "zk:2181")
+		s := open(t, n, "zk:2181", client.Options{})
+		var none context.Context
+		for name, ask := range map[string]func(){
+			"get":  func() { s.Get(none, "/") },
+			"send": func() { p := s.Pipeline(); p.Get("/"); p.Send(none) },
+		} {
+			func() {
+				defer func() { recover() }()
+				ask()
+			}()
+			_, ok, err := s.Exists(t.Context(), "/")
+			if !ok || err != nil {
+				t.Errorf("after a %s with a nil context: %v, %v", name, ok, err)
+			}
+		}
+	})
+}

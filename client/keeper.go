@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -83,6 +84,9 @@ func (k *Keeper) Session(ctx context.Context) (*Session, error) {
 // Run calls f with the session, and again with the next one whenever f fails because its session is over. It returns
 // nil once f does. It returns the error of f if f fails while the session lives or after ctx has ended, the reason of ctx if that
 // ends while there is no session, and zk.ErrClosed after Close. The context of f ends with ctx, with the session and with the Keeper.
+//
+// A lock is lost before its session is known to be over. If the error of f is such a loss (lock.ErrLost), Run asks the servers
+// whether the session lives, which lasts until one can be reached or ctx ends.
 func (k *Keeper) Run(ctx context.Context, f func(ctx context.Context, s *Session) error) error {
 	for {
 		s, err := k.Session(ctx)
@@ -90,6 +94,9 @@ func (k *Keeper) Run(ctx context.Context, f func(ctx context.Context, s *Session
 			return err
 		}
 		err = k.invoke(ctx, s, f)
+		if err != nil && bridge.IsLoss(err) {
+			s.Sync(ctx, "/") // its own outcome does not matter
+		}
 		if err == nil || ctx.Err() != nil || s.Err() == nil && k.Err() == nil {
 			return err
 		}

@@ -62,13 +62,15 @@ func (s *Session) submit(ctx context.Context, calls []*call) {
 	if len(calls) == 0 {
 		return
 	}
+	ended := ctx.Err() != nil // before the mutex is locked, since a nil context panics
 	s.mu.Lock()
 	reason := s.refusalLocked(calls)
-	if reason == nil && (len(s.mu.line) > 0 || !s.roomLocked(len(calls))) {
-		reason = s.waitForRoomLocked(ctx, calls)
-	}
-	if reason == nil && ctx.Err() != nil {
+	switch {
+	case reason != nil:
+	case ended:
 		reason = s.endOfLocked(ctx)
+	case len(s.mu.line) > 0 || !s.roomLocked(len(calls)):
+		reason = s.waitForRoomLocked(ctx, calls)
 	}
 	s.mu.inFlight += len(calls)
 	for _, c := range calls {
@@ -105,6 +107,8 @@ func (s *Session) waitForRoomLocked(ctx context.Context, calls []*call) (reason 
 		case <-turn:
 		case <-s.done: // refused below
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			reason = s.endOf(ctx)
 		}
 		s.mu.Lock()

@@ -1,12 +1,17 @@
 package lock
 
 import (
+	"errors"
+
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-func init() { bridge.ProvideLocks(newLatch, candidates, onBehalf) }
+func init() {
+	bridge.ProvideLocks(newLatch, candidates, onBehalf)
+	bridge.IsLoss = func(err error) bool { return errors.Is(err, ErrLost) }
+}
 
 func newLatch(session any, path string, options any) (any, error) {
 	s := session.(*client.Session)

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -118,7 +119,7 @@ func (b *lockBase) tellAsked(ctx context.Context) context.Context {
 	if b.opt.Hooks.Asked == nil {
 		return ctx
 	}
-	return b.opt.Hooks.Asked(ctx, b.path)
+	return cmp.Or(b.opt.Hooks.Asked(ctx, b.path), ctx)
 }
 
 func (b *lockBase) tellWaiting(ctx context.Context, at Place) {

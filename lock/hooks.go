@@ -9,7 +9,7 @@ import "context"
 type Hooks struct {
 	// Asked is called when a lock is asked for that the caller does not hold yet. It returns the context that the other hooks
 	// get, and from whose values those of the hold's context come: ctx, or one that derives from it and carries what belongs
-	// to this request, such as its time. Granted or Refused follows. Refused may also come without Asked, when re-entering is
+	// to this request, such as its time; nil stands for ctx. Granted or Refused follows. Refused may also come without Asked, when re-entering is
 	// refused. An All asks for all its members at first.
 	Asked func(ctx context.Context, path string) context.Context
 

@@ -88,6 +88,9 @@ var (
 	makeLatch  func(session any, path string, options any) (latch any, err error)
 	candidates func(names []string) []string
 	onBehalf   func(options any, pid int, user string, under []string)
+
+	// IsLoss reports whether an error says that a lock was lost.
+	IsLoss = func(error) bool { return false }
 )
 
 // ProvideLocks is called by package lock.
