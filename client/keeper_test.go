@@ -237,7 +237,7 @@ func TestKeeperSaysWhyALaterGrantIsRefused(t *testing.T) {
 		must(t, err)
 		n.Link("client", "").Cut()
 		<-s.Done()
-		_, err = k.Session(short(t, 5*time.Second))
+		_, err = k.Session(short(t, 4500*time.Millisecond)) // between two attempts
 		if err == nil || !contains(err.Error(), "zk:2181 grants a timeout of 4s, at least 8s is required") || errors.Is(err, zk.ErrClosed) {
 			t.Errorf("Session: %v", err)
 		}

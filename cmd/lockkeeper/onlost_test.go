@@ -47,7 +47,7 @@ func TestASignalEndsTheCommandOfOnLostAndNotTheReport(t *testing.T) {
 				"sh", "-c", "echo up; exec sleep 1000")
 			j.see("up")
 			h.run("break", "--force", "demo").want(0)
-			for _, words := range []string{": lost demo while sh ran", "child "} {
+			for _, words := range []string{": the lock on demo was lost, and sh was ended", "child "} {
 				err := j.stderr.see(words)
 				if err != nil {
 					t.Fatal(err)
@@ -59,7 +59,7 @@ func TestASignalEndsTheCommandOfOnLostAndNotTheReport(t *testing.T) {
 			}
 			j.signal(sig)
 			j.want(74, "--on-lost: "+sig.String()+" signal received")
-			if n := strings.Count(j.stderr.String(), "lost demo while"); n != 1 {
+			if n := strings.Count(j.stderr.String(), "lock on demo was lost"); n != 1 {
 				t.Errorf("the loss is told %d times:\n%s", n, j.stderr)
 			}
 			child, err := strconv.Atoi(regexp.MustCompile(`child (\d+) \.`).FindStringSubmatch(j.stderr.String())[1])
