@@ -12,20 +12,22 @@ import (
 )
 
 // One of several processes leads, and when it goes another does. Run survives expired sessions; in earnest
-// open takes the list of your servers and no dial function.
+// Keep takes the list of your servers and no dial function.
 func ExampleRun() {
 	srv, err := zktest.Start(zktest.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer srv.Close()
-	open := func(ctx context.Context) (*client.Session, error) {
-		return client.Open(ctx, zktest.Servers, client.Options{Dial: srv.Dial})
-	}
 	ctx, shutDown := context.WithCancel(context.Background())
 	defer shutDown()
+	k, err := client.Keep(ctx, zktest.Servers, client.Options{Dial: srv.Dial})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer k.Close(context.Background())
 
-	err = election.Run(ctx, open, "/app/leader", election.Options{ID: "10.0.0.7:8080"}, func(ctx context.Context, t *election.Term) error {
+	err = election.Run(ctx, k, "/app/leader", election.Options{ID: "10.0.0.7:8080"}, func(ctx context.Context, t *election.Term) error {
 		fmt.Println("leading, fenced by a token:", t.Token() > 0)
 		shutDown() // as a signal handler would
 		<-ctx.Done()

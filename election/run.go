@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // The pause between two campaigns doubles from one to the other as long as terms are shorter than termGood.
@@ -22,19 +22,18 @@ const (
 
 // Run campaigns and does the work as the leader, until the work returns during its term, or until ctx ends. Whenever
 // leadership is lost, or the term is resigned, it campaigns again: after a pause of half a second at most, which grows
-// while terms are short, and under a new session if the old one is over.
-//
-// open makes the sessions, for example with client.Open; Run closes them. If open fails because no server could be
-// reached in time, it is called again; the logger of Options.Lock is told why. Its context ends with ctx: give it a limit
-// of its own, or it goes on looking for servers, and says nothing, for ever.
+// while terms are short, and under the next session of the Keeper if the old one is over.
 //
 // Work that returns ErrResigned during its term gives leadership up, and Run campaigns again. Otherwise the error is the work's
 // if the work returned during its term, or if ctx had ended and the work failed. In all other cases it says why Run gives up:
-// that ctx has ended, whether it led then or not, ErrOverran if the work goes on after its term, or what the servers refuse.
-func Run(ctx context.Context, open func(context.Context) (*client.Session, error), path string, opt Options, work Work) error {
+// that ctx has ended, whether it led then or not, that the Keeper has, ErrOverran if the work goes on after its term, or what the
+// servers refuse. The claim of a candidate that stops waiting is removed in the background, by Keeper.Close at the latest.
+func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work Work) error {
+	if k == nil {
+		return fmt.Errorf("election %s: there is no keeper (client.Keep makes one)", path)
+	}
 	log := cmp.Or(opt.Lock.Logger, slog.New(slog.DiscardHandler))
-	c := &campaigner{open: open, path: path, opt: opt, work: work}
-	defer c.close()
+	c := &campaigner{k: k, path: path, opt: opt, work: work}
 	for {
 		again, err := c.campaign(ctx)
 		if !again {
@@ -51,38 +50,32 @@ func Run(ctx context.Context, open func(context.Context) (*client.Session, error
 
 // A campaigner is one call of Run, and used by its goroutine alone.
 type campaigner struct {
-	open   func(context.Context) (*client.Session, error)
+	k      *client.Keeper
 	path   string
 	opt    Options
 	work   Work
-	s      *client.Session // nil between two
-	rounds int             // campaigns since the last term of termGood
-	begun  bool            // it has campaigned: the margin was found to be right
+	rounds int  // campaigns since the last term of termGood
+	begun  bool // it has campaigned: the margin was found to be right
 }
 
 // campaign campaigns once and leads. It reports whether to do so again, and why or why not.
 func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
-	if c.s != nil && c.s.Err() != nil {
-		c.close()
-	}
-	if c.s == nil {
-		if c.s, err = c.open(ctx); err != nil {
-			c.s = nil
-			return unreachable(err) && ctx.Err() == nil, err
-		}
+	s, err := c.k.Session(ctx)
+	if err != nil {
+		return false, err
 	}
 	opt := c.opt
 	if c.begun { // a later session, or a later server, may grant a shorter timeout
-		opt.Margin = min(opt.Margin, c.s.Timeout()/3)
+		opt.Margin = min(opt.Margin, s.Timeout()/3)
 	}
-	e, err := New(c.s, c.path, opt)
+	e, err := New(s, c.path, opt)
 	if err != nil {
 		return false, err
 	}
 	c.begun = true
 	t, err := e.Campaign(ctx)
 	if err != nil {
-		return c.s.Err() != nil && !errors.Is(err, zk.ErrAuthFailed) && ctx.Err() == nil, err
+		return s.Err() != nil && ctx.Err() == nil, err
 	}
 	began := time.Now()
 	done := t.run(ctx, c.work)
@@ -95,26 +88,11 @@ func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 	case done.inTerm && errors.Is(done.worked, ErrResigned) && ctx.Err() == nil:
 		return true, done.worked
 	case done.inTerm, ctx.Err() != nil && done.worked != nil:
-		return false, done.worked // what of the hand-over may be pending is settled with the session
+		return false, done.worked // what of the hand-over may be pending is removed in the background
 	case ctx.Err() != nil:
 		return false, ending.Of(ctx) // as for a candidate that does not lead
 	}
 	return true, done.err()
-}
-
-// close ends the session. It waits for client.Options.CloseTimeout at most, also if Run's context has ended.
-func (c *campaigner) close() {
-	if c.s != nil {
-		c.s.Close(context.Background())
-		c.s = nil
-	}
-}
-
-// unreachable reports whether it makes sense to open a session once more after this error.
-func unreachable(err error) bool {
-	var open *client.OpenError
-	return errors.As(err, &open) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, zk.ErrSessionExpired) || errors.Is(err, zk.ErrConnectionLoss)
 }
 
 // pause returns how long to wait before the next campaign, shortened by a random part of up to a half so

@@ -26,15 +26,11 @@ func bubble(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		f(t, srv)
+		synctest.Wait() // what is removed in the background goes
 		if left := srv.Tree(path); len(left) > 1 {
 			t.Errorf("left behind:\n%v", left)
 		}
 	})
-}
-
-// opener opens sessions through the link with a label.
-func opener(srv *zktest.Server, label string) func(context.Context) (*client.Session, error) {
-	return func(ctx context.Context) (*client.Session, error) { return srv.Link(label).Open(ctx, client.Options{}) }
 }
 
 func mustElection(t *testing.T, s *client.Session, opt election.Options) *election.Election {
@@ -52,7 +48,7 @@ var errWork = errors.New("the work's own error")
 func TestRunEndsWithTheWork(t *testing.T) {
 	for _, want := range []error{nil, errWork} {
 		bubble(t, func(t *testing.T, srv *zktest.Server) {
-			err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
+			err := election.Run(t.Context(), srv.Keeper(t, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
 				if ctx.Err() != nil || term.Token() == 0 || term.Remaining() <= 0 || term.Cause() != nil {
 					t.Errorf("a term that has begun: %v, token %d, left %v, %v", ctx.Err(), term.Token(), term.Remaining(), term.Cause())
 				}
@@ -69,7 +65,7 @@ func TestRunEndsWithTheWork(t *testing.T) {
 func TestWorkThatResignsStandsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		terms := 0
-		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(context.Context, *election.Term) error {
+		err := election.Run(t.Context(), srv.Keeper(t, "a"), path, election.Options{}, func(context.Context, *election.Term) error {
 			terms++
 			if terms < 3 {
 				return fmt.Errorf("the configuration has changed: %w", election.ErrResigned)
@@ -90,7 +86,7 @@ func TestShutDownOfLeaderAndFollower(t *testing.T) {
 		ended := make(chan error, 2)
 		for _, label := range []string{"a", "b"} {
 			go func() {
-				ended <- election.Run(ctx, opener(srv, label), path, election.Options{}, func(ctx context.Context, _ *election.Term) error {
+				ended <- election.Run(ctx, srv.Keeper(t, label), path, election.Options{}, func(ctx context.Context, _ *election.Term) error {
 					<-ctx.Done()
 					return nil
 				})
@@ -109,7 +105,7 @@ func TestShutDownOfLeaderAndFollower(t *testing.T) {
 // Work that ends its goroutine does not leave Run waiting.
 func TestWorkThatVanishes(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
-		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(context.Context, *election.Term) error {
+		err := election.Run(t.Context(), srv.Keeper(t, "a"), path, election.Options{}, func(context.Context, *election.Term) error {
 			runtime.Goexit()
 			return nil
 		})
@@ -124,7 +120,7 @@ func TestF37_RunSurvivesItsSessions(t *testing.T) {
 	bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const terms = 5
 		var tokens []int64
-		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
+		err := election.Run(t.Context(), srv.Keeper(t, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
 			tokens = append(tokens, term.Token())
 			if len(tokens) == terms {
 				return errWork
@@ -163,7 +159,7 @@ func TestF38_RunPacesItself(t *testing.T) {
 		terms, calm := 0, false
 		began := time.Now()
 		var since time.Time
-		err := election.Run(t.Context(), opener(srv, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
+		err := election.Run(t.Context(), srv.Keeper(t, "a"), path, election.Options{}, func(ctx context.Context, term *election.Term) error {
 			if calm {
 				if d := time.Since(since); d > time.Second {
 					t.Errorf("no candidate led for %v after the calm", d)
@@ -194,24 +190,27 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		bubble(t, func(t *testing.T, srv *zktest.Server) {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errWork)
 			defer cancel()
-			open := opener(srv, "a")
+			k := srv.Keeper(t, "a")
+			admin := srv.Session(t, "admin")
 			switch when {
 			case "connecting":
+				srv.Link("a").Expire()
 				srv.Link("a").Refuse()
+				synctest.Wait()
 			case "waiting":
 				term, err := mustElection(t, srv.Session(t, "other"), election.Options{}).Campaign(ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer term.Resign(t.Context())
-			case "pausing":
-				open = func(context.Context) (*client.Session, error) {
-					return nil, &client.OpenError{Err: context.DeadlineExceeded}
-				}
 			}
 			began := time.Now()
-			err := election.Run(ctx, open, path, election.Options{}, func(ctx context.Context, _ *election.Term) error {
-				if when != "leading" {
+			err := election.Run(ctx, k, path, election.Options{}, func(ctx context.Context, term *election.Term) error {
+				switch when {
+				case "pausing":
+					admin.Delete(ctx, term.Node(), -1) // as often as there is a term: pauses are long then
+				case "leading":
+				default:
 					t.Errorf("%s: leads", when)
 				}
 				<-ctx.Done()
@@ -232,17 +231,22 @@ func TestRunEndsWhenRefused(t *testing.T) {
 			return nil
 		}
 		for name, run := range map[string]func() error{
-			"open's own error": func() error {
-				return election.Run(t.Context(), func(context.Context) (*client.Session, error) { return nil, errWork }, path, election.Options{}, noWork)
+			"no keeper": func() error {
+				return election.Run(t.Context(), nil, path, election.Options{}, noWork)
+			},
+			"a keeper that is closed": func() error {
+				k := srv.Keeper(t, "b")
+				k.Close(t.Context())
+				return election.Run(t.Context(), k, path, election.Options{}, noWork)
 			},
 			"a path": func() error {
-				return election.Run(t.Context(), opener(srv, "a"), "/", election.Options{}, noWork)
+				return election.Run(t.Context(), srv.Keeper(t, "a"), "/", election.Options{}, noWork)
 			},
 			"a margin": func() error {
-				return election.Run(t.Context(), opener(srv, "a"), path, election.Options{Margin: time.Hour}, noWork)
+				return election.Run(t.Context(), srv.Keeper(t, "a"), path, election.Options{Margin: time.Hour}, noWork)
 			},
 			"an ACL": func() error {
-				return election.Run(t.Context(), opener(srv, "a"), path, election.Options{Lock: lock.Options{ACL: []zk.ACL{{Perms: zk.PermAll, Scheme: "no", ID: "such"}}}}, noWork)
+				return election.Run(t.Context(), srv.Keeper(t, "a"), path, election.Options{Lock: lock.Options{ACL: []zk.ACL{{Perms: zk.PermAll, Scheme: "no", ID: "such"}}}}, noWork)
 			},
 		} {
 			if err := run(); err == nil {
@@ -260,7 +264,7 @@ func TestF39_RunDoesNotLeadBesideOldWork(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		err := election.Run(ctx, opener(srv, "a"), path, election.Options{Grace: time.Second}, func(context.Context, *election.Term) error {
+		err := election.Run(ctx, srv.Keeper(t, "a"), path, election.Options{Grace: time.Second}, func(context.Context, *election.Term) error {
 			terms++
 			srv.Link("a").Expire()
 			<-stopped

@@ -159,9 +159,26 @@ func (s *Server) Session(t testing.TB, label string) *client.Session {
 	return session
 }
 
+// Keeper opens a Keeper through the link with the given label and closes it at the end of the test.
+func (s *Server) Keeper(t testing.TB, label string) *client.Keeper {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	k, err := client.Keep(ctx, Servers, client.Options{Dial: s.Link(label).Dial})
+	if err != nil {
+		t.Fatalf("zktest: keeper %s: %v", label, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		k.Close(ctx)
+	})
+	return k
+}
+
 const (
-	openTimeout  = 30 * time.Second // for a first connection in Session
-	closeTimeout = time.Second      // for the last answer to what Session opened
+	openTimeout  = 30 * time.Second // for a first connection in Session and Keeper
+	closeTimeout = time.Second      // for the last answer to what they opened
 )
 
 // Expire ends the session with this id, as expiry does: all at once, its ephemeral znodes with it,

@@ -24,13 +24,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	open := func(ctx context.Context) (*client.Session, error) {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // Run logs why there is no session, and tries again
-		defer cancel()
-		return client.Open(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{})
+	k, err := client.Keep(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{Logger: slog.Default()})
+	if err != nil {
+		log.Fatal("leader: ", err)
 	}
+	defer k.Close(context.WithoutCancel(ctx))
 	opt := election.Options{ID: os.Args[1], Grace: 10 * time.Second, Lock: lock.Options{Logger: slog.Default()}}
-	if err := election.Run(ctx, open, "/examples/leader", opt, lead); err != nil && ctx.Err() == nil {
+	if err := election.Run(ctx, k, "/examples/leader", opt, lead); err != nil && ctx.Err() == nil {
 		log.Fatal("leader: ", err)
 	}
 }

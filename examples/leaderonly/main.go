@@ -41,11 +41,13 @@ func main() {
 	}
 	fmt.Printf("http://%s/\n", l.Addr())
 	go http.Serve(l, nil)
-	open := func(ctx context.Context) (*client.Session, error) {
-		return client.Open(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{Logger: slog.Default()})
+	k, err := client.Keep(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{Logger: slog.Default()})
+	if err != nil {
+		log.Fatal("leaderonly: ", err)
 	}
+	defer k.Close(context.WithoutCancel(ctx))
 	opt := election.Options{ID: os.Args[1], Lock: lock.Options{Logger: slog.Default()}}
-	err = election.Run(ctx, open, "/examples/leaderonly", opt, func(ctx context.Context, t *election.Term) error {
+	err = election.Run(ctx, k, "/examples/leaderonly", opt, func(ctx context.Context, t *election.Term) error {
 		term.Store(t)
 		<-ctx.Done()
 		return nil

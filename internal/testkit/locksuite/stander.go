@@ -33,20 +33,21 @@ func (w *World) Stand(label string, reg *Register, opt election.Options, linger 
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Stander{Proxy: faultproxy.New(w.Dial), w: w, cancel: cancel, done: make(chan struct{})}
 	opt.ID, opt.Lock.Label = label, label
-	open := func(ctx context.Context) (*client.Session, error) {
-		opt := client.Options{SessionTimeout: w.Timeout, Dial: s.Proxy.Dial, BackoffMax: backoffMax, CloseTimeout: time.Second}
-		c, err := client.Open(ctx, w.Servers, clock.With(opt, w.Clock))
-		if err == nil {
-			s.sessions.Add(1)
-			s.mu.Lock()
-			s.session = c
-			s.mu.Unlock()
-		}
-		return c, err
+	copt := client.Options{SessionTimeout: w.Timeout, Dial: s.Proxy.Dial, BackoffMax: backoffMax, CloseTimeout: time.Second}
+	k, err := client.Keep(w.Context(), w.Servers, clock.With(copt, w.Clock))
+	if err != nil {
+		w.t.Fatal(err)
 	}
+	k.Go(func(_ context.Context, c *client.Session) {
+		s.sessions.Add(1)
+		s.mu.Lock()
+		s.session = c
+		s.mu.Unlock()
+	})
 	go func() {
 		defer close(s.done)
-		s.err = election.Run(ctx, open, w.dir, opt, func(ctx context.Context, t *election.Term) error {
+		defer k.Close(context.Background())
+		s.err = election.Run(ctx, k, w.dir, opt, func(ctx context.Context, t *election.Term) error {
 			reg.Enter(t.Token())
 			defer reg.Leave()
 			s.mu.Lock()
