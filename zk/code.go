@@ -49,7 +49,7 @@ const (
 	// ErrConnectionLoss is returned when the connection ended before the answer came. What became of the
 	// request is unknown.
 	ErrConnectionLoss Code = -4
-	// ErrClosed is returned when the session was closed on our side.
+	// ErrClosed is returned after Close: of the session, or of the Keeper, stream, cache or member that was asked.
 	ErrClosed Code = -1000
 )
 
@@ -82,7 +82,7 @@ var codeTexts = map[Code]string{
 	ErrReconfigDisabled:             "reconfiguration is disabled",
 	ErrSessionClosedRequireSASLAuth: "the server requires authentication (by SASL, or by a scheme that its enforce.auth.schemes names)",
 	ErrQuotaExceeded:                "quota exceeded",
-	ErrClosed:                       "session closed",
+	ErrClosed:                       "closed",
 	ErrThrottled:                    "throttled by the server",
 }
 

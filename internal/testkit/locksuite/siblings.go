@@ -121,11 +121,10 @@ func f31UnfairSiblingHolds(w *World, t *testing.T) {
 	w.free()
 }
 
-// Several attempts of each of several sessions. Either the answers to their creates get lost, or another client writes over what
-// the znode says.
+// Several attempts of each of several sessions. Either their connections break, or another client writes over what the znode says.
 func unfairRandomSiblings(w *World, _ *testing.T) {
 	for _, overwritten := range []bool{false, true} {
-		f, seed := fray{w: w, createsAnswered: overwritten}, w.seed()
+		f, seed := fray{w: w, uncut: overwritten}, w.seed()
 		ctx, cancel := context.WithCancel(context.Background())
 		var vandal sync.WaitGroup
 		vandal.Go(func() {

@@ -359,14 +359,15 @@ type fray struct {
 	reg     Register
 	granted atomic.Int64
 
-	createsAnswered bool // no answer to a create that was applied gets lost
+	uncut bool // connections do not break
 }
 
 // visit takes the lock for a while, as the client's, which may lose its connection. It returns nil if the lock is
 // not granted in time.
 func (f *fray) visit(c *Client, u *lock.Unfair, r *rand.Rand) *lock.Hold {
 	switch chance := r.IntN(6); {
-	case chance == 0 && !f.createsAnswered:
+	case f.uncut:
+	case chance == 0:
 		c.Proxy.CutAfter(f.w.unfairCreates())
 	case chance == 1:
 		c.Proxy.CutBefore(f.w.unfairCreates())
