@@ -153,7 +153,10 @@ func (t *Term) Do(f func(ctx context.Context) error) error {
 //
 // A nil error says that our znode is known to be gone, and that all work had stopped before. Otherwise errors.Is finds
 // ErrOverran if work goes on, and lock.ErrLost if the term was lost before. If ctx ends first, errors.Is finds
-// lock.ErrReleasePending, as after lock.Hold.Release, and the hand-over goes on without it. Work done by Do must not call Resign, which would wait for it: it returns instead.
+// lock.ErrReleasePending, as after lock.Hold.Release, and the hand-over goes on without it.
+//
+// Work done by Do must not call Resign, which waits for it and, with the work's own context, for nothing: it returns instead, with
+// ErrResigned if Run is to campaign again.
 func (t *Term) Resign(ctx context.Context) error {
 	if t.isZero() {
 		return errNoTerm

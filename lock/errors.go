@@ -144,7 +144,8 @@ func (e *KindError) Error() string {
 }
 
 // A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does
-// errors.Is with the cause: ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed.
+// errors.Is with the cause: ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed. Where the ensemble expires the session
+// of a client that is connected, the client may hear of the deletion before it hears of the expiry: the cause is ErrNodeDeleted then.
 type LostError struct {
 	Path  string
 	Cause error

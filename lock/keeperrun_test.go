@@ -20,10 +20,22 @@ func TestAKeeperRepeatsWorkWhoseSessionIsOver(t *testing.T) {
 		fault func(t *testing.T, srv *zktest.Server, l *zktest.Link)
 		runs  int
 	}{
-		"expired":       {func(_ *testing.T, _ *zktest.Server, l *zktest.Link) { l.Expire() }, 2},
-		"cut off":       {func(_ *testing.T, _ *zktest.Server, l *zktest.Link) { l.Refuse(); time.Sleep(10 * time.Second); l.Heal() }, 2},
-		"frozen":        {func(_ *testing.T, _ *zktest.Server, l *zktest.Link) { l.Freeze(); time.Sleep(10 * time.Second); l.Heal() }, 2},
-		"frozen, alive": {func(_ *testing.T, _ *zktest.Server, l *zktest.Link) { l.Freeze(); time.Sleep(3500 * time.Millisecond); l.Heal() }, 1},
+		"expired": {func(_ *testing.T, _ *zktest.Server, l *zktest.Link) { l.Expire() }, 2},
+		"cut off": {func(_ *testing.T, _ *zktest.Server, l *zktest.Link) {
+			l.Refuse()
+			time.Sleep(10 * time.Second)
+			l.Heal()
+		}, 2},
+		"frozen": {func(_ *testing.T, _ *zktest.Server, l *zktest.Link) {
+			l.Freeze()
+			time.Sleep(10 * time.Second)
+			l.Heal()
+		}, 2},
+		"frozen, alive": {func(_ *testing.T, _ *zktest.Server, l *zktest.Link) {
+			l.Freeze()
+			time.Sleep(3500 * time.Millisecond)
+			l.Heal()
+		}, 1},
 		"broken": {func(t *testing.T, srv *zktest.Server, _ *zktest.Link) {
 			must(t, nil, srv.Session(t, "operator").DeleteAll(t.Context(), "/locks/a"))
 		}, 1},
