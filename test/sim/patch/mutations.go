@@ -47,7 +47,7 @@ var Mutations = []Mutation{
 		{File: "lock/attempt.go", Old: "	if len(a.nodes) > 0 || a.unknown || a.created != nil {\n", New: "	if len(a.nodes) > 0 {\n"},
 	}},
 	{Name: "there is no cleaner", Entry: "F25", Within: 50, Short: true, Patches: []Patch{
-		{File: "lock/cleanup.go", Old: "	c.mu.todo = append(c.mu.todo, d)\n", New: "	return\n"},
+		{File: "lock/cleanup.go", Old: "	attemptIDs.add(d.id)\n", New: "	return\n"},
 	}},
 	{Name: "a wait does not listen to its own node", Entry: "F06", Within: 1000, Short: true, Patches: []Patch{
 		{File: "lock/wait.go", Old: "		case slices.ContainsFunc(a.own, (*client.Watch).Fired):\n			return false, a.checkOwn()\n", New: ""},
