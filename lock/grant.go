@@ -27,18 +27,17 @@ type grant struct {
 	vouching bridge.Vouching // asks for heartbeats while it lasts
 	caller   context.Context // with the values of the context that the lock was asked for with
 
-	ended chan struct{} // closed when the grant has ended
+	ended   chan struct{}   // closed when the grant has ended
+	revoked context.Context // ends when its owner has been asked to give it up
+	revoke  context.CancelFunc
 
 	mu struct {
 		sync.Mutex
-		holds   map[*Hold]struct{} // not released; nil once the grant has ended
-		lost    *LostError         // why it ended, if it was lost
-		node    string             // path of the node
-		next    string             // path of the node that a downgrade puts in its place; empty unless that is open
-		kind    queue.ClaimKind    // of the claim: shared from when a downgrade begins
-		giveUp  bool               // its owner has been asked to give it up
-		revoked context.Context    // ends when asked; nil until it is listened to
-		revoke  context.CancelFunc // ends it
+		holds map[*Hold]struct{} // not released; nil once the grant has ended
+		lost  *LostError         // why it ended, if it was lost
+		node  string             // path of the node
+		next  string             // path of the node that a downgrade puts in its place; empty unless that is open
+		kind  queue.ClaimKind    // of the claim: shared from when a downgrade begins
 	}
 }
 
@@ -64,7 +63,11 @@ func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte
 	}
 	attemptIDs.add(id)
 	g.mu.holds = make(map[*Hold]struct{}, 1)
-	g.mu.node, g.mu.kind, g.mu.giveUp = node, lock.rules.Kind, giveUp
+	g.mu.node, g.mu.kind = node, lock.rules.Kind
+	g.revoked, g.revoke = context.WithCancel(context.Background())
+	if giveUp {
+		g.revoke()
+	}
 	return g
 }
 
