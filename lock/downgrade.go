@@ -23,7 +23,11 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
 	}
-	return h.g.claim.downgrade(ctx, h)
+	c, queued := h.g.claim.(*queueClaim)
+	if !queued {
+		return &LockError{"downgrade", h.g.lock.path, ErrNotWriter}
+	}
+	return c.downgrade(ctx, h)
 }
 
 func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {

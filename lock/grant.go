@@ -42,16 +42,15 @@ type grant struct {
 }
 
 // A heldClaim is what is particular to the claim of a grant, a place in a queue or the znode of an unfair lock: how it is
-// recognized, downgraded and deleted.
+// recognized and deleted.
 type heldClaim interface {
-	owns(zk.Stat) bool                              // whether the stat, read at the path of the grant's node, is that of the node
-	downgrade(context.Context, *Hold) error         // Hold.Downgrade
-	send(*client.Pipeline) removal                  // adds the deletion; nil if that takes more than one request
-	remove(ctx context.Context, sent removal) error // deletes the node; sent is what send returned, or nil
-	discard()                                       // deletes the node in the background, because the grant was lost
+	owns(zk.Stat) bool               // whether the stat, read at the path of the grant's node, is that of the node
+	remove(*client.Pipeline) removal // deletes the node, because the grant was released
+	discard()                        // deletes the node in the background, because the grant was lost
 }
 
-// A removal waits for the outcome of requests that delete a grant's node.
+// A removal waits for the outcome of a request that deletes a grant's node, and does what is left to do then. It does not return
+// nil before the node is known to be gone.
 type removal func(context.Context) error
 
 // newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that

@@ -79,7 +79,7 @@ var Mutations = []Mutation{
 		{File: "lock/release.go", Old: "		err := sent(ctx)\n", New: "		var err error\n		c.core.cleaner.add(c.leftovers())\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
-		{File: "lock/release.go", Old: "		c.core.cleaner.add(c.leftovers())\n		return releasePending(c.core.path, err)\n	}\n}", New: "		return releasePending(c.core.path, err)\n	}\n}"},
+		{File: "lock/release.go", Old: "			c.core.cleaner.add(c.leftovers())\n			return releasePending(c.core.path, err)\n", New: "			return releasePending(c.core.path, err)\n"},
 	}},
 	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 1000, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},
