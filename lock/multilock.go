@@ -141,7 +141,7 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, listed []*l
 	attempts = make([]*attempt, len(batch))
 	listed = make([]*listing, len(batch))
 	var earlier []string // hold ids
-	writes := pipelines{}
+	writes := map[*client.Session]*client.Pipeline{}
 	for k, i := range batch {
 		m := t.members[i]
 		if try {
@@ -149,26 +149,13 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, listed []*l
 		}
 		attempts[k] = newAttempt(m.core, m.count, m.lock.opt.claimRecord(t.ctx, try, earlier...))
 		earlier = append(earlier, attempts[k].id.HoldID(m.lock.dir))
-		listed[k] = attempts[k].addTo(writes.of(m.lock.s))
+		if writes[m.lock.s] == nil {
+			writes[m.lock.s] = m.lock.s.Pipeline()
+		}
+		listed[k] = attempts[k].addTo(writes[m.lock.s])
 	}
-	writes.send(t.ctx)
+	for _, p := range writes {
+		p.Send(t.ctx)
+	}
 	return attempts, listed
-}
-
-// pipelines are one for each session.
-type pipelines map[*client.Session]*client.Pipeline
-
-func (ps pipelines) of(s *client.Session) *client.Pipeline {
-	p := ps[s]
-	if p == nil {
-		p = s.Pipeline()
-		ps[s] = p
-	}
-	return p
-}
-
-func (ps pipelines) send(ctx context.Context) {
-	for _, p := range ps {
-		p.Send(ctx)
-	}
 }
