@@ -27,7 +27,6 @@ type grant struct {
 	vouching bridge.Vouching // asks for heartbeats while it lasts
 	caller   context.Context // with the values of the context that the lock was asked for with
 
-	ended   chan struct{}   // closed when the grant has ended
 	revoked context.Context // ends when its owner has been asked to give it up
 	revoke  context.CancelFunc
 
@@ -58,7 +57,7 @@ type removal func(context.Context) error
 func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64, vouching bridge.Vouching) *grant {
 	g := &grant{
 		lock: lock, s: lock.s, id: id, token: token, data: data,
-		lease: lease, vouching: vouching, ended: make(chan struct{}),
+		lease: lease, vouching: vouching,
 	}
 	attemptIDs.add(id)
 	g.mu.holds = make(map[*Hold]struct{}, 1)
@@ -163,19 +162,12 @@ func (g *grant) lose(cause error) {
 	}
 }
 
-// endLost ends the grant and every hold of it with a cause, and reports false if it had ended before. If the session lives on, the
-// node is removed: no work is done under it any more, so others must not wait for it.
+// endLost ends the grant with a cause, and reports false if it had ended before. If the session lives on, the node is removed: no
+// work is done under it any more, so others must not wait for it.
 func (g *grant) endLost(cause error) bool {
-	g.mu.Lock()
-	holds := g.mu.holds
-	if holds == nil {
-		g.mu.Unlock()
+	if !g.end(&LostError{Path: g.lock.path, Cause: cause}) {
 		return false
 	}
-	lost := &LostError{Path: g.lock.path, Cause: cause}
-	g.mu.holds, g.mu.lost = nil, lost
-	g.mu.Unlock()
-	g.endHolds(holds, lost)
 	if !errors.Is(cause, ErrNodeDeleted) {
 		g.claim.discard()
 	}
@@ -185,14 +177,30 @@ func (g *grant) endLost(cause error) bool {
 
 // endUntold ends the grant, unless it has ended, without a call of a hook: no caller has got a hold of it.
 func (g *grant) endUntold() {
-	g.mu.Lock()
-	holds := g.mu.holds
-	g.mu.holds = nil
-	g.mu.Unlock()
-	if holds != nil {
-		g.endHolds(holds, ErrReleased)
+	if g.end(ErrReleased) {
 		attemptIDs.drop(g.id)
 	}
+}
+
+func (g *grant) end(cause error) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.endLocked(cause)
+}
+
+// endLocked ends the grant and every hold of it with a cause, and all that goes on for its sake. It reports false if the grant had
+// ended before.
+func (g *grant) endLocked(cause error) bool {
+	if g.mu.holds == nil {
+		return false
+	}
+	for h := range g.mu.holds {
+		h.cancel(cause)
+	}
+	g.mu.holds = nil
+	g.mu.lost, _ = cause.(*LostError)
+	g.vouching.Stop()
+	return true
 }
 
 // tellLoss tells the hook and the log of the loss of a grant that was lost.
@@ -211,13 +219,8 @@ func (g *grant) loss() *LostError {
 	return g.mu.lost
 }
 
-func (g *grant) hasEnded() bool { return isClosed(g.ended) }
-
-// endHolds ends the holds of a grant that has ended, with the cause, and all that goes on for its sake.
-func (g *grant) endHolds(holds map[*Hold]struct{}, cause error) {
-	for h := range holds {
-		h.cancel(cause)
-	}
-	close(g.ended)
-	g.vouching.Stop()
+func (g *grant) hasEnded() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.holds == nil
 }

@@ -226,8 +226,12 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 
 // look takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it is lost.
 func (c *guardedGrant) look(l bridge.Lease) (left time.Duration, lost error) {
-	if c.arming != nil && isClosed(c.arming.Done()) {
-		c.takeAnswer()
+	if c.arming != nil {
+		select {
+		case <-c.arming.Done():
+			c.takeAnswer()
+		default:
+		}
 	}
 	if c.own != nil && c.arming == nil && c.own.Fired() {
 		c.takeEvent()
@@ -270,15 +274,6 @@ func (c *guardedGrant) takeAnswer() {
 		if !errors.Is(err, zk.ErrConnectionLoss) {
 			c.again = time.Now().Add(lease.Glance(c.s.Timeout()))
 		}
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 

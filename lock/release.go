@@ -108,26 +108,17 @@ func releasePending(path string, err error) error {
 // be removed. The error is the loss, if the lock had been lost before.
 func (g *grant) leave(h *Hold) (last bool, err error) {
 	g.check()
-	g.mu.Lock()
-	if g.mu.holds == nil {
-		lost := g.mu.lost
-		g.mu.Unlock()
-		if lost == nil { // a hook has panicked: the node went with its attempt
-			return false, nil
-		}
-		return false, lost
-	}
-	if len(g.mu.holds) > 1 {
+	g.mu.Lock() // until the grant has ended, or another caller could re-enter what is about to end
+	defer g.mu.Unlock()
+	switch {
+	case len(g.mu.holds) > 1:
 		delete(g.mu.holds, h)
-		g.mu.Unlock()
 		h.cancel(ErrReleased)
 		return false, nil
+	case g.mu.lost != nil:
+		return false, g.mu.lost
 	}
-	holds := g.mu.holds
-	g.mu.holds = nil // under the same mutex, or another caller could re-enter what is about to end
-	g.mu.Unlock()
-	g.endHolds(holds, ErrReleased)
-	return true, nil
+	return g.endLocked(ErrReleased), nil // false if a hook has panicked: the node went with its attempt
 }
 
 // A queueClaim is the claim of a grant in the queue of a fair lock.
