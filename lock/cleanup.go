@@ -125,9 +125,9 @@ func (c *core) clean(ctx context.Context, d *leftovers) error {
 	var failed error
 	if d.unknown {
 		p.Sync(c.dir)
-		listed := c.list(p)
+		listed := p.Children(c.dir)
 		p.Send(ctx)
-		q, err := listed.result(ctx)
+		q, err := c.queueOf(ctx, listed)
 		if !errors.Is(err, zk.ErrNoNode) { // no directory, no nodes
 			failed = err
 		}

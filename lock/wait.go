@@ -259,9 +259,9 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderLimit)
 	defer cancel()
 	p := a.s.Pipeline()
-	listed := a.core.list(p)
+	listed := p.Children(a.core.dir)
 	p.Send(ctx)
-	q, failed := listed.result(ctx)
+	q, failed := a.core.queueOf(ctx, listed)
 	if failed != nil || len(q.Claims) == 0 || a.id.Made(q.Claims[0].Name) {
 		return err
 	}
