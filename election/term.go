@@ -24,11 +24,8 @@ var (
 // lock, or Options.Margin before the deadline of its lock. A zero Term, and a nil one, are over.
 type Term struct {
 	// Fixed when made.
-	s        *client.Session
+	e        *Election
 	hold     *lock.Hold
-	path     string
-	grace    time.Duration
-	margin   func(timeout time.Duration) time.Duration
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	resigned context.Context         // ends when the end of the term is asked for, with the reason as its cause
@@ -44,10 +41,7 @@ type Term struct {
 }
 
 func newTerm(e *Election, hold *lock.Hold) *Term {
-	t := &Term{
-		s: e.s, hold: hold, path: e.dir, grace: e.opt.Grace, margin: e.opt.margin,
-		over: make(chan struct{}),
-	}
+	t := &Term{e: e, hold: hold, over: make(chan struct{})}
 	t.resigned, t.end = context.WithCancelCause(context.Background())
 	t.ctx, t.cancel = context.WithCancelCause(hold.Context())
 	log := e.opt.Lock.Logger
@@ -57,7 +51,7 @@ func newTerm(e *Election, hold *lock.Hold) *Term {
 		why, lost := t.keep()
 		t.cancel(why)
 		cause := context.Cause(t.ctx)
-		t.result = t.handOver(lost, cause, e.opt.Lock.CleanupTimeout)
+		t.result = t.handOver(lost, cause)
 		log.Info("leading no more", "election", e.dir, "node", hold.Node(), "token", hold.Token(), "cause", cause, "error", t.result)
 	}()
 	return t
@@ -120,7 +114,7 @@ func (t *Term) Remaining() time.Duration {
 	if t.Context().Err() != nil {
 		return 0
 	}
-	return max(t.hold.Remaining()-t.margin(t.s.Timeout()), 0)
+	return max(t.hold.Remaining()-t.e.opt.margin(t.e.s.Timeout()), 0)
 }
 
 // Do runs f under the term, and returns its error. No other candidate leads before f has returned, within the limits
@@ -166,7 +160,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	case <-t.over:
 		return t.result
 	case <-ctx.Done():
-		return &lock.LockError{Op: "resign", Path: t.path, Err: fmt.Errorf("%w: %w", lock.ErrReleasePending, ending.Of(ctx))}
+		return &lock.LockError{Op: "resign", Path: t.e.dir, Err: fmt.Errorf("%w: %w", lock.ErrReleasePending, ending.Of(ctx))}
 	}
 }
 
@@ -201,15 +195,15 @@ func (t *Term) lossCause() error {
 		return cause
 	}
 	cause := lock.ErrDeadline
-	if st, _ := t.s.State(); st.Phase == client.Disconnected {
+	if st, _ := t.e.s.State(); st.Phase == client.Disconnected {
 		cause = ending.CutOff(cause, st.Cause)
 	}
-	return &lock.LostError{Path: t.path, Cause: cause}
+	return &lock.LostError{Path: t.e.dir, Cause: cause}
 }
 
 // handOver waits until all work has stopped, and gives the lock back.
-func (t *Term) handOver(lost bool, cause error, cleanupTimeout time.Duration) error {
-	patience := time.NewTimer(t.grace)
+func (t *Term) handOver(lost bool, cause error) error {
+	patience := time.NewTimer(t.e.opt.Grace)
 	defer patience.Stop()
 	var overran error
 	// There may be work that we do not know of, for which Resign speaks; while the lock is ours to keep.
@@ -224,12 +218,12 @@ func (t *Term) handOver(lost bool, cause error, cleanupTimeout time.Duration) er
 			silent, ours = nil, nil
 		case <-patience.C:
 			if working != nil {
-				overran = &lock.LockError{Op: "hand over", Path: t.path, Err: ErrOverran}
+				overran = &lock.LockError{Op: "hand over", Path: t.e.dir, Err: ErrOverran}
 			}
 			working, silent = nil, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), t.e.opt.Lock.CleanupTimeout)
 	defer cancel()
 	err := t.hold.Release(ctx)
 	if lost && !errors.Is(err, lock.ErrLost) {

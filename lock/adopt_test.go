@@ -28,7 +28,8 @@ func TestF34_AnotherNumberIsStoredBeforeTheGrant(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := newAttempt(m.core, 1, m.core.opt.claimRecord(t.Context(), false))
-			v, err := a.join(t.Context(), a.ask(t.Context()))
+			a.ask(t.Context())
+			v, err := a.join(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -190,7 +190,7 @@ func (h *Holds) Tokens() map[string]int64 {
 	return tokens
 }
 
-// Release gives all of them back, in one round trip and one more for each unfair lock. The holds are over at once.
+// Release gives all of them back, in one round trip. The holds are over at once.
 // The error joins those that Hold.Release would return for each: nil says that all nodes are known to be gone.
 // Releasing again does nothing and returns nil.
 func (h *Holds) Release(ctx context.Context) error {

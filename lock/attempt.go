@@ -25,10 +25,11 @@ type attempt struct {
 	id      queue.ID
 	count   int // how many nodes it needs
 	data    []byte
-	created *creation // the last create that was sent
-	unknown bool      // there may be nodes that we do not know of
-	nodes   []string  // paths of our nodes, first one first, once known
-	token   int64     // creation zxid of our nodes; 0 until known
+	created *creation                       // the last create that was sent
+	listed  *client.Pending[client.Listing] // the listing that was sent with it, until the answer is looked at
+	unknown bool                            // there may be nodes that we do not know of
+	nodes   []string                        // paths of our nodes, first one first, once known
+	token   int64                           // creation zxid of our nodes; 0 until known
 
 	listedAt    clock.Instant          // when the request for the last listing was sent
 	waited      bool                   // we have waited in the queue: those behind us may have seen others ahead of us
@@ -61,16 +62,16 @@ type view struct {
 
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
-// run joins the queue, in which listed is the first look, and returns when the lock is ours. An attempt that
+// run joins the queue, as ask has asked, and returns when the lock is ours. An attempt that
 // returns no holds is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. The event of a
 // deleted node may come before the end of its session is known: then the error is the session's.
-func (a *attempt) run(ctx context.Context, listed *listing) (holds []*Hold, err error) {
+func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 	defer func() {
 		if holds == nil {
 			a.abandon()
 		}
 	}()
-	v, err := a.join(ctx, listed)
+	v, err := a.join(ctx)
 	if err == nil {
 		holds, err = a.proceed(ctx, v)
 	}

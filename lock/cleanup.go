@@ -20,77 +20,61 @@ type leftovers struct {
 	created *creation // a create that is still under way, if any
 	unknown bool      // there may be others: look for the id
 	stray   bool      // there is one node; it is removed only if it is the session's
-	refused bool      // the server has refused the removal at least once
+	passed  bool      // no try waits for the removal: it is done, or the server has refused it
 }
 
-// A cleaner removes what was abandoned by attempts and holds of one lock value. It goes on with each until it is known to
-// be gone, or the session is over, which removes it too. It runs only while there is something to do, on a goroutine
-// of the session's.
+// A cleaner removes what was abandoned by attempts and holds of one lock value: each on a goroutine of the session's, which goes
+// on until it is known to be gone, or the session is over, which removes it too.
 type cleaner struct {
 	lock  *lockBase
 	clean func(context.Context, *leftovers) error // removes what an attempt or a hold has left
 	mu    struct {
 		sync.Mutex
-		todo []leftovers
-		more chan struct{} // add → run: there is more to do; one token is enough; nil while run is not running
-		idle chan struct{} // closed when nothing is left but what has been refused; nil if that is so
+		fresh int           // how much is left that has not been refused
+		idle  chan struct{} // closed when that falls to 0
 	}
 }
 
 func (c *cleaner) add(d leftovers) {
 	attemptIDs.add(d.id)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.idle == nil {
+	if c.mu.fresh == 0 {
 		c.mu.idle = make(chan struct{})
 	}
-	c.mu.todo = append(c.mu.todo, d)
-	if c.mu.more != nil {
-		select {
-		case c.mu.more <- struct{}{}:
-		default: // it has been told already
-		}
+	c.mu.fresh++
+	c.mu.Unlock()
+	if !c.lock.s.Go(func(ctx context.Context) { c.run(ctx, &d) }) {
+		c.drop(&d) // the session is over, and everything of it
+	}
+}
+
+// drop forgets what has been removed, or has gone with the session.
+func (c *cleaner) drop(d *leftovers) {
+	c.pass(d)
+	attemptIDs.drop(d.id)
+}
+
+// pass notes that await need not wait for d, or not any more.
+func (c *cleaner) pass(d *leftovers) {
+	if d.passed {
 		return
 	}
-	more := make(chan struct{}, 1)
-	if !c.lock.s.Go(func(ctx context.Context) { c.run(ctx, more) }) {
-		c.dropLocked() // the session is over, and everything of it
-		return
-	}
-	c.mu.more = more
-}
-
-// restLocked closes idle if nothing is left but what has been refused.
-func (c *cleaner) restLocked() {
-	fresh := func(d leftovers) bool { return !d.refused }
-	if c.mu.idle != nil && !slices.ContainsFunc(c.mu.todo, fresh) {
-		close(c.mu.idle)
-		c.mu.idle = nil
-	}
-}
-
-func (c *cleaner) dropLocked() {
-	for _, d := range c.mu.todo {
-		attemptIDs.drop(d.id)
-	}
-	c.mu.todo, c.mu.more = nil, nil
-	c.restLocked()
-}
-
-// drop forgets everything, because the session is over.
-func (c *cleaner) drop() {
+	d.passed = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dropLocked()
+	c.mu.fresh--
+	if c.mu.fresh == 0 {
+		close(c.mu.idle)
+	}
 }
 
 // await returns when nothing is left but what the server has refused to remove, so that a try does not find its own
 // process's remains in its way. It returns early if ctx or the session ends, which the next request finds out.
 func (c *cleaner) await(ctx context.Context) {
 	c.mu.Lock()
-	idle := c.mu.idle
+	idle, fresh := c.mu.idle, c.mu.fresh
 	c.mu.Unlock()
-	if idle == nil {
+	if fresh == 0 {
 		return
 	}
 	select {
@@ -106,65 +90,27 @@ const (
 	cleanerPauseMax = 30 * time.Second
 )
 
-func (c *cleaner) run(ctx context.Context, more <-chan struct{}) {
+func (c *cleaner) run(ctx context.Context, d *leftovers) {
+	defer c.drop(d)
 	pause := cleanerPauseMin
 	for {
-		list := c.next()
-		if len(list) == 0 {
-			return
-		}
-		var left []leftovers
-		var refusal error
-		for _, d := range list {
-			d.resolve(ctx)
-			err := c.clean(ctx, &d)
-			if err == nil {
-				attemptIDs.drop(d.id)
-				continue
-			}
-			if !errors.Is(err, zk.ErrConnectionLoss) {
-				d.refused, refusal = true, err
-			}
-			left = append(left, d)
-		}
-		c.putBack(left)
+		d.resolve(ctx)
+		err := c.clean(ctx, d)
 		switch {
-		case c.lock.s.Err() != nil:
-			c.drop()
+		case err == nil, c.lock.s.Err() != nil:
 			return
-		case refusal == nil:
-			pause = cleanerPauseMin
+		case errors.Is(err, zk.ErrConnectionLoss): // the session paces its reconnects
 			continue
 		}
-		c.lock.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", c.lock.dir, "error", refusal, "retry in", pause)
+		c.pass(d)
+		c.lock.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", c.lock.dir, "error", err, "retry in", pause)
 		select {
 		case <-time.After(pause):
 			pause = min(2*pause, cleanerPauseMax)
-		case <-more: // what is newer does not wait for what cannot be removed
 		case <-ctx.Done():
-			c.drop()
 			return
 		}
 	}
-}
-
-// next takes the list. If it is empty, run ends, and add begins it anew.
-func (c *cleaner) next() []leftovers {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := c.mu.todo
-	c.mu.todo = nil
-	if len(list) == 0 {
-		c.mu.more = nil
-	}
-	return list
-}
-
-func (c *cleaner) putBack(left []leftovers) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.todo = append(left, c.mu.todo...)
-	c.restLocked()
 }
 
 // clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the
@@ -179,9 +125,9 @@ func (c *core) clean(ctx context.Context, d *leftovers) error {
 	var failed error
 	if d.unknown {
 		p.Sync(c.dir)
-		listed := c.list(p)
+		listed := p.Children(c.dir)
 		p.Send(ctx)
-		q, err := listed.result(ctx)
+		q, err := c.queueOf(ctx, listed)
 		if !errors.Is(err, zk.ErrNoNode) { // no directory, no nodes
 			failed = err
 		}

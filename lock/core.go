@@ -38,7 +38,8 @@ func (c *core) takeClaims(ctx context.Context, count int, try bool) ([]*Hold, er
 	}
 	for {
 		a := newAttempt(c, count, c.opt.claimRecord(ctx, try))
-		holds, err := a.run(ctx, a.ask(ctx))
+		a.ask(ctx)
+		holds, err := a.run(ctx)
 		if err == nil || try || !c.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
 			return holds, c.withOp(err, try)
 		}

@@ -23,7 +23,11 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
 	}
-	return h.g.claim.downgrade(ctx, h)
+	c, queued := h.g.claim.(*queueClaim)
+	if !queued {
+		return &LockError{"downgrade", h.g.lock.path, ErrNotWriter}
+	}
+	return c.downgrade(ctx, h)
 }
 
 func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
@@ -70,12 +74,10 @@ func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 // earlier downgrade of unknown outcome has turned out well. From then on the claim counts as a shared one.
 func (c *queueClaim) beginDowngrade(h *Hold) (write, read string, err error) {
 	c.mu.Lock()
-	if _, ours := c.mu.holds[h]; !ours {
-		c.mu.Unlock()
-		<-h.ctx.Done() // it ends just now
+	defer c.mu.Unlock()
+	if h.ctx.Err() != nil {
 		return "", "", context.Cause(h.ctx)
 	}
-	defer c.mu.Unlock()
 	if c.unknown && c.mu.next == "" { // the guard has found the read node
 		c.unknown = false
 		return "", "", nil

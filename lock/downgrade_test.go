@@ -52,11 +52,7 @@ func TestDowngradeBesideRelease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.g.mu.Lock()
-		holds := h.g.mu.holds
-		h.g.mu.holds = nil // as far as Release has come
-		h.g.mu.Unlock()
-		time.AfterFunc(time.Second, func() { h.g.endHolds(holds, ErrReleased) })
+		h.g.end(ErrReleased) // as far as Release has come
 		if err := h.Downgrade(t.Context()); !errors.Is(err, ErrReleased) {
 			t.Errorf("Downgrade = %v, want ErrReleased", err)
 		}

@@ -27,32 +27,29 @@ type grant struct {
 	vouching bridge.Vouching // asks for heartbeats while it lasts
 	caller   context.Context // with the values of the context that the lock was asked for with
 
-	ended chan struct{} // closed when the grant has ended
+	revoked context.Context // ends when its owner has been asked to give it up
+	revoke  context.CancelFunc
 
 	mu struct {
 		sync.Mutex
-		holds   map[*Hold]struct{} // not released; nil once the grant has ended
-		lost    *LostError         // why it ended, if it was lost
-		node    string             // path of the node
-		next    string             // path of the node that a downgrade puts in its place; empty unless that is open
-		kind    queue.ClaimKind    // of the claim: shared from when a downgrade begins
-		giveUp  bool               // its owner has been asked to give it up
-		revoked context.Context    // ends when asked; nil until it is listened to
-		revoke  context.CancelFunc // ends it
+		holds map[*Hold]struct{} // not released; nil once the grant has ended
+		lost  *LostError         // why it ended, if it was lost
+		node  string             // path of the node
+		next  string             // path of the node that a downgrade puts in its place; empty unless that is open
+		kind  queue.ClaimKind    // of the claim: shared from when a downgrade begins
 	}
 }
 
 // A heldClaim is what is particular to the claim of a grant, a place in a queue or the znode of an unfair lock: how it is
-// recognized, downgraded and deleted.
+// recognized and deleted.
 type heldClaim interface {
-	owns(zk.Stat) bool                              // whether the stat, read at the path of the grant's node, is that of the node
-	downgrade(context.Context, *Hold) error         // Hold.Downgrade
-	send(*client.Pipeline) removal                  // adds the deletion; nil if that takes more than one request
-	remove(ctx context.Context, sent removal) error // deletes the node; sent is what send returned, or nil
-	discard()                                       // deletes the node in the background, because the grant was lost
+	owns(zk.Stat) bool               // whether the stat, read at the path of the grant's node, is that of the node
+	remove(*client.Pipeline) removal // deletes the node, because the grant was released
+	discard()                        // deletes the node in the background, because the grant was lost
 }
 
-// A removal waits for the outcome of requests that delete a grant's node.
+// A removal waits for the outcome of a request that deletes a grant's node, and does what is left to do then. It does not return
+// nil before the node is known to be gone.
 type removal func(context.Context) error
 
 // newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that
@@ -60,11 +57,15 @@ type removal func(context.Context) error
 func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64, vouching bridge.Vouching) *grant {
 	g := &grant{
 		lock: lock, s: lock.s, id: id, token: token, data: data,
-		lease: lease, vouching: vouching, ended: make(chan struct{}),
+		lease: lease, vouching: vouching,
 	}
 	attemptIDs.add(id)
 	g.mu.holds = make(map[*Hold]struct{}, 1)
-	g.mu.node, g.mu.kind, g.mu.giveUp = node, lock.rules.Kind, giveUp
+	g.mu.node, g.mu.kind = node, lock.rules.Kind
+	g.revoked, g.revoke = context.WithCancel(context.Background())
+	if giveUp {
+		g.revoke()
+	}
 	return g
 }
 
@@ -161,19 +162,12 @@ func (g *grant) lose(cause error) {
 	}
 }
 
-// endLost ends the grant and every hold of it with a cause, and reports false if it had ended before. If the session lives on, the
-// node is removed: no work is done under it any more, so others must not wait for it.
+// endLost ends the grant with a cause, and reports false if it had ended before. If the session lives on, the node is removed: no
+// work is done under it any more, so others must not wait for it.
 func (g *grant) endLost(cause error) bool {
-	g.mu.Lock()
-	holds := g.mu.holds
-	if holds == nil {
-		g.mu.Unlock()
+	if !g.end(&LostError{Path: g.lock.path, Cause: cause}) {
 		return false
 	}
-	lost := &LostError{Path: g.lock.path, Cause: cause}
-	g.mu.holds, g.mu.lost = nil, lost
-	g.mu.Unlock()
-	g.endHolds(holds, lost)
 	if !errors.Is(cause, ErrNodeDeleted) {
 		g.claim.discard()
 	}
@@ -183,14 +177,30 @@ func (g *grant) endLost(cause error) bool {
 
 // endUntold ends the grant, unless it has ended, without a call of a hook: no caller has got a hold of it.
 func (g *grant) endUntold() {
-	g.mu.Lock()
-	holds := g.mu.holds
-	g.mu.holds = nil
-	g.mu.Unlock()
-	if holds != nil {
-		g.endHolds(holds, ErrReleased)
+	if g.end(ErrReleased) {
 		attemptIDs.drop(g.id)
 	}
+}
+
+func (g *grant) end(cause error) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.endLocked(cause)
+}
+
+// endLocked ends the grant and every hold of it with a cause, and all that goes on for its sake. It reports false if the grant had
+// ended before.
+func (g *grant) endLocked(cause error) bool {
+	if g.mu.holds == nil {
+		return false
+	}
+	for h := range g.mu.holds {
+		h.cancel(cause)
+	}
+	g.mu.holds = nil
+	g.mu.lost, _ = cause.(*LostError)
+	g.vouching.Stop()
+	return true
 }
 
 // tellLoss tells the hook and the log of the loss of a grant that was lost.
@@ -209,13 +219,8 @@ func (g *grant) loss() *LostError {
 	return g.mu.lost
 }
 
-func (g *grant) hasEnded() bool { return isClosed(g.ended) }
-
-// endHolds ends the holds of a grant that has ended, with the cause, and all that goes on for its sake.
-func (g *grant) endHolds(holds map[*Hold]struct{}, cause error) {
-	for h := range holds {
-		h.cancel(cause)
-	}
-	close(g.ended)
-	g.vouching.Stop()
+func (g *grant) hasEnded() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.holds == nil
 }

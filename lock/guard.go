@@ -18,7 +18,7 @@ import (
 //
 // Most grants end within milliseconds, and a watch for each would cost more than the lock. So a grant is watched once it has
 // lasted for guardTick: until then it is in a list, and costs no goroutine, no timer and no request. The goroutine looks at the
-// list every guardTick while grants begin. It sleeps longer when none has begun for guardLinger, and ends when there are none.
+// list every guardTick while there are grants in it. It sleeps longer when there are none, and ends when there are no others.
 type guard struct {
 	s    *client.Session
 	told chan struct{} // holds a token when there is something to look at; room for one
@@ -30,13 +30,11 @@ type guard struct {
 	// Used by run alone.
 	recent  []*guardedGrant // the grants that are not watched yet
 	watched []*guardedGrant
-	busy    time.Time // when a look last found a grant that had begun
 }
 
 const (
-	guardTick   = 10 * time.Millisecond // how often recent grants are looked at; a grant is watched at this age, or at once (see shortTerm)
-	guardLinger = 10 * guardTick        // how long the guard goes on looking that often
-	shortTerm   = 100 * guardTick       // where a hold lasts no longer than this without a heartbeat, it is watched at once
+	guardTick = 10 * time.Millisecond // how often recent grants are looked at; a grant is watched at this age, or at once (see shortTerm)
+	shortTerm = 100 * guardTick       // where a hold lasts no longer than this without a heartbeat, it is watched at once
 )
 
 // guards are those of all sessions. They belong to sessions and not to locks, because a session may have many locks, each for
@@ -116,9 +114,6 @@ func (k *guard) run(context.Context) {
 func (k *guard) collect() {
 	guards.Lock()
 	defer guards.Unlock()
-	if len(k.begun) > 0 {
-		k.busy = time.Now()
-	}
 	k.recent = append(k.recent, k.begun...)
 	clear(k.begun)
 	k.begun = k.begun[:0]
@@ -181,7 +176,7 @@ func (k *guard) rest(next time.Time) (_ time.Time, over bool) {
 	guards.Lock()
 	defer guards.Unlock()
 	switch {
-	case len(k.begun) > 0 || len(k.recent) > 0 || time.Since(k.busy) < guardLinger:
+	case len(k.begun) > 0 || len(k.recent) > 0:
 		if tick := time.Now().Add(guardTick); tick.Before(next) {
 			next = tick
 		}
@@ -231,8 +226,12 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 
 // look takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it is lost.
 func (c *guardedGrant) look(l bridge.Lease) (left time.Duration, lost error) {
-	if c.arming != nil && isClosed(c.arming.Done()) {
-		c.takeAnswer()
+	if c.arming != nil {
+		select {
+		case <-c.arming.Done():
+			c.takeAnswer()
+		default:
+		}
 	}
 	if c.own != nil && c.arming == nil && c.own.Fired() {
 		c.takeEvent()
@@ -275,15 +274,6 @@ func (c *guardedGrant) takeAnswer() {
 		if !errors.Is(err, zk.ErrConnectionLoss) {
 			c.again = time.Now().Add(lease.Glance(c.s.Timeout()))
 		}
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 

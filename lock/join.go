@@ -11,24 +11,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A listing is the request that lists the queue.
-type listing struct {
-	*client.Pending[client.Listing]
-	heeds queue.ClaimKind // the kinds of claims in the queue
-}
-
-// list adds the request that lists the queue.
-func (c *core) list(p *client.Pipeline) *listing {
-	return &listing{p.Children(c.dir), c.rules.Heeds}
-}
-
-// result waits for the answer. With an error, nothing is listed.
-func (l *listing) result(ctx context.Context) (queue.Queue, error) {
-	children, err := l.Wait(ctx)
+// queueOf waits for a listing of the directory, and returns the queue that it shows. With an error, nothing is in it.
+func (c *core) queueOf(ctx context.Context, listed *client.Pending[client.Listing]) (queue.Queue, error) {
+	children, err := listed.Wait(ctx)
 	if err != nil {
 		return queue.Queue{}, err
 	}
-	q := queue.Parse(children.Names, l.heeds)
+	q := queue.Parse(children.Names, c.rules.Heeds)
 	q.Spent = queue.CounterSpent(children.Stat)
 	return q, nil
 }
@@ -72,30 +61,31 @@ func (c *creation) wait(ctx context.Context) (nodes []string, czxid int64, err e
 
 // ask sends the requests that make our nodes and list the queue with them. They leave in one write, so
 // that a free lock costs one round trip.
-func (a *attempt) ask(ctx context.Context) *listing {
+func (a *attempt) ask(ctx context.Context) {
 	p := a.s.Pipeline()
-	listed := a.addTo(p)
+	a.addTo(p)
 	p.Send(ctx)
-	return listed
 }
 
 // addTo adds the requests of ask.
-func (a *attempt) addTo(p *client.Pipeline) *listing {
+func (a *attempt) addTo(p *client.Pipeline) {
 	a.created = a.create(p)
 	if a.core.permits != nil {
 		a.askPermits(p)
 	}
-	return a.core.list(p)
+	a.listed = p.Children(a.core.dir)
 }
 
-// join waits until our nodes are made, and returns the queue with them. listed is what ask returned.
-func (a *attempt) join(ctx context.Context, listed *listing) (view, error) {
-	for ; ; listed = a.ask(ctx) {
+// join waits until our nodes are made, which ask has asked for, and returns the queue with them.
+func (a *attempt) join(ctx context.Context) (view, error) {
+	for ; ; a.ask(ctx) {
 		nodes, czxid, err := a.created.wait(ctx)
 		switch {
 		case err == nil:
 			a.noteJoined(nodes, czxid)
-			q, err := listed.result(ctx)
+			listed := a.listed
+			a.listed = nil // its answer may be long
+			q, err := a.core.queueOf(ctx, listed)
 			if err != nil {
 				return a.list(ctx, 0)
 			}
@@ -169,14 +159,14 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		if lastConn == 0 || !a.permits.current(lastConn) {
 			a.askPermits(p)
 		}
-		listed := a.core.list(p)
+		listed := p.Children(a.core.dir)
 		p.Send(ctx)
-		q, err := listed.result(ctx)
+		q, err := a.core.queueOf(ctx, listed)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			lastConn = 0 // the session paces its reconnects
 			continue
-		case err == nil && lastConn != 0 && bridge.Conn(listed.Pending) != lastConn:
+		case err == nil && lastConn != 0 && bridge.Conn(listed) != lastConn:
 			lastConn = 0 // reconnected meanwhile: this listing had no sync ahead of it
 			continue
 		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
@@ -187,8 +177,8 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 }
 
 // locate finds our place in a listing that shows every change up to our create.
-func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *listing) (view, error) {
-	a.listedAt = bridge.Sent(listed.Pending)
+func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *client.Pending[client.Listing]) (view, error) {
+	a.listedAt = bridge.Sent(listed)
 	a.core.removeStrays(q)
 	places := q.Of(a.id)
 	switch {
@@ -238,7 +228,7 @@ func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *listing) (v
 	if len(waits) == 0 {
 		return view{}, nil
 	}
-	return view{queue: &q, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed.Pending)}, nil
+	return view{queue: &q, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
 }
 
 // dropLater deletes nodes of ours behind those that we need, so that no contender waits for them.

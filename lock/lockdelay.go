@@ -87,8 +87,8 @@ func (a *attempt) removeDelayMarker() {
 	}
 }
 
-// waitDelay waits until the delays of all orphans are over. It reports false if something has changed meanwhile, and the
-// directory is to be listed again. conn is the connection of the last listing.
+// waitDelay reports whether the delays of all orphans are over. Otherwise it returns when they may be, or something else has changed,
+// and the directory is to be listed again. conn is the connection of the last listing.
 func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) (over bool, err error) {
 	p := a.s.Pipeline()
 	reads := make([]*client.Pending[client.Node], len(orphans))
@@ -119,36 +119,13 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 	}
 	a.core.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.core.dir, "delay", left)
 	a.core.tellWaiting(ctx, Place{Node: a.nodes[0], Delay: left})
-	return a.sleepDelay(ctx, left, watches, conn)
-}
-
-// sleepDelay sleeps for the rest of a delay. It reports false, as waitDelay does, when one of the watches on orphans or that
-// on our own node has fired, or the connection is not conn any more.
-func (a *attempt) sleepDelay(ctx context.Context, left time.Duration, orphans []*client.Watch, conn uint64) (over bool, err error) {
-	told := make(chan struct{}, 1)
-	notifyOf(append(orphans, a.own[0]), told)
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	for {
-		st, changed := a.s.State()
-		if st.Phase == client.Connected && st.Conn != conn {
-			return false, nil
-		}
-		select {
-		case <-timer.C:
-			return true, nil
-		case <-told:
-			if a.own[0].Fired() {
-				return false, a.checkOwn()
-			}
-			return false, nil
-		case <-changed:
-		case <-a.s.Done():
-			return false, a.s.Err()
-		case <-ctx.Done():
-			return false, endOf(ctx, a.s)
-		}
+	delay, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	_, err = a.sleep(delay, conn, append(watches, a.own...))
+	if err != nil && (ctx.Err() != nil || delay.Err() == nil) {
+		return false, err
 	}
+	return false, a.checkOwn()
 }
 
 // clear deletes orphans whose delay is over. What the server refuses to delete is from then on disregarded.

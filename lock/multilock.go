@@ -106,7 +106,7 @@ func (t *multiLock) takeNext(rest []int, try bool) (done int, err error) {
 // it has taken holds, in canonical order. If one of them is busy, it gives up the places in the queue behind
 // those that come later before it waits, so that a waiter has nothing that comes later.
 func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
-	attempts, listed := t.ask(batch, try)
+	attempts := t.ask(batch, try)
 	later := attempts
 	abandonLater := func() {
 		for _, a := range later {
@@ -119,7 +119,7 @@ func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
 		a := attempts[k]
 		later = attempts[k+1:]
 		a.beforeWait = abandonLater
-		holds, err := a.run(t.ctx, listed[k])
+		holds, err := a.run(t.ctx)
 		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.core.opt.Requeue && !try {
 			abandonLater()
 			holds, err = a.core.takeClaims(t.ctx, a.count, false)
@@ -137,11 +137,10 @@ func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
 
 // ask begins an attempt for each of several members, and sends what they ask for: in one write for each session. The one that
 // has to wait will hold the claims of those before it by then, so its nodes name them.
-func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, listed []*listing) {
-	attempts = make([]*attempt, len(batch))
-	listed = make([]*listing, len(batch))
+func (t *multiLock) ask(batch []int, try bool) []*attempt {
+	attempts := make([]*attempt, len(batch))
 	var earlier []string // hold ids
-	writes := pipelines{}
+	writes := map[*client.Session]*client.Pipeline{}
 	for k, i := range batch {
 		m := t.members[i]
 		if try {
@@ -149,26 +148,13 @@ func (t *multiLock) ask(batch []int, try bool) (attempts []*attempt, listed []*l
 		}
 		attempts[k] = newAttempt(m.core, m.count, m.lock.opt.claimRecord(t.ctx, try, earlier...))
 		earlier = append(earlier, attempts[k].id.HoldID(m.lock.dir))
-		listed[k] = attempts[k].addTo(writes.of(m.lock.s))
+		if writes[m.lock.s] == nil {
+			writes[m.lock.s] = m.lock.s.Pipeline()
+		}
+		attempts[k].addTo(writes[m.lock.s])
 	}
-	writes.send(t.ctx)
-	return attempts, listed
-}
-
-// pipelines are one for each session.
-type pipelines map[*client.Session]*client.Pipeline
-
-func (ps pipelines) of(s *client.Session) *client.Pipeline {
-	p := ps[s]
-	if p == nil {
-		p = s.Pipeline()
-		ps[s] = p
+	for _, p := range writes {
+		p.Send(t.ctx)
 	}
-	return p
-}
-
-func (ps pipelines) send(ctx context.Context) {
-	for _, p := range ps {
-		p.Send(ctx)
-	}
+	return attempts
 }

@@ -176,10 +176,8 @@ func (a *attempt) readPermits(ctx context.Context) (int, error) {
 
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.
 func (r *permitState) current(conn uint64) bool {
-	return r.watch != nil && bridge.Conn(r.watch) == conn && !r.hasChanged()
+	return r.watch != nil && bridge.Conn(r.watch) == conn && !r.watch.Fired()
 }
-
-func (r *permitState) hasChanged() bool { return r.watch != nil && r.watch.Fired() }
 
 func (r *permitState) cancel() {
 	if r.watch != nil {

@@ -48,7 +48,7 @@ func TestHoldsThatEndAtOnceAreNotGuarded(t *testing.T) {
 		if n := s.Stats().Requests - requests; n != most {
 			t.Errorf("%d requests for %d cycles, want %d", n, cycles, most)
 		}
-		time.Sleep(2 * guardLinger)
+		time.Sleep(2 * guardTick)
 		synctest.Wait()
 		if n := goroutines(t); n >= before {
 			t.Errorf("%d goroutines are left of %d", n, before)

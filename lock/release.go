@@ -81,11 +81,11 @@ func removeAll(ctx context.Context, ended []*grant) []error {
 			p := s.Pipeline()
 			sent := make([]removal, len(of))
 			for k, i := range of {
-				sent[k] = ended[i].claim.send(p)
+				sent[k] = ended[i].claim.remove(p)
 			}
 			p.Send(ctx)
 			for k, i := range of {
-				errs[i] = ended[i].claim.remove(ctx, sent[k])
+				errs[i] = sent[k](ctx)
 				attemptIDs.drop(ended[i].id)
 			}
 		}
@@ -108,26 +108,17 @@ func releasePending(path string, err error) error {
 // be removed. The error is the loss, if the lock had been lost before.
 func (g *grant) leave(h *Hold) (last bool, err error) {
 	g.check()
-	g.mu.Lock()
-	if g.mu.holds == nil {
-		lost := g.mu.lost
-		g.mu.Unlock()
-		if lost == nil { // a hook has panicked: the node went with its attempt
-			return false, nil
-		}
-		return false, lost
-	}
-	if len(g.mu.holds) > 1 {
+	g.mu.Lock() // until the grant has ended, or another caller could re-enter what is about to end
+	defer g.mu.Unlock()
+	switch {
+	case len(g.mu.holds) > 1:
 		delete(g.mu.holds, h)
-		g.mu.Unlock()
 		h.cancel(ErrReleased)
 		return false, nil
+	case g.mu.lost != nil:
+		return false, g.mu.lost
 	}
-	holds := g.mu.holds
-	g.mu.holds = nil // under the same mutex, or another caller could re-enter what is about to end
-	g.mu.Unlock()
-	g.endHolds(holds, ErrReleased)
-	return true, nil
+	return g.endLocked(ErrReleased), nil // false if a hook has panicked: the node went with its attempt
 }
 
 // A queueClaim is the claim of a grant in the queue of a fair lock.
@@ -152,9 +143,6 @@ func newQueueClaim(a *attempt, node string, lease uint64, vouching bridge.Vouchi
 // owns returns true: no name of a node in a queue is ever used again.
 func (c *queueClaim) owns(zk.Stat) bool { return true }
 
-// send adds the deletion of the node.
-func (c *queueClaim) send(p *client.Pipeline) removal { return c.delete(p, c.announces()) }
-
 func (c *queueClaim) discard() { c.core.cleaner.add(c.leftovers()) }
 
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
@@ -178,36 +166,37 @@ func (c *queueClaim) nodes() []string {
 	return []string{c.mu.node}
 }
 
-// remove deletes the node and does not return nil before it is known to be gone. sent is a deletion that has
-// been sent already, nil if none has.
-func (c *queueClaim) remove(ctx context.Context, sent removal) error {
+func (c *queueClaim) remove(p *client.Pipeline) removal {
 	announce := c.announces()
-	for unknown := false; ; sent = nil {
-		if sent == nil {
-			p := c.s.Pipeline()
-			sent = c.delete(p, announce)
-			p.Send(ctx)
-		}
+	sent := c.delete(p, announce)
+	return func(ctx context.Context) error { return c.finish(ctx, sent, announce) }
+}
+
+// finish waits for a deletion that has been sent, and deletes again until the node is known to be gone.
+func (c *queueClaim) finish(ctx context.Context, sent func(context.Context) error, announce bool) error {
+	for unknown := false; ; {
 		err := sent(ctx)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, zk.ErrConnectionLoss):
 			unknown = unknown || client.MaybeApplied(err)
-			continue
 		case c.s.Err() != nil && c.s.Gone(ctx):
 			return nil // the node has gone with the session
 		case announce && !client.MaybeApplied(err) && ctx.Err() == nil:
 			announce = false // whatever is wrong with the marker, the node must go
-			continue
 		case errors.Is(err, zk.ErrNoNode):
 			if unknown { // by us, in the request whose answer was lost
 				return nil
 			}
 			return &LostError{Path: c.core.path, Cause: ErrNodeDeleted}
+		default:
+			c.core.cleaner.add(c.leftovers())
+			return releasePending(c.core.path, err)
 		}
-		c.core.cleaner.add(c.leftovers())
-		return releasePending(c.core.path, err)
+		p := c.s.Pipeline()
+		sent = c.delete(p, announce)
+		p.Send(ctx)
 	}
 }
 
@@ -227,7 +216,7 @@ func (c *queueClaim) announces() bool {
 //
 // The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
 // need it any more. It does no harm if the marker is gone already.
-func (c *queueClaim) delete(p *client.Pipeline, announce bool) removal {
+func (c *queueClaim) delete(p *client.Pipeline, announce bool) (outcome func(context.Context) error) {
 	if c.delayMarker != "" {
 		p.Delete(c.delayMarker, -1)
 	}

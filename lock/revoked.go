@@ -17,7 +17,7 @@ func (h *Hold) Revoked() <-chan struct{} {
 	if h.isZero() {
 		return nil
 	}
-	return h.g.listen().Done()
+	return h.g.revoked.Done()
 }
 
 // Revoked is closed when the owner of one of them was asked to give up; see Hold.Revoked. Which of them it
@@ -30,39 +30,19 @@ func (h *Holds) Revoked() <-chan struct{} {
 		h.revoked = make(chan struct{})
 		asked := sync.OnceFunc(func() { close(h.revoked) })
 		for _, one := range h.flat {
-			stop := context.AfterFunc(one.g.listen(), asked)
+			stop := context.AfterFunc(one.g.revoked, asked)
 			context.AfterFunc(h.ctx, func() { stop() })
 		}
 	})
 	return h.revoked
 }
 
-// listen returns a context that ends when the grant's owner has been asked to give up.
-func (g *grant) listen() context.Context {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.revoked == nil {
-		g.mu.revoked, g.mu.revoke = context.WithCancel(context.Background())
-		if g.mu.giveUp {
-			g.mu.revoke()
-		}
-	}
-	return g.mu.revoked
-}
-
 // askToGiveUp notes that the grant's owner is asked to give up.
 func (g *grant) askToGiveUp() {
-	g.mu.Lock()
-	first, revoke := !g.mu.giveUp, g.mu.revoke
-	g.mu.giveUp = true
-	g.mu.Unlock()
-	if !first {
-		return
+	if g.revoked.Err() == nil {
+		g.revoke()
+		g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.nodePath())
 	}
-	if revoke != nil {
-		revoke()
-	}
-	g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.nodePath())
 }
 
 // noteRevoked looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else

@@ -145,18 +145,11 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 	if m.core == nil {
 		return nil, errZero
 	}
-	ctx = m.core.tellAsked(ctx)
-	if err := m.mayAsk(k); err != nil {
-		return nil, m.core.tellRefused(ctx, &LockError{m.core.op(try), m.core.path, err})
+	permits := m.Permits(k).resolve()
+	if permits.err != nil {
+		return nil, m.core.tellRefused(m.core.tellAsked(ctx), &LockError{m.core.op(try), m.core.path, permits.err})
 	}
-	holds, err := m.core.takeClaims(ctx, k, try)
-	if err != nil {
-		return nil, m.core.tellRefused(ctx, err)
-	}
-	for _, h := range holds {
-		ctx = h.g.withHold(ctx)
-	}
-	return newHolds(ctx, holds), nil
+	return (&All{[]member{permits}}).take(ctx, try)
 }
 
 // Permits returns k permits, to be held together with other locks.

@@ -18,22 +18,20 @@ type unfairClaim struct {
 // owns reports whether the node at the lock's path is the one that the grant rests on.
 func (c *unfairClaim) owns(stat zk.Stat) bool { return stat.Czxid == c.token }
 
-// send returns nil: a deletion may have to be preceded by a look at the node.
-func (c *unfairClaim) send(*client.Pipeline) removal { return nil }
-
-func (c *unfairClaim) downgrade(context.Context, *Hold) error {
-	return &LockError{"downgrade", c.u.dir, ErrNotWriter}
-}
-
 func (c *unfairClaim) discard() { c.u.cleaner.add(c.leftover()) }
 
 func (c *unfairClaim) leftover() leftovers { return leftovers{id: c.id, token: c.token} }
 
-// remove deletes the node of a hold that is released. If the first request leaves open whether it is gone,
-// or whether it is ours at all, that is found out.
-func (c *unfairClaim) remove(ctx context.Context, _ removal) error {
+func (c *unfairClaim) remove(p *client.Pipeline) removal {
+	sent := p.Delete(c.u.dir, 0)
+	return func(ctx context.Context) error { return c.finish(ctx, sent) }
+}
+
+// finish waits for a deletion that has been sent. If its outcome leaves open whether the node is gone, or whether it is ours at
+// all, that is found out.
+func (c *unfairClaim) finish(ctx context.Context, sent *client.Pending[struct{}]) error {
 	left := c.leftover()
-	err := c.s.Delete(ctx, c.u.dir, 0)
+	_, err := sent.Wait(ctx)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
 
 	// A broken connection leaves open whether it is gone. A wrong version says that its data was written, or that

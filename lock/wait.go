@@ -34,25 +34,40 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 	for _, w := range ahead {
 		watches = append(watches, w.node)
 	}
+	fired, err := a.sleep(ctx, v.conn, watches)
+	switch {
+	case err != nil || !fired:
+		return false, err
+	case slices.ContainsFunc(a.own, (*client.Watch).Fired):
+		return false, a.checkOwn()
+	}
+	for _, w := range ahead {
+		if w.node.Fired() {
+			return a.checkAhead(v.conn, w)
+		}
+	}
+	return false, nil // the number of permits has changed
+}
+
+// sleep returns true once one of the watches has fired, and false after a reconnect, when it is time to look again instead of
+// trusting events. conn is the connection of the last listing. Watches that are nil are left out.
+func (a *attempt) sleep(ctx context.Context, conn uint64, watches []*client.Watch) (fired bool, err error) {
+	watches = slices.DeleteFunc(watches, func(w *client.Watch) bool { return w == nil })
 	var told chan struct{} // gets a token when a watch has fired; nil until another goroutine has to read
 	for {
 		st, changed := a.s.State()
-		if st.Phase == client.Connected && st.Conn != v.conn {
-			return false, nil // a reconnect: look again instead of trusting events
+		if st.Phase == client.Connected && st.Conn != conn {
+			return false, nil
 		}
 		bridge.Of(a.s).Listen(ctx, watches)
-		gone := slices.IndexFunc(ahead, func(w *aheadWatch) bool { return w.node.Fired() })
-		switch {
-		case slices.ContainsFunc(a.own, (*client.Watch).Fired):
-			return false, a.checkOwn()
-		case a.permits.hasChanged():
-			return false, nil
-		case gone >= 0:
-			return a.checkAhead(v.conn, ahead[gone])
+		if slices.ContainsFunc(watches, (*client.Watch).Fired) {
+			return true, nil
 		}
 		if told == nil {
 			told = make(chan struct{}, 1)
-			notifyOf(watches, told)
+			for _, w := range watches {
+				bridge.Notify(w, told)
+			}
 		}
 		select {
 		case <-told:
@@ -61,15 +76,6 @@ func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
 			return false, a.s.Err()
 		case <-ctx.Done():
 			return false, endOf(ctx, a.s)
-		}
-	}
-}
-
-// notifyOf has each of the watches put a token into told once it has fired; see bridge.Notify. Watches that are nil are left out.
-func notifyOf(watches []*client.Watch, told chan<- struct{}) {
-	for _, w := range watches {
-		if w != nil {
-			bridge.Notify(w, told)
 		}
 	}
 }
@@ -253,9 +259,9 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderLimit)
 	defer cancel()
 	p := a.s.Pipeline()
-	listed := a.core.list(p)
+	listed := p.Children(a.core.dir)
 	p.Send(ctx)
-	q, failed := listed.result(ctx)
+	q, failed := a.core.queueOf(ctx, listed)
 	if failed != nil || len(q.Claims) == 0 || a.id.Made(q.Claims[0].Name) {
 		return err
 	}

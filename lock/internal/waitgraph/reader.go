@@ -75,12 +75,12 @@ func (v *Reader) Cycle(dir, id string, before func(p, other *queue.Entry) bool) 
 	return k.Cycle()
 }
 
-// cycles returns the youngest entry of each cycle that touches one of the queues at paths, in the order of their own paths.
-func (v *Reader) cycles(paths []string) ([]*queue.Entry, error) {
+// cycles returns the cycles that touch one of the queues at paths, each from its youngest entry on, in the order of the paths of
+// these.
+func (v *Reader) cycles(paths []string) (found []queue.Deadlock, err error) {
 	if err := v.loadFrom(paths); err != nil {
 		return nil, err
 	}
-	var youngest []*queue.Entry
 	for _, dir := range slices.Sorted(maps.Keys(v.queues)) {
 		for _, p := range v.queues[dir].queue.Entries {
 			if len(p.Under) == 0 { // only younger ones, behind it, wait for it
@@ -91,11 +91,11 @@ func (v *Reader) cycles(paths []string) ([]*queue.Entry, error) {
 				return nil, err
 			}
 			if d != nil {
-				youngest = append(youngest, p)
+				found = append(found, d)
 			}
 		}
 	}
-	return youngest, nil
+	return found, nil
 }
 
 // loadFrom loads the queues at paths, and those of what is held by the waiters of each queue that it loads.
@@ -233,20 +233,8 @@ func (l *readQueue) keepOnly(earlier *readQueue) {
 // connection that breaks is an error.
 func Deadlocks(ctx context.Context, s *client.Session, paths []string) ([]queue.Deadlock, error) {
 	seen := NewReader(ctx, s, nil)
-	suspects, err := seen.cycles(paths)
-	if err != nil || len(suspects) == 0 {
+	if err := seen.loadFrom(paths); err != nil {
 		return nil, err
 	}
-	again := NewReader(ctx, s, seen)
-	var found []queue.Deadlock
-	for _, suspect := range suspects {
-		d, err := again.Cycle(suspect.Dir, suspect.HoldID, (*queue.Entry).YoungerThan)
-		if err != nil {
-			return nil, err
-		}
-		if d != nil {
-			found = append(found, d)
-		}
-	}
-	return found, nil
+	return NewReader(ctx, s, seen).cycles(paths)
 }

@@ -47,10 +47,11 @@ var Mutations = []Mutation{
 		{File: "lock/attempt.go", Old: "	if len(a.nodes) > 0 || a.unknown || a.created != nil {\n", New: "	if len(a.nodes) > 0 {\n"},
 	}},
 	{Name: "there is no cleaner", Entry: "F25", Within: 50, Short: true, Patches: []Patch{
-		{File: "lock/cleanup.go", Old: "	c.mu.todo = append(c.mu.todo, d)\n", New: "	return\n"},
+		{File: "lock/cleanup.go", Old: "	attemptIDs.add(d.id)\n", New: "	return\n"},
 	}},
 	{Name: "a wait does not listen to its own node", Entry: "F06", Within: 1000, Short: true, Patches: []Patch{
-		{File: "lock/wait.go", Old: "		case slices.ContainsFunc(a.own, (*client.Watch).Fired):\n			return false, a.checkOwn()\n", New: ""},
+		{File: "lock/wait.go", Old: "watches := append(slices.Clone(a.own), a.permits.watch)", New: "watches := []*client.Watch{a.permits.watch}"},
+		{File: "lock/wait.go", Old: "	case slices.ContainsFunc(a.own, (*client.Watch).Fired):\n		return false, a.checkOwn()\n", New: ""},
 	}},
 	{Name: "a session that is answered with another one goes on as that", Entry: "F20", Within: 1000, Short: true, Patches: []Patch{
 		{File: "client/connect.go", Old: "	case s.ID() != 0 && resp.SessionID != s.ID():\n", New: "	case s.ID() < 0 && s.ID() > 0:\n"},
@@ -78,7 +79,7 @@ var Mutations = []Mutation{
 		{File: "lock/release.go", Old: "		err := sent(ctx)\n", New: "		var err error\n		c.core.cleaner.add(c.leftovers())\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
-		{File: "lock/release.go", Old: "		c.core.cleaner.add(c.leftovers())\n		return releasePending(c.core.path, err)\n	}\n}", New: "		return releasePending(c.core.path, err)\n	}\n}"},
+		{File: "lock/release.go", Old: "			c.core.cleaner.add(c.leftovers())\n			return releasePending(c.core.path, err)\n", New: "			return releasePending(c.core.path, err)\n"},
 	}},
 	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 1000, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},
