@@ -13,10 +13,12 @@ import (
 // ErrDeadlock is returned to a waiter that gave up because it waited for itself. The error is a *DeadlockError.
 var ErrDeadlock = errors.New("deadlock")
 
-// A Wait is one contender that waits for another.
+// A Wait is one contender that waits for another: its fields are the Path of the lock, the Contender Waiter, and the Contender For,
+// which is ahead of it in the same queue.
 type Wait = queue.Wait
 
-// A Deadlock is a cycle of waits.
+// A Deadlock is a cycle of waits, a []Wait: the For of each cannot go on before the next wait is over, and the For of the last not
+// before the first is.
 type Deadlock = queue.Deadlock
 
 // A DeadlockError says that a waiter gave up because it stood in a cycle of contenders that waited for each other,

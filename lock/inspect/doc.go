@@ -12,7 +12,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/waitgraph"
 )
 
-// A Contender is a process that holds a lock or waits for it, as its znode shows it.
+// A Contender is a process that holds a lock or waits for it, as its znode shows it; lock.Contender names its fields.
 type Contender = queue.Contender
 
 // A Kind says what a lock is, as its znodes tell.
@@ -30,10 +30,10 @@ const (
 	KindUnfair           = queue.KindUnfair           // lock.Unfair
 )
 
-// A Wait is one contender that waits for another.
+// A Wait is one contender that waits for another; see lock.Wait.
 type Wait = queue.Wait
 
-// A Deadlock is a cycle of waits.
+// A Deadlock is a cycle of waits; see lock.Deadlock.
 type Deadlock = queue.Deadlock
 
 // ErrTooManyWaits is returned when a search for deadlocks would have to look at too many locks or contenders.
