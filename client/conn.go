@@ -163,7 +163,7 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 	if h.Zxid <= 0 || h.Zxid > c.s.mu.lastZxid {
 		c.s.mu.ahead = true
 	}
-	c.s.watches.fire(zk.Event{Type: e.Type, Path: e.Path, Zxid: h.Zxid}, c.number)
+	c.s.watches.fire(zk.Event{Type: e.Type, Path: e.Path, Zxid: h.Zxid})
 	return nil
 }
 

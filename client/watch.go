@@ -20,7 +20,6 @@ type Watch struct {
 	set      uint64 // number of the connection on which it was set
 	absent   bool   // the znode was not there when the watch was armed
 	event    zk.Event
-	conn     uint64
 	err      error
 }
 
@@ -38,7 +37,7 @@ func (w *Watch) Fired() bool {
 
 // Event returns what fired the watch and the number of the connection that brought it, or the error
 // that ended the session. It may be called once Done is closed.
-func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, w.conn, w.err }
+func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, w.set, w.err }
 
 // Cancel ends the watch. If no other watch of the session needs it, the server is told to forget it;
 // Cancel does not wait for that. Cancel a watch that is no longer waited for, or it takes memory, here and at the
@@ -133,27 +132,27 @@ func removeCall(key watchKey) *call {
 }
 
 // fire delivers an event to the watches that it concerns.
-func (t *watches) fire(ev zk.Event, conn uint64) {
+func (t *watches) fire(ev zk.Event) {
 	switch ev.Type {
 	case zk.NodeChildrenChanged:
-		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev)
 	case zk.NodeDeleted:
-		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev, conn)
-		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev)
+		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev)
 	default:
-		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev)
 	}
 	t.fireStreams(ev)
 }
 
-func (t *watches) fireAt(key watchKey, ev zk.Event, conn uint64) {
+func (t *watches) fireAt(key watchKey, ev zk.Event) {
 	spot := t.spots[key]
 	if spot == nil {
 		return
 	}
 	spot.armed = false
 	for _, w := range spot.watches {
-		w.finish(ev, conn, nil)
+		w.finish(ev, nil)
 	}
 	spot.watches = nil
 	if spot.pending == 0 {
@@ -161,12 +160,12 @@ func (t *watches) fireAt(key watchKey, ev zk.Event, conn uint64) {
 	}
 }
 
-func (w *Watch) finish(ev zk.Event, conn uint64, err error) {
+func (w *Watch) finish(ev zk.Event, err error) {
 	if w.over {
 		return
 	}
 	ev.Path = w.s.clientPath(ev.Path)
-	w.event, w.conn, w.err = ev, conn, err
+	w.event, w.err = ev, err
 	w.giveLocked()
 }
 
@@ -185,7 +184,7 @@ func (t *watches) disarm() {
 func (t *watches) end(why error) {
 	for _, spot := range t.spots {
 		for _, w := range spot.watches {
-			w.finish(zk.Event{}, 0, why)
+			w.finish(zk.Event{}, why)
 		}
 	}
 	for _, streams := range t.streams {
