@@ -103,7 +103,7 @@ func (s *Session) failLocked(c *call, err error, maybe bool) {
 		return
 	}
 	if c.arm != nil {
-		s.watches.settle(c.arm, 0, zk.OK, false)
+		s.watches.settle(c.arm, 0, zk.ErrConnectionLoss)
 	}
 	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && c.write}
 	s.completeLocked(c)

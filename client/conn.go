@@ -198,7 +198,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		return fmt.Errorf("from %v: answer to %s %s: %w", c.server, k.name, k.path, err)
 	}
 	if k.arm != nil {
-		s.watches.settle(k.arm, c.number, h.Err, true)
+		s.watches.settle(k.arm, c.number, h.Err)
 	}
 	k.conn = c.number
 	if failure != nil {

@@ -72,12 +72,12 @@ func (s *Session) submit(ctx context.Context, calls []*call) {
 	}
 	s.mu.inFlight += len(calls)
 	for _, c := range calls {
+		if c.arm != nil {
+			s.watches.expect(c.arm)
+		}
 		if reason != nil {
 			s.failLocked(c, reason, false)
 		} else {
-			if c.arm != nil {
-				s.watches.expect(c.arm)
-			}
 			s.mu.queue = append(s.mu.queue, c)
 		}
 	}

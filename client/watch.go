@@ -15,12 +15,11 @@ type Watch struct {
 	exists bool // its request is an exists, which registers also if the znode is not there
 
 	// Guarded by s.mu until the watch has fired, then fixed.
-	signal          // given when it fires or the session ends; over as well if it is cancelled, or was never set
-	expected bool   // its request has been queued, and its spot counts it as pending
-	set      uint64 // number of the connection on which it was set
-	absent   bool   // the znode was not there when the watch was armed
-	event    zk.Event
-	err      error
+	signal        // given when it fires or the session ends; over as well if it is cancelled, or was never set
+	set    uint64 // number of the connection on which it was set
+	absent bool   // the znode was not there when the watch was armed
+	event  zk.Event
+	err    error
 }
 
 // Done is closed when the watch has fired or the session has ended; not after Cancel, nor if the watch was never set.
@@ -84,7 +83,7 @@ func newWatches() watches {
 	return watches{spots: map[watchKey]*watchSpot{}, streams: map[watchKey][]*Stream{}}
 }
 
-// expect notes that the request which will register w is about to be queued.
+// expect notes that the request which will register w has been handed over; settle follows.
 func (t *watches) expect(w *Watch) {
 	spot := t.spots[w.key]
 	if spot == nil {
@@ -92,19 +91,14 @@ func (t *watches) expect(w *Watch) {
 		t.spots[w.key] = spot
 	}
 	spot.pending++
-	w.expected = true
 }
 
 // settle is told what became of the request that was to register w.
-func (t *watches) settle(w *Watch, conn uint64, code zk.Code, answered bool) {
+func (t *watches) settle(w *Watch, conn uint64, code zk.Code) {
 	spot := t.spots[w.key]
-	if !w.expected || spot == nil { // it was refused before it was queued, or the session has ended
-		w.endLocked()
-		return
-	}
 	spot.pending--
 	missing := code == zk.ErrNoNode && w.exists
-	if answered && (code == zk.OK || missing) {
+	if code == zk.OK || missing {
 		spot.armed = true
 		if !w.over {
 			w.absent, w.set = missing, conn
