@@ -103,13 +103,10 @@ func (s *Session) queueClose() *call {
 		s.mu.Unlock()
 		return nil
 	}
-	if s.mu.closing == nil {
-		s.mu.closing = &SessionError{ID: s.mu.id, Err: zk.ErrClosed}
-	}
-	log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: s.mu.closing})
+	log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
 	for _, q := range s.mu.queue {
 		if q.op != wire.OpCloseSession {
-			s.failLocked(q, s.mu.closing, false)
+			s.failLocked(q, s.mu.state.Cause, false)
 		}
 	}
 	s.mu.queue = append(s.mu.queue, c)

@@ -46,8 +46,7 @@ type Session struct {
 		state    State
 		changed  chan struct{} // closed when state is replaced
 		cut      *cutOff       // why there is no connection; nil while there is one
-		over     *SessionError // why the session has ended; nil while it lives
-		closing  *SessionError // not nil once Close has been called: nothing new is taken
+		over     *SessionError // why nothing goes on any more; nil while the session lives, and while Close asks the ensemble to end it
 		closed   bool          // the ensemble has answered that the session is closed
 		conn     *conn         // the present connection, if one is established
 		xid      int32         // of the last request, on whichever connection
@@ -171,11 +170,8 @@ func (s *Session) Err() error {
 }
 
 func (s *Session) errLocked() error {
-	switch {
-	case s.mu.closing != nil:
-		return s.mu.closing
-	case s.mu.over != nil:
-		return s.mu.over
+	if s.mu.state.Phase.Final() {
+		return s.mu.state.Cause
 	}
 	return nil
 }
