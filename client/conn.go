@@ -184,8 +184,9 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		s.mu.lastZxid = h.Zxid
 	}
 	s.mu.ahead = s.mu.ahead && h.Xid <= 0
-	s.vouchLocked(k.proves.limitTo(h.Err), k.sent, c.in.heard)
-	c.noteBeatLocked(k.proves.limitTo(h.Err), k.sent) // now and not when it was sent: a refusal may prove less than the request promised
+	proven := provenBy(k.op).limitTo(h.Err)
+	s.vouchLocked(proven, k.sent, c.in.heard)
+	c.noteBeatLocked(proven, k.sent) // now and not when it was sent: a refusal may prove less than the request promised
 	failure := skipped
 	switch {
 	case h.Err != zk.OK:
@@ -203,7 +204,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	k.conn = c.number
 	if failure != nil {
 		// An answer that was too large to be read may be that of a write that succeeded.
-		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: k.write && h.Err == zk.OK && skipped != nil}
+		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: writes(k.op) && h.Err == zk.OK && skipped != nil}
 	}
 	s.completeLocked(k)
 	if h.Xid == wire.XidSetWatches && h.Err != zk.OK { // a caller that waits for them would be blind

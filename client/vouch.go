@@ -61,7 +61,7 @@ const (
 	proofs
 )
 
-// writes reports whether a request of this type changes something.
+// writes reports whether a request of this type changes something, so that a lost answer leaves a doubt.
 func writes(op wire.Op) bool { return provenBy(op) == provesWrite || op == wire.OpCloseSession }
 
 // provenBy returns what an answer to a request of this type proves. A write is answered by a quorum
