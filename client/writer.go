@@ -21,7 +21,7 @@ type writeTurn struct {
 	// Guarded by Session.mu.
 	busy   bool          // a goroutine sends
 	wanted bool          // the writer waits for the caller that sends
-	err    error         // of a caller that has sent: the connection is over
+	err    error         // of a write: the connection is over
 	inline uint64        // how often a caller has sent
 	look   clock.Instant // when the writer is going to look again, unless it is woken
 }
@@ -45,17 +45,10 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 	if bytes > aloneBytesMax {
 		return false
 	}
-	c.out.busy = true
 	c.out.inline++
 	c.takeQueueLocked(s.opt.clock.Now())
-	s.mu.Unlock()
-	err := c.flush()
-	s.mu.Lock()
-	c.out.busy = false
-	if err != nil {
-		c.out.err = err
-	}
-	if err != nil || c.out.wanted || len(s.mu.queue) > 0 {
+	c.writeLocked()
+	if c.out.err != nil || c.out.wanted || len(s.mu.queue) > 0 {
 		c.out.wanted = false
 		tell(s.wake)
 	}
@@ -106,17 +99,10 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 			c.out.look = now.Add(wait)
 			return wait, nil
 		}
-		c.out.busy = true
 		if own { // no caller waits for the answer, and so none reads it
 			c.callReaderLocked()
 		}
-		s.mu.Unlock()
-		err = c.flush()
-		s.mu.Lock()
-		c.out.busy = false
-		if err != nil {
-			return 0, err
-		}
+		c.writeLocked()
 	}
 }
 
@@ -164,24 +150,25 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	c.s.mu.stats.Requests++
 }
 
-// flush writes the buffer, in one call unless a pipeline of megabytes is in it. A server that does not take a piece of it within
-// the time for which it may be silent is given up.
-func (c *conn) flush() (err error) {
-	for rest := c.out.buf; len(rest) > 0 && err == nil; {
+// writeLocked writes the buffer, in one call unless a pipeline of megabytes is in it, and releases s.mu meanwhile. A server that
+// does not take a piece of it within the time for which it may be silent is given up.
+func (c *conn) writeLocked() {
+	c.out.busy = true
+	for rest := c.out.buf; len(rest) > 0 && c.out.err == nil; {
 		piece := rest[:min(len(rest), 2*outBytesMax)]
 		rest = rest[len(piece):]
-		c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
-		c.s.mu.Lock()
 		c.s.mu.stats.Writes++ // before it, so that a caller with an answer finds the write counted
 		c.s.mu.Unlock()
-		_, err = c.rw.Write(piece)
+		c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
+		_, err := c.rw.Write(piece)
+		c.s.mu.Lock()
+		if err != nil {
+			c.out.err = fmt.Errorf("write to %v: %w", c.server, withoutAddress(err))
+		}
 	}
 	if cap(c.out.buf) > 2*outBytesMax {
 		c.out.buf = nil
 	}
 	c.out.buf = c.out.buf[:0]
-	if err != nil {
-		return fmt.Errorf("write to %v: %w", c.server, withoutAddress(err))
-	}
-	return nil
+	c.out.busy = false
 }
