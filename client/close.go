@@ -96,7 +96,7 @@ func (s *Session) askToClose(ctx context.Context) error {
 // queueClose fails what has not been sent and puts a closeSession behind what has; nil if the session
 // is over, or another Close is about to end it.
 func (s *Session) queueClose() *call {
-	c := ownCall(wire.OpCloseSession, "close session", "", nil)
+	c := newCall(wire.OpCloseSession, "close session", "", nil)
 	c.s = s
 	s.mu.Lock()
 	if s.mu.over != nil {
@@ -109,9 +109,10 @@ func (s *Session) queueClose() *call {
 			s.failLocked(q, s.mu.state.Cause, false)
 		}
 	}
-	s.mu.queue = append(s.mu.queue, c)
+	s.mu.inFlight++
+	s.mu.queue = append(s.mu.queue, &c)
 	s.mu.Unlock()
 	tell(s.wake)
 	log()
-	return c
+	return &c
 }

@@ -69,9 +69,7 @@ func (c *conn) serve(ctx context.Context) error {
 	})
 	wg.Go(func() {
 		err := c.writeLoop(ctx)
-		c.s.mu.Lock()
-		c.callReaderLocked()
-		c.s.mu.Unlock()
+		tell(c.turn.call)
 		select { // what the server said before it hung up, a refusal for instance, may not have been read yet
 		case <-ctx.Done():
 		case <-time.After(drainTime):

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
-	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -58,7 +57,7 @@ type Session struct {
 		inFlight int             // calls queued or sent that count against InFlightMax
 		line     []chan struct{} // of the callers that wait for room, the first one first; each holds one token: look again
 
-		dependents int // how many goroutines wait for answers and events and do not read
+		dependents int // how many wait for answers and events and do not read: goroutines, and requests of the session's own
 
 		demand  demand
 		history lease.History        // of answered requests
@@ -253,7 +252,7 @@ func (s *Session) settleConn(c *conn, cause error) {
 	// Of what is queued, the session's own requests made sense on this connection only: watches to be forgotten went with it,
 	// and the greeting is made anew for the next.
 	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool {
-		if !k.own || k.op == wire.OpCloseSession {
+		if !k.own {
 			return false
 		}
 		s.failLocked(k, zk.ErrConnectionLoss, false)

@@ -94,24 +94,20 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 		}
 		now := s.opt.clock.Now()
 		wait = c.heartbeatLocked(now) // also if something is queued: something always is where writes take longer than answers
-		own := c.takeQueueLocked(now)
+		c.takeQueueLocked(now)
 		if len(c.out.buf) == 0 {
 			c.out.look = now.Add(wait)
 			return wait, nil
-		}
-		if own { // no caller waits for the answer, and so none reads it
-			c.callReaderLocked()
 		}
 		c.writeLocked()
 	}
 }
 
-// takeQueueLocked moves what is queued into the write buffer and among what is in flight. It reports whether a request of the
-// session's own was among it.
-func (c *conn) takeQueueLocked(now clock.Instant) (own bool) {
+// takeQueueLocked moves what is queued into the write buffer and among what is in flight.
+func (c *conn) takeQueueLocked(now clock.Instant) {
 	s := c.s
 	if s.mu.over != nil || len(s.mu.queue) == 0 {
-		return false
+		return
 	}
 	n := 0
 	for _, k := range s.mu.queue {
@@ -121,13 +117,11 @@ func (c *conn) takeQueueLocked(now clock.Instant) (own bool) {
 		n++
 		if !k.over { // it has not failed
 			c.sendLocked(k, now)
-			own = own || k.own
 		}
 	}
 	rest := copy(s.mu.queue, s.mu.queue[n:])
 	clear(s.mu.queue[rest:])
 	s.mu.queue = s.mu.queue[:rest]
-	return own
 }
 
 // sendLocked puts k into the write buffer.
@@ -146,6 +140,10 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	c.out.buf = append(c.out.buf, k.frame...)
 	k.frame = nil
 	k.sent = now
+	if k.own { // no caller waits for the answer, and so none reads it
+		k.s = c.s
+		k.observeLocked()
+	}
 	c.line(k.xid).push(k)
 	c.s.mu.stats.Requests++
 }
