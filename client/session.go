@@ -59,7 +59,7 @@ type Session struct {
 
 		dependents int // how many wait for answers and events and do not read: goroutines, and requests of the session's own
 
-		demand  demand
+		demand  [proofs]int          // how many vouchings have not been stopped, by what they need as a proof
 		history lease.History        // of answered requests
 		leases  [proofs]sessionLease // by what they need as a proof
 		stats   Stats
@@ -105,9 +105,6 @@ func begin(servers string, opt Options) (*Session, error) {
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
 	s.mu.cut = &cutOff{}
-	for i := range s.mu.demand {
-		s.mu.demand[i] = map[*vouching]struct{}{}
-	}
 	s.mu.auth = slices.Clone(opt.Auth)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.run)
