@@ -35,7 +35,7 @@ const (
 // context could not end it. Otherwise it reports false. It releases s.mu while it writes.
 func (s *Session) sendAloneLocked(calls []*call) bool {
 	c := s.mu.conn
-	if c == nil || !c.kernel || c.out.busy || s.mu.over != nil || len(s.mu.queue) > len(calls) || !c.quietLocked() {
+	if c == nil || !c.kernel || c.out.busy || len(s.mu.queue) > len(calls) || !c.quietLocked() {
 		return false
 	}
 	bytes := 0
@@ -106,9 +106,6 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 // takeQueueLocked moves what is queued into the write buffer and among what is in flight.
 func (c *conn) takeQueueLocked(now clock.Instant) {
 	s := c.s
-	if s.mu.over != nil || len(s.mu.queue) == 0 {
-		return
-	}
 	n := 0
 	for _, k := range s.mu.queue {
 		if len(c.out.buf) > outBytesMax && !k.joined { // or the rest could leave on another connection
@@ -119,9 +116,7 @@ func (c *conn) takeQueueLocked(now clock.Instant) {
 			c.sendLocked(k, now)
 		}
 	}
-	rest := copy(s.mu.queue, s.mu.queue[n:])
-	clear(s.mu.queue[rest:])
-	s.mu.queue = s.mu.queue[:rest]
+	s.mu.queue = slices.Delete(s.mu.queue, 0, n)
 }
 
 // sendLocked puts k into the write buffer.
