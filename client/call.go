@@ -13,12 +13,10 @@ import (
 // connection it was sent on, by the end of the session, or by being withdrawn before it was sent.
 type call struct {
 	// Fixed when the call is made.
-	op     wire.Op
-	name   string // of the operation, for errors
-	path   string // as the caller named it
-	write  bool   // changes something, so that a lost answer leaves a doubt
-	frame  []byte // the request with its length, room for the xid at xidOffset
-	proves proof  // what its answer proves of the session
+	op    wire.Op
+	name  string // of the operation, for errors
+	path  string // as the caller named it
+	frame []byte // the request with its length, room for the xid at xidOffset
 
 	// decode takes the response, on the goroutine that reads the connection, before any later message is looked at, with
 	// Session.mu held. What the decoder cannot read is the decoder's error; what the response says has failed is the one
@@ -51,7 +49,7 @@ func newCall(op wire.Op, name, path string, req wire.Record) call {
 	if req != nil {
 		buf = req.AppendTo(buf)
 	}
-	return call{op: op, name: name, path: path, write: writes(op), proves: provenBy(op), frame: wire.EndFrame(buf, start)}
+	return call{op: op, name: name, path: path, frame: wire.EndFrame(buf, start)}
 }
 
 // ownCall makes a request of the session's own.
@@ -88,7 +86,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	case <-ctx.Done():
 		why := p.s.endOf(ctx)
 		if !p.s.withdraw(&p.call, why) {
-			return none, &OpError{Op: p.name, Path: p.path, Err: why, Maybe: p.write}
+			return none, &OpError{Op: p.name, Path: p.path, Err: why, Maybe: writes(p.op)}
 		}
 	}
 	if p.err != nil {
@@ -103,9 +101,9 @@ func (s *Session) failLocked(c *call, err error, maybe bool) {
 		return
 	}
 	if c.arm != nil {
-		s.watches.settle(c.arm, 0, zk.OK, false)
+		s.watches.settle(c.arm, 0, zk.ErrConnectionLoss)
 	}
-	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && c.write}
+	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && writes(c.op)}
 	s.completeLocked(c)
 	if s.mu.conn != nil {
 		s.mu.conn.interruptLocked() // the reading goroutine may be waiting for c, which will get no answer

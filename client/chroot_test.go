@@ -109,7 +109,7 @@ func TestChroot(t *testing.T) {
 			t.Errorf("multi that fails: %v", err)
 		}
 		must(t, s.Sync(ctx, "/"))
-		defer s.Vouch(client.VouchWrite, "/a").Stop()
+		defer s.Vouch(client.VouchWrite).Stop()
 		<-time.After(5 * time.Second)
 		if age := s.Age(client.VouchWrite); age > 4*time.Second {
 			t.Errorf("age %v while vouching", age)

@@ -96,25 +96,23 @@ func (s *Session) askToClose(ctx context.Context) error {
 // queueClose fails what has not been sent and puts a closeSession behind what has; nil if the session
 // is over, or another Close is about to end it.
 func (s *Session) queueClose() *call {
-	c := ownCall(wire.OpCloseSession, "close session", "", nil)
+	c := newCall(wire.OpCloseSession, "close session", "", nil)
 	c.s = s
 	s.mu.Lock()
 	if s.mu.over != nil {
 		s.mu.Unlock()
 		return nil
 	}
-	if s.mu.closing == nil {
-		s.mu.closing = &SessionError{ID: s.mu.id, Err: zk.ErrClosed}
-	}
-	log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: s.mu.closing})
+	log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
 	for _, q := range s.mu.queue {
 		if q.op != wire.OpCloseSession {
-			s.failLocked(q, s.mu.closing, false)
+			s.failLocked(q, s.mu.state.Cause, false)
 		}
 	}
-	s.mu.queue = append(s.mu.queue, c)
+	s.mu.inFlight++
+	s.mu.queue = append(s.mu.queue, &c)
 	s.mu.Unlock()
 	tell(s.wake)
 	log()
-	return c
+	return &c
 }

@@ -70,9 +70,7 @@ func (c *conn) serve(ctx context.Context) error {
 	})
 	wg.Go(func() {
 		err := c.writeLoop(ctx)
-		c.s.mu.Lock()
-		c.callReaderLocked()
-		c.s.mu.Unlock()
+		tell(c.turn.call)
 		select { // what the server said before it hung up, a refusal for instance, may not have been read yet
 		case <-ctx.Done():
 		case <-time.After(drainTime):
@@ -164,7 +162,7 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 	if h.Zxid <= 0 || h.Zxid > c.s.mu.lastZxid {
 		c.s.mu.ahead = true
 	}
-	c.s.watches.fire(zk.Event{Type: e.Type, Path: e.Path, Zxid: h.Zxid}, c.number)
+	c.s.watches.fire(zk.Event{Type: e.Type, Path: e.Path, Zxid: h.Zxid})
 	return nil
 }
 
@@ -185,8 +183,9 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		s.mu.lastZxid = h.Zxid
 	}
 	s.mu.ahead = s.mu.ahead && h.Xid <= 0
-	s.vouchLocked(k.proves.limitTo(h.Err), k.sent, c.in.heard)
-	c.noteBeatLocked(k.proves.limitTo(h.Err), k.sent) // now and not when it was sent: a refusal may prove less than the request promised
+	proven := provenBy(k.op).limitTo(h.Err)
+	s.vouchLocked(proven, k.sent, c.in.heard)
+	c.noteBeatLocked(proven, k.sent) // now and not when it was sent: a refusal may prove less than the request promised
 	failure := skipped
 	switch {
 	case h.Err != zk.OK:
@@ -199,12 +198,12 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		return fmt.Errorf("from %v: answer to %s %s: %w", c.server, k.name, k.path, err)
 	}
 	if k.arm != nil {
-		s.watches.settle(k.arm, c.number, h.Err, true)
+		s.watches.settle(k.arm, c.number, h.Err)
 	}
 	k.conn = c.number
 	if failure != nil {
 		// An answer that was too large to be read may be that of a write that succeeded.
-		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: k.write && h.Err == zk.OK && skipped != nil}
+		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: writes(k.op) && h.Err == zk.OK && skipped != nil}
 	}
 	s.completeLocked(k)
 	if h.Xid == wire.XidSetWatches && h.Err != zk.OK { // a caller that waits for them would be blind

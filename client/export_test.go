@@ -47,9 +47,7 @@ func SentByCallers(s *Session) uint64 {
 
 // What package lock does with a session over internal/bridge.
 
-func (s *Session) Vouch(level Vouch, path string) bridge.Vouching {
-	return bridge.Of(s).Vouch(int(level), path)
-}
+func (s *Session) Vouch(level Vouch) bridge.Vouching             { return bridge.Of(s).Vouch(int(level)) }
 func (s *Session) Age(level Vouch) time.Duration                 { return bridge.Of(s).Age(int(level)) }
 func (s *Session) Lease(level Vouch) Lease                       { return bridge.Of(s).Lease(int(level)) }
 func (s *Session) Listen(ctx context.Context, watches ...*Watch) { bridge.Of(s).Listen(ctx, watches) }

@@ -116,21 +116,11 @@ func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 		return false
 	}
 	k.running.Go(func() {
-		for {
-			s, err := k.Session(k.ctx)
-			if err != nil {
-				return
-			}
-			k.invoke(k.ctx, s, func(ctx context.Context, s *Session) error {
-				f(ctx, s)
-				return nil
-			})
-			select {
-			case <-s.Done():
-			case <-k.Done():
-				return
-			}
-		}
+		k.Run(k.ctx, func(ctx context.Context, s *Session) error {
+			f(ctx, s)
+			<-ctx.Done()
+			return ctx.Err()
+		})
 	})
 	return true
 }

@@ -268,7 +268,7 @@ func (m *mixed) refused() {
 
 func (m *mixed) vouch(r *rand.Rand) {
 	level := client.Vouch(r.IntN(3))
-	defer m.s.Vouch(level, "/").Stop()
+	defer m.s.Vouch(level).Stop()
 	time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
 	if age, most := m.s.Age(level), mixedTimeout/3+100*time.Millisecond; age > most && m.calm && !m.broken.Load() {
 		m.t.Errorf("%v: age %v, more than %v", level, age, most)

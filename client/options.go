@@ -96,67 +96,47 @@ func (a Auth) equal(b Auth) bool {
 	return a.Scheme == b.Scheme && bytes.Equal(a.Credential, b.Credential)
 }
 
-const (
-	defaultSessionTimeout = 10 * time.Second
-	defaultBackoffMin     = 50 * time.Millisecond
-	defaultBackoffMax     = 2 * time.Second
-	defaultCloseTimeout   = 5 * time.Second
-	defaultReplyBytesMax  = 64 << 20
-	defaultInFlightMax    = 1000
-	defaultWatchBytesMax  = 128 << 10
+// messageBytesLeast leaves room for headers and whatever the session itself has to say.
+const messageBytesLeast = 1 << 10
 
-	// messageBytesLeast leaves room for headers and whatever the session itself has to say.
-	messageBytesLeast = 1 << 10
-)
+// fill sets an option that was left out, and refuses one that is too small.
+func fill[T int | time.Duration](name string, option *T, value, least T) error {
+	if *option == 0 {
+		*option = value
+	}
+	if *option < least {
+		return fmt.Errorf("client option %s: %v is below %v", name, *option, least)
+	}
+	return nil
+}
 
 // withDefaults fills in what was left out and refuses values that contradict each other.
 func (o Options) withDefaults() (Options, error) {
-	for _, d := range []struct {
-		name  string
-		field *time.Duration
-		value time.Duration
-	}{
-		{"SessionTimeout", &o.SessionTimeout, defaultSessionTimeout},
-		{"SessionTimeoutMin", &o.SessionTimeoutMin, 0},
-		{"SessionTimeoutMax", &o.SessionTimeoutMax, 0},
-		{"ConnectTimeout", &o.ConnectTimeout, 0},
-		{"BackoffMin", &o.BackoffMin, defaultBackoffMin},
-		{"BackoffMax", &o.BackoffMax, defaultBackoffMax},
-		{"CloseTimeout", &o.CloseTimeout, defaultCloseTimeout},
+	for _, err := range []error{
+		fill("SessionTimeout", &o.SessionTimeout, 10*time.Second, time.Millisecond),
+		fill("SessionTimeoutMin", &o.SessionTimeoutMin, 0, 0),
+		fill("SessionTimeoutMax", &o.SessionTimeoutMax, 0, 0),
+		fill("ConnectTimeout", &o.ConnectTimeout, 0, 0),
+		fill("BackoffMin", &o.BackoffMin, 50*time.Millisecond, 0),
+		fill("BackoffMax", &o.BackoffMax, 2*time.Second, 0),
+		fill("CloseTimeout", &o.CloseTimeout, 5*time.Second, 0),
+		fill("RequestBytesMax", &o.RequestBytesMax, wire.FrameBytesMax, messageBytesLeast),
+		fill("ReplyBytesMax", &o.ReplyBytesMax, 64<<20, messageBytesLeast),
+		fill("InFlightMax", &o.InFlightMax, 1000, 1),
+		fill("WatchBytesMax", &o.WatchBytesMax, 128<<10, 1),
 	} {
-		if *d.field < 0 {
-			return o, fmt.Errorf("client option %s: %v is negative", d.name, *d.field)
-		}
-		if *d.field == 0 {
-			*d.field = d.value
+		if err != nil {
+			return o, err
 		}
 	}
-	if o.SessionTimeout < time.Millisecond || o.SessionTimeout.Milliseconds() > 1<<31-1 {
-		return o, fmt.Errorf("client option SessionTimeout: %v is not between 1ms and 2^31 ms", o.SessionTimeout)
+	if o.SessionTimeout.Milliseconds() > 1<<31-1 {
+		return o, fmt.Errorf("client option SessionTimeout: %v is more than 2^31 ms", o.SessionTimeout)
 	}
 	if o.SessionTimeoutMax > 0 && o.SessionTimeoutMax < o.SessionTimeoutMin {
 		return o, fmt.Errorf("client options: SessionTimeoutMax %v is below SessionTimeoutMin %v", o.SessionTimeoutMax, o.SessionTimeoutMin)
 	}
 	if o.BackoffMax < o.BackoffMin {
 		return o, fmt.Errorf("client options: BackoffMax %v is below BackoffMin %v", o.BackoffMax, o.BackoffMin)
-	}
-	for _, d := range []struct {
-		name  string
-		field *int
-		value int
-		least int
-	}{
-		{"RequestBytesMax", &o.RequestBytesMax, wire.FrameBytesMax, messageBytesLeast},
-		{"ReplyBytesMax", &o.ReplyBytesMax, defaultReplyBytesMax, messageBytesLeast},
-		{"InFlightMax", &o.InFlightMax, defaultInFlightMax, 1},
-		{"WatchBytesMax", &o.WatchBytesMax, defaultWatchBytesMax, 1},
-	} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-		if *d.field < d.least {
-			return o, fmt.Errorf("client option %s: %d is below %d", d.name, *d.field, d.least)
-		}
 	}
 	o.Auth = slices.Clone(o.Auth) // the caller may use its slices for something else
 	for i, a := range o.Auth {

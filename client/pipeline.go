@@ -23,9 +23,37 @@ func (s *Session) Pipeline() *Pipeline { return &Pipeline{s: s} }
 // that wait for room, at most until ctx ends. It returns no error: what became of each request, its Pending says,
 // also if it could not be handed over. Sending again hands over nothing twice.
 func (p *Pipeline) Send(ctx context.Context) {
-	calls := p.calls
+	s, calls := p.s, p.calls
 	p.calls = nil
-	p.s.submit(ctx, calls)
+	if len(calls) == 0 {
+		return
+	}
+	ended := ctx.Err() != nil // before the mutex is locked, since a nil context panics
+	s.mu.Lock()
+	reason := s.refusalLocked(calls)
+	switch {
+	case reason != nil:
+	case ended:
+		reason = s.endOfLocked(ctx)
+	case len(s.mu.line) > 0 || !s.roomLocked(len(calls)):
+		reason = s.waitForRoomLocked(ctx, calls)
+	}
+	s.mu.inFlight += len(calls)
+	for _, c := range calls {
+		if c.arm != nil {
+			s.watches.expect(c.arm)
+		}
+		if reason != nil {
+			s.failLocked(c, reason, false)
+		} else {
+			s.mu.queue = append(s.mu.queue, c)
+		}
+	}
+	sent := reason != nil || s.sendAloneLocked(calls)
+	s.mu.Unlock()
+	if !sent {
+		tell(s.wake)
+	}
 }
 
 // check notes the error if path is not valid: below a chroot, such a string could name a znode outside. The name
@@ -55,39 +83,6 @@ func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Reco
 	k.joined = len(p.calls) > 0
 	p.calls = append(p.calls, &k.call)
 	return k
-}
-
-// submit queues the calls, all or none, or completes each with the reason why not.
-func (s *Session) submit(ctx context.Context, calls []*call) {
-	if len(calls) == 0 {
-		return
-	}
-	ended := ctx.Err() != nil // before the mutex is locked, since a nil context panics
-	s.mu.Lock()
-	reason := s.refusalLocked(calls)
-	switch {
-	case reason != nil:
-	case ended:
-		reason = s.endOfLocked(ctx)
-	case len(s.mu.line) > 0 || !s.roomLocked(len(calls)):
-		reason = s.waitForRoomLocked(ctx, calls)
-	}
-	s.mu.inFlight += len(calls)
-	for _, c := range calls {
-		if reason != nil {
-			s.failLocked(c, reason, false)
-		} else {
-			if c.arm != nil {
-				s.watches.expect(c.arm)
-			}
-			s.mu.queue = append(s.mu.queue, c)
-		}
-	}
-	sent := reason != nil || s.sendAloneLocked(calls)
-	s.mu.Unlock()
-	if !sent {
-		tell(s.wake)
-	}
 }
 
 // roomLocked reports whether there is room for n more calls. More than InFlightMax at once go alone.

@@ -14,7 +14,7 @@ import (
 //
 // A caller that reads inline needs no other goroutine to wake it. Waking one costs more than all else that the client does: Go
 // wakes a thread, most often on another processor, which the server may need at that moment. So the reader rests once it has
-// seen that callers are alone. It reads again when something waits that does not read (Session.dependLocked), and when no
+// seen that callers are alone. It reads again when something waits that does not read (conn.dependLocked), and when no
 // caller has come for a while.
 type readTurn struct {
 	call chan struct{} // for the reader while it rests: look again; one token is enough
@@ -28,7 +28,6 @@ type readTurn struct {
 	// What the reader goes by.
 	served bool   // something that a goroutine waited for has come while it read
 	alone  int    // how often in a row nothing else was on its way then
-	called bool   // it shall read although nothing depends on it
 	seen   uint64 // number when it last looked, while it rests
 	asleep bool   // it does not look by itself: the caller that reads calls it when it stops
 }
@@ -66,18 +65,17 @@ func (r *readTurn) restsNow(busy bool) bool {
 	return true
 }
 
-// readsNow reports whether the reader, which rests, is to read again, and if so gives it the turn: it was called, or something
-// depends on it, or no caller has come for restTime.
+// readsNow reports whether the reader, which rests, is to read again, and if so gives it the turn: something depends on it, or no
+// caller has come for restTime.
 func (r *readTurn) readsNow(ticked, depended bool) bool {
-	wanted := r.called || depended
 	quiet := ticked && r.number == r.seen
 	r.seen = r.number
 	r.asleep = quiet && r.held == heldByCaller
-	if r.held != turnFree || !wanted && !quiet {
+	if r.held != turnFree || !depended && !quiet {
 		return false
 	}
-	r.held, r.called = heldByReader, false
-	if wanted { // otherwise it rests again as soon as a caller comes
+	r.held = heldByReader
+	if depended { // otherwise it rests again as soon as a caller comes
 		r.alone = 0
 	}
 	return true
@@ -123,7 +121,7 @@ func (c *conn) takeArrived() error {
 func (c *conn) mayRest() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	return c.turn.restsNow(c.s.dependLocked() || !c.quietLocked())
+	return c.turn.restsNow(c.dependLocked() || !c.quietLocked())
 }
 
 // rest returns when the reader is to read again.
@@ -140,7 +138,7 @@ func (c *conn) rest(ctx context.Context) error {
 			ticked = true
 		}
 		c.s.mu.Lock()
-		reads, err := c.turn.readsNow(ticked, c.s.dependLocked()), c.turn.err
+		reads, err := c.turn.readsNow(ticked, c.dependLocked()), c.turn.err
 		asleep := c.turn.asleep
 		c.s.mu.Unlock()
 		if reads || err != nil {
@@ -149,14 +147,6 @@ func (c *conn) rest(ctx context.Context) error {
 		if !asleep {
 			timer.Reset(restTime)
 		}
-	}
-}
-
-// callReaderLocked has the reader read, unless the turn is taken.
-func (c *conn) callReaderLocked() {
-	if c.turn.held == turnFree {
-		c.turn.called = true
-		tell(c.turn.call)
 	}
 }
 
@@ -211,7 +201,7 @@ func (c *conn) giveTurnBack(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.turn.held, c.turn.err = turnFree, err
-	if err != nil || c.turn.asleep || s.dependLocked() {
+	if err != nil || c.turn.asleep || c.dependLocked() {
 		tell(c.turn.call)
 	}
 }
@@ -224,8 +214,10 @@ func (c *conn) interruptLocked() {
 	}
 }
 
-// dependLocked reports whether something waits that does not read.
-func (s *Session) dependLocked() bool { return s.mu.dependents > 0 || len(s.watches.streams) > 0 }
+// dependLocked reports whether something waits that does not read. What the server has said before it hung up is to be read, too.
+func (c *conn) dependLocked() bool {
+	return c.s.mu.dependents > 0 || len(c.s.watches.streams) > 0 || c.out.err != nil
+}
 
 // addDependentsLocked notes that so many more, or fewer, wait and do not read.
 func (s *Session) addDependentsLocked(n int) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
-	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -46,8 +45,7 @@ type Session struct {
 		state    State
 		changed  chan struct{} // closed when state is replaced
 		cut      *cutOff       // why there is no connection; nil while there is one
-		over     *SessionError // why the session has ended; nil while it lives
-		closing  *SessionError // not nil once Close has been called: nothing new is taken
+		over     *SessionError // why nothing goes on any more; nil while the session lives, and while Close asks the ensemble to end it
 		closed   bool          // the ensemble has answered that the session is closed
 		conn     *conn         // the present connection, if one is established
 		xid      int32         // of the last request, on whichever connection
@@ -59,9 +57,9 @@ type Session struct {
 		inFlight int             // calls queued or sent that count against InFlightMax
 		line     []chan struct{} // of the callers that wait for room, the first one first; each holds one token: look again
 
-		dependents int // how many goroutines wait for answers and events and do not read
+		dependents int // how many wait for answers and events and do not read: goroutines, and requests of the session's own
 
-		demand  demand
+		demand  [proofs]int          // how many vouchings have not been stopped, by what they need as a proof
 		history lease.History        // of answered requests
 		leases  [proofs]sessionLease // by what they need as a proof
 		stats   Stats
@@ -107,9 +105,6 @@ func begin(servers string, opt Options) (*Session, error) {
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
 	s.mu.cut = &cutOff{}
-	for i := range s.mu.demand {
-		s.mu.demand[i] = map[*vouching]struct{}{}
-	}
 	s.mu.auth = slices.Clone(opt.Auth)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.run)
@@ -171,11 +166,8 @@ func (s *Session) Err() error {
 }
 
 func (s *Session) errLocked() error {
-	switch {
-	case s.mu.closing != nil:
-		return s.mu.closing
-	case s.mu.over != nil:
-		return s.mu.over
+	if s.mu.state.Phase.Final() {
+		return s.mu.state.Cause
 	}
 	return nil
 }
@@ -257,7 +249,7 @@ func (s *Session) settleConn(c *conn, cause error) {
 	// Of what is queued, the session's own requests made sense on this connection only: watches to be forgotten went with it,
 	// and the greeting is made anew for the next.
 	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool {
-		if !k.own || k.op == wire.OpCloseSession {
+		if !k.own {
 			return false
 		}
 		s.failLocked(k, zk.ErrConnectionLoss, false)

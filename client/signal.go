@@ -5,7 +5,7 @@ type signal struct {
 	s        *Session
 	over     bool            // nothing more will come: it is given, cancelled or has failed
 	given    bool            // what it waits for has come
-	observed bool            // a goroutine waits for it and does not read
+	observed bool            // a goroutine waits for it and does not read, or it is that of a request of the session's own
 	done     chan struct{}   // nil until it is needed
 	told     chan<- struct{} // gets a token when the signal is given; may be nil
 }

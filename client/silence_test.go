@@ -109,7 +109,7 @@ func TestF18_AnErrorIsNoProofOfLife(t *testing.T) {
 			})
 		})
 		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
-		v := s.Vouch(client.VouchPing, "/")
+		v := s.Vouch(client.VouchPing)
 		defer v.Stop()
 		time.Sleep(5 * time.Second)
 		if age := s.Age(client.VouchPing); age < 5*time.Second {

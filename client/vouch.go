@@ -1,7 +1,6 @@
 package client
 
 import (
-	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -61,7 +60,7 @@ const (
 	proofs
 )
 
-// writes reports whether a request of this type changes something.
+// writes reports whether a request of this type changes something, so that a lost answer leaves a doubt.
 func writes(op wire.Op) bool { return provenBy(op) == provesWrite || op == wire.OpCloseSession }
 
 // provenBy returns what an answer to a request of this type proves. A write is answered by a quorum
@@ -95,19 +94,16 @@ func (p proof) limitTo(code zk.Code) proof {
 
 // A vouching asks for heartbeats that prove so much until it is stopped.
 type vouching struct {
-	s     *Session
-	proof proof
-	path  string // the znode whose version is checked, for provesWrite; as the server names it
+	s       *Session
+	proof   proof
+	stopped bool // guarded by Session.mu
 }
 
-func (b lockSession) Vouch(level int, path string) bridge.Vouching {
+func (b lockSession) Vouch(level int) bridge.Vouching {
 	s := b.Session
-	if zk.ValidatePath(path) != nil {
-		path = "/"
-	}
-	v := &vouching{s: s, proof: Vouch(level).proof(), path: s.serverPath(path)}
+	v := &vouching{s: s, proof: Vouch(level).proof()}
 	s.mu.Lock()
-	s.mu.demand[v.proof][v] = struct{}{}
+	s.mu.demand[v.proof]++
 	sooner := s.mu.conn != nil && s.mu.conn.beatsSoonerLocked()
 	s.mu.Unlock()
 	if sooner {
@@ -120,20 +116,10 @@ func (b lockSession) Vouch(level int, path string) bridge.Vouching {
 func (v *vouching) Stop() {
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
-	delete(v.s.mu.demand[v.proof], v)
-}
-
-// A demand has the vouchings of a session that have not been stopped, by proof.
-type demand [proofs]map[*vouching]struct{}
-
-// strongest returns one of the strongest; nil if there is none.
-func (d *demand) strongest() *vouching {
-	for _, all := range slices.Backward(d[:]) {
-		for v := range all {
-			return v
-		}
+	if !v.stopped {
+		v.stopped = true
+		v.s.mu.demand[v.proof]--
 	}
-	return nil
 }
 
 func (b lockSession) Age(level int) time.Duration {
@@ -204,7 +190,7 @@ const idleBeats = 3
 // longer than a glance, because a timer stands still while the machine is suspended.
 func (c *conn) heartbeatLocked(now clock.Instant) time.Duration {
 	s := c.s
-	proves, path, interval := c.rhythmLocked()
+	proves, interval := c.rhythmLocked()
 	if wait := interval - now.Sub(c.lastBeat[proves]); wait > 0 || s.mu.over != nil {
 		return max(min(wait, lease.Glance(c.timeout)), time.Millisecond)
 	}
@@ -214,9 +200,9 @@ func (c *conn) heartbeatLocked(now clock.Instant) time.Duration {
 	switch proves {
 	case provesPing:
 		beat = ownCall(wire.OpPing, "ping", "", nil)
-	case provesWrite: // a transaction that changes nothing: a write to the node would wake the waiter that watches it
-		check := wire.MultiOp{Op: wire.OpCheck, Path: path, Version: -1}
-		beat = ownCall(wire.OpMulti, "vouch", path, &wire.MultiRequest{Ops: []wire.MultiOp{check}})
+	case provesWrite: // a transaction that changes nothing; what becomes of the check is no matter
+		check := wire.MultiOp{Op: wire.OpCheck, Path: "/", Version: -1}
+		beat = ownCall(wire.OpMulti, "vouch", "/", &wire.MultiRequest{Ops: []wire.MultiOp{check}})
 	default:
 		beat = ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"})
 	}
@@ -224,19 +210,20 @@ func (c *conn) heartbeatLocked(now clock.Instant) time.Duration {
 	return min(interval, lease.Glance(c.timeout))
 }
 
-// rhythmLocked returns how much the next heartbeat has to prove, with which path, and how long after the last one of
-// its kind it is due.
-func (c *conn) rhythmLocked() (proves proof, path string, interval time.Duration) {
+// rhythmLocked returns how much the next heartbeat has to prove, and how long after the last one of its kind it is due.
+func (c *conn) rhythmLocked() (proves proof, interval time.Duration) {
 	proves, interval = provesPing, c.timeout/idleBeats
-	if v := c.s.mu.demand.strongest(); v != nil {
-		proves, path, interval = v.proof, v.path, lease.Beat(c.timeout)
+	for p, vouchings := range c.s.mu.demand {
+		if vouchings > 0 {
+			proves, interval = proof(p), lease.Beat(c.timeout)
+		}
 	}
-	return proves, path, max(interval, time.Millisecond)
+	return proves, max(interval, time.Millisecond)
 }
 
 // beatsSoonerLocked reports whether the next heartbeat is due before the writer is going to look.
 func (c *conn) beatsSoonerLocked() bool {
-	proves, _, interval := c.rhythmLocked()
+	proves, interval := c.rhythmLocked()
 	return c.out.look.After(c.lastBeat[proves].Add(interval))
 }
 

@@ -106,7 +106,7 @@ func TestF17_WhatAHandshakeProves(t *testing.T) {
 		if a[0] != slow || a[1] != slow || a[2] <= slow {
 			t.Errorf("ages after the second handshake: %v, want %v for ping and sync and more for write", a, slow)
 		}
-		v := s.Vouch(client.VouchSync, "")
+		v := s.Vouch(client.VouchSync)
 		defer v.Stop()
 		<-time.After(10 * time.Millisecond)
 		if got := len(f.asked(wire.OpSync)); got != 1 {
@@ -193,7 +193,7 @@ func TestF17_HeartbeatPacing(t *testing.T) {
 					t.Errorf("F46: Timeout() = %v, want what was granted, %v", s.Timeout(), granted)
 				}
 				for _, v := range tt.vouch {
-					defer s.Vouch(v, "/n").Stop()
+					defer s.Vouch(v).Stop()
 				}
 				end := time.Now().Add(time.Minute)
 				for time.Now().Before(end) {
@@ -246,7 +246,7 @@ func TestF17_HeartbeatsAmongRequestsWithoutEnd(t *testing.T) {
 			nc, err := dial(ctx, network, addr)
 			return laggard{nc, time.Millisecond}, err
 		}})
-		defer s.Vouch(client.VouchSync, "/").Stop()
+		defer s.Vouch(client.VouchSync).Stop()
 		ctx := short(t, 6*time.Second)
 		var readers sync.WaitGroup
 		for range 4 {
@@ -263,28 +263,24 @@ func TestF17_HeartbeatsAmongRequestsWithoutEnd(t *testing.T) {
 	})
 }
 
-// A level that is none demands the strongest and takes nothing from the others, and a path that is none is not
-// asked for.
+// A level that is none demands the strongest and takes nothing from the others.
 func TestVouchNonsense(t *testing.T) {
-	for _, tt := range []struct {
-		level client.Vouch
-		path  string
-	}{{client.Vouch(7), "/n"}, {client.Vouch(-1), ""}, {client.VouchWrite, ""}, {client.VouchWrite, "/n/"}} {
+	for _, level := range []client.Vouch{7, -1} {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
 			f := serveFake(t, n, fakeAddr, well)
 			s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
-			defer s.Vouch(client.VouchSync, "/n").Stop()
-			defer s.Vouch(tt.level, tt.path).Stop()
+			defer s.Vouch(client.VouchSync).Stop()
+			defer s.Vouch(level).Stop()
 			<-time.After(time.Minute)
 			beats := f.asked(wire.OpMulti)
 			if len(beats) < 59 {
-				t.Errorf("Vouch(%d, %q): %d heartbeats in a minute, want one every second", int(tt.level), tt.path, len(beats))
+				t.Errorf("Vouch(%d): %d heartbeats in a minute, want one every second", int(level), len(beats))
 			}
 			for _, b := range beats {
 				var req wire.MultiRequest
 				req.DecodeFrom(wire.NewDecoder(b.Body))
-				if len(req.Ops) != 1 || zk.ValidatePath(req.Ops[0].Path) != nil {
-					t.Fatalf("Vouch(%d, %q): checks %+v", int(tt.level), tt.path, req.Ops)
+				if len(req.Ops) != 1 || req.Ops[0].Op != wire.OpCheck || req.Ops[0].Path != "/" {
+					t.Fatalf("Vouch(%d): asks for %+v", int(level), req.Ops)
 				}
 			}
 		})
@@ -297,7 +293,7 @@ func TestVouchingStops(t *testing.T) {
 		f := serveFake(t, n, fakeAddr, well)
 		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
 		for _, level := range []client.Vouch{client.VouchPing, client.VouchSync, client.VouchWrite} {
-			v := s.Vouch(level, "/n")
+			v := s.Vouch(level)
 			<-time.After(10 * time.Second)
 			v.Stop()
 			v.Stop()
@@ -327,7 +323,7 @@ func TestF17_TheHolderKnowsFirst(t *testing.T) {
 				other := open(t, n, fakeAddr, client.Options{SessionTimeout: timeout, Dial: n.Dialer("other")})
 				_, err := s.Create(t.Context(), "/held", nil, zk.Ephemeral, nil)
 				must(t, err)
-				defer s.Vouch(level, "/held").Stop()
+				defer s.Vouch(level).Stop()
 				_, _, w, err := other.WatchGet(t.Context(), "/held")
 				must(t, err)
 				<-time.After(time.Duration(r.Int64N(int64(5 * time.Second))))
@@ -424,7 +420,7 @@ func TestF18_AHeartbeatAfterSleep(t *testing.T) {
 				began := time.Now()
 				c := clock.Clock{Elapsed: func() time.Duration { return time.Since(began) + time.Duration(asleep.Load()) }}
 				s := open(t, n, fakeAddr, clock.With(client.Options{SessionTimeout: 30 * time.Second}, &c))
-				v := s.Vouch(tt.level, "")
+				v := s.Vouch(tt.level)
 				defer v.Stop()
 				<-time.After(61500 * time.Millisecond)
 				before, beats := s.Lease(tt.level), len(f.asked(tt.op))
@@ -526,7 +522,7 @@ func TestF17_RefusedRequestsAreNoHeartbeats(t *testing.T) {
 			})
 			n.Link("client", "").Latency(150 * time.Millisecond)
 			s := open(t, n, fakeAddr, client.Options{SessionTimeout: 6 * time.Second})
-			defer s.Vouch(level, "/n").Stop()
+			defer s.Vouch(level).Stop()
 			for range 600 {
 				p := s.Pipeline()
 				p.Set("/n", nil, -1)

@@ -15,13 +15,11 @@ type Watch struct {
 	exists bool // its request is an exists, which registers also if the znode is not there
 
 	// Guarded by s.mu until the watch has fired, then fixed.
-	signal          // given when it fires or the session ends; over as well if it is cancelled, or was never set
-	expected bool   // its request has been queued, and its spot counts it as pending
-	set      uint64 // number of the connection on which it was set
-	absent   bool   // the znode was not there when the watch was armed
-	event    zk.Event
-	conn     uint64
-	err      error
+	signal        // given when it fires or the session ends; over as well if it is cancelled, or was never set
+	set    uint64 // number of the connection on which it was set
+	absent bool   // the znode was not there when the watch was armed
+	event  zk.Event
+	err    error
 }
 
 // Done is closed when the watch has fired or the session has ended; not after Cancel, nor if the watch was never set.
@@ -38,7 +36,7 @@ func (w *Watch) Fired() bool {
 
 // Event returns what fired the watch and the number of the connection that brought it, or the error
 // that ended the session. It may be called once Done is closed.
-func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, w.conn, w.err }
+func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, w.set, w.err }
 
 // Cancel ends the watch. If no other watch of the session needs it, the server is told to forget it;
 // Cancel does not wait for that. Cancel a watch that is no longer waited for, or it takes memory, here and at the
@@ -85,7 +83,7 @@ func newWatches() watches {
 	return watches{spots: map[watchKey]*watchSpot{}, streams: map[watchKey][]*Stream{}}
 }
 
-// expect notes that the request which will register w is about to be queued.
+// expect notes that the request which will register w has been handed over; settle follows.
 func (t *watches) expect(w *Watch) {
 	spot := t.spots[w.key]
 	if spot == nil {
@@ -93,19 +91,14 @@ func (t *watches) expect(w *Watch) {
 		t.spots[w.key] = spot
 	}
 	spot.pending++
-	w.expected = true
 }
 
 // settle is told what became of the request that was to register w.
-func (t *watches) settle(w *Watch, conn uint64, code zk.Code, answered bool) {
+func (t *watches) settle(w *Watch, conn uint64, code zk.Code) {
 	spot := t.spots[w.key]
-	if !w.expected || spot == nil { // it was refused before it was queued, or the session has ended
-		w.endLocked()
-		return
-	}
 	spot.pending--
 	missing := code == zk.ErrNoNode && w.exists
-	if answered && (code == zk.OK || missing) {
+	if code == zk.OK || missing {
 		spot.armed = true
 		if !w.over {
 			w.absent, w.set = missing, conn
@@ -133,27 +126,27 @@ func removeCall(key watchKey) *call {
 }
 
 // fire delivers an event to the watches that it concerns.
-func (t *watches) fire(ev zk.Event, conn uint64) {
+func (t *watches) fire(ev zk.Event) {
 	switch ev.Type {
 	case zk.NodeChildrenChanged:
-		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev)
 	case zk.NodeDeleted:
-		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev, conn)
-		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev)
+		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev)
 	default:
-		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev, conn)
+		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev)
 	}
 	t.fireStreams(ev)
 }
 
-func (t *watches) fireAt(key watchKey, ev zk.Event, conn uint64) {
+func (t *watches) fireAt(key watchKey, ev zk.Event) {
 	spot := t.spots[key]
 	if spot == nil {
 		return
 	}
 	spot.armed = false
 	for _, w := range spot.watches {
-		w.finish(ev, conn, nil)
+		w.finish(ev, nil)
 	}
 	spot.watches = nil
 	if spot.pending == 0 {
@@ -161,12 +154,12 @@ func (t *watches) fireAt(key watchKey, ev zk.Event, conn uint64) {
 	}
 }
 
-func (w *Watch) finish(ev zk.Event, conn uint64, err error) {
+func (w *Watch) finish(ev zk.Event, err error) {
 	if w.over {
 		return
 	}
 	ev.Path = w.s.clientPath(ev.Path)
-	w.event, w.conn, w.err = ev, conn, err
+	w.event, w.err = ev, err
 	w.giveLocked()
 }
 
@@ -185,7 +178,7 @@ func (t *watches) disarm() {
 func (t *watches) end(why error) {
 	for _, spot := range t.spots {
 		for _, w := range spot.watches {
-			w.finish(zk.Event{}, 0, why)
+			w.finish(zk.Event{}, why)
 		}
 	}
 	for _, streams := range t.streams {

@@ -21,7 +21,7 @@ type writeTurn struct {
 	// Guarded by Session.mu.
 	busy   bool          // a goroutine sends
 	wanted bool          // the writer waits for the caller that sends
-	err    error         // of a caller that has sent: the connection is over
+	err    error         // of a write: the connection is over
 	inline uint64        // how often a caller has sent
 	look   clock.Instant // when the writer is going to look again, unless it is woken
 }
@@ -35,7 +35,7 @@ const (
 // context could not end it. Otherwise it reports false. It releases s.mu while it writes.
 func (s *Session) sendAloneLocked(calls []*call) bool {
 	c := s.mu.conn
-	if c == nil || !c.kernel || c.out.busy || s.mu.over != nil || len(s.mu.queue) > len(calls) || !c.quietLocked() {
+	if c == nil || !c.kernel || c.out.busy || len(s.mu.queue) > len(calls) || !c.quietLocked() {
 		return false
 	}
 	bytes := 0
@@ -45,17 +45,10 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 	if bytes > aloneBytesMax {
 		return false
 	}
-	c.out.busy = true
 	c.out.inline++
 	c.takeQueueLocked(s.opt.clock.Now())
-	s.mu.Unlock()
-	err := c.flush()
-	s.mu.Lock()
-	c.out.busy = false
-	if err != nil {
-		c.out.err = err
-	}
-	if err != nil || c.out.wanted || len(s.mu.queue) > 0 {
+	c.writeLocked()
+	if c.out.err != nil || c.out.wanted || len(s.mu.queue) > 0 {
 		c.out.wanted = false
 		tell(s.wake)
 	}
@@ -101,32 +94,18 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 		}
 		now := s.opt.clock.Now()
 		wait = c.heartbeatLocked(now) // also if something is queued: something always is where writes take longer than answers
-		own := c.takeQueueLocked(now)
+		c.takeQueueLocked(now)
 		if len(c.out.buf) == 0 {
 			c.out.look = now.Add(wait)
 			return wait, nil
 		}
-		c.out.busy = true
-		if own { // no caller waits for the answer, and so none reads it
-			c.callReaderLocked()
-		}
-		s.mu.Unlock()
-		err = c.flush()
-		s.mu.Lock()
-		c.out.busy = false
-		if err != nil {
-			return 0, err
-		}
+		c.writeLocked()
 	}
 }
 
-// takeQueueLocked moves what is queued into the write buffer and among what is in flight. It reports whether a request of the
-// session's own was among it.
-func (c *conn) takeQueueLocked(now clock.Instant) (own bool) {
+// takeQueueLocked moves what is queued into the write buffer and among what is in flight.
+func (c *conn) takeQueueLocked(now clock.Instant) {
 	s := c.s
-	if s.mu.over != nil || len(s.mu.queue) == 0 {
-		return false
-	}
 	n := 0
 	for _, k := range s.mu.queue {
 		if len(c.out.buf) > outBytesMax && !k.joined { // or the rest could leave on another connection
@@ -135,13 +114,9 @@ func (c *conn) takeQueueLocked(now clock.Instant) (own bool) {
 		n++
 		if !k.over { // it has not failed
 			c.sendLocked(k, now)
-			own = own || k.own
 		}
 	}
-	rest := copy(s.mu.queue, s.mu.queue[n:])
-	clear(s.mu.queue[rest:])
-	s.mu.queue = s.mu.queue[:rest]
-	return own
+	s.mu.queue = slices.Delete(s.mu.queue, 0, n)
 }
 
 // sendLocked puts k into the write buffer.
@@ -160,28 +135,33 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	c.out.buf = append(c.out.buf, k.frame...)
 	k.frame = nil
 	k.sent = now
+	if k.own { // no caller waits for the answer, and so none reads it
+		k.s = c.s
+		k.observeLocked()
+	}
 	c.line(k.xid).push(k)
 	c.s.mu.stats.Requests++
 }
 
-// flush writes the buffer, in one call unless a pipeline of megabytes is in it. A server that does not take a piece of it within
-// the time for which it may be silent is given up.
-func (c *conn) flush() (err error) {
-	for rest := c.out.buf; len(rest) > 0 && err == nil; {
+// writeLocked writes the buffer, in one call unless a pipeline of megabytes is in it, and releases s.mu meanwhile. A server that
+// does not take a piece of it within the time for which it may be silent is given up.
+func (c *conn) writeLocked() {
+	c.out.busy = true
+	for rest := c.out.buf; len(rest) > 0 && c.out.err == nil; {
 		piece := rest[:min(len(rest), 2*outBytesMax)]
 		rest = rest[len(piece):]
-		c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
-		c.s.mu.Lock()
 		c.s.mu.stats.Writes++ // before it, so that a caller with an answer finds the write counted
 		c.s.mu.Unlock()
-		_, err = c.rw.Write(piece)
+		c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
+		_, err := c.rw.Write(piece)
+		c.s.mu.Lock()
+		if err != nil {
+			c.out.err = fmt.Errorf("write to %v: %w", c.server, withoutAddress(err))
+		}
 	}
 	if cap(c.out.buf) > 2*outBytesMax {
 		c.out.buf = nil
 	}
 	c.out.buf = c.out.buf[:0]
-	if err != nil {
-		return fmt.Errorf("write to %v: %w", c.server, withoutAddress(err))
-	}
-	return nil
+	c.out.busy = false
 }

@@ -204,7 +204,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	for i, node := range a.nodes {
 		vouching := a.vouching
 		if i > 0 {
-			vouching = bridge.Of(a.s).Vouch(int(a.core.opt.Vouch), node)
+			vouching = bridge.Of(a.s).Vouch(int(a.core.opt.Vouch))
 		}
 		holds[i] = newHold(ctx, newQueueClaim(a, node, rests.Number, vouching).grant, a.own[i])
 	}

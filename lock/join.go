@@ -138,7 +138,7 @@ func (a *attempt) noteJoined(nodes []string, czxid int64) {
 	a.nodes, a.token, a.unknown, a.created = nodes, czxid, false, nil
 	a.own = make([]*client.Watch, len(nodes))
 	if a.vouching == nil {
-		a.vouching = bridge.Of(a.s).Vouch(int(a.core.opt.Vouch), nodes[0])
+		a.vouching = bridge.Of(a.s).Vouch(int(a.core.opt.Vouch))
 	}
 }
 

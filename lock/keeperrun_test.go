@@ -37,7 +37,7 @@ func TestAKeeperRepeatsWorkWhoseSessionIsOver(t *testing.T) {
 			l.Heal()
 		}, 1},
 		"broken": {func(t *testing.T, srv *zktest.Server, _ *zktest.Link) {
-			must(t, nil, srv.Session(t, "operator").DeleteAll(t.Context(), "/locks/a"))
+			must(t, nil, srv.Session(t, "operator").DeleteAll(context.Background(), "/locks/a"))
 		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestAKeeperRepeatsWorkWhoseSessionIsOver(t *testing.T) {
 				k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: l.Dial, SessionTimeout: timeout})
 				must(t, nil, err)
 				defer k.Close(context.Background())
-				runs := 0
+				runs, faulted := 0, make(chan struct{})
 				err = k.Run(t.Context(), func(ctx context.Context, s *client.Session) error {
 					m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
 					must(t, nil, err)
@@ -57,11 +57,15 @@ func TestAKeeperRepeatsWorkWhoseSessionIsOver(t *testing.T) {
 							return nil
 						}
 						time.Sleep(time.Second)
-						go tt.fault(t, srv, l)
+						go func() {
+							defer close(faulted)
+							tt.fault(t, srv, l)
+						}()
 						<-ctx.Done()
 						return context.Cause(ctx)
 					})
 				})
+				<-faulted
 				if runs != tt.runs || errors.Is(err, lock.ErrLost) != (tt.runs == 1) {
 					t.Errorf("%d runs, %v; want %d", runs, err, tt.runs)
 				}

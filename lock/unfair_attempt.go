@@ -152,7 +152,7 @@ func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 func (a *unfairAttempt) noteJoined(czxid int64) {
 	a.made, a.token, a.unknown, a.created = true, czxid, false, nil
 	if a.vouching == nil {
-		a.vouching = bridge.Of(a.u.s).Vouch(int(a.u.opt.Vouch), a.u.dir)
+		a.vouching = bridge.Of(a.u.s).Vouch(int(a.u.opt.Vouch))
 	}
 }
 

@@ -14,12 +14,8 @@ import (
 type Session interface {
 	// Vouch asks for heartbeats of the given level, a sixth of the granted session timeout apart at most, until Stop is
 	// called. Age tells how long ago the last one was sent that has been answered. Ordinary requests whose answers prove as
-	// much count as heartbeats.
-	//
-	// For client.VouchWrite, path names a znode whose version is checked in a transaction of its own: a quorum has to agree,
-	// but nothing changes and no watch fires. The znode need not be there. If path is not a valid one, "/" is checked. A level
-	// that is not valid is taken for client.VouchWrite.
-	Vouch(level int, path string) Vouching
+	// much count as heartbeats. A level that is not valid is taken for client.VouchWrite.
+	Vouch(level int) Vouching
 
 	// Age returns how long ago a request was sent whose answer proves as much as level: the last such request that has been
 	// answered. The server that gave the answer has heard from the session since then. Time during which the machine was

@@ -30,7 +30,7 @@ var Mutations = []Mutation{
 	}},
 	// The answer's moment alone does not show: a late answer is a silence, too, which the other conditions of the lease count.
 	{Name: "deadlines are two thirds of the timeout behind the answer to a heartbeat", Entry: "F17", Within: 1000, Patches: []Patch{
-		{File: "client/conn.go", Old: "s.vouchLocked(k.proves.limitTo(h.Err), k.sent, c.in.heard)", New: "s.vouchLocked(k.proves.limitTo(h.Err), c.in.heard, c.in.heard)"},
+		{File: "client/conn.go", Old: "s.vouchLocked(proven, k.sent, c.in.heard)", New: "s.vouchLocked(proven, c.in.heard, c.in.heard)"},
 		{File: "internal/lease/lease.go", Old: "return min(Term(timeout), timeout*5/6-l.silence, timeout-l.known) - age", New: "return Term(timeout) - age"},
 	}},
 	{Name: "a sync vouches as much as a write", Entry: "F17", Within: 1000, Patches: []Patch{
