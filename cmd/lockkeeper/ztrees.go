@@ -70,6 +70,10 @@ func (e *zEnv) newCp() *cobra.Command {
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
+					err := e.apart(ctx, "cp", places[0], to, a, b)
+					if err != nil {
+						return err
+					}
 					target := &ztree.Importer{Root: to.path, OpenACL: openACL,
 						Writer: ztree.Writer{S: b, Existing: mode, Rate: float64(rate), Progress: e.progress("copied", 0)}}
 					left, err := ztree.Copy(ctx, a, places[0].path, target)
@@ -321,6 +325,10 @@ goes on after a failure.
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
+					err := e.apart(ctx, "mirror", places[0], places[1], a, b)
+					if err != nil {
+						return err
+					}
 					counts := map[string]int{}
 					m := ztree.Mirror{From: a, FromRoot: places[0].path, To: b, ToRoot: places[1].path, Delete: remove, OpenACL: openACL, Apply: apply, Rate: float64(rate)}
 					m.Tell = func(step ztree.Step) error {
