@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -76,8 +78,9 @@ func newZ() *cobra.Command {
     lockkeeper z set /app/config < config.json
     lockkeeper z find / --name '*lock*' | lockkeeper z rm -
 
-get writes the bytes of a znode and nothing else; set reads any bytes. Names are
-shown with what does not print escaped (\u202e); --json has them as they are.
+get writes the bytes of a znode and nothing else; set reads any bytes. A terminal
+shows names with what does not print escaped (\u202e); pipes and --json have them as
+they are.
 
 Exit status: 0 done; 1 the answer is no: a znode is missing, or there already, or
 has another version, or is not empty, nothing was found, trees differ, or the answer
@@ -246,6 +249,19 @@ func (e *zEnv) paths(args []string) ([]string, error) {
 func (e *zEnv) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(e.out, format, args...)
 	return err
+}
+
+// name returns a path or a name for the answer. Names are made by strangers: at a terminal, what does not print is escaped. Elsewhere a
+// program reads them, as rm - does, and an escape would be another name. What ZooKeeper allows in names breaks no line; if a
+// server has such a name all the same, it is in quotes, and no path.
+func (e *zEnv) name(name string) string {
+	switch {
+	case e.screen:
+		return ztree.Escape(name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // line prints v as one line of JSON.

@@ -180,6 +180,9 @@ func TestZVerbs(t *testing.T) {
 		{line: "rm -r -f /app", err: "5 znodes deleted"},
 		{line: "create /a", out: "/a\n"}, {line: "create /b", out: "/b\n"},
 		{line: "rm -", in: "/a\n/b\n/new/deep\n"},
+		{line: "create -p /a/x", out: "/a/x\n"}, {line: "create /b", out: "/b\n"},
+		{line: "rm -", in: "/b\n/a\n/new\n", status: 1, err: "1 of 3 paths are deleted, 2 remain\nlockkeeper: delete /a: it has 1 child"},
+		{line: "rm -r -f /a", err: "2 znodes deleted"},
 		{line: "ls", out: "new\nzookeeper\n"},
 		{line: "rm -r -f /", err: "1 znode deleted"},
 		{line: "ls", out: "zookeeper\n"},
@@ -253,17 +256,43 @@ func TestZJSON(t *testing.T) {
 	}
 }
 
-// A name with a character that turns text around is legal. It must not turn a listing around.
-func TestZNamesAreShownEscaped(t *testing.T) {
+// A name with a character that turns text around is legal. It must not turn a listing at a terminal around; in a pipe an escape would
+// be another name, which is legal too.
+func TestZNamesAreEscapedAtATerminalAlone(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)
 	h.steps("z", []zStep{
-		{line: "create /exe\u202etxt \u202e", out: "/exe\\u202etxt\n"},
-		{line: "ls /", out: "exe\\u202etxt\nzookeeper\n"},
-		{line: "find / --name exe*", out: "/exe\\u202etxt\n"},
-		{line: "get /exe\u202etxt", out: "\u202e"},
-		{line: "tree -d /exe\u202etxt", out: "/exe\\u202etxt = \\u202e\n"},
+		{line: "create -p /p/a\u202eb \u202e", out: "/p/a\u202eb\n"},
+		{line: `create /p/a\u202eb`, out: `/p/a\u202eb` + "\n"},
+		{line: "get /p/a\u202eb", out: "\u202e"},
+		{line: "ls /p", out: `a\u202eb` + "\na\u202eb\n"},
+		{line: "ls -R /p", out: "/p\n" + `/p/a\u202eb` + "\n/p/a\u202eb\n"},
+		{line: "tree -d /p", out: "/p\n" + `  a\u202eb` + "\n  a\u202eb = \\u202e\n"},
+		{line: "find /p --min-bytes 1", out: "/p/a\u202eb\n"},
 	})
+	h.run("z", "create", "-p", "/q/c\u202ed", "x").want(0)
+	term := ptytest.Open(t)
+	slave := term.Slave()
+	defer slave.Close()
+	for _, verb := range []string{"ls", "ls -l", "ls -R", "find", "grep -l x", "tree", "du", "top", "acl get -R"} {
+		j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdout = slave }, append([]string{"z"}, splitLine(t, verb+" /q")...)...)
+		if before := term.WaitFor(`c\u202ed`); strings.Contains(before, "\u202e") {
+			t.Errorf("%s shows %q", verb, before)
+		}
+		j.want(0)
+	}
+	found := h.run("z", "find", "/p", "--min-bytes", "1").stdout.String()
+	h.steps("z", []zStep{
+		{line: "rm -", in: found},
+		{line: "ls /p", out: `a\u202eb` + "\n"},
+	})
+}
+
+func TestNamesThatZooKeeperDoesNotAllowAreNoPathsInAPipe(t *testing.T) {
+	t.Parallel()
+	if got := (&zEnv{}).name("/a\n/b"); got != `"/a\n/b"` {
+		t.Errorf("the name is written as %s", got)
+	}
 }
 
 // What others have written is bytes for a program, and does nothing to a terminal, whatever shows it.

@@ -107,7 +107,7 @@ func (e *zEnv) newFind() *cobra.Command {
 				case e.asJSON:
 					return true, e.line(nodeJSON(n))
 				}
-				return true, e.printf("%s\n", ztree.Escape(n.Path))
+				return true, e.printf("%s\n", e.name(n.Path))
 			})
 		},
 	}
@@ -145,7 +145,7 @@ func (e *zEnv) newGrep() *cobra.Command {
 				if !re.Match(n.Data) {
 					return false, nil
 				}
-				shown := ztree.Escape(n.Path)
+				shown := e.name(n.Path)
 				switch {
 				case e.asJSON:
 					j := nodeJSON(n)
@@ -219,7 +219,7 @@ func (e *zEnv) newDu() *cobra.Command {
 				if e.asJSON {
 					err = e.line(u)
 				} else {
-					err = e.printf("%12d %9d  %s\n", u.Bytes, u.Znodes, ztree.Escape(u.Path))
+					err = e.printf("%12d %9d  %s\n", u.Bytes, u.Znodes, e.name(u.Path))
 				}
 				if err != nil {
 					return err
@@ -262,11 +262,11 @@ client.`,
 			}
 			e.printf("%12s  WIDEST\n", "CHILDREN")
 			for _, n := range widest.nodes {
-				e.printf("%12d  %s\n", n.Stat.NumChildren, ztree.Escape(n.Path))
+				e.printf("%12d  %s\n", n.Stat.NumChildren, e.name(n.Path))
 			}
 			e.printf("%12s  LARGEST\n", "BYTES")
 			for _, n := range largest.nodes {
-				if err := e.printf("%12d  %s\n", n.Stat.DataLength, ztree.Escape(n.Path)); err != nil {
+				if err := e.printf("%12d  %s\n", n.Stat.DataLength, e.name(n.Path)); err != nil {
 					return err
 				}
 			}
@@ -390,7 +390,7 @@ func (e *zEnv) change(c ztree.Change) error {
 		}
 		return e.line(j)
 	}
-	line := now.Format("15:04:05.000") + " " + fmt.Sprintf("%-8s", c.Type) + " " + ztree.Escape(c.Path)
+	line := now.Format("15:04:05.000") + " " + fmt.Sprintf("%-8s", c.Type) + " " + e.name(c.Path)
 	if c.Node != nil {
 		line += " = " + ztree.Shown(c.Node.Data, 60)
 	}

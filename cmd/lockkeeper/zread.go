@@ -61,7 +61,7 @@ func (e *zEnv) heading(paths []string, i int) string {
 	if len(paths) == 1 || e.asJSON {
 		return ""
 	}
-	return strings.Repeat("\n", min(i, 1)) + ztree.Escape(paths[i]) + ":\n"
+	return strings.Repeat("\n", min(i, 1)) + e.name(paths[i]) + ":\n"
 }
 
 // list prints what is below a znode, after a heading. With long, or as JSON, it reads each child as well.
@@ -75,7 +75,7 @@ func (e *zEnv) list(ctx context.Context, s *client.Session, root, heading string
 		var b strings.Builder
 		b.WriteString(heading)
 		for _, name := range names {
-			b.WriteString(ztree.Escape(name))
+			b.WriteString(e.name(name))
 			b.WriteByte('\n')
 		}
 		return e.printf("%s", b.String())
@@ -96,13 +96,13 @@ func (e *zEnv) list(ctx context.Context, s *client.Session, root, heading string
 			name = zk.Base(n.Path)
 		}
 		if !long {
-			return e.printf("%s\n", ztree.Escape(name))
+			return e.printf("%s\n", e.name(name))
 		}
 		if n.Err != nil {
-			return e.printf("%-10s %6s %9s %7s  %-19s  %s\n", "?", "-", "-", "-", "not readable", ztree.Escape(name))
+			return e.printf("%-10s %6s %9s %7s  %-19s  %s\n", "?", "-", "-", "-", "not readable", e.name(name))
 		}
 		changed := ztree.Time(n.Stat.Mtime).Format("2006-01-02 15:04:05")
-		return e.printf("%-10s %6d %9d %7d  %s  %s\n", ztree.Kind(&n.Stat), n.Stat.Version, n.Stat.DataLength, n.Stat.NumChildren, changed, ztree.Escape(name))
+		return e.printf("%-10s %6d %9d %7d  %s  %s\n", ztree.Kind(&n.Stat), n.Stat.Version, n.Stat.DataLength, n.Stat.NumChildren, changed, e.name(name))
 	})
 }
 
@@ -144,7 +144,7 @@ func (e *zEnv) tree(ctx context.Context, s *client.Session, root string, depth i
 		if n.Path == root {
 			name = n.Path
 		}
-		line := strings.Repeat("  ", n.Depth(root)) + ztree.Escape(name)
+		line := strings.Repeat("  ", n.Depth(root)) + e.name(name)
 		switch {
 		case n.Err != nil:
 			line += "  (not readable)"
@@ -267,9 +267,9 @@ func (e *zEnv) newACL() *cobra.Command {
 					case !below:
 						return e.printf("%s\n", ztree.FormatACL(n.ACL))
 					case n.Err != nil:
-						return e.printf("%s\t(not readable)\n", ztree.Escape(n.Path))
+						return e.printf("%s\t(not readable)\n", e.name(n.Path))
 					}
-					return e.printf("%s\t%s\n", ztree.Escape(n.Path), ztree.FormatACL(n.ACL))
+					return e.printf("%s\t%s\n", e.name(n.Path), ztree.FormatACL(n.ACL))
 				}
 				if !below {
 					acl, st, err := s.ACL(ctx, p)
@@ -383,7 +383,7 @@ func (e *zEnv) newEphemerals() *cobra.Command {
 					case e.asJSON:
 						return e.line(nodeJSON(n))
 					}
-					return e.printf("%s\t%s\n", hexID(n.Stat.EphemeralOwner), ztree.Escape(n.Path))
+					return e.printf("%s\t%s\n", hexID(n.Stat.EphemeralOwner), e.name(n.Path))
 				})
 			})
 		},
@@ -450,7 +450,7 @@ func (e *zEnv) sessions(ctx context.Context, s *client.Session, root string) err
 	}
 	rows := [][]string{{"SESSION", "ZNODES", "SINCE", "FOR EXAMPLE"}}
 	for _, o := range all {
-		rows = append(rows, []string{o.Session, fmt.Sprint(o.Znodes), ztree.Time(o.Since).Format(time.DateTime), ztree.Escape(o.Example)})
+		rows = append(rows, []string{o.Session, fmt.Sprint(o.Znodes), ztree.Time(o.Since).Format(time.DateTime), e.name(o.Example)})
 	}
 	return printTable(e.out, rows)
 }

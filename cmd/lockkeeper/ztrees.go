@@ -272,7 +272,7 @@ what differs. Exit status 1 if there is a difference.
 }
 
 func (e *zEnv) difference(d ztree.Difference) error {
-	shown := ztree.Escape(d.Path)
+	shown := e.name(d.Path)
 	j := differenceJSON{Path: d.Path, Data: d.Data, ACL: d.ACL}
 	switch {
 	case d.B == nil:
@@ -339,7 +339,7 @@ goes on after a failure.
 						case e.asJSON:
 							return e.line(map[string]string{"do": step.Do, "path": step.Path})
 						}
-						return e.printf("%-6s %s\n", step.Do, ztree.Escape(step.Path))
+						return e.printf("%-6s %s\n", step.Do, e.name(step.Path))
 					}
 					m.Progress = e.progress("mirrored", 0)
 					done, left, err := m.Run(ctx)

@@ -237,7 +237,7 @@ func (e *zEnv) create(ctx context.Context, s *client.Session, p string, data []b
 	if e.asJSON {
 		err = e.line(newStatJSON(made.Path, &made.Stat))
 	} else {
-		err = e.printf("%s\n", ztree.Escape(made.Path))
+		err = e.printf("%s\n", e.name(made.Path))
 	}
 	if err != nil || !mode.Ephemeral() || e.lasting {
 		return err
@@ -433,7 +433,7 @@ with quotes as in a shell; # begins a comment. The file - is standard input.`,
 					if r.Path == "" {
 						continue
 					}
-					if err := e.printf("%s\n", ztree.Escape(r.Path)); err != nil {
+					if err := e.printf("%s\n", e.name(r.Path)); err != nil {
 						return err
 					}
 				}
