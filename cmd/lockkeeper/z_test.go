@@ -146,6 +146,7 @@ func TestZVerbs(t *testing.T) {
 		{line: "whoami", out: "ip:…"},
 		{line: "multi -", in: "create /m 'a b' # comment\nset /m \"c d\" 0\n\ncheck /m 1\n", out: "/m\n"},
 		{line: "get /m", out: "c d"},
+		{line: "multi -", in: `create /re "a\d+\n"` + "\n", out: "/re\n"}, {line: "get /re", out: `a\d+\n`}, {line: "rm /re"},
 		{line: "multi --json -", in: "check /m 1\ncreate /m2\n", out: `{"operation":1}` + "\n" + `{"operation":2,"path":"/m2"}` + "\n"},
 		{line: "rm --json /m2", out: `{"path":"/m2","deleted":1}` + "\n"},
 		{line: "rm -f /missing"}, {line: "rm -r -f --json /missing", out: `{"path":"/missing","deleted":0}` + "\n"},

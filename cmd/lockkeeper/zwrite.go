@@ -394,7 +394,8 @@ func (e *zEnv) newMulti() *cobra.Command {
     delete PATH [VERSION]
     check PATH VERSION
 
-with quotes as in a shell; # begins a comment. The file - is standard input.`,
+with quotes as in a shell; # begins a comment. In double quotes a backslash stands for
+itself, except before " and another one. The file - is standard input.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := e.readData(args[0])
