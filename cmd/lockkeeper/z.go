@@ -39,6 +39,7 @@ type zEnv struct {
 	// background runs a watch beside the lines that follow; nil where there are none.
 	background func(ctx context.Context, s *client.Session, path string, watch func(ctx context.Context, ready func()) error) error
 
+	unreadable int  // znodes of walks that could not be read, or listed
 	unfinished bool // progress has been shown, without a newline behind it
 	lasting    bool // the session goes on after the verb
 }
@@ -86,7 +87,7 @@ Exit status: 0 done; 1 the answer is no: a znode is missing, or there already, o
 has another version, or is not empty, nothing was found, trees differ, or the answer
 to a question was no; 64 wrong usage; 69 no server could be reached, or the
 connection was lost in the middle; 71 a file could not be read or written; 77 the
-servers refuse access; 130 interrupted.`,
+servers refuse access, also to a part of what is shown; 130 interrupted.`,
 		Args:                       wantCommand,
 		SuggestionsMinimumDistance: suggestionsMax,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -161,13 +162,21 @@ func (e *zEnv) do(cmd *cobra.Command, verb func(context.Context, *client.Session
 	defer stop()
 	err := e.session(ctx, func(ctx context.Context, s *client.Session) error {
 		defer e.endProgress()
-		return zStatus(verb(ctx, s))
+		return zStatus(e.whole(verb(ctx, s)))
 	})
 	interrupted := orInterrupted(ctx, err)
 	if part := (*ztree.PartError)(nil); interrupted != err && errors.As(err, &part) { // what was done is to be known also then
 		return exit.Errorf(exit.StatusOf(interrupted, exit.Failure), "%s", part)
 	}
 	return interrupted
+}
+
+// whole is the error of a verb, or says that its walks could not read all, when it has shown the rest.
+func (e *zEnv) whole(err error) error {
+	if err != nil || e.unreadable == 0 {
+		return err
+	}
+	return exit.Errorf(exit.NotPermitted, "%s, or what is below, could not be read: %w", counted(e.unreadable, "znode"), zk.ErrNoAuth)
 }
 
 // answerTo makes the answer go where cmd writes.

@@ -192,12 +192,11 @@ func TestZVerbs(t *testing.T) {
 	})
 }
 
-// zkCli's and a file system's words lead to the verbs of z, from the top as well.
 // A verb that shows a tree says how much of it could not be read, and one that changes a tree changes nothing then.
 func TestZSaysWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const closed = "digest:ops:J3yWlZr1LkwgEN4mCmjcnHIHnQ8=:cdrwa"
-	const part = "1 znode, or what is below, could not be read"
+	const part = "1 znode, or what is below, could not be read: not authorised (without credentials; --auth-file has some to show)"
 	h, _ := newZHome(t)
 	h.steps("z", []zStep{
 		{line: "create -p /all/a/b/c", out: "…"},
@@ -207,12 +206,19 @@ func TestZSaysWhatCannotBeRead(t *testing.T) {
 		{line: "create -p /app/open", out: "…"},
 		{line: "create -p /app/shut/x", out: "…"},
 		{line: "acl set /app/shut " + closed},
-		{line: "ls -R /app", out: "/app\n/app/open\n/app/shut\n", err: part},
-		{line: "tree /app", out: "/app\n  open\n  shut  (not readable)\n", err: part},
-		{line: "acl get -R /app", out: "/app\tworld:anyone:cdrwa\n/app/open\tworld:anyone:cdrwa\n/app/shut\t(not readable)\n", err: part},
-		{line: "ephemerals /app", err: part},
-		{line: "sessions /app", err: part},
-		{line: "du -L 0 /app", err: part, out: "…"},
+		{line: "ls -R /app", out: "/app\n/app/open\n/app/shut\n", status: 77, err: part},
+		{line: "tree /app", out: "/app\n  open\n  shut  (not readable)\n", status: 77, err: part},
+		{line: "acl get -R /app", out: "/app\tworld:anyone:cdrwa\n/app/open\tworld:anyone:cdrwa\n/app/shut\t(not readable)\n", status: 77, err: part},
+		{line: "ls -l /app", status: 77, out: "…", err: part},
+		{line: "ls -R /app /app", status: 77, out: "/app\n/app/open\n/app/shut\n/app\n/app/open\n/app/shut\n", err: "2 znodes, or what is below"},
+		{line: "find /app", status: 77, out: "/app\n/app/open\n/app/shut\n", err: part},
+		{line: "find /app --name x", status: 77, err: part},
+		{line: "grep x /app", status: 77, err: part},
+		{line: "ephemerals /app", status: 77, err: part},
+		{line: "sessions /app", status: 77, err: part},
+		{line: "du -L 0 /app", status: 77, out: "           0         3  /app\n", err: part},
+		{line: "top /app", status: 77, out: "    CHILDREN  WIDEST\n           2  /app\n       BYTES  LARGEST\n", err: part},
+		{line: "ls /app", out: "open\nshut\n"},
 		{line: "acl set -R /app ip:127.0.0.1:cdrwa", status: 77, err: "/app/shut: not authorised"},
 		{line: "acl get /app/open", out: "world:anyone:cdrwa\n"},
 	})
@@ -230,6 +236,7 @@ func TestZStatNamesEachOfSeveral(t *testing.T) {
 	})
 }
 
+// zkCli's and a file system's words lead to the verbs of z, from the top as well.
 func TestVerbsOfZAreSuggestedAtTheTop(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
