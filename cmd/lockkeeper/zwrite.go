@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -402,25 +403,19 @@ itself, except before " and another one. The file - is standard input.`,
 			if err != nil {
 				return err
 			}
-			var ops []client.Op
-			scan := bufio.NewScanner(strings.NewReader(string(text)))
-			scan.Buffer(nil, dataBytesMax+1)
-			for n := 1; scan.Scan(); n++ {
-				words, err := ztree.Words(scan.Text())
-				if err == nil && len(words) > 0 {
-					var op client.Op
-					op, err = ztree.ParseOp(words)
-					ops = append(ops, op)
-				}
-				if err != nil {
-					return exit.Errorf(exit.Usage, "multi %s, line %d: %w (nothing has been done)", args[0], n, err)
-				}
+			ops, lines, err := readOps(args[0], text)
+			if err != nil {
+				return err
 			}
 			if len(ops) == 0 {
 				return exit.Errorf(exit.Usage, "multi %s: there is no operation in it", args[0])
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				results, err := s.Multi(ctx, ops...)
+				var failed *client.MultiError
+				if errors.As(err, &failed) {
+					return fmt.Errorf("multi %s, line %d: %s %s: %w", args[0], lines[failed.Index], failed.Op, ztree.Escape(failed.Path), failed.Err)
+				}
 				if err != nil {
 					return err
 				}
@@ -442,4 +437,22 @@ itself, except before " and another one. The file - is standard input.`,
 			})
 		},
 	}
+}
+
+// readOps reads the operations of a multi from the text of a file, with the line that each is in.
+func readOps(file string, text []byte) (ops []client.Op, lines []int, err error) {
+	scan := bufio.NewScanner(bytes.NewReader(text))
+	scan.Buffer(nil, dataBytesMax+1)
+	for n := 1; scan.Scan(); n++ {
+		words, err := ztree.Words(scan.Text())
+		if err == nil && len(words) > 0 {
+			var op client.Op
+			op, err = ztree.ParseOp(words)
+			ops, lines = append(ops, op), append(lines, n)
+		}
+		if err != nil {
+			return nil, nil, exit.Errorf(exit.Usage, "multi %s, line %d: %w (nothing has been done)", file, n, err)
+		}
+	}
+	return ops, lines, nil
 }
