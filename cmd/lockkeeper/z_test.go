@@ -225,6 +225,27 @@ func TestZSaysWhatCannotBeRead(t *testing.T) {
 	})
 }
 
+func TestZCreateEndsWhenItsEphemeralIsDeleted(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	made := h.start("z", "create", "-e", "/here", "1")
+	shut := h.start("z", "create", "-e", "/shut", "--with-acl", "world:anyone:d")
+	for _, j := range []*job{made, shut} {
+		err := j.stderr.see("lives until this command ends")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.steps("z", []zStep{
+		{line: "set /here 2"},
+		{line: "get /here", out: "2"},
+		{line: "rm --force /here", err: "/here of the live session"},
+	})
+	made.want(1, "lockkeeper: /here is gone: another client has deleted it\n")
+	shut.signal(syscall.SIGINT)
+	shut.want(130)
+}
+
 func TestZStatNamesEachOfSeveral(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)

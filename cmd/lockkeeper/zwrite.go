@@ -134,8 +134,8 @@ func (e *zEnv) newCreate() *cobra.Command {
 		Short: "Make a znode, and print its path",
 		Long: `Make a znode, and print its path. DATA is the data itself; - is standard input, and without
 DATA the data is empty. An ephemeral znode lives as long as the session that
-made it: the command keeps it until it is interrupted; in the shell it lives until the
-connection is closed.`,
+made it: the command keeps it until it is interrupted, and ends with status 1 when another
+client has deleted it; in the shell it lives until the connection is closed.`,
 		Args: wantArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mode, err := createMode(ephemeral, sequential, container, ttl)
@@ -244,11 +244,30 @@ func (e *zEnv) create(ctx context.Context, s *client.Session, p string, data []b
 		return err
 	}
 	e.notef("%s lives until this command ends", ztree.Escape(made.Path))
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.Done():
-		return s.Err()
+	return stayWith(ctx, s, made.Path)
+}
+
+// stayWith returns when ctx or the session ends, or when the session's ephemeral znode is not there any more.
+func stayWith(ctx context.Context, s *client.Session, p string) error {
+	for {
+		var gone <-chan struct{}
+		st, there, w, err := s.WatchExists(ctx, p)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth): // its ACL leaves the session out, and there is no way to know
+		case err != nil:
+			return err
+		case !there || st.EphemeralOwner != s.ID():
+			return exit.Errorf(exit.Failure, "%s is gone: another client has deleted it", ztree.Escape(p))
+		default:
+			gone = w.Done()
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.Done():
+			return s.Err()
+		case <-gone: // or changed
+		}
 	}
 }
 
