@@ -299,6 +299,7 @@ type statJSON struct {
 	NumChildren    int32      `json:"num_children"`
 	Text           *string    `json:"text,omitempty"` // the data if it is UTF-8
 	Data           []byte     `json:"data,omitempty"` // base64, if it is not
+	Null           bool       `json:"null,omitempty"` // the data is null; the text is empty then
 	ACL            []zACLJSON `json:"acl,omitempty"`
 	Error          string     `json:"error,omitempty"`
 }
@@ -330,7 +331,8 @@ func nodeJSON(n *ztree.Node) statJSON {
 }
 
 func (j *statJSON) setData(data []byte) {
-	if text := string(data); data != nil && strings.ToValidUTF8(text, "") == text {
+	j.Null = data == nil
+	if text := string(data); strings.ToValidUTF8(text, "") == text {
 		j.Text = &text
 	} else {
 		j.Data = data

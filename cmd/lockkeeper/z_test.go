@@ -268,6 +268,21 @@ func TestVerbsOfZAreSuggestedAtTheTop(t *testing.T) {
 	}
 }
 
+func TestZJSONOfNoData(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.run("z", "create", "/null").want(0)
+	h.run("z", "create", "/empty", "").want(0)
+	for path, want := range map[string]string{"/null": `"text":"","null":true}`, "/empty": `"num_children":0,"text":""}`} {
+		for _, verb := range []string{"get", "tree -d", "grep ^$"} {
+			args := append(splitLine(t, "z "+verb), "--json", path)
+			if got := h.run(args...).want(0).stdout.String(); !strings.HasSuffix(got, want+"\n") {
+				t.Errorf("%s %s says %s", verb, path, got)
+			}
+		}
+	}
+}
+
 func TestZJSON(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)

@@ -135,7 +135,7 @@ func (e *zEnv) tree(ctx context.Context, s *client.Session, root string, depth i
 	return e.walk(ctx, s, root, ztree.WalkOptions{Depth: depth, Data: data}, func(n *ztree.Node) error {
 		if e.asJSON {
 			j := nodeJSON(n)
-			if data {
+			if data && n.Err == nil {
 				j.setData(n.Data)
 			}
 			return e.line(j)
@@ -166,7 +166,10 @@ func (e *zEnv) newGet() *cobra.Command {
   lockkeeper z get /app/logo > logo.png`,
 		Short: "Write the data of a znode to standard output, byte for byte",
 		Long: `Write the data of a znode to standard output, byte for byte. At a terminal, data
-that is not text is shown as a hex dump, and a newline is added.`,
+that is not text is shown as a hex dump, and a newline is added.
+
+With --json the data is in "text", or in "data", in base64, if it is not UTF-8. "null":true
+is data that is null.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
