@@ -132,10 +132,11 @@ func (e *zEnv) newCreate() *cobra.Command {
 		Example: `  lockkeeper z create -p /app/config host=db1
   lockkeeper z create -s /queue/item-`,
 		Short: "Make a znode, and print its path",
-		Long: `Make a znode, and print its path. DATA is the data itself; - is standard input, and without
-DATA the data is empty. An ephemeral znode lives as long as the session that
-made it: the command keeps it until it is interrupted, and ends with status 1 when another
-client has deleted it; in the shell it lives until the connection is closed.`,
+		Long: `Make a znode, and print its path. DATA is the data itself; - is standard input. Without
+DATA the data is null, which is not the same as empty data: that is ''. An ephemeral znode
+lives as long as the session that made it: the command keeps it until it is interrupted,
+and ends with status 1 when another client has deleted it; in the shell it lives until the
+connection is closed.`,
 		Args: wantArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mode, err := createMode(ephemeral, sequential, container, ttl)
