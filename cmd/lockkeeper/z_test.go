@@ -136,7 +136,7 @@ func TestZVerbs(t *testing.T) {
 		{line: "rm /zookeeper/quota/app/zookeeper_stats"}, // as where another client made the limits alone
 		{line: "quota get /app", out: "             LIMIT        HARD        USED\nznodes           9           -           -\nbytes            -          99           -\n"},
 		{line: "quota set /app --bytes 7 --count -1 --json", out: `{"path":"/app","limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99}}` + "\n"},
-		{line: "quota get /app --json", out: `{"limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99},"path":"/app",` + "…"},
+		{line: "quota get /app --json", out: `{"limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99},"path":"/app","used":{"count":5,"bytes":11}}` + "\n"},
 		{line: "quota set /app --count -5", status: 64, err: "-5 is neither"},
 		{line: "quota set / --count 5", status: 64, err: "the root and /zookeeper can have no quota"},
 		{line: "quota set /app/config --count 5", status: 1, err: "/app has a quota, and quotas are not nested"},
@@ -220,6 +220,7 @@ func TestZSaysWhatCannotBeRead(t *testing.T) {
 		{line: "du -L 0 /app", status: 77, out: "           0         3  /app\n", err: part},
 		{line: "top /app", status: 77, out: "    CHILDREN  WIDEST\n           2  /app\n       BYTES  LARGEST\n", err: part},
 		{line: "ls /app", out: "open\nshut\n"},
+		{line: "diff /app/shut /app/shut", status: 77, err: "lockkeeper: get /app/shut: not authorised (without credentials; --auth-file has some to show)\n"},
 		{line: "acl set -R /app ip:127.0.0.1:cdrwa", status: 77, err: "/app/shut: not authorised"},
 		{line: "acl get /app/open", out: "world:anyone:cdrwa\n"},
 	})
@@ -244,6 +245,16 @@ func TestZCreateEndsWhenItsEphemeralIsDeleted(t *testing.T) {
 	made.want(1, "lockkeeper: /here is gone: another client has deleted it\n")
 	shut.signal(syscall.SIGINT)
 	shut.want(130)
+}
+
+func TestAPersonIsToldThatDataIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	var told strings.Builder
+	e := &zEnv{in: strings.NewReader("typed"), notes: &told, keyboard: true}
+	data, err := e.readData("-")
+	if string(data) != "typed" || err != nil || told.String() != "lockkeeper: the data is read from standard input (Ctrl-D ends it)\n" {
+		t.Errorf("the data is %q, %v, and the person is told %q", data, err, told.String())
+	}
 }
 
 func TestZStatNamesEachOfSeveral(t *testing.T) {

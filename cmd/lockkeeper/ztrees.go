@@ -262,7 +262,7 @@ what differs. Exit status 1 if there is a difference.
 				})
 			})
 			if err == nil && differ > 0 {
-				return exit.Errorf(exit.Failure, "diff %v %v: %d znodes differ", places[0], places[1], differ)
+				return exit.Errorf(exit.Failure, "diff %v %v: %s %s", places[0], places[1], counted(differ, "znode"), plural(differ, "differs", "differ"))
 			}
 			return err
 		},
@@ -358,8 +358,12 @@ goes on after a failure.
 					if apply {
 						verb = "done"
 					}
-					e.notef("%s: %d created, %d set, %d ACLs set, %d deleted; %d only in the target kept", verb,
-						counts["create"], counts["set"], counts["acl"], counts["delete"], counts["keep"])
+					kept := fmt.Sprintf("; %d only in the target kept", counts["keep"])
+					if remove {
+						kept = ""
+					}
+					e.notef("%s: %d created, %d set, %s set, %d deleted%s", verb,
+						counts["create"], counts["set"], counted(counts["acl"], "ACL"), counts["delete"], kept)
 					if left.Ephemerals > 0 {
 						e.notef("%v", left)
 					}

@@ -42,6 +42,9 @@ func (e *zEnv) readData(name string) ([]byte, error) {
 	if name == "-" && e.lasting {
 		return nil, exit.Errorf(exit.Usage, "in the shell the data is an argument, or in a file (--file): standard input has the lines that follow")
 	}
+	if name == "-" && e.keyboard {
+		e.notef("the data is read from standard input (Ctrl-D ends it)")
+	}
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -302,7 +305,7 @@ func (e *zEnv) newQuota() *cobra.Command {
 				case err != nil:
 					return err
 				case e.asJSON:
-					return e.line(map[string]any{"path": p, "limits": limits, "used": used})
+					return e.line(map[string]any{"path": p, "limits": limits, "used": usedJSON{used.Count, used.Bytes}})
 				}
 				row := "%-6s  %10s  %10s  %10s\n"
 				text := fmt.Sprintf(row, "", "LIMIT", "HARD", "USED") +
@@ -389,6 +392,12 @@ func (e *zEnv) newQuota() *cobra.Command {
 	get.Flags().BoolVar(&e.asJSON, "json", false, "print JSON")
 	cmd.AddCommand(get, set, rm)
 	return cmd
+}
+
+// A usedJSON is what is used of a quota, as quota get --json shows it; -1 is not known.
+type usedJSON struct {
+	Count int64 `json:"count"`
+	Bytes int64 `json:"bytes"`
 }
 
 // A quotaJSON is the quota that a tree has now, as quota set and rm --json show it.
