@@ -12,6 +12,8 @@ func init() {
 	bridge.Of = func(session any) bridge.Session { return lockSession{session.(*Session)} }
 	bridge.Notify = func(source any, told chan<- struct{}) { source.(bridgedSource).notify(told) }
 	bridge.Conn = func(source any) uint64 { return source.(bridgedSource).connection() }
+	bridge.ServerPath = func(session any, path string) string { return session.(*Session).serverPath(path) }
+	bridge.Zxid = func(session any) int64 { return session.(*Session).lastZxid() }
 	bridge.CheckServers = func(list string) error {
 		_, _, err := splitServers(list)
 		return err

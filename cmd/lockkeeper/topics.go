@@ -33,7 +33,7 @@ it, and otherwise with one of these. The other commands use the same numbers.
    75  another holder has the lock, or the wait is over (run --busy-code); config set:
        the configuration has another version
    76  the run was started under the lock that it asks for, and would wait for itself
-   77  the servers refuse access
+   77  the servers refuse access; z: also to a part of the tree, and the rest is shown
    78  a configuration file cannot be used
   126  the command cannot be executed
   127  the command cannot be found

@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -37,6 +39,7 @@ type zEnv struct {
 	// background runs a watch beside the lines that follow; nil where there are none.
 	background func(ctx context.Context, s *client.Session, path string, watch func(ctx context.Context, ready func()) error) error
 
+	unreadable int  // znodes of walks that could not be read, or listed
 	unfinished bool // progress has been shown, without a newline behind it
 	lasting    bool // the session goes on after the verb
 }
@@ -76,14 +79,15 @@ func newZ() *cobra.Command {
     lockkeeper z set /app/config < config.json
     lockkeeper z find / --name '*lock*' | lockkeeper z rm -
 
-get writes the bytes of a znode and nothing else; set reads any bytes. Names are
-shown with what does not print escaped (\u202e); --json has them as they are.
+get writes the bytes of a znode and nothing else; set reads any bytes. A terminal
+shows names with what does not print escaped (\u202e); pipes and --json have them as
+they are.
 
 Exit status: 0 done; 1 the answer is no: a znode is missing, or there already, or
 has another version, or is not empty, nothing was found, trees differ, or the answer
 to a question was no; 64 wrong usage; 69 no server could be reached, or the
 connection was lost in the middle; 71 a file could not be read or written; 77 the
-servers refuse access; 130 interrupted.`,
+servers refuse access, also to a part of what is shown; 130 interrupted.`,
 		Args:                       wantCommand,
 		SuggestionsMinimumDistance: suggestionsMax,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -158,13 +162,21 @@ func (e *zEnv) do(cmd *cobra.Command, verb func(context.Context, *client.Session
 	defer stop()
 	err := e.session(ctx, func(ctx context.Context, s *client.Session) error {
 		defer e.endProgress()
-		return zStatus(verb(ctx, s))
+		return zStatus(e.whole(verb(ctx, s)))
 	})
 	interrupted := orInterrupted(ctx, err)
 	if part := (*ztree.PartError)(nil); interrupted != err && errors.As(err, &part) { // what was done is to be known also then
 		return exit.Errorf(exit.StatusOf(interrupted, exit.Failure), "%s", part)
 	}
 	return interrupted
+}
+
+// whole is the error of a verb, or says that its walks could not read all, when it has shown the rest.
+func (e *zEnv) whole(err error) error {
+	if err != nil || e.unreadable == 0 {
+		return err
+	}
+	return exit.Errorf(exit.NotPermitted, "%s, or what is below, could not be read: %w", counted(e.unreadable, "znode"), zk.ErrNoAuth)
 }
 
 // answerTo makes the answer go where cmd writes.
@@ -248,6 +260,19 @@ func (e *zEnv) printf(format string, args ...any) error {
 	return err
 }
 
+// name returns a path or a name for the answer. Names are made by strangers: at a terminal, what does not print is escaped. Elsewhere a
+// program reads them, as rm - does, and an escape would be another name. What ZooKeeper allows in names breaks no line; if a
+// server has such a name all the same, it is in quotes, and no path.
+func (e *zEnv) name(name string) string {
+	switch {
+	case e.screen:
+		return ztree.Escape(name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return strconv.Quote(name)
+	}
+	return name
+}
+
 // line prints v as one line of JSON.
 func (e *zEnv) line(v any) error { return json.NewEncoder(e.out).Encode(v) }
 
@@ -274,6 +299,7 @@ type statJSON struct {
 	NumChildren    int32      `json:"num_children"`
 	Text           *string    `json:"text,omitempty"` // the data if it is UTF-8
 	Data           []byte     `json:"data,omitempty"` // base64, if it is not
+	Null           bool       `json:"null,omitempty"` // the data is null; the text is empty then
 	ACL            []zACLJSON `json:"acl,omitempty"`
 	Error          string     `json:"error,omitempty"`
 }
@@ -305,7 +331,8 @@ func nodeJSON(n *ztree.Node) statJSON {
 }
 
 func (j *statJSON) setData(data []byte) {
-	if text := string(data); data != nil && strings.ToValidUTF8(text, "") == text {
+	j.Null = data == nil
+	if text := string(data); strings.ToValidUTF8(text, "") == text {
 		j.Text = &text
 	} else {
 		j.Data = data

@@ -136,7 +136,7 @@ func TestZVerbs(t *testing.T) {
 		{line: "rm /zookeeper/quota/app/zookeeper_stats"}, // as where another client made the limits alone
 		{line: "quota get /app", out: "             LIMIT        HARD        USED\nznodes           9           -           -\nbytes            -          99           -\n"},
 		{line: "quota set /app --bytes 7 --count -1 --json", out: `{"path":"/app","limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99}}` + "\n"},
-		{line: "quota get /app --json", out: `{"limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99},"path":"/app",` + "…"},
+		{line: "quota get /app --json", out: `{"limits":{"count":-1,"bytes":7,"hard_count":-1,"hard_bytes":99},"path":"/app","used":{"count":5,"bytes":11}}` + "\n"},
 		{line: "quota set /app --count -5", status: 64, err: "-5 is neither"},
 		{line: "quota set / --count 5", status: 64, err: "the root and /zookeeper can have no quota"},
 		{line: "quota set /app/config --count 5", status: 1, err: "/app has a quota, and quotas are not nested"},
@@ -146,6 +146,7 @@ func TestZVerbs(t *testing.T) {
 		{line: "whoami", out: "ip:…"},
 		{line: "multi -", in: "create /m 'a b' # comment\nset /m \"c d\" 0\n\ncheck /m 1\n", out: "/m\n"},
 		{line: "get /m", out: "c d"},
+		{line: "multi -", in: `create /re "a\d+\n"` + "\n", out: "/re\n"}, {line: "get /re", out: `a\d+\n`}, {line: "rm /re"},
 		{line: "multi --json -", in: "check /m 1\ncreate /m2\n", out: `{"operation":1}` + "\n" + `{"operation":2,"path":"/m2"}` + "\n"},
 		{line: "rm --json /m2", out: `{"path":"/m2","deleted":1}` + "\n"},
 		{line: "rm -f /missing"}, {line: "rm -r -f --json /missing", out: `{"path":"/missing","deleted":0}` + "\n"},
@@ -165,7 +166,8 @@ func TestZVerbs(t *testing.T) {
 		{line: "sync /m", status: 64, err: "lockkeeper shell has it"}, {line: "config", status: 64, err: "lockkeeper z get /zookeeper/config"},
 		{line: "addauth digest u:p", status: 64, err: "--auth-file authenticates"}, {line: "help get", status: 64, err: "lockkeeper help z VERB"},
 		{line: "deleteall /m", status: 64, err: "did you mean rm"}, {line: "getAcl /m", status: 64, err: "did you mean acl"},
-		{line: "multi -", in: "create /n\ndelete /m 7\n", status: 1, err: "delete /m"},
+		{line: "multi -", in: "# comment\n\ncreate /n\ndelete /m 7\n", status: 1, err: "lockkeeper: multi -, line 4: delete /m: version does not match\n"},
+		{line: "multi -", in: "set /zookeeper/quota x\ncheck /nix 0\n", status: 1, err: "lockkeeper: multi -, line 2: check /nix: no such znode\n"},
 		{line: "get /n", status: 1, err: "no such znode"},
 		{line: "multi -", in: "create /n\nfrob /m\n", status: 64, err: `line 2: "frob" is no operation`},
 		{line: "multi -", in: "set /m 'x\n", status: 64, err: "a quote is not closed"},
@@ -180,6 +182,9 @@ func TestZVerbs(t *testing.T) {
 		{line: "rm -r -f /app", err: "5 znodes deleted"},
 		{line: "create /a", out: "/a\n"}, {line: "create /b", out: "/b\n"},
 		{line: "rm -", in: "/a\n/b\n/new/deep\n"},
+		{line: "create -p /a/x", out: "/a/x\n"}, {line: "create /b", out: "/b\n"},
+		{line: "rm -", in: "/b\n/a\n/new\n", status: 1, err: "1 of 3 paths are deleted, 2 remain\nlockkeeper: delete /a: it has 1 child"},
+		{line: "rm -r -f /a", err: "2 znodes deleted"},
 		{line: "ls", out: "new\nzookeeper\n"},
 		{line: "rm -r -f /", err: "1 znode deleted"},
 		{line: "ls", out: "zookeeper\n"},
@@ -188,12 +193,11 @@ func TestZVerbs(t *testing.T) {
 	})
 }
 
-// zkCli's and a file system's words lead to the verbs of z, from the top as well.
 // A verb that shows a tree says how much of it could not be read, and one that changes a tree changes nothing then.
 func TestZSaysWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	const closed = "digest:ops:J3yWlZr1LkwgEN4mCmjcnHIHnQ8=:cdrwa"
-	const part = "1 znode, or what is below, could not be read"
+	const part = "1 znode, or what is below, could not be read: not authorised (without credentials; --auth-file has some to show)"
 	h, _ := newZHome(t)
 	h.steps("z", []zStep{
 		{line: "create -p /all/a/b/c", out: "…"},
@@ -203,15 +207,54 @@ func TestZSaysWhatCannotBeRead(t *testing.T) {
 		{line: "create -p /app/open", out: "…"},
 		{line: "create -p /app/shut/x", out: "…"},
 		{line: "acl set /app/shut " + closed},
-		{line: "ls -R /app", out: "/app\n/app/open\n/app/shut\n", err: part},
-		{line: "tree /app", out: "/app\n  open\n  shut  (not readable)\n", err: part},
-		{line: "acl get -R /app", out: "/app\tworld:anyone:cdrwa\n/app/open\tworld:anyone:cdrwa\n/app/shut\t(not readable)\n", err: part},
-		{line: "ephemerals /app", err: part},
-		{line: "sessions /app", err: part},
-		{line: "du -L 0 /app", err: part, out: "…"},
+		{line: "ls -R /app", out: "/app\n/app/open\n/app/shut\n", status: 77, err: part},
+		{line: "tree /app", out: "/app\n  open\n  shut  (not readable)\n", status: 77, err: part},
+		{line: "acl get -R /app", out: "/app\tworld:anyone:cdrwa\n/app/open\tworld:anyone:cdrwa\n/app/shut\t(not readable)\n", status: 77, err: part},
+		{line: "ls -l /app", status: 77, out: "…", err: part},
+		{line: "ls -R /app /app", status: 77, out: "/app\n/app/open\n/app/shut\n/app\n/app/open\n/app/shut\n", err: "2 znodes, or what is below"},
+		{line: "find /app", status: 77, out: "/app\n/app/open\n/app/shut\n", err: part},
+		{line: "find /app --name x", status: 77, err: part},
+		{line: "grep x /app", status: 77, err: part},
+		{line: "ephemerals /app", status: 77, err: part},
+		{line: "sessions /app", status: 77, err: part},
+		{line: "du -L 0 /app", status: 77, out: "           0         3  /app\n", err: part},
+		{line: "top /app", status: 77, out: "    CHILDREN  WIDEST\n           2  /app\n       BYTES  LARGEST\n", err: part},
+		{line: "ls /app", out: "open\nshut\n"},
+		{line: "diff /app/shut /app/shut", status: 77, err: "lockkeeper: get /app/shut: not authorised (without credentials; --auth-file has some to show)\n"},
 		{line: "acl set -R /app ip:127.0.0.1:cdrwa", status: 77, err: "/app/shut: not authorised"},
 		{line: "acl get /app/open", out: "world:anyone:cdrwa\n"},
 	})
+}
+
+func TestZCreateEndsWhenItsEphemeralIsDeleted(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	made := h.start("z", "create", "-e", "/here", "1")
+	shut := h.start("z", "create", "-e", "/shut", "--with-acl", "world:anyone:d")
+	for _, j := range []*job{made, shut} {
+		err := j.stderr.see("lives until this command ends")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.steps("z", []zStep{
+		{line: "set /here 2"},
+		{line: "get /here", out: "2"},
+		{line: "rm --force /here", err: "/here of the live session"},
+	})
+	made.want(1, "lockkeeper: /here is gone: another client has deleted it\n")
+	shut.signal(syscall.SIGINT)
+	shut.want(130)
+}
+
+func TestAPersonIsToldThatDataIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	var told strings.Builder
+	e := &zEnv{in: strings.NewReader("typed"), notes: &told, keyboard: true}
+	data, err := e.readData("-")
+	if string(data) != "typed" || err != nil || told.String() != "lockkeeper: the data is read from standard input (Ctrl-D ends it)\n" {
+		t.Errorf("the data is %q, %v, and the person is told %q", data, err, told.String())
+	}
 }
 
 func TestZStatNamesEachOfSeveral(t *testing.T) {
@@ -226,12 +269,28 @@ func TestZStatNamesEachOfSeveral(t *testing.T) {
 	})
 }
 
+// zkCli's and a file system's words lead to the verbs of z, from the top as well.
 func TestVerbsOfZAreSuggestedAtTheTop(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	for line, want := range map[string]string{"ls /": "did you mean z ls?", "rmr /a": "did you mean z rm?", "getAcl /a": "did you mean z acl?",
 		"sync /": "lockkeeper shell has it", "addauth digest u:p": "--auth-file authenticates", "reconfig": "lockkeeper zkcli has it"} {
 		h.run(splitLine(t, line)...).want(64, want)
+	}
+}
+
+func TestZJSONOfNoData(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.run("z", "create", "/null").want(0)
+	h.run("z", "create", "/empty", "").want(0)
+	for path, want := range map[string]string{"/null": `"text":"","null":true}`, "/empty": `"num_children":0,"text":""}`} {
+		for _, verb := range []string{"get", "tree -d", "grep ^$"} {
+			args := append(splitLine(t, "z "+verb), "--json", path)
+			if got := h.run(args...).want(0).stdout.String(); !strings.HasSuffix(got, want+"\n") {
+				t.Errorf("%s %s says %s", verb, path, got)
+			}
+		}
 	}
 }
 
@@ -253,17 +312,43 @@ func TestZJSON(t *testing.T) {
 	}
 }
 
-// A name with a character that turns text around is legal. It must not turn a listing around.
-func TestZNamesAreShownEscaped(t *testing.T) {
+// A name with a character that turns text around is legal. It must not turn a listing at a terminal around; in a pipe an escape would
+// be another name, which is legal too.
+func TestZNamesAreEscapedAtATerminalAlone(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)
 	h.steps("z", []zStep{
-		{line: "create /exe\u202etxt \u202e", out: "/exe\\u202etxt\n"},
-		{line: "ls /", out: "exe\\u202etxt\nzookeeper\n"},
-		{line: "find / --name exe*", out: "/exe\\u202etxt\n"},
-		{line: "get /exe\u202etxt", out: "\u202e"},
-		{line: "tree -d /exe\u202etxt", out: "/exe\\u202etxt = \\u202e\n"},
+		{line: "create -p /p/a\u202eb \u202e", out: "/p/a\u202eb\n"},
+		{line: `create /p/a\u202eb`, out: `/p/a\u202eb` + "\n"},
+		{line: "get /p/a\u202eb", out: "\u202e"},
+		{line: "ls /p", out: `a\u202eb` + "\na\u202eb\n"},
+		{line: "ls -R /p", out: "/p\n" + `/p/a\u202eb` + "\n/p/a\u202eb\n"},
+		{line: "tree -d /p", out: "/p\n" + `  a\u202eb` + "\n  a\u202eb = \\u202e\n"},
+		{line: "find /p --min-bytes 1", out: "/p/a\u202eb\n"},
 	})
+	h.run("z", "create", "-p", "/q/c\u202ed", "x").want(0)
+	term := ptytest.Open(t)
+	slave := term.Slave()
+	defer slave.Close()
+	for _, verb := range []string{"ls", "ls -l", "ls -R", "find", "grep -l x", "tree", "du", "top", "acl get -R"} {
+		j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdout = slave }, append([]string{"z"}, splitLine(t, verb+" /q")...)...)
+		if before := term.WaitFor(`c\u202ed`); strings.Contains(before, "\u202e") {
+			t.Errorf("%s shows %q", verb, before)
+		}
+		j.want(0)
+	}
+	found := h.run("z", "find", "/p", "--min-bytes", "1").stdout.String()
+	h.steps("z", []zStep{
+		{line: "rm -", in: found},
+		{line: "ls /p", out: `a\u202eb` + "\n"},
+	})
+}
+
+func TestNamesThatZooKeeperDoesNotAllowAreNoPathsInAPipe(t *testing.T) {
+	t.Parallel()
+	if got := (&zEnv{}).name("/a\n/b"); got != `"/a\n/b"` {
+		t.Errorf("the name is written as %s", got)
+	}
 }
 
 // What others have written is bytes for a program, and does nothing to a terminal, whatever shows it.

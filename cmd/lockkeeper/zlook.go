@@ -23,19 +23,24 @@ func (e *zEnv) lookingVerbs() []*cobra.Command {
 	return []*cobra.Command{e.newFind(), e.newGrep(), e.newDu(), e.newTop(), e.newWatch()}
 }
 
-// walked runs a verb with one walk of a tree. The verb fails with exit.Failure if visit never returns true.
-func (e *zEnv) walked(cmd *cobra.Command, args []string, opt ztree.WalkOptions, visit func(*ztree.Node) (bool, error)) error {
+// walked runs a verb with one walk of a tree, and then show, which may be nil. The verb fails with exit.Failure if visit never returns
+// true.
+func (e *zEnv) walked(cmd *cobra.Command, args []string, opt ztree.WalkOptions, visit func(*ztree.Node) (bool, error), show func() error) error {
 	paths, err := e.paths(args)
 	if err != nil {
 		return err
 	}
 	found := false
 	err = e.do(cmd, func(ctx context.Context, s *client.Session) error {
-		return e.walk(ctx, s, paths[0], opt, func(n *ztree.Node) error {
+		err := e.walk(ctx, s, paths[0], opt, func(n *ztree.Node) error {
 			hit, err := visit(n)
 			found = found || hit
 			return err
 		})
+		if err != nil || show == nil {
+			return err
+		}
+		return show()
 	})
 	if err != nil {
 		return err
@@ -46,20 +51,15 @@ func (e *zEnv) walked(cmd *cobra.Command, args []string, opt ztree.WalkOptions, 
 	return nil
 }
 
-// walk walks a tree to show it, and says at the end how much of it could not be read.
+// walk walks a tree to show it, and counts what of it cannot be read: that ends the verb with an error, after the answer.
 func (e *zEnv) walk(ctx context.Context, s *client.Session, root string, opt ztree.WalkOptions, visit func(*ztree.Node) error) error {
-	unreadable := 0
-	opt.Unlisted = func(string) { unreadable++ }
-	err := ztree.Walk(ctx, s, root, opt, func(n *ztree.Node) error {
+	opt.Unlisted = func(string) { e.unreadable++ }
+	return ztree.Walk(ctx, s, root, opt, func(n *ztree.Node) error {
 		if n.Err != nil {
-			unreadable++
+			e.unreadable++
 		}
 		return visit(n)
 	})
-	if err == nil && unreadable > 0 {
-		e.notef("%s, or what is below, could not be read", counted(unreadable, "znode"))
-	}
-	return err
 }
 
 func (e *zEnv) newFind() *cobra.Command {
@@ -107,8 +107,8 @@ func (e *zEnv) newFind() *cobra.Command {
 				case e.asJSON:
 					return true, e.line(nodeJSON(n))
 				}
-				return true, e.printf("%s\n", ztree.Escape(n.Path))
-			})
+				return true, e.printf("%s\n", e.name(n.Path))
+			}, nil)
 		},
 	}
 	cmd.Flags().StringVar(&glob, "name", "", "whose name fits this `pattern` (*, ?, [a-z])")
@@ -145,7 +145,7 @@ func (e *zEnv) newGrep() *cobra.Command {
 				if !re.Match(n.Data) {
 					return false, nil
 				}
-				shown := ztree.Escape(n.Path)
+				shown := e.name(n.Path)
 				switch {
 				case e.asJSON:
 					j := nodeJSON(n)
@@ -165,7 +165,7 @@ func (e *zEnv) newGrep() *cobra.Command {
 					}
 				}
 				return true, nil
-			})
+			}, nil)
 		},
 	}
 	cmd.Flags().BoolVarP(&ignoreCase, "ignore-case", "i", false, "upper and lower case are the same")
@@ -199,7 +199,7 @@ func (e *zEnv) newDu() *cobra.Command {
 			}
 			var all []*usage
 			var open []*usage // the trees that the walk is in, the root first
-			err = e.walked(cmd, args, ztree.WalkOptions{}, func(n *ztree.Node) (bool, error) {
+			return e.walked(cmd, args, ztree.WalkOptions{}, func(n *ztree.Node) (bool, error) {
 				at := n.Depth(paths[0])
 				if at <= depth {
 					u := &usage{Path: n.Path}
@@ -210,26 +210,28 @@ func (e *zEnv) newDu() *cobra.Command {
 					u.Bytes += int64(n.Stat.DataLength)
 				}
 				return true, nil
-			})
-			if err != nil {
-				return err
-			}
-			slices.SortStableFunc(all, func(a, b *usage) int { return cmp.Compare(b.Bytes, a.Bytes) })
-			for _, u := range all {
-				if e.asJSON {
-					err = e.line(u)
-				} else {
-					err = e.printf("%12d %9d  %s\n", u.Bytes, u.Znodes, ztree.Escape(u.Path))
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
+			}, func() error { return e.usages(all) })
 		},
 	}
 	cmd.Flags().IntVarP(&depth, "depth", "L", 1, "so many levels are shown")
 	return cmd
+}
+
+// usages prints what trees take, the most first.
+func (e *zEnv) usages(all []*usage) error {
+	slices.SortStableFunc(all, func(a, b *usage) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	for _, u := range all {
+		var err error
+		if e.asJSON {
+			err = e.line(u)
+		} else {
+			err = e.printf("%12d %9d  %s\n", u.Bytes, u.Znodes, e.name(u.Path))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *zEnv) newTop() *cobra.Command {
@@ -249,32 +251,34 @@ client.`,
 			}
 			widest := ranking{max: count, of: func(n *ztree.Node) int32 { return n.Stat.NumChildren }}
 			largest := ranking{max: count, of: func(n *ztree.Node) int32 { return n.Stat.DataLength }}
-			err := e.walked(cmd, args, ztree.WalkOptions{}, func(n *ztree.Node) (bool, error) {
+			return e.walked(cmd, args, ztree.WalkOptions{}, func(n *ztree.Node) (bool, error) {
 				widest.add(n)
 				largest.add(n)
 				return true, nil
-			})
-			if err != nil {
-				return err
-			}
-			if e.asJSON {
-				return e.line(map[string][]statJSON{"widest": widest.json(), "largest": largest.json()})
-			}
-			e.printf("%12s  WIDEST\n", "CHILDREN")
-			for _, n := range widest.nodes {
-				e.printf("%12d  %s\n", n.Stat.NumChildren, ztree.Escape(n.Path))
-			}
-			e.printf("%12s  LARGEST\n", "BYTES")
-			for _, n := range largest.nodes {
-				if err := e.printf("%12d  %s\n", n.Stat.DataLength, ztree.Escape(n.Path)); err != nil {
-					return err
-				}
-			}
-			return nil
+			}, func() error { return e.rankings(widest, largest) })
 		},
 	}
 	cmd.Flags().IntVarP(&count, "count", "c", 10, "how many of each")
 	return cmd
+}
+
+// rankings prints what top has found.
+func (e *zEnv) rankings(widest, largest ranking) error {
+	if e.asJSON {
+		return e.line(map[string][]statJSON{"widest": widest.json(), "largest": largest.json()})
+	}
+	e.printf("%12s  WIDEST\n", "CHILDREN")
+	for _, n := range widest.nodes {
+		e.printf("%12d  %s\n", n.Stat.NumChildren, e.name(n.Path))
+	}
+	e.printf("%12s  LARGEST\n", "BYTES")
+	for _, n := range largest.nodes {
+		err := e.printf("%12d  %s\n", n.Stat.DataLength, e.name(n.Path))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A ranking keeps the nodes that have the most of something.
@@ -390,7 +394,7 @@ func (e *zEnv) change(c ztree.Change) error {
 		}
 		return e.line(j)
 	}
-	line := now.Format("15:04:05.000") + " " + fmt.Sprintf("%-8s", c.Type) + " " + ztree.Escape(c.Path)
+	line := now.Format("15:04:05.000") + " " + fmt.Sprintf("%-8s", c.Type) + " " + e.name(c.Path)
 	if c.Node != nil {
 		line += " = " + ztree.Shown(c.Node.Data, 60)
 	}

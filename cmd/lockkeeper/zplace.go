@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -129,13 +131,60 @@ func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do
 	return do(ctx, sessions[0], sessions[1])
 }
 
-// within reports whether one place lies in the other, which no copy can be made of.
-func within(a, b place) bool {
-	if a.servers != b.servers {
-		return false
+// apart refuses to copy between two places of which one lies in the other.
+func (e *zEnv) apart(ctx context.Context, op string, from, to place, a, b *client.Session) error {
+	if !nested(bridge.ServerPath(a, from.path), bridge.ServerPath(b, to.path)) {
+		return nil
 	}
+	named, other := b, a
+	servers := to.servers
+	if servers == "" {
+		named, other = a, b
+		servers = from.servers
+	}
+	same, err := e.sameEnsemble(ctx, other, named, servers)
+	if err == nil && same {
+		err = exit.Errorf(exit.Usage, "%s %v %v: one is within the other: both are on the same servers (nothing has been written)", op, from, to)
+	}
+	return err
+}
+
+// sameEnsemble reports whether two sessions, the second with these servers, are of one ensemble. Names do not tell, and neither does
+// what is stored: it can be a copy. But an ensemble has one order of transactions: behind a sync, a session has seen all that any
+// other had seen before. Two ensembles can look like that by chance, unless one of them alone is given a transaction.
+func (e *zEnv) sameEnsemble(ctx context.Context, a, b *client.Session, serversOfB string) (bool, error) {
+	var seen []int64
+	look := func(s *client.Session) func() error {
+		return func() error {
+			err := s.Sync(ctx, "/")
+			seen = append(seen, bridge.Zxid(s))
+			return err
+		}
+	}
+	transaction := func() error { // the opening of a session is one
+		s, err := e.other(ctx, serversOfB)
+		if err != nil {
+			return err
+		}
+		s.Close(context.WithoutCancel(ctx))
+		return nil
+	}
+	for _, step := range []func() error{look(a), look(b), transaction, look(b), look(a)} {
+		err := step()
+		if err != nil {
+			return false, err
+		}
+	}
+	return slices.IsSorted(seen), nil
+}
+
+// within reports whether one place lies in the other by their names alone, which no copy can be made of.
+func within(a, b place) bool { return a.servers == b.servers && nested(a.path, b.path) }
+
+// nested reports whether one path is the other, or below it.
+func nested(a, b string) bool {
 	below := func(x, y string) bool { return x == y || y == "/" || strings.HasPrefix(x, y+"/") }
-	return below(a.path, b.path) || below(b.path, a.path)
+	return below(a, b) || below(b, a)
 }
 
 // intoOrAs returns where a copy goes: below target if that is there and into says so, as for a target that ends with /.

@@ -61,7 +61,7 @@ func (e *zEnv) heading(paths []string, i int) string {
 	if len(paths) == 1 || e.asJSON {
 		return ""
 	}
-	return strings.Repeat("\n", min(i, 1)) + ztree.Escape(paths[i]) + ":\n"
+	return strings.Repeat("\n", min(i, 1)) + e.name(paths[i]) + ":\n"
 }
 
 // list prints what is below a znode, after a heading. With long, or as JSON, it reads each child as well.
@@ -75,7 +75,7 @@ func (e *zEnv) list(ctx context.Context, s *client.Session, root, heading string
 		var b strings.Builder
 		b.WriteString(heading)
 		for _, name := range names {
-			b.WriteString(ztree.Escape(name))
+			b.WriteString(e.name(name))
 			b.WriteByte('\n')
 		}
 		return e.printf("%s", b.String())
@@ -96,13 +96,13 @@ func (e *zEnv) list(ctx context.Context, s *client.Session, root, heading string
 			name = zk.Base(n.Path)
 		}
 		if !long {
-			return e.printf("%s\n", ztree.Escape(name))
+			return e.printf("%s\n", e.name(name))
 		}
 		if n.Err != nil {
-			return e.printf("%-10s %6s %9s %7s  %-19s  %s\n", "?", "-", "-", "-", "not readable", ztree.Escape(name))
+			return e.printf("%-10s %6s %9s %7s  %-19s  %s\n", "?", "-", "-", "-", "not readable", e.name(name))
 		}
 		changed := ztree.Time(n.Stat.Mtime).Format("2006-01-02 15:04:05")
-		return e.printf("%-10s %6d %9d %7d  %s  %s\n", ztree.Kind(&n.Stat), n.Stat.Version, n.Stat.DataLength, n.Stat.NumChildren, changed, ztree.Escape(name))
+		return e.printf("%-10s %6d %9d %7d  %s  %s\n", ztree.Kind(&n.Stat), n.Stat.Version, n.Stat.DataLength, n.Stat.NumChildren, changed, e.name(name))
 	})
 }
 
@@ -135,7 +135,7 @@ func (e *zEnv) tree(ctx context.Context, s *client.Session, root string, depth i
 	return e.walk(ctx, s, root, ztree.WalkOptions{Depth: depth, Data: data}, func(n *ztree.Node) error {
 		if e.asJSON {
 			j := nodeJSON(n)
-			if data {
+			if data && n.Err == nil {
 				j.setData(n.Data)
 			}
 			return e.line(j)
@@ -144,7 +144,7 @@ func (e *zEnv) tree(ctx context.Context, s *client.Session, root string, depth i
 		if n.Path == root {
 			name = n.Path
 		}
-		line := strings.Repeat("  ", n.Depth(root)) + ztree.Escape(name)
+		line := strings.Repeat("  ", n.Depth(root)) + e.name(name)
 		switch {
 		case n.Err != nil:
 			line += "  (not readable)"
@@ -166,7 +166,10 @@ func (e *zEnv) newGet() *cobra.Command {
   lockkeeper z get /app/logo > logo.png`,
 		Short: "Write the data of a znode to standard output, byte for byte",
 		Long: `Write the data of a znode to standard output, byte for byte. At a terminal, data
-that is not text is shown as a hex dump, and a newline is added.`,
+that is not text is shown as a hex dump, and a newline is added.
+
+With --json the data is in "text", or in "data", in base64, if it is not UTF-8. "null":true
+is data that is null.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := e.path(args[0])
@@ -267,9 +270,9 @@ func (e *zEnv) newACL() *cobra.Command {
 					case !below:
 						return e.printf("%s\n", ztree.FormatACL(n.ACL))
 					case n.Err != nil:
-						return e.printf("%s\t(not readable)\n", ztree.Escape(n.Path))
+						return e.printf("%s\t(not readable)\n", e.name(n.Path))
 					}
-					return e.printf("%s\t%s\n", ztree.Escape(n.Path), ztree.FormatACL(n.ACL))
+					return e.printf("%s\t%s\n", e.name(n.Path), ztree.FormatACL(n.ACL))
 				}
 				if !below {
 					acl, st, err := s.ACL(ctx, p)
@@ -383,7 +386,7 @@ func (e *zEnv) newEphemerals() *cobra.Command {
 					case e.asJSON:
 						return e.line(nodeJSON(n))
 					}
-					return e.printf("%s\t%s\n", hexID(n.Stat.EphemeralOwner), ztree.Escape(n.Path))
+					return e.printf("%s\t%s\n", hexID(n.Stat.EphemeralOwner), e.name(n.Path))
 				})
 			})
 		},
@@ -450,7 +453,7 @@ func (e *zEnv) sessions(ctx context.Context, s *client.Session, root string) err
 	}
 	rows := [][]string{{"SESSION", "ZNODES", "SINCE", "FOR EXAMPLE"}}
 	for _, o := range all {
-		rows = append(rows, []string{o.Session, fmt.Sprint(o.Znodes), ztree.Time(o.Since).Format(time.DateTime), ztree.Escape(o.Example)})
+		rows = append(rows, []string{o.Session, fmt.Sprint(o.Znodes), ztree.Time(o.Since).Format(time.DateTime), e.name(o.Example)})
 	}
 	return printTable(e.out, rows)
 }

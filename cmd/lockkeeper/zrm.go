@@ -40,7 +40,8 @@ func (e *zEnv) newRm() *cobra.Command {
 		Long: `Delete znodes. A tree (-r), and an ephemeral znode, is deleted only after a look at it:
 rm says how many znodes go, which live sessions lose ephemerals and which locks lose their
 holders, and asks at a terminal. Elsewhere it wants --force. The path - is a list of paths
-on standard input, one a line.`,
+on standard input, one a line, as find writes them. What cannot be deleted ends rm, which
+says how many of several paths remain.`,
 		Args: wantArgs(1, pathsMax),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			paths, err := e.removals(args)
@@ -54,8 +55,12 @@ on standard input, one a line.`,
 				return exit.Errorf(exit.Usage, "rm: --version is for one znode, not for a tree")
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
-				for _, p := range paths {
-					if err := e.remove(ctx, s, p, r); err != nil {
+				for i, p := range paths {
+					err := e.remove(ctx, s, p, r)
+					if err != nil && len(paths) > 1 && !r.dryRun {
+						e.notef("%d of %d paths are deleted, %d remain", i, len(paths), len(paths)-i)
+					}
+					if err != nil {
 						return err
 					}
 				}

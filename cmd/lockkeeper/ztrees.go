@@ -70,6 +70,10 @@ func (e *zEnv) newCp() *cobra.Command {
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
+					err := e.apart(ctx, "cp", places[0], to, a, b)
+					if err != nil {
+						return err
+					}
 					target := &ztree.Importer{Root: to.path, OpenACL: openACL,
 						Writer: ztree.Writer{S: b, Existing: mode, Rate: float64(rate), Progress: e.progress("copied", 0)}}
 					left, err := ztree.Copy(ctx, a, places[0].path, target)
@@ -258,7 +262,7 @@ what differs. Exit status 1 if there is a difference.
 				})
 			})
 			if err == nil && differ > 0 {
-				return exit.Errorf(exit.Failure, "diff %v %v: %d znodes differ", places[0], places[1], differ)
+				return exit.Errorf(exit.Failure, "diff %v %v: %s %s", places[0], places[1], counted(differ, "znode"), plural(differ, "differs", "differ"))
 			}
 			return err
 		},
@@ -268,7 +272,7 @@ what differs. Exit status 1 if there is a difference.
 }
 
 func (e *zEnv) difference(d ztree.Difference) error {
-	shown := ztree.Escape(d.Path)
+	shown := e.name(d.Path)
 	j := differenceJSON{Path: d.Path, Data: d.Data, ACL: d.ACL}
 	switch {
 	case d.B == nil:
@@ -321,6 +325,10 @@ goes on after a failure.
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				return e.at(ctx, s, places, func(ctx context.Context, a, b *client.Session) error {
+					err := e.apart(ctx, "mirror", places[0], places[1], a, b)
+					if err != nil {
+						return err
+					}
 					counts := map[string]int{}
 					m := ztree.Mirror{From: a, FromRoot: places[0].path, To: b, ToRoot: places[1].path, Delete: remove, OpenACL: openACL, Apply: apply, Rate: float64(rate)}
 					m.Tell = func(step ztree.Step) error {
@@ -331,7 +339,7 @@ goes on after a failure.
 						case e.asJSON:
 							return e.line(map[string]string{"do": step.Do, "path": step.Path})
 						}
-						return e.printf("%-6s %s\n", step.Do, ztree.Escape(step.Path))
+						return e.printf("%-6s %s\n", step.Do, e.name(step.Path))
 					}
 					m.Progress = e.progress("mirrored", 0)
 					done, left, err := m.Run(ctx)
@@ -350,8 +358,12 @@ goes on after a failure.
 					if apply {
 						verb = "done"
 					}
-					e.notef("%s: %d created, %d set, %d ACLs set, %d deleted; %d only in the target kept", verb,
-						counts["create"], counts["set"], counts["acl"], counts["delete"], counts["keep"])
+					kept := fmt.Sprintf("; %d only in the target kept", counts["keep"])
+					if remove {
+						kept = ""
+					}
+					e.notef("%s: %d created, %d set, %s set, %d deleted%s", verb,
+						counts["create"], counts["set"], counted(counts["acl"], "ACL"), counts["delete"], kept)
 					if left.Ephemerals > 0 {
 						e.notef("%v", left)
 					}

@@ -64,7 +64,8 @@ func TestZTrees(t *testing.T) {
 		{line: "mirror --rate -1 /app /x", status: 64, err: "it is a number of znodes a second"},
 		{line: "cp --rate 50 /app /slow", err: "4 znodes copied"},
 		{line: "diff /app " + b + ":/there/app"},
-		{line: "mirror --apply --delete /copy prod:/there/app", err: "1 deleted"},
+		{line: "mirror --apply --delete /copy prod:/there/app", err: "0 ACLs set, 1 deleted\n"},
+		{line: "diff /app/config /copy/config", status: 1, out: "~ /  two → one\n", err: ": 1 znode differs\n"},
 		{line: "mirror /copy " + b + ":/new/place", out: "create /new/place\ncreate /new/place/acl\ncreate /new/place/config\n", err: "would be done: 3 created, 0 set"},
 		{line: "mirror --apply /copy " + b + ":/new/place", err: "done: 3 created, 0 set"},
 		{line: "mirror --apply --plan /copy /x", status: 64, err: "one of them will do"},
@@ -110,6 +111,49 @@ func TestZTrees(t *testing.T) {
 	if _, err := os.Stat(h.dir + "/missing.gz"); err == nil {
 		t.Error("an export that failed has left a file")
 	}
+}
+
+// Servers have many names. A copy of their data is another ensemble.
+func TestZTreesOfServersThatAreNamedInTwoWays(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	first, a := h.server("--data", h.dir+"/a", "--listen", "127.0.0.1:0")
+	h.env = append(h.env, "LOCKKEEPER_SERVERS="+a, "XDG_CONFIG_HOME="+h.dir)
+	h.steps("z", []zStep{
+		{line: "create -p /src/app/sub 1", out: "…"},
+		{line: "create /src/app/other precious", out: "…"},
+	})
+	first.signal(syscall.SIGTERM)
+	first.want(0)
+	err := os.CopyFS(h.dir+"/b", os.DirFS(h.dir+"/a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.server("--data", h.dir+"/a", "--listen", a)
+	_, b := h.server("--data", h.dir+"/b", "--listen", "127.0.0.1:0")
+	_, port, _ := strings.Cut(a, ":")
+	err = errors.Join(os.MkdirAll(h.dir+"/lockkeeper", 0o700),
+		os.WriteFile(h.dir+"/lockkeeper/connections", []byte("app "+a+"/src/app\ncopy "+b+"\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refused = "one is within the other: both are on the same servers (nothing has been written)"
+	h.steps("z", []zStep{
+		{line: "mirror --apply --delete " + a + ":/src/app/sub /src/app", status: 64, err: refused},
+		{line: "mirror --apply --delete /src/app/sub localhost:" + port + ":/src/app", status: 64, err: refused},
+		{line: "mirror --apply --delete app:/sub /src/app", status: 64, err: refused},
+		{line: "mirror --apply --delete app:/ " + a + ":/src/app/sub", status: 64, err: refused},
+		{line: "mirror app:/ /src/app", status: 64, err: refused},
+		{line: "cp / " + a + ":/all", status: 64, err: refused},
+		{line: "cp --servers " + a + "/src / app:/other/", status: 64, err: refused},
+		{line: "cp app:/sub /src/app2", err: "1 znode copied"}, // /sub and /src/app2 do not lie in each other
+		{line: "diff /src/app app:/"},
+		{line: "ls -R /src", out: "/src\n/src/app\n/src/app/other\n/src/app/sub\n/src/app2\n"},
+		{line: "mirror --apply --delete copy:/src /src", err: "1 deleted"},
+		{line: "cp app:/ copy:/src/app/copied", err: "3 znodes copied"},
+		{line: "mirror --apply copy:/ /", err: "3 created"},
+		{line: "ls -R /src/app", out: "/src/app\n/src/app/copied\n/src/app/copied/other\n/src/app/copied/sub\n/src/app/other\n/src/app/sub\n"},
+	})
 }
 
 // A tree that does not fit into one transaction is moved too.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ func (e *zEnv) readData(name string) ([]byte, error) {
 	in := e.in
 	if name == "-" && e.lasting {
 		return nil, exit.Errorf(exit.Usage, "in the shell the data is an argument, or in a file (--file): standard input has the lines that follow")
+	}
+	if name == "-" && e.keyboard {
+		e.notef("the data is read from standard input (Ctrl-D ends it)")
 	}
 	if name != "-" {
 		f, err := os.Open(name)
@@ -131,9 +135,10 @@ func (e *zEnv) newCreate() *cobra.Command {
 		Example: `  lockkeeper z create -p /app/config host=db1
   lockkeeper z create -s /queue/item-`,
 		Short: "Make a znode, and print its path",
-		Long: `Make a znode, and print its path. DATA is the data itself; - is standard input, and without
-DATA the data is empty. An ephemeral znode lives as long as the session that
-made it: the command keeps it until it is interrupted; in the shell it lives until the
+		Long: `Make a znode, and print its path. DATA is the data itself; - is standard input. Without
+DATA the data is null, which is not the same as empty data: that is ''. An ephemeral znode
+lives as long as the session that made it: the command keeps it until it is interrupted,
+and ends with status 1 when another client has deleted it; in the shell it lives until the
 connection is closed.`,
 		Args: wantArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -237,17 +242,36 @@ func (e *zEnv) create(ctx context.Context, s *client.Session, p string, data []b
 	if e.asJSON {
 		err = e.line(newStatJSON(made.Path, &made.Stat))
 	} else {
-		err = e.printf("%s\n", ztree.Escape(made.Path))
+		err = e.printf("%s\n", e.name(made.Path))
 	}
 	if err != nil || !mode.Ephemeral() || e.lasting {
 		return err
 	}
 	e.notef("%s lives until this command ends", ztree.Escape(made.Path))
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.Done():
-		return s.Err()
+	return stayWith(ctx, s, made.Path)
+}
+
+// stayWith returns when ctx or the session ends, or when the session's ephemeral znode is not there any more.
+func stayWith(ctx context.Context, s *client.Session, p string) error {
+	for {
+		var gone <-chan struct{}
+		st, there, w, err := s.WatchExists(ctx, p)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth): // its ACL leaves the session out, and there is no way to know
+		case err != nil:
+			return err
+		case !there || st.EphemeralOwner != s.ID():
+			return exit.Errorf(exit.Failure, "%s is gone: another client has deleted it", ztree.Escape(p))
+		default:
+			gone = w.Done()
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.Done():
+			return s.Err()
+		case <-gone: // or changed
+		}
 	}
 }
 
@@ -281,7 +305,7 @@ func (e *zEnv) newQuota() *cobra.Command {
 				case err != nil:
 					return err
 				case e.asJSON:
-					return e.line(map[string]any{"path": p, "limits": limits, "used": used})
+					return e.line(map[string]any{"path": p, "limits": limits, "used": usedJSON{used.Count, used.Bytes}})
 				}
 				row := "%-6s  %10s  %10s  %10s\n"
 				text := fmt.Sprintf(row, "", "LIMIT", "HARD", "USED") +
@@ -370,6 +394,12 @@ func (e *zEnv) newQuota() *cobra.Command {
 	return cmd
 }
 
+// A usedJSON is what is used of a quota, as quota get --json shows it; -1 is not known.
+type usedJSON struct {
+	Count int64 `json:"count"`
+	Bytes int64 `json:"bytes"`
+}
+
 // A quotaJSON is the quota that a tree has now, as quota set and rm --json show it.
 type quotaJSON struct {
 	Path   string      `json:"path"`
@@ -394,32 +424,27 @@ func (e *zEnv) newMulti() *cobra.Command {
     delete PATH [VERSION]
     check PATH VERSION
 
-with quotes as in a shell; # begins a comment. The file - is standard input.`,
+with quotes as in a shell; # begins a comment. In double quotes a backslash stands for
+itself, except before " and another one. The file - is standard input.`,
 		Args: wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := e.readData(args[0])
 			if err != nil {
 				return err
 			}
-			var ops []client.Op
-			scan := bufio.NewScanner(strings.NewReader(string(text)))
-			scan.Buffer(nil, dataBytesMax+1)
-			for n := 1; scan.Scan(); n++ {
-				words, err := ztree.Words(scan.Text())
-				if err == nil && len(words) > 0 {
-					var op client.Op
-					op, err = ztree.ParseOp(words)
-					ops = append(ops, op)
-				}
-				if err != nil {
-					return exit.Errorf(exit.Usage, "multi %s, line %d: %w (nothing has been done)", args[0], n, err)
-				}
+			ops, lines, err := readOps(args[0], text)
+			if err != nil {
+				return err
 			}
 			if len(ops) == 0 {
 				return exit.Errorf(exit.Usage, "multi %s: there is no operation in it", args[0])
 			}
 			return e.do(cmd, func(ctx context.Context, s *client.Session) error {
 				results, err := s.Multi(ctx, ops...)
+				var failed *client.MultiError
+				if errors.As(err, &failed) {
+					return fmt.Errorf("multi %s, line %d: %s %s: %w", args[0], lines[failed.Index], failed.Op, ztree.Escape(failed.Path), failed.Err)
+				}
 				if err != nil {
 					return err
 				}
@@ -433,7 +458,7 @@ with quotes as in a shell; # begins a comment. The file - is standard input.`,
 					if r.Path == "" {
 						continue
 					}
-					if err := e.printf("%s\n", ztree.Escape(r.Path)); err != nil {
+					if err := e.printf("%s\n", e.name(r.Path)); err != nil {
 						return err
 					}
 				}
@@ -441,4 +466,22 @@ with quotes as in a shell; # begins a comment. The file - is standard input.`,
 			})
 		},
 	}
+}
+
+// readOps reads the operations of a multi from the text of a file, with the line that each is in.
+func readOps(file string, text []byte) (ops []client.Op, lines []int, err error) {
+	scan := bufio.NewScanner(bytes.NewReader(text))
+	scan.Buffer(nil, dataBytesMax+1)
+	for n := 1; scan.Scan(); n++ {
+		words, err := ztree.Words(scan.Text())
+		if err == nil && len(words) > 0 {
+			var op client.Op
+			op, err = ztree.ParseOp(words)
+			ops, lines = append(ops, op), append(lines, n)
+		}
+		if err != nil {
+			return nil, nil, exit.Errorf(exit.Usage, "multi %s, line %d: %w (nothing has been done)", file, n, err)
+		}
+	}
+	return ops, lines, nil
 }

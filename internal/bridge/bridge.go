@@ -71,6 +71,12 @@ var (
 	// answers with the same number came without a break between them. It is 0 if none came.
 	Conn func(source any) uint64
 
+	// ServerPath returns the servers' name for a path of a *client.Session, with the chroot.
+	ServerPath func(session any, path string) string
+
+	// Zxid returns the newest transaction that a *client.Session has seen in an answer.
+	Zxid func(session any) int64
+
 	// CheckServers says what is wrong with a server list.
 	CheckServers func(list string) error
 

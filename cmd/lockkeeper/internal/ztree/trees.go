@@ -326,6 +326,9 @@ func Diff(ctx context.Context, a *client.Session, rootA string, b *client.Sessio
 			return left, err
 		}
 	}
+	if inA.err != nil && inB.err != nil && inA.err.Error() == inB.err.Error() { // of a tree that is compared to itself
+		return left, inA.err
+	}
 	return left, errors.Join(inA.err, inB.err)
 }
 

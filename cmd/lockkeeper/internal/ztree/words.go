@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Words splits a line as a shell does: at blanks, except within quotes. Within double quotes, and outside of quotes, a
-// backslash keeps the next character as it is. A word that begins with # is a comment, which ends the line.
+// Words splits a line as a shell does: at blanks, except within quotes. Outside of quotes a backslash keeps the next character as it
+// is; within double quotes it does so to a double quote and a backslash, and otherwise stands for itself. A word that begins with # is
+// a comment, which ends the line.
 func Words(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -17,6 +18,8 @@ func Words(line string) ([]string, error) {
 		case quote != 0 && r == quote:
 			quote = 0
 		case quote == '\'':
+			word.WriteRune(r)
+		case quote == '"' && r == '\\' && !escapes(runes[i+1:]):
 			word.WriteRune(r)
 		case r == '\\':
 			i++
@@ -50,3 +53,6 @@ func Words(line string) ([]string, error) {
 	}
 	return words, nil
 }
+
+// escapes reports whether a backslash within double quotes belongs to what follows it.
+func escapes(rest []rune) bool { return len(rest) > 0 && (rest[0] == '"' || rest[0] == '\\') }

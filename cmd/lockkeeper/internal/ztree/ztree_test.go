@@ -199,12 +199,13 @@ func TestText(t *testing.T) {
 			t.Errorf("quota %q is read as %v", text, q)
 		}
 	}
-	for line, want := range map[string][]string{`a "b c" 'd"e'f\ g # h`: {"a", "b c", `d"ef g`}, `""`: {""}, "#": nil, " ": nil, `"a\"b"`: {`a"b`}} {
+	for line, want := range map[string][]string{`a "b c" 'd"e'f\ g # h`: {"a", "b c", `d"ef g`}, `""`: {""}, "#": nil, " ": nil, `"a\"b"`: {`a"b`},
+		`"a\d+\n" "\\d" "\'" '\d' \d "c:\dir\\"`: {`a\d+\n`, `\d`, `\'`, `\d`, `d`, `c:\dir\`}} {
 		if got, err := ztree.Words(line); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s is split into %q, %v", line, got, err)
 		}
 	}
-	for _, line := range []string{`"a`, `a\`, "'"} {
+	for _, line := range []string{`"a`, `a\`, "'", `"a\`, `"a\"`} {
 		if got, err := ztree.Words(line); err == nil {
 			t.Errorf("%s is split into %q", line, got)
 		}
