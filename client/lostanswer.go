@@ -143,7 +143,7 @@ func cause(err error) error {
 	return err
 }
 
-// Update replaces the data of the znode at path by what change makes of it, and returns the new data and stat. It
+// Update replaces the data of the znode at path, which must be there, by what change makes of it, and returns the new data and stat. It
 // writes only if the data has not changed in between, and otherwise reads again and calls change again. An error of
 // change ends Update and is returned as it is.
 //

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -35,7 +36,11 @@ func (p *Pipeline) Create(path string, data []byte, mode zk.Mode, acl []zk.ACL) 
 		op = wire.OpCreateContainer
 	}
 	req := wire.CreateRequest{Path: p.s.serverPathOfNew(path, mode), Data: data, ACL: orOpen(acl), Mode: mode}
-	return addCreate(p, op, path, mode, &req)
+	k := addCreate(p, op, path, mode, &req)
+	if mode.TTL() {
+		k.refuse = fmt.Errorf("%w: mode %v is for CreateTTL", zk.ErrBadArguments, mode)
+	}
+	return k
 }
 
 // CreateTTL adds a request to create a znode that the server deletes once it has had no children and

@@ -417,3 +417,15 @@ func TestEphemeralsAtAndBelowAPath(t *testing.T) {
 		}
 	})
 }
+
+// A mode with a time to live is refused where none is given, with the name of the method that takes one.
+func TestCreateWithoutItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		_, err := s.Create(t.Context(), "/t", nil, zk.PersistentTTL, nil)
+		wantErr(t, "Create", err, zk.ErrBadArguments)
+		if !strings.Contains(err.Error(), "CreateTTL") {
+			t.Errorf("Create: %v", err)
+		}
+	})
+}
