@@ -33,7 +33,7 @@ type configLine struct {
 	Version int32          `json:"version"`
 	Changed time.Time      `json:"changed"`
 	Writer  *config.Writer `json:"writer,omitempty"` // if it was written with config set or package config
-	Data    string         `json:"data"`
+	dataJSON
 }
 
 func newConfig() *cobra.Command {
@@ -56,7 +56,7 @@ func newConfigGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get PATH",
 		Short:   "Print a configuration",
-		Long:    "Print a configuration as it is stored; at a terminal, one that is not text is shown as a hex\ndump. With --json its version and its writer are printed, too.\n\nExit status: 64 wrong usage, 66 there is none, 69 no server could be reached, 77 the servers refuse.",
+		Long:    "Print a configuration as it is stored, byte for byte. At a terminal, one that is not text is\nshown as a hex dump, and a newline is added. With --json its version and its writer are printed,\ntoo; \"text\" has what is UTF-8, and \"data\" other data in base64.\n\nExit status: 64 wrong usage, 66 there is none, 69 no server could be reached, 77 the servers refuse.",
 		Example: "  lockkeeper config get orders\n  lockkeeper config get /apps/orders/config --json",
 		Args:    wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,7 +65,12 @@ func newConfigGet() *cobra.Command {
 				if len(st.Sources) == 0 {
 					return exit.Errorf(exit.NoSuchLock, "config get %s: there is no such configuration", path)
 				}
-				return printConfig(cmd.OutOrStdout(), st, asJSON, term.IsTerminal(int(os.Stdout.Fd())))
+				screen := term.IsTerminal(int(os.Stdout.Fd()))
+				if !asJSON && !screen {
+					_, err := cmd.OutOrStdout().Write(st.Value)
+					return err
+				}
+				return printConfig(cmd.OutOrStdout(), st, asJSON, screen)
 			})
 		},
 	}
@@ -142,7 +147,7 @@ func newConfigWatch() *cobra.Command {
 		Use:   "watch PATH",
 		Short: "Follow a configuration",
 		Long: `Print a configuration, and print it again each time it changes, until a signal ends the
-command. With --exec, a shell runs CMD each time instead. CMD has the configuration on
+command. What does not end with a newline gets one. With --exec, a shell runs CMD each time instead. CMD has the configuration on
 its standard input, and LOCKKEEPER_CONFIG_PATH and LOCKKEEPER_CONFIG_VERSION in its
 environment. If the configuration changes several times while CMD runs, CMD runs once
 more, with the last one. Nothing is printed or run while the configuration is missing.
@@ -224,13 +229,13 @@ func watchConfig(ctx context.Context, path string, v *config.Value[[]byte], log 
 	return nil
 }
 
-// printConfig prints a configuration, for a program or on the screen.
+// printConfig prints a configuration so that the next one begins on a line of its own.
 func printConfig(w io.Writer, st config.State[[]byte], asJSON, screen bool) error {
 	if asJSON {
 		src := st.Sources[0]
-		return json.NewEncoder(w).Encode(configLine{
-			Path: src.Path, Version: src.Stat.Version, Changed: time.UnixMilli(src.Stat.Mtime), Writer: src.Writer, Data: string(st.Value),
-		})
+		line := configLine{Path: src.Path, Version: src.Stat.Version, Changed: time.UnixMilli(src.Stat.Mtime), Writer: src.Writer}
+		line.setData(st.Value)
+		return json.NewEncoder(w).Encode(line)
 	}
 	data := st.Value
 	if screen && !ztree.IsText(data) {

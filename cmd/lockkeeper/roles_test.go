@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,7 +20,7 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 	h := newHome(t)
 	h.run("config", "get", "orders").want(66, "no such configuration")
 	h.run("config", "set", "orders", "rate=1").want(0)
-	if got := h.run("config", "get", "orders").want(0).stdout.String(); got != "rate=1\n" {
+	if got := h.run("config", "get", "orders").want(0).stdout.String(); got != "rate=1" {
 		t.Errorf("config get prints %q", got)
 	}
 	w := h.start("config", "watch", "orders")
@@ -36,13 +37,28 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 	if err := json.Unmarshal([]byte(h.run("config", "get", "orders", "--json").want(0).stdout.String()), &line); err != nil {
 		t.Fatal(err)
 	}
-	if line.Data != "rate=2" || line.Version != 1 || line.Writer == nil || line.Writer.Label != "lockkeeper config set" {
+	if line.Text == nil || *line.Text != "rate=2" || line.Version != 1 || line.Writer == nil || line.Writer.Label != "lockkeeper config set" {
 		t.Errorf("config get --json: %+v, writer %+v", line, line.Writer)
 	}
 	w.signal(syscall.SIGINT)
 	w.want(130)
 	x.signal(syscall.SIGINT)
 	x.want(130)
+}
+
+// What config get writes is what config set was given, whatever the bytes.
+func TestAConfigurationThatIsNoTextIsReadAsItIsStored(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	const data = "\xff\x00abc"
+	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader(data) }, "config", "set", "bin", "-")
+	j.want(0)
+	if got := h.run("config", "get", "bin").want(0).stdout.String(); got != data {
+		t.Errorf("config get prints %q, want %q", got, data)
+	}
+	if got := h.run("config", "get", "bin", "--json").want(0).stdout.String(); !strings.Contains(got, `"data":"/wBhYmM="`) {
+		t.Errorf("config get --json prints %s", got)
+	}
 }
 
 // A server that is killed and comes back makes config watch run its command for what has changed since, and for nothing
