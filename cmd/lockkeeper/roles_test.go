@@ -138,6 +138,9 @@ func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 	h.run("join", "workers", "--", "sh", "-c", "kill -KILL $$").want(137)
 	h.run("join", "workers").want(64, "no -- in front of the command")
 	h.run("join", "workers", "--id", "a/b", "--", "true").want(64, "--id a/b: a name has no slash")
+	h.run("join", "workers", "--id", "a\nb", "--", "true").want(64, `--id "a\nb" cannot be used`)
+	h.run("register", "orders", "--id", "a/b", "--port", "1", "--", "true").want(64, "--id a/b: a name has no slash")
+	h.run("register", "orders", "--id", "a\nb", "--port", "1", "--", "true").want(64, `--id "a\nb" cannot be used`)
 	h.run("members", "workers").want(0, "workers has no member")
 }
 

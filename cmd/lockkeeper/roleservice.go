@@ -187,8 +187,16 @@ func (f *registerFlags) verify(name string) error {
 		return exit.Errorf(exit.Usage, "register: no port (give --port or --ssl-port)")
 	case f.interval < 100*time.Millisecond:
 		return exit.Errorf(exit.Usage, "register: --check-interval %v: not a duration of at least 100ms", f.interval)
-	case strings.Contains(f.id, "/"):
-		return exit.Errorf(exit.Usage, "register: --id %s: a name has no slash", f.id)
+	}
+	err := checkService(name, f.base)
+	if err != nil {
+		return err
+	}
+	if f.id != "" { // otherwise one is made
+		err = checkID("register", zk.Join(strings.TrimSuffix(f.base, "/"), name), f.id)
+		if err != nil {
+			return err
+		}
 	}
 	if f.address == "" {
 		host, err := os.Hostname()
@@ -197,7 +205,7 @@ func (f *registerFlags) verify(name string) error {
 		}
 		f.address = host
 	}
-	return checkService(name, f.base)
+	return nil
 }
 
 // keepRegistered registers the instance while it is healthy, until stop is called, which waits for the end.
