@@ -152,7 +152,8 @@ func TestSignalOf(t *testing.T) {
 func TestSeveralLocks(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	j := h.start("run", "b", "/other/a", "--", "sh", "-c", `echo "$LOCKKEEPER_LOCK"; echo "$LOCKKEEPER_TOKEN"; `+stay)
+	status := h.dir + "/status"
+	j := h.start("run", "--status-file", status, "b", "/other/a", "--", "sh", "-c", `echo "$LOCKKEEPER_LOCK"; echo "$LOCKKEEPER_TOKEN"; `+stay)
 	j.see("up")
 	b, a := h.held("b", 1)[0].Contenders[0], h.held("/other/a", 1)[0].Contenders[0]
 	want := fmt.Sprintf("/lockkeeper/locks/b\n/other/a\n%d\n%d\nup\n", b.Token, a.Token)
@@ -164,6 +165,11 @@ func TestSeveralLocks(t *testing.T) {
 	waiting := h.start("run", "/other/a", "b", "--", "sh", "-c", stay)
 	h.run("break", "--force", "/other/a").want(0)
 	j.want(74, "/other/a lost")
+	text, err := os.ReadFile(status)
+	tokens := fmt.Sprintf(`"token":%d,"tokens":{"/lockkeeper/locks/b":%d,"/other/a":%d}`, b.Token, b.Token, a.Token)
+	if err != nil || !strings.Contains(string(text), tokens) {
+		t.Errorf("the status file has %s, %v, want %s", text, err, tokens)
+	}
 	waiting.see("up")
 	waiting.signal(syscall.SIGTERM)
 	waiting.want(143)
