@@ -155,6 +155,11 @@ func TestAnInstanceIsRegisteredWhileItIsHealthy(t *testing.T) {
 	}))
 	defer health.Close()
 	h.run("discover", "orders").want(66, "no instance")
+	for _, command := range []string{"discover", "members", "locks"} {
+		if got := h.run(command, "--json", "nix").stdout.String(); got != "[]\n" {
+			t.Errorf("%s --json of nothing prints %q", command, got)
+		}
+	}
 	j := h.start("register", "orders", "--id", "i1", "--address", "10.0.0.7", "--port", "8080", "--check", health.URL, "--check-interval", "100ms", "--", "sleep", "1000")
 	w := h.start("discover", "orders", "--watch", "--json")
 	w.see(`"id":"i1","address":"10.0.0.7","port":8080`)

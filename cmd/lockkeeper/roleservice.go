@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -72,7 +73,11 @@ reached, 77 the servers refuse.`,
 					endWithReader(cmd.OutOrStdout())
 					return follow(ctx, d, show)
 				case len(d.Instances(args[0])) == 0:
-					return exit.Errorf(exit.NoSuchLock, "discover %s: the service has no instance below %s", args[0], base)
+					var err error = exit.Errorf(exit.NoSuchLock, "discover %s: the service has no instance below %s", args[0], base)
+					if asJSON {
+						err = errors.Join(show(), err)
+					}
+					return err
 				}
 				return show()
 			})
