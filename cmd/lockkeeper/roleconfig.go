@@ -39,14 +39,13 @@ type configLine struct {
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Read, write and follow configuration in a znode",
-		Long: `Read, write and follow configuration in a znode. PATH is a name below
-` + configsPath + `, or the absolute path of a znode. A configuration is
-deleted with lockkeeper z rm ` + configsPath + `/NAME.`,
+		Short: "Read, write, follow and delete configuration in a znode",
+		Long: `Read, write, follow and delete configuration in a znode. PATH is a name below
+` + configsPath + `, or the absolute path of a znode.`,
 		Args: wantCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigGet(), newConfigSet(), newConfigWatch())
+	cmd.AddCommand(newConfigGet(), newConfigSet(), newConfigWatch(), newConfigRm())
 	return cmd
 }
 
@@ -182,6 +181,65 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	cmd.Flags().StringVar(&command, "exec", "", "shell command `CMD` to run for each configuration")
 	return cmd
+}
+
+func newConfigRm() *cobra.Command {
+	var flags accessFlags
+	cmd := &cobra.Command{
+		Use:   "rm PATH",
+		Short: "Delete a configuration",
+		Long: `Delete a configuration, without a question. Programs that follow it keep what they have.
+A znode that has others below it is left as it is.
+
+Exit status: 1 there are znodes below it, 64 wrong usage, 66 there is none, 69 no server
+could be reached, 75 it has changed meanwhile, 77 the servers refuse.`,
+		Example: "  lockkeeper config rm orders",
+		Args:    wantArgs(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := pathOf(args[0], "configuration", configsPath)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			err = flags.withSession(ctx, func(ctx context.Context, s *client.Session) error { return removeConfig(ctx, s, path) })
+			return orInterrupted(ctx, err)
+		},
+	}
+	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, configsPath, 1)
+	return cmd
+}
+
+// configWriter is where package config has the writer of the znode above.
+const configWriter = "_writer"
+
+// removeConfig deletes a configuration with its writer.
+func removeConfig(ctx context.Context, s *client.Session, path string) error {
+	_, there, err := s.Exists(ctx, path)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return exit.Errorf(exit.NoSuchLock, "config rm %s: there is no such configuration", path)
+	}
+	writer := zk.Join(path, configWriter)
+	_, there, err = s.Exists(ctx, writer)
+	if err != nil {
+		return err
+	}
+	ops := []client.Op{client.OpDelete(path, zk.AnyVersion)}
+	if there {
+		ops = []client.Op{client.OpDelete(writer, zk.AnyVersion), ops[0]}
+	}
+	_, err = s.Multi(ctx, ops...)
+	switch {
+	case errors.Is(err, zk.ErrNotEmpty):
+		return exit.Errorf(exit.Failure, "config rm %s: there are znodes below it, which lockkeeper z rm -r deletes as well", path)
+	case errors.Is(err, zk.ErrNoNode):
+		return exit.Errorf(exit.Busy, "config rm %s: it has changed meanwhile, and was not deleted", path)
+	}
+	return err
 }
 
 // withConfig opens the configuration that the user calls name, and closes it after do.

@@ -61,6 +61,24 @@ func TestAConfigurationThatIsNoTextIsReadAsItIsStored(t *testing.T) {
 	}
 }
 
+// A configuration goes with the name of its writer, and with nothing else.
+func TestAConfigurationIsDeleted(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.steps("", []zStep{
+		{line: "config rm orders", status: 66, err: "no such configuration"},
+		{line: "config set orders 1"},
+		{line: "config rm orders"},
+		{line: "z ls /lockkeeper/config", out: ""},
+		{line: "z create /plain 1", out: "/plain\n"},
+		{line: "config set /plain 2"},
+		{line: "z create /plain/below 1", out: "/plain/below\n"},
+		{line: "config rm /plain", status: 1, err: "there are znodes below it"},
+		{line: "z ls /plain", out: "_writer\nbelow\n"},
+		{line: "config rm /plain/below"},
+	})
+}
+
 // A server that is killed and comes back makes config watch run its command for what has changed since, and for nothing
 // else.
 func TestAConfigurationIsFollowedAcrossARestartOfTheServer(t *testing.T) {
