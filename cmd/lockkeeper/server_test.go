@@ -139,7 +139,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 	}
 
 	write("dataDir=/x\nclientPort=2181\nserver.1=a:2888:3888\nserver.2=b:2888:3888\n")
-	h.run("server", "--config", cfg).want(78, cfg+":3", "Apache ZooKeeper", "copy dataDir")
+	h.run("server", "--config", cfg).want(78, cfg+":3", "Apache ZooKeeper", "ensemble grow --from DIR")
 	write("dataDir=/x\ntickTime=soon\n")
 	h.run("server", "--config", cfg).want(78, cfg+":2", "tickTime=soon", "milliseconds")
 	write("dataDir=/x\n")
