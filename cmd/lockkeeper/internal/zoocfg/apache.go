@@ -15,9 +15,7 @@ import (
 func Faults(static, dynamic []Setting) []*Error {
 	f := faults{settings: lastOfKeys(static)}
 	for _, s := range f.settings {
-		if taken := apacheTypes[s.Key]; taken != nil {
-			f.add(s, taken(s.Value))
-		}
+		f.add(s, Refused(s.Key, s.Value))
 	}
 	f.ports()
 	f.timeouts()
@@ -65,6 +63,14 @@ func lastOfKeys(settings []Setting) []Setting {
 
 // noStart ends the reason for a setting with which Apache ZooKeeper ends at once.
 const noStart = ": Apache ZooKeeper does not start with it"
+
+// Refused returns why Apache ZooKeeper does not start with a value of a key; empty if it does, or if the value is not enough to tell.
+func Refused(key, value string) string {
+	if taken := apacheTypes[key]; taken != nil {
+		return taken(value)
+	}
+	return ""
+}
 
 // apacheTypes says what each key takes that Apache ZooKeeper itself parses: the reason to refuse a value, or nothing.
 var apacheTypes = map[string]func(value string) string{
