@@ -140,7 +140,7 @@ func TestRevocable(t *testing.T) {
 }
 
 func TestSignalOf(t *testing.T) {
-	for name, want := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "sigusr1": syscall.SIGUSR1, "15": syscall.SIGTERM, "": 0, "0": 0, "999": 0, "-1": 0, "SIG": 0} {
+	for name, want := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "sigusr1": syscall.SIGUSR1, "15": syscall.SIGTERM, "": 0, "0": 0, "999": 0, "-1": 0, "SIG": 0, "KILL": 0, "9": 0, "SIGSTOP": 0} {
 		if got, err := signalOf(name); got != want || (err == nil) != (want != 0) {
 			t.Errorf("signalOf(%q) = %v, %v, want %v", name, got, err, want)
 		}
