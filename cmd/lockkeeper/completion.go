@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 
@@ -16,8 +17,9 @@ import (
 // asks the servers that the flags name, for completionTimeout at most, and starts no local keeper. argsMax is how many names
 // the command takes.
 func (f *accessFlags) completeNames(cmd *cobra.Command, home string, argsMax int) {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		if dash := cmd.ArgsLenAtDash(); len(args) >= argsMax || dash >= 0 && dash < len(args) { // cobra puts a -- at the end
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		behind := slices.Contains(os.Args[:len(os.Args)-1], "--") // cobra adds one of its own, so cmd.ArgsLenAtDash does not tell
+		if len(args) >= argsMax || behind {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)

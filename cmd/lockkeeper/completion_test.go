@@ -30,6 +30,8 @@ func TestCompletion(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"locks night", "night-shift nightly"},
 		{"run nightly n", "night-shift"},
+		{"run nightly -- n", ""},
+		{"run nightly -- cat n", ""},
 		{"break r", "report"},
 		{"revoke n", "night-shift nightly"},
 		{"slots report ", ""},

@@ -123,6 +123,15 @@ func TestDoctorOfAMachine(t *testing.T) {
 	if j := h.run("doctor", "--config", config, srv.Addr()).want(2); !strings.Contains(j.stdout.String(), "single server") || !strings.Contains(j.stdout.String(), "initLimit") {
 		t.Errorf("with both, doctor prints %q", j.stdout)
 	}
+	wrong := filepath.Join(dir, "wrong.cfg")
+	err := os.WriteFile(wrong, []byte(strings.Replace(text, "\n", "\nmaxClientCnxns=many\n", 1)), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j = h.run("doctor", "--config", wrong).want(2)
+	if line := "critical  " + wrong + ":2: maxClientCnxns=many: is no whole number"; !strings.Contains(j.stdout.String(), line) {
+		t.Errorf("%q is not in %q", line, j.stdout)
+	}
 	h.run("doctor", "--config", config, "--deep").want(64, "name them as well")
 	h.run("doctor", "--config", config+".old").want(78, "zoo.cfg.old: no such file")
 }

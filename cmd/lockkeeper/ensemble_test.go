@@ -13,10 +13,15 @@ import (
 // A member whose command failed is not skipped.
 func TestEnsembleRollSaysHowToGoOn(t *testing.T) {
 	t.Parallel()
+	cmd := newEnsembleRoll()
+	err := cmd.ParseFlags([]string{"--timeout=30s", "--auth-file", "it's", "--servers", "b:1", "--skip", "d:1", "--plan=false", "--restart", "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := rollFlags{restart: "ssh {host} reboot"}
-	got := f.goOn(roll.Options{Members: []string{"a:1", "b:1", "c:1", "d:1"}, Skip: []string{"d:1"}},
+	got := f.goOn(cmd.Flags(), roll.Options{Members: []string{"a:1", "b:1", "c:1", "d:1"}, Skip: []string{"d:1"}},
 		&roll.Error{Restarted: []string{"a:1"}, Unknown: "c:1", Left: []string{"b:1"}})
-	want := "lockkeeper ensemble roll --servers a:1,b:1,c:1,d:1 --skip d:1,a:1 --restart 'ssh {host} reboot'"
+	want := "lockkeeper ensemble roll --servers a:1,b:1,c:1,d:1 --auth-file 'it'\\''s' --timeout 30s --skip d:1,a:1 --restart 'ssh {host} reboot'"
 	if got != want {
 		t.Errorf("goOn = %s, want %s", got, want)
 	}

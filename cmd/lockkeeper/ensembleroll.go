@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
@@ -89,7 +91,7 @@ func (f *rollFlags) run(cmd *cobra.Command) error {
 	}
 	var how *roll.Error
 	if errors.As(err, &how) && len(how.Restarted) > 0 && (how.Unknown != "" || len(how.Left) > 0) {
-		notice("when all is well again, go on with: " + f.goOn(o, how))
+		notice("when all is well again, go on with: " + f.goOn(cmd.Flags(), o, how))
 	}
 	status := exit.Failure
 	if ctx.Err() != nil {
@@ -99,9 +101,29 @@ func (f *rollFlags) run(cmd *cobra.Command) error {
 }
 
 // goOn returns the command that restarts the members that were not, and the one that may have been.
-func (f *rollFlags) goOn(o roll.Options, how *roll.Error) string {
-	return fmt.Sprintf("lockkeeper ensemble roll --servers %s --skip %s --restart '%s'", strings.Join(o.Members, ","),
-		strings.Join(append(slices.Clone(o.Skip), how.Restarted...), ","), strings.ReplaceAll(f.restart, "'", `'\''`))
+func (f *rollFlags) goOn(flags *pflag.FlagSet, o roll.Options, how *roll.Error) string {
+	words := []string{"lockkeeper", "ensemble", "roll", "--servers", strings.Join(o.Members, ",")}
+	flags.Visit(func(given *pflag.Flag) {
+		if !slices.Contains([]string{"servers", "skip", "restart", "plan"}, given.Name) {
+			words = append(words, "--"+given.Name, given.Value.String())
+		}
+	})
+	words = append(words, "--skip", strings.Join(append(slices.Clone(o.Skip), how.Restarted...), ","), "--restart", f.restart)
+	for i, w := range words {
+		words[i] = shellQuote(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord is a word that means nothing else to a shell.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellQuote writes a word so that a shell reads it as one.
+func shellQuote(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // settings puts together what the flags and the environment say.

@@ -33,20 +33,19 @@ type configLine struct {
 	Version int32          `json:"version"`
 	Changed time.Time      `json:"changed"`
 	Writer  *config.Writer `json:"writer,omitempty"` // if it was written with config set or package config
-	Data    string         `json:"data"`
+	dataJSON
 }
 
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Read, write and follow configuration in a znode",
-		Long: `Read, write and follow configuration in a znode. PATH is a name below
-` + configsPath + `, or the absolute path of a znode. A configuration is
-deleted with lockkeeper z rm ` + configsPath + `/NAME.`,
+		Short: "Read, write, follow and delete configuration in a znode",
+		Long: `Read, write, follow and delete configuration in a znode. PATH is a name below
+` + configsPath + `, or the absolute path of a znode.`,
 		Args: wantCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigGet(), newConfigSet(), newConfigWatch())
+	cmd.AddCommand(newConfigGet(), newConfigSet(), newConfigWatch(), newConfigRm())
 	return cmd
 }
 
@@ -56,7 +55,7 @@ func newConfigGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get PATH",
 		Short:   "Print a configuration",
-		Long:    "Print a configuration as it is stored; at a terminal, one that is not text is shown as a hex\ndump. With --json its version and its writer are printed, too.\n\nExit status: 64 wrong usage, 66 there is none, 69 no server could be reached, 77 the servers refuse.",
+		Long:    "Print a configuration as it is stored, byte for byte. At a terminal, one that is not text is\nshown as a hex dump, and a newline is added. With --json its version and its writer are printed,\ntoo; \"text\" has what is UTF-8, and \"data\" other data in base64.\n\nExit status: 64 wrong usage, 66 there is none, 69 no server could be reached, 77 the servers refuse.",
 		Example: "  lockkeeper config get orders\n  lockkeeper config get /apps/orders/config --json",
 		Args:    wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,7 +64,12 @@ func newConfigGet() *cobra.Command {
 				if len(st.Sources) == 0 {
 					return exit.Errorf(exit.NoSuchLock, "config get %s: there is no such configuration", path)
 				}
-				return printConfig(cmd.OutOrStdout(), st, asJSON, term.IsTerminal(int(os.Stdout.Fd())))
+				screen := term.IsTerminal(int(os.Stdout.Fd()))
+				if !asJSON && !screen {
+					_, err := cmd.OutOrStdout().Write(st.Value)
+					return err
+				}
+				return printConfig(cmd.OutOrStdout(), st, asJSON, screen)
 			})
 		},
 	}
@@ -142,7 +146,7 @@ func newConfigWatch() *cobra.Command {
 		Use:   "watch PATH",
 		Short: "Follow a configuration",
 		Long: `Print a configuration, and print it again each time it changes, until a signal ends the
-command. With --exec, a shell runs CMD each time instead. CMD has the configuration on
+command. What does not end with a newline gets one. With --exec, a shell runs CMD each time instead. CMD has the configuration on
 its standard input, and LOCKKEEPER_CONFIG_PATH and LOCKKEEPER_CONFIG_VERSION in its
 environment. If the configuration changes several times while CMD runs, CMD runs once
 more, with the last one. Nothing is printed or run while the configuration is missing.
@@ -177,6 +181,65 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	cmd.Flags().StringVar(&command, "exec", "", "shell command `CMD` to run for each configuration")
 	return cmd
+}
+
+func newConfigRm() *cobra.Command {
+	var flags accessFlags
+	cmd := &cobra.Command{
+		Use:   "rm PATH",
+		Short: "Delete a configuration",
+		Long: `Delete a configuration, without a question. Programs that follow it keep what they have.
+A znode that has others below it is left as it is.
+
+Exit status: 1 there are znodes below it, 64 wrong usage, 66 there is none, 69 no server
+could be reached, 75 it has changed meanwhile, 77 the servers refuse.`,
+		Example: "  lockkeeper config rm orders",
+		Args:    wantArgs(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := pathOf(args[0], "configuration", configsPath)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible()
+			defer stop()
+			err = flags.withSession(ctx, func(ctx context.Context, s *client.Session) error { return removeConfig(ctx, s, path) })
+			return orInterrupted(ctx, err)
+		},
+	}
+	flags.addTo(cmd, sessionFlags)
+	flags.completeNames(cmd, configsPath, 1)
+	return cmd
+}
+
+// configWriter is where package config has the writer of the znode above.
+const configWriter = "_writer"
+
+// removeConfig deletes a configuration with its writer.
+func removeConfig(ctx context.Context, s *client.Session, path string) error {
+	_, there, err := s.Exists(ctx, path)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return exit.Errorf(exit.NoSuchLock, "config rm %s: there is no such configuration", path)
+	}
+	writer := zk.Join(path, configWriter)
+	_, there, err = s.Exists(ctx, writer)
+	if err != nil {
+		return err
+	}
+	ops := []client.Op{client.OpDelete(path, zk.AnyVersion)}
+	if there {
+		ops = []client.Op{client.OpDelete(writer, zk.AnyVersion), ops[0]}
+	}
+	_, err = s.Multi(ctx, ops...)
+	switch {
+	case errors.Is(err, zk.ErrNotEmpty):
+		return exit.Errorf(exit.Failure, "config rm %s: there are znodes below it, which lockkeeper z rm -r deletes as well", path)
+	case errors.Is(err, zk.ErrNoNode):
+		return exit.Errorf(exit.Busy, "config rm %s: it has changed meanwhile, and was not deleted", path)
+	}
+	return err
 }
 
 // withConfig opens the configuration that the user calls name, and closes it after do.
@@ -224,13 +287,13 @@ func watchConfig(ctx context.Context, path string, v *config.Value[[]byte], log 
 	return nil
 }
 
-// printConfig prints a configuration, for a program or on the screen.
+// printConfig prints a configuration so that the next one begins on a line of its own.
 func printConfig(w io.Writer, st config.State[[]byte], asJSON, screen bool) error {
 	if asJSON {
 		src := st.Sources[0]
-		return json.NewEncoder(w).Encode(configLine{
-			Path: src.Path, Version: src.Stat.Version, Changed: time.UnixMilli(src.Stat.Mtime), Writer: src.Writer, Data: string(st.Value),
-		})
+		line := configLine{Path: src.Path, Version: src.Stat.Version, Changed: time.UnixMilli(src.Stat.Mtime), Writer: src.Writer}
+		line.setData(st.Value)
+		return json.NewEncoder(w).Encode(line)
 	}
 	data := st.Value
 	if screen && !ztree.IsText(data) {

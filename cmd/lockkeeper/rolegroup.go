@@ -15,6 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/group"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // groupsPath is where groups are that have a name.
@@ -153,8 +154,9 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 				}
 				id = fmt.Sprintf("%s-%d", host, os.Getpid())
 			}
-			if strings.Contains(id, "/") {
-				return exit.Errorf(exit.Usage, "join: --id %s: a name has no slash", id)
+			err = checkID("join", path, id)
+			if err != nil {
+				return err
 			}
 			return flags.withRoleChild("group", args[1:], func(child *roleChild, k *client.Keeper, to access.Settings) error {
 				return join(flags, path, id, data, child, k, to)
@@ -167,6 +169,18 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 	cmd.Flags().StringVar(&id, "id", "", "name of the member (default HOST-PID)")
 	cmd.Flags().StringVar(&data, "data", "", "what others read of the member")
 	return cmd
+}
+
+// checkID refuses an id of which no znode below path can be made.
+func checkID(command, path, id string) error {
+	if strings.Contains(id, "/") {
+		return exit.Errorf(exit.Usage, "%s: --id %s: a name has no slash", command, id)
+	}
+	err := zk.ValidatePath(zk.Join(path, id))
+	if err != nil {
+		return exit.Errorf(exit.Usage, "%s: --id %q cannot be used: %w", command, id, err)
+	}
+	return nil
 }
 
 // takenNotice is how long join and register are silent while another session has their id.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,7 +20,7 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 	h := newHome(t)
 	h.run("config", "get", "orders").want(66, "no such configuration")
 	h.run("config", "set", "orders", "rate=1").want(0)
-	if got := h.run("config", "get", "orders").want(0).stdout.String(); got != "rate=1\n" {
+	if got := h.run("config", "get", "orders").want(0).stdout.String(); got != "rate=1" {
 		t.Errorf("config get prints %q", got)
 	}
 	w := h.start("config", "watch", "orders")
@@ -36,13 +37,46 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 	if err := json.Unmarshal([]byte(h.run("config", "get", "orders", "--json").want(0).stdout.String()), &line); err != nil {
 		t.Fatal(err)
 	}
-	if line.Data != "rate=2" || line.Version != 1 || line.Writer == nil || line.Writer.Label != "lockkeeper config set" {
+	if line.Text == nil || *line.Text != "rate=2" || line.Version != 1 || line.Writer == nil || line.Writer.Label != "lockkeeper config set" {
 		t.Errorf("config get --json: %+v, writer %+v", line, line.Writer)
 	}
 	w.signal(syscall.SIGINT)
 	w.want(130)
 	x.signal(syscall.SIGINT)
 	x.want(130)
+}
+
+// What config get writes is what config set was given, whatever the bytes.
+func TestAConfigurationThatIsNoTextIsReadAsItIsStored(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	const data = "\xff\x00abc"
+	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader(data) }, "config", "set", "bin", "-")
+	j.want(0)
+	if got := h.run("config", "get", "bin").want(0).stdout.String(); got != data {
+		t.Errorf("config get prints %q, want %q", got, data)
+	}
+	if got := h.run("config", "get", "bin", "--json").want(0).stdout.String(); !strings.Contains(got, `"data":"/wBhYmM="`) {
+		t.Errorf("config get --json prints %s", got)
+	}
+}
+
+// A configuration goes with the name of its writer, and with nothing else.
+func TestAConfigurationIsDeleted(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.steps("", []zStep{
+		{line: "config rm orders", status: 66, err: "no such configuration"},
+		{line: "config set orders 1"},
+		{line: "config rm orders"},
+		{line: "z ls /lockkeeper/config", out: ""},
+		{line: "z create /plain 1", out: "/plain\n"},
+		{line: "config set /plain 2"},
+		{line: "z create /plain/below 1", out: "/plain/below\n"},
+		{line: "config rm /plain", status: 1, err: "there are znodes below it"},
+		{line: "z ls /plain", out: "_writer\nbelow\n"},
+		{line: "config rm /plain/below"},
+	})
 }
 
 // A server that is killed and comes back makes config watch run its command for what has changed since, and for nothing
@@ -122,6 +156,9 @@ func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 	h.run("join", "workers", "--", "sh", "-c", "kill -KILL $$").want(137)
 	h.run("join", "workers").want(64, "no -- in front of the command")
 	h.run("join", "workers", "--id", "a/b", "--", "true").want(64, "--id a/b: a name has no slash")
+	h.run("join", "workers", "--id", "a\nb", "--", "true").want(64, `--id "a\nb" cannot be used`)
+	h.run("register", "orders", "--id", "a/b", "--port", "1", "--", "true").want(64, "--id a/b: a name has no slash")
+	h.run("register", "orders", "--id", "a\nb", "--port", "1", "--", "true").want(64, `--id "a\nb" cannot be used`)
 	h.run("members", "workers").want(0, "workers has no member")
 }
 
@@ -136,6 +173,11 @@ func TestAnInstanceIsRegisteredWhileItIsHealthy(t *testing.T) {
 	}))
 	defer health.Close()
 	h.run("discover", "orders").want(66, "no instance")
+	for _, command := range []string{"discover", "members", "locks"} {
+		if got := h.run(command, "--json", "nix").stdout.String(); got != "[]\n" {
+			t.Errorf("%s --json of nothing prints %q", command, got)
+		}
+	}
 	j := h.start("register", "orders", "--id", "i1", "--address", "10.0.0.7", "--port", "8080", "--check", health.URL, "--check-interval", "100ms", "--", "sleep", "1000")
 	w := h.start("discover", "orders", "--watch", "--json")
 	w.see(`"id":"i1","address":"10.0.0.7","port":8080`)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -72,7 +73,11 @@ reached, 77 the servers refuse.`,
 					endWithReader(cmd.OutOrStdout())
 					return follow(ctx, d, show)
 				case len(d.Instances(args[0])) == 0:
-					return exit.Errorf(exit.NoSuchLock, "discover %s: the service has no instance below %s", args[0], base)
+					var err error = exit.Errorf(exit.NoSuchLock, "discover %s: the service has no instance below %s", args[0], base)
+					if asJSON {
+						err = errors.Join(show(), err)
+					}
+					return err
 				}
 				return show()
 			})
@@ -187,8 +192,16 @@ func (f *registerFlags) verify(name string) error {
 		return exit.Errorf(exit.Usage, "register: no port (give --port or --ssl-port)")
 	case f.interval < 100*time.Millisecond:
 		return exit.Errorf(exit.Usage, "register: --check-interval %v: not a duration of at least 100ms", f.interval)
-	case strings.Contains(f.id, "/"):
-		return exit.Errorf(exit.Usage, "register: --id %s: a name has no slash", f.id)
+	}
+	err := checkService(name, f.base)
+	if err != nil {
+		return err
+	}
+	if f.id != "" { // otherwise one is made
+		err = checkID("register", zk.Join(strings.TrimSuffix(f.base, "/"), name), f.id)
+		if err != nil {
+			return err
+		}
 	}
 	if f.address == "" {
 		host, err := os.Hostname()
@@ -197,7 +210,7 @@ func (f *registerFlags) verify(name string) error {
 		}
 		f.address = host
 	}
-	return checkService(name, f.base)
+	return nil
 }
 
 // keepRegistered registers the instance while it is healthy, until stop is called, which waits for the end.

@@ -101,15 +101,20 @@ func (f runFlags) check(changed func(string) bool) error {
 // locksMax is how many locks a run can hold at once.
 const locksMax = 100
 
-// signalOf returns the signal that the user calls name: TERM, SIGTERM or 15.
+// signalOf returns the signal that the user calls name: TERM, SIGTERM or 15. It is one that a command can handle.
 func signalOf(name string) (syscall.Signal, error) {
-	if n, err := strconv.Atoi(name); err == nil && unix.SignalName(syscall.Signal(n)) != "" {
-		return syscall.Signal(n), nil
+	sig := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
+	n, err := strconv.Atoi(name)
+	if err == nil && unix.SignalName(syscall.Signal(n)) != "" {
+		sig = syscall.Signal(n)
 	}
-	if sig := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG")); sig != 0 {
-		return sig, nil
+	switch sig {
+	case 0:
+		return 0, exit.Errorf(exit.Usage, "--revocable %s: no such signal", name)
+	case syscall.SIGKILL, syscall.SIGSTOP:
+		return 0, exit.Errorf(exit.Usage, "--revocable %s: no command can handle that signal", name)
 	}
-	return 0, exit.Errorf(exit.Usage, "--revocable %s: no such signal", name)
+	return sig, nil
 }
 
 func run(f runFlags, changed func(string) bool, names, argv []string) error {

@@ -65,6 +65,31 @@ func TestServerServesAndEndsInPeace(t *testing.T) {
 	holder.signal(syscall.SIGKILL)
 }
 
+// A server that says that it serves nothing has answered.
+func TestStatusOfAServerThatDoesNotServe(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			io.ReadFull(c, make([]byte, len("srvr")))
+			io.WriteString(c, "This ZooKeeper instance is not currently serving requests\n")
+			c.Close()
+		}
+	}()
+	j := newHome(t).run("status", listener.Addr().String()).want(69, "no server serves")
+	if out := j.stdout.String(); !strings.Contains(out, "  not serving  ") || strings.Contains(out, "no answer") {
+		t.Errorf("status prints %q", out)
+	}
+}
+
 func TestServerOnASocketTakesTheOneOfADeadServer(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -114,7 +139,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 	}
 
 	write("dataDir=/x\nclientPort=2181\nserver.1=a:2888:3888\nserver.2=b:2888:3888\n")
-	h.run("server", "--config", cfg).want(78, cfg+":3", "Apache ZooKeeper", "copy dataDir")
+	h.run("server", "--config", cfg).want(78, cfg+":3", "Apache ZooKeeper", "ensemble grow --from DIR")
 	write("dataDir=/x\ntickTime=soon\n")
 	h.run("server", "--config", cfg).want(78, cfg+":2", "tickTime=soon", "milliseconds")
 	write("dataDir=/x\n")

@@ -38,7 +38,7 @@ func newStatus() *cobra.Command {
 		Long: `Ask each server how it is, with the four-letter word srvr: its mode (leader,
 follower, observer, standalone), how long it takes to answer, and its last zxid.
 
-Exit status: 0 if all have answered, 69 if none has, 1 if some have not.`,
+Exit status: 0 if all have answered and serve, 69 if none does, 1 if some do not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list := strings.Join(args, ",") // an argument may be a list, too
 			switch {
@@ -102,6 +102,8 @@ type serverStatus struct {
 	Server string `json:"server"`
 	*fourletter.Status
 	Error string `json:"error,omitempty"`
+
+	idle bool // it runs, and serves no requests
 }
 
 func askAll(servers []string, dial access.Dialer) []serverStatus {
@@ -125,7 +127,7 @@ func ask(server string, dial access.Dialer) serverStatus {
 	defer cancel()
 	s, err := fourletter.Ask(ctx, dial, network, address)
 	if err != nil {
-		return serverStatus{Server: server, Error: withoutAddress(err, address)}
+		return serverStatus{Server: server, Error: withoutAddress(err, address), idle: errors.Is(err, fourletter.ErrNotServing)}
 	}
 	return serverStatus{Server: server, Status: &s}
 }
@@ -143,7 +145,11 @@ func statusTable(rows []serverStatus) [][]string {
 	table := [][]string{{"SERVER", "MODE", "LATENCY MIN/AVG/MAX", "ZXID", "CONNECTIONS", "ZNODES", "VERSION"}}
 	for _, r := range rows {
 		if r.Status == nil {
-			table = append(table, []string{r.Server, "no answer", r.Error})
+			mode := "no answer"
+			if r.idle {
+				mode = "not serving"
+			}
+			table = append(table, []string{r.Server, mode, r.Error})
 			continue
 		}
 		ms := func(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) }
@@ -155,19 +161,23 @@ func statusTable(rows []serverStatus) [][]string {
 	return table
 }
 
-// statusError counts the servers that have not answered.
+// statusError counts the servers that have not said how they are.
 func statusError(rows []serverStatus) error {
-	silent := 0
+	missing := 0
+	none, some := "no server has answered", "have not answered"
 	for _, r := range rows {
 		if r.Status == nil {
-			silent++
+			missing++
+		}
+		if r.idle {
+			none, some = "no server serves", "do not serve"
 		}
 	}
-	switch silent {
+	switch missing {
 	case 0:
 		return nil
 	case len(rows):
-		return &exit.Error{Status: exit.Unreachable, Err: errors.New("no server has answered")}
+		return &exit.Error{Status: exit.Unreachable, Err: errors.New(none)}
 	}
-	return exit.Errorf(exit.Failure, "%d of %d servers have not answered", silent, len(rows))
+	return exit.Errorf(exit.Failure, "%d of %d servers %s", missing, len(rows), some)
 }

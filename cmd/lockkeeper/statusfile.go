@@ -29,11 +29,12 @@ func openStatusFile(path string) (*statusFile, error) {
 
 // outcomeLine is the contract of the status file.
 type outcomeLine struct {
-	Outcome string          `json:"outcome"`
-	Status  int             `json:"status"`
-	Token   int64           `json:"token,omitempty"`
-	Command *front.ChildEnd `json:"command,omitempty"`
-	Message string          `json:"message,omitempty"`
+	Outcome string           `json:"outcome"`
+	Status  int              `json:"status"`
+	Token   int64            `json:"token,omitempty"`  // of several locks that of the first
+	Tokens  map[string]int64 `json:"tokens,omitempty"` // of several locks, by their paths
+	Command *front.ChildEnd  `json:"command,omitempty"`
+	Message string           `json:"message,omitempty"`
 }
 
 // tell writes the outcome, or says why it could not. It is too late for the exit status to do so.
@@ -47,7 +48,7 @@ func (f *statusFile) write(out front.Outcome) error {
 	if f == nil {
 		return nil
 	}
-	line, err := json.Marshal(outcomeLine{out.Kind, out.Status, out.Token, out.Child, out.Text})
+	line, err := json.Marshal(outcomeLine{out.Kind, out.Status, out.Token, out.Tokens, out.Child, out.Text})
 	if err == nil {
 		_, err = f.Write(append(line, '\n'))
 	}

@@ -140,7 +140,7 @@ func TestRevocable(t *testing.T) {
 }
 
 func TestSignalOf(t *testing.T) {
-	for name, want := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "sigusr1": syscall.SIGUSR1, "15": syscall.SIGTERM, "": 0, "0": 0, "999": 0, "-1": 0, "SIG": 0} {
+	for name, want := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "sigusr1": syscall.SIGUSR1, "15": syscall.SIGTERM, "": 0, "0": 0, "999": 0, "-1": 0, "SIG": 0, "KILL": 0, "9": 0, "SIGSTOP": 0} {
 		if got, err := signalOf(name); got != want || (err == nil) != (want != 0) {
 			t.Errorf("signalOf(%q) = %v, %v, want %v", name, got, err, want)
 		}
@@ -152,7 +152,8 @@ func TestSignalOf(t *testing.T) {
 func TestSeveralLocks(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	j := h.start("run", "b", "/other/a", "--", "sh", "-c", `echo "$LOCKKEEPER_LOCK"; echo "$LOCKKEEPER_TOKEN"; `+stay)
+	status := h.dir + "/status"
+	j := h.start("run", "--status-file", status, "b", "/other/a", "--", "sh", "-c", `echo "$LOCKKEEPER_LOCK"; echo "$LOCKKEEPER_TOKEN"; `+stay)
 	j.see("up")
 	b, a := h.held("b", 1)[0].Contenders[0], h.held("/other/a", 1)[0].Contenders[0]
 	want := fmt.Sprintf("/lockkeeper/locks/b\n/other/a\n%d\n%d\nup\n", b.Token, a.Token)
@@ -164,6 +165,11 @@ func TestSeveralLocks(t *testing.T) {
 	waiting := h.start("run", "/other/a", "b", "--", "sh", "-c", stay)
 	h.run("break", "--force", "/other/a").want(0)
 	j.want(74, "/other/a lost")
+	text, err := os.ReadFile(status)
+	tokens := fmt.Sprintf(`"token":%d,"tokens":{"/lockkeeper/locks/b":%d,"/other/a":%d}`, b.Token, b.Token, a.Token)
+	if err != nil || !strings.Contains(string(text), tokens) {
+		t.Errorf("the status file has %s, %v, want %s", text, err, tokens)
+	}
 	waiting.see("up")
 	waiting.signal(syscall.SIGTERM)
 	waiting.want(143)

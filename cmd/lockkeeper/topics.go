@@ -42,9 +42,10 @@ it, and otherwise with one of these. The other commands use the same numbers.
 
 A command may use the same numbers. run --status-file FILE tells them apart. The file
 gets a line of JSON with the outcome (ran, busy, lost, signalled, not-executable,
-failed), the exit status, the token, and how the command itself ended. It stays empty
-if lockkeeper is killed, and it is left as it was after a mistake in the names of
-flags. FILE may be an open descriptor: /dev/fd/3.`
+failed), the exit status, the token, and how the command itself ended. With several
+locks "token" is that of the first, and "tokens" has each by the path of its lock. The
+file stays empty if lockkeeper is killed, and it is left as it was after a mistake in
+the names of flags. FILE may be an open descriptor: /dev/fd/3.`
 
 const signalsHelp = `INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command, and to its whole
 process group, as a key at a terminal is. A step of a script is spared by

@@ -284,24 +284,29 @@ func (e *zEnv) notef(format string, args ...any) {
 
 // A statJSON is a znode as --json shows it.
 type statJSON struct {
-	Path           string     `json:"path"`
-	Kind           string     `json:"kind,omitempty"`
-	Czxid          string     `json:"czxid,omitempty"`
-	Mzxid          string     `json:"mzxid,omitempty"`
-	Pzxid          string     `json:"pzxid,omitempty"`
-	Ctime          int64      `json:"ctime_ms,omitempty"`
-	Mtime          int64      `json:"mtime_ms,omitempty"`
-	Version        int32      `json:"version"`
-	Cversion       int32      `json:"cversion"`
-	Aversion       int32      `json:"aversion"`
-	EphemeralOwner string     `json:"ephemeral_owner,omitempty"`
-	DataLength     int32      `json:"data_length"`
-	NumChildren    int32      `json:"num_children"`
-	Text           *string    `json:"text,omitempty"` // the data if it is UTF-8
-	Data           []byte     `json:"data,omitempty"` // base64, if it is not
-	Null           bool       `json:"null,omitempty"` // the data is null; the text is empty then
-	ACL            []zACLJSON `json:"acl,omitempty"`
-	Error          string     `json:"error,omitempty"`
+	Path           string `json:"path"`
+	Kind           string `json:"kind,omitempty"`
+	Czxid          string `json:"czxid,omitempty"`
+	Mzxid          string `json:"mzxid,omitempty"`
+	Pzxid          string `json:"pzxid,omitempty"`
+	Ctime          int64  `json:"ctime_ms,omitempty"`
+	Mtime          int64  `json:"mtime_ms,omitempty"`
+	Version        int32  `json:"version"`
+	Cversion       int32  `json:"cversion"`
+	Aversion       int32  `json:"aversion"`
+	EphemeralOwner string `json:"ephemeral_owner,omitempty"`
+	DataLength     int32  `json:"data_length"`
+	NumChildren    int32  `json:"num_children"`
+	dataJSON
+	ACL   []zACLJSON `json:"acl,omitempty"`
+	Error string     `json:"error,omitempty"`
+}
+
+// A dataJSON is the data of a znode as --json shows it.
+type dataJSON struct {
+	Text *string `json:"text,omitempty"` // if it is UTF-8
+	Data []byte  `json:"data,omitempty"` // base64, if it is not
+	Null bool    `json:"null,omitempty"` // the data is null; the text is empty then
 }
 
 type zACLJSON struct {
@@ -330,7 +335,7 @@ func nodeJSON(n *ztree.Node) statJSON {
 	return newStatJSON(n.Path, &n.Stat)
 }
 
-func (j *statJSON) setData(data []byte) {
+func (j *dataJSON) setData(data []byte) {
 	j.Null = data == nil
 	if text := string(data); strings.ToValidUTF8(text, "") == text {
 		j.Text = &text

@@ -358,7 +358,7 @@ func TestDataThatIsNotTextIsDumpedAtATerminal(t *testing.T) {
 	const red, dump = "\x1b[31mred", "00000000  1b 5b 33 31 6d 72 65 64 "
 	h.steps("", []zStep{
 		{line: "z create /red " + red, out: "/red\n"},
-		{line: "config get /red", out: red + "\n"},
+		{line: "config get /red", out: red},
 		{line: "zkcli get /red", out: "Connecting to …"},
 	})
 	if got := h.run("zkcli", "get", "/red").want(0).stdout.String(); !strings.Contains(got, "\n"+red+"\n") {

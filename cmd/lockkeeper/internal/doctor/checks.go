@@ -53,7 +53,7 @@ var Checks = []Group{
 		{"deep", "parts of the tree that the walk has left out"},
 	}},
 	{"With --config, on the machine of a member, beside size, members, admin, reconfig, noacl, trustempty and maxbuffer", []Check{
-		{"config", "directories and files of zoo.cfg that are missing or cannot be read"},
+		{"config", "what zoo.cfg names and is missing, and lines that Apache ZooKeeper refuses"},
 		{"myid", "a myid that is missing, no number, not listed, or not from 1 to 255"},
 		{"limits", "several servers without initLimit or syncLimit"},
 		{"grow", "one server that cannot grow by reconfig"},

@@ -151,6 +151,9 @@ var harms = []harm{
 	{check: "config", machine: func(m *Machine) { m.DataDir = Dir{} }, severity: Critical, evidence: "dataDir is missing"},
 	{check: "config", machine: func(m *Machine) { m.DataDir.Err = fs.ErrNotExist }, severity: Critical, evidence: "not exist"},
 	{check: "config", machine: func(m *Machine) { m.LogDir.Err = fs.ErrNotExist }, severity: Critical, evidence: "dataLogDir"},
+	{check: "config", machine: func(m *Machine) { // of what is no number it is not known what it would be
+		m.Faults, m.Settings["autopurge.purgeInterval"] = []Fault{{"autopurge.purgeInterval=24h: is no number", "/etc/zoo.cfg:9"}}, "24h"
+	}, severity: Critical, evidence: "24h: is no number"},
 	{check: "myid", machine: func(m *Machine) { m.MyIDErr = fs.ErrNotExist }, severity: Critical, evidence: "missing"},
 	{check: "myid", machine: func(m *Machine) { m.MyIDErr = fs.ErrPermission }, severity: Note, evidence: "left out: permission denied"},
 	{check: "myid", machine: func(m *Machine) { m.MyIDErr = errors.New("is a directory") }, severity: Critical, evidence: "is a directory"},
@@ -162,6 +165,7 @@ var harms = []harm{
 		delete(m.Settings, "server.2")
 	}, severity: Warning, evidence: "it is 300"},
 	{check: "limits", machine: func(m *Machine) { delete(m.Settings, "syncLimit") }, severity: Critical, evidence: "syncLimit is missing"},
+	{check: "limits", machine: func(m *Machine) { m.Settings["initLimit"] = "0" }, severity: Critical, evidence: "initLimit is missing or 0"},
 	{check: "size", machine: func(m *Machine) { m.Settings["server.4"] = "d:2888:3888" }, severity: Warning, evidence: "4 voting members"},
 	{check: "grow", machine: func(m *Machine) {
 		maps.DeleteFunc(m.Settings, func(key, _ string) bool { return strings.HasPrefix(key, "server.") })
@@ -251,6 +255,7 @@ func TestWhatIsNoHarm(t *testing.T) {
 			*e = Ensemble{}
 			m.Process.Ours = true
 			m.Settings = map[string]string{"jute.maxbuffer": "2000000", "autopurge.purgeInterval": "1"}
+			m.Faults = []Fault{{"server.1=a: must be HOST:QUORUMPORT:ELECTIONPORT", "/etc/zoo.cfg:9"}}
 		},
 		"a heap that nothing says": func(_ *Ensemble, m *Machine) { m.Flags = nil },
 	} {

@@ -152,6 +152,7 @@ func lines(all []Member) string {
 type Machine struct {
 	Config   string            // path of zoo.cfg
 	Settings map[string]string // with those of the dynamic file, and without the prefix of properties
+	Faults   []Fault           // settings with which Apache ZooKeeper does not start or cannot work
 	Unread   []error           // why files cannot be read that the configuration names
 	DataDir  Dir
 	LogDir   Dir // the same as DataDir without dataLogDir
@@ -165,6 +166,9 @@ type Machine struct {
 	SwapUsedBytes int64
 	Swappiness    int // -1 if not known
 }
+
+// A Fault is a setting that cannot be as it is, and why.
+type Fault struct{ Text, Where string }
 
 // A Dir is a directory of the server.
 type Dir struct {

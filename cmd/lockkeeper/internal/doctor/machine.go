@@ -49,18 +49,24 @@ func (x *examination) files() {
 	for _, err := range m.Unread {
 		x.unread("config", m.Config, "mend the path", err)
 	}
+	if !m.ours() {
+		for _, f := range m.Faults {
+			x.find(Critical, "config", f.Where, "correct the line before the server is started the next time", "%s", f.Text)
+		}
+	}
 	members := MembersOf(m.Settings)
 	if len(x.Servers) == 0 {
 		x.size(members)
 	}
 	var missing []string
 	for _, key := range []string{"initLimit", "syncLimit"} {
-		if m.Settings[key] == "" {
+		v, isSet := m.Settings[key]
+		if !isSet || v == "0" {
 			missing = append(missing, key)
 		}
 	}
 	if len(members) > 1 && len(missing) > 0 {
-		x.find(Critical, "limits", m.Config, "initLimit=10 and syncLimit=5, in ticks, on all members", "%s is missing: a member of an ensemble does not start without", strings.Join(missing, " and "))
+		x.find(Critical, "limits", m.Config, "initLimit=10 and syncLimit=5, in ticks, on all members", "%s is missing or 0: a member of an ensemble does not start without", strings.Join(missing, " and "))
 	}
 	if len(members) <= 1 && !m.ours() && !strings.EqualFold(m.Settings["standaloneEnabled"], "false") {
 		x.find(Note, "grow", m.Config, "lockkeeper ensemble grow; or standaloneEnabled=false, reconfigEnabled=true and a server.1 line before it is needed",
@@ -146,8 +152,11 @@ func (x *examination) disks() {
 	case log.Device == m.DataDir.Device:
 		x.find(Note, "disk", m.Config, "a disk for dataLogDir alone: each write waits for a sync of the transaction log", "the transaction log is in %s, on the disk of the snapshots", log.Path)
 	}
-	if n, err := strconv.Atoi(m.Settings["autopurge.purgeInterval"]); err != nil || n <= 0 {
-		x.find(Warning, "autopurge", m.Config, "autopurge.purgeInterval=1, in hours, and autopurge.snapRetainCount=3", "autopurge.purgeInterval is %s: snapshots and logs are kept until the disk is full", shown(m.Settings["autopurge.purgeInterval"]))
+	const key = "autopurge.purgeInterval"
+	interval, isSet := m.Settings[key]
+	n, err := strconv.Atoi(interval)
+	if !isSet || err == nil && n <= 0 { // what is no number is a finding of its own
+		x.find(Warning, "autopurge", m.Config, key+"=1, in hours, and autopurge.snapRetainCount=3", "%s is %s: snapshots and logs are kept until the disk is full", key, shown(interval))
 	}
 }
 

@@ -111,7 +111,7 @@ func Grow(s *Spec, src Source, note func(string)) (*Plan, error) {
 		note("the source was a member of an ensemble: another member may have more, so take the directory of the last leader")
 	}
 	if src.ours() && p.Content.Sessions > 0 {
-		note(fmt.Sprintf("the %d sessions end with the move, unless the server ran with lockkeeper.apachePasswords=true before it was stopped", p.Content.Sessions))
+		note(fmt.Sprintf("the sessions of clients end with the move (%d), unless the server ran with lockkeeper.apachePasswords=true before it was stopped", p.Content.Sessions))
 	}
 	stage := s.Out + partSuffix
 	if err := os.RemoveAll(stage); err != nil { // of a run that was killed

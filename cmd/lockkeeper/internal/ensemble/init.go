@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"text/template"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zoocfg"
 )
 
 // The formats in which an ensemble is written.
@@ -78,7 +81,24 @@ func (s *Spec) Check() error {
 			}
 		}
 	}
-	return checkMembers(s.Members, s.together())
+	err := checkMembers(s.Members, s.together())
+	if err != nil {
+		return err
+	}
+	return s.checkFile()
+}
+
+// checkFile refuses settings that do not go together.
+func (s *Spec) checkFile() error {
+	m := s.Members[0]
+	settings, err := zoocfg.Read("zoo.cfg", bytes.NewReader(s.zooCfg(m, s.place(m), m.Client)))
+	if err != nil {
+		return err
+	}
+	for _, wrong := range zoocfg.Faults(settings, nil) {
+		return errors.New(wrong.Text())
+	}
+	return nil
 }
 
 // KubernetesMembers returns the members that a StatefulSet has.

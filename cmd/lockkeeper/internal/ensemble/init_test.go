@@ -100,10 +100,18 @@ func TestSettingsThatLoseData(t *testing.T) {
 // A value that cannot be is refused by its key, before anything is written.
 func TestSettingsWithoutANumber(t *testing.T) {
 	t.Parallel()
-	for text, words := range map[string]string{"tickTime=abc": "whole number", "zookeeper.initLimit=": "whole number", "maxClientCnxns=99999999999": "whole number", "tickTime=0": "1 or more"} {
+	for text, words := range map[string]string{"tickTime=abc": "whole number", "zookeeper.initLimit=": "whole number", "maxClientCnxns=99999999999": "whole number", "tickTime=0": "1 or more", "snapCount=abc": "whole number"} {
 		if _, err := ParseSet([]string{text}); err == nil || !strings.Contains(err.Error(), "--set "+text+": want ") || !strings.Contains(err.Error(), words) {
 			t.Errorf("--set %s: %v, want %q", text, err, words)
 		}
+	}
+	if _, err := ParseSet([]string{"reconfigEnabled=yes"}); err == nil || !strings.Contains(err.Error(), "--set reconfigEnabled=yes: must be true or false") {
+		t.Errorf("what Apache ZooKeeper does not start with: %v", err)
+	}
+	s := newSpec(t, FormatSystemd, "a", "b", "c")
+	s.Set = [][2]string{{"minSessionTimeout", "99999"}}
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "is longer than maxSessionTimeout") {
+		t.Errorf("limits that leave nothing: %v", err)
 	}
 	if _, err := ParseSet([]string{"maxClientCnxns=0", "minSessionTimeout=-1"}); err != nil {
 		t.Error(err)

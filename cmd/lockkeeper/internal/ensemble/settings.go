@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zoocfg"
 )
 
 // A setting is a line of zoo.cfg. One without a key is a comment.
@@ -16,8 +18,12 @@ var unsafe = map[string]string{"db.autocreate": "false", "snapshot.trust.empty":
 // made settings follow from the members and the format.
 var made = []string{"dataDir", "clientPort", "secureClientPort", "clientPortAddress", "secureClientPortAddress", "admin.serverPort", "sslQuorum"}
 
-// numbers are the settings that are written here and have a number.
-var numbers = []string{"tickTime", "initLimit", "syncLimit", "minSessionTimeout", "maxSessionTimeout", "maxClientCnxns", "autopurge.snapRetainCount", "autopurge.purgeInterval"}
+// numbers are the settings that are written here and have a number, and others that Apache ZooKeeper takes for their default, without
+// a word, if it is none.
+var numbers = []string{
+	"tickTime", "initLimit", "syncLimit", "minSessionTimeout", "maxSessionTimeout", "maxClientCnxns", "autopurge.snapRetainCount", "autopurge.purgeInterval",
+	"snapCount", "preAllocSize", "globalOutstandingLimit", "maxCnxns", "commitLogCount",
+}
 
 // CheckSet refuses a setting that cannot be, that would be unsafe, or that follows from something else.
 func CheckSet(key, value string) error {
@@ -34,6 +40,9 @@ func CheckSet(key, value string) error {
 		return fmt.Errorf("--set %s=%s: with it members that have lost their data can take part in elections, and all data may be lost (it stays %s)", key, value, safe)
 	case slices.Contains(made, name) || strings.HasPrefix(name, "server.") || strings.HasPrefix(name, "ssl.keyStore") || strings.HasPrefix(name, "ssl.trustStore") || strings.HasPrefix(name, "ssl.quorum."):
 		return fmt.Errorf("--set %s: follows from the members and the format (name ports as HOST:CLIENTPORT:QUORUMPORT:ELECTIONPORT, directories with --data-dir and --conf-dir)", key)
+	}
+	if reason := zoocfg.Refused(name, value); reason != "" {
+		return fmt.Errorf("--set %s=%s: %s", key, value, reason)
 	}
 	return nil
 }

@@ -90,9 +90,12 @@ type Outcome struct {
 	Kind   string    // one of the constants above
 	Status int       // the process's exit status
 	Text   string    // for the user; empty if there is nothing to add to the child's own words
-	Token  int64     // of the hold, 0 if there was none
+	Token  int64     // of the hold, 0 if there was none; of several locks that of the first
 	Child  *ChildEnd // if the child was started
-	Env    []string  // for commands that are told of the end: that of the child; nil if the lock was not granted
+
+	Tokens map[string]int64 // of several locks, by their paths; nil for one, or if there was no hold
+
+	Env []string // for commands that are told of the end: that of the child; nil if the lock was not granted
 
 	// Interrupted: ^C has ended the child. The key was pressed for the whole job, and would have reached
 	// it had we not put the child in a group of its own.
@@ -160,8 +163,23 @@ func Run(cfg Config) Outcome {
 		over := f.granted
 		over.Claims = nil // they are of the past, and mark what the engine may have to kill
 		out.Env = lockEnv(f.cfg.Env, f.cfg.Open, over, f.plan.Grace)
+		if out.Token != 0 {
+			out.Tokens = f.tokens()
+		}
 	}
 	return out
+}
+
+// tokens returns the token of each of several locks.
+func (f *front) tokens() map[string]int64 {
+	if len(f.granted.Tokens) == 0 {
+		return nil
+	}
+	all := map[string]int64{f.cfg.Open.Lock: f.granted.Token}
+	for i, token := range f.granted.Tokens {
+		all[f.cfg.Open.Also[i]] = token
+	}
+	return all
 }
 
 func (f *front) run() Outcome {

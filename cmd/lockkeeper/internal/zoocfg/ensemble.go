@@ -9,7 +9,8 @@ import (
 
 // ensembleAdvice says what to do with the configuration of an ensemble.
 const ensembleAdvice = "this server stands alone. Run Apache ZooKeeper on each of the machines with this file and a myid. " +
-	"The data of this server can be its beginning: stop the server, copy dataDir to each of them, and start them"
+	"The data of this server can be its beginning: stop the server, and give each member a copy before any of them starts " +
+	"(lockkeeper ensemble grow --from DIR, its dataDir)"
 
 // isServer reports whether key is server.N.
 func isServer(key string) bool {

@@ -69,9 +69,10 @@ type Error struct {
 	Reason string // what is allowed
 }
 
-func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %s: %s", e.Where, e.shown(), e.Reason)
-}
+func (e *Error) Error() string { return e.Where + ": " + e.Text() }
+
+// Text is the error without the place.
+func (e *Error) Text() string { return e.shown() + ": " + e.Reason }
 
 // shown is the setting for a log, which is no place for secrets.
 func (s Setting) shown() string {

@@ -29,15 +29,21 @@ func (d Disk) Machine(config string) (*doctor.Machine, error) {
 		return nil, err
 	}
 	m := &doctor.Machine{Config: config, Settings: map[string]string{}}
-	if err := addSettings(m, config); err != nil {
+	static, err := addSettings(m, config)
+	if err != nil {
 		return nil, err
 	}
+	var members []zoocfg.Setting
 	process := d.process(config)
 	place := func(path string) string { return seenFrom(process, path) }
 	if dynamic := m.Settings["dynamicConfigFile"]; dynamic != "" {
-		if err := addSettings(m, place(dynamic)); err != nil {
+		members, err = addSettings(m, place(dynamic))
+		if err != nil {
 			m.Unread = append(m.Unread, fmt.Errorf("dynamicConfigFile: %w", err))
 		}
+	}
+	for _, wrong := range zoocfg.Faults(static, members) {
+		m.Faults = append(m.Faults, doctor.Fault{Text: wrong.Text(), Where: wrong.Where})
 	}
 	data := m.Settings["dataDir"]
 	m.DataDir = directory(data, place(data))
@@ -57,21 +63,21 @@ func (d Disk) Machine(config string) (*doctor.Machine, error) {
 	return m, nil
 }
 
-// addSettings reads a properties file. Of a key that comes twice the last one counts.
-func addSettings(m *doctor.Machine, path string) error {
+// addSettings adds the settings of a properties file, and returns them. Of a key that comes twice the last one counts.
+func addSettings(m *doctor.Machine, path string) ([]zoocfg.Setting, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	settings, err := zoocfg.Read(path, f)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, s := range settings {
 		m.Settings[strings.TrimPrefix(s.Key, propertyPrefix)] = s.Value
 	}
-	return nil
+	return settings, nil
 }
 
 // directory looks at a directory, at the place where it is seen from here.

@@ -46,7 +46,7 @@ func TestMachineOfFiles(t *testing.T) {
 		"conf/zoo.cfg.dynamic.1": "server.3=c:2888:3888:participant;2181\n",
 	})
 	config := filepath.Join(root, "conf", "zoo.cfg")
-	text := "tickTime=1\ntickTime=2000\ndataDir=" + root + "/data\ndataLogDir=" + root + "/log\ndynamicConfigFile=" + config + ".dynamic.1\nzookeeper.snapshot.trust.empty=true\n"
+	text := "tickTime=1\ntickTime=2000\ndataDir=" + root + "/data\ndataLogDir=" + root + "/log\ndynamicConfigFile=" + config + ".dynamic.1\nzookeeper.snapshot.trust.empty=true\ninitLimit=abc\n"
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +56,9 @@ func TestMachineOfFiles(t *testing.T) {
 	}
 	if m.Config != config || m.Settings["tickTime"] != "2000" || m.Settings["server.3"] == "" || m.Settings["snapshot.trust.empty"] != "true" || len(m.Unread) > 0 {
 		t.Errorf("the settings are %v, unread %v", m.Settings, m.Unread)
+	}
+	if len(m.Faults) != 1 || m.Faults[0].Where != config+":7" || !strings.HasPrefix(m.Faults[0].Text, "initLimit=abc: is no whole number") {
+		t.Errorf("the faults are %+v", m.Faults)
 	}
 	if m.MyID != "3\n" || m.MyIDErr != nil || m.DataDir.Err != nil || m.LogDir.Err != nil || m.DataDir.Device == 0 || m.LogDir.Device != m.DataDir.Device {
 		t.Errorf("the directories are %+v and %+v, and myid %q, %v", m.DataDir, m.LogDir, m.MyID, m.MyIDErr)
