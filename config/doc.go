@@ -20,7 +20,8 @@
 // structs are named as in JSON.
 //
 // Several layers are laid over each other, the most specific first: a field that a layer does not set keeps the value of
-// the layers behind it, and of Options.Default. SpringLayers names those of Spring Cloud Zookeeper.
+// the layers behind it, and of Options.Default. SpringLayers names those of Spring Cloud Zookeeper. A layer whose znode has no
+// data counts as absent: it may be there only because something below it is.
 //
 // Store also writes the name of the writer into the znode _writer below the znode, in the same transaction. What other programs
 // write has no name of a writer. Names that begin with "_" are no keys.
