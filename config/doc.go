@@ -1,7 +1,10 @@
 // Package config is typed configuration: a Go value that follows znodes.
 //
 //	type Limits struct { Rate int `json:"rate"` }
-//	v, err := config.Open(ctx, keeper, []string{"/config/orders"}, config.Options[Limits]{Default: Limits{Rate: 10}})
+//	v, err := config.Open(ctx, keeper, []string{"/config/orders"}, config.Options[Limits]{
+//		Default:  Limits{Rate: 10},
+//		Optional: true, // as long as nothing is stored, Default alone is in force
+//	})
 //	…
 //	limit := v.Get().Rate // no request, no lock
 //

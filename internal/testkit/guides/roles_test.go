@@ -33,7 +33,8 @@ func withLock(ctx context.Context, k *client.Keeper, work func(context.Context) 
 
 func limits(ctx context.Context, k *client.Keeper) (*config.Value[Limits], error) {
 	return config.Open(ctx, k, []string{"/config/orders"}, config.Options[Limits]{
-		Default: Limits{Rate: 10},
+		Default:  Limits{Rate: 10},
+		Optional: true, // as long as nothing is stored, Default alone is in force
 		Validate: func(l Limits) error {
 			if l.Rate < 1 {
 				return fmt.Errorf("a rate of %d would stop the service", l.Rate)
@@ -127,15 +128,18 @@ func TestWithLock(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	k := keeper(t)
-	must(t, setRate(t.Context(), k, 20))
 	v, err := limits(t.Context(), k)
 	must(t, err)
 	defer v.Close(t.Context())
+	if rate := v.Get().Rate; rate != 10 {
+		t.Errorf("nothing is stored: rate %d, want the default", rate)
+	}
+	must(t, setRate(t.Context(), k, 20))
 	must(t, setRate(t.Context(), k, 0))
 	must(t, setRate(t.Context(), k, 30))
 	for state, err := range v.Changes(t.Context()) {
 		must(t, err)
-		if state.Value.Rate < 20 {
+		if state.Value.Rate < 10 {
 			t.Fatalf("rate %d is in force", state.Value.Rate)
 		}
 		if state.Value.Rate == 30 {
