@@ -2,9 +2,11 @@ package discovery
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -214,14 +216,14 @@ func (i Instance) HostPort() string {
 	return net.JoinHostPort(i.Address, strconv.Itoa(p))
 }
 
-// URI returns the instance's URI, by its template; scheme://address:port if it has none.
+// URI returns the instance's URI, by its template, into which values are put as they are. Without a template it is
+// scheme://address:port, with the SSL port if the instance has no other, and with an IPv6 address in brackets.
 func (i Instance) URI() string {
-	spec := i.URISpec
-	if len(spec) == 0 {
-		spec = HTTPSpec()
+	if len(i.URISpec) == 0 {
+		return i.plainURI()
 	}
 	var b strings.Builder
-	for _, p := range spec {
+	for _, p := range i.URISpec {
 		if p.Variable {
 			b.WriteString(i.variable(p.Value))
 		} else {
@@ -229,6 +231,18 @@ func (i Instance) URI() string {
 		}
 	}
 	return b.String()
+}
+
+// plainURI returns the URI of an instance without a template.
+func (i Instance) plainURI() string {
+	host := i.Address
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if p := cmp.Or(i.Port, i.SSLPort); p != 0 {
+		host += ":" + strconv.Itoa(p)
+	}
+	return (&url.URL{Scheme: i.variable("scheme"), Host: host}).String()
 }
 
 // variable returns a variable of Curator's UriSpec; an unknown one is empty.
