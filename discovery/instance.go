@@ -28,7 +28,7 @@ const (
 type Instance struct {
 	Name    string
 	ID      string
-	Address string // host name or IP address; empty is null
+	Address string // host name or IP address; empty is null, which cannot be registered
 	Port    int    // 0 is null
 	SSLPort int    // 0 is null
 
@@ -207,13 +207,17 @@ func port(p *int) (int, error) {
 	return *p, nil
 }
 
-// HostPort returns "address:port", with the SSL port if the instance has no other.
-func (i Instance) HostPort() string {
-	p := i.Port
-	if p == 0 {
-		p = i.SSLPort
+// HostPort returns "address:port", with the SSL port if the instance has no other. The error says that the instance has no
+// address or no port, both of which Curator allows: such an instance cannot be dialled.
+func (i Instance) HostPort() (string, error) {
+	p := cmp.Or(i.Port, i.SSLPort)
+	switch {
+	case i.Address == "":
+		return "", fmt.Errorf("instance %s of %s has no address", i.ID, i.Name)
+	case p == 0:
+		return "", fmt.Errorf("instance %s of %s has no port", i.ID, i.Name)
 	}
-	return net.JoinHostPort(i.Address, strconv.Itoa(p))
+	return net.JoinHostPort(i.Address, strconv.Itoa(p)), nil
 }
 
 // URI returns the instance's URI, by its template, into which values are put as they are. Without a template it is
