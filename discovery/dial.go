@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 )
 
-// Dial connects to an instance of a service, in turn. If it cannot be reached, or has no port, that is noted (Failed), and the
+// Dial connects to an instance of a service, in turn. A port behind the name, as in "orders:80", is ignored, as it is by Transport:
+// the instance says which port it has. If it cannot be reached, or has no port, that is noted (Failed), and the
 // next one is tried, until each has been tried once. dial makes the connection; nil means a net.Dialer. The error is a
 // *NoInstanceError, or says of each instance why there is no connection.
 func (d *Directory) Dial(ctx context.Context, network, name string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (net.Conn, error) {
@@ -16,12 +18,21 @@ func (d *Directory) Dial(ctx context.Context, network, name string, dial func(ct
 		dial = new(net.Dialer).DialContext
 	}
 	var conn net.Conn
-	err := d.each(ctx, name, true, Instance.HostPort, func(address string) (dead bool, err error) {
+	err := d.each(ctx, serviceName(name), true, Instance.HostPort, func(address string) (dead bool, err error) {
 		conn, err = dial(ctx, network, address)
 		return true, err
 	})
 	return conn, err
 }
+
+// DialContext is Dial with a net.Dialer, in the form that http.Transport.DialContext has, and whatever else dials "host:port".
+// A dialer is not told the scheme, so it takes the SSL port only of an instance that has no other; Transport does for https.
+func (d *Directory) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.Dial(ctx, network, address, nil)
+}
+
+// serviceName returns the name of the service in an address, without a port.
+func serviceName(address string) string { return (&url.URL{Host: address}).Hostname() }
 
 // each tries the instances of a service in turn, each once at most, until use, which gets the instance's address by
 // addressOf, returns no error. If it reports an instance as dead, that is noted, and with retry the next one is tried. One
@@ -57,8 +68,8 @@ func (d *Directory) each(ctx context.Context, name string, retry bool, addressOf
 }
 
 // Transport returns a RoundTripper that takes the host of a request's URL for the name of a service, and sends each
-// request to an instance, in turn: to its port, or to its SSL port if the URL's scheme is https. The Host header stays
-// the name. If no connection comes about, nothing has been sent: that is noted (Failed), and the next instance is tried,
+// request to an instance, in turn: to its port, or to its SSL port if the URL's scheme is https. A port in the URL is ignored, as
+// it is by Dial. The Host header stays as the URL has it. If no connection comes about, nothing has been sent: that is noted (Failed), and the next instance is tried,
 // as far as the request's body can be read again. An instance without a port is passed over in the same way. next makes the requests; nil means http.DefaultTransport.
 func (d *Directory) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {

@@ -428,9 +428,20 @@ func TestTransportAndDial(t *testing.T) {
 	if !errors.As(err, &none) {
 		t.Errorf("a service that is not there: %v", err)
 	}
-	conn, err := d.Dial(t.Context(), "tcp", "s", nil)
+	// A port behind the name is ignored: the instances have theirs.
+	resp, err := hc.Get("http://s:9999/")
 	must(t, err)
-	conn.Close()
+	resp.Body.Close()
+	for _, name := range []string{"s", "s:80"} {
+		conn, err := d.Dial(t.Context(), "tcp", name, nil)
+		must(t, err)
+		conn.Close()
+	}
+	direct := &http.Transport{DialContext: d.DialContext}
+	defer direct.CloseIdleConnections()
+	resp, err = (&http.Client{Transport: direct}).Get("http://s/")
+	must(t, err)
+	resp.Body.Close()
 	must(t, discovery.Unpublish(t.Context(), k, "/services", "s", "0"))
 	must(t, discovery.Unpublish(t.Context(), k, "/services", "s", "1"))
 	_, err = d.WaitFor(t.Context(), "s", func(all []discovery.Instance) bool { return len(all) == 1 })
