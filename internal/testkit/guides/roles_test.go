@@ -91,8 +91,8 @@ func together(ctx context.Context, k *client.Keeper, processes int, work func(co
 	return errors.Join(work(ctx), b.Leave(ctx)) // and when all are done
 }
 
-func shares(ctx context.Context, k *client.Keeper, me string, shards []string, index func(ctx context.Context, shard string, token int64)) error {
-	work := func(ctx context.Context, shard string, hold *lock.Hold) { index(ctx, shard, hold.Token()) }
+func shares(ctx context.Context, k *client.Keeper, me string, shards []string, index func(ctx context.Context, shard string, token int64) error) error {
+	work := func(ctx context.Context, shard string, hold *lock.Hold) error { return index(ctx, shard, hold.Token()) }
 	p, err := partition.Join(ctx, k, "/shards", me, shards, work, partition.Options{})
 	if err != nil {
 		return err
@@ -202,9 +202,10 @@ func TestShares(t *testing.T) {
 	began := make(chan string, 2)
 	done := make(chan error, 1)
 	go func() {
-		done <- shares(ctx, k, "w1", []string{"a", "b"}, func(ctx context.Context, shard string, token int64) {
+		done <- shares(ctx, k, "w1", []string{"a", "b"}, func(ctx context.Context, shard string, token int64) error {
 			began <- shard
 			<-ctx.Done()
+			return ctx.Err()
 		})
 	}()
 	if got := map[string]bool{<-began: true, <-began: true}; !got["a"] || !got["b"] {
