@@ -33,7 +33,7 @@ type Double struct {
 // NewDouble returns a member of the double barrier at path, which opens when that many members have entered. It asks the
 // server nothing.
 func NewDouble(k *client.Keeper, path string, members int, opt Options) (*Double, error) {
-	opt, err := opt.withDefaults(path)
+	opt, err := opt.withDefaults(k, path)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,9 @@ import (
 
 // Options configure a Value. The zero value of every field means its default.
 type Options[T any] struct {
-	// Default is what the layers are laid over; it is in force alone only with Optional. Each value is made of a copy of it, with copies of its maps, of its
-	// lists, and of what its pointers point at; what unexported fields refer to is shared. It must not contain itself.
+	// Default is what the layers are laid over; it is in force alone only with Optional. Each value is made of a copy of it,
+	// with copies of its maps, of its lists, and of what its pointers point at; what unexported fields refer to is shared. It
+	// must not contain itself.
 	Default T
 
 	// Decode sets what the data of a layer's znode says, which is never empty, and leaves all else in the value as it is: a
@@ -108,6 +109,9 @@ type Value[T any] struct {
 func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Options[T]) (*Value[T], error) {
 	if len(layers) == 0 {
 		return nil, errors.New("config: no path is given")
+	}
+	if err := operr.NoKeeper("config", layers[0], k); err != nil {
+		return nil, err
 	}
 	if opt.Decode == nil {
 		opt.Decode = decodeJSON[T]

@@ -189,6 +189,9 @@ func Unpublish(ctx context.Context, k *client.Keeper, base, name, id string) err
 // change looks at the znode of an instance and calls write with what is there, again and again while others are quicker and answers
 // are lost. It leaves ephemeral znodes alone.
 func change(ctx context.Context, k *client.Keeper, op, path string, write func(context.Context, *client.Session, zk.Stat, bool) error) error {
+	if err := operr.NoKeeper(op, path, k); err != nil {
+		return err
+	}
 	doubt := false
 	err := k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		for {

@@ -41,6 +41,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/group"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -109,6 +110,12 @@ type Partition struct {
 // member; ctx bounds that only. id tells members apart for people and decides about shares; two members with the same id
 // get the same items, one as a stand-in. Close must be called.
 func Join(ctx context.Context, k *client.Keeper, path, id string, items []string, work Work, opt Options) (*Partition, error) {
+	if err := operr.NoKeeper("partition", path, k); err != nil {
+		return nil, err
+	}
+	if work == nil {
+		return nil, operr.NoFunction("partition", path, "work")
+	}
 	if opt.Allocate == nil {
 		opt.Allocate = Spread
 	}
@@ -152,9 +159,6 @@ func (p *Partition) check() error {
 		if err := zk.ValidatePath(zk.Join(p.path, item)); err != nil {
 			return err
 		}
-	}
-	if p.work == nil {
-		return errors.New("no Work")
 	}
 	if p.opt.Settle < 0 {
 		return fmt.Errorf("option Settle: %v is negative", p.opt.Settle)

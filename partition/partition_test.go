@@ -369,7 +369,7 @@ func TestWhatCannotBeSharedOut(t *testing.T) {
 				_, err := partition.Join(context.Background(), k, "/p", "", nil, work, partition.Options{})
 				return err
 			},
-			"partition /p: no Work": func() error {
+			"partition /p: there is no function work": func() error {
 				_, err := partition.Join(context.Background(), k, "/p", "x", nil, nil, partition.Options{})
 				return err
 			},
