@@ -24,7 +24,10 @@ type Options struct {
 
 const defaultCleanupTimeout = 5 * time.Second
 
-func (o Options) withDefaults(path string) (Options, error) {
+func (o Options) withDefaults(k *client.Keeper, path string) (Options, error) {
+	if err := operr.NoKeeper("barrier", path, k); err != nil {
+		return o, err
+	}
 	err := zk.ValidatePath(path)
 	if path == "/" {
 		err = &zk.PathError{Path: path, Reason: "is the root, which cannot be a barrier"}
@@ -47,7 +50,7 @@ type Barrier struct {
 
 // New returns the barrier at path. It asks the server nothing.
 func New(k *client.Keeper, path string, opt Options) (*Barrier, error) {
-	opt, err := opt.withDefaults(path)
+	opt, err := opt.withDefaults(k, path)
 	if err != nil {
 		return nil, err
 	}

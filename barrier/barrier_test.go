@@ -268,6 +268,62 @@ func TestDouble(t *testing.T) {
 	})
 }
 
+// A member enters, then leaves, and so on: what comes out of turn is an error, and changes nothing.
+func TestOutOfTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		ctx := t.Context()
+		newDouble := func(label string) *barrier.Double {
+			k, _ := keep(t, srv, label)
+			d, err := barrier.NewDouble(k, "/x/d", 2, barrier.Options{CleanupTimeout: time.Second})
+			must(t, err)
+			return d
+		}
+		refused := func(what string, err, want error) {
+			t.Helper()
+			if !errors.Is(err, want) || client.MaybeApplied(err) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
+		}
+		within := func(f func(context.Context) error) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return f(ctx)
+		}
+		a, b := newDouble("a"), newDouble("b")
+		refused("Leave at first", a.Leave(ctx), barrier.ErrNotEntered)
+		refused("Enter alone", within(a.Enter), context.DeadlineExceeded)
+		refused("Leave after an Enter that has failed", a.Leave(ctx), barrier.ErrNotEntered)
+		errs := make(chan error)
+		for range 2 {
+			go func() { errs <- b.Enter(ctx) }()
+			must(t, a.Enter(ctx))
+			must(t, <-errs)
+			refused("a second Enter", a.Enter(ctx), barrier.ErrEntered)
+			refused("Leave alone", within(a.Leave), context.DeadlineExceeded)
+			refused("Enter after a Leave that has failed", a.Enter(ctx), barrier.ErrEntered)
+			go func() { errs <- b.Leave(ctx) }()
+			must(t, a.Leave(ctx))
+			must(t, <-errs)
+			refused("a second Leave", a.Leave(ctx), barrier.ErrNotEntered)
+		}
+		// An Enter that has left its znode behind: Leave removes it.
+		go func() { errs <- within(a.Enter) }()
+		time.Sleep(500 * time.Millisecond)
+		srv.Link("a").Freeze()
+		refused("Enter without a connection", <-errs, context.DeadlineExceeded)
+		srv.Link("a").Heal()
+		if len(srv.Tree("/x/d")) != 2 {
+			t.Fatalf("the znode is not there:\n%s", srv.Tree("/x/d"))
+		}
+		must(t, a.Leave(ctx))
+		if got := srv.Tree("/x/d").String(); got != "/x/d\n" {
+			t.Errorf("left behind:\n%s", got)
+		}
+		refused("Leave after that", a.Leave(ctx), barrier.ErrNotEntered)
+	})
+}
+
 // start is when every bubble begins.
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 

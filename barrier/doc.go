@@ -14,6 +14,8 @@
 //     is a Set after which it cannot be told whether another client has opened the barrier again: see there.
 //   - An Enter that fails takes its znode away again.
 //   - One double barrier serves round after round: Enter, Leave, Enter and so on, with members as fast and as slow as they are.
+//   - A second Enter without a Leave between, and a Leave without an Enter, are errors that change nothing (ErrEntered,
+//     ErrNotEntered).
 //   - What was left behind when all members died does not open a double barrier.
 //
 // # Formats

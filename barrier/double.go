@@ -16,6 +16,13 @@ import (
 // readyName is the name of the znode that says that all have entered.
 const readyName = "ready"
 
+var (
+	// ErrEntered is returned by an Enter of a member that has entered and has not left: Leave is next.
+	ErrEntered = errors.New("the member has entered already")
+	// ErrNotEntered is returned by a Leave of a member that has not entered, or has left since.
+	ErrNotEntered = errors.New("the member has not entered")
+)
+
 // A Double is one member of a double barrier. One goroutine uses it: Enter, then Leave, then perhaps again.
 //
 // The members of a round are the znodes that are older than the last write of ready. The round is over when all of them
@@ -28,12 +35,14 @@ type Double struct {
 	name    string // of our znode
 	came    int64  // czxid of the oldest of our znodes that a round that is on may have counted unseen; 0 if there is none
 	opened  int64  // mzxid of ready when we entered last
+	entered bool   // Enter has returned nil, and Leave has not since
+	behind  bool   // an Enter has failed, and its znode may still be there
 }
 
 // NewDouble returns a member of the double barrier at path, which opens when that many members have entered. It asks the
 // server nothing.
 func NewDouble(k *client.Keeper, path string, members int, opt Options) (*Double, error) {
-	opt, err := opt.withDefaults(path)
+	opt, err := opt.withDefaults(k, path)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +61,16 @@ func (d *Double) own() string   { return zk.Join(d.path, d.name) }
 func (d *Double) ready() string { return zk.Join(d.path, readyName) }
 
 // Enter returns nil once all members have entered. If it fails, it removes its znode; the barrier may have opened for the
-// others nevertheless, if this member was the last one.
+// others nevertheless, if this member was the last one. If the znode could not be removed, the error says so: Leave removes it,
+// another Enter goes on with it, and it goes with the session at the latest. A member that has entered and has not left gets
+// ErrEntered, also if it has called Leave and that has failed.
 func (d *Double) Enter(ctx context.Context) error {
+	if d.entered {
+		return operr.Wrap("enter", d.path, ErrEntered, false)
+	}
 	err := d.k.Run(ctx, d.enter)
 	if err == nil {
-		d.came = 0
+		d.came, d.entered, d.behind = 0, true, false
 		return nil
 	}
 	err = operr.Wrap("enter", d.path, err, false)
@@ -68,7 +82,8 @@ func (d *Double) Enter(ctx context.Context) error {
 		}
 		return d.removeOwn(ctx, s)
 	})
-	if left != nil {
+	d.behind = left != nil
+	if d.behind {
 		return errors.Join(err, operr.Wrap("leave", d.path, left, false))
 	}
 	d.came = 0
@@ -235,9 +250,17 @@ func (d *Double) removeReady(ctx context.Context, s *client.Session, version int
 	return false, err
 }
 
-// Leave returns nil once all members have left. It may be called again after an error.
+// Leave returns nil once all members have left. After an error it is to be called again: until it returns nil, the member has
+// not left. A member that has not entered, or has left since, gets ErrNotEntered.
 func (d *Double) Leave(ctx context.Context) error {
-	return operr.Wrap("leave", d.path, d.k.Run(ctx, d.leave), false)
+	if !d.entered && !d.behind {
+		return operr.Wrap("leave", d.path, ErrNotEntered, false)
+	}
+	err := d.k.Run(ctx, d.leave)
+	if err == nil {
+		d.entered, d.behind = false, false
+	}
+	return operr.Wrap("leave", d.path, err, false)
 }
 
 // leave leaves with one session: the first member by name waits for the last one, and is the last to go; all others go

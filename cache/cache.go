@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -117,6 +118,9 @@ type State struct {
 // Open caches the subtree of the znode at path, which need not exist, and returns when it has been read. It follows
 // the tree across sessions of the Keeper. ctx bounds the opening only. Close must be called.
 func Open(ctx context.Context, k *client.Keeper, path string, opt Options) (*Cache, error) {
+	if err := operr.NoKeeper("cache", path, k); err != nil {
+		return nil, err
+	}
 	opt, err := opt.withDefaults(path)
 	if err != nil {
 		return nil, err
@@ -169,6 +173,9 @@ func (c *Cache) State() (State, <-chan struct{}) {
 
 // WaitFor waits until a view is as wanted, and returns it. Views that follow each other quickly are skipped.
 func (c *Cache) WaitFor(ctx context.Context, wanted func(View) bool) (View, error) {
+	if wanted == nil {
+		return View{}, operr.NoFunction("cache", c.path, "wanted")
+	}
 	for {
 		state, changed := c.State()
 		if wanted(state.View) {

@@ -18,12 +18,14 @@ import (
 
 // Options configure a Value. The zero value of every field means its default.
 type Options[T any] struct {
-	// Default is the value in front of all layers. Each value is made of a copy of it, with copies of its maps, of its
-	// lists, and of what its pointers point at; what unexported fields refer to is shared. It must not contain itself.
+	// Default is what the layers are laid over; it is in force alone only with Optional. Each value is made of a copy of it,
+	// with copies of its maps, of its lists, and of what its pointers point at; what unexported fields refer to is shared. It
+	// must not contain itself.
 	Default T
 
-	// Decode sets what the data of a layer's znode says, and leaves all else in the value as it is: a decoder of YAML fits.
-	// It should make the elements of lists anew, which json.Unmarshal does not. Default: JSON, with lists made anew.
+	// Decode sets what the data of a layer's znode says, which is never empty, and leaves all else in the value as it is: a
+	// decoder of YAML fits. It should make the elements of lists anew, which json.Unmarshal does not. Default: JSON, with
+	// lists made anew.
 	Decode func(data []byte, value *T) error
 
 	// Keys reads the znodes below each layer as keys, with text as values, in place of the data of the layer's znode.
@@ -32,12 +34,16 @@ type Options[T any] struct {
 	// Validate refuses a value that must not come into force.
 	Validate func(T) error
 
-	// Optional takes Default where no layer is there. Default: that is an error, and the last good value stays.
+	// Optional takes Default where no layer is there, or none has data. Default: that is an error, and the last good value
+	// stays.
 	Optional bool
 
 	// Logger gets a line when a value comes into force and when one is refused. Default: silent.
 	Logger *slog.Logger
 }
+
+// errNothing is the error of a Value whose layers say nothing.
+var errNothing = fmt.Errorf("nothing is configured, and Options.Optional is not set: %w", zk.ErrNoNode)
 
 // A BadError says that a configuration does not come into force.
 type BadError struct {
@@ -98,10 +104,14 @@ type Value[T any] struct {
 }
 
 // Open reads the configuration at the given layers, the most specific first, and follows it. It fails if what is there
-// is bad, with a *BadError, or cannot be read, with a *client.OpError. ctx bounds the reading only. Close must be called.
+// is bad, with a *BadError, or cannot be read, with a *client.OpError. If there is nothing and Options.Optional is not set, it is a
+// *BadError that is zk.ErrNoNode. ctx bounds the reading only. Close must be called.
 func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Options[T]) (*Value[T], error) {
 	if len(layers) == 0 {
 		return nil, errors.New("config: no path is given")
+	}
+	if err := operr.NoKeeper("config", layers[0], k); err != nil {
+		return nil, err
 	}
 	if opt.Decode == nil {
 		opt.Decode = decodeJSON[T]
@@ -238,7 +248,7 @@ func (v *Value[T]) read() (Snapshot[T], error) {
 		s.Sources = append(sources, s.Sources...)
 	}
 	if len(s.Sources) == 0 && !v.opt.Optional {
-		return s, &BadError{Path: v.layers[0], Version: -1, Err: zk.ErrNoNode}
+		return s, &BadError{Path: v.layers[0], Version: -1, Err: errNothing}
 	}
 	if v.opt.Validate == nil {
 		return s, nil
@@ -259,7 +269,7 @@ func (v *Value[T]) apply(view cache.View, layer string, value *T) ([]Source, err
 		return applyKeys(view, layer, value)
 	}
 	n, ok := view.Get(layer)
-	if !ok {
+	if !ok || len(n.Data) == 0 {
 		return nil, nil
 	}
 	if err := v.opt.Decode(n.Data, value); err != nil {

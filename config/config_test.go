@@ -105,7 +105,7 @@ func TestTheLastGoodValueStays(t *testing.T) {
 		w.put("/c", `{"rate":7}`)
 		check("good again", 7, "<nil>")
 		must(t, w.s.DeleteAll(t.Context(), "/c"))
-		check("deleted", 7, "config /c: no such znode")
+		check("deleted", 7, "config /c: nothing is configured, and Options.Optional is not set: no such znode")
 		w.put("/c", `{"rate":8}`)
 		check("there again", 8, "<nil>")
 		w.srv.Link("a").Expire()
@@ -151,6 +151,34 @@ func TestOpenFailsWithWhatIsBad(t *testing.T) {
 		bad = nil
 		if errors.As(err, &bad) || !errors.Is(err, zk.ErrClosed) || !strings.HasPrefix(err.Error(), "config /c: ") {
 			t.Errorf("a closed keeper: %v", err)
+		}
+	})
+}
+
+// The parent that Store makes for a layer is there without data, and no layer.
+func TestALayerWithoutDataIsAbsent(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		must(t, config.Store(t.Context(), w.k, "/config/app/prod", []byte(`{"rate":5}`), zk.AnyVersion, "t", nil))
+		synctest.Wait()
+		v := open(w, config.Options[limits]{}, "/config/app/prod", "/config/app")
+		if st, _ := v.State(); st.Bad != nil || st.Value.Rate != 5 || len(st.Sources) != 1 || st.Sources[0].Path != "/config/app/prod" {
+			t.Errorf("a parent that Store has made: %+v", st)
+		}
+		w.put("/config/app", `{"rate":1,"burst":2}`)
+		if got := v.Get(); got.Rate != 5 || got.Burst != 2 {
+			t.Errorf("the parent has data: %+v", got)
+		}
+		w.put("/config/app", "")
+		if st, _ := v.State(); st.Bad != nil || st.Value.Rate != 5 || st.Value.Burst != 0 {
+			t.Errorf("the parent is empty again: %+v", st)
+		}
+		if v := open(w, config.Options[limits]{Optional: true, Default: limits{Rate: 3}}, "/config/app"); v.Get().Rate != 3 {
+			t.Errorf("optional: %+v", v.Get())
+		}
+		_, err := config.Open(t.Context(), w.k, []string{"/config/app"}, config.Options[limits]{})
+		var bad *config.BadError
+		if !errors.Is(err, zk.ErrNoNode) || !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), "config /config/app: nothing is configured") {
+			t.Errorf("nothing but an empty layer: %v", err)
 		}
 	})
 }

@@ -1,7 +1,10 @@
 // Package config is typed configuration: a Go value that follows znodes.
 //
 //	type Limits struct { Rate int `json:"rate"` }
-//	v, err := config.Open(ctx, keeper, []string{"/config/orders"}, config.Options[Limits]{Default: Limits{Rate: 10}})
+//	v, err := config.Open(ctx, keeper, []string{"/config/orders"}, config.Options[Limits]{
+//		Default:  Limits{Rate: 10},
+//		Optional: true, // as long as nothing is stored, Default alone is in force
+//	})
 //	…
 //	limit := v.Get().Rate // no request, no lock
 //
@@ -20,7 +23,8 @@
 // structs are named as in JSON.
 //
 // Several layers are laid over each other, the most specific first: a field that a layer does not set keeps the value of
-// the layers behind it, and of Options.Default. SpringLayers names those of Spring Cloud Zookeeper.
+// the layers behind it, and of Options.Default. SpringLayers names those of Spring Cloud Zookeeper. A layer whose znode has no
+// data counts as absent: it may be there only because something below it is.
 //
 // Store also writes the name of the writer into the znode _writer below the znode, in the same transaction. What other programs
 // write has no name of a writer. Names that begin with "_" are no keys.

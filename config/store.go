@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/cache"
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -47,6 +48,9 @@ const NotThere int32 = -2
 // A lost answer is resolved by looking, and the write is tried again if it is not there. client.MaybeApplied is true of an
 // error after an attempt that may have been carried out: another writer can have replaced what it wrote.
 func Store(ctx context.Context, k *client.Keeper, path string, data []byte, version int32, label string, acl []zk.ACL) error {
+	if err := operr.NoKeeper("store", path, k); err != nil {
+		return err
+	}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	host, _ := os.Hostname()

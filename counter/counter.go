@@ -109,6 +109,9 @@ type Counter struct {
 
 // New returns the counter at path. It asks the server nothing.
 func New(k *client.Keeper, path string, opt Options) (*Counter, error) {
+	if err := operr.NoKeeper("counter", path, k); err != nil {
+		return nil, err
+	}
 	err := zk.ValidatePath(path)
 	switch {
 	case err != nil:
@@ -161,6 +164,9 @@ func (c *Counter) Set(ctx context.Context, number int64) (Value, error) {
 // if it has returned an error, since the value may have been an old one: so it must depend on nothing but the old value and
 // what stays the same. If it returns an error then too, nothing is written, and errors.Is finds that error in the one of Update.
 func (c *Counter) Update(ctx context.Context, change func(old int64) (int64, error)) (Value, error) {
+	if change == nil {
+		return Value{}, operr.NoFunction("update", c.path, "change")
+	}
 	return c.change(ctx, "update", func(old int64) (int64, error) {
 		number, err := change(old)
 		if err != nil {

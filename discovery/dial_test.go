@@ -43,7 +43,7 @@ func TestDialTriesEachInstanceOnce(t *testing.T) {
 							}
 						}
 						tried = append(tried, address)
-						if address != live.HostPort() {
+						if address != hostPort(live) {
 							return nil, errDead
 						}
 						near, far := net.Pipe()
@@ -52,7 +52,7 @@ func TestDialTriesEachInstanceOnce(t *testing.T) {
 					}
 					conn, err := d.Dial(t.Context(), "tcp", "s", dial)
 					if err != nil {
-						t.Fatalf("%s of %d lives, tried were %v: %v", live.HostPort(), all, tried, err)
+						t.Fatalf("%s of %d lives, tried were %v: %v", hostPort(live), all, tried, err)
 					}
 					conn.Close()
 					slices.Sort(tried)
@@ -76,7 +76,7 @@ func TestBodiesThatCannotBeReplayed(t *testing.T) {
 		k := keep(t, srv, "a")
 		publish(t, k, "s", 3)
 		d := open(t, k, discovery.Options{})
-		dead := d.Instances("s")[1].HostPort()
+		dead := hostPort(d.Instances("s")[1])
 		tries := 0
 		hc := &http.Client{Transport: d.Transport(roundTripper(func(req *http.Request) (*http.Response, error) {
 			defer req.Body.Close()
@@ -119,5 +119,38 @@ func TestBodiesThatCannotBeReplayed(t *testing.T) {
 		if tries != 8 {
 			t.Errorf("%d tries without a body, want 8", tries)
 		}
+	})
+}
+
+// Curator allows an instance without an address or a port. Nothing is dialled for it, and another instance is tried.
+func TestInstancesThatCannotBeDialled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, s := keep(t, srv, "a"), srv.Session(t, "s")
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: "1", Address: "h"}, discovery.RegisterOptions{}))
+		_, err := s.Put(t.Context(), "/services/s/2", discovery.Instance{Name: "s", ID: "2", Port: 80, Type: discovery.Static}.Encode(), nil)
+		must(t, err)
+		d := open(t, k, discovery.Options{})
+		_, err = d.Dial(t.Context(), "tcp", "s", nil)
+		want(t, "dial", fmt.Sprint(err), "instance 1 of s has no port\ninstance 2 of s has no address")
+		var asked []string
+		transport := d.Transport(roundTripper(func(req *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(req.Body)
+			asked = append(asked, req.URL.Host+" "+string(body))
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, err
+		}))
+		post := func() error {
+			_, err := (&http.Client{Transport: transport}).Post("http://s/", "text/plain", io.MultiReader(strings.NewReader("stream")))
+			return err
+		}
+		if err := post(); err == nil || !strings.Contains(err.Error(), "instance 1 of s has no port") {
+			t.Errorf("request: %v", err)
+		}
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: "3", Address: "h", SSLPort: 443}, discovery.RegisterOptions{}))
+		synctest.Wait()
+		for range 3 {
+			must(t, post())
+		}
+		want(t, "asked", strings.Join(asked, ", "), "h:443 stream, h:443 stream, h:443 stream")
 	})
 }

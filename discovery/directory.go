@@ -102,6 +102,9 @@ type Options struct {
 // Open reads all services below base, which need not exist, and keeps them in memory. ctx bounds the reading only. Close
 // must be called.
 func Open(ctx context.Context, k *client.Keeper, base string, opt Options) (*Directory, error) {
+	if err := operr.NoKeeper("discovery", base, k); err != nil {
+		return nil, err
+	}
 	if opt.FailuresMax == 0 {
 		opt.FailuresMax = 2
 	}
@@ -220,6 +223,9 @@ func (d *Directory) Malformed() []*MalformedError { return d.listing().malformed
 
 // WaitFor waits until the instances of a service are as wanted, and returns them.
 func (d *Directory) WaitFor(ctx context.Context, name string, wanted func([]Instance) bool) ([]Instance, error) {
+	if wanted == nil {
+		return nil, operr.NoFunction("discovery", d.base, "wanted")
+	}
 	var found []Instance
 	_, err := d.c.WaitFor(ctx, func(cache.View) bool {
 		found = d.Instances(name)

@@ -54,6 +54,15 @@ func ids(all []discovery.Instance) string {
 	return strings.Join(s, " ")
 }
 
+// hostPort returns the address of an instance, or the error.
+func hostPort(i discovery.Instance) string {
+	address, err := i.HostPort()
+	if err != nil {
+		return err.Error()
+	}
+	return address
+}
+
 func want(t testing.TB, what, got, want string) {
 	t.Helper()
 	if got != want {
@@ -79,7 +88,7 @@ func TestRegisterAndResolve(t *testing.T) {
 		}
 		found, err := d.WaitFor(t.Context(), "worker", func(all []discovery.Instance) bool { return len(all) == 1 })
 		must(t, err)
-		want(t, "found", found[0].HostPort(), "10.0.0.1:8080")
+		want(t, "found", hostPort(found[0]), "10.0.0.1:8080")
 		changed := worker()
 		changed.Port, changed.ID = 9090, "ignored"
 		must(t, r.Set(t.Context(), changed))
@@ -94,7 +103,7 @@ func TestRegisterAndResolve(t *testing.T) {
 		synctest.Wait()
 		want(t, "services", fmt.Sprint(d.Services()), "[]")
 		// An id of its own.
-		r, err = discovery.Register(t.Context(), ka, "/services", discovery.Instance{Name: "w"}, discovery.RegisterOptions{})
+		r, err = discovery.Register(t.Context(), ka, "/services", discovery.Instance{Name: "w", Address: "h"}, discovery.RegisterOptions{})
 		must(t, err)
 		if id := r.Instance().ID; len(id) != 36 || id[14] != '4' {
 			t.Errorf("id %q", id)
@@ -212,7 +221,7 @@ func TestPublishedWithACLs(t *testing.T) {
 		if acl := tree[1].ACL; len(acl) != 1 || acl[0].Scheme != "digest" {
 			t.Errorf("ACL of the instance: %v", acl)
 		}
-		r, err := discovery.Register(t.Context(), keep(t, srv, "b"), "/services", discovery.Instance{Name: "db", ID: "2"}, discovery.RegisterOptions{})
+		r, err := discovery.Register(t.Context(), keep(t, srv, "b"), "/services", discovery.Instance{Name: "db", ID: "2", Address: "h"}, discovery.RegisterOptions{})
 		must(t, err)
 		must(t, r.Close(t.Context()))
 		opt.ParentACL = zk.ReadOnlyACL()
@@ -238,14 +247,17 @@ func TestWhatCannotBeRegistered(t *testing.T) {
 			"register /services//x: ":    {ID: "x"},
 			"register /services/a/b/x: ": {Name: "a/b", ID: "x"},
 			"register /services/a/b/c: ": {Name: "a", ID: "b/c"},
-			"register /services/a/p: ":   {Name: "a", ID: "p", Port: 70000},
-			"register /services/a/q: ":   {Name: "a", ID: "q", Payload: json.RawMessage("{")},
-			"register /services/a/s: ":   {Name: "a", ID: "s", Type: discovery.Static},
+			"register /services/a/o: ":   {Name: "a", ID: "o", Port: 80},
+			"register /services/a/p: ":   {Name: "a", ID: "p", Address: "h", Port: 70000},
+			"register /services/a/q: ":   {Name: "a", ID: "q", Address: "h", Payload: json.RawMessage("{")},
+			"register /services/a/s: ":   {Name: "a", ID: "s", Address: "h", Type: discovery.Static},
 		} {
 			if _, err := discovery.Register(t.Context(), k, "/services", i, discovery.RegisterOptions{}); err == nil || !strings.HasPrefix(err.Error(), name) {
 				t.Errorf("%v, want %q", err, name)
 			}
 		}
+		err := discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "a", ID: "x", Port: 80}, discovery.RegisterOptions{})
+		want(t, "no address", fmt.Sprint(err), "publish /services/a/x: the instance has no address, by which clients could reach it")
 		if len(srv.Tree("/services")) > 0 {
 			t.Errorf("tree:\n%s", srv.Tree("/services"))
 		}
@@ -293,7 +305,7 @@ func TestStrategies(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		k := keep(t, srv, "a")
 		publish(t, k, "s", 4)
-		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: "off", Disabled: true}, discovery.RegisterOptions{}))
+		must(t, discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "s", ID: "off", Address: "h", Disabled: true}, discovery.RegisterOptions{}))
 		d := open(t, k, discovery.Options{})
 		round := func(n int) string {
 			var s string
@@ -375,7 +387,7 @@ func TestDubboProviders(t *testing.T) {
 		}
 		d := open(t, k, discovery.Options{Layout: discovery.Dubbo})
 		i, err := d.RoundRobin("com.x.Orders")
-		want(t, "provider", fmt.Sprint(i.HostPort(), " ", i.ID, err), "10.0.0.9:20880 dubbo://10.0.0.9:20880/com.x.Orders?application=shop<nil>")
+		want(t, "provider", fmt.Sprint(hostPort(i), " ", i.ID, err), "10.0.0.9:20880 dubbo://10.0.0.9:20880/com.x.Orders?application=shop<nil>")
 		want(t, "malformed", strconv.Itoa(len(d.Malformed())), "1")
 	})
 }
@@ -416,9 +428,20 @@ func TestTransportAndDial(t *testing.T) {
 	if !errors.As(err, &none) {
 		t.Errorf("a service that is not there: %v", err)
 	}
-	conn, err := d.Dial(t.Context(), "tcp", "s", nil)
+	// A port behind the name is ignored: the instances have theirs.
+	resp, err := hc.Get("http://s:9999/")
 	must(t, err)
-	conn.Close()
+	resp.Body.Close()
+	for _, name := range []string{"s", "s:80"} {
+		conn, err := d.Dial(t.Context(), "tcp", name, nil)
+		must(t, err)
+		conn.Close()
+	}
+	direct := &http.Transport{DialContext: d.DialContext}
+	defer direct.CloseIdleConnections()
+	resp, err = (&http.Client{Transport: direct}).Get("http://s/")
+	must(t, err)
+	resp.Body.Close()
 	must(t, discovery.Unpublish(t.Context(), k, "/services", "s", "0"))
 	must(t, discovery.Unpublish(t.Context(), k, "/services", "s", "1"))
 	_, err = d.WaitFor(t.Context(), "s", func(all []discovery.Instance) bool { return len(all) == 1 })
@@ -450,7 +473,7 @@ func TestErrorsOfAClosedKeeper(t *testing.T) {
 		_, err := discovery.Open(t.Context(), k, "/services", discovery.Options{})
 		for prefix, err := range map[string]error{
 			"discovery /services: ":      err,
-			"publish /services/db/1: ":   discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1"}, discovery.RegisterOptions{}),
+			"publish /services/db/1: ":   discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "db", ID: "1", Address: "h"}, discovery.RegisterOptions{}),
 			"unpublish /services/db/1: ": discovery.Unpublish(t.Context(), k, "/services", "db", "1"),
 		} {
 			if !errors.Is(err, zk.ErrClosed) || !strings.HasPrefix(err.Error(), prefix) {

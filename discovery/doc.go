@@ -24,5 +24,6 @@
 // # Limits
 //
 // Names and ids are names of znodes, so they have no slash. Register writes dynamic instances, which go with the session;
-// Publish writes static ones, which stay. A Directory holds all services below its base.
+// Publish writes static ones, which stay. Both refuse an instance without an address. One without a port is registered, as in
+// Curator, and cannot be dialled. A Directory holds all services below its base.
 package discovery

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/internal/presence"
 )
 
@@ -20,7 +21,13 @@ import (
 // or when the server refuses the instance.
 func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instance, check func(context.Context) error, interval time.Duration, opt RegisterOptions) error {
 	i, path, err := dynamic(base, i) // the same id each time
-	if err == nil && interval <= 0 {
+	switch {
+	case err != nil:
+	case k == nil:
+		err = operr.NoKeeper("register", path, k)
+	case check == nil:
+		err = operr.NoFunction("register", path, "check")
+	case interval <= 0:
 		err = &client.OpError{Op: "register", Path: path, Err: errors.New("the interval of the health check must be positive")}
 	}
 	if err != nil {

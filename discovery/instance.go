@@ -2,9 +2,11 @@ package discovery
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +28,7 @@ const (
 type Instance struct {
 	Name    string
 	ID      string
-	Address string // host name or IP address; empty is null
+	Address string // host name or IP address; empty is null, which cannot be registered
 	Port    int    // 0 is null
 	SSLPort int    // 0 is null
 
@@ -205,23 +207,27 @@ func port(p *int) (int, error) {
 	return *p, nil
 }
 
-// HostPort returns "address:port", with the SSL port if the instance has no other.
-func (i Instance) HostPort() string {
-	p := i.Port
-	if p == 0 {
-		p = i.SSLPort
+// HostPort returns "address:port", with the SSL port if the instance has no other. The error says that the instance has no
+// address or no port, both of which Curator allows: such an instance cannot be dialled.
+func (i Instance) HostPort() (string, error) {
+	p := cmp.Or(i.Port, i.SSLPort)
+	switch {
+	case i.Address == "":
+		return "", fmt.Errorf("instance %s of %s has no address", i.ID, i.Name)
+	case p == 0:
+		return "", fmt.Errorf("instance %s of %s has no port", i.ID, i.Name)
 	}
-	return net.JoinHostPort(i.Address, strconv.Itoa(p))
+	return net.JoinHostPort(i.Address, strconv.Itoa(p)), nil
 }
 
-// URI returns the instance's URI, by its template; scheme://address:port if it has none.
+// URI returns the instance's URI, by its template, into which values are put as they are. Without a template it is
+// scheme://address:port, with the SSL port if the instance has no other, and with an IPv6 address in brackets.
 func (i Instance) URI() string {
-	spec := i.URISpec
-	if len(spec) == 0 {
-		spec = HTTPSpec()
+	if len(i.URISpec) == 0 {
+		return i.plainURI()
 	}
 	var b strings.Builder
-	for _, p := range spec {
+	for _, p := range i.URISpec {
 		if p.Variable {
 			b.WriteString(i.variable(p.Value))
 		} else {
@@ -229,6 +235,18 @@ func (i Instance) URI() string {
 		}
 	}
 	return b.String()
+}
+
+// plainURI returns the URI of an instance without a template.
+func (i Instance) plainURI() string {
+	host := i.Address
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if p := cmp.Or(i.Port, i.SSLPort); p != 0 {
+		host += ":" + strconv.Itoa(p)
+	}
+	return (&url.URL{Scheme: i.variable("scheme"), Host: host}).String()
 }
 
 // variable returns a variable of Curator's UriSpec; an unknown one is empty.

@@ -62,8 +62,13 @@ func TestURI(t *testing.T) {
 		all = append(all, discovery.URIPart{Value: name, Variable: true}, discovery.URIPart{Value: " "})
 	}
 	for want, change := range map[string]func(*discovery.Instance){
-		"http://10.0.0.1:8080": func(*discovery.Instance) {},
-		"https://10.0.0.1:443": func(i *discovery.Instance) { i.Port, i.SSLPort = 443, 444; i.URISpec = nil },
+		"http://10.0.0.1:8080":         func(*discovery.Instance) {},
+		"https://10.0.0.1:443":         func(i *discovery.Instance) { i.Port, i.SSLPort = 443, 444; i.URISpec = nil },
+		"http://[::1]:8080":            func(i *discovery.Instance) { i.Address, i.URISpec = "::1", nil },
+		"http://[fe80::1%25eth0]:8080": func(i *discovery.Instance) { i.Address, i.URISpec = "fe80::1%eth0", nil },
+		"https://[::1]:444":            func(i *discovery.Instance) { i.Address, i.Port, i.SSLPort, i.URISpec = "::1", 0, 444, nil },
+		"http://h":                     func(i *discovery.Instance) { i.Address, i.Port, i.URISpec = "h", 0, nil },
+		"http://::1:8080":              func(i *discovery.Instance) { i.Address = "::1" }, // as Curator has it by this template
 		"http worker id-1 10.0.0.1 8080  1325129459728 dynamic  ": func(i *discovery.Instance) { i.URISpec = all },
 	} {
 		j := i

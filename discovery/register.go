@@ -55,7 +55,9 @@ type Registration struct {
 }
 
 // Register registers an instance below base and returns once it is. An empty ID becomes a random UUID, a zero Registered
-// the present time. ctx bounds the registration only. Close must be called.
+// the present time. An instance without an Address is refused; one without any port is not, and clients that would dial it get an
+// error. If the id is in use for as long as ctx lasts, errors.As finds a *TakenError. ctx bounds the registration only. Close
+// must be called.
 func Register(ctx context.Context, k *client.Keeper, base string, i Instance, opt RegisterOptions) (*Registration, error) {
 	i, path, err := dynamic(base, i)
 	if err != nil {
@@ -71,7 +73,7 @@ func Register(ctx context.Context, k *client.Keeper, base string, i Instance, op
 // dynamic returns an instance as it is registered, and the path of its znode, and refuses what cannot be registered.
 func dynamic(base string, i Instance) (_ Instance, path string, err error) {
 	i = i.withDefaults(Dynamic)
-	path, err = instancePath(base, i)
+	path, err = writable(base, i)
 	if err == nil && i.Type != Dynamic {
 		err = fmt.Errorf("an instance of type %s cannot be registered (Publish writes static ones)", i.Type)
 	}
@@ -105,13 +107,28 @@ func (i Instance) withDefaults(t Type) Instance {
 	return i
 }
 
-// instancePath returns the path of an instance's znode, and refuses what cannot be written.
+// instancePath returns the path of an instance's znode, and refuses what is none.
 func instancePath(base string, i Instance) (string, error) {
 	path := zk.Join(zk.Join(base, i.Name), i.ID)
 	for _, name := range []string{i.Name, i.ID} {
 		if name == "" || strings.Contains(name, "/") {
 			return path, &zk.PathError{Path: path, Reason: fmt.Sprintf("has a name or id, %q, that is empty or contains a slash", name)}
 		}
+	}
+	if err := zk.ValidatePath(base); err != nil {
+		return path, err
+	}
+	return path, zk.ValidatePath(path)
+}
+
+// writable is instancePath, and refuses what should not be written.
+func writable(base string, i Instance) (string, error) {
+	path, err := instancePath(base, i)
+	if err != nil {
+		return path, err
+	}
+	if i.Address == "" {
+		return path, errors.New("the instance has no address, by which clients could reach it")
 	}
 	for _, p := range []int{i.Port, i.SSLPort} {
 		if p < 0 || p > 65535 {
@@ -121,17 +138,14 @@ func instancePath(base string, i Instance) (string, error) {
 	if i.Payload != nil && !json.Valid(i.Payload) {
 		return path, fmt.Errorf("the payload is no JSON: %.40q", i.Payload)
 	}
-	if err := zk.ValidatePath(base); err != nil {
-		return path, err
-	}
-	return path, zk.ValidatePath(path)
+	return path, nil
 }
 
-// Publish writes an instance that stays when the session ends, of type Static unless Permanent is set. One with the same
-// id is replaced, unless it was registered: then the error is a *TakenError.
+// Publish writes an instance that stays when the session ends, of type Static unless Permanent is set. What it fills in and
+// refuses is as for Register. One with the same id is replaced, unless it was registered: then the error is a *TakenError.
 func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt RegisterOptions) error {
 	i = i.withDefaults(Static)
-	path, err := instancePath(base, i)
+	path, err := writable(base, i)
 	if err == nil && i.Type != Static && i.Type != Permanent {
 		err = fmt.Errorf("an instance of type %s cannot be published (Register writes dynamic ones)", i.Type)
 	}
@@ -175,6 +189,9 @@ func Unpublish(ctx context.Context, k *client.Keeper, base, name, id string) err
 // change looks at the znode of an instance and calls write with what is there, again and again while others are quicker and answers
 // are lost. It leaves ephemeral znodes alone.
 func change(ctx context.Context, k *client.Keeper, op, path string, write func(context.Context, *client.Session, zk.Stat, bool) error) error {
+	if err := operr.NoKeeper(op, path, k); err != nil {
+		return err
+	}
 	doubt := false
 	err := k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		for {
@@ -217,7 +234,7 @@ func (r *Registration) Path() string { return r.p.Path() }
 // returns once the znode has it. What the server refuses is an error, and the instance stays as it was.
 func (r *Registration) Set(ctx context.Context, i Instance) error {
 	i.Name, i.ID, i.Type, i.Registered = r.inst.Name, r.inst.ID, r.inst.Type, r.inst.Registered
-	if path, err := instancePath(r.base, i); err != nil {
+	if path, err := writable(r.base, i); err != nil {
 		return &client.OpError{Op: "register", Path: path, Err: err}
 	}
 	return r.p.Set(ctx, i.Encode())

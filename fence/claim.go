@@ -14,8 +14,8 @@ const ResourceBytesMax = 512
 var (
 	// ErrStale is returned when a higher token has been seen, so the lock has passed on. The error is a *StaleError.
 	ErrStale = errors.New("fencing token is stale")
-	// ErrInvalid is returned for a resource without a name, one whose name is too long or not text, or a token that is
-	// not positive.
+	// ErrInvalid is returned for a resource without a name, one whose name is too long or not text, a token that is
+	// not positive, or a hold whose token does not order the holders (SetHeader).
 	ErrInvalid = errors.New("invalid fencing claim")
 	// ErrFull is returned when the register remembers as many resources as it may.
 	ErrFull = errors.New("fencing register is full")

@@ -27,7 +27,8 @@
 //
 // Those of exclusive locks: a mutex, the write side of a read/write lock, a leadership. Others do not
 // order their holders. Permits of a semaphore are held together, so a lower token is no older one; and
-// so it is among the readers of a read/write lock. Neither may be sent here.
+// so it is among the readers of a read/write lock. Neither may be sent here; SetHeader refuses both, and a bare
+// token does not tell.
 //
 // A resource is guarded by one lock, and is named as the resource likes; the lock's path is a good name.
 // Tokens grow for the life of an ensemble. If the ensemble is set up afresh and begins to count again,

@@ -27,7 +27,11 @@ func Example_http() {
 		c, _ := fence.FromContext(r.Context())
 		fmt.Println("stored for", c.Resource)
 	})
-	srv := httptest.NewServer(fence.NewHandler(store, fence.HandlerOptions{Register: &fence.Memory{}}))
+	fenced, err := fence.NewHandler(store, fence.HandlerOptions{Register: &fence.Memory{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	srv := httptest.NewServer(fenced)
 	defer srv.Close()
 
 	// Two holders, one after the other, each with a request to send.

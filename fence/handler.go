@@ -12,12 +12,15 @@ type Register interface {
 	Do(ctx context.Context, c Claim, f func(ctx context.Context) error) error
 }
 
-// HandlerOptions configure a Handler.
+// HandlerOptions configure a handler. Register or NextChecks is needed: without them, stale tokens would be let in.
 type HandlerOptions struct {
-	// Register compares tokens and is held while the request is served. Nil leaves the comparison to the
-	// next handler, which has the claim from FromContext and compares it in a transaction of its own
-	// with Table.Check: that is how to fence a database.
+	// Register compares tokens and is held while the request is served.
 	Register Register
+
+	// NextChecks leaves the comparison to the next handler, which has the claim from FromContext and compares it
+	// in a transaction of its own with Table.Check: that is how to fence a database. There is no Register
+	// then, and the handler itself refuses no stale token.
+	NextChecks bool
 
 	// Resource says which resource a request is for, where the request's method and path tell; then
 	// ResourceHeader is not looked at, and no caller can get around the fence by naming another
@@ -37,13 +40,24 @@ type HandlerOptions struct {
 //	428 Precondition Required  there is no token; see HandlerOptions.Missing
 //	503 Service Unavailable    the register is full or failed, or the client left before its turn
 //
+// With HandlerOptions.NextChecks, the 412 and the 503 are next's affair; WriteError gives them. The error says what of the
+// arguments is missing or in contradiction.
+//
 // The request's context ends, with a *StaleError as its cause, when its holder is overtaken while next
 // runs; the holder that has overtaken it waits until next has returned.
 //
 // The end of that context does not end a Read of the request's body or a Write of the answer: a holder that
 // is paused in the middle of its body keeps next, and the next holder, for as long as it is paused. Give the
 // http.Server a ReadTimeout and a WriteTimeout, of about the session timeout.
-func NewHandler(next http.Handler, opt HandlerOptions) http.Handler {
+func NewHandler(next http.Handler, opt HandlerOptions) (http.Handler, error) {
+	switch {
+	case next == nil:
+		return nil, errors.New("fence: there is no handler to be fenced")
+	case opt.Register == nil && !opt.NextChecks:
+		return nil, errors.New("fence: option Register: there is none, so stale tokens would be let in (set it, or NextChecks if the next handler checks)")
+	case opt.Register != nil && opt.NextChecks:
+		return nil, errors.New("fence: options Register and NextChecks: only one of them checks tokens")
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := claimOf(r, opt.Resource)
 		if errors.Is(err, ErrMissing) && opt.Missing != nil {
@@ -60,14 +74,14 @@ func NewHandler(next http.Handler, opt HandlerOptions) http.Handler {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, claimKey{}, c)))
 			return nil
 		}
-		if opt.Register == nil {
+		if opt.NextChecks {
 			serve(r.Context())
 			return
 		}
 		if err := opt.Register.Do(r.Context(), c, serve); err != nil && !served {
 			WriteError(w, err)
 		}
-	})
+	}), nil
 }
 
 func claimOf(r *http.Request, resource func(*http.Request) string) (Claim, error) {

@@ -40,8 +40,34 @@ var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, c.Resource, " ", c.Token, " ", ok)
 })
 
+func fenced(t *testing.T, next http.Handler, opt HandlerOptions) http.Handler {
+	t.Helper()
+	h, err := NewHandler(next, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// A handler that compares no tokens is one that was asked for.
+func TestHandlerNeedsARegister(t *testing.T) {
+	for want, h := range map[string]struct {
+		next http.Handler
+		opt  HandlerOptions
+	}{
+		"there is no handler":     {nil, HandlerOptions{Register: &Memory{}}},
+		"option Register":         {echo, HandlerOptions{}},
+		"Register and NextChecks": {echo, HandlerOptions{Register: &Memory{}, NextChecks: true}},
+	} {
+		if got, err := NewHandler(h.next, h.opt); got != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 func TestHandlerAnswers(t *testing.T) {
 	const T, R = TokenHeader, ResourceHeader
+	checks := HandlerOptions{NextChecks: true}
 	for _, tt := range []struct {
 		name    string
 		opt     HandlerOptions
@@ -49,35 +75,35 @@ func TestHandlerAnswers(t *testing.T) {
 		status  int
 		body    string // is in it
 	}{
-		{"let in", HandlerOptions{}, []string{T, "7", R, "a"}, 200, "a 7 true"},
-		{"letter case", HandlerOptions{}, []string{"lockkeeper-token", "7", "LOCKKEEPER-RESOURCE", "a"}, 200, "a 7 true"},
+		{"let in", checks, []string{T, "7", R, "a"}, 200, "a 7 true"},
+		{"letter case", checks, []string{"lockkeeper-token", "7", "LOCKKEEPER-RESOURCE", "a"}, 200, "a 7 true"},
 		{"the same again", HandlerOptions{Register: seen("a", 7)}, []string{T, "7", R, "a"}, 200, "a 7 true"},
 		{"newer", HandlerOptions{Register: seen("a", 7)}, []string{T, "8", R, "a"}, 200, "a 8 true"},
 		{"stale", HandlerOptions{Register: seen("a", 7)}, []string{T, "6", R, "a"}, 412, "token 6 is stale, 7 was seen"},
 		{"another resource", HandlerOptions{Register: seen("a", 7)}, []string{T, "6", R, "b"}, 200, "b 6 true"},
-		{"no token", HandlerOptions{}, []string{R, "a"}, 428, T},
-		{"no header at all", HandlerOptions{}, nil, 428, T},
-		{"no token, two resources", HandlerOptions{}, []string{R, "a", R, "b"}, 428, T},
-		{"no token, but allowed", HandlerOptions{Missing: echo}, nil, 200, " 0 false"},
-		{"Missing is not for what is bad", HandlerOptions{Missing: echo}, []string{T, "x", R, "a"}, 400, "decimal"},
-		{"no resource", HandlerOptions{}, []string{T, "7"}, 400, "no name"},
-		{"two tokens", HandlerOptions{}, []string{T, "7", T, "8", R, "a"}, 400, "2 headers"},
-		{"two resources", HandlerOptions{}, []string{T, "7", R, "a", R, "b"}, 400, "2 headers"},
-		{"empty", HandlerOptions{}, []string{T, "", R, "a"}, 400, "decimal"},
-		{"hexadecimal", HandlerOptions{}, []string{T, "0x7", R, "a"}, 400, "decimal"},
-		{"two ways to write it", HandlerOptions{}, []string{T, "+7", R, "a"}, 400, "decimal"},
-		{"zero", HandlerOptions{}, []string{T, "0", R, "a"}, 400, "not positive"},
-		{"too large", HandlerOptions{}, []string{T, "9223372036854775808", R, "a"}, 400, "decimal"},
-		{"long resource", HandlerOptions{}, []string{T, "7", R, strings.Repeat("a", ResourceBytesMax+1)}, 400, "513 bytes"},
+		{"no token", checks, []string{R, "a"}, 428, T},
+		{"no header at all", checks, nil, 428, T},
+		{"no token, two resources", checks, []string{R, "a", R, "b"}, 428, T},
+		{"no token, but allowed", HandlerOptions{NextChecks: true, Missing: echo}, nil, 200, " 0 false"},
+		{"Missing is not for what is bad", HandlerOptions{NextChecks: true, Missing: echo}, []string{T, "x", R, "a"}, 400, "decimal"},
+		{"no resource", checks, []string{T, "7"}, 400, "no name"},
+		{"two tokens", checks, []string{T, "7", T, "8", R, "a"}, 400, "2 headers"},
+		{"two resources", checks, []string{T, "7", R, "a", R, "b"}, 400, "2 headers"},
+		{"empty", checks, []string{T, "", R, "a"}, 400, "decimal"},
+		{"hexadecimal", checks, []string{T, "0x7", R, "a"}, 400, "decimal"},
+		{"two ways to write it", checks, []string{T, "+7", R, "a"}, 400, "decimal"},
+		{"zero", checks, []string{T, "0", R, "a"}, 400, "not positive"},
+		{"too large", checks, []string{T, "9223372036854775808", R, "a"}, 400, "decimal"},
+		{"long resource", checks, []string{T, "7", R, strings.Repeat("a", ResourceBytesMax+1)}, 400, "513 bytes"},
 		{"the server names the resource", HandlerOptions{Resource: byPath, Register: seen("fixed", 7)},
 			[]string{T, "6", R, "evasion"}, 412, "fence fixed"},
-		{"the server knows no resource", HandlerOptions{Resource: func(*http.Request) string { return "" }},
+		{"the server knows no resource", HandlerOptions{NextChecks: true, Resource: func(*http.Request) string { return "" }},
 			[]string{T, "6"}, 400, "no name"},
 		{"full", HandlerOptions{Register: &Memory{ResourcesMax: -1}}, []string{T, "7", R, "a"}, 503, "full"},
 		{"a register that fails", HandlerOptions{Register: failing{}}, []string{T, "7", R, "a"}, 503, "not available"},
 	} {
 		w := httptest.NewRecorder()
-		NewHandler(echo, tt.opt).ServeHTTP(w, request(tt.headers...))
+		fenced(t, echo, tt.opt).ServeHTTP(w, request(tt.headers...))
 		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.body) {
 			t.Errorf("%s: %d %q, want %d with %q", tt.name, w.Code, w.Body, tt.status, tt.body)
 		}
@@ -129,7 +155,7 @@ func TestSetHeader(t *testing.T) {
 func TestHandlerNewerWaitsForOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stored []string
-		h := NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := fenced(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c, _ := FromContext(r.Context())
 			time.Sleep(time.Duration(10-c.Token) * time.Minute) // the older, the slower
 			if err := context.Cause(r.Context()); err != nil {
@@ -160,7 +186,7 @@ func TestHandlerPausedInItsBody(t *testing.T) {
 		}
 		var stored []string
 		register := &Memory{}
-		srv := &http.Server{ReadTimeout: time.Minute, Handler: NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		srv := &http.Server{ReadTimeout: time.Minute, Handler: fenced(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
 			if err == nil {
 				stored = append(stored, string(body))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 )
 
 // The headers with which a request carries a claim. The token is a decimal number, as lockkeeper run
@@ -24,11 +26,16 @@ type Holder interface {
 	Cause() error // nil while it holds
 }
 
-// SetHeader puts the claim of a holder into a request's header. If the hold is over, it returns the
-// hold's Cause and sets nothing. Send the request with the hold's context, so that it ends with it.
+// SetHeader puts the claim of a holder into a request's header, or returns an error and sets nothing. If the hold is over, the
+// error is the hold's Cause. It is ErrInvalid for a *lock.Hold that is a permit of a semaphore, or the read side of a read/write lock
+// as after a downgrade, because its token does not order the holders; a Holder of another type is believed. Send the request
+// with the hold's context, so that it ends with it.
 func SetHeader(h http.Header, resource string, holder Holder) error {
 	if err := holder.Cause(); err != nil {
 		return err
+	}
+	if what := bridge.SharedHold(holder); what != "" {
+		return fmt.Errorf("%w: %s has a token that does not order the holders", ErrInvalid, what)
 	}
 	c := Claim{resource, holder.Token()}
 	if err := c.Check(); err != nil {

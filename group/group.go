@@ -34,6 +34,9 @@ type Options struct {
 // Open shows the members of the group at path, which need not exist. It returns once they have been read; ctx bounds
 // that only. Close must be called.
 func Open(ctx context.Context, k *client.Keeper, path string, opt Options) (*Group, error) {
+	if err := operr.NoKeeper("group", path, k); err != nil {
+		return nil, err
+	}
 	c, err := cache.Open(ctx, k, path, cache.Options{Logger: opt.Logger})
 	if err != nil {
 		return nil, operr.Wrap("group", path, err, false)
@@ -78,6 +81,9 @@ func infoOf(n cache.Node) Info {
 
 // WaitFor waits until the members are as wanted, and returns them.
 func (g *Group) WaitFor(ctx context.Context, wanted func([]Info) bool) ([]Info, error) {
+	if wanted == nil {
+		return nil, operr.NoFunction("group", g.c.Path(), "wanted")
+	}
 	var members []Info
 	_, err := g.c.WaitFor(ctx, func(v cache.View) bool {
 		members = g.members(v)

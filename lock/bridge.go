@@ -11,6 +11,24 @@ import (
 func init() {
 	bridge.ProvideLocks(newLatch, candidates, onBehalf)
 	bridge.IsLoss = func(err error) bool { return errors.Is(err, ErrLost) }
+	bridge.SharedHold = sharedHold
+}
+
+// sharedHold is bridge.SharedHold.
+func sharedHold(hold any) string {
+	h, ok := hold.(*Hold)
+	if !ok || h.isZero() {
+		return ""
+	}
+	h.g.mu.Lock()
+	defer h.g.mu.Unlock()
+	switch h.g.mu.kind {
+	case queue.Permit:
+		return "a permit of a semaphore"
+	case queue.Shared:
+		return "a read lock"
+	}
+	return ""
 }
 
 func newLatch(session any, path string, options any) (any, error) {

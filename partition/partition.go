@@ -41,14 +41,18 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/group"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // Work works on an item until its context ends, which it does when the item moves to another member, when the lock is
-// lost and when the Partition is closed. If it returns before, the member keeps the item, and Work is not called again
-// until the item has been away. hold is the lock of the item; Work must not release it.
-type Work func(ctx context.Context, item string, hold *lock.Hold)
+// lost and when the Partition is closed. If it returns nil before, the member keeps the item, and Work is not called again
+// until the item has been away. If it returns an error before, that is logged, the lock of the item is released, and after a
+// second the item is tried again, by the member that should have it then. After the end of its context, Work returns what it
+// likes: an error that is not that end is logged, and nothing else comes of it. hold is the lock of the item; Work must not
+// release it.
+type Work func(ctx context.Context, item string, hold *lock.Hold) error
 
 // Options configure a Partition. The zero value of every field means its default.
 type Options struct {
@@ -67,7 +71,7 @@ type Options struct {
 	// anything.
 	ACL []zk.ACL
 
-	// Logger gets a line when the items are shared out anew. Default: silent.
+	// Logger gets a line when the items are shared out anew, when an item is lost, and when Work returns an error. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -106,6 +110,12 @@ type Partition struct {
 // member; ctx bounds that only. id tells members apart for people and decides about shares; two members with the same id
 // get the same items, one as a stand-in. Close must be called.
 func Join(ctx context.Context, k *client.Keeper, path, id string, items []string, work Work, opt Options) (*Partition, error) {
+	if err := operr.NoKeeper("partition", path, k); err != nil {
+		return nil, err
+	}
+	if work == nil {
+		return nil, operr.NoFunction("partition", path, "work")
+	}
 	if opt.Allocate == nil {
 		opt.Allocate = Spread
 	}
@@ -149,9 +159,6 @@ func (p *Partition) check() error {
 		if err := zk.ValidatePath(zk.Join(p.path, item)); err != nil {
 			return err
 		}
-	}
-	if p.work == nil {
-		return errors.New("no Work")
 	}
 	if p.opt.Settle < 0 {
 		return fmt.Errorf("option Settle: %v is negative", p.opt.Settle)
@@ -269,14 +276,14 @@ func (p *Partition) ids() []string {
 	return slices.Compact(ids)
 }
 
-// keep gets the lock of an item and works on the item until ctx ends; if the lock is lost, it gets it again.
+// keep gets the lock of an item and works on the item until ctx ends; if the lock is lost or the work fails, it gets it again.
 func (p *Partition) keep(ctx context.Context, s *client.Session, item string) {
 	for ctx.Err() == nil {
 		err := p.once(ctx, s, item)
 		if err == nil || ctx.Err() != nil || s.Err() != nil {
 			continue // with the session, ctx ends
 		}
-		p.opt.Logger.Warn("partition: an item is lost, trying again", "path", p.path, "item", item, "pause", retryPause, "cause", err)
+		p.opt.Logger.Warn("partition: an item is not worked on, trying again", "path", p.path, "item", item, "pause", retryPause, "cause", err)
 		t := time.NewTimer(retryPause)
 		select {
 		case <-t.C:
@@ -286,7 +293,7 @@ func (p *Partition) keep(ctx context.Context, s *client.Session, item string) {
 	}
 }
 
-// once works on an item under its lock, until ctx ends or the lock is lost.
+// once works on an item under its lock, until ctx ends, the lock is lost or the work fails.
 func (p *Partition) once(ctx context.Context, s *client.Session, item string) error {
 	m, err := lock.NewMutex(s, zk.Join(zk.Join(p.path, "locks"), item), p.opt.Lock)
 	if err != nil {
@@ -302,8 +309,15 @@ func (p *Partition) once(ctx context.Context, s *client.Session, item string) er
 	return hold.Do(ctx, func(ctx context.Context) error {
 		p.note(item, true)
 		defer p.note(item, false)
-		p.work(ctx, item, hold)
-		<-ctx.Done() // the item stays ours
+		err := p.work(ctx, item, hold)
+		switch {
+		case err == nil:
+			<-ctx.Done() // the item stays ours
+		case ctx.Err() == nil:
+			return fmt.Errorf("work: %w", err)
+		case !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)):
+			p.opt.Logger.Warn("partition: the work on an item has ended with an error", "path", p.path, "item", item, "cause", err)
+		}
 		return nil
 	})
 }

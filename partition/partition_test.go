@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +40,7 @@ type judge struct {
 }
 
 func (j *judge) work(id string) partition.Work {
-	return func(ctx context.Context, item string, hold *lock.Hold) {
+	return func(ctx context.Context, item string, hold *lock.Hold) error {
 		j.mu.Lock()
 		if by := j.by[item]; by != "" {
 			j.t.Errorf("%s is worked on by %s and by %s", item, by, id)
@@ -51,6 +53,7 @@ func (j *judge) work(id string) partition.Work {
 		j.mu.Lock()
 		j.by[item] = ""
 		j.mu.Unlock()
+		return ctx.Err()
 	}
 }
 
@@ -226,11 +229,12 @@ func TestWorkThatDoesNotReturn(t *testing.T) {
 		must(t, err)
 		defer k.Close(context.Background())
 		stuck, judged := make(chan struct{}), w.judge.work("a")
-		work := func(ctx context.Context, item string, hold *lock.Hold) {
-			judged(ctx, item, hold)
+		work := func(ctx context.Context, item string, hold *lock.Hold) error {
+			err := judged(ctx, item, hold)
 			if item == "item07" {
 				<-stuck
 			}
+			return err
 		}
 		p, err := partition.Join(w.t.Context(), k, "/p", "a", w.items, work, w.opt)
 		must(t, err)
@@ -255,6 +259,55 @@ func TestWorkThatDoesNotReturn(t *testing.T) {
 	})
 }
 
+// An item whose work fails is let go, and tried again after a pause. One whose work returns nil is kept.
+func TestWorkThatFails(t *testing.T) {
+	in(t, func(w *world) {
+		var lines strings.Builder
+		w.opt.Logger = slog.New(slog.NewTextHandler(&lines, nil))
+		k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: w.srv.Link("a").Dial})
+		must(t, err)
+		defer k.Close(context.Background())
+		var failing atomic.Bool
+		failing.Store(true)
+		var failed, kept atomic.Int32
+		work := func(ctx context.Context, item string, _ *lock.Hold) error {
+			if item == "kept" {
+				kept.Add(1)
+				return nil
+			}
+			if failing.Load() {
+				failed.Add(1)
+				return errors.New("the database is down")
+			}
+			<-ctx.Done()
+			return errors.New("not flushed")
+		}
+		p, err := partition.Join(w.t.Context(), k, "/p", "a", []string{"item", "kept"}, work, w.opt)
+		must(t, err)
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		if n := failed.Load(); n != 10 || kept.Load() != 1 {
+			t.Errorf("in 9.5 s after the members had settled, the work failed %d times, want 10; that of the other was called %d times", n, kept.Load())
+		}
+		if items, _ := p.Items(); fmt.Sprint(items) != "[kept]" {
+			t.Errorf("in the pause: %v", items)
+		}
+		if tree := w.srv.Tree("/p/locks/item").String(); strings.Contains(tree, "/p/locks/item/") {
+			t.Errorf("the lock was not released:\n%s", tree)
+		}
+		failing.Store(false)
+		time.Sleep(time.Second)
+		if items, _ := p.Items(); fmt.Sprint(items) != "[item kept]" {
+			t.Errorf("the work does not fail any more: %v", items)
+		}
+		must(t, p.Close(w.t.Context()))
+		for _, want := range []string{`item=item pause=1s cause="work: the database is down"`, `has ended with an error" path=/p item=item cause="not flushed"`} {
+			if !strings.Contains(lines.String(), want) {
+				t.Errorf("the log has no %s:\n%s", want, lines.String())
+			}
+		}
+	})
+}
+
 // Close whose context ends before some work has returned leaves, and others get the items whose work has.
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	in(t, func(w *world) {
@@ -262,11 +315,12 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 		must(t, err)
 		defer k.Close(context.Background())
 		stuck := make(chan struct{})
-		work := func(ctx context.Context, item string, hold *lock.Hold) {
+		work := func(ctx context.Context, item string, hold *lock.Hold) error {
 			<-ctx.Done()
 			if item == "item07" || item == "item11" {
 				<-stuck
 			}
+			return nil
 		}
 		p, err := partition.Join(w.t.Context(), k, "/p", "a", w.items, work, w.opt)
 		must(t, err)
@@ -315,7 +369,7 @@ func TestWhatCannotBeSharedOut(t *testing.T) {
 				_, err := partition.Join(context.Background(), k, "/p", "", nil, work, partition.Options{})
 				return err
 			},
-			"partition /p: no Work": func() error {
+			"partition /p: there is no function work": func() error {
 				_, err := partition.Join(context.Background(), k, "/p", "x", nil, nil, partition.Options{})
 				return err
 			},

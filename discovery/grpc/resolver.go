@@ -1,6 +1,7 @@
 package grpcresolver
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -80,16 +81,26 @@ func ID(e resolver.Endpoint) string {
 
 func (r *follower) tell() {
 	var state resolver.State
+	var unusable []error
 	for _, i := range r.d.Instances(r.name) {
-		if !i.Disabled {
-			state.Endpoints = append(state.Endpoints, resolver.Endpoint{
-				Addresses:  []resolver.Address{{Addr: i.HostPort()}},
-				Attributes: attributes.New(idKey{}, i.ID),
-			})
+		if i.Disabled {
+			continue
 		}
+		address, err := i.HostPort()
+		if err != nil {
+			unusable = append(unusable, err)
+			continue
+		}
+		state.Endpoints = append(state.Endpoints, resolver.Endpoint{
+			Addresses:  []resolver.Address{{Addr: address}},
+			Attributes: attributes.New(idKey{}, i.ID),
+		})
 	}
 	if len(state.Endpoints) == 0 {
 		_, err := r.d.RoundRobin(r.name) // says what is missing, and whether something is malformed
+		if err == nil {
+			err = errors.Join(unusable...)
+		}
 		if err == nil {
 			return // one has come meanwhile, which Watch tells of
 		}

@@ -72,6 +72,17 @@ func TestResolver(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "resolve /services/orders: no instance is registered") {
 		t.Errorf("without instances: %v", err)
 	}
+	// One without a port is passed over, now and in all that follows.
+	must(t, discovery.Publish(ctx, k, "/services", discovery.Instance{Name: "orders", ID: "portless", Address: "127.0.0.1"}, discovery.RegisterOptions{}))
+	for {
+		_, err = ask()
+		if status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "instance portless of orders has no port") {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("an instance without a port: %v", err)
+		}
+	}
 	// answers waits until exactly these answer, in turn.
 	answers := func(what string, want ...string) {
 		t.Helper()

@@ -28,8 +28,11 @@ func main() {
 		log.Fatal("cron: ", err)
 	}
 	defer k.Close(context.Background())
-	keep := func(ctx context.Context, job string, _ *lock.Hold) {
-		last, _ := counter.New(k, "/examples/cron/last/"+job, counter.Options{}) // Join has checked the name
+	keep := func(ctx context.Context, job string, _ *lock.Hold) error {
+		last, err := counter.New(k, "/examples/cron/last/"+job, counter.Options{})
+		if err != nil {
+			return err
+		}
 		for due := time.Now(); ctx.Err() == nil; {
 			due = due.Truncate(interval).Add(interval)
 			select {
@@ -40,6 +43,7 @@ func main() {
 				fmt.Println(job, due.UnixNano()) // the job is done here
 			}
 		}
+		return nil
 	}
 	p, err := partition.Join(ctx, k, "/examples/cron", os.Args[1], os.Args[2:], keep, partition.Options{})
 	if err != nil {

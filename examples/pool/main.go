@@ -38,9 +38,10 @@ func main() {
 	}
 }
 
-// read reads a feed until the feed moves to another worker.
-func read(ctx context.Context, feed string, hold *lock.Hold) {
+// read reads a feed until the feed moves to another worker. After an error, it would be called again.
+func read(ctx context.Context, feed string, hold *lock.Hold) error {
 	fmt.Printf("begin %s, token %#x\n", feed, hold.Token())
 	<-ctx.Done() // read and store, with the token where the store can check it
 	fmt.Println("end", feed)
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -103,6 +104,9 @@ func Keep(ctx context.Context, k *client.Keeper, path string, data []byte, opt O
 
 // Begin is Keep, but does not wait until the znode is there.
 func Begin(k *client.Keeper, path string, data []byte, opt Options) (*Presence, error) {
+	if err := operr.NoKeeper(opt.Op, path, k); err != nil {
+		return nil, err
+	}
 	if opt.CloseTimeout == 0 {
 		opt.CloseTimeout = defaultCloseTimeout
 	}

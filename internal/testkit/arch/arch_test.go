@@ -152,9 +152,9 @@ func TestWhoMayLeanOnWhom(t *testing.T) {
 			return under(f, "zk", "client", "cache", "internal/ending", "internal/operr", "internal/presence")
 		}, except: []string{"partition"}, why: "each role stands on the client, and at most on the cache"},
 		{in: []string{"partition"}, allow: func(f string) bool {
-			return under(f, "zk", "client", "cache", "group", "lock", "internal/ending")
+			return under(f, "zk", "client", "cache", "group", "lock", "internal/ending", "internal/operr")
 		}, why: "items are shared out among members of a group, each under its lock"},
-		{in: []string{"fence"}, allow: func(f string) bool { return f == "internal/ending" },
+		{in: []string{"fence"}, allow: func(f string) bool { return f == "internal/ending" || f == "internal/bridge" },
 			why: "a resource that checks tokens needs no client"},
 		{in: []string{"lock/internal/queue"}, allow: func(f string) bool { return f == "zk" },
 			why: "the rules of the locks are functions of names and data: what reads and writes them is elsewhere"},

@@ -33,7 +33,8 @@ func withLock(ctx context.Context, k *client.Keeper, work func(context.Context) 
 
 func limits(ctx context.Context, k *client.Keeper) (*config.Value[Limits], error) {
 	return config.Open(ctx, k, []string{"/config/orders"}, config.Options[Limits]{
-		Default: Limits{Rate: 10},
+		Default:  Limits{Rate: 10},
+		Optional: true, // as long as nothing is stored, Default alone is in force
 		Validate: func(l Limits) error {
 			if l.Rate < 1 {
 				return fmt.Errorf("a rate of %d would stop the service", l.Rate)
@@ -90,8 +91,8 @@ func together(ctx context.Context, k *client.Keeper, processes int, work func(co
 	return errors.Join(work(ctx), b.Leave(ctx)) // and when all are done
 }
 
-func shares(ctx context.Context, k *client.Keeper, me string, shards []string, index func(ctx context.Context, shard string, token int64)) error {
-	work := func(ctx context.Context, shard string, hold *lock.Hold) { index(ctx, shard, hold.Token()) }
+func shares(ctx context.Context, k *client.Keeper, me string, shards []string, index func(ctx context.Context, shard string, token int64) error) error {
+	work := func(ctx context.Context, shard string, hold *lock.Hold) error { return index(ctx, shard, hold.Token()) }
 	p, err := partition.Join(ctx, k, "/shards", me, shards, work, partition.Options{})
 	if err != nil {
 		return err
@@ -127,15 +128,18 @@ func TestWithLock(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	k := keeper(t)
-	must(t, setRate(t.Context(), k, 20))
 	v, err := limits(t.Context(), k)
 	must(t, err)
 	defer v.Close(t.Context())
+	if rate := v.Get().Rate; rate != 10 {
+		t.Errorf("nothing is stored: rate %d, want the default", rate)
+	}
+	must(t, setRate(t.Context(), k, 20))
 	must(t, setRate(t.Context(), k, 0))
 	must(t, setRate(t.Context(), k, 30))
 	for state, err := range v.Changes(t.Context()) {
 		must(t, err)
-		if state.Value.Rate < 20 {
+		if state.Value.Rate < 10 {
 			t.Fatalf("rate %d is in force", state.Value.Rate)
 		}
 		if state.Value.Rate == 30 {
@@ -198,9 +202,10 @@ func TestShares(t *testing.T) {
 	began := make(chan string, 2)
 	done := make(chan error, 1)
 	go func() {
-		done <- shares(ctx, k, "w1", []string{"a", "b"}, func(ctx context.Context, shard string, token int64) {
+		done <- shares(ctx, k, "w1", []string{"a", "b"}, func(ctx context.Context, shard string, token int64) error {
 			began <- shard
 			<-ctx.Done()
+			return ctx.Err()
 		})
 	}()
 	if got := map[string]bool{<-began: true, <-began: true}; !got["a"] || !got["b"] {

@@ -295,7 +295,7 @@ func (f *fleet) partition() (settled func()) {
 	working := map[string]*lock.Hold{}
 	var mu sync.Mutex
 	for i, k := range f.keepers {
-		p, err := partition.Join(f.ctx, k, "/partition", fmt.Sprint("m", i), items, func(ctx context.Context, item string, h *lock.Hold) {
+		p, err := partition.Join(f.ctx, k, "/partition", fmt.Sprint("m", i), items, func(ctx context.Context, item string, h *lock.Hold) error {
 			mu.Lock()
 			if other := working[item]; other != nil && other.Cause() == nil && h.Cause() == nil {
 				f.violated("%s is worked on twice", item)
@@ -309,6 +309,7 @@ func (f *fleet) partition() (settled func()) {
 				delete(working, item)
 			}
 			mu.Unlock()
+			return ctx.Err()
 		}, partition.Options{Settle: 500 * time.Millisecond})
 		must(f.t, err)
 		f.later(func() { p.Close(f.ctx) })

@@ -256,7 +256,10 @@ func TestPartition(t *testing.T) {
 	p, k := setUp(t, "kazoo")
 	ctx := limited(t)
 	items := []string{"i1", "i2", "i3", "i4", "i5"}
-	work := func(ctx context.Context, item string, _ *lock.Hold) { <-ctx.Done() }
+	work := func(ctx context.Context, item string, _ *lock.Hold) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	ours, err := partition.Join(ctx, k, "/p", "a-go", items, work, partition.Options{Allocate: partition.Slices})
 	must(t, err)
 	defer ours.Close(context.Background())

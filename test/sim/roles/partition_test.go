@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/partition"
 )
 
-// partitions: members share items, come and go. Sessions end by silence only: if an operator ends one, its holder learns of it
+var errFailed = errors.New("the work has failed")
+
+// partitions: members share items, come and go, and some of their work fails. Sessions end by silence only: if an operator ends one, its holder learns of it
 // late, and only tokens protect.
 func partitions(w *world) {
 	items := []string{"a", "b", "c", "d", "e"}
@@ -22,7 +25,7 @@ func partitions(w *world) {
 		c := w.join(fmt.Sprint("member", i))
 		rnd := w.actor()
 		name := fmt.Sprint("m", i)
-		work := func(ctx context.Context, item string, h *lock.Hold) {
+		work := func(ctx context.Context, item string, h *lock.Hold) error {
 			w.mu.Lock()
 			if other := working[item]; other != "" {
 				w.violated("%s works on %s, and %s does", name, item, other)
@@ -33,11 +36,21 @@ func partitions(w *world) {
 			working[item], tokens[item] = name, h.Token()
 			w.mu.Unlock()
 			w.note("%s begins %s", name, item)
-			<-ctx.Done()
-			w.note("%s ends %s: %v", name, item, context.Cause(ctx))
+			var failure <-chan time.Time
+			if h.Token()%4 == 0 && time.Now().Before(end) {
+				failure = time.After(2 * time.Second)
+			}
+			err := errFailed
+			select {
+			case <-failure:
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+			w.note("%s ends %s: %v", name, item, err)
 			w.mu.Lock()
 			delete(working, item)
 			w.mu.Unlock()
+			return err
 		}
 		w.work.Go(func() {
 			for {
