@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 )
 
 // The pause between two campaigns doubles from one to the other as long as terms are shorter than termGood.
@@ -29,8 +29,11 @@ const (
 // that ctx has ended, whether it led then or not, that the Keeper has, ErrOverran if the work goes on after its term, or what the
 // servers refuse. The claim of a candidate that stops waiting is removed in the background, by Keeper.Close at the latest.
 func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work Work) error {
-	if k == nil {
-		return fmt.Errorf("election %s: there is no keeper (client.Keep makes one)", path)
+	if err := operr.NoKeeper("election", path, k); err != nil {
+		return err
+	}
+	if work == nil {
+		return operr.NoFunction("election", path, "work")
 	}
 	log := cmp.Or(opt.Lock.Logger, slog.New(slog.DiscardHandler))
 	c := &campaigner{k: k, path: path, opt: opt, work: work}

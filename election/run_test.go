@@ -234,6 +234,9 @@ func TestRunEndsWhenRefused(t *testing.T) {
 			"no keeper": func() error {
 				return election.Run(t.Context(), nil, path, election.Options{}, noWork)
 			},
+			"no work": func() error {
+				return election.Run(t.Context(), srv.Keeper(t, "c"), path, election.Options{}, nil)
+			},
 			"a keeper that is closed": func() error {
 				k := srv.Keeper(t, "b")
 				k.Close(t.Context())
