@@ -55,14 +55,14 @@ func newConfigGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get PATH",
 		Short:   "Print a configuration",
-		Long:    "Print a configuration as it is stored, byte for byte. At a terminal, one that is not text is\nshown as a hex dump, and a newline is added. With --json its version and its writer are printed,\ntoo; \"text\" has what is UTF-8, and \"data\" other data in base64.\n\nExit status: 64 wrong usage, 66 there is none, 69 no server could be reached, 77 the servers refuse.",
+		Long:    "Print a configuration as it is stored, byte for byte. At a terminal, one that is not text is\nshown as a hex dump, and a newline is added. With --json its version and its writer are printed,\ntoo; \"text\" has what is UTF-8, and \"data\" other data in base64.\n\nExit status: 64 wrong usage, 66 there is none or it has no data,\n69 no server could be reached, 77 the servers refuse.",
 		Example: "  lockkeeper config get orders\n  lockkeeper config get /apps/orders/config --json",
 		Args:    wantArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConfig(&flags, args[0], func(ctx context.Context, path string, v *config.Value[[]byte]) error {
 				st, _ := v.State()
 				if len(st.Sources) == 0 {
-					return exit.Errorf(exit.NoSuchLock, "config get %s: there is no such configuration", path)
+					return exit.Errorf(exit.NoSuchLock, "config get %s: there is no such configuration, or it has no data", path)
 				}
 				screen := term.IsTerminal(int(os.Stdout.Fd()))
 				if !asJSON && !screen {
@@ -274,7 +274,7 @@ func watchConfig(ctx context.Context, path string, v *config.Value[[]byte], log 
 		case err != nil:
 			return err
 		case len(st.Sources) == 0 && last != 0:
-			log.notice("config watch " + path + ": it does not exist (waiting for it)")
+			log.notice("config watch " + path + ": it does not exist, or has no data (waiting for it)")
 			last = 0
 		case len(st.Sources) > 0 && st.Sources[0].Stat.Mzxid != last:
 			last = st.Sources[0].Stat.Mzxid

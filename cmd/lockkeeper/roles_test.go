@@ -128,7 +128,7 @@ func TestALogOfACommandThatRunsForLong(t *testing.T) {
 		}
 		said[entry.Msg] = entry.Level
 	}
-	if said["config watch /lockkeeper/config/orders: it does not exist (waiting for it)"] != "WARN" || said["zookeeper session"] != "INFO" {
+	if said["config watch /lockkeeper/config/orders: it does not exist, or has no data (waiting for it)"] != "WARN" || said["zookeeper session"] != "INFO" {
 		t.Errorf("the log: %v", said)
 	}
 	if got := quiet.stderr.String(); got != "" {
