@@ -24,9 +24,9 @@ const groupsPath = "/lockkeeper/groups"
 // A memberLine is a member of a group as JSON shows it.
 type memberLine struct {
 	ID    string    `json:"id"`
-	Data  string    `json:"data"`
 	Since time.Time `json:"since"`
 	Path  string    `json:"path"`
+	dataJSON
 }
 
 func newMembers() *cobra.Command {
@@ -104,7 +104,8 @@ func printMembers(w io.Writer, members []group.Info, asJSON, line bool) error {
 	rows := [][]string{{"MEMBER", "SINCE", "DATA"}}
 	for i, m := range members {
 		since := time.UnixMilli(m.Stat.Ctime)
-		lines[i] = memberLine{ID: m.ID, Data: string(m.Data), Since: since, Path: m.Path}
+		lines[i] = memberLine{ID: m.ID, Since: since, Path: m.Path}
+		lines[i].setData(m.Data)
 		rows = append(rows, []string{m.ID, since.Format(time.DateTime), string(m.Data)})
 	}
 	return printRole(w, lines, rows, asJSON, line)

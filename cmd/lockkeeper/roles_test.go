@@ -143,7 +143,7 @@ func TestAMemberStaysWhileItsCommandRuns(t *testing.T) {
 	w.see("[]\n")
 	j := h.start("join", "workers", "--id", "w1", "--data", "10.0.0.7", "--", "sh", "-c", `trap 'exit 7' TERM; echo up; while :; do sleep 0.02; done`)
 	j.see("up")
-	w.see(`"id":"w1","data":"10.0.0.7"`)
+	w.see(`"text":"10.0.0.7"`)
 	if got := h.run("members", "workers").want(0).stdout.String(); !strings.Contains(got, "w1") {
 		t.Errorf("members prints %q", got)
 	}
