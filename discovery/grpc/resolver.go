@@ -3,6 +3,7 @@ package grpcresolver
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -25,7 +26,7 @@ func (b *builder) Scheme() string { return Scheme }
 
 // Build begins to tell gRPC of the instances of a service.
 func (b *builder) Build(target resolver.Target, conn resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
-	name := target.Endpoint()
+	name := (&url.URL{Host: target.Endpoint()}).Hostname() // without a port, which each instance has
 	if name == "" || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("resolve %s: the name of the service, %q, is empty or contains a slash (want %s:///NAME)", target.String(), name, Scheme)
 	}

@@ -55,7 +55,7 @@ func TestResolver(t *testing.T) {
 	d, err := discovery.Open(ctx, k, "/services", discovery.Options{})
 	must(t, err)
 	defer d.Close(context.Background())
-	conn, err := grpc.NewClient("lockkeeper:///orders", grpc.WithResolvers(grpcresolver.New(d)),
+	conn, err := grpc.NewClient("lockkeeper:///orders:80", grpc.WithResolvers(grpcresolver.New(d)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`))
 	must(t, err)
 	defer conn.Close()
