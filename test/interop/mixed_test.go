@@ -88,10 +88,11 @@ func (m mix) start(l *testLock) []*peer.Peer {
 	return l.startAll(kinds...)
 }
 
-// inside is how long a peer stays: those that share must meet.
-func (m mix) inside() time.Duration {
+// inside is how long a peer stays: those that share must meet. It grows from round to round, because the way in may take many times
+// as long on a busy machine.
+func (m mix) inside(round int) time.Duration {
 	if m.minTogether > 1 {
-		return 2 * time.Millisecond
+		return 2 * time.Millisecond << min(round, 5)
 	}
 	return 0
 }
@@ -141,7 +142,7 @@ func TestMixedHandOvers(t *testing.T) {
 				times := make([]int, len(peers))
 				for round := 0; round == 0 || round < roundsMax && !m.enough(times, l.reg.Visits()); round++ {
 					for i, p := range peers {
-						p.Spin(m.members[i].path, *spinFor, m.inside(), m.members[i].as...)
+						p.Spin(m.members[i].path, *spinFor, m.inside(round), m.members[i].as...)
 					}
 					for i, p := range peers {
 						times[i] += p.ExpectDone()
@@ -171,7 +172,7 @@ func TestMixedHandOversWithCrashes(t *testing.T) {
 				l := newTestLock(t, m.members[0].path, addr, addr)
 				l.timeout = sessionTimeout
 				peers := m.start(l)
-				spin := func(i int) { peers[i].Spin(m.members[i].path, time.Hour, m.inside(), m.members[i].as...) }
+				spin := func(i int) { peers[i].Spin(m.members[i].path, time.Hour, m.inside(0), m.members[i].as...) }
 				for i := range peers {
 					spin(i)
 				}
