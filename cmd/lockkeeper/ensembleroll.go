@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ensemble"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/roll"
 )
@@ -110,20 +110,9 @@ func (f *rollFlags) goOn(flags *pflag.FlagSet, o roll.Options, how *roll.Error) 
 	})
 	words = append(words, "--skip", strings.Join(append(slices.Clone(o.Skip), how.Restarted...), ","), "--restart", f.restart)
 	for i, w := range words {
-		words[i] = shellQuote(w)
+		words[i] = ensemble.ShellWord(w)
 	}
 	return strings.Join(words, " ")
-}
-
-// plainWord is a word that means nothing else to a shell.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// shellQuote writes a word so that a shell reads it as one.
-func shellQuote(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // settings puts together what the flags and the environment say.

@@ -93,11 +93,11 @@ var (
 
 	// IsLoss reports whether an error says that a lock was lost.
 	IsLoss = func(error) bool { return false }
-)
 
-// SharedHold says what a *lock.Hold is whose lock has other holders at the same time, so that its token does not order them: "a permit
-// of a semaphore", "a read lock". It is empty for any other value. Package lock provides it.
-var SharedHold = func(hold any) string { return "" }
+	// SharedHold says what a *lock.Hold is whose lock has other holders at the same time, so that its token does not order them:
+	// "a permit of a semaphore", "a read lock". It is empty for any other value.
+	SharedHold = func(hold any) string { return "" }
+)
 
 // ProvideLocks is called by package lock.
 func ProvideLocks(latch func(session any, path string, options any) (any, error), names func([]string) []string, behalf func(options any, pid int, user string, under []string)) {

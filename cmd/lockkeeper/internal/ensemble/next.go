@@ -13,17 +13,19 @@ const classPath = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar
 // serverClass is the program of a member.
 const serverClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-// shellPath joins the parts of a path, and quotes it if a shell would read something else.
-func shellPath(parts ...string) string {
-	path := filepath.Join(parts...)
-	if plain.MatchString(path) {
-		return path
+// shellPath joins the parts of a path to a word for a shell.
+func shellPath(parts ...string) string { return ShellWord(filepath.Join(parts...)) }
+
+// ShellWord quotes a word if a shell would read something else.
+func ShellWord(word string) string {
+	if plain.MatchString(word) {
+		return word
 	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // plain is what a shell takes as it is.
-var plain = regexp.MustCompile(`^[\pL\pN/._+,:@-]+$`)
+var plain = regexp.MustCompile(`^[\pL\pN/._+,:@%=-]+$`)
 
 // Next says what to do with what Init has written; out is its directory as the user names it.
 func (s *Spec) Next(out string) string {
