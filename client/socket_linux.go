@@ -86,11 +86,13 @@ func transfer(trap, fd uintptr, b []byte) (int, syscall.Errno) {
 
 // netError returns what package net would say of the end of a call: waiting for the socket failed, or the system call did.
 func netError(waiting error, errno syscall.Errno) error {
-	var op *net.OpError
 	switch {
-	case waiting == nil && errno != 0:
+	case waiting == nil && errno == 0:
+		return nil
+	case waiting == nil:
 		return errno
-	case errors.As(waiting, &op):
+	}
+	if op, ok := errors.AsType[*net.OpError](waiting); ok {
 		op.Op = strings.TrimPrefix(op.Op, "raw-") // the prefix says how, and not what
 	}
 	return waiting

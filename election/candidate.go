@@ -27,17 +27,12 @@ type record struct {
 	Data []byte `json:"data,omitempty"`
 }
 
-// nodeData returns what the candidate's znode says if it joins the queue at that time.
-func (o *Options) nodeData(since time.Time) []byte {
+// nodeData returns what the candidate's znode says.
+func (o *Options) nodeData() []byte {
 	if o.IDOnly {
 		return []byte(o.ID)
 	}
-	r := record{o.Lock.Owner(), o.ID, o.Data}
-	r.Since = since
-	b, err := json.Marshal(r)
-	if err != nil { // a year beyond 9999
-		return []byte(o.ID)
-	}
+	b, _ := json.Marshal(record{o.Lock.Owner(), o.ID, o.Data}) // nothing in it can fail
 	return b
 }
 

@@ -11,7 +11,6 @@ import (
 )
 
 func TestCandidateSays(t *testing.T) {
-	since := time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)
 	for _, c := range []struct {
 		opt  Options
 		want Candidate
@@ -20,7 +19,7 @@ func TestCandidateSays(t *testing.T) {
 		{Options{}, Candidate{}},
 		{Options{ID: "a:80", IDOnly: true, Lock: lock.Options{Label: "api"}}, Candidate{ID: "a:80"}},
 	} {
-		data := c.opt.nodeData(since)
+		data := c.opt.nodeData()
 		var got Candidate
 		got.parse(data)
 		if got.ID != c.want.ID || string(got.Data) != string(c.want.Data) {
@@ -30,7 +29,7 @@ func TestCandidateSays(t *testing.T) {
 			if string(data) != c.opt.ID || owner != (lock.Owner{}) {
 				t.Errorf("IDOnly says %q, read as %+v", data, got)
 			}
-		} else if owner.PID != os.Getpid() || owner.Label != c.opt.Lock.Label || !owner.Since.Equal(since) {
+		} else if owner.PID != os.Getpid() || owner.Label != c.opt.Lock.Label {
 			t.Errorf("%s is read as owner %+v", data, owner)
 		}
 		var owner lock.Owner // as a list of locks reads it

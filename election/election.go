@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -54,7 +53,7 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 		return nil, errZero
 	}
 	opt := e.opt.Lock
-	opt.Data = e.opt.nodeData(time.Now().Truncate(time.Millisecond))
+	opt.Data = e.opt.nodeData()
 	latch, err := bridge.NewLatch[lock.Locker](e.s, e.dir, opt)
 	if err != nil {
 		return nil, err

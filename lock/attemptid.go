@@ -2,6 +2,7 @@ package lock
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"strings"
 	"sync"
 	"time"
@@ -9,79 +10,75 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// processPrefix begins every attempt id of this process.
-var processPrefix = sync.OnceValue(func() (prefix [queue.IDBytes / 2]byte) {
-	rand.Read(prefix[:]) // never fails, by its documentation
-	return prefix
-})
+// processDigits begin every attempt id of this process.
+var processDigits = sync.OnceValue(func() string { return randomDigits(queue.IDDigits / 2) })
 
-// newAttemptID returns an id whose second half is random.
+// newAttemptID returns an id whose second half is random, too.
 func newAttemptID() queue.ID {
-	var b [queue.IDBytes]byte
-	prefix := processPrefix()
-	rand.Read(b[copy(b[:], prefix[:]):])
-	return queue.NewID(b)
+	return queue.ID(processDigits() + randomDigits(queue.IDDigits/2))
 }
 
 // ofThisProcess reports whether newAttemptID of this process has made the id.
-func ofThisProcess(id queue.ID) bool {
-	var b [queue.IDBytes]byte
-	prefix := processPrefix()
-	copy(b[:], prefix[:])
-	return len(id) == 2*queue.IDBytes && strings.HasPrefix(string(id), string(queue.NewID(b))[:2*len(prefix)])
+func ofThisProcess(id queue.ID) bool { return strings.HasPrefix(string(id), processDigits()) }
+
+// randomDigits returns n random hexadecimal digits, an even number.
+func randomDigits(n int) string {
+	b := make([]byte, n/2)
+	rand.Read(b) // never fails, by its documentation
+	return hex.EncodeToString(b)
 }
 
 // attemptIDs are the ids of this process that something still stands for: an attempt, a hold, or leftovers to be removed.
-var attemptIDs = usedIDs{of: map[queue.ID]usedID{}}
+var attemptIDs = idRegistry{uses: map[queue.ID]int{}}
 
-type usedIDs struct {
-	mu   sync.Mutex
-	of   map[queue.ID]usedID
-	done []queue.ID // ids that had no use left, the oldest first
+type idRegistry struct {
+	mu    sync.Mutex
+	uses  map[queue.ID]int
+	ended [idsEndedKept]endedID // the ids whose last use has ended, the next one at place next
+	next  int
 }
 
-type usedID struct {
-	uses int
-	done time.Time // when there was no use left
+type endedID struct {
+	id queue.ID
+	at time.Time
 }
 
-// idGrace is how long an id counts as used after its last use: a listing that was on its way may still show its claims.
-const idGrace = time.Second
+// An id counts as used for idGrace after its last use, because a listing that was on its way may still show its claim. If more than
+// idsEndedKept end in that time, a claim that is gone may be taken for a stray, which costs a request.
+const (
+	idGrace      = time.Second
+	idsEndedKept = 256
+)
 
-func (u *usedIDs) add(id queue.ID) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	k := u.of[id]
-	k.uses++
-	u.of[id] = k
+func (r *idRegistry) add(id queue.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uses[id]++
 }
 
-// drop notes the end of a use, and forgets ids that have had none for a while.
-func (u *usedIDs) drop(id queue.ID) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	now := time.Now()
-	k := u.of[id]
-	k.uses--
-	if k.uses == 0 {
-		k.done = now
-		u.done = append(u.done, id)
+// drop notes the end of a use.
+func (r *idRegistry) drop(id queue.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.uses[id]--; r.uses[id] > 0 {
+		return
 	}
-	u.of[id] = k
-	for len(u.done) > 0 && !u.usedLocked(u.done[0], now) {
-		delete(u.of, u.done[0])
-		u.done = u.done[1:]
-	}
-}
-
-func (u *usedIDs) usedLocked(id queue.ID, now time.Time) bool {
-	k, ok := u.of[id]
-	return ok && (k.uses > 0 || now.Sub(k.done) < idGrace)
+	delete(r.uses, id)
+	r.ended[r.next] = endedID{id, time.Now()}
+	r.next = (r.next + 1) % idsEndedKept
 }
 
 // has reports whether the id is in use, or was a moment ago.
-func (u *usedIDs) has(id queue.ID) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.usedLocked(id, time.Now())
+func (r *idRegistry) has(id queue.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.uses[id] > 0 {
+		return true
+	}
+	for _, e := range r.ended {
+		if e.id == id && time.Since(e.at) < idGrace {
+			return true
+		}
+	}
+	return false
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
@@ -80,20 +79,24 @@ type lockBase struct {
 	dir   string  // path of its directory or znode: path, but of Curator's semaphore
 	opt   Options // with defaults
 	rules *queue.Rules
-	owner Owner // what the data of its nodes says of this process
+	owner Owner  // of its nodes
+	data  []byte // of a node that says no more than its owner, or Options.Data
 }
 
 func newBase(s *client.Session, dir string, opt Options, r *queue.Rules) lockBase {
-	return lockBase{s, dir, dir, opt, r, opt.Owner()}
+	b := lockBase{s, dir, dir, opt, r, opt.Owner(), opt.Data}
+	if b.data == nil {
+		b.data = queue.Record{Owner: b.owner}.Encode()
+	}
+	return b
 }
 
-// nodeData returns the data of a node that is made now: its owner, and what r says besides. With Options.Data it is that.
+// nodeData returns the data of a node: its owner, and what r says besides. With Options.Data it is that.
 func (b *lockBase) nodeData(r queue.Record) []byte {
-	if b.opt.Data != nil {
-		return b.opt.Data
+	if b.opt.Data != nil || r.Empty() {
+		return b.data
 	}
 	r.Owner = b.owner
-	r.Since = time.Now().Truncate(time.Millisecond)
 	return r.Encode()
 }
 

@@ -32,11 +32,12 @@ type grant struct {
 
 	mu struct {
 		sync.Mutex
-		holds map[*Hold]struct{} // not released; nil once the grant has ended
-		lost  *LostError         // why it ended, if it was lost
-		node  string             // path of the node
-		next  string             // path of the node that a downgrade puts in its place; empty unless that is open
-		kind  queue.ClaimKind    // of the claim: shared from when a downgrade begins
+		holds []*Hold // not released; none once the grant has ended
+		ended bool
+		lost  *LostError      // why it ended, if it was lost
+		node  string          // path of the node
+		next  string          // path of the node that a downgrade puts in its place; empty unless that is open
+		kind  queue.ClaimKind // of the claim: shared from when a downgrade begins
 	}
 }
 
@@ -60,7 +61,6 @@ func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte
 		lease: lease, vouching: vouching,
 	}
 	attemptIDs.add(id)
-	g.mu.holds = make(map[*Hold]struct{}, 1)
 	g.mu.node, g.mu.kind = node, lock.rules.Kind
 	g.revoked, g.revoke = context.WithCancel(context.Background())
 	if giveUp {
@@ -71,13 +71,13 @@ func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte
 
 // holdLocked returns another hold of the grant, nil if it has ended.
 func (g *grant) holdLocked(parent context.Context) *Hold {
-	if g.mu.holds == nil {
+	if g.mu.ended {
 		return nil
 	}
 	h := &Hold{g: g}
 	ctx, cancel := context.WithCancelCause(g.withHold(parent))
 	h.ctx, h.cancel = ctx, cancel
-	g.mu.holds[h] = struct{}{}
+	g.mu.holds = append(g.mu.holds, h)
 	return h
 }
 
@@ -191,13 +191,13 @@ func (g *grant) end(cause error) bool {
 // endLocked ends the grant and every hold of it with a cause, and all that goes on for its sake. It reports false if the grant had
 // ended before.
 func (g *grant) endLocked(cause error) bool {
-	if g.mu.holds == nil {
+	if g.mu.ended {
 		return false
 	}
-	for h := range g.mu.holds {
+	for _, h := range g.mu.holds {
 		h.cancel(cause)
 	}
-	g.mu.holds = nil
+	g.mu.holds, g.mu.ended = nil, true
 	g.mu.lost, _ = cause.(*LostError)
 	g.vouching.Stop()
 	return true
@@ -222,5 +222,5 @@ func (g *grant) loss() *LostError {
 func (g *grant) hasEnded() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.holds == nil
+	return g.mu.ended
 }

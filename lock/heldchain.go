@@ -30,11 +30,10 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	case ctx.Err() != nil:
 		return nil, nil
 	}
-	reads := g.mu.holds != nil && g.mu.kind == queue.Shared
-	if reads && b.rules.Kind == queue.Exclusive {
+	if !g.mu.ended && g.mu.kind == queue.Shared && b.rules.Kind == queue.Exclusive {
 		return nil, &LockError{b.op(try), b.path, ErrUpgrade}
 	}
-	if g.mu.holds != nil && !b.opt.Reentrant {
+	if !g.mu.ended && !b.opt.Reentrant {
 		return nil, &LockError{b.op(try), b.path, ErrReentered}
 	}
 	return g.holdLocked(context.WithoutCancel(ctx)), nil

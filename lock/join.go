@@ -179,7 +179,6 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 // locate finds our place in a listing that shows every change up to our create.
 func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *client.Pending[client.Listing]) (view, error) {
 	a.listedAt = bridge.Sent(listed)
-	a.core.removeStrays(q)
 	places := q.Of(a.id)
 	switch {
 	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
@@ -228,6 +227,7 @@ func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *client.Pend
 	if len(waits) == 0 {
 		return view{}, nil
 	}
+	a.core.removeStrays(q.Claims[:first])
 	return view{queue: &q, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
 }
 

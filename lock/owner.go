@@ -28,15 +28,15 @@ import (
 type Contender = queue.Contender
 
 // An Owner is what a contender's znode says about the process that made it: the strings Host, User (only the command says it),
-// Program and Label (Options.Label), the int PID, the string Space (the process namespace that PID belongs to, equal for the
-// processes of one boot of one machine and one namespace of it), and the time Since when the attempt began, by the owner's clock.
+// Program and Label (Options.Label), the int PID, and the string Space (the process namespace that PID belongs to, equal for the
+// processes of one boot of one machine and one namespace of it).
 type Owner = queue.Owner
 
 // A Kind says what a lock is, as its znodes tell; package inspect names the kinds.
 type Kind = queue.Kind
 
 // Owner returns what the znodes of a lock with these options say about this process, or about the process on whose
-// behalf it takes the lock. Since is left zero.
+// behalf it takes the lock.
 func (o *Options) Owner() Owner {
 	who := Owner{Host: hostname(), PID: o.pid, User: o.user, Space: pidSpace(), Label: o.Label}
 	if who.PID == 0 {

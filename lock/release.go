@@ -30,73 +30,93 @@ func (h *Hold) Release(ctx context.Context) error {
 // releaseAll releases holds, the last first, and joins what was wrong. The deletions leave in one write for
 // each session. It returns after the longest Options.CleanupTimeout of the holds at the latest.
 func releaseAll(ctx context.Context, holds []*Hold) error {
-	var errs []error
-	var ended []*grant
+	var r release
 	told := false
 	defer func() {
 		if !told { // a hook of the user's has panicked
-			for _, g := range ended {
+			for _, g := range r.ended {
 				g.claim.discard()
 				attemptIDs.drop(g.id)
 			}
 		}
 	}()
-	func() {
-		for _, h := range holds {
-			defer func() { // the last first, and each also when the hook of another panics
-				if h.released.Swap(true) {
-					return
-				}
-				last, err := h.g.leave(h)
-				errs = append(errs, err)
-				if !last {
-					return
-				}
-				ended = append(ended, h.g)
-				if released := h.g.lock.opt.Hooks.Released; released != nil {
-					released(h.g.caller, h.g.lock.path)
-				}
-			}()
-		}
-	}()
+	r.end(holds)
 	told = true
-	return ending.Join(append(errs, removeAll(ctx, ended)...)...)
+	return ending.Join(append(r.errs, removeAll(ctx, r.ended)...)...)
+}
+
+// A release is what came of ending holds.
+type release struct {
+	errs  []error
+	ended []*grant // whose last hold it was
+}
+
+// end ends holds, the last first, and each also when the hook of another panics.
+func (r *release) end(holds []*Hold) {
+	if len(holds) == 0 {
+		return
+	}
+	last := len(holds) - 1
+	defer r.end(holds[:last])
+	h := holds[last]
+	if h.released.Swap(true) {
+		return
+	}
+	ended, err := h.g.leave(h)
+	if err != nil {
+		r.errs = append(r.errs, err)
+	}
+	if !ended {
+		return
+	}
+	r.ended = append(r.ended, h.g)
+	if released := h.g.lock.opt.Hooks.Released; released != nil {
+		released(h.g.caller, h.g.lock.path)
+	}
 }
 
 // removeAll deletes the nodes of grants that have ended by a release, and returns what was wrong with each. The sessions do
 // so at the same time: one that has no connection, or no room for requests, does not hold up the others.
 func removeAll(ctx context.Context, ended []*grant) []error {
+	if len(ended) == 0 {
+		return nil
+	}
 	var longest time.Duration
-	places := map[*client.Session][]int{}
-	for i, g := range ended {
+	var sessions []*client.Session
+	for _, g := range ended {
 		longest = max(longest, g.lock.opt.CleanupTimeout)
-		places[g.s] = append(places[g.s], i)
+		if !slices.Contains(sessions, g.s) {
+			sessions = append(sessions, g.s)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	errs := make([]error, len(ended))
-	var removing sync.WaitGroup
-	for s, of := range places {
-		remove := func() {
-			p := s.Pipeline()
-			sent := make([]removal, len(of))
-			for k, i := range of {
-				sent[k] = ended[i].claim.remove(p)
-			}
-			p.Send(ctx)
-			for k, i := range of {
-				errs[i] = sent[k](ctx)
-				attemptIDs.drop(ended[i].id)
-			}
-		}
-		if len(places) == 1 {
-			remove()
-		} else {
-			removing.Go(remove)
+	var others sync.WaitGroup
+	for _, s := range sessions[1:] {
+		others.Go(func() { removeOf(ctx, s, ended, errs) })
+	}
+	removeOf(ctx, sessions[0], ended, errs)
+	others.Wait()
+	return errs
+}
+
+// removeOf deletes the nodes of those grants that are a session's, and notes what was wrong with each in its place of errs.
+func removeOf(ctx context.Context, s *client.Session, ended []*grant, errs []error) {
+	p := s.Pipeline()
+	sent := make([]removal, len(ended))
+	for i, g := range ended {
+		if g.s == s {
+			sent[i] = g.claim.remove(p)
 		}
 	}
-	removing.Wait()
-	return errs
+	p.Send(ctx)
+	for i, g := range ended {
+		if g.s == s {
+			errs[i] = sent[i](ctx)
+			attemptIDs.drop(g.id)
+		}
+	}
 }
 
 // releasePending returns the error of a release that was not confirmed because of err.
@@ -112,7 +132,7 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 	defer g.mu.Unlock()
 	switch {
 	case len(g.mu.holds) > 1:
-		delete(g.mu.holds, h)
+		g.mu.holds = slices.DeleteFunc(g.mu.holds, func(other *Hold) bool { return other == h })
 		h.cancel(ErrReleased)
 		return false, nil
 	case g.mu.lost != nil:

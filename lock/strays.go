@@ -10,15 +10,15 @@ import (
 // An ensemble may lose a transaction that it has acknowledged: three servers of ZooKeeper 3.8.0 did so when leaders were killed
 // (the family of ZOOKEEPER-4643, 4646, 4685, 4712 and 4785). If that transaction deleted a claim, the claim is there again. It
 // blocks its queue for as long as the session that made it lives, and no attempt, hold or cleaner knows of it: it is a stray.
-// A session removes strays of its own when it lists their queue. It takes no others: the id says that this process made
+// A session removes strays of its own when an attempt of its waits behind them. It takes no others: the id says that this process made
 // the claim, and the server that this session owns it.
 
 // isStray reports whether the id was made by this process, which no longer knows it.
 func isStray(id queue.ID) bool { return ofThisProcess(id) && !attemptIDs.has(id) }
 
-// removeStrays has the cleaner remove the strays in a queue.
-func (c *core) removeStrays(q queue.Queue) {
-	for _, claim := range q.Claims {
+// removeStrays has the cleaner remove the strays among claims.
+func (c *core) removeStrays(claims []queue.Claim) {
+	for _, claim := range claims {
 		if id, ok := queue.IDOf(claim.Name); ok && isStray(id) {
 			c.cleaner.add(leftovers{id: id, nodes: []string{zk.Join(c.dir, claim.Name)}, stray: true})
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,7 +40,7 @@ func TestStraysAreRemoved(t *testing.T) {
 		must(t, err)
 		for name, left := range map[string]string{
 			"another session's": back(other, h.g.id),
-			"another process's": back(s, queue.NewID([queue.IDBytes]byte{1})),
+			"another process's": back(s, queue.ID(strings.Repeat("01", queue.IDDigits/2))),
 			"the hold's":        again.Node(),
 		} {
 			time.Sleep(2 * idGrace)
@@ -74,7 +75,7 @@ func TestIDsAreForgotten(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		s, other := srv.Session(t, "s"), srv.Session(t, "other")
 		attemptIDs.mu.Lock()
-		before := maps.Clone(attemptIDs.of)
+		before := maps.Clone(attemptIDs.uses)
 		attemptIDs.mu.Unlock()
 		for _, path := range []string{"/locks/a", "/locks/b"} {
 			m, err := NewMutex(s, path, Options{CleanupTimeout: time.Second})
@@ -115,23 +116,45 @@ func TestIDsAreForgotten(t *testing.T) {
 		must(t, permits.Release(t.Context()))
 		must(t, s.Close(t.Context())) // with holds and leftovers
 		synctest.Wait()
-		time.Sleep(2 * idGrace)
 		attemptIDs.mu.Lock()
 		defer attemptIDs.mu.Unlock()
-		for id, k := range attemptIDs.of {
-			if _, ok := before[id]; !ok && k.uses != 0 {
-				t.Errorf("%s is kept, with %d uses", id, k.uses)
+		for id, uses := range attemptIDs.uses {
+			if _, ok := before[id]; !ok {
+				t.Errorf("%s is kept, with %d uses", id, uses)
 			}
 		}
-		ids := usedIDs{of: map[queue.ID]usedID{}}
-		for _, id := range []queue.ID{"a", "b", "c"} {
+	})
+}
+
+// An id is used from its first use until a while after its last one, or until many others have ended after it.
+func TestIDsInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ids := idRegistry{uses: map[queue.ID]int{}}
+		want := func(id queue.ID, used bool) {
+			t.Helper()
+			if got := ids.has(id); got != used {
+				t.Errorf("%q is in use: %v, want %v", id, got, used)
+			}
+		}
+		want("", false)
+		want("a", false)
+		ids.add("a")
+		ids.add("a")
+		ids.drop("a")
+		time.Sleep(2 * idGrace)
+		want("a", true)
+		ids.drop("a")
+		want("a", true)
+		time.Sleep(idGrace)
+		want("a", false)
+		for i := range idsEndedKept + 1 {
+			id := queue.ID(rune('a' + i))
 			ids.add(id)
 			ids.drop(id)
-			time.Sleep(idGrace)
 		}
-		if len(ids.of) != 1 || ids.has("c") {
-			t.Errorf("kept: %v", ids.of)
-		}
+		want("a", false)
+		want("b", true)
+		want(queue.ID(rune('a'+idsEndedKept)), true)
 	})
 }
 

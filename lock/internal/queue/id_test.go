@@ -1,12 +1,9 @@
 package queue
 
 import (
-	"crypto/rand"
+	"fmt"
+	"math/rand/v2"
 )
 
 // newID returns a random id.
-func newID() (id ID) {
-	var b [IDBytes]byte
-	rand.Read(b[:])
-	return NewID(b)
-}
+func newID() ID { return ID(fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())) }

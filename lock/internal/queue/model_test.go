@@ -227,7 +227,7 @@ type modelRun struct {
 	views map[viewKey]modelView
 }
 
-func modelID(who byte) ID { return NewID([IDBytes]byte{15: who + 1}) }
+func modelID(who byte) ID { return ID(fmt.Sprintf("%032x", who+1)) }
 
 // name returns the name of a claim's znode.
 func (m *modelRun) name(c modelClaim) string {

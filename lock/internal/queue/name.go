@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -55,14 +54,8 @@ var words = [...]struct {
 // reply. Since no name is ever used twice, a delete never hits another attempt's node.
 type ID string
 
-// attemptDigits is how many hexadecimal digits an ID has.
-const attemptDigits = 32
-
-// IDBytes is how many bytes an ID is made of.
-const IDBytes = attemptDigits / 2
-
-// NewID returns the ID that is made of random bytes.
-func NewID(random [IDBytes]byte) ID { return ID(hex.EncodeToString(random[:])) }
+// IDDigits is how many hexadecimal digits an ID has.
+const IDDigits = 32
 
 // Prefix returns the name with which a node of this attempt is created, for a claim of that word.
 func (id ID) Prefix(word string) string { return protectedPrefix + string(id) + word }
@@ -84,10 +77,10 @@ func (id ID) ReleaseMarker() string { return protectedPrefix + string(id) + rele
 // IDOf returns the ID in the name of a claim. go-zookeeper's names have one of the same form; Curator's UUIDs are none.
 func IDOf(name string) (ID, bool) {
 	rest, ok := strings.CutPrefix(name, protectedPrefix)
-	if !ok || len(rest) <= attemptDigits || rest[attemptDigits] != '-' {
+	if !ok || len(rest) <= IDDigits || rest[IDDigits] != '-' {
 		return "", false
 	}
-	id := rest[:attemptDigits]
+	id := rest[:IDDigits]
 	return ID(id), strings.Trim(id, "0123456789abcdef") == ""
 }
 

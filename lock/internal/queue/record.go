@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -24,12 +23,15 @@ type Record struct {
 	Revoke bool `json:"revoke,omitempty"`
 }
 
+// Encode returns the record as the data of a node.
 func (r Record) Encode() []byte {
-	b, err := json.Marshal(r)
-	if err != nil { // a year beyond 9999
-		return nil
-	}
+	b, _ := json.Marshal(r) // nothing in it can fail
 	return b
+}
+
+// Empty reports whether the record says nothing.
+func (r Record) Empty() bool {
+	return r.Owner == Owner{} && r.ID == "" && len(r.Under) == 0 && !r.Yields && !r.Passing && !r.Revoke
 }
 
 // revokeField is the name of Record.Revoke.
@@ -81,13 +83,12 @@ func ParseRecord(data []byte) Record {
 
 // An Owner is what a contender's znode says, in JSON, about the process that made it.
 type Owner struct {
-	Host    string    `json:"host,omitempty"`
-	PID     int       `json:"pid,omitempty"`
-	Space   string    `json:"space,omitempty"` // the process namespace that PID belongs to: equal for the processes of one boot of one machine and one namespace of it; empty where that is unknown
-	User    string    `json:"user,omitempty"`  // that the process belongs to; only the command says it
-	Program string    `json:"program,omitempty"`
-	Since   time.Time `json:"since,omitzero"`  // when the attempt began, by the owner's clock: for people, nothing is decided by it
-	Label   string    `json:"label,omitempty"` // Options.Label
+	Host    string `json:"host,omitempty"`
+	PID     int    `json:"pid,omitempty"`
+	Space   string `json:"space,omitempty"` // the process namespace that PID belongs to: equal for the processes of one boot of one machine and one namespace of it; empty where that is unknown
+	User    string `json:"user,omitempty"`  // that the process belongs to; only the command says it
+	Program string `json:"program,omitempty"`
+	Label   string `json:"label,omitempty"` // Options.Label
 }
 
 // ParseOwner reads the data of a contender's node. Other clients write other things; then ok is false.

@@ -3,18 +3,16 @@ package queue
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestOwner(t *testing.T) {
-	since := time.Date(2026, 3, 1, 12, 30, 0, 5e6, time.UTC)
 	for _, c := range []struct {
 		owner Owner
 		text  string
 	}{
 		{Owner{}, `{}`},
-		{Owner{Host: "a", PID: 7, Space: "1f", Program: "p", Since: since, Label: `l "q"`},
-			`{"host":"a","pid":7,"space":"1f","program":"p","since":"2026-03-01T12:30:00.005Z","label":"l \"q\""}`},
+		{Owner{Host: "a", PID: 7, Space: "1f", Program: "p", Label: `l "q"`},
+			`{"host":"a","pid":7,"space":"1f","program":"p","label":"l \"q\""}`},
 		{Owner{Label: "только"}, `{"label":"только"}`},
 	} {
 		if got := string(Record{Owner: c.owner}.Encode()); got != c.text {
@@ -35,12 +33,5 @@ func TestParseForeignOwner(t *testing.T) {
 	}
 	if o, ok := ParseOwner([]byte(`{"host":"h","zone":"b"}`)); !ok || o.Host != "h" {
 		t.Errorf("a field that we do not know hides the others: %+v, %v", o, ok)
-	}
-}
-
-func TestOwnerOfImpossibleTime(t *testing.T) {
-	o := Owner{Since: time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)}
-	if got := (Record{Owner: o}).Encode(); got != nil {
-		t.Errorf("encode of the year 10001 = %s, want nothing", got)
 	}
 }

@@ -1,14 +1,11 @@
 package waitgraph
 
 import (
-	"crypto/rand"
+	"fmt"
+	"math/rand/v2"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // newID returns a random id.
-func newID() (id queue.ID) {
-	var b [queue.IDBytes]byte
-	rand.Read(b[:])
-	return queue.NewID(b)
-}
+func newID() queue.ID { return queue.ID(fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())) }
