@@ -60,7 +60,8 @@ func (r *idRegistry) add(id queue.ID) {
 func (r *idRegistry) drop(id queue.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.uses[id]--; r.uses[id] > 0 {
+	r.uses[id]--
+	if r.uses[id] > 0 {
 		return
 	}
 	delete(r.uses, id)
