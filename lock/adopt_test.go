@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -27,7 +29,7 @@ func TestF34_AnotherNumberIsStoredBeforeTheGrant(t *testing.T) {
 			if _, err := m.core.approach(t.Context(), 1, false); err != nil {
 				t.Fatal(err)
 			}
-			a := newAttempt(m.core, 1, m.core.opt.claimRecord(t.Context(), false))
+			a := newAttempt(m.core, 1, false, m.core.opt.claimRecord(t.Context(), false))
 			a.ask(t.Context())
 			v, err := a.join(t.Context())
 			if err != nil {
@@ -50,5 +52,31 @@ func TestF34_AnotherNumberIsStoredBeforeTheGrant(t *testing.T) {
 		if data, _, err := admin.Get(t.Context(), "/l/s"); err != nil || string(data) != `{"permits":1}` {
 			t.Errorf("stored is %q, %v", data, err)
 		}
+	})
+}
+
+// A semaphore that has agreed on its number once follows what is stored from then on, also if the number was deleted and another
+// one is stored while a permit is being granted.
+func TestAnotherNumberIsStoredAfterADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s, admin := srv.Session(t, "s"), srv.Session(t, "admin")
+		m, err := NewSemaphore(s, "/l/s", 3, Options{})
+		must(t, err)
+		h, err := m.Acquire(t.Context())
+		must(t, err)
+		must(t, h.Release(t.Context()))
+		_, err = admin.Set(t.Context(), "/l/s", nil, zk.AnyVersion)
+		must(t, err)
+		a := newAttempt(m.core, 1, false, queue.Record{})
+		a.ask(t.Context())
+		v, err := a.join(t.Context())
+		must(t, err)
+		must(t, SetPermits(t.Context(), admin, "/l/s", 5))
+		holds, err := a.proceed(t.Context(), v)
+		if err != nil {
+			t.Fatalf("%v, want a permit of the five", err)
+		}
+		must(t, holds[0].Release(t.Context()))
 	})
 }

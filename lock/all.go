@@ -40,7 +40,10 @@ func NewAll(members ...Member) (*All, error) {
 			return nil, fmt.Errorf("lock: member %d to be held together is nil", i)
 		}
 		c := m.resolve()
-		if c.err != nil {
+		switch {
+		case c.path == "":
+			return nil, c.err
+		case c.err != nil:
 			return nil, &LockError{"hold together", c.path, c.err}
 		}
 		if slices.ContainsFunc(a.members, func(m member) bool { return m.path == c.path || m.lock.dir == c.lock.dir }) {

@@ -39,14 +39,14 @@ type attempt struct {
 	ahead       map[string]*aheadWatch // of the last wait, by the names of the claims
 	permits     permitState
 	delayMarker string // path of our delay marker, once it may have been made
-	tries       bool   // it does not wait, not even for a delay to pass
+	try         bool   // it does not wait, not even for a delay to pass
 	yields      bool   // it gives up if it waits for itself
 	beforeWait  func() // called before it waits, if not nil
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
-func newAttempt(c *core, count int, r queue.Record) *attempt {
-	a := &attempt{core: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r), tries: r.Passing, yields: r.Yields}
+func newAttempt(c *core, count int, try bool, r queue.Record) *attempt {
+	a := &attempt{core: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r), try: try, yields: r.Yields}
 	attemptIDs.add(a.id)
 	return a
 }
@@ -75,7 +75,10 @@ func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 	if err == nil {
 		holds, err = a.proceed(ctx, v)
 	}
-	if errors.Is(err, ErrPlaceLost) {
+	if err == ErrPlaceLost { // of ours, and not of another lock's attempt, as the cause of ctx may be
+		if len(a.nodes) > 0 {
+			a.forget()
+		}
 		a.s.Sync(ctx, a.core.dir) // if the session has ended, that is known then
 		if over := a.s.Err(); over != nil {
 			err = over
@@ -105,7 +108,7 @@ func (a *attempt) await(ctx context.Context, v view) (err error) {
 	if len(v.waits) == 0 {
 		return nil
 	}
-	if a.tries {
+	if a.try {
 		return a.decline(ctx, v)
 	}
 	if a.beforeWait != nil {
@@ -290,11 +293,7 @@ func (a *attempt) checkOwn() error {
 			continue
 		}
 		a.own[i] = nil
-		err := ownEvent(w)
-		if err == ErrPlaceLost {
-			a.forget()
-		}
-		if err != nil {
+		if err := ownEvent(w); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ func (c *core) takeClaims(ctx context.Context, count int, try bool) ([]*Hold, er
 		c.cleaner.await(ctx)
 	}
 	for {
-		a := newAttempt(c, count, c.opt.claimRecord(ctx, try))
+		a := newAttempt(c, count, try, c.opt.claimRecord(ctx, try))
 		a.ask(ctx)
 		holds, err := a.run(ctx)
 		if err == nil || try || !c.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost

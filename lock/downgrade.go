@@ -114,8 +114,8 @@ func (c *queueClaim) replace(ctx context.Context, write, read string, look bool)
 		switch {
 		case err == nil:
 			return true, nil
-		case errors.Is(err, zk.ErrConnectionLoss), client.MaybeApplied(err):
-			look = client.MaybeApplied(err)
+		case client.MaybeApplied(err):
+			look = true
 			continue
 		case !errors.Is(err, zk.ErrBadVersion):
 			return true, err

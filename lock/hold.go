@@ -121,7 +121,7 @@ func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) er
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer stop()
-	if ctx.Err() != nil { // the function runs a moment later, and f must not begin
+	if ctx.Err() != nil { // AfterFunc may run a moment later, and f is to see the end at once
 		cancel(context.Cause(ctx))
 	}
 	defer func() {

@@ -304,3 +304,31 @@ func TestHooksOfAnElection(t *testing.T) {
 		}
 	})
 }
+
+// The hook of a waiter is told that it waits, with the context of its request, also where it waits on the way into the queue.
+func TestWaitersOfACuratorSemaphore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		type key struct{}
+		var asked int
+		var waits []any
+		m, err := lock.NewCuratorSemaphore(s, "/l/s", 1, lock.Options{Hooks: lock.Hooks{
+			Asked: func(ctx context.Context, _ string) context.Context {
+				asked++
+				return context.WithValue(ctx, key{}, asked)
+			},
+			Waiting: func(ctx context.Context, _ string, at lock.Place) { waits = append(waits, ctx.Value(key{})) },
+		}})
+		must(t, nil, err)
+		h, err := m.Acquire(t.Context())
+		must(t, h, err)
+		for range 2 { // one waits for the permit, the other one for that to get it
+			go m.Do(t.Context(), func(context.Context) error { return nil })
+			synctest.Wait()
+		}
+		if len(waits) != 2 || waits[0] != 2 || waits[1] != 3 {
+			t.Errorf("told of the waits of %v, want 2 and 3", waits)
+		}
+		must(t, nil, h.Release(t.Context()))
+	})
+}

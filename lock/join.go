@@ -105,8 +105,6 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 				return v, err
 			}
 			a.unknown, a.created = false, nil // it was not applied, and now never will be
-		case errors.Is(err, zk.ErrConnectionLoss):
-			a.created = nil // never sent
 		default:
 			a.created = nil // refused
 			return view{}, err
@@ -184,43 +182,21 @@ func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *client.Pend
 	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
 		return view{}, errAbsent
 	case len(places) < a.count:
-		a.forget()
 		return view{}, ErrPlaceLost
-	case len(places) > a.count:
-		if err := a.dropLater(ctx, q, places[a.count:]); err != nil {
-			return view{}, err
-		}
-		return a.list(ctx, 0)
 	}
-	nodes := make([]string, a.count)
-	for i, place := range places {
-		nodes[i] = zk.Join(a.core.dir, q.Claims[place].Name)
-		if q.Unsettled(place) {
-			return view{}, ErrCounterExhausted
-		}
-	}
-	if a.token == 0 || !slices.Equal(a.nodes, nodes) { // found again after a lost reply, or not told by it
-		stat, ok, err := a.s.Exists(ctx, nodes[0])
-		switch {
-		case err != nil:
-			return view{}, err
-		case !ok || stat.EphemeralOwner != a.s.ID():
-			return view{}, ErrPlaceLost
-		}
-		a.noteJoined(nodes, stat.Czxid)
+	if err := a.recognize(ctx, q, places); err != nil {
+		return view{}, err
 	}
 	first, last := places[0], places[a.count-1]
-	if n := q.Claims[last].Number; queue.Exhausting(n) {
-		a.core.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.core.dir, "number", n)
-	}
 	if other := q.OtherAhead(first); other != queue.KindNone && !a.core.opt.AllowOtherKinds { // those behind see us
 		return view{}, &KindError{a.core.path, other}
 	}
-	var err error
 	if a.core.permits != nil {
-		if q.Permits, err = a.readPermits(ctx); err != nil {
+		n, err := a.readPermits(ctx)
+		if err != nil {
 			return view{}, err
 		}
+		q.Permits = n
 	}
 	waits := a.core.rules.WaitsFor(q, last)
 	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
@@ -231,14 +207,32 @@ func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *client.Pend
 	return view{queue: &q, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
 }
 
-// dropLater deletes nodes of ours behind those that we need, so that no contender waits for them.
-func (a *attempt) dropLater(ctx context.Context, q queue.Queue, places []int) error {
-	for _, i := range places {
-		err := a.s.Delete(ctx, zk.Join(a.core.dir, q.Claims[i].Name), -1)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrConnectionLoss) {
-			a.unknown = true // the cleaner looks for all that carries our id
-			return err
+// recognize looks at our nodes, which a listing has shown at these places, and notes their paths and token unless those are known.
+func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) error {
+	nodes := make([]string, len(places))
+	for i, place := range places {
+		nodes[i] = zk.Join(a.core.dir, q.Claims[place].Name)
+		if q.Unsettled(place) {
+			return ErrCounterExhausted
 		}
 	}
+	if extra := nodes[a.count:]; len(extra) > 0 { // more than we need: see Queue.Of
+		a.core.cleaner.add(leftovers{id: a.id, nodes: extra})
+		nodes = nodes[:a.count]
+	}
+	if n := q.Claims[places[a.count-1]].Number; queue.Exhausting(n) {
+		a.core.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.core.dir, "number", n)
+	}
+	if a.token != 0 && slices.Equal(a.nodes, nodes) {
+		return nil
+	}
+	stat, ok, err := a.s.Exists(ctx, nodes[0]) // found again after a lost reply, or not told by it
+	switch {
+	case err != nil:
+		return err
+	case !ok || stat.EphemeralOwner != a.s.ID():
+		return ErrPlaceLost
+	}
+	a.noteJoined(nodes, stat.Czxid)
 	return nil
 }

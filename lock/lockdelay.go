@@ -21,8 +21,9 @@ import (
 // waiter's clock from when the waiter saw that the claim is gone: no server notes when a hold ended, and clocks of several
 // machines cannot be compared. So when the waiter dies, the delay begins anew for the next one.
 //
-// The attempt's own marker is made last, when nothing but the session's lease is between it and the hold: one that gives up or
-// dies before it holds the lock leaves none. No other marker can become an orphan in between, for no claim that excludes ours
+// The attempt's own marker is made last, when nothing but the session's lease is between it and the hold. An attempt that gives up
+// then deletes it. One whose process or session ends in that moment leaves it, and the next contender waits for a delay that
+// protects nothing. No other marker can become an orphan in between, for no claim that excludes ours
 // is ahead any more.
 func (a *attempt) awaitDelay(ctx context.Context) error {
 	stubborn := map[string]bool{} // orphans that the server does not let us delete
@@ -31,7 +32,6 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 		names, _, err := a.s.Children(ctx, a.core.dir)
 		switch {
 		case errors.Is(err, zk.ErrNoNode) || err == nil && !slices.Contains(names, zk.Base(a.nodes[0])):
-			a.forget()
 			return ErrPlaceLost
 		case err != nil:
 			return err
@@ -67,7 +67,7 @@ func (a *attempt) makeDelayMarker(ctx context.Context) error {
 		case err == nil, errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
 			return nil
 		}
-		return a.watchError(err, ErrPlaceLost)
+		return watchError(err, ErrPlaceLost)
 	}
 }
 
@@ -100,21 +100,21 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 	ownAnswers := a.watchOwn(p)
 	p.Send(ctx)
 	if err := ownAnswers(ctx); err != nil { // first, so that a watch that was not set never stays
-		return false, a.watchError(err, ErrPlaceLost)
+		return false, watchError(err, ErrPlaceLost)
 	}
 	var left time.Duration
 	known := a.core.orphans.update(orphans)
 	for i, k := range reads {
 		node, err := k.Wait(ctx)
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
-			return false, a.watchError(err, nil) // gone, or out of touch: look again
+			return false, watchError(err, nil) // gone, or out of touch: look again
 		}
 		left = max(left, queue.DelayOf(node.Data, a.core.opt.Delay)-known[i])
 	}
 	if left <= 0 {
 		return true, nil
 	}
-	if a.tries {
+	if a.try {
 		return false, &BusyError{Path: a.core.path, Delay: left}
 	}
 	a.core.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.core.dir, "delay", left)

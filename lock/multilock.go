@@ -146,7 +146,7 @@ func (t *multiLock) ask(batch []int, try bool) []*attempt {
 		if try {
 			m.core.cleaner.await(t.ctx)
 		}
-		attempts[k] = newAttempt(m.core, m.count, m.lock.opt.claimRecord(t.ctx, try, earlier...))
+		attempts[k] = newAttempt(m.core, m.count, try, m.lock.opt.claimRecord(t.ctx, try, earlier...))
 		earlier = append(earlier, attempts[k].id.HoldID(m.lock.dir))
 		if writes[m.lock.s] == nil {
 			writes[m.lock.s] = m.lock.s.Pipeline()

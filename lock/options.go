@@ -82,7 +82,7 @@ type Options struct {
 	AdoptPermits bool
 
 	// QueueMax is the largest number of contenders, the holder included, that Lock waits behind. With more ahead it
-	// fails with ErrQueueFull. Default: no limit.
+	// fails with ErrQueueFull. With NewCuratorSemaphore it counts on the way in, and again among the permits. Default: no limit.
 	QueueMax int
 
 	// CleanupTimeout bounds how long Release and Do wait for the release to be confirmed, whatever their context. Default 5 s.

@@ -61,7 +61,7 @@ func (r *permitCount) agree(ctx context.Context, c *core, count int, granted boo
 			return 0, &TooManyError{Asked: count, Permits: r.n}
 		case stored == 0 && (missing || granted):
 			return r.n, nil
-		case stored != 0 && r.n != 0 && r.n != stored && !r.adopts && (granted || !r.agreed.Load()):
+		case stored != 0 && r.n != 0 && r.n != stored && !r.adopts && !r.agreed.Load():
 			return 0, &ConflictError{Want: r.n, Stored: stored}
 		}
 		return stored, nil

@@ -200,7 +200,7 @@ func (c *queueClaim) finish(ctx context.Context, sent func(context.Context) erro
 		case err == nil:
 			return nil
 		case errors.Is(err, zk.ErrConnectionLoss):
-			unknown = unknown || client.MaybeApplied(err)
+			unknown = true
 		case c.s.Err() != nil && c.s.Gone(ctx):
 			return nil // the node has gone with the session
 		case announce && !client.MaybeApplied(err) && ctx.Err() == nil:

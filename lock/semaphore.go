@@ -56,7 +56,7 @@ func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*S
 		return nil, err
 	}
 	opt = m.core.opt
-	opt.Hooks = Hooks{} // the gate is no lock of the caller's
+	opt.Hooks = Hooks{Waiting: opt.Hooks.Waiting} // the gate is no lock of the caller's
 	m.core.gate = newCore(s, zk.Join(path, queue.GateName), opt, &queue.MutexRules)
 	m.core.gate.path = path
 	return m, nil

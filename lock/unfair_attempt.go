@@ -83,13 +83,11 @@ func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 			return nil, nil
 		}
 		lost := errors.Is(err, zk.ErrConnectionLoss)
-		a.unknown = lost && client.MaybeApplied(err)
-		if a.unknown || !client.MaybeApplied(err) { // otherwise the cleaner waits for the outcome
+		a.unknown = lost
+		if lost || !client.MaybeApplied(err) { // otherwise the cleaner waits for the outcome
 			a.created = nil
 		}
 		switch {
-		case lost && !a.unknown: // never sent
-			continue
 		case errors.Is(err, zk.ErrNoNode):
 			if err := a.u.s.EnsurePath(ctx, zk.Parent(a.u.dir), a.u.opt.ParentACL); err != nil {
 				return nil, err

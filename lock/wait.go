@@ -90,20 +90,20 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 	a.watchPermits(p)
 	p.Send(ctx)
 	if err := ownAnswers(ctx); err != nil {
-		return nil, a.watchError(err, ErrPlaceLost)
+		return nil, watchError(err, ErrPlaceLost)
 	}
 	for _, w := range ahead {
 		if w.got == nil {
 			continue
 		}
 		if _, err := w.got.Wait(ctx); err != nil {
-			return nil, a.watchError(err, nil)
+			return nil, watchError(err, nil)
 		}
 		w.got = nil
 	}
 	if a.core.permits != nil {
 		if n, err := a.readPermits(ctx); err != nil || n != v.queue.Permits {
-			return nil, a.watchError(err, ErrPlaceLost)
+			return nil, watchError(err, ErrPlaceLost)
 		}
 	}
 	return ahead, nil
@@ -210,14 +210,11 @@ func (w *aheadWatch) markerFired(conn uint64) bool {
 
 // watchError turns the error of a read that was to set a watch into what it means for the wait; gone is what
 // it means that the node is not there.
-func (a *attempt) watchError(err, gone error) error {
+func watchError(err, gone error) error {
 	switch {
 	case errors.Is(err, zk.ErrConnectionLoss):
 		return nil // list again
 	case errors.Is(err, zk.ErrNoNode):
-		if gone != nil {
-			a.forget()
-		}
 		return gone
 	}
 	return err

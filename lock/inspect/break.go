@@ -35,7 +35,7 @@ func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 		case errors.Is(err, zk.ErrNoNode):
 			return unknown, nil
 		case errors.Is(err, zk.ErrConnectionLoss):
-			unknown = unknown || client.MaybeApplied(err)
+			unknown = true
 			continue
 		}
 		return false, err

@@ -57,7 +57,7 @@ var Mutations = []Mutation{
 		{File: "client/connect.go", Old: "	case s.ID() != 0 && resp.SessionID != s.ID():\n", New: "	case s.ID() < 0 && s.ID() > 0:\n"},
 	}},
 	{Name: "a predecessor that has gone is waited for", Entry: "F09", Within: 1000, Patches: []Patch{
-		{File: "lock/wait.go", Old: "		if _, err := w.got.Wait(ctx); err != nil {\n			return nil, a.watchError(err, nil)", New: "		if _, err := w.got.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {\n			return nil, a.watchError(err, nil)"},
+		{File: "lock/wait.go", Old: "		if _, err := w.got.Wait(ctx); err != nil {\n			return nil, watchError(err, nil)", New: "		if _, err := w.got.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {\n			return nil, watchError(err, nil)"},
 	}},
 	{Name: "the wrong predecessor", Entry: "F11", Within: 50, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "for i := place - 1; i >= 0; i-- {\n		if conflict", New: "for i := place - 2; i >= 0; i-- {\n		if conflict"},
