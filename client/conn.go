@@ -34,7 +34,7 @@ type conn struct {
 	turn    readTurn
 
 	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
-	lines    [4]fifo               // of requests: see line
+	sent     [4]fifo               // see sentLine
 	lastBeat [proofs]clock.Instant // by proof: when the last heartbeat was sent, or request that was answered like one
 }
 
@@ -70,7 +70,7 @@ func (c *conn) serve(ctx context.Context) error {
 	})
 	wg.Go(func() {
 		err := c.writeLoop(ctx)
-		tell(c.turn.call)
+		tell(c.turn.wake)
 		select { // what the server said before it hung up, a refusal for instance, may not have been read yet
 		case <-ctx.Done():
 		case <-time.After(drainTime):
@@ -101,8 +101,8 @@ func hangUp(nc net.Conn) {
 
 // failInFlightLocked completes what was sent: its outcome is unknown.
 func (c *conn) failInFlightLocked(err error) {
-	for i := range c.lines {
-		for k := c.lines[i].pop(); k != nil; k = c.lines[i].pop() {
+	for i := range c.sent {
+		for k := c.sent[i].pop(); k != nil; k = c.sent[i].pop() {
 			c.s.failLocked(k, err, true)
 		}
 	}
@@ -132,17 +132,18 @@ func (c *conn) message(b []byte, skipped error) error {
 	return c.answerLocked(&h, d, skipped)
 }
 
-// line returns the line of the requests with an xid: credentials, watches and pings have fixed ones, and lines of their own.
-func (c *conn) line(xid int32) *fifo {
+// sentLine returns the line of the sent requests with an xid: credentials, watches and pings have fixed ones, and lines of their
+// own.
+func (c *conn) sentLine(xid int32) *fifo {
 	switch xid {
 	case wire.XidAuth:
-		return &c.lines[1]
+		return &c.sent[1]
 	case wire.XidSetWatches:
-		return &c.lines[2]
+		return &c.sent[2]
 	case wire.XidPing:
-		return &c.lines[3]
+		return &c.sent[3]
 	}
-	return &c.lines[0]
+	return &c.sent[0]
 }
 
 // timedOut is what ClickHouse Keeper says, besides zk.ErrConnectionLoss, of a request that it has lost track of, and
@@ -169,7 +170,7 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 // answerLocked completes the oldest call of a line, which has to be the one that is answered, with what the server said. Its
 // error ends the connection.
 func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
-	s, line := c.s, c.line(h.Xid)
+	s, line := c.s, c.sentLine(h.Xid)
 	k := line.oldest
 	switch {
 	case k == nil && h.Xid < 0:

@@ -260,7 +260,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	s.vouchHandshakeLocked(proves, asked)
 	s.mu.stats.Connections++
 	c := newConn(s, nc, srv, s.mu.stats.Connections, s.mu.timeout, asked)
-	s.mu.conn, s.mu.cut = c, nil
+	s.mu.conn, s.mu.noConn = c, nil
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)
 	log := s.setStateLocked(State{Phase: Connected, Server: srv.String(), Conn: c.number})
 	s.mu.Unlock()

@@ -13,8 +13,8 @@
 // in the cause, because that is a server's answer to another request, as with an errgroup.
 //
 // A write whose answer was lost is neither done nor failed but unknown, and [MaybeApplied] says so: look
-// before writing again. Writes are never repeated. Reads have no such doubt, so the plain methods (Get,
-// Children, …) repeat a read whose connection broke, until their context ends.
+// before writing again. Writes are never repeated, but for those of EnsurePath, Put and DeleteAll, which may be. Reads have no such
+// doubt, so the plain methods (Get, Children, …) repeat a read whose connection broke, until their context ends.
 //
 // # Order
 //

@@ -130,11 +130,11 @@ var (
 // isConnectionLoss reports whether err is a lost connection and nothing worse.
 func isConnectionLoss(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) }
 
-// A cutOff says why there is no connection: how the last one ended and, for each server, what came of the last attempt
+// A disconnection says why there is no connection: how the last one ended and, for each server, what came of the last attempt
 // since. It is not changed once it has been shown. Err is nil while Open waits for the first connection.
-type cutOff struct{ OpenError }
+type disconnection struct{ OpenError }
 
-func (c *cutOff) Error() string {
+func (c *disconnection) Error() string {
 	if len(c.Attempts) == 0 {
 		return c.Err.Error()
 	}
@@ -173,10 +173,10 @@ func withoutAddress(err error) error {
 func (s *Session) noteAttempt(server string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.cut == nil {
+	if s.mu.noConn == nil {
 		return
 	}
-	cut := &cutOff{OpenError{Err: s.mu.cut.Err, Attempts: slices.Clone(s.mu.cut.Attempts)}}
+	cut := &disconnection{OpenError{Err: s.mu.noConn.Err, Attempts: slices.Clone(s.mu.noConn.Attempts)}}
 	i := slices.IndexFunc(cut.Attempts, func(a Attempt) bool { return a.Server == server })
 	switch {
 	case i < 0:
@@ -184,7 +184,7 @@ func (s *Session) noteAttempt(server string, err error) {
 	case err != errUnanswered: // what came of an earlier one says more
 		cut.Attempts[i].Err = err
 	}
-	s.mu.cut = cut
+	s.mu.noConn = cut
 	if s.mu.state.Phase == Disconnected {
 		s.mu.state.Cause = cut
 	}
@@ -194,10 +194,10 @@ func (s *Session) noteAttempt(server string, err error) {
 func (s *Session) attempts() []Attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.cut == nil {
+	if s.mu.noConn == nil {
 		return nil
 	}
-	return s.mu.cut.Attempts
+	return s.mu.noConn.Attempts
 }
 
 // endOf says why ctx has ended, and why there is no connection, if there is none.
@@ -208,8 +208,8 @@ func (s *Session) endOf(ctx context.Context) error {
 }
 
 func (s *Session) endOfLocked(ctx context.Context) error {
-	if s.mu.cut == nil {
+	if s.mu.noConn == nil {
 		return ending.Of(ctx)
 	}
-	return ending.CutOff(ending.Of(ctx), s.mu.cut)
+	return ending.CutOff(ending.Of(ctx), s.mu.noConn)
 }

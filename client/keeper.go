@@ -81,9 +81,9 @@ func (k *Keeper) Session(ctx context.Context) (*Session, error) {
 	}
 }
 
-// Run calls f with the session, and again with the next one whenever f fails because its session is over. It returns
-// nil once f does. It returns the error of f if f fails while the session lives or after ctx has ended, the reason of ctx if that
-// ends while there is no session, and zk.ErrClosed after Close. The context of f ends with ctx, with the session and with the Keeper.
+// Run calls f with the session, and again with the next one whenever f fails because its session is over. It returns nil once f
+// does. It returns the error of f if f fails while the session lives or after ctx has ended, the reason of ctx if that ends while
+// there is no session, and zk.ErrClosed after Close. The context of f ends with ctx, with the session and with the Keeper.
 //
 // A lock is lost before its session is known to be over. If the error of f is such a loss (lock.ErrLost), Run asks the servers
 // whether the session lives, which lasts until one can be reached or ctx ends.

@@ -15,11 +15,11 @@ import (
 // CreateOnce creates a znode, with what is missing above it, and resolves a lost answer: it looks whether the znode is
 // there before it creates it again, so that there is one znode at most.
 //
-// Which znode is its own, CreateOnce tells by the data, by the session that owns it if the mode is ephemeral, and by the
-// zxid: it must be newer than the call, for which modes that are not ephemeral cost a second round trip. So the data
-// should tell writers apart. With data that others write as well, a persistent znode that another client created during
-// the call may be taken for our own; for sequential modes the outcome is then unknown. MaybeApplied is true of an error that leaves the outcome open,
-// as when ctx or the session ends before the look.
+// Which znode is its own, CreateOnce tells by the data, by the session that owns it if the mode is ephemeral, and by the zxid: it
+// must be newer than the call, for which modes that are not ephemeral cost a second round trip. So the data should tell writers
+// apart. With data that others write as well, a persistent znode that another client created during the call may be taken for our
+// own; for sequential modes the outcome is then unknown. MaybeApplied is true of an error that leaves the outcome open, as when ctx
+// or the session ends before the look.
 //
 // Modes with a time to live are refused. The ACL is for the znode and for those that are made above it; nil lets every client
 // do anything.
@@ -143,9 +143,9 @@ func cause(err error) error {
 	return err
 }
 
-// Update replaces the data of the znode at path, which must be there, by what change makes of it, and returns the new data and stat. It
-// writes only if the data has not changed in between, and otherwise reads again and calls change again. An error of
-// change ends Update and is returned as it is.
+// Update replaces the data of the znode at path, which must be there, by what change makes of it, and returns the new data and
+// stat. It writes only if the data has not changed in between, and otherwise reads again and calls change again. An error of change
+// ends Update and is returned as it is.
 //
 // If the answer to the write is lost, Update looks: it goes on if the write was certainly not carried out. If the znode
 // has changed and nothing proves that another writer did it, the outcome is unknown: MaybeApplied is true of the error,

@@ -17,7 +17,7 @@ import (
 // seen that callers are alone. It reads again when something waits that does not read (conn.dependLocked), and when no
 // caller has come for a while.
 type readTurn struct {
-	call chan struct{} // for the reader while it rests: look again; one token is enough
+	wake chan struct{} // for the reader while it rests: look again; one token is enough
 
 	// Guarded by Session.mu.
 	held        turnHolder
@@ -45,7 +45,7 @@ const (
 	restTime = 20 * time.Millisecond // how long it rests if no caller comes
 )
 
-func newReadTurn() readTurn { return readTurn{call: make(chan struct{}, 1)} }
+func newReadTurn() readTurn { return readTurn{wake: make(chan struct{}, 1)} }
 
 // restsNow reports whether the reader, which has read, may leave the reading to callers, and if so gives the turn back. busy says
 // that something depends on the reader, or is on its way.
@@ -133,7 +133,7 @@ func (c *conn) rest(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-c.turn.call:
+		case <-c.turn.wake:
 		case <-timer.C:
 			ticked = true
 		}
@@ -202,7 +202,7 @@ func (c *conn) giveTurnBack(err error) {
 	defer s.mu.Unlock()
 	c.turn.held, c.turn.err = turnFree, err
 	if err != nil || c.turn.asleep || c.dependLocked() {
-		tell(c.turn.call)
+		tell(c.turn.wake)
 	}
 }
 
@@ -227,7 +227,7 @@ func (s *Session) addDependentsLocked(n int) {
 	case n < 0:
 		c.turn.served = true
 	case c.turn.held == turnFree:
-		tell(c.turn.call)
+		tell(c.turn.wake)
 	}
 }
 

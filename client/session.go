@@ -43,19 +43,19 @@ type Session struct {
 		id       int64         // 0 until established
 		timeout  time.Duration // the least that was granted
 		state    State
-		changed  chan struct{} // closed when state is replaced
-		cut      *cutOff       // why there is no connection; nil while there is one
-		over     *SessionError // why nothing goes on any more; nil while the session lives, and while Close asks the ensemble to end it
-		closed   bool          // the ensemble has answered that the session is closed
-		conn     *conn         // the present connection, if one is established
-		xid      int32         // of the last request, on whichever connection
-		lastZxid int64         // newest transaction seen in an answer
-		ahead    bool          // an event has come that is newer than lastZxid, or may be
-		auth     []Auth        // sent on each connection
+		changed  chan struct{}  // closed when state is replaced
+		noConn   *disconnection // why there is no connection; nil while there is one
+		over     *SessionError  // why nothing goes on any more; nil while the session lives, and while Close asks the ensemble to end it
+		closed   bool           // the ensemble has answered that the session is closed
+		conn     *conn          // the present connection, if one is established
+		xid      int32          // of the last request, on whichever connection
+		lastZxid int64          // newest transaction seen in an answer
+		ahead    bool           // an event has come that is newer than lastZxid, or may be
+		auth     []Auth         // sent on each connection
 
 		queue    []*call         // not sent yet, in order
 		inFlight int             // calls queued or sent that count against InFlightMax
-		line     []chan struct{} // of the callers that wait for room, the first one first; each holds one token: look again
+		roomLine []chan struct{} // of the callers that wait for room, the first one first; each holds one token: look again
 
 		dependents int // how many wait for answers and events and do not read: goroutines, and requests of the session's own
 
@@ -104,7 +104,7 @@ func begin(servers string, opt Options) (*Session, error) {
 	s.tracer = newTracer(opt.Trace)
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
-	s.mu.cut = &cutOff{}
+	s.mu.noConn = &disconnection{}
 	s.mu.auth = slices.Clone(opt.Auth)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.wg.Go(s.run)
@@ -244,7 +244,7 @@ func (s *Session) settleConn(c *conn, cause error) {
 		return
 	}
 	s.mu.conn = nil
-	s.mu.cut = &cutOff{OpenError{Err: cause}}
+	s.mu.noConn = &disconnection{OpenError{Err: cause}}
 	c.failInFlightLocked(zk.ErrConnectionLoss)
 	// Of what is queued, the session's own requests made sense on this connection only: watches to be forgotten went with it,
 	// and the greeting is made anew for the next.
@@ -256,7 +256,7 @@ func (s *Session) settleConn(c *conn, cause error) {
 		return true
 	})
 	s.watches.disarm()
-	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.cut})
+	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.noConn})
 	s.mu.Unlock()
 	log()
 }

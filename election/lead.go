@@ -31,14 +31,14 @@ type termResult struct {
 	handedOver error // what Resign would return
 }
 
-func (p termResult) err() error {
+func (r termResult) err() error {
 	switch {
-	case p.handedOver == nil:
-		return p.worked
-	case errors.Is(p.handedOver, p.worked): // the work says why it was to end
-		return p.handedOver
+	case r.handedOver == nil:
+		return r.worked
+	case errors.Is(r.handedOver, r.worked): // the work says why it was to end
+		return r.handedOver
 	}
-	return ending.Join(p.worked, p.handedOver)
+	return ending.Join(r.worked, r.handedOver)
 }
 
 // errVanished is the error of work that ended its goroutine instead of returning.

@@ -26,10 +26,10 @@ func TestF34_AnotherNumberIsStoredBeforeTheGrant(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := m.core.approach(t.Context(), 1, false); err != nil {
+			if _, err := m.fair.approach(t.Context(), 1, false); err != nil {
 				t.Fatal(err)
 			}
-			a := newAttempt(m.core, 1, false, m.core.opt.claimRecord(t.Context(), false))
+			a := newAttempt(m.fair, 1, false, m.fair.opt.claimRecord(t.Context(), false))
 			a.ask(t.Context())
 			v, err := a.join(t.Context())
 			if err != nil {
@@ -68,7 +68,7 @@ func TestAnotherNumberIsStoredAfterADeletion(t *testing.T) {
 		must(t, h.Release(t.Context()))
 		_, err = admin.Set(t.Context(), "/l/s", nil, zk.AnyVersion)
 		must(t, err)
-		a := newAttempt(m.core, 1, false, queue.Record{})
+		a := newAttempt(m.fair, 1, false, queue.Record{})
 		a.ask(t.Context())
 		v, err := a.join(t.Context())
 		must(t, err)

@@ -218,8 +218,8 @@ type member struct {
 	path  string // of the lock
 	lock  *lockBase
 	taker lockTaker
-	core  *core // in which the claims can be made together with those of other members; nil if there is no queue
-	count int   // of claims
+	fair  *fairLock // in which the claims can be made together with those of other members; nil if there is no queue
+	count int       // of claims
 	err   error
 }
 
@@ -229,12 +229,12 @@ func (l locker) resolve() member {
 	if l.from == nil {
 		return member{err: errZero}
 	}
-	core, _ := l.from.(*core)
-	return member{path: l.Path(), lock: l.from.base(), taker: l.from, core: core, count: 1}
+	fair, _ := l.from.(*fairLock)
+	return member{path: l.Path(), lock: l.from.base(), taker: l.from, fair: fair, count: 1}
 }
 
 // isSeparate reports whether the claim is made by itself: more has to happen before or after it than to join the
 // queue and to find that no claim is ahead.
 func (m member) isSeparate() bool {
-	return m.core == nil || m.lock.opt.Delay > 0 || m.core.gate != nil || m.core.permits.varies() && !m.core.permits.agreed.Load()
+	return m.fair == nil || m.lock.opt.Delay > 0 || m.fair.gate != nil || m.fair.permits.varies() && !m.fair.permits.agreed.Load()
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
-	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -20,7 +18,7 @@ import (
 // created is nil or has failed for sure), made (nodes are their paths), or unknown (created has no certain
 // outcome, or some of them were deleted by others). The cleaner removes what abandon leaves behind.
 type attempt struct {
-	core    *core
+	lock    *fairLock
 	s       *client.Session
 	id      queue.ID
 	count   int // how many nodes it needs
@@ -45,10 +43,29 @@ type attempt struct {
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
-func newAttempt(c *core, count int, try bool, r queue.Record) *attempt {
-	a := &attempt{core: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r), try: try, yields: r.Yields}
+func newAttempt(c *fairLock, count int, try bool, r queue.Record) *attempt {
+	a := &attempt{lock: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r), try: try, yields: r.Yields}
 	attemptIDs.add(a.id)
 	return a
+}
+
+// claimRecord returns what a claim says that is made with ctx. A waiter names the holds that it works under: those of ctx, and
+// claims with the given hold ids that it will hold by then. A try names none, because it does not wait.
+func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) queue.Record {
+	if try {
+		return queue.Record{Passing: true}
+	}
+	ids := slices.Concat(claims, heldChainOf(ctx).holdIDs())
+	ids = ids[:min(len(ids), queue.UnderMax)]
+	for _, node := range o.underNodes {
+		if zk.ValidatePath(node) != nil || len(ids) == queue.UnderMax {
+			continue
+		}
+		if id := queue.HoldIDOf(zk.Parent(node), zk.Base(node)); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return queue.Record{Under: ids, Yields: o.Deadlock > 0 && len(ids) > 0}
 }
 
 // A view is the queue as a listing showed it.
@@ -60,9 +77,13 @@ type view struct {
 	conn  uint64       // connection that the listing came on
 }
 
+// granted reports whether the lock is ours, as the listing showed.
+func (v view) granted() bool { return len(v.waits) == 0 }
+
+// first returns the path of the first claim in the queue.
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
-// run joins the queue, as ask has asked, and returns when the lock is ours. An attempt that
+// run joins the queue, as ask has asked, and returns the holds when the lock is ours. An attempt that
 // returns no holds is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. The event of a
 // deleted node may come before the end of its session is known: then the error is the session's.
 func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
@@ -79,7 +100,7 @@ func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 		if len(a.nodes) > 0 {
 			a.forget()
 		}
-		a.s.Sync(ctx, a.core.dir) // if the session has ended, that is known then
+		a.s.Sync(ctx, a.lock.dir) // if the session has ended, that is known then
 		if over := a.s.Err(); over != nil {
 			err = over
 		}
@@ -90,7 +111,7 @@ func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 // proceed is run from a view of the queue on.
 func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 	for {
-		if err := a.await(ctx, v); err != nil {
+		if err := a.waitForTurn(ctx, v); err != nil {
 			return nil, err
 		}
 		holds, err := a.grant(ctx)
@@ -103,86 +124,215 @@ func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 	}
 }
 
-// await returns when there is no claim that we wait for. A try leaves the queue again unless that is so at once.
-func (a *attempt) await(ctx context.Context, v view) (err error) {
-	if len(v.waits) == 0 {
-		return nil
-	}
-	if a.try {
-		return a.decline(ctx, v)
-	}
-	if a.beforeWait != nil {
-		a.beforeWait()
-	}
-	wait := ctx
-	if a.yields {
-		var stop func()
-		wait, stop = a.core.detect(ctx, a.id)
-		defer stop()
-	}
-	for granted := false; err == nil && !granted && len(v.waits) > 0; {
-		if n := a.core.opt.QueueMax; n > 0 && v.ahead > n {
-			return ErrQueueFull
-		}
-		a.core.tellWaiting(ctx, Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.core.dir)})
-		a.waited = true
-		granted, err = a.wait(wait, &v)
-		if err == nil && !granted {
-			v, err = a.list(ctx, v.conn)
-		}
-	}
-	var found *DeadlockError
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return a.addHolder(ctx, err)
-	case errors.As(context.Cause(wait), &found):
-		return found
-	}
-	return err
-}
-
-// decline leaves the queue again, and returns a *BusyError that names the claim at its head.
-func (a *attempt) decline(ctx context.Context, v view) error {
-	first := v.first(a.core.dir)
+// ask sends the requests that make our nodes and list the queue with them. They leave in one write, so
+// that a free lock costs one round trip.
+func (a *attempt) ask(ctx context.Context) {
 	p := a.s.Pipeline()
-	deletes := make([]*client.Pending[struct{}], len(a.nodes))
-	for i, node := range a.nodes {
-		deletes[i] = p.Delete(node, -1)
-	}
-	holder := p.Get(first)
+	a.addTo(p)
 	p.Send(ctx)
-	gone := 0
-	for _, d := range deletes {
-		if _, err := d.Wait(ctx); err == nil || errors.Is(err, zk.ErrNoNode) {
-			gone++
-		}
-	}
-	if gone == len(deletes) {
-		a.nodes = nil
-	}
-	busy := &BusyError{Path: a.core.path}
-	if n, err := holder.Wait(ctx); err == nil {
-		busy.Holder = queue.NewHolder(first, n.Data, n.Stat)
-	}
-	return busy
 }
 
-// grant makes the holds, one of each node; none if the queue has to be listed again. A place at the head of the queue is ours only
-// if the session is known to live; after a long wait without an answer that has to be asked first.
+// addTo adds the requests of ask.
+func (a *attempt) addTo(p *client.Pipeline) {
+	a.created = a.create(p)
+	if a.lock.permits != nil {
+		a.askPermits(p)
+	}
+	a.listed = p.Children(a.lock.dir)
+}
+
+// A creation is the request that makes the nodes of an attempt, all of them or none. Several are made in
+// one transaction, so their numbers follow each other: no claim stands between them, and two attempts for
+// several permits at once cannot wait for each other.
+type creation struct {
+	one  *client.Pending[client.Created]  // nil if there are several
+	many *client.Pending[[]client.Result] // nil if there is one
+}
+
+func (a *attempt) create(p *client.Pipeline) *creation {
+	prefix := zk.Join(a.lock.dir, a.id.Prefix(a.lock.rules.Word))
+	if a.count == 1 {
+		return &creation{one: p.Create(prefix, a.data, zk.EphemeralSequential, a.lock.opt.ACL)}
+	}
+	ops := make([]client.Op, a.count)
+	for i := range ops {
+		ops[i] = client.OpCreate(prefix, a.data, zk.EphemeralSequential, a.lock.opt.ACL)
+	}
+	return &creation{many: p.Multi(ops...)}
+}
+
+// wait returns the paths of the nodes, first one first, and their creation zxid; 0 if the server does not
+// tell.
+func (c *creation) wait(ctx context.Context) (nodes []string, czxid int64, err error) {
+	if c.one != nil {
+		made, err := c.one.Wait(ctx)
+		return []string{made.Path}, made.Stat.Czxid, err
+	}
+	results, err := c.many.Wait(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, r := range results {
+		nodes = append(nodes, r.Path)
+	}
+	return nodes, results[0].Stat.Czxid, nil
+}
+
+// join waits until our nodes are made, which ask has asked for, and returns the queue with them.
+func (a *attempt) join(ctx context.Context) (view, error) {
+	for ; ; a.ask(ctx) {
+		nodes, czxid, err := a.created.wait(ctx)
+		switch {
+		case err == nil:
+			a.noteJoined(nodes, czxid)
+			listed := a.listed
+			a.listed = nil // its answer may be long
+			q, err := a.lock.queueOf(ctx, listed)
+			if err != nil {
+				return a.list(ctx, 0)
+			}
+			return a.locate(ctx, q, listed)
+		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
+			a.created = nil
+			if err := a.lock.makeDirectory(ctx); err != nil {
+				return view{}, err
+			}
+		case client.MaybeApplied(err):
+			a.unknown = true
+			if !errors.Is(err, zk.ErrConnectionLoss) {
+				return view{}, err
+			}
+			v, err := a.list(ctx, 0)
+			if err != errAbsent {
+				return v, err
+			}
+			a.unknown, a.created = false, nil // it was not applied, and now never will be
+		default:
+			a.created = nil // refused
+			return view{}, err
+		}
+	}
+}
+
+func (a *attempt) noteJoined(nodes []string, czxid int64) {
+	a.nodes, a.token, a.unknown, a.created = nodes, czxid, false, nil
+	a.own = make([]*client.Watch, len(nodes))
+	if a.vouching == nil {
+		a.vouching = bridge.Of(a.s).Vouch(int(a.lock.opt.Vouch))
+	}
+}
+
+// errAbsent is the answer of list when a create that may have been applied turns out not to have been.
+var errAbsent = errors.New("the nodes were not made")
+
+// list returns the queue as it is now. lastConn is the connection of the last listing, 0 if there is none. If the
+// connection is another now, the server may be one that lags behind, so a sync goes ahead of the listing, which then
+// shows all that was true when the sync was sent.
+func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
+	for {
+		p := a.s.Pipeline()
+		st, _ := a.s.State()
+		if lastConn == 0 || st.Conn != lastConn {
+			p.Sync(a.lock.dir)
+			lastConn = 0
+		}
+		if lastConn == 0 || !a.permits.current(lastConn) {
+			a.askPermits(p)
+		}
+		listed := p.Children(a.lock.dir)
+		p.Send(ctx)
+		q, err := a.lock.queueOf(ctx, listed)
+		switch {
+		case errors.Is(err, zk.ErrConnectionLoss):
+			lastConn = 0 // the session paces its reconnects
+			continue
+		case err == nil && lastConn != 0 && bridge.Conn(listed) != lastConn:
+			lastConn = 0 // reconnected meanwhile: this listing had no sync ahead of it
+			continue
+		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
+			return view{}, err
+		}
+		return a.locate(ctx, q, listed)
+	}
+}
+
+// locate finds our place in a listing that shows every change up to our create.
+func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *client.Pending[client.Listing]) (view, error) {
+	a.listedAt = bridge.Sent(listed)
+	places := q.Of(a.id)
+	switch {
+	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
+		return view{}, errAbsent
+	case len(places) < a.count:
+		return view{}, ErrPlaceLost
+	}
+	if err := a.recognize(ctx, q, places); err != nil {
+		return view{}, err
+	}
+	first, last := places[0], places[a.count-1]
+	if other := q.OtherAhead(first); other != queue.KindNone && !a.lock.opt.AllowOtherKinds { // those behind see us
+		return view{}, &KindError{a.lock.path, other}
+	}
+	if a.lock.permits != nil {
+		n, err := a.readPermits(ctx)
+		if err != nil {
+			return view{}, err
+		}
+		q.Permits = n
+	}
+	waits := a.lock.rules.WaitsFor(q, last)
+	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
+	if len(waits) == 0 {
+		return view{}, nil
+	}
+	a.lock.removeStrays(q.Claims[:first])
+	return view{queue: &q, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
+}
+
+// recognize looks at our nodes, which a listing has shown at these places, and notes their paths and token unless those are known.
+func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) error {
+	nodes := make([]string, len(places))
+	for i, place := range places {
+		nodes[i] = zk.Join(a.lock.dir, q.Claims[place].Name)
+		if q.Unsettled(place) {
+			return ErrCounterExhausted
+		}
+	}
+	if extra := nodes[a.count:]; len(extra) > 0 { // more than we need: see Queue.Of
+		a.lock.cleaner.add(leftovers{id: a.id, nodes: extra})
+		nodes = nodes[:a.count]
+	}
+	if n := q.Claims[places[a.count-1]].Number; queue.Exhausting(n) {
+		a.lock.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.lock.dir, "number", n)
+	}
+	if a.token != 0 && slices.Equal(a.nodes, nodes) {
+		return nil
+	}
+	stat, ok, err := a.s.Exists(ctx, nodes[0]) // found again after a lost reply, or not told by it
+	switch {
+	case err != nil:
+		return err
+	case !ok || stat.EphemeralOwner != a.s.ID():
+		return ErrPlaceLost
+	}
+	a.noteJoined(nodes, stat.Czxid)
+	return nil
+}
+
+// grant makes the holds, one of each node. It returns none, and no error, if the queue has to be listed again. A place at the
+// head of the queue is ours only if the session is known to live; after a long wait without an answer that has to be asked first.
 func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
-	if a.core.opt.Delay > 0 {
+	if a.lock.opt.Delay > 0 {
 		if err := a.awaitDelay(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if a.permits.open { // another contender may have stored another number meanwhile
-		if n, err := a.core.permits.agree(ctx, a.core, a.count, true); err != nil || n != a.permits.n {
+		if n, err := a.lock.permits.agree(ctx, a.lock, a.count, true); err != nil || n != a.permits.n {
 			return nil, err
 		}
 	}
-	rests, err := vouchFor(ctx, a.s, a.core.opt.Vouch, a.nodes)
+	lease, err := awaitLease(ctx, a.s, a.lock.opt.Vouch, a.nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +342,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
-	if isOutdated(a.s, a.listedAt, rests.At, a.own...) {
+	if isOutdated(a.s, a.listedAt, lease.At, a.own...) {
 		return nil, nil
 	}
 	holds := make([]*Hold, len(a.nodes))
@@ -207,9 +357,9 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	for i, node := range a.nodes {
 		vouching := a.vouching
 		if i > 0 {
-			vouching = bridge.Of(a.s).Vouch(int(a.core.opt.Vouch))
+			vouching = bridge.Of(a.s).Vouch(int(a.lock.opt.Vouch))
 		}
-		holds[i] = newHold(ctx, newQueueClaim(a, node, rests.Number, vouching).grant, a.own[i])
+		holds[i] = beginHold(ctx, newQueueClaim(a, node, lease.Number, vouching).grant, a.own[i])
 	}
 	if a.waited {
 		a.stopWaiting()
@@ -218,53 +368,6 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	a.nodes, a.own, a.vouching, a.delayMarker = nil, nil, nil, "" // the holds' now
 	attemptIDs.drop(a.id)
 	return holds, nil
-}
-
-// isOutdated reports whether the last listing, whose request was sent at that time, is too old now to show that our nodes are still
-// there: an operator may have deleted them since. With a watch on each node it does not matter how old the listing is: the event
-// of a deletion comes before the answer that the session's lease rests on.
-func isOutdated(s *client.Session, sent, now clock.Instant, own ...*client.Watch) bool {
-	return slices.Contains(own, nil) && now.Sub(sent) >= lease.Term(s.Timeout())
-}
-
-// vouchFor waits until the session's lease is long enough to begin a hold on it, and returns that lease.
-func vouchFor(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) (bridge.Lease, error) {
-	for {
-		l := bridge.Of(s).Lease(int(level))
-		if lease.Enough(s.Timeout(), l.Remaining) {
-			return l, nil
-		}
-		if l.Settles > 0 {
-			select {
-			case <-time.After(l.Settles):
-			case <-s.Done(): // the next request says so
-			case <-ctx.Done():
-				return l, ending.Of(ctx)
-			}
-		}
-		if err := prove(ctx, s, level, nodes); err != nil {
-			return l, err
-		}
-	}
-}
-
-// prove asks for an answer that proves as much as level demands.
-func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) error {
-	if level != client.VouchWrite {
-		return s.Sync(ctx, "/")
-	}
-	checks := make([]client.Op, len(nodes))
-	for i, node := range nodes {
-		checks[i] = client.OpCheck(node, -1)
-	}
-	_, err := s.Multi(ctx, checks...)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return ErrPlaceLost
-	case errors.Is(err, zk.ErrConnectionLoss):
-		return nil // not proved: asked again
-	}
-	return err
 }
 
 // abandon hands what the attempt leaves to the cleaner. The watches on our own nodes need no cancelling:
@@ -278,7 +381,7 @@ func (a *attempt) abandon() {
 	}
 	a.removeDelayMarker()
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
-		a.core.cleaner.add(leftovers{id: a.id, nodes: a.nodes, created: a.created, unknown: a.unknown})
+		a.lock.cleaner.add(leftovers{id: a.id, nodes: a.nodes, created: a.created, unknown: a.unknown})
 	}
 	attemptIDs.drop(a.id)
 }

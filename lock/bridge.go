@@ -37,12 +37,12 @@ func newLatch(session any, path string, options any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return locker{newCore(s, path, opt, &queue.ElectionRules)}, nil
+	return locker{newFairLock(s, path, opt, &queue.ElectionRules)}, nil
 }
 
 func candidates(names []string) []string { return queue.Parse(names, queue.Candidacy).Names() }
 
 func onBehalf(options any, pid int, user string, under []string) {
 	o := options.(*Options)
-	o.pid, o.user, o.under = pid, user, under
+	o.pid, o.user, o.underNodes = pid, user, under
 }

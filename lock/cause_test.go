@@ -87,7 +87,7 @@ func TestCauseOfAnotherFailureBeforeTheGrant(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		look := func() time.Duration {
-			if bytes.Contains(debug.Stack(), []byte("vouchFor")) {
+			if bytes.Contains(debug.Stack(), []byte("awaitLease")) {
 				cancel(lock.ErrPlaceLost)
 			}
 			return 0

@@ -14,13 +14,13 @@ import (
 
 // leftovers are what an attempt or a hold left: nodes that are there, or may be.
 type leftovers struct {
-	id      queue.ID
-	nodes   []string  // their paths, as far as they are known; of a fair lock
-	token   int64     // creation zxid of the node, of an unfair lock; 0 if unknown
-	created *creation // a create that is still under way, if any
-	unknown bool      // there may be others: look for the id
-	stray   bool      // there is one node; it is removed only if it is the session's
-	passed  bool      // no try waits for the removal: it is done, or the server has refused it
+	id        queue.ID
+	nodes     []string  // their paths, as far as they are known; of a fair lock
+	token     int64     // creation zxid of the node, of an unfair lock; 0 if unknown
+	created   *creation // a create that is still under way, if any
+	unknown   bool      // there may be others: look for the id
+	stray     bool      // there is one node; it is removed only if it is the session's
+	unblocked bool      // no try waits for the removal any more: it is done, or the server has refused it
 }
 
 // A cleaner removes what was abandoned by attempts and holds of one lock value: each on a goroutine of the session's, which goes
@@ -30,40 +30,40 @@ type cleaner struct {
 	clean func(context.Context, *leftovers) error // removes what an attempt or a hold has left
 	mu    struct {
 		sync.Mutex
-		fresh int           // how much is left that has not been refused
-		idle  chan struct{} // closed when that falls to 0
+		blocking int           // how much is left that has not been refused
+		idle     chan struct{} // closed when that falls to 0
 	}
 }
 
 func (c *cleaner) add(d leftovers) {
 	attemptIDs.add(d.id)
 	c.mu.Lock()
-	if c.mu.fresh == 0 {
+	if c.mu.blocking == 0 {
 		c.mu.idle = make(chan struct{})
 	}
-	c.mu.fresh++
+	c.mu.blocking++
 	c.mu.Unlock()
 	if !c.lock.s.Go(func(ctx context.Context) { c.run(ctx, &d) }) {
-		c.drop(&d) // the session is over, and everything of it
+		c.done(&d) // the session is over, and everything of it
 	}
 }
 
-// drop forgets what has been removed, or has gone with the session.
-func (c *cleaner) drop(d *leftovers) {
-	c.pass(d)
+// done forgets what has been removed, or has gone with the session.
+func (c *cleaner) done(d *leftovers) {
+	c.stopBlocking(d)
 	attemptIDs.drop(d.id)
 }
 
-// pass notes that await need not wait for d, or not any more.
-func (c *cleaner) pass(d *leftovers) {
-	if d.passed {
+// stopBlocking notes that await need not wait for d, or not any more.
+func (c *cleaner) stopBlocking(d *leftovers) {
+	if d.unblocked {
 		return
 	}
-	d.passed = true
+	d.unblocked = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.fresh--
-	if c.mu.fresh == 0 {
+	c.mu.blocking--
+	if c.mu.blocking == 0 {
 		close(c.mu.idle)
 	}
 }
@@ -72,7 +72,7 @@ func (c *cleaner) pass(d *leftovers) {
 // process's remains in its way. It returns early if ctx or the session ends, which the next request finds out.
 func (c *cleaner) await(ctx context.Context) {
 	c.mu.Lock()
-	idle, fresh := c.mu.idle, c.mu.fresh
+	idle, fresh := c.mu.idle, c.mu.blocking
 	c.mu.Unlock()
 	if fresh == 0 {
 		return
@@ -91,7 +91,7 @@ const (
 )
 
 func (c *cleaner) run(ctx context.Context, d *leftovers) {
-	defer c.drop(d)
+	defer c.done(d)
 	pause := cleanerPauseMin
 	for {
 		d.resolve(ctx)
@@ -102,7 +102,7 @@ func (c *cleaner) run(ctx context.Context, d *leftovers) {
 		case errors.Is(err, zk.ErrConnectionLoss): // the session paces its reconnects
 			continue
 		}
-		c.pass(d)
+		c.stopBlocking(d)
 		c.lock.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", c.lock.dir, "error", err, "retry in", pause)
 		select {
 		case <-time.After(pause):
@@ -116,25 +116,25 @@ func (c *cleaner) run(ctx context.Context, d *leftovers) {
 // clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the
 // listing fails, it deletes the known nodes and returns the error of the listing. A sync goes ahead of the listing, which then
 // shows everything that was applied before.
-func (c *core) clean(ctx context.Context, d *leftovers) error {
-	if err := c.checkStray(ctx, d); err != nil {
+func (f *fairLock) clean(ctx context.Context, d *leftovers) error {
+	if err := f.checkStray(ctx, d); err != nil {
 		return err
 	}
-	p := c.s.Pipeline()
+	p := f.s.Pipeline()
 	nodes := slices.Clone(d.nodes)
 	var failed error
 	if d.unknown {
-		p.Sync(c.dir)
-		listed := p.Children(c.dir)
+		p.Sync(f.dir)
+		listed := p.Children(f.dir)
 		p.Send(ctx)
-		q, err := c.queueOf(ctx, listed)
+		q, err := f.queueOf(ctx, listed)
 		if !errors.Is(err, zk.ErrNoNode) { // no directory, no nodes
 			failed = err
 		}
 		for _, i := range q.Of(d.id) {
-			nodes = append(nodes, zk.Join(c.dir, q.Claims[i].Name))
+			nodes = append(nodes, zk.Join(f.dir, q.Claims[i].Name))
 		}
-		p = c.s.Pipeline()
+		p = f.s.Pipeline()
 	}
 	deletes := make([]*client.Pending[struct{}], len(nodes))
 	for i, node := range nodes {
@@ -151,16 +151,16 @@ func (c *core) clean(ctx context.Context, d *leftovers) error {
 
 // resolve waits for the outcome of a create that is under way. It comes, or the connection ends: both
 // complete it.
-func (d *leftovers) resolve(ctx context.Context) {
-	if d.created == nil {
+func (l *leftovers) resolve(ctx context.Context) {
+	if l.created == nil {
 		return
 	}
-	nodes, czxid, err := d.created.wait(ctx)
+	nodes, czxid, err := l.created.wait(ctx)
 	switch {
 	case err == nil: // there are no others: an attempt creates again only once it knows what became of the create before
-		d.nodes, d.token, d.created, d.unknown = nodes, czxid, nil, false
+		l.nodes, l.token, l.created, l.unknown = nodes, czxid, nil, false
 	case ctx.Err() == nil:
-		d.unknown = d.unknown || client.MaybeApplied(err)
-		d.created = nil
+		l.unknown = l.unknown || client.MaybeApplied(err)
+		l.created = nil
 	}
 }

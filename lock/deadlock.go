@@ -55,7 +55,7 @@ func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 // It looks first when the attempt has waited for Options.Deadlock, and then ever more rarely. A cycle that it finds
 // twice in a row, Options.Deadlock apart, is a deadlock.
 type detector struct {
-	core  *core
+	lock  *fairLock
 	id    queue.ID
 	pause time.Duration     // until the next look
 	seen  *waitgraph.Reader // of the last look, if it found a cycle
@@ -66,9 +66,9 @@ const detectorRarest = 16
 
 // detect returns a context for the wait of an attempt. If the attempt waits in a cycle and is the one to give up, it ends with a
 // *DeadlockError as its cause.
-func (c *core) detect(ctx context.Context, id queue.ID) (wait context.Context, stop func()) {
+func (f *fairLock) detect(ctx context.Context, id queue.ID) (wait context.Context, stop func()) {
 	wait, end := context.WithCancelCause(ctx)
-	d := &detector{core: c, id: id, pause: c.opt.Deadlock}
+	d := &detector{lock: f, id: id, pause: f.opt.Deadlock}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -99,20 +99,20 @@ func (d *detector) run(ctx context.Context) *DeadlockError {
 // look returns the cycle that the attempt waits in if this is the second look in a row that finds one, and the attempt is
 // the one to give up. A look that fails proves nothing.
 func (d *detector) look(ctx context.Context) *DeadlockError {
-	dir := d.core.dir
-	now := waitgraph.NewReader(ctx, d.core.s, d.seen)
+	dir := d.lock.dir
+	now := waitgraph.NewReader(ctx, d.lock.s, d.seen)
 	found, err := now.Cycle(dir, d.id.HoldID(dir), (*queue.Entry).YieldsBefore)
 	switch {
 	case err != nil:
-		d.core.opt.Logger.Debug("cannot look for deadlocks", "lock", dir, "error", err)
+		d.lock.opt.Logger.Debug("cannot look for deadlocks", "lock", dir, "error", err)
 	case found == nil && d.seen == nil:
-		d.pause = min(2*d.pause, detectorRarest*d.core.opt.Deadlock)
+		d.pause = min(2*d.pause, detectorRarest*d.lock.opt.Deadlock)
 	case found == nil:
 		d.seen = nil
 	case d.seen == nil:
-		d.seen, d.pause = now, d.core.opt.Deadlock
+		d.seen, d.pause = now, d.lock.opt.Deadlock
 	default:
-		return &DeadlockError{Path: d.core.path, Deadlock: found}
+		return &DeadlockError{Path: d.lock.path, Deadlock: found}
 	}
 	return nil
 }

@@ -49,15 +49,15 @@
 //   - Leftovers are znodes that an attempt, a lost hold or an unconfirmed release left. The cleaner deletes them.
 //   - A stray is a claim that the ensemble brings back after its deletion, by losing a transaction. Its session deletes it again.
 //   - The guard is the goroutine that watches all grants of a session.
-//   - A core is the part that all fair locks have in common: one queue, one set of rules.
 //   - A fencing token is a number that grows from holder to holder, so that a resource can refuse a late one.
 //
 // # Where to look first
 //
-// The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is attempt.go, join.go and
-// wait.go; a hold is hold.go, and what ends it is grant.go, guard.go and release.go, with cleanup.go after an error. The rule of
-// the deadline is package internal/lease, and client/vouch.go keeps the session's lease. The unfair lock is unfair.go and its
-// attempt; several locks at once are all.go and multilock.go.
+// The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is locker.go (what a caller
+// sees), attempt.go (create, list, decide, be granted) and wait.go. A hold, with the grant behind it, is hold.go; what ends it is
+// lease.go (the deadline), guard.go and release.go, with cleanup.go after an error. The rule of the deadline is package
+// internal/lease, and client/vouch.go keeps the session's lease. The unfair lock is unfair.go and its attempt; several locks at
+// once are all.go and all_attempt.go.
 //
 // # What is left behind
 //

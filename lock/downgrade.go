@@ -32,7 +32,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 
 func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 	if !c.downgrading.TryLock() {
-		return &LockError{"downgrade", c.core.path, ErrNotWriter}
+		return &LockError{"downgrade", c.fair.path, ErrNotWriter}
 	}
 	defer c.downgrading.Unlock()
 	c.check()
@@ -67,7 +67,7 @@ func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 	if h.ctx.Err() != nil {
 		err = context.Cause(h.ctx)
 	}
-	return &LockError{"downgrade", c.core.path, err}
+	return &LockError{"downgrade", c.fair.path, err}
 }
 
 // beginDowngrade returns the path of the write node and that of the read node to be; without an error that is empty if an
@@ -82,12 +82,12 @@ func (c *queueClaim) beginDowngrade(h *Hold) (write, read string, err error) {
 		c.unknown = false
 		return "", "", nil
 	}
-	if c.core.rules != &queue.WriteRules || len(c.mu.holds) > 1 || c.mu.kind != queue.Exclusive && !c.unknown {
-		return "", "", &LockError{"downgrade", c.core.path, ErrNotWriter}
+	if c.fair.rules != &queue.WriteRules || len(c.mu.holds) > 1 || c.mu.kind != queue.Exclusive && !c.unknown {
+		return "", "", &LockError{"downgrade", c.fair.path, ErrNotWriter}
 	}
 	write = c.mu.node
 	number, _, _ := queue.ParseName(zk.Base(write))
-	read = zk.Join(c.core.dir, fmt.Sprintf("%s%010d", c.id.Prefix(queue.ReadWord), number))
+	read = zk.Join(c.fair.dir, fmt.Sprintf("%s%010d", c.id.Prefix(queue.ReadWord), number))
 	c.mu.next, c.mu.kind = read, queue.Shared
 	return write, read, nil
 }
@@ -95,11 +95,11 @@ func (c *queueClaim) beginDowngrade(h *Hold) (write, read string, err error) {
 // replace puts a read node in the place of the write node. known reports whether the error, if there is one, says that it
 // has not done so. look has it find out first whether that has been done already.
 func (c *queueClaim) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
-	data := c.core.nodeData(queue.Record{})
+	data := c.fair.nodeData(queue.Record{})
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
 		if look {
-			err := c.s.Sync(ctx, c.core.dir) // so that whatever was sent before is seen
+			err := c.s.Sync(ctx, c.fair.dir) // so that whatever was sent before is seen
 			done := false
 			if err == nil {
 				_, done, err = c.s.Exists(ctx, read)
@@ -109,7 +109,7 @@ func (c *queueClaim) replace(ctx context.Context, write, read string, look bool)
 			}
 		}
 		_, err := c.s.Multi(ctx,
-			client.OpCreate(read, data, zk.Ephemeral, c.core.opt.ACL),
+			client.OpCreate(read, data, zk.Ephemeral, c.fair.opt.ACL),
 			client.OpDelete(write, version))
 		switch {
 		case err == nil:

@@ -143,9 +143,9 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("lock %s is in use as another kind of lock (%s); use another path", e.Path, e.Kind)
 }
 
-// A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does
-// errors.Is with the cause: ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed. Where the ensemble expires the session
-// of a client that is connected, the client may hear of the deletion before it hears of the expiry: the cause is ErrNodeDeleted then.
+// A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does errors.Is with the cause:
+// ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed. Where the ensemble expires the session of a client that is
+// connected, the client may hear of the deletion before it hears of the expiry: the cause is ErrNodeDeleted then.
 type LostError struct {
 	Path  string
 	Cause error

@@ -102,7 +102,7 @@ func (k *guard) run(context.Context) {
 		case <-k.told:
 		case <-timer.C:
 		}
-		next, over := k.rest(k.look())
+		next, over := k.sleepOrEnd(k.look())
 		if over {
 			return
 		}
@@ -170,9 +170,9 @@ func (k *guard) promote(now time.Time) {
 	k.recent = recent
 }
 
-// rest returns until when to sleep after a look that is to be followed by another one at next, or ends the guard if there is
+// sleepOrEnd returns until when to sleep after a look that is to be followed by another one at next, or ends the guard if there is
 // nothing left to do.
-func (k *guard) rest(next time.Time) (_ time.Time, over bool) {
+func (k *guard) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
 	guards.Lock()
 	defer guards.Unlock()
 	switch {
@@ -224,7 +224,8 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 	}
 }
 
-// look takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it is lost.
+// look takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it
+// is lost.
 func (c *guardedGrant) look(l bridge.Lease) (left time.Duration, lost error) {
 	if c.arming != nil {
 		select {
@@ -242,7 +243,7 @@ func (c *guardedGrant) look(l bridge.Lease) (left time.Duration, lost error) {
 		}
 		return 0, ErrNodeDeleted
 	}
-	if l.Number == c.lease && l.Remaining > 0 {
+	if l.Number == c.leaseNumber && l.Remaining > 0 {
 		return l.Remaining, nil
 	}
 	return 0, c.expiry()

@@ -7,10 +7,10 @@ import "context"
 // directory or znode. A hook runs on the goroutine on which the event happens, which goes on when the hook returns: it must be
 // quick, and must not wait for the lock. Lost may run on a goroutine of its own.
 type Hooks struct {
-	// Asked is called when a lock is asked for that the caller does not hold yet. It returns the context that the other hooks
-	// get, and from whose values those of the hold's context come: ctx, or one that derives from it and carries what belongs
-	// to this request, such as its time; nil stands for ctx. Granted or Refused follows. Refused may also come without Asked, when re-entering is
-	// refused. An All asks for all its members at first.
+	// Asked is called when a lock is asked for that the caller does not hold yet. It returns the context that the other hooks get,
+	// and from whose values those of the hold's context come: ctx, or one that derives from it and carries what belongs to this
+	// request, such as its time; nil stands for ctx. Granted or Refused follows. Refused may also come without Asked, when
+	// re-entering is refused. An All asks for all its members at first.
 	Asked func(ctx context.Context, path string) context.Context
 
 	// Waiting is called whenever the place in the queue of a waiter is looked up, as Options.Waiting is.

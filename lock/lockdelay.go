@@ -29,7 +29,7 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 	stubborn := map[string]bool{} // orphans that the server does not let us delete
 	for {
 		st, _ := a.s.State()
-		names, _, err := a.s.Children(ctx, a.core.dir)
+		names, _, err := a.s.Children(ctx, a.lock.dir)
 		switch {
 		case errors.Is(err, zk.ErrNoNode) || err == nil && !slices.Contains(names, zk.Base(a.nodes[0])):
 			return ErrPlaceLost
@@ -54,13 +54,13 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 
 // makeDelayMarker makes the delay marker of an attempt to write, while its claim is there.
 func (a *attempt) makeDelayMarker(ctx context.Context) error {
-	if a.core.rules.Kind == queue.Shared {
+	if a.lock.rules.Kind == queue.Shared {
 		return nil
 	}
-	a.delayMarker = zk.Join(a.core.dir, a.id.DelayMarker())
-	data := queue.EncodeDelay(a.core.opt.Delay)
+	a.delayMarker = zk.Join(a.lock.dir, a.id.DelayMarker())
+	data := queue.EncodeDelay(a.lock.opt.Delay)
 	for {
-		_, err := a.s.Multi(ctx, client.OpCheck(a.nodes[0], -1), client.OpCreate(a.delayMarker, data, zk.Persistent, a.core.opt.ACL))
+		_, err := a.s.Multi(ctx, client.OpCheck(a.nodes[0], -1), client.OpCreate(a.delayMarker, data, zk.Persistent, a.lock.opt.ACL))
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue
@@ -87,14 +87,14 @@ func (a *attempt) removeDelayMarker() {
 	}
 }
 
-// waitDelay reports whether the delays of all orphans are over. Otherwise it returns when they may be, or something else has changed,
-// and the directory is to be listed again. conn is the connection of the last listing.
+// waitDelay reports whether the delays of all orphans are over. Otherwise it returns when they may be, or something else has
+// changed, and the directory is to be listed again. conn is the connection of the last listing.
 func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) (over bool, err error) {
 	p := a.s.Pipeline()
 	reads := make([]*client.Pending[client.Node], len(orphans))
 	watches := make([]*client.Watch, len(orphans))
 	for i, name := range orphans {
-		reads[i], watches[i] = p.WatchGet(zk.Join(a.core.dir, name))
+		reads[i], watches[i] = p.WatchGet(zk.Join(a.lock.dir, name))
 		defer watches[i].Cancel()
 	}
 	ownAnswers := a.watchOwn(p)
@@ -103,22 +103,22 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 		return false, watchError(err, ErrPlaceLost)
 	}
 	var left time.Duration
-	known := a.core.orphans.update(orphans)
+	known := a.lock.orphans.update(orphans)
 	for i, k := range reads {
 		node, err := k.Wait(ctx)
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
 			return false, watchError(err, nil) // gone, or out of touch: look again
 		}
-		left = max(left, queue.DelayOf(node.Data, a.core.opt.Delay)-known[i])
+		left = max(left, queue.DelayOf(node.Data, a.lock.opt.Delay)-known[i])
 	}
 	if left <= 0 {
 		return true, nil
 	}
 	if a.try {
-		return false, &BusyError{Path: a.core.path, Delay: left}
+		return false, &BusyError{Path: a.lock.path, Delay: left}
 	}
-	a.core.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.core.dir, "delay", left)
-	a.core.tellWaiting(ctx, Place{Node: a.nodes[0], Delay: left})
+	a.lock.opt.Logger.Info("the lock was not released by its last holder: waiting", "lock", a.lock.dir, "delay", left)
+	a.lock.tellWaiting(ctx, Place{Node: a.nodes[0], Delay: left})
 	delay, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	_, err = a.sleep(delay, conn, append(watches, a.own...))
@@ -133,7 +133,7 @@ func (a *attempt) clear(ctx context.Context, orphans []string, stubborn map[stri
 	p := a.s.Pipeline()
 	deletes := make([]*client.Pending[struct{}], len(orphans))
 	for i, name := range orphans {
-		deletes[i] = p.Delete(zk.Join(a.core.dir, name), -1)
+		deletes[i] = p.Delete(zk.Join(a.lock.dir, name), -1)
 	}
 	p.Send(ctx)
 	for i, k := range deletes {
@@ -145,7 +145,7 @@ func (a *attempt) clear(ctx context.Context, orphans []string, stubborn map[stri
 		case a.s.Err() != nil:
 			return a.s.Err()
 		default:
-			a.core.opt.Logger.Warn("cannot remove what a lost hold left", "lock", a.core.dir, "node", orphans[i], "error", err)
+			a.lock.opt.Logger.Warn("cannot remove what a lost hold left", "lock", a.lock.dir, "node", orphans[i], "error", err)
 			stubborn[orphans[i]] = true
 		}
 	}
@@ -160,19 +160,19 @@ type orphanTimes struct {
 }
 
 // update notes which orphans there are, and returns for how long each has been known.
-func (k *orphanTimes) update(orphans []string) []time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (o *orphanTimes) update(orphans []string) []time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	now := time.Now()
 	since := make(map[string]time.Time, len(orphans))
 	known := make([]time.Duration, len(orphans))
 	for i, name := range orphans {
-		at, ok := k.since[name]
+		at, ok := o.since[name]
 		if !ok {
 			at = now
 		}
 		since[name], known[i] = at, now.Sub(at)
 	}
-	k.since = since
+	o.since = since
 	return known
 }

@@ -1,10 +1,12 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
 // A Locker is a lock that one hold is taken of at a time: a *Mutex, a side of an RWMutex or an *Unfair. Functions that work
@@ -17,12 +19,6 @@ type Locker interface {
 	Lock(ctx context.Context) (*Hold, error)
 	TryLock(ctx context.Context) (*Hold, error)
 	Do(ctx context.Context, f func(ctx context.Context) error) error
-}
-
-// A lockTaker is a fair or an unfair lock that holds can be taken from.
-type lockTaker interface {
-	base() *lockBase
-	takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
 }
 
 // A locker is a fair or an unfair lock that one hold is taken of at a time: a mutex, a side of a read/write lock, an unfair
@@ -86,3 +82,106 @@ func (l locker) take(ctx context.Context, try bool) (*Hold, error) {
 
 // errZero is the error of a lock that was not made by a function such as NewMutex.
 var errZero = errors.New("lock: the zero value of a lock cannot be used (make one with NewMutex, NewRWMutex, NewSemaphore or NewUnfair)")
+
+// A lockTaker is a fair or an unfair lock that holds can be taken from.
+type lockTaker interface {
+	base() *lockBase
+	takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
+}
+
+// lockBase is what lock values of all kinds have, and what holds and grants need to know of their lock.
+type lockBase struct {
+	s     *client.Session
+	path  string  // that the lock is known by
+	dir   string  // path of its directory or znode: path, but of Curator's semaphore
+	opt   Options // with defaults
+	rules *queue.Rules
+	owner Owner  // of its nodes
+	data  []byte // of a node that says no more than its owner, or Options.Data
+}
+
+func newBase(s *client.Session, dir string, opt Options, r *queue.Rules) lockBase {
+	b := lockBase{s, dir, dir, opt, r, opt.Owner(), opt.Data}
+	if b.data == nil {
+		b.data = queue.Record{Owner: b.owner}.Encode()
+	}
+	return b
+}
+
+// nodeData returns the data of a node: its owner, and what r says besides. With Options.Data it is that.
+func (b *lockBase) nodeData(r queue.Record) []byte {
+	if b.opt.Data != nil || r.Empty() {
+		return b.data
+	}
+	r.Owner = b.owner
+	return r.Encode()
+}
+
+func (b *lockBase) base() *lockBase { return b }
+
+// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be asked for in
+// the queue. It refuses to re-enter without Options.Reentrant, and always refuses the write side under a hold of the read side,
+// which could never be granted.
+func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
+	g := heldChainOf(ctx).of(b)
+	if g == nil || !b.rules.Reenters {
+		return nil, nil
+	}
+	g.check() // the deadline may have passed while the machine was suspended
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
+		return nil, &LockError{b.op(try), b.path, g.mu.lost}
+	case ctx.Err() != nil:
+		return nil, nil
+	}
+	if !g.mu.ended && g.mu.kind == queue.Shared && b.rules.Kind == queue.Exclusive {
+		return nil, &LockError{b.op(try), b.path, ErrUpgrade}
+	}
+	if !g.mu.ended && !b.opt.Reentrant {
+		return nil, &LockError{b.op(try), b.path, ErrReentered}
+	}
+	return g.holdLocked(context.WithoutCancel(ctx)), nil
+}
+
+func (b *lockBase) op(try bool) string {
+	if try {
+		return "try " + b.rules.Verb
+	}
+	return b.rules.Verb
+}
+
+// withOp returns err with the operation and the lock, unless it says them already.
+func (b *lockBase) withOp(err error, try bool) error {
+	switch err.(type) {
+	case nil, *BusyError, *LockError:
+		return err
+	}
+	return &LockError{b.op(try), b.path, err}
+}
+
+// tellAsked tells that the lock is asked for, and returns the context to go on with.
+func (b *lockBase) tellAsked(ctx context.Context) context.Context {
+	if b.opt.Hooks.Asked == nil {
+		return ctx
+	}
+	return cmp.Or(b.opt.Hooks.Asked(ctx, b.path), ctx)
+}
+
+func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
+	if b.opt.Waiting != nil {
+		b.opt.Waiting(at)
+	}
+	if b.opt.Hooks.Waiting != nil {
+		b.opt.Hooks.Waiting(ctx, b.path, at)
+	}
+}
+
+// tellRefused tells of an error, and returns it.
+func (b *lockBase) tellRefused(ctx context.Context, err error) error {
+	if err != nil && b.opt.Hooks.Refused != nil {
+		b.opt.Hooks.Refused(ctx, b.path, err)
+	}
+	return err
+}

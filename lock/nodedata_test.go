@@ -11,7 +11,7 @@ import (
 // FuzzNodeData reads anything at all as a contender's data. What was understood stays the same when it is
 // written and read again.
 func FuzzNodeData(f *testing.F) {
-	e := newCore(nil, "/l", Options{Label: "nightly"}, &queue.MutexRules)
+	e := newFairLock(nil, "/l", Options{Label: "nightly"}, &queue.MutexRules)
 	for _, data := range [][]byte{nil, e.nodeData(queue.Record{}), []byte("127.0.0.1"), []byte(queue.RevokeMessage),
 		[]byte(`{"host":"a","pid":-1,"under":["/l/_c_0-lock-"],"yields":true}`),
 		[]byte(`{"host":"a","since":"2026-01-02T03:04:05.678+14:00"}`), []byte(`{"pid":1e3}`), []byte(`{"under":[null]}`)} {

@@ -65,8 +65,8 @@ type Options struct {
 	// value. The read side of an RWMutex waits for a delay and causes none, unless the reader has downgraded.
 	//
 	// Each grant costs one more round trip, and a second one with a write of a delay marker unless it is to a reader, and each
-	// release a second deletion. The marker, a persistent znode, outlives a lost hold, and with it the directory, until the next contender
-	// comes. Tokens protect better, where they can be checked. At most DelayMax; not for semaphores and unfair locks.
+	// release a second deletion. The marker, a persistent znode, outlives a lost hold, and with it the directory, until the next
+	// contender comes. Tokens protect better, where they can be checked. At most DelayMax; not for semaphores and unfair locks.
 	// Default: no delay.
 	Delay time.Duration
 
@@ -98,9 +98,9 @@ type Options struct {
 	// Logger gets a line for whatever an operator should know, such as a lost hold. Default: silent.
 	Logger *slog.Logger
 
-	pid   int      // see bridge.OnBehalf
-	user  string   // the same
-	under []string // the same
+	pid        int      // see bridge.OnBehalf
+	user       string   // the same
+	underNodes []string // the same
 }
 
 // A Place is where a waiter stands in the queue.

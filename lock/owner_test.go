@@ -25,7 +25,7 @@ func TestOptionsOwner(t *testing.T) {
 
 func TestNodeData(t *testing.T) {
 	opt := Options{Label: `l "q"}`, pid: 4711}
-	e := newCore(nil, "/l", opt, &queue.MutexRules)
+	e := newFairLock(nil, "/l", opt, &queue.MutexRules)
 	for _, r := range []queue.Record{{}, queue.Record{Passing: true}, {ID: "1f"}, {Under: []string{"/a", "/b"}, Yields: true}} {
 		data := e.nodeData(r)
 		got := queue.ParseRecord(data)
@@ -35,7 +35,7 @@ func TestNodeData(t *testing.T) {
 		}
 	}
 	opt.Data = []byte("127.0.0.1")
-	if got := newCore(nil, "/l", opt, &queue.MutexRules).nodeData(queue.Record{Passing: true}); string(got) != "127.0.0.1" {
+	if got := newFairLock(nil, "/l", opt, &queue.MutexRules).nodeData(queue.Record{Passing: true}); string(got) != "127.0.0.1" {
 		t.Errorf("nodeData with Options.Data = %s", got)
 	}
 }

@@ -47,27 +47,27 @@ type permitCount struct {
 }
 
 // varies reports whether the number has to be asked for.
-func (r *permitCount) varies() bool { return r != nil && r.stored }
+func (p *permitCount) varies() bool { return p != nil && p.stored }
 
 // agree sees to it that the number that is stored is the one that the semaphore was made with; later an operator may
 // change it. A directory that is not there is made with the number. One that is there gets it from the first attempt that is granted
 // permits: a refused attempt leaves no number behind, in the directory of a mutex for example. agree returns what is stored.
-func (r *permitCount) agree(ctx context.Context, c *core, count int, granted bool) (int, error) {
+func (p *permitCount) agree(ctx context.Context, c *fairLock, count int, granted bool) (int, error) {
 	stored, err := updateStoredPermits(ctx, c, func(stored int, missing bool) (int, error) {
 		switch {
-		case stored == 0 && r.n == 0:
+		case stored == 0 && p.n == 0:
 			return 0, ErrNoPermits
-		case stored == 0 && count > r.n:
-			return 0, &TooManyError{Asked: count, Permits: r.n}
+		case stored == 0 && count > p.n:
+			return 0, &TooManyError{Asked: count, Permits: p.n}
 		case stored == 0 && (missing || granted):
-			return r.n, nil
-		case stored != 0 && r.n != 0 && r.n != stored && !r.adopts && !r.agreed.Load():
-			return 0, &ConflictError{Want: r.n, Stored: stored}
+			return p.n, nil
+		case stored != 0 && p.n != 0 && p.n != stored && !p.adopts && !p.agreed.Load():
+			return 0, &ConflictError{Want: p.n, Stored: stored}
 		}
 		return stored, nil
 	})
 	if err == nil && stored != 0 {
-		r.agreed.Store(true)
+		p.agreed.Store(true)
 	}
 	return stored, err
 }
@@ -75,7 +75,7 @@ func (r *permitCount) agree(ctx context.Context, c *core, count int, granted boo
 // updateStoredPermits stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
 // whether there is not even a directory; and returns it. The directory is persistent, so that the number outlives the
 // claims.
-func updateStoredPermits(ctx context.Context, c *core, choose func(stored int, missing bool) (int, error)) (int, error) {
+func updateStoredPermits(ctx context.Context, c *fairLock, choose func(stored int, missing bool) (int, error)) (int, error) {
 	for {
 		p := c.s.Pipeline()
 		p.Sync(c.dir)
@@ -127,22 +127,22 @@ type permitState struct {
 
 // askPermits adds the read of the number of permits, where there is one to read.
 func (a *attempt) askPermits(p *client.Pipeline) {
-	if a.core.permits.varies() {
+	if a.lock.permits.varies() {
 		a.permits.cancel()
-		a.permits.read = p.Get(a.core.dir)
+		a.permits.read = p.Get(a.lock.dir)
 	}
 }
 
 // watchPermits is askPermits with a watch, unless there is one.
 func (a *attempt) watchPermits(p *client.Pipeline) {
-	if a.core.permits.varies() && a.permits.watch == nil {
-		a.permits.read, a.permits.watch = p.WatchGet(a.core.dir)
+	if a.lock.permits.varies() && a.permits.watch == nil {
+		a.permits.read, a.permits.watch = p.WatchGet(a.lock.dir)
 	}
 }
 
 // readPermits returns how many claims of a semaphore may be granted at once.
 func (a *attempt) readPermits(ctx context.Context) (int, error) {
-	r := a.core.permits
+	r := a.lock.permits
 	if !r.stored {
 		a.permits.n = r.n
 	}
@@ -175,13 +175,13 @@ func (a *attempt) readPermits(ctx context.Context) (int, error) {
 }
 
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.
-func (r *permitState) current(conn uint64) bool {
-	return r.watch != nil && bridge.Conn(r.watch) == conn && !r.watch.Fired()
+func (p *permitState) current(conn uint64) bool {
+	return p.watch != nil && bridge.Conn(p.watch) == conn && !p.watch.Fired()
 }
 
-func (r *permitState) cancel() {
-	if r.watch != nil {
-		r.watch.Cancel()
-		r.watch = nil
+func (p *permitState) cancel() {
+	if p.watch != nil {
+		p.watch.Cancel()
+		p.watch = nil
 	}
 }

@@ -22,7 +22,7 @@ func TestWatchOfRoomIsNotForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := newAttempt(m.core, 1, false, queue.Record{})
+		a := newAttempt(m.fair, 1, false, queue.Record{})
 		p := s.Pipeline()
 		a.watchPermits(p)
 		srv.Link("s").Freeze()

@@ -144,7 +144,7 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 // A queueClaim is the claim of a grant in the queue of a fair lock.
 type queueClaim struct {
 	*grant
-	core        *core
+	fair        *fairLock
 	waited      bool   // others may have seen the node behind another's
 	delayMarker string // path of the delay marker; empty if there is none
 
@@ -154,8 +154,8 @@ type queueClaim struct {
 
 // newQueueClaim makes the grant of one of an attempt's nodes.
 func newQueueClaim(a *attempt, node string, lease uint64, vouching bridge.Vouching) *queueClaim {
-	g := newGrant(&a.core.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), lease, vouching)
-	c := &queueClaim{grant: g, core: a.core, waited: a.waited, delayMarker: a.delayMarker}
+	g := newGrant(&a.lock.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), lease, vouching)
+	c := &queueClaim{grant: g, fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
 	g.claim = c
 	return c
 }
@@ -163,7 +163,7 @@ func newQueueClaim(a *attempt, node string, lease uint64, vouching bridge.Vouchi
 // owns returns true: no name of a node in a queue is ever used again.
 func (c *queueClaim) owns(zk.Stat) bool { return true }
 
-func (c *queueClaim) discard() { c.core.cleaner.add(c.leftovers()) }
+func (c *queueClaim) discard() { c.fair.cleaner.add(c.leftovers()) }
 
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see.
@@ -209,10 +209,10 @@ func (c *queueClaim) finish(ctx context.Context, sent func(context.Context) erro
 			if unknown { // by us, in the request whose answer was lost
 				return nil
 			}
-			return &LostError{Path: c.core.path, Cause: ErrNodeDeleted}
+			return &LostError{Path: c.fair.path, Cause: ErrNodeDeleted}
 		default:
-			c.core.cleaner.add(c.leftovers())
-			return releasePending(c.core.path, err)
+			c.fair.cleaner.add(c.leftovers())
+			return releasePending(c.fair.path, err)
 		}
 		p := c.s.Pipeline()
 		sent = c.delete(p, announce)
@@ -226,7 +226,7 @@ func (c *queueClaim) finish(ctx context.Context, sent func(context.Context) erro
 func (c *queueClaim) announces() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mu.next == "" && c.core.rules.AnnouncesRelease(c.waited, c.mu.kind != c.core.rules.Kind)
+	return c.mu.next == "" && c.fair.rules.AnnouncesRelease(c.waited, c.mu.kind != c.fair.rules.Kind)
 }
 
 // delete adds the deletion of the node. If announce is set, the same transaction makes and deletes a znode,
@@ -254,9 +254,9 @@ func (c *queueClaim) delete(p *client.Pipeline, announce bool) (outcome func(con
 			return err
 		}
 	}
-	marker := zk.Join(c.core.dir, c.id.ReleaseMarker())
+	marker := zk.Join(c.fair.dir, c.id.ReleaseMarker())
 	announced := p.Multi(
-		client.OpCreate(marker, nil, zk.Ephemeral, c.core.opt.ACL),
+		client.OpCreate(marker, nil, zk.Ephemeral, c.fair.opt.ACL),
 		client.OpDelete(marker, -1),
 		client.OpDelete(c.nodePath(), -1))
 	return func(ctx context.Context) error {

@@ -53,8 +53,8 @@ func TestF08_ReleaseIsBounded(t *testing.T) {
 	})
 }
 
-// The release of an All over several sessions does not wait with the locks of one for another one that has no room for more requests,
-// fair or unfair, in whichever order the locks are.
+// The release of an All over several sessions does not wait with the locks of one for another one that has no room for more
+// requests, fair or unfair, in whichever order the locks are.
 func TestReleaseOfAnAllWithASessionThatIsFull(t *testing.T) {
 	for _, cut := range []string{"/locks/a", "/locks/b", "/locks/c", "/locks/d"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, write := newCore(s, path, opt, &queue.ReadRules), newCore(s, path, opt, &queue.WriteRules)
+	read, write := newFairLock(s, path, opt, &queue.ReadRules), newFairLock(s, path, opt, &queue.WriteRules)
 	write.cleaner, write.orphans = read.cleaner, read.orphans // what one side has left or seen concerns the other too
 	return &RWMutex{locker{read}, locker{write}}, nil
 }

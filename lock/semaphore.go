@@ -23,14 +23,14 @@ import (
 // it is the one that was got first, two if it was the second, and so on; never more than N, however many wait. One
 // of those woken gets the permit, and each of the others asks for the queue once more. It cannot be fewer: waitForPermits in
 // lock/internal/queue says why.
-type Semaphore struct{ core *core }
+type Semaphore struct{ fair *fairLock }
 
 // one returns the semaphore as a lock that gives one permit at a time.
 func (m *Semaphore) one() locker {
-	if m.core == nil {
+	if m.fair == nil {
 		return locker{}
 	}
-	return locker{m.core}
+	return locker{m.fair}
 }
 
 // NewSemaphore returns the semaphore of n permits, at most PermitsMax, of the directory at path. The number is stored in the
@@ -55,10 +55,10 @@ func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*S
 	if err != nil {
 		return nil, err
 	}
-	opt = m.core.opt
+	opt = m.fair.opt
 	opt.Hooks = Hooks{Waiting: opt.Hooks.Waiting} // the gate is no lock of the caller's
-	m.core.gate = newCore(s, zk.Join(path, queue.GateName), opt, &queue.MutexRules)
-	m.core.gate.path = path
+	m.fair.gate = newFairLock(s, zk.Join(path, queue.GateName), opt, &queue.MutexRules)
+	m.fair.gate.path = path
 	return m, nil
 }
 
@@ -71,7 +71,7 @@ func newSemaphore(s *client.Session, path, dir string, permits *permitCount, opt
 	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
 		return nil, err
 	}
-	c := newCore(s, dir, opt, &queue.PermitRules)
+	c := newFairLock(s, dir, opt, &queue.PermitRules)
 	c.path, c.permits = path, permits
 	return &Semaphore{c}, nil
 }
@@ -97,17 +97,17 @@ func SetPermits(ctx context.Context, s *client.Session, path string, n int) erro
 // SetPermits is the function of that name, for a directory that has to be made with Options.ParentACL. The number of
 // Curator's semaphores is stored nowhere.
 func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
-	if m.core == nil {
+	if m.fair == nil {
 		return errZero
 	}
-	if err := validPermits(m.core.path, n); err != nil {
+	if err := validPermits(m.fair.path, n); err != nil {
 		return err
 	}
-	if !m.core.permits.stored {
-		return &LockError{"set permits", m.core.path, errors.New("the number of permits of Curator's semaphore is not stored")}
+	if !m.fair.permits.stored {
+		return &LockError{"set permits", m.fair.path, errors.New("the number of permits of Curator's semaphore is not stored")}
 	}
-	if _, err := updateStoredPermits(ctx, m.core, func(int, bool) (int, error) { return n, nil }); err != nil {
-		return &LockError{"set permits", m.core.path, err}
+	if _, err := updateStoredPermits(ctx, m.fair, func(int, bool) (int, error) { return n, nil }); err != nil {
+		return &LockError{"set permits", m.fair.path, err}
 	}
 	return nil
 }
@@ -142,12 +142,12 @@ func (m *Semaphore) TryAcquireN(ctx context.Context, k int) (*Holds, error) {
 }
 
 func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, error) {
-	if m.core == nil {
+	if m.fair == nil {
 		return nil, errZero
 	}
 	permits := m.Permits(k).resolve()
 	if permits.err != nil {
-		return nil, m.core.tellRefused(m.core.tellAsked(ctx), &LockError{m.core.op(try), m.core.path, permits.err})
+		return nil, m.fair.tellRefused(m.fair.tellAsked(ctx), &LockError{m.fair.op(try), m.fair.path, permits.err})
 	}
 	return (&All{[]member{permits}}).take(ctx, try)
 }
@@ -171,8 +171,8 @@ func (m *Semaphore) mayAsk(k int) error {
 		return fmt.Errorf("%d permits asked for, want at least 1", k)
 	case k > PermitsMax:
 		return &TooManyError{Asked: k, Permits: PermitsMax}
-	case !m.core.permits.stored && k > m.core.permits.n: // before the lock on the way in is waited for
-		return &TooManyError{Asked: k, Permits: m.core.permits.n}
+	case !m.fair.permits.stored && k > m.fair.permits.n: // before the lock on the way in is waited for
+		return &TooManyError{Asked: k, Permits: m.fair.permits.n}
 	}
 	return nil
 }

@@ -189,7 +189,7 @@ func (a *unfairAttempt) wait(ctx context.Context, r *rival) (*rival, error) {
 // grant makes the hold, once the session is known to live.
 func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	u := a.u
-	rests, err := vouchFor(ctx, u.s, u.opt.Vouch, []string{u.dir})
+	lease, err := awaitLease(ctx, u.s, u.opt.Vouch, []string{u.dir})
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
-	if isOutdated(a.u.s, a.lookedAt, rests.At, a.own) {
+	if isOutdated(a.u.s, a.lookedAt, lease.At, a.own) {
 		r, err := a.look(ctx)
 		switch {
 		case err != nil:
@@ -215,9 +215,9 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		}
 		return a.grant(ctx)
 	}
-	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, rests.Number, a.vouching)
+	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number, a.vouching)
 	g.claim = &unfairClaim{g, u}
-	h := newHold(ctx, g, a.own)
+	h := beginHold(ctx, g, a.own)
 	attemptIDs.drop(a.id) // the grant's use goes on
 	return h, nil
 }

@@ -13,15 +13,81 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// wait sleeps until the queue has changed in a way that matters to this attempt. It returns true if the lock is
-// known to be ours, and otherwise asks for a new listing, by returning false, or says why the wait is
+// waitForTurn returns when there is no claim that we wait for. A try leaves the queue again unless that is so at once.
+func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
+	if v.granted() {
+		return nil
+	}
+	if a.try {
+		return a.decline(ctx, v)
+	}
+	if a.beforeWait != nil {
+		a.beforeWait()
+	}
+	wait := ctx
+	if a.yields {
+		var stop func()
+		wait, stop = a.lock.detect(ctx, a.id)
+		defer stop()
+	}
+	for granted := false; err == nil && !granted && !v.granted(); {
+		if n := a.lock.opt.QueueMax; n > 0 && v.ahead > n {
+			return ErrQueueFull
+		}
+		a.lock.tellWaiting(ctx, Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.lock.dir)})
+		a.waited = true
+		granted, err = a.waitOnce(wait, &v)
+		if err == nil && !granted {
+			v, err = a.list(ctx, v.conn)
+		}
+	}
+	var found *DeadlockError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return a.addHolder(ctx, err)
+	case errors.As(context.Cause(wait), &found):
+		return found
+	}
+	return err
+}
+
+// decline leaves the queue again, and returns a *BusyError that names the claim at its head.
+func (a *attempt) decline(ctx context.Context, v view) error {
+	first := v.first(a.lock.dir)
+	p := a.s.Pipeline()
+	deletes := make([]*client.Pending[struct{}], len(a.nodes))
+	for i, node := range a.nodes {
+		deletes[i] = p.Delete(node, -1)
+	}
+	holder := p.Get(first)
+	p.Send(ctx)
+	gone := 0
+	for _, d := range deletes {
+		if _, err := d.Wait(ctx); err == nil || errors.Is(err, zk.ErrNoNode) {
+			gone++
+		}
+	}
+	if gone == len(deletes) {
+		a.nodes = nil
+	}
+	busy := &BusyError{Path: a.lock.path}
+	if n, err := holder.Wait(ctx); err == nil {
+		busy.Holder = queue.NewHolder(first, n.Data, n.Stat)
+	}
+	return busy
+}
+
+// waitOnce sleeps until the queue has changed in a way that matters to this attempt. It returns true if the lock is
+// known to be ours, and otherwise asks for a new listing, by returning false, or says why the waitOnce is
 // over. It never sleeps without a watch on a node that was there when the watch was set. It drops the
 // view's queue, which may be long.
-func (a *attempt) wait(ctx context.Context, v *view) (granted bool, err error) {
+func (a *attempt) waitOnce(ctx context.Context, v *view) (granted bool, err error) {
 	defer func() {
 		// A waiter of a mutex or a read/write lock watches one claim, and whether it needs the release marker depends on this view.
 		// The many watches of a semaphore's waiter are kept for the next wait.
-		if granted || err != nil || a.core.rules.Announces {
+		if granted || err != nil || a.lock.rules.Announces {
 			a.stopWatching()
 		}
 	}()
@@ -101,7 +167,7 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 		}
 		w.got = nil
 	}
-	if a.core.permits != nil {
+	if a.lock.permits != nil {
 		if n, err := a.readPermits(ctx); err != nil || n != v.queue.Permits {
 			return nil, watchError(err, ErrPlaceLost)
 		}
@@ -152,7 +218,7 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 	for i, place := range v.waits {
 		name := v.queue.Claims[place].Name
 		if w := left[name]; w != nil && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
-			w.frees = a.core.rules.FreedByEnd(*v.queue, place, v.place)
+			w.frees = a.lock.rules.FreedByEnd(*v.queue, place, v.place)
 			all[i] = w
 			delete(left, name)
 		} else {
@@ -183,12 +249,12 @@ func (a *attempt) stopWatching() {
 // watchAhead adds the requests that watch the claim at place, and its release marker if only a release of that claim, and not
 // any deletion, gives us the lock.
 func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch {
-	w := &aheadWatch{frees: a.core.rules.FreedByEnd(*v.queue, place, v.place)}
+	w := &aheadWatch{frees: a.lock.rules.FreedByEnd(*v.queue, place, v.place)}
 	name := v.queue.Claims[place].Name
-	if id, ok := queue.IDOf(name); ok && !w.frees && a.core.rules.FreedByRelease(*v.queue, place, v.place) {
-		_, w.releaseMarker = p.WatchExists(zk.Join(a.core.dir, id.ReleaseMarker())) // answered before what follows
+	if id, ok := queue.IDOf(name); ok && !w.frees && a.lock.rules.FreedByRelease(*v.queue, place, v.place) {
+		_, w.releaseMarker = p.WatchExists(zk.Join(a.lock.dir, id.ReleaseMarker())) // answered before what follows
 	}
-	w.got, w.node = p.WatchGet(zk.Join(a.core.dir, name))
+	w.got, w.node = p.WatchGet(zk.Join(a.lock.dir, name))
 	return w
 }
 
@@ -241,7 +307,7 @@ func (a *attempt) checkAhead(listed uint64, w *aheadWatch) (granted bool, err er
 	if !w.frees && !w.markerFired(conn) {
 		return false, nil
 	}
-	return !a.core.permits.varies() || a.permits.current(conn), nil
+	return !a.lock.permits.varies() || a.permits.current(conn), nil
 }
 
 // holderLimit is how much longer than its context a Lock takes at most, to learn which holder it has waited for.
@@ -256,16 +322,16 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderLimit)
 	defer cancel()
 	p := a.s.Pipeline()
-	listed := p.Children(a.core.dir)
+	listed := p.Children(a.lock.dir)
 	p.Send(ctx)
-	q, failed := a.core.queueOf(ctx, listed)
+	q, failed := a.lock.queueOf(ctx, listed)
 	if failed != nil || len(q.Claims) == 0 || a.id.Made(q.Claims[0].Name) {
 		return err
 	}
-	node := zk.Join(a.core.dir, q.Claims[0].Name)
+	node := zk.Join(a.lock.dir, q.Claims[0].Name)
 	data, stat, failed := a.s.Get(ctx, node)
 	if failed != nil {
 		return err
 	}
-	return &waitError{err, &BusyError{Path: a.core.path, Holder: queue.NewHolder(node, data, stat)}}
+	return &waitError{err, &BusyError{Path: a.lock.path, Holder: queue.NewHolder(node, data, stat)}}
 }

@@ -68,9 +68,9 @@ func watch[T any](ctx context.Context, s *client.Session, path string, look func
 // A listener is a looker that learns when there is something new to see.
 type listener struct {
 	looker
-	path   string
-	stream *client.Stream  // of all that happens at path and below; nil where the server has none
-	fired  []*client.Watch // those that were left before the present ones, where there is no stream
+	path     string
+	stream   *client.Stream  // of all that happens at path and below; nil where the server has none
+	waitedOn []*client.Watch // those that were left before the present ones, where there is no stream
 }
 
 func listen(ctx context.Context, s *client.Session, path string) (*listener, error) {
@@ -133,12 +133,12 @@ func (l *listener) wait(ctx context.Context) error {
 // waitOneShot is wait with the watches that the last look has left. They stay until the next has left its
 // own, so that the server is not asked to forget what it is about to be asked for.
 func (l *listener) waitOneShot(ctx context.Context) error {
-	for _, w := range l.fired {
+	for _, w := range l.waitedOn {
 		w.Cancel()
 	}
-	l.fired, l.armed = l.armed, nil
+	l.waitedOn, l.armed = l.armed, nil
 	told := make(chan struct{}, 1)
-	for _, w := range l.fired {
+	for _, w := range l.waitedOn {
 		bridge.Notify(w, told)
 	}
 	select {
@@ -153,7 +153,7 @@ func (l *listener) close() {
 	if l.stream != nil {
 		l.stream.Close()
 	}
-	for _, w := range append(l.fired, l.armed...) {
+	for _, w := range append(l.waitedOn, l.armed...) {
 		w.Cancel()
 	}
 }

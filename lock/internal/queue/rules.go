@@ -128,8 +128,8 @@ func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
 	})
 }
 
-// AnnouncesRelease reports whether a holder announces its release: if it has waited, since another contender may have seen
-// its claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a downgrade.
+// AnnouncesRelease reports whether a holder announces its release: if it has waited, since another contender may have seen its
+// claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a downgrade.
 func (r *Rules) AnnouncesRelease(waited, downgraded bool) bool {
 	return r.Announces && (waited || r.Moves && !downgraded)
 }

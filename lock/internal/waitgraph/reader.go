@@ -20,12 +20,12 @@ import (
 // only nodes that the first one has read, with the same data. Names of nodes are never used again: all of these nodes were
 // there, as they are, at any instant between the two.
 type Reader struct {
-	ctx    context.Context
-	s      *client.Session
-	before *Reader // the first one, if this is the second: only what that has read counts
-	queues map[string]*readQueue
-	nodes  int // read
-	synced bool
+	ctx     context.Context
+	s       *client.Session
+	earlier *Reader // the first one, if this is the second: only what that has read counts
+	queues  map[string]*readQueue
+	nodes   int // read
+	synced  bool
 }
 
 type readQueue struct {
@@ -54,16 +54,16 @@ const (
 var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", queuesMax, nodesMax)
 
 func NewReader(ctx context.Context, s *client.Session, before *Reader) *Reader {
-	return &Reader{ctx: ctx, s: s, before: before, queues: map[string]*readQueue{}}
+	return &Reader{ctx: ctx, s: s, earlier: before, queues: map[string]*readQueue{}}
 }
 
 // Cycle returns a cycle of waits through the entry with that hold id in the queue at dir; nil if there is none. Entries that are
 // before it, as before says, are left out: of each cycle one entry is the first.
-func (v *Reader) Cycle(dir, id string, before func(p, other *queue.Entry) bool) (queue.Deadlock, error) {
-	if v.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
-		return nil, ending.Of(v.ctx)
+func (r *Reader) Cycle(dir, id string, skip func(p, other *queue.Entry) bool) (queue.Deadlock, error) {
+	if r.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
+		return nil, ending.Of(r.ctx)
 	}
-	read, err := v.load(dir)
+	read, err := r.load(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -71,22 +71,22 @@ func (v *Reader) Cycle(dir, id string, before func(p, other *queue.Entry) bool) 
 	if self == nil {
 		return nil, nil
 	}
-	k := queue.CycleFinder{Load: v.load, Skip: func(p *queue.Entry) bool { return before(p, self) }, Self: self}
+	k := queue.CycleFinder{Load: r.load, Skip: func(p *queue.Entry) bool { return skip(p, self) }, Self: self}
 	return k.Cycle()
 }
 
 // cycles returns the cycles that touch one of the queues at paths, each from its youngest entry on, in the order of the paths of
 // these.
-func (v *Reader) cycles(paths []string) (found []queue.Deadlock, err error) {
-	if err := v.loadFrom(paths); err != nil {
+func (r *Reader) cycles(paths []string) (found []queue.Deadlock, err error) {
+	if err := r.loadFrom(paths); err != nil {
 		return nil, err
 	}
-	for _, dir := range slices.Sorted(maps.Keys(v.queues)) {
-		for _, p := range v.queues[dir].queue.Entries {
+	for _, dir := range slices.Sorted(maps.Keys(r.queues)) {
+		for _, p := range r.queues[dir].queue.Entries {
 			if len(p.Under) == 0 { // only younger ones, behind it, wait for it
 				continue
 			}
-			d, err := v.Cycle(dir, p.HoldID, (*queue.Entry).YoungerThan)
+			d, err := r.Cycle(dir, p.HoldID, (*queue.Entry).YoungerThan)
 			if err != nil {
 				return nil, err
 			}
@@ -99,11 +99,11 @@ func (v *Reader) cycles(paths []string) (found []queue.Deadlock, err error) {
 }
 
 // loadFrom loads the queues at paths, and those of what is held by the waiters of each queue that it loads.
-func (v *Reader) loadFrom(paths []string) error {
+func (r *Reader) loadFrom(paths []string) error {
 	dirs := slices.Clone(paths)
 	known := map[string]bool{}
 	for i := 0; i < len(dirs); i++ { // which grow meanwhile
-		read, err := v.load(dirs[i])
+		read, err := r.load(dirs[i])
 		if err != nil {
 			return err
 		}
@@ -122,39 +122,39 @@ func (v *Reader) loadFrom(paths []string) error {
 	return nil
 }
 
-func (v *Reader) load(dir string) (*queue.ReadQueue, error) {
-	if l := v.queues[dir]; l != nil {
+func (r *Reader) load(dir string) (*queue.ReadQueue, error) {
+	if l := r.queues[dir]; l != nil {
 		return l.queue, nil
 	}
-	if len(v.queues) >= queuesMax || v.nodes > nodesMax {
+	if len(r.queues) >= queuesMax || r.nodes > nodesMax {
 		return nil, ErrTooManyWaits
 	}
-	l, err := v.read(dir)
+	l, err := r.read(dir)
 	if err != nil {
 		return nil, err
 	}
-	if v.before != nil {
-		l.keepOnly(v.before.queues[dir])
+	if r.earlier != nil {
+		l.keepOnly(r.earlier.queues[dir])
 	}
-	v.queues[dir] = l
+	r.queues[dir] = l
 	return l.queue, nil
 }
 
 // read reads the queue at dir, which may not be there. One that may not be read is taken for empty, so that nothing is
 // said of it.
-func (v *Reader) read(dir string) (*readQueue, error) {
-	p := v.s.Pipeline()
-	if !v.synced {
+func (r *Reader) read(dir string) (*readQueue, error) {
+	p := r.s.Pipeline()
+	if !r.synced {
 		p.Sync(dir)
-		v.synced = true
+		r.synced = true
 	}
 	got, listed := p.Get(dir), p.Children(dir)
-	p.Send(v.ctx)
-	node, err := got.Wait(v.ctx)
+	p.Send(r.ctx)
+	node, err := got.Wait(r.ctx)
 	if err == nil {
 		var l client.Listing
-		if l, err = listed.Wait(v.ctx); err == nil {
-			return v.readClaims(dir, node, queue.Parse(l.Names, ^queue.ClaimKind(0)))
+		if l, err = listed.Wait(r.ctx); err == nil {
+			return r.readClaims(dir, node, queue.Parse(l.Names, ^queue.ClaimKind(0)))
 		}
 	}
 	if unseen(err) {
@@ -167,27 +167,27 @@ func (v *Reader) read(dir string) (*readQueue, error) {
 func unseen(err error) bool { return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) }
 
 // readClaims reads the nodes of a queue, and leaves out those that have gone or may not be read.
-func (v *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*readQueue, error) {
+func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*readQueue, error) {
 	l := &readQueue{mzxid: map[string]int64{}}
 	if n, err := queue.ParsePermits(directory.Data); err == nil && directory.Stat.Version == 0 {
 		l.permits = permitFacts{n, directory.Stat.Czxid}
 	}
-	v.nodes += len(q.Claims)
-	if v.nodes > nodesMax {
+	r.nodes += len(q.Claims)
+	if r.nodes > nodesMax {
 		return nil, ErrTooManyWaits
 	}
 	there := queue.Queue{Permits: l.permits.n}
 	var of []*queue.Entry
 	entries := map[string]*queue.Entry{}
 	for batch := range slices.Chunk(q.Claims, readBatch) {
-		p := v.s.Pipeline()
+		p := r.s.Pipeline()
 		reads := make([]*client.Pending[client.Node], len(batch))
 		for i, c := range batch {
 			reads[i] = p.Get(zk.Join(dir, c.Name))
 		}
-		p.Send(v.ctx)
+		p.Send(r.ctx)
 		for i, c := range batch {
-			n, err := reads[i].Wait(v.ctx)
+			n, err := reads[i].Wait(r.ctx)
 			if unseen(err) {
 				continue
 			}

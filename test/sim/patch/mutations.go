@@ -38,10 +38,10 @@ var Mutations = []Mutation{
 		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync:\n		return provesWrite\n"},
 	}},
 	{Name: "no sync ahead of the recovery listing", Entry: "F02", Within: 2000, Patches: []Patch{
-		{File: "lock/join.go", Old: "			p.Sync(a.core.dir)\n			lastConn = 0\n", New: "			lastConn = 0\n"},
+		{File: "lock/attempt.go", Old: "			p.Sync(a.lock.dir)\n			lastConn = 0\n", New: "			lastConn = 0\n"},
 	}},
 	{Name: "a create without an answer counts as refused", Entry: "F01", Within: 100, Patches: []Patch{
-		{File: "lock/join.go", Old: "			a.unknown = true\n			if !errors.Is(err, zk.ErrConnectionLoss) {", New: "			a.created = nil\n			if true {"},
+		{File: "lock/attempt.go", Old: "			a.unknown = true\n			if !errors.Is(err, zk.ErrConnectionLoss) {", New: "			a.created = nil\n			if true {"},
 	}},
 	{Name: "an unresolved create is not handed to the cleaner", Entry: "F04", Within: 100, Patches: []Patch{
 		{File: "lock/attempt.go", Old: "	if len(a.nodes) > 0 || a.unknown || a.created != nil {\n", New: "	if len(a.nodes) > 0 {\n"},
@@ -72,14 +72,14 @@ var Mutations = []Mutation{
 		{File: "lock/guard.go", Old: "if c.own != nil || c.arming != nil || now.Before(c.again) {", New: "if true {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
-		{File: "lock/grant.go", Old: "	left := g.remaining()\n	if left > 0 {", New: "	left := g.remaining()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
-		{File: "lock/guard.go", Old: "l.Number == c.lease && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == c.lease && l.Remaining > 0 || c.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
+		{File: "lock/lease.go", Old: "	left := g.remaining()\n	if left > 0 {", New: "	left := g.remaining()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
+		{File: "lock/guard.go", Old: "l.Number == c.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == c.leaseNumber && l.Remaining > 0 || c.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
-		{File: "lock/release.go", Old: "		err := sent(ctx)\n", New: "		var err error\n		c.core.cleaner.add(c.leftovers())\n"},
+		{File: "lock/release.go", Old: "		err := sent(ctx)\n", New: "		var err error\n		c.fair.cleaner.add(c.leftovers())\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
-		{File: "lock/release.go", Old: "			c.core.cleaner.add(c.leftovers())\n			return releasePending(c.core.path, err)\n", New: "			return releasePending(c.core.path, err)\n"},
+		{File: "lock/release.go", Old: "			c.fair.cleaner.add(c.leftovers())\n			return releasePending(c.fair.path, err)\n", New: "			return releasePending(c.fair.path, err)\n"},
 	}},
 	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 1000, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},

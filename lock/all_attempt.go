@@ -8,8 +8,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 )
 
-// A multiLock is the way of an All to its holds. It is used by one goroutine.
-type multiLock struct {
+// An allAttempt takes the members of an All: those that can be asked for together at once, the others one after the other. It is
+// used by one goroutine.
+type allAttempt struct {
 	members []member
 	holds   [][]*Hold // of each member; nil if not yet
 
@@ -19,8 +20,8 @@ type multiLock struct {
 }
 
 // takeMembers takes all members or none. If try is set, it does not wait.
-func takeMembers(ctx context.Context, members []member, try bool) (t *multiLock, err error) {
-	t = &multiLock{members: members, holds: make([][]*Hold, len(members))}
+func takeMembers(ctx context.Context, members []member, try bool) (t *allAttempt, err error) {
+	t = &allAttempt{members: members, holds: make([][]*Hold, len(members))}
 	t.ctx, t.lose = context.WithCancelCause(ctx)
 	all := false
 	defer func() {
@@ -50,7 +51,7 @@ func takeMembers(ctx context.Context, members []member, try bool) (t *multiLock,
 }
 
 // reenter takes what ctx says is held already, and returns the places of the other members.
-func (t *multiLock) reenter(ctx context.Context, try bool) (rest []int, err error) {
+func (t *allAttempt) reenter(ctx context.Context, try bool) (rest []int, err error) {
 	for i, m := range t.members {
 		h, err := m.lock.reenter(ctx, try)
 		switch {
@@ -66,7 +67,7 @@ func (t *multiLock) reenter(ctx context.Context, try bool) (rest []int, err erro
 }
 
 // add notes holds of a member. If one of them ends, the way to the others is over.
-func (t *multiLock) add(i int, holds ...*Hold) {
+func (t *allAttempt) add(i int, holds ...*Hold) {
 	t.holds[i] = holds
 	for _, h := range holds {
 		t.ctx = h.g.withHold(t.ctx)
@@ -75,7 +76,7 @@ func (t *multiLock) add(i int, holds ...*Hold) {
 }
 
 // flat returns the holds that there are, in canonical order.
-func (t *multiLock) flat() []*Hold {
+func (t *allAttempt) flat() []*Hold {
 	var all []*Hold
 	for _, holds := range t.holds {
 		all = append(all, holds...)
@@ -85,7 +86,7 @@ func (t *multiLock) flat() []*Hold {
 
 // takeNext takes the first member of rest, and those after it that can be asked for together with it. It returns how many it has
 // taken.
-func (t *multiLock) takeNext(rest []int, try bool) (done int, err error) {
+func (t *allAttempt) takeNext(rest []int, try bool) (done int, err error) {
 	batch := slices.IndexFunc(rest, func(i int) bool { return t.members[i].isSeparate() })
 	switch batch {
 	case 0:
@@ -105,7 +106,7 @@ func (t *multiLock) takeNext(rest []int, try bool) (done int, err error) {
 // takeBatch asks for several members at once, in one write for each session, and returns for how many of them
 // it has taken holds, in canonical order. If one of them is busy, it gives up the places in the queue behind
 // those that come later before it waits, so that a waiter has nothing that comes later.
-func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
+func (t *allAttempt) takeBatch(batch []int, try bool) (done int, err error) {
 	attempts := t.ask(batch, try)
 	later := attempts
 	abandonLater := func() {
@@ -120,12 +121,12 @@ func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
 		later = attempts[k+1:]
 		a.beforeWait = abandonLater
 		holds, err := a.run(t.ctx)
-		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.core.opt.Requeue && !try {
+		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.lock.opt.Requeue && !try {
 			abandonLater()
-			holds, err = a.core.takeClaims(t.ctx, a.count, false)
+			holds, err = a.lock.takeClaims(t.ctx, a.count, false)
 		}
 		if err != nil {
-			return k, a.core.withOp(err, try)
+			return k, a.lock.withOp(err, try)
 		}
 		t.add(i, holds...)
 		if later == nil {
@@ -137,16 +138,16 @@ func (t *multiLock) takeBatch(batch []int, try bool) (done int, err error) {
 
 // ask begins an attempt for each of several members, and sends what they ask for: in one write for each session. The one that
 // has to wait will hold the claims of those before it by then, so its nodes name them.
-func (t *multiLock) ask(batch []int, try bool) []*attempt {
+func (t *allAttempt) ask(batch []int, try bool) []*attempt {
 	attempts := make([]*attempt, len(batch))
 	var earlier []string // hold ids
 	writes := map[*client.Session]*client.Pipeline{}
 	for k, i := range batch {
 		m := t.members[i]
 		if try {
-			m.core.cleaner.await(t.ctx)
+			m.fair.cleaner.await(t.ctx)
 		}
-		attempts[k] = newAttempt(m.core, m.count, try, m.lock.opt.claimRecord(t.ctx, try, earlier...))
+		attempts[k] = newAttempt(m.fair, m.count, try, m.lock.opt.claimRecord(t.ctx, try, earlier...))
 		earlier = append(earlier, attempts[k].id.HoldID(m.lock.dir))
 		if writes[m.lock.s] == nil {
 			writes[m.lock.s] = m.lock.s.Pipeline()

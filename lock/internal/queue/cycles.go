@@ -57,51 +57,51 @@ type ReadQueue struct {
 // NewReadQueue returns the queue q, where of has the entry of each claim.
 func NewReadQueue(q Queue, of []*Entry) *ReadQueue {
 	l := &ReadQueue{Queue: q, Of: of}
-	for i, p := range of {
-		if i == 0 || !slices.Contains(of[:i], p) {
-			p.first, p.Kind = i, q.Claims[i].Kind
-			l.Entries = append(l.Entries, p)
+	for i, e := range of {
+		if i == 0 || !slices.Contains(of[:i], e) {
+			e.first, e.Kind = i, q.Claims[i].Kind
+			l.Entries = append(l.Entries, e)
 		}
-		p.last = i
+		e.last = i
 	}
 	return l
 }
 
 // Find returns the entry with that hold id, nil if it is not in the queue.
-func (l *ReadQueue) Find(id string) *Entry {
-	for _, p := range l.Entries {
-		if p.HoldID == id {
-			return p
+func (r *ReadQueue) Find(id string) *Entry {
+	for _, e := range r.Entries {
+		if e.HoldID == id {
+			return e
 		}
 	}
 	return nil
 }
 
-// mayWaitFor reports whether p has to wait for other, or has while too many like it are there.
-func (l *ReadQueue) mayWaitFor(p, other *Entry) bool {
-	return p != other && Before(l.Queue.Claims[other.first].Number, l.Queue.Claims[p.first].Number) && rivals(p.Kind, other.Kind)
+// mayWaitFor reports whether e has to wait for other, or has while too many like it are there.
+func (r *ReadQueue) mayWaitFor(e, other *Entry) bool {
+	return e != other && Before(r.Queue.Claims[other.first].Number, r.Queue.Claims[e.first].Number) && rivals(e.Kind, other.Kind)
 }
 
-// isBlocked reports whether p cannot be granted as long as the entries ahead of it stay for which stuck is true.
-func (l *ReadQueue) isBlocked(p *Entry, stuck func(*Entry) bool) bool {
-	claims := p.last - p.first // its own that are ahead of its last
+// isBlocked reports whether e cannot be granted as long as the entries ahead of it stay for which stuck is true.
+func (r *ReadQueue) isBlocked(e *Entry, stuck func(*Entry) bool) bool {
+	claims := e.last - e.first // its own that are ahead of its last
 	permits := 1
-	if p.Kind == Permit {
-		permits = l.Queue.Permits
+	if e.Kind == Permit {
+		permits = r.Queue.Permits
 	} else {
 		claims = 0
 	}
-	for i := p.first - 1; i >= 0 && claims < permits; i-- {
-		if l.mayWaitFor(p, l.Of[i]) && stuck(l.Of[i]) {
+	for i := e.first - 1; i >= 0 && claims < permits; i-- {
+		if r.mayWaitFor(e, r.Of[i]) && stuck(r.Of[i]) {
 			claims++
 		}
 	}
 	return permits > 0 && claims >= permits
 }
 
-// Waits reports whether p stands in the queue and is not granted.
-func (l *ReadQueue) Waits(p *Entry) bool {
-	return !p.Passes && l.isBlocked(p, func(*Entry) bool { return true })
+// Waits reports whether e stands in the queue and is not granted.
+func (r *ReadQueue) Waits(e *Entry) bool {
+	return !e.Passes && r.isBlocked(e, func(*Entry) bool { return true })
 }
 
 // rivals reports whether a claim of one kind may have to wait for a claim of the other.
@@ -137,71 +137,71 @@ type CycleFinder struct {
 }
 
 // Cycle returns a shortest cycle of waits through Self, nil if there is none.
-func (k *CycleFinder) Cycle() (Deadlock, error) {
-	if err := k.reach(); err != nil {
+func (f *CycleFinder) Cycle() (Deadlock, error) {
+	if err := f.reach(); err != nil {
 		return nil, err
 	}
 	for settled := false; !settled; {
 		settled = true
-		k.held = map[string][]*Entry{}
-		for _, p := range k.reached {
-			if k.waits[p] {
-				for _, id := range k.holds[p] {
-					k.held[id] = append(k.held[id], p)
+		f.held = map[string][]*Entry{}
+		for _, e := range f.reached {
+			if f.waits[e] {
+				for _, id := range f.holds[e] {
+					f.held[id] = append(f.held[id], e)
 				}
 			}
 		}
-		for _, p := range k.reached {
-			if k.waits[p] && !k.queues[p.Dir].isBlocked(p, k.stuck) {
-				delete(k.waits, p)
+		for _, e := range f.reached {
+			if f.waits[e] && !f.queues[e.Dir].isBlocked(e, f.stuck) {
+				delete(f.waits, e)
 				settled = false
 			}
 		}
 	}
-	if !k.waits[k.Self] {
+	if !f.waits[f.Self] {
 		return nil, nil
 	}
-	return k.shortestCycle(), nil
+	return f.shortestCycle(), nil
 }
 
 // stuck reports whether an entry waits, or is held while its owner waits.
-func (k *CycleFinder) stuck(p *Entry) bool { return k.waits[p] || len(k.held[p.HoldID]) > 0 }
+func (f *CycleFinder) stuck(e *Entry) bool { return f.waits[e] || len(f.held[e.HoldID]) > 0 }
 
 // reach finds the entries that may be part of a cycle with Self: at first, all that are not granted wait.
-func (k *CycleFinder) reach() error {
-	k.queues, k.waits, k.holds = map[string]*ReadQueue{}, map[*Entry]bool{}, map[*Entry][]string{}
+func (f *CycleFinder) reach() error {
+	f.queues, f.waits, f.holds = map[string]*ReadQueue{}, map[*Entry]bool{}, map[*Entry][]string{}
 	known := map[*Entry]bool{}
-	add := func(p *Entry) {
-		if !known[p] {
-			known[p] = true
-			k.reached = append(k.reached, p)
+	add := func(e *Entry) {
+		if !known[e] {
+			known[e] = true
+			f.reached = append(f.reached, e)
 		}
 	}
-	add(k.Self)
-	for i := 0; i < len(k.reached); i++ { // which grow meanwhile
-		p := k.reached[i]
-		read, err := k.Load(p.Dir)
+	add(f.Self)
+	for i := 0; i < len(f.reached); i++ { // which grow meanwhile
+		e := f.reached[i]
+		read, err := f.Load(e.Dir)
 		if err != nil {
 			return err
 		}
-		k.queues[p.Dir] = read
+		f.queues[e.Dir] = read
 		for _, other := range read.Entries {
-			if read.mayWaitFor(other, p) && (other == k.Self || !k.Skip(other)) {
+			if read.mayWaitFor(other, e) && (other == f.Self || !f.Skip(other)) {
 				add(other)
 			}
 		}
-		if p != k.Self && k.Skip(p) || !read.Waits(p) {
+		if e != f.Self && f.Skip(e) || !read.Waits(e) {
 			continue
 		}
-		k.waits[p] = true
-		for _, id := range p.Under {
-			read, err := k.Load(zk.Parent(id))
+		f.waits[e] = true
+		for _, id := range e.Under {
+			read, err := f.Load(zk.Parent(id))
 			if err != nil {
 				return err
 			}
 			if holder := read.Find(id); holder != nil && !read.Waits(holder) { // what waits is not held yet
 				add(holder)
-				k.holds[p] = append(k.holds[p], id)
+				f.holds[e] = append(f.holds[e], id)
 			}
 		}
 	}
@@ -212,32 +212,32 @@ func (k *CycleFinder) reach() error {
 // while it waits elsewhere.
 type step struct {
 	from *step
-	p    *Entry
+	e    *Entry
 	by   *Entry // what from's entry waits for
 }
 
 // shortestCycle returns the waits of a shortest way from Self to Self; nil if those that keep Self waiting do not wait for it.
-func (k *CycleFinder) shortestCycle() Deadlock {
+func (f *CycleFinder) shortestCycle() Deadlock {
 	seen := map[*Entry]bool{}
-	for steps := []*step{{p: k.Self}}; len(steps) > 0; steps = steps[1:] {
+	for steps := []*step{{e: f.Self}}; len(steps) > 0; steps = steps[1:] {
 		at := steps[0]
-		read := k.queues[at.p.Dir]
-		for i := at.p.first - 1; i >= 0; i-- { // the nearest first
+		read := f.queues[at.e.Dir]
+		for i := at.e.first - 1; i >= 0; i-- { // the nearest first
 			by := read.Of[i]
-			if !read.mayWaitFor(at.p, by) || !k.stuck(by) {
+			if !read.mayWaitFor(at.e, by) || !f.stuck(by) {
 				continue
 			}
-			next := k.held[by.HoldID]
-			if k.waits[by] {
+			next := f.held[by.HoldID]
+			if f.waits[by] {
 				next = append([]*Entry{by}, next...)
 			}
-			for _, p := range next {
-				s := &step{from: at, p: p, by: by}
-				if p == k.Self {
+			for _, e := range next {
+				s := &step{from: at, e: e, by: by}
+				if e == f.Self {
 					return s.waits()
 				}
-				if !seen[p] {
-					seen[p] = true
+				if !seen[e] {
+					seen[e] = true
 					steps = append(steps, s)
 				}
 			}
@@ -250,14 +250,14 @@ func (k *CycleFinder) shortestCycle() Deadlock {
 func (s *step) waits() Deadlock {
 	var d Deadlock
 	for ; s.from != nil; s = s.from {
-		d = append(d, Wait{Path: s.from.p.Dir, Waiter: s.from.p.Contender, For: s.by.Contender})
+		d = append(d, Wait{Path: s.from.e.Dir, Waiter: s.from.e.Contender, For: s.by.Contender})
 	}
 	slices.Reverse(d)
 	return d
 }
 
 // YoungerThan reports whether the claims of the entry were made after those of other.
-func (p *Entry) YoungerThan(other *Entry) bool { return p.Czxid > other.Czxid }
+func (e *Entry) YoungerThan(other *Entry) bool { return e.Czxid > other.Czxid }
 
 // YieldsBefore reports whether the entry gives up if it and other are in one cycle.
-func (p *Entry) YieldsBefore(other *Entry) bool { return p.Yields && p.YoungerThan(other) }
+func (e *Entry) YieldsBefore(other *Entry) bool { return e.Yields && e.YoungerThan(other) }

@@ -1,0 +1,92 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
+	"github.com/lockkeeper/lockkeeper/zk"
+)
+
+// awaitLease waits until the session's lease is long enough to begin a hold on it, and returns that lease.
+func awaitLease(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) (bridge.Lease, error) {
+	for {
+		l := bridge.Of(s).Lease(int(level))
+		if lease.Enough(s.Timeout(), l.Remaining) {
+			return l, nil
+		}
+		if l.Settles > 0 {
+			select {
+			case <-time.After(l.Settles):
+			case <-s.Done(): // the next request says so
+			case <-ctx.Done():
+				return l, ending.Of(ctx)
+			}
+		}
+		if err := prove(ctx, s, level, nodes); err != nil {
+			return l, err
+		}
+	}
+}
+
+// prove asks for an answer that proves as much as level demands.
+func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) error {
+	if level != client.VouchWrite {
+		return s.Sync(ctx, "/")
+	}
+	checks := make([]client.Op, len(nodes))
+	for i, node := range nodes {
+		checks[i] = client.OpCheck(node, -1)
+	}
+	_, err := s.Multi(ctx, checks...)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return ErrPlaceLost
+	case errors.Is(err, zk.ErrConnectionLoss):
+		return nil // not proved: asked again
+	}
+	return err
+}
+
+// isOutdated reports whether the last listing, whose request was sent at that time, is too old now to show that our nodes are still
+// there: an operator may have deleted them since. With a watch on each node it does not matter how old the listing is: the event
+// of a deletion comes before the answer that the session's lease rests on.
+func isOutdated(s *client.Session, sent, now clock.Instant, own ...*client.Watch) bool {
+	return slices.Contains(own, nil) && now.Sub(sent) >= lease.Term(s.Timeout())
+}
+
+// remaining returns how long the grant is good for without another answered heartbeat. An answer that comes after
+// the deadline does not bring it back: the process may have stood still, so that no goroutine looked in between.
+func (g *grant) remaining() time.Duration {
+	l := bridge.Of(g.s).Lease(int(g.lock.opt.Vouch))
+	if l.Number != g.leaseNumber {
+		return 0
+	}
+	return l.Remaining
+}
+
+// check ends the grant if its deadline has passed, and otherwise returns how long it lasts. All code that looks at the clock
+// calls it, and the first call to notice ends the grant. If the session is over, which leaves no time either, the cause of
+// the loss is that.
+func (g *grant) check() time.Duration {
+	left := g.remaining()
+	if left > 0 {
+		return left
+	}
+	g.lose(g.expiry())
+	return 0
+}
+
+// expiry returns the cause of a loss by the clock.
+func (g *grant) expiry() error {
+	if err := g.s.Err(); err != nil {
+		return err
+	}
+	return withDisconnection(g.s, ErrDeadline)
+}
