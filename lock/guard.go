@@ -24,12 +24,12 @@ type guard struct {
 	told chan struct{} // holds a token when there is something to look at; room for one
 
 	// Guarded by guards.
-	begun []*guardedGrant // the grants that have begun since the last look
-	awake bool            // the guard looks within guardTick
+	begun []*grant // the grants that have begun since the last look
+	awake bool     // the guard looks within guardTick
 
 	// Used by run alone.
-	recent  []*guardedGrant // the grants that are not watched yet
-	watched []*guardedGrant
+	recent  []*grant // the grants that are not watched yet
+	watched []*grant
 }
 
 const (
@@ -44,10 +44,9 @@ var guards = struct {
 	of map[*client.Session]*guard
 }{of: map[*client.Session]*guard{}}
 
-// A guardedGrant is a grant, and what the guard knows of its node. Its watch need not be cancelled: the node goes when the grant
-// ends, and the watch with it.
-type guardedGrant struct {
-	*grant
+// guarded is what the guard knows of a grant's node. The watch need not be cancelled: the node goes when the grant ends, and the
+// watch with it.
+type guarded struct {
 	due    time.Time                    // when to begin watching it
 	node   string                       // path at which the node is, as far as the guard knows; empty if the node is gone
 	own    *client.Watch                // on node; nil if there is none
@@ -57,29 +56,29 @@ type guardedGrant struct {
 
 // begin puts the grant under its session's guard. own is a watch on its node that is armed already, or nil.
 func (g *grant) begin(own *client.Watch) {
-	c := &guardedGrant{grant: g, due: time.Now(), node: g.nodePath(), own: own} // the node as it is before a downgrade
+	g.guarded.due, g.guarded.node, g.guarded.own = time.Now(), g.nodePath(), own // the node as it is before a downgrade
 	short := lease.Term(g.s.Timeout()) < shortTerm
 	if !short {
-		c.due = c.due.Add(guardTick)
+		g.guarded.due = g.guarded.due.Add(guardTick)
 	}
-	if !c.enter(short) {
+	if !g.enter(short) {
 		g.lose(g.s.Err())
 	}
 }
 
 // enter hands the grant to the guard. It reports false if the session is over.
-func (c *guardedGrant) enter(now bool) bool {
+func (g *grant) enter(now bool) bool {
 	guards.Lock()
 	defer guards.Unlock()
-	k := guards.of[c.s]
+	k := guards.of[g.s]
 	if k == nil {
-		k = &guard{s: c.s, told: make(chan struct{}, 1), awake: true}
-		if !c.s.Go(k.run) {
+		k = &guard{s: g.s, told: make(chan struct{}, 1), awake: true}
+		if !g.s.Go(k.run) {
 			return false
 		}
-		guards.of[c.s] = k
+		guards.of[g.s] = k
 	}
-	k.begun = append(k.begun, c)
+	k.begun = append(k.begun, g)
 	if now || !k.awake {
 		k.awake = true
 		select {
@@ -131,19 +130,19 @@ func (k *guard) look() (next time.Time) {
 			leases[level] = bridge.Of(k.s).Lease(level)
 		}
 	}
-	var kept []*guardedGrant
+	var kept []*grant
 	var lost []*grant
-	for _, c := range k.watched {
-		if c.hasEnded() {
+	for _, g := range k.watched {
+		if g.hasEnded() {
 			continue
 		}
-		left, cause := c.look(leases[c.lock.opt.Vouch])
+		left, cause := g.look(leases[g.lock.opt.Vouch])
 		switch {
 		case cause == nil:
 			pause = min(pause, left)
-			kept = append(kept, c)
-		case c.endLost(cause):
-			lost = append(lost, c.grant)
+			kept = append(kept, g)
+		case g.endLost(cause):
+			lost = append(lost, g)
 		}
 	}
 	k.watched = kept
@@ -154,17 +153,17 @@ func (k *guard) look() (next time.Time) {
 
 // promote puts the recent grants that are old enough among the watched ones.
 func (k *guard) promote(now time.Time) {
-	var recent []*guardedGrant
-	for _, c := range k.recent {
+	var recent []*grant
+	for _, g := range k.recent {
 		switch {
-		case c.hasEnded():
-		case now.Before(c.due):
-			recent = append(recent, c)
+		case g.hasEnded():
+		case now.Before(g.guarded.due):
+			recent = append(recent, g)
 		default:
-			if c.own != nil {
-				bridge.Notify(c.own, k.told)
+			if g.guarded.own != nil {
+				bridge.Notify(g.guarded.own, k.told)
 			}
-			k.watched = append(k.watched, c)
+			k.watched = append(k.watched, g)
 		}
 	}
 	k.recent = recent
@@ -196,9 +195,9 @@ func (k *guard) end() {
 	guards.Unlock()
 	k.collect()
 	var lost []*grant
-	for _, c := range slices.Concat(k.recent, k.watched) {
-		if c.endLost(k.s.Err()) {
-			lost = append(lost, c.grant)
+	for _, g := range slices.Concat(k.recent, k.watched) {
+		if g.endLost(k.s.Err()) {
+			lost = append(lost, g)
 		}
 	}
 	k.tell(lost)
@@ -207,8 +206,8 @@ func (k *guard) end() {
 // watch asks for watches on the nodes that have none. patience bounds how long it waits for room in the session.
 func (k *guard) watch(now time.Time, patience time.Duration) {
 	var ctx context.Context
-	for _, c := range k.watched {
-		if c.own != nil || c.arming != nil || now.Before(c.again) {
+	for _, g := range k.watched {
+		if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) {
 			continue
 		}
 		if ctx == nil {
@@ -217,63 +216,63 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 			defer cancel()
 		}
 		p := k.s.Pipeline()
-		c.arming, c.own = p.WatchGet(c.node)
+		g.guarded.arming, g.guarded.own = p.WatchGet(g.guarded.node)
 		p.Send(ctx)
-		bridge.Notify(c.arming, k.told)
-		bridge.Notify(c.own, k.told)
+		bridge.Notify(g.guarded.arming, k.told)
+		bridge.Notify(g.guarded.own, k.told)
 	}
 }
 
 // look takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it
 // is lost.
-func (c *guardedGrant) look(l bridge.Lease) (left time.Duration, lost error) {
-	if c.arming != nil {
+func (g *grant) look(l bridge.Lease) (left time.Duration, lost error) {
+	if g.guarded.arming != nil {
 		select {
-		case <-c.arming.Done():
-			c.takeAnswer()
+		case <-g.guarded.arming.Done():
+			g.takeAnswer()
 		default:
 		}
 	}
-	if c.own != nil && c.arming == nil && c.own.Fired() {
-		c.takeEvent()
+	if g.guarded.own != nil && g.guarded.arming == nil && g.guarded.own.Fired() {
+		g.takeEvent()
 	}
-	if c.node == "" {
-		if err := c.s.Err(); err != nil { // the node went with the session, which may be heard first
+	if g.guarded.node == "" {
+		if err := g.s.Err(); err != nil { // the node went with the session, which may be heard first
 			return 0, err
 		}
 		return 0, ErrNodeDeleted
 	}
-	if l.Number == c.leaseNumber && l.Remaining > 0 {
+	if l.Number == g.leaseNumber && l.Remaining > 0 {
 		return l.Remaining, nil
 	}
-	return 0, c.expiry()
+	return 0, g.expiry()
 }
 
-func (c *guardedGrant) takeEvent() {
-	ev, _, err := c.own.Event()
-	c.own = nil
+func (g *grant) takeEvent() {
+	ev, _, err := g.guarded.own.Event()
+	g.guarded.own = nil
 	if err == nil && ev.Type == zk.NodeDeleted {
-		c.node = c.otherPath(c.node)
+		g.guarded.node = g.otherPath(g.guarded.node)
 	} // otherwise the node has been written to, and is watched again, or the session has ended
 }
 
 // takeAnswer takes the answer to the request that sets the watch.
-func (c *guardedGrant) takeAnswer() {
-	node, err := c.arming.Wait(context.Background())
-	c.arming = nil
+func (g *grant) takeAnswer() {
+	node, err := g.guarded.arming.Wait(context.Background())
+	g.guarded.arming = nil
 	switch {
-	case err == nil && !c.claim.owns(node.Stat): // another contender's, in its place
-		cancelWatch(c.own) // it may have fired meanwhile
-		c.own, c.node = nil, c.otherPath(c.node)
+	case err == nil && !g.claim.owns(node.Stat): // another contender's, in its place
+		cancelWatch(g.guarded.own) // it may have fired meanwhile
+		g.guarded.own, g.guarded.node = nil, g.otherPath(g.guarded.node)
 	case err == nil:
-		c.noteMoved(c.node)
-		c.noteRevoked(c.node, node)
+		g.noteMoved(g.guarded.node)
+		g.noteRevoked(g.guarded.node, node)
 	case errors.Is(err, zk.ErrNoNode):
-		c.own, c.node = nil, c.otherPath(c.node)
+		g.guarded.own, g.guarded.node = nil, g.otherPath(g.guarded.node)
 	default:
-		c.own = nil
+		g.guarded.own = nil
 		if !errors.Is(err, zk.ErrConnectionLoss) {
-			c.again = time.Now().Add(lease.Glance(c.s.Timeout()))
+			g.guarded.again = time.Now().Add(lease.Glance(g.s.Timeout()))
 		}
 	}
 }

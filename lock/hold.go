@@ -144,6 +144,8 @@ type grant struct {
 	revoked context.Context // ends when its owner has been asked to give it up
 	revoke  context.CancelFunc
 
+	guarded guarded // used by the session's guard alone
+
 	mu struct {
 		sync.Mutex
 		holds []*Hold // not released; none once the grant has ended

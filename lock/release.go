@@ -34,21 +34,32 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	told := false
 	defer func() {
 		if !told { // a hook of the user's has panicked
-			for _, g := range r.ended {
-				g.claim.discard()
-				attemptIDs.drop(g.id)
+			for _, e := range r.ended {
+				e.g.claim.discard()
+				attemptIDs.drop(e.g.id)
 			}
 		}
 	}()
 	r.end(holds)
 	told = true
-	return ending.Join(append(r.errs, removeAll(ctx, r.ended)...)...)
+	r.remove(ctx)
+	for _, e := range r.ended {
+		r.errs = append(r.errs, e.err)
+	}
+	return ending.Join(r.errs...)
 }
 
-// A release is what came of ending holds.
+// A release ends holds, and removes the nodes of grants that have no others.
 type release struct {
-	errs  []error
-	ended []*grant // whose last hold it was
+	errs  []error // of holds
+	ended []endedGrant
+}
+
+// An endedGrant is a grant whose last hold has been released.
+type endedGrant struct {
+	g    *grant
+	sent removal
+	err  error // of the removal
 }
 
 // end ends holds, the last first, and each also when the hook of another panics.
@@ -69,52 +80,50 @@ func (r *release) end(holds []*Hold) {
 	if !ended {
 		return
 	}
-	r.ended = append(r.ended, h.g)
+	r.ended = append(r.ended, endedGrant{g: h.g})
 	if released := h.g.lock.opt.Hooks.Released; released != nil {
 		released(h.g.caller, h.g.lock.path)
 	}
 }
 
-// removeAll deletes the nodes of grants that have ended by a release, and returns what was wrong with each. The sessions do
-// so at the same time: one that has no connection, or no room for requests, does not hold up the others.
-func removeAll(ctx context.Context, ended []*grant) []error {
-	if len(ended) == 0 {
-		return nil
+// remove deletes the nodes of the grants that have ended. The sessions do so at the same time: one that has no connection, or no
+// room for requests, does not hold up the others.
+func (r *release) remove(ctx context.Context) {
+	if len(r.ended) == 0 {
+		return
 	}
 	var longest time.Duration
-	var sessions []*client.Session
-	for _, g := range ended {
-		longest = max(longest, g.lock.opt.CleanupTimeout)
-		if !slices.Contains(sessions, g.s) {
-			sessions = append(sessions, g.s)
-		}
+	for _, e := range r.ended {
+		longest = max(longest, e.g.lock.opt.CleanupTimeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	errs := make([]error, len(ended))
 	var others sync.WaitGroup
-	for _, s := range sessions[1:] {
-		others.Go(func() { removeOf(ctx, s, ended, errs) })
+	first := r.ended[0].g.s
+	done := []*client.Session{first}
+	for _, e := range r.ended {
+		if s := e.g.s; !slices.Contains(done, s) {
+			done = append(done, s)
+			others.Go(func() { r.removeOf(ctx, s) })
+		}
 	}
-	removeOf(ctx, sessions[0], ended, errs)
+	r.removeOf(ctx, first)
 	others.Wait()
-	return errs
 }
 
-// removeOf deletes the nodes of those grants that are a session's, and notes what was wrong with each in its place of errs.
-func removeOf(ctx context.Context, s *client.Session, ended []*grant, errs []error) {
+// removeOf is remove for the grants of one session.
+func (r *release) removeOf(ctx context.Context, s *client.Session) {
 	p := s.Pipeline()
-	sent := make([]removal, len(ended))
-	for i, g := range ended {
-		if g.s == s {
-			sent[i] = g.claim.remove(p)
+	for i := range r.ended {
+		if e := &r.ended[i]; e.g.s == s {
+			e.sent = e.g.claim.remove(p)
 		}
 	}
 	p.Send(ctx)
-	for i, g := range ended {
-		if g.s == s {
-			errs[i] = sent[i](ctx)
-			attemptIDs.drop(g.id)
+	for i := range r.ended {
+		if e := &r.ended[i]; e.g.s == s {
+			e.err = e.sent(ctx)
+			attemptIDs.drop(e.g.id)
 		}
 	}
 }

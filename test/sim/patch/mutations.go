@@ -69,11 +69,11 @@ var Mutations = []Mutation{
 		{File: "lock/internal/queue/queue.go", Old: "if Before(a.Number, b.Number) {", New: "if a.Name < b.Name {"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
-		{File: "lock/guard.go", Old: "if c.own != nil || c.arming != nil || now.Before(c.again) {", New: "if true {"},
+		{File: "lock/guard.go", Old: "if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) {", New: "if true {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/lease.go", Old: "	left := g.remaining()\n	if left > 0 {", New: "	left := g.remaining()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
-		{File: "lock/guard.go", Old: "l.Number == c.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == c.leaseNumber && l.Remaining > 0 || c.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
+		{File: "lock/guard.go", Old: "l.Number == g.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == g.leaseNumber && l.Remaining > 0 || g.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
 		{File: "lock/release.go", Old: "		err := sent(ctx)\n", New: "		var err error\n		c.fair.cleaner.add(c.leftovers())\n"},
