@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -64,6 +65,9 @@ func (o Options) withDefaults(path string) (Options, error) {
 	return o, nil
 }
 
+// ErrLimit is what a *LimitError is.
+var ErrLimit = errors.New("the cached part of the tree is too large")
+
 // A LimitError says that the cached part of the tree is larger than the options allow.
 type LimitError struct {
 	Path  string // of the cache
@@ -77,6 +81,9 @@ func (e *LimitError) Error() string {
 	}
 	return fmt.Sprintf("cache %s: more than %d %s (raise the limit in the options, or cache a smaller part)", e.Path, e.Limit, e.What)
 }
+
+// Is makes errors.Is(err, ErrLimit) hold.
+func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
 // A Cache keeps a part of the tree in memory; see the package's comment. It is safe for use by many goroutines.
 type Cache struct {

@@ -453,7 +453,7 @@ func TestLimits(t *testing.T) {
 		w.put("/r/b", "1")
 		var limit *cache.LimitError
 		_, err := cache.Open(t.Context(), w.k, "/r", cache.Options{NodesMax: 2})
-		if !errors.As(err, &limit) || limit.What != "znodes" || err.Error() != "cache /r: more than 2 znodes (raise the limit in the options, or cache a smaller part)" {
+		if !errors.As(err, &limit) || !errors.Is(err, cache.ErrLimit) || limit.What != "znodes" || err.Error() != "cache /r: more than 2 znodes (raise the limit in the options, or cache a smaller part)" {
 			t.Errorf("too many znodes: %v", err)
 		}
 		_, err = cache.Open(t.Context(), w.k, "/r", cache.Options{BytesMax: 11})

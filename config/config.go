@@ -31,6 +31,10 @@ type Options[T any] struct {
 	// Keys reads the znodes below each layer as keys, with text as values, in place of the data of the layer's znode.
 	Keys bool
 
+	// Strict refuses keys that the value has no place for, in JSON and with Keys: a misspelt one, for example. A Decode of the
+	// program's own has to do that itself. Default: they are passed over.
+	Strict bool
+
 	// Validate refuses a value that must not come into force.
 	Validate func(T) error
 
@@ -113,8 +117,11 @@ func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Opt
 	if err := operr.NoKeeper("config", layers[0], k); err != nil {
 		return nil, err
 	}
+	if opt.Decode != nil && opt.Strict {
+		return nil, fmt.Errorf("config %s: options Strict and Decode: a decoder of the program's own has to refuse unknown keys itself", layers[0])
+	}
 	if opt.Decode == nil {
-		opt.Decode = decodeJSON[T]
+		opt.Decode = func(data []byte, value *T) error { return decodeJSON(data, value, opt.Strict) }
 	}
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
@@ -266,7 +273,7 @@ func (v *Value[T]) read() (Snapshot[T], error) {
 // apply lays a layer over the value.
 func (v *Value[T]) apply(view cache.View, layer string, value *T) ([]Source, error) {
 	if v.opt.Keys {
-		return applyKeys(view, layer, value)
+		return applyKeys(view, layer, value, v.opt.Strict)
 	}
 	n, ok := view.Get(layer)
 	if !ok || len(n.Data) == 0 {

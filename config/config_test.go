@@ -158,7 +158,7 @@ func TestOpenFailsWithWhatIsBad(t *testing.T) {
 // The parent that Store makes for a layer is there without data, and no layer.
 func TestALayerWithoutDataIsAbsent(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		must(t, config.Store(t.Context(), w.k, "/config/app/prod", []byte(`{"rate":5}`), zk.AnyVersion, "t", nil))
+		must(t, config.Store(t.Context(), w.k, "/config/app/prod", []byte(`{"rate":5}`), zk.AnyVersion, config.StoreOptions{Label: "t"}))
 		synctest.Wait()
 		v := open(w, config.Options[limits]{}, "/config/app/prod", "/config/app")
 		if st, _ := v.State(); st.Bad != nil || st.Value.Rate != 5 || len(st.Sources) != 1 || st.Sources[0].Path != "/config/app/prod" {
@@ -245,6 +245,50 @@ type (
 	Named  struct{ Rate int }
 )
 
+// With Strict a key that is misspelt does not come into force: in JSON, at any depth, and among znodes. Without it, it is passed over.
+func TestStrict(t *testing.T) {
+	type conf struct {
+		Rate  int
+		Limit struct{ Bytes int }
+		Peers map[string]struct{ Port int }
+	}
+	in(t, func(t *testing.T, w *world) {
+		for i, c := range []struct {
+			keys       bool
+			data       map[string]string // by key; "" is the layer
+			wantInText string
+		}{
+			{false, map[string]string{"": `{"rate":1,"limit":{"bytes":2},"peers":{"a":{"port":3}}}`}, ""},
+			{false, map[string]string{"": `{"rate":1,"burts":2}`}, "burts"},
+			{false, map[string]string{"": `{"rate":1,"limit":{"byte":2}}`}, "byte"},
+			{true, map[string]string{"rate": "1", "limit/bytes": "2", "peers/a/port": "3", "_writer": "x"}, ""},
+			{true, map[string]string{"rate": "1", "burts": "2"}, "/burts"},
+			{true, map[string]string{"rate": "1", "limit/byte": "2"}, "/limit/byte"},
+			{true, map[string]string{"rate": "1", "peers/a/prot": "2"}, "/peers/a/prot"},
+		} {
+			layer := fmt.Sprintf("/c%d", i)
+			for key, data := range c.data {
+				w.put(strings.TrimSuffix(layer+"/"+key, "/"), data)
+			}
+			lenient := open(w, config.Options[conf]{Keys: c.keys}, layer)
+			if got := lenient.Get(); got.Rate != 1 {
+				t.Errorf("%v: %+v", c.data, got)
+			}
+			v, err := config.Open(t.Context(), w.k, []string{layer}, config.Options[conf]{Keys: c.keys, Strict: true})
+			if (err == nil) != (c.wantInText == "") || err != nil && !strings.Contains(err.Error(), c.wantInText) {
+				t.Errorf("%v: %v, want an error about %q", c.data, err, c.wantInText)
+			}
+			if err == nil {
+				must(t, v.Close(t.Context()))
+			}
+		}
+		own := func([]byte, *conf) error { return nil }
+		if _, err := config.Open(t.Context(), w.k, []string{"/c0"}, config.Options[conf]{Decode: own, Strict: true}); err == nil || !strings.Contains(err.Error(), "Decode") {
+			t.Errorf("Strict with a decoder of the program's: %v", err)
+		}
+	})
+}
+
 // The fields of embedded structs are keys, as they are in JSON.
 func TestKeysOfEmbeddedStructs(t *testing.T) {
 	type conf struct {
@@ -281,8 +325,8 @@ func TestStore(t *testing.T) {
 				w.proxy.CutAfter(m)
 			}
 			ctx := t.Context()
-			must(t, config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":1}`), config.NotThere, "first", nil))
-			if err := config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":0}`), config.NotThere, "x", nil); !errors.Is(err, zk.ErrNodeExists) || client.MaybeApplied(err) && i < 0 {
+			must(t, config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":1}`), config.NotThere, config.StoreOptions{Label: "first"}))
+			if err := config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":0}`), config.NotThere, config.StoreOptions{Label: "x"}); !errors.Is(err, zk.ErrNodeExists) || client.MaybeApplied(err) && i < 0 {
 				t.Errorf("%d: NotThere of what is there: %v", i, err)
 			}
 			v := open(w, config.Options[limits]{}, "/c/orders")
@@ -294,20 +338,20 @@ func TestStore(t *testing.T) {
 			if who := source().Writer; who == nil || who.Label != "first" || who.Host == "" || who.PID == 0 {
 				t.Errorf("%d: writer %+v", i, who)
 			}
-			must(t, config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":2}`), source().Stat.Version, "second", nil))
+			must(t, config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":2}`), source().Stat.Version, config.StoreOptions{Label: "second"}))
 			time.Sleep(time.Second)
 			if src := source(); src.Writer == nil || src.Writer.Label != "second" || src.Stat.Version != 1 || v.Get().Rate != 2 {
 				t.Errorf("%d: %+v by %+v, rate %d", i, src.Stat, src.Writer, v.Get().Rate)
 			}
-			if err := config.Store(ctx, w.k, "/c/orders", []byte(`{}`), 0, "late", nil); !errors.Is(err, zk.ErrBadVersion) || !strings.HasPrefix(err.Error(), "store /c/orders: "+zk.ErrBadVersion.Error()) || client.MaybeApplied(err) && i < 0 {
+			if err := config.Store(ctx, w.k, "/c/orders", []byte(`{}`), 0, config.StoreOptions{Label: "late"}); !errors.Is(err, zk.ErrBadVersion) || !strings.HasPrefix(err.Error(), "store /c/orders: "+zk.ErrBadVersion.Error()) || client.MaybeApplied(err) && i < 0 {
 				t.Errorf("%d: an old version: %v", i, err)
 			}
 			w.put("/c/orders", `{"rate":3}`)
 			if src := source(); src.Writer != nil || v.Get().Rate != 3 {
 				t.Errorf("%d: a stranger's write by %+v, rate %d", i, src.Writer, v.Get().Rate)
 			}
-			must(t, config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":4}`), zk.AnyVersion, "third", nil))
-			must(t, config.Store(ctx, w.k, "/c/new", []byte(`{}`), zk.AnyVersion, "fourth", nil))
+			must(t, config.Store(ctx, w.k, "/c/orders", []byte(`{"rate":4}`), zk.AnyVersion, config.StoreOptions{Label: "third"}))
+			must(t, config.Store(ctx, w.k, "/c/new", []byte(`{}`), zk.AnyVersion, config.StoreOptions{Label: "fourth"}))
 			time.Sleep(time.Second)
 			if src := source(); src.Writer == nil || src.Writer.Label != "third" || v.Get().Rate != 4 {
 				t.Errorf("%d: %+v, rate %d", i, src.Writer, v.Get().Rate)
@@ -352,7 +396,7 @@ func TestStoreStaysInDoubt(t *testing.T) {
 					w.s.Put(context.Background(), "/c/_writer", []byte("another"), nil)
 					c.then(w, cancel)
 				})
-				err := config.Store(ctx, w.k, "/c", []byte("ours"), 0, "", nil)
+				err := config.Store(ctx, w.k, "/c", []byte("ours"), 0, config.StoreOptions{})
 				if !errors.Is(err, c.want) || !client.MaybeApplied(err) {
 					t.Errorf("%v, want %v and an unknown outcome", err, c.want)
 				}

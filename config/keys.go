@@ -13,8 +13,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/cache"
 )
 
-// applyKeys sets the fields that the znodes below a layer name. A znode without data whose children are keys is none.
-func applyKeys(view cache.View, layer string, value any) ([]Source, error) {
+// applyKeys sets the fields that the znodes below a layer name. A znode without data whose children are keys is none. A key that
+// nothing answers to is passed over, as unknown fields of JSON are, unless strict is set.
+func applyKeys(view cache.View, layer string, value any, strict bool) ([]Source, error) {
 	var sources []Source
 	for n := range view.All() {
 		key := strings.TrimPrefix(strings.TrimPrefix(n.Path, layer), "/")
@@ -25,7 +26,8 @@ func applyKeys(view cache.View, layer string, value any) ([]Source, error) {
 			continue
 		}
 		// Spring writes "a.b" as one name, or as a/b.
-		if err := setKey(reflect.ValueOf(value).Elem(), strings.FieldsFunc(key, func(c rune) bool { return c == '/' || c == '.' }), string(n.Data)); err != nil {
+		err := setKey(reflect.ValueOf(value).Elem(), strings.FieldsFunc(key, func(c rune) bool { return c == '/' || c == '.' }), string(n.Data))
+		if err != nil && (strict || !errors.Is(err, errUnknownKey)) {
 			return nil, &BadError{Path: n.Path, Version: n.Stat.Version, Err: err}
 		}
 		sources = append(sources, Source{Path: n.Path, Stat: n.Stat, Writer: writerOf(view, n)})
@@ -43,8 +45,10 @@ func hasChildren(view cache.View, path string) bool {
 	return false
 }
 
-// setKey sets what a key names within a value. A key that nothing answers to is passed over, as unknown fields of JSON
-// are.
+// errUnknownKey is the error of a key that nothing answers to.
+var errUnknownKey = errors.New("the configuration has no such key")
+
+// setKey sets what a key names within a value.
 func setKey(at reflect.Value, key []string, text string) error {
 	if len(key) == 0 {
 		return setText(at, text)
@@ -65,7 +69,7 @@ func setKey(at reflect.Value, key []string, text string) error {
 		}
 		return setInMap(at, key, text)
 	}
-	return nil
+	return errUnknownKey
 }
 
 // setInMap sets an element of a map.
@@ -79,14 +83,15 @@ func setInMap(at reflect.Value, key []string, text string) error {
 	if was := at.MapIndex(name); was.IsValid() {
 		elem.Set(was)
 	}
-	if err := setKey(elem, rest, text); err != nil {
+	err := setKey(elem, rest, text)
+	if err != nil && err != errUnknownKey {
 		return err
 	}
 	if at.IsNil() {
 		at.Set(reflect.MakeMap(at.Type()))
 	}
 	at.SetMapIndex(name, elem)
-	return nil
+	return err
 }
 
 // fieldFor returns the index of the field of a struct that a name stands for. As in JSON, the fields of an embedded struct are

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"reflect"
@@ -21,8 +22,9 @@ func readsItself(t reflect.Type) bool {
 // decodeJSON lays a JSON document over a value. A list that the document sets has nothing of the one that was there.
 //
 // json.Unmarshal decodes into the elements that a list has. So the document is decoded into two copies of the value: lists
-// are nil in the first, and empty in the second. That tells a list that is set from one that is null or not named.
-func decodeJSON[T any](data []byte, value *T) error {
+// are nil in the first, and empty in the second. That tells a list that is set from one that is null or not named. If strict is
+// set, an object that has a key without a place in the value is refused.
+func decodeJSON[T any](data []byte, value *T, strict bool) error {
 	probe, next := detached(*value), detached(*value)
 	old, set, parts := wholeParts(value), wholeParts(&probe), wholeParts(&next)
 	for i, part := range parts {
@@ -36,6 +38,13 @@ func decodeJSON[T any](data []byte, value *T) error {
 	}
 	if err := json.Unmarshal(data, &probe); err != nil {
 		return err
+	}
+	if strict {
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&probe); err != nil {
+			return err
+		}
 	}
 	if err := json.Unmarshal(data, &next); err != nil {
 		return err

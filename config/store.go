@@ -38,27 +38,35 @@ func writerOf(view cache.View, n cache.Node) *Writer {
 	return &who
 }
 
+// StoreOptions configure Store. The zero value of every field means its default.
+type StoreOptions struct {
+	// Label is free text that names the writer, for others to see (Source.Writer).
+	Label string
+
+	// ACL is the access control list of znodes that are made. Default: every client may do anything.
+	ACL []zk.ACL
+}
+
 // NotThere in place of a version is for a znode that must not be there yet.
 const NotThere int32 = -2
 
 // Store writes the data of a znode if it has the given version: one from a Source, zk.AnyVersion for any, which creates
-// the znode if it is missing, or NotThere. Another version is zk.ErrBadVersion, and for NotThere zk.ErrNodeExists. label
-// is free text that names the writer, for others to see (Source.Writer). A nil acl lets every client do anything.
+// the znode if it is missing, or NotThere. Another version is zk.ErrBadVersion, and for NotThere zk.ErrNodeExists.
 //
 // A lost answer is resolved by looking, and the write is tried again if it is not there. client.MaybeApplied is true of an
 // error after an attempt that may have been carried out: another writer can have replaced what it wrote.
-func Store(ctx context.Context, k *client.Keeper, path string, data []byte, version int32, label string, acl []zk.ACL) error {
+func Store(ctx context.Context, k *client.Keeper, path string, data []byte, version int32, opt StoreOptions) error {
 	if err := operr.NoKeeper("store", path, k); err != nil {
 		return err
 	}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	host, _ := os.Hostname()
-	who, err := json.Marshal(Writer{Label: label, Host: host, PID: os.Getpid(), Write: hex.EncodeToString(id[:])})
+	who, err := json.Marshal(Writer{Label: opt.Label, Host: host, PID: os.Getpid(), Write: hex.EncodeToString(id[:])})
 	if err != nil {
 		return &client.OpError{Op: "store", Path: path, Err: err}
 	}
-	w := storeCall{path: path, data: data, who: who, version: version, acl: acl}
+	w := storeCall{path: path, data: data, who: who, version: version, acl: opt.ACL}
 	if w.s, err = k.Session(ctx); err == nil {
 		err = w.run(ctx)
 	}

@@ -83,6 +83,9 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%d bytes %.40q are no %v number (is the format of the options right?)", len(e.Data), e.Data, e.Format)
 }
 
+// ErrOverflow is what an *OverflowError is.
+var ErrOverflow = errors.New("the number does not fit the format")
+
 // An OverflowError says that a value does not fit the format.
 type OverflowError struct {
 	Format Format
@@ -93,6 +96,9 @@ type OverflowError struct {
 func (e *OverflowError) Error() string {
 	return fmt.Sprintf("%d plus %d does not fit %v", e.Value, e.Delta, e.Format)
 }
+
+// Is makes errors.Is(err, ErrOverflow) hold.
+func (e *OverflowError) Is(target error) bool { return target == ErrOverflow }
 
 // A Value is a counter's number at one moment.
 type Value struct {

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -39,6 +40,9 @@ func (e *MalformedError) Error() string { return fmt.Sprintf("instance %s: %v", 
 // Unwrap returns the cause.
 func (e *MalformedError) Unwrap() error { return e.Err }
 
+// ErrNoInstance is what a *NoInstanceError is.
+var ErrNoInstance = errors.New("no instance is registered")
+
 // A NoInstanceError says that a service has no instance.
 type NoInstanceError struct {
 	Base, Name string
@@ -52,6 +56,9 @@ func (e *NoInstanceError) Error() string {
 	}
 	return s
 }
+
+// Is makes errors.Is(err, ErrNoInstance) hold.
+func (e *NoInstanceError) Is(target error) bool { return target == ErrNoInstance }
 
 // A Directory knows all services below a base. It is safe for use by many goroutines.
 type Directory struct {
@@ -238,7 +245,7 @@ func (d *Directory) WaitFor(ctx context.Context, name string, wanted func([]Inst
 }
 
 // Watch returns a channel that is closed when the services may have changed; look again then, and call Watch again before.
-func (d *Directory) Watch() <-chan struct{} {
+func (d *Directory) Changed() <-chan struct{} {
 	_, changed := d.c.State()
 	return changed
 }

@@ -77,7 +77,7 @@ func TestRegisterAndResolve(t *testing.T) {
 		d := open(t, kb, discovery.Options{})
 		_, err := d.RoundRobin("worker")
 		var none *discovery.NoInstanceError
-		if !errors.As(err, &none) || err.Error() != "resolve /services/worker: no instance is registered" {
+		if !errors.As(err, &none) || !errors.Is(err, discovery.ErrNoInstance) || err.Error() != "resolve /services/worker: no instance is registered" {
 			t.Errorf("without instances: %v", err)
 		}
 		r, err := discovery.Register(t.Context(), ka, "/services", worker(), discovery.RegisterOptions{})
@@ -143,7 +143,7 @@ func TestPublishedOverARegistration(t *testing.T) {
 		refused := func(op string, err error) {
 			t.Helper()
 			var taken *discovery.TakenError
-			if !errors.As(err, &taken) || taken.Owner == 0 || !strings.HasPrefix(err.Error(), op+" /services/db/1: ") {
+			if !errors.As(err, &taken) || !errors.Is(err, discovery.ErrTaken) || taken.Owner == 0 || !strings.HasPrefix(err.Error(), op+" /services/db/1: ") {
 				t.Errorf("%s: %v", op, err)
 			}
 		}

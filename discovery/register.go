@@ -34,6 +34,9 @@ type RegisterOptions struct {
 	Logger *slog.Logger
 }
 
+// ErrTaken is what a *TakenError is.
+var ErrTaken = errors.New("the id is in use")
+
 // A TakenError says that the id is in use: another session owns the znode.
 type TakenError struct {
 	Path  string
@@ -46,6 +49,9 @@ func (e *TakenError) Error() string {
 	}
 	return fmt.Sprintf("%s belongs to session 0x%x (it goes with that session)", e.Path, e.Owner)
 }
+
+// Is makes errors.Is(err, ErrTaken) hold.
+func (e *TakenError) Is(target error) bool { return target == ErrTaken }
 
 // A Registration keeps an instance registered until Close. It is safe for use by many goroutines.
 type Registration struct {

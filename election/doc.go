@@ -10,7 +10,7 @@
 //
 // # Work and hand-over
 //
-// Work that is done by [Term.Do], [Election.Lead] or [Run] has a context that ends with the term, and the
+// Work that is done by [Term.Work], [Election.Lead] or [Run] has a context that ends with the term, and the
 // next leader is let in only after it has returned:
 //
 //   - A leader that resigns keeps its znode until its work has returned, for Options.Grace at most.

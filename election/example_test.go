@@ -64,7 +64,7 @@ func ExampleTerm_Resign() {
 		log.Fatal(err)
 	}
 	begun := make(chan struct{})
-	go first.Do(func(ctx context.Context) error {
+	go first.Work(func(ctx context.Context) error {
 		close(begun)
 		<-ctx.Done()
 		fmt.Println("the first one stops:", context.Cause(ctx))

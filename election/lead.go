@@ -52,7 +52,7 @@ func (t *Term) run(ctx context.Context, work Work) termResult {
 	go func() { // ends with the work; ErrOverran says that it has not
 		p := termResult{worked: errVanished}
 		defer func() { returned <- p }()
-		p.worked = t.Do(func(ctx context.Context) error {
+		p.worked = t.Work(func(ctx context.Context) error {
 			defer func() { p.inTerm = ctx.Err() == nil }()
 			return work(ctx, t)
 		})

@@ -35,7 +35,7 @@ type Term struct {
 
 	mu struct {
 		sync.Mutex
-		working int           // calls of Do under way
+		working int           // calls of Work under way
 		idle    chan struct{} // closed when working falls to 0; nil while no call waits for that
 	}
 }
@@ -117,9 +117,9 @@ func (t *Term) Remaining() time.Duration {
 	return max(t.hold.Remaining()-t.e.opt.margin(t.e.s.Timeout()), 0)
 }
 
-// Do runs f under the term, and returns its error. No other candidate leads before f has returned, within the limits
+// Work runs f under the term, and returns its error. No other candidate leads before f has returned, within the limits
 // that the package documentation names. If the term is over, f is not run and the error is the term's Cause.
-func (t *Term) Do(f func(ctx context.Context) error) error {
+func (t *Term) Work(f func(ctx context.Context) error) error {
 	if t.isZero() {
 		return errNoTerm
 	}
@@ -141,15 +141,15 @@ func (t *Term) Do(f func(ctx context.Context) error) error {
 	return f(t.ctx)
 }
 
-// Resign ends the term, waits until all calls of Do have returned, for Options.Grace at most, and lets the next
+// Resign ends the term, waits until all calls of Work have returned, for Options.Grace at most, and lets the next
 // candidate lead. It is to be called for a term that has ended by itself, too: by that the caller says that it does
-// no more work under the term, outside of Do either.
+// no more work under the term, outside of Work either.
 //
 // A nil error says that our znode is known to be gone, and that all work had stopped before. Otherwise errors.Is finds
 // ErrOverran if work goes on, and lock.ErrLost if the term was lost before. If ctx ends first, errors.Is finds
 // lock.ErrReleasePending, as after lock.Hold.Release, and the hand-over goes on without it.
 //
-// Work done by Do must not call Resign, which waits for it and, with the work's own context, for nothing: it returns instead, with
+// What Work runs must not call Resign, which waits for it and, with the work's own context, for nothing: it returns instead, with
 // ErrResigned if Run is to campaign again.
 func (t *Term) Resign(ctx context.Context) error {
 	if t.isZero() {

@@ -172,7 +172,7 @@ func (p *program) signal(sig os.Signal) {
 }
 
 func server(t *testing.T) *zktest.Server {
-	return zktest.New(t, zktest.Options{Tick: 200 * time.Millisecond})
+	return zktest.New(t, zktest.Options{TickTime: 200 * time.Millisecond})
 }
 
 func TestCronguard(t *testing.T) {

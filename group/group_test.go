@@ -208,7 +208,7 @@ func TestAnIDInUse(t *testing.T) {
 		defer cancel()
 		_, err := group.Join(ctx, kb, "/g", "x", nil, group.JoinOptions{})
 		var taken *group.TakenError
-		if !errors.As(err, &taken) || !errors.Is(err, context.DeadlineExceeded) || taken.Owner != srv.Tree("/g/x")[0].Stat.EphemeralOwner {
+		if !errors.As(err, &taken) || !errors.Is(err, group.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || taken.Owner != srv.Tree("/g/x")[0].Stat.EphemeralOwner {
 			t.Errorf("Join with an id in use: %v", err)
 		}
 		want(t, "untouched", srv.Tree("/g").String(), "/g\n/g/x = \"first\" (ephemeral of a)\n")

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -30,6 +31,9 @@ type JoinOptions struct {
 	Logger *slog.Logger
 }
 
+// ErrTaken is what a *TakenError is.
+var ErrTaken = errors.New("the id is in use")
+
 // A TakenError says that the id is in use: another session owns the znode.
 type TakenError struct {
 	Path  string
@@ -42,6 +46,9 @@ func (e *TakenError) Error() string {
 	}
 	return fmt.Sprintf("%s belongs to session 0x%x (it goes with that session)", e.Path, e.Owner)
 }
+
+// Is makes errors.Is(err, ErrTaken) hold.
+func (e *TakenError) Is(target error) bool { return target == ErrTaken }
 
 // A State is what is true of a member at one moment.
 type State struct {

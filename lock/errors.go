@@ -52,6 +52,9 @@ var (
 	// wait for each other for ever: release the read side first.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")
 
+	// ErrOtherKind is returned when the directory is in use as another kind of lock. The error is a *KindError.
+	ErrOtherKind = errors.New("the path is in use as another kind of lock")
+
 	// ErrNotEphemeral is returned when the znode at the path of an unfair lock belongs to no session, so that waiting for
 	// its end could take for ever. It may be the directory of another kind of lock.
 	ErrNotEphemeral = errors.New("a znode is there that belongs to no session: perhaps the directory of another kind of lock")
@@ -142,6 +145,9 @@ type KindError struct {
 func (e *KindError) Error() string {
 	return fmt.Sprintf("lock %s is in use as another kind of lock (%s); use another path", e.Path, e.Kind)
 }
+
+// Is makes errors.Is(err, ErrOtherKind) hold.
+func (e *KindError) Is(target error) bool { return target == ErrOtherKind }
 
 // A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does errors.Is with the cause:
 // ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed. Where the ensemble expires the session of a client that is

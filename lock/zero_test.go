@@ -153,7 +153,7 @@ type termHold struct{ *election.Term }
 
 func (h termHold) Release(ctx context.Context) error { return h.Resign(ctx) }
 func (h termHold) Do(_ context.Context, f func(context.Context) error) error {
-	return h.Term.Do(f)
+	return h.Term.Work(f)
 }
 
 // last returns the error that a sequence ends with.

@@ -246,7 +246,7 @@ var errMoved = errors.New("the item moves to another member")
 // they change again.
 func (p *Partition) awaitSettled(ctx context.Context) ([]string, <-chan struct{}, error) {
 	for {
-		changed := p.group.Watch()
+		changed := p.group.Changed()
 		members := p.ids()
 		t := time.NewTimer(p.opt.Settle)
 		select {

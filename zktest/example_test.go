@@ -66,7 +66,7 @@ func ExampleServer_Dial() {
 
 // Any ZooKeeper client can be pointed at a TCP port, and each at one of its own.
 func ExampleServer_Addr() {
-	srv, err := zktest.Start(zktest.Options{Tick: 50 * time.Millisecond}) // real time: keep it short
+	srv, err := zktest.Start(zktest.Options{TickTime: 50 * time.Millisecond}) // real time: keep it short
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestSilentSessionExpiresWithTheTick(t *testing.T) {
 		{3 * time.Second, 10 * time.Second, 0, 12 * time.Second},
 		{100 * time.Millisecond, 250 * time.Millisecond, 0, 300 * time.Millisecond},
 	} {
-		bubble(t, zktest.Options{Tick: c.tick}, func(t *testing.T, srv *zktest.Server) {
+		bubble(t, zktest.Options{TickTime: c.tick}, func(t *testing.T, srv *zktest.Server) {
 			began := time.Now()
 			s, err := srv.Link("a").Open(t.Context(), client.Options{SessionTimeout: c.timeout})
 			if err != nil {
@@ -106,7 +106,7 @@ func TestFreezeLongerThanTheTimeoutExpires(t *testing.T) {
 		s, other := srv.Session(t, "a"), srv.Session(t, "b")
 		create(t, s, "/e", "", zk.Ephemeral)
 		srv.Link("a").Freeze()
-		time.Sleep(s.Timeout() + srv.Tick())
+		time.Sleep(s.Timeout() + srv.TickTime())
 		if there(srv, "/e") {
 			t.Error("the ephemeral has outlived its session")
 		}
@@ -381,7 +381,7 @@ func TestLockIsLostWhenItsClientFreezes(t *testing.T) {
 		if d := lost.Sub(frozen); d > holder.Timeout()*2/3 {
 			t.Errorf("the holder believed in it for %v", d)
 		}
-		if at := <-granted; !at.After(lost) || at.Sub(frozen) > holder.Timeout()+srv.Tick() {
+		if at := <-granted; !at.After(lost) || at.Sub(frozen) > holder.Timeout()+srv.TickTime() {
 			t.Errorf("passed on %v after the freeze, the holder stopped after %v", at.Sub(frozen), lost.Sub(frozen))
 		}
 	})

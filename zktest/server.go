@@ -26,9 +26,9 @@ const Servers = "127.0.0.1:1"
 
 // Options configure a Server. The zero value of every field means its default.
 type Options struct {
-	// Tick is the unit of time of sessions: they expire at multiples of it. Default 2 s, as most
+	// TickTime is the unit of time of sessions: they expire at multiples of it. Default 2 s, as most
 	// ensembles have it. Tests in real time want less, such as 50 ms.
-	Tick time.Duration
+	TickTime time.Duration
 
 	// SessionTimeoutMin and SessionTimeoutMax bound what clients are granted: a client that asks for less or
 	// more gets the bound. Defaults 2 ticks and 20 ticks, as ensembles have them, but the latter no
@@ -45,8 +45,8 @@ type Options struct {
 	Server func(*server.Options)
 }
 
-// DefaultTick is the default of Options.Tick.
-const DefaultTick = 2 * time.Second
+// DefaultTickTime is the default of Options.Tick.
+const DefaultTickTime = 2 * time.Second
 
 // A Server is a ZooKeeper server in the process, with the network that its clients reach it by. Its
 // methods may be called from any goroutine.
@@ -94,11 +94,11 @@ func New(t testing.TB, opt Options) *Server {
 // Start starts a server where there is no test to belong to: in an example, a benchmark's TestMain, a
 // program for development. The caller closes it. The error says which option is wrong.
 func Start(opt Options) (*Server, error) {
-	if opt.Tick == 0 {
-		opt.Tick = DefaultTick
+	if opt.TickTime == 0 {
+		opt.TickTime = DefaultTickTime
 	}
 	if opt.SessionTimeoutMax == 0 {
-		opt.SessionTimeoutMax = 20 * max(opt.Tick, DefaultTick)
+		opt.SessionTimeoutMax = 20 * max(opt.TickTime, DefaultTickTime)
 	}
 	s := &Server{opt: opt, network: memnet.New(), life: make(chan struct{}, 1)}
 	s.mu.disk = vfs.NewMem()
@@ -127,9 +127,9 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Tick returns the server's tick. A session whose client falls silent expires at the first multiple of
+// TickTime returns the server's tick. A session whose client falls silent expires at the first multiple of
 // the tick, counted from the server's start, that is later than its timeout.
-func (s *Server) Tick() time.Duration { return s.opt.Tick }
+func (s *Server) TickTime() time.Duration { return s.opt.TickTime }
 
 // Dial connects to the server in memory, through the link called "default", whatever the network and
 // address. It has the shape of net.Dialer.DialContext: give it to client.Options.Dial.
@@ -224,7 +224,7 @@ func (s *Server) open() error {
 	s.mu.Lock()
 	o = bridge.OnDisk(o, s.mu.disk)
 	s.mu.Unlock()
-	o.TickTime, o.DataDir, o.LogDir = s.opt.Tick, dataDir, dataDir
+	o.TickTime, o.DataDir, o.LogDir = s.opt.TickTime, dataDir, dataDir
 	srv, err := server.Open(o)
 	if err != nil {
 		return fmt.Errorf("zktest: %w", err)

@@ -21,7 +21,7 @@ import (
 
 // Clients of any kind come over TCP, in real time; the address outlives the server.
 func TestOverTCP(t *testing.T) {
-	srv := zktest.New(t, zktest.Options{Tick: 50 * time.Millisecond})
+	srv := zktest.New(t, zktest.Options{TickTime: 50 * time.Millisecond})
 	open := func(addr string) *client.Session {
 		s, err := client.Open(t.Context(), addr, client.Options{SessionTimeout: 500 * time.Millisecond, BackoffMax: 100 * time.Millisecond})
 		if err != nil {
@@ -86,11 +86,11 @@ func TestRefusedOverTCP(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	bubble(t, zktest.Options{
-		Tick: time.Second, SessionTimeoutMin: 3 * time.Second, SessionTimeoutMax: 5 * time.Second,
+		TickTime: time.Second, SessionTimeoutMin: 3 * time.Second, SessionTimeoutMax: 5 * time.Second,
 		Server: func(o *server.Options) { o.TickTime, o.ExtendedTypes, o.ReapInterval = 1, true, time.Second },
 	}, func(t *testing.T, srv *zktest.Server) {
-		if srv.Tick() != time.Second {
-			t.Errorf("tick %v", srv.Tick())
+		if srv.TickTime() != time.Second {
+			t.Errorf("tick %v", srv.TickTime())
 		}
 		for asked, granted := range map[time.Duration]time.Duration{
 			time.Second: 3 * time.Second, 4 * time.Second: 4 * time.Second, time.Minute: 5 * time.Second,
@@ -118,7 +118,7 @@ func TestOptions(t *testing.T) {
 
 // A short tick allows short timeouts and forces none.
 func TestTimeoutsWithAShortTick(t *testing.T) {
-	bubble(t, zktest.Options{Tick: 50 * time.Millisecond}, func(t *testing.T, srv *zktest.Server) {
+	bubble(t, zktest.Options{TickTime: 50 * time.Millisecond}, func(t *testing.T, srv *zktest.Server) {
 		for asked, granted := range map[time.Duration]time.Duration{
 			time.Millisecond: 100 * time.Millisecond, 30 * time.Second: 30 * time.Second, time.Hour: 40 * time.Second,
 		} {
@@ -137,8 +137,8 @@ func TestTimeoutsWithAShortTick(t *testing.T) {
 func TestStartRefusesNonsense(t *testing.T) {
 	for _, opt := range []zktest.Options{
 		{SessionTimeoutMin: 2 * time.Second, SessionTimeoutMax: time.Second},
-		{Tick: -time.Second},
-		{Tick: 1000 * time.Hour}, // clients hear of a timeout in 32 bits of milliseconds
+		{TickTime: -time.Second},
+		{TickTime: 1000 * time.Hour}, // clients hear of a timeout in 32 bits of milliseconds
 	} {
 		srv, err := zktest.Start(opt)
 		if err == nil {
@@ -154,7 +154,7 @@ func TestLogger(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		s := srv.Session(t, "a")
 		srv.Link("a").Freeze()
-		time.Sleep(s.Timeout() + srv.Tick())
+		time.Sleep(s.Timeout() + srv.TickTime())
 		synctest.Wait() // this is the very moment
 		srv.Close()
 		if !strings.Contains(log.String(), "session expired") {

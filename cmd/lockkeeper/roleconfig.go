@@ -122,7 +122,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 			err = flags.withKeeper(ctx, func(ctx context.Context, k *client.Keeper) error {
 				ctx, cancel := context.WithTimeout(ctx, connectTimeoutDefault)
 				defer cancel()
-				err := config.Store(ctx, k, path, data, expected, label, to.MadeACL())
+				err := config.Store(ctx, k, path, data, expected, config.StoreOptions{Label: label, ACL: to.MadeACL()})
 				if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
 					return exit.Errorf(exit.Busy, "config set %s: it does not have version %d (see lockkeeper config get --json)", path, version)
 				}

@@ -79,12 +79,12 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 
 // follow calls show now and after each change of what is watched, until ctx ends.
 func follow(ctx context.Context, watched interface {
-	Watch() <-chan struct{}
+	Changed() <-chan struct{}
 	Done() <-chan struct{}
 	Err() error
 }, show func() error) error {
 	for {
-		changed := watched.Watch()
+		changed := watched.Changed()
 		err := show()
 		if err != nil {
 			return err

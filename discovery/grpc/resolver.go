@@ -58,7 +58,7 @@ func (r *follower) Close() {
 // follow tells of the instances, and again whenever they may have changed.
 func (r *follower) follow() {
 	for {
-		changed := r.d.Watch()
+		changed := r.d.Changed()
 		r.tell()
 		select {
 		case <-changed:

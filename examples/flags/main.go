@@ -26,7 +26,7 @@ func main() {
 	}
 	defer k.Close(context.Background())
 	if os.Args[1] == "set" {
-		err = config.Store(context.Background(), k, "/examples/flags/"+os.Args[2], []byte(os.Args[3]), zk.AnyVersion, "flags", nil)
+		err = config.Store(context.Background(), k, "/examples/flags/"+os.Args[2], []byte(os.Args[3]), zk.AnyVersion, config.StoreOptions{Label: "flags"})
 	} else {
 		err = serve(k, os.Args[1])
 	}

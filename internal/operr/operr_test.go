@@ -34,7 +34,7 @@ func TestNoKeeper(t *testing.T) {
 	for what, err := range map[string]error{
 		"cache /p":          second(cache.Open(ctx, nil, "/p", cache.Options{})),
 		"config /p":         second(config.Open(ctx, nil, []string{"/p"}, config.Options[int]{})),
-		"store /p":          config.Store(ctx, nil, "/p", nil, zk.AnyVersion, "", nil),
+		"store /p":          config.Store(ctx, nil, "/p", nil, zk.AnyVersion, config.StoreOptions{}),
 		"group /p":          second(group.Open(ctx, nil, "/p", group.Options{})),
 		"join /p/a":         second(group.Join(ctx, nil, "/p", "a", nil, group.JoinOptions{})),
 		"counter /p":        second(counter.New(nil, "/p", counter.Options{})),

@@ -66,7 +66,7 @@ func (t *Tracing) FollowCache(ctx context.Context, name string, c *cache.Cache) 
 // returns when ctx or the Group ends, so it is called on a goroutine of its own.
 func (t *Tracing) FollowGroup(ctx context.Context, name string, g *group.Group) {
 	t.follow(ctx, "group.stale", attribute.String("lockkeeper.group.name", name), g, func() (<-chan struct{}, error) {
-		passed := g.Watch()
+		passed := g.Changed()
 		return passed, g.Stale()
 	})
 }

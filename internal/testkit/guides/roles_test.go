@@ -46,7 +46,7 @@ func limits(ctx context.Context, k *client.Keeper) (*config.Value[Limits], error
 
 func setRate(ctx context.Context, k *client.Keeper, rate int) error {
 	data := fmt.Appendf(nil, `{"rate": %d}`, rate)
-	return config.Store(ctx, k, "/config/orders", data, zk.AnyVersion, "ops", nil)
+	return config.Store(ctx, k, "/config/orders", data, zk.AnyVersion, config.StoreOptions{Label: "ops"})
 }
 
 func announce(ctx context.Context, k *client.Keeper, address string, port int) (*discovery.Registration, error) {

@@ -381,7 +381,7 @@ func f39BeforeWork(w *World, t *testing.T) {
 		time.Sleep(w.moment())
 		end(c, term)
 		<-term.Done()
-		err := term.Do(func(ctx context.Context) error {
+		err := term.Work(func(ctx context.Context) error {
 			if ctx.Err() == nil {
 				t.Errorf("%s: work is begun under a context that has not ended", name)
 			}

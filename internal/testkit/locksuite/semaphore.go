@@ -256,7 +256,7 @@ func f34Refused(w *World, t *testing.T) {
 	held := must(w, a.Mutex(lock.Options{}).Lock)
 	strict := b.SemaphoreAt(w.dir, 2, lock.Options{})
 	for _, take := range []func(context.Context) (*lock.Hold, error){strict.Acquire, strict.TryAcquire} {
-		if _, err := take(w.Context()); !errors.As(err, new(*lock.KindError)) {
+		if _, err := take(w.Context()); !errors.As(err, new(*lock.KindError)) || !errors.Is(err, lock.ErrOtherKind) {
 			t.Errorf("beside a mutex: %v, want a *KindError", err)
 		}
 	}
