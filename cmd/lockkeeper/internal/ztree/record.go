@@ -89,12 +89,6 @@ func (e *Exporter) Add(r Record) error {
 	return e.json.Encode(line)
 }
 
-// LeaveOut notes that a znode is not in the export.
-func (e *Exporter) LeaveOut() { e.leftOut++ }
-
-// Znodes returns how many have been written, and how many left out.
-func (e *Exporter) Znodes() (written, leftOut int) { return e.znodes, e.leftOut }
-
 // End writes the last line, without which the export is not whole.
 func (e *Exporter) End() error {
 	return e.json.Encode(recordLine{End: true, Znodes: e.znodes, LeftOut: e.leftOut})
