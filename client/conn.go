@@ -34,8 +34,8 @@ type conn struct {
 	turn    readTurn
 
 	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
-	sent     [4]fifo               // see sentLine
-	lastBeat [proofs]clock.Instant // by proof: when the last heartbeat was sent, or request that was answered like one
+	sent     [4]fifo                  // see sentLine
+	lastBeat [strengths]clock.Instant // by strength: when the last heartbeat was sent, or request that was answered like one
 }
 
 // newConn makes a connection whose handshake was sent at asked. Heartbeats are counted from then, as the

@@ -59,9 +59,9 @@ type Session struct {
 
 		dependents int // how many wait for answers and events and do not read: goroutines, and requests of the session's own
 
-		demand  [proofs]int          // how many vouchings have not been stopped, by what they need as a proof
-		history lease.History        // of answered requests
-		leases  [proofs]sessionLease // by what they need as a proof
+		demand  [strengths]int          // how many vouchings have not been stopped, by what they need
+		history lease.History           // of answered requests
+		leases  [strengths]sessionLease // by what their proofs have
 		stats   Stats
 	}
 }

@@ -38,8 +38,8 @@ func (v Vouch) String() string {
 // Valid reports whether v is one of the levels.
 func (v Vouch) Valid() bool { return v >= VouchSync && v <= VouchWrite }
 
-// proof returns what an answer has to prove for this level.
-func (v Vouch) proof() proof {
+// strength returns what an answer has to prove for this level.
+func (v Vouch) strength() strength {
 	switch v {
 	case VouchPing:
 		return provesPing
@@ -49,15 +49,15 @@ func (v Vouch) proof() proof {
 	return provesWrite
 }
 
-// A proof is what an answer proves of the session: nothing, or a level and those below it.
-type proof int
+// A strength is what an answer proves of the session: nothing, or a level and those below it.
+type strength int
 
 const (
-	provesNothing proof = iota
+	provesNothing strength = iota
 	provesPing
 	provesSync
 	provesWrite
-	proofs
+	strengths
 )
 
 // writes reports whether a request of this type changes something, so that a lost answer leaves a doubt.
@@ -66,7 +66,7 @@ func writes(op wire.Op) bool { return provenBy(op) == provesWrite || op == wire.
 // provenBy returns what an answer to a request of this type proves. A write is answered by a quorum
 // even if it fails, because its failure goes through the log too. Credentials do not count as a sign
 // of life with any server, and a session that is being closed is as good as gone.
-func provenBy(op wire.Op) proof {
+func provenBy(op wire.Op) strength {
 	switch op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpDelete,
 		wire.OpSetData, wire.OpSetACL, wire.OpMulti, wire.OpReconfig:
@@ -82,7 +82,7 @@ func provenBy(op wire.Op) proof {
 // limitTo returns how much of p is left if the answer has this code. Some codes can only come from where
 // transactions are decided, so that they prove what a success would; some say that the session is
 // gone; all others may come from the first server that sees a request.
-func (p proof) limitTo(code zk.Code) proof {
+func (p strength) limitTo(code zk.Code) strength {
 	switch code {
 	case zk.OK, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrNoChildrenForEphemerals:
 		return p
@@ -92,18 +92,18 @@ func (p proof) limitTo(code zk.Code) proof {
 	return min(p, provesPing)
 }
 
-// A vouching asks for heartbeats that prove so much until it is stopped.
+// A vouching asks for heartbeats of a strength until it is stopped.
 type vouching struct {
-	s       *Session
-	proof   proof
-	stopped bool // guarded by Session.mu
+	s        *Session
+	strength strength
+	stopped  bool // guarded by Session.mu
 }
 
 func (b lockSession) Vouch(level int) bridge.Vouching {
 	s := b.Session
-	v := &vouching{s: s, proof: Vouch(level).proof()}
+	v := &vouching{s: s, strength: Vouch(level).strength()}
 	s.mu.Lock()
-	s.mu.demand[v.proof]++
+	s.mu.demand[v.strength]++
 	sooner := s.mu.conn != nil && s.mu.conn.beatsSoonerLocked()
 	s.mu.Unlock()
 	if sooner {
@@ -118,13 +118,13 @@ func (v *vouching) Stop() {
 	defer v.s.mu.Unlock()
 	if !v.stopped {
 		v.stopped = true
-		v.s.mu.demand[v.proof]--
+		v.s.mu.demand[v.strength]--
 	}
 }
 
 func (b lockSession) Age(level int) time.Duration {
 	b.mu.Lock()
-	at := b.mu.leases[Vouch(level).proof()].newest // once the session is over, the zero Instant: for ever ago
+	at := b.mu.leases[Vouch(level).strength()].newest // once the session is over, the zero Instant: for ever ago
 	b.mu.Unlock()
 	return b.opt.clock.Since(at)
 }
@@ -140,7 +140,7 @@ func (b lockSession) Lease(level int) bridge.Lease {
 	now := b.opt.clock.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := &b.mu.leases[Vouch(level).proof()]
+	l := &b.mu.leases[Vouch(level).strength()]
 	return bridge.Lease{
 		At:        now,
 		Remaining: l.lease.Remaining(b.mu.timeout, now.Sub(l.newest)),
@@ -150,7 +150,7 @@ func (b lockSession) Lease(level int) bridge.Lease {
 }
 
 // vouchLocked notes that a request which proves so much was sent, and had been answered, at these moments.
-func (s *Session) vouchLocked(p proof, sent, answered clock.Instant) {
+func (s *Session) vouchLocked(p strength, sent, answered clock.Instant) {
 	if s.mu.state.Phase.Final() || p == provesNothing {
 		return
 	}
@@ -161,14 +161,14 @@ func (s *Session) vouchLocked(p proof, sent, answered clock.Instant) {
 }
 
 // vouchHandshakeLocked notes that a handshake which proves so much, sent at that moment, has been answered.
-func (s *Session) vouchHandshakeLocked(p proof, sent clock.Instant) {
+func (s *Session) vouchHandshakeLocked(p strength, sent clock.Instant) {
 	if !s.mu.state.Phase.Final() {
 		s.leaseLocked(p, sent, s.opt.clock.Now(), s.mu.history.Restart(sent))
 	}
 }
 
 // leaseLocked renews the leases of a level and of those below by a proof that was sent, and had come, at these moments.
-func (s *Session) leaseLocked(p proof, sent, answered clock.Instant, renewed lease.Lease) {
+func (s *Session) leaseLocked(p strength, sent, answered clock.Instant, renewed lease.Lease) {
 	for i := range s.mu.leases[:p+1] {
 		l := &s.mu.leases[i]
 		if !sent.After(l.newest) {
@@ -211,11 +211,11 @@ func (c *conn) heartbeatLocked(now clock.Instant) time.Duration {
 }
 
 // rhythmLocked returns how much the next heartbeat has to prove, and how long after the last one of its kind it is due.
-func (c *conn) rhythmLocked() (proves proof, interval time.Duration) {
+func (c *conn) rhythmLocked() (proves strength, interval time.Duration) {
 	proves, interval = provesPing, c.timeout/idleBeats
 	for p, vouchings := range c.s.mu.demand {
 		if vouchings > 0 {
-			proves, interval = proof(p), lease.Beat(c.timeout)
+			proves, interval = strength(p), lease.Beat(c.timeout)
 		}
 	}
 	return proves, max(interval, time.Millisecond)
@@ -228,7 +228,7 @@ func (c *conn) beatsSoonerLocked() bool {
 }
 
 // noteBeatLocked notes that the next heartbeat that proves no more than p is due an interval after sent.
-func (c *conn) noteBeatLocked(p proof, sent clock.Instant) {
+func (c *conn) noteBeatLocked(p strength, sent clock.Instant) {
 	for i := range c.lastBeat[:p+1] {
 		if sent.After(c.lastBeat[i]) {
 			c.lastBeat[i] = sent
