@@ -18,7 +18,7 @@ import (
 // It must be the only hold of its node: otherwise the error is ErrNotWriter, as it is for any hold but
 // that of a write side. Downgrade returns when the outcome is known. If ctx ends before that, the error is
 // ErrDowngradeUnknown: the hold is good for reading in any case, and Downgrade can be called again. If the hold ends
-// before that, the error is its Cause.
+// before that, errors.Is finds its Cause.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
@@ -76,13 +76,13 @@ func (c *queueClaim) beginDowngrade(h *Hold) (write, read string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h.ctx.Err() != nil {
-		return "", "", context.Cause(h.ctx)
+		return "", "", &LockError{"downgrade", c.fair.path, context.Cause(h.ctx)}
 	}
 	if c.unknown && c.mu.next == "" { // the guard has found the read node
 		c.unknown = false
 		return "", "", nil
 	}
-	if c.fair.rules != &queue.WriteRules || len(c.mu.holds) > 1 || c.mu.kind != queue.Exclusive && !c.unknown {
+	if !c.fair.rules.Moves || len(c.mu.holds) > 1 || c.mu.kind != queue.Exclusive && !c.unknown {
 		return "", "", &LockError{"downgrade", c.fair.path, ErrNotWriter}
 	}
 	write = c.mu.node

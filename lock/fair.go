@@ -45,8 +45,8 @@ func (f *fairLock) takeClaims(ctx context.Context, count int, try bool) ([]*Hold
 	}
 }
 
-// approach does what comes before joining the queue of a semaphore: it agrees on the number of permits, and takes the
-// gate. leave gives the gate back.
+// approach does what comes before joining the queue, which is something for a semaphore alone: it agrees on the number of permits,
+// and takes the gate. leave gives the gate back.
 func (f *fairLock) approach(ctx context.Context, count int, try bool) (leave func(), err error) {
 	if f.permits.varies() && !f.permits.agreed.Load() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {

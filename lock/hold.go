@@ -83,7 +83,7 @@ func (h *Hold) Node() string {
 func (h *Hold) Check() client.Op { return client.OpCheck(h.Node(), -1) }
 
 // Remaining returns how long the hold lasts if no further heartbeat is answered: work that cannot be stopped should not
-// begin unless it takes less. It is 0 once the hold is over.
+// begin unless it takes less. It is 0 once the hold is over. Package internal/lease has the rule.
 func (h *Hold) Remaining() time.Duration {
 	if h.Context().Err() != nil {
 		return 0
@@ -126,9 +126,8 @@ func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) er
 	return f(work)
 }
 
-// A grant is one claim by which we hold the lock, and the state that all its holds share (there are several after
-// re-entering). It ends once: by the release of the last hold, or by a loss. What depends on the kind of lock is its
-// heldClaim.
+// A grant is what all holds of one claim share; there are several after re-entering. It ends once: by the release of the last
+// hold, or by a loss. What depends on the kind of lock is its heldClaim.
 type grant struct {
 	// Fixed when made.
 	lock        *lockBase

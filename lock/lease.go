@@ -55,8 +55,9 @@ func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []s
 }
 
 // isOutdated reports whether the last listing, whose request was sent at that time, is too old now to show that our nodes are still
-// there: an operator may have deleted them since. With a watch on each node it does not matter how old the listing is: the event
-// of a deletion comes before the answer that the session's lease rests on.
+// there: an operator may have deleted them since. The limit is the time for which a hold is believed without an answer. With a
+// watch on each node it does not matter how old the listing is: the event of a deletion comes before the answer that the session's
+// lease rests on.
 func isOutdated(s *client.Session, sent, now clock.Instant, own ...*client.Watch) bool {
 	return slices.Contains(own, nil) && now.Sub(sent) >= lease.Term(s.Timeout())
 }

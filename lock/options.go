@@ -88,8 +88,9 @@ type Options struct {
 	// CleanupTimeout bounds how long Release and Do wait for the release to be confirmed, whatever their context. Default 5 s.
 	CleanupTimeout time.Duration
 
-	// Waiting, if not nil, is called with the place in the queue whenever it is looked up: when the wait begins, and
-	// again when the one ahead has gone. It runs on the goroutine that waits, which goes on when it returns.
+	// Waiting, if not nil, is called with the place in the queue whenever it is looked up: when the wait begins, and again when the
+	// one ahead has gone or something else calls for another look, such as a reconnect. It runs on the goroutine that waits, which
+	// goes on when it returns.
 	Waiting func(Place)
 
 	// Hooks are told of each wait, grant, release, loss and refusal. Default: none.

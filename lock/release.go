@@ -93,21 +93,20 @@ func (r *release) remove(ctx context.Context) {
 		return
 	}
 	var longest time.Duration
+	var sessions []*client.Session
 	for _, e := range r.ended {
 		longest = max(longest, e.g.lock.opt.CleanupTimeout)
+		if !slices.Contains(sessions, e.g.s) {
+			sessions = append(sessions, e.g.s)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	var others sync.WaitGroup
-	first := r.ended[0].g.s
-	done := []*client.Session{first}
-	for _, e := range r.ended {
-		if s := e.g.s; !slices.Contains(done, s) {
-			done = append(done, s)
-			others.Go(func() { r.removeOf(ctx, s) })
-		}
+	for _, s := range sessions[1:] {
+		others.Go(func() { r.removeOf(ctx, s) })
 	}
-	r.removeOf(ctx, first)
+	r.removeOf(ctx, sessions[0])
 	others.Wait()
 }
 

@@ -19,7 +19,7 @@ type Session interface {
 
 	// Age returns how long ago a request was sent whose answer proves as much as level: the last such request that has been
 	// answered. The server that gave the answer has heard from the session since then. Time during which the machine was
-	// suspended counts. For a session that is over or being closed, Age is longer than any timeout.
+	// suspended counts. For a session that is over or being closed, Age is longer than any timeout. Only tests ask.
 	Age(level int) time.Duration
 
 	// Lease returns the session's lease at a level: until its end the ensemble does not free what the session holds. Package

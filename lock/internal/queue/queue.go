@@ -114,8 +114,8 @@ func (q Queue) Unsettled(place int) bool {
 	return q.isTied(place) || q.Spent && q.Claims[place].Number < math.MinInt32+nearEnd
 }
 
-// CounterSpent reports whether the counter of a directory with that stat stands at its end. The stat has the number of
-// creates and deletes together.
+// CounterSpent reports whether the counter of a directory with that stat stands at its end. Cversion is the number of creates and
+// deletes, and NumChildren that of creates less deletes: together they are twice the creates, which for 2^31-1 wraps around.
 func CounterSpent(stat zk.Stat) bool {
 	last := int32(math.MaxInt32)
 	return stat.Cversion+stat.NumChildren == 2*last
