@@ -65,7 +65,7 @@ func (o Options) withDefaults(path string) (Options, error) {
 	return o, nil
 }
 
-// ErrLimit is what a *LimitError is.
+// ErrLimit is returned when the cached part of the tree is larger than the options allow. The error is a *LimitError.
 var ErrLimit = errors.New("the cached part of the tree is too large")
 
 // A LimitError says that the cached part of the tree is larger than the options allow.

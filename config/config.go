@@ -32,7 +32,7 @@ type Options[T any] struct {
 	Keys bool
 
 	// Strict refuses keys that the value has no place for, in JSON and with Keys: a misspelt one, for example. A Decode of the
-	// program's own has to do that itself. Default: they are passed over.
+	// program's own has to do that itself, and so has a type with a method UnmarshalJSON. Default: they are passed over.
 	Strict bool
 
 	// Validate refuses a value that must not come into force.

@@ -245,6 +245,14 @@ type (
 	Named  struct{ Rate int }
 )
 
+// letters counts the letters that it has been decoded from.
+type letters struct{ n int }
+
+func (l *letters) UnmarshalJSON(b []byte) error {
+	l.n += len(b) - len(`""`)
+	return nil
+}
+
 // With Strict a key that is misspelt does not come into force: in JSON, at any depth, and among znodes. Without it, it is passed over.
 func TestStrict(t *testing.T) {
 	type conf struct {
@@ -281,6 +289,10 @@ func TestStrict(t *testing.T) {
 			if err == nil {
 				must(t, v.Close(t.Context()))
 			}
+		}
+		w.put("/set", `{"names":["a"]}`)
+		if v := open(w, config.Options[struct{ Names []letters }]{Strict: true}, "/set").Get(); fmt.Sprint(v.Names) != "[{1}]" {
+			t.Errorf("a type that counts how often it is decoded into: %v", v.Names)
 		}
 		own := func([]byte, *conf) error { return nil }
 		if _, err := config.Open(t.Context(), w.k, []string{"/c0"}, config.Options[conf]{Decode: own, Strict: true}); err == nil || !strings.Contains(err.Error(), "Decode") {

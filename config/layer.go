@@ -36,17 +36,14 @@ func decodeJSON[T any](data []byte, value *T, strict bool) error {
 			part.Set(reflect.New(part.Type().Elem()))
 		}
 	}
-	if err := json.Unmarshal(data, &probe); err != nil {
+	if err := json.Unmarshal(data, &next); err != nil { // also if something follows the document
 		return err
 	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
 	if strict {
-		decoder := json.NewDecoder(bytes.NewReader(data))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&probe); err != nil {
-			return err
-		}
 	}
-	if err := json.Unmarshal(data, &next); err != nil {
+	if err := decoder.Decode(&probe); err != nil {
 		return err
 	}
 	for i, part := range parts {

@@ -83,7 +83,7 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%d bytes %.40q are no %v number (is the format of the options right?)", len(e.Data), e.Data, e.Format)
 }
 
-// ErrOverflow is what an *OverflowError is.
+// ErrOverflow is returned when a value does not fit the format. The error is an *OverflowError.
 var ErrOverflow = errors.New("the number does not fit the format")
 
 // An OverflowError says that a value does not fit the format.

@@ -40,7 +40,7 @@ func (e *MalformedError) Error() string { return fmt.Sprintf("instance %s: %v", 
 // Unwrap returns the cause.
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// ErrNoInstance is what a *NoInstanceError is.
+// ErrNoInstance is returned when a service has no instance. The error is a *NoInstanceError.
 var ErrNoInstance = errors.New("no instance is registered")
 
 // A NoInstanceError says that a service has no instance.
@@ -244,7 +244,7 @@ func (d *Directory) WaitFor(ctx context.Context, name string, wanted func([]Inst
 	return found, nil
 }
 
-// Watch returns a channel that is closed when the services may have changed; look again then, and call Watch again before.
+// Changed returns a channel that is closed when the services may have changed; look again then, and call Changed again before.
 func (d *Directory) Changed() <-chan struct{} {
 	_, changed := d.c.State()
 	return changed

@@ -127,7 +127,7 @@ func (g *Group) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	}
 }
 
-// Watch returns a channel that is closed when the members may have changed; look again then, and call Watch again before.
+// Changed returns a channel that is closed when the members may have changed; look again then, and call Changed again before.
 func (g *Group) Changed() <-chan struct{} {
 	_, changed := g.c.State()
 	return changed

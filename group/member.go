@@ -31,7 +31,7 @@ type JoinOptions struct {
 	Logger *slog.Logger
 }
 
-// ErrTaken is what a *TakenError is.
+// ErrTaken is returned when another session owns the znode of the id. The error is a *TakenError.
 var ErrTaken = errors.New("the id is in use")
 
 // A TakenError says that the id is in use: another session owns the znode.

@@ -27,6 +27,7 @@ type attempt struct {
 	listed  *client.Pending[client.Listing] // the listing that was sent with it, until the answer is looked at
 	unknown bool                            // there may be nodes that we do not know of
 	nodes   []string                        // paths of our nodes, first one first, once known
+	extra   bool                            // there were more, which the cleaner removes
 	token   int64                           // creation zxid of our nodes; 0 until known
 
 	listedAt    clock.Instant          // when the request for the last listing was sent
@@ -299,8 +300,10 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 		}
 	}
 	if extra := nodes[a.count:]; len(extra) > 0 { // more than we need: see Queue.Of
-		a.lock.cleaner.add(leftovers{id: a.id, nodes: extra})
-		nodes = nodes[:a.count]
+		if !a.extra {
+			a.lock.cleaner.add(leftovers{id: a.id, nodes: extra})
+		}
+		nodes, a.extra = nodes[:a.count], true
 	}
 	if n := q.Claims[places[a.count-1]].Number; queue.Exhausting(n) {
 		a.lock.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.lock.dir, "number", n)

@@ -72,9 +72,9 @@ func (c *cleaner) stopBlocking(d *leftovers) {
 // process's remains in its way. It returns early if ctx or the session ends, which the next request finds out.
 func (c *cleaner) await(ctx context.Context) {
 	c.mu.Lock()
-	idle, fresh := c.mu.idle, c.mu.blocking
+	idle, blocking := c.mu.idle, c.mu.blocking
 	c.mu.Unlock()
-	if fresh == 0 {
+	if blocking == 0 {
 		return
 	}
 	select {

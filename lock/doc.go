@@ -47,7 +47,8 @@
 //     ahead was the holder's.
 //   - A delay marker is a znode that a lost hold with Options.Delay leaves.
 //   - Leftovers are znodes that an attempt, a lost hold or an unconfirmed release left. The cleaner deletes them.
-//   - A stray is a claim that the ensemble brings back after its deletion, by losing a transaction. Its session deletes it again.
+//   - A stray is a claim that the ensemble brings back after its deletion, by losing a transaction. Its session deletes it
+//     again when an attempt of the session waits behind it.
 //   - The guard is the goroutine that watches all grants of a session.
 //   - A fencing token is a number that grows from holder to holder, so that a resource can refuse a late one.
 //

@@ -136,7 +136,7 @@ func (e *waitError) Error() string {
 func (e *waitError) Unwrap() []error { return []error{e.err, e.busy} }
 
 // A KindError says that the directory is in use as another kind of lock, whose contenders do not wait for ours, nor
-// ours for them; see Options.AllowOtherKinds.
+// ours for them; see Options.AllowOtherKinds. errors.Is(err, ErrOtherKind) holds.
 type KindError struct {
 	Path string
 	Kind Kind // of lock that is there already

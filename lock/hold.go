@@ -143,7 +143,7 @@ type grant struct {
 	revoked context.Context // ends when its owner has been asked to give it up
 	revoke  context.CancelFunc
 
-	guarded guarded // used by the session's guard alone
+	guarded guarded // from begin on used by the session's guard alone
 
 	mu struct {
 		sync.Mutex

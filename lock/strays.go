@@ -25,6 +25,7 @@ func isStray(id queue.ID) bool { return ofThisProcess(id) && !attemptIDs.has(id)
 func (f *fairLock) removeStrays(claims []queue.Claim) {
 	for _, claim := range claims {
 		if id, ok := queue.IDOf(claim.Name); ok && isStray(id) {
+			id = queue.ID(strings.Clone(string(id))) // it would keep the whole listing
 			f.cleaner.add(leftovers{id: id, nodes: []string{zk.Join(f.dir, claim.Name)}, stray: true})
 		}
 	}

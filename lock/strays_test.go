@@ -16,7 +16,7 @@ import (
 )
 
 // A claim that an ensemble has brought back, after its session had removed it, does not block the queue: the session removes it
-// when it comes by. It leaves the claims of others: of another session of the same process, of another process, and of a hold.
+// when an attempt of it waits behind. It leaves the claims of others: of another session of the same process, of another process, and of a hold.
 func TestStraysAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
@@ -69,7 +69,8 @@ func TestStraysAreRemoved(t *testing.T) {
 	})
 }
 
-// No id is kept when nothing stands for it any more, whatever has become of its attempt and hold.
+// No id is kept when nothing stands for it any more, whatever has become of its attempt and hold, also if a hook has
+// panicked.
 func TestIDsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
@@ -114,6 +115,26 @@ func TestIDsAreForgotten(t *testing.T) {
 		permits, err := sem.AcquireN(t.Context(), 3)
 		must(t, err)
 		must(t, permits.Release(t.Context()))
+		for _, hooks := range []Hooks{
+			{Asked: func(ctx context.Context, _ string) context.Context { panic("hook") }},
+			{Granted: func(context.Context, string, *Hold) { panic("hook") }},
+			{Released: func(context.Context, string) { panic("hook") }},
+		} {
+			m, err := NewMutex(s, "/locks/p", Options{Hooks: hooks})
+			must(t, err)
+			u, err := NewUnfair(s, "/locks/pu", Options{Hooks: hooks})
+			must(t, err)
+			for _, l := range []Locker{m, u} {
+				func() {
+					defer func() {
+						if recover() == nil {
+							t.Error("the panic of a hook is not passed on")
+						}
+					}()
+					l.Do(t.Context(), func(context.Context) error { return nil })
+				}()
+			}
+		}
 		must(t, s.Close(t.Context())) // with holds and leftovers
 		synctest.Wait()
 		attemptIDs.mu.Lock()

@@ -80,7 +80,7 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 }
 
 // waitOnce sleeps until the queue has changed in a way that matters to this attempt. It returns true if the lock is
-// known to be ours, and otherwise asks for a new listing, by returning false, or says why the waitOnce is
+// known to be ours, and otherwise asks for a new listing, by returning false, or says why the wait is
 // over. It never sleeps without a watch on a node that was there when the watch was set. It drops the
 // view's queue, which may be long.
 func (a *attempt) waitOnce(ctx context.Context, v *view) (granted bool, err error) {

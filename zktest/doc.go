@@ -47,7 +47,7 @@
 //		startWorking(worker)                       // creates /app/leader, an ephemeral znode
 //
 //		srv.Link("worker").Freeze()                // as if the process were suspended
-//		time.Sleep(worker.Timeout() + srv.TickTime())  // takes no time at all
+//		time.Sleep(worker.Timeout() + srv.TickTime()) // takes no time at all
 //		synctest.Wait()                            // lets the others act on this very moment
 //		if len(srv.Tree("/app/leader")) > 0 {
 //			t.Error("there still is a leader")

@@ -45,7 +45,7 @@ type Options struct {
 	Server func(*server.Options)
 }
 
-// DefaultTickTime is the default of Options.Tick.
+// DefaultTickTime is the default of Options.TickTime.
 const DefaultTickTime = 2 * time.Second
 
 // A Server is a ZooKeeper server in the process, with the network that its clients reach it by. Its

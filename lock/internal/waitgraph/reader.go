@@ -53,12 +53,12 @@ const (
 // ErrTooManyWaits is returned when a search for deadlocks would have to read too much.
 var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", queuesMax, nodesMax)
 
-func NewReader(ctx context.Context, s *client.Session, before *Reader) *Reader {
-	return &Reader{ctx: ctx, s: s, earlier: before, queues: map[string]*readQueue{}}
+func NewReader(ctx context.Context, s *client.Session, earlier *Reader) *Reader {
+	return &Reader{ctx: ctx, s: s, earlier: earlier, queues: map[string]*readQueue{}}
 }
 
 // Cycle returns a cycle of waits through the entry with that hold id in the queue at dir; nil if there is none. Entries that are
-// before it, as before says, are left out: of each cycle one entry is the first.
+// to be skipped are not taken for waiting: of each cycle one entry is the first.
 func (r *Reader) Cycle(dir, id string, skip func(p, other *queue.Entry) bool) (queue.Deadlock, error) {
 	if r.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
 		return nil, ending.Of(r.ctx)
