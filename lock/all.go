@@ -41,17 +41,17 @@ func NewAll(members ...Member) (*All, error) {
 		}
 		c := m.resolve()
 		switch {
-		case c.path == "":
+		case c.lock == nil:
 			return nil, c.err
 		case c.err != nil:
-			return nil, &LockError{"hold together", c.path, c.err}
+			return nil, &LockError{"hold together", c.lock.path, c.err}
 		}
-		if slices.ContainsFunc(a.members, func(m member) bool { return m.path == c.path || m.lock.dir == c.lock.dir }) {
-			return nil, &LockError{"hold together", c.path, ErrDuplicate}
+		if slices.ContainsFunc(a.members, func(m member) bool { return m.lock.path == c.lock.path || m.lock.dir == c.lock.dir }) {
+			return nil, &LockError{"hold together", c.lock.path, ErrDuplicate}
 		}
 		a.members = append(a.members, c)
 	}
-	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(a.members, func(a, b member) int { return strings.Compare(a.lock.path, b.lock.path) })
 	return a, nil
 }
 
@@ -59,7 +59,7 @@ func NewAll(members ...Member) (*All, error) {
 func (a *All) Paths() []string {
 	paths := make([]string, len(a.members))
 	for i, m := range a.members {
-		paths[i] = m.path
+		paths[i] = m.lock.path
 	}
 	return paths
 }
@@ -215,8 +215,7 @@ type Member interface{ resolve() member }
 
 // member is the resolved form of a Member.
 type member struct {
-	path  string // of the lock
-	lock  *lockBase
+	lock  *lockBase // nil if err says that there is none
 	taker lockTaker
 	fair  *fairLock // in which the claims can be made together with those of other members; nil if there is no queue
 	count int       // of claims
@@ -230,7 +229,7 @@ func (l locker) resolve() member {
 		return member{err: errZero}
 	}
 	fair, _ := l.from.(*fairLock)
-	return member{path: l.Path(), lock: l.from.base(), taker: l.from, fair: fair, count: 1}
+	return member{lock: l.from.base(), taker: l.from, fair: fair, count: 1}
 }
 
 // isSeparate reports whether the claim is made by itself: more has to happen before or after it than to join the

@@ -44,7 +44,7 @@ func takeMembers(ctx context.Context, members []member, try bool) (t *allAttempt
 	}
 	if lost := context.Cause(t.ctx); err != nil && ctx.Err() == nil && lost != nil && len(rest) > 0 { // one that we had
 		m := members[rest[0]]
-		err = &LockError{m.lock.op(try), m.path, lost}
+		err = &LockError{m.lock.op(try), m.lock.path, lost}
 	}
 	all = err == nil
 	return t, err
