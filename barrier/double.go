@@ -77,7 +77,7 @@ func (d *Double) Enter(ctx context.Context) error {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opt.CleanupTimeout)
 	defer cancel()
 	left := d.k.Run(clean, func(ctx context.Context, s *client.Session) error {
-		if err := s.Sync(ctx, d.own()); err != nil { // a create may still be on its way
+		if err := s.AwaitWrites(ctx); err != nil { // a create may still be on its way
 			return err
 		}
 		return d.removeOwn(ctx, s)

@@ -24,6 +24,7 @@ type call struct {
 	decode func(d *wire.Decoder) error
 
 	arm    *Watch // the watch that the request registers, if any
+	writes bool   // it may change something, so that a lost answer leaves a doubt
 	own    bool   // the session's own: no caller waits for it, and it does not count against InFlightMax
 	joined bool   // leaves with the one before it in its pipeline
 	refuse error  // why it must not be sent; nil if it may
@@ -49,7 +50,7 @@ func newCall(op wire.Op, name, path string, req wire.Record) call {
 	if req != nil {
 		buf = req.AppendTo(buf)
 	}
-	return call{op: op, name: name, path: path, frame: wire.EndFrame(buf, start)}
+	return call{op: op, name: name, path: path, frame: wire.EndFrame(buf, start), writes: writes(op)}
 }
 
 // ownCall makes a request of the session's own.
@@ -86,7 +87,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	case <-ctx.Done():
 		why := p.s.endOf(ctx)
 		if !p.s.withdraw(&p.call, why) {
-			return none, &OpError{Op: p.name, Path: p.path, Err: why, Maybe: writes(p.op)}
+			return none, &OpError{Op: p.name, Path: p.path, Err: why, Maybe: p.writes}
 		}
 	}
 	if p.err != nil {
@@ -103,7 +104,7 @@ func (s *Session) failLocked(c *call, err error, maybe bool) {
 	if c.arm != nil {
 		s.watches.settle(c.arm, 0, zk.ErrConnectionLoss)
 	}
-	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && writes(c.op)}
+	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && c.writes}
 	s.completeLocked(c)
 	if s.mu.conn != nil {
 		s.mu.conn.interruptLocked() // the reading goroutine may be waiting for c, which will get no answer

@@ -204,7 +204,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	k.conn = c.number
 	if failure != nil {
 		// An answer that was too large to be read may be that of a write that succeeded.
-		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: writes(k.op) && h.Err == zk.OK && skipped != nil}
+		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: k.writes && h.Err == zk.OK && skipped != nil}
 	}
 	s.completeLocked(k)
 	if h.Xid == wire.XidSetWatches && h.Err != zk.OK { // a caller that waits for them would be blind

@@ -71,10 +71,9 @@ type onceCreation struct {
 
 var errAmbiguous = errors.New("the answer was lost, and several znodes could be the one that was created")
 
-// look looks for the znode; for a sequential one among the newest names, until they are older than the call. Behind the sync,
-// the server has everything that the lost connection's request can have done.
+// look looks for the znode; for a sequential one among the newest names, until they are older than the call.
 func (c *onceCreation) look(ctx context.Context) (own Created, found bool, err error) {
-	if err := c.s.Sync(ctx, "/"); err != nil {
+	if err := c.s.AwaitWrites(ctx); err != nil {
 		return Created{}, false, cause(err)
 	}
 	paths := []string{c.path}
@@ -183,8 +182,7 @@ func (s *Session) Update(ctx context.Context, path string, change func(old []byt
 // certainly not carried out, and otherwise an error for which MaybeApplied is true.
 func (s *Session) wasSet(ctx context.Context, path string, before zk.Stat, data []byte, why error) error {
 	unknown := &OpError{Op: "update", Path: path, Err: cause(why), Maybe: true}
-	// Behind a sync, the server has everything that the old connection's request can have done.
-	if err := s.Sync(ctx, path); err != nil {
+	if err := s.AwaitWrites(ctx); err != nil {
 		return unknown
 	}
 	now, stat, err := s.Get(ctx, path)

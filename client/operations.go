@@ -92,10 +92,17 @@ func (s *Session) ACL(ctx context.Context, path string) ([]zk.ACL, zk.Stat, erro
 	return a.ACL, a.Stat, err
 }
 
-// Sync waits until the server we are connected to has everything that the leader had when it saw the
-// request: later reads see no older state.
+// Sync waits until the server we are connected to has everything that the leader had committed when it saw the request; see
+// Pipeline.Sync.
 func (s *Session) Sync(ctx context.Context, path string) error {
 	_, err := again(ctx, s, func(p *Pipeline) *Pending[struct{}] { return p.Sync(path) })
+	return err
+}
+
+// AwaitWrites waits until every write that the session has sent before is decided, also one whose answer was lost, and later reads
+// see what became of it; see Pipeline.AwaitWrites.
+func (s *Session) AwaitWrites(ctx context.Context) error {
+	_, err := again(ctx, s, (*Pipeline).AwaitWrites)
 	return err
 }
 

@@ -288,11 +288,23 @@ func (p *Pipeline) Set(path string, data []byte, version int32) *Pending[zk.Stat
 	return add(p, "set", wire.OpSetData, path, &wire.SetDataRequest{Path: p.s.serverPath(path), Data: data, Version: version}, readStat)
 }
 
-// Sync adds a request that is answered once the server we are connected to has everything that the
-// leader had when it saw the request: reads behind it see no older state.
+// Sync adds a request that is answered once the server we are connected to has everything that the leader had committed when it saw
+// the request: reads behind it see no older state. What the leader has proposed and not committed yet they may not see, if the
+// server is the leader itself: what became of a write whose answer was lost, only AwaitWrites tells.
 func (p *Pipeline) Sync(path string) *Pending[struct{}] {
 	return add[struct{}](p, "sync", wire.OpSync, path, &wire.PathRecord{Path: p.s.serverPath(path)}, nil)
 }
+
+// AwaitWrites adds a request that is answered once every write that the session has sent before is decided, on connections that are
+// gone as well: reads behind it see what became of them. It is a transaction that changes nothing, so it waits for a quorum.
+func (p *Pipeline) AwaitWrites() *Pending[struct{}] {
+	k := add[struct{}](p, "await writes", wire.OpMulti, "/", noChange, func(*Session, *wire.Decoder, *struct{}) error { return nil })
+	k.writes = false
+	return k
+}
+
+// noChange is a transaction that changes nothing. What becomes of the check is no matter, so it needs no permission.
+var noChange = &wire.MultiRequest{Ops: []wire.MultiOp{{Op: wire.OpCheck, Path: "/", Version: -1}}}
 
 // ACL adds a request for the access control list of a znode.
 func (p *Pipeline) ACL(path string) *Pending[Access] {

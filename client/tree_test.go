@@ -208,6 +208,28 @@ func TestDeleteAllAndThoseWhoGoOnCreating(t *testing.T) {
 	}
 }
 
+// What became of a write whose answer was lost is looked up behind a transaction: the leader answers a sync without what it has
+// proposed and not committed (TestSyncOnTheLeaderIsNotBehindWhatItHasProposed, against Apache ZooKeeper).
+func TestALostAnswerIsLookedUpBehindATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := proxied(t, zktest.New(t, zktest.Options{}), "")
+		_, err := s.Put(t.Context(), "/n", []byte("5"), nil)
+		must(t, err)
+		mark := p.Mark()
+		for _, op := range []wire.Op{wire.OpSetData, wire.OpCreate2} {
+			p.CutBefore(faultproxy.Match{Ops: []wire.Op{op}, Times: 1})
+		}
+		_, err = s.Update(t.Context(), "/n", func([]byte) ([]byte, error) { return []byte("6"), nil })
+		must(t, err)
+		_, err = s.CreateOnce(t.Context(), "/e", []byte("x"), zk.Ephemeral, nil)
+		must(t, err)
+		const want = "get, set, multi, get, get, set, create, multi, get, create"
+		if ops := p.Since(mark).Asked().But(wire.OpPing, wire.OpCreateSession, wire.OpSetWatches, wire.OpSetWatches2).Ops(); ops != want {
+			t.Errorf("asked %s, want %s", ops, want)
+		}
+	})
+}
+
 func TestUpdateIsNeverDoubled(t *testing.T) {
 	for _, meddle := range []string{"", "other value", "same value", "deleted", "created again"} {
 		for _, after := range []bool{false, true} {

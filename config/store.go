@@ -152,7 +152,7 @@ func (w *storeCall) ops(ctx context.Context) ([]client.Op, error) {
 // done reports whether the writer is ours: then a transaction whose answer was lost was carried out. Otherwise it was not,
 // or a later write of another client has replaced it.
 func (w *storeCall) done(ctx context.Context) (bool, error) {
-	if err := w.s.Sync(ctx, w.path); err != nil {
+	if err := w.s.AwaitWrites(ctx); err != nil {
 		return false, err
 	}
 	who, _, err := w.s.Get(ctx, zk.Join(w.path, writerName))

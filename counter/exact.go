@@ -127,7 +127,7 @@ func (j *journal) open(ctx context.Context, acl []zk.ACL) error {
 		return nil
 	}
 	if j.path != "" {
-		if err := j.session.Sync(ctx, j.counter); err != nil { // behind what was sent before
+		if err := j.session.AwaitWrites(ctx); err != nil {
 			return err
 		}
 		version, found, err := j.look(ctx)
@@ -160,7 +160,7 @@ func (j *journal) look(ctx context.Context) (version int32, found bool, err erro
 
 // wasCarriedOut reports whether the transaction whose answer was lost was carried out.
 func (j *journal) wasCarriedOut(ctx context.Context) (bool, error) {
-	if err := j.session.Sync(ctx, j.counter); err != nil {
+	if err := j.session.AwaitWrites(ctx); err != nil {
 		return false, err
 	}
 	version, found, err := j.look(ctx)

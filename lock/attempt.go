@@ -228,12 +228,16 @@ var errAbsent = errors.New("the nodes were not made")
 
 // list returns the queue as it is now. lastConn is the connection of the last listing, 0 if there is none. If the
 // connection is another now, the server may be one that lags behind, so a sync goes ahead of the listing, which then
-// shows all that was true when the sync was sent.
+// shows all that was true when the sync was sent. If the answer to our create was lost, it has to be decided before.
 func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 	for {
 		p := a.s.Pipeline()
 		st, _ := a.s.State()
-		if lastConn == 0 || st.Conn != lastConn {
+		switch {
+		case a.unknown:
+			p.AwaitWrites()
+			lastConn = 0
+		case lastConn == 0 || st.Conn != lastConn:
 			p.Sync(a.lock.dir)
 			lastConn = 0
 		}

@@ -113,9 +113,9 @@ func (c *cleaner) run(ctx context.Context, d *leftovers) {
 	}
 }
 
-// clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the
-// listing fails, it deletes the known nodes and returns the error of the listing. A sync goes ahead of the listing, which then
-// shows everything that was applied before.
+// clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the listing fails,
+// it deletes the known nodes and returns the error of the listing. A transaction goes ahead of the listing, which then shows
+// everything that was applied before.
 func (f *fairLock) clean(ctx context.Context, d *leftovers) error {
 	if err := f.checkStray(ctx, d); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (f *fairLock) clean(ctx context.Context, d *leftovers) error {
 	nodes := slices.Clone(d.nodes)
 	var failed error
 	if d.unknown {
-		p.Sync(f.dir)
+		p.AwaitWrites()
 		listed := p.Children(f.dir)
 		p.Send(ctx)
 		q, err := f.queueOf(ctx, listed)

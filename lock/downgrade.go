@@ -99,7 +99,7 @@ func (c *queueClaim) replace(ctx context.Context, write, read string, look bool)
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
 		if look {
-			err := c.s.Sync(ctx, c.fair.dir) // so that whatever was sent before is seen
+			err := c.s.AwaitWrites(ctx)
 			done := false
 			if err == nil {
 				_, done, err = c.s.Exists(ctx, read)

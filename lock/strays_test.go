@@ -16,7 +16,8 @@ import (
 )
 
 // A claim that an ensemble has brought back, after its session had removed it, does not block the queue: the session removes it
-// when an attempt of it waits behind. It leaves the claims of others: of another session of the same process, of another process, and of a hold.
+// when an attempt of it waits behind. It leaves the claims of others: of another session of the same process, of another process,
+// and of a hold.
 func TestStraysAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})

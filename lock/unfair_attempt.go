@@ -103,13 +103,13 @@ func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 }
 
 // look looks at the node. If it is ours the attempt is joined; if it is another's, that is returned. After a create of unknown
-// outcome a sync goes ahead of the look: what the create did is then seen, and if it did nothing it never will, for the ensemble
-// takes nothing more from a connection that the session has left.
+// outcome a transaction goes ahead of the look: what the create did is then seen, and if it did nothing it never will, for the
+// ensemble takes nothing more from a connection that the session has left.
 func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 	for {
 		p := a.u.s.Pipeline()
 		if a.unknown {
-			p.Sync(a.u.dir)
+			p.AwaitWrites()
 		}
 		got, watch := p.WatchGet(a.u.dir)
 		p.Send(ctx)

@@ -57,7 +57,7 @@ func (c *unfairClaim) finish(ctx context.Context, sent *client.Pending[struct{}]
 func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err error) {
 	for {
 		p := u.s.Pipeline()
-		p.Sync(u.dir)
+		p.AwaitWrites()
 		got := p.Get(u.dir)
 		p.Send(ctx)
 		node, err := got.Wait(ctx)

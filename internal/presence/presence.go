@@ -489,10 +489,10 @@ func (p *Presence) removeAtLast(ctx context.Context, s *client.Session) {
 	}
 }
 
-// remove deletes the znode if the session owns it. A create that may still be on its way has come before the sync.
+// remove deletes the znode if the session owns it. A create may still be on its way.
 func (p *Presence) remove(ctx context.Context, s *client.Session) error {
 	for {
-		if err := s.Sync(ctx, p.path); err != nil {
+		if err := s.AwaitWrites(ctx); err != nil {
 			return err
 		}
 		stat, there, err := s.Exists(ctx, p.path)

@@ -279,3 +279,37 @@ func TestAStandaloneDirectorySeedsAnEnsemble(t *testing.T) {
 		t.Errorf("zxid %#x after %#x: tokens would shrink", c.Stat.Czxid, was.Czxid)
 	}
 }
+
+// A sync of the leader's own client waits for nothing: the leader answers it as it answers a read, also while a write that it has
+// proposed waits for a quorum. (A follower's sync is answered behind all that the leader has proposed.) So after a write whose
+// answer was lost on a follower, a sync on the leader and a read do not tell what became of it. A transaction does, because it is
+// decided, and answered, behind all that were proposed before.
+func TestSyncOnTheLeaderIsNotBehindWhatItHasProposed(t *testing.T) {
+	t.Parallel()
+	e := ensemble(t, patient)
+	leader, followers := e.Leader(), e.Followers()
+	writer := connect(t, leader.Addr(), watcherTimeout, nil)
+	syncer := connect(t, leader.Addr(), watcherTimeout, nil)
+	committer := connect(t, leader.Addr(), watcherTimeout, nil)
+	for _, f := range followers {
+		f.Freeze()
+	}
+	writer.send(wire.OpCreate, &wire.CreateRequest{Path: "/proposed", ACL: zk.OpenACL()})
+	time.Sleep(100 * time.Millisecond) // until it is proposed
+	syncer.call(wire.OpSync, &wire.PathRecord{Path: "/"}, nil)
+	syncer.send(wire.OpExists, &wire.WatchRequest{Path: "/proposed"})
+	if h, _, err := syncer.receive(rawTimeout); err != nil || h.Err != zk.ErrNoNode {
+		t.Errorf("exists behind a sync: %v, %v, want no node", h.Err, err)
+	}
+	committer.send(wire.OpMulti, vouchingWrite("/"))
+	for _, f := range followers {
+		f.Thaw()
+	}
+	if h, _, err := committer.receive(rawTimeout); err != nil || h.Err != zk.OK {
+		t.Fatalf("a transaction behind the write: %v, %v", h.Err, err)
+	}
+	committer.call(wire.OpExists, &wire.WatchRequest{Path: "/proposed"}, nil)
+	if h, _, err := writer.receive(rawTimeout); err != nil || h.Err != zk.OK {
+		t.Errorf("the write: %v, %v", h.Err, err)
+	}
+}

@@ -67,21 +67,22 @@ func f25GaveUpInSilence(w *World, t *testing.T) {
 	w.MustRelease(g.Granted())
 }
 
-// A caller gives up while the answer to its create is lost, and the server that the client comes back to does not know the
-// claim unless it is asked to catch up. The claim is found and removed all the same.
+// A caller gives up while the answer to its create is lost, and the server that the client comes back to does not know the claim
+// unless it has to commit something: the leader answers a sync without what it has proposed. The claim is found and removed all
+// the same.
 func f25GaveUpWithoutAnAnswer(w *World, t *testing.T) {
 	b := w.Client("b")
 	held := must(w, b.Mutex(lock.Options{}).Lock)
-	var synced, stale atomic.Int64 // connection that has seen a sync; listings that were behind
+	var committed, stale atomic.Int64 // connection that has seen a transaction; listings that were behind
 	f := w.follower()
 	f.swallow = func(conn int, op wire.Op) bool {
-		if op == wire.OpSync {
-			synced.Store(int64(conn))
+		if op == wire.OpMulti {
+			committed.Store(int64(conn))
 		}
 		return false
 	}
 	f.listing = func(conn int, names []string) []string {
-		if conn == 1 || synced.Load() == int64(conn) {
+		if conn == 1 || committed.Load() == int64(conn) {
 			return names
 		}
 		stale.Add(1)
@@ -103,7 +104,7 @@ func f25GaveUpWithoutAnAnswer(w *World, t *testing.T) {
 	a.Proxy.Refuse(false)
 	w.Within(2*time.Second+w.slack(), "the claim of the caller that gave up is gone", func() bool { return len(w.Queue()) == 1 })
 	if stale.Load() > 0 {
-		t.Error("the client listed without a sync after its reconnect")
+		t.Error("the client listed without a transaction after its reconnect")
 	}
 	w.MustRelease(held)
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// The reply to the create is lost, and the server that the client comes back to does not know the node yet,
-// unless it is asked to catch up. There is no second node.
+// The reply to the create is lost, and the server that the client comes back to does not know the node yet, unless it has to
+// commit something: the leader answers a sync without what it has proposed. There is no second node.
 func f02StaleListing(w *World, t *testing.T) {
 	b := w.Client("b")
 	held := must(w, b.Mutex(lock.Options{}).Lock)
-	var synced, stale atomic.Int64 // connection that has seen a sync; listings that were behind
+	var committed, stale atomic.Int64 // connection that has seen a transaction; listings that were behind
 	f := w.follower()
 	f.swallow = func(conn int, op wire.Op) bool {
-		if op == wire.OpSync {
-			synced.Store(int64(conn))
+		if op == wire.OpMulti {
+			committed.Store(int64(conn))
 		}
 		return false
 	}
 	f.listing = func(conn int, names []string) []string {
-		if conn == 1 || synced.Load() == int64(conn) {
+		if conn == 1 || committed.Load() == int64(conn) {
 			return names
 		}
 		stale.Add(1)
@@ -52,7 +52,7 @@ func f02StaleListing(w *World, t *testing.T) {
 	w.MustRelease(held)
 	w.MustRelease(g.Granted())
 	if stale.Load() > 0 {
-		t.Error("the client listed without a sync after its reconnect")
+		t.Error("the client listed without a transaction after its reconnect")
 	}
 }
 

@@ -137,7 +137,7 @@ func (w *World) Bounded(what string, limit time.Duration, f func()) {
 // the server that answers it may lag behind the one that answered them.
 func (w *World) fresh() *client.Session {
 	w.t.Helper()
-	if err := w.admin.Sync(w.Context(), "/"); err != nil {
+	if err := w.admin.AwaitWrites(w.Context()); err != nil { // a sync shows less if the server is the leader
 		w.t.Fatal(err)
 	}
 	return w.admin

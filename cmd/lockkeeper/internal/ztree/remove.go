@@ -189,7 +189,7 @@ func removeVersions(ctx context.Context, s *client.Session, nodes []version, pro
 				if err := reconnected(ctx, s); err != nil {
 					return deleted, err
 				}
-				if err := s.Sync(ctx, "/"); err != nil {
+				if err := s.AwaitWrites(ctx); err != nil {
 					return deleted, err
 				}
 				continue

@@ -160,7 +160,7 @@ func (w *Writer) resume(ctx context.Context) error {
 	if err := reconnected(ctx, w.S); err != nil {
 		return err
 	}
-	if err := w.S.Sync(ctx, "/"); err != nil {
+	if err := w.S.AwaitWrites(ctx); err != nil {
 		return err
 	}
 	for _, m := range lost {
