@@ -88,8 +88,8 @@ func (q Queue) Names() []string {
 func Before(a, b int32) bool { return a-b < 0 }
 
 // Of returns the places of the nodes that an attempt made, first one first. There are more than it has asked for if a server has
-// carried out a create after it had told the attempt, behind a transaction, that there was none. ZooKeeper does not; other servers of
-// the protocol do not promise that.
+// carried out a create after it had told the attempt, behind a transaction, that there was none. ZooKeeper does not; other servers
+// of the protocol do not promise that.
 func (q Queue) Of(id ID) []int {
 	var places []int
 	for i, c := range q.Claims {
