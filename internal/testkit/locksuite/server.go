@@ -94,7 +94,7 @@ func (w *World) rounds(t *testing.T, rounds int) (granted, exhausted int) {
 // joined returns how many nodes were ever made in the lock directory.
 func (w *World) joined() int32 {
 	w.t.Helper()
-	stat, _, err := w.admin.Exists(w.Context(), w.dir)
+	stat, _, err := w.fresh().Exists(w.Context(), w.dir)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func f01UnfairRevoked(w *World, t *testing.T) {
 	u := a.Unfair()
 	w.MustRelease(must(w, u.Lock))
 	a.Proxy.After(w.unfairCreates(), func(faultproxy.Request, faultproxy.Reply) {
-		line, err := inspect.Contenders(w.Context(), w.admin, w.dir)
+		line, err := inspect.Contenders(w.Context(), w.fresh(), w.dir)
 		if err != nil || len(line) != 1 {
 			t.Errorf("Contenders = %v, %v", line, err)
 			return

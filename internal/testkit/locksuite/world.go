@@ -277,7 +277,7 @@ func (w *World) DeleteAll(path string) {
 func (w *World) Create(path string, mode zk.Mode) string {
 	w.t.Helper()
 	for dir := zk.Parent(path); dir != "/"; dir = zk.Parent(dir) {
-		if _, ok, err := w.admin.Exists(w.Context(), dir); err != nil {
+		if _, ok, err := w.fresh().Exists(w.Context(), dir); err != nil {
 			w.t.Fatal(err)
 		} else if ok {
 			break
