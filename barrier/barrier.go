@@ -128,7 +128,11 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	doubt := false  // the answer was lost
 	err := b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		for {
-			if err := catchUp(ctx, s, b.path); err != nil {
+			err := catchUp(ctx, s, b.path)
+			if doubt { // the znode may be another one by now
+				err = s.AwaitWrites(ctx)
+			}
+			if err != nil {
 				return err
 			}
 			stat, closed, err := s.Exists(ctx, b.path)
