@@ -92,8 +92,7 @@ func (s *Session) ACL(ctx context.Context, path string) ([]zk.ACL, zk.Stat, erro
 	return a.ACL, a.Stat, err
 }
 
-// Sync waits until the server we are connected to has everything that the leader had committed when it saw the request; see
-// Pipeline.Sync.
+// Sync waits until the server we are connected to has everything that the leader had when it saw the request; see Pipeline.Sync.
 func (s *Session) Sync(ctx context.Context, path string) error {
 	_, err := again(ctx, s, func(p *Pipeline) *Pending[struct{}] { return p.Sync(path) })
 	return err

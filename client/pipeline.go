@@ -288,9 +288,9 @@ func (p *Pipeline) Set(path string, data []byte, version int32) *Pending[zk.Stat
 	return add(p, "set", wire.OpSetData, path, &wire.SetDataRequest{Path: p.s.serverPath(path), Data: data, Version: version}, readStat)
 }
 
-// Sync adds a request that is answered once the server we are connected to has everything that the leader had committed when it saw
-// the request: reads behind it see no older state. What the leader has proposed and not committed yet they may not see, if the
-// server is the leader itself: what became of a write whose answer was lost, only AwaitWrites tells.
+// Sync adds a request that is answered once the server we are connected to has everything that the leader had when it saw the
+// request: reads behind it see no older state. If that server is the leader itself, it answers at once, without what it has proposed
+// and not yet committed and applied: what became of a write whose answer was lost, only AwaitWrites tells.
 func (p *Pipeline) Sync(path string) *Pending[struct{}] {
 	return add[struct{}](p, "sync", wire.OpSync, path, &wire.PathRecord{Path: p.s.serverPath(path)}, nil)
 }

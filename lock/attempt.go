@@ -44,8 +44,8 @@ type attempt struct {
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says.
-func newAttempt(c *fairLock, count int, try bool, r queue.Record) *attempt {
-	a := &attempt{lock: c, s: c.s, id: newAttemptID(), count: count, data: c.nodeData(r), try: try, yields: r.Yields}
+func newAttempt(f *fairLock, count int, try bool, r queue.Record) *attempt {
+	a := &attempt{lock: f, s: f.s, id: newAttemptID(), count: count, data: f.nodeData(r), try: try, yields: r.Yields}
 	attemptIDs.add(a.id)
 	return a
 }

@@ -20,9 +20,9 @@ type fairLock struct {
 }
 
 func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fairLock {
-	c := &fairLock{lockBase: newBase(s, dir, opt, r), orphans: &orphanTimes{}}
-	c.cleaner = &cleaner{lock: &c.lockBase, clean: c.clean}
-	return c
+	f := &fairLock{lockBase: newBase(s, dir, opt, r), orphans: &orphanTimes{}}
+	f.cleaner = &cleaner{lock: &f.lockBase, clean: f.clean}
+	return f
 }
 
 // takeClaims makes count claims and returns as many holds or none. If try is set, it does not wait.

@@ -151,7 +151,8 @@ func (e *zEnv) apart(ctx context.Context, op string, from, to place, a, b *clien
 
 // sameEnsemble reports whether two sessions, the second with these servers, are of one ensemble. Names do not tell, and neither does
 // what is stored: it can be a copy. But an ensemble has one order of transactions: behind one of its own, which changes nothing, a
-// session has seen all that any other had seen before. Two ensembles can look like that by chance, unless one of them alone is given a transaction.
+// session has seen all that any other had seen before. Two ensembles can look like that by chance, unless one of them alone is
+// given a transaction.
 func (e *zEnv) sameEnsemble(ctx context.Context, a, b *client.Session, serversOfB string) (bool, error) {
 	var seen []int64
 	look := func(s *client.Session) func() error {
