@@ -18,10 +18,7 @@ type call struct {
 	path  string // as the caller named it
 	frame []byte // the request with its length, room for the xid at xidOffset
 
-	// decode takes the response, on the goroutine that reads the connection, before any later message is looked at, with
-	// Session.mu held. What the decoder cannot read is the decoder's error; what the response says has failed is the one
-	// returned. It is nil if there is nothing to decode.
-	decode func(d *wire.Decoder) error
+	answer decoder // takes the response; nil if there is nothing to decode
 
 	arm    *Watch // the watch that the request registers, if any
 	writes bool   // it may change something, so that a lost answer leaves a doubt
@@ -40,12 +37,16 @@ type call struct {
 	conn uint64
 }
 
+// A decoder takes a response, on the goroutine that reads the connection, before any later message is looked at, with
+// Session.mu held. What cannot be read is the error of d; what the response says has failed is the one returned.
+type decoder interface{ decode(d *wire.Decoder) error }
+
 // xidOffset is where a request's xid stands in its frame.
 const xidOffset = 4
 
 // newCall makes a request.
 func newCall(op wire.Op, name, path string, req wire.Record) call {
-	buf, start := wire.BeginFrame(make([]byte, 0, 96+len(path))) // room for most requests
+	buf, start := wire.BeginFrame(make([]byte, 0, 256)) // room for most requests
 	buf = (&wire.RequestHeader{Op: op}).AppendTo(buf)
 	if req != nil {
 		buf = req.AppendTo(buf)
@@ -63,7 +64,13 @@ func ownCall(op wire.Op, name, path string, req wire.Record) *call {
 // A Pending is a request that has been added to a Pipeline, and whose outcome may not be known yet.
 type Pending[T any] struct {
 	call
+	read  func(*Session, *wire.Decoder) (T, error) // see decoder
 	value T
+}
+
+func (p *Pending[T]) decode(d *wire.Decoder) (err error) {
+	p.value, err = p.read(p.s, d)
+	return err
 }
 
 // Done is closed when the outcome is known. From the first call on, another goroutine has to read the answer; a caller that does

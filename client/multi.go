@@ -75,17 +75,16 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 	if len(ops) > 0 {
 		path = ops[0].op.Path
 	}
-	k := add(p, "multi", wire.OpMulti, path, &req, func(s *Session, d *wire.Decoder, v *[]Result) error {
+	k := add(p, "multi", wire.OpMulti, path, &req, func(s *Session, d *wire.Decoder) ([]Result, error) {
 		r := wire.MultiResponse{Max: max(len(ops), 1)}
 		r.DecodeFrom(d)
-		if d.Err() != nil {
-			return nil
-		}
-		if len(r.Results) != len(ops) {
+		if d.Err() == nil && len(r.Results) != len(ops) {
 			d.Fail(fmt.Errorf("%d results for %d operations", len(r.Results), len(ops)))
-			return nil
 		}
-		return readResults(s, ops, r.Results, v)
+		if d.Err() != nil {
+			return nil, nil
+		}
+		return readResults(s, ops, r.Results)
 	})
 	for _, o := range ops {
 		k.check(o.op.Path, o.op.Mode)
@@ -93,26 +92,25 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 	return k
 }
 
-func readResults(s *Session, ops []Op, answers []wire.MultiResult, v *[]Result) error {
+func readResults(s *Session, ops []Op, answers []wire.MultiResult) ([]Result, error) {
 	// In a failed multi every result is an error: OK before the culprit, its own code, and
 	// RuntimeInconsistency behind it.
 	for i, a := range answers {
 		if a.Op == wire.OpError && a.Err != zk.OK && a.Err != zk.ErrRuntimeInconsistency {
-			return &MultiError{Index: i, Op: ops[i].name, Path: ops[i].op.Path, Err: a.Err}
+			return nil, &MultiError{Index: i, Op: ops[i].name, Path: ops[i].op.Path, Err: a.Err}
 		}
 	}
 	results := make([]Result, len(ops))
 	for i, a := range answers {
 		if a.Op == wire.OpError {
-			return zk.ErrRuntimeInconsistency
+			return nil, zk.ErrRuntimeInconsistency
 		}
 		results[i].Stat = a.Stat
 		if a.Path != "" {
 			results[i].Path = s.clientPath(a.Path)
 		}
 	}
-	*v = results
-	return nil
+	return results, nil
 }
 
 // Multi does all of ops in one transaction, or none; see Pipeline.Multi.

@@ -161,13 +161,13 @@ func (s *Session) WhoAmI(ctx context.Context) ([]Identity, error) {
 	})
 }
 
-func readIdentities(_ *Session, d *wire.Decoder, v *[]Identity) error {
+func readIdentities(_ *Session, d *wire.Decoder) (ids []Identity, err error) {
 	var r wire.WhoAmIResponse
 	r.DecodeFrom(d)
 	for _, id := range r.Identities {
-		*v = append(*v, Identity(id))
+		ids = append(ids, Identity(id))
 	}
-	return nil
+	return ids, nil
 }
 
 // Ephemerals returns the paths of the session's own ephemeral znodes at and below prefix. Servers answer it since 3.6.0.
@@ -179,12 +179,12 @@ func (s *Session) Ephemerals(ctx context.Context, prefix string) ([]string, erro
 	return slices.DeleteFunc(paths, func(path string) bool { return path != prefix && !strings.HasPrefix(path, below) }), err
 }
 
-func readPaths(s *Session, d *wire.Decoder, v *[]string) error {
-	*v = d.Strings()
-	for i, path := range *v {
-		(*v)[i] = s.clientPath(path)
+func readPaths(s *Session, d *wire.Decoder) ([]string, error) {
+	paths := d.Strings()
+	for i, path := range paths {
+		paths[i] = s.clientPath(path)
 	}
-	return nil
+	return paths, nil
 }
 
 // CountBelow returns how many znodes there are below path, at any depth. Servers answer it since 3.6.0.
@@ -194,7 +194,4 @@ func (s *Session) CountBelow(ctx context.Context, path string) (int32, error) {
 	})
 }
 
-func readCount(_ *Session, d *wire.Decoder, v *int32) error {
-	*v = d.Int32()
-	return nil
-}
+func readCount(_ *Session, d *wire.Decoder) (int32, error) { return d.Int32(), nil }

@@ -71,11 +71,11 @@ func (k *call) check(path string, mode zk.Mode) {
 }
 
 // add makes a call and returns its Pending. Every kind of request comes through here.
-func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*Session, *wire.Decoder, *T) error) *Pending[T] {
-	k := &Pending[T]{call: newCall(op, name, path, req)}
+func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*Session, *wire.Decoder) (T, error)) *Pending[T] {
+	k := &Pending[T]{call: newCall(op, name, path, req), read: read}
 	k.s = p.s
 	if read != nil {
-		k.decode = func(d *wire.Decoder) error { return read(k.s, d, &k.value) }
+		k.answer = k
 	}
 	switch op {
 	case wire.OpAuth, wire.OpWhoAmI: // have none
@@ -214,11 +214,10 @@ func orOpen(acl []zk.ACL) []zk.ACL {
 	return acl
 }
 
-func readCreated(s *Session, d *wire.Decoder, v *Created) error {
+func readCreated(s *Session, d *wire.Decoder) (Created, error) {
 	var r wire.CreateResponse
 	r.DecodeFrom(d)
-	*v = Created{Path: s.clientPath(r.Path), Stat: r.Stat}
-	return nil
+	return Created{Path: s.clientPath(r.Path), Stat: r.Stat}, nil
 }
 
 // Delete adds a request to delete a znode, if its data has that version; zk.AnyVersion is any.
@@ -228,59 +227,64 @@ func (p *Pipeline) Delete(path string, version int32) *Pending[struct{}] {
 
 // Exists adds a request for the stat of a znode; one that is not there is zk.ErrNoNode.
 func (p *Pipeline) Exists(path string) *Pending[zk.Stat] {
-	return add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path)}, readStat)
+	return p.exists(path, false)
 }
 
 // WatchExists is Exists with a watch, which is also set if the znode is not there.
 func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
-	k := add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: true}, readStat)
-	k.arm = p.s.newWatch(zk.WatchData, path)
-	k.arm.exists = true
+	k, w := armed(p.exists(path, true), zk.WatchData)
+	w.exists = true
+	return k, w
+}
+
+func (p *Pipeline) exists(path string, watch bool) *Pending[zk.Stat] {
+	return add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, readStat)
+}
+
+// armed returns a request that sets a watch of that kind, and the watch.
+func armed[T any](k *Pending[T], kind zk.WatchKind) (*Pending[T], *Watch) {
+	k.arm = &Watch{signal: signal{s: k.s}, key: watchKey{kind, k.s.serverPath(k.path)}}
 	return k, k.arm
 }
 
-func readStat(_ *Session, d *wire.Decoder, v *zk.Stat) error {
-	*v = d.Stat()
-	return nil
-}
+func readStat(_ *Session, d *wire.Decoder) (zk.Stat, error) { return d.Stat(), nil }
 
 // Get adds a request for the data and stat of a znode.
 func (p *Pipeline) Get(path string) *Pending[Node] {
-	return add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.serverPath(path)}, readNode)
+	return p.get(path, false)
 }
 
 // WatchGet is Get with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchGet(path string) (*Pending[Node], *Watch) {
-	k := add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: true}, readNode)
-	k.arm = p.s.newWatch(zk.WatchData, path)
-	return k, k.arm
+	return armed(p.get(path, true), zk.WatchData)
 }
 
-func readNode(_ *Session, d *wire.Decoder, v *Node) error {
-	v.Data = bytes.Clone(d.Buffer()) // the frame's bytes are used again
-	v.Stat = d.Stat()
-	return nil
+func (p *Pipeline) get(path string, watch bool) *Pending[Node] {
+	return add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, readNode)
+}
+
+func readNode(_ *Session, d *wire.Decoder) (Node, error) {
+	data := bytes.Clone(d.Buffer()) // the frame's bytes are used again
+	return Node{Data: data, Stat: d.Stat()}, nil
 }
 
 // Children adds a request for the children of a znode.
 func (p *Pipeline) Children(path string) *Pending[Listing] {
-	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.serverPath(path)}, readListing)
+	return p.children(path, false)
 }
 
 // WatchChildren is Children with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchChildren(path string) (*Pending[Listing], *Watch) {
-	k := add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: true}, readListing)
-	k.arm = p.s.newWatch(zk.WatchChildren, path)
-	return k, k.arm
+	return armed(p.children(path, true), zk.WatchChildren)
 }
 
-func readListing(_ *Session, d *wire.Decoder, v *Listing) error {
-	v.Names, v.Stat = d.Strings(), d.Stat()
-	return nil
+func (p *Pipeline) children(path string, watch bool) *Pending[Listing] {
+	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, readListing)
 }
 
-func (s *Session) newWatch(kind zk.WatchKind, path string) *Watch {
-	return &Watch{signal: signal{s: s}, key: watchKey{kind, s.serverPath(path)}}
+func readListing(_ *Session, d *wire.Decoder) (Listing, error) {
+	names := d.Strings()
+	return Listing{Names: names, Stat: d.Stat()}, nil
 }
 
 // Set adds a request to replace the data of a znode, if it has that version; zk.AnyVersion is any.
@@ -298,7 +302,7 @@ func (p *Pipeline) Sync(path string) *Pending[struct{}] {
 // AwaitWrites adds a request that is answered once every write that the session has sent before is decided, on connections that are
 // gone as well: reads behind it see what became of them. It is a transaction that changes nothing, so it waits for a quorum.
 func (p *Pipeline) AwaitWrites() *Pending[struct{}] {
-	k := add[struct{}](p, "await writes", wire.OpMulti, "/", noChange, func(*Session, *wire.Decoder, *struct{}) error { return nil })
+	k := add[struct{}](p, "await writes", wire.OpMulti, "/", noChange, func(*Session, *wire.Decoder) (struct{}, error) { return struct{}{}, nil })
 	k.writes = false
 	return k
 }
@@ -311,9 +315,9 @@ func (p *Pipeline) ACL(path string) *Pending[Access] {
 	return add(p, "getACL", wire.OpGetACL, path, &wire.PathRecord{Path: p.s.serverPath(path)}, readAccess)
 }
 
-func readAccess(_ *Session, d *wire.Decoder, v *Access) error {
-	v.ACL, v.Stat = d.ACL(), d.Stat()
-	return nil
+func readAccess(_ *Session, d *wire.Decoder) (Access, error) {
+	acl := d.ACL()
+	return Access{ACL: acl, Stat: d.Stat()}, nil
 }
 
 // Access is the access control list of a znode, with the stat of the znode.

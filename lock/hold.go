@@ -140,13 +140,13 @@ type grant struct {
 	vouching    bridge.Vouching // asks for heartbeats while it lasts
 	caller      context.Context // with the values of the context that the lock was asked for with
 
-	revoked context.Context // ends when its owner has been asked to give it up
-	revoke  context.CancelFunc
+	revoked chan struct{} // closed when its owner is asked to give it up
 
 	guarded guarded // from begin on used by the session's guard alone
 
 	mu struct {
 		sync.Mutex
+		asked bool    // revoked is closed
 		holds []*Hold // not released; none once the grant has ended
 		ended bool
 		lost  *LostError      // why it ended, if it was lost
@@ -159,27 +159,23 @@ type grant struct {
 // A heldClaim is what is particular to the claim of a grant, a place in a queue or the znode of an unfair lock: how it is
 // recognized and deleted.
 type heldClaim interface {
-	owns(zk.Stat) bool               // whether the stat, read at the path of the grant's node, is that of the node
-	remove(*client.Pipeline) removal // deletes the node, because the grant was released
-	discard()                        // deletes the node in the background, because the grant was lost
+	owns(zk.Stat) bool                  // whether the stat, read at the path of the grant's node, is that of the node
+	remove(*client.Pipeline)            // adds the request that deletes the node, because the grant was released
+	awaitRemoval(context.Context) error // returns nil when the node is known to be gone, and deletes it again as long as that is open
+	discard()                           // deletes the node in the background, because the grant was lost
 }
-
-// A removal waits for the outcome of a request that deletes a grant's node, and does what is left to do then. It does not return
-// nil before the node is known to be gone.
-type removal func(context.Context) error
 
 // newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that
 // number. giveUp says that the owner of the node has been asked to give up.
 func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64, vouching bridge.Vouching) *grant {
 	g := &grant{
 		lock: lock, s: lock.s, id: id, token: token, data: data,
-		leaseNumber: lease, vouching: vouching,
+		leaseNumber: lease, vouching: vouching, revoked: make(chan struct{}),
 	}
 	attemptIDs.add(id)
 	g.mu.node, g.mu.kind = node, lock.rules.Kind
-	g.revoked, g.revoke = context.WithCancel(context.Background())
 	if giveUp {
-		g.revoke()
+		g.closeRevoked()
 	}
 	return g
 }

@@ -57,9 +57,8 @@ type release struct {
 
 // An endedGrant is a grant whose last hold has been released.
 type endedGrant struct {
-	g    *grant
-	sent removal
-	err  error // of the removal
+	g   *grant
+	err error // of the removal
 }
 
 // end ends holds, the last first, and each also when the hook of another panics.
@@ -113,15 +112,15 @@ func (r *release) remove(ctx context.Context) {
 // removeOf is remove for the grants of one session.
 func (r *release) removeOf(ctx context.Context, s *client.Session) {
 	p := s.Pipeline()
-	for i := range r.ended {
-		if e := &r.ended[i]; e.g.s == s {
-			e.sent = e.g.claim.remove(p)
+	for _, e := range r.ended {
+		if e.g.s == s {
+			e.g.claim.remove(p)
 		}
 	}
 	p.Send(ctx)
 	for i := range r.ended {
 		if e := &r.ended[i]; e.g.s == s {
-			e.err = e.sent(ctx)
+			e.err = e.g.claim.awaitRemoval(ctx)
 			attemptIDs.drop(e.g.id)
 		}
 	}
@@ -155,6 +154,11 @@ type queueClaim struct {
 	fair        *fairLock
 	waited      bool   // others may have seen the node behind another's
 	delayMarker string // path of the delay marker; empty if there is none
+
+	// Of the deletion that was sent.
+	removing  string                      // path of the node
+	announced bool                        // it announces the release
+	deleted   func(context.Context) error // waits for its outcome
 
 	downgrading sync.Mutex // held by a downgrade
 	unknown     bool       // the last downgrade did not learn its outcome; guarded by downgrading
@@ -194,16 +198,14 @@ func (c *queueClaim) nodes() []string {
 	return []string{c.mu.node}
 }
 
-func (c *queueClaim) remove(p *client.Pipeline) removal {
-	announce := c.announces()
-	sent := c.delete(p, announce)
-	return func(ctx context.Context) error { return c.finish(ctx, sent, announce) }
+func (c *queueClaim) remove(p *client.Pipeline) {
+	c.announced = c.announces()
+	c.delete(p)
 }
 
-// finish waits for a deletion that has been sent, and deletes again until the node is known to be gone.
-func (c *queueClaim) finish(ctx context.Context, sent func(context.Context) error, announce bool) error {
+func (c *queueClaim) awaitRemoval(ctx context.Context) error {
 	for unknown := false; ; {
-		err := sent(ctx)
+		err := c.deleted(ctx)
 		switch {
 		case err == nil:
 			return nil
@@ -211,8 +213,9 @@ func (c *queueClaim) finish(ctx context.Context, sent func(context.Context) erro
 			unknown = true
 		case c.s.Err() != nil && c.s.Gone(ctx):
 			return nil // the node has gone with the session
-		case announce && !client.MaybeApplied(err) && ctx.Err() == nil:
-			announce = false // whatever is wrong with the marker, the node must go
+		case c.announced && !client.MaybeApplied(err) && ctx.Err() == nil:
+			c.announced = false // whatever is wrong with the marker, the node must go
+		case errors.Is(err, zk.ErrNoNode) && c.hasMoved(): // deleted next
 		case errors.Is(err, zk.ErrNoNode):
 			if unknown { // by us, in the request whose answer was lost
 				return nil
@@ -223,9 +226,20 @@ func (c *queueClaim) finish(ctx context.Context, sent func(context.Context) erro
 			return releasePending(c.fair.path, err)
 		}
 		p := c.s.Pipeline()
-		sent = c.delete(p, announce)
+		c.delete(p)
 		p.Send(ctx)
 	}
+}
+
+// hasMoved reports whether a downgrade of unknown outcome must have put another node in the place of the one that was to be deleted
+// and is not there.
+func (c *queueClaim) hasMoved() bool {
+	other := c.otherPath(c.removing)
+	if other == "" {
+		return false
+	}
+	c.noteMoved(other)
+	return true
 }
 
 // announces reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
@@ -237,38 +251,33 @@ func (c *queueClaim) announces() bool {
 	return c.mu.next == "" && c.fair.rules.AnnouncesRelease(c.waited, c.mu.kind != c.fair.rules.Kind)
 }
 
-// delete adds the deletion of the node. If announce is set, the same transaction makes and deletes a znode,
+// delete adds the deletion of the node. If the release is announced, the same transaction makes and deletes a znode,
 // the release marker, whose creation tells the waiter behind us that a holder has left and not a waiter:
 // a waiter that joined when others were still ahead of us would otherwise have to list the directory to know.
 // No listing ever shows it.
 //
 // The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
 // need it any more. It does no harm if the marker is gone already.
-func (c *queueClaim) delete(p *client.Pipeline, announce bool) (outcome func(context.Context) error) {
+func (c *queueClaim) delete(p *client.Pipeline) {
 	if c.delayMarker != "" {
 		p.Delete(c.delayMarker, -1)
 	}
-	if !announce {
-		var deletes []*client.Pending[struct{}] // in the order of nodes
-		for _, node := range c.nodes() {
-			deletes = append(deletes, p.Delete(node, -1))
-		}
-		return func(ctx context.Context) (err error) {
-			for _, d := range deletes {
-				if _, err = d.Wait(ctx); !errors.Is(err, zk.ErrNoNode) {
-					return err // where the node was, it is not at the other path
-				}
-			}
-			return err
-		}
+	c.removing = c.nodePath()
+	if !c.announced {
+		c.deleted = outcome(p.Delete(c.removing, -1))
+		return
 	}
 	marker := zk.Join(c.fair.dir, c.id.ReleaseMarker())
-	announced := p.Multi(
+	c.deleted = outcome(p.Multi(
 		client.OpCreate(marker, nil, zk.Ephemeral, c.fair.opt.ACL),
 		client.OpDelete(marker, -1),
-		client.OpDelete(c.nodePath(), -1))
+		client.OpDelete(c.removing, -1)))
+}
+
+// outcome returns a function that waits for the error of a request.
+func outcome[T any](k *client.Pending[T]) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := announced.Wait(ctx)
+		_, err := k.Wait(ctx)
 		return err
 	}
 }

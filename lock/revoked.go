@@ -17,7 +17,7 @@ func (h *Hold) Revoked() <-chan struct{} {
 	if h.isZero() {
 		return nil
 	}
-	return h.g.revoked.Done()
+	return h.g.revoked
 }
 
 // Revoked is closed when the owner of one of them was asked to give up; see Hold.Revoked. Which of them it
@@ -30,8 +30,13 @@ func (h *Holds) Revoked() <-chan struct{} {
 		h.revoked = make(chan struct{})
 		asked := sync.OnceFunc(func() { close(h.revoked) })
 		for _, one := range h.flat {
-			stop := context.AfterFunc(one.g.revoked, asked)
-			context.AfterFunc(h.ctx, func() { stop() })
+			go func() {
+				select {
+				case <-one.g.revoked:
+					asked()
+				case <-h.ctx.Done():
+				}
+			}()
 		}
 	})
 	return h.revoked
@@ -39,10 +44,21 @@ func (h *Holds) Revoked() <-chan struct{} {
 
 // askToGiveUp notes that the grant's owner is asked to give up.
 func (g *grant) askToGiveUp() {
-	if g.revoked.Err() == nil {
-		g.revoke()
+	if g.closeRevoked() {
 		g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.nodePath())
 	}
+}
+
+// closeRevoked reports false if the channel was closed before.
+func (g *grant) closeRevoked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.asked {
+		return false
+	}
+	g.mu.asked = true
+	close(g.revoked)
+	return true
 }
 
 // noteRevoked looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else

@@ -216,7 +216,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		return a.grant(ctx)
 	}
 	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number, a.vouching)
-	g.claim = &unfairClaim{g, u}
+	g.claim = &unfairClaim{grant: g, u: u}
 	h := beginHold(ctx, g, a.own)
 	attemptIDs.drop(a.id) // the grant's use goes on
 	return h, nil

@@ -12,7 +12,8 @@ import (
 // An unfairClaim is the claim of a grant of an unfair lock.
 type unfairClaim struct {
 	*grant
-	u *unfairLock
+	u       *unfairLock
+	deleted *client.Pending[struct{}] // the deletion that was sent
 }
 
 // owns reports whether the node at the lock's path is the one that the grant rests on.
@@ -22,16 +23,12 @@ func (c *unfairClaim) discard() { c.u.cleaner.add(c.leftover()) }
 
 func (c *unfairClaim) leftover() leftovers { return leftovers{id: c.id, token: c.token} }
 
-func (c *unfairClaim) remove(p *client.Pipeline) removal {
-	sent := p.Delete(c.u.dir, 0)
-	return func(ctx context.Context) error { return c.finish(ctx, sent) }
-}
+func (c *unfairClaim) remove(p *client.Pipeline) { c.deleted = p.Delete(c.u.dir, 0) }
 
-// finish waits for a deletion that has been sent. If its outcome leaves open whether the node is gone, or whether it is ours at
-// all, that is found out.
-func (c *unfairClaim) finish(ctx context.Context, sent *client.Pending[struct{}]) error {
+// awaitRemoval finds out whether the node is gone, and whether it is ours at all, if the deletion that was sent leaves that open.
+func (c *unfairClaim) awaitRemoval(ctx context.Context) error {
 	left := c.leftover()
-	_, err := sent.Wait(ctx)
+	_, err := c.deleted.Wait(ctx)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
 
 	// A broken connection leaves open whether it is gone. A wrong version says that its data was written, or that
