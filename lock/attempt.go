@@ -291,7 +291,8 @@ func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *client.Pend
 		return view{}, nil
 	}
 	a.lock.removeStrays(q.Claims[:first])
-	return view{queue: &q, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
+	kept := q
+	return view{queue: &kept, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
 }
 
 // recognize looks at our nodes, which a listing has shown at these places, and notes their paths and token unless those are known.

@@ -44,7 +44,9 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	told = true
 	r.remove(ctx)
 	for _, e := range r.ended {
-		r.errs = append(r.errs, e.err)
+		if e.err != nil {
+			r.errs = append(r.errs, e.err)
+		}
 	}
 	return ending.Join(r.errs...)
 }
@@ -99,13 +101,13 @@ func (r *release) remove(ctx context.Context) {
 			sessions = append(sessions, e.g.s)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, longest)
+	bounded, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	var others sync.WaitGroup
 	for _, s := range sessions[1:] {
-		others.Go(func() { r.removeOf(ctx, s) })
+		others.Go(func() { r.removeOf(bounded, s) })
 	}
-	r.removeOf(ctx, sessions[0])
+	r.removeOf(bounded, sessions[0])
 	others.Wait()
 }
 

@@ -4,19 +4,19 @@ import "strings"
 
 // Join is errors.Join on one line: the texts are separated by semicolons. A single error is returned as it is.
 func Join(errs ...error) error {
-	j := &joined{}
+	var some []error
 	for _, err := range errs {
 		if err != nil {
-			j.errs = append(j.errs, err)
+			some = append(some, err)
 		}
 	}
-	switch len(j.errs) {
+	switch len(some) {
 	case 0:
 		return nil
 	case 1:
-		return j.errs[0]
+		return some[0]
 	}
-	return j
+	return &joined{some}
 }
 
 type joined struct{ errs []error }
