@@ -34,33 +34,24 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	told := false
 	defer func() {
 		if !told { // a hook of the user's has panicked
-			for _, e := range r.ended {
-				e.g.claim.discard()
-				attemptIDs.drop(e.g.id)
+			for _, g := range r.ended {
+				g.claim.discard()
+				attemptIDs.drop(g.id)
 			}
 		}
 	}()
 	r.end(holds)
 	told = true
-	r.remove(ctx)
-	for _, e := range r.ended {
-		if e.err != nil {
-			r.errs = append(r.errs, e.err)
-		}
+	if len(r.ended) > 0 {
+		r.errs = append(r.errs, r.remove(ctx)...)
 	}
 	return ending.Join(r.errs...)
 }
 
 // A release ends holds, and removes the nodes of grants that have no others.
 type release struct {
-	errs  []error // of holds
-	ended []endedGrant
-}
-
-// An endedGrant is a grant whose last hold has been released.
-type endedGrant struct {
-	g   *grant
-	err error // of the removal
+	errs  []error
+	ended []*grant // their last holds have been released
 }
 
 // end ends holds, the last first, and each also when the hook of another panics.
@@ -81,49 +72,48 @@ func (r *release) end(holds []*Hold) {
 	if !ended {
 		return
 	}
-	r.ended = append(r.ended, endedGrant{g: h.g})
+	r.ended = append(r.ended, h.g)
 	if released := h.g.lock.opt.Hooks.Released; released != nil {
 		released(h.g.caller, h.g.lock.path)
 	}
 }
 
-// remove deletes the nodes of the grants that have ended. The sessions do so at the same time: one that has no connection, or no
-// room for requests, does not hold up the others.
-func (r *release) remove(ctx context.Context) {
-	if len(r.ended) == 0 {
-		return
-	}
+// remove deletes the nodes of the grants that have ended, and returns the error of each. The sessions do so at the same time: one
+// that has no connection, or no room for requests, does not hold up the others.
+func (r *release) remove(ctx context.Context) []error {
 	var longest time.Duration
 	var sessions []*client.Session
-	for _, e := range r.ended {
-		longest = max(longest, e.g.lock.opt.CleanupTimeout)
-		if !slices.Contains(sessions, e.g.s) {
-			sessions = append(sessions, e.g.s)
+	for _, g := range r.ended {
+		longest = max(longest, g.lock.opt.CleanupTimeout)
+		if !slices.Contains(sessions, g.s) {
+			sessions = append(sessions, g.s)
 		}
 	}
+	errs := make([]error, len(r.ended))
 	bounded, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	var others sync.WaitGroup
 	for _, s := range sessions[1:] {
-		others.Go(func() { r.removeOf(bounded, s) })
+		others.Go(func() { r.removeOf(bounded, s, errs) })
 	}
-	r.removeOf(bounded, sessions[0])
+	r.removeOf(bounded, sessions[0], errs)
 	others.Wait()
+	return errs
 }
 
 // removeOf is remove for the grants of one session.
-func (r *release) removeOf(ctx context.Context, s *client.Session) {
+func (r *release) removeOf(ctx context.Context, s *client.Session, errs []error) {
 	p := s.Pipeline()
-	for _, e := range r.ended {
-		if e.g.s == s {
-			e.g.claim.remove(p)
+	for _, g := range r.ended {
+		if g.s == s {
+			g.claim.remove(p)
 		}
 	}
 	p.Send(ctx)
-	for i := range r.ended {
-		if e := &r.ended[i]; e.g.s == s {
-			e.err = e.g.claim.awaitRemoval(ctx)
-			attemptIDs.drop(e.g.id)
+	for i, g := range r.ended {
+		if g.s == s {
+			errs[i] = g.claim.awaitRemoval(ctx)
+			attemptIDs.drop(g.id)
 		}
 	}
 }
