@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -11,11 +10,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // awaitLease waits until the session's lease is long enough to begin a hold on it, and returns that lease.
-func awaitLease(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) (bridge.Lease, error) {
+func awaitLease(ctx context.Context, s *client.Session, level client.Vouch) (bridge.Lease, error) {
 	for {
 		l := bridge.Of(s).Lease(int(level))
 		if lease.Enough(s.Timeout(), l.Remaining) {
@@ -29,29 +27,18 @@ func awaitLease(ctx context.Context, s *client.Session, level client.Vouch, node
 				return l, ending.Of(ctx)
 			}
 		}
-		if err := prove(ctx, s, level, nodes); err != nil {
+		if err := prove(ctx, s, level); err != nil {
 			return l, err
 		}
 	}
 }
 
 // prove asks for an answer that proves as much as level demands.
-func prove(ctx context.Context, s *client.Session, level client.Vouch, nodes []string) error {
-	if level != client.VouchWrite {
-		return s.Sync(ctx, "/")
+func prove(ctx context.Context, s *client.Session, level client.Vouch) error {
+	if level == client.VouchWrite {
+		return s.AwaitWrites(ctx)
 	}
-	checks := make([]client.Op, len(nodes))
-	for i, node := range nodes {
-		checks[i] = client.OpCheck(node, -1)
-	}
-	_, err := s.Multi(ctx, checks...)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return ErrPlaceLost
-	case errors.Is(err, zk.ErrConnectionLoss):
-		return nil // not proved: asked again
-	}
-	return err
+	return s.Sync(ctx, "/")
 }
 
 // isOutdated reports whether the last listing, whose request was sent at that time, is too old now to show that our nodes are still

@@ -189,7 +189,7 @@ func (a *unfairAttempt) wait(ctx context.Context, r *rival) (*rival, error) {
 // grant makes the hold, once the session is known to live.
 func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	u := a.u
-	lease, err := awaitLease(ctx, u.s, u.opt.Vouch, []string{u.dir})
+	lease, err := awaitLease(ctx, u.s, u.opt.Vouch)
 	if err != nil {
 		return nil, err
 	}

@@ -38,8 +38,8 @@ var Mutations = []Mutation{
 		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync:\n		return provesWrite\n"},
 	}},
 	{Name: "nothing ahead of the recovery listing", Entry: "F02", Within: 20000, Patches: []Patch{
-		{File: "lock/attempt.go", Old: "			p.AwaitWrites()\n			lastConn = 0\n", New: "			lastConn = 0\n"},
-		{File: "lock/attempt.go", Old: "			p.Sync(a.lock.dir)\n			lastConn = 0\n", New: "			lastConn = 0\n"},
+		{File: "lock/attempt.go", Old: "			p.AwaitWrites()\n", New: ""},
+		{File: "lock/attempt.go", Old: "			p.Sync(a.lock.dir)\n", New: ""},
 	}},
 	{Name: "a create without an answer counts as refused", Entry: "F01", Within: 100, Patches: []Patch{
 		{File: "lock/attempt.go", Old: "			a.unknown = true\n			if !errors.Is(err, zk.ErrConnectionLoss) {", New: "			a.created = nil\n			if true {"},
@@ -77,7 +77,7 @@ var Mutations = []Mutation{
 		{File: "lock/guard.go", Old: "l.Number == g.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == g.leaseNumber && l.Remaining > 0 || g.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
-		{File: "lock/release.go", Old: "		err := sent(ctx)\n", New: "		var err error\n		c.fair.cleaner.add(c.leftovers())\n"},
+		{File: "lock/release.go", Old: "		err := c.deleted(ctx)\n", New: "		var err error\n		c.fair.cleaner.add(c.leftovers())\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
 		{File: "lock/release.go", Old: "			c.fair.cleaner.add(c.leftovers())\n			return releasePending(c.fair.path, err)\n", New: "			return releasePending(c.fair.path, err)\n"},
