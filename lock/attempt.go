@@ -50,25 +50,6 @@ func newAttempt(f *fairLock, count int, try bool, r queue.Record) *attempt {
 	return a
 }
 
-// claimRecord returns what a claim says that is made with ctx. A waiter names the holds that it works under: those of ctx, and
-// claims with the given hold ids that it will hold by then. A try names none, because it does not wait.
-func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) queue.Record {
-	if try {
-		return queue.Record{Passing: true}
-	}
-	ids := slices.Concat(claims, heldChainOf(ctx).holdIDs())
-	ids = ids[:min(len(ids), queue.UnderMax)]
-	for _, node := range o.underNodes {
-		if zk.ValidatePath(node) != nil || len(ids) == queue.UnderMax {
-			continue
-		}
-		if id := queue.HoldIDOf(zk.Parent(node), zk.Base(node)); !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	return queue.Record{Under: ids, Yields: o.Deadlock > 0 && len(ids) > 0}
-}
-
 // A view is the queue as a listing showed it.
 type view struct {
 	queue *queue.Queue // nil if no claim is waited for

@@ -55,8 +55,8 @@
 // # Where to look first
 //
 // The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is locker.go (what a caller
-// sees), attempt.go (create, list, decide, be granted) and wait.go. A hold, with the grant behind it, is hold.go; what ends it is
-// lease.go (the deadline), guard.go and release.go, with cleanup.go after an error. The rule of the deadline is package
+// sees), attempt.go (create, list, decide, be granted) and wait.go. A hold is hold.go, and what it rests on grant.go; what ends it is
+// lease.go (the deadline), guard.go and release.go, with leftovers.go after an error. The rule of the deadline is package
 // internal/lease, and client/vouch.go keeps the session's lease. The unfair lock is unfair.go and its attempt; several locks at
 // once are all.go and all_attempt.go.
 //

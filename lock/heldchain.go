@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A heldChain is the chain of holds that code works under, newest first. It travels in the contexts of holds. The claim of
@@ -47,4 +48,49 @@ func (c *heldChain) holdIDs() []string {
 		}
 	}
 	return ids
+}
+
+// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be asked for in
+// the queue. It refuses to re-enter without Options.Reentrant, and always refuses the write side under a hold of the read side,
+// which could never be granted.
+func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
+	g := heldChainOf(ctx).of(b)
+	if g == nil || !b.rules.Reenters {
+		return nil, nil
+	}
+	g.check() // the deadline may have passed while the machine was suspended
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
+		return nil, &LockError{b.op(try), b.path, g.mu.lost}
+	case ctx.Err() != nil:
+		return nil, nil
+	}
+	if !g.mu.ended && g.mu.kind == queue.Shared && b.rules.Kind == queue.Exclusive {
+		return nil, &LockError{b.op(try), b.path, ErrUpgrade}
+	}
+	if !g.mu.ended && !b.opt.Reentrant {
+		return nil, &LockError{b.op(try), b.path, ErrReentered}
+	}
+	return g.holdLocked(context.WithoutCancel(ctx)), nil
+}
+
+// claimRecord returns what a claim says that is made with ctx. A waiter names the holds that it works under: those of ctx, and
+// claims with the given hold ids that it will hold by then. A try names none, because it does not wait.
+func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) queue.Record {
+	if try {
+		return queue.Record{Passing: true}
+	}
+	ids := slices.Concat(claims, heldChainOf(ctx).holdIDs())
+	ids = ids[:min(len(ids), queue.UnderMax)]
+	for _, node := range o.underNodes {
+		if zk.ValidatePath(node) != nil || len(ids) == queue.UnderMax {
+			continue
+		}
+		if id := queue.HoldIDOf(zk.Parent(node), zk.Base(node)); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return queue.Record{Under: ids, Yields: o.Deadlock > 0 && len(ids) > 0}
 }

@@ -1,6 +1,9 @@
 package lock
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // Hooks are functions that are told what becomes of a lock: for metrics, spans and logs. Any of them may be nil. ctx is the
 // context that the lock was asked for with; its values are there also after it has ended. path is that of the lock's
@@ -29,4 +32,53 @@ type Hooks struct {
 	// Refused is called with the error of a Lock, TryLock or Acquire that fails. When an All fails, the hook of each member
 	// that was not granted is called.
 	Refused func(ctx context.Context, path string, err error)
+}
+
+// tellAsked tells that the lock is asked for, and returns the context to go on with.
+func (b *lockBase) tellAsked(ctx context.Context) context.Context {
+	if b.opt.Hooks.Asked == nil {
+		return ctx
+	}
+	return cmp.Or(b.opt.Hooks.Asked(ctx, b.path), ctx)
+}
+
+func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
+	if b.opt.Waiting != nil {
+		b.opt.Waiting(at)
+	}
+	if b.opt.Hooks.Waiting != nil {
+		b.opt.Hooks.Waiting(ctx, b.path, at)
+	}
+}
+
+// tellRefused tells of an error, and returns it.
+func (b *lockBase) tellRefused(ctx context.Context, err error) error {
+	if err != nil && b.opt.Hooks.Refused != nil {
+		b.opt.Hooks.Refused(ctx, b.path, err)
+	}
+	return err
+}
+
+// tellGranted tells the hook of the first hold. If the hook panics, the grant ends; its node is abandoned with the attempt.
+func (g *grant) tellGranted(ctx context.Context, h *Hold) {
+	if g.lock.opt.Hooks.Granted == nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			g.endUntold()
+		}
+	}()
+	g.lock.opt.Hooks.Granted(ctx, g.lock.path, h)
+	returned = true
+}
+
+// tellLoss tells the hook and the log of the loss of a grant that was lost.
+func (g *grant) tellLoss() {
+	lost := g.loss()
+	if told := g.lock.opt.Hooks.Lost; told != nil {
+		told(g.caller, g.lock.path, lost)
+	}
+	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.nodePath(), "cause", lost.Cause)
 }

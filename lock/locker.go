@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -119,32 +118,6 @@ func (b *lockBase) nodeData(r queue.Record) []byte {
 
 func (b *lockBase) base() *lockBase { return b }
 
-// reenter returns another hold of the node whose hold ctx derives from; nil if there is none, and the lock is to be asked for in
-// the queue. It refuses to re-enter without Options.Reentrant, and always refuses the write side under a hold of the read side,
-// which could never be granted.
-func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
-	g := heldChainOf(ctx).of(b)
-	if g == nil || !b.rules.Reenters {
-		return nil, nil
-	}
-	g.check() // the deadline may have passed while the machine was suspended
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
-		return nil, &LockError{b.op(try), b.path, g.mu.lost}
-	case ctx.Err() != nil:
-		return nil, nil
-	}
-	if !g.mu.ended && g.mu.kind == queue.Shared && b.rules.Kind == queue.Exclusive {
-		return nil, &LockError{b.op(try), b.path, ErrUpgrade}
-	}
-	if !g.mu.ended && !b.opt.Reentrant {
-		return nil, &LockError{b.op(try), b.path, ErrReentered}
-	}
-	return g.holdLocked(context.WithoutCancel(ctx)), nil
-}
-
 func (b *lockBase) op(try bool) string {
 	if try {
 		return "try " + b.rules.Verb
@@ -159,29 +132,4 @@ func (b *lockBase) withOp(err error, try bool) error {
 		return err
 	}
 	return &LockError{b.op(try), b.path, err}
-}
-
-// tellAsked tells that the lock is asked for, and returns the context to go on with.
-func (b *lockBase) tellAsked(ctx context.Context) context.Context {
-	if b.opt.Hooks.Asked == nil {
-		return ctx
-	}
-	return cmp.Or(b.opt.Hooks.Asked(ctx, b.path), ctx)
-}
-
-func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
-	if b.opt.Waiting != nil {
-		b.opt.Waiting(at)
-	}
-	if b.opt.Hooks.Waiting != nil {
-		b.opt.Hooks.Waiting(ctx, b.path, at)
-	}
-}
-
-// tellRefused tells of an error, and returns it.
-func (b *lockBase) tellRefused(ctx context.Context, err error) error {
-	if err != nil && b.opt.Hooks.Refused != nil {
-		b.opt.Hooks.Refused(ctx, b.path, err)
-	}
-	return err
 }
