@@ -47,7 +47,18 @@ func SentByCallers(s *Session) uint64 {
 
 // What package lock does with a session over internal/bridge.
 
-func (s *Session) Vouch(level Vouch) bridge.Vouching             { return bridge.Of(s).Vouch(int(level)) }
+func (s *Session) Vouch(level Vouch) vouching {
+	bridge.Of(s).Vouch(int(level))
+	return vouching{s, level}
+}
+
+// A vouching asks for heartbeats of a level until it is stopped.
+type vouching struct {
+	s     *Session
+	level Vouch
+}
+
+func (v vouching) Stop()                                         { bridge.Of(v.s).Unvouch(int(v.level)) }
 func (s *Session) Age(level Vouch) time.Duration                 { return bridge.Of(s).Age(int(level)) }
 func (s *Session) Lease(level Vouch) Lease                       { return bridge.Of(s).Lease(int(level)) }
 func (s *Session) Listen(ctx context.Context, watches ...*Watch) { bridge.Of(s).Listen(ctx, watches) }

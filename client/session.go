@@ -59,7 +59,7 @@ type Session struct {
 
 		dependents int // how many wait for answers and events and do not read: goroutines, and requests of the session's own
 
-		demand  [strengths]int          // how many vouchings have not been stopped, by what they need
+		demand  [strengths]int          // how often heartbeats are asked for, by what they need
 		history lease.History           // of answered requests
 		leases  [strengths]sessionLease // by what their proofs have
 		stats   Stats

@@ -92,34 +92,19 @@ func (p strength) limitTo(code zk.Code) strength {
 	return min(p, provesPing)
 }
 
-// A vouching asks for heartbeats of a strength until it is stopped.
-type vouching struct {
-	s        *Session
-	strength strength
-	stopped  bool // guarded by Session.mu
+func (b lockSession) Vouch(level int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.demand[Vouch(level).strength()]++
+	if b.mu.conn != nil && b.mu.conn.beatsSoonerLocked() {
+		tell(b.wake)
+	}
 }
 
-func (b lockSession) Vouch(level int) bridge.Vouching {
-	s := b.Session
-	v := &vouching{s: s, strength: Vouch(level).strength()}
-	s.mu.Lock()
-	s.mu.demand[v.strength]++
-	sooner := s.mu.conn != nil && s.mu.conn.beatsSoonerLocked()
-	s.mu.Unlock()
-	if sooner {
-		tell(s.wake)
-	}
-	return v
-}
-
-// Stop withdraws the demand. It may be called more than once.
-func (v *vouching) Stop() {
-	v.s.mu.Lock()
-	defer v.s.mu.Unlock()
-	if !v.stopped {
-		v.stopped = true
-		v.s.mu.demand[v.strength]--
-	}
+func (b lockSession) Unvouch(level int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.demand[Vouch(level).strength()]--
 }
 
 func (b lockSession) Age(level int) time.Duration {
@@ -212,8 +197,8 @@ func (c *conn) heartbeatLocked(now clock.Instant) time.Duration {
 // rhythmLocked returns how much the next heartbeat has to prove, and how long after the last one of its kind it is due.
 func (c *conn) rhythmLocked() (proves strength, interval time.Duration) {
 	proves, interval = provesPing, c.timeout/idleBeats
-	for p, vouchings := range c.s.mu.demand {
-		if vouchings > 0 {
+	for p, demands := range c.s.mu.demand {
+		if demands > 0 {
 			proves, interval = strength(p), lease.Beat(c.timeout)
 		}
 	}

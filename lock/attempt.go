@@ -34,7 +34,7 @@ type attempt struct {
 	waited      bool                   // we have waited in the queue: those behind us may have seen others ahead of us
 	own         []*client.Watch        // watches on our nodes, in their order; nil where none is set
 	revoked     []string               // those of our nodes whose data asks us to give up
-	vouching    bridge.Vouching        // asks for heartbeats, from when the nodes are known
+	vouches     bool                   // it asks for heartbeats, from when the nodes are known
 	ahead       map[string]*aheadWatch // of the last wait, by the names of the claims
 	permits     permitState
 	delayMarker string // path of our delay marker, once it may have been made
@@ -199,8 +199,14 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 func (a *attempt) noteJoined(nodes []string, czxid int64) {
 	a.nodes, a.token, a.unknown, a.created = nodes, czxid, false, nil
 	a.own = make([]*client.Watch, len(nodes))
-	if a.vouching == nil {
-		a.vouching = bridge.Of(a.s).Vouch(int(a.lock.opt.Vouch))
+	a.vouch()
+}
+
+// vouch asks for heartbeats until the attempt, or the grant that it makes next, has ended.
+func (a *attempt) vouch() {
+	if !a.vouches {
+		bridge.Of(a.s).Vouch(int(a.lock.opt.Vouch))
+		a.vouches = true
 	}
 }
 
@@ -338,17 +344,16 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		}
 	}()
 	for i, node := range a.nodes {
-		vouching := a.vouching
-		if i > 0 {
-			vouching = bridge.Of(a.s).Vouch(int(a.lock.opt.Vouch))
-		}
-		holds[i] = beginHold(ctx, newQueueClaim(a, node, lease.Number, vouching).grant, a.own[i])
+		a.vouch()
+		claim := newQueueClaim(a, node, lease.Number)
+		a.vouches = false // the grant's now
+		holds[i] = beginHold(ctx, claim.grant, a.own[i])
 	}
 	if a.waited {
 		a.stopWaiting()
 	}
 	granted = true
-	a.nodes, a.own, a.vouching, a.delayMarker = nil, nil, nil, "" // the holds' now
+	a.nodes, a.own, a.delayMarker = nil, nil, "" // the holds' now
 	attemptIDs.drop(a.id)
 	return holds, nil
 }
@@ -359,8 +364,8 @@ func (a *attempt) abandon() {
 	if a.waited {
 		a.stopWaiting()
 	}
-	if a.vouching != nil {
-		a.vouching.Stop()
+	if a.vouches {
+		bridge.Of(a.s).Unvouch(int(a.lock.opt.Vouch))
 	}
 	a.removeDelayMarker()
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {

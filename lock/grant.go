@@ -22,7 +22,6 @@ type grant struct {
 	token       int64
 	data        []byte          // of the node, as it was made
 	leaseNumber uint64          // number of the session's lease that it rests on; see bridge.Lease
-	vouching    bridge.Vouching // asks for heartbeats while it lasts
 	caller      context.Context // with the values of the context that the lock was asked for with
 
 	revoked chan struct{} // closed when its owner is asked to give it up
@@ -52,10 +51,10 @@ type heldClaim interface {
 
 // newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that
 // number. giveUp says that the owner of the node has been asked to give up.
-func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64, vouching bridge.Vouching) *grant {
+func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64) *grant {
 	g := &grant{
 		lock: lock, s: lock.s, id: id, token: token, data: data,
-		leaseNumber: lease, vouching: vouching, revoked: make(chan struct{}),
+		leaseNumber: lease, revoked: make(chan struct{}),
 	}
 	attemptIDs.add(id)
 	g.mu.node, g.mu.kind = node, lock.rules.Kind
@@ -164,7 +163,7 @@ func (g *grant) endLocked(cause error) bool {
 	}
 	g.mu.holds, g.mu.ended = nil, true
 	g.mu.lost, _ = cause.(*LostError)
-	g.vouching.Stop()
+	bridge.Of(g.s).Unvouch(int(g.lock.opt.Vouch))
 	return true
 }
 

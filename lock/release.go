@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -157,8 +156,8 @@ type queueClaim struct {
 }
 
 // newQueueClaim makes the grant of one of an attempt's nodes.
-func newQueueClaim(a *attempt, node string, lease uint64, vouching bridge.Vouching) *queueClaim {
-	g := newGrant(&a.lock.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), lease, vouching)
+func newQueueClaim(a *attempt, node string, lease uint64) *queueClaim {
+	g := newGrant(&a.lock.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), lease)
 	c := &queueClaim{grant: g, fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
 	g.claim = c
 	return c

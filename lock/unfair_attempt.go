@@ -19,14 +19,14 @@ type unfairAttempt struct {
 	u        *unfairLock
 	id       queue.ID
 	data     []byte
-	created  *creation       // the last create that was sent
-	unknown  bool            // there may be a node of ours that we do not know of
-	made     bool            // the node is there, and is ours
-	token    int64           // creation zxid of our node; 0 until known
-	lookedAt clock.Instant   // when the last request was sent that showed our node
-	own      *client.Watch   // on our node; nil where none is set
-	revoked  bool            // the node asks us to give up
-	vouching bridge.Vouching // asks for heartbeats, from when the node is known
+	created  *creation     // the last create that was sent
+	unknown  bool          // there may be a node of ours that we do not know of
+	made     bool          // the node is there, and is ours
+	token    int64         // creation zxid of our node; 0 until known
+	lookedAt clock.Instant // when the last request was sent that showed our node
+	own      *client.Watch // on our node; nil where none is set
+	revoked  bool          // the node asks us to give up
+	vouches  bool          // it asks for heartbeats, from when the node is known
 }
 
 func newUnfairAttempt(u *unfairLock, r queue.Record) *unfairAttempt {
@@ -149,8 +149,9 @@ func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 
 func (a *unfairAttempt) noteJoined(czxid int64) {
 	a.made, a.token, a.unknown, a.created = true, czxid, false, nil
-	if a.vouching == nil {
-		a.vouching = bridge.Of(a.u.s).Vouch(int(a.u.opt.Vouch))
+	if !a.vouches {
+		bridge.Of(a.u.s).Vouch(int(a.u.opt.Vouch))
+		a.vouches = true
 	}
 }
 
@@ -215,7 +216,8 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		}
 		return a.grant(ctx)
 	}
-	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number, a.vouching)
+	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number)
+	a.vouches = false // the grant's now
 	g.claim = &unfairClaim{grant: g, u: u}
 	h := beginHold(ctx, g, a.own)
 	attemptIDs.drop(a.id) // the grant's use goes on
@@ -225,8 +227,8 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 // abandon hands what the attempt leaves to the cleaner. A watch on our own node needs no cancelling: it fires when the
 // node goes.
 func (a *unfairAttempt) abandon() {
-	if a.vouching != nil {
-		a.vouching.Stop()
+	if a.vouches {
+		bridge.Of(a.u.s).Unvouch(int(a.u.opt.Vouch))
 	}
 	if a.made || a.unknown || a.created != nil {
 		a.u.cleaner.add(leftovers{id: a.id, token: a.token, created: a.created, unknown: a.unknown})

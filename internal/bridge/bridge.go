@@ -12,10 +12,11 @@ import (
 
 // A Session is what package lock does with a *client.Session besides what its methods offer. Levels are those of client.Vouch.
 type Session interface {
-	// Vouch asks for heartbeats of the given level, a sixth of the granted session timeout apart at most, until Stop is
-	// called. Age tells how long ago the last one was sent that has been answered. Ordinary requests whose answers prove as
-	// much count as heartbeats. A level that is not valid is taken for client.VouchWrite.
-	Vouch(level int) Vouching
+	// Vouch asks for heartbeats of the given level, a sixth of the granted session timeout apart at most, until Unvouch has been
+	// called as often. Age tells how long ago the last one was sent that has been answered. Ordinary requests whose answers prove
+	// as much count as heartbeats. A level that is not valid is taken for client.VouchWrite.
+	Vouch(level int)
+	Unvouch(level int)
 
 	// Age returns how long ago a request was sent whose answer proves as much as level: the last such request that has been
 	// answered. The server that gave the answer has heard from the session since then. Time during which the machine was
@@ -36,9 +37,6 @@ type Session interface {
 	// may call Close, and take its time.
 	Tell(f func())
 }
-
-// A Vouching asks for heartbeats of a level until it is stopped. Stop may be called more than once.
-type Vouching interface{ Stop() }
 
 // A Lease is a session's lease at a level, at one moment.
 type Lease struct {
