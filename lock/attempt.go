@@ -347,7 +347,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		a.vouch()
 		claim := newQueueClaim(a, node, lease.Number)
 		a.vouches = false // the grant's now
-		holds[i] = beginHold(ctx, claim.grant, a.own[i])
+		holds[i] = beginHold(ctx, &claim.grant, a.own[i])
 	}
 	if a.waited {
 		a.stopWaiting()

@@ -49,11 +49,11 @@ type heldClaim interface {
 	discard()                           // deletes the node in the background, because the grant was lost
 }
 
-// newGrant makes a grant whose claim is yet to be set. It lasts no longer than the session's lease of that
-// number. giveUp says that the owner of the node has been asked to give up.
-func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64) *grant {
-	g := &grant{
-		lock: lock, s: lock.s, id: id, token: token, data: data,
+// init makes g the grant of a claim. It lasts no longer than the session's lease of that number. giveUp says that the owner of the
+// node has been asked to give up.
+func (g *grant) init(claim heldClaim, lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64) {
+	*g = grant{
+		lock: lock, claim: claim, s: lock.s, id: id, token: token, data: data,
 		leaseNumber: lease, revoked: make(chan struct{}),
 	}
 	attemptIDs.add(id)
@@ -61,7 +61,6 @@ func newGrant(lock *lockBase, id queue.ID, node string, token int64, data []byte
 	if giveUp {
 		g.closeRevoked()
 	}
-	return g
 }
 
 // beginHold makes the first hold of a node, with the values of ctx but not its end.

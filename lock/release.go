@@ -141,7 +141,7 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 
 // A queueClaim is the claim of a grant in the queue of a fair lock.
 type queueClaim struct {
-	*grant
+	grant
 	fair        *fairLock
 	waited      bool   // others may have seen the node behind another's
 	delayMarker string // path of the delay marker; empty if there is none
@@ -157,9 +157,8 @@ type queueClaim struct {
 
 // newQueueClaim makes the grant of one of an attempt's nodes.
 func newQueueClaim(a *attempt, node string, lease uint64) *queueClaim {
-	g := newGrant(&a.lock.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), lease)
-	c := &queueClaim{grant: g, fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
-	g.claim = c
+	c := &queueClaim{fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
+	c.init(c, &a.lock.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), lease)
 	return c
 }
 

@@ -216,10 +216,10 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		}
 		return a.grant(ctx)
 	}
-	g := newGrant(&u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number)
+	claim := &unfairClaim{u: u}
+	claim.init(claim, &u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number)
 	a.vouches = false // the grant's now
-	g.claim = &unfairClaim{grant: g, u: u}
-	h := beginHold(ctx, g, a.own)
+	h := beginHold(ctx, &claim.grant, a.own)
 	attemptIDs.drop(a.id) // the grant's use goes on
 	return h, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // An unfairClaim is the claim of a grant of an unfair lock.
 type unfairClaim struct {
-	*grant
+	grant
 	u       *unfairLock
 	deleted *client.Pending[struct{}] // the deletion that was sent
 }
