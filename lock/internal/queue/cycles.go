@@ -38,12 +38,11 @@ type Entry struct {
 	HoldID    string
 	Dir       string
 	Under     []string // hold ids of what its owner holds while it waits
-	Czxid     int64    // of its nodes
 	Yields    bool     // it gives up if it is the youngest of a cycle
 	Passes    bool     // it leaves at once if it is not granted at once
 	Contender Contender
 
-	Kind        ClaimKind
+	kind        ClaimKind
 	first, last int // places of its claims
 }
 
@@ -59,7 +58,7 @@ func NewReadQueue(q Queue, of []*Entry) *ReadQueue {
 	l := &ReadQueue{Queue: q, Of: of}
 	for i, e := range of {
 		if i == 0 || !slices.Contains(of[:i], e) {
-			e.first, e.Kind = i, q.Claims[i].Kind
+			e.first, e.kind = i, q.Claims[i].Kind
 			l.Entries = append(l.Entries, e)
 		}
 		e.last = i
@@ -79,17 +78,14 @@ func (r *ReadQueue) Find(id string) *Entry {
 
 // mayWaitFor reports whether e has to wait for other, or has while too many like it are there.
 func (r *ReadQueue) mayWaitFor(e, other *Entry) bool {
-	return e != other && Before(r.Queue.Claims[other.first].Number, r.Queue.Claims[e.first].Number) && rivals(e.Kind, other.Kind)
+	return e != other && Before(r.Queue.Claims[other.first].Number, r.Queue.Claims[e.first].Number) && rivals(e.kind, other.kind)
 }
 
 // isBlocked reports whether e cannot be granted as long as the entries ahead of it stay for which stuck is true.
 func (r *ReadQueue) isBlocked(e *Entry, stuck func(*Entry) bool) bool {
-	claims := e.last - e.first // its own that are ahead of its last
-	permits := 1
-	if e.Kind == Permit {
-		permits = r.Queue.Permits
-	} else {
-		claims = 0
+	claims, permits := 0, 1
+	if e.kind == Permit {
+		claims, permits = e.last-e.first, r.Queue.Permits // its own that are ahead of its last are claims too
 	}
 	for i := e.first - 1; i >= 0 && claims < permits; i-- {
 		if r.mayWaitFor(e, r.Of[i]) && stuck(r.Of[i]) {
@@ -126,7 +122,7 @@ func rivals(a, b ClaimKind) bool {
 //  2. a cycle through Self is found if all that keep it closed wait, however far, for Self.
 type CycleFinder struct {
 	Load func(dir string) (*ReadQueue, error)
-	Skip func(*Entry) bool // entries that are not to be taken for waiting
+	Skip func(*Entry) bool // entries that are not to be taken for waiting; never Self
 	Self *Entry
 
 	queues  map[string]*ReadQueue
@@ -186,11 +182,11 @@ func (f *CycleFinder) reach() error {
 		}
 		f.queues[e.Dir] = read
 		for _, other := range read.Entries {
-			if read.mayWaitFor(other, e) && (other == f.Self || !f.Skip(other)) {
+			if read.mayWaitFor(other, e) && !f.Skip(other) {
 				add(other)
 			}
 		}
-		if e != f.Self && f.Skip(e) || !read.Waits(e) {
+		if f.Skip(e) || !read.Waits(e) {
 			continue
 		}
 		f.waits[e] = true
@@ -257,7 +253,7 @@ func (s *step) waits() Deadlock {
 }
 
 // YoungerThan reports whether the claims of the entry were made after those of other.
-func (e *Entry) YoungerThan(other *Entry) bool { return e.Czxid > other.Czxid }
+func (e *Entry) YoungerThan(other *Entry) bool { return e.Contender.Token > other.Contender.Token }
 
 // YieldsBefore reports whether the entry gives up if it and other are in one cycle.
 func (e *Entry) YieldsBefore(other *Entry) bool { return e.Yields && e.YoungerThan(other) }

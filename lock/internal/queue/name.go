@@ -29,6 +29,12 @@ const (
 	bareWord        = "lock-"
 )
 
+// Where Curator's semaphore has its znodes, below its path.
+const (
+	LeasesName = "leases"
+	GateName   = "locks"
+)
+
 // A ClaimKind says what a claim asks for. Several kinds or-ed together are a set.
 type ClaimKind uint8
 

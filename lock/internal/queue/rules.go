@@ -55,8 +55,8 @@ var ElectionRules = Rules{
 // UnfairRules are those of a lock without a queue: its claim has no word, and waits for none.
 var UnfairRules = Rules{Verb: "lock", Kind: Exclusive, Heeds: Exclusive, Reenters: true}
 
-// MayMove reports whether the holder of the claim called name may have let a shared claim take its place.
-func MayMove(name string) bool { return strings.Contains(name, writeWord) }
+// mayMove reports whether the holder of the claim called name may have let a shared claim take its place.
+func mayMove(name string) bool { return strings.Contains(name, writeWord) }
 
 // WaitForConflict is the rule of mutexes and read/write locks: a claim waits for the nearest claim ahead that it cannot
 // share the lock with. That one waits for those further ahead.
@@ -104,7 +104,7 @@ func (r *Rules) FreedByEnd(q Queue, ended, place int) bool {
 		switch {
 		case i != ended:
 			return stays
-		case MayMove(q.Claims[i].Name): // it may have gone by a downgrade
+		case mayMove(q.Claims[i].Name): // it may have gone by a downgrade
 			return shares
 		}
 		return leaves
@@ -121,7 +121,7 @@ func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
 			return leaves
 		case i > holder || !conflict(q.Claims[i].Kind, q.Claims[holder].Kind):
 			return stays
-		case q.Claims[holder].Kind == Shared && MayMove(q.Claims[i].Name):
+		case q.Claims[holder].Kind == Shared && mayMove(q.Claims[i].Name):
 			return shares
 		}
 		return leaves

@@ -48,7 +48,7 @@ func parseLines(text string) queues {
 			p := entries[name]
 			if p == nil {
 				age++
-				p = &Entry{HoldID: dir + "/" + name, Dir: dir, Czxid: age, Contender: Contender{Node: dir + "/" + name}}
+				p = &Entry{HoldID: dir + "/" + name, Dir: dir, Contender: Contender{Node: dir + "/" + name, Token: age}}
 				if under != "" {
 					p.Under = strings.Split(under, ",")
 				}
@@ -203,11 +203,11 @@ func (w *twin) Waits(p *Entry, set int) bool {
 	l := w.ls[p.Dir]
 	claims := 0
 	for i, of := range l.Of[:p.last] {
-		if p.Kind == Permit && of == p || i < p.first && w.stuckFor(p, of, set) {
+		if p.kind == Permit && of == p || i < p.first && w.stuckFor(p, of, set) {
 			claims++
 		}
 	}
-	if p.Kind == Permit {
+	if p.kind == Permit {
 		return l.Queue.Permits > 0 && claims >= l.Queue.Permits
 	}
 	return claims > 0
@@ -215,7 +215,7 @@ func (w *twin) Waits(p *Entry, set int) bool {
 
 // stuckFor reports whether other, which is ahead of p, keeps it waiting for ever if those in set do.
 func (w *twin) stuckFor(p, other *Entry, set int) bool {
-	if p.Kind != Permit && p.Kind == Shared && other.Kind == Shared {
+	if p.kind != Permit && p.kind == Shared && other.kind == Shared {
 		return false
 	}
 	for i, q := range w.all {

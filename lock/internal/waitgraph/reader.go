@@ -197,7 +197,7 @@ func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 			id := queue.HoldIDOf(dir, c.Name)
 			if entries[id] == nil {
 				says := queue.ParseRecord(n.Data)
-				entries[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Czxid: n.Stat.Czxid, Yields: says.Yields, Passes: says.Passing,
+				entries[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Yields: says.Yields, Passes: says.Passing,
 					Contender: queue.NewContender(zk.Join(dir, c.Name), n.Data, n.Stat)}
 			}
 			there.Claims = append(there.Claims, c)

@@ -21,7 +21,7 @@ func TestSurveyOfALongLine(t *testing.T) {
 		name := newID().Prefix(queue.LockWord) + fmt.Sprintf("%010d", i)
 		held := fmt.Sprintf("/of/%d", i)
 		long.queue.Queue.Claims = append(long.queue.Queue.Claims, queue.Claim{Number: int32(i), Kind: queue.Exclusive, Name: name})
-		of = append(of, &queue.Entry{HoldID: queue.HoldIDOf("/long", name), Dir: "/long", Czxid: int64(i), Under: []string{held + "/it"}})
+		of = append(of, &queue.Entry{HoldID: queue.HoldIDOf("/long", name), Dir: "/long", Under: []string{held + "/it"}, Contender: queue.Contender{Token: int64(i)}})
 		v.queues[held] = &readQueue{queue: &queue.ReadQueue{}}
 	}
 	long.queue = queue.NewReadQueue(long.queue.Queue, of)
