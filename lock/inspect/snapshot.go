@@ -33,31 +33,28 @@ func (s Snapshot) pick(held bool) []Contender {
 	return slices.DeleteFunc(slices.Clone(s.Contenders), func(c Contender) bool { return c.Held != held })
 }
 
-// queues are the kinds of claims that stand in one queue. One directory can have several, which do not heed
-// each other.
-var queues = [...]queue.ClaimKind{queue.Exclusive | queue.Shared, queue.Permit, queue.Candidacy}
+// queues are the rules of the queues that one directory can have. Claims in one do not heed those in another.
+var queues = [...]queue.Rules{queue.MutexRules, queue.PermitRules, queue.ElectionRules}
 
-// assign sets Place and Held of a directory's contenders, which are in order: where each stands in the queue of its
-// kind, and whether it holds the lock by the rules that grant it. permits is 0 if it is not known, and then all of a
-// semaphore's contenders hold it.
+// assign sets Place and Held of a directory's contenders: where each stands in the queue of its kind, and whether it holds
+// the lock by the rules that grant it. permits is 0 if it is not known, and then all of a semaphore's contenders hold it.
 func assign(permits int, all []Contender) {
-	for _, heeds := range queues {
-		q := queue.Queue{Permits: permits}
-		var at []int // of the queue, in all
-		for i, c := range all {
-			name := zk.Base(c.Node)
-			q.See(name, heeds)
-			if len(q.Claims) > len(at) {
-				at = append(at, i)
+	names := make([]string, len(all))
+	called := make(map[string]*Contender, len(all))
+	for i := range all {
+		names[i] = zk.Base(all[i].Node)
+		called[names[i]] = &all[i]
+	}
+	for _, rules := range queues {
+		q := queue.Parse(names, rules.Heeds)
+		q.Permits = permits
+		for place, claim := range q.Claims {
+			last := place
+			if rules.Kind == queue.Permit && place < permits {
+				last = q.LastOf(place)
 			}
-		}
-		for place, i := range at {
-			all[i].Place = place
-			if heeds == queue.Permit {
-				all[i].Held = permits == 0 || place < permits && q.LastOf(place) < permits
-			} else {
-				all[i].Held = len(queue.WaitForConflict(q, place)) == 0
-			}
+			c := called[claim.Name]
+			c.Place, c.Held = place, len(rules.WaitsFor(q, last)) == 0
 		}
 	}
 }

@@ -32,22 +32,17 @@ type Queue struct {
 func Parse(names []string, kinds ClaimKind) Queue {
 	q := Queue{Claims: make([]Claim, 0, len(names))}
 	for _, name := range names {
-		q.See(name, kinds)
+		number, k, ok := ParseName(name)
+		switch {
+		case !ok:
+		case k&kinds != 0:
+			q.Claims = append(q.Claims, Claim{number, k, name})
+		case q.Other.Name == "" || Before(number, q.Other.Number):
+			q.Other = Claim{number, k, name}
+		}
 	}
-	q.Sort()
+	q.sort()
 	return q
-}
-
-// See puts the claim called name at the end of the queue, if it is one of these kinds.
-func (q *Queue) See(name string, kinds ClaimKind) {
-	number, k, ok := ParseName(name)
-	switch {
-	case !ok:
-	case k&kinds != 0:
-		q.Claims = append(q.Claims, Claim{number, k, name})
-	case q.Other.Name == "" || Before(number, q.Other.Number):
-		q.Other = Claim{number, k, name}
-	}
 }
 
 // OtherAhead returns the kind of lock whose claim is ahead of the one at place, but not in this queue; KindNone if there is none.
@@ -58,8 +53,8 @@ func (q Queue) OtherAhead(place int) Kind {
 	return KindOf([]string{q.Other.Name}, 0)
 }
 
-// Sort brings the queue into its order.
-func (q Queue) Sort() {
+// sort brings the queue into its order.
+func (q Queue) sort() {
 	if n := len(q.Claims); n > 1 && Before(q.Claims[n-1].Number, q.Claims[0].Number) { // our server lists the newest first
 		slices.Reverse(q.Claims)
 	}

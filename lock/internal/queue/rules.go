@@ -32,15 +32,15 @@ type Rules struct {
 var (
 	MutexRules = Rules{
 		Verb: "lock", Word: LockWord, Kind: Exclusive, Heeds: Exclusive | Shared,
-		WaitsFor: WaitForConflict, Announces: true, Reenters: true,
+		WaitsFor: waitForConflict, Announces: true, Reenters: true,
 	}
 	WriteRules = Rules{
 		Verb: "lock", Word: writeWord, Kind: Exclusive, Heeds: Exclusive | Shared,
-		WaitsFor: WaitForConflict, Announces: true, Moves: true, Reenters: true,
+		WaitsFor: waitForConflict, Announces: true, Moves: true, Reenters: true,
 	}
 	ReadRules = Rules{
 		Verb: "read lock", Word: ReadWord, Kind: Shared, Heeds: Exclusive | Shared,
-		WaitsFor: WaitForConflict, Announces: true, Reenters: true,
+		WaitsFor: waitForConflict, Announces: true, Reenters: true,
 	}
 	PermitRules = Rules{Verb: "acquire", Word: PermitWord, Kind: Permit, Heeds: Permit, WaitsFor: waitForPermits}
 )
@@ -49,7 +49,7 @@ var (
 // claims in the directory neither wait for them nor are waited for.
 var ElectionRules = Rules{
 	Verb: "lock", Word: latchWord, Kind: Candidacy, Heeds: Candidacy,
-	WaitsFor: WaitForConflict, Announces: true,
+	WaitsFor: waitForConflict, Announces: true,
 }
 
 // UnfairRules are those of a lock without a queue: its claim has no word, and waits for none.
@@ -58,9 +58,9 @@ var UnfairRules = Rules{Verb: "lock", Kind: Exclusive, Heeds: Exclusive, Reenter
 // mayMove reports whether the holder of the claim called name may have let a shared claim take its place.
 func mayMove(name string) bool { return strings.Contains(name, writeWord) }
 
-// WaitForConflict is the rule of mutexes and read/write locks: a claim waits for the nearest claim ahead that it cannot
+// waitForConflict is the rule of mutexes and read/write locks: a claim waits for the nearest claim ahead that it cannot
 // share the lock with. That one waits for those further ahead.
-func WaitForConflict(q Queue, place int) []int {
+func waitForConflict(q Queue, place int) []int {
 	for i := place - 1; i >= 0; i-- {
 		if conflict(q.Claims[i].Kind, q.Claims[place].Kind) {
 			return []int{i}

@@ -315,7 +315,7 @@ func survivors(ls queues) map[*Entry]bool {
 			}
 		}
 		last := places[len(places)-1]
-		waits := WaitForConflict(rest, last)
+		waits := waitForConflict(rest, last)
 		if l.Queue.Claims[0].Kind == Permit {
 			waits = nil
 			if last >= max(1, l.Queue.Permits) {
