@@ -9,12 +9,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/lock/internal/waitgraph"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // Look returns the lock at path as it is: its kind, its holders and its waiters. It only reads, and disturbs no contender.
 func Look(ctx context.Context, s *client.Session, path string) (Snapshot, error) {
-	return (&looker{s: s}).look(ctx, path)
+	l := newLooker(s)
+	return l.look(ctx, path)
 }
 
 // Contenders returns the contenders of [Look].
@@ -27,7 +29,8 @@ func Contenders(ctx context.Context, s *client.Session, path string) ([]Contende
 // If the session may not read some of them, it returns the others, and an error that names those and is
 // [zk.ErrNoAuth].
 func LookAll(ctx context.Context, s *client.Session, dir string) ([]Snapshot, error) {
-	return (&looker{s: s}).lookAll(ctx, dir)
+	l := newLooker(s)
+	return l.lookAll(ctx, dir)
 }
 
 // noSession is the error of a function that was called without a session.
@@ -38,14 +41,15 @@ func noSession(path string) error {
 // A looker reads locks. It is used by one goroutine.
 type looker struct {
 	s     *client.Session
-	nodes map[string]client.Node // contenders' as they are known to be, by path; nil if nothing is to be remembered
+	nodes map[string]client.Node // contenders' as they are known to be, by path
 	dirs  map[string]directory   // directories, likewise
 	watch bool                   // leave a watch on whatever is read
 	armed []*client.Watch        // those that were left
 }
 
-// lookBatch is how many nodes are read with one write.
-const lookBatch = 100
+func newLooker(s *client.Session) looker {
+	return looker{s: s, nodes: map[string]client.Node{}, dirs: map[string]directory{}}
+}
 
 func (l *looker) lookAll(ctx context.Context, dir string) ([]Snapshot, error) {
 	d, err := l.directory(ctx, dir)
@@ -75,7 +79,7 @@ func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 	snap := Snapshot{Path: path}
 	d, err := l.directory(ctx, path)
 	switch {
-	case err != nil || !d.there:
+	case err != nil:
 		return snap, err
 	case d.node.Stat.EphemeralOwner != 0:
 		snap.Kind, snap.Contenders = queue.KindUnfair, []Contender{queue.NewHolder(path, d.node.Data, d.node.Stat)}
@@ -110,25 +114,19 @@ func (l *looker) below(ctx context.Context, dir string) ([]Contender, error) {
 	return l.contenders(ctx, dir, d.names)
 }
 
-// A directory is a znode with the names of its children, if it is there.
+// A directory is a znode with the names of its children; zero if it is not there.
 type directory struct {
-	there bool
 	node  client.Node
 	names []string
 }
 
-func (l *looker) directory(ctx context.Context, path string) (d directory, err error) {
+func (l *looker) directory(ctx context.Context, path string) (directory, error) {
 	if l.s == nil {
-		return d, noSession(path)
+		return directory{}, noSession(path)
 	}
 	if d, known := l.dirs[path]; known {
 		return d, nil
 	}
-	defer func() {
-		if err == nil && l.dirs != nil {
-			l.dirs[path] = d
-		}
-	}()
 	for {
 		p := l.s.Pipeline()
 		if l.watch { // first: the others leave no watch where there is nothing, and this one tells what comes between them
@@ -139,6 +137,7 @@ func (l *looker) directory(ctx context.Context, path string) (d directory, err e
 		p.Send(ctx)
 		node, err := got.Wait(ctx)
 		list, listErr := listed.Wait(ctx)
+		d := directory{node, list.Names}
 		if err == nil {
 			err = listErr
 		}
@@ -146,9 +145,12 @@ func (l *looker) directory(ctx context.Context, path string) (d directory, err e
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			return directory{}, nil
+			d = directory{}
+		case err != nil:
+			return d, err
 		}
-		return directory{true, node, list.Names}, err
+		l.dirs[path] = d
+		return d, nil
 	}
 }
 
@@ -173,52 +175,29 @@ func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Li
 // contenders returns the contenders among a directory's children, in order. Those that have left
 // since are left out.
 func (l *looker) contenders(ctx context.Context, dir string, names []string) ([]Contender, error) {
-	var found []Contender
-	for batch := range slices.Chunk(queue.Parse(names, ^queue.ClaimKind(0)).Names(), lookBatch) {
-		nodes, err := l.read(ctx, dir, batch)
-		if err != nil {
-			return nil, err
-		}
-		for i, n := range nodes {
-			if n != nil {
-				found = append(found, queue.NewContender(zk.Join(dir, batch[i]), n.Data, n.Stat))
+	queued := queue.Parse(names, ^queue.ClaimKind(0)).Names()
+	known := func(name string) bool { _, ok := l.nodes[zk.Join(dir, name)]; return ok }
+	for again := true; again; {
+		again = false
+		unknown := slices.DeleteFunc(slices.Clone(queued), known)
+		for i, read := range waitgraph.ReadNodes(ctx, l.s, dir, unknown, l.get) {
+			n, err := read.Wait(ctx)
+			switch {
+			case err == nil:
+				l.nodes[zk.Join(dir, unknown[i])] = n
+			case errors.Is(err, zk.ErrConnectionLoss):
+				again = true
+			case !errors.Is(err, zk.ErrNoNode):
+				return nil, err
 			}
 		}
 	}
-	return found, nil
-}
-
-// read returns the children of dir that are called names, nil for those that have gone.
-func (l *looker) read(ctx context.Context, dir string, names []string) ([]*client.Node, error) {
-	p := l.s.Pipeline()
-	nodes := make([]*client.Node, len(names))
-	reads := make([]*client.Pending[client.Node], len(names))
-	for i, name := range names {
+	var found []Contender
+	for _, name := range queued {
 		path := zk.Join(dir, name)
-		if n, known := l.nodes[path]; known {
-			nodes[i] = &n
-			continue
-		}
-		reads[i] = l.get(p, path)
-	}
-	p.Send(ctx)
-	for i, read := range reads {
-		if read == nil {
-			continue
-		}
-		n, err := read.Wait(ctx)
-		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			return l.read(ctx, dir, names)
-		case errors.Is(err, zk.ErrNoNode):
-			continue
-		case err != nil:
-			return nil, err
-		}
-		nodes[i] = &n
-		if l.nodes != nil {
-			l.nodes[zk.Join(dir, names[i])] = n
+		if n, there := l.nodes[path]; there {
+			found = append(found, queue.NewContender(path, n.Data, n.Stat))
 		}
 	}
-	return nodes, nil
+	return found, nil
 }

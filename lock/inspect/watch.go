@@ -77,15 +77,11 @@ func listen(ctx context.Context, s *client.Session, path string) (*listener, err
 	if s == nil {
 		return nil, noSession(path)
 	}
-	l := &listener{looker: looker{s: s}, path: path}
+	l := &listener{looker: newLooker(s), path: path}
 	var err error
 	l.stream, err = s.Watch(ctx, path, true)
-	switch {
-	case err == nil:
-		l.nodes, l.dirs = map[string]client.Node{}, map[string]directory{}
-	case errors.Is(err, zk.ErrUnimplemented):
-		l.watch = true
-	default:
+	l.watch = errors.Is(err, zk.ErrUnimplemented)
+	if err != nil && !l.watch {
 		return nil, err
 	}
 	return l, nil
@@ -96,38 +92,29 @@ func (l *listener) wait(ctx context.Context) error {
 	if l.watch {
 		return l.waitOneShot(ctx)
 	}
-	gap := false
-	next := ctx
-	for first := true; ; first = false {
-		ev, err := l.stream.Next(next)
-		switch {
-		case err != nil && first:
-			return err
-		case err != nil: // no more has happened
-			if gap { // the server that we see now may be behind
-				err = l.s.Sync(ctx, l.path)
-			} else {
-				err = nil
-			}
-			if errors.Is(err, zk.ErrConnectionLoss) {
-				err = nil // which leaves another gap
-			}
-			return err
-		case ev.Gap:
-			gap = true
-			clear(l.nodes)
-			clear(l.dirs)
-		default:
-			delete(l.nodes, ev.Path)
-			delete(l.dirs, ev.Path)
-			delete(l.dirs, zk.Parent(ev.Path)) // which has a child more or less
-		}
-		if first {
-			var stop context.CancelFunc
-			next, stop = context.WithCancel(ctx)
-			stop() // the rest is what is there already
-		}
+	ev, err := l.stream.Next(ctx)
+	if err != nil {
+		return err
 	}
+	rest, stop := context.WithCancel(ctx)
+	stop() // the rest is what is there already
+	gap := false
+	for ; err == nil; ev, err = l.stream.Next(rest) {
+		gap = gap || ev.Gap
+		delete(l.nodes, ev.Path)
+		delete(l.dirs, ev.Path)
+		delete(l.dirs, zk.Parent(ev.Path)) // which has a child more or less
+	}
+	if !gap {
+		return nil
+	}
+	clear(l.nodes)
+	clear(l.dirs)
+	err = l.s.Sync(ctx, l.path) // the server that we see now may be behind
+	if errors.Is(err, zk.ErrConnectionLoss) {
+		return nil // which leaves another gap
+	}
+	return err
 }
 
 // waitOneShot is wait with the watches that the last look has left. They stay until the next has left its
@@ -137,6 +124,8 @@ func (l *listener) waitOneShot(ctx context.Context) error {
 		w.Cancel()
 	}
 	l.waitedOn, l.armed = l.armed, nil
+	clear(l.nodes)
+	clear(l.dirs)
 	told := make(chan struct{}, 1)
 	for _, w := range l.waitedOn {
 		bridge.Notify(w, told)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -40,9 +41,6 @@ type permitFacts struct {
 	n     int
 	czxid int64 // of the directory
 }
-
-// readBatch is how many nodes are read with one write.
-const readBatch = 100
 
 // A Reader reads at most that many queues and nodes.
 const (
@@ -179,34 +177,51 @@ func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 	there := queue.Queue{Permits: l.permits.n}
 	var of []*queue.Entry
 	entries := map[string]*queue.Entry{}
-	for batch := range slices.Chunk(q.Claims, readBatch) {
-		p := r.s.Pipeline()
-		reads := make([]*client.Pending[client.Node], len(batch))
-		for i, c := range batch {
-			reads[i] = p.Get(zk.Join(dir, c.Name))
+	for i, read := range ReadNodes(r.ctx, r.s, dir, q.Names(), (*client.Pipeline).Get) {
+		n, err := read.Wait(r.ctx)
+		if unseen(err) {
+			continue
 		}
-		p.Send(r.ctx)
-		for i, c := range batch {
-			n, err := reads[i].Wait(r.ctx)
-			if unseen(err) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			id := queue.HoldIDOf(dir, c.Name)
-			if entries[id] == nil {
-				says := queue.ParseRecord(n.Data)
-				entries[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Yields: says.Yields, Passes: says.Passing,
-					Contender: queue.NewContender(zk.Join(dir, c.Name), n.Data, n.Stat)}
-			}
-			there.Claims = append(there.Claims, c)
-			of = append(of, entries[id])
-			l.mzxid[c.Name] = n.Stat.Mzxid
+		if err != nil {
+			return nil, err
 		}
+		name := q.Claims[i].Name
+		id := queue.HoldIDOf(dir, name)
+		if entries[id] == nil {
+			says := queue.ParseRecord(n.Data)
+			entries[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Yields: says.Yields, Passes: says.Passing,
+				Contender: queue.NewContender(zk.Join(dir, name), n.Data, n.Stat)}
+		}
+		there.Claims = append(there.Claims, q.Claims[i])
+		of = append(of, entries[id])
+		l.mzxid[name] = n.Stat.Mzxid
 	}
 	l.queue = queue.NewReadQueue(there, of)
 	return l, nil
+}
+
+// readBatch is how many nodes are read with one write.
+const readBatch = 100
+
+// ReadNodes reads the children of dir that are called names, with the requests that get makes, and yields these by the places of
+// the names.
+func ReadNodes(ctx context.Context, s *client.Session, dir string, names []string,
+	get func(*client.Pipeline, string) *client.Pending[client.Node]) iter.Seq2[int, *client.Pending[client.Node]] {
+	return func(yield func(int, *client.Pending[client.Node]) bool) {
+		reads := make([]*client.Pending[client.Node], len(names))
+		for i := range names {
+			if i%readBatch == 0 {
+				p := s.Pipeline()
+				for j := i; j < min(i+readBatch, len(names)); j++ {
+					reads[j] = get(p, zk.Join(dir, names[j]))
+				}
+				p.Send(ctx)
+			}
+			if !yield(i, reads[i]) {
+				return
+			}
+		}
+	}
 }
 
 // keepOnly leaves out what the earlier reader did not find as it is now. nil stands for a queue that it did not read.
