@@ -36,14 +36,13 @@ func (o *Options) nodeData() []byte {
 	return b
 }
 
-// parse reads what a znode says. Whatever is not our JSON is an ID, as with Curator.
-func (c *Candidate) parse(data []byte) {
+// candidateOf returns the contender as a candidate. Data that is not our JSON is an ID, as with Curator.
+func candidateOf(c lock.Contender) Candidate {
 	var r record
-	if len(data) > 0 && data[0] == '{' && json.Unmarshal(data, &r) == nil && r.PID != 0 {
-		c.ID, c.Owner, c.Data = r.ID, r.Owner, r.Data
-		return
+	if len(c.Data) == 0 || c.Data[0] != '{' || json.Unmarshal(c.Data, &r) != nil || r.PID == 0 {
+		r = record{ID: string(c.Data)}
 	}
-	c.ID = string(data)
+	return Candidate{Node: c.Node, Session: c.Session, Token: c.Token, Since: c.Since, ID: r.ID, Owner: r.Owner, Data: r.Data}
 }
 
 // first returns the path of the znode at the head of the queue in a directory with these children, empty if

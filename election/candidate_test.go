@@ -20,8 +20,7 @@ func TestCandidateSays(t *testing.T) {
 		{Options{ID: "a:80", IDOnly: true, Lock: lock.Options{Label: "api"}}, Candidate{ID: "a:80"}},
 	} {
 		data := c.opt.nodeData()
-		var got Candidate
-		got.parse(data)
+		got := candidateOf(lock.Contender{Data: data})
 		if got.ID != c.want.ID || string(got.Data) != string(c.want.Data) {
 			t.Errorf("%s is read as %+v, want %+v", data, got, c.want)
 		}
@@ -42,8 +41,7 @@ func TestCandidateSays(t *testing.T) {
 // What Curator's candidates say is their id, whatever it looks like.
 func TestForeignCandidates(t *testing.T) {
 	for _, text := range []string{"", "10.0.0.1:80", `{"host":"a","port":80}`, `{`, "null", "\xff", `{"id":"x"}`} {
-		var c Candidate
-		c.parse([]byte(text))
+		c := candidateOf(lock.Contender{Data: []byte(text)})
 		if c.ID != text || c.Owner != (lock.Owner{}) || c.Data != nil {
 			t.Errorf("%q is read as %+v", text, c)
 		}

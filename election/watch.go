@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -35,9 +36,7 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 	var candidates []Candidate
 	for _, c := range contenders {
 		if c.Latch {
-			candidate := Candidate{Node: c.Node, Session: c.Session, Token: c.Token, Since: c.Since}
-			candidate.parse(c.Data)
-			candidates = append(candidates, candidate)
+			candidates = append(candidates, candidateOf(c))
 		}
 	}
 	return candidates, nil
@@ -126,9 +125,9 @@ func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
 			var stat zk.Stat
 			data, stat, w, err = e.s.WatchGet(ctx, node)
 			if err == nil {
-				c := Candidate{Node: node, Session: stat.EphemeralOwner, Token: stat.Czxid, Since: time.UnixMilli(stat.Ctime)}
-				c.parse(data)
-				return c, w, nil
+				since := time.UnixMilli(stat.Ctime)
+				c := lock.Contender{Node: node, Session: stat.EphemeralOwner, Token: stat.Czxid, Since: since, Data: data}
+				return candidateOf(c), w, nil
 			}
 		}
 		switch {
