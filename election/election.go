@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -14,9 +13,10 @@ import (
 // An Election is a way to stand for election under one session, and to see which candidate leads. It is used by any
 // number of goroutines; each Campaign is a candidate of its own.
 type Election struct {
-	s   *client.Session
-	dir string
-	opt Options // with defaults
+	s     *client.Session
+	dir   string
+	opt   Options     // with defaults
+	latch lock.Locker // that the leader holds
 }
 
 // New returns the election of the directory at path, which must not be "/". It asks the server nothing. The directory,
@@ -29,11 +29,11 @@ func New(s *client.Session, path string, opt Options) (*Election, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := bridge.NewLatch[lock.Locker](s, path, opt.Lock); err != nil {
+	latch, err := bridge.NewLatch[lock.Locker](s, path, opt.Lock)
+	if err != nil {
 		return nil, err
 	}
-	opt.Data = slices.Clone(opt.Data) // the caller may use its slice again
-	return &Election{s, path, opt}, nil
+	return &Election{s, path, opt, latch}, nil
 }
 
 // errZero is the error of an Election that was not made by New.
@@ -52,13 +52,7 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	if e.s == nil {
 		return nil, errZero
 	}
-	opt := e.opt.Lock
-	opt.Data = e.opt.nodeData()
-	latch, err := bridge.NewLatch[lock.Locker](e.s, e.dir, opt)
-	if err != nil {
-		return nil, err
-	}
-	hold, err := latch.Lock(ctx)
+	hold, err := e.latch.Lock(ctx)
 	if err != nil {
 		var at *lock.LockError
 		if errors.As(err, &at) {

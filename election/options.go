@@ -83,7 +83,8 @@ func (o Options) withDefaults(path string, timeout time.Duration) (Options, erro
 		o.Lock.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Lock.Requeue = true
-	if n := len(o.nodeData()); n > dataBytesMax {
+	o.Lock.Data = o.nodeData()
+	if n := len(o.Lock.Data); n > dataBytesMax {
 		return refuse("options ID and Data: make %d bytes, more than %d", n, dataBytesMax)
 	}
 	return o, nil
