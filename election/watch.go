@@ -49,54 +49,35 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 // One watch is kept at the server, on the leader's znode, so that candidates that come and go wake no watcher.
 func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
-		var last Candidate
-		told := false
-		// next waits for the end of what is, and reports false if the caller has broken off.
-		next := func() (goOn bool, err error) {
-			if e.s == nil {
-				return true, errZero
-			}
-			st, _ := e.s.State()
+		var last *Candidate
+		// next waits for the end of what is, and reports whether there is more to come.
+		next := func() bool {
 			leader, w, err := e.look(ctx)
-			if err != nil {
-				return true, err
+			if err == nil {
+				defer w.Cancel() // also if yield panics
+				if (last == nil || !reflect.DeepEqual(leader, *last)) && !yield(leader, nil) {
+					return false
+				}
+				last = &leader
+				err = e.wait(ctx, w)
 			}
-			defer w.Cancel() // also if yield panics
-			if !(told && reflect.DeepEqual(leader, last)) && !yield(leader, nil) {
-				return false, nil
-			}
-			last, told = leader, true
-			return true, e.wait(ctx, w, st.Conn)
-		}
-		for {
-			goOn, err := next()
 			if err != nil {
 				yield(Candidate{}, err)
 			}
-			if err != nil || !goOn {
-				return
-			}
+			return err == nil
+		}
+		for next() {
 		}
 	}
 }
 
-// wait returns when the watch has fired, or the session has another connection than conn: what came
-// meanwhile is then looked for, instead of trusting that the new server knows it.
-func (e *Election) wait(ctx context.Context, w *client.Watch, conn uint64) error {
-	for {
-		st, changed := e.s.State()
-		if st.Phase == client.Connected && st.Conn != conn {
-			return nil
-		}
-		select {
-		case <-w.Done():
-			return nil
-		case <-changed:
-		case <-e.s.Done():
-			return e.s.Err()
-		case <-ctx.Done():
-			return ending.Of(ctx)
-		}
+// wait returns when the watch has fired, which survives reconnects and tells what came meanwhile.
+func (e *Election) wait(ctx context.Context, w *client.Watch) error {
+	select {
+	case <-w.Done():
+		return e.s.Err()
+	case <-ctx.Done():
+		return ending.Of(ctx)
 	}
 }
 
