@@ -101,10 +101,7 @@ func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 // pause returns how long to wait before the next campaign, shortened by a random part of up to a half so
 // that candidates do not march in step.
 func (c *campaigner) pause() time.Duration {
-	d := pauseMax
-	if c.rounds < 16 {
-		d = min(pauseMax, pauseMin<<c.rounds)
-	}
+	d := min(pauseMax, pauseMin<<min(c.rounds, 16)) // which does not overflow
 	c.rounds++
 	return d - rand.N(d/2+1)
 }
