@@ -15,8 +15,7 @@ import (
 
 // Look returns the lock at path as it is: its kind, its holders and its waiters. It only reads, and disturbs no contender.
 func Look(ctx context.Context, s *client.Session, path string) (Snapshot, error) {
-	l := newLooker(s)
-	return l.look(ctx, path)
+	return newLooker(s).look(ctx, path)
 }
 
 // Contenders returns the contenders of [Look].
@@ -29,8 +28,7 @@ func Contenders(ctx context.Context, s *client.Session, path string) ([]Contende
 // If the session may not read some of them, it returns the others, and an error that names those and is
 // [zk.ErrNoAuth].
 func LookAll(ctx context.Context, s *client.Session, dir string) ([]Snapshot, error) {
-	l := newLooker(s)
-	return l.lookAll(ctx, dir)
+	return newLooker(s).lookAll(ctx, dir)
 }
 
 // noSession is the error of a function that was called without a session.
@@ -47,8 +45,8 @@ type looker struct {
 	armed []*client.Watch        // those that were left
 }
 
-func newLooker(s *client.Session) looker {
-	return looker{s: s, nodes: map[string]client.Node{}, dirs: map[string]directory{}}
+func newLooker(s *client.Session) *looker {
+	return &looker{s: s, nodes: map[string]client.Node{}, dirs: map[string]directory{}}
 }
 
 func (l *looker) lookAll(ctx context.Context, dir string) ([]Snapshot, error) {

@@ -35,28 +35,28 @@ func WatchAll(ctx context.Context, s *client.Session, dir string) iter.Seq2[[]Sn
 
 // watch yields what look returns for path, whenever it is something else. An error ends it, but for one that is
 // partial.
-func watch[T any](ctx context.Context, s *client.Session, path string, look func(*looker, context.Context, string) (T, error), partial error) iter.Seq2[T, error] {
+func watch[T any](ctx context.Context, s *client.Session, path string, look func(*looker, context.Context, string) (T, error),
+	partial error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none, last T
-		var lastErr string
+		var lastErr string // "<nil>" for none, and empty before the first look
 		l, err := listen(ctx, s, path)
 		if err != nil {
 			yield(none, err)
 			return
 		}
 		defer l.close()
-		for first := true; ; first = false {
-			now, err := look(&l.looker, ctx, path)
+		for {
+			now, err := look(l.looker, ctx, path)
 			if err != nil && !errors.Is(err, partial) {
 				yield(none, err)
 				return
 			}
-			if text := fmt.Sprint(err); first || text != lastErr || !reflect.DeepEqual(now, last) {
-				if !yield(now, err) {
-					return
-				}
-				last, lastErr = now, text
+			text := fmt.Sprint(err)
+			if (text != lastErr || !reflect.DeepEqual(now, last)) && !yield(now, err) {
+				return
 			}
+			last, lastErr = now, text
 			if err := l.wait(ctx); err != nil {
 				yield(none, err)
 				return
@@ -67,7 +67,7 @@ func watch[T any](ctx context.Context, s *client.Session, path string, look func
 
 // A listener is a looker that learns when there is something new to see.
 type listener struct {
-	looker
+	*looker
 	path     string
 	stream   *client.Stream  // of all that happens at path and below; nil where the server has none
 	waitedOn []*client.Watch // those that were left before the present ones, where there is no stream

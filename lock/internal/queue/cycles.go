@@ -57,7 +57,7 @@ type ReadQueue struct {
 func NewReadQueue(q Queue, of []*Entry) *ReadQueue {
 	l := &ReadQueue{Queue: q, Of: of}
 	for i, e := range of {
-		if i == 0 || !slices.Contains(of[:i], e) {
+		if !slices.Contains(of[:i], e) {
 			e.first, e.kind = i, q.Claims[i].Kind
 			l.Entries = append(l.Entries, e)
 		}

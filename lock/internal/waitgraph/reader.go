@@ -227,8 +227,7 @@ func ReadNodes(ctx context.Context, s *client.Session, dir string, names []strin
 // keepOnly leaves out what the earlier reader did not find as it is now. nil stands for a queue that it did not read.
 func (l *readQueue) keepOnly(earlier *readQueue) {
 	if earlier == nil {
-		l.queue = &queue.ReadQueue{}
-		return
+		earlier = &readQueue{}
 	}
 	same := queue.Queue{}
 	if l.permits == earlier.permits {
