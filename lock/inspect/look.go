@@ -83,33 +83,21 @@ func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 		snap.Kind, snap.Contenders = queue.KindUnfair, []Contender{queue.NewHolder(path, d.node.Data, d.node.Stat)}
 		return snap, nil
 	}
-	permits, err := queue.ParsePermits(d.node.Data)
-	if err != nil {
-		permits = 0 // data of another program
-	}
+	permits, _ := queue.ParsePermits(d.node.Data) // 0 for data of another program
 	snap.Kind, snap.Permits = queue.KindOf(d.names, permits), permits
 	if snap.Kind != queue.KindCuratorSemaphore {
-		snap.Contenders, err = l.contenders(ctx, path, d.names)
+		snap.Contenders, err = l.contenders(ctx, path)
 		assign(permits, snap.Contenders)
 		return snap, err
 	}
-	leases, err := l.below(ctx, zk.Join(path, queue.LeasesName))
+	leases, err := l.contenders(ctx, zk.Join(path, queue.LeasesName))
 	if err != nil {
 		return snap, err
 	}
-	gate, err := l.below(ctx, zk.Join(path, queue.GateName))
+	gate, err := l.contenders(ctx, zk.Join(path, queue.GateName))
 	assign(0, leases)
 	snap.Contenders = joinGate(leases, gate)
 	return snap, err
-}
-
-// below returns the contenders of a directory that is part of a lock.
-func (l *looker) below(ctx context.Context, dir string) ([]Contender, error) {
-	d, err := l.directory(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	return l.contenders(ctx, dir, d.names)
 }
 
 // A directory is a znode with the names of its children; zero if it is not there.
@@ -172,8 +160,12 @@ func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Li
 
 // contenders returns the contenders among a directory's children, in order. Those that have left
 // since are left out.
-func (l *looker) contenders(ctx context.Context, dir string, names []string) ([]Contender, error) {
-	queued := queue.Parse(names, ^queue.ClaimKind(0)).Names()
+func (l *looker) contenders(ctx context.Context, dir string) ([]Contender, error) {
+	d, err := l.directory(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	queued := queue.Parse(d.names, ^queue.ClaimKind(0)).Names()
 	known := func(name string) bool { _, ok := l.nodes[zk.Join(dir, name)]; return ok }
 	for again := true; again; {
 		again = false
