@@ -63,56 +63,39 @@ func (s *Session) Gone(ctx context.Context) bool {
 	return s.mu.closed || s.mu.over != nil && errors.Is(s.mu.over, zk.ErrSessionExpired) && !s.mu.over.presumed
 }
 
-// askToClose has the ensemble end the session. It returns nil when the session is over, and otherwise why there was no
-// answer.
+// askToClose fails what has not been sent, and has the ensemble end the session. It returns nil when the session is over, or
+// another Close is about to end it, and otherwise why there was no answer.
 func (s *Session) askToClose(ctx context.Context) error {
 	for {
-		c := s.queueClose()
-		if c == nil {
-			return nil // over already
+		k := &Pending[struct{}]{call: newCall(wire.OpCloseSession, "close session", "", nil)}
+		k.s = s
+		s.mu.Lock()
+		if s.mu.over != nil {
+			s.mu.Unlock()
+			return nil
 		}
-		select {
-		case <-c.observe():
-		case <-ctx.Done():
-			why := s.endOf(ctx)
-			s.withdraw(c, why)
-			return why
+		log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
+		for _, q := range s.mu.queue {
+			if q.op != wire.OpCloseSession {
+				s.failLocked(q, s.mu.state.Cause, false)
+			}
 		}
+		s.mu.inFlight++
+		s.mu.queue = append(s.mu.queue, &k.call)
+		s.mu.Unlock()
+		tell(s.wake)
+		log()
+		_, err := k.Wait(ctx)
 		switch {
-		case c.err == nil:
+		case err == nil:
 			s.mu.Lock()
 			s.mu.closed = true
 			s.mu.Unlock()
 			return nil
-		case errors.Is(c.err, zk.ErrSessionExpired), errors.Is(c.err, zk.ErrClosed):
+		case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrClosed):
 			return nil
-		case isConnectionLoss(c.err): // ask again on the next connection; it may turn out that the session is gone
-		default:
-			return c.err
+		case !isConnectionLoss(err): // otherwise ask again on the next connection; it may turn out that the session is gone
+			return cause(err)
 		}
 	}
-}
-
-// queueClose fails what has not been sent and puts a closeSession behind what has; nil if the session
-// is over, or another Close is about to end it.
-func (s *Session) queueClose() *call {
-	c := newCall(wire.OpCloseSession, "close session", "", nil)
-	c.s = s
-	s.mu.Lock()
-	if s.mu.over != nil {
-		s.mu.Unlock()
-		return nil
-	}
-	log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
-	for _, q := range s.mu.queue {
-		if q.op != wire.OpCloseSession {
-			s.failLocked(q, s.mu.state.Cause, false)
-		}
-	}
-	s.mu.inFlight++
-	s.mu.queue = append(s.mu.queue, &c)
-	s.mu.Unlock()
-	tell(s.wake)
-	log()
-	return &c
 }
