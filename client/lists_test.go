@@ -55,8 +55,11 @@ func TestParseServers(t *testing.T) {
 			got = append(got, s.String()+"="+s.host)
 		}
 		if tt.fails != "" {
-			if err == nil || !strings.Contains(err.Error(), tt.fails) || !strings.Contains(err.Error(), fmt.Sprintf("%q", tt.list)) {
-				t.Errorf("parseServers(%q): %v, want an error that says %q and quotes the list", tt.list, err, tt.fails)
+			if err == nil || !strings.Contains(err.Error(), tt.fails) {
+				t.Errorf("parseServers(%q): %v, want an error that says %q", tt.list, err, tt.fails)
+			}
+			if _, err := begin(tt.list, Options{}); !strings.Contains(err.Error(), fmt.Sprintf("server list %q: ", tt.list)) {
+				t.Errorf("begin(%q): %v, want an error that quotes the list", tt.list, err)
 			}
 			continue
 		}

@@ -31,17 +31,8 @@ const defaultPort = "2181"
 
 // parseServers reads a server list: "host:port,host:port/chroot". The port may be left out (2181),
 // IPv6 addresses stand in brackets, and "unix:/path" is a socket of this machine. The chroot, if
-// any, follows the last server; behind a socket it cannot be given.
+// any, follows the last server; behind a socket it cannot be given. The caller names the list in errors.
 func parseServers(list string) (servers []server, chroot string, err error) {
-	servers, chroot, err = splitServers(list)
-	if err != nil {
-		return nil, "", fmt.Errorf("server list %q: %w", list, err)
-	}
-	return servers, chroot, nil
-}
-
-// splitServers is parseServers for a caller that names the list itself in errors.
-func splitServers(list string) (servers []server, chroot string, err error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, "", errors.New("it is empty")
 	}

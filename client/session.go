@@ -86,7 +86,7 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 func begin(servers string, opt Options) (*Session, error) {
 	list, chroot, err := parseServers(servers)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("server list %q: %w", servers, err)
 	}
 	if opt, err = opt.withDefaults(); err != nil {
 		return nil, err
