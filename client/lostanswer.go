@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -124,10 +125,9 @@ func (c *onceCreation) ours(data []byte, stat zk.Stat) bool {
 func newestFirst(names []string, base string) []string {
 	numbers := map[string]int32{}
 	for _, name := range names {
-		if digits, ok := strings.CutPrefix(name, base); ok && len(digits) >= 10 && !strings.HasPrefix(digits, "+") {
-			if n, err := strconv.ParseInt(digits, 10, 32); err == nil {
-				numbers[name] = int32(n)
-			}
+		n, err := strconv.ParseInt(strings.TrimPrefix(name, base), 10, 32)
+		if err == nil && name == fmt.Sprintf("%s%010d", base, n) {
+			numbers[name] = int32(n)
 		}
 	}
 	return slices.SortedFunc(maps.Keys(numbers), func(a, b string) int { return int(numbers[b] - numbers[a]) })
