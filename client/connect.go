@@ -270,6 +270,30 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	return c, nil
 }
 
+// greetingLocked returns what goes ahead of everything else on a new connection: the credentials, then the watches that
+// were armed on the last one.
+//
+// A server takes a session that has seen no newer transaction than it has itself, and learns that from the handshake. It does
+// not learn there what the session has seen in an event only. An event is not counted in lastZxid, because several events
+// belong to one transaction and the connection may break between them. So a transaction comes first after an event that no answer
+// has followed: without it, reads on a server that lags would be older than what the event told. A sync is not enough if that server
+// is the leader, which answers one before it has applied what it has committed.
+func (c *conn) greetingLocked() []*call {
+	var calls []*call
+	for _, a := range c.s.mu.auth {
+		calls = append(calls, greet(a))
+	}
+	if c.s.mu.ahead {
+		calls = append(calls, ownCall(wire.OpMulti, "await writes", "/", noChange))
+	}
+	return append(calls, c.s.watches.rearm(c.number, c.s.mu.lastZxid, c.s.opt.WatchBytesMax)...)
+}
+
+// greet returns the request that shows a credential.
+func greet(a Auth) *call {
+	return ownCall(wire.OpAuth, "auth", a.Scheme, &wire.AuthRequest{Scheme: a.Scheme, Auth: a.Credential})
+}
+
 // warnOfTimeout logs that a server has granted another session timeout than was asked for, or than the session had so far.
 func (s *Session) warnOfTimeout(srv server, granted time.Duration) {
 	before := s.granted

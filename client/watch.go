@@ -174,6 +174,77 @@ func (t *watches) disarm() {
 	}
 }
 
+// rearm returns the requests that register again, on a new connection, what was armed on the last
+// one. Each carries about bytesMax of paths: one frame with everything could be larger than the server
+// accepts, which would end the connection, again and again (samuel/go-zookeeper 167).
+func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
+	p := rearmer{zxid: lastZxid, bytesMax: bytesMax}
+	for key, spot := range t.spots {
+		if len(spot.watches) == 0 {
+			continue
+		}
+		spot.armed = true
+		present, absent := false, false
+		for _, w := range spot.watches {
+			w.set = conn
+			present, absent = present || !w.absent, absent || w.absent
+		}
+		if key.kind == zk.WatchChildren {
+			p.add(&p.req.Child, key.path)
+			continue
+		}
+		if present {
+			p.add(&p.req.Data, key.path)
+		}
+		if absent {
+			p.add(&p.req.Exist, key.path)
+		}
+	}
+	for key, streams := range t.streams {
+		if key.kind == zk.WatchPersistentRecursive {
+			p.add(&p.req.Recursive, key.path)
+		} else {
+			p.add(&p.req.Persistent, key.path)
+		}
+		for _, st := range streams {
+			st.gapLocked() // persistent watches are not told what they missed
+		}
+	}
+	p.cut()
+	return p.calls
+}
+
+// rearmBytes is how much longer than the request that set a watch a request can be that registers this watch again and no
+// other.
+const rearmBytes = 27
+
+// A rearmer packs paths into requests.
+type rearmer struct {
+	zxid     int64
+	bytesMax int
+	req      wire.SetWatchesRequest
+	bytes    int // of paths in req
+	calls    []*call
+}
+
+func (p *rearmer) add(list *[]string, path string) {
+	if p.bytes > 0 && p.bytes+len(path) > p.bytesMax {
+		p.cut()
+	}
+	*list = append(*list, path)
+	p.bytes += len(path) + 4
+}
+
+// cut closes the request at hand.
+func (p *rearmer) cut() {
+	if p.bytes == 0 {
+		return
+	}
+	p.req.RelativeZxid = p.zxid
+	p.calls = append(p.calls, ownCall(p.req.Op(), "register watches again", "", &p.req))
+	p.req, p.bytes = wire.SetWatchesRequest{}, 0
+}
+
 // end tells every watch that the session is over.
 func (t *watches) end(why error) {
 	for _, spot := range t.spots {
