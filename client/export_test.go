@@ -59,7 +59,7 @@ type vouching struct {
 }
 
 func (v vouching) Stop()                                         { bridge.Of(v.s).Unvouch(int(v.level)) }
-func (s *Session) Age(level Vouch) time.Duration                 { return bridge.Of(s).Age(int(level)) }
+func (s *Session) Age(level Vouch) time.Duration                 { return bridge.Of(s).Lease(int(level)).Age }
 func (s *Session) Lease(level Vouch) Lease                       { return bridge.Of(s).Lease(int(level)) }
 func (s *Session) Listen(ctx context.Context, watches ...*Watch) { bridge.Of(s).Listen(ctx, watches) }
 func (w *Watch) Conn() uint64                                    { return w.connection() }

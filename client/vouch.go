@@ -107,13 +107,6 @@ func (b lockSession) Unvouch(level int) {
 	b.mu.demand[Vouch(level).strength()]--
 }
 
-func (b lockSession) Age(level int) time.Duration {
-	b.mu.Lock()
-	at := b.mu.leases[Vouch(level).strength()].newest // once the session is over, the zero Instant: for ever ago
-	b.mu.Unlock()
-	return b.opt.clock.Since(at)
-}
-
 // A sessionLease is what the answered requests of one level amount to. Guarded by Session.mu.
 type sessionLease struct {
 	lease  lease.Lease
@@ -126,9 +119,11 @@ func (b lockSession) Lease(level int) bridge.Lease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := &b.mu.leases[Vouch(level).strength()]
+	age := now.Sub(l.newest) // for ever once the session is over
 	return bridge.Lease{
 		At:        now,
-		Remaining: l.lease.Remaining(b.mu.timeout, now.Sub(l.newest)),
+		Age:       age,
+		Remaining: l.lease.Remaining(b.mu.timeout, age),
 		Number:    l.number,
 		Settles:   b.mu.history.Settles(b.mu.timeout, now),
 	}

@@ -13,15 +13,10 @@ import (
 // A Session is what package lock does with a *client.Session besides what its methods offer. Levels are those of client.Vouch.
 type Session interface {
 	// Vouch asks for heartbeats of the given level, a sixth of the granted session timeout apart at most, until Unvouch has been
-	// called as often. Age tells how long ago the last one was sent that has been answered. Ordinary requests whose answers prove
-	// as much count as heartbeats. A level that is not valid is taken for client.VouchWrite.
+	// called as often. Ordinary requests whose answers prove as much count as heartbeats. A level that is not valid is taken for
+	// client.VouchWrite.
 	Vouch(level int)
 	Unvouch(level int)
-
-	// Age returns how long ago a request was sent whose answer proves as much as level: the last such request that has been
-	// answered. The server that gave the answer has heard from the session since then. Time during which the machine was
-	// suspended counts. For a session that is over or being closed, Age is longer than any timeout. Only tests ask.
-	Age(level int) time.Duration
 
 	// Lease returns the session's lease at a level: until its end the ensemble does not free what the session holds. Package
 	// internal/lease has the rule.
@@ -42,6 +37,10 @@ type Session interface {
 type Lease struct {
 	// At is that moment, by a clock that counts the time for which the machine was suspended.
 	At clock.Instant
+
+	// Age is how long ago the newest proof was sent: the server that answered has heard from the session since then. It is longer
+	// than any timeout if the session is over or being closed. Only tests ask.
+	Age time.Duration
 
 	// Remaining is how long the lease lasts without another proof; 0 or less once it is over.
 	Remaining time.Duration

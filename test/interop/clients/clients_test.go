@@ -301,7 +301,7 @@ func TestEnsembleWithoutQuorum(t *testing.T) {
 		}
 	}
 	since := time.Since(lost) // before the age is asked for, which grows
-	if age := bridge.Of(s).Age(int(client.VouchWrite)); age < since {
+	if age := bridge.Of(s).Lease(int(client.VouchWrite)).Age; age < since {
 		t.Errorf("age %v, but there has been no quorum for %v", age, since)
 	}
 	leader.Launch()
@@ -309,7 +309,7 @@ func TestEnsembleWithoutQuorum(t *testing.T) {
 	leader.AwaitServing()
 	_, err := s.Set(within(t, patience), "/held", nil, -1)
 	must(t, err)
-	if age := bridge.Of(s).Age(int(client.VouchWrite)); age > timeout {
+	if age := bridge.Of(s).Lease(int(client.VouchWrite)).Age; age > timeout {
 		t.Errorf("age %v with the quorum back", age)
 	}
 }

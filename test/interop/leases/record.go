@@ -45,21 +45,17 @@ func (r *record) now() time.Duration { return time.Since(r.began) }
 
 // sample looks at the session once.
 func (r *record) sample() {
-	age := bridge.Of(r.s).Age(int(r.level))
-	left := bridge.Of(r.s).Lease(int(r.level)).Remaining
+	l := bridge.Of(r.s).Lease(int(r.level))
 	now := r.now()
-	if bridge.Of(r.s).Age(int(r.level)) < age {
-		return // another proof came in between; the next sample sees it
-	}
-	sent := now - age
+	sent := now - l.Age
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.least = min(r.mu.least, left)
+	r.mu.least = min(r.mu.least, l.Remaining)
 	if n := len(r.mu.proofs); n > 0 && sent < r.mu.proofs[n-1].sent+rounding {
 		return
 	}
 	r.mu.all++
-	if left < lease.Term(r.timeout)-age-rounding {
+	if l.Remaining < lease.Term(r.timeout)-l.Age-rounding {
 		r.mu.shortened++
 	}
 	r.mu.proofs = append(r.mu.proofs, sighting{sent, now})

@@ -218,11 +218,11 @@ func runLate(w *World, s Step) {
 	}
 	beat := w.plan.Timeout / 6
 	const early = 20 * time.Millisecond
-	if !w.within(2*beat, func() bool { return bridge.Of(cs).Age(int(w.plan.Vouch)) < beat-early }) {
+	if !w.within(2*beat, func() bool { return bridge.Of(cs).Lease(int(w.plan.Vouch)).Age < beat-early }) {
 		return
 	}
 	l := p.link()
-	time.Sleep(beat - early - bridge.Of(cs).Age(int(w.plan.Vouch)))
+	time.Sleep(beat - early - bridge.Of(cs).Lease(int(w.plan.Vouch)).Age)
 	l.Mute(memnet.ToClient)
 	time.Sleep(2*early + 2*w.plan.Latency)
 	l.Mute(memnet.Both)

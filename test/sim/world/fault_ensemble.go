@@ -76,8 +76,8 @@ func runGap(w *World, s Step) {
 	}
 	const early = 20 * time.Millisecond
 	beat := w.plan.Timeout / 6
-	if w.within(2*beat, func() bool { return bridge.Of(cs).Age(int(w.plan.Vouch)) < beat-early }) {
-		time.Sleep(beat - early - bridge.Of(cs).Age(int(w.plan.Vouch)))
+	if w.within(2*beat, func() bool { return bridge.Of(cs).Lease(int(w.plan.Vouch)).Age < beat-early }) {
+		time.Sleep(beat - early - bridge.Of(cs).Lease(int(w.plan.Vouch)).Age)
 	}
 	resumed := time.Now()
 	if s.N%2 == 0 {
@@ -92,7 +92,7 @@ func runGap(w *World, s Step) {
 		l.Unmute(memnet.ToServer)
 	}
 	over := time.Now()
-	for bridge.Of(cs).Age(int(w.plan.Vouch)) > time.Since(resumed) {
+	for bridge.Of(cs).Lease(int(w.plan.Vouch)).Age > time.Since(resumed) {
 		if time.Since(over) > w.plan.Tick/2 {
 			return
 		}
