@@ -51,7 +51,7 @@ func newCall(op wire.Op, name, path string, req wire.Record) call {
 	if req != nil {
 		buf = req.AppendTo(buf)
 	}
-	return call{op: op, name: name, path: path, frame: wire.EndFrame(buf, start), writes: writes(op)}
+	return call{op: op, name: name, path: path, frame: wire.EndFrame(buf, start), writes: provenBy(op) == provesWrite}
 }
 
 // ownCall makes a request of the session's own.

@@ -59,20 +59,15 @@ func (in *frameReader) next() (message []byte, skipped error, ok bool, err error
 		in.w, in.dropped = in.w-n, in.dropped+n
 	}
 	if missing := length - in.dropped - (len(here) - frameHeadBytes); missing > 0 {
-		in.expect(missing)
+		// The rest has no more time than its length deserves: a server that sends a byte now and then is not alive.
+		if in.due.IsZero() {
+			in.due = time.Now().Add(in.patience + time.Duration(missing)*time.Second/slowest)
+		}
 		return nil, nil, false, nil
 	}
 	in.r += end
 	in.due, in.dropped = time.Time{}, 0
 	return here[frameHeadBytes:end], skipped, true, nil
-}
-
-// expect notes that a message has begun, and so many bytes of it are missing. The rest has no more time than its length
-// deserves: a server that sends a byte now and then is not alive.
-func (in *frameReader) expect(bytes int) {
-	if in.due.IsZero() {
-		in.due = time.Now().Add(in.patience + time.Duration(bytes)*time.Second/slowest)
-	}
 }
 
 // deadline returns until when the next bytes have to come.

@@ -130,7 +130,7 @@ func TestF50_Backoff(t *testing.T) {
 			}
 			want = min(2*want, b.max)
 		}
-		b.reset()
+		b.rounds = 0
 	}
 }
 

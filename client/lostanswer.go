@@ -135,8 +135,7 @@ func newestFirst(names []string, base string) []string {
 
 // cause returns the error within an *OpError about another request.
 func cause(err error) error {
-	var op *OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*OpError](err); ok {
 		return op.Err
 	}
 	return err

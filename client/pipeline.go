@@ -302,7 +302,7 @@ func (p *Pipeline) Sync(path string) *Pending[struct{}] {
 // AwaitWrites adds a request that is answered once every write that the session has sent before is decided, on connections that are
 // gone as well: reads behind it see what became of them. It is a transaction that changes nothing, so it waits for a quorum.
 func (p *Pipeline) AwaitWrites() *Pending[struct{}] {
-	k := add[struct{}](p, "await writes", wire.OpMulti, "/", noChange, func(*Session, *wire.Decoder) (struct{}, error) { return struct{}{}, nil })
+	k := add[struct{}](p, "await writes", wire.OpMulti, "/", noChange, nil)
 	k.writes = false
 	return k
 }

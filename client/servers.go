@@ -139,8 +139,6 @@ func (b *backoff) pause() time.Duration {
 	return d - rand.N(d/2+1)
 }
 
-func (b *backoff) reset() { b.rounds = 0 }
-
 // serverPath returns the server's name for a path of ours.
 func (s *Session) serverPath(path string) string {
 	switch {

@@ -214,10 +214,9 @@ func (s *Session) run() {
 		began := time.Now()
 		cause := c.serve(s.ctx)
 		if time.Since(began) >= goodAfter {
-			s.backoff.reset()
+			s.backoff.rounds = 0
 		}
-		var refused *SessionError
-		if errors.As(cause, &refused) {
+		if refused, ok := errors.AsType[*SessionError](cause); ok {
 			s.end(refused)
 			return
 		}

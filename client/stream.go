@@ -91,10 +91,10 @@ func (st *Stream) Next(ctx context.Context) (StreamEvent, error) {
 func (st *Stream) Close() {
 	s := st.s
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	streams := s.watches.streams[st.key]
 	i := slices.Index(streams, st)
 	if i < 0 {
-		s.mu.Unlock()
 		return
 	}
 	s.watches.streams[st.key] = slices.Delete(streams, i, i+1)
@@ -105,7 +105,6 @@ func (st *Stream) Close() {
 		}
 	}
 	st.endLocked(st.wrap(zk.ErrClosed))
-	s.mu.Unlock()
 }
 
 // removeStream has the server forget a persistent watch. Servers before 3.9 answer zk.ErrMarshalling to the kinds of persistent

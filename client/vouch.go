@@ -40,13 +40,10 @@ func (v Vouch) Valid() bool { return v >= VouchSync && v <= VouchWrite }
 
 // strength returns what an answer has to prove for this level.
 func (v Vouch) strength() strength {
-	switch v {
-	case VouchPing:
-		return provesPing
-	case VouchSync:
-		return provesSync
+	if !v.Valid() {
+		return provesWrite
 	}
-	return provesWrite
+	return [...]strength{VouchPing: provesPing, VouchSync: provesSync, VouchWrite: provesWrite}[v]
 }
 
 // A strength is what an answer proves of the session: nothing, or a level and those below it.
@@ -59,9 +56,6 @@ const (
 	provesWrite
 	strengths
 )
-
-// writes reports whether a request of this type changes something, so that a lost answer leaves a doubt.
-func writes(op wire.Op) bool { return provenBy(op) == provesWrite || op == wire.OpCloseSession }
 
 // provenBy returns what an answer to a request of this type proves. A write is answered by a quorum
 // even if it fails, because its failure goes through the log too. Credentials do not count as a sign

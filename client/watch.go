@@ -127,13 +127,10 @@ func removeCall(key watchKey) *call {
 
 // fire delivers an event to the watches that it concerns.
 func (t *watches) fire(ev zk.Event) {
-	switch ev.Type {
-	case zk.NodeChildrenChanged:
+	if ev.Type == zk.NodeChildrenChanged || ev.Type == zk.NodeDeleted {
 		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev)
-	case zk.NodeDeleted:
-		t.fireAt(watchKey{zk.WatchChildren, ev.Path}, ev)
-		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev)
-	default:
+	}
+	if ev.Type != zk.NodeChildrenChanged {
 		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev)
 	}
 	t.fireStreams(ev)
