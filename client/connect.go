@@ -16,8 +16,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// connect goes through the servers until one takes the session. It returns nil, nil when the session's
-// context has ended, and an error when the session is over.
+// connect goes through the servers until one takes the session. It returns nil, nil when the session has been ended
+// meanwhile, and an error when it is over by what a server said.
 func (s *Session) connect() (*conn, *SessionError) {
 	var r refusals
 	tried := 0
@@ -27,22 +27,12 @@ func (s *Session) connect() (*conn, *SessionError) {
 			return nil, nil
 		}
 		nc, resp, asked, err := s.attempt(srv, s.lastZxid())
+		if err == nil {
+			return s.adopt(srv, nc, resp, asked)
+		}
 		if s.ctx.Err() != nil {
-			if nc != nil {
-				hangUp(nc)
-			}
 			s.noteAttempt(srv.String(), errUnanswered)
 			return nil, nil
-		}
-		if err == nil {
-			c, over := s.adopt(srv, nc, resp, asked)
-			if over != nil {
-				s.noteAttempt(srv.String(), errors.New(over.Detail)) // not zk.ErrClosed, which is a Keeper's own end
-			}
-			if c != nil || over != nil {
-				return c, over
-			}
-			continue
 		}
 		s.tracer.attempt(srv.String(), err)
 		s.noteAttempt(srv.String(), err)
@@ -222,10 +212,11 @@ const (
 
 // adopt makes nc the session's connection if the answer lets it. An answer for another session than
 // ours says that ours is over, whatever else it offers (ClickHouse 116690: a server answered a resume
-// with a fresh session).
+// with a fresh session). It returns what connect does.
 func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, asked clock.Instant) (*conn, *SessionError) {
 	refuse := func(code zk.Code, detail string) *SessionError {
 		hangUp(nc)
+		s.noteAttempt(srv.String(), errors.New(detail)) // not zk.ErrClosed, which is a Keeper's own end
 		return &SessionError{ID: s.ID(), Err: code, Detail: detail}
 	}
 	granted := time.Duration(resp.Timeout) * time.Millisecond
@@ -246,6 +237,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	if s.mu.over != nil {
 		s.mu.Unlock()
 		hangUp(nc)
+		s.noteAttempt(srv.String(), errUnanswered)
 		return nil, nil
 	}
 	proves := provesSync // the leader was asked whether it knows the session

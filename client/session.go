@@ -209,7 +209,7 @@ func (s *Session) run() {
 			return
 		}
 		if c == nil {
-			return // s.ctx has ended
+			return // the session has been ended
 		}
 		began := time.Now()
 		cause := c.serve(s.ctx)
