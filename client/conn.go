@@ -38,10 +38,11 @@ type conn struct {
 	lastBeat [strengths]clock.Instant // by strength: when the last heartbeat was sent, or request that was answered like one
 }
 
-// newConn makes a connection whose handshake was sent at asked. Heartbeats are counted from then, as the
+// newConnLocked makes the session's next connection, whose handshake was sent at asked. Heartbeats are counted from then, as the
 // age of the session is: a server may have taken most of the timeout for its answer.
-func newConn(s *Session, nc net.Conn, srv server, number uint64, timeout time.Duration, asked clock.Instant) *conn {
-	c := &conn{s: s, nc: nc, rw: directIO(nc), server: srv, number: number, timeout: timeout}
+func (s *Session) newConnLocked(nc net.Conn, srv server, asked clock.Instant) *conn {
+	s.mu.stats.Connections++
+	c := &conn{s: s, nc: nc, rw: directIO(nc), server: srv, number: s.mu.stats.Connections, timeout: s.mu.timeout}
 	switch nc.(type) {
 	case *net.TCPConn, *net.UnixConn:
 		c.kernel = true

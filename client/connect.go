@@ -250,8 +250,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	}
 	s.password = append([]byte(nil), resp.Password...)
 	s.vouchHandshakeLocked(proves, asked)
-	s.mu.stats.Connections++
-	c := newConn(s, nc, srv, s.mu.stats.Connections, s.mu.timeout, asked)
+	c := s.newConnLocked(nc, srv, asked)
 	s.mu.conn, s.mu.noConn = c, nil
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)
 	log := s.setStateLocked(State{Phase: Connected, Server: srv.String(), Conn: c.number})
