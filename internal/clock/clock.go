@@ -55,6 +55,3 @@ func (c Clock) Now() Instant {
 	}
 	return i
 }
-
-// Since returns how much time has passed since i: the larger of what the clocks say.
-func (c Clock) Since(i Instant) time.Duration { return c.Now().Sub(i) }
