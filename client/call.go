@@ -16,7 +16,7 @@ type call struct {
 	op    wire.Op
 	name  string // of the operation, for errors
 	path  string // as the caller named it
-	frame []byte // the request with its length, room for the xid at xidOffset
+	frame []byte // the request with its length, room for the xid at xidOffset; nil once it has been sent
 
 	answer decoder // takes the response; nil if there is nothing to decode
 
@@ -104,14 +104,14 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 }
 
 // failLocked completes c without an answer.
-func (s *Session) failLocked(c *call, err error, maybe bool) {
+func (s *Session) failLocked(c *call, err error) {
 	if c.over {
 		return
 	}
 	if c.arm != nil {
 		s.watches.settle(c.arm, 0, zk.ErrConnectionLoss)
 	}
-	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: maybe && c.writes}
+	c.err = &OpError{Op: c.name, Path: c.path, Err: err, Maybe: c.writes && c.frame == nil}
 	s.completeLocked(c)
 	if s.mu.conn != nil {
 		s.mu.conn.interruptLocked() // the reading goroutine may be waiting for c, which will get no answer
@@ -133,7 +133,7 @@ func (s *Session) withdraw(c *call, cause error) bool {
 	defer s.mu.Unlock()
 	if i := slices.Index(s.mu.queue, c); i >= 0 && !c.over {
 		s.mu.queue = slices.Delete(s.mu.queue, i, i+1) // or it would grow for as long as there is no server
-		s.failLocked(c, cause, false)
+		s.failLocked(c, cause)
 	}
 	return c.over
 }

@@ -77,7 +77,7 @@ func (s *Session) askToClose(ctx context.Context) error {
 		log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
 		for _, q := range s.mu.queue {
 			if q.op != wire.OpCloseSession {
-				s.failLocked(q, s.mu.state.Cause, false)
+				s.failLocked(q, s.mu.state.Cause)
 			}
 		}
 		s.mu.inFlight++

@@ -104,7 +104,7 @@ func hangUp(nc net.Conn) {
 func (c *conn) failInFlightLocked(err error) {
 	for i := range c.sent {
 		for k := c.sent[i].pop(); k != nil; k = c.sent[i].pop() {
-			c.s.failLocked(k, err, true)
+			c.s.failLocked(k, err)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		failure = k.answer.decode(d)
 	}
 	if err := d.Err(); err != nil {
-		s.failLocked(k, fmt.Errorf("answer of %v: %w", c.server, err), true)
+		s.failLocked(k, fmt.Errorf("answer of %v: %w", c.server, err))
 		return fmt.Errorf("from %v: answer to %s %s: %w", c.server, k.name, k.path, err)
 	}
 	if k.arm != nil {

@@ -47,7 +47,7 @@ func (p *Pipeline) Send(ctx context.Context) {
 			s.watches.expect(c.arm)
 		}
 		if reason != nil {
-			s.failLocked(c, reason, false)
+			s.failLocked(c, reason)
 		} else {
 			s.mu.queue = append(s.mu.queue, c)
 		}

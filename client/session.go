@@ -251,7 +251,7 @@ func (s *Session) settleConn(c *conn, cause error) {
 		if !k.own {
 			return false
 		}
-		s.failLocked(k, zk.ErrConnectionLoss, false)
+		s.failLocked(k, zk.ErrConnectionLoss)
 		return true
 	})
 	s.watches.disarm()
@@ -280,7 +280,7 @@ func (s *Session) end(why *SessionError) {
 		c.failInFlightLocked(why)
 	}
 	for _, c := range s.mu.queue {
-		s.failLocked(c, why, false)
+		s.failLocked(c, why)
 	}
 	s.mu.queue = nil
 	s.watches.end(why)
