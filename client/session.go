@@ -203,13 +203,10 @@ func (s *Session) Go(f func(ctx context.Context)) bool {
 func (s *Session) run() {
 	defer s.tracer.stop()
 	for s.ctx.Err() == nil {
-		c, err := s.connect()
-		if err != nil {
-			s.end(err)
-			return
-		}
+		c, over := s.connect()
 		if c == nil {
-			return // the session has been ended
+			s.end(over) // which does nothing if the session has been ended meanwhile
+			return
 		}
 		began := time.Now()
 		cause := c.serve(s.ctx)
@@ -247,13 +244,7 @@ func (s *Session) settleConn(c *conn, cause error) {
 	c.failInFlightLocked(zk.ErrConnectionLoss)
 	// Of what is queued, the session's own requests made sense on this connection only: watches to be forgotten went with it,
 	// and the greeting is made anew for the next.
-	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool {
-		if !k.own {
-			return false
-		}
-		s.failLocked(k, zk.ErrConnectionLoss)
-		return true
-	})
+	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool { return k.own })
 	s.watches.disarm()
 	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.noConn})
 	s.mu.Unlock()

@@ -61,14 +61,13 @@ func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.AC
 		made, err := s.Create(ctx, path, data, zk.Persistent, acl)
 		switch {
 		case isConnectionLoss(err) || errors.Is(err, zk.ErrNodeExists):
-			continue
 		case errors.Is(err, zk.ErrNoNode):
 			if err := s.EnsurePath(ctx, zk.Parent(path), acl); err != nil {
 				return zk.Stat{}, err
 			}
-			continue
+		default:
+			return made.Stat, err
 		}
-		return made.Stat, err
 	}
 }
 
