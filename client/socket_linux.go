@@ -13,12 +13,7 @@ import (
 // that may block, and calls on sockets of package net never do. When it knows of a call, it wakes a thread (sysmon in package
 // runtime) if the process was idle. That thread looks whether the call takes long, until the process is idle again. A
 // client that mostly waits pays as much for this as for all of its own work.
-//
-// One goroutine at a time reads, and one writes.
-type socket struct {
-	raw     syscall.RawConn
-	in, out transfer
-}
+type socket struct{ raw syscall.RawConn }
 
 // directIO returns a socket that reads and writes nc, or nc itself if it is not a plain socket that never blocks.
 func directIO(nc net.Conn) io.ReadWriter {
@@ -33,9 +28,7 @@ func directIO(nc net.Conn) io.ReadWriter {
 	if raw == nil || err != nil || mayBlock(raw) {
 		return nc
 	}
-	s := &socket{raw: raw, in: transfer{call: syscall.SYS_READ}, out: transfer{call: syscall.SYS_WRITE, whole: true}}
-	s.in.try, s.out.try = s.in.onSocket, s.out.onSocket
-	return s
+	return socket{raw}
 }
 
 // mayBlock reports whether calls on the socket block, as they do once its file's descriptor has been asked for
@@ -49,63 +42,58 @@ func mayBlock(raw syscall.RawConn) bool {
 	return blocks
 }
 
-func (s *socket) Read(b []byte) (n int, err error) {
-	s.in.buf, s.in.n = b, 0
-	n, err = s.in.end(s.raw.Read(s.in.try))
-	if n == 0 && err == nil && len(b) > 0 {
+func (s socket) Read(b []byte) (n int, err error) {
+	var errno syscall.Errno
+	err = s.raw.Read(func(fd uintptr) (done bool) {
+		n, errno = transfer(syscall.SYS_READ, fd, b)
+		return errno != syscall.EAGAIN
+	})
+	if n == 0 && err == nil && errno == 0 && len(b) > 0 {
 		err = io.EOF
 	}
-	return n, err
+	return n, netError(err, errno)
 }
 
-func (s *socket) Write(b []byte) (n int, err error) {
-	s.out.buf, s.out.n = b, 0
-	return s.out.end(s.raw.Write(s.out.try))
-}
-
-// A transfer moves bytes from or to a socket. There is one for each direction, with its function, since both would be garbage after
-// each read and write otherwise.
-type transfer struct {
-	call  uintptr               // number of the system call
-	whole bool                  // all of buf is to be moved, and not only what the socket takes at once
-	try   func(fd uintptr) bool // onSocket
-
-	buf   []byte
-	n     int // bytes of buf that have been moved
-	errno syscall.Errno
-}
-
-// onSocket moves bytes, and reports false if it is to be called again when the socket is ready.
-func (t *transfer) onSocket(fd uintptr) (done bool) {
-	for {
-		rest := t.buf[t.n:]
-		var n uintptr
-		n, _, t.errno = syscall.RawSyscall(t.call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(rest))), uintptr(len(rest)))
-		switch t.errno {
-		case 0:
-			t.n += int(n)
-			if !t.whole || t.n == len(t.buf) {
-				return true
+func (s socket) Write(b []byte) (n int, err error) {
+	var errno syscall.Errno
+	err = s.raw.Write(func(fd uintptr) (done bool) {
+		for n < len(b) {
+			var wrote int
+			wrote, errno = transfer(syscall.SYS_WRITE, fd, b[n:])
+			if errno != 0 {
+				return errno != syscall.EAGAIN
 			}
+			n += wrote
+		}
+		return true
+	})
+	return n, netError(err, errno)
+}
+
+// transfer reads or writes as much as the socket takes at once.
+func transfer(trap, fd uintptr, b []byte) (int, syscall.Errno) {
+	for {
+		n, _, errno := syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		switch errno {
+		case 0:
+			return int(n), 0
 		case syscall.EINTR:
 		default:
-			return t.errno != syscall.EAGAIN
+			return 0, errno
 		}
 	}
 }
 
-// end returns how much has been moved, and what package net would say of the end: waiting for the socket failed, or the system call
-// did.
-func (t *transfer) end(waiting error) (n int, err error) {
-	t.buf = nil
+// netError returns what package net would say of the end of a call: waiting for the socket failed, or the system call did.
+func netError(waiting error, errno syscall.Errno) error {
 	switch {
-	case waiting == nil && t.errno == 0:
-		return t.n, nil
+	case waiting == nil && errno == 0:
+		return nil
 	case waiting == nil:
-		return t.n, t.errno
+		return errno
 	}
 	if op, ok := errors.AsType[*net.OpError](waiting); ok {
 		op.Op = strings.TrimPrefix(op.Op, "raw-") // the prefix says how, and not what
 	}
-	return t.n, waiting
+	return waiting
 }
