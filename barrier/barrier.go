@@ -128,9 +128,11 @@ func (b *Barrier) Remove(ctx context.Context) error {
 	doubt := false  // the answer was lost
 	err := b.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		for {
-			err := catchUp(ctx, s, b.path)
+			var err error
 			if doubt { // the znode may be another one by now
 				err = s.AwaitWrites(ctx)
+			} else {
+				err = catchUp(ctx, s, b.path)
 			}
 			if err != nil {
 				return err
