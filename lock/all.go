@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 )
 
 // An All is several locks that are taken all or none: mutexes, sides of read/write locks, permits.
@@ -23,9 +21,6 @@ import (
 // free a moment later. Some members are asked for one at a time: unfair locks, locks with Options.Delay, Curator
 // semaphores, and semaphores that are used for the first time.
 type All struct{ members []member }
-
-// ErrDuplicate is returned when a lock is named twice among those that are to be held together.
-var ErrDuplicate = errors.New("named twice")
 
 // NewAll returns an All of the given locks. They may be of different sessions, but no two may have the same path:
 // that is ErrDuplicate, also if they are of different kinds or sessions. Several permits of a semaphore are one
@@ -101,122 +96,13 @@ func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 	return newHolds(t.ctx, t.flat()), nil
 }
 
-// Holds are several locks held at once. They are one loan: the loss of one is the loss of the whole. The
-// others are kept then until Release, so that the work can be stopped in order. Zero Holds, and nil ones, are over.
-type Holds struct {
-	flat   []*Hold // of each member
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
-	listening sync.Once     // for revoked
-	revoked   chan struct{} // closed when one of them was asked for; nil until Revoked is called
-}
-
-// newHolds makes the whole of the holds of each member. ctx already carries the heldChain of all of them.
-func newHolds(ctx context.Context, flat []*Hold) *Holds {
-	h := &Holds{flat: flat}
-	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	for _, one := range h.flat {
-		context.AfterFunc(one.Context(), func() { h.cancel(one.Cause()) }) // by then the cause of one is known
-	}
-	return h
-}
-
-// Context returns a context that ends when the whole is released or one of its locks is lost, with Cause as
-// its cause. It carries the values of the context that the locks were asked for with, but not its end.
-// A Lock of one of the paths with a context derived from it re-enters, if Options.Reentrant allows that.
-func (h *Holds) Context() context.Context {
-	if h.isZero() {
-		return noHold
-	}
-	return h.ctx
-}
-
-func (h *Holds) isZero() bool { return h == nil || h.ctx == nil }
-
-// holds returns what All does, without a copy; none of zero Holds.
-func (h *Holds) holds() []*Hold {
-	if h.isZero() {
-		return nil
-	}
-	return h.flat
-}
-
-// Done is closed when the whole is over.
-func (h *Holds) Done() <-chan struct{} { return h.Context().Done() }
-
-// Cause returns nil while all are held, and then why that ended: ErrReleased, or the *LostError of the lock that was
-// lost first. It looks at the clock, as Hold.Cause does.
-func (h *Holds) Cause() error {
-	for _, one := range h.holds() {
-		if cause := one.Cause(); cause != nil {
-			h.cancel(cause)
-		}
-	}
-	return context.Cause(h.Context())
-}
-
-// Remaining returns how long all of them are good for if no further heartbeat is answered; see Hold.Remaining.
-func (h *Holds) Remaining() time.Duration {
-	if h.Context().Err() != nil {
-		return 0
-	}
-	left := h.flat[0].Remaining()
-	for _, one := range h.flat[1:] {
-		left = min(left, one.Remaining())
-	}
-	return left
-}
-
-// Of returns the holds of the lock at path: one, or one for each permit; none if path is not that of a member.
-// Releasing one of them ends the context of the whole.
-func (h *Holds) Of(path string) []*Hold {
-	var of []*Hold
-	for _, one := range h.holds() {
-		if one.g.lock.path == path {
-			of = append(of, one)
-		}
-	}
-	return of
-}
-
-// All returns all holds, in the order in which the locks are taken. Releasing one of them ends the context of the whole.
-func (h *Holds) All() []*Hold { return slices.Clone(h.holds()) }
-
-// Tokens returns the fencing token of each lock by its path; see Hold.Token. What is protected by several of
-// them compares each with the highest that it has seen for that path.
-func (h *Holds) Tokens() map[string]int64 {
-	tokens := map[string]int64{}
-	for _, one := range h.holds() {
-		tokens[one.g.lock.path] = one.Token()
-	}
-	return tokens
-}
-
-// Release gives all of them back, in one round trip. The holds are over at once.
-// The error joins those that Hold.Release would return for each: nil says that all nodes are known to be gone.
-// Releasing again does nothing and returns nil.
-func (h *Holds) Release(ctx context.Context) error {
-	if h.isZero() {
-		return errNoHold
-	}
-	h.cancel(ErrReleased)
-	return releaseAll(ctx, h.flat)
-}
-
-// Do runs f and releases the whole when f returns and when it panics. f's context is that of the whole and also
-// ends when ctx does, with the cause. The error is f's, joined with the loss or the failure to release.
-func (h *Holds) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return workUnder(ctx, h, f)
-}
-
 // A Member is a claim that can be made together with others, by an All: a Locker, or permits of a Semaphore.
 type Member interface{ resolve() member }
 
 // member is the resolved form of a Member.
 type member struct {
 	lock  *lockBase // nil if err says that there is none
-	taker lockTaker
+	from  takeable
 	fair  *fairLock // in which the claims can be made together with those of other members; nil if there is no queue
 	count int       // of claims
 	err   error
@@ -229,7 +115,7 @@ func (l locker) resolve() member {
 		return member{err: errZero}
 	}
 	fair, _ := l.from.(*fairLock)
-	return member{lock: l.from.base(), taker: l.from, fair: fair, count: 1}
+	return member{lock: l.from.base(), from: l.from, fair: fair, count: 1}
 }
 
 // isSeparate reports whether the claim is made by itself: more has to happen before or after it than to join the

@@ -19,7 +19,8 @@ type allAttempt struct {
 	stops []func() bool
 }
 
-// takeMembers takes all members or none. If try is set, it does not wait.
+// takeMembers takes all members or none. If try is set, it does not wait. With an error it returns t, too, which has what had been
+// taken.
 func takeMembers(ctx context.Context, members []member, try bool) (t *allAttempt, err error) {
 	t = &allAttempt{members: members, holds: make([][]*Hold, len(members))}
 	t.ctx, t.lose = context.WithCancelCause(ctx)
@@ -75,7 +76,7 @@ func (t *allAttempt) add(i int, holds ...*Hold) {
 	}
 }
 
-// flat returns the holds that there are, in canonical order.
+// flat returns the holds that there are, in the order of paths.
 func (t *allAttempt) flat() []*Hold {
 	var all []*Hold
 	for _, holds := range t.holds {
@@ -91,7 +92,7 @@ func (t *allAttempt) takeNext(rest []int, try bool) (done int, err error) {
 	switch batch {
 	case 0:
 		m := t.members[rest[0]]
-		holds, err := m.taker.takeClaims(t.ctx, m.count, try)
+		holds, err := m.from.takeClaims(t.ctx, m.count, try)
 		if err != nil {
 			return 0, err
 		}
@@ -104,8 +105,8 @@ func (t *allAttempt) takeNext(rest []int, try bool) (done int, err error) {
 }
 
 // takeBatch asks for several members at once, in one write for each session, and returns for how many of them
-// it has taken holds, in canonical order. If one of them is busy, it gives up the places in the queue behind
-// those that come later before it waits, so that a waiter has nothing that comes later.
+// it has taken holds, in the order of paths. Before it waits for one of them, it gives up its places in the queues of those that
+// come later, so that a waiter never stands in one of them.
 func (t *allAttempt) takeBatch(batch []int, try bool) (done int, err error) {
 	attempts := t.ask(batch, try)
 	later := attempts

@@ -9,6 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -117,9 +118,7 @@ func (a *attempt) ask(ctx context.Context) {
 // addTo adds the requests of ask.
 func (a *attempt) addTo(p *client.Pipeline) {
 	a.created = a.create(p)
-	if a.lock.permits != nil {
-		a.askPermits(p)
-	}
+	a.askPermits(p)
 	a.listed = p.Children(a.lock.dir)
 }
 
@@ -173,7 +172,7 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 			if err != nil {
 				return a.list(ctx)
 			}
-			return a.locate(ctx, q, listed)
+			return a.decide(ctx, q, listed)
 		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
 			a.created = nil
 			if err := a.lock.makeDirectory(ctx); err != nil {
@@ -214,7 +213,7 @@ func (a *attempt) vouch() {
 var errAbsent = errors.New("the nodes were not made")
 
 // list returns the queue as it is now. A sync goes ahead of the listing, which then shows all that was true when the sync was
-// sent. If the answer to our create was lost, it has to be decided before.
+// sent. If the answer to our create was lost, a transaction goes ahead in its place, so that the listing shows what became of it.
 func (a *attempt) list(ctx context.Context) (view, error) {
 	for {
 		st, _ := a.s.State()
@@ -233,17 +232,17 @@ func (a *attempt) list(ctx context.Context) (view, error) {
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss): // the session paces its reconnects
 			continue
-		case err == nil && bridge.Conn(listed) != st.Conn: // reconnected meanwhile: the number of permits may be another
+		case err == nil && a.lock.permits.varies() && bridge.Conn(listed) != st.Conn: // reconnected: the number may be another
 			continue
 		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
 			return view{}, err
 		}
-		return a.locate(ctx, q, listed)
+		return a.decide(ctx, q, listed)
 	}
 }
 
-// locate finds our place in a listing that shows every change up to our create.
-func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *client.Pending[client.Listing]) (view, error) {
+// decide finds our place in a listing that shows every change up to our create.
+func (a *attempt) decide(ctx context.Context, q queue.Queue, listed *client.Pending[client.Listing]) (view, error) {
 	a.listedAt = bridge.Sent(listed)
 	places := q.Of(a.id)
 	switch {
@@ -272,7 +271,7 @@ func (a *attempt) locate(ctx context.Context, q queue.Queue, listed *client.Pend
 		return view{}, nil
 	}
 	a.lock.removeStrays(q.Claims[:first])
-	kept := q
+	kept := q // a view without waits costs no copy
 	return view{queue: &kept, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
 }
 
@@ -345,12 +344,12 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	}()
 	for i, node := range a.nodes {
 		a.vouch()
-		claim := newQueueClaim(a, node, lease.Number)
+		claim := newQueueGrant(a, node, lease.Number)
 		a.vouches = false // the grant's now
 		holds[i] = beginHold(ctx, &claim.grant, a.own[i])
 	}
 	if a.waited {
-		a.stopWaiting()
+		a.cancelWatches()
 	}
 	granted = true
 	a.nodes, a.own, a.delayMarker = nil, nil, "" // the holds' now
@@ -358,11 +357,11 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
-// abandon hands what the attempt leaves to the cleaner. The watches on our own nodes need no cancelling:
-// they fire when the nodes go.
+// abandon hands what the attempt leaves to the cleaner. It waits for the deletion of a delay marker, delayMarkerLimit at most. The
+// watches on our own nodes need no cancelling: they fire when the nodes go.
 func (a *attempt) abandon() {
 	if a.waited {
-		a.stopWaiting()
+		a.cancelWatches()
 	}
 	if a.vouches {
 		bridge.Of(a.s).Unvouch(int(a.lock.opt.Vouch))
@@ -398,4 +397,12 @@ func ownEvent(w *client.Watch) error {
 		return ErrPlaceLost
 	}
 	return err
+}
+
+// isOutdated reports whether the last listing, whose request was sent at that time, is too old now to show that our nodes are still
+// there: an operator may have deleted them since. The limit is the time for which a hold is believed without an answer. With a
+// watch on each node it does not matter how old the listing is: the event of a deletion comes before the answer that the session's
+// lease rests on.
+func isOutdated(s *client.Session, sent, now clock.Instant, own ...*client.Watch) bool {
+	return slices.Contains(own, nil) && now.Sub(sent) >= lease.Term(s.Timeout())
 }

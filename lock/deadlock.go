@@ -2,16 +2,12 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/lock/internal/waitgraph"
 )
-
-// ErrDeadlock is returned to a waiter that gave up because it waited for itself. The error is a *DeadlockError.
-var ErrDeadlock = errors.New("deadlock")
 
 // A Wait is one contender that waits for another: its fields are the Path of the lock, the Contender Waiter, and the Contender For,
 // which is ahead of it in the same queue.

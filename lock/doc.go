@@ -23,7 +23,7 @@
 //
 // # Several locks
 //
-// [NewAll] takes several at once, all or none, in an order that cannot end in a deadlock. Where locks are
+// An [All] takes several at once, all or none, in an order that cannot end in a deadlock. Where locks are
 // taken under others in other orders, Options.Deadlock has a waiter look whether it waits for itself.
 //
 // # What an error means
@@ -45,7 +45,8 @@
 //   - Vouching asks for heartbeats of a level, whose answers renew the lease.
 //   - A release marker is a znode that a release creates and deletes in its transaction. It tells the next waiter that the claim
 //     ahead was the holder's.
-//   - A delay marker is a znode that a lost hold with Options.Delay leaves.
+//   - A delay marker is a persistent znode beside a claim that may write, where Options.Delay is set. A release deletes it. Without
+//     its claim it tells of a hold that was lost, and is an orphan.
 //   - Leftovers are znodes that an attempt, a lost hold or an unconfirmed release left. The cleaner deletes them.
 //   - A stray is a claim that the ensemble brings back after its deletion, by losing a transaction. Its session deletes it
 //     again when an attempt of the session waits behind it.
@@ -55,14 +56,14 @@
 // # Where to look first
 //
 // The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is locker.go (what a caller
-// sees), attempt.go (create, list, decide, be granted) and wait.go. A hold is hold.go, and what it rests on grant.go; what ends it is
-// lease.go (the deadline), guard.go and release.go, with leftovers.go after an error. The rule of the deadline is package
-// internal/lease, and client/vouch.go keeps the session's lease. The unfair lock is unfair.go and its attempt; several locks at
-// once are all.go and all_attempt.go.
+// sees), fair.go, attempt.go (create, list, decide, be granted) and wait.go. A hold is hold.go; behind it are grant.go and
+// queuegrant.go. What ends it is lease.go (the deadline), guard.go and release.go, with leftovers.go after an error. The rule of
+// the deadline is package internal/lease, and client/vouch.go keeps the session's lease. The unfair lock is unfair.go and its
+// attempt; several locks at once are all.go, all_attempt.go and holds.go.
 //
 // # What is left behind
 //
-// Nothing, except where a lock has a delay (Options.Delay) and a hold of it was lost: then one znode, its
+// Nothing, except where a lock has a delay (Options.Delay) and the session of a hold ended before its release: then one znode, the
 // delay marker, waits for the next holder. When the answer to a request was lost, its outcome is looked up after the
 // reconnect. Abandoned znodes, as of a caller whose context has ended, are deleted in the background, at the latest when the
 // session ends.

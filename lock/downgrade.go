@@ -23,14 +23,14 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
 	}
-	c, queued := h.g.claim.(*queueClaim)
+	c, queued := h.g.claim.(*queueGrant)
 	if !queued {
 		return &LockError{"downgrade", h.g.lock.path, ErrNotWriter}
 	}
 	return c.downgrade(ctx, h)
 }
 
-func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
+func (c *queueGrant) downgrade(ctx context.Context, h *Hold) error {
 	if !c.downgrading.TryLock() {
 		return &LockError{"downgrade", c.fair.path, ErrNotWriter}
 	}
@@ -44,8 +44,8 @@ func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 	defer cancel(nil)
 	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
 	defer stop()
-	known, err := c.replace(work, write, read, c.unknown)
-	c.unknown = !known
+	known, err := c.replace(work, write, read, c.downgradeOpen)
+	c.downgradeOpen = !known
 	switch {
 	case err == nil:
 		c.noteMoved(read)
@@ -72,17 +72,17 @@ func (c *queueClaim) downgrade(ctx context.Context, h *Hold) error {
 
 // beginDowngrade returns the path of the write node and that of the read node to be; without an error that is empty if an
 // earlier downgrade of unknown outcome has turned out well. From then on the claim counts as a shared one.
-func (c *queueClaim) beginDowngrade(h *Hold) (write, read string, err error) {
+func (c *queueGrant) beginDowngrade(h *Hold) (write, read string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h.ctx.Err() != nil {
 		return "", "", &LockError{"downgrade", c.fair.path, context.Cause(h.ctx)}
 	}
-	if c.unknown && c.mu.next == "" { // the guard has found the read node
-		c.unknown = false
+	if c.downgradeOpen && c.mu.next == "" { // the guard has found the read node
+		c.downgradeOpen = false
 		return "", "", nil
 	}
-	if !c.fair.rules.Moves || len(c.mu.holds) > 1 || c.mu.kind != queue.Exclusive && !c.unknown {
+	if !c.fair.rules.Moves || len(c.mu.holds) > 1 || c.mu.kind != queue.Exclusive && !c.downgradeOpen {
 		return "", "", &LockError{"downgrade", c.fair.path, ErrNotWriter}
 	}
 	write = c.mu.node
@@ -92,9 +92,9 @@ func (c *queueClaim) beginDowngrade(h *Hold) (write, read string, err error) {
 	return write, read, nil
 }
 
-// replace puts a read node in the place of the write node. known reports whether the error, if there is one, says that it
-// has not done so. look has it find out first whether that has been done already.
-func (c *queueClaim) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
+// replace puts a read node in the place of the write node. known reports whether the outcome is known: without an error it is done,
+// with one it is not. look has it find out first whether that has been done already.
+func (c *queueGrant) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
 	data := c.fair.nodeData(queue.Record{})
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {

@@ -23,14 +23,19 @@ var (
 	// Options.Requeue joins the queue again instead.
 	ErrPlaceLost = errors.New("place in the queue lost: the waiting znode was deleted")
 	// ErrReleasePending is returned when a release was not confirmed in time. The hold is over. The znode is deleted in the
-	// background as soon as a server can be reached, or goes with the session.
+	// background as soon as a server can be reached, or goes with the session; a delay marker (Options.Delay) that the session did
+	// not get to delete stays, and delays the next holder.
 	ErrReleasePending = errors.New("release not confirmed yet")
 	// ErrCounterExhausted is returned when the sequence counter of the lock's directory has come to its end, 2^31-1, at a
 	// server where it does not wrap, so that the order of arrival is unknown. Let the directory become empty and delete it;
 	// the counter starts again at 0.
 	ErrCounterExhausted = errors.New("sequence counter of the lock directory is exhausted; delete the empty directory to start again")
-	// ErrQueueFull is returned when more contenders are ahead than Options.QueueMax allows.
+	// ErrQueueFull is returned when more claims are ahead than Options.QueueMax allows.
 	ErrQueueFull = errors.New("too many contenders wait")
+	// ErrDeadlock is returned to a waiter that gave up because it waited for itself. The error is a *DeadlockError.
+	ErrDeadlock = errors.New("deadlock")
+	// ErrDuplicate is returned when a lock is named twice among those that are to be held together.
+	ErrDuplicate = errors.New("named twice")
 
 	// ErrNoPermits is returned when the semaphore was made with 0 permits, which means "as many as are stored with it", and
 	// no number is stored.
@@ -59,7 +64,8 @@ var (
 	// its end could take for ever. It may be the directory of another kind of lock.
 	ErrNotEphemeral = errors.New("a znode is there that belongs to no session: perhaps the directory of another kind of lock")
 
-	// ErrNotWriter is returned by Downgrade of a hold that is not of a write side, or not the only one of its znode.
+	// ErrNotWriter is returned by Downgrade of a hold that is not of a write side, or not the only one of its znode, or that is
+	// being downgraded by another call.
 	ErrNotWriter = errors.New("not the only hold of a write lock")
 
 	// ErrDowngradeUnknown is returned when Downgrade ended with its context before the outcome was known. The hold is good for

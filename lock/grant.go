@@ -22,7 +22,7 @@ type grant struct {
 	token       int64
 	data        []byte          // of the node, as it was made
 	leaseNumber uint64          // number of the session's lease that it rests on; see bridge.Lease
-	caller      context.Context // with the values of the context that the lock was asked for with
+	hookCtx     context.Context // with the values of the context that the lock was asked for with
 
 	revoked chan struct{} // closed when its owner is asked to give it up
 
@@ -30,13 +30,13 @@ type grant struct {
 
 	mu struct {
 		sync.Mutex
-		asked bool    // revoked is closed
-		holds []*Hold // not released; none once the grant has ended
-		ended bool
-		lost  *LostError      // why it ended, if it was lost
-		node  string          // path of the node
-		next  string          // path of the node that a downgrade puts in its place; empty unless that is open
-		kind  queue.ClaimKind // of the claim: shared from when a downgrade begins
+		isRevoked bool    // revoked is closed
+		holds     []*Hold // not released; none once the grant has ended
+		ended     bool
+		lost      *LostError      // why it ended, if it was lost
+		node      string          // path of the node
+		next      string          // path of the node that a downgrade puts in its place; empty unless that is open
+		kind      queue.ClaimKind // of the claim: shared from when a downgrade begins
 	}
 }
 
@@ -46,7 +46,7 @@ type heldClaim interface {
 	owns(zk.Stat) bool                  // whether the stat, read at the path of the grant's node, is that of the node
 	remove(*client.Pipeline)            // adds the request that deletes the node, because the grant was released
 	awaitRemoval(context.Context) error // returns nil when the node is known to be gone, and deletes it again as long as that is open
-	discard()                           // deletes the node in the background, because the grant was lost
+	discard()                           // deletes the node in the background: the grant was lost, or a hook has panicked
 }
 
 // init makes g the grant of a claim. It lasts no longer than the session's lease of that number. giveUp says that the owner of the
@@ -67,9 +67,9 @@ func (g *grant) init(claim heldClaim, lock *lockBase, id queue.ID, node string, 
 // own is a watch on the node that is armed already, or nil. The guard takes over when the hook has been told, because it may tell of
 // a loss at once.
 func beginHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
-	g.caller = context.WithoutCancel(ctx)
+	g.hookCtx = context.WithoutCancel(ctx)
 	g.mu.Lock()
-	h := g.holdLocked(g.caller)
+	h := g.holdLocked(g.hookCtx)
 	g.mu.Unlock()
 	g.tellGranted(ctx, h)
 	g.begin(own)

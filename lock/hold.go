@@ -53,10 +53,10 @@ func (h *Hold) Cause() error {
 	return context.Cause(ctx)
 }
 
-// Token returns the fencing token: the creation zxid of the holder's node. Tokens of one lock grow from
+// Token returns the fencing token: the creation zxid of the node that the lock was got with. Tokens of one lock grow from
 // holder to holder for the life of the ensemble, even if the directory is deleted in between. Whatever is written
 // to (a database, a service) can remember the highest token it has seen and refuse a holder that has been
-// overtaken; package fence does so. Tokens of a semaphore name its holders but do not order them, and permits that
+// overtaken; package fence does so. Tokens of a semaphore or of readers name the holders but do not order them, and permits that
 // were acquired together share theirs.
 func (h *Hold) Token() int64 {
 	if h.isZero() {

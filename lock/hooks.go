@@ -13,7 +13,7 @@ type Hooks struct {
 	// Asked is called when a lock is asked for that the caller does not hold yet. It returns the context that the other hooks get,
 	// and from whose values those of the hold's context come: ctx, or one that derives from it and carries what belongs to this
 	// request, such as its time; nil stands for ctx. Granted or Refused follows. Refused may also come without Asked, when
-	// re-entering is refused. An All asks for all its members at first.
+	// re-entering is refused. An All calls Asked for every member before it takes the first.
 	Asked func(ctx context.Context, path string) context.Context
 
 	// Waiting is called whenever the place in the queue of a waiter is looked up, as Options.Waiting is.
@@ -78,7 +78,7 @@ func (g *grant) tellGranted(ctx context.Context, h *Hold) {
 func (g *grant) tellLoss() {
 	lost := g.loss()
 	if told := g.lock.opt.Hooks.Lost; told != nil {
-		told(g.caller, g.lock.path, lost)
+		told(g.hookCtx, g.lock.path, lost)
 	}
 	g.lock.opt.Logger.Warn("lock lost", "lock", g.lock.dir, "node", g.nodePath(), "cause", lost.Cause)
 }

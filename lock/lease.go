@@ -2,12 +2,10 @@ package lock
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
-	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 )
@@ -41,14 +39,6 @@ func prove(ctx context.Context, s *client.Session, level client.Vouch) error {
 	return s.Sync(ctx, "/")
 }
 
-// isOutdated reports whether the last listing, whose request was sent at that time, is too old now to show that our nodes are still
-// there: an operator may have deleted them since. The limit is the time for which a hold is believed without an answer. With a
-// watch on each node it does not matter how old the listing is: the event of a deletion comes before the answer that the session's
-// lease rests on.
-func isOutdated(s *client.Session, sent, now clock.Instant, own ...*client.Watch) bool {
-	return slices.Contains(own, nil) && now.Sub(sent) >= lease.Term(s.Timeout())
-}
-
 // remaining returns how long the grant is good for without another answered heartbeat. An answer that comes after
 // the deadline does not bring it back: the process may have stood still, so that no goroutine looked in between.
 func (g *grant) remaining() time.Duration {
@@ -59,16 +49,12 @@ func (g *grant) remaining() time.Duration {
 	return l.Remaining
 }
 
-// check ends the grant if its deadline has passed, and otherwise returns how long it lasts. All code that looks at the clock
-// calls it, and the first call to notice ends the grant. If the session is over, which leaves no time either, the cause of
-// the loss is that.
-func (g *grant) check() time.Duration {
-	left := g.remaining()
-	if left > 0 {
-		return left
+// check ends the grant if its deadline has passed. Whatever is about to rely on the hold calls it; the guard looks for itself. If
+// the session is over, which leaves no time either, the cause of the loss is that.
+func (g *grant) check() {
+	if g.remaining() <= 0 {
+		g.lose(g.expiry())
 	}
-	g.lose(g.expiry())
-	return 0
 }
 
 // expiry returns the cause of a loss by the clock.

@@ -24,7 +24,7 @@ type leftovers struct {
 }
 
 // A cleaner removes what was abandoned by attempts and holds of one lock value: each on a goroutine of the session's, which goes
-// on until it is known to be gone, or the session is over, which removes it too.
+// on until it is known to be gone, or the session is over, which removes it too, but for a delay marker.
 type cleaner struct {
 	lock  *lockBase
 	clean func(context.Context, *leftovers) error // removes what an attempt or a hold has left
@@ -44,7 +44,7 @@ func (c *cleaner) add(d leftovers) {
 	c.mu.blocking++
 	c.mu.Unlock()
 	if !c.lock.s.Go(func(ctx context.Context) { c.run(ctx, &d) }) {
-		c.done(&d) // the session is over, and everything of it
+		c.done(&d) // the session is over, and its ephemeral znodes with it
 	}
 }
 
@@ -94,7 +94,7 @@ func (c *cleaner) run(ctx context.Context, d *leftovers) {
 	defer c.done(d)
 	pause := cleanerPauseMin
 	for {
-		d.resolve(ctx)
+		d.awaitCreate(ctx)
 		err := c.clean(ctx, d)
 		switch {
 		case err == nil, c.lock.s.Err() != nil:
@@ -149,9 +149,9 @@ func (f *fairLock) clean(ctx context.Context, d *leftovers) error {
 	return failed
 }
 
-// resolve waits for the outcome of a create that is under way. It comes, or the connection ends: both
+// awaitCreate waits for the outcome of a create that is under way. It comes, or the connection ends: both
 // complete it.
-func (l *leftovers) resolve(ctx context.Context) {
+func (l *leftovers) awaitCreate(ctx context.Context) {
 	if l.created == nil {
 		return
 	}

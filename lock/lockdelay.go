@@ -71,16 +71,16 @@ func (a *attempt) makeDelayMarker(ctx context.Context) error {
 	}
 }
 
-// markerLimit is how much longer than its context a Lock takes at most, to delete the delay marker of an attempt that has failed.
-const markerLimit = 100 * time.Millisecond
+// delayMarkerLimit is how much longer than its context a Lock takes at most, to delete the delay marker of an attempt that has failed.
+const delayMarkerLimit = 100 * time.Millisecond
 
-// removeDelayMarker deletes the delay marker of an attempt that has failed, while its claim is there: without the claim it would be
+// removeDelayMarker deletes the delay marker of an attempt that has failed, if possible while its claim is there: without the claim it would be
 // taken for that of a holder. The session may be closed next, which deletes the claim. What takes longer is the cleaner's.
 func (a *attempt) removeDelayMarker() {
 	if a.delayMarker == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), markerLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), delayMarkerLimit)
 	defer cancel()
 	if err := a.s.Delete(ctx, a.delayMarker, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		a.nodes = append([]string{a.delayMarker}, a.nodes...)

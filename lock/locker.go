@@ -21,8 +21,8 @@ type Locker interface {
 }
 
 // A locker is a fair or an unfair lock that one hold is taken of at a time: a mutex, a side of a read/write lock, an unfair
-// lock, or the lock under an election. The zero value is that of a lock that was not made by a function such as NewMutex.
-type locker struct{ from lockTaker }
+// lock, a semaphore's single permit, or the lock under an election. The zero value is that of a lock that was not made by a function such as NewMutex.
+type locker struct{ from takeable }
 
 // Path returns the path of the lock's directory, or of an unfair lock's znode.
 func (l locker) Path() string {
@@ -47,8 +47,8 @@ func (l locker) Session() *client.Session {
 // re-enters if Options.Reentrant is set. Only the context tells.
 func (l locker) Lock(ctx context.Context) (*Hold, error) { return l.take(ctx, false) }
 
-// TryLock returns a hold if no other contender holds the lock or waits for it, and otherwise a *BusyError that
-// names the holder. It never waits for others; ctx bounds the time that the servers may take to answer.
+// TryLock returns a hold if that takes no waiting for other contenders, and otherwise a *BusyError that
+// names the holder, if there is one. It never waits for others; ctx bounds the time that the servers may take to answer.
 func (l locker) TryLock(ctx context.Context) (*Hold, error) { return l.take(ctx, true) }
 
 // Do runs f while holding the lock. f's context ends when ctx does and when the hold is lost, with the
@@ -62,7 +62,7 @@ func (l locker) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return h.Do(ctx, f)
 }
 
-// take returns one hold: of a claim that ctx derives from, or else of a new claim. If try is set, it does not wait.
+// take returns one hold: another one of the grant under whose hold ctx is, or else one of a new claim. If try is set, it does not wait.
 func (l locker) take(ctx context.Context, try bool) (*Hold, error) {
 	if l.from == nil {
 		return nil, errZero
@@ -82,8 +82,8 @@ func (l locker) take(ctx context.Context, try bool) (*Hold, error) {
 // errZero is the error of a lock that was not made by a function such as NewMutex.
 var errZero = errors.New("lock: the zero value of a lock cannot be used (make one with NewMutex, NewRWMutex, NewSemaphore or NewUnfair)")
 
-// A lockTaker is a fair or an unfair lock that holds can be taken from.
-type lockTaker interface {
+// A takeable is a fair or an unfair lock that holds can be taken from.
+type takeable interface {
 	base() *lockBase
 	takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
 }

@@ -81,7 +81,7 @@ type Options struct {
 	// that one is stored only where there is none. Default: another number is a *ConflictError.
 	AdoptPermits bool
 
-	// QueueMax is the largest number of contenders, the holder included, that Lock waits behind. With more ahead it
+	// QueueMax is the largest number of claims, the holder's included, that Lock waits behind; AcquireN(k) makes k. With more ahead it
 	// fails with ErrQueueFull. With NewCuratorSemaphore it counts on the way in, and again among the permits. Default: no limit.
 	QueueMax int
 
@@ -106,7 +106,7 @@ type Options struct {
 
 // A Place is where a waiter stands in the queue.
 type Place struct {
-	Ahead int    // how many contenders are ahead, holders included; 0 while only a delay is waited for
+	Ahead int    // how many claims are ahead, holders' included; 0 while only a delay is waited for
 	Node  string // path of our znode; empty for an unfair lock
 	First string // path of the znode at the head of the queue; empty while a delay is waited for
 

@@ -43,14 +43,14 @@ type permitCount struct {
 	n      int         // that the semaphore was made with; 0: whatever is stored
 	stored bool        // the number is that in the directory's data
 	adopts bool        // it takes a stored number that is not n
-	agreed atomic.Bool // it has been seen once that n is what is stored
+	agreed atomic.Bool // a stored number has been accepted once; from then on any is followed
 }
 
 // varies reports whether the number has to be asked for.
 func (p *permitCount) varies() bool { return p != nil && p.stored }
 
-// agree sees to it that the number that is stored is the one that the semaphore was made with; later an operator may
-// change it. A directory that is not there is made with the number. One that is there gets it from the first attempt that is granted
+// agree sees to it that a number is stored, and refuses another one than the semaphore was made with, unless that is to be adopted
+// or a number has been accepted before: an operator may change it. A directory that is not there is made with the number. One that is there gets it from the first attempt that is granted
 // permits: a refused attempt leaves no number behind, in the directory of a mutex for example. agree returns what is stored.
 func (p *permitCount) agree(ctx context.Context, c *fairLock, count int, granted bool) (int, error) {
 	stored, err := updateStoredPermits(ctx, c, func(stored int, missing bool) (int, error) {

@@ -21,7 +21,7 @@ func (h *Hold) Revoked() <-chan struct{} {
 }
 
 // Revoked is closed when the owner of one of them was asked to give up; see Hold.Revoked. Which of them it
-// is, those of Of tell. They go on until they are released.
+// is, Revoked of the single holds tells. They go on until they are released.
 func (h *Holds) Revoked() <-chan struct{} {
 	if h.isZero() {
 		return nil
@@ -53,10 +53,10 @@ func (g *grant) askToGiveUp() {
 func (g *grant) closeRevoked() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.asked {
+	if g.mu.isRevoked {
 		return false
 	}
-	g.mu.asked = true
+	g.mu.isRevoked = true
 	close(g.revoked)
 	return true
 }

@@ -164,7 +164,7 @@ func (m *Semaphore) Permits(k int) Member {
 	return p
 }
 
-// mayAsk refuses numbers that no semaphore can grant at once.
+// mayAsk refuses numbers that the semaphore can never grant at once.
 func (m *Semaphore) mayAsk(k int) error {
 	switch {
 	case k < 1:

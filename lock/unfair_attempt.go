@@ -124,7 +124,7 @@ func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
 		case err != nil:
 			watch.Cancel()
 			return nil, err
-		case node.Stat.Czxid == a.token, a.unknown && a.u.made(a.id, node):
+		case node.Stat.Czxid == a.token, a.unknown && a.u.isOf(a.id, node):
 			a.lookedAt = bridge.Sent(got)
 			a.noteJoined(node.Stat.Czxid)
 			if queue.Revoked(node.Data) {
@@ -160,13 +160,6 @@ func (a *unfairAttempt) forget() {
 	cancelWatch(a.own) // on another contender's, perhaps
 	a.own, a.made, a.token, a.revoked = nil, false, 0, false
 	a.unknown, a.created = false, nil
-}
-
-// cancelWatch cancels a watch, if there is one.
-func cancelWatch(w *client.Watch) {
-	if w != nil {
-		w.Cancel()
-	}
 }
 
 // wait waits until something happens to the rival's node. It returns the rival again if it is still there,
@@ -216,7 +209,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		}
 		return a.grant(ctx)
 	}
-	claim := &unfairClaim{u: u}
+	claim := &unfairGrant{u: u}
 	claim.init(claim, &u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number)
 	a.vouches = false // the grant's now
 	h := beginHold(ctx, &claim.grant, a.own)

@@ -9,24 +9,24 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// An unfairClaim is the claim of a grant of an unfair lock.
-type unfairClaim struct {
+// An unfairGrant is the claim of a grant of an unfair lock.
+type unfairGrant struct {
 	grant
 	u       *unfairLock
 	deleted *client.Pending[struct{}] // the deletion that was sent
 }
 
 // owns reports whether the node at the lock's path is the one that the grant rests on.
-func (c *unfairClaim) owns(stat zk.Stat) bool { return stat.Czxid == c.token }
+func (c *unfairGrant) owns(stat zk.Stat) bool { return stat.Czxid == c.token }
 
-func (c *unfairClaim) discard() { c.u.cleaner.add(c.leftover()) }
+func (c *unfairGrant) discard() { c.u.cleaner.add(c.leftover()) }
 
-func (c *unfairClaim) leftover() leftovers { return leftovers{id: c.id, token: c.token} }
+func (c *unfairGrant) leftover() leftovers { return leftovers{id: c.id, token: c.token} }
 
-func (c *unfairClaim) remove(p *client.Pipeline) { c.deleted = p.Delete(c.u.dir, 0) }
+func (c *unfairGrant) remove(p *client.Pipeline) { c.deleted = p.Delete(c.u.dir, 0) }
 
 // awaitRemoval finds out whether the node is gone, and whether it is ours at all, if the deletion that was sent leaves that open.
-func (c *unfairClaim) awaitRemoval(ctx context.Context) error {
+func (c *unfairGrant) awaitRemoval(ctx context.Context) error {
 	left := c.leftover()
 	_, err := c.deleted.Wait(ctx)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
@@ -50,7 +50,7 @@ func (c *unfairClaim) awaitRemoval(ctx context.Context) error {
 
 // removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells, or its data where the create was
 // not answered. removeOwn reports whether there was such a node; with
-// an error, that is open unless it reports true.
+// false and an error, that is not known.
 func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err error) {
 	for {
 		p := u.s.Pipeline()
@@ -63,7 +63,7 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err
 			return was, nil
 		case err != nil:
 			return was, err
-		case d.token == 0 && u.made(d.id, node):
+		case d.token == 0 && u.isOf(d.id, node):
 			d.token = node.Stat.Czxid
 		case d.token != node.Stat.Czxid:
 			return was, nil
@@ -80,9 +80,9 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err
 	}
 }
 
-// made reports whether the attempt with that id has made the node. Its data says so; a client that writes over the data before
+// isOf reports whether the attempt with that id has made the node. Its data says so; a client that writes over the data before
 // an attempt whose create was not answered has looked leaves a node that no attempt knows (see [Unfair]).
-func (u *unfairLock) made(id queue.ID, node client.Node) bool {
+func (u *unfairLock) isOf(id queue.ID, node client.Node) bool {
 	return node.Stat.EphemeralOwner == u.s.ID() && queue.ParseRecord(node.Data).ID == id
 }
 

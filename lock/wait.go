@@ -88,7 +88,7 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (granted bool, err erro
 		// A waiter of a mutex or a read/write lock watches one claim, and whether it needs the release marker depends on this view.
 		// The many watches of a semaphore's waiter are kept for the next wait.
 		if granted || err != nil || a.lock.rules.Announces {
-			a.stopWatching()
+			a.cancelAhead()
 		}
 	}()
 	ahead, err := a.arm(ctx, *v)
@@ -176,7 +176,7 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 }
 
 // watchOwn adds the requests that watch our nodes, as far as they are not watched. The function that it returns waits for the
-// answers. It returns the error of a watch that could not be set, which is nil again in a.own.
+// answers, and returns the last error of a watch that could not be set, which is nil again in a.own.
 func (a *attempt) watchOwn(p *client.Pipeline) (answers func(context.Context) error) {
 	reads := make([]*client.Pending[client.Node], len(a.own))
 	for i, w := range a.own {
@@ -232,14 +232,14 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 	return all
 }
 
-// stopWaiting ends all watches but those on our own nodes.
-func (a *attempt) stopWaiting() {
-	a.stopWatching()
+// cancelWatches ends all watches but those on our own nodes.
+func (a *attempt) cancelWatches() {
+	a.cancelAhead()
 	a.permits.cancel()
 }
 
-// stopWatching ends the watches on claims ahead that are left.
-func (a *attempt) stopWatching() {
+// cancelAhead ends the watches on claims ahead that are left.
+func (a *attempt) cancelAhead() {
 	for _, l := range a.ahead {
 		l.cancel()
 	}
@@ -265,8 +265,8 @@ func (w *aheadWatch) cancel() {
 	}
 }
 
-// markerFired reports whether the claim's release marker was seen on a connection.
-func (w *aheadWatch) markerFired(conn uint64) bool {
+// releaseMarkerFired reports whether the claim's release marker was seen on a connection.
+func (w *aheadWatch) releaseMarkerFired(conn uint64) bool {
 	if w.releaseMarker == nil || !w.releaseMarker.Fired() {
 		return false
 	}
@@ -304,7 +304,7 @@ func (a *attempt) checkAhead(listed uint64, w *aheadWatch) (granted bool, err er
 	if ev.Type != zk.NodeDeleted || conn != listed || slices.ContainsFunc(a.own, unsure) {
 		return false, nil
 	}
-	if !w.frees && !w.markerFired(conn) {
+	if !w.frees && !w.releaseMarkerFired(conn) {
 		return false, nil
 	}
 	return !a.lock.permits.varies() || a.permits.current(conn), nil
@@ -334,4 +334,11 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 		return err
 	}
 	return &waitError{err, &BusyError{Path: a.lock.path, Holder: queue.NewHolder(node, data, stat)}}
+}
+
+// cancelWatch cancels a watch, if there is one.
+func cancelWatch(w *client.Watch) {
+	if w != nil {
+		w.Cancel()
+	}
 }

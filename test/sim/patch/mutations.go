@@ -64,7 +64,7 @@ var Mutations = []Mutation{
 		{File: "lock/internal/queue/rules.go", Old: "for i := place - 1; i >= 0; i-- {\n		if conflict", New: "for i := place - 2; i >= 0; i-- {\n		if conflict"},
 	}},
 	{Name: "the end of the claim ahead grants, whatever its place was", Entry: "F11", Within: 1000, Patches: []Patch{
-		{File: "lock/wait.go", Old: "if !w.frees && !w.markerFired(conn) {", New: "if false {"},
+		{File: "lock/wait.go", Old: "if !w.frees && !w.releaseMarkerFired(conn) {", New: "if false {"},
 	}},
 	{Name: "the line is ordered by the text of names", Entry: "F11", Within: 50, Patches: []Patch{
 		{File: "lock/internal/queue/queue.go", Old: "if Before(a.Number, b.Number) {", New: "if a.Name < b.Name {"},
@@ -73,14 +73,14 @@ var Mutations = []Mutation{
 		{File: "lock/guard.go", Old: "if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) {", New: "if true {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
-		{File: "lock/lease.go", Old: "	left := g.remaining()\n	if left > 0 {", New: "	left := g.remaining()\n	if g.s.Err() == nil {\n		left = max(left, 1e9)\n	}\n	if left > 0 {"},
+		{File: "lock/lease.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
 		{File: "lock/guard.go", Old: "l.Number == g.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == g.leaseNumber && l.Remaining > 0 || g.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
-		{File: "lock/release.go", Old: "		err := c.deleted(ctx)\n", New: "		var err error\n		c.fair.cleaner.add(c.leftovers())\n"},
+		{File: "lock/queuegrant.go", Old: "		err := c.deleted(ctx)\n", New: "		var err error\n		c.fair.cleaner.add(c.leftovers())\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
-		{File: "lock/release.go", Old: "			c.fair.cleaner.add(c.leftovers())\n			return releasePending(c.fair.path, err)\n", New: "			return releasePending(c.fair.path, err)\n"},
+		{File: "lock/queuegrant.go", Old: "			c.fair.cleaner.add(c.leftovers())\n			return releasePending(c.fair.path, err)\n", New: "			return releasePending(c.fair.path, err)\n"},
 	}},
 	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 1000, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},

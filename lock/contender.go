@@ -14,7 +14,7 @@ import (
 //
 //	Node    string    // path of its znode
 //	Session int64     // that owns the znode
-//	Token   int64     // creation zxid of the znode: the fencing token, if it holds the lock
+//	Token   int64     // creation zxid of the znode: the fencing token, if it holds the lock and has not downgraded
 //	Since   time.Time // when it joined the queue, by the server's clock; not when it got the lock
 //	Shared  bool      // it asks for the read side of a read/write lock
 //	Latch   bool      // it is a candidate of an election
