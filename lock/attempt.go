@@ -101,7 +101,7 @@ func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 		if holds != nil || err != nil {
 			return holds, err
 		}
-		if v, err = a.list(ctx); err != nil {
+		if v, err = a.list(ctx, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -170,7 +170,7 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 			a.listed = nil // its answer may be long
 			q, err := a.lock.queueOf(ctx, listed)
 			if err != nil {
-				return a.list(ctx)
+				return a.list(ctx, 0)
 			}
 			return a.decide(ctx, q, listed)
 		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
@@ -183,7 +183,7 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 			if !errors.Is(err, zk.ErrConnectionLoss) {
 				return view{}, err
 			}
-			v, err := a.list(ctx)
+			v, err := a.list(ctx, 0)
 			if err != errAbsent {
 				return v, err
 			}
@@ -212,27 +212,34 @@ func (a *attempt) vouch() {
 // errAbsent is the answer of list when a create that may have been applied turns out not to have been.
 var errAbsent = errors.New("the nodes were not made")
 
-// list returns the queue as it is now. A sync goes ahead of the listing, which then shows all that was true when the sync was
-// sent. If the answer to our create was lost, a transaction goes ahead in its place, so that the listing shows what became of it.
-func (a *attempt) list(ctx context.Context) (view, error) {
+// list returns the queue as it is now. lastConn is the connection of the last listing, 0 if there is none. If the
+// connection is another now, the server may be one that lags behind, so a sync goes ahead of the listing, which then
+// shows all that was true when the sync was sent. If the answer to our create was lost, a transaction goes ahead in its place, so
+// that the listing shows what became of it.
+func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 	for {
-		st, _ := a.s.State()
 		p := a.s.Pipeline()
-		if a.unknown {
+		st, _ := a.s.State()
+		switch {
+		case a.unknown:
 			p.AwaitWrites()
-		} else {
+			lastConn = 0
+		case lastConn == 0 || st.Conn != lastConn:
 			p.Sync(a.lock.dir)
+			lastConn = 0
 		}
-		if !a.permits.current(st.Conn) {
+		if lastConn == 0 || !a.permits.current(lastConn) {
 			a.askPermits(p)
 		}
 		listed := p.Children(a.lock.dir)
 		p.Send(ctx)
 		q, err := a.lock.queueOf(ctx, listed)
 		switch {
-		case errors.Is(err, zk.ErrConnectionLoss): // the session paces its reconnects
+		case errors.Is(err, zk.ErrConnectionLoss):
+			lastConn = 0 // the session paces its reconnects
 			continue
-		case err == nil && a.lock.permits.varies() && bridge.Conn(listed) != st.Conn: // reconnected: the number may be another
+		case err == nil && lastConn != 0 && bridge.Conn(listed) != lastConn:
+			lastConn = 0 // reconnected meanwhile: this listing had no sync ahead of it
 			continue
 		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
 			return view{}, err

@@ -38,7 +38,7 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 		a.waited = true
 		granted, err = a.waitOnce(wait, &v)
 		if err == nil && !granted {
-			v, err = a.list(ctx)
+			v, err = a.list(ctx, v.conn)
 		}
 	}
 	var found *DeadlockError

@@ -38,8 +38,8 @@ var Mutations = []Mutation{
 		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync:\n		return provesWrite\n"},
 	}},
 	{Name: "nothing ahead of the recovery listing", Entry: "F02", Within: 20000, Patches: []Patch{
-		{File: "lock/attempt.go", Old: "			p.AwaitWrites()\n", New: ""},
-		{File: "lock/attempt.go", Old: "			p.Sync(a.lock.dir)\n", New: ""},
+		{File: "lock/attempt.go", Old: "			p.AwaitWrites()\n			lastConn = 0\n", New: "			lastConn = 0\n"},
+		{File: "lock/attempt.go", Old: "			p.Sync(a.lock.dir)\n			lastConn = 0\n", New: "			lastConn = 0\n"},
 	}},
 	{Name: "a create without an answer counts as refused", Entry: "F01", Within: 100, Patches: []Patch{
 		{File: "lock/attempt.go", Old: "			a.unknown = true\n			if !errors.Is(err, zk.ErrConnectionLoss) {", New: "			a.created = nil\n			if true {"},
