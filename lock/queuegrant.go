@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A queueGrant is the claim of a grant in the queue of a fair lock.
+// A queueGrant is a grant of a fair lock with its claim, a place in the queue.
 type queueGrant struct {
 	grant
 	fair        *fairLock

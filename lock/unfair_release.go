@@ -9,7 +9,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// An unfairGrant is the claim of a grant of an unfair lock.
+// An unfairGrant is a grant of an unfair lock with its claim, the znode at the path of the lock.
 type unfairGrant struct {
 	grant
 	u       *unfairLock
