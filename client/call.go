@@ -18,7 +18,7 @@ type call struct {
 	path  string // as the caller named it
 	frame []byte // the request with its length, room for the xid at xidOffset; nil once it has been sent
 
-	answer decoder // takes the response; nil if there is nothing to decode
+	answer answerReader // takes the response; nil if there is nothing to decode
 
 	arm    *Watch // the watch that the request registers, if any
 	writes bool   // it may change something, so that a lost answer leaves a doubt
@@ -37,9 +37,9 @@ type call struct {
 	conn uint64
 }
 
-// A decoder takes a response, on the goroutine that reads the connection, before any later message is looked at, with
+// An answerReader takes a response, on the goroutine that reads the connection, before any later message is looked at, with
 // Session.mu held. What cannot be read is the error of d; what the response says has failed is the one returned.
-type decoder interface{ decode(d *wire.Decoder) error }
+type answerReader interface{ decode(d *wire.Decoder) error }
 
 // xidOffset is where a request's xid stands in its frame.
 const xidOffset = 4
@@ -64,7 +64,7 @@ func ownCall(op wire.Op, name, path string, req wire.Record) *call {
 // A Pending is a request that has been added to a Pipeline, and whose outcome may not be known yet.
 type Pending[T any] struct {
 	call
-	read  func(*Session, *wire.Decoder) (T, error) // see decoder
+	read  func(*Session, *wire.Decoder) (T, error) // see answerReader
 	value T
 }
 

@@ -23,20 +23,20 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
 	}
-	c, queued := h.g.claim.(*queueGrant)
+	g, queued := h.g.claim.(*queueGrant)
 	if !queued {
 		return &LockError{"downgrade", h.g.lock.path, ErrNotWriter}
 	}
-	return c.downgrade(ctx, h)
+	return g.downgrade(ctx, h)
 }
 
-func (c *queueGrant) downgrade(ctx context.Context, h *Hold) error {
-	if !c.downgrading.TryLock() {
-		return &LockError{"downgrade", c.fair.path, ErrNotWriter}
+func (g *queueGrant) downgrade(ctx context.Context, h *Hold) error {
+	if !g.downgrading.TryLock() {
+		return &LockError{"downgrade", g.fair.path, ErrNotWriter}
 	}
-	defer c.downgrading.Unlock()
-	c.check()
-	write, read, err := c.beginDowngrade(h)
+	defer g.downgrading.Unlock()
+	g.check()
+	write, read, err := g.beginDowngrade(h)
 	if err != nil || read == "" {
 		return err
 	}
@@ -44,72 +44,72 @@ func (c *queueGrant) downgrade(ctx context.Context, h *Hold) error {
 	defer cancel(nil)
 	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
 	defer stop()
-	known, err := c.replace(work, write, read, c.downgradeOpen)
-	c.downgradeOpen = !known
+	known, err := g.replace(work, write, read, g.downgradeOpen)
+	g.downgradeOpen = !known
 	switch {
 	case err == nil:
-		c.noteMoved(read)
+		g.noteMoved(read)
 		return nil
 	case known: // the node is the write node
-		c.mu.Lock()
-		if c.mu.next != "" {
-			c.mu.next, c.mu.kind = "", queue.Exclusive
+		g.mu.Lock()
+		if g.mu.next != "" {
+			g.mu.next, g.mu.kind = "", queue.Exclusive
 		}
-		c.mu.Unlock()
+		g.mu.Unlock()
 		if errors.Is(err, zk.ErrNoNode) { // neither the write node nor the read node is there
-			c.lose(ErrNodeDeleted)
+			g.lose(ErrNodeDeleted)
 		}
 	case h.ctx.Err() == nil && ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, endOf(ctx, c.s))
+		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, endOf(ctx, g.s))
 	case h.ctx.Err() == nil:
 		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, err)
 	}
 	if h.ctx.Err() != nil {
 		err = context.Cause(h.ctx)
 	}
-	return &LockError{"downgrade", c.fair.path, err}
+	return &LockError{"downgrade", g.fair.path, err}
 }
 
 // beginDowngrade returns the path of the write node and that of the read node to be; without an error that is empty if an
 // earlier downgrade of unknown outcome has turned out well. From then on the claim counts as a shared one.
-func (c *queueGrant) beginDowngrade(h *Hold) (write, read string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (g *queueGrant) beginDowngrade(h *Hold) (write, read string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if h.ctx.Err() != nil {
-		return "", "", &LockError{"downgrade", c.fair.path, context.Cause(h.ctx)}
+		return "", "", &LockError{"downgrade", g.fair.path, context.Cause(h.ctx)}
 	}
-	if c.downgradeOpen && c.mu.next == "" { // the guard has found the read node
-		c.downgradeOpen = false
+	if g.downgradeOpen && g.mu.next == "" { // the guard has found the read node
+		g.downgradeOpen = false
 		return "", "", nil
 	}
-	if !c.fair.rules.Moves || len(c.mu.holds) > 1 || c.mu.kind != queue.Exclusive && !c.downgradeOpen {
-		return "", "", &LockError{"downgrade", c.fair.path, ErrNotWriter}
+	if !g.fair.rules.Moves || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.downgradeOpen {
+		return "", "", &LockError{"downgrade", g.fair.path, ErrNotWriter}
 	}
-	write = c.mu.node
+	write = g.mu.node
 	number, _, _ := queue.ParseName(zk.Base(write))
-	read = zk.Join(c.fair.dir, fmt.Sprintf("%s%010d", c.id.Prefix(queue.ReadWord), number))
-	c.mu.next, c.mu.kind = read, queue.Shared
+	read = zk.Join(g.fair.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
+	g.mu.next, g.mu.kind = read, queue.Shared
 	return write, read, nil
 }
 
 // replace puts a read node in the place of the write node. known reports whether the outcome is known: without an error it is done,
 // with one it is not. look has it find out first whether that has been done already.
-func (c *queueGrant) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
-	data := c.fair.nodeData(queue.Record{})
+func (g *queueGrant) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
+	data := g.fair.nodeData(queue.Record{})
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
 		if look {
-			err := c.s.AwaitWrites(ctx)
+			err := g.s.AwaitWrites(ctx)
 			done := false
 			if err == nil {
-				_, done, err = c.s.Exists(ctx, read)
+				_, done, err = g.s.Exists(ctx, read)
 			}
 			if done || err != nil {
 				return done, err
 			}
 		}
-		_, err := c.s.Multi(ctx,
-			client.OpCreate(read, data, zk.Ephemeral, c.fair.opt.ACL),
+		_, err := g.s.Multi(ctx,
+			client.OpCreate(read, data, zk.Ephemeral, g.fair.opt.ACL),
 			client.OpDelete(write, version))
 		switch {
 		case err == nil:
@@ -121,13 +121,13 @@ func (c *queueGrant) replace(ctx context.Context, write, read string, look bool)
 			return true, err
 		}
 		look = false
-		said, stat, err := c.s.Get(ctx, write)
+		said, stat, err := g.s.Get(ctx, write)
 		if err != nil {
 			return true, err
 		}
 		version = stat.Version
 		if queue.Revoked(said) {
-			c.askToGiveUp()
+			g.askToGiveUp()
 			data = queue.Revocation(data)
 		}
 	}

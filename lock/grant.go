@@ -51,10 +51,10 @@ type heldClaim interface {
 
 // init makes g the grant of a claim. It lasts no longer than the session's lease of that number. giveUp says that the owner of the
 // node has been asked to give up.
-func (g *grant) init(claim heldClaim, lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, lease uint64) {
+func (g *grant) init(claim heldClaim, lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, leaseNumber uint64) {
 	*g = grant{
 		lock: lock, claim: claim, s: lock.s, id: id, token: token, data: data,
-		leaseNumber: lease, revoked: make(chan struct{}),
+		leaseNumber: leaseNumber, revoked: make(chan struct{}),
 	}
 	attemptIDs.add(id)
 	g.mu.node, g.mu.kind = node, lock.rules.Kind

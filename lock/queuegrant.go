@@ -27,89 +27,89 @@ type queueGrant struct {
 }
 
 // newQueueGrant makes the grant of one of an attempt's nodes.
-func newQueueGrant(a *attempt, node string, lease uint64) *queueGrant {
-	c := &queueGrant{fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
-	c.init(c, &a.lock.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), lease)
-	return c
+func newQueueGrant(a *attempt, node string, leaseNumber uint64) *queueGrant {
+	g := &queueGrant{fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
+	g.init(g, &a.lock.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), leaseNumber)
+	return g
 }
 
 // owns returns true: no name of a node in a queue is ever used again.
-func (c *queueGrant) owns(zk.Stat) bool { return true }
+func (g *queueGrant) owns(zk.Stat) bool { return true }
 
-func (c *queueGrant) discard() { c.fair.cleaner.add(c.leftovers()) }
+func (g *queueGrant) discard() { g.fair.cleaner.add(g.leftovers()) }
 
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see.
-func (c *queueGrant) leftovers() leftovers {
-	d := leftovers{id: c.id, nodes: c.nodes()}
-	if c.delayMarker != "" && c.loss() == nil {
-		d.nodes = slices.Insert(d.nodes, 0, c.delayMarker)
+func (g *queueGrant) leftovers() leftovers {
+	d := leftovers{id: g.id, nodes: g.nodes()}
+	if g.delayMarker != "" && g.loss() == nil {
+		d.nodes = slices.Insert(d.nodes, 0, g.delayMarker)
 	}
 	return d
 }
 
 // nodes returns the path of the node. While the outcome of a downgrade is open there are two, that of the write node first: if
 // they are deleted in this order, neither is left, even if the downgrade is carried out in between or later.
-func (c *queueGrant) nodes() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.next != "" {
-		return []string{c.mu.node, c.mu.next}
+func (g *queueGrant) nodes() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.next != "" {
+		return []string{g.mu.node, g.mu.next}
 	}
-	return []string{c.mu.node}
+	return []string{g.mu.node}
 }
 
-func (c *queueGrant) remove(p *client.Pipeline) {
-	c.announced = c.announces()
-	c.delete(p)
+func (g *queueGrant) remove(p *client.Pipeline) {
+	g.announced = g.announces()
+	g.delete(p)
 }
 
-func (c *queueGrant) awaitRemoval(ctx context.Context) error {
+func (g *queueGrant) awaitRemoval(ctx context.Context) error {
 	for answerLost := false; ; {
-		err := c.deleted(ctx)
+		err := g.deleted(ctx)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, zk.ErrConnectionLoss):
 			answerLost = true
-		case c.s.Err() != nil && c.s.Gone(ctx):
+		case g.s.Err() != nil && g.s.Gone(ctx):
 			return nil // the node has gone with the session
-		case c.announced && !client.MaybeApplied(err) && ctx.Err() == nil:
-			c.announced = false // whatever is wrong with the marker, the node must go
-		case errors.Is(err, zk.ErrNoNode) && c.followMove(): // deleted next
+		case g.announced && !client.MaybeApplied(err) && ctx.Err() == nil:
+			g.announced = false // whatever is wrong with the marker, the node must go
+		case errors.Is(err, zk.ErrNoNode) && g.followMove(): // deleted next
 		case errors.Is(err, zk.ErrNoNode):
 			if answerLost { // by us, in the request whose answer was lost
 				return nil
 			}
-			return &LostError{Path: c.fair.path, Cause: ErrNodeDeleted}
+			return &LostError{Path: g.fair.path, Cause: ErrNodeDeleted}
 		default:
-			c.fair.cleaner.add(c.leftovers())
-			return releasePending(c.fair.path, err)
+			g.fair.cleaner.add(g.leftovers())
+			return releasePending(g.fair.path, err)
 		}
-		p := c.s.Pipeline()
-		c.delete(p)
+		p := g.s.Pipeline()
+		g.delete(p)
 		p.Send(ctx)
 	}
 }
 
 // followMove reports whether a downgrade of unknown outcome must have put another node in the place of the one that was to be deleted
 // and is not there.
-func (c *queueGrant) followMove() bool {
-	other := c.otherPath(c.removing)
+func (g *queueGrant) followMove() bool {
+	other := g.otherPath(g.removing)
 	if other == "" {
 		return false
 	}
-	c.noteMoved(other)
+	g.noteMoved(other)
 	return true
 }
 
 // announces reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
 // the node's end alone could be a downgrade. While the outcome of a downgrade is open there is no announcement, and the
 // contenders behind list the directory.
-func (c *queueGrant) announces() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mu.next == "" && c.fair.rules.AnnouncesRelease(c.waited, c.mu.kind != c.fair.rules.Kind)
+func (g *queueGrant) announces() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.next == "" && g.fair.rules.AnnouncesRelease(g.waited, g.mu.kind != g.fair.rules.Kind)
 }
 
 // delete adds the deletion of the node. If the release is announced, the same transaction makes and deletes a znode,
@@ -119,20 +119,20 @@ func (c *queueGrant) announces() bool {
 //
 // The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
 // need it any more. It does no harm if the marker is gone already.
-func (c *queueGrant) delete(p *client.Pipeline) {
-	if c.delayMarker != "" {
-		p.Delete(c.delayMarker, -1)
+func (g *queueGrant) delete(p *client.Pipeline) {
+	if g.delayMarker != "" {
+		p.Delete(g.delayMarker, -1)
 	}
-	c.removing = c.nodePath()
-	if !c.announced {
-		c.deleted = outcome(p.Delete(c.removing, -1))
+	g.removing = g.nodePath()
+	if !g.announced {
+		g.deleted = outcome(p.Delete(g.removing, -1))
 		return
 	}
-	marker := zk.Join(c.fair.dir, c.id.ReleaseMarker())
-	c.deleted = outcome(p.Multi(
-		client.OpCreate(marker, nil, zk.Ephemeral, c.fair.opt.ACL),
+	marker := zk.Join(g.fair.dir, g.id.ReleaseMarker())
+	g.deleted = outcome(p.Multi(
+		client.OpCreate(marker, nil, zk.Ephemeral, g.fair.opt.ACL),
 		client.OpDelete(marker, -1),
-		client.OpDelete(c.removing, -1)))
+		client.OpDelete(g.removing, -1)))
 }
 
 // outcome returns a function that waits for the error of a request.

@@ -17,35 +17,35 @@ type unfairGrant struct {
 }
 
 // owns reports whether the node at the lock's path is the one that the grant rests on.
-func (c *unfairGrant) owns(stat zk.Stat) bool { return stat.Czxid == c.token }
+func (g *unfairGrant) owns(stat zk.Stat) bool { return stat.Czxid == g.token }
 
-func (c *unfairGrant) discard() { c.u.cleaner.add(c.leftover()) }
+func (g *unfairGrant) discard() { g.u.cleaner.add(g.leftover()) }
 
-func (c *unfairGrant) leftover() leftovers { return leftovers{id: c.id, token: c.token} }
+func (g *unfairGrant) leftover() leftovers { return leftovers{id: g.id, token: g.token} }
 
-func (c *unfairGrant) remove(p *client.Pipeline) { c.deleted = p.Delete(c.u.dir, 0) }
+func (g *unfairGrant) remove(p *client.Pipeline) { g.deleted = p.Delete(g.u.dir, 0) }
 
 // awaitRemoval finds out whether the node is gone, and whether it is ours at all, if the deletion that was sent leaves that open.
-func (c *unfairGrant) awaitRemoval(ctx context.Context) error {
-	left := c.leftover()
-	_, err := c.deleted.Wait(ctx)
+func (g *unfairGrant) awaitRemoval(ctx context.Context) error {
+	left := g.leftover()
+	_, err := g.deleted.Wait(ctx)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
 
 	// A broken connection leaves open whether it is gone. A wrong version says that its data was written, or that
 	// it is another's by now.
 	for errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) {
 		var found bool
-		found, err = c.u.removeOwn(ctx, &left)
+		found, err = g.u.removeOwn(ctx, &left)
 		ours = ours || found
 	}
 	switch {
-	case err == nil && ours, c.s.Err() != nil && c.s.Gone(ctx): // the node has gone, perhaps with the session
+	case err == nil && ours, g.s.Err() != nil && g.s.Gone(ctx): // the node has gone, perhaps with the session
 		return nil
 	case err == nil, errors.Is(err, zk.ErrNoNode):
-		return &LostError{Path: c.u.dir, Cause: ErrNodeDeleted}
+		return &LostError{Path: g.u.dir, Cause: ErrNodeDeleted}
 	}
-	c.u.cleaner.add(left)
-	return releasePending(c.u.dir, err)
+	g.u.cleaner.add(left)
+	return releasePending(g.u.dir, err)
 }
 
 // removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells, or its data where the create was
