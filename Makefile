@@ -32,7 +32,7 @@ export GORACE ?= atexit_sleep_ms=0
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles bench-z fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model walk race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles bench-z fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -99,6 +99,9 @@ unit: ## all tests that need nothing but Go and a C compiler; those of the comma
 
 race: ## the tests of the command, each of whose processes has the race detector
 	$(GO) test -race -count=1 -parallel 6 -timeout $(TIMEOUT) $(COMMAND)
+
+walk: ## which files of the library a free mutex goes through, from Lock to Release
+	$(GO) test -count=1 -v ./internal/testkit/walk
 
 adapters: ## metrics, spans and the resolver of gRPC, which are modules of their own
 	@for dir in $(ADAPTERS); do (cd $$dir && $(GO) test $(UNVETTED) -race -timeout $(TIMEOUT) ./...) || exit 1; done

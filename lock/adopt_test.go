@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -68,7 +67,7 @@ func TestAnotherNumberIsStoredAfterADeletion(t *testing.T) {
 		must(t, h.Release(t.Context()))
 		_, err = admin.Set(t.Context(), "/l/s", nil, zk.AnyVersion)
 		must(t, err)
-		a := newAttempt(m.fair, 1, false, queue.Record{})
+		a := newAttempt(m.fair, 1, false, nil)
 		a.ask(t.Context())
 		v, err := a.join(t.Context())
 		must(t, err)

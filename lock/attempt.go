@@ -44,9 +44,9 @@ type attempt struct {
 	beforeWait  func() // called before it waits, if not nil
 }
 
-// newAttempt makes an attempt to get count claims, with nodes that say what r says.
-func newAttempt(f *fairLock, count int, try bool, r queue.Record) *attempt {
-	a := &attempt{lock: f, s: f.s, id: newAttemptID(), count: count, data: f.nodeData(r), try: try, yields: r.Yields}
+// newAttempt makes an attempt to get count claims, with nodes that say what r says; nil says nothing.
+func newAttempt(f *fairLock, count int, try bool, r *queue.Record) *attempt {
+	a := &attempt{lock: f, s: f.s, id: newAttemptID(), count: count, data: f.nodeData(r), try: try, yields: r != nil && r.Yields}
 	attemptIDs.add(a.id)
 	return a
 }
@@ -94,8 +94,10 @@ func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 // proceed is run from a view of the queue on.
 func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 	for {
-		if err := a.waitForTurn(ctx, v); err != nil {
-			return nil, err
+		if !v.granted() {
+			if err := a.waitForTurn(ctx, v); err != nil {
+				return nil, err
+			}
 		}
 		holds, err := a.grant(ctx)
 		if holds != nil || err != nil {
@@ -118,7 +120,9 @@ func (a *attempt) ask(ctx context.Context) {
 // addTo adds the requests of ask.
 func (a *attempt) addTo(p *client.Pipeline) {
 	a.created = a.create(p)
-	a.askPermits(p)
+	if a.lock.permits != nil {
+		a.askPermits(p)
+	}
 	a.listed = p.Children(a.lock.dir)
 }
 

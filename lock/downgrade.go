@@ -95,7 +95,7 @@ func (g *queueGrant) beginDowngrade(h *Hold) (write, read string, err error) {
 // replace puts a read node in the place of the write node. known reports whether the outcome is known: without an error it is done,
 // with one it is not. look has it find out first whether that has been done already.
 func (g *queueGrant) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
-	data := g.fair.nodeData(queue.Record{})
+	data := g.fair.data
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
 		if look {

@@ -76,11 +76,11 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	return g.holdLocked(context.WithoutCancel(ctx)), nil
 }
 
-// claimRecord returns what a claim says that is made with ctx. A waiter names the holds that it works under: those of ctx, and
+// claimRecord returns what a claim says that is made with ctx, nil if nothing. A waiter names the holds that it works under: those of ctx, and
 // claims with the given hold ids that it will hold by then. A try names none, because it does not wait.
-func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) queue.Record {
+func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) *queue.Record {
 	if try {
-		return queue.Record{Passing: true}
+		return &queue.Record{Passing: true}
 	}
 	ids := slices.Concat(claims, heldChainOf(ctx).holdIDs())
 	ids = ids[:min(len(ids), queue.UnderMax)]
@@ -92,5 +92,8 @@ func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) q
 			ids = append(ids, id)
 		}
 	}
-	return queue.Record{Under: ids, Yields: o.Deadlock > 0 && len(ids) > 0}
+	if len(ids) == 0 {
+		return nil
+	}
+	return &queue.Record{Under: ids, Yields: o.Deadlock > 0}
 }

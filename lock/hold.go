@@ -3,11 +3,15 @@ package lock
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under
@@ -120,4 +124,171 @@ func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) er
 		return cause
 	}
 	return f(work)
+}
+
+// A grant is what all holds of one claim share; there are several after re-entering. It ends once: by the release of the last
+// hold, or by a loss. What depends on the kind of lock is its heldClaim.
+type grant struct {
+	// Fixed when made.
+	lock        *lockBase
+	claim       heldClaim
+	s           *client.Session
+	id          queue.ID
+	token       int64
+	data        []byte          // of the node, as it was made
+	leaseNumber uint64          // number of the session's lease that it rests on; see bridge.Lease
+	hookCtx     context.Context // with the values of the context that the lock was asked for with
+
+	revoked chan struct{} // closed when its owner is asked to give it up
+
+	guarded guarded // from begin on used by the session's guard alone
+
+	mu struct {
+		sync.Mutex
+		isRevoked bool    // revoked is closed
+		holds     []*Hold // not released; none once the grant has ended
+		ended     bool
+		lost      *LostError      // why it ended, if it was lost
+		node      string          // path of the node
+		next      string          // path of the node that a downgrade puts in its place; empty unless that is open
+		kind      queue.ClaimKind // of the claim: shared from when a downgrade begins
+	}
+}
+
+// A heldClaim is what is particular to the claim of a grant, a place in a queue or the znode of an unfair lock: how it is
+// recognized and deleted.
+type heldClaim interface {
+	owns(zk.Stat) bool            // whether the stat, read at the path of the grant's node, is that of the node
+	remove(context.Context) error // deletes the node, because the grant was released, and returns nil when it is known to be gone
+	discard()                     // deletes the node in the background: the grant was lost, or a hook has panicked
+}
+
+// init makes g the grant of a claim. It lasts no longer than the session's lease of that number. giveUp says that the owner of the
+// node has been asked to give up.
+func (g *grant) init(claim heldClaim, lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, leaseNumber uint64) {
+	*g = grant{
+		lock: lock, claim: claim, s: lock.s, id: id, token: token, data: data,
+		leaseNumber: leaseNumber, revoked: make(chan struct{}),
+	}
+	attemptIDs.add(id)
+	g.mu.node, g.mu.kind = node, lock.rules.Kind
+	if giveUp {
+		g.closeRevoked()
+	}
+}
+
+// beginHold makes the first hold of a node, with the values of ctx but not its end.
+// own is a watch on the node that is armed already, or nil. The guard takes over when the hook has been told, because it may tell of
+// a loss at once.
+func beginHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
+	g.hookCtx = context.WithoutCancel(ctx)
+	g.mu.Lock()
+	h := g.holdLocked(g.hookCtx)
+	g.mu.Unlock()
+	g.tellGranted(ctx, h)
+	g.begin(own)
+	return h
+}
+
+// holdLocked returns another hold of the grant, nil if it has ended.
+func (g *grant) holdLocked(parent context.Context) *Hold {
+	if g.mu.ended {
+		return nil
+	}
+	h := &Hold{g: g}
+	ctx, cancel := context.WithCancelCause(g.withHold(parent))
+	h.ctx, h.cancel = ctx, cancel
+	g.mu.holds = append(g.mu.holds, h)
+	return h
+}
+
+// nodePath returns the path of the grant's node. While the outcome of a downgrade is open, the node may be at another one; see
+// otherPath.
+func (g *grant) nodePath() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.node
+}
+
+// otherPath returns the path at which the grant's node can be if it is no longer at that one; empty if at none.
+func (g *grant) otherPath(node string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch node {
+	case g.mu.node:
+		return g.mu.next
+	case g.mu.next:
+		return ""
+	}
+	return g.mu.node
+}
+
+// noteMoved notes that a downgrade has put the node at that path in the place of the grant's node.
+func (g *grant) noteMoved(node string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if node == g.mu.next {
+		g.mu.node, g.mu.next = node, ""
+	}
+}
+
+// lose ends the grant with a cause, unless it has ended, and tells of it.
+func (g *grant) lose(cause error) {
+	if g.endLost(cause) {
+		g.tellLoss()
+	}
+}
+
+// endLost ends the grant with a cause, and reports false if it had ended before. If the session lives on, the node is removed: no
+// work is done under it any more, so others must not wait for it.
+func (g *grant) endLost(cause error) bool {
+	if !g.end(&LostError{Path: g.lock.path, Cause: cause}) {
+		return false
+	}
+	if !errors.Is(cause, ErrNodeDeleted) {
+		g.claim.discard()
+	}
+	attemptIDs.drop(g.id)
+	return true
+}
+
+// endUntold ends the grant, unless it has ended, without a call of a hook: no caller has got a hold of it.
+func (g *grant) endUntold() {
+	if g.end(ErrReleased) {
+		attemptIDs.drop(g.id)
+	}
+}
+
+func (g *grant) end(cause error) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.endLocked(cause)
+}
+
+// endLocked ends the grant and every hold of it with a cause, and all that goes on for its sake. It reports false if the grant had
+// ended before.
+func (g *grant) endLocked(cause error) bool {
+	if g.mu.ended {
+		return false
+	}
+	for _, h := range g.mu.holds {
+		h.cancel(cause)
+	}
+	g.mu.holds, g.mu.ended = nil, true
+	g.mu.lost, _ = cause.(*LostError)
+	bridge.Of(g.s).Unvouch(int(g.lock.opt.Vouch))
+	return true
+}
+
+// loss returns why the grant ended, if it was lost; otherwise nil.
+func (g *grant) loss() *LostError {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.lost
+}
+
+func (g *grant) hasEnded() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.ended
 }

@@ -12,7 +12,7 @@ import (
 // written and read again.
 func FuzzNodeData(f *testing.F) {
 	e := newFairLock(nil, "/l", Options{Label: "nightly"}, &queue.MutexRules)
-	for _, data := range [][]byte{nil, e.nodeData(queue.Record{}), []byte("127.0.0.1"), []byte(queue.RevokeMessage),
+	for _, data := range [][]byte{nil, e.nodeData(nil), []byte("127.0.0.1"), []byte(queue.RevokeMessage),
 		[]byte(`{"host":"a","pid":-1,"under":["/l/_c_0-lock-"],"yields":true}`),
 		[]byte(`{"host":"a","since":"2026-01-02T03:04:05.678+14:00"}`), []byte(`{"pid":1e3}`), []byte(`{"under":[null]}`)} {
 		f.Add(data)

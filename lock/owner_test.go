@@ -26,8 +26,11 @@ func TestOptionsOwner(t *testing.T) {
 func TestNodeData(t *testing.T) {
 	opt := Options{Label: `l "q"}`, pid: 4711}
 	e := newFairLock(nil, "/l", opt, &queue.MutexRules)
-	for _, r := range []queue.Record{{}, queue.Record{Passing: true}, {ID: "1f"}, {Under: []string{"/a", "/b"}, Yields: true}} {
-		data := e.nodeData(r)
+	if got, want := string(e.nodeData(nil)), string(queue.Record{Owner: opt.Owner()}.Encode()); got != want {
+		t.Errorf("nodeData of nothing = %s, want %s", got, want)
+	}
+	for _, r := range []queue.Record{{}, {Passing: true}, {ID: "1f"}, {Under: []string{"/a", "/b"}, Yields: true}} {
+		data := e.nodeData(&r)
 		got := queue.ParseRecord(data)
 		r.Owner = opt.Owner()
 		if want := string(r.Encode()); string(got.Encode()) != want {
@@ -35,7 +38,7 @@ func TestNodeData(t *testing.T) {
 		}
 	}
 	opt.Data = []byte("127.0.0.1")
-	if got := newFairLock(nil, "/l", opt, &queue.MutexRules).nodeData(queue.Record{Passing: true}); string(got) != "127.0.0.1" {
+	if got := newFairLock(nil, "/l", opt, &queue.MutexRules).nodeData(&queue.Record{Passing: true}); string(got) != "127.0.0.1" {
 		t.Errorf("nodeData with Options.Data = %s", got)
 	}
 }

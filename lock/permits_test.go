@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -22,7 +21,7 @@ func TestWatchOfRoomIsNotForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := newAttempt(m.fair, 1, false, queue.Record{})
+		a := newAttempt(m.fair, 1, false, nil)
 		p := s.Pipeline()
 		a.watchPermits(p)
 		srv.Link("s").Freeze()

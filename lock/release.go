@@ -2,13 +2,14 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // Release gives the lock back. The hold is over from the first moment; when the last hold of the node is
@@ -24,8 +25,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	return releaseAll(ctx, []*Hold{h})
 }
 
-// releaseAll releases holds, the last first, and joins what was wrong. The deletions leave in one write for
-// each session. It returns after the longest Options.CleanupTimeout of the holds at the latest.
+// releaseAll releases holds, the last first, and joins what was wrong.
 func releaseAll(ctx context.Context, holds []*Hold) error {
 	var r release
 	told := false
@@ -39,9 +39,7 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	}()
 	r.end(holds)
 	told = true
-	if len(r.ended) > 0 {
-		r.errs = append(r.errs, r.remove(ctx)...)
-	}
+	r.remove(ctx)
 	return ending.Join(r.errs...)
 }
 
@@ -75,44 +73,28 @@ func (r *release) end(holds []*Hold) {
 	}
 }
 
-// remove deletes the nodes of the grants that have ended, and returns the error of each. The sessions do so at the same time: one
-// that has no connection, or no room for requests, does not hold up the others.
-func (r *release) remove(ctx context.Context) []error {
-	var longest time.Duration
-	var sessions []*client.Session
-	for _, g := range r.ended {
-		longest = max(longest, g.lock.opt.CleanupTimeout)
-		if !slices.Contains(sessions, g.s) {
-			sessions = append(sessions, g.s)
-		}
+// remove deletes the nodes of the grants that have ended, all at the same time: a session that has no connection, or no room for
+// requests, does not hold up the others.
+func (r *release) remove(ctx context.Context) {
+	if len(r.ended) == 0 {
+		return
 	}
-	errs := make([]error, len(r.ended))
-	bounded, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
+	removed := make([]error, len(r.ended))
 	var others sync.WaitGroup
-	for _, s := range sessions[1:] {
-		others.Go(func() { r.removeOf(bounded, s, errs) })
+	for i, g := range r.ended[1:] {
+		others.Go(func() { removed[1+i] = g.remove(ctx) })
 	}
-	r.removeOf(bounded, sessions[0], errs)
+	removed[0] = r.ended[0].remove(ctx)
 	others.Wait()
-	return errs
+	r.errs = append(r.errs, removed...)
 }
 
-// removeOf is remove for the grants of one session.
-func (r *release) removeOf(ctx context.Context, s *client.Session, errs []error) {
-	p := s.Pipeline()
-	for _, g := range r.ended {
-		if g.s == s {
-			g.claim.remove(p)
-		}
-	}
-	p.Send(ctx)
-	for i, g := range r.ended {
-		if g.s == s {
-			errs[i] = g.claim.awaitRemoval(ctx)
-			attemptIDs.drop(g.id)
-		}
-	}
+// remove deletes the node of a grant that has ended. It returns after Options.CleanupTimeout at the latest.
+func (g *grant) remove(ctx context.Context) error {
+	defer attemptIDs.drop(g.id)
+	bounded, cancel := context.WithTimeout(ctx, g.lock.opt.CleanupTimeout)
+	defer cancel()
+	return g.claim.remove(bounded)
 }
 
 // releasePending returns the error of a release that was not confirmed because of err.
@@ -135,4 +117,116 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 		return false, g.mu.lost
 	}
 	return g.endLocked(ErrReleased), nil // false if a hook has panicked: the node went with its attempt
+}
+
+// A queueGrant is a grant of a fair lock with its claim, a place in the queue.
+type queueGrant struct {
+	grant
+	fair        *fairLock
+	waited      bool   // others may have seen the node behind another's
+	delayMarker string // path of the delay marker; empty if there is none
+
+	downgrading   sync.Mutex // held by a downgrade
+	downgradeOpen bool       // the last downgrade did not learn its outcome; guarded by downgrading
+}
+
+// newQueueGrant makes the grant of one of an attempt's nodes.
+func newQueueGrant(a *attempt, node string, leaseNumber uint64) *queueGrant {
+	g := &queueGrant{fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
+	g.init(g, &a.lock.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), leaseNumber)
+	return g
+}
+
+// owns returns true: no name of a node in a queue is ever used again.
+func (g *queueGrant) owns(zk.Stat) bool { return true }
+
+func (g *queueGrant) discard() { g.fair.cleaner.add(g.leftovers()) }
+
+// leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
+// holder to see.
+func (g *queueGrant) leftovers() leftovers {
+	d := leftovers{id: g.id, nodes: g.nodes()}
+	if g.delayMarker != "" && g.loss() == nil {
+		d.nodes = slices.Insert(d.nodes, 0, g.delayMarker)
+	}
+	return d
+}
+
+// nodes returns the path of the node. While the outcome of a downgrade is open there are two, that of the write node first: if
+// they are deleted in this order, neither is left, even if the downgrade is carried out in between or later.
+func (g *queueGrant) nodes() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.next != "" {
+		return []string{g.mu.node, g.mu.next}
+	}
+	return []string{g.mu.node}
+}
+
+// remove deletes the node, and returns nil when it is known to be gone.
+func (g *queueGrant) remove(ctx context.Context) error {
+	announced := g.announces()
+	for answerLost := false; ; {
+		node := g.nodePath()
+		err := g.delete(ctx, node, announced)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, zk.ErrConnectionLoss):
+			answerLost = true
+		case g.s.Err() != nil && g.s.Gone(ctx):
+			return nil // the node has gone with the session
+		case announced && !client.MaybeApplied(err) && ctx.Err() == nil:
+			announced = false // whatever is wrong with the marker, the node must go
+		case errors.Is(err, zk.ErrNoNode):
+			if other := g.otherPath(node); other != "" { // put in its place by a downgrade of unknown outcome
+				g.noteMoved(other)
+				continue
+			}
+			if answerLost { // by us, in the request whose answer was lost
+				return nil
+			}
+			return &LostError{Path: g.fair.path, Cause: ErrNodeDeleted}
+		default:
+			g.fair.cleaner.add(g.leftovers())
+			return releasePending(g.fair.path, err)
+		}
+	}
+}
+
+// announces reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
+// the node's end alone could be a downgrade. While the outcome of a downgrade is open there is no announcement, and the
+// contenders behind list the directory.
+func (g *queueGrant) announces() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.next == "" && g.fair.rules.AnnouncesRelease(g.waited, g.mu.kind != g.fair.rules.Kind)
+}
+
+// delete deletes the node. If the release is announced, the same transaction makes and deletes a znode,
+// the release marker, whose creation tells the waiter behind us that a holder has left and not a waiter:
+// a waiter that joined when others were still ahead of us would otherwise have to list the directory to know.
+// No listing ever shows it.
+//
+// The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
+// need it any more. It does no harm if the marker is gone already.
+func (g *queueGrant) delete(ctx context.Context, node string, announced bool) error {
+	p := g.s.Pipeline()
+	if g.delayMarker != "" {
+		p.Delete(g.delayMarker, -1)
+	}
+	if !announced {
+		deleted := p.Delete(node, -1)
+		p.Send(ctx)
+		_, err := deleted.Wait(ctx)
+		return err
+	}
+	marker := zk.Join(g.fair.dir, g.id.ReleaseMarker())
+	deleted := p.Multi(
+		client.OpCreate(marker, nil, zk.Ephemeral, g.fair.opt.ACL),
+		client.OpDelete(marker, -1),
+		client.OpDelete(node, -1))
+	p.Send(ctx)
+	_, err := deleted.Wait(ctx)
+	return err
 }

@@ -29,9 +29,12 @@ type unfairAttempt struct {
 	vouches  bool          // it asks for heartbeats, from when the node is known
 }
 
-func newUnfairAttempt(u *unfairLock, r queue.Record) *unfairAttempt {
+func newUnfairAttempt(u *unfairLock, r *queue.Record) *unfairAttempt {
 	a := &unfairAttempt{u: u, id: newAttemptID()}
 	attemptIDs.add(a.id)
+	if r == nil {
+		r = &queue.Record{}
+	}
 	r.ID = a.id
 	a.data = u.nodeData(r)
 	return a
@@ -52,7 +55,7 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 			return nil, err
 		case r == nil:
 			h, err := a.grant(ctx)
-			if !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
+			if err != ErrPlaceLost { // of ours, and not of another lock's attempt, as the cause of ctx may be
 				return h, err
 			}
 			a.forget() // deleted before the session was known to live

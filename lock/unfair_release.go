@@ -12,8 +12,7 @@ import (
 // An unfairGrant is a grant of an unfair lock with its claim, the znode at the path of the lock.
 type unfairGrant struct {
 	grant
-	u       *unfairLock
-	deleted *client.Pending[struct{}] // the deletion that was sent
+	u *unfairLock
 }
 
 // owns reports whether the node at the lock's path is the one that the grant rests on.
@@ -23,12 +22,10 @@ func (g *unfairGrant) discard() { g.u.cleaner.add(g.leftover()) }
 
 func (g *unfairGrant) leftover() leftovers { return leftovers{id: g.id, token: g.token} }
 
-func (g *unfairGrant) remove(p *client.Pipeline) { g.deleted = p.Delete(g.u.dir, 0) }
-
-// awaitRemoval finds out whether the node is gone, and whether it is ours at all, if the deletion that was sent leaves that open.
-func (g *unfairGrant) awaitRemoval(ctx context.Context) error {
+// remove deletes the node, and finds out whether it is gone, and whether it was ours at all, if the answer leaves that open.
+func (g *unfairGrant) remove(ctx context.Context) error {
 	left := g.leftover()
-	_, err := g.deleted.Wait(ctx)
+	err := g.s.Delete(ctx, g.u.dir, 0)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
 
 	// A broken connection leaves open whether it is gone. A wrong version says that its data was written, or that

@@ -13,11 +13,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// waitForTurn returns when there is no claim that we wait for. A try leaves the queue again unless that is so at once.
+// waitForTurn returns when there is no claim any more that we wait for. A try leaves the queue again.
 func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
-	if v.granted() {
-		return nil
-	}
 	if a.try {
 		return a.decline(ctx, v)
 	}

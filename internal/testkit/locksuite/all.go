@@ -203,18 +203,19 @@ func f36Duplicate(w *World, t *testing.T) {
 	}
 }
 
-// Free locks are taken in one write and given back in another. A slow machine sends heartbeats meanwhile, and proves that the session
-// lives, so that there may be as many writes more as there are requests more. In real time one of many tries has to show none.
+// Free locks are taken in one write, and given back by one request each. A slow machine sends heartbeats meanwhile, and proves that the
+// session lives, so that there may be as many writes more as there are requests more. In real time one of many tries has to show none.
 func f36OneRoundTrip(w *World, t *testing.T) {
 	a := w.Client("a")
 	paths := w.beside(3)
 	all := w.AllOf(a.Mutexes(paths, lock.Options{})...)
 	w.MustRelease(must(w, all.Lock)) // the directories are there
-	// moreThan returns how many requests there were more than n. Each of these may have had a write of its own.
-	moreThan := func(n int, what string, before, after client.Stats) int {
+	// moreThan returns how many requests there were more than n, which need that many writes at most. Each of the others may have had
+	// a write of its own.
+	moreThan := func(n, writesMax int, what string, before, after client.Stats) int {
 		more := int(after.Requests-before.Requests) - n
-		if writes := int(after.Writes - before.Writes); more < 0 || writes < 1 || writes > 1+more {
-			t.Errorf("%s: %d writes for %d requests, want one for %d of them", what, writes, n+more, n)
+		if writes := int(after.Writes - before.Writes); more < 0 || writes < 1 || writes > writesMax+more {
+			t.Errorf("%s: %d writes for %d requests, want %d for %d of them", what, writes, n+more, writesMax, n)
 		}
 		return more
 	}
@@ -225,7 +226,7 @@ func f36OneRoundTrip(w *World, t *testing.T) {
 		h := must(w, all.Lock)
 		taken := a.Stats()
 		w.MustRelease(h)
-		more = moreThan(2*len(paths), "taking three free locks", before, taken) + moreThan(len(paths), "giving them back", taken, a.Stats())
+		more = moreThan(2*len(paths), 1, "taking three free locks", before, taken) + moreThan(len(paths), len(paths), "giving them back", taken, a.Stats())
 		if more == 0 {
 			break
 		}

@@ -29,11 +29,6 @@ func (r Record) Encode() []byte {
 	return b
 }
 
-// Empty reports whether the record says nothing.
-func (r Record) Empty() bool {
-	return r.Owner == Owner{} && r.ID == "" && len(r.Under) == 0 && !r.Yields && !r.Passing && !r.Revoke
-}
-
 // revokeField is the name of Record.Revoke.
 const revokeField = "revoke"
 
