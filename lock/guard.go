@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 // passes or its node is deleted, and hears what is written to the node.
 //
 // Most grants end within milliseconds, and a watch for each would cost more than the lock. So a grant is watched once it has
-// lasted for guardTick: until then it is in a list, and costs no goroutine, no timer and no request. The goroutine looks at the
-// list every guardTick while there are grants in it. It sleeps longer when there are none, and ends when there are no others.
+// lasted for guardTick: until then it costs no goroutine, no timer and no request. The goroutine looks at all grants every
+// guardTick while there are new ones. It sleeps longer when there are none, and ends when there are no grants.
 type guard struct {
 	s    *client.Session
 	told chan struct{} // holds a token when there is something to look at; room for one
@@ -27,13 +26,11 @@ type guard struct {
 	begun []*grant // the grants that have begun since the last look
 	awake bool     // the guard looks within guardTick
 
-	// Used by run alone.
-	recent  []*grant // the grants that are not watched yet
-	watched []*grant
+	grants []*grant // used by run alone; those that have lasted for guardTick are watched
 }
 
 const (
-	guardTick = 10 * time.Millisecond // how often recent grants are looked at; a grant is watched at this age, or at once (see shortTerm)
+	guardTick = 10 * time.Millisecond // how often the guard looks while there are new grants; a grant is watched at this age, or at once (see shortTerm)
 	shortTerm = 100 * guardTick       // where a hold lasts no longer than this without a heartbeat, it is watched at once
 )
 
@@ -47,11 +44,11 @@ var guards = struct {
 // guarded is what the guard knows of a grant's node. The watch need not be cancelled: the node goes when the grant ends, and the
 // watch with it.
 type guarded struct {
-	due    time.Time                    // when to begin watching it
+	due    time.Time                    // when to begin watching it; zero once that has begun
 	node   string                       // path at which the node is, as far as the guard knows; empty if the node is gone
 	own    *client.Watch                // on node; nil if there is none
 	arming *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
-	again  time.Time                    // when to ask for a watch again, after the server has refused one, because of an ACL perhaps
+	again  time.Time                    // when to ask for a watch at the earliest, after the server has refused one, because of an ACL perhaps
 }
 
 // begin puts the grant under its session's guard. own is a watch on its node that is armed already, or nil.
@@ -113,7 +110,7 @@ func (k *guard) run(context.Context) {
 func (k *guard) collect() {
 	guards.Lock()
 	defer guards.Unlock()
-	k.recent = append(k.recent, k.begun...)
+	k.grants = append(k.grants, k.begun...)
 	clear(k.begun)
 	k.begun = k.begun[:0]
 }
@@ -122,21 +119,17 @@ func (k *guard) collect() {
 func (k *guard) look() (next time.Time) {
 	k.collect()
 	now := time.Now()
-	k.promote(now)
 	pause := lease.Glance(k.s.Timeout())
-	var leases [client.VouchWrite + 1]bridge.Lease // the same for all grants of one look
-	if len(k.watched) > 0 {                        // to look at a lease takes a system call
-		for level := range leases {
-			leases[level] = bridge.Of(k.s).Lease(level)
-		}
-	}
-	var kept []*grant
-	var lost []*grant
-	for _, g := range k.watched {
-		if g.hasEnded() {
+	leases := sync.OnceValue(k.leases) // to look at them takes system calls, which new grants do not need
+	var kept, lost []*grant
+	for _, g := range k.grants {
+		left, cause := guardTick, error(nil)
+		switch {
+		case g.hasEnded():
 			continue
+		case !now.Before(g.guarded.due):
+			left, cause = g.look(leases()[g.lock.opt.Vouch], k.told)
 		}
-		left, cause := g.look(leases[g.lock.opt.Vouch])
 		switch {
 		case cause == nil:
 			pause = min(pause, left)
@@ -145,28 +138,18 @@ func (k *guard) look() (next time.Time) {
 			lost = append(lost, g)
 		}
 	}
-	k.watched = kept
+	k.grants = kept
 	k.tell(lost)
 	k.watch(now, pause)
 	return now.Add(pause)
 }
 
-// promote puts the recent grants that are old enough among the watched ones.
-func (k *guard) promote(now time.Time) {
-	var recent []*grant
-	for _, g := range k.recent {
-		switch {
-		case g.hasEnded():
-		case now.Before(g.guarded.due):
-			recent = append(recent, g)
-		default:
-			if g.guarded.own != nil {
-				bridge.Notify(g.guarded.own, k.told)
-			}
-			k.watched = append(k.watched, g)
-		}
+// leases returns the session's leases, by level.
+func (k *guard) leases() (all [client.VouchWrite + 1]bridge.Lease) {
+	for level := range all {
+		all[level] = bridge.Of(k.s).Lease(level)
 	}
-	k.recent = recent
+	return all
 }
 
 // sleepOrEnd returns until when to sleep after a look that is to be followed by another one at next, or ends the guard if there is
@@ -174,17 +157,15 @@ func (k *guard) promote(now time.Time) {
 func (k *guard) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
 	guards.Lock()
 	defer guards.Unlock()
+	tick := time.Now().Add(guardTick)
 	switch {
-	case len(k.begun) > 0 || len(k.recent) > 0:
-		if tick := time.Now().Add(guardTick); tick.Before(next) {
-			next = tick
-		}
-		return next, false
-	case len(k.watched) == 0:
+	case len(k.begun) > 0 && tick.Before(next):
+		next = tick
+	case len(k.begun) == 0 && len(k.grants) == 0:
 		delete(guards.of, k.s)
 		return next, true
 	}
-	k.awake = false
+	k.awake = !next.After(tick)
 	return next, false
 }
 
@@ -195,7 +176,7 @@ func (k *guard) end() {
 	guards.Unlock()
 	k.collect()
 	var lost []*grant
-	for _, g := range slices.Concat(k.recent, k.watched) {
+	for _, g := range k.grants {
 		if g.endLost(k.s.Err()) {
 			lost = append(lost, g)
 		}
@@ -206,8 +187,8 @@ func (k *guard) end() {
 // watch asks for watches on the nodes that have none. patience bounds how long it waits for room in the session.
 func (k *guard) watch(now time.Time, patience time.Duration) {
 	var ctx context.Context
-	for _, g := range k.watched {
-		if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) {
+	for _, g := range k.grants {
+		if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) || now.Before(g.guarded.due) {
 			continue
 		}
 		if ctx == nil {
@@ -224,8 +205,12 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 }
 
 // look takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it
-// is lost.
-func (g *grant) look(l bridge.Lease) (left time.Duration, lost error) {
+// is lost. From then on, told hears of events.
+func (g *grant) look(l bridge.Lease, told chan<- struct{}) (left time.Duration, lost error) {
+	if own := g.guarded.own; own != nil && !g.guarded.due.IsZero() {
+		bridge.Notify(own, told)
+	}
+	g.guarded.due = time.Time{}
 	if g.guarded.arming != nil {
 		select {
 		case <-g.guarded.arming.Done():

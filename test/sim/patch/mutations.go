@@ -70,7 +70,7 @@ var Mutations = []Mutation{
 		{File: "lock/internal/queue/queue.go", Old: "if Before(a.Number, b.Number) {", New: "if a.Name < b.Name {"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
-		{File: "lock/guard.go", Old: "if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) {", New: "if true {"},
+		{File: "lock/guard.go", Old: "if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) || now.Before(g.guarded.due) {", New: "if true {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/lease.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
