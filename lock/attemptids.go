@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
@@ -14,23 +13,9 @@ import (
 var attemptIDs = idRegistry{uses: map[queue.ID]int{}}
 
 type idRegistry struct {
-	mu    sync.Mutex
-	uses  map[queue.ID]int
-	ended [idsEndedKept]endedID // the ids whose last use has ended, the next one at place next
-	next  int
+	mu   sync.Mutex
+	uses map[queue.ID]int
 }
-
-type endedID struct {
-	id queue.ID
-	at time.Time
-}
-
-// An id counts as used for idGrace after its last use, because a listing that was on its way may still show its claim. If more than
-// idsEndedKept end in that time, a claim that is gone may be taken for a stray, which costs a request.
-const (
-	idGrace      = time.Second
-	idsEndedKept = 256
-)
 
 func (r *idRegistry) add(id queue.ID) {
 	r.mu.Lock()
@@ -43,27 +28,16 @@ func (r *idRegistry) drop(id queue.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.uses[id]--
-	if r.uses[id] > 0 {
-		return
+	if r.uses[id] == 0 {
+		delete(r.uses, id)
 	}
-	delete(r.uses, id)
-	r.ended[r.next] = endedID{id, time.Now()}
-	r.next = (r.next + 1) % idsEndedKept
 }
 
-// has reports whether the id is in use, or was a moment ago.
+// has reports whether the id is in use.
 func (r *idRegistry) has(id queue.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.uses[id] > 0 {
-		return true
-	}
-	for _, e := range r.ended {
-		if e.id == id && time.Since(e.at) < idGrace {
-			return true
-		}
-	}
-	return false
+	return r.uses[id] > 0
 }
 
 // newAttemptID returns an id whose second half is random, too.

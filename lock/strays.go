@@ -14,7 +14,8 @@ import (
 // session removes strays of its own when an attempt of its waits behind them. It takes no others: the id says that this process
 // made the claim, and the server that this session owns it.
 
-// isStray reports whether the id was made by this process, which no longer knows it.
+// isStray reports whether the id was made by this process, which no longer knows it. A listing that was on its way while a claim was
+// removed shows one, too: then the cleaner finds the node gone.
 func isStray(id queue.ID) bool { return ofThisProcess(id) && !attemptIDs.has(id) }
 
 // removeStrays has the cleaner remove the strays among claims.

@@ -35,7 +35,6 @@ func TestStraysAreRemoved(t *testing.T) {
 			must(t, err)
 			return made.Path
 		}
-		time.Sleep(2 * idGrace)
 		back(s, h.g.id)
 		again, err := m.Lock(within(t, time.Minute))
 		must(t, err)
@@ -44,7 +43,6 @@ func TestStraysAreRemoved(t *testing.T) {
 			"another process's": back(s, queue.ID(strings.Repeat("01", queue.IDDigits/2))),
 			"the hold's":        again.Node(),
 		} {
-			time.Sleep(2 * idGrace)
 			if _, err := m.TryLock(t.Context()); !errors.Is(err, ErrBusy) {
 				t.Errorf("TryLock = %v, want ErrBusy", err)
 			}
@@ -57,7 +55,6 @@ func TestStraysAreRemoved(t *testing.T) {
 		free, err := u.Lock(t.Context())
 		must(t, err)
 		must(t, free.Release(t.Context()))
-		time.Sleep(2 * idGrace)
 		_, err = s.Create(t.Context(), u.Path(), free.g.data, zk.Ephemeral, nil)
 		must(t, err)
 		free, err = u.Lock(within(t, time.Minute))
@@ -148,36 +145,23 @@ func TestIDsAreForgotten(t *testing.T) {
 	})
 }
 
-// An id is used from its first use until a while after its last one, or until many others have ended after it.
+// An id is in use until the last of its uses has ended.
 func TestIDsInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ids := idRegistry{uses: map[queue.ID]int{}}
-		want := func(id queue.ID, used bool) {
-			t.Helper()
-			if got := ids.has(id); got != used {
-				t.Errorf("%q is in use: %v, want %v", id, got, used)
-			}
+	ids := idRegistry{uses: map[queue.ID]int{}}
+	want := func(id queue.ID, used bool) {
+		t.Helper()
+		if got := ids.has(id); got != used {
+			t.Errorf("%q is in use: %v, want %v", id, got, used)
 		}
-		want("", false)
-		want("a", false)
-		ids.add("a")
-		ids.add("a")
-		ids.drop("a")
-		time.Sleep(2 * idGrace)
-		want("a", true)
-		ids.drop("a")
-		want("a", true)
-		time.Sleep(idGrace)
-		want("a", false)
-		for i := range idsEndedKept + 1 {
-			id := queue.ID(rune('a' + i))
-			ids.add(id)
-			ids.drop(id)
-		}
-		want("a", false)
-		want("b", true)
-		want(queue.ID(rune('a'+idsEndedKept)), true)
-	})
+	}
+	want("", false)
+	want("a", false)
+	ids.add("a")
+	ids.add("a")
+	ids.drop("a")
+	want("a", true)
+	ids.drop("a")
+	want("a", false)
 }
 
 func must(t *testing.T, err error) {
