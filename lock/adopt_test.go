@@ -29,7 +29,7 @@ func TestF34_AnotherNumberIsStoredBeforeTheGrant(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := newAttempt(m.fair, 1, false, m.fair.opt.claimRecord(t.Context(), false))
-			a.ask(t.Context())
+			a.send(t.Context())
 			v, err := a.join(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +68,7 @@ func TestAnotherNumberIsStoredAfterADeletion(t *testing.T) {
 		_, err = admin.Set(t.Context(), "/l/s", nil, zk.AnyVersion)
 		must(t, err)
 		a := newAttempt(m.fair, 1, false, nil)
-		a.ask(t.Context())
+		a.send(t.Context())
 		v, err := a.join(t.Context())
 		must(t, err)
 		must(t, SetPermits(t.Context(), admin, "/l/s", 5))

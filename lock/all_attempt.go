@@ -108,7 +108,7 @@ func (t *allAttempt) takeNext(rest []int, try bool) (done int, err error) {
 // it has taken holds, in the order of paths. Before it waits for one of them, it gives up its places in the queues of those that
 // come later, so that a waiter never stands in one of them.
 func (t *allAttempt) takeBatch(batch []int, try bool) (done int, err error) {
-	attempts := t.ask(batch, try)
+	attempts := t.begin(batch, try)
 	later := attempts
 	abandonLater := func() {
 		for _, a := range later {
@@ -137,9 +137,9 @@ func (t *allAttempt) takeBatch(batch []int, try bool) (done int, err error) {
 	return len(batch), nil
 }
 
-// ask begins an attempt for each of several members, and sends what they ask for: in one write for each session. The one that
+// begin begins an attempt for each of several members, and sends what they ask for: in one write for each session. The one that
 // has to wait will hold the claims of those before it by then, so its nodes name them.
-func (t *allAttempt) ask(batch []int, try bool) []*attempt {
+func (t *allAttempt) begin(batch []int, try bool) []*attempt {
 	attempts := make([]*attempt, len(batch))
 	var earlier []string // hold ids
 	writes := map[*client.Session]*client.Pipeline{}

@@ -60,13 +60,13 @@ type view struct {
 	conn  uint64       // connection that the listing came on
 }
 
-// granted reports whether the lock is ours, as the listing showed.
-func (v view) granted() bool { return len(v.waits) == 0 }
+// ours reports whether the lock is ours, as the listing showed.
+func (v view) ours() bool { return len(v.waits) == 0 }
 
 // first returns the path of the first claim in the queue.
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
-// run joins the queue, as ask has asked, and returns the holds when the lock is ours. An attempt that
+// run joins the queue, with the requests of send, and returns the holds when the lock is ours. An attempt that
 // returns no holds is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. The event of a
 // deleted node may come before the end of its session is known: then the error is the session's.
 func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
@@ -94,7 +94,7 @@ func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 // proceed is run from a view of the queue on.
 func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 	for {
-		if !v.granted() {
+		if !v.ours() {
 			if err := a.waitForTurn(ctx, v); err != nil {
 				return nil, err
 			}
@@ -109,19 +109,19 @@ func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 	}
 }
 
-// ask sends the requests that make our nodes and list the queue with them. They leave in one write, so
+// send sends the requests that make our nodes and list the queue with them. They leave in one write, so
 // that a free lock costs one round trip.
-func (a *attempt) ask(ctx context.Context) {
+func (a *attempt) send(ctx context.Context) {
 	p := a.s.Pipeline()
 	a.addTo(p)
 	p.Send(ctx)
 }
 
-// addTo adds the requests of ask.
+// addTo adds the requests of send.
 func (a *attempt) addTo(p *client.Pipeline) {
 	a.created = a.create(p)
 	if a.lock.permits != nil {
-		a.askPermits(p)
+		a.requestPermits(p)
 	}
 	a.listed = p.Children(a.lock.dir)
 }
@@ -148,7 +148,7 @@ func (a *attempt) create(p *client.Pipeline) *creation {
 
 // wait returns the paths of the nodes, first one first, and their creation zxid; 0 if the server does not
 // tell.
-func (c *creation) wait(ctx context.Context) (nodes []string, czxid int64, err error) {
+func (c *creation) await(ctx context.Context) (nodes []string, czxid int64, err error) {
 	if c.one != nil {
 		made, err := c.one.Wait(ctx)
 		return []string{made.Path}, made.Stat.Czxid, err
@@ -163,10 +163,10 @@ func (c *creation) wait(ctx context.Context) (nodes []string, czxid int64, err e
 	return nodes, results[0].Stat.Czxid, nil
 }
 
-// join waits until our nodes are made, which ask has asked for, and returns the queue with them.
+// join waits until our nodes are made, by the requests of send, and returns the queue with them.
 func (a *attempt) join(ctx context.Context) (view, error) {
-	for ; ; a.ask(ctx) {
-		nodes, czxid, err := a.created.wait(ctx)
+	for ; ; a.send(ctx) {
+		nodes, czxid, err := a.created.await(ctx)
 		switch {
 		case err == nil:
 			a.noteJoined(nodes, czxid)
@@ -233,7 +233,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 			lastConn = 0
 		}
 		if lastConn == 0 || !a.permits.current(lastConn) {
-			a.askPermits(p)
+			a.requestPermits(p)
 		}
 		listed := p.Children(a.lock.dir)
 		p.Send(ctx)
@@ -345,24 +345,24 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 		return nil, nil
 	}
 	holds := make([]*Hold, len(a.nodes))
-	granted := false
+	all := false
 	defer func() {
 		for _, h := range holds {
-			if !granted && h != nil { // the hook of a later one has panicked
+			if !all && h != nil { // the hook of a later one has panicked
 				h.g.endUntold()
 			}
 		}
 	}()
 	for i, node := range a.nodes {
 		a.vouch()
-		claim := newQueueGrant(a, node, lease.Number)
+		g := newQueueGrant(a, node, lease.Number)
 		a.vouches = false // the grant's now
-		holds[i] = beginHold(ctx, &claim.grant, a.own[i])
+		holds[i] = beginHold(ctx, &g.grant, a.own[i])
 	}
 	if a.waited {
 		a.cancelWatches()
 	}
-	granted = true
+	all = true
 	a.nodes, a.own, a.delayMarker = nil, nil, "" // the holds' now
 	attemptIDs.drop(a.id)
 	return holds, nil

@@ -62,17 +62,17 @@ const detectorRarest = 16
 
 // detect returns a context for the wait of an attempt. If the attempt waits in a cycle and is the one to give up, it ends with a
 // *DeadlockError as its cause.
-func (f *fairLock) detect(ctx context.Context, id queue.ID) (wait context.Context, stop func()) {
-	wait, end := context.WithCancelCause(ctx)
+func (f *fairLock) detect(ctx context.Context, id queue.ID) (waitCtx context.Context, stop func()) {
+	waitCtx, end := context.WithCancelCause(ctx)
 	d := &detector{lock: f, id: id, pause: f.opt.Deadlock}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if found := d.run(wait); found != nil {
+		if found := d.run(waitCtx); found != nil {
 			end(found)
 		}
 	}()
-	return wait, func() {
+	return waitCtx, func() {
 		end(nil)
 		<-done
 	}
@@ -86,15 +86,15 @@ func (d *detector) run(ctx context.Context) *DeadlockError {
 		case <-ctx.Done():
 			return nil
 		}
-		if found := d.look(ctx); found != nil {
+		if found := d.search(ctx); found != nil {
 			return found
 		}
 	}
 }
 
-// look returns the cycle that the attempt waits in if this is the second look in a row that finds one, and the attempt is
+// search returns the cycle that the attempt waits in if this is the second look in a row that finds one, and the attempt is
 // the one to give up. A look that fails proves nothing.
-func (d *detector) look(ctx context.Context) *DeadlockError {
+func (d *detector) search(ctx context.Context) *DeadlockError {
 	dir := d.lock.dir
 	now := waitgraph.NewReader(ctx, d.lock.s, d.seen)
 	found, err := now.Cycle(dir, d.id.HoldID(dir), (*queue.Entry).YieldsBefore)

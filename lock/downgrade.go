@@ -23,7 +23,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
 	}
-	g, queued := h.g.claim.(*queueGrant)
+	g, queued := h.g.held.(*queueGrant)
 	if !queued {
 		return &LockError{"downgrade", h.g.lock.path, ErrNotWriter}
 	}

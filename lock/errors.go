@@ -155,6 +155,28 @@ func (e *KindError) Error() string {
 // Is makes errors.Is(err, ErrOtherKind) hold.
 func (e *KindError) Is(target error) bool { return target == ErrOtherKind }
 
+// A ConflictError says that the number of permits that a semaphore was made with is not the one that is
+// stored with it. errors.Is(err, ErrPermitsConflict) holds.
+type ConflictError struct{ Want, Stored int }
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("asked for as a semaphore of %d permits, but %d are stored with it", e.Want, e.Stored)
+}
+
+// Is makes errors.Is(err, ErrPermitsConflict) hold.
+func (e *ConflictError) Is(target error) bool { return target == ErrPermitsConflict }
+
+// A TooManyError says that more permits were asked for at once than there are. errors.Is(err, ErrTooManyPermits)
+// holds.
+type TooManyError struct{ Asked, Permits int }
+
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("%d permits asked for at once, there are %d", e.Asked, e.Permits)
+}
+
+// Is makes errors.Is(err, ErrTooManyPermits) hold.
+func (e *TooManyError) Is(target error) bool { return target == ErrTooManyPermits }
+
 // A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does errors.Is with the cause:
 // ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed. Where the ensemble expires the session of a client that is
 // connected, the client may hear of the deletion before it hears of the expiry: the cause is ErrNodeDeleted then.

@@ -128,7 +128,7 @@ func (k *guard) look() (next time.Time) {
 		case g.hasEnded():
 			continue
 		case !now.Before(g.guarded.due):
-			left, cause = g.look(leases()[g.lock.opt.Vouch], k.told)
+			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.told)
 		}
 		switch {
 		case cause == nil:
@@ -204,9 +204,9 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 	}
 }
 
-// look takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it
+// refresh takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it
 // is lost. From then on, told hears of events.
-func (g *grant) look(l bridge.Lease, told chan<- struct{}) (left time.Duration, lost error) {
+func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duration, lost error) {
 	if own := g.guarded.own; own != nil && !g.guarded.due.IsZero() {
 		bridge.Notify(own, told)
 	}
@@ -246,7 +246,7 @@ func (g *grant) takeAnswer() {
 	node, err := g.guarded.arming.Wait(context.Background())
 	g.guarded.arming = nil
 	switch {
-	case err == nil && !g.claim.owns(node.Stat): // another contender's, in its place
+	case err == nil && !g.held.owns(node.Stat): // another contender's, in its place
 		cancelWatch(g.guarded.own) // it may have fired meanwhile
 		g.guarded.own, g.guarded.node = nil, g.otherPath(g.guarded.node)
 	case err == nil:

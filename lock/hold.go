@@ -127,11 +127,11 @@ func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) er
 }
 
 // A grant is what all holds of one claim share; there are several after re-entering. It ends once: by the release of the last
-// hold, or by a loss. What depends on the kind of lock is its heldClaim.
+// hold, or by a loss. What depends on the kind of lock is its heldNode.
 type grant struct {
 	// Fixed when made.
 	lock        *lockBase
-	claim       heldClaim
+	held        heldNode
 	s           *client.Session
 	id          queue.ID
 	token       int64
@@ -155,9 +155,9 @@ type grant struct {
 	}
 }
 
-// A heldClaim is what is particular to the claim of a grant, a place in a queue or the znode of an unfair lock: how it is
-// recognized and deleted.
-type heldClaim interface {
+// A heldNode is what is particular to the node of a grant, a claim in a queue or the znode of an unfair lock: how it is recognized
+// and deleted.
+type heldNode interface {
 	owns(zk.Stat) bool            // whether the stat, read at the path of the grant's node, is that of the node
 	remove(context.Context) error // deletes the node, because the grant was released, and returns nil when it is known to be gone
 	discard()                     // deletes the node in the background: the grant was lost, or a hook has panicked
@@ -165,9 +165,9 @@ type heldClaim interface {
 
 // init makes g the grant of a claim. It lasts no longer than the session's lease of that number. giveUp says that the owner of the
 // node has been asked to give up.
-func (g *grant) init(claim heldClaim, lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, leaseNumber uint64) {
+func (g *grant) init(held heldNode, lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, leaseNumber uint64) {
 	*g = grant{
-		lock: lock, claim: claim, s: lock.s, id: id, token: token, data: data,
+		lock: lock, held: held, s: lock.s, id: id, token: token, data: data,
 		leaseNumber: leaseNumber, revoked: make(chan struct{}),
 	}
 	attemptIDs.add(id)
@@ -246,7 +246,7 @@ func (g *grant) endLost(cause error) bool {
 		return false
 	}
 	if !errors.Is(cause, ErrNodeDeleted) {
-		g.claim.discard()
+		g.held.discard()
 	}
 	attemptIDs.drop(g.id)
 	return true

@@ -155,7 +155,7 @@ func (l *leftovers) awaitCreate(ctx context.Context) {
 	if l.created == nil {
 		return
 	}
-	nodes, czxid, err := l.created.wait(ctx)
+	nodes, czxid, err := l.created.await(ctx)
 	switch {
 	case err == nil: // there are no others: an attempt creates again only once it knows what became of the create before
 		l.nodes, l.token, l.created, l.unknown = nodes, czxid, nil, false

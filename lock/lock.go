@@ -166,7 +166,7 @@ func (f *fairLock) takeClaims(ctx context.Context, count int, try bool) ([]*Hold
 	}
 	for {
 		a := newAttempt(f, count, try, f.opt.claimRecord(ctx, try))
-		a.ask(ctx)
+		a.send(ctx)
 		holds, err := a.run(ctx)
 		if err == nil || try || !f.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
 			return holds, f.withOp(err, try)

@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -14,28 +13,6 @@ import (
 
 // PermitsMax is the largest number of permits of a semaphore. A waiter watches that many znodes.
 const PermitsMax = queue.PermitsMax
-
-// A ConflictError says that the number of permits that a semaphore was made with is not the one that is
-// stored with it. errors.Is(err, ErrPermitsConflict) holds.
-type ConflictError struct{ Want, Stored int }
-
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("asked for as a semaphore of %d permits, but %d are stored with it", e.Want, e.Stored)
-}
-
-// Is makes errors.Is(err, ErrPermitsConflict) hold.
-func (e *ConflictError) Is(target error) bool { return target == ErrPermitsConflict }
-
-// A TooManyError says that more permits were asked for at once than there are. errors.Is(err, ErrTooManyPermits)
-// holds.
-type TooManyError struct{ Asked, Permits int }
-
-func (e *TooManyError) Error() string {
-	return fmt.Sprintf("%d permits asked for at once, there are %d", e.Asked, e.Permits)
-}
-
-// Is makes errors.Is(err, ErrTooManyPermits) hold.
-func (e *TooManyError) Is(target error) bool { return target == ErrTooManyPermits }
 
 // A permitCount is a semaphore's number of permits: how many claims in its queue may be granted at once. It is a fixed
 // number, or what is stored in the data of the directory.
@@ -125,15 +102,15 @@ type permitState struct {
 	watch *client.Watch                // on the directory's data, set by that read or an earlier one; nil if there is none
 }
 
-// askPermits adds the read of the number of permits, where there is one to read.
-func (a *attempt) askPermits(p *client.Pipeline) {
+// requestPermits adds the read of the number of permits, where there is one to read.
+func (a *attempt) requestPermits(p *client.Pipeline) {
 	if a.lock.permits.varies() {
 		a.permits.cancel()
 		a.permits.read = p.Get(a.lock.dir)
 	}
 }
 
-// watchPermits is askPermits with a watch, unless there is one.
+// watchPermits is requestPermits with a watch, unless there is one.
 func (a *attempt) watchPermits(p *client.Pipeline) {
 	if a.lock.permits.varies() && a.permits.watch == nil {
 		a.permits.read, a.permits.watch = p.WatchGet(a.lock.dir)

@@ -32,7 +32,7 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	defer func() {
 		if !told { // a hook of the user's has panicked
 			for _, g := range r.ended {
-				g.claim.discard()
+				g.held.discard()
 				attemptIDs.drop(g.id)
 			}
 		}
@@ -94,7 +94,7 @@ func (g *grant) remove(ctx context.Context) error {
 	defer attemptIDs.drop(g.id)
 	bounded, cancel := context.WithTimeout(ctx, g.lock.opt.CleanupTimeout)
 	defer cancel()
-	return g.claim.remove(bounded)
+	return g.held.remove(bounded)
 }
 
 // releasePending returns the error of a release that was not confirmed because of err.

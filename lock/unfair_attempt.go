@@ -66,7 +66,7 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 		}
 		a.u.tellWaiting(ctx, Place{Ahead: 1, First: a.u.dir})
 		for r != nil {
-			if r, err = a.wait(ctx, r); err != nil {
+			if r, err = a.awaitRival(ctx, r); err != nil {
 				return nil, err
 			}
 		}
@@ -79,7 +79,7 @@ func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 		p := a.u.s.Pipeline()
 		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
 		p.Send(ctx)
-		_, czxid, err := a.created.wait(ctx)
+		_, czxid, err := a.created.await(ctx)
 		if err == nil {
 			a.lookedAt = bridge.Sent(a.created.one)
 			a.noteJoined(czxid)
@@ -99,16 +99,16 @@ func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 		case !lost && !errors.Is(err, zk.ErrNodeExists):
 			return nil, err
 		}
-		if r, err := a.look(ctx); err != nil || r != nil || a.made {
+		if r, err := a.readNode(ctx); err != nil || r != nil || a.made {
 			return r, err
 		}
 	}
 }
 
-// look looks at the node. If it is ours the attempt is joined; if it is another's, that is returned. After a create of unknown
+// readNode reads the node. If it is ours the attempt is joined; if it is another's, that is returned. After a create of unknown
 // outcome a transaction goes ahead of the look: what the create did is then seen, and if it did nothing it never will, for the
 // ensemble takes nothing more from a connection that the session has left.
-func (a *unfairAttempt) look(ctx context.Context) (*rival, error) {
+func (a *unfairAttempt) readNode(ctx context.Context) (*rival, error) {
 	for {
 		p := a.u.s.Pipeline()
 		if a.unknown {
@@ -165,9 +165,9 @@ func (a *unfairAttempt) forget() {
 	a.unknown, a.created = false, nil
 }
 
-// wait waits until something happens to the rival's node. It returns the rival again if it is still there,
+// awaitRival waits until something happens to the rival's node. It returns the rival again if it is still there,
 // or the one after it, and none if there is no node.
-func (a *unfairAttempt) wait(ctx context.Context, r *rival) (*rival, error) {
+func (a *unfairAttempt) awaitRival(ctx context.Context, r *rival) (*rival, error) {
 	select {
 	case <-r.watch.Done():
 	case <-ctx.Done():
@@ -180,7 +180,7 @@ func (a *unfairAttempt) wait(ctx context.Context, r *rival) (*rival, error) {
 	case ev.Type == zk.NodeDeleted:
 		return nil, nil
 	}
-	return a.look(ctx)
+	return a.readNode(ctx)
 }
 
 // grant makes the hold, once the session is known to live.
@@ -200,7 +200,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		return nil, ending.Of(ctx)
 	}
 	if isOutdated(a.u.s, a.lookedAt, lease.At, a.own) {
-		r, err := a.look(ctx)
+		r, err := a.readNode(ctx)
 		switch {
 		case err != nil:
 			return nil, err
@@ -212,10 +212,10 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		}
 		return a.grant(ctx)
 	}
-	claim := &unfairGrant{u: u}
-	claim.init(claim, &u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number)
+	g := &unfairGrant{u: u}
+	g.init(g, &u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number)
 	a.vouches = false // the grant's now
-	h := beginHold(ctx, &claim.grant, a.own)
+	h := beginHold(ctx, &g.grant, a.own)
 	attemptIDs.drop(a.id) // the grant's use goes on
 	return h, nil
 }

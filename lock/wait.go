@@ -21,20 +21,20 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 	if a.beforeWait != nil {
 		a.beforeWait()
 	}
-	wait := ctx
+	waitCtx := ctx
 	if a.yields {
 		var stop func()
-		wait, stop = a.lock.detect(ctx, a.id)
+		waitCtx, stop = a.lock.detect(ctx, a.id)
 		defer stop()
 	}
-	for granted := false; err == nil && !granted && !v.granted(); {
+	for ours := false; err == nil && !ours && !v.ours(); {
 		if n := a.lock.opt.QueueMax; n > 0 && v.ahead > n {
 			return ErrQueueFull
 		}
 		a.lock.tellWaiting(ctx, Place{Ahead: v.ahead, Node: a.nodes[0], First: v.first(a.lock.dir)})
 		a.waited = true
-		granted, err = a.waitOnce(wait, &v)
-		if err == nil && !granted {
+		ours, err = a.waitOnce(waitCtx, &v)
+		if err == nil && !ours {
 			v, err = a.list(ctx, v.conn)
 		}
 	}
@@ -44,7 +44,7 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 		return nil
 	case ctx.Err() != nil:
 		return a.addHolder(ctx, err)
-	case errors.As(context.Cause(wait), &found):
+	case errors.As(context.Cause(waitCtx), &found):
 		return found
 	}
 	return err
@@ -80,11 +80,11 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 // known to be ours, and otherwise asks for a new listing, by returning false, or says why the wait is
 // over. It never sleeps without a watch on a node that was there when the watch was set. It drops the
 // view's queue, which may be long.
-func (a *attempt) waitOnce(ctx context.Context, v *view) (granted bool, err error) {
+func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) {
 	defer func() {
 		// A waiter of a mutex or a read/write lock watches one claim, and whether it needs the release marker depends on this view.
 		// The many watches of a semaphore's waiter are kept for the next wait.
-		if granted || err != nil || a.lock.rules.Announces {
+		if ours || err != nil || a.lock.rules.Announces {
 			a.cancelAhead()
 		}
 	}()
@@ -292,7 +292,7 @@ func watchError(err, gone error) error {
 //  3. The last listing leaves no claim to wait for once the node has ended; later claims stand behind ours. It is enough if
 //     that is so once its holder has released, if the release marker was seen: only a holder makes one, in the transaction
 //     that deletes its node.
-func (a *attempt) checkAhead(listed uint64, w *aheadWatch) (granted bool, err error) {
+func (a *attempt) checkAhead(listed uint64, w *aheadWatch) (ours bool, err error) {
 	ev, conn, err := w.node.Event()
 	if err != nil {
 		return false, err
