@@ -32,7 +32,7 @@ export GORACE ?= atexit_sleep_ms=0
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model walk race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-waiters bench-roles bench-z fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model walk race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-permits bench-waiters bench-roles bench-z fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
@@ -201,6 +201,9 @@ bench-versions: ## our server and locks beside themselves at BASE (a revision), 
 
 bench-curves: ## our server with ever more sessions and znodes
 	cd $(BENCH) && $(GO) run . curves
+
+bench-permits: ## semaphores that four times as many sessions want as there are permits
+	cd $(BENCH) && $(GO) run . permits
 
 bench-readers: ## 64 readers of one lock beside 64 mutexes
 	cd $(BENCH) && $(GO) run . readers

@@ -9,6 +9,7 @@
 //	go run . versions  rates of our server at two revisions
 //	go run . curves    our server with ever more sessions, and with ever more znodes
 //	go run . readers   readers of one lock beside as many mutexes
+//	go run . permits   semaphores that more sessions want than there are permits
 //	go run . waiters   what a waiting contender costs our server in memory
 //	go run . roles     the packages beside locks: cache, discovery, group
 //	go run . z         the znode commands and the shell's completion
@@ -76,6 +77,10 @@ func command(args []string) error {
 		sessions := flags.Int("sessions", 5000, "the most sessions")
 		flags.Parse(args)
 		return inDir(func(dir string) error { return curves(dir, *each, *znodes, *sessions) })
+	case "permits":
+		rounds := flags.Int("rounds", 5, "how often, after once to warm up")
+		flags.Parse(args)
+		return inDir(func(dir string) error { return permits(dir, *each/3, *rounds) })
 	case "readers":
 		rounds := flags.Int("rounds", 15, "how often, after once to warm up; 6 or more")
 		flags.Parse(args)
@@ -103,7 +108,7 @@ func command(args []string) error {
 	case "synced":
 		return serveSynced(args[0], args[1])
 	}
-	fmt.Fprintln(os.Stderr, "usage: bench all|locks|floor|server|curves|readers|waiters|roles|z|packages [flags]")
+	fmt.Fprintln(os.Stderr, "usage: bench all|locks|floor|server|curves|readers|permits|waiters|roles|z|packages [flags]")
 	os.Exit(64)
 	return nil
 }
