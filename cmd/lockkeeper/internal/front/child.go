@@ -228,8 +228,8 @@ func (f *front) heedGuard(e link.Event) {
 	case link.ChildStopped:
 		f.childStopped(e.Status.StopSignal())
 	case link.ChildEnded:
-		if e.Status.Signaled() && e.Status.Signal() == syscall.SIGKILL {
-			f.watchDeadline() // it may have been the guard, while we were stopped
+		if e.Late { // while we were stopped
+			f.loseLate()
 		}
 		f.child.ended, f.child.status = true, e.Status
 	}
@@ -254,11 +254,7 @@ func (f *front) inherit() {
 func (f *front) watchDeadline() {
 	deadline := f.cell.Load()
 	if !f.child.lost && f.plan.TermAt(deadline).Until() <= 0 {
-		why := "no heartbeat was answered in time"
-		if f.child.cutOff != "" {
-			why += " (no connection: " + f.child.cutOff + ")"
-		}
-		f.lose(why, f.plan.Grace)
+		f.loseLate()
 	}
 	next := f.plan.TermAt(deadline)
 	if f.child.ending {
@@ -269,6 +265,15 @@ func (f *front) watchDeadline() {
 		}
 	}
 	f.alarm.Set(next)
+}
+
+// loseLate is lose because of the deadline.
+func (f *front) loseLate() {
+	why := "no heartbeat was answered in time"
+	if f.child.cutOff != "" {
+		why += " (no connection: " + f.child.cutOff + ")"
+	}
+	f.lose(why, f.plan.Grace)
 }
 
 // lose notes that the lock is lost, and gives the child so long to end.

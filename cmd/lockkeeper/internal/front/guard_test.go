@@ -85,3 +85,29 @@ func TestF41_NobodyGetsAwayFromTheGuard(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// The deadline may move on after the guard has killed the child: a heartbeat is answered in the margin before it.
+func TestF40_AChildThatTheGuardHasKilledDidNotJustRun(t *testing.T) {
+	s := play(t, "sleep", "1000")
+	s.grant(3 * time.Second)
+	child := s.order(link.DoStarted).Group
+	s.freeze()
+	for proc.GroupAlive(child) {
+		time.Sleep(time.Millisecond)
+	}
+	engine, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", s.pid, link.FDCell), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell, err := link.OpenCell(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cell.Close()
+	cell.Store(link.Now().Add(time.Hour))
+	s.signal(syscall.SIGCONT)
+	s.release()
+	if out, want := s.wantOutcome(74, Lost), "no heartbeat was answered in time"; !strings.Contains(out.Text, want) {
+		t.Errorf("the outcome %q does not say %q", out.Text, want)
+	}
+}

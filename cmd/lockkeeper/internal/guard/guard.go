@@ -57,6 +57,7 @@ type guard struct {
 	front    <-chan struct{} // closed when the front is dead
 	condemn  <-chan struct{} // a token: the lock is gone
 	frontEnd bool
+	late     bool // the deadline has passed; it may have moved on since
 	lost     bool // the lock is; nothing may be left
 	sweeps   int  // since something was found that must not be there
 }
@@ -187,7 +188,8 @@ func (g *guard) attend(chld <-chan os.Signal, alarm *link.Alarm) {
 	sweep := time.NewTimer(0) // one look too many
 	defer sweep.Stop()
 	for {
-		g.lost = g.lost || g.killAt().Until() <= 0
+		g.late = g.late || !g.lost && g.killAt().Until() <= 0
+		g.lost = g.lost || g.late
 		if g.frontEnd || g.lost {
 			left := g.kill()
 			switch {
@@ -248,7 +250,8 @@ func (g *guard) reap() {
 		switch {
 		case pid != g.child:
 		case !status.Stopped():
-			g.events <- link.Event{Is: link.ChildEnded, Status: status}
+			killed := status.Signaled() && status.Signal() == syscall.SIGKILL
+			g.events <- link.Event{Is: link.ChildEnded, Status: status, Late: killed && g.late}
 		case len(g.events) < eventsMax-1:
 			g.events <- link.Event{Is: link.ChildStopped, Status: status}
 		}

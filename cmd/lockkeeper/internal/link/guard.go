@@ -76,6 +76,7 @@ type Event struct {
 	Pid    int                `json:"pid,omitempty"`    // for ChildStarted
 	Errno  syscall.Errno      `json:"errno,omitempty"`  // for ChildRefused
 	Status syscall.WaitStatus `json:"status,omitempty"` // for ChildStopped and ChildEnded
+	Late   bool               `json:"late,omitempty"`   // for ChildEnded: the guard has killed it, because of the deadline
 }
 
 // What can become of a child. The first event is one of the first three; after ChildLate and
