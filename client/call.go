@@ -75,9 +75,7 @@ func (p *Pending[T]) decode(d *wire.Decoder) (err error) {
 
 // Done is closed when the outcome is known. From the first call on, another goroutine has to read the answer; a caller that does
 // nothing else meanwhile spends less time with Wait, which reads it.
-func (p *Pending[T]) Done() <-chan struct{} {
-	return p.observe()
-}
+func (p *Pending[T]) Done() <-chan struct{} { return p.observe() }
 
 // Wait returns the outcome as soon as it is known. If ctx ends first, that depends on how far the request has come:
 //

@@ -49,7 +49,7 @@ func (s *Session) newConnLocked(nc net.Conn, srv server, asked clock.Instant) *c
 	}
 	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax}
 	c.in.hear()
-	c.turn = newReadTurn()
+	c.turn.wake = make(chan struct{}, 1)
 	c.lastBeat[provesPing], c.lastBeat[provesSync] = asked, asked
 	return c
 }

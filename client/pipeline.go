@@ -226,9 +226,7 @@ func (p *Pipeline) Delete(path string, version int32) *Pending[struct{}] {
 }
 
 // Exists adds a request for the stat of a znode; one that is not there is zk.ErrNoNode.
-func (p *Pipeline) Exists(path string) *Pending[zk.Stat] {
-	return p.exists(path, false)
-}
+func (p *Pipeline) Exists(path string) *Pending[zk.Stat] { return p.exists(path, false) }
 
 // WatchExists is Exists with a watch, which is also set if the znode is not there.
 func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
@@ -250,9 +248,7 @@ func armed[T any](k *Pending[T], kind zk.WatchKind) (*Pending[T], *Watch) {
 func readStat(_ *Session, d *wire.Decoder) (zk.Stat, error) { return d.Stat(), nil }
 
 // Get adds a request for the data and stat of a znode.
-func (p *Pipeline) Get(path string) *Pending[Node] {
-	return p.get(path, false)
-}
+func (p *Pipeline) Get(path string) *Pending[Node] { return p.get(path, false) }
 
 // WatchGet is Get with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchGet(path string) (*Pending[Node], *Watch) {
@@ -269,9 +265,7 @@ func readNode(_ *Session, d *wire.Decoder) (Node, error) {
 }
 
 // Children adds a request for the children of a znode.
-func (p *Pipeline) Children(path string) *Pending[Listing] {
-	return p.children(path, false)
-}
+func (p *Pipeline) Children(path string) *Pending[Listing] { return p.children(path, false) }
 
 // WatchChildren is Children with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchChildren(path string) (*Pending[Listing], *Watch) {

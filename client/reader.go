@@ -45,8 +45,6 @@ const (
 	restTime = 20 * time.Millisecond // how long it rests if no caller comes
 )
 
-func newReadTurn() readTurn { return readTurn{wake: make(chan struct{}, 1)} }
-
 // restsNow reports whether the reader, which has read, may leave the reading to callers, and if so gives the turn back. busy says
 // that something depends on the reader, or is on its way.
 func (r *readTurn) restsNow(busy bool) bool {

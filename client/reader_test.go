@@ -4,7 +4,7 @@ import "testing"
 
 // When the reader rests and when it reads again, step by step.
 func TestWhenTheReaderRests(t *testing.T) {
-	r := newReadTurn()
+	var r readTurn
 	answer := func(busy bool) bool { r.served = true; return r.restsNow(busy) }
 	for i := range aloneMin - 1 {
 		if answer(false) {

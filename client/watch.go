@@ -23,9 +23,7 @@ type Watch struct {
 }
 
 // Done is closed when the watch has fired or the session has ended; not after Cancel, nor if the watch was never set.
-func (w *Watch) Done() <-chan struct{} {
-	return w.observe()
-}
+func (w *Watch) Done() <-chan struct{} { return w.observe() }
 
 // Fired reports whether Done is closed.
 func (w *Watch) Fired() bool {

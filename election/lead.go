@@ -32,10 +32,7 @@ type termResult struct {
 }
 
 func (r termResult) err() error {
-	switch {
-	case r.handedOver == nil:
-		return r.worked
-	case errors.Is(r.handedOver, r.worked): // the work says why it was to end
+	if errors.Is(r.handedOver, r.worked) { // the work says why it was to end
 		return r.handedOver
 	}
 	return ending.Join(r.worked, r.handedOver)

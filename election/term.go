@@ -229,9 +229,6 @@ func (t *Term) handOver(lost bool, cause error) error {
 	if lost && !errors.Is(err, lock.ErrLost) {
 		err = ending.Join(cause, err) // given up before it was lost
 	}
-	if overran == nil {
-		return err
-	}
 	return ending.Join(overran, err)
 }
 

@@ -14,22 +14,22 @@ type allAttempt struct {
 	members []member
 	holds   [][]*Hold // of each member; nil if not yet
 
-	ctx   context.Context // ends with the caller's, and with each of the holds; carries their heldChain
-	lose  context.CancelCauseFunc
-	stops []func() bool
+	ctx    context.Context // ends with the caller's, and with each of the holds; carries their heldChain
+	cancel context.CancelCauseFunc
+	stops  []func() bool
 }
 
 // takeMembers takes all members or none. If try is set, it does not wait. With an error it returns t, too, which has what had been
 // taken.
 func takeMembers(ctx context.Context, members []member, try bool) (t *allAttempt, err error) {
 	t = &allAttempt{members: members, holds: make([][]*Hold, len(members))}
-	t.ctx, t.lose = context.WithCancelCause(ctx)
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	all := false
 	defer func() {
 		for _, stop := range t.stops {
 			stop()
 		}
-		t.lose(nil)
+		t.cancel(nil)
 		if !all { // or a function of the user's has panicked; deletions that ctx cuts short go on in the background
 			releaseAll(ctx, t.flat())
 		}
@@ -72,7 +72,7 @@ func (t *allAttempt) add(i int, holds ...*Hold) {
 	t.holds[i] = holds
 	for _, h := range holds {
 		t.ctx = h.g.withHold(t.ctx)
-		t.stops = append(t.stops, context.AfterFunc(h.Context(), func() { t.lose(h.Cause()) }))
+		t.stops = append(t.stops, context.AfterFunc(h.Context(), func() { t.cancel(h.Cause()) }))
 	}
 }
 

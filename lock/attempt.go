@@ -67,8 +67,8 @@ func (v view) ours() bool { return len(v.waits) == 0 }
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
 // run joins the queue, with the requests of send, and returns the holds when the lock is ours. An attempt that
-// returns no holds is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. The event of a
-// deleted node may come before the end of its session is known: then the error is the session's.
+// returns no holds is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. A node of ours may have
+// gone because the session has expired. A sync finds that out, and the error is then the session's.
 func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 	defer func() {
 		if holds == nil {
@@ -83,7 +83,7 @@ func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 		if len(a.nodes) > 0 {
 			a.forget()
 		}
-		a.s.Sync(ctx, a.lock.dir) // if the session has ended, that is known then
+		a.s.Sync(ctx, a.lock.dir)
 		if over := a.s.Err(); over != nil {
 			err = over
 		}
@@ -146,7 +146,7 @@ func (a *attempt) create(p *client.Pipeline) *creation {
 	return &creation{many: p.Multi(ops...)}
 }
 
-// wait returns the paths of the nodes, first one first, and their creation zxid; 0 if the server does not
+// await returns the paths of the nodes, first one first, and their creation zxid; 0 if the server does not
 // tell.
 func (c *creation) await(ctx context.Context) (nodes []string, czxid int64, err error) {
 	if c.one != nil {
@@ -302,7 +302,8 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 		nodes, a.extra = nodes[:a.count], true
 	}
 	if n := q.Claims[places[a.count-1]].Number; queue.Exhausting(n) {
-		a.lock.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it", "lock", a.lock.dir, "number", n)
+		a.lock.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it",
+			"lock", a.lock.dir, "number", n)
 	}
 	if a.token != 0 && slices.Equal(a.nodes, nodes) {
 		return nil

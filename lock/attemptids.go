@@ -41,9 +41,7 @@ func (r *idRegistry) has(id queue.ID) bool {
 }
 
 // newAttemptID returns an id whose second half is random, too.
-func newAttemptID() queue.ID {
-	return queue.ID(processDigits() + randomDigits(queue.IDDigits/2))
-}
+func newAttemptID() queue.ID { return queue.ID(processDigits() + randomDigits(queue.IDDigits/2)) }
 
 // ofThisProcess reports whether newAttemptID of this process has made the id.
 func ofThisProcess(id queue.ID) bool { return strings.HasPrefix(string(id), processDigits()) }

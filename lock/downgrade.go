@@ -31,11 +31,12 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 }
 
 func (g *queueGrant) downgrade(ctx context.Context, h *Hold) error {
+	_ = ctx.Err() // a nil context panics before anything has begun
 	if !g.downgrading.TryLock() {
 		return &LockError{"downgrade", g.fair.path, ErrNotWriter}
 	}
 	defer g.downgrading.Unlock()
-	g.check()
+	g.checkDeadline()
 	write, read, err := g.beginDowngrade(h)
 	if err != nil || read == "" {
 		return err
@@ -59,9 +60,9 @@ func (g *queueGrant) downgrade(ctx context.Context, h *Hold) error {
 		if errors.Is(err, zk.ErrNoNode) { // neither the write node nor the read node is there
 			g.lose(ErrNodeDeleted)
 		}
-	case h.ctx.Err() == nil && ctx.Err() != nil:
+	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, endOf(ctx, g.s))
-	case h.ctx.Err() == nil:
+	default:
 		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, err)
 	}
 	if h.ctx.Err() != nil {
@@ -70,8 +71,8 @@ func (g *queueGrant) downgrade(ctx context.Context, h *Hold) error {
 	return &LockError{"downgrade", g.fair.path, err}
 }
 
-// beginDowngrade returns the path of the write node and that of the read node to be; without an error that is empty if an
-// earlier downgrade of unknown outcome has turned out well. From then on the claim counts as a shared one.
+// beginDowngrade returns the path of the write node and that of the read node to be. If an earlier downgrade, of unknown outcome,
+// has succeeded, the second is empty and nothing is left to do. From then on the claim counts as a shared one.
 func (g *queueGrant) beginDowngrade(h *Hold) (write, read string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // guardTick while there are new ones. It sleeps longer when there are none, and ends when there are no grants.
 type guard struct {
 	s    *client.Session
-	told chan struct{} // holds a token when there is something to look at; room for one
+	told chan struct{} // holds a signal when there is something to look at; room for one
 
 	// Guarded by guards.
 	begun []*grant // the grants that have begun since the last look
@@ -30,29 +30,28 @@ type guard struct {
 }
 
 const (
-	guardTick = 10 * time.Millisecond // how often the guard looks while there are new grants; a grant is watched at this age, or at once (see shortTerm)
+	guardTick = 10 * time.Millisecond // how often the guard looks while there are new grants; a grant is watched at this age
 	shortTerm = 100 * guardTick       // where a hold lasts no longer than this without a heartbeat, it is watched at once
 )
 
-// guards are those of all sessions. They belong to sessions and not to locks, because a session may have many locks, each for
-// one hold.
+// guards are those of all sessions. They belong to sessions and not to locks, because a session may use many lock values, each of
+// them once.
 var guards = struct {
 	sync.Mutex
 	of map[*client.Session]*guard
 }{of: map[*client.Session]*guard{}}
 
-// guarded is what the guard knows of a grant's node. The watch need not be cancelled: the node goes when the grant ends, and the
-// watch with it.
+// guarded is what the guard knows of a grant's node. The watch need not be cancelled when the grant ends: it fires when the node goes.
 type guarded struct {
 	due    time.Time                    // when to begin watching it; zero once that has begun
 	node   string                       // path at which the node is, as far as the guard knows; empty if the node is gone
 	own    *client.Watch                // on node; nil if there is none
 	arming *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
-	again  time.Time                    // when to ask for a watch at the earliest, after the server has refused one, because of an ACL perhaps
+	again  time.Time                    // when to ask again at the earliest, after the server has refused a watch
 }
 
-// begin puts the grant under its session's guard. own is a watch on its node that is armed already, or nil.
-func (g *grant) begin(own *client.Watch) {
+// putUnderGuard hands the grant to its session's guard. own is a watch on its node that is armed already, or nil.
+func (g *grant) putUnderGuard(own *client.Watch) {
 	g.guarded.due, g.guarded.node, g.guarded.own = time.Now(), g.nodePath(), own // the node as it is before a downgrade
 	short := lease.Term(g.s.Timeout()) < shortTerm
 	if !short {
@@ -80,7 +79,7 @@ func (g *grant) enter(now bool) bool {
 		k.awake = true
 		select {
 		case k.told <- struct{}{}:
-		default: // a token is there already
+		default: // a signal is there already
 		}
 	}
 	return true
@@ -204,8 +203,8 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 	}
 }
 
-// refresh takes in what has happened to the grant, whose session has that lease. It returns how long the grant is good for, or why it
-// is lost. From then on, told hears of events.
+// refresh takes in the events of the grant's node. l is the session's lease at the grant's level. It returns how long the grant is
+// good for, or why it is lost. From then on, told hears of events.
 func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duration, lost error) {
 	if own := g.guarded.own; own != nil && !g.guarded.due.IsZero() {
 		bridge.Notify(own, told)
@@ -247,7 +246,7 @@ func (g *grant) takeAnswer() {
 	g.guarded.arming = nil
 	switch {
 	case err == nil && !g.held.owns(node.Stat): // another contender's, in its place
-		cancelWatch(g.guarded.own) // it may have fired meanwhile
+		g.guarded.own.Cancel()
 		g.guarded.own, g.guarded.node = nil, g.otherPath(g.guarded.node)
 	case err == nil:
 		g.noteMoved(g.guarded.node)
@@ -262,9 +261,9 @@ func (g *grant) takeAnswer() {
 	}
 }
 
-// tell tells the hooks and the log of the grants that one look found to be lost. All of them have ended by then, because a hook may
-// take its time. It does so on a goroutine that is not the session's: a hook keeps the guard from no other grant, and Close from its
-// end for a moment at most.
+// tell tells the hooks and the log of the grants that one look found to be lost. All of them have ended by then, because a hook
+// may take its time. It does so on a goroutine that is not the session's: a hook keeps the guard from no other grant, and Close
+// from its end for a moment at most.
 func (k *guard) tell(lost []*grant) {
 	if len(lost) == 0 {
 		return

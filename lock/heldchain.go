@@ -58,26 +58,24 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	if g == nil || !b.rules.Reenters {
 		return nil, nil
 	}
-	g.check() // the deadline may have passed while the machine was suspended
+	g.checkDeadline() // it may have passed while the machine was suspended
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
 		return nil, &LockError{b.op(try), b.path, g.mu.lost}
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || g.mu.ended:
 		return nil, nil
-	}
-	if !g.mu.ended && g.mu.kind == queue.Shared && b.rules.Kind == queue.Exclusive {
+	case g.mu.kind == queue.Shared && b.rules.Kind == queue.Exclusive:
 		return nil, &LockError{b.op(try), b.path, ErrUpgrade}
-	}
-	if !g.mu.ended && !b.opt.Reentrant {
+	case !b.opt.Reentrant:
 		return nil, &LockError{b.op(try), b.path, ErrReentered}
 	}
 	return g.holdLocked(context.WithoutCancel(ctx)), nil
 }
 
-// claimRecord returns what a claim says that is made with ctx, nil if nothing. A waiter names the holds that it works under: those of ctx, and
-// claims with the given hold ids that it will hold by then. A try names none, because it does not wait.
+// claimRecord returns what the node of a new claim says, nil if nothing. A waiter names the holds that it works under: those of
+// ctx, and those with the ids in claims, which it will have by then. A try names none, because it does not wait.
 func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) *queue.Record {
 	if try {
 		return &queue.Record{Passing: true}

@@ -52,7 +52,7 @@ func (h *Hold) Done() <-chan struct{} { return h.Context().Done() }
 func (h *Hold) Cause() error {
 	ctx := h.Context()
 	if ctx.Err() == nil {
-		h.g.check()
+		h.g.checkDeadline()
 	}
 	return context.Cause(ctx)
 }
@@ -126,7 +126,7 @@ func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) er
 	return f(work)
 }
 
-// A grant is what all holds of one claim share; there are several after re-entering. It ends once: by the release of the last
+// A grant is what all holds of one claim share. A claim has several holds after re-entering. It ends once: by the release of the last
 // hold, or by a loss. What depends on the kind of lock is its heldNode.
 type grant struct {
 	// Fixed when made.
@@ -141,7 +141,7 @@ type grant struct {
 
 	revoked chan struct{} // closed when its owner is asked to give it up
 
-	guarded guarded // from begin on used by the session's guard alone
+	guarded guarded // from putUnderGuard on used by the session's guard alone
 
 	mu struct {
 		sync.Mutex
@@ -158,14 +158,15 @@ type grant struct {
 // A heldNode is what is particular to the node of a grant, a claim in a queue or the znode of an unfair lock: how it is recognized
 // and deleted.
 type heldNode interface {
-	owns(zk.Stat) bool            // whether the stat, read at the path of the grant's node, is that of the node
-	remove(context.Context) error // deletes the node, because the grant was released, and returns nil when it is known to be gone
-	discard()                     // deletes the node in the background: the grant was lost, or a hook has panicked
+	owns(zk.Stat) bool                // whether the stat, read at the path of the grant's node, is that of the node
+	removeNode(context.Context) error // deletes the node, because the grant was released, and returns nil when it is known to be gone
+	discard()                         // deletes the node in the background: the grant was lost, or a hook has panicked
 }
 
 // init makes g the grant of a claim. It lasts no longer than the session's lease of that number. giveUp says that the owner of the
 // node has been asked to give up.
-func (g *grant) init(held heldNode, lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool, leaseNumber uint64) {
+func (g *grant) init(held heldNode, lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool,
+	leaseNumber uint64) {
 	*g = grant{
 		lock: lock, held: held, s: lock.s, id: id, token: token, data: data,
 		leaseNumber: leaseNumber, revoked: make(chan struct{}),
@@ -177,24 +178,20 @@ func (g *grant) init(held heldNode, lock *lockBase, id queue.ID, node string, to
 	}
 }
 
-// beginHold makes the first hold of a node, with the values of ctx but not its end.
-// own is a watch on the node that is armed already, or nil. The guard takes over when the hook has been told, because it may tell of
-// a loss at once.
+// beginHold makes the first hold of a node, with the values of ctx but not its end. own is a watch on the node that is armed
+// already, or nil. The guard takes over when the hook has been told, because it may tell of a loss at once.
 func beginHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
 	g.hookCtx = context.WithoutCancel(ctx)
 	g.mu.Lock()
 	h := g.holdLocked(g.hookCtx)
 	g.mu.Unlock()
 	g.tellGranted(ctx, h)
-	g.begin(own)
+	g.putUnderGuard(own)
 	return h
 }
 
-// holdLocked returns another hold of the grant, nil if it has ended.
+// holdLocked returns another hold of the grant, which has not ended.
 func (g *grant) holdLocked(parent context.Context) *Hold {
-	if g.mu.ended {
-		return nil
-	}
 	h := &Hold{g: g}
 	ctx, cancel := context.WithCancelCause(g.withHold(parent))
 	h.ctx, h.cancel = ctx, cancel

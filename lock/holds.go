@@ -106,6 +106,7 @@ func (h *Holds) Release(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
 	}
+	_ = ctx.Err() // as in releaseAll
 	h.cancel(ErrReleased)
 	return releaseAll(ctx, h.flat)
 }

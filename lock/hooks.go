@@ -13,7 +13,8 @@ type Hooks struct {
 	// Asked is called when a lock is asked for that the caller does not hold yet. It returns the context that the other hooks get,
 	// and from whose values those of the hold's context come: ctx, or one that derives from it and carries what belongs to this
 	// request, such as its time; nil stands for ctx. Granted or Refused follows. Refused may also come without Asked, when
-	// re-entering is refused. An All calls Asked for every member before it takes the first.
+	// re-entering is refused. An All calls Asked for every member before it takes the first, each time with the context that the
+	// one before has returned, and the hooks of all members get the last one: what belongs to one lock needs a key with its path.
 	Asked func(ctx context.Context, path string) context.Context
 
 	// Waiting is called whenever the place in the queue of a waiter is looked up, as Options.Waiting is.
@@ -26,7 +27,7 @@ type Hooks struct {
 	Released func(ctx context.Context, path string)
 
 	// Lost is called when a lock is lost, which the end of its session is too: before Session.Close returns, unless that takes
-	// more than a tenth of a second.
+	// more than a tenth of a second. A panic of it ends the process.
 	Lost func(ctx context.Context, path string, err *LostError)
 
 	// Refused is called with the error of a Lock, TryLock or Acquire that fails. When an All fails, the hook of each member

@@ -49,9 +49,9 @@ func (g *grant) remaining() time.Duration {
 	return l.Remaining
 }
 
-// check ends the grant if its deadline has passed. Whatever is about to rely on the hold calls it; the guard looks for itself. If
+// checkDeadline ends the grant if its deadline has passed. Whatever is about to rely on the hold calls it; the guard looks for itself. If
 // the session is over, which leaves no time either, the cause of the loss is that.
-func (g *grant) check() {
+func (g *grant) checkDeadline() {
 	if g.remaining() <= 0 {
 		g.lose(g.expiry())
 	}

@@ -15,7 +15,7 @@ import (
 // leftovers are what an attempt or a hold left: nodes that are there, or may be.
 type leftovers struct {
 	id        queue.ID
-	nodes     []string  // their paths, as far as they are known; of a fair lock
+	nodes     []string  // their paths, as far as they are known
 	token     int64     // creation zxid of the node, of an unfair lock; 0 if unknown
 	created   *creation // a create that is still under way, if any
 	unknown   bool      // there may be others: look for the id
@@ -23,8 +23,8 @@ type leftovers struct {
 	unblocked bool      // no try waits for the removal any more: it is done, or the server has refused it
 }
 
-// A cleaner removes what was abandoned by attempts and holds of one lock value: each on a goroutine of the session's, which goes
-// on until it is known to be gone, or the session is over, which removes it too, but for a delay marker.
+// A cleaner removes what attempts and holds of one lock value have left. Each leftovers has a goroutine of the session's, which
+// tries until the nodes are known to be gone or the session is over. The end of the session removes all but a delay marker.
 type cleaner struct {
 	lock  *lockBase
 	clean func(context.Context, *leftovers) error // removes what an attempt or a hold has left
@@ -151,16 +151,16 @@ func (f *fairLock) clean(ctx context.Context, d *leftovers) error {
 
 // awaitCreate waits for the outcome of a create that is under way. It comes, or the connection ends: both
 // complete it.
-func (l *leftovers) awaitCreate(ctx context.Context) {
-	if l.created == nil {
+func (d *leftovers) awaitCreate(ctx context.Context) {
+	if d.created == nil {
 		return
 	}
-	nodes, czxid, err := l.created.await(ctx)
+	nodes, czxid, err := d.created.await(ctx)
 	switch {
 	case err == nil: // there are no others: an attempt creates again only once it knows what became of the create before
-		l.nodes, l.token, l.created, l.unknown = nodes, czxid, nil, false
+		d.nodes, d.token, d.created, d.unknown = nodes, czxid, nil, false
 	case ctx.Err() == nil:
-		l.unknown = l.unknown || client.MaybeApplied(err)
-		l.created = nil
+		d.unknown = d.unknown || client.MaybeApplied(err)
+		d.created = nil
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // A Locker is a lock that one hold is taken of at a time: a *Mutex, a side of an RWMutex or an *Unfair. Functions that work
-// with any of them take a Locker, and so does NewAll. A wrapper is a Locker if it embeds one; an All takes the lock that is
-// embedded, without the wrapper's methods.
+// with any of them take a Locker, and so does NewAll. A wrapper is a Locker if it embeds one; an All uses the lock that is
+// embedded, and calls no method of the wrapper.
 type Locker interface {
 	Member
 	Path() string
@@ -22,7 +22,8 @@ type Locker interface {
 }
 
 // A locker is a fair or an unfair lock that one hold is taken of at a time: a mutex, a side of a read/write lock, an unfair
-// lock, a semaphore's single permit, or the lock under an election. The zero value is that of a lock that was not made by a function such as NewMutex.
+// lock, a semaphore's single permit, or the lock under an election. The zero value is that of a lock that was not made by a
+// function such as NewMutex.
 type locker struct{ from takeable }
 
 // Path returns the path of the lock's directory, or of an unfair lock's znode.
@@ -63,7 +64,7 @@ func (l locker) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return h.Do(ctx, f)
 }
 
-// take returns one hold: another one of the grant under whose hold ctx is, or else one of a new claim. If try is set, it does not wait.
+// take re-enters if ctx derives from a hold of this lock, and otherwise makes a claim. If try is set, it does not wait.
 func (l locker) take(ctx context.Context, try bool) (*Hold, error) {
 	if l.from == nil {
 		return nil, errZero
@@ -93,7 +94,7 @@ type takeable interface {
 type lockBase struct {
 	s     *client.Session
 	path  string  // that the lock is known by
-	dir   string  // path of its directory or znode: path, but of Curator's semaphore
+	dir   string  // path of its directory or znode: the same, except for Curator's semaphore
 	opt   Options // with defaults
 	rules *queue.Rules
 	owner Owner  // of its nodes
@@ -141,7 +142,7 @@ func (b *lockBase) withOp(err error, try bool) error {
 type fairLock struct {
 	lockBase
 	permits *permitCount // a semaphore's number of permits; otherwise nil
-	gate    *fairLock    // a second lock, which is held only while joining the queue and waiting in it (Curator's semaphore); otherwise nil
+	gate    *fairLock    // a second lock, held while joining the queue and waiting in it (Curator's semaphore); otherwise nil
 	cleaner *cleaner     // removes what attempts and holds leave
 	orphans *orphanTimes // delay markers of holders that did not release
 }
@@ -155,11 +156,11 @@ func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fa
 // takeClaims makes count claims and returns as many holds or none. If try is set, it does not wait.
 func (f *fairLock) takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) {
 	if f.permits != nil {
-		leave, err := f.approach(ctx, count, try)
+		openGate, err := f.approach(ctx, count, try)
 		if err != nil {
 			return nil, err
 		}
-		defer leave()
+		defer openGate()
 	}
 	if try {
 		f.cleaner.await(ctx)
@@ -168,15 +169,16 @@ func (f *fairLock) takeClaims(ctx context.Context, count int, try bool) ([]*Hold
 		a := newAttempt(f, count, try, f.opt.claimRecord(ctx, try))
 		a.send(ctx)
 		holds, err := a.run(ctx)
-		if err == nil || try || !f.opt.Requeue || !errors.Is(err, ErrPlaceLost) || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
+		requeues := !try && f.opt.Requeue && errors.Is(err, ErrPlaceLost)
+		if !requeues || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
 			return holds, f.withOp(err, try)
 		}
 	}
 }
 
-// approach does what comes before joining the queue of a semaphore: it agrees on the number of permits, and takes the gate. leave
-// gives the gate back.
-func (f *fairLock) approach(ctx context.Context, count int, try bool) (leave func(), err error) {
+// approach does what comes before joining the queue of a semaphore: it agrees on the number of permits, and takes the gate.
+// openGate gives the gate back.
+func (f *fairLock) approach(ctx context.Context, count int, try bool) (openGate func(), err error) {
 	if f.permits.varies() && !f.permits.agreed.Load() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {
 			return nil, f.withOp(err, try)

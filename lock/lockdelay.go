@@ -41,13 +41,11 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 			return a.makeDelayMarker(ctx)
 		}
 		over, err := a.waitDelay(ctx, left, st.Conn)
+		if over {
+			err = a.deleteOrphans(ctx, left, stubborn)
+		}
 		if err != nil {
 			return err
-		}
-		if over {
-			if err := a.clear(ctx, left, stubborn); err != nil {
-				return err
-			}
 		}
 	}
 }
@@ -71,11 +69,13 @@ func (a *attempt) makeDelayMarker(ctx context.Context) error {
 	}
 }
 
-// delayMarkerLimit is how much longer than its context a Lock takes at most, to delete the delay marker of an attempt that has failed.
+// delayMarkerLimit is how much longer than its context a Lock takes at most, to delete the delay marker of an attempt that has
+// failed.
 const delayMarkerLimit = 100 * time.Millisecond
 
-// removeDelayMarker deletes the delay marker of an attempt that has failed, if possible while its claim is there: without the claim it would be
-// taken for that of a holder. The session may be closed next, which deletes the claim. What takes longer is the cleaner's.
+// removeDelayMarker deletes the delay marker of an attempt that has failed, if possible while its claim is there: without the
+// claim it would be taken for that of a holder. The session may be closed next, which deletes the claim. What takes longer is the
+// cleaner's.
 func (a *attempt) removeDelayMarker() {
 	if a.delayMarker == "" {
 		return
@@ -128,8 +128,8 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 	return false, a.checkOwn()
 }
 
-// clear deletes orphans whose delay is over. What the server refuses to delete is from then on disregarded.
-func (a *attempt) clear(ctx context.Context, orphans []string, stubborn map[string]bool) error {
+// deleteOrphans deletes orphans whose delay is over. What the server refuses to delete is from then on disregarded.
+func (a *attempt) deleteOrphans(ctx context.Context, orphans []string, stubborn map[string]bool) error {
 	p := a.s.Pipeline()
 	deletes := make([]*client.Pending[struct{}], len(orphans))
 	for i, name := range orphans {

@@ -26,11 +26,12 @@ type permitCount struct {
 // varies reports whether the number has to be asked for.
 func (p *permitCount) varies() bool { return p != nil && p.stored }
 
-// agree sees to it that a number is stored, and refuses another one than the semaphore was made with, unless that is to be adopted
-// or a number has been accepted before: an operator may change it. A directory that is not there is made with the number. One that is there gets it from the first attempt that is granted
-// permits: a refused attempt leaves no number behind, in the directory of a mutex for example. agree returns what is stored.
-func (p *permitCount) agree(ctx context.Context, c *fairLock, count int, granted bool) (int, error) {
-	stored, err := updateStoredPermits(ctx, c, func(stored int, missing bool) (int, error) {
+// agree sees to it that a number is stored, and returns it. A directory that is not there is made with the number. One that is
+// there gets it from the first attempt that is granted permits: a refused attempt leaves no number behind, in the directory of a
+// mutex for example. agree refuses another number than the semaphore was made with, unless that is to be adopted or a number has
+// been accepted before: an operator may change it.
+func (p *permitCount) agree(ctx context.Context, f *fairLock, count int, granted bool) (int, error) {
+	stored, err := updateStoredPermits(ctx, f, func(stored int, missing bool) (int, error) {
 		switch {
 		case stored == 0 && p.n == 0:
 			return 0, ErrNoPermits
@@ -52,11 +53,11 @@ func (p *permitCount) agree(ctx context.Context, c *fairLock, count int, granted
 // updateStoredPermits stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
 // whether there is not even a directory; and returns it. The directory is persistent, so that the number outlives the
 // claims.
-func updateStoredPermits(ctx context.Context, c *fairLock, choose func(stored int, missing bool) (int, error)) (int, error) {
+func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored int, missing bool) (int, error)) (int, error) {
 	for {
-		p := c.s.Pipeline()
-		p.Sync(c.dir)
-		got := p.Get(c.dir)
+		p := f.s.Pipeline()
+		p.Sync(f.dir)
+		got := p.Get(f.dir)
 		p.Send(ctx)
 		node, err := got.Wait(ctx)
 		missing := errors.Is(err, zk.ErrNoNode)
@@ -75,15 +76,15 @@ func updateStoredPermits(ctx context.Context, c *fairLock, choose func(stored in
 			return n, err
 		}
 		if missing {
-			_, err = c.s.Create(ctx, c.dir, queue.EncodePermits(n), zk.Persistent, c.opt.ParentACL)
+			_, err = f.s.Create(ctx, f.dir, queue.EncodePermits(n), zk.Persistent, f.opt.ParentACL)
 		} else {
-			_, err = c.s.Set(ctx, c.dir, queue.EncodePermits(n), node.Stat.Version)
+			_, err = f.s.Set(ctx, f.dir, queue.EncodePermits(n), node.Stat.Version)
 		}
 		switch {
 		case err == nil:
 			return n, nil
 		case missing && errors.Is(err, zk.ErrNoNode):
-			if err := c.s.EnsurePath(ctx, zk.Parent(c.dir), c.opt.ParentACL); err != nil {
+			if err := f.s.EnsurePath(ctx, zk.Parent(f.dir), f.opt.ParentACL); err != nil {
 				return 0, err
 			}
 		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode),
@@ -157,8 +158,6 @@ func (p *permitState) current(conn uint64) bool {
 }
 
 func (p *permitState) cancel() {
-	if p.watch != nil {
-		p.watch.Cancel()
-		p.watch = nil
-	}
+	cancelWatch(p.watch)
+	p.watch = nil
 }

@@ -27,6 +27,7 @@ func (h *Hold) Release(ctx context.Context) error {
 
 // releaseAll releases holds, the last first, and joins what was wrong.
 func releaseAll(ctx context.Context, holds []*Hold) error {
+	_ = ctx.Err() // a nil context panics before anything has ended
 	var r release
 	told := false
 	defer func() {
@@ -94,7 +95,7 @@ func (g *grant) remove(ctx context.Context) error {
 	defer attemptIDs.drop(g.id)
 	bounded, cancel := context.WithTimeout(ctx, g.lock.opt.CleanupTimeout)
 	defer cancel()
-	return g.held.remove(bounded)
+	return g.held.removeNode(bounded)
 }
 
 // releasePending returns the error of a release that was not confirmed because of err.
@@ -105,7 +106,7 @@ func releasePending(path string, err error) error {
 // leave ends a hold, and reports whether it was the last of the grant, which has ended then: its node is to
 // be removed. The error is the loss, if the lock had been lost before.
 func (g *grant) leave(h *Hold) (last bool, err error) {
-	g.check()
+	g.checkDeadline()
 	g.mu.Lock() // until the grant has ended, or another caller could re-enter what is about to end
 	defer g.mu.Unlock()
 	switch {
@@ -163,8 +164,8 @@ func (g *queueGrant) nodes() []string {
 	return []string{g.mu.node}
 }
 
-// remove deletes the node, and returns nil when it is known to be gone.
-func (g *queueGrant) remove(ctx context.Context) error {
+// removeNode deletes the node, and returns nil when it is known to be gone.
+func (g *queueGrant) removeNode(ctx context.Context) error {
 	announced := g.announces()
 	for answerLost := false; ; {
 		node := g.nodePath()

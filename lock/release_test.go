@@ -302,3 +302,40 @@ func TestHandOverFromAnAll(t *testing.T) {
 		must(t, nil, h.Release(t.Context()))
 	})
 }
+
+// A nil context panics before anything has ended: where the panic is recovered, as net/http does for its handlers, the hold is as
+// it was, and can be released.
+func TestF25_ANilContextEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "s")
+		m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
+		must(t, nil, err)
+		rw, err := lock.NewRWMutex(s, "/locks/b", lock.Options{})
+		must(t, nil, err)
+		all, err := lock.NewAll(m, rw.Writer())
+		must(t, nil, err)
+		both, err := all.Lock(t.Context())
+		must(t, nil, err)
+		one, two := both.Of("/locks/a")[0], both.Of("/locks/b")[0]
+		var none context.Context
+		for name, f := range map[string]func(context.Context) error{"Hold.Release": one.Release, "Holds.Release": both.Release, "Downgrade": two.Downgrade} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s of a nil context did not panic", name)
+					}
+				}()
+				f(none)
+			}()
+			if err := both.Cause(); err != nil {
+				t.Errorf("after %s: %v", name, err)
+			}
+		}
+		must(t, nil, two.Downgrade(t.Context()))
+		must(t, nil, both.Release(t.Context()))
+		if left := append(srv.Tree("/locks/a/_"), srv.Tree("/locks/b/_")...); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}

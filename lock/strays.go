@@ -42,6 +42,7 @@ func (f *fairLock) checkStray(ctx context.Context, d *leftovers) error {
 		d.nodes = nil
 		return nil
 	}
-	f.opt.Logger.Warn("removing a claim of ours that had been removed before: the ensemble has lost a transaction", "lock", f.dir, "node", d.nodes[0])
+	f.opt.Logger.Warn("removing a claim of ours that had been removed before: the ensemble has lost a transaction",
+		"lock", f.dir, "node", d.nodes[0])
 	return nil
 }

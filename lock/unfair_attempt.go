@@ -82,7 +82,7 @@ func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 		_, czxid, err := a.created.await(ctx)
 		if err == nil {
 			a.lookedAt = bridge.Sent(a.created.one)
-			a.noteJoined(czxid)
+			a.noteMade(czxid)
 			return nil, nil
 		}
 		lost := errors.Is(err, zk.ErrConnectionLoss)
@@ -129,7 +129,7 @@ func (a *unfairAttempt) readNode(ctx context.Context) (*rival, error) {
 			return nil, err
 		case node.Stat.Czxid == a.token, a.unknown && a.u.isOf(a.id, node):
 			a.lookedAt = bridge.Sent(got)
-			a.noteJoined(node.Stat.Czxid)
+			a.noteMade(node.Stat.Czxid)
 			if queue.Revoked(node.Data) {
 				a.revoked = true
 				watch.Cancel() // the guard is to look for itself, and to write the owner again
@@ -150,7 +150,7 @@ func (a *unfairAttempt) readNode(ctx context.Context) (*rival, error) {
 	}
 }
 
-func (a *unfairAttempt) noteJoined(czxid int64) {
+func (a *unfairAttempt) noteMade(czxid int64) {
 	a.made, a.token, a.unknown, a.created = true, czxid, false, nil
 	if !a.vouches {
 		bridge.Of(a.u.s).Vouch(int(a.u.opt.Vouch))
@@ -201,12 +201,12 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	}
 	if isOutdated(a.u.s, a.lookedAt, lease.At, a.own) {
 		r, err := a.readNode(ctx)
+		if r != nil {
+			r.watch.Cancel()
+		}
 		switch {
 		case err != nil:
 			return nil, err
-		case r != nil:
-			r.watch.Cancel()
-			return nil, ErrPlaceLost
 		case !a.made:
 			return nil, ErrPlaceLost
 		}

@@ -22,8 +22,8 @@ func (g *unfairGrant) discard() { g.u.cleaner.add(g.leftover()) }
 
 func (g *unfairGrant) leftover() leftovers { return leftovers{id: g.id, token: g.token} }
 
-// remove deletes the node, and finds out whether it is gone, and whether it was ours at all, if the answer leaves that open.
-func (g *unfairGrant) remove(ctx context.Context) error {
+// removeNode deletes the node, and finds out whether it is gone, and whether it was ours at all, if the answer leaves that open.
+func (g *unfairGrant) removeNode(ctx context.Context) error {
 	left := g.leftover()
 	err := g.s.Delete(ctx, g.u.dir, 0)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
@@ -46,8 +46,7 @@ func (g *unfairGrant) remove(ctx context.Context) error {
 }
 
 // removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells, or its data where the create was
-// not answered. removeOwn reports whether there was such a node; with
-// false and an error, that is not known.
+// not answered. It reports whether there was such a node; with false and an error, that is not known.
 func (u *unfairLock) removeOwn(ctx context.Context, d *leftovers) (was bool, err error) {
 	for {
 		p := u.s.Pipeline()

@@ -116,7 +116,7 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) 
 // trusting events. conn is the connection of the last listing. Watches that are nil are left out.
 func (a *attempt) sleep(ctx context.Context, conn uint64, watches []*client.Watch) (fired bool, err error) {
 	watches = slices.DeleteFunc(watches, func(w *client.Watch) bool { return w == nil })
-	var told chan struct{} // gets a token when a watch has fired; nil until another goroutine has to read
+	var told chan struct{} // gets a signal when a watch has fired; nil until another goroutine has to read
 	for {
 		st, changed := a.s.State()
 		if st.Phase == client.Connected && st.Conn != conn {
@@ -202,7 +202,7 @@ type aheadWatch struct {
 	got           *client.Pending[client.Node] // the request that sets node; nil once it has
 	node          *client.Watch
 	frees         bool          // its end gives us the lock
-	releaseMarker *client.Watch // on the claim's release marker, where a release gives us the lock and the mere end of the claim does not; otherwise nil
+	releaseMarker *client.Watch // on the claim's release marker, if that gives us the lock and the end of the claim alone does not
 }
 
 // watchClaims returns watches for the claims that v waits for, and adds the requests that set them. One that
@@ -257,9 +257,7 @@ func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch 
 
 func (w *aheadWatch) cancel() {
 	w.node.Cancel()
-	if w.releaseMarker != nil {
-		w.releaseMarker.Cancel()
-	}
+	cancelWatch(w.releaseMarker)
 }
 
 // releaseMarkerFired reports whether the claim's release marker was seen on a connection.
@@ -283,22 +281,22 @@ func watchError(err, gone error) error {
 	return err
 }
 
-// checkAhead reports whether the end of a node ahead gives us the lock without another listing; listed is
+// checkAhead reports whether the end of a node ahead gives us the lock without another listing; listedOn is
 // the connection of the last one. Three things must be true:
 //
 //  1. The deletion has come on that connection, without a break.
 //  2. The watches on our own nodes and on the number of permits were set on the same connection and have not fired. Events
 //     arrive in the order of what caused them, so our nodes were still there.
-//  3. The last listing leaves no claim to wait for once the node has ended; later claims stand behind ours. It is enough if
-//     that is so once its holder has released, if the release marker was seen: only a holder makes one, in the transaction
-//     that deletes its node.
-func (a *attempt) checkAhead(listed uint64, w *aheadWatch) (ours bool, err error) {
+//  3. By the last listing, no other claim keeps us waiting once the node has gone; later claims stand behind ours. If its release
+//     marker was seen, only a holder can have gone, so that all claims it had waited for have gone too: a holder makes the marker
+//     in the transaction that deletes its node.
+func (a *attempt) checkAhead(listedOn uint64, w *aheadWatch) (ours bool, err error) {
 	ev, conn, err := w.node.Event()
 	if err != nil {
 		return false, err
 	}
 	unsure := func(own *client.Watch) bool { return bridge.Conn(own) != conn || own.Fired() }
-	if ev.Type != zk.NodeDeleted || conn != listed || slices.ContainsFunc(a.own, unsure) {
+	if ev.Type != zk.NodeDeleted || conn != listedOn || slices.ContainsFunc(a.own, unsure) {
 		return false, nil
 	}
 	if !w.frees && !w.releaseMarkerFired(conn) {

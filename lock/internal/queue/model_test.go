@@ -272,13 +272,12 @@ func (m *modelRun) view(t modelTree, who byte) modelView {
 		for _, at := range waits {
 			w := modelWatch{frees: rules.FreedByEnd(q, at, place)}
 			if m.r.endIsRelease && !w.frees {
-				rest, now := q.edit(place, func(i int) claimChange {
+				w.frees = rules.freedBy(q, place, func(i int) claimChange {
 					if i == at {
 						return leaves
 					}
 					return stays
 				})
-				w.frees = len(rules.WaitsFor(rest, now)) == 0
 			}
 			w.frees = w.frees || m.r.endFrees
 			if _, ours := IDOf(q.Claims[at].Name); ours && !w.frees {

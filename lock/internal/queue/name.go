@@ -18,7 +18,7 @@ import (
 //	_c_…-lease-0000000042                                  Curator's semaphore, and ours
 //	_c_…-latch-0000000042                                  Curator's leader latch, and our election
 //
-// All other children of the directory are ignored: one stray child must not stop a lock.
+// All other children of the directory are ignored: one foreign child must not stop a lock.
 const (
 	protectedPrefix = "_c_"
 	LockWord        = "-lock-"

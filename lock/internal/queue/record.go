@@ -77,7 +77,7 @@ func ParseRecord(data []byte) Record {
 type Owner struct {
 	Host    string `json:"host,omitempty"`
 	PID     int    `json:"pid,omitempty"`
-	Space   string `json:"space,omitempty"` // the process namespace that PID belongs to: equal for the processes of one boot of one machine and one namespace of it; empty where that is unknown
+	Space   string `json:"space,omitempty"` // says in which boot and process namespace PID counts; empty where that is unknown
 	User    string `json:"user,omitempty"`  // that the process belongs to; only the command says it
 	Program string `json:"program,omitempty"`
 	Label   string `json:"label,omitempty"` // Options.Label

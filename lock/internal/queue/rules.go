@@ -10,14 +10,13 @@ type Rules struct {
 	Kind  ClaimKind // of its claims
 	Heeds ClaimKind // the kinds of claims that stand in its queue; all others in the directory are passed over
 
-	// WaitsFor returns the places of claims that the one at place has to wait for, none if it is
-	// granted. It may leave some out: the claim stays ungranted as long as those that it returns are there, and when one of
-	// them leaves, it is called again.
+	// WaitsFor returns the places of claims that the one at place has to wait for, none if it is granted. It looks at no claim
+	// behind place. It may leave some out: the claim stays ungranted as long as those that it returns are there, and when one
+	// of them leaves, it is called again.
 	WaitsFor func(q Queue, place int) []int
 
-	// Announces says that holders announce a release by a release marker where AnnouncesRelease says so. The waiter behind it
-	// concludes that it need not wait for claims further ahead either. That is true where a claim is granted only when
-	// all that it conflicts with have gone: not with permits.
+	// Announces says that holders announce a release by a release marker where AnnouncesRelease says so. A waiter that sees it
+	// knows that the claims which the holder had to wait for have gone, too. With permits that would not be true.
 	Announces bool
 
 	// Moves says that a holder may let another node take the place of its own (Hold.Downgrade). When a node with this Word
@@ -143,27 +142,18 @@ const (
 	shares // it stays, as a shared claim
 )
 
-// freedBy reports whether the claim at place is granted after a change of each claim.
+// freedBy reports whether the claim at place is granted after a change of each claim ahead of it.
 func (r *Rules) freedBy(q Queue, place int, changeOf func(i int) claimChange) bool {
-	rest, at := q.edit(place, changeOf)
-	return len(r.WaitsFor(rest, at)) == 0
-}
-
-// edit returns the queue after a change of each claim, and the new place of the claim at place.
-func (q Queue) edit(place int, changeOf func(i int) claimChange) (Queue, int) {
-	rest := Queue{Claims: make([]Claim, 0, len(q.Claims)), Permits: q.Permits}
-	at := place
-	for i, c := range q.Claims {
+	rest := Queue{Claims: make([]Claim, 0, place+1), Permits: q.Permits}
+	for i, c := range q.Claims[:place] {
 		switch changeOf(i) {
 		case leaves:
-			if i < place {
-				at--
-			}
 			continue
 		case shares:
 			c.Kind = Shared
 		}
 		rest.Claims = append(rest.Claims, c)
 	}
-	return rest, at
+	rest.Claims = append(rest.Claims, q.Claims[place])
+	return len(r.WaitsFor(rest, len(rest.Claims)-1)) == 0
 }
