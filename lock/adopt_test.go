@@ -25,11 +25,10 @@ func TestF34_AnotherNumberIsStoredBeforeTheGrant(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := m.fair.approach(t.Context(), 1, false); err != nil {
+			if _, err := m.fair.permits.agree(t.Context(), m.fair, 1, false); err != nil {
 				t.Fatal(err)
 			}
 			a := newAttempt(m.fair, 1, false, m.fair.opt.claimRecord(t.Context(), false))
-			a.send(t.Context())
 			v, err := a.join(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +67,6 @@ func TestAnotherNumberIsStoredAfterADeletion(t *testing.T) {
 		_, err = admin.Set(t.Context(), "/l/s", nil, zk.AnyVersion)
 		must(t, err)
 		a := newAttempt(m.fair, 1, false, nil)
-		a.send(t.Context())
 		v, err := a.join(t.Context())
 		must(t, err)
 		must(t, SetPermits(t.Context(), admin, "/l/s", 5))

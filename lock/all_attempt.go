@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -85,31 +84,22 @@ func (t *allAttempt) flat() []*Hold {
 	return all
 }
 
-// takeNext takes the first member of rest, and those after it that can be asked for together with it. It returns how many it has
-// taken.
+// takeNext takes the first member of rest, and those behind it that can be asked for in the same write. It returns for how many of
+// them it has taken holds, in the order of paths. Before it waits for one of them, it gives up its places in the queues of those
+// that come later, so that a waiter never stands in one of them.
 func (t *allAttempt) takeNext(rest []int, try bool) (done int, err error) {
-	batch := slices.IndexFunc(rest, func(i int) bool { return t.members[i].isSeparate() })
-	switch batch {
-	case 0:
-		m := t.members[rest[0]]
+	if m := t.members[rest[0]]; m.isSeparate() {
 		holds, err := m.from.takeClaims(t.ctx, m.count, try)
 		if err != nil {
 			return 0, err
 		}
 		t.add(rest[0], holds...)
 		return 1, nil
-	case -1:
-		batch = len(rest)
 	}
-	return t.takeBatch(rest[:batch], try)
-}
-
-// takeBatch asks for several members at once, in one write for each session, and returns for how many of them
-// it has taken holds, in the order of paths. Before it waits for one of them, it gives up its places in the queues of those that
-// come later, so that a waiter never stands in one of them.
-func (t *allAttempt) takeBatch(batch []int, try bool) (done int, err error) {
-	attempts := t.begin(batch, try)
-	later := attempts
+	if n := slices.IndexFunc(rest, func(i int) bool { return t.members[i].isSeparate() }); n > 0 {
+		rest = rest[:n]
+	}
+	later := t.begin(rest, try)
 	abandonLater := func() {
 		for _, a := range later {
 			a.abandon()
@@ -117,24 +107,21 @@ func (t *allAttempt) takeBatch(batch []int, try bool) (done int, err error) {
 		later = nil
 	}
 	defer abandonLater()
-	for k, i := range batch {
-		a := attempts[k]
-		later = attempts[k+1:]
+	for len(later) > 0 {
+		a := later[0]
+		later = later[1:]
 		a.beforeWait = abandonLater
 		holds, err := a.run(t.ctx)
-		if errors.Is(err, ErrPlaceLost) && t.ctx.Err() == nil && a.lock.opt.Requeue && !try {
-			abandonLater()
-			holds, err = a.lock.takeClaims(t.ctx, a.count, false)
+		switch {
+		case !try && a.lock.requeues(t.ctx, err):
+			return done, nil // its turn comes again
+		case err != nil:
+			return done, a.lock.withOp(err, try)
 		}
-		if err != nil {
-			return k, a.lock.withOp(err, try)
-		}
-		t.add(i, holds...)
-		if later == nil {
-			return k + 1, nil
-		}
+		t.add(rest[done], holds...)
+		done++
 	}
-	return len(batch), nil
+	return done, nil
 }
 
 // begin begins an attempt for each of several members, and sends what they ask for: in one write for each session. The one that

@@ -14,22 +14,15 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// An attempt takes one caller through the queue: join, wait, be granted. It is used by one goroutine. Its
-// nodes (one, or one for each permit) are in one of three states: not made (nodes is empty and
-// created is nil or has failed for sure), made (nodes are their paths), or unknown (created has no certain
-// outcome, or some of them were deleted by others). The cleaner removes what abandon leaves behind.
+// An attempt takes one caller through the queue: join, wait, be granted. It is used by one goroutine. It has one claim, or one for
+// each permit. The cleaner removes what abandon leaves behind.
 type attempt struct {
-	lock    *fairLock
-	s       *client.Session
-	id      queue.ID
-	count   int // how many nodes it needs
-	data    []byte
-	created *creation                       // the last create that was sent
-	listed  *client.Pending[client.Listing] // the listing that was sent with it, until the answer is looked at
-	unknown bool                            // there may be nodes that we do not know of
-	nodes   []string                        // paths of our nodes, first one first, once known
-	extra   bool                            // there were more, which the cleaner removes
-	token   int64                           // creation zxid of our nodes; 0 until known
+	claims
+	lock   *fairLock
+	s      *client.Session
+	count  int // how many nodes it needs
+	data   []byte
+	listed *client.Pending[client.Listing] // the listing that was sent with the last create, until the answer is looked at
 
 	listedAt    clock.Instant          // when the request for the last listing was sent
 	waited      bool                   // we have waited in the queue: those behind us may have seen others ahead of us
@@ -46,9 +39,35 @@ type attempt struct {
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says; nil says nothing.
 func newAttempt(f *fairLock, count int, try bool, r *queue.Record) *attempt {
-	a := &attempt{lock: f, s: f.s, id: newAttemptID(), count: count, data: f.nodeData(r), try: try, yields: r != nil && r.Yields}
+	a := &attempt{claims: claims{id: newAttemptID()}, lock: f, s: f.s, count: count, data: f.nodeData(r), try: try}
+	a.yields = r != nil && r.Yields
 	attemptIDs.add(a.id)
 	return a
+}
+
+// claims are the nodes of an attempt, or those that an attempt or a hold has left. They are not made (nodes is empty), or made (nodes
+// are their paths), or it is unknown whether there are others.
+type claims struct {
+	id      queue.ID
+	nodes   []string  // their paths, first one first, as far as they are known
+	token   int64     // creation zxid of the nodes; 0 if unknown
+	created *creation // the create that is under way; nil if none is
+	unknown bool      // there may be nodes that we do not know of: look for the id
+	stray   bool      // there is one node; it is removed only if it is the session's
+}
+
+// settle waits for the outcome of the create that is under way, and notes it. The outcome comes, or the connection ends: both
+// complete the create. If ctx ends first, it stays under way.
+func (c *claims) settle(ctx context.Context) error {
+	nodes, czxid, err := c.created.await(ctx)
+	lost := errors.Is(err, zk.ErrConnectionLoss)
+	switch {
+	case err == nil: // there are no others: an attempt creates again only once it knows what became of the create before
+		c.nodes, c.token, c.created, c.unknown = nodes, czxid, nil, false
+	case lost || !client.MaybeApplied(err):
+		c.created, c.unknown = nil, c.unknown || lost
+	}
+	return err
 }
 
 // A view is the queue as a listing showed it.
@@ -66,7 +85,7 @@ func (v view) ours() bool { return len(v.waits) == 0 }
 // first returns the path of the first claim in the queue.
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
-// run joins the queue, with the requests of send, and returns the holds when the lock is ours. An attempt that
+// run joins the queue, and returns the holds when the lock is ours. An attempt that
 // returns no holds is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. A node of ours may have
 // gone because the session has expired. A sync finds that out, and the error is then the session's.
 func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
@@ -109,15 +128,8 @@ func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 	}
 }
 
-// send sends the requests that make our nodes and list the queue with them. They leave in one write, so
-// that a free lock costs one round trip.
-func (a *attempt) send(ctx context.Context) {
-	p := a.s.Pipeline()
-	a.addTo(p)
-	p.Send(ctx)
-}
-
-// addTo adds the requests of send.
+// addTo adds the requests that make our nodes and list the queue with them. They leave in one write, so that a free lock costs one
+// round trip.
 func (a *attempt) addTo(p *client.Pipeline) {
 	a.created = a.create(p)
 	if a.lock.permits != nil {
@@ -163,13 +175,18 @@ func (c *creation) await(ctx context.Context) (nodes []string, czxid int64, err 
 	return nodes, results[0].Stat.Czxid, nil
 }
 
-// join waits until our nodes are made, by the requests of send, and returns the queue with them.
+// join waits until our nodes are made, and returns the queue with them. The requests of addTo may have been sent before.
 func (a *attempt) join(ctx context.Context) (view, error) {
-	for ; ; a.send(ctx) {
-		nodes, czxid, err := a.created.await(ctx)
+	for {
+		if a.created == nil {
+			p := a.s.Pipeline()
+			a.addTo(p)
+			p.Send(ctx)
+		}
+		err := a.settle(ctx)
 		switch {
 		case err == nil:
-			a.noteJoined(nodes, czxid)
+			a.noteJoined()
 			listed := a.listed
 			a.listed = nil // its answer may be long
 			q, err := a.lock.queueOf(ctx, listed)
@@ -178,30 +195,24 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 			}
 			return a.decide(ctx, q, listed)
 		case errors.Is(err, zk.ErrNoNode): // the directory is missing, or went between two looks
-			a.created = nil
 			if err := a.lock.makeDirectory(ctx); err != nil {
 				return view{}, err
 			}
-		case client.MaybeApplied(err):
-			a.unknown = true
-			if !errors.Is(err, zk.ErrConnectionLoss) {
-				return view{}, err
-			}
+		case a.unknown:
 			v, err := a.list(ctx, 0)
 			if err != errAbsent {
 				return v, err
 			}
-			a.unknown, a.created = false, nil // it was not applied, and now never will be
+			a.unknown = false // it was not applied, and now never will be
 		default:
-			a.created = nil // refused
 			return view{}, err
 		}
 	}
 }
 
-func (a *attempt) noteJoined(nodes []string, czxid int64) {
-	a.nodes, a.token, a.unknown, a.created = nodes, czxid, false, nil
-	a.own = make([]*client.Watch, len(nodes))
+// noteJoined notes that our nodes are known now.
+func (a *attempt) noteJoined() {
+	a.own = make([]*client.Watch, len(a.nodes))
 	a.vouch()
 }
 
@@ -296,10 +307,8 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 		}
 	}
 	if extra := nodes[a.count:]; len(extra) > 0 { // more than we need: see Queue.Of
-		if !a.extra {
-			a.lock.cleaner.add(leftovers{id: a.id, nodes: extra})
-		}
-		nodes, a.extra = nodes[:a.count], true
+		a.lock.cleaner.add(claims{id: a.id, nodes: extra})
+		nodes = nodes[:a.count]
 	}
 	if n := q.Claims[places[a.count-1]].Number; queue.Exhausting(n) {
 		a.lock.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it",
@@ -315,7 +324,8 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 	case !ok || stat.EphemeralOwner != a.s.ID():
 		return ErrPlaceLost
 	}
-	a.noteJoined(nodes, stat.Czxid)
+	a.nodes, a.token, a.unknown = nodes, stat.Czxid, false
+	a.noteJoined()
 	return nil
 }
 
@@ -327,8 +337,8 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	if a.permits.open { // another contender may have stored another number meanwhile
-		if n, err := a.lock.permits.agree(ctx, a.lock, a.count, true); err != nil || n != a.permits.n {
+	if a.lock.permits.varies() && a.permits.n == 0 { // another contender may have stored another number meanwhile
+		if n, err := a.lock.permits.agree(ctx, a.lock, a.count, true); err != nil || n != a.lock.permits.n {
 			return nil, err
 		}
 	}
@@ -345,25 +355,16 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if isOutdated(a.s, a.listedAt, lease.At, a.own...) {
 		return nil, nil
 	}
-	holds := make([]*Hold, len(a.nodes))
-	all := false
-	defer func() {
-		for _, h := range holds {
-			if !all && h != nil { // the hook of a later one has panicked
-				h.g.endUntold()
-			}
-		}
-	}()
+	grants := make([]*grant, len(a.nodes))
 	for i, node := range a.nodes {
 		a.vouch()
-		g := newQueueGrant(a, node, lease.Number)
+		grants[i] = &newQueueGrant(a, node, lease.Number).grant
 		a.vouches = false // the grant's now
-		holds[i] = beginHold(ctx, &g.grant, a.own[i])
 	}
+	holds := beginHolds(ctx, grants, a.own)
 	if a.waited {
 		a.cancelWatches()
 	}
-	all = true
 	a.nodes, a.own, a.delayMarker = nil, nil, "" // the holds' now
 	attemptIDs.drop(a.id)
 	return holds, nil
@@ -380,13 +381,13 @@ func (a *attempt) abandon() {
 	}
 	a.removeDelayMarker()
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
-		a.lock.cleaner.add(leftovers{id: a.id, nodes: a.nodes, created: a.created, unknown: a.unknown})
+		a.lock.cleaner.add(a.claims)
 	}
 	attemptIDs.drop(a.id)
 }
 
 // forget notes that a node of ours is gone. If it was one of several, the cleaner looks for the others.
-func (a *attempt) forget() { a.nodes, a.unknown, a.created = nil, a.count > 1, nil }
+func (a *attempt) forget() { a.claims = claims{id: a.id, unknown: a.count > 1} }
 
 // checkOwn returns what a change of our own nodes means: nil if one was only written to, which is then to be watched again.
 func (a *attempt) checkOwn() error {

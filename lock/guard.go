@@ -92,8 +92,6 @@ func (k *guard) run(context.Context) {
 	for {
 		select {
 		case <-k.s.Done():
-			k.end()
-			return
 		case <-k.told:
 		case <-timer.C:
 		}
@@ -117,16 +115,16 @@ func (k *guard) collect() {
 // look looks at every grant once, and returns when the next look is due at the latest.
 func (k *guard) look() (next time.Time) {
 	k.collect()
-	now := time.Now()
+	now, over := time.Now(), k.s.Err()
 	pause := lease.Glance(k.s.Timeout())
 	leases := sync.OnceValue(k.leases) // to look at them takes system calls, which new grants do not need
 	var kept, lost []*grant
 	for _, g := range k.grants {
-		left, cause := guardTick, error(nil)
+		left, cause := guardTick, over
 		switch {
 		case g.hasEnded():
 			continue
-		case !now.Before(g.guarded.due):
+		case over == nil && !now.Before(g.guarded.due):
 			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.told)
 		}
 		switch {
@@ -166,21 +164,6 @@ func (k *guard) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
 	}
 	k.awake = !next.After(tick)
 	return next, false
-}
-
-// end ends the guard and all grants, because the session is over.
-func (k *guard) end() {
-	guards.Lock()
-	delete(guards.of, k.s)
-	guards.Unlock()
-	k.collect()
-	var lost []*grant
-	for _, g := range k.grants {
-		if g.endLost(k.s.Err()) {
-			lost = append(lost, g)
-		}
-	}
-	k.tell(lost)
 }
 
 // watch asks for watches on the nodes that have none. patience bounds how long it waits for room in the session.

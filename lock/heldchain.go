@@ -64,7 +64,7 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	switch {
 	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
 		return nil, &LockError{b.op(try), b.path, g.mu.lost}
-	case ctx.Err() != nil || g.mu.ended:
+	case ctx.Err() != nil || len(g.mu.holds) == 0:
 		return nil, nil
 	case g.mu.kind == queue.Shared && b.rules.Kind == queue.Exclusive:
 		return nil, &LockError{b.op(try), b.path, ErrUpgrade}
@@ -75,15 +75,14 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 }
 
 // claimRecord returns what the node of a new claim says, nil if nothing. A waiter names the holds that it works under: those of
-// ctx, and those with the ids in claims, which it will have by then. A try names none, because it does not wait.
-func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) *queue.Record {
+// ctx, and earlier ones by their ids, which it will have by then. A try names none, because it does not wait.
+func (o *Options) claimRecord(ctx context.Context, try bool, earlier ...string) *queue.Record {
 	if try {
 		return &queue.Record{Passing: true}
 	}
-	ids := slices.Concat(claims, heldChainOf(ctx).holdIDs())
-	ids = ids[:min(len(ids), queue.UnderMax)]
+	ids := slices.Concat(earlier, heldChainOf(ctx).holdIDs())
 	for _, node := range o.underNodes {
-		if zk.ValidatePath(node) != nil || len(ids) == queue.UnderMax {
+		if zk.ValidatePath(node) != nil {
 			continue
 		}
 		if id := queue.HoldIDOf(zk.Parent(node), zk.Base(node)); !slices.Contains(ids, id) {
@@ -93,5 +92,5 @@ func (o *Options) claimRecord(ctx context.Context, try bool, claims ...string) *
 	if len(ids) == 0 {
 		return nil
 	}
-	return &queue.Record{Under: ids, Yields: o.Deadlock > 0}
+	return &queue.Record{Under: ids[:min(len(ids), queue.UnderMax)], Yields: o.Deadlock > 0}
 }

@@ -139,19 +139,18 @@ type grant struct {
 	leaseNumber uint64          // number of the session's lease that it rests on; see bridge.Lease
 	hookCtx     context.Context // with the values of the context that the lock was asked for with
 
-	revoked chan struct{} // closed when its owner is asked to give it up
+	revoked    chan struct{} // closed when its owner is asked to give it up
+	revokeOnce sync.Once
 
 	guarded guarded // from putUnderGuard on used by the session's guard alone
 
 	mu struct {
 		sync.Mutex
-		isRevoked bool    // revoked is closed
-		holds     []*Hold // not released; none once the grant has ended
-		ended     bool
-		lost      *LostError      // why it ended, if it was lost
-		node      string          // path of the node
-		next      string          // path of the node that a downgrade puts in its place; empty unless that is open
-		kind      queue.ClaimKind // of the claim: shared from when a downgrade begins
+		holds []*Hold         // not released; none once the grant has ended
+		lost  *LostError      // why it ended, if it was lost
+		node  string          // path of the node
+		next  string          // path of the node that a downgrade puts in its place; empty unless that is open
+		kind  queue.ClaimKind // of the claim: shared from when a downgrade begins
 	}
 }
 
@@ -174,20 +173,34 @@ func (g *grant) init(held heldNode, lock *lockBase, id queue.ID, node string, to
 	attemptIDs.add(id)
 	g.mu.node, g.mu.kind = node, lock.rules.Kind
 	if giveUp {
-		g.closeRevoked()
+		g.askToGiveUp()
 	}
 }
 
-// beginHold makes the first hold of a node, with the values of ctx but not its end. own is a watch on the node that is armed
-// already, or nil. The guard takes over when the hook has been told, because it may tell of a loss at once.
-func beginHold(ctx context.Context, g *grant, own *client.Watch) *Hold {
-	g.hookCtx = context.WithoutCancel(ctx)
-	g.mu.Lock()
-	h := g.holdLocked(g.hookCtx)
-	g.mu.Unlock()
-	g.tellGranted(ctx, h)
-	g.putUnderGuard(own)
-	return h
+// beginHolds makes the first hold of each grant, with the values of ctx but not its end. own are watches on their nodes that are
+// armed already, or nil. The guard takes over a grant when the hook has been told of it, because it may tell of a loss at once.
+func beginHolds(ctx context.Context, grants []*grant, own []*client.Watch) []*Hold {
+	holds := make([]*Hold, len(grants))
+	for i, g := range grants {
+		g.hookCtx = context.WithoutCancel(ctx)
+		holds[i] = g.holdLocked(g.hookCtx) // no other goroutine knows of the grant
+	}
+	told := false
+	defer func() {
+		for _, g := range grants {
+			if !told { // the hook has panicked: the nodes are abandoned with the attempt
+				g.endUntold()
+			}
+		}
+	}()
+	for i, g := range grants {
+		if granted := g.lock.opt.Hooks.Granted; granted != nil {
+			granted(ctx, g.lock.path, holds[i])
+		}
+		g.putUnderGuard(own[i])
+	}
+	told = true
+	return holds
 }
 
 // holdLocked returns another hold of the grant, which has not ended.
@@ -265,27 +278,20 @@ func (g *grant) end(cause error) bool {
 // endLocked ends the grant and every hold of it with a cause, and all that goes on for its sake. It reports false if the grant had
 // ended before.
 func (g *grant) endLocked(cause error) bool {
-	if g.mu.ended {
+	if len(g.mu.holds) == 0 {
 		return false
 	}
 	for _, h := range g.mu.holds {
 		h.cancel(cause)
 	}
-	g.mu.holds, g.mu.ended = nil, true
+	g.mu.holds = nil
 	g.mu.lost, _ = cause.(*LostError)
 	bridge.Of(g.s).Unvouch(int(g.lock.opt.Vouch))
 	return true
 }
 
-// loss returns why the grant ended, if it was lost; otherwise nil.
-func (g *grant) loss() *LostError {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.lost
-}
-
 func (g *grant) hasEnded() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.ended
+	return len(g.mu.holds) == 0
 }

@@ -60,24 +60,11 @@ func (b *lockBase) tellRefused(ctx context.Context, err error) error {
 	return err
 }
 
-// tellGranted tells the hook of the first hold. If the hook panics, the grant ends; its node is abandoned with the attempt.
-func (g *grant) tellGranted(ctx context.Context, h *Hold) {
-	if g.lock.opt.Hooks.Granted == nil {
-		return
-	}
-	returned := false
-	defer func() {
-		if !returned {
-			g.endUntold()
-		}
-	}()
-	g.lock.opt.Hooks.Granted(ctx, g.lock.path, h)
-	returned = true
-}
-
 // tellLoss tells the hook and the log of the loss of a grant that was lost.
 func (g *grant) tellLoss() {
-	lost := g.loss()
+	g.mu.Lock()
+	lost := g.mu.lost
+	g.mu.Unlock()
 	if told := g.lock.opt.Hooks.Lost; told != nil {
 		told(g.hookCtx, g.lock.path, lost)
 	}

@@ -8,26 +8,14 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// leftovers are what an attempt or a hold left: nodes that are there, or may be.
-type leftovers struct {
-	id        queue.ID
-	nodes     []string  // their paths, as far as they are known
-	token     int64     // creation zxid of the node, of an unfair lock; 0 if unknown
-	created   *creation // a create that is still under way, if any
-	unknown   bool      // there may be others: look for the id
-	stray     bool      // there is one node; it is removed only if it is the session's
-	unblocked bool      // no try waits for the removal any more: it is done, or the server has refused it
-}
-
-// A cleaner removes what attempts and holds of one lock value have left. Each leftovers has a goroutine of the session's, which
+// A cleaner removes what attempts and holds of one lock value have left. Each add has a goroutine of the session's, which
 // tries until the nodes are known to be gone or the session is over. The end of the session removes all but a delay marker.
 type cleaner struct {
 	lock  *lockBase
-	clean func(context.Context, *leftovers) error // removes what an attempt or a hold has left
+	clean func(context.Context, *claims) error // removes what an attempt or a hold has left
 	mu    struct {
 		sync.Mutex
 		blocking int           // how much is left that has not been refused
@@ -35,7 +23,7 @@ type cleaner struct {
 	}
 }
 
-func (c *cleaner) add(d leftovers) {
+func (c *cleaner) add(d claims) {
 	attemptIDs.add(d.id)
 	c.mu.Lock()
 	if c.mu.blocking == 0 {
@@ -43,23 +31,23 @@ func (c *cleaner) add(d leftovers) {
 	}
 	c.mu.blocking++
 	c.mu.Unlock()
-	if !c.lock.s.Go(func(ctx context.Context) { c.run(ctx, &d) }) {
-		c.done(&d) // the session is over, and its ephemeral znodes with it
+	unblock := sync.OnceFunc(c.unblock)
+	done := func() { // removed, or gone with the session
+		unblock()
+		attemptIDs.drop(d.id)
+	}
+	removing := c.lock.s.Go(func(ctx context.Context) {
+		defer done()
+		c.remove(ctx, &d, unblock)
+	})
+	if !removing {
+		done()
 	}
 }
 
-// done forgets what has been removed, or has gone with the session.
-func (c *cleaner) done(d *leftovers) {
-	c.stopBlocking(d)
-	attemptIDs.drop(d.id)
-}
-
-// stopBlocking notes that await need not wait for d, or not any more.
-func (c *cleaner) stopBlocking(d *leftovers) {
-	if d.unblocked {
-		return
-	}
-	d.unblocked = true
+// unblock notes that await need not wait for the nodes of one add, or not any more: they are gone, or the server has refused to
+// remove them.
+func (c *cleaner) unblock() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.blocking--
@@ -90,11 +78,13 @@ const (
 	cleanerPauseMax = 30 * time.Second
 )
 
-func (c *cleaner) run(ctx context.Context, d *leftovers) {
-	defer c.done(d)
+// remove returns when d is gone, or the session over.
+func (c *cleaner) remove(ctx context.Context, d *claims, unblock func()) {
 	pause := cleanerPauseMin
 	for {
-		d.awaitCreate(ctx)
+		if d.created != nil {
+			d.settle(ctx)
+		}
 		err := c.clean(ctx, d)
 		switch {
 		case err == nil, c.lock.s.Err() != nil:
@@ -102,7 +92,7 @@ func (c *cleaner) run(ctx context.Context, d *leftovers) {
 		case errors.Is(err, zk.ErrConnectionLoss): // the session paces its reconnects
 			continue
 		}
-		c.stopBlocking(d)
+		unblock()
 		c.lock.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", c.lock.dir, "error", err, "retry in", pause)
 		select {
 		case <-time.After(pause):
@@ -116,7 +106,7 @@ func (c *cleaner) run(ctx context.Context, d *leftovers) {
 // clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the listing fails,
 // it deletes the known nodes and returns the error of the listing. A transaction goes ahead of the listing, which then shows
 // everything that was applied before.
-func (f *fairLock) clean(ctx context.Context, d *leftovers) error {
+func (f *fairLock) clean(ctx context.Context, d *claims) error {
 	if err := f.checkStray(ctx, d); err != nil {
 		return err
 	}
@@ -147,20 +137,4 @@ func (f *fairLock) clean(ctx context.Context, d *leftovers) error {
 		}
 	}
 	return failed
-}
-
-// awaitCreate waits for the outcome of a create that is under way. It comes, or the connection ends: both
-// complete it.
-func (d *leftovers) awaitCreate(ctx context.Context) {
-	if d.created == nil {
-		return
-	}
-	nodes, czxid, err := d.created.await(ctx)
-	switch {
-	case err == nil: // there are no others: an attempt creates again only once it knows what became of the create before
-		d.nodes, d.token, d.created, d.unknown = nodes, czxid, nil, false
-	case ctx.Err() == nil:
-		d.unknown = d.unknown || client.MaybeApplied(err)
-		d.created = nil
-	}
 }

@@ -153,54 +153,47 @@ func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fa
 	return f
 }
 
-// takeClaims makes count claims and returns as many holds or none. If try is set, it does not wait.
+// takeClaims makes count claims and returns as many holds or none. If try is set, it does not wait. A semaphore first agrees on the
+// number of permits, and takes the gate.
 func (f *fairLock) takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) {
-	if f.permits != nil {
-		openGate, err := f.approach(ctx, count, try)
-		if err != nil {
-			return nil, err
-		}
-		defer openGate()
-	}
-	if try {
-		f.cleaner.await(ctx)
-	}
-	for {
-		a := newAttempt(f, count, try, f.opt.claimRecord(ctx, try))
-		a.send(ctx)
-		holds, err := a.run(ctx)
-		requeues := !try && f.opt.Requeue && errors.Is(err, ErrPlaceLost)
-		if !requeues || ctx.Err() != nil { // the cause of ctx may be another lock's ErrPlaceLost
-			return holds, f.withOp(err, try)
-		}
-	}
-}
-
-// approach does what comes before joining the queue of a semaphore: it agrees on the number of permits, and takes the gate.
-// openGate gives the gate back.
-func (f *fairLock) approach(ctx context.Context, count int, try bool) (openGate func(), err error) {
 	if f.permits.varies() && !f.permits.agreed.Load() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {
 			return nil, f.withOp(err, try)
 		}
 	}
-	if f.gate == nil {
-		return func() {}, nil
-	}
-	g, err := locker{f.gate}.take(ctx, try)
-	if err != nil {
-		if said, ok := err.(*LockError); ok { // of the gate, which is no lock of the caller's
-			err = said.Err
+	if f.gate != nil {
+		g, err := locker{f.gate}.take(ctx, try)
+		if err != nil {
+			if said, ok := err.(*LockError); ok { // of the gate, which is no lock of the caller's
+				err = said.Err
+			}
+			return nil, f.withOp(err, try)
 		}
-		return nil, f.withOp(err, try)
+		defer f.leaveGate(ctx, g)
 	}
-	return func() {
-		short, cancel := context.WithTimeout(ctx, f.opt.CleanupTimeout)
-		defer cancel()
-		if err := g.Release(short); err != nil && ctx.Err() == nil { // it goes in the background, or has gone
-			f.opt.Logger.Warn("the lock on the way in was not released in time", "lock", f.gate.dir, "error", err)
+	if try {
+		f.cleaner.await(ctx)
+	}
+	for {
+		holds, err := newAttempt(f, count, try, f.opt.claimRecord(ctx, try)).run(ctx)
+		if try || !f.requeues(ctx, err) {
+			return holds, f.withOp(err, try)
 		}
-	}, nil
+	}
+}
+
+// requeues reports whether a waiter whose attempt has failed with err joins the queue again.
+func (f *fairLock) requeues(ctx context.Context, err error) bool {
+	return f.opt.Requeue && errors.Is(err, ErrPlaceLost) && ctx.Err() == nil // the cause of ctx may be another lock's ErrPlaceLost
+}
+
+// leaveGate gives the gate back.
+func (f *fairLock) leaveGate(ctx context.Context, g *Hold) {
+	short, cancel := context.WithTimeout(ctx, f.opt.CleanupTimeout)
+	defer cancel()
+	if err := g.Release(short); err != nil && ctx.Err() == nil { // it goes in the background, or has gone
+		f.opt.Logger.Warn("the lock on the way in was not released in time", "lock", f.gate.dir, "error", err)
+	}
 }
 
 // makeDirectory makes the lock's directory, a container where the server has them, or what is missing above it. That of a

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -26,7 +26,6 @@ import (
 // protects nothing. No other marker can become an orphan in between, for no claim that excludes ours
 // is ahead any more.
 func (a *attempt) awaitDelay(ctx context.Context) error {
-	stubborn := map[string]bool{} // orphans that the server does not let us delete
 	for {
 		st, _ := a.s.State()
 		names, _, err := a.s.Children(ctx, a.lock.dir)
@@ -36,29 +35,38 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		left := slices.DeleteFunc(queue.Orphans(names), func(name string) bool { return stubborn[name] })
-		if len(left) == 0 {
-			return a.makeDelayMarker(ctx)
+		orphans := queue.Orphans(names)
+		over := len(orphans) == 0
+		if !over {
+			if over, err = a.waitDelay(ctx, orphans, st.Conn); err != nil {
+				return err
+			}
 		}
-		over, err := a.waitDelay(ctx, left, st.Conn)
 		if over {
-			err = a.deleteOrphans(ctx, left, stubborn)
-		}
-		if err != nil {
-			return err
+			return a.makeDelayMarker(ctx, orphans)
 		}
 	}
 }
 
-// makeDelayMarker makes the delay marker of an attempt to write, while its claim is there.
-func (a *attempt) makeDelayMarker(ctx context.Context) error {
-	if a.lock.rules.Kind == queue.Shared {
+// makeDelayMarker deletes orphans whose delay is over, and makes the delay marker of an attempt to write, while its claim is there.
+// An orphan that the server does not let us delete is disregarded.
+func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
+	ops := []client.Op{client.OpCheck(a.nodes[0], -1)}
+	switch {
+	case a.lock.rules.Kind != queue.Shared:
+		a.delayMarker = zk.Join(a.lock.dir, a.id.DelayMarker())
+		ops = append(ops, client.OpCreate(a.delayMarker, queue.EncodeDelay(a.lock.opt.Delay), zk.Persistent, a.lock.opt.ACL))
+	case len(orphans) == 0:
 		return nil
 	}
-	a.delayMarker = zk.Join(a.lock.dir, a.id.DelayMarker())
-	data := queue.EncodeDelay(a.lock.opt.Delay)
 	for {
-		_, err := a.s.Multi(ctx, client.OpCheck(a.nodes[0], -1), client.OpCreate(a.delayMarker, data, zk.Persistent, a.lock.opt.ACL))
+		p := a.s.Pipeline()
+		for _, name := range orphans {
+			p.Delete(zk.Join(a.lock.dir, name), -1) // answered before what follows
+		}
+		made := p.Multi(ops...)
+		p.Send(ctx)
+		_, err := made.Wait(ctx)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue
@@ -128,30 +136,6 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 	return false, a.checkOwn()
 }
 
-// deleteOrphans deletes orphans whose delay is over. What the server refuses to delete is from then on disregarded.
-func (a *attempt) deleteOrphans(ctx context.Context, orphans []string, stubborn map[string]bool) error {
-	p := a.s.Pipeline()
-	deletes := make([]*client.Pending[struct{}], len(orphans))
-	for i, name := range orphans {
-		deletes[i] = p.Delete(zk.Join(a.lock.dir, name), -1)
-	}
-	p.Send(ctx)
-	for i, k := range deletes {
-		_, err := k.Wait(ctx)
-		switch {
-		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrConnectionLoss): // looked at again
-		case ctx.Err() != nil:
-			return ending.Of(ctx)
-		case a.s.Err() != nil:
-			return a.s.Err()
-		default:
-			a.lock.opt.Logger.Warn("cannot remove what a lost hold left", "lock", a.lock.dir, "node", orphans[i], "error", err)
-			stubborn[orphans[i]] = true
-		}
-	}
-	return nil
-}
-
 // orphanTimes remembers since when markers of one directory have been known to be orphans. So when a waiter gives up,
 // the next one with the same lock value continues its wait.
 type orphanTimes struct {
@@ -167,11 +151,8 @@ func (o *orphanTimes) update(orphans []string) []time.Duration {
 	since := make(map[string]time.Time, len(orphans))
 	known := make([]time.Duration, len(orphans))
 	for i, name := range orphans {
-		at, ok := o.since[name]
-		if !ok {
-			at = now
-		}
-		since[name], known[i] = at, now.Sub(at)
+		since[name] = cmp.Or(o.since[name], now)
+		known[i] = now.Sub(since[name])
 	}
 	o.since = since
 	return known

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -26,23 +27,36 @@ type permitCount struct {
 // varies reports whether the number has to be asked for.
 func (p *permitCount) varies() bool { return p != nil && p.stored }
 
-// agree sees to it that a number is stored, and returns it. A directory that is not there is made with the number. One that is
-// there gets it from the first attempt that is granted permits: a refused attempt leaves no number behind, in the directory of a
-// mutex for example. agree refuses another number than the semaphore was made with, unless that is to be adopted or a number has
-// been accepted before: an operator may change it.
+// accept returns how many permits there are for an attempt that needs count of them, where that number is stored; 0 if none is.
+// Or it returns why the attempt is refused. Another number than the semaphore was made with is refused, unless that is to be
+// adopted or a number has been accepted before: an operator may change it.
+func (p *permitCount) accept(stored, count int) (int, error) {
+	n := cmp.Or(stored, p.n)
+	if p.n != 0 && p.n != n && !p.adopts && !p.agreed.Load() {
+		return 0, &ConflictError{Want: p.n, Stored: stored}
+	}
+	if stored != 0 {
+		p.agreed.Store(true)
+	}
+	switch {
+	case n == 0:
+		return 0, ErrNoPermits
+	case count > n:
+		return 0, &TooManyError{Asked: count, Permits: n}
+	}
+	return n, nil
+}
+
+// agree sees to it that a number is stored that the semaphore accepts, and returns what is stored. A directory that is not there is
+// made with the number. One that is there gets it from the first attempt that is granted permits: a refused attempt leaves no
+// number behind, in the directory of a mutex for example.
 func (p *permitCount) agree(ctx context.Context, f *fairLock, count int, granted bool) (int, error) {
 	stored, err := updateStoredPermits(ctx, f, func(stored int, missing bool) (int, error) {
-		switch {
-		case stored == 0 && p.n == 0:
-			return 0, ErrNoPermits
-		case stored == 0 && count > p.n:
-			return 0, &TooManyError{Asked: count, Permits: p.n}
-		case stored == 0 && (missing || granted):
-			return p.n, nil
-		case stored != 0 && p.n != 0 && p.n != stored && !p.adopts && !p.agreed.Load():
-			return 0, &ConflictError{Want: p.n, Stored: stored}
+		n, err := p.accept(stored, count)
+		if missing || granted {
+			stored = n
 		}
-		return stored, nil
+		return stored, err
 	})
 	if err == nil && stored != 0 {
 		p.agreed.Store(true)
@@ -97,8 +111,7 @@ func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored in
 
 // A permitState is what an attempt knows of the number of permits.
 type permitState struct {
-	n     int                          // as last read; what the semaphore was made with if none is stored
-	open  bool                         // none is stored
+	n     int                          // as last read; 0 if none is stored
 	read  *client.Pending[client.Node] // a read of the directory whose answer is yet to be looked at; nil if there is none
 	watch *client.Watch                // on the directory's data, set by that read or an earlier one; nil if there is none
 }
@@ -120,10 +133,6 @@ func (a *attempt) watchPermits(p *client.Pipeline) {
 
 // readPermits returns how many claims of a semaphore may be granted at once.
 func (a *attempt) readPermits(ctx context.Context) (int, error) {
-	r := a.lock.permits
-	if !r.stored {
-		a.permits.n = r.n
-	}
 	if a.permits.read != nil {
 		node, err := a.permits.read.Wait(ctx)
 		if err != nil {
@@ -133,23 +142,8 @@ func (a *attempt) readPermits(ctx context.Context) (int, error) {
 		if a.permits.n, err = queue.ParsePermits(node.Data); err != nil {
 			return 0, err
 		}
-		a.permits.open = a.permits.n == 0
-		switch a.permits.n {
-		case 0:
-			a.permits.n = r.n
-		case r.n:
-			r.agreed.Store(true)
-		}
 	}
-	switch {
-	case a.permits.n == 0:
-		return 0, ErrNoPermits
-	case r.n != 0 && r.n != a.permits.n && !r.adopts && !r.agreed.Load(): // stored since approach looked
-		return 0, &ConflictError{Want: r.n, Stored: a.permits.n}
-	case a.count > a.permits.n:
-		return 0, &TooManyError{Asked: a.count, Permits: a.permits.n}
-	}
-	return a.permits.n, nil
+	return a.lock.permits.accept(a.permits.n, a.count)
 }
 
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.

@@ -144,24 +144,20 @@ func (g *queueGrant) owns(zk.Stat) bool { return true }
 func (g *queueGrant) discard() { g.fair.cleaner.add(g.leftovers()) }
 
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
-// holder to see.
-func (g *queueGrant) leftovers() leftovers {
-	d := leftovers{id: g.id, nodes: g.nodes()}
-	if g.delayMarker != "" && g.loss() == nil {
-		d.nodes = slices.Insert(d.nodes, 0, g.delayMarker)
-	}
-	return d
-}
-
-// nodes returns the path of the node. While the outcome of a downgrade is open there are two, that of the write node first: if
-// they are deleted in this order, neither is left, even if the downgrade is carried out in between or later.
-func (g *queueGrant) nodes() []string {
+// holder to see. While the outcome of a downgrade is open there are two nodes, the write node first: if they are deleted in this
+// order, neither is left, even if the downgrade is carried out in between or later.
+func (g *queueGrant) leftovers() claims {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.next != "" {
-		return []string{g.mu.node, g.mu.next}
+	left := claims{id: g.id}
+	if g.delayMarker != "" && g.mu.lost == nil {
+		left.nodes = append(left.nodes, g.delayMarker)
 	}
-	return []string{g.mu.node}
+	left.nodes = append(left.nodes, g.mu.node)
+	if g.mu.next != "" {
+		left.nodes = append(left.nodes, g.mu.next)
+	}
+	return left
 }
 
 // removeNode deletes the node, and returns nil when it is known to be gone.

@@ -44,21 +44,10 @@ func (h *Holds) Revoked() <-chan struct{} {
 
 // askToGiveUp notes that the grant's owner is asked to give up.
 func (g *grant) askToGiveUp() {
-	if g.closeRevoked() {
+	g.revokeOnce.Do(func() {
+		close(g.revoked)
 		g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.nodePath())
-	}
-}
-
-// closeRevoked reports false if the channel was closed before.
-func (g *grant) closeRevoked() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.isRevoked {
-		return false
-	}
-	g.mu.isRevoked = true
-	close(g.revoked)
-	return true
+	})
 }
 
 // noteRevoked looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else

@@ -18,18 +18,18 @@ import (
 // removed shows one, too: then the cleaner finds the node gone.
 func isStray(id queue.ID) bool { return ofThisProcess(id) && !attemptIDs.has(id) }
 
-// removeStrays has the cleaner remove the strays among claims.
-func (f *fairLock) removeStrays(claims []queue.Claim) {
-	for _, claim := range claims {
+// removeStrays has the cleaner remove the strays among the claims ahead.
+func (f *fairLock) removeStrays(ahead []queue.Claim) {
+	for _, claim := range ahead {
 		if id, ok := queue.IDOf(claim.Name); ok && isStray(id) {
 			id = queue.ID(strings.Clone(string(id))) // it would keep the whole listing
-			f.cleaner.add(leftovers{id: id, nodes: []string{zk.Join(f.dir, claim.Name)}, stray: true})
+			f.cleaner.add(claims{id: id, nodes: []string{zk.Join(f.dir, claim.Name)}, stray: true})
 		}
 	}
 }
 
-// checkStray forgets the node of leftovers that are a stray unless the session owns it.
-func (f *fairLock) checkStray(ctx context.Context, d *leftovers) error {
+// checkStray forgets the node of claims that are a stray unless the session owns it.
+func (f *fairLock) checkStray(ctx context.Context, d *claims) error {
 	if !d.stray {
 		return nil
 	}

@@ -16,13 +16,9 @@ import (
 // path. Since all contenders' znodes have that name, an attempt knows its own by the creation zxid, or by its id in the data if
 // the create was not answered. The cleaner removes what abandon leaves behind.
 type unfairAttempt struct {
+	claims   // nodes is the lock's path if the node is there, and is ours
 	u        *unfairLock
-	id       queue.ID
 	data     []byte
-	created  *creation     // the last create that was sent
-	unknown  bool          // there may be a node of ours that we do not know of
-	made     bool          // the node is there, and is ours
-	token    int64         // creation zxid of our node; 0 until known
 	lookedAt clock.Instant // when the last request was sent that showed our node
 	own      *client.Watch // on our node; nil where none is set
 	revoked  bool          // the node asks us to give up
@@ -30,7 +26,7 @@ type unfairAttempt struct {
 }
 
 func newUnfairAttempt(u *unfairLock, r *queue.Record) *unfairAttempt {
-	a := &unfairAttempt{u: u, id: newAttemptID()}
+	a := &unfairAttempt{claims: claims{id: newAttemptID()}, u: u}
 	attemptIDs.add(a.id)
 	if r == nil {
 		r = &queue.Record{}
@@ -77,29 +73,24 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 	for {
 		p := a.u.s.Pipeline()
-		a.created = &creation{one: p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)}
+		made := p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)
 		p.Send(ctx)
-		_, czxid, err := a.created.await(ctx)
-		if err == nil {
-			a.lookedAt = bridge.Sent(a.created.one)
-			a.noteMade(czxid)
-			return nil, nil
-		}
-		lost := errors.Is(err, zk.ErrConnectionLoss)
-		a.unknown = lost
-		if lost || !client.MaybeApplied(err) { // otherwise the cleaner waits for the outcome
-			a.created = nil
-		}
+		a.created = &creation{one: made}
+		err := a.settle(ctx)
 		switch {
+		case err == nil:
+			a.lookedAt = bridge.Sent(made)
+			a.vouch()
+			return nil, nil
 		case errors.Is(err, zk.ErrNoNode):
 			if err := a.u.s.EnsurePath(ctx, zk.Parent(a.u.dir), a.u.opt.ParentACL); err != nil {
 				return nil, err
 			}
 			continue
-		case !lost && !errors.Is(err, zk.ErrNodeExists):
+		case !a.unknown && !errors.Is(err, zk.ErrNodeExists):
 			return nil, err
 		}
-		if r, err := a.readNode(ctx); err != nil || r != nil || a.made {
+		if r, err := a.readNode(ctx); err != nil || r != nil || len(a.nodes) > 0 {
 			return r, err
 		}
 	}
@@ -129,7 +120,8 @@ func (a *unfairAttempt) readNode(ctx context.Context) (*rival, error) {
 			return nil, err
 		case node.Stat.Czxid == a.token, a.unknown && a.u.isOf(a.id, node):
 			a.lookedAt = bridge.Sent(got)
-			a.noteMade(node.Stat.Czxid)
+			a.nodes, a.token, a.unknown = []string{a.u.dir}, node.Stat.Czxid, false
+			a.vouch()
 			if queue.Revoked(node.Data) {
 				a.revoked = true
 				watch.Cancel() // the guard is to look for itself, and to write the owner again
@@ -144,14 +136,14 @@ func (a *unfairAttempt) readNode(ctx context.Context) (*rival, error) {
 			return nil, ErrNotEphemeral
 		}
 		if id := queue.ParseRecord(node.Data).ID; node.Stat.EphemeralOwner == a.u.s.ID() && isStray(id) {
-			a.u.cleaner.add(leftovers{id: id, token: node.Stat.Czxid})
+			a.u.cleaner.add(claims{id: id, token: node.Stat.Czxid})
 		}
 		return &rival{node, watch}, nil
 	}
 }
 
-func (a *unfairAttempt) noteMade(czxid int64) {
-	a.made, a.token, a.unknown, a.created = true, czxid, false, nil
+// vouch asks for heartbeats until the attempt, or the grant that it makes, has ended.
+func (a *unfairAttempt) vouch() {
 	if !a.vouches {
 		bridge.Of(a.u.s).Vouch(int(a.u.opt.Vouch))
 		a.vouches = true
@@ -161,8 +153,7 @@ func (a *unfairAttempt) noteMade(czxid int64) {
 // forget notes that the node, if we have made one, is gone.
 func (a *unfairAttempt) forget() {
 	cancelWatch(a.own) // on another contender's, perhaps
-	a.own, a.made, a.token, a.revoked = nil, false, 0, false
-	a.unknown, a.created = false, nil
+	a.claims, a.own, a.revoked = claims{id: a.id}, nil, false
 }
 
 // awaitRival waits until something happens to the rival's node. It returns the rival again if it is still there,
@@ -207,7 +198,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case !a.made:
+		case len(a.nodes) == 0:
 			return nil, ErrPlaceLost
 		}
 		return a.grant(ctx)
@@ -215,7 +206,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	g := &unfairGrant{u: u}
 	g.init(g, &u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number)
 	a.vouches = false // the grant's now
-	h := beginHold(ctx, &g.grant, a.own)
+	h := beginHolds(ctx, []*grant{&g.grant}, []*client.Watch{a.own})[0]
 	attemptIDs.drop(a.id) // the grant's use goes on
 	return h, nil
 }
@@ -226,8 +217,8 @@ func (a *unfairAttempt) abandon() {
 	if a.vouches {
 		bridge.Of(a.u.s).Unvouch(int(a.u.opt.Vouch))
 	}
-	if a.made || a.unknown || a.created != nil {
-		a.u.cleaner.add(leftovers{id: a.id, token: a.token, created: a.created, unknown: a.unknown})
+	if len(a.nodes) > 0 || a.unknown || a.created != nil {
+		a.u.cleaner.add(a.claims)
 	}
 	attemptIDs.drop(a.id)
 }

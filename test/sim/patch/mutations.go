@@ -42,7 +42,7 @@ var Mutations = []Mutation{
 		{File: "lock/attempt.go", Old: "			p.Sync(a.lock.dir)\n			lastConn = 0\n", New: "			lastConn = 0\n"},
 	}},
 	{Name: "a create without an answer counts as refused", Entry: "F01", Within: 100, Patches: []Patch{
-		{File: "lock/attempt.go", Old: "			a.unknown = true\n			if !errors.Is(err, zk.ErrConnectionLoss) {", New: "			a.created = nil\n			if true {"},
+		{File: "lock/attempt.go", Old: "	case lost || !client.MaybeApplied(err):\n		c.created, c.unknown = nil, c.unknown || lost\n", New: "	case !lost || lost:\n		c.created = nil\n"},
 	}},
 	{Name: "an unresolved create is not handed to the cleaner", Entry: "F04", Within: 100, Patches: []Patch{
 		{File: "lock/attempt.go", Old: "	if len(a.nodes) > 0 || a.unknown || a.created != nil {\n", New: "	if len(a.nodes) > 0 {\n"},
