@@ -93,7 +93,7 @@ func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 		}
 		return nil, err
 	}
-	return newHolds(t.ctx, t.flat()), nil
+	return newHolds(t.ctx, slices.Concat(t.holds...)), nil
 }
 
 // A Member is a claim that can be made together with others, by an All: a Locker, or permits of a Semaphore.
@@ -121,5 +121,5 @@ func (l locker) resolve() member {
 // isSeparate reports whether the claim is made by itself: more has to happen before or after it than to join the
 // queue and to find that no claim is ahead.
 func (m member) isSeparate() bool {
-	return m.fair == nil || m.lock.opt.Delay > 0 || m.fair.gate != nil || m.fair.permits.varies() && !m.fair.permits.agreed.Load()
+	return m.fair == nil || m.lock.opt.Delay > 0 || m.fair.gate != nil || m.fair.permits != nil && m.fair.permits.isUndecided()
 }

@@ -30,7 +30,7 @@ func takeMembers(ctx context.Context, members []member, try bool) (t *allAttempt
 		}
 		t.cancel(nil)
 		if !all { // or a function of the user's has panicked; deletions that ctx cuts short go on in the background
-			releaseAll(ctx, t.flat())
+			releaseAll(ctx, slices.Concat(t.holds...))
 		}
 	}()
 	rest, err := t.reenter(ctx, try)
@@ -73,15 +73,6 @@ func (t *allAttempt) add(i int, holds ...*Hold) {
 		t.ctx = h.g.withHold(t.ctx)
 		t.stops = append(t.stops, context.AfterFunc(h.Context(), func() { t.cancel(h.Cause()) }))
 	}
-}
-
-// flat returns the holds that there are, in the order of paths.
-func (t *allAttempt) flat() []*Hold {
-	var all []*Hold
-	for _, holds := range t.holds {
-		all = append(all, holds...)
-	}
-	return all
 }
 
 // takeNext takes the first member of rest, and those behind it that can be asked for in the same write. It returns for how many of

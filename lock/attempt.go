@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// An attempt takes one caller through the queue: join, wait, be granted. It is used by one goroutine. It has one claim, or one for
+// An attempt takes one caller through the queue: join, wait, be granted. It is used by one goroutine. It makes one claim, or one for
 // each permit. The cleaner removes what abandon leaves behind.
 type attempt struct {
 	claims
@@ -337,7 +337,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	if a.lock.permits.varies() && a.permits.n == 0 { // another contender may have stored another number meanwhile
+	if a.permits.open { // another contender may have stored another number meanwhile
 		if n, err := a.lock.permits.agree(ctx, a.lock, a.count, true); err != nil || n != a.lock.permits.n {
 			return nil, err
 		}

@@ -23,17 +23,20 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
 	}
-	g, queued := h.g.held.(*queueGrant)
-	if !queued {
-		return &LockError{"downgrade", h.g.lock.path, ErrNotWriter}
+	_ = ctx.Err() // a nil context panics before anything has begun
+	err := ErrNotWriter
+	if g, queued := h.g.held.(*queueGrant); queued {
+		err = g.downgrade(ctx, h)
 	}
-	return g.downgrade(ctx, h)
+	if err != nil {
+		return &LockError{"downgrade", h.g.lock.path, err}
+	}
+	return nil
 }
 
 func (g *queueGrant) downgrade(ctx context.Context, h *Hold) error {
-	_ = ctx.Err() // a nil context panics before anything has begun
 	if !g.downgrading.TryLock() {
-		return &LockError{"downgrade", g.fair.path, ErrNotWriter}
+		return ErrNotWriter
 	}
 	defer g.downgrading.Unlock()
 	g.checkDeadline()
@@ -66,9 +69,9 @@ func (g *queueGrant) downgrade(ctx context.Context, h *Hold) error {
 		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, err)
 	}
 	if h.ctx.Err() != nil {
-		err = context.Cause(h.ctx)
+		return context.Cause(h.ctx)
 	}
-	return &LockError{"downgrade", g.fair.path, err}
+	return err
 }
 
 // beginDowngrade returns the path of the write node and that of the read node to be. If an earlier downgrade, of unknown outcome,
@@ -77,14 +80,14 @@ func (g *queueGrant) beginDowngrade(h *Hold) (write, read string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if h.ctx.Err() != nil {
-		return "", "", &LockError{"downgrade", g.fair.path, context.Cause(h.ctx)}
+		return "", "", context.Cause(h.ctx)
 	}
 	if g.downgradeOpen && g.mu.next == "" { // the guard has found the read node
 		g.downgradeOpen = false
 		return "", "", nil
 	}
 	if !g.fair.rules.Moves || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.downgradeOpen {
-		return "", "", &LockError{"downgrade", g.fair.path, ErrNotWriter}
+		return "", "", ErrNotWriter
 	}
 	write = g.mu.node
 	number, _, _ := queue.ParseName(zk.Base(write))

@@ -156,7 +156,7 @@ func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fa
 // takeClaims makes count claims and returns as many holds or none. If try is set, it does not wait. A semaphore first agrees on the
 // number of permits, and takes the gate.
 func (f *fairLock) takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) {
-	if f.permits.varies() && !f.permits.agreed.Load() {
+	if f.permits != nil && f.permits.isUndecided() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {
 			return nil, f.withOp(err, try)
 		}

@@ -27,6 +27,9 @@ type permitCount struct {
 // varies reports whether the number has to be asked for.
 func (p *permitCount) varies() bool { return p != nil && p.stored }
 
+// isUndecided reports whether the number has to be asked for and none has been accepted yet.
+func (p *permitCount) isUndecided() bool { return p.stored && !p.agreed.Load() }
+
 // accept returns how many permits there are for an attempt that needs count of them, where that number is stored; 0 if none is.
 // Or it returns why the attempt is refused. Another number than the semaphore was made with is refused, unless that is to be
 // adopted or a number has been accepted before: an operator may change it.
@@ -112,6 +115,7 @@ func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored in
 // A permitState is what an attempt knows of the number of permits.
 type permitState struct {
 	n     int                          // as last read; 0 if none is stored
+	open  bool                         // none is stored
 	read  *client.Pending[client.Node] // a read of the directory whose answer is yet to be looked at; nil if there is none
 	watch *client.Watch                // on the directory's data, set by that read or an earlier one; nil if there is none
 }
@@ -142,6 +146,7 @@ func (a *attempt) readPermits(ctx context.Context) (int, error) {
 		if a.permits.n, err = queue.ParsePermits(node.Data); err != nil {
 			return 0, err
 		}
+		a.permits.open = a.permits.n == 0
 	}
 	return a.lock.permits.accept(a.permits.n, a.count)
 }
