@@ -57,7 +57,7 @@
 //
 // The queue is internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is lock.go (what a caller
 // sees), attempt.go (create, list, decide, be granted) and wait.go. A hold and the grant behind it are hold.go. What ends it is
-// lease.go (the deadline), guard.go and release.go, with leftovers.go after an error. The rule of the deadline is package
+// deadline.go, guard.go and release.go, with leftovers.go after an error. The rule of the deadline is package
 // internal/lease, and client/vouch.go keeps the session's lease. The unfair lock is unfair.go and its attempt; several locks at
 // once are all.go, all_attempt.go and holds.go. A free mutex goes through twelve files of this package and internal/queue from
 // Lock to Release, which make walk lists.
