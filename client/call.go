@@ -27,8 +27,7 @@ type call struct {
 	refuse error  // why it must not be sent; nil if it may
 
 	// Guarded by Session.mu.
-	signal       // given when the call is completed
-	next   *call // in the line of those that have been sent
+	signal // given when the call is completed
 	xid    int32
 	sent   clock.Instant
 
@@ -134,27 +133,6 @@ func (s *Session) withdraw(c *call, cause error) bool {
 		s.failLocked(c, cause)
 	}
 	return c.over
-}
-
-// A fifo is a line of calls. A call is in one line at most.
-type fifo struct{ oldest, newest *call }
-
-func (f *fifo) push(k *call) {
-	if f.oldest == nil {
-		f.oldest = k
-	} else {
-		f.newest.next = k
-	}
-	f.newest = k
-}
-
-// pop takes the oldest call out of the line, nil if there is none.
-func (f *fifo) pop() *call {
-	k := f.oldest
-	if k != nil {
-		f.oldest, k.next = k.next, nil
-	}
-	return k
 }
 
 // A signal says once that something has come: the outcome of a call, or the event of a watch. Guarded by Session.mu.

@@ -34,7 +34,7 @@ type conn struct {
 	turn    readTurn
 
 	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
-	sent     [4]fifo                  // see sentLine
+	sent     [4][]*call               // see sentLine
 	lastBeat [strengths]clock.Instant // by strength: when the last heartbeat was sent, or request that was answered like one
 }
 
@@ -102,11 +102,10 @@ func hangUp(nc net.Conn) {
 
 // failInFlightLocked completes what was sent: its outcome is unknown.
 func (c *conn) failInFlightLocked(err error) {
-	for i := range c.sent {
-		for k := c.sent[i].pop(); k != nil; k = c.sent[i].pop() {
-			c.s.failLocked(k, err)
-		}
+	for _, k := range slices.Concat(c.sent[:]...) {
+		c.s.failLocked(k, err)
 	}
+	clear(c.sent[:])
 }
 
 // message handles an answer or an event. skipped says that b is no more of it than its header.
@@ -133,19 +132,12 @@ func (c *conn) message(b []byte, skipped error) error {
 	return c.answerLocked(&h, d, skipped)
 }
 
-// sentLine returns the line of the sent requests with an xid: credentials, watches and pings have fixed ones, and lines of their
-// own.
-func (c *conn) sentLine(xid int32) *fifo {
-	switch xid {
-	case wire.XidAuth:
-		return &c.sent[1]
-	case wire.XidSetWatches:
-		return &c.sent[2]
-	case wire.XidPing:
-		return &c.sent[3]
-	}
-	return &c.sent[0]
-}
+// fixedXids are the xids that the answers to credentials, watches and pings have.
+var fixedXids = []int32{wire.XidAuth, wire.XidSetWatches, wire.XidPing}
+
+// sentLine returns the line of the sent requests with an xid: each fixed one has a line of its own, behind that of all others, for
+// which the index is -1.
+func (c *conn) sentLine(xid int32) *[]*call { return &c.sent[1+slices.Index(fixedXids, xid)] }
 
 // timedOut is what ClickHouse Keeper says, besides zk.ErrConnectionLoss, of a request that it has lost track of, and
 // that may yet be carried out. ZooKeeper hangs up instead.
@@ -172,14 +164,19 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 // error ends the connection.
 func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
 	s, line := c.s, c.sentLine(h.Xid)
-	k := line.oldest
 	switch {
-	case k == nil && h.Xid < 0:
+	case len(*line) == 0 && h.Xid < 0:
 		return fmt.Errorf("from %v: answer to xid %d, which was not sent", c.server, h.Xid)
-	case k == nil || k.xid != h.Xid:
+	case len(*line) == 0 || (*line)[0].xid != h.Xid:
 		return fmt.Errorf("from %v: answer to xid %d, which is not the next one due", c.server, h.Xid)
 	}
-	line.pop()
+	k := (*line)[0]
+	(*line)[0] = nil // the array stays, and what k holds may be large
+	if len(*line) > 1 {
+		*line = (*line)[1:]
+	} else {
+		*line = (*line)[:0] // which has room for the next request
+	}
 	s.mu.stats.Replies++
 	if h.Zxid > s.mu.lastZxid && h.Xid > 0 {
 		s.mu.lastZxid = h.Zxid

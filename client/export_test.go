@@ -25,9 +25,7 @@ func LeftoversOf(s *Session) Leftovers {
 	defer s.mu.Unlock()
 	l := Leftovers{Queued: len(s.mu.queue), Spots: len(s.watches.spots), Streams: len(s.watches.streams), Dependents: s.mu.dependents}
 	if c := s.mu.conn; c != nil {
-		for k := c.sent[0].oldest; k != nil; k = k.next {
-			l.InFlight++
-		}
+		l.InFlight = len(c.sent[0])
 	}
 	return l
 }

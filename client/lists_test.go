@@ -134,32 +134,6 @@ func TestF50_Backoff(t *testing.T) {
 	}
 }
 
-// A fifo against a plain slice.
-func TestFifo(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 3))
-	var f fifo
-	var twin []*call
-	for range 200_000 {
-		if r.IntN(2000) < 1000+len(twin)/-8+200 {
-			k := &call{}
-			f.push(k)
-			twin = append(twin, k)
-			continue
-		}
-		var want *call
-		if len(twin) > 0 {
-			want, twin = twin[0], twin[1:]
-		}
-		if got := f.oldest; got != want {
-			t.Fatalf("seed %d: oldest = %p, want %p", seed, got, want)
-		}
-		if got := f.pop(); got != want {
-			t.Fatalf("seed %d: pop = %p, want %p", seed, got, want)
-		}
-	}
-}
-
 func TestChrootNames(t *testing.T) {
 	for _, tt := range []struct{ chroot, ours, servers string }{
 		{"", "/", "/"}, {"", "/a", "/a"},

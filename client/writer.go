@@ -57,7 +57,7 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 
 // quietLocked reports whether everything that was sent has been answered, but for pings.
 func (c *conn) quietLocked() bool {
-	return !slices.ContainsFunc(c.sent[:3], func(f fifo) bool { return f.oldest != nil })
+	return !slices.ContainsFunc(c.sent[:3], func(line []*call) bool { return len(line) > 0 })
 }
 
 // writeLoop sends what is queued, all of it in one write, and heartbeats when they are due.
@@ -139,7 +139,8 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 		k.s = c.s
 		k.observeLocked()
 	}
-	c.sentLine(k.xid).push(k)
+	line := c.sentLine(k.xid)
+	*line = append(*line, k)
 	c.s.mu.stats.Requests++
 }
 
