@@ -18,7 +18,10 @@ type call struct {
 	path  string // as the caller named it
 	frame []byte // the request with its length, room for the xid at xidOffset; nil once it has been sent
 
-	answer answerReader // takes the response; nil if there is nothing to decode
+	// decode takes the response, on the goroutine that reads the connection, before any later message is looked at, with Session.mu
+	// held. What cannot be read is the error of d; what the response says has failed is the one returned. Nil if there is nothing
+	// to decode.
+	decode func(d *wire.Decoder) error
 
 	arm    *Watch // the watch that the request registers, if any
 	writes bool   // it may change something, so that a lost answer leaves a doubt
@@ -35,10 +38,6 @@ type call struct {
 	err  error // a *OpError
 	conn uint64
 }
-
-// An answerReader takes a response, on the goroutine that reads the connection, before any later message is looked at, with
-// Session.mu held. What cannot be read is the error of d; what the response says has failed is the one returned.
-type answerReader interface{ decode(d *wire.Decoder) error }
 
 // xidOffset is where a request's xid stands in its frame.
 const xidOffset = 4
@@ -63,13 +62,7 @@ func ownCall(op wire.Op, name, path string, req wire.Record) *call {
 // A Pending is a request that has been added to a Pipeline, and whose outcome may not be known yet.
 type Pending[T any] struct {
 	call
-	read  func(*Session, *wire.Decoder) (T, error) // see answerReader
 	value T
-}
-
-func (p *Pending[T]) decode(d *wire.Decoder) (err error) {
-	p.value, err = p.read(p.s, d)
-	return err
 }
 
 // Done is closed when the outcome is known. From the first call on, another goroutine has to read the answer; a caller that does

@@ -189,8 +189,8 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	switch {
 	case h.Err != zk.OK:
 		failure = h.Err
-	case skipped == nil && k.answer != nil:
-		failure = k.answer.decode(d)
+	case skipped == nil && k.decode != nil:
+		failure = k.decode(d)
 	}
 	if err := d.Err(); err != nil {
 		s.failLocked(k, fmt.Errorf("answer of %v: %w", c.server, err))

@@ -75,17 +75,17 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 	if len(ops) > 0 {
 		path = ops[0].op.Path
 	}
-	k := add(p, "multi", wire.OpMulti, path, &req, func(s *Session, d *wire.Decoder) ([]Result, error) {
+	k := add[[]Result](p, "multi", wire.OpMulti, path, &req, nil)
+	k.decode = func(d *wire.Decoder) (err error) {
 		r := wire.MultiResponse{Max: max(len(ops), 1)}
 		r.DecodeFrom(d)
-		if d.Err() == nil && len(r.Results) != len(ops) {
+		if len(r.Results) != len(ops) {
 			d.Fail(fmt.Errorf("%d results for %d operations", len(r.Results), len(ops)))
+			return nil
 		}
-		if d.Err() != nil {
-			return nil, nil
-		}
-		return readResults(s, ops, r.Results)
-	})
+		k.value, err = readResults(p.s, ops, r.Results)
+		return err
+	}
 	for _, o := range ops {
 		k.check(o.op.Path, o.op.Mode)
 	}
@@ -105,10 +105,7 @@ func readResults(s *Session, ops []Op, answers []wire.MultiResult) ([]Result, er
 		if a.Op == wire.OpError {
 			return nil, zk.ErrRuntimeInconsistency
 		}
-		results[i].Stat = a.Stat
-		if a.Path != "" {
-			results[i].Path = s.clientPath(a.Path)
-		}
+		results[i] = Result{Path: s.clientPath(a.Path), Stat: a.Stat}
 	}
 	return results, nil
 }

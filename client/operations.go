@@ -161,37 +161,32 @@ func (s *Session) WhoAmI(ctx context.Context) ([]Identity, error) {
 	})
 }
 
-func readIdentities(_ *Session, d *wire.Decoder) (ids []Identity, err error) {
+func readIdentities(d *wire.Decoder) (ids []Identity) {
 	var r wire.WhoAmIResponse
 	r.DecodeFrom(d)
 	for _, id := range r.Identities {
 		ids = append(ids, Identity(id))
 	}
-	return ids, nil
+	return ids
 }
 
 // Ephemerals returns the paths of the session's own ephemeral znodes at and below prefix. Servers answer it since 3.6.0.
 func (s *Session) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
 	paths, err := again(ctx, s, func(p *Pipeline) *Pending[[]string] {
-		return add(p, "getEphemerals", wire.OpGetEphemerals, prefix, &wire.PrefixRequest{Prefix: s.serverPath(prefix)}, readPaths)
+		req := &wire.PrefixRequest{Prefix: s.serverPath(prefix)}
+		return add(p, "getEphemerals", wire.OpGetEphemerals, prefix, req, (*wire.Decoder).Strings)
 	})
-	below := strings.TrimSuffix(prefix, "/") + "/" // servers compare strings: /ab begins with /a
-	return slices.DeleteFunc(paths, func(path string) bool { return path != prefix && !strings.HasPrefix(path, below) }), err
-}
-
-func readPaths(s *Session, d *wire.Decoder) ([]string, error) {
-	paths := d.Strings()
 	for i, path := range paths {
 		paths[i] = s.clientPath(path)
 	}
-	return paths, nil
+	below := strings.TrimSuffix(prefix, "/") + "/" // servers compare strings: /ab begins with /a
+	return slices.DeleteFunc(paths, func(path string) bool { return path != prefix && !strings.HasPrefix(path, below) }), err
 }
 
 // CountBelow returns how many znodes there are below path, at any depth. Servers answer it since 3.6.0.
 func (s *Session) CountBelow(ctx context.Context, path string) (int32, error) {
 	return again(ctx, s, func(p *Pipeline) *Pending[int32] {
-		return add(p, "getAllChildrenNumber", wire.OpAllChildrenCount, path, &wire.PathRecord{Path: s.serverPath(path)}, readCount)
+		req := &wire.PathRecord{Path: s.serverPath(path)}
+		return add(p, "getAllChildrenNumber", wire.OpAllChildrenCount, path, req, (*wire.Decoder).Int32)
 	})
 }
-
-func readCount(_ *Session, d *wire.Decoder) (int32, error) { return d.Int32(), nil }

@@ -70,12 +70,16 @@ func (k *call) check(path string, mode zk.Mode) {
 	}
 }
 
-// add makes a call and returns its Pending. Every kind of request comes through here.
-func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*Session, *wire.Decoder) (T, error)) *Pending[T] {
-	k := &Pending[T]{call: newCall(op, name, path, req), read: read}
+// add makes a call and returns its Pending. Every kind of request comes through here. read takes the response (see call.decode); nil
+// if there is nothing to decode.
+func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Record, read func(*wire.Decoder) T) *Pending[T] {
+	k := &Pending[T]{call: newCall(op, name, path, req)}
 	k.s = p.s
 	if read != nil {
-		k.answer = k
+		k.decode = func(d *wire.Decoder) error {
+			k.value = read(d)
+			return nil
+		}
 	}
 	switch op {
 	case wire.OpAuth, wire.OpWhoAmI: // have none
@@ -199,7 +203,11 @@ func (p *Pipeline) CreateTTL(path string, data []byte, mode zk.Mode, acl []zk.AC
 }
 
 func addCreate(p *Pipeline, op wire.Op, path string, mode zk.Mode, req wire.Record) *Pending[Created] {
-	k := add(p, "create", op, path, req, readCreated)
+	k := add[Created](p, "create", op, path, req, nil)
+	k.decode = func(d *wire.Decoder) error {
+		k.value = Created{Path: p.s.clientPath(d.String()), Stat: d.Stat()}
+		return nil
+	}
 	k.check(path, mode)
 	return k
 }
@@ -212,12 +220,6 @@ func orOpen(acl []zk.ACL) []zk.ACL {
 		return openACL
 	}
 	return acl
-}
-
-func readCreated(s *Session, d *wire.Decoder) (Created, error) {
-	var r wire.CreateResponse
-	r.DecodeFrom(d)
-	return Created{Path: s.clientPath(r.Path), Stat: r.Stat}, nil
 }
 
 // Delete adds a request to delete a znode, if its data has that version; zk.AnyVersion is any.
@@ -236,7 +238,7 @@ func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
 }
 
 func (p *Pipeline) exists(path string, watch bool) *Pending[zk.Stat] {
-	return add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, readStat)
+	return add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, (*wire.Decoder).Stat)
 }
 
 // armed returns a request that sets a watch of that kind, and the watch.
@@ -244,8 +246,6 @@ func armed[T any](k *Pending[T], kind zk.WatchKind) (*Pending[T], *Watch) {
 	k.arm = &Watch{signal: signal{s: k.s}, key: watchKey{kind, k.s.serverPath(k.path)}}
 	return k, k.arm
 }
-
-func readStat(_ *Session, d *wire.Decoder) (zk.Stat, error) { return d.Stat(), nil }
 
 // Get adds a request for the data and stat of a znode.
 func (p *Pipeline) Get(path string) *Pending[Node] { return p.get(path, false) }
@@ -259,9 +259,8 @@ func (p *Pipeline) get(path string, watch bool) *Pending[Node] {
 	return add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, readNode)
 }
 
-func readNode(_ *Session, d *wire.Decoder) (Node, error) {
-	data := bytes.Clone(d.Buffer()) // the frame's bytes are used again
-	return Node{Data: data, Stat: d.Stat()}, nil
+func readNode(d *wire.Decoder) Node {
+	return Node{Data: bytes.Clone(d.Buffer()), Stat: d.Stat()} // the frame's bytes are used again
 }
 
 // Children adds a request for the children of a znode.
@@ -276,14 +275,11 @@ func (p *Pipeline) children(path string, watch bool) *Pending[Listing] {
 	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, readListing)
 }
 
-func readListing(_ *Session, d *wire.Decoder) (Listing, error) {
-	names := d.Strings()
-	return Listing{Names: names, Stat: d.Stat()}, nil
-}
+func readListing(d *wire.Decoder) Listing { return Listing{Names: d.Strings(), Stat: d.Stat()} }
 
 // Set adds a request to replace the data of a znode, if it has that version; zk.AnyVersion is any.
 func (p *Pipeline) Set(path string, data []byte, version int32) *Pending[zk.Stat] {
-	return add(p, "set", wire.OpSetData, path, &wire.SetDataRequest{Path: p.s.serverPath(path), Data: data, Version: version}, readStat)
+	return add(p, "set", wire.OpSetData, path, &wire.SetDataRequest{Path: p.s.serverPath(path), Data: data, Version: version}, (*wire.Decoder).Stat)
 }
 
 // Sync adds a request that is answered once the server we are connected to has everything that the leader had when it saw the
@@ -309,10 +305,7 @@ func (p *Pipeline) ACL(path string) *Pending[Access] {
 	return add(p, "getACL", wire.OpGetACL, path, &wire.PathRecord{Path: p.s.serverPath(path)}, readAccess)
 }
 
-func readAccess(_ *Session, d *wire.Decoder) (Access, error) {
-	acl := d.ACL()
-	return Access{ACL: acl, Stat: d.Stat()}, nil
-}
+func readAccess(d *wire.Decoder) Access { return Access{ACL: d.ACL(), Stat: d.Stat()} }
 
 // Access is the access control list of a znode, with the stat of the znode.
 type Access struct {
@@ -323,5 +316,5 @@ type Access struct {
 // SetACL adds a request to replace the access control list of a znode, if the list has that version
 // (Stat.Aversion); zk.AnyVersion is any.
 func (p *Pipeline) SetACL(path string, acl []zk.ACL, version int32) *Pending[zk.Stat] {
-	return add(p, "setACL", wire.OpSetACL, path, &wire.SetACLRequest{Path: p.s.serverPath(path), ACL: acl, Version: version}, readStat)
+	return add(p, "setACL", wire.OpSetACL, path, &wire.SetACLRequest{Path: p.s.serverPath(path), ACL: acl, Version: version}, (*wire.Decoder).Stat)
 }
