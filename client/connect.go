@@ -22,10 +22,14 @@ func (s *Session) connect() (*conn, *SessionError) {
 	var r refusals
 	tried := 0
 	for {
-		srv, newRound := s.servers.take()
-		if newRound && !pause(s.ctx, s.backoff.pause()) {
-			return nil, nil
+		if s.next == 0 { // a round begins
+			if !pause(s.ctx, s.opt.backoff(s.rounds)) {
+				return nil, nil
+			}
+			s.rounds++
 		}
+		srv := s.servers[s.next]
+		s.next = (s.next + 1) % len(s.servers)
 		nc, resp, asked, err := s.attempt(srv, s.lastZxid())
 		if err == nil {
 			return s.adopt(srv, nc, resp, asked)
@@ -38,7 +42,7 @@ func (s *Session) connect() (*conn, *SessionError) {
 		s.noteAttempt(srv.String(), err)
 		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
 		tried++
-		if tried == len(s.servers.servers) {
+		if tried == len(s.servers) {
 			s.opt.Logger.Warn("zookeeper session: no server can be reached", "session", s.String(), "servers", describeAttempts(s.attempts()))
 		}
 		if over := s.judge(&r, srv, err); over != nil {
@@ -68,7 +72,7 @@ func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 	if r.count == 1 {
 		r.since = time.Now()
 	}
-	if r.count < 2*len(s.servers.servers) || time.Since(r.since) <= s.Timeout()*4/3 {
+	if r.count < 2*len(s.servers) || time.Since(r.since) <= s.Timeout()*4/3 {
 		return nil
 	}
 	nc, resp, _, err := s.attempt(srv, 0)
@@ -80,7 +84,7 @@ func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 	// One that serves and knows the session may have begun to serve this very moment. Then it, or another one,
 	// takes the session the next time.
 	r.serving++
-	if knows && r.serving <= len(s.servers.servers) {
+	if knows && r.serving <= len(s.servers) {
 		return nil
 	}
 	return &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired, presumed: true,
@@ -89,10 +93,8 @@ func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
 
 // pause waits and reports whether ctx still lives.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
@@ -112,7 +114,7 @@ func (s *Session) connectTimeout() time.Duration {
 		return s.opt.ConnectTimeout
 	}
 	timeout := cmp.Or(s.Timeout(), s.opt.SessionTimeout)
-	return max(timeout/time.Duration(max(len(s.servers.servers), 3)), time.Millisecond)
+	return max(timeout/time.Duration(max(len(s.servers), 3)), time.Millisecond)
 }
 
 // attempt connects to one server and shakes hands with it as a session that has seen lastZxid. asked is when the

@@ -1,11 +1,15 @@
 package client
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -87,50 +91,46 @@ func TestF01_NewestFirst(t *testing.T) {
 
 // F50: clients of one ensemble spread over it, and each tries every server in a round.
 func TestF50_Rotation(t *testing.T) {
-	list := []server{{address: "a"}, {address: "b"}, {address: "c"}}
-	first := map[string]int{}
-	for range 300 {
-		r := newRotation(list)
-		seen := map[string]bool{}
-		for i := range 6 {
-			s, newRound := r.take()
-			if newRound != (i%3 == 0) {
-				t.Fatalf("attempt %d begins a round: %v", i, newRound)
+	synctest.Test(t, func(t *testing.T) {
+		first := map[string]int{}
+		for range 300 {
+			ctx, cancel := context.WithCancel(t.Context())
+			var tried []string
+			_, err := Open(ctx, "a:1,b:1,c:1", Options{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+				tried = append(tried, address)
+				if len(tried) == 6 {
+					cancel()
+				}
+				return nil, errors.New("nothing listens")
+			}})
+			if err == nil || len(tried) < 6 {
+				t.Fatalf("tried %v: %v", tried, err)
 			}
-			if i == 0 {
-				first[s.address]++
+			first[tried[0]]++
+			if !slices.Equal(tried[:3], tried[3:6]) || tried[0] == tried[1] || tried[1] == tried[2] || tried[2] == tried[0] {
+				t.Fatalf("two rounds tried %v", tried)
 			}
-			seen[s.address] = true
 		}
-		if len(seen) != 3 {
-			t.Fatalf("two rounds tried %v", seen)
+		for _, address := range []string{"a:1", "b:1", "c:1"} {
+			if first[address] < 50 {
+				t.Errorf("%s came first %d times of 300", address, first[address])
+			}
 		}
-	}
-	for address, n := range first {
-		if n < 50 {
-			t.Errorf("%s came first %d times of 300", address, n)
-		}
-	}
-	if list[0].address != "a" || list[1].address != "b" {
-		t.Error("the caller's list was shuffled")
-	}
+	})
 }
 
-// F50: pauses double up to the maximum, each at least half of what it could be; only reset starts again.
+// F50: pauses double up to the maximum, each at least half of what it could be; there is none before the first round.
 func TestF50_Backoff(t *testing.T) {
-	b := backoff{min: 50 * time.Millisecond, max: 2 * time.Second}
-	for range 2 {
-		if d := b.pause(); d != 0 {
-			t.Errorf("first pause %v, want none", d)
+	opt := Options{BackoffMin: 50 * time.Millisecond, BackoffMax: 2 * time.Second}
+	if d := opt.backoff(0); d != 0 {
+		t.Errorf("first pause %v, want none", d)
+	}
+	want := opt.BackoffMin
+	for i := range 100 {
+		if d := opt.backoff(i + 1); d > want || d < want/2-1 {
+			t.Errorf("pause %d: %v, want between %v and %v", i+1, d, want/2, want)
 		}
-		want := b.min
-		for i := range 100 {
-			if d := b.pause(); d > want || d < want/2-1 {
-				t.Errorf("pause %d: %v, want between %v and %v", i+1, d, want/2, want)
-			}
-			want = min(2*want, b.max)
-		}
-		b.rounds = 0
+		want = min(2*want, opt.BackoffMax)
 	}
 }
 

@@ -93,48 +93,20 @@ func parseServer(entry string) (server, error) {
 	return server{network: "tcp", address: net.JoinHostPort(host, port), host: host}, nil
 }
 
-// A rotation goes through the servers in an order of its own, round after round, so that the
-// clients of an ensemble spread over it.
-type rotation struct {
-	servers []server
-	next    int
-}
-
-func newRotation(servers []server) *rotation {
-	r := &rotation{servers: append([]server(nil), servers...)}
-	rand.Shuffle(len(r.servers), func(i, j int) { r.servers[i], r.servers[j] = r.servers[j], r.servers[i] })
-	return r
-}
-
-// take returns the next server and whether a new round begins with it.
-func (r *rotation) take() (s server, newRound bool) {
-	s, newRound = r.servers[r.next], r.next == 0
-	r.next = (r.next + 1) % len(r.servers)
-	return s, newRound
-}
-
-// A backoff says how long to pause before the next round through the servers. It grows with every
-// round in vain, and only a connection that proved good resets it: a server that accepts and hangs
-// up at once is no better than one that refuses.
-type backoff struct {
-	min, max time.Duration
-	rounds   int // in vain
-}
-
 // goodAfter is how long a connection must have lasted to count as good.
 const goodAfter = time.Second
 
-// pause returns the time to wait before the next round: none before the first, then min, doubling up
-// to max, each shortened by a random part of up to a half so that clients do not march in step.
-func (b *backoff) pause() time.Duration {
-	n := b.rounds
-	b.rounds++
-	if n == 0 {
+// backoff returns how long to pause before a round through the servers, after so many in vain: not at all before the first, then
+// BackoffMin, doubling up to BackoffMax, each shortened by a random part of up to a half so that clients do not march in step.
+// Only a connection that proved good starts the count again: a server that accepts and hangs up at once is no better than one
+// that refuses.
+func (o *Options) backoff(rounds int) time.Duration {
+	if rounds == 0 {
 		return 0
 	}
-	d := b.max
-	if b.min <= b.max>>(n-1) { // or it could overflow
-		d = b.min << (n - 1)
+	d := o.BackoffMax
+	if o.BackoffMin <= d>>(rounds-1) { // or it could overflow
+		d = o.BackoffMin << (rounds - 1)
 	}
 	return d - rand.N(d/2+1)
 }

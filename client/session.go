@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -17,8 +18,8 @@ import (
 type Session struct {
 	// Fixed by Open.
 	opt     Options
-	chroot  string // "" or "/a/b"
-	servers *rotation
+	chroot  string   // "" or "/a/b"
+	servers []server // in an order of its own, so that the clients of an ensemble spread over it
 	tracer  *tracer
 
 	wake   chan struct{}      // callers → writer: the queue or the demand has changed, or it may send; one token is enough
@@ -32,7 +33,8 @@ type Session struct {
 	// Owned by run.
 	password []byte
 	granted  time.Duration // session timeout in the last handshake; 0 before the first
-	backoff  backoff
+	next     int           // which of servers is tried next: round after round
+	rounds   int           // through servers, in vain
 
 	// watches has no lock of its own: its methods are called with mu held.
 	watches watches
@@ -91,10 +93,10 @@ func begin(servers string, opt Options) (*Session, error) {
 	if opt, err = opt.withDefaults(); err != nil {
 		return nil, err
 	}
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	s := &Session{
-		opt: opt, chroot: chroot, servers: newRotation(list), password: make([]byte, 16),
+		opt: opt, chroot: chroot, servers: list, password: make([]byte, 16),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
-		backoff: backoff{min: opt.BackoffMin, max: opt.BackoffMax},
 		watches: newWatches(),
 	}
 	s.watches.send = func(k *call) { // with mu held, as all of watches
@@ -211,7 +213,7 @@ func (s *Session) run() {
 		began := time.Now()
 		cause := c.serve(s.ctx)
 		if time.Since(began) >= goodAfter {
-			s.backoff.rounds = 0
+			s.rounds = 0
 		}
 		if refused, ok := errors.AsType[*SessionError](cause); ok {
 			s.end(refused)
