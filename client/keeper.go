@@ -177,55 +177,39 @@ func (k *Keeper) Close(ctx context.Context) error {
 	return s.Close(ctx)
 }
 
-// replace opens a session whenever the last one is over.
+// replace opens a session whenever the last one is over, until the Keeper ends.
 func (k *Keeper) replace() {
+	s, _ := k.newest()
 	for {
-		s, _ := k.newest()
 		select {
 		case <-s.Done():
 		case <-k.Done():
-			return
 		}
-		if errors.Is(s.Err(), zk.ErrAuthFailed) {
-			k.cancel(s.Err())
+		switch err := s.Err(); {
+		case k.Err() != nil:
 			return
+		case errors.Is(err, zk.ErrAuthFailed):
+			k.cancel(err)
+			return
+		case s.ID() == 0: // it was never open
+			k.opt.Logger.Warn("no session, trying again", "pause", keeperPause, "cause", err)
+			if !pause(k.ctx, keeperPause) {
+				return
+			}
 		}
-		s.Close(k.ctx) // the session is over: this only waits for its goroutines
-		next := k.open()
-		if next == nil {
-			return
+		s.Close(k.ctx)                 // the session is over: this only waits for its goroutines
+		s, _ = begin(k.servers, k.opt) // Keep has found both right
+		k.mu.Lock()
+		k.mu.opening = s
+		k.mu.Unlock()
+		if s.awaitOpen(k.ctx) != nil {
+			continue
 		}
 		k.mu.Lock()
-		k.mu.session = next
+		k.mu.session = s
 		close(k.mu.changed)
 		k.mu.changed = make(chan struct{})
 		k.mu.Unlock()
-	}
-}
-
-// open opens the next session, and returns nil if the Keeper ends before.
-func (k *Keeper) open() *Session {
-	for {
-		s, err := begin(k.servers, k.opt)
-		if err == nil {
-			k.mu.Lock()
-			k.mu.opening = s
-			k.mu.Unlock()
-			err = s.awaitOpen(k.ctx)
-		}
-		switch {
-		case err == nil:
-			return s
-		case errors.Is(err, zk.ErrAuthFailed):
-			k.cancel(err)
-			return nil
-		case k.Err() != nil:
-			return nil
-		}
-		k.opt.Logger.Warn("no session, trying again", "pause", keeperPause, "cause", err)
-		if !pause(k.ctx, keeperPause) {
-			return nil
-		}
 	}
 }
 

@@ -33,7 +33,7 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 			return Created{}, &OpError{Op: "create", Path: path, Err: cause(err)}
 		}
 	}
-	c := onceCreation{s: s, path: path, data: data, mode: mode, after: s.lastZxid()}
+	after := s.lastZxid()
 	doubt := false // a create was sent, and its answer was lost
 	for {
 		made, err := s.Create(ctx, path, data, mode, acl)
@@ -49,7 +49,7 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 		default:
 			return made, err
 		}
-		own, found, lookErr := c.look(ctx)
+		own, found, lookErr := s.findCreated(ctx, path, data, mode, after)
 		switch {
 		case lookErr != nil:
 			return Created{}, &OpError{Op: "create", Path: path, Err: lookErr, Maybe: true}
@@ -61,63 +61,47 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 	}
 }
 
-// A onceCreation is what is known of a znode whose creation is in doubt.
-type onceCreation struct {
-	s     *Session
-	path  string
-	data  []byte
-	mode  zk.Mode
-	after int64 // zxid that the session had seen before
-}
-
 var errAmbiguous = errors.New("the answer was lost, and several znodes could be the one that was created")
 
-// look looks for the znode; for a sequential one among the newest names, until they are older than the call.
-func (c *onceCreation) look(ctx context.Context) (own Created, found bool, err error) {
-	if err := c.s.AwaitWrites(ctx); err != nil {
+// findCreated looks for a znode whose creation is in doubt, and that is newer than the zxid after; for a sequential one among
+// the newest names, until they are older.
+func (s *Session) findCreated(ctx context.Context, path string, data []byte, mode zk.Mode, after int64) (own Created, found bool, err error) {
+	if err := s.AwaitWrites(ctx); err != nil {
 		return Created{}, false, cause(err)
 	}
-	paths := []string{c.path}
-	if c.mode.Sequential() {
-		dir := zk.Parent(c.path)
-		names, _, err := c.s.Children(ctx, dir)
+	paths := []string{path}
+	if mode.Sequential() {
+		dir := zk.Parent(path)
+		names, _, err := s.Children(ctx, dir)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return Created{}, false, cause(err)
 		}
-		paths = newestFirst(names, zk.Base(c.path))
+		paths = newestFirst(names, zk.Base(path))
 		for i, name := range paths {
 			paths[i] = zk.Join(dir, name)
 		}
 	}
+	owner := int64(0)
+	if mode.Ephemeral() {
+		owner = s.ID()
+	}
 	for _, path := range paths {
-		data, stat, err := c.s.Get(ctx, path)
+		there, stat, err := s.Get(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-		case errors.Is(err, zk.ErrNoAuth) && c.mode.Sequential(): // we could read our own
+		case errors.Is(err, zk.ErrNoAuth) && mode.Sequential(): // we could read our own
 		case err != nil:
 			return Created{}, false, cause(err)
-		case stat.Czxid <= c.after:
+		case stat.Czxid <= after:
 			return own, found, nil
-		case c.ours(data, stat) && found:
+		case !bytes.Equal(there, data) || mode != zk.Container && stat.EphemeralOwner != owner: // another's
+		case found:
 			return Created{}, false, errAmbiguous
-		case c.ours(data, stat):
+		default:
 			own, found = Created{Path: path, Stat: stat}, true
 		}
 	}
 	return own, found, nil
-}
-
-// ours reports whether a znode can be the one that was created.
-func (c *onceCreation) ours(data []byte, stat zk.Stat) bool {
-	switch {
-	case !bytes.Equal(data, c.data):
-		return false
-	case c.mode.Ephemeral():
-		return stat.EphemeralOwner == c.s.ID()
-	case c.mode == zk.Container:
-		return true
-	}
-	return stat.EphemeralOwner == 0
 }
 
 // newestFirst returns the names that are base with a counter of the server's behind it, the newest first. The counter is a
