@@ -38,7 +38,7 @@ func (s *Session) connect() (*conn, *SessionError) {
 			s.noteAttempt(srv.String(), errUnanswered)
 			return nil, nil
 		}
-		s.tracer.attempt(srv.String(), err)
+		s.traceAttempt(srv.String(), err)
 		s.noteAttempt(srv.String(), err)
 		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
 		tried++
@@ -257,7 +257,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)
 	log := s.setStateLocked(State{Phase: Connected, Server: srv.String(), Conn: c.number})
 	s.mu.Unlock()
-	s.tracer.attempt(srv.String(), nil)
+	s.traceAttempt(srv.String(), nil)
 	log()
 	s.warnOfTimeout(srv, granted)
 	return c, nil

@@ -18,9 +18,9 @@ import (
 type Session struct {
 	// Fixed by Open.
 	opt     Options
-	chroot  string   // "" or "/a/b"
-	servers []server // in an order of its own, so that the clients of an ensemble spread over it
-	tracer  *tracer
+	chroot  string      // "" or "/a/b"
+	servers []server    // in an order of its own, so that the clients of an ensemble spread over it
+	traces  chan func() // calls of functions of opt.Trace that wait; closed by run, after which there are none
 
 	wake   chan struct{}      // callers → writer: the queue or the demand has changed, or it may send; one token is enough
 	done   chan struct{}      // closed when the state becomes final
@@ -96,14 +96,16 @@ func begin(servers string, opt Options) (*Session, error) {
 	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	s := &Session{
 		opt: opt, chroot: chroot, servers: list, password: make([]byte, 16),
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), done: make(chan struct{}), traces: make(chan func(), traceQueueMax),
 		watches: newWatches(),
 	}
 	s.watches.send = func(k *call) { // with mu held, as all of watches
 		s.mu.queue = append(s.mu.queue, k)
 		tell(s.wake)
 	}
-	s.tracer = newTracer(opt.Trace)
+	if opt.Trace.State != nil || opt.Trace.Attempt != nil {
+		go s.runTraces()
+	}
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
 	s.mu.noConn = &disconnection{}
@@ -178,9 +180,7 @@ func (s *Session) errLocked() error {
 func (s *Session) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stats := s.mu.stats
-	stats.TraceDropped = s.tracer.dropped.Load()
-	return stats
+	return s.mu.stats
 }
 
 // String names the session as ZooKeeper's logs do.
@@ -203,7 +203,7 @@ func (s *Session) Go(f func(ctx context.Context)) bool {
 
 // run keeps the session: one connection after the other until the session is over.
 func (s *Session) run() {
-	defer s.tracer.stop()
+	defer close(s.traces)
 	for s.ctx.Err() == nil {
 		c, over := s.connect()
 		if c == nil {

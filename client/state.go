@@ -2,11 +2,7 @@ package client
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
-
-	"github.com/lockkeeper/lockkeeper/internal/clock"
-	"github.com/lockkeeper/lockkeeper/internal/lease"
 )
 
 // A Phase is what a session is doing.
@@ -60,13 +56,15 @@ func (s *Session) setStateLocked(st State) (log func()) {
 	s.mu.state = st
 	close(s.mu.changed)
 	s.mu.changed = make(chan struct{})
-	s.tracer.state(st)
+	if told := s.opt.Trace.State; told != nil {
+		s.traceLocked(func() { told(st) })
+	}
 	if st.Phase.Final() {
 		if s.mu.conn != nil {
 			s.mu.conn.interruptLocked()
 		}
-		for i := range s.mu.leases {
-			s.mu.leases[i].lease, s.mu.leases[i].newest = lease.Lease{}, clock.Instant{}
+		for i, l := range s.mu.leases {
+			s.mu.leases[i] = sessionLease{number: l.number}
 		}
 		close(s.done)
 	}
@@ -113,51 +111,27 @@ type Stats struct {
 	TraceDropped uint64
 }
 
-// A tracer runs the functions of a Trace outside the goroutines that keep the session alive.
-type tracer struct {
-	trace   Trace
-	queue   chan func()
-	dropped atomic.Uint64
-}
-
-// newTracer starts the goroutine, if it is needed. No call waits for its end, because what it runs is the
-// user's, and may itself be waiting for Close.
-func newTracer(t Trace) *tracer {
-	tr := &tracer{trace: t}
-	if t.State != nil || t.Attempt != nil {
-		tr.queue = make(chan func(), traceQueueMax)
-		go func() {
-			for f := range tr.queue {
-				f()
-			}
-		}()
-	}
-	return tr
-}
-
-func (t *tracer) put(f func()) {
+// traceLocked has f, which calls a function of Options.Trace, run outside the goroutines that keep the session alive.
+func (s *Session) traceLocked(f func()) {
 	select {
-	case t.queue <- f:
+	case s.traces <- f:
 	default:
-		t.dropped.Add(1)
+		s.mu.stats.TraceDropped++
 	}
 }
 
-func (t *tracer) state(st State) {
-	if t.trace.State != nil {
-		t.put(func() { t.trace.State(st) })
+// runTraces runs what is traced. No call waits for its end, because what it runs is the user's, and may itself be waiting for
+// Close.
+func (s *Session) runTraces() {
+	for f := range s.traces {
+		f()
 	}
 }
 
-func (t *tracer) attempt(server string, err error) {
-	if t.trace.Attempt != nil {
-		t.put(func() { t.trace.Attempt(server, err) })
-	}
-}
-
-// stop ends the goroutine once it has run what was queued. Nothing may be put afterwards.
-func (t *tracer) stop() {
-	if t.queue != nil {
-		close(t.queue)
+func (s *Session) traceAttempt(server string, err error) {
+	if told := s.opt.Trace.Attempt; told != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.traceLocked(func() { told(server, err) })
 	}
 }
