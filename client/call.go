@@ -95,9 +95,6 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 
 // failLocked completes c without an answer.
 func (s *Session) failLocked(c *call, err error) {
-	if c.over {
-		return
-	}
 	if c.arm != nil {
 		s.watches.settle(c.arm, 0, zk.ErrConnectionLoss)
 	}
@@ -121,7 +118,7 @@ func (s *Session) completeLocked(c *call) {
 func (s *Session) withdraw(c *call, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.mu.queue, c); i >= 0 && !c.over {
+	if i := slices.Index(s.mu.queue, c); i >= 0 {
 		s.mu.queue = slices.Delete(s.mu.queue, i, i+1) // or it would grow for as long as there is no server
 		s.failLocked(c, cause)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -25,7 +26,10 @@ func (s *Session) Close(ctx context.Context) error {
 	why := s.askToClose(ctx)
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
 	s.wg.Wait()
-	s.awaitTellers()
+	select {
+	case <-allEnded(&s.tellers):
+	case <-time.After(tellLimit):
+	}
 	if s.Gone(ctx) {
 		return nil
 	}
@@ -38,17 +42,14 @@ func (s *Session) Close(ctx context.Context) error {
 // tellLimit is how long Close waits for functions that are told of losses.
 const tellLimit = 100 * time.Millisecond
 
-// awaitTellers waits for functions that are told of losses, for tellLimit at most.
-func (s *Session) awaitTellers() {
-	told := make(chan struct{})
+// allEnded returns a channel that is closed when the goroutines of wg have ended.
+func allEnded(wg *sync.WaitGroup) <-chan struct{} {
+	done := make(chan struct{})
 	go func() {
-		s.tellers.Wait()
-		close(told)
+		wg.Wait()
+		close(done)
 	}()
-	select {
-	case <-told:
-	case <-time.After(tellLimit):
-	}
+	return done
 }
 
 // Gone waits until the session is over on this side, and reports whether the ensemble is known to have ended it: every
@@ -67,16 +68,23 @@ func (s *Session) Gone(ctx context.Context) bool {
 // another Close is about to end it, and otherwise why there was no answer.
 func (s *Session) askToClose(ctx context.Context) error {
 	for {
-		k := &Pending[struct{}]{call: newCall(wire.OpCloseSession, "close session", "", nil)}
-		k.s = s
+		k := add[struct{}](s.Pipeline(), "close session", wire.OpCloseSession, "", nil, nil)
+		k.decode = func(*wire.Decoder) error {
+			s.mu.closed = true
+			return nil
+		}
 		s.mu.Lock()
 		if s.mu.over != nil {
 			s.mu.Unlock()
 			return nil
 		}
 		log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
-		for _, q := range s.mu.queue {
-			if q.op != wire.OpCloseSession {
+		queued := s.mu.queue
+		s.mu.queue = nil
+		for _, q := range queued {
+			if q.op == wire.OpCloseSession { // of another Close
+				s.mu.queue = append(s.mu.queue, q)
+			} else {
 				s.failLocked(q, s.mu.state.Cause)
 			}
 		}
@@ -87,12 +95,7 @@ func (s *Session) askToClose(ctx context.Context) error {
 		log()
 		_, err := k.Wait(ctx)
 		switch {
-		case err == nil:
-			s.mu.Lock()
-			s.mu.closed = true
-			s.mu.Unlock()
-			return nil
-		case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrClosed):
+		case err == nil, errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrClosed):
 			return nil
 		case !isConnectionLoss(err): // otherwise ask again on the next connection; it may turn out that the session is gone
 			return cause(err)

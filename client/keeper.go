@@ -156,11 +156,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 	k.mu.Lock() // after which Go adds nothing to running
 	k.cancel(zk.ErrClosed)
 	k.mu.Unlock()
-	idle := make(chan struct{})
-	go func() {
-		k.running.Wait()
-		close(idle)
-	}()
+	idle := allEnded(&k.running)
 	select {
 	case <-idle:
 	case <-ctx.Done():

@@ -82,7 +82,7 @@ func add[T any](p *Pipeline, name string, op wire.Op, path string, req wire.Reco
 		}
 	}
 	switch op {
-	case wire.OpAuth, wire.OpWhoAmI: // have none
+	case wire.OpAuth, wire.OpWhoAmI, wire.OpCloseSession: // have none
 	case wire.OpMulti, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL: // look at theirs themselves
 	default:
 		k.check(path, zk.Persistent)

@@ -112,9 +112,7 @@ func (c *conn) takeQueueLocked(now clock.Instant) {
 			break
 		}
 		n++
-		if !k.over { // it has not failed
-			c.sendLocked(k, now)
-		}
+		c.sendLocked(k, now)
 	}
 	s.mu.queue = slices.Delete(s.mu.queue, 0, n)
 }
