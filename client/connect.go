@@ -124,23 +124,21 @@ func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.Conne
 	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
 	nc, err := s.dial(ctx, srv)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
+	if err == nil {
+		stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) }) // a blocked Read listens to nothing else
+		asked = s.opt.clock.Now()
+		var resp *wire.ConnectResponse
+		resp, err = s.handshake(nc, lastZxid)
+		inTime := stop()
+		if inTime && err == nil {
+			return nc, resp, asked, nil
 		}
-		return nil, nil, asked, err
+		hangUp(nc)
 	}
-	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) }) // a blocked Read listens to nothing else
-	asked = s.opt.clock.Now()
-	resp, err := s.handshake(nc, lastZxid)
-	if !stop() {
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil {
-		hangUp(nc)
-		return nil, nil, asked, err
-	}
-	return nc, resp, asked, nil
+	return nil, nil, asked, err
 }
 
 func (s *Session) dial(ctx context.Context, srv server) (net.Conn, error) {
@@ -185,7 +183,11 @@ func (s *Session) handshake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse,
 	case errors.Is(err, io.EOF):
 		return nil, errBehind
 	case errors.As(err, &size):
-		return nil, notZooKeeper(size.Length)
+		head := binary.BigEndian.AppendUint32(nil, uint32(size.Length)) // the length was these bytes
+		if head[0] == tlsAlert && head[1] == tlsMajor {
+			return nil, errors.New("handshake: the server wants TLS")
+		}
+		return nil, fmt.Errorf("handshake: answer is not ZooKeeper's: it begins with %q", head)
 	case err != nil:
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
@@ -194,16 +196,6 @@ func (s *Session) handshake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse,
 		return nil, fmt.Errorf("handshake: answer is not ZooKeeper's: %w", err)
 	}
 	return &resp, nil
-}
-
-// notZooKeeper returns what is to be said of an answer whose first four bytes make a length that no answer to a
-// handshake has.
-func notZooKeeper(length int32) error {
-	head := binary.BigEndian.AppendUint32(nil, uint32(length))
-	if head[0] == tlsAlert && head[1] == tlsMajor {
-		return errors.New("handshake: the server wants TLS")
-	}
-	return fmt.Errorf("handshake: answer is not ZooKeeper's: it begins with %q", head)
 }
 
 // An alert of TLS, which is what some servers answer to a client without TLS, begins with its type and the version.
@@ -250,8 +242,8 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	if s.mu.timeout == 0 || granted < s.mu.timeout {
 		s.mu.timeout = granted
 	}
-	s.password = append([]byte(nil), resp.Password...)
-	s.vouchHandshakeLocked(proves, asked)
+	s.password = resp.Password
+	s.leaseLocked(proves, asked, s.opt.clock.Now(), s.mu.history.Restart(asked)) // of a handshake the leader hears at once
 	c := s.newConnLocked(nc, srv, asked)
 	s.mu.conn, s.mu.noConn = c, nil
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)

@@ -125,7 +125,7 @@ func (b lockSession) Lease(level int) bridge.Lease {
 
 // vouchLocked notes that a request which proves so much was sent, and had been answered, at these moments.
 func (s *Session) vouchLocked(p strength, sent, answered clock.Instant) {
-	if s.mu.state.Phase.Final() || p == provesNothing {
+	if p == provesNothing {
 		return
 	}
 	s.mu.history.Add(s.mu.timeout, sent, answered)
@@ -134,15 +134,11 @@ func (s *Session) vouchLocked(p strength, sent, answered clock.Instant) {
 	}
 }
 
-// vouchHandshakeLocked notes that a handshake which proves so much, sent at that moment, has been answered.
-func (s *Session) vouchHandshakeLocked(p strength, sent clock.Instant) {
-	if !s.mu.state.Phase.Final() {
-		s.leaseLocked(p, sent, s.opt.clock.Now(), s.mu.history.Restart(sent))
-	}
-}
-
 // leaseLocked renews the leases of a level and of those below by a proof that was sent, and had come, at these moments.
 func (s *Session) leaseLocked(p strength, sent, answered clock.Instant, renewed lease.Lease) {
+	if s.mu.state.Phase.Final() {
+		return
+	}
 	for i := range s.mu.leases[:p+1] {
 		l := &s.mu.leases[i]
 		if !sent.After(l.newest) {
