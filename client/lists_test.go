@@ -158,7 +158,7 @@ func TestChrootNames(t *testing.T) {
 // alone.
 func TestF49_RearmPacks(t *testing.T) {
 	const bytesMax = 1000
-	w := newWatches()
+	w := watches{spots: map[watchKey]*watchSpot{}}
 	want := map[string]int{}
 	for i := range 500 {
 		size := 1 + i%300

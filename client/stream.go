@@ -128,9 +128,6 @@ func (t *watches) uses(path string) bool {
 
 // fireStreams delivers an event to the persistent watches that it concerns.
 func (t *watches) fireStreams(ev zk.Event) {
-	if len(t.streams) == 0 {
-		return
-	}
 	putEach(t.streams[watchKey{zk.WatchPersistent, ev.Path}], ev)
 	if ev.Type == zk.NodeChildrenChanged {
 		return // meant for another watch below a recursive one
@@ -167,11 +164,11 @@ func (st *Stream) gapLocked() {
 	}
 }
 
-// endStreams ends all streams, because the server has no persistent watches.
-func (t *watches) endStreams() {
+// endStreams ends all streams.
+func (t *watches) endStreams(why func(*Stream) error) {
 	for _, streams := range t.streams {
 		for _, st := range streams {
-			st.endLocked(st.wrap(zk.ErrUnimplemented))
+			st.endLocked(why(st))
 		}
 	}
 	clear(t.streams)

@@ -77,10 +77,6 @@ type watches struct {
 	tellsKinds bool // the server of the present connection removes persistent watches by their kind
 }
 
-func newWatches() watches {
-	return watches{spots: map[watchKey]*watchSpot{}, streams: map[watchKey][]*Stream{}}
-}
-
 // expect notes that the request which will register w has been handed over; settle follows.
 func (t *watches) expect(w *Watch) {
 	spot := t.spots[w.key]
@@ -150,9 +146,6 @@ func (t *watches) fireAt(key watchKey, ev zk.Event) {
 }
 
 func (w *Watch) finish(ev zk.Event, err error) {
-	if w.over {
-		return
-	}
 	ev.Path = w.s.clientPath(ev.Path)
 	w.event, w.err = ev, err
 	w.giveLocked()
@@ -161,11 +154,8 @@ func (w *Watch) finish(ev zk.Event, err error) {
 // disarm notes that the server's registrations went with the connection.
 func (t *watches) disarm() {
 	t.tellsKinds = false
-	for key, spot := range t.spots {
+	for _, spot := range t.spots {
 		spot.armed = false
-		if len(spot.watches) == 0 && spot.pending == 0 {
-			delete(t.spots, key)
-		}
 	}
 }
 
@@ -173,7 +163,23 @@ func (t *watches) disarm() {
 // one. Each carries about bytesMax of paths: one frame with everything could be larger than the server
 // accepts, which would end the connection, again and again (samuel/go-zookeeper 167).
 func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
-	p := rearmer{zxid: lastZxid, bytesMax: bytesMax}
+	var calls []*call
+	var req wire.SetWatchesRequest
+	bytes := 0 // of paths in req
+	cut := func() {
+		if bytes > 0 {
+			req.RelativeZxid = lastZxid
+			calls = append(calls, ownCall(req.Op(), "register watches again", "", &req))
+			req, bytes = wire.SetWatchesRequest{}, 0
+		}
+	}
+	pack := func(list *[]string, path string) {
+		if bytes+len(path) > bytesMax {
+			cut()
+		}
+		*list = append(*list, path)
+		bytes += len(path) + 4
+	}
 	for key, spot := range t.spots {
 		if len(spot.watches) == 0 {
 			continue
@@ -185,60 +191,33 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 			present, absent = present || !w.absent, absent || w.absent
 		}
 		if key.kind == zk.WatchChildren {
-			p.add(&p.req.Child, key.path)
+			pack(&req.Child, key.path)
 			continue
 		}
 		if present {
-			p.add(&p.req.Data, key.path)
+			pack(&req.Data, key.path)
 		}
 		if absent {
-			p.add(&p.req.Exist, key.path)
+			pack(&req.Exist, key.path)
 		}
 	}
 	for key, streams := range t.streams {
 		if key.kind == zk.WatchPersistentRecursive {
-			p.add(&p.req.Recursive, key.path)
+			pack(&req.Recursive, key.path)
 		} else {
-			p.add(&p.req.Persistent, key.path)
+			pack(&req.Persistent, key.path)
 		}
 		for _, st := range streams {
 			st.gapLocked() // persistent watches are not told what they missed
 		}
 	}
-	p.cut()
-	return p.calls
+	cut()
+	return calls
 }
 
 // rearmBytes is how much longer than the request that set a watch a request can be that registers this watch again and no
 // other.
 const rearmBytes = 27
-
-// A rearmer packs paths into requests.
-type rearmer struct {
-	zxid     int64
-	bytesMax int
-	req      wire.SetWatchesRequest
-	bytes    int // of paths in req
-	calls    []*call
-}
-
-func (p *rearmer) add(list *[]string, path string) {
-	if p.bytes > 0 && p.bytes+len(path) > p.bytesMax {
-		p.cut()
-	}
-	*list = append(*list, path)
-	p.bytes += len(path) + 4
-}
-
-// cut closes the request at hand.
-func (p *rearmer) cut() {
-	if p.bytes == 0 {
-		return
-	}
-	p.req.RelativeZxid = p.zxid
-	p.calls = append(p.calls, ownCall(p.req.Op(), "register watches again", "", &p.req))
-	p.req, p.bytes = wire.SetWatchesRequest{}, 0
-}
 
 // end tells every watch that the session is over.
 func (t *watches) end(why error) {
@@ -247,11 +226,6 @@ func (t *watches) end(why error) {
 			w.finish(zk.Event{}, why)
 		}
 	}
-	for _, streams := range t.streams {
-		for _, st := range streams {
-			st.endLocked(why)
-		}
-	}
 	clear(t.spots)
-	clear(t.streams)
+	t.endStreams(func(*Stream) error { return why })
 }
