@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -9,6 +10,10 @@ import (
 )
 
 func init() {
+	clock.SetIn = func(options any, c *clock.Clock) {
+		o := options.(*Options)
+		o.clock = cmp.Or(o.clock, c)
+	}
 	bridge.Of = func(session any) bridge.Session { return lockSession{session.(*Session)} }
 	bridge.Notify = func(source any, told chan<- struct{}) { source.(bridgedSource).notify(told) }
 	bridge.Conn = func(source any) uint64 { return source.(bridgedSource).connection() }
@@ -38,14 +43,11 @@ type bridgedSource interface {
 	connection() uint64
 }
 
-// connection returns the number of the connection on which the watch is set; 0 if it is not set.
-func (w *Watch) connection() uint64 {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	return w.set
+// connection is bridge.Conn.
+func (g *signal) connection() uint64 {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	return g.conn
 }
-
-// connection returns the number of the connection on which the answer came; 0 if none came.
-func (p *Pending[T]) connection() uint64 { return p.conn }
 
 func (p *Pending[T]) sentAt() clock.Instant { return p.sent }

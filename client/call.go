@@ -35,8 +35,7 @@ type call struct {
 	sent   clock.Instant
 
 	// Written before the call is completed, read after.
-	err  error // a *OpError
-	conn uint64
+	err error // a *OpError
 }
 
 // xidOffset is where a request's xid stands in its frame.
@@ -132,6 +131,7 @@ type signal struct {
 	given    bool            // what it waits for has come
 	observed bool            // a goroutine waits for it and does not read, or it is that of a request of the session's own
 	done     chan struct{}   // nil until it is needed
+	conn     uint64          // number of the connection on which the watch is set, or the answer came; 0 if none
 	told     chan<- struct{} // gets a token when the signal is given; may be nil
 }
 

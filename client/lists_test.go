@@ -196,8 +196,8 @@ func TestF49_RearmPacks(t *testing.T) {
 	}
 	for _, spot := range w.spots {
 		for _, watch := range spot.watches {
-			if watch.set != 7 || !spot.armed {
-				t.Fatalf("watch set on %d, armed %v", watch.set, spot.armed)
+			if watch.conn != 7 || !spot.armed {
+				t.Fatalf("watch set on %d, armed %v", watch.conn, spot.armed)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -75,14 +76,6 @@ type Options struct {
 	clock *clock.Clock // measures the age of heartbeats; nil: the machine's, suspended time included
 }
 
-func init() {
-	clock.SetIn = func(options any, c *clock.Clock) {
-		if o := options.(*Options); o.clock == nil {
-			o.clock = c
-		}
-	}
-}
-
 // Auth is a credential: for the scheme "digest" it is "user:password".
 type Auth struct {
 	Scheme     string
@@ -149,12 +142,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{}).DialContext
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.clock == nil {
-		system := clock.System()
-		o.clock = &system
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.clock = cmp.Or(o.clock, new(clock.System()))
 	return o, nil
 }

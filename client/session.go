@@ -227,10 +227,7 @@ func (s *Session) run() {
 // server of an ensemble finds the request that a commit belongs to by session and xid, so a new request
 // with the xid of one that is still on its way from the old connection could be given the other's answer.
 func (s *Session) nextXidLocked() int32 {
-	s.mu.xid++
-	if s.mu.xid <= 0 { // wrapped: the special xids are negative
-		s.mu.xid = 1
-	}
+	s.mu.xid = max(s.mu.xid+1, 1) // it wraps, and the special xids are negative
 	return s.mu.xid
 }
 

@@ -15,9 +15,8 @@ type Watch struct {
 	exists bool // its request is an exists, which registers also if the znode is not there
 
 	// Guarded by s.mu until the watch has fired, then fixed.
-	signal        // given when it fires or the session ends; over as well if it is cancelled, or was never set
-	set    uint64 // number of the connection on which it was set
-	absent bool   // the znode was not there when the watch was armed
+	signal      // given when it fires or the session ends; over as well if it is cancelled, or was never set
+	absent bool // the znode was not there when the watch was armed
 	event  zk.Event
 	err    error
 }
@@ -34,7 +33,7 @@ func (w *Watch) Fired() bool {
 
 // Event returns what fired the watch and the number of the connection that brought it, or the error
 // that ended the session. It may be called once Done is closed.
-func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, w.set, w.err }
+func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, w.conn, w.err }
 
 // Cancel ends the watch. If no other watch of the session needs it, the server is told to forget it;
 // Cancel does not wait for that. Cancel a watch that is no longer waited for, or it takes memory, here and at the
@@ -95,7 +94,7 @@ func (t *watches) settle(w *Watch, conn uint64, code zk.Code) {
 	if code == zk.OK || missing {
 		spot.armed = true
 		if !w.over {
-			w.absent, w.set = missing, conn
+			w.absent, w.conn = missing, conn
 			spot.watches = append(spot.watches, w)
 		}
 	} else {
@@ -187,7 +186,7 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 		spot.armed = true
 		present, absent := false, false
 		for _, w := range spot.watches {
-			w.set = conn
+			w.conn = conn
 			present, absent = present || !w.absent, absent || w.absent
 		}
 		if key.kind == zk.WatchChildren {
