@@ -42,10 +42,10 @@ type conn struct {
 // age of the session is: a server may have taken most of the timeout for its answer.
 func (s *Session) newConnLocked(nc net.Conn, srv server, asked clock.Instant) *conn {
 	s.mu.stats.Connections++
-	c := &conn{s: s, nc: nc, rw: directIO(nc), server: srv, number: s.mu.stats.Connections, timeout: s.mu.timeout}
+	c := &conn{s: s, nc: nc, rw: nc, server: srv, number: s.mu.stats.Connections, timeout: s.mu.timeout}
 	switch nc.(type) {
 	case *net.TCPConn, *net.UnixConn:
-		c.kernel = true
+		c.kernel, c.rw = true, directIO(nc)
 	}
 	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax}
 	c.in.hear()

@@ -110,12 +110,10 @@ func (s *Session) waitForRoomLocked(ctx context.Context, calls []*call) (reason 
 		case <-s.done: // refused below
 		case <-ctx.Done():
 		}
-		if ctx.Err() != nil {
-			reason = s.endOf(ctx)
-		}
 		s.mu.Lock()
-		if reason == nil {
-			reason = s.refusalLocked(calls)
+		reason = s.refusalLocked(calls)
+		if reason == nil && ctx.Err() != nil {
+			reason = s.endOfLocked(ctx)
 		}
 	}
 	s.addDependentsLocked(-1)

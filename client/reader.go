@@ -82,19 +82,18 @@ func (r *readTurn) readsNow(ticked, depended bool) bool {
 // readLoop is the connection's reader: it reads while it has the turn, until the connection ends.
 func (c *conn) readLoop(ctx context.Context) error {
 	for {
-		err := c.takeArrived()
-		for err == nil && !c.mayRest() {
-			c.nc.SetReadDeadline(c.in.deadline())
-			if err = c.in.fill(); err != nil {
-				return c.readError(err)
+		if err := c.takeArrived(); err != nil {
+			return err
+		}
+		if c.mayRest() {
+			if err := c.rest(ctx); err != nil {
+				return err
 			}
-			err = c.takeArrived()
+			continue
 		}
-		if err != nil {
-			return err
-		}
-		if err := c.rest(ctx); err != nil {
-			return err
+		c.nc.SetReadDeadline(c.in.deadline())
+		if err := c.in.fill(); err != nil {
+			return c.readError(err)
 		}
 	}
 }
@@ -168,7 +167,13 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 		})
 		defer stop()
 	}
-	c.giveTurnBack(c.readUntil(over))
+	err := c.readUntil(over)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.turn.held, c.turn.err = turnFree, err
+	if err != nil || c.turn.asleep || c.dependLocked() {
+		tell(c.turn.wake)
+	}
 }
 
 // readUntil reads until over reports true, or the caller that reads is interrupted.
@@ -190,17 +195,6 @@ func (c *conn) readUntil(over func() bool) error {
 			}
 			return c.readError(err)
 		}
-	}
-}
-
-// giveTurnBack ends the turn of a caller.
-func (c *conn) giveTurnBack(err error) {
-	s := c.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.turn.held, c.turn.err = turnFree, err
-	if err != nil || c.turn.asleep || c.dependLocked() {
-		tell(c.turn.wake)
 	}
 }
 

@@ -15,17 +15,10 @@ import (
 // client that mostly waits pays as much for this as for all of its own work.
 type socket struct{ raw syscall.RawConn }
 
-// directIO returns a socket that reads and writes nc, or nc itself if it is not a plain socket that never blocks.
+// directIO returns a socket that reads and writes nc, which is one of package net, or nc itself if calls on it may block.
 func directIO(nc net.Conn) io.ReadWriter {
-	var raw syscall.RawConn
-	var err error
-	switch nc := nc.(type) {
-	case *net.TCPConn:
-		raw, err = nc.SyscallConn()
-	case *net.UnixConn:
-		raw, err = nc.SyscallConn()
-	}
-	if raw == nil || err != nil || mayBlock(raw) {
+	raw, err := nc.(syscall.Conn).SyscallConn()
+	if err != nil || mayBlock(raw) {
 		return nc
 	}
 	return socket{raw}
@@ -74,22 +67,15 @@ func (s socket) Write(b []byte) (n int, err error) {
 func transfer(trap, fd uintptr, b []byte) (int, syscall.Errno) {
 	for {
 		n, _, errno := syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-		switch errno {
-		case 0:
-			return int(n), 0
-		case syscall.EINTR:
-		default:
-			return 0, errno
+		if errno != syscall.EINTR {
+			return max(int(n), 0), errno // n is -1 with an error
 		}
 	}
 }
 
 // netError returns what package net would say of the end of a call: waiting for the socket failed, or the system call did.
 func netError(waiting error, errno syscall.Errno) error {
-	switch {
-	case waiting == nil && errno == 0:
-		return nil
-	case waiting == nil:
+	if waiting == nil && errno != 0 {
 		return errno
 	}
 	if op, ok := errors.AsType[*net.OpError](waiting); ok {
