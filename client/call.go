@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -151,9 +152,7 @@ func (g *signal) observe() <-chan struct{} {
 }
 
 // given is the channel of the signals that nothing had waited for when they were given.
-var given = make(chan struct{})
-
-func init() { close(given) }
+var given = ending.Ended(nil).Done()
 
 func (g *signal) observeLocked() {
 	if !g.over && !g.observed {

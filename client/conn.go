@@ -29,7 +29,7 @@ type conn struct {
 	timeout time.Duration // of the session
 
 	out     writeTurn
-	in      frameReader  // owned by the goroutine that reads
+	in      frameReader  // owned by the goroutine that reads, but for what is fixed
 	decoder wire.Decoder // likewise
 	turn    readTurn
 
@@ -47,16 +47,14 @@ func (s *Session) newConnLocked(nc net.Conn, srv server, asked clock.Instant) *c
 	case *net.TCPConn, *net.UnixConn:
 		c.kernel, c.rw = true, directIO(nc)
 	}
-	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.readTimeout(), bytesMax: s.opt.ReplyBytesMax}
+	// A connection is given up when nothing has been heard for two thirds of the session timeout, so that
+	// there is time to find another server before the session expires.
+	c.in = frameReader{from: c.rw, clock: *s.opt.clock, patience: c.timeout * 2 / 3, bytesMax: s.opt.ReplyBytesMax}
 	c.in.hear()
 	c.turn.wake = make(chan struct{}, 1)
 	c.lastBeat[provesPing], c.lastBeat[provesSync] = asked, asked
 	return c
 }
-
-// A connection is given up when nothing has been heard for two thirds of the session timeout, so that
-// there is time to find another server before the session expires.
-func (c *conn) readTimeout() time.Duration { return c.timeout * 2 / 3 }
 
 // serve keeps the connection until it breaks or ctx ends, and says why. When it returns, its goroutines
 // have ended.
@@ -66,9 +64,7 @@ func (c *conn) serve(ctx context.Context) error {
 	hungUp := make(chan struct{})
 	context.AfterFunc(ctx, func() { hangUp(c.nc); close(hungUp) }) // a blocked Read listens to nothing else
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		cancel(c.readLoop(ctx))
-	})
+	wg.Go(func() { cancel(c.readLoop(ctx)) })
 	wg.Go(func() {
 		err := c.writeLoop(ctx)
 		tell(c.turn.wake)

@@ -168,12 +168,10 @@ const connectBytesMax = 1 << 10
 
 // handshake exchanges the first frames.
 func (s *Session) handshake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse, error) {
-	s.mu.Lock()
 	req := wire.ConnectRequest{
 		LastZxid: lastZxid, Timeout: int32(s.opt.SessionTimeout.Milliseconds()),
-		SessionID: s.mu.id, Password: s.password, HasReadOnly: true,
+		SessionID: s.ID(), Password: s.password, HasReadOnly: true,
 	}
-	s.mu.Unlock()
 	if err := wire.WriteRecord(nc, &req); err != nil {
 		return nil, err
 	}

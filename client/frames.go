@@ -13,6 +13,7 @@ import (
 // A frameReader takes messages off a connection. The reading goroutine can stop between any two bytes, and another
 // one goes on from there.
 type frameReader struct {
+	// Fixed when made.
 	from     io.Reader
 	clock    clock.Clock
 	patience time.Duration // how long the server may be silent

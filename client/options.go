@@ -105,7 +105,7 @@ func fill[T int | time.Duration](name string, option *T, value, least T) error {
 
 // withDefaults fills in what was left out and refuses values that contradict each other.
 func (o Options) withDefaults() (Options, error) {
-	for _, err := range []error{
+	err := cmp.Or(
 		fill("SessionTimeout", &o.SessionTimeout, 10*time.Second, time.Millisecond),
 		fill("SessionTimeoutMin", &o.SessionTimeoutMin, 0, 0),
 		fill("SessionTimeoutMax", &o.SessionTimeoutMax, 0, 0),
@@ -117,10 +117,9 @@ func (o Options) withDefaults() (Options, error) {
 		fill("ReplyBytesMax", &o.ReplyBytesMax, 64<<20, messageBytesLeast),
 		fill("InFlightMax", &o.InFlightMax, 1000, 1),
 		fill("WatchBytesMax", &o.WatchBytesMax, 128<<10, 1),
-	} {
-		if err != nil {
-			return o, err
-		}
+	)
+	if err != nil {
+		return o, err
 	}
 	if o.SessionTimeout.Milliseconds() > 1<<31-1 {
 		return o, fmt.Errorf("client option SessionTimeout: %v is more than 2^31 ms", o.SessionTimeout)

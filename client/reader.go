@@ -236,7 +236,7 @@ func (c *conn) readError(err error) error {
 		if due := c.in.due; !due.IsZero() && !time.Now().Before(due) {
 			return fmt.Errorf("%v began a message and sent less than %d bytes a second of it", c.server, slowest)
 		}
-		return fmt.Errorf("nothing heard from %v for %v", c.server, c.readTimeout())
+		return fmt.Errorf("nothing heard from %v for %v", c.server, c.in.patience)
 	}
 	return fmt.Errorf("read from %v: %w", c.server, withoutAddress(err))
 }

@@ -76,11 +76,8 @@ func (s *Session) setStateLocked(st State) (log func()) {
 
 func (s *Session) logState(st State) {
 	attrs := []any{"session", s.String(), "state", st.Phase.String()}
-	if st.Server != "" {
-		attrs = append(attrs, "server", st.Server)
-	}
 	if st.Phase == Connected {
-		attrs = append(attrs, "timeout", s.Timeout())
+		attrs = append(attrs, "server", st.Server, "timeout", s.Timeout())
 	}
 	if st.Cause != nil {
 		attrs = append(attrs, "cause", st.Cause)

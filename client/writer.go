@@ -151,7 +151,7 @@ func (c *conn) writeLocked() {
 		rest = rest[len(piece):]
 		c.s.mu.stats.Writes++ // before it, so that a caller with an answer finds the write counted
 		c.s.mu.Unlock()
-		c.nc.SetWriteDeadline(time.Now().Add(c.readTimeout()))
+		c.nc.SetWriteDeadline(time.Now().Add(c.in.patience))
 		_, err := c.rw.Write(piece)
 		c.s.mu.Lock()
 		if err != nil {
