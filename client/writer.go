@@ -20,7 +20,6 @@ type writeTurn struct {
 
 	// Guarded by Session.mu.
 	busy   bool          // a goroutine sends
-	wanted bool          // the writer waits for the caller that sends
 	err    error         // of a write: the connection is over
 	inline uint64        // how often a caller has sent
 	look   clock.Instant // when the writer is going to look again, unless it is woken
@@ -48,8 +47,7 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 	c.out.inline++
 	c.takeQueueLocked(s.opt.clock.Now())
 	c.writeLocked()
-	if c.out.err != nil || c.out.wanted || len(s.mu.queue) > 0 {
-		c.out.wanted = false
+	if c.out.err != nil || len(s.mu.queue) > 0 {
 		tell(s.wake)
 	}
 	return true
@@ -89,8 +87,7 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 			return 0, c.out.err
 		}
 		if c.out.busy {
-			c.out.wanted = true
-			return c.timeout, nil // the caller that sends wakes the writer
+			return time.Millisecond, nil // a caller sends, which takes microseconds; it wakes the writer if more is queued by then
 		}
 		now := s.opt.clock.Now()
 		wait = c.heartbeatLocked(now) // also if something is queued: something always is where writes take longer than answers
