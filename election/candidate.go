@@ -27,15 +27,6 @@ type record struct {
 	Data []byte `json:"data,omitempty"`
 }
 
-// nodeData returns what the candidate's znode says.
-func (o *Options) nodeData() []byte {
-	if o.IDOnly {
-		return []byte(o.ID)
-	}
-	b, _ := json.Marshal(record{o.Lock.Owner(), o.ID, o.Data}) // nothing in it can fail
-	return b
-}
-
 // candidateOf returns the contender as a candidate. Data that is not our JSON is an ID, as with Curator.
 func candidateOf(c lock.Contender) Candidate {
 	var r record

@@ -19,7 +19,11 @@ func TestCandidateSays(t *testing.T) {
 		{Options{}, Candidate{}},
 		{Options{ID: "a:80", IDOnly: true, Lock: lock.Options{Label: "api"}}, Candidate{ID: "a:80"}},
 	} {
-		data := c.opt.nodeData()
+		opt, err := c.opt.withDefaults(time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := opt.Lock.Data
 		got := candidateOf(lock.Contender{Data: data})
 		if got.ID != c.want.ID || string(got.Data) != string(c.want.Data) {
 			t.Errorf("%s is read as %+v, want %+v", data, got, c.want)
@@ -61,20 +65,20 @@ func TestOptions(t *testing.T) {
 		{Options{Data: make([]byte, dataBytesMax)}, "bytes"},
 		{Options{ID: strings.Repeat("x", dataBytesMax+1), IDOnly: true}, "bytes"},
 	} {
-		if _, err := c.opt.withDefaults("/e", timeout); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "/e") {
+		if _, err := c.opt.withDefaults(timeout); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60v: error %v, want one about %s", c.opt, err, c.want)
 		}
 	}
 	for _, c := range []struct{ given, want, shorter time.Duration }{{0, timeout / 6, timeout / 18}, {-1, 0, 0}, {timeout / 3, timeout / 3, timeout / 9}} {
-		opt, err := Options{Margin: c.given}.withDefaults("/e", timeout)
-		if err != nil || opt.Grace != graceDefault || !opt.Lock.Requeue {
+		opt, err := Options{Margin: c.given}.withDefaults(timeout)
+		if err != nil || opt.Grace != 5*time.Second || !opt.Lock.Requeue {
 			t.Errorf("margin %v: %+v, %v", c.given, opt, err)
 		}
 		if now, then := opt.margin(timeout), opt.margin(timeout/3); now != c.want || then != c.shorter {
 			t.Errorf("margin %v: %v, and %v once a reconnect has cut the timeout to a third, want %v and %v", c.given, now, then, c.want, c.shorter)
 		}
 	}
-	if _, err := (Options{ID: strings.Repeat("x", dataBytesMax), IDOnly: true}).withDefaults("/e", timeout); err != nil {
+	if _, err := (Options{ID: strings.Repeat("x", dataBytesMax), IDOnly: true}).withDefaults(timeout); err != nil {
 		t.Errorf("an id of %d bytes: %v", dataBytesMax, err)
 	}
 }

@@ -25,9 +25,9 @@ func New(s *client.Session, path string, opt Options) (*Election, error) {
 	if s == nil {
 		return nil, fmt.Errorf("election %s: there is no session (open one with client.Open)", path)
 	}
-	opt, err := opt.withDefaults(path, s.Timeout())
+	opt, err := opt.withDefaults(s.Timeout())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("election %s: %w", path, err)
 	}
 	latch, err := bridge.NewLatch[lock.Locker](s, path, opt.Lock)
 	if err != nil {
@@ -54,8 +54,7 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	}
 	hold, err := e.latch.Lock(ctx)
 	if err != nil {
-		var at *lock.LockError
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*lock.LockError](err); ok {
 			return nil, &lock.LockError{Op: "campaign", Path: at.Path, Err: at.Err}
 		}
 		return nil, err

@@ -1,6 +1,9 @@
 package election
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -38,11 +41,6 @@ type Options struct {
 	Lock lock.Options
 }
 
-const (
-	graceDefault          = 5 * time.Second
-	cleanupTimeoutDefault = 5 * time.Second // lock.Options.CleanupTimeout
-)
-
 // margin returns the margin of a term under a session whose timeout is this now: a reconnect may have shortened it.
 func (o Options) margin(timeout time.Duration) time.Duration {
 	switch {
@@ -57,35 +55,28 @@ func (o Options) margin(timeout time.Duration) time.Duration {
 // dataBytesMax is how much a candidate's znode may say: each look at the election reads it.
 const dataBytesMax = 64 << 10
 
-// withDefaults fills in what was left out and refuses contradictions, for an election at path under a
-// session with that timeout.
-func (o Options) withDefaults(path string, timeout time.Duration) (Options, error) {
-	refuse := func(format string, args ...any) (Options, error) {
-		return o, fmt.Errorf("election %s: "+format, append([]any{path}, args...)...)
-	}
+// withDefaults fills in what was left out and refuses contradictions, for an election under a session with that timeout.
+func (o Options) withDefaults(timeout time.Duration) (Options, error) {
 	switch {
 	case o.Grace < 0:
-		return refuse("option Grace: %v is negative", o.Grace)
+		return o, fmt.Errorf("option Grace: %v is negative", o.Grace)
 	case o.Margin > timeout/3:
-		return refuse("option Margin: %v is more than a third of the session timeout, %v (ask for a longer timeout, or for less margin)", o.Margin, timeout)
+		return o, fmt.Errorf("option Margin: %v is more than a third of the session timeout, %v (ask for a longer timeout, or for less margin)", o.Margin, timeout)
 	case o.Lock.Data != nil:
-		return refuse("option Lock.Data: is for Data and ID to say")
+		return o, errors.New("option Lock.Data: is for Data and ID to say")
 	case o.IDOnly && len(o.Data) > 0:
-		return refuse("option IDOnly: leaves no room for Data")
+		return o, errors.New("option IDOnly: leaves no room for Data")
 	}
-	if o.Grace == 0 {
-		o.Grace = graceDefault
-	}
-	if o.Lock.CleanupTimeout == 0 {
-		o.Lock.CleanupTimeout = cleanupTimeoutDefault
-	}
-	if o.Lock.Logger == nil {
-		o.Lock.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Grace = cmp.Or(o.Grace, 5*time.Second)
+	o.Lock.CleanupTimeout = cmp.Or(o.Lock.CleanupTimeout, 5*time.Second)
+	o.Lock.Logger = cmp.Or(o.Lock.Logger, slog.New(slog.DiscardHandler))
 	o.Lock.Requeue = true
-	o.Lock.Data = o.nodeData()
+	o.Lock.Data = []byte(o.ID)
+	if !o.IDOnly {
+		o.Lock.Data, _ = json.Marshal(record{o.Lock.Owner(), o.ID, o.Data}) // nothing in it can fail
+	}
 	if n := len(o.Lock.Data); n > dataBytesMax {
-		return refuse("options ID and Data: make %d bytes, more than %d", n, dataBytesMax)
+		return o, fmt.Errorf("options ID and Data: make %d bytes, more than %d", n, dataBytesMax)
 	}
 	return o, nil
 }

@@ -43,8 +43,10 @@ func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work W
 			return err
 		}
 		log.Info("campaigning again", "election", path, "cause", err)
+		d := min(pauseMax, pauseMin<<min(c.rounds, 16)) // which does not overflow
+		c.rounds++
 		select {
-		case <-time.After(c.pause()):
+		case <-time.After(d - rand.N(d/2+1)): // shortened by a random part, so that candidates do not march in step
 		case <-ctx.Done():
 			return ending.Of(ctx)
 		}
@@ -57,8 +59,7 @@ type campaigner struct {
 	path   string
 	opt    Options
 	work   Work
-	rounds int  // campaigns since the last term of termGood
-	begun  bool // it has campaigned: the margin was found to be right
+	rounds int // campaigns since the last term of termGood
 }
 
 // campaign campaigns once and leads. It reports whether to do so again, and why or why not.
@@ -68,14 +69,13 @@ func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	opt := c.opt
-	if c.begun { // a later session, or a later server, may grant a shorter timeout
+	if c.rounds > 0 { // New has found the margin right before; a later session, or a later server, may grant a shorter timeout
 		opt.Margin = min(opt.Margin, s.Timeout()/3)
 	}
 	e, err := New(s, c.path, opt)
 	if err != nil {
 		return false, err
 	}
-	c.begun = true
 	t, err := e.Campaign(ctx)
 	if err != nil {
 		return s.Err() != nil && ctx.Err() == nil, err
@@ -96,12 +96,4 @@ func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
 		return false, ending.Of(ctx) // as for a candidate that does not lead
 	}
 	return true, done.err()
-}
-
-// pause returns how long to wait before the next campaign, shortened by a random part of up to a half so
-// that candidates do not march in step.
-func (c *campaigner) pause() time.Duration {
-	d := min(pauseMax, pauseMin<<min(c.rounds, 16)) // which does not overflow
-	c.rounds++
-	return d - rand.N(d/2+1)
 }

@@ -33,11 +33,8 @@ type Term struct {
 	over     chan struct{}           // closed when the lock has been given back, or that has failed
 	result   error                   // how the term was handed over; fixed when over is closed
 
-	mu struct {
-		sync.Mutex
-		working int           // calls of Work under way
-		idle    chan struct{} // closed when working falls to 0; nil while no call waits for that
-	}
+	mu      sync.Mutex     // locked while Work looks whether the term is over, and adds to working
+	working sync.WaitGroup // calls of Work under way
 }
 
 func newTerm(e *Election, hold *lock.Hold) *Term {
@@ -48,8 +45,7 @@ func newTerm(e *Election, hold *lock.Hold) *Term {
 	log.Info("leading", "election", e.dir, "node", hold.Node(), "token", hold.Token())
 	go func() { // ends with the term: after the grace, and the time for cleaning up
 		defer close(t.over)
-		why, lost := t.keep()
-		t.cancel(why)
+		lost := t.keep()
 		cause := context.Cause(t.ctx)
 		t.result = t.handOver(lost, cause)
 		log.Info("leading no more", "election", e.dir, "node", hold.Node(), "token", hold.Token(), "cause", cause, "error", t.result)
@@ -60,17 +56,15 @@ func newTerm(e *Election, hold *lock.Hold) *Term {
 // Context returns a context that ends with the term; context.Cause of it is then what Cause returns. It carries the
 // values of the context that Campaign was called with, but does not end with that one.
 func (t *Term) Context() context.Context {
-	if t.isZero() {
+	if t.lock() == nil {
 		return noTerm
 	}
 	return t.ctx
 }
 
-func (t *Term) isZero() bool { return t == nil || t.hold == nil }
-
 // lock returns the hold of the term; nil, which is over, of a zero Term.
 func (t *Term) lock() *lock.Hold {
-	if t.isZero() {
+	if t == nil {
 		return nil
 	}
 	return t.hold
@@ -120,24 +114,19 @@ func (t *Term) Remaining() time.Duration {
 // Work runs f under the term, and returns its error. No other candidate leads before f has returned, within the limits
 // that the package documentation names. If the term is over, f is not run and the error is the term's Cause.
 func (t *Term) Work(f func(ctx context.Context) error) error {
-	if t.isZero() {
+	if t.lock() == nil {
 		return errNoTerm
 	}
 	t.mu.Lock()
-	t.mu.working++
+	cause := t.Cause()
+	if cause == nil {
+		t.working.Add(1)
+	}
 	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.mu.working--
-		if t.mu.working == 0 && t.mu.idle != nil {
-			close(t.mu.idle)
-			t.mu.idle = nil
-		}
-	}()
-	if cause := t.Cause(); cause != nil {
+	if cause != nil {
 		return cause
 	}
+	defer t.working.Done()
 	return f(t.ctx)
 }
 
@@ -152,7 +141,7 @@ func (t *Term) Work(f func(ctx context.Context) error) error {
 // What Work runs must not call Resign, which waits for it and, with the work's own context, for nothing: it returns instead, with
 // ErrResigned if Run is to campaign again.
 func (t *Term) Resign(ctx context.Context) error {
-	if t.isZero() {
+	if t.lock() == nil {
 		return errNoTerm
 	}
 	t.end(ErrResigned)
@@ -168,25 +157,21 @@ func (t *Term) Resign(ctx context.Context) error {
 // suspended.
 const glanceMax = time.Second
 
-// keep returns why the term ends, when it does, and whether that is a loss: the reason of one that is ended may
-// be the loss of another lock.
-func (t *Term) keep() (why error, lost bool) {
-	for {
-		left := t.Remaining()
-		if left == 0 {
-			return t.lossCause(), true
-		}
+// keep returns when the term is over, and reports whether that is a loss: the reason of one that is ended may be the loss of
+// another lock.
+func (t *Term) keep() (lost bool) {
+	for t.Cause() == nil { // which ends a term that has no time left
 		select {
 		case <-t.ctx.Done():
-			return context.Cause(t.ctx), true
 		case <-t.resigned.Done():
 			if t.ctx.Err() == nil {
-				return context.Cause(t.resigned), false
+				t.cancel(context.Cause(t.resigned))
+				return false
 			}
-			return context.Cause(t.ctx), true
-		case <-time.After(min(left, glanceMax)):
+		case <-time.After(min(t.Remaining(), glanceMax)):
 		}
 	}
+	return true
 }
 
 // lossCause returns why a term with no time left is over.
@@ -203,8 +188,7 @@ func (t *Term) lossCause() error {
 
 // handOver waits until all work has stopped, and gives the lock back.
 func (t *Term) handOver(lost bool, cause error) error {
-	patience := time.NewTimer(t.e.opt.Grace)
-	defer patience.Stop()
+	patience := time.After(t.e.opt.Grace)
 	var overran error
 	// There may be work that we do not know of, for which Resign speaks; while the lock is ours to keep.
 	working, silent, ours := t.idle(), t.resigned.Done(), t.hold.Done()
@@ -216,7 +200,7 @@ func (t *Term) handOver(lost bool, cause error) error {
 			silent = nil
 		case <-ours:
 			silent, ours = nil, nil
-		case <-patience.C:
+		case <-patience:
 			if working != nil {
 				overran = &lock.LockError{Op: "hand over", Path: t.e.dir, Err: ErrOverran}
 			}
@@ -232,16 +216,14 @@ func (t *Term) handOver(lost bool, cause error) error {
 	return ending.Join(overran, err)
 }
 
-// idle returns a channel that is closed when no work is under way. The term must be over, so that no more
-// is begun.
+// idle returns a channel that is closed when no work is under way. The term must be over, so that no more is begun.
 func (t *Term) idle() <-chan struct{} {
 	idle := make(chan struct{})
-	t.mu.Lock()
+	t.mu.Lock() // from here on Work adds nothing
 	defer t.mu.Unlock()
-	if t.mu.working == 0 {
+	go func() { // ends with the work
+		t.working.Wait()
 		close(idle)
-	} else {
-		t.mu.idle = idle
-	}
+	}()
 	return idle
 }

@@ -59,7 +59,12 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
 					return false
 				}
 				last = &leader
-				err = e.wait(ctx, w)
+				select { // the watch survives reconnects, and tells what came meanwhile
+				case <-w.Done():
+					err = e.s.Err()
+				case <-ctx.Done():
+					err = ending.Of(ctx)
+				}
 			}
 			if err != nil {
 				yield(Candidate{}, err)
@@ -68,16 +73,6 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
 		}
 		for next() {
 		}
-	}
-}
-
-// wait returns when the watch has fired, which survives reconnects and tells what came meanwhile.
-func (e *Election) wait(ctx context.Context, w *client.Watch) error {
-	select {
-	case <-w.Done():
-		return e.s.Err()
-	case <-ctx.Done():
-		return ending.Of(ctx)
 	}
 }
 
@@ -102,14 +97,13 @@ func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
 			names, _, w, err = e.s.WatchChildren(ctx, e.dir)
 			come = first(e.dir, names) != ""
 		default: // it was ahead of all others, so as long as it is there it still is
-			var data []byte
-			var stat zk.Stat
-			data, stat, w, err = e.s.WatchGet(ctx, node)
-			if err == nil {
+			data, stat, w, getErr := e.s.WatchGet(ctx, node)
+			if getErr == nil {
 				since := time.UnixMilli(stat.Ctime)
 				c := lock.Contender{Node: node, Session: stat.EphemeralOwner, Token: stat.Czxid, Since: since, Data: data}
 				return candidateOf(c), w, nil
 			}
+			err = getErr
 		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // it has gone meanwhile
