@@ -117,8 +117,11 @@ func (t *Term) Work(f func(ctx context.Context) error) error {
 	if t.lock() == nil {
 		return errNoTerm
 	}
+	if cause := t.Cause(); cause != nil { // before the mutex is locked, since a hook that hears of a loss may call Work
+		return cause
+	}
 	t.mu.Lock()
-	cause := t.Cause()
+	cause := context.Cause(t.ctx)
 	if cause == nil {
 		t.working.Add(1)
 	}
