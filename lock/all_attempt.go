@@ -104,8 +104,12 @@ func (t *allAttempt) takeNext(rest []int, try bool) (done int, err error) {
 		a.beforeWait = abandonLater
 		holds, err := a.run(t.ctx)
 		switch {
-		case !try && a.lock.requeues(t.ctx, err):
-			return done, nil // its turn comes again
+		case !try && a.lock.requeues(t.ctx, err): // it is asked for again, with those that come later
+			abandonLater()
+			for _, i := range rest[done:] {
+				t.members[i].fair.cleaner.await(t.ctx) // or their old claims would be ahead of the new ones
+			}
+			return done, nil
 		case err != nil:
 			return done, a.lock.withOp(err, try)
 		}

@@ -34,6 +34,7 @@ type attempt struct {
 	delayMarker string // path of our delay marker, once it may have been made
 	try         bool   // it does not wait, not even for a delay to pass
 	yields      bool   // it gives up if it waits for itself
+	surplus     bool   // there were more nodes than it needs, which the cleaner removes
 	beforeWait  func() // called before it waits, if not nil
 }
 
@@ -57,7 +58,7 @@ type claims struct {
 }
 
 // settle waits for the outcome of the create that is under way, and notes it. The outcome comes, or the connection ends: both
-// complete the create. If ctx ends first, it stays under way.
+// complete the create. If ctx ends first, or the answer cannot be read, it stays as it is for the cleaner.
 func (c *claims) settle(ctx context.Context) error {
 	nodes, czxid, err := c.created.await(ctx)
 	lost := errors.Is(err, zk.ErrConnectionLoss)
@@ -307,8 +308,10 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 		}
 	}
 	if extra := nodes[a.count:]; len(extra) > 0 { // more than we need: see Queue.Of
-		a.lock.cleaner.add(claims{id: a.id, nodes: extra})
-		nodes = nodes[:a.count]
+		if !a.surplus {
+			a.lock.cleaner.add(claims{id: a.id, nodes: extra})
+		}
+		nodes, a.surplus = nodes[:a.count], true
 	}
 	if n := q.Claims[places[a.count-1]].Number; queue.Exhausting(n) {
 		a.lock.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it",

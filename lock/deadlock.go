@@ -9,12 +9,12 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/waitgraph"
 )
 
-// A Wait is one contender that waits for another: its fields are the Path of the lock, the Contender Waiter, and the Contender For,
-// which is ahead of it in the same queue.
+// A Wait is one contender that waits for another: its fields are the Path of the lock, the Contender Waiter, and the Contender
+// For, which is ahead of it in the same queue.
 type Wait = queue.Wait
 
-// A Deadlock is a cycle of waits, a []Wait: the For of each cannot go on before the next wait is over, and the For of the last not
-// before the first is.
+// A Deadlock is a cycle of waits, a []Wait: the For of each cannot go on before the next wait is over, and the For of the last
+// not before the first is.
 type Deadlock = queue.Deadlock
 
 // A DeadlockError says that a waiter gave up because it stood in a cycle of contenders that waited for each other,
@@ -45,30 +45,17 @@ func (e *DeadlockError) Error() string {
 // Is makes errors.Is(err, ErrDeadlock) hold.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
-// A detector looks for a cycle of contenders that wait for each other, for the sake of one attempt that waits in a queue.
-// The attempt knows nothing of it: what the detector finds ends the context that the attempt waits with.
-//
-// It looks first when the attempt has waited for Options.Deadlock, and then ever more rarely. A cycle that it finds
-// twice in a row, Options.Deadlock apart, is a deadlock.
-type detector struct {
-	lock  *fairLock
-	id    queue.ID
-	pause time.Duration     // until the next look
-	seen  *waitgraph.Reader // of the last look, if it found a cycle
-}
-
-// detectorRarest bounds the pause between two looks of a detector, in multiples of Options.Deadlock.
+// detectorRarest bounds the pause between two looks for a deadlock, in multiples of Options.Deadlock.
 const detectorRarest = 16
 
-// detect returns a context for the wait of an attempt. If the attempt waits in a cycle and is the one to give up, it ends with a
-// *DeadlockError as its cause.
+// detect returns a context for the wait of an attempt, which knows nothing of what goes on beside it. If the attempt waits in a
+// cycle and is the one to give up, the context ends with a *DeadlockError as its cause.
 func (f *fairLock) detect(ctx context.Context, id queue.ID) (waitCtx context.Context, stop func()) {
 	waitCtx, end := context.WithCancelCause(ctx)
-	d := &detector{lock: f, id: id, pause: f.opt.Deadlock}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if found := d.run(waitCtx); found != nil {
+		if found := f.awaitDeadlock(waitCtx, id); found != nil {
 			end(found)
 		}
 	}()
@@ -78,37 +65,31 @@ func (f *fairLock) detect(ctx context.Context, id queue.ID) (waitCtx context.Con
 	}
 }
 
-// run looks until it has found a deadlock or ctx ends; then it returns nil.
-func (d *detector) run(ctx context.Context) *DeadlockError {
+// awaitDeadlock looks for a cycle that an attempt waits in and is the one to give up, until it has found one or ctx ends; then it
+// returns nil. It looks first when the attempt has waited for Options.Deadlock, and then ever more rarely. A cycle that it finds
+// twice in a row, Options.Deadlock apart, is a deadlock. A look that fails proves nothing.
+func (f *fairLock) awaitDeadlock(ctx context.Context, id queue.ID) *DeadlockError {
+	pause := f.opt.Deadlock
+	var seen *waitgraph.Reader // of the last look, if it found a cycle
 	for {
 		select {
-		case <-time.After(d.pause):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil
 		}
-		if found := d.search(ctx); found != nil {
-			return found
+		now := waitgraph.NewReader(ctx, f.s, seen)
+		found, err := now.Cycle(f.dir, id.HoldID(f.dir), (*queue.Entry).YieldsBefore)
+		switch {
+		case err != nil:
+			f.opt.Logger.Debug("cannot look for deadlocks", "lock", f.dir, "error", err)
+		case found == nil && seen == nil:
+			pause = min(2*pause, detectorRarest*f.opt.Deadlock)
+		case found == nil:
+			seen = nil
+		case seen == nil:
+			seen, pause = now, f.opt.Deadlock
+		default:
+			return &DeadlockError{Path: f.path, Deadlock: found}
 		}
 	}
-}
-
-// search returns the cycle that the attempt waits in if this is the second look in a row that finds one, and the attempt is
-// the one to give up. A look that fails proves nothing.
-func (d *detector) search(ctx context.Context) *DeadlockError {
-	dir := d.lock.dir
-	now := waitgraph.NewReader(ctx, d.lock.s, d.seen)
-	found, err := now.Cycle(dir, d.id.HoldID(dir), (*queue.Entry).YieldsBefore)
-	switch {
-	case err != nil:
-		d.lock.opt.Logger.Debug("cannot look for deadlocks", "lock", dir, "error", err)
-	case found == nil && d.seen == nil:
-		d.pause = min(2*d.pause, detectorRarest*d.lock.opt.Deadlock)
-	case found == nil:
-		d.seen = nil
-	case d.seen == nil:
-		d.seen, d.pause = now, d.lock.opt.Deadlock
-	default:
-		return &DeadlockError{Path: d.lock.path, Deadlock: found}
-	}
-	return nil
 }

@@ -85,6 +85,9 @@ func (c *cleaner) remove(ctx context.Context, d *claims, unblock func()) {
 		if d.created != nil {
 			d.settle(ctx)
 		}
+		if d.created != nil && ctx.Err() == nil { // its answer cannot be read
+			d.created, d.unknown = nil, true
+		}
 		err := c.clean(ctx, d)
 		switch {
 		case err == nil, c.lock.s.Err() != nil:

@@ -61,8 +61,9 @@ func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
 	}
 	for {
 		p := a.s.Pipeline()
-		for _, name := range orphans {
-			p.Delete(zk.Join(a.lock.dir, name), -1) // answered before what follows
+		deletes := make([]*client.Pending[struct{}], len(orphans))
+		for i, name := range orphans {
+			deletes[i] = p.Delete(zk.Join(a.lock.dir, name), -1) // answered before what follows
 		}
 		made := p.Multi(ops...)
 		p.Send(ctx)
@@ -70,10 +71,15 @@ func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue
-		case err == nil, errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
-			return nil
+		case err != nil && !errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
+			return watchError(err, ErrPlaceLost)
 		}
-		return watchError(err, ErrPlaceLost)
+		for i, k := range deletes {
+			if _, err := k.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
+				a.lock.opt.Logger.Warn("cannot remove what a lost hold left", "lock", a.lock.dir, "node", orphans[i], "error", err)
+			}
+		}
+		return nil
 	}
 }
 

@@ -94,11 +94,10 @@ func (c Contender) Describe() string {
 
 // NewContender returns the contender whose node has that data and stat.
 func NewContender(node string, data []byte, stat zk.Stat) Contender {
-	owner, _ := ParseOwner(data)
 	_, k, _ := ParseName(zk.Base(node))
 	return Contender{
 		Node: node, Session: stat.EphemeralOwner, Token: stat.Czxid,
-		Since: time.UnixMilli(stat.Ctime), Shared: k == Shared, Latch: k == Candidacy, Owner: owner, Data: data,
+		Since: time.UnixMilli(stat.Ctime), Shared: k == Shared, Latch: k == Candidacy, Owner: ParseRecord(data).Owner, Data: data,
 		Revoked: Revoked(data),
 	}
 }

@@ -272,12 +272,9 @@ func (m *modelRun) view(t modelTree, who byte) modelView {
 		for _, at := range waits {
 			w := modelWatch{frees: rules.FreedByEnd(q, at, place)}
 			if m.r.endIsRelease && !w.frees {
-				w.frees = rules.freedBy(q, place, func(i int) claimChange {
-					if i == at {
-						return leaves
-					}
-					return stays
-				})
+				rest := q
+				rest.Claims = slices.Delete(slices.Clone(q.Claims), at, at+1)
+				w.frees = len(rules.WaitsFor(rest, place-1)) == 0
 			}
 			w.frees = w.frees || m.r.endFrees
 			if _, ours := IDOf(q.Claims[at].Name); ours && !w.frees {

@@ -59,7 +59,7 @@ func (q Queue) sort() {
 		slices.Reverse(q.Claims)
 	}
 	slices.SortFunc(q.Claims, func(a, b Claim) int {
-		if a.Number == b.Number { // see isTied; the text only makes the order definite
+		if a.Number == b.Number { // see Unsettled; the text only makes the order definite
 			return strings.Compare(a.Name, b.Name)
 		}
 		if Before(a.Number, b.Number) {
@@ -83,8 +83,8 @@ func (q Queue) Names() []string {
 func Before(a, b int32) bool { return a-b < 0 }
 
 // Of returns the places of the nodes that an attempt made, first one first. There are more than it has asked for if a server has
-// carried out a create after it had told the attempt, behind a transaction, that there was none. ZooKeeper does not; other servers
-// of the protocol do not promise that.
+// carried out a create after it had told the attempt, behind a transaction, that there was none. ZooKeeper does not; other
+// servers of the protocol do not promise that.
 func (q Queue) Of(id ID) []int {
 	var places []int
 	for i, c := range q.Claims {
@@ -95,18 +95,14 @@ func (q Queue) Of(id ID) []int {
 	return places
 }
 
-// isTied reports whether another contender has the same number as the one at place. On servers whose
-// counter stops at its end (3.8.0 has been observed to) that is how it ends, and the order of arrival is unknown.
-func (q Queue) isTied(place int) bool {
-	n := q.Claims[place].Number
-	return place > 0 && q.Claims[place-1].Number == n || place+1 < len(q.Claims) && q.Claims[place+1].Number == n
-}
-
-// Unsettled reports whether the order of the claim at place is unknown: it is tied, or has a number from beyond the end of a
-// counter that stops there. 3.8.0 has been observed to give out such numbers, as if the counter wrapped, as long as creates
-// before are not yet committed, and then the last number again: a claim that comes later would be ahead.
+// Unsettled reports whether the order of the claim at place is unknown. Another one has the same number: on servers whose
+// counter stops at its end (3.8.0 has been observed to) that is how it ends. Or it has a number from beyond the end of a counter
+// that stops there: 3.8.0 has been observed to give out such numbers, as if the counter wrapped, as long as creates before are
+// not yet committed, and then the last number again: a claim that comes later would be ahead.
 func (q Queue) Unsettled(place int) bool {
-	return q.isTied(place) || q.Spent && q.Claims[place].Number < math.MinInt32+nearEnd
+	n := q.Claims[place].Number
+	tied := place > 0 && q.Claims[place-1].Number == n || place+1 < len(q.Claims) && q.Claims[place+1].Number == n
+	return tied || q.Spent && n < math.MinInt32+nearEnd
 }
 
 // CounterSpent reports whether the counter of a directory with that stat stands at its end. Cversion is the number of creates and

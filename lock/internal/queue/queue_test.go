@@ -49,7 +49,7 @@ func TestF11_F13_OrderTwin(t *testing.T) {
 			t.Fatalf("seed %d: parseQueue(%q) is in the order %q, want %q", seed, names, got, want)
 		}
 		for i := range q.Claims {
-			if q.isTied(i) {
+			if q.Unsettled(i) {
 				t.Fatalf("seed %d: %s is said to have another claim's number: %q", seed, q.Claims[i].Name, got)
 			}
 		}

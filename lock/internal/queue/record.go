@@ -37,18 +37,14 @@ const RevokeMessage = "__REVOKE__"
 
 // Revoked reports whether data asks its node's owner to give up, in our words or in Curator's.
 func Revoked(data []byte) bool {
-	if string(data) == RevokeMessage {
-		return true
-	}
-	var r Record
-	return bytes.Contains(data, []byte(revokeField)) && json.Unmarshal(data, &r) == nil && r.Revoke
+	return string(data) == RevokeMessage || bytes.Contains(data, []byte(revokeField)) && ParseRecord(data).Revoke
 }
 
 // Revocation returns what to make of a node's data to ask its owner to give up: of data that is ours the
 // same with a word added, and of anything else what Curator's holders understand.
 func Revocation(data []byte) []byte {
 	var fields map[string]json.RawMessage
-	if _, ours := ParseOwner(data); !ours || json.Unmarshal(data, &fields) != nil {
+	if ParseRecord(data).Owner == (Owner{}) || json.Unmarshal(data, &fields) != nil {
 		return []byte(RevokeMessage)
 	}
 	fields[revokeField] = json.RawMessage("true")
@@ -81,12 +77,6 @@ type Owner struct {
 	User    string `json:"user,omitempty"`  // that the process belongs to; only the command says it
 	Program string `json:"program,omitempty"`
 	Label   string `json:"label,omitempty"` // Options.Label
-}
-
-// ParseOwner reads the data of a contender's node. Other clients write other things; then ok is false.
-func ParseOwner(data []byte) (o Owner, ok bool) {
-	o = ParseRecord(data).Owner
-	return o, o != Owner{}
 }
 
 // UnderMax is how many holds the node of a waiter names at most, the newest first.

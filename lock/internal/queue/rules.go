@@ -98,62 +98,43 @@ func conflict(a, b ClaimKind) bool { return a != Shared || b != Shared }
 
 // FreedByEnd reports whether the claim at place is granted, without another listing, once the node of the claim at ended has
 // gone, which it waits for.
-func (r *Rules) FreedByEnd(q Queue, ended, place int) bool {
-	return r.freedBy(q, place, func(i int) claimChange {
-		switch {
-		case i != ended:
-			return stays
-		case mayMove(q.Claims[i].Name): // it may have gone by a downgrade
-			return shares
-		}
-		return leaves
-	})
-}
+func (r *Rules) FreedByEnd(q Queue, ended, place int) bool { return r.freedBy(q, ended, place, false) }
 
 // FreedByRelease reports whether the claim at place is granted once the claim at holder, which it waits for, has announced its
 // release. It has held the lock and left, so all claims that it had to wait for have left before it; or share the lock, after a
 // downgrade, if the holder was a reader.
 func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
-	return r.Announces && r.freedBy(q, place, func(i int) claimChange {
+	return r.Announces && r.freedBy(q, holder, place, true)
+}
+
+// freedBy is FreedByRelease if the end of the node was announced, and otherwise FreedByEnd.
+func (r *Rules) freedBy(q Queue, ended, place int, announced bool) bool {
+	if r.Kind == Permit {
+		return place <= q.Permits
+	}
+	gone := q.Claims[ended]
+	for i, c := range q.Claims[:place] {
 		switch {
-		case i == holder:
-			return leaves
-		case i > holder || !conflict(q.Claims[i].Kind, q.Claims[holder].Kind):
-			return stays
-		case q.Claims[holder].Kind == Shared && mayMove(q.Claims[i].Name):
-			return shares
+		case i == ended && (announced || !mayMove(c.Name)):
+			continue // it has left
+		case i == ended: // perhaps by a downgrade
+			c.Kind = Shared
+		case announced && i < ended && conflict(c.Kind, gone.Kind): // it has left before, or shares the lock
+			if gone.Kind != Shared || !mayMove(c.Name) {
+				continue
+			}
+			c.Kind = Shared
 		}
-		return leaves
-	})
+		if conflict(c.Kind, q.Claims[place].Kind) {
+			return false
+		}
+	}
+	return true
 }
 
 // AnnouncesRelease reports whether a holder announces its release: if it has waited, since another contender may have seen its
-// claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a downgrade.
+// claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a
+// downgrade.
 func (r *Rules) AnnouncesRelease(waited, downgraded bool) bool {
 	return r.Announces && (waited || r.Moves && !downgraded)
-}
-
-// claimChange says what has become of a claim.
-type claimChange uint8
-
-const (
-	stays claimChange = iota
-	leaves
-	shares // it stays, as a shared claim
-)
-
-// freedBy reports whether the claim at place is granted after a change of each claim ahead of it.
-func (r *Rules) freedBy(q Queue, place int, changeOf func(i int) claimChange) bool {
-	rest := Queue{Claims: make([]Claim, 0, place+1), Permits: q.Permits}
-	for i, c := range q.Claims[:place] {
-		switch changeOf(i) {
-		case leaves:
-			continue
-		case shares:
-			c.Kind = Shared
-		}
-		rest.Claims = append(rest.Claims, c)
-	}
-	rest.Claims = append(rest.Claims, q.Claims[place])
-	return len(r.WaitsFor(rest, len(rest.Claims)-1)) == 0
 }

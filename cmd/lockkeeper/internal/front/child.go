@@ -228,10 +228,11 @@ func (f *front) heedGuard(e link.Event) {
 	case link.ChildStopped:
 		f.childStopped(e.Status.StopSignal())
 	case link.ChildEnded:
-		if e.Late { // while we were stopped
-			f.loseLate()
-		}
 		f.child.ended, f.child.status = true, e.Status
+		if e.Late && !f.child.lost { // it was ended while we were stopped
+			f.child.cutShort, f.child.lostWhy = true, f.lateness()
+			f.lose(f.child.lostWhy, f.plan.Grace)
+		}
 	}
 }
 
@@ -254,7 +255,7 @@ func (f *front) inherit() {
 func (f *front) watchDeadline() {
 	deadline := f.cell.Load()
 	if !f.child.lost && f.plan.TermAt(deadline).Until() <= 0 {
-		f.loseLate()
+		f.lose(f.lateness(), f.plan.Grace)
 	}
 	next := f.plan.TermAt(deadline)
 	if f.child.ending {
@@ -267,13 +268,13 @@ func (f *front) watchDeadline() {
 	f.alarm.Set(next)
 }
 
-// loseLate is lose because of the deadline.
-func (f *front) loseLate() {
+// lateness says why the deadline has passed.
+func (f *front) lateness() string {
 	why := "no heartbeat was answered in time"
 	if f.child.cutOff != "" {
 		why += " (no connection: " + f.child.cutOff + ")"
 	}
-	f.lose(why, f.plan.Grace)
+	return why
 }
 
 // lose notes that the lock is lost, and gives the child so long to end.
