@@ -83,7 +83,7 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 			d.Fail(fmt.Errorf("%d results for %d operations", len(r.Results), len(ops)))
 			return nil
 		}
-		k.value, err = readResults(p.s, ops, r.Results)
+		k.value, err = readResults(k.s, ops, r.Results)
 		return err
 	}
 	for _, o := range ops {

@@ -203,7 +203,7 @@ func (p *Pipeline) CreateTTL(path string, data []byte, mode zk.Mode, acl []zk.AC
 func addCreate(p *Pipeline, op wire.Op, path string, mode zk.Mode, req wire.Record) *Pending[Created] {
 	k := add[Created](p, "create", op, path, req, nil)
 	k.decode = func(d *wire.Decoder) error {
-		k.value = Created{Path: p.s.clientPath(d.String()), Stat: d.Stat()}
+		k.value = Created{Path: k.s.clientPath(d.String()), Stat: d.Stat()}
 		return nil
 	}
 	k.check(path, mode)
