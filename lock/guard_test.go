@@ -63,7 +63,7 @@ func TestAGuardThatWaitsForRoomEndsAHoldInTime(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		link := srv.Link("s")
 		const timeout = 7500 * time.Millisecond // its lease ends while the third request for a watch waits, which may for a second
-		s, err := client.Open(t.Context(), zktest.Servers, client.Options{Dial: link.Dial, SessionTimeout: timeout, InFlightMax: 1})
+		s, err := link.Open(t.Context(), client.Options{SessionTimeout: timeout, InFlightMax: 1})
 		must(t, nil, err)
 		defer s.Close(t.Context())
 		m, err := lock.NewMutex(s, "/a", lock.Options{})
