@@ -143,16 +143,17 @@ func (s *Server) portTaken() bool {
 	return bytes.Contains(s.Log(), []byte("Address already in use"))
 }
 
-// awaitServing returns nil once the server answers as one that serves. It is one of all, each of
-// which may be the reason why it does not.
-func (s *Server) awaitServing(all ...*Server) error {
+// awaitServing returns nil once the server answers as one that serves. fresh are servers with new ports, each of which may find
+// one of its ports taken and be the reason why the server does not serve. Later in its life a server may find a port taken by a
+// connection or a role of its own that is just ending; it tries again.
+func (s *Server) awaitServing(fresh ...*Server) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
 		mode, err := s.Mode()
 		switch {
 		case err == nil && mode != "":
 			return nil
-		case slices.ContainsFunc(all, (*Server).portTaken):
+		case slices.ContainsFunc(fresh, (*Server).portTaken):
 			return errPortTaken
 		case time.Now().After(deadline):
 			return fmt.Errorf("server %d does not serve after %v: %v", s.id, startTimeout, err)
@@ -206,7 +207,7 @@ func (s *Server) Launch() {
 // AwaitServing waits until a server that was launched serves.
 func (s *Server) AwaitServing() {
 	s.t.Helper()
-	if err := s.awaitServing(s); err != nil {
+	if err := s.awaitServing(); err != nil {
 		s.t.Fatalf("server %d: %v", s.id, err)
 	}
 }
