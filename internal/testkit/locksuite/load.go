@@ -178,8 +178,12 @@ func f30HandOver(w *World, t *testing.T) {
 	held := must(w, a.Mutex(lock.Options{}).Lock)
 	trip := w.slow()
 	for range w.reps(100, 20) {
+		asked := b.Proxy.Mark()
 		g := ask(w, b.Mutex(lock.Options{}).Lock)
-		w.WaitQueue(2)
+		w.Within(patience, "the waiter has created, listed, and watches two nodes", func() bool {
+			came, _ := work(b.Proxy.Since(asked))
+			return len(came) == 4
+		})
 		w.Quiet(b)
 		marks := []faultproxy.Mark{a.Proxy.Mark(), b.Proxy.Mark()}
 		began := time.Now()
