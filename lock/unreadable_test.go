@@ -17,10 +17,10 @@ import (
 func TestF04_TheAnswerToACreateIsTooLong(t *testing.T) {
 	type taken func(context.Context) (interface{ Release(context.Context) error }, error)
 	for name, c := range map[string]struct {
-		longest int // bytes of an answer
+		longest int // bytes of an answer; the listing with the claims of both clients is shorter
 		lock    func(*client.Session) (taken, error)
 	}{
-		"permits": {16 << 10, func(s *client.Session) (taken, error) {
+		"permits": {24 << 10, func(s *client.Session) (taken, error) {
 			m, err := lock.NewSemaphore(s, "/l/s", 200, lock.Options{})
 			return func(ctx context.Context) (interface{ Release(context.Context) error }, error) {
 				return m.AcquireN(ctx, 200)
