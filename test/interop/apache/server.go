@@ -143,9 +143,9 @@ func (s *Server) portTaken() bool {
 	return bytes.Contains(s.Log(), []byte("Address already in use"))
 }
 
-// awaitServing returns nil once the server answers as one that serves. fresh are servers with new ports, each of which may find
-// one of its ports taken and be the reason why the server does not serve. Later in its life a server may find a port taken by a
-// connection or a role of its own that is just ending; it tries again.
+// awaitServing returns nil once the server answers as one that serves. fresh are servers with new ports: if one of them finds a
+// port taken, that is why the server does not serve. Later in its life a server may find a port taken by a connection or a role
+// of its own that is just ending; it tries again.
 func (s *Server) awaitServing(fresh ...*Server) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
