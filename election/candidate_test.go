@@ -5,9 +5,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 func TestCandidateSays(t *testing.T) {
@@ -81,4 +83,15 @@ func TestOptions(t *testing.T) {
 	if _, err := (Options{ID: strings.Repeat("x", dataBytesMax), IDOnly: true}).withDefaults(timeout); err != nil {
 		t.Errorf("an id of %d bytes: %v", dataBytesMax, err)
 	}
+}
+
+// An option that is refused is named with the election.
+func TestARefusedOptionNamesTheElection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		_, err := New(s, "/e", Options{Grace: -1})
+		if err == nil || !strings.HasPrefix(err.Error(), "election /e: option Grace") {
+			t.Errorf("error %v", err)
+		}
+	})
 }
