@@ -42,6 +42,7 @@ type Entry struct {
 	Passes    bool     // it leaves at once if it is not granted at once
 	Contender Contender
 
+	queue       *ReadQueue
 	kind        ClaimKind
 	first, last int // places of its claims
 }
@@ -57,8 +58,8 @@ type ReadQueue struct {
 func NewReadQueue(q Queue, of []*Entry) *ReadQueue {
 	l := &ReadQueue{Queue: q, Of: of}
 	for i, e := range of {
-		if !slices.Contains(of[:i], e) {
-			e.first, e.kind = i, q.Claims[i].Kind
+		if e.queue == nil {
+			e.queue, e.first, e.kind = l, i, q.Claims[i].Kind
 			l.Entries = append(l.Entries, e)
 		}
 		e.last = i
@@ -76,19 +77,20 @@ func (r *ReadQueue) Find(id string) *Entry {
 	return nil
 }
 
-// mayWaitFor reports whether e has to wait for other, or has while too many like it are there.
-func (r *ReadQueue) mayWaitFor(e, other *Entry) bool {
-	return e != other && Before(r.Queue.Claims[other.first].Number, r.Queue.Claims[e.first].Number) && rivals(e.kind, other.kind)
+// mayWaitFor reports whether e has to wait for other, of the same queue, or has while too many like it are there.
+func (e *Entry) mayWaitFor(other *Entry) bool {
+	claims := e.queue.Queue.Claims
+	return e != other && Before(claims[other.first].Number, claims[e.first].Number) && rivals(e.kind, other.kind)
 }
 
 // isBlocked reports whether e cannot be granted as long as the entries ahead of it stay for which stuck is true.
-func (r *ReadQueue) isBlocked(e *Entry, stuck func(*Entry) bool) bool {
+func (e *Entry) isBlocked(stuck func(*Entry) bool) bool {
 	claims, permits := 0, 1
 	if e.kind == Permit {
-		claims, permits = e.last-e.first, r.Queue.Permits // its own that are ahead of its last are claims too
+		claims, permits = e.last-e.first, e.queue.Queue.Permits // its own that are ahead of its last are claims too
 	}
 	for i := e.first - 1; i >= 0 && claims < permits; i-- {
-		if r.mayWaitFor(e, r.Of[i]) && stuck(r.Of[i]) {
+		if by := e.queue.Of[i]; e.mayWaitFor(by) && stuck(by) {
 			claims++
 		}
 	}
@@ -96,9 +98,7 @@ func (r *ReadQueue) isBlocked(e *Entry, stuck func(*Entry) bool) bool {
 }
 
 // Waits reports whether e stands in the queue and is not granted.
-func (r *ReadQueue) Waits(e *Entry) bool {
-	return !e.Passes && r.isBlocked(e, func(*Entry) bool { return true })
-}
+func (e *Entry) Waits() bool { return !e.Passes && e.isBlocked(func(*Entry) bool { return true }) }
 
 // rivals reports whether a claim of one kind may have to wait for a claim of the other.
 func rivals(a, b ClaimKind) bool {
@@ -125,11 +125,9 @@ type CycleFinder struct {
 	Skip func(*Entry) bool // entries that are not to be taken for waiting; never Self
 	Self *Entry
 
-	queues  map[string]*ReadQueue
 	reached []*Entry            // entries that may wait for Self, and what these hold; Self first
 	waits   map[*Entry]bool     // of these, the ones that wait for a stuck one
-	holds   map[*Entry][]string // hold ids of what the owner of each holds, of those that wait
-	held    map[string][]*Entry // by hold id of what is held: the entries of waits whose owner holds it
+	held    map[string][]*Entry // by hold id of what is held: those whose owner holds it, if they wait
 }
 
 // Cycle returns a shortest cycle of waits through Self, nil if there is none.
@@ -139,16 +137,8 @@ func (f *CycleFinder) Cycle() (Deadlock, error) {
 	}
 	for settled := false; !settled; {
 		settled = true
-		f.held = map[string][]*Entry{}
 		for _, e := range f.reached {
-			if f.waits[e] {
-				for _, id := range f.holds[e] {
-					f.held[id] = append(f.held[id], e)
-				}
-			}
-		}
-		for _, e := range f.reached {
-			if f.waits[e] && !f.queues[e.Dir].isBlocked(e, f.stuck) {
+			if f.waits[e] && !e.isBlocked(f.stuck) {
 				delete(f.waits, e)
 				settled = false
 			}
@@ -161,11 +151,13 @@ func (f *CycleFinder) Cycle() (Deadlock, error) {
 }
 
 // stuck reports whether an entry waits, or is held while its owner waits.
-func (f *CycleFinder) stuck(e *Entry) bool { return f.waits[e] || len(f.held[e.HoldID]) > 0 }
+func (f *CycleFinder) stuck(e *Entry) bool {
+	return f.waits[e] || slices.ContainsFunc(f.held[e.HoldID], func(other *Entry) bool { return f.waits[other] })
+}
 
 // reach finds the entries that may be part of a cycle with Self: at first, all that are not granted wait.
 func (f *CycleFinder) reach() error {
-	f.queues, f.waits, f.holds = map[string]*ReadQueue{}, map[*Entry]bool{}, map[*Entry][]string{}
+	f.waits, f.held = map[*Entry]bool{}, map[string][]*Entry{}
 	known := map[*Entry]bool{}
 	add := func(e *Entry) {
 		if !known[e] {
@@ -180,13 +172,12 @@ func (f *CycleFinder) reach() error {
 		if err != nil {
 			return err
 		}
-		f.queues[e.Dir] = read
 		for _, other := range read.Entries {
-			if read.mayWaitFor(other, e) && !f.Skip(other) {
+			if other.mayWaitFor(e) && !f.Skip(other) {
 				add(other)
 			}
 		}
-		if f.Skip(e) || !read.Waits(e) {
+		if f.Skip(e) || !e.Waits() {
 			continue
 		}
 		f.waits[e] = true
@@ -195,9 +186,9 @@ func (f *CycleFinder) reach() error {
 			if err != nil {
 				return err
 			}
-			if holder := read.Find(id); holder != nil && !read.Waits(holder) { // what waits is not held yet
+			if holder := read.Find(id); holder != nil && !holder.Waits() { // what waits is not held yet
 				add(holder)
-				f.holds[e] = append(f.holds[e], id)
+				f.held[id] = append(f.held[id], e)
 			}
 		}
 	}
@@ -217,22 +208,17 @@ func (f *CycleFinder) shortestCycle() Deadlock {
 	seen := map[*Entry]bool{}
 	for steps := []*step{{e: f.Self}}; len(steps) > 0; steps = steps[1:] {
 		at := steps[0]
-		read := f.queues[at.e.Dir]
-		for i := at.e.first - 1; i >= 0; i-- { // the nearest first
-			by := read.Of[i]
-			if !read.mayWaitFor(at.e, by) || !f.stuck(by) {
+		for _, by := range slices.Backward(at.e.queue.Of[:at.e.first]) { // the nearest first
+			if !at.e.mayWaitFor(by) {
 				continue
 			}
-			next := f.held[by.HoldID]
-			if f.waits[by] {
-				next = append([]*Entry{by}, next...)
-			}
-			for _, e := range next {
+			for _, e := range append([]*Entry{by}, f.held[by.HoldID]...) {
 				s := &step{from: at, e: e, by: by}
-				if e == f.Self {
+				switch {
+				case !f.waits[e] || seen[e]:
+				case e == f.Self:
 					return s.waits()
-				}
-				if !seen[e] {
+				default:
 					seen[e] = true
 					steps = append(steps, s)
 				}

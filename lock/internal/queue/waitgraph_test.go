@@ -356,7 +356,7 @@ func finderTwin(t *testing.T, seed uint64) (cycles bool) {
 	for _, p := range all { // what waits is not held
 		p.Under = slices.DeleteFunc(p.Under, func(id string) bool {
 			q := ls.Find(id)
-			return ls[q.Dir].isBlocked(q, func(*Entry) bool { return true })
+			return q.isBlocked(func(*Entry) bool { return true })
 		})
 	}
 	self := all[r.IntN(len(all))]

@@ -24,22 +24,9 @@ type Reader struct {
 	ctx     context.Context
 	s       *client.Session
 	earlier *Reader // the first one, if this is the second: only what that has read counts
-	queues  map[string]*readQueue
-	nodes   int // read
-	synced  bool
-}
-
-type readQueue struct {
-	queue   *queue.ReadQueue
-	permits permitFacts
-	mzxid   map[string]int64 // of each claim's node, by name
-}
-
-// permitFacts are a semaphore's number of permits and what tells whether a second reader found the same. The number is 0
-// if it has ever been changed: which claims were granted under the old one is not known.
-type permitFacts struct {
-	n     int
-	czxid int64 // of the directory
+	queues  map[string]*queue.ReadQueue
+	nodes   int              // read
+	mzxid   map[string]int64 // of each node that was read, by path
 }
 
 // A Reader reads at most that many queues and nodes.
@@ -52,7 +39,7 @@ const (
 var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", queuesMax, nodesMax)
 
 func NewReader(ctx context.Context, s *client.Session, earlier *Reader) *Reader {
-	return &Reader{ctx: ctx, s: s, earlier: earlier, queues: map[string]*readQueue{}}
+	return &Reader{ctx: ctx, s: s, earlier: earlier, queues: map[string]*queue.ReadQueue{}, mzxid: map[string]int64{}}
 }
 
 // Cycle returns a cycle of waits through the entry with that hold id in the queue at dir; nil if there is none. Entries that are
@@ -73,29 +60,6 @@ func (r *Reader) Cycle(dir, id string, skip func(p, other *queue.Entry) bool) (q
 	return k.Cycle()
 }
 
-// cycles returns the cycles that touch one of the queues at paths, each from its youngest entry on, in the order of the paths of
-// these.
-func (r *Reader) cycles(paths []string) (found []queue.Deadlock, err error) {
-	if err := r.loadFrom(paths); err != nil {
-		return nil, err
-	}
-	for _, dir := range slices.Sorted(maps.Keys(r.queues)) {
-		for _, p := range r.queues[dir].queue.Entries {
-			if len(p.Under) == 0 { // only younger ones, behind it, wait for it
-				continue
-			}
-			d, err := r.Cycle(dir, p.HoldID, (*queue.Entry).YoungerThan)
-			if err != nil {
-				return nil, err
-			}
-			if d != nil {
-				found = append(found, d)
-			}
-		}
-	}
-	return found, nil
-}
-
 // loadFrom loads the queues at paths, and those of what is held by the waiters of each queue that it loads.
 func (r *Reader) loadFrom(paths []string) error {
 	dirs := slices.Clone(paths)
@@ -106,7 +70,7 @@ func (r *Reader) loadFrom(paths []string) error {
 			return err
 		}
 		for _, p := range read.Entries {
-			if !read.Waits(p) {
+			if !p.Waits() {
 				continue
 			}
 			for _, id := range p.Under {
@@ -121,30 +85,25 @@ func (r *Reader) loadFrom(paths []string) error {
 }
 
 func (r *Reader) load(dir string) (*queue.ReadQueue, error) {
-	if l := r.queues[dir]; l != nil {
-		return l.queue, nil
+	if read := r.queues[dir]; read != nil {
+		return read, nil
 	}
-	if len(r.queues) >= queuesMax || r.nodes > nodesMax {
+	if len(r.queues) >= queuesMax {
 		return nil, ErrTooManyWaits
 	}
-	l, err := r.read(dir)
-	if err != nil {
-		return nil, err
+	read, err := r.read(dir)
+	if err == nil {
+		r.queues[dir] = read
 	}
-	if r.earlier != nil {
-		l.keepOnly(r.earlier.queues[dir])
-	}
-	r.queues[dir] = l
-	return l.queue, nil
+	return read, err
 }
 
 // read reads the queue at dir, which may not be there. One that may not be read is taken for empty, so that nothing is
 // said of it.
-func (r *Reader) read(dir string) (*readQueue, error) {
+func (r *Reader) read(dir string) (*queue.ReadQueue, error) {
 	p := r.s.Pipeline()
-	if !r.synced {
+	if len(r.queues) == 0 {
 		p.Sync(dir)
-		r.synced = true
 	}
 	got, listed := p.Get(dir), p.Children(dir)
 	p.Send(r.ctx)
@@ -156,7 +115,7 @@ func (r *Reader) read(dir string) (*readQueue, error) {
 		}
 	}
 	if unseen(err) {
-		return &readQueue{queue: &queue.ReadQueue{}}, nil
+		return &queue.ReadQueue{}, nil
 	}
 	return nil, err
 }
@@ -164,40 +123,45 @@ func (r *Reader) read(dir string) (*readQueue, error) {
 // unseen reports whether a read has failed because there is nothing, or nothing that may be read.
 func unseen(err error) bool { return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) }
 
-// readClaims reads the nodes of a queue, and leaves out those that have gone or may not be read.
-func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*readQueue, error) {
-	l := &readQueue{mzxid: map[string]int64{}}
-	if n, err := queue.ParsePermits(directory.Data); err == nil && directory.Stat.Version == 0 {
-		l.permits = permitFacts{n, directory.Stat.Czxid}
-	}
+// isSame notes the node at path as it was read, and reports whether the earlier reader, if there is one, has found it as it is
+// now.
+func (r *Reader) isSame(path string, stat zk.Stat) bool {
+	r.mzxid[path] = stat.Mzxid
+	return r.earlier == nil || r.earlier.mzxid[path] == stat.Mzxid
+}
+
+// readClaims reads the nodes of a queue, and leaves out those that have gone, may not be read, or are not as they were. The
+// number of permits is 0 if it has ever been changed: which claims were granted under the old one is not known.
+func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*queue.ReadQueue, error) {
 	r.nodes += len(q.Claims)
 	if r.nodes > nodesMax {
 		return nil, ErrTooManyWaits
 	}
-	there := queue.Queue{Permits: l.permits.n}
+	there := queue.Queue{}
+	if n, err := queue.ParsePermits(directory.Data); r.isSame(dir, directory.Stat) && err == nil && directory.Stat.Version == 0 {
+		there.Permits = n
+	}
 	var of []*queue.Entry
 	entries := map[string]*queue.Entry{}
 	for i, read := range ReadNodes(r.ctx, r.s, dir, q.Names(), (*client.Pipeline).Get) {
+		path := zk.Join(dir, q.Claims[i].Name)
 		n, err := read.Wait(r.ctx)
-		if unseen(err) {
-			continue
-		}
-		if err != nil {
+		if err != nil && !unseen(err) {
 			return nil, err
 		}
-		name := q.Claims[i].Name
-		id := queue.HoldIDOf(dir, name)
+		if err != nil || !r.isSame(path, n.Stat) {
+			continue
+		}
+		id := queue.HoldIDOf(dir, q.Claims[i].Name)
 		if entries[id] == nil {
 			says := queue.ParseRecord(n.Data)
 			entries[id] = &queue.Entry{HoldID: id, Dir: dir, Under: says.Holds(), Yields: says.Yields, Passes: says.Passing,
-				Contender: queue.NewContender(zk.Join(dir, name), n.Data, n.Stat)}
+				Contender: queue.NewContender(path, n.Data, n.Stat)}
 		}
 		there.Claims = append(there.Claims, q.Claims[i])
 		of = append(of, entries[id])
-		l.mzxid[name] = n.Stat.Mzxid
 	}
-	l.queue = queue.NewReadQueue(there, of)
-	return l, nil
+	return queue.NewReadQueue(there, of), nil
 }
 
 // readBatch is how many nodes are read with one write.
@@ -224,31 +188,34 @@ func ReadNodes(ctx context.Context, s *client.Session, dir string, names []strin
 	}
 }
 
-// keepOnly leaves out what the earlier reader did not find as it is now. nil stands for a queue that it did not read.
-func (l *readQueue) keepOnly(earlier *readQueue) {
-	if earlier == nil {
-		earlier = &readQueue{}
-	}
-	same := queue.Queue{}
-	if l.permits == earlier.permits {
-		same.Permits = l.permits.n
-	}
-	var of []*queue.Entry
-	for i, c := range l.queue.Queue.Claims {
-		if mzxid, ok := earlier.mzxid[c.Name]; ok && mzxid == l.mzxid[c.Name] {
-			same.Claims = append(same.Claims, c)
-			of = append(of, l.queue.Of[i])
-		}
-	}
-	l.queue = queue.NewReadQueue(same, of)
-}
-
 // Deadlocks returns the cycles that touch one of the queues at paths, each beginning with the waiter that came last. A
 // connection that breaks is an error.
 func Deadlocks(ctx context.Context, s *client.Session, paths []string) ([]queue.Deadlock, error) {
-	seen := NewReader(ctx, s, nil)
-	if err := seen.loadFrom(paths); err != nil {
-		return nil, err
+	var r *Reader
+	for range 2 {
+		r = NewReader(ctx, s, r)
+		if err := r.loadFrom(paths); err != nil {
+			return nil, err
+		}
 	}
-	return NewReader(ctx, s, seen).cycles(paths)
+	return r.cycles()
+}
+
+// cycles returns the cycles in the queues that were read, each from its youngest entry on, in the order of the paths of these.
+func (r *Reader) cycles() (found []queue.Deadlock, err error) {
+	for _, dir := range slices.Sorted(maps.Keys(r.queues)) {
+		for _, p := range r.queues[dir].Entries {
+			if len(p.Under) == 0 { // only younger ones, behind it, wait for it
+				continue
+			}
+			d, err := r.Cycle(dir, p.HoldID, (*queue.Entry).YoungerThan)
+			if err != nil {
+				return nil, err
+			}
+			if d != nil {
+				found = append(found, d)
+			}
+		}
+	}
+	return found, nil
 }

@@ -4,30 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
+	"github.com/lockkeeper/lockkeeper/zk"
+	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
 // A long queue is looked through in no time, for each claim in it: also if each of them holds something.
 func TestSurveyOfALongLine(t *testing.T) {
 	v := NewReader(t.Context(), nil, nil)
 	const n = 1000
-	long := &readQueue{queue: &queue.ReadQueue{}}
+	var q queue.Queue
 	var of []*queue.Entry
 	for i := range n {
 		name := newID().Prefix(queue.LockWord) + fmt.Sprintf("%010d", i)
 		held := fmt.Sprintf("/of/%d", i)
-		long.queue.Queue.Claims = append(long.queue.Queue.Claims, queue.Claim{Number: int32(i), Kind: queue.Exclusive, Name: name})
+		q.Claims = append(q.Claims, queue.Claim{Number: int32(i), Kind: queue.Exclusive, Name: name})
 		of = append(of, &queue.Entry{HoldID: queue.HoldIDOf("/long", name), Dir: "/long", Under: []string{held + "/it"}, Contender: queue.Contender{Token: int64(i)}})
-		v.queues[held] = &readQueue{queue: &queue.ReadQueue{}}
+		v.queues[held] = &queue.ReadQueue{}
 	}
-	long.queue = queue.NewReadQueue(long.queue.Queue, of)
-	v.queues["/long"] = long
+	v.queues["/long"] = queue.NewReadQueue(q, of)
 	began := time.Now()
-	if found, err := v.cycles([]string{"/long"}); len(found) > 0 || err != nil {
+	if found, err := v.cycles(); len(found) > 0 || err != nil {
 		t.Errorf("cycles: %d, %v", len(found), err)
 	}
 	if d := time.Since(began); d > 5*time.Second {
@@ -36,46 +38,94 @@ func TestSurveyOfALongLine(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	v.ctx = ended
-	if _, err := v.cycles([]string{"/long"}); !errors.Is(err, context.Canceled) {
+	if _, err := v.cycles(); !errors.Is(err, context.Canceled) {
 		t.Errorf("cycles with a context that has ended: %v, want its error", err)
 	}
 }
 
 // A second look counts only what the first has seen, as it was.
-func TestSurveyCountsWhatWasThereBefore(t *testing.T) {
-	line := func(permits permitFacts, nodes map[string]int64) *readQueue {
-		l := &readQueue{permits: permits, mzxid: nodes}
-		q, of := queue.Queue{Permits: permits.n}, []*queue.Entry(nil)
-		for i, name := range []string{"a", "b", "c"} {
-			if nodes[name] != 0 {
-				q.Claims = append(q.Claims, queue.Claim{Number: int32(i), Kind: queue.Permit, Name: name})
-				of = append(of, &queue.Entry{HoldID: "/l/" + name, Dir: "/l"})
-			}
-		}
-		l.queue = queue.NewReadQueue(q, of)
-		return l
-	}
-	same := permitFacts{n: 2, czxid: 7}
-	for _, c := range []struct {
+func TestASecondLookCountsWhatWasThereBefore(t *testing.T) {
+	s := zktest.New(t, zktest.Options{}).Session(t, "")
+	for i, c := range []struct {
 		what        string
-		before      *readQueue
-		permits     permitFacts
-		now         map[string]int64
-		want        []string
+		before      string // the claims there at the first look, each of one letter
+		change      func(l line)
+		want        string
 		wantPermits int
 	}{
-		{"nothing has changed", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"a": 1, "b": 2}, []string{"a", "b"}, 2},
-		{"one came", line(same, map[string]int64{"b": 2}), same, map[string]int64{"a": 1, "b": 2}, []string{"b"}, 2},
-		{"one left", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"b": 2}, []string{"b"}, 2},
-		{"one was written to", line(same, map[string]int64{"a": 1, "b": 2}), same, map[string]int64{"a": 1, "b": 3}, []string{"a"}, 2},
-		{"another number", line(permitFacts{3, 7}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
-		{"another directory", line(permitFacts{2, 8}, map[string]int64{"a": 1}), same, map[string]int64{"a": 1}, []string{"a"}, 0},
-		{"a queue that was not read", nil, same, map[string]int64{"a": 1}, nil, 0},
+		{"nothing has changed", "ab", func(line) {}, "ab", 2},
+		{"one came", "b", func(l line) { l.create("a") }, "b", 2},
+		{"one left", "ab", func(l line) { l.delete("a") }, "b", 2},
+		{"one was written to", "ab", func(l line) { l.set("b") }, "a", 2},
+		{"another number", "a", func(l line) { l.set("") }, "a", 0},
+		{"another directory", "", func(l line) { l.delete(""); l.create(""); l.create("a") }, "", 0},
+		{"a queue that was not there", "-", func(l line) { l.create(""); l.create("a") }, "", 0},
 	} {
-		l := line(c.permits, c.now)
-		l.keepOnly(c.before)
-		if got := l.queue.Queue.Names(); !slices.Equal(got, c.want) || l.queue.Queue.Permits != c.wantPermits {
-			t.Errorf("%s: %v and %d permits count, want %v and %d", c.what, got, l.queue.Queue.Permits, c.want, c.wantPermits)
+		l := line{t, s, fmt.Sprint("/l", i), newID()}
+		if c.before != "-" {
+			l.create("")
+		}
+		for _, name := range strings.Split(strings.Trim(c.before, "-"), "") {
+			l.create(name)
+		}
+		first := NewReader(t.Context(), s, nil)
+		if _, err := first.load(l.dir); err != nil {
+			t.Fatal(err)
+		}
+		c.change(l)
+		read, err := NewReader(t.Context(), s, first).load(l.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, claim := range read.Queue.Claims {
+			got += string('a' + rune(claim.Number))
+		}
+		if got != c.want || read.Queue.Permits != c.wantPermits {
+			t.Errorf("%s: %q and %d permits count, want %q and %d", c.what, got, read.Queue.Permits, c.want, c.wantPermits)
 		}
 	}
+}
+
+// A line is the queue of a semaphore of two permits, whose claims have one letter each, all of one attempt; no letter is the directory.
+type line struct {
+	t   *testing.T
+	s   *client.Session
+	dir string
+	id  queue.ID
+}
+
+func (l line) path(claim string) string {
+	if claim == "" {
+		return l.dir
+	}
+	return zk.Join(l.dir, fmt.Sprintf("%s%010d", l.id.Prefix(queue.PermitWord), claim[0]-'a'))
+}
+
+func (l line) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l line) create(claim string) {
+	l.t.Helper()
+	var data []byte
+	if claim == "" {
+		data = queue.EncodePermits(2)
+	}
+	_, err := l.s.Create(l.t.Context(), l.path(claim), data, zk.Persistent, nil)
+	l.must(err)
+}
+
+func (l line) delete(claim string) {
+	l.t.Helper()
+	l.must(l.s.Delete(l.t.Context(), l.path(claim), zk.AnyVersion))
+}
+
+func (l line) set(claim string) {
+	l.t.Helper()
+	_, err := l.s.Set(l.t.Context(), l.path(claim), queue.EncodePermits(3), zk.AnyVersion)
+	l.must(err)
 }
