@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version that this source will be released as, or was.
+// release is the version that this source will be released as, or was. It also stands in the go.mod of each adapter, a module of
+// its own that requires this one. The tags of a release are v0.1.0, for example, and one for each adapter (tracing/otel/v0.1.0).
 const release = "0.1.0"
 
 // versionInfo is what is known about this binary.

@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/lockkeeper/lockkeeper => ../..
 
 require (
-	github.com/lockkeeper/lockkeeper v0.0.0-00010101000000-000000000000
+	github.com/lockkeeper/lockkeeper v0.1.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
