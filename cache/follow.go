@@ -380,12 +380,12 @@ func (f *follower) limit(nodes int, bytes int64) error {
 
 // watch returns the source that the server offers.
 func (f *follower) watch(ctx context.Context) (source, error) {
-	stream, err := f.s.Watch(ctx, f.c.path, !f.c.opt.Single)
+	watch, err := f.s.AddWatch(ctx, f.c.path, !f.c.opt.Single)
 	if errors.Is(err, zk.ErrUnimplemented) {
 		return newOneShot(f), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &persistent{f, stream}, nil
+	return &persistent{f, watch}, nil
 }

@@ -14,11 +14,11 @@ const batch = 256
 
 // persistent is a source with one persistent watch.
 type persistent struct {
-	f      *follower
-	stream *client.Stream
+	f     *follower
+	watch *client.PersistentWatch
 }
 
-// over is a context that has ended: with it, Stream.Next returns what is there and does not wait.
+// over is a context that has ended: with it, PersistentWatch.Next returns what is there and does not wait.
 var over = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -26,7 +26,7 @@ var over = func() context.Context {
 }()
 
 func (p *persistent) wait(ctx context.Context) error {
-	ev, err := p.stream.Next(ctx)
+	ev, err := p.watch.Next(ctx)
 	if err == nil {
 		p.f.mark(ev.Path, ev.Gap)
 	}
@@ -38,7 +38,7 @@ func (p *persistent) drain() {
 	}
 }
 
-func (p *persistent) close() { p.stream.Close() }
+func (p *persistent) close() { p.watch.Close() }
 
 func (p *persistent) forget(string) {}
 

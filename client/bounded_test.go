@@ -47,7 +47,7 @@ func TestF08_EveryCallEndsInTime(t *testing.T) {
 			return err
 		}},
 		{"watch", func(ctx context.Context, s *client.Session) error {
-			_, err := s.Watch(ctx, "/n", true)
+			_, err := s.AddWatch(ctx, "/n", true)
 			return err
 		}},
 		{"watch children", func(ctx context.Context, s *client.Session) error {
@@ -160,7 +160,7 @@ func TestWatchTooLargeForTheNextConnection(t *testing.T) {
 		for bytes := most - 60; bytes <= most; bytes++ {
 			path := "/" + strings.Repeat("x", bytes-1)
 			_, _, _, err := s.WatchExists(short(t, 5*time.Second), path)
-			_, streamErr := s.Watch(short(t, 5*time.Second), path, true)
+			_, streamErr := s.AddWatch(short(t, 5*time.Second), path, true)
 			for _, err := range []error{err, streamErr} {
 				var size *client.SizeError
 				switch {

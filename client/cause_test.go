@@ -48,7 +48,7 @@ func TestCauseOfTheEndIsNoAnswer(t *testing.T) {
 		}
 		_, _, err = s.Get(ctx, "/")
 		check("get", err)
-		_, err = s.Watch(ctx, "/", true)
+		_, err = s.AddWatch(ctx, "/", true)
 		check("watch", err)
 		check("delete", s.Delete(ctx, "/n", -1))
 		_, err = client.Open(ctx, "nowhere:2181", client.Options{Dial: n.Dialer("")})

@@ -30,7 +30,7 @@ func TestChroot(t *testing.T) {
 				t.Errorf("%s is there: %v, %v, want %v", path, ok, err, want)
 			}
 		}
-		stream, err := s.Watch(ctx, "/", true)
+		stream, err := s.AddWatch(ctx, "/", true)
 		must(t, err)
 		for _, tt := range []struct {
 			mode zk.Mode
@@ -155,7 +155,7 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 			_, _, errs["children"] = s.Children(ctx, path)
 			_, _, errs["ACL"] = s.ACL(ctx, path)
 			errs["sync"] = s.Sync(ctx, path)
-			_, errs["watch"] = s.Watch(ctx, path, false)
+			_, errs["watch"] = s.AddWatch(ctx, path, false)
 			_, _, _, errs["watch exists"] = s.WatchExists(ctx, path)
 			_, errs["multi"] = s.Multi(ctx, client.OpCheck("/fine", -1), client.OpDelete(path, -1))
 			for name, err := range errs {

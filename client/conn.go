@@ -203,7 +203,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	s.completeLocked(k)
 	if h.Xid == wire.XidSetWatches && h.Err != zk.OK { // a caller that waits for them would be blind
 		if h.Err == zk.ErrUnimplemented { // the next connection would be refused the same, again and again
-			s.watches.endStreams(func(st *Stream) error { return st.wrap(zk.ErrUnimplemented) })
+			s.watches.endPersistent(func(w *PersistentWatch) error { return w.wrap(zk.ErrUnimplemented) })
 		}
 		return fmt.Errorf("from %v: %s: %w", c.server, k.name, h.Err)
 	}

@@ -31,7 +31,7 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 		show(ours)
 		serveTLS(t, n, &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return shown.Load(), nil }})
 		s := open(t, n, fakeAddr, client.Options{TLS: &tls.Config{RootCAs: ours.pool()}, SessionTimeout: time.Minute, InFlightMax: 1})
-		stream, err := s.Watch(t.Context(), "/", false)
+		stream, err := s.AddWatch(t.Context(), "/", false)
 		must(t, err)
 
 		show(theirs)

@@ -17,21 +17,21 @@ func SetXid(s *Session, xid int32) {
 }
 
 // Leftovers is what a session keeps in memory for others.
-type Leftovers struct{ Queued, InFlight, Spots, Streams, Dependents int }
+type Leftovers struct{ Queued, InFlight, Spots, Persistent, Dependents int }
 
 // LeftoversOf counts what s keeps.
 func LeftoversOf(s *Session) Leftovers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := Leftovers{Queued: len(s.mu.queue), Spots: len(s.watches.spots), Streams: len(s.watches.streams), Dependents: s.mu.dependents}
+	l := Leftovers{Queued: len(s.mu.queue), Spots: len(s.watches.spots), Persistent: len(s.watches.persistent), Dependents: s.mu.dependents}
 	if c := s.mu.conn; c != nil {
 		l.InFlight = len(c.sent[0])
 	}
 	return l
 }
 
-// StreamEventsMax is how many events wait for a stream's reader.
-const StreamEventsMax = streamEventsMax
+// WatchEventsMax is how many events wait for a persistent watch's reader.
+const WatchEventsMax = watchEventsMax
 
 // SentByCallers returns how often callers have written to the present connection by themselves.
 func SentByCallers(s *Session) uint64 {

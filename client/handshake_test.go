@@ -30,7 +30,7 @@ func TestF20_AnotherSessionIsExpiry(t *testing.T) {
 		s := open(t, n, fakeAddr, client.Options{})
 		_, _, w, err := s.WatchGet(t.Context(), "/n")
 		must(t, err)
-		stream, err := s.Watch(t.Context(), "/n", true)
+		stream, err := s.AddWatch(t.Context(), "/n", true)
 		must(t, err)
 		n.Link("client", "").Refuse()
 		n.Link("client", "").Cut()

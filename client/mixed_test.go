@@ -227,7 +227,7 @@ func (m *mixed) watch(ctx context.Context, r *rand.Rand) {
 
 func (m *mixed) stream(ctx context.Context, r *rand.Rand) {
 	path := fmt.Sprint("/s", m.paths.Add(1))
-	st, err := m.s.Watch(ctx, path, r.IntN(2) == 0)
+	st, err := m.s.AddWatch(ctx, path, r.IntN(2) == 0)
 	if err != nil {
 		return
 	}

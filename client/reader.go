@@ -208,7 +208,7 @@ func (c *conn) interruptLocked() {
 
 // dependLocked reports whether something waits that does not read. What the server has said before it hung up is to be read, too.
 func (c *conn) dependLocked() bool {
-	return c.s.mu.dependents > 0 || len(c.s.watches.streams) > 0 || c.out.err != nil
+	return c.s.mu.dependents > 0 || len(c.s.watches.persistent) > 0 || c.out.err != nil
 }
 
 // addDependentsLocked notes that so many more, or fewer, wait and do not read.

@@ -97,7 +97,7 @@ func begin(servers string, opt Options) (*Session, error) {
 	s := &Session{
 		opt: opt, chroot: chroot, servers: list, password: make([]byte, 16),
 		wake: make(chan struct{}, 1), done: make(chan struct{}), traces: make(chan func(), traceQueueMax),
-		watches: watches{spots: map[watchKey]*watchSpot{}, streams: map[watchKey][]*Stream{}},
+		watches: watches{spots: map[watchKey]*watchSpot{}, persistent: map[watchKey][]*PersistentWatch{}},
 	}
 	s.watches.send = func(k *call) { // with mu held, as all of watches
 		s.mu.queue = append(s.mu.queue, k)

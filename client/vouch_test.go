@@ -44,7 +44,7 @@ func TestF17_WhatAnAnswerProves(t *testing.T) {
 		{"credentials", zk.OK, func(ctx context.Context, s *client.Session) {
 			s.AddAuth(ctx, client.Auth{Scheme: "digest", Credential: []byte("a:b")})
 		}, [3]time.Duration{old, old, old}},
-		{"persistent watch", zk.OK, func(ctx context.Context, s *client.Session) { s.Watch(ctx, "/n", false) }, [3]time.Duration{trip, old, old}},
+		{"persistent watch", zk.OK, func(ctx context.Context, s *client.Session) { s.AddWatch(ctx, "/n", false) }, [3]time.Duration{trip, old, old}},
 		{"removal of a watch", zk.OK, func(ctx context.Context, s *client.Session) {
 			_, _, w, _ := s.WatchGet(ctx, "/n")
 			w.Cancel()
@@ -138,7 +138,7 @@ func TestF17_ReconnectingProvesNoMoreThanItsHandshake(t *testing.T) {
 			Auth: []client.Auth{{Scheme: "digest", Credential: []byte("a:b")}}})
 		_, _, _, err := s.WatchGet(t.Context(), "/n")
 		must(t, err)
-		_, err = s.Watch(t.Context(), "/m", true)
+		_, err = s.AddWatch(t.Context(), "/m", true)
 		must(t, err)
 		<-time.After(3 * time.Second)
 		cut(t, n, s)

@@ -69,9 +69,9 @@ type watchSpot struct {
 
 // watches is what a session watches. Its methods are called with Session.mu held.
 type watches struct {
-	spots   map[watchKey]*watchSpot
-	streams map[watchKey][]*Stream
-	send    func(*call) // queues a call of the session's own
+	spots      map[watchKey]*watchSpot
+	persistent map[watchKey][]*PersistentWatch
+	send       func(*call) // queues a call of the session's own
 
 	tellsKinds bool // the server of the present connection removes persistent watches by their kind
 }
@@ -126,7 +126,7 @@ func (t *watches) fire(ev zk.Event) {
 	if ev.Type != zk.NodeChildrenChanged {
 		t.fireAt(watchKey{zk.WatchData, ev.Path}, ev)
 	}
-	t.fireStreams(ev)
+	t.firePersistent(ev)
 }
 
 func (t *watches) fireAt(key watchKey, ev zk.Event) {
@@ -200,14 +200,14 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 			pack(&req.Exist, key.path)
 		}
 	}
-	for key, streams := range t.streams {
+	for key, all := range t.persistent {
 		if key.kind == zk.WatchPersistentRecursive {
 			pack(&req.Recursive, key.path)
 		} else {
 			pack(&req.Persistent, key.path)
 		}
-		for _, st := range streams {
-			st.gapLocked() // persistent watches are not told what they missed
+		for _, w := range all {
+			w.gapLocked() // persistent watches are not told what they missed
 		}
 	}
 	cut()
@@ -226,5 +226,5 @@ func (t *watches) end(why error) {
 		}
 	}
 	clear(t.spots)
-	t.endStreams(func(*Stream) error { return why })
+	t.endPersistent(func(*PersistentWatch) error { return why })
 }

@@ -340,9 +340,9 @@ func TestStream(t *testing.T) {
 			withWords(t, n)
 			other := open(t, n, fakeAddr, client.Options{Dial: n.Dialer("other")})
 			s := open(t, n, fakeAddr, client.Options{})
-			st, err := s.Watch(t.Context(), "/dir", recursive)
+			st, err := s.AddWatch(t.Context(), "/dir", recursive)
 			must(t, err)
-			twin, err := s.Watch(t.Context(), "/dir", recursive)
+			twin, err := s.AddWatch(t.Context(), "/dir", recursive)
 			must(t, err)
 			work := func() {
 				t.Helper()
@@ -361,7 +361,7 @@ func TestStream(t *testing.T) {
 				want = []zk.Event{{Type: zk.NodeCreated, Path: "/dir"}, {Type: zk.NodeCreated, Path: "/dir/a"},
 					{Type: zk.NodeDataChanged, Path: "/dir"}, {Type: zk.NodeDeleted, Path: "/dir/a"}, {Type: zk.NodeDeleted, Path: "/dir"}}
 			}
-			reads := func(st *client.Stream, gap bool) {
+			reads := func(st *client.PersistentWatch, gap bool) {
 				t.Helper()
 				if gap {
 					if ev, err := st.Next(short(t, time.Second)); !ev.Gap || err != nil {
@@ -388,21 +388,21 @@ func TestStream(t *testing.T) {
 			st.Close()
 			st.Close()
 			_, err = st.Next(t.Context())
-			wantErr(t, "next of a closed stream", err, zk.ErrClosed)
+			wantErr(t, "next of a closed watch", err, zk.ErrClosed)
 			work()
 			twin.Close()
 			must(t, s.Sync(t.Context(), "/"))
 			if got := serverWatches(t, n); got != 0 {
 				t.Errorf("%d watches on the server after Close", got)
 			}
-			if l := client.LeftoversOf(s); l.Streams != 0 {
+			if l := client.LeftoversOf(s); l.Persistent != 0 {
 				t.Errorf("left: %+v", l)
 			}
 		})
 	}
 }
 
-// What a closed stream asks the server to forget has a type that the server knows: any watch of the path if no other one is
+// What a closed watch asks the server to forget has a type that the server knows: any watch of the path if no other one is
 // there, the persistent one once an event has shown that the server is of 3.9 or later, and otherwise nothing.
 func TestRemovalOfAStream(t *testing.T) {
 	for _, tt := range []struct {
@@ -419,7 +419,7 @@ func TestRemovalOfAStream(t *testing.T) {
 			bubble(t, func(t *testing.T, n *memnet.Network) {
 				withWords(t, n)
 				s := open(t, n, fakeAddr, client.Options{})
-				st, err := s.Watch(t.Context(), "/n", true)
+				st, err := s.AddWatch(t.Context(), "/n", true)
 				must(t, err)
 				if tt.event {
 					_, err := s.Create(t.Context(), "/n", nil, zk.Persistent, nil)
@@ -445,14 +445,14 @@ func TestRemovalOfAStream(t *testing.T) {
 	}
 }
 
-// A stream whose reader is too slow gets a gap in place of what did not fit, and no more memory.
+// A persistent watch whose reader is too slow gets a gap in place of what did not fit, and no more memory.
 func TestStreamOverflow(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		serveFake(t, n, fakeAddr, func(p *peer) {
 			if p.open() {
 				p.serve(func(h heard) bool {
 					if h.Op == wire.OpGetData {
-						for i := range 3*client.StreamEventsMax + 10 {
+						for i := range 3*client.WatchEventsMax + 10 {
 							p.event(zk.NodeDataChanged, fmt.Sprintf("/n/%d", i))
 						}
 					}
@@ -461,7 +461,7 @@ func TestStreamOverflow(t *testing.T) {
 			}
 		})
 		s := open(t, n, fakeAddr, client.Options{})
-		st, err := s.Watch(t.Context(), "/n", true)
+		st, err := s.AddWatch(t.Context(), "/n", true)
 		must(t, err)
 		_, _, err = s.Get(t.Context(), "/n")
 		must(t, err)
@@ -480,7 +480,7 @@ func TestStreamOverflow(t *testing.T) {
 			}
 			events, last = events+1, ev.Path
 		}
-		if gaps != 1 || events > client.StreamEventsMax || last != fmt.Sprintf("/n/%d", 3*client.StreamEventsMax+9) {
+		if gaps != 1 || events > client.WatchEventsMax || last != fmt.Sprintf("/n/%d", 3*client.WatchEventsMax+9) {
 			t.Errorf("%d gaps, %d events, last %s", gaps, events, last)
 		}
 	})
@@ -559,7 +559,7 @@ func TestPersistentWatchAtAServerThatHasNone(t *testing.T) {
 			})
 		})
 		s := open(t, n, fakeAddr, client.Options{})
-		_, err := s.Watch(short(t, time.Minute), "/n", true)
+		_, err := s.AddWatch(short(t, time.Minute), "/n", true)
 		wantErr(t, "Watch", err, zk.ErrUnimplemented)
 		_, _, err = s.Get(short(t, time.Minute), "/n")
 		must(t, err)

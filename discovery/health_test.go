@@ -169,7 +169,7 @@ func TestRegisterWhileAnotherOwnsTheID(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		r.sick.Store(true)
 		time.Sleep(5 * time.Second)
-		events, err := srv.Session(t, "third").Watch(t.Context(), workerPath, false)
+		events, err := srv.Session(t, "third").AddWatch(t.Context(), workerPath, false)
 		must(t, err)
 		must(t, other.Close(t.Context()))
 		time.Sleep(5 * time.Second)

@@ -39,7 +39,7 @@ func TestAMemberAndAnInstanceComeBackAfterAnExpiry(t *testing.T) {
 	} {
 		t.Run(command[0], func(t *testing.T) {
 			ctx := t.Context()
-			stream, err := observer.Watch(ctx, parent, true)
+			stream, err := observer.AddWatch(ctx, parent, true)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,8 +69,8 @@ func watch[T any](ctx context.Context, s *client.Session, path string, look func
 type listener struct {
 	*looker
 	path     string
-	stream   *client.Stream  // of all that happens at path and below; nil where the server has none
-	waitedOn []*client.Watch // those that were left before the present ones, where there is no stream
+	events   *client.PersistentWatch // on path and below; nil where the server has no such watches
+	waitedOn []*client.Watch         // those that were left before the present ones, without a persistent watch
 }
 
 func listen(ctx context.Context, s *client.Session, path string) (*listener, error) {
@@ -79,7 +79,7 @@ func listen(ctx context.Context, s *client.Session, path string) (*listener, err
 	}
 	l := &listener{looker: newLooker(s), path: path}
 	var err error
-	l.stream, err = s.Watch(ctx, path, true)
+	l.events, err = s.AddWatch(ctx, path, true)
 	l.watch = errors.Is(err, zk.ErrUnimplemented)
 	if err != nil && !l.watch {
 		return nil, err
@@ -92,14 +92,14 @@ func (l *listener) wait(ctx context.Context) error {
 	if l.watch {
 		return l.waitOneShot(ctx)
 	}
-	ev, err := l.stream.Next(ctx)
+	ev, err := l.events.Next(ctx)
 	if err != nil {
 		return err
 	}
 	rest, stop := context.WithCancel(ctx)
 	stop() // the rest is what is there already
 	gap := false
-	for ; err == nil; ev, err = l.stream.Next(rest) {
+	for ; err == nil; ev, err = l.events.Next(rest) {
 		gap = gap || ev.Gap
 		delete(l.nodes, ev.Path)
 		delete(l.dirs, ev.Path)
@@ -139,8 +139,8 @@ func (l *listener) waitOneShot(ctx context.Context) error {
 }
 
 func (l *listener) close() {
-	if l.stream != nil {
-		l.stream.Close()
+	if l.events != nil {
+		l.events.Close()
 	}
 	for _, w := range append(l.waitedOn, l.armed...) {
 		w.Cancel()

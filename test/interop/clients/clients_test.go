@@ -99,7 +99,7 @@ func TestWatchesSurviveARestart(t *testing.T) {
 	must(t, err)
 	_, _, absent, err := s.WatchExists(within(t, patience), "/absent")
 	must(t, err)
-	stream, err := s.Watch(within(t, patience), "/tree", true)
+	stream, err := s.AddWatch(within(t, patience), "/tree", true)
 	must(t, err)
 	srv.Restart()
 	stat, ok, err := s.Exists(within(t, patience), "/held")
@@ -133,9 +133,9 @@ func TestAbandonedWatchesAreRemoved(t *testing.T) {
 	must(t, err)
 	_, _, children, err := s.WatchChildren(within(t, patience), "/n")
 	must(t, err)
-	one, err := s.Watch(within(t, patience), "/one", false)
+	one, err := s.AddWatch(within(t, patience), "/one", false)
 	must(t, err)
-	all, err := s.Watch(within(t, patience), "/all", true)
+	all, err := s.AddWatch(within(t, patience), "/all", true)
 	must(t, err)
 	if got := watchCount(t, srv); got < 4 {
 		t.Errorf("%d watches, want 4 at least", got)
@@ -149,7 +149,7 @@ func TestAbandonedWatchesAreRemoved(t *testing.T) {
 	if got := watchCount(t, srv); got != 0 {
 		t.Errorf("%d watches, want none", got)
 	}
-	beside, err := s.Watch(within(t, patience), "/n", false)
+	beside, err := s.AddWatch(within(t, patience), "/n", false)
 	must(t, err)
 	_, _, children, err = s.WatchChildren(within(t, patience), "/n")
 	must(t, err)

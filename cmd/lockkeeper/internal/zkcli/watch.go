@@ -88,7 +88,7 @@ func (c *CLI) addWatch(ctx context.Context, in call) error {
 		c.status = failed
 		return nil
 	}
-	stream, err := c.session.Watch(ctx, path, recursive)
+	stream, err := c.session.AddWatch(ctx, path, recursive)
 	if err != nil {
 		return err
 	}
