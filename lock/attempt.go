@@ -24,18 +24,18 @@ type attempt struct {
 	data   []byte
 	listed *client.Pending[client.Listing] // the listing that was sent with the last create, until the answer is looked at
 
-	listedAt    clock.Instant          // when the request for the last listing was sent
-	waited      bool                   // we have waited in the queue: those behind us may have seen others ahead of us
-	own         []*client.Watch        // watches on our nodes, in their order; nil where none is set
-	revoked     []string               // those of our nodes whose data asks us to give up
-	vouches     bool                   // it asks for heartbeats, from when the nodes are known
-	ahead       map[string]*aheadWatch // of the last wait, by the names of the claims
-	permits     permitState
-	delayMarker string // path of our delay marker, once it may have been made
-	try         bool   // it does not wait, not even for a delay to pass
-	yields      bool   // it gives up if it waits for itself
-	surplus     bool   // there were more nodes than it needs, which the cleaner removes
-	beforeWait  func() // called before it waits, if not nil
+	listedAt     clock.Instant          // when the request for the last listing was sent
+	waited       bool                   // we have waited in the queue: those behind us may have seen others ahead of us
+	own          []*client.Watch        // watches on our nodes, in their order; nil where none is set
+	revoked      []string               // those of our nodes whose data asks us to give up
+	vouches      bool                   // it asks for heartbeats, from when the nodes are known
+	claimWatches map[string]*claimWatch // of the last wait, by the names of the claims
+	knownPermits knownPermits
+	delayMarker  string // path of our delay marker, once it may have been made
+	try          bool   // it does not wait, not even for a delay to pass
+	yields       bool   // it gives up if it waits for itself
+	surplus      bool   // there were more nodes than it needs, which the cleaner removes
+	beforeWait   func() // called before it waits, if not nil
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says; nil says nothing.
@@ -244,7 +244,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 			p.Sync(a.lock.dir)
 			lastConn = 0
 		}
-		if lastConn == 0 || !a.permits.current(lastConn) {
+		if lastConn == 0 || !a.knownPermits.current(lastConn) {
 			a.requestPermits(p)
 		}
 		listed := p.Children(a.lock.dir)
@@ -340,7 +340,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	if a.permits.open { // another contender may have stored another number meanwhile
+	if a.knownPermits.open { // another contender may have stored another number meanwhile
 		if n, err := a.lock.permits.agree(ctx, a.lock, a.count, true); err != nil || n != a.lock.permits.n {
 			return nil, err
 		}

@@ -74,7 +74,7 @@ type Options struct {
 	// was called with a context derived from theirs) looks for the first time after that long, and then ever more rarely, up
 	// to sixteen times as long between two looks. A cycle has to be there still at a second look, Deadlock later. Then, of
 	// those in it that look, the one that came last fails with a *DeadlockError. Each look reads the queues that the cycle
-	// may go through. Default: never.
+	// may go through. Not with Data, which replaces what the znodes of waiters say for it. Default: never.
 	Deadlock time.Duration
 
 	// AdoptPermits makes a semaphore take the number of permits that is stored with it, whatever number it was made with:
@@ -136,6 +136,8 @@ func (o Options) forLock(s *client.Session, path string) (Options, error) {
 		return o, fmt.Errorf("lock %s: option CleanupTimeout: %v is negative", path, o.CleanupTimeout)
 	case o.Deadlock < 0:
 		return o, fmt.Errorf("lock %s: option Deadlock: %v is negative", path, o.Deadlock)
+	case o.Deadlock > 0 && o.Data != nil:
+		return o, fmt.Errorf("lock %s: option Deadlock: a waiter is found by what its znode says, which option Data replaces", path)
 	case o.Delay < 0 || o.Delay > DelayMax:
 		return o, fmt.Errorf("lock %s: option Delay: %v, want 0 to %v", path, o.Delay, DelayMax)
 	}

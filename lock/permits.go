@@ -112,8 +112,8 @@ func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored in
 	}
 }
 
-// A permitState is what an attempt knows of the number of permits.
-type permitState struct {
+// knownPermits is what an attempt knows of the number of permits.
+type knownPermits struct {
 	n     int                          // as last read; 0 if none is stored
 	open  bool                         // none is stored
 	read  *client.Pending[client.Node] // a read of the directory whose answer is yet to be looked at; nil if there is none
@@ -123,40 +123,40 @@ type permitState struct {
 // requestPermits adds the read of the number of permits, where there is one to read.
 func (a *attempt) requestPermits(p *client.Pipeline) {
 	if a.lock.permits.varies() {
-		a.permits.cancel()
-		a.permits.read = p.Get(a.lock.dir)
+		a.knownPermits.cancel()
+		a.knownPermits.read = p.Get(a.lock.dir)
 	}
 }
 
 // watchPermits is requestPermits with a watch, unless there is one.
 func (a *attempt) watchPermits(p *client.Pipeline) {
-	if a.lock.permits.varies() && a.permits.watch == nil {
-		a.permits.read, a.permits.watch = p.WatchGet(a.lock.dir)
+	if a.lock.permits.varies() && a.knownPermits.watch == nil {
+		a.knownPermits.read, a.knownPermits.watch = p.WatchGet(a.lock.dir)
 	}
 }
 
 // readPermits returns how many claims of a semaphore may be granted at once.
 func (a *attempt) readPermits(ctx context.Context) (int, error) {
-	if a.permits.read != nil {
-		node, err := a.permits.read.Wait(ctx)
+	if a.knownPermits.read != nil {
+		node, err := a.knownPermits.read.Wait(ctx)
 		if err != nil {
 			return 0, err
 		}
-		a.permits.read = nil
-		if a.permits.n, err = queue.ParsePermits(node.Data); err != nil {
+		a.knownPermits.read = nil
+		if a.knownPermits.n, err = queue.ParsePermits(node.Data); err != nil {
 			return 0, err
 		}
-		a.permits.open = a.permits.n == 0
+		a.knownPermits.open = a.knownPermits.n == 0
 	}
-	return a.lock.permits.accept(a.permits.n, a.count)
+	return a.lock.permits.accept(a.knownPermits.n, a.count)
 }
 
 // current reports whether the number as last read is still stored, as far as has been heard on this connection.
-func (p *permitState) current(conn uint64) bool {
+func (p *knownPermits) current(conn uint64) bool {
 	return p.watch != nil && bridge.Conn(p.watch) == conn && !p.watch.Fired()
 }
 
-func (p *permitState) cancel() {
+func (p *knownPermits) cancel() {
 	cancelWatch(p.watch)
 	p.watch = nil
 }

@@ -31,7 +31,7 @@ func TestWatchOfRoomIsNotForgotten(t *testing.T) {
 		if _, err := a.readPermits(ctx); err == nil {
 			t.Fatal("an answer has come from a server that is cut off")
 		}
-		if a.permits.watch == nil {
+		if a.knownPermits.watch == nil {
 			t.Error("the watch is not cancelled")
 		}
 		srv.Link("s").Heal()

@@ -76,6 +76,7 @@ func (u *unfairLock) takeClaims(ctx context.Context, _ int, try bool) (holds []*
 	}
 	a := newUnfairAttempt(u, u.opt.claimRecord(ctx, try))
 	defer func() {
+		cancelWatch(a.watch)
 		if holds == nil {
 			a.abandon()
 		}

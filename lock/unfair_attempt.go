@@ -21,6 +21,7 @@ type unfairAttempt struct {
 	data     []byte
 	lookedAt clock.Instant // when the last request was sent that showed our node
 	own      *client.Watch // on our node; nil where none is set
+	watch    *client.Watch // that the last look at the node has set; nil if there was none, or it is own now
 	revoked  bool          // the node asks us to give up
 	vouches  bool          // it asks for heartbeats, from when the node is known
 }
@@ -36,20 +37,14 @@ func newUnfairAttempt(u *unfairLock, r *queue.Record) *unfairAttempt {
 	return a
 }
 
-// A rival is the node in an attempt's way, and a watch that is set on it.
-type rival struct {
-	node  client.Node
-	watch *client.Watch
-}
-
 // run returns when the node is ours. If try is set, it does not wait, and a node in the way is a *BusyError.
 func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 	for {
-		r, err := a.create(ctx)
+		rival, err := a.create(ctx)
 		switch {
 		case err != nil:
 			return nil, err
-		case r == nil:
+		case rival == nil:
 			h, err := a.grant(ctx)
 			if err != ErrPlaceLost { // of ours, and not of another lock's attempt, as the cause of ctx may be
 				return h, err
@@ -57,20 +52,24 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
 			a.forget() // deleted before the session was known to live
 			continue
 		case try:
-			r.watch.Cancel()
-			return nil, &BusyError{Path: a.u.dir, Holder: queue.NewHolder(a.u.dir, r.node.Data, r.node.Stat)}
+			return nil, a.u.busy(rival)
 		}
 		a.u.tellWaiting(ctx, Place{Ahead: 1, First: a.u.dir})
-		for r != nil {
-			if r, err = a.awaitRival(ctx, r); err != nil {
+		for rival != nil {
+			if rival, err = a.awaitRival(ctx, rival); err != nil {
 				return nil, err
 			}
 		}
 	}
 }
 
+// busy returns the error for a node in the way.
+func (u *unfairLock) busy(rival *client.Node) *BusyError {
+	return &BusyError{Path: u.dir, Holder: queue.NewHolder(u.dir, rival.Data, rival.Stat)}
+}
+
 // create makes the node, or returns the one that is in the way.
-func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
+func (a *unfairAttempt) create(ctx context.Context) (rival *client.Node, err error) {
 	for {
 		p := a.u.s.Pipeline()
 		made := p.Create(a.u.dir, a.data, zk.Ephemeral, a.u.opt.ACL)
@@ -90,55 +89,53 @@ func (a *unfairAttempt) create(ctx context.Context) (*rival, error) {
 		case !a.unknown && !errors.Is(err, zk.ErrNodeExists):
 			return nil, err
 		}
-		if r, err := a.readNode(ctx); err != nil || r != nil || len(a.nodes) > 0 {
-			return r, err
+		if rival, err := a.readNode(ctx); err != nil || rival != nil || len(a.nodes) > 0 {
+			return rival, err
 		}
 	}
 }
 
-// readNode reads the node. If it is ours the attempt is joined; if it is another's, that is returned. After a create of unknown
+// readNode reads the node, and watches it. If it is ours the attempt is joined; if it is another's, that is returned. After a create of unknown
 // outcome a transaction goes ahead of the look: what the create did is then seen, and if it did nothing it never will, for the
 // ensemble takes nothing more from a connection that the session has left.
-func (a *unfairAttempt) readNode(ctx context.Context) (*rival, error) {
+func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err error) {
 	for {
 		p := a.u.s.Pipeline()
 		if a.unknown {
 			p.AwaitWrites()
 		}
+		cancelWatch(a.watch)
 		got, watch := p.WatchGet(a.u.dir)
+		a.watch = watch
 		p.Send(ctx)
 		node, err := got.Wait(ctx)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
-			watch.Cancel()
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			a.forget()
 			return nil, nil
 		case err != nil:
-			watch.Cancel()
 			return nil, err
 		case node.Stat.Czxid == a.token, a.unknown && a.u.isOf(a.id, node):
 			a.lookedAt = bridge.Sent(got)
 			a.nodes, a.token, a.unknown = []string{a.u.dir}, node.Stat.Czxid, false
 			a.vouch()
-			if queue.Revoked(node.Data) {
+			if queue.Revoked(node.Data) { // the guard is to look for itself, and to write the owner again
 				a.revoked = true
-				watch.Cancel() // the guard is to look for itself, and to write the owner again
 			} else {
-				a.own = watch
+				a.own, a.watch = watch, nil
 			}
 			return nil, nil
 		}
 		a.forget()
 		if node.Stat.EphemeralOwner == 0 {
-			watch.Cancel()
 			return nil, ErrNotEphemeral
 		}
 		if id := queue.ParseRecord(node.Data).ID; node.Stat.EphemeralOwner == a.u.s.ID() && isStray(id) {
 			a.u.cleaner.add(claims{id: id, token: node.Stat.Czxid})
 		}
-		return &rival{node, watch}, nil
+		return &node, nil
 	}
 }
 
@@ -156,16 +153,15 @@ func (a *unfairAttempt) forget() {
 	a.claims, a.own, a.revoked = claims{id: a.id}, nil, false
 }
 
-// awaitRival waits until something happens to the rival's node. It returns the rival again if it is still there,
-// or the one after it, and none if there is no node.
-func (a *unfairAttempt) awaitRival(ctx context.Context, r *rival) (*rival, error) {
+// awaitRival waits until something happens to the node in the way. It returns that node again if it is still there, or the one
+// after it, and none if there is no node.
+func (a *unfairAttempt) awaitRival(ctx context.Context, rival *client.Node) (next *client.Node, err error) {
 	select {
-	case <-r.watch.Done():
+	case <-a.watch.Done():
 	case <-ctx.Done():
-		r.watch.Cancel()
-		return nil, &waitError{endOf(ctx, a.u.s), &BusyError{Path: a.u.dir, Holder: queue.NewHolder(a.u.dir, r.node.Data, r.node.Stat)}}
+		return nil, &waitError{endOf(ctx, a.u.s), a.u.busy(rival)}
 	}
-	switch ev, _, err := r.watch.Event(); {
+	switch ev, _, err := a.watch.Event(); {
 	case err != nil:
 		return nil, err
 	case ev.Type == zk.NodeDeleted:
@@ -191,14 +187,10 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		return nil, ending.Of(ctx)
 	}
 	if isOutdated(a.u.s, a.lookedAt, lease.At, a.own) {
-		r, err := a.readNode(ctx)
-		if r != nil {
-			r.watch.Cancel()
-		}
-		switch {
-		case err != nil:
+		if _, err := a.readNode(ctx); err != nil {
 			return nil, err
-		case len(a.nodes) == 0:
+		}
+		if len(a.nodes) == 0 {
 			return nil, ErrPlaceLost
 		}
 		return a.grant(ctx)

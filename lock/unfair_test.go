@@ -57,3 +57,27 @@ func TestF24_UnfairTakenAndWrittenTo(t *testing.T) {
 		}
 	})
 }
+
+// A Waiting that panics leaves no watch behind, neither here nor at the server.
+func TestAWaitOfAnUnfairLockThatPanicsLeavesNoWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		a, err := lock.NewUnfair(srv.Session(t, "a"), "/locks/a", lock.Options{})
+		must(t, nil, err)
+		b, err := lock.NewUnfair(srv.Session(t, "b"), "/locks/a", lock.Options{Waiting: func(lock.Place) { panic("of the user's") }})
+		must(t, nil, err)
+		held, err := a.Lock(t.Context())
+		must(t, held, err)
+		time.Sleep(time.Second) // the hold is watched
+		before := srv.Stats().Watches
+		func() {
+			defer func() { recover() }()
+			b.Lock(t.Context())
+			t.Error("Lock has returned although Waiting panics")
+		}()
+		time.Sleep(time.Second)
+		if after := srv.Stats().Watches; after != before || before == 0 {
+			t.Errorf("%d watches at the server, want the %d of the holder", after, before)
+		}
+	})
+}

@@ -85,16 +85,16 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) 
 		// A waiter of a mutex or a read/write lock watches one claim, and whether it needs the release marker depends on this view.
 		// The many watches of a semaphore's waiter are kept for the next wait.
 		if ours || err != nil || a.lock.rules.Announces {
-			a.cancelAhead()
+			a.cancelClaimWatches()
 		}
 	}()
-	ahead, err := a.arm(ctx, *v)
-	if ahead == nil {
+	watched, err := a.arm(ctx, *v)
+	if watched == nil {
 		return false, err
 	}
 	v.queue, v.waits = nil, nil
-	watches := append(slices.Clone(a.own), a.permits.watch)
-	for _, w := range ahead {
+	watches := append(slices.Clone(a.own), a.knownPermits.watch)
+	for _, w := range watched {
 		watches = append(watches, w.node)
 	}
 	fired, err := a.sleep(ctx, v.conn, watches)
@@ -104,9 +104,9 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) 
 	case slices.ContainsFunc(a.own, (*client.Watch).Fired):
 		return false, a.checkOwn()
 	}
-	for _, w := range ahead {
+	for _, w := range watched {
 		if w.node.Fired() {
-			return a.checkAhead(v.conn, w)
+			return a.checkClaim(v.conn, w)
 		}
 	}
 	return false, nil // the number of permits has changed
@@ -144,18 +144,18 @@ func (a *attempt) sleep(ctx context.Context, conn uint64, watches []*client.Watc
 }
 
 // arm sets the watches of a wait: on the claims that v waits for, on our own nodes and on the number of permits. It
-// returns the watches ahead, in the order of v.waits. With nil and no error the queue has to be listed again: something
+// returns the watches on claims, in the order of v.waits. With nil and no error the queue has to be listed again: something
 // has changed since, or the connection has broken.
-func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
+func (a *attempt) arm(ctx context.Context, v view) ([]*claimWatch, error) {
 	p := a.s.Pipeline()
-	ahead := a.watchClaims(p, v)
+	watched := a.watchClaims(p, v)
 	ownAnswers := a.watchOwn(p)
 	a.watchPermits(p)
 	p.Send(ctx)
 	if err := ownAnswers(ctx); err != nil {
 		return nil, watchError(err, ErrPlaceLost)
 	}
-	for _, w := range ahead {
+	for _, w := range watched {
 		if w.got == nil {
 			continue
 		}
@@ -169,7 +169,7 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*aheadWatch, error) {
 			return nil, watchError(err, ErrPlaceLost)
 		}
 	}
-	return ahead, nil
+	return watched, nil
 }
 
 // watchOwn adds the requests that watch our nodes, as far as they are not watched. The function that it returns waits for the
@@ -197,8 +197,8 @@ func (a *attempt) watchOwn(p *client.Pipeline) (answers func(context.Context) er
 	}
 }
 
-// An aheadWatch watches a claim that we wait for.
-type aheadWatch struct {
+// A claimWatch watches a claim that we wait for.
+type claimWatch struct {
 	got           *client.Pending[client.Node] // the request that sets node; nil once it has
 	node          *client.Watch
 	frees         bool          // its end gives us the lock
@@ -208,10 +208,10 @@ type aheadWatch struct {
 // watchClaims returns watches for the claims that v waits for, and adds the requests that set them. One that
 // is left from the wait before is as good as a new one if its watch is of the connection on which v was listed and has
 // not fired: the claim was there when it was set, and is in the listing. The others end.
-func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
-	left := a.ahead
-	a.ahead = make(map[string]*aheadWatch, len(v.waits))
-	all := make([]*aheadWatch, len(v.waits))
+func (a *attempt) watchClaims(p *client.Pipeline, v view) []*claimWatch {
+	left := a.claimWatches
+	a.claimWatches = make(map[string]*claimWatch, len(v.waits))
+	all := make([]*claimWatch, len(v.waits))
 	for i, place := range v.waits {
 		name := v.queue.Claims[place].Name
 		if w := left[name]; w != nil && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
@@ -219,9 +219,9 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 			all[i] = w
 			delete(left, name)
 		} else {
-			all[i] = a.watchAhead(p, v, place)
+			all[i] = a.watchClaim(p, v, place)
 		}
-		a.ahead[strings.Clone(name)] = all[i] // the name itself would keep the whole listing
+		a.claimWatches[strings.Clone(name)] = all[i] // the name itself would keep the whole listing
 	}
 	for _, w := range left {
 		w.cancel()
@@ -231,22 +231,22 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*aheadWatch {
 
 // cancelWatches ends all watches but those on our own nodes.
 func (a *attempt) cancelWatches() {
-	a.cancelAhead()
-	a.permits.cancel()
+	a.cancelClaimWatches()
+	a.knownPermits.cancel()
 }
 
-// cancelAhead ends the watches on claims ahead that are left.
-func (a *attempt) cancelAhead() {
-	for _, l := range a.ahead {
+// cancelClaimWatches ends the watches on claims ahead that are left.
+func (a *attempt) cancelClaimWatches() {
+	for _, l := range a.claimWatches {
 		l.cancel()
 	}
-	a.ahead = nil
+	a.claimWatches = nil
 }
 
-// watchAhead adds the requests that watch the claim at place, and its release marker if only a release of that claim, and not
+// watchClaim adds the requests that watch the claim at place, and its release marker if only a release of that claim, and not
 // any deletion, gives us the lock.
-func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch {
-	w := &aheadWatch{frees: a.lock.rules.FreedByEnd(*v.queue, place, v.place)}
+func (a *attempt) watchClaim(p *client.Pipeline, v view, place int) *claimWatch {
+	w := &claimWatch{frees: a.lock.rules.FreedByEnd(*v.queue, place, v.place)}
 	name := v.queue.Claims[place].Name
 	if id, ok := queue.IDOf(name); ok && !w.frees && a.lock.rules.FreedByRelease(*v.queue, place, v.place) {
 		_, w.releaseMarker = p.WatchExists(zk.Join(a.lock.dir, id.ReleaseMarker())) // answered before what follows
@@ -255,13 +255,13 @@ func (a *attempt) watchAhead(p *client.Pipeline, v view, place int) *aheadWatch 
 	return w
 }
 
-func (w *aheadWatch) cancel() {
+func (w *claimWatch) cancel() {
 	w.node.Cancel()
 	cancelWatch(w.releaseMarker)
 }
 
 // releaseMarkerFired reports whether the claim's release marker was seen on a connection.
-func (w *aheadWatch) releaseMarkerFired(conn uint64) bool {
+func (w *claimWatch) releaseMarkerFired(conn uint64) bool {
 	if w.releaseMarker == nil || !w.releaseMarker.Fired() {
 		return false
 	}
@@ -281,7 +281,7 @@ func watchError(err, gone error) error {
 	return err
 }
 
-// checkAhead reports whether the end of a node ahead gives us the lock without another listing; listedOn is
+// checkClaim reports whether the end of a node ahead gives us the lock without another listing; listedOn is
 // the connection of the last one. Three things must be true:
 //
 //  1. The deletion has come on that connection, without a break.
@@ -290,7 +290,7 @@ func watchError(err, gone error) error {
 //  3. By the last listing, no other claim keeps us waiting once the node has gone; later claims stand behind ours. If its release
 //     marker was seen, only a holder can have gone, so that all claims it had waited for have gone too: a holder makes the marker
 //     in the transaction that deletes its node.
-func (a *attempt) checkAhead(listedOn uint64, w *aheadWatch) (ours bool, err error) {
+func (a *attempt) checkClaim(listedOn uint64, w *claimWatch) (ours bool, err error) {
 	ev, conn, err := w.node.Event()
 	if err != nil {
 		return false, err
@@ -302,7 +302,7 @@ func (a *attempt) checkAhead(listedOn uint64, w *aheadWatch) (ours bool, err err
 	if !w.frees && !w.releaseMarkerFired(conn) {
 		return false, nil
 	}
-	return !a.lock.permits.varies() || a.permits.current(conn), nil
+	return !a.lock.permits.varies() || a.knownPermits.current(conn), nil
 }
 
 // holderLimit is how much longer than its context a Lock takes at most, to learn which holder it has waited for.
