@@ -32,12 +32,12 @@ export GORACE ?= atexit_sleep_ms=0
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-roles examples interop model walk race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-permits bench-waiters bench-roles bench-z fmt clean
+.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-and-examples sim-roles examples interop model walk race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-permits bench-waiters bench-roles bench-z fmt clean
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper
 
-test: packages fmt-check vet staticcheck vulncheck unit adapters sim-short examples interop ## all that must be green
+test: packages fmt-check vet staticcheck vulncheck unit adapters sim-and-examples interop ## all that must be green
 
 # Installs the packages that are missing.
 define INSTALL
@@ -126,6 +126,9 @@ sim-roles: ## the packages beside locks under faults, as many schedules as SEEDS
 
 examples: packages ## the example programs, as processes and in a browser
 	cd examples && $(GO) test $(UNVETTED) -count=1 -parallel 6 -timeout $(TIMEOUT) ./... # no race detector: the programs are processes of their own
+
+sim-and-examples: ## the examples mostly wait, so they run beside the simulation
+	$(MAKE) examples & examples=$$!; $(MAKE) sim-short; status=$$?; wait $$examples && exit $$status
 
 # What only drives processes of others and of ours gains nothing from the race detector in the driver. Those in which our library works on many goroutines keep it.
 RACED := ./locks ./chaos ./roles ./clients ./soak ./leases
