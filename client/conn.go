@@ -179,7 +179,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	}
 	s.mu.ahead = s.mu.ahead && h.Xid <= 0
 	proven := provenBy(k.op).limitTo(h.Err)
-	s.vouchLocked(proven, k.sent, c.in.heard)
+	s.noteProofLocked(proven, k.sent, c.in.heard)
 	c.noteBeatLocked(proven, k.sent) // at the answer: a refusal may prove less than the request promised
 	failure := skipped
 	switch {

@@ -241,7 +241,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 		s.mu.timeout = granted
 	}
 	s.password = resp.Password
-	s.leaseLocked(proves, asked, s.opt.clock.Now(), s.mu.history.Restart(asked)) // the leader hears of a handshake at once
+	s.renewLeasesLocked(proves, asked, s.opt.clock.Now(), s.mu.history.Restart(asked)) // the leader hears of a handshake at once
 	c := s.newConnLocked(nc, srv, asked)
 	s.mu.conn, s.mu.noConn = c, nil
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)

@@ -52,9 +52,9 @@ func (p *Pipeline) Send(ctx context.Context) {
 			s.mu.queue = append(s.mu.queue, c)
 		}
 	}
-	sent := reason != nil || s.sendAloneLocked(calls)
+	queued := reason == nil && !s.sendAloneLocked(calls)
 	s.mu.Unlock()
-	if !sent {
+	if queued {
 		tell(s.wake)
 	}
 }

@@ -45,9 +45,9 @@ const (
 	restTime = 20 * time.Millisecond // how long it rests if no caller comes
 )
 
-// restsNow reports whether the reader, which has read, may leave the reading to callers, and if so gives the turn back. busy says
-// that something depends on the reader, or is on its way.
-func (r *readTurn) restsNow(busy bool) bool {
+// yieldTurn gives the turn back if the reader, which has read, may leave the reading to callers, and reports whether it has. busy
+// says that something depends on the reader, or is on its way.
+func (r *readTurn) yieldTurn(busy bool) bool {
 	if !r.served {
 		return false
 	}
@@ -63,9 +63,9 @@ func (r *readTurn) restsNow(busy bool) bool {
 	return true
 }
 
-// readsNow reports whether the reader, which rests, is to read again, and if so gives it the turn: something depends on it, or no
-// caller has come for restTime.
-func (r *readTurn) readsNow(ticked, depended bool) bool {
+// takeTurn gives the reader, which rests, the turn if it is to read again, and reports whether it has: something depends on it, or
+// no caller has come for restTime.
+func (r *readTurn) takeTurn(ticked, depended bool) bool {
 	quiet := ticked && r.number == r.seen
 	r.seen = r.number
 	r.asleep = quiet && r.held == heldByCaller
@@ -85,7 +85,7 @@ func (c *conn) readLoop(ctx context.Context) error {
 		if err := c.takeArrived(); err != nil {
 			return err
 		}
-		if c.mayRest() {
+		if c.tryRest() {
 			if err := c.rest(ctx); err != nil {
 				return err
 			}
@@ -114,11 +114,11 @@ func (c *conn) takeArrived() error {
 	}
 }
 
-// mayRest reports whether the reader leaves the reading to callers.
-func (c *conn) mayRest() bool {
+// tryRest leaves the reading to callers if that may be, and reports whether it has.
+func (c *conn) tryRest() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	return c.turn.restsNow(c.dependLocked() || !c.quietLocked())
+	return c.turn.yieldTurn(c.dependLocked() || !c.quietLocked())
 }
 
 // rest returns when the reader is to read again.
@@ -135,7 +135,7 @@ func (c *conn) rest(ctx context.Context) error {
 			ticked = true
 		}
 		c.s.mu.Lock()
-		reads, err := c.turn.readsNow(ticked, c.dependLocked()), c.turn.err
+		reads, err := c.turn.takeTurn(ticked, c.dependLocked()), c.turn.err
 		asleep := c.turn.asleep
 		c.s.mu.Unlock()
 		if reads || err != nil {

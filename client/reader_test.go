@@ -5,13 +5,13 @@ import "testing"
 // When the reader rests and when it reads again, step by step.
 func TestWhenTheReaderRests(t *testing.T) {
 	var r readTurn
-	answer := func(busy bool) bool { r.served = true; return r.restsNow(busy) }
+	answer := func(busy bool) bool { r.served = true; return r.yieldTurn(busy) }
 	for i := range aloneMin - 1 {
 		if answer(false) {
 			t.Fatalf("it rests after %d answers", i+1)
 		}
 	}
-	if r.restsNow(false) {
+	if r.yieldTurn(false) {
 		t.Fatal("it rests although no wait has ended")
 	}
 	if answer(true) || answer(false) {
@@ -28,27 +28,27 @@ func TestWhenTheReaderRests(t *testing.T) {
 	leave := func() { r.held = turnFree }
 	call()
 	leave()
-	if r.readsNow(true, false) {
+	if r.takeTurn(true, false) {
 		t.Fatal("it reads although a caller has come since")
 	}
 	call()
-	if r.readsNow(true, true) || r.asleep {
+	if r.takeTurn(true, true) || r.asleep {
 		t.Fatal("it reads although a caller does, or no longer looks at one that has just come")
 	}
-	if r.readsNow(true, true) || !r.asleep {
+	if r.takeTurn(true, true) || !r.asleep {
 		t.Fatal("it reads although a caller does, or looks at one that reads and reads")
 	}
 	leave()
-	if r.readsNow(false, false) || r.asleep {
+	if r.takeTurn(false, false) || r.asleep {
 		t.Fatal("it does not look again after the caller has left")
 	}
-	if !r.readsNow(true, false) || r.held != heldByReader {
+	if !r.takeTurn(true, false) || r.held != heldByReader {
 		t.Fatal("it does not read although no caller comes")
 	}
 	if !answer(false) {
 		t.Fatal("it does not rest at once when callers come again")
 	}
-	if !r.readsNow(false, true) || answer(false) {
+	if !r.takeTurn(false, true) || answer(false) {
 		t.Fatal("it does not read for a goroutine that depends on it, or rests at once again")
 	}
 }

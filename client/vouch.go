@@ -123,19 +123,19 @@ func (b lockSession) Lease(level int) bridge.Lease {
 	}
 }
 
-// vouchLocked notes that a request which proves so much was sent, and had been answered, at these moments.
-func (s *Session) vouchLocked(p strength, sent, answered clock.Instant) {
+// noteProofLocked notes that a request which proves so much was sent, and had been answered, at these moments.
+func (s *Session) noteProofLocked(p strength, sent, answered clock.Instant) {
 	if p == provesNothing {
 		return
 	}
 	s.mu.history.Add(s.mu.timeout, sent, answered)
 	if l := s.mu.history.Lease(s.mu.timeout, sent); l.Valid() {
-		s.leaseLocked(p, sent, answered, l)
+		s.renewLeasesLocked(p, sent, answered, l)
 	}
 }
 
-// leaseLocked renews the leases of a level and of those below by a proof that was sent, and had come, at these moments.
-func (s *Session) leaseLocked(p strength, sent, answered clock.Instant, renewed lease.Lease) {
+// renewLeasesLocked renews the leases of a level and of those below by a proof that was sent, and had come, at these moments.
+func (s *Session) renewLeasesLocked(p strength, sent, answered clock.Instant, renewed lease.Lease) {
 	if s.mu.state.Phase.Final() {
 		return
 	}

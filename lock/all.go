@@ -96,7 +96,7 @@ func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 	return newHolds(t.ctx, slices.Concat(t.holds...)), nil
 }
 
-// A Member is a claim that can be made together with others, by an All: a Locker, or permits of a Semaphore.
+// A Member is what an All takes together with others: a Locker, or permits of a Semaphore.
 type Member interface{ resolve() member }
 
 // member is the resolved form of a Member.

@@ -80,7 +80,7 @@ func (t *allAttempt) add(i int, holds ...*Hold) {
 // that come later, so that a waiter never stands in one of them.
 func (t *allAttempt) takeNext(rest []int, try bool) (done int, err error) {
 	if m := t.members[rest[0]]; m.isSeparate() {
-		holds, err := m.from.takeClaims(t.ctx, m.count, try)
+		holds, err := m.from.takeHolds(t.ctx, m.count, try)
 		if err != nil {
 			return 0, err
 		}

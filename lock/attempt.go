@@ -17,7 +17,7 @@ import (
 // An attempt takes one caller through the queue: join, wait, be granted. It is used by one goroutine. It makes one claim, or one for
 // each permit. The cleaner removes what abandon leaves behind.
 type attempt struct {
-	claims
+	ownNodes
 	lock   *fairLock
 	s      *client.Session
 	count  int // how many nodes it needs
@@ -40,17 +40,17 @@ type attempt struct {
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says; nil says nothing.
 func newAttempt(f *fairLock, count int, try bool, r *queue.Record) *attempt {
-	a := &attempt{claims: claims{id: newAttemptID()}, lock: f, s: f.s, count: count, data: f.nodeData(r), try: try}
+	a := &attempt{ownNodes: ownNodes{id: newAttemptID()}, lock: f, s: f.s, count: count, data: f.nodeData(r), try: try}
 	a.yields = r != nil && r.Yields
 	attemptIDs.add(a.id)
 	return a
 }
 
-// claims are the nodes of an attempt, or those that an attempt or a hold has left. They are not made (nodes is empty), or made (nodes
-// are their paths), or it is unknown whether there are others.
-type claims struct {
+// ownNodes are the nodes that an attempt has made, or that an attempt or a hold has left. They are not made (nodes is empty), or made
+// (nodes are their paths), or it is unknown whether there are others.
+type ownNodes struct {
 	id      queue.ID
-	nodes   []string  // their paths, first one first, as far as they are known
+	nodes   []string  // their paths, first one first, as far as they are known; a delay marker that is left is ahead of them
 	token   int64     // creation zxid of the nodes; 0 if unknown
 	created *creation // the create that is under way; nil if none is
 	unknown bool      // there may be nodes that we do not know of: look for the id
@@ -59,7 +59,7 @@ type claims struct {
 
 // settle waits for the outcome of the create that is under way, and notes it. The outcome comes, or the connection ends: both
 // complete the create. If ctx ends first, or the answer cannot be read, it stays as it is for the cleaner.
-func (c *claims) settle(ctx context.Context) error {
+func (c *ownNodes) settle(ctx context.Context) error {
 	nodes, czxid, err := c.created.await(ctx)
 	lost := errors.Is(err, zk.ErrConnectionLoss)
 	switch {
@@ -309,7 +309,7 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 	}
 	if extra := nodes[a.count:]; len(extra) > 0 { // more than we need: see Queue.Of
 		if !a.surplus {
-			a.lock.cleaner.add(claims{id: a.id, nodes: extra})
+			a.lock.cleaner.add(ownNodes{id: a.id, nodes: extra})
 		}
 		nodes, a.surplus = nodes[:a.count], true
 	}
@@ -336,7 +336,7 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 // head of the queue is ours only if the session is known to live; after a long wait without an answer that has to be asked first.
 func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if a.lock.opt.Delay > 0 {
-		if err := a.awaitDelay(ctx); err != nil {
+		if err := a.passDelay(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -345,7 +345,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	lease, err := awaitLease(ctx, a.s, a.lock.opt.Vouch)
+	l, err := awaitLease(ctx, a.s, a.lock.opt.Vouch)
 	if err != nil {
 		return nil, err
 	}
@@ -355,13 +355,13 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
-	if isOutdated(a.s, a.listedAt, lease.At, a.own...) {
+	if isOutdated(a.s, a.listedAt, l.At, a.own...) {
 		return nil, nil
 	}
 	grants := make([]*grant, len(a.nodes))
 	for i, node := range a.nodes {
 		a.vouch()
-		grants[i] = &newQueueGrant(a, node, lease.Number).grant
+		grants[i] = &newQueueGrant(a, node, l.Number).grant
 		a.vouches = false // the grant's now
 	}
 	holds := beginHolds(ctx, grants, a.own)
@@ -384,13 +384,13 @@ func (a *attempt) abandon() {
 	}
 	a.removeDelayMarker()
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
-		a.lock.cleaner.add(a.claims)
+		a.lock.cleaner.add(a.ownNodes)
 	}
 	attemptIDs.drop(a.id)
 }
 
 // forget notes that a node of ours is gone. If it was one of several, the cleaner looks for the others.
-func (a *attempt) forget() { a.claims = claims{id: a.id, unknown: a.count > 1} }
+func (a *attempt) forget() { a.ownNodes = ownNodes{id: a.id, unknown: a.count > 1} }
 
 // checkOwn returns what a change of our own nodes means: nil if one was only written to, which is then to be watched again.
 func (a *attempt) checkOwn() error {

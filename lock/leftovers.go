@@ -15,7 +15,7 @@ import (
 // tries until the nodes are known to be gone or the session is over. The end of the session removes all but a delay marker.
 type cleaner struct {
 	lock  *lockBase
-	clean func(context.Context, *claims) error // removes what an attempt or a hold has left
+	clean func(context.Context, *ownNodes) error // removes what an attempt or a hold has left
 	mu    struct {
 		sync.Mutex
 		blocking int           // how much is left that has not been refused
@@ -23,7 +23,7 @@ type cleaner struct {
 	}
 }
 
-func (c *cleaner) add(d claims) {
+func (c *cleaner) add(d ownNodes) {
 	attemptIDs.add(d.id)
 	c.mu.Lock()
 	if c.mu.blocking == 0 {
@@ -79,7 +79,7 @@ const (
 )
 
 // remove returns when d is gone, or the session over.
-func (c *cleaner) remove(ctx context.Context, d *claims, unblock func()) {
+func (c *cleaner) remove(ctx context.Context, d *ownNodes, unblock func()) {
 	pause := cleanerPauseMin
 	for {
 		if d.created != nil {
@@ -109,7 +109,7 @@ func (c *cleaner) remove(ctx context.Context, d *claims, unblock func()) {
 // clean deletes the nodes that are known and, if there may be others, those that carry the id in the queue. If the listing fails,
 // it deletes the known nodes and returns the error of the listing. A transaction goes ahead of the listing, which then shows
 // everything that was applied before.
-func (f *fairLock) clean(ctx context.Context, d *claims) error {
+func (f *fairLock) clean(ctx context.Context, d *ownNodes) error {
 	if err := f.checkStray(ctx, d); err != nil {
 		return err
 	}

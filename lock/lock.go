@@ -74,7 +74,7 @@ func (l locker) take(ctx context.Context, try bool) (*Hold, error) {
 	if h == nil && err == nil {
 		ctx = b.tellAsked(ctx)
 		var holds []*Hold
-		if holds, err = l.from.takeClaims(ctx, 1, try); err == nil {
+		if holds, err = l.from.takeHolds(ctx, 1, try); err == nil {
 			h = holds[0]
 		}
 	}
@@ -87,7 +87,7 @@ var errZero = errors.New("lock: the zero value of a lock cannot be used (make on
 // A takeable is a fair or an unfair lock that holds can be taken from.
 type takeable interface {
 	base() *lockBase
-	takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
+	takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
 }
 
 // lockBase is what lock values of all kinds have, and what holds and grants need to know of their lock.
@@ -153,9 +153,9 @@ func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fa
 	return f
 }
 
-// takeClaims makes count claims and returns as many holds or none. If try is set, it does not wait. A semaphore first agrees on the
+// takeHolds makes count claims and returns as many holds or none. If try is set, it does not wait. A semaphore first agrees on the
 // number of permits, and takes the gate.
-func (f *fairLock) takeClaims(ctx context.Context, count int, try bool) ([]*Hold, error) {
+func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error) {
 	if f.permits != nil && f.permits.isUndecided() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {
 			return nil, f.withOp(err, try)

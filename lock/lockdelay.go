@@ -13,7 +13,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// awaitDelay returns when no delay of an earlier holder is left, and an attempt to write has made its own delay marker. For a
+// passDelay returns when no delay of an earlier holder is left, and an attempt to write has made its own delay marker. For a
 // try, a delay that is left is a *BusyError.
 //
 // The listing shows the marker of each holder whose claim this session has seen disappear: the marker is older than the
@@ -25,7 +25,7 @@ import (
 // then deletes it. One whose process or session ends in that moment leaves it, and the next contender waits for a delay that
 // protects nothing. No other marker can become an orphan in between, for no claim that excludes ours
 // is ahead any more.
-func (a *attempt) awaitDelay(ctx context.Context) error {
+func (a *attempt) passDelay(ctx context.Context) error {
 	for {
 		st, _ := a.s.State()
 		names, _, err := a.s.Children(ctx, a.lock.dir)
@@ -38,7 +38,7 @@ func (a *attempt) awaitDelay(ctx context.Context) error {
 		orphans := queue.Orphans(names)
 		over := len(orphans) == 0
 		if !over {
-			if over, err = a.waitDelay(ctx, orphans, st.Conn); err != nil {
+			if over, err = a.waitOutOrphans(ctx, orphans, st.Conn); err != nil {
 				return err
 			}
 		}
@@ -72,7 +72,7 @@ func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue
 		case err != nil && !errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
-			return watchError(err, ErrPlaceLost)
+			return relistOr(err, ErrPlaceLost)
 		}
 		for i, k := range deletes {
 			if _, err := k.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -101,9 +101,9 @@ func (a *attempt) removeDelayMarker() {
 	}
 }
 
-// waitDelay reports whether the delays of all orphans are over. Otherwise it returns when they may be, or something else has
+// waitOutOrphans reports whether the delays of all orphans are over. Otherwise it returns when they may be, or something else has
 // changed, and the directory is to be listed again. conn is the connection of the last listing.
-func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) (over bool, err error) {
+func (a *attempt) waitOutOrphans(ctx context.Context, orphans []string, conn uint64) (over bool, err error) {
 	p := a.s.Pipeline()
 	reads := make([]*client.Pending[client.Node], len(orphans))
 	watches := make([]*client.Watch, len(orphans))
@@ -114,14 +114,14 @@ func (a *attempt) waitDelay(ctx context.Context, orphans []string, conn uint64) 
 	ownAnswers := a.watchOwn(p)
 	p.Send(ctx)
 	if err := ownAnswers(ctx); err != nil { // first, so that a watch that was not set never stays
-		return false, watchError(err, ErrPlaceLost)
+		return false, relistOr(err, ErrPlaceLost)
 	}
 	var left time.Duration
 	known := a.lock.orphans.update(orphans)
 	for i, k := range reads {
 		node, err := k.Wait(ctx)
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) { // which tells nothing of the delay
-			return false, watchError(err, nil) // gone, or out of touch: look again
+			return false, relistOr(err, nil) // gone, or out of touch: look again
 		}
 		left = max(left, queue.DelayOf(node.Data, a.lock.opt.Delay)-known[i])
 	}

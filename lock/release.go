@@ -146,10 +146,10 @@ func (g *queueGrant) discard() { g.fair.cleaner.add(g.leftovers()) }
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see. While the outcome of a downgrade is open there are two nodes, the write node first: if they are deleted in this
 // order, neither is left, even if the downgrade is carried out in between or later.
-func (g *queueGrant) leftovers() claims {
+func (g *queueGrant) leftovers() ownNodes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	left := claims{id: g.id}
+	left := ownNodes{id: g.id}
 	if g.delayMarker != "" && g.mu.lost == nil {
 		left.nodes = append(left.nodes, g.delayMarker)
 	}
@@ -197,7 +197,7 @@ func (g *queueGrant) removeNode(ctx context.Context) error {
 func (g *queueGrant) announces() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.next == "" && g.fair.rules.AnnouncesRelease(g.waited, g.mu.kind != g.fair.rules.Kind)
+	return g.mu.next == "" && g.fair.rules.NeedsReleaseMarker(g.waited, g.mu.kind != g.fair.rules.Kind)
 }
 
 // delete deletes the node. If the release is announced, the same transaction makes and deletes a znode,

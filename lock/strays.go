@@ -23,13 +23,13 @@ func (f *fairLock) removeStrays(ahead []queue.Claim) {
 	for _, claim := range ahead {
 		if id, ok := queue.IDOf(claim.Name); ok && isStray(id) {
 			id = queue.ID(strings.Clone(string(id))) // it would keep the whole listing
-			f.cleaner.add(claims{id: id, nodes: []string{zk.Join(f.dir, claim.Name)}, stray: true})
+			f.cleaner.add(ownNodes{id: id, nodes: []string{zk.Join(f.dir, claim.Name)}, stray: true})
 		}
 	}
 }
 
 // checkStray forgets the node of claims that are a stray unless the session owns it.
-func (f *fairLock) checkStray(ctx context.Context, d *claims) error {
+func (f *fairLock) checkStray(ctx context.Context, d *ownNodes) error {
 	if !d.stray {
 		return nil
 	}

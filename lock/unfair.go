@@ -68,9 +68,9 @@ type unfairLock struct {
 	cleaner *cleaner
 }
 
-// takeClaims makes a claim and returns its hold; count is 1. An attempt that ends without a hold is abandoned, also if
+// takeHolds makes a claim and returns its hold; count is 1. An attempt that ends without a hold is abandoned, also if
 // Options.Waiting panics.
-func (u *unfairLock) takeClaims(ctx context.Context, _ int, try bool) (holds []*Hold, err error) {
+func (u *unfairLock) takeHolds(ctx context.Context, _ int, try bool) (holds []*Hold, err error) {
 	if try {
 		u.cleaner.await(ctx)
 	}

@@ -16,7 +16,7 @@ import (
 // path. Since all contenders' znodes have that name, an attempt knows its own by the creation zxid, or by its id in the data if
 // the create was not answered. The cleaner removes what abandon leaves behind.
 type unfairAttempt struct {
-	claims   // nodes is the lock's path if the node is there, and is ours
+	ownNodes // nodes is the lock's path if the node is there, and is ours
 	u        *unfairLock
 	data     []byte
 	lookedAt clock.Instant // when the last request was sent that showed our node
@@ -27,7 +27,7 @@ type unfairAttempt struct {
 }
 
 func newUnfairAttempt(u *unfairLock, r *queue.Record) *unfairAttempt {
-	a := &unfairAttempt{claims: claims{id: newAttemptID()}, u: u}
+	a := &unfairAttempt{ownNodes: ownNodes{id: newAttemptID()}, u: u}
 	attemptIDs.add(a.id)
 	if r == nil {
 		r = &queue.Record{}
@@ -133,7 +133,7 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 			return nil, ErrNotEphemeral
 		}
 		if id := queue.ParseRecord(node.Data).ID; node.Stat.EphemeralOwner == a.u.s.ID() && isStray(id) {
-			a.u.cleaner.add(claims{id: id, token: node.Stat.Czxid})
+			a.u.cleaner.add(ownNodes{id: id, token: node.Stat.Czxid})
 		}
 		return &node, nil
 	}
@@ -150,7 +150,7 @@ func (a *unfairAttempt) vouch() {
 // forget notes that the node, if we have made one, is gone.
 func (a *unfairAttempt) forget() {
 	cancelWatch(a.own) // on another contender's, perhaps
-	a.claims, a.own, a.revoked = claims{id: a.id}, nil, false
+	a.ownNodes, a.own, a.revoked = ownNodes{id: a.id}, nil, false
 }
 
 // awaitRival waits until something happens to the node in the way. It returns that node again if it is still there, or the one
@@ -173,7 +173,7 @@ func (a *unfairAttempt) awaitRival(ctx context.Context, rival *client.Node) (nex
 // grant makes the hold, once the session is known to live.
 func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	u := a.u
-	lease, err := awaitLease(ctx, u.s, u.opt.Vouch)
+	l, err := awaitLease(ctx, u.s, u.opt.Vouch)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, ending.Of(ctx)
 	}
-	if isOutdated(a.u.s, a.lookedAt, lease.At, a.own) {
+	if isOutdated(a.u.s, a.lookedAt, l.At, a.own) {
 		if _, err := a.readNode(ctx); err != nil {
 			return nil, err
 		}
@@ -196,7 +196,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		return a.grant(ctx)
 	}
 	g := &unfairGrant{u: u}
-	g.init(g, &u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, lease.Number)
+	g.init(g, &u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, l.Number)
 	a.vouches = false // the grant's now
 	h := beginHolds(ctx, []*grant{&g.grant}, []*client.Watch{a.own})[0]
 	attemptIDs.drop(a.id) // the grant's use goes on
@@ -210,7 +210,7 @@ func (a *unfairAttempt) abandon() {
 		bridge.Of(a.u.s).Unvouch(int(a.u.opt.Vouch))
 	}
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
-		a.u.cleaner.add(a.claims)
+		a.u.cleaner.add(a.ownNodes)
 	}
 	attemptIDs.drop(a.id)
 }

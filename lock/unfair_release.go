@@ -18,11 +18,11 @@ type unfairGrant struct {
 // owns reports whether the node at the lock's path is the one that the grant rests on.
 func (g *unfairGrant) owns(stat zk.Stat) bool { return stat.Czxid == g.token }
 
-func (g *unfairGrant) discard() { g.u.cleaner.add(claims{id: g.id, token: g.token}) }
+func (g *unfairGrant) discard() { g.u.cleaner.add(ownNodes{id: g.id, token: g.token}) }
 
 // removeNode deletes the node, and finds out whether it is gone, and whether it was ours at all, if the answer leaves that open.
 func (g *unfairGrant) removeNode(ctx context.Context) error {
-	left := claims{id: g.id, token: g.token}
+	left := ownNodes{id: g.id, token: g.token}
 	err := g.s.Delete(ctx, g.u.dir, 0)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
 
@@ -45,7 +45,7 @@ func (g *unfairGrant) removeNode(ctx context.Context) error {
 
 // removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells, or its data where the create was
 // not answered. It reports whether there was such a node; with false and an error, that is not known.
-func (u *unfairLock) removeOwn(ctx context.Context, d *claims) (was bool, err error) {
+func (u *unfairLock) removeOwn(ctx context.Context, d *ownNodes) (was bool, err error) {
 	for {
 		p := u.s.Pipeline()
 		p.AwaitWrites()
@@ -81,7 +81,7 @@ func (u *unfairLock) isOf(id queue.ID, node client.Node) bool {
 }
 
 // clean deletes the node that d stands for, if there is one.
-func (u *unfairLock) clean(ctx context.Context, d *claims) error {
+func (u *unfairLock) clean(ctx context.Context, d *ownNodes) error {
 	if d.token == 0 && !d.unknown {
 		return nil
 	}

@@ -84,7 +84,7 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) 
 	defer func() {
 		// A waiter of a mutex or a read/write lock watches one claim, and whether it needs the release marker depends on this view.
 		// The many watches of a semaphore's waiter are kept for the next wait.
-		if ours || err != nil || a.lock.rules.Announces {
+		if ours || err != nil || a.lock.rules.HasReleaseMarker {
 			a.cancelClaimWatches()
 		}
 	}()
@@ -153,20 +153,20 @@ func (a *attempt) arm(ctx context.Context, v view) ([]*claimWatch, error) {
 	a.watchPermits(p)
 	p.Send(ctx)
 	if err := ownAnswers(ctx); err != nil {
-		return nil, watchError(err, ErrPlaceLost)
+		return nil, relistOr(err, ErrPlaceLost)
 	}
 	for _, w := range watched {
 		if w.got == nil {
 			continue
 		}
 		if _, err := w.got.Wait(ctx); err != nil {
-			return nil, watchError(err, nil)
+			return nil, relistOr(err, nil)
 		}
 		w.got = nil
 	}
 	if a.lock.permits != nil {
 		if n, err := a.readPermits(ctx); err != nil || n != v.queue.Permits {
-			return nil, watchError(err, ErrPlaceLost)
+			return nil, relistOr(err, ErrPlaceLost)
 		}
 	}
 	return watched, nil
@@ -269,9 +269,9 @@ func (w *claimWatch) releaseMarkerFired(conn uint64) bool {
 	return err == nil && ev.Type == zk.NodeCreated && on == conn
 }
 
-// watchError turns the error of a read that was to set a watch into what it means for the wait; gone is what
+// relistOr turns the error of a read that was to set a watch into what it means for the wait; gone is what
 // it means that the node is not there.
-func watchError(err, gone error) error {
+func relistOr(err, gone error) error {
 	switch {
 	case errors.Is(err, zk.ErrConnectionLoss):
 		return nil // list again

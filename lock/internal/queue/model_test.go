@@ -513,7 +513,7 @@ func (m *modelRun) advance(s modelState, who byte, step func(string, modelState)
 
 // release returns the transaction that deletes the claim of a holder.
 func (m *modelRun) release(c modelContender, who byte) byte {
-	if !c.open && m.w.kinds[who].rules().AnnouncesRelease(c.waited, c.moved) {
+	if !c.open && m.w.kinds[who].rules().NeedsReleaseMarker(c.waited, c.moved) {
 		return txnRelease
 	}
 	return txnDelete

@@ -72,7 +72,7 @@ func (id ID) Made(name string) bool {
 	return ok && len(rest) > len(id) && rest[:len(id)] == string(id) && rest[len(id)] == '-'
 }
 
-// releaseWord ends the name of a release marker: the znode by which a holder announces its release (Rules.AnnouncesRelease). The
+// releaseWord ends the name of a release marker: the znode by which a holder announces its release (Rules.NeedsReleaseMarker). The
 // transaction that deletes the holder's claim makes and deletes it. Without it, the deletion of the claim ahead does not tell a
 // holder that released from a waiter that died, and each hand-over needs a listing. No claim's name ends so.
 const releaseWord = "-released"

@@ -15,9 +15,10 @@ type Rules struct {
 	// of them leaves, it is called again.
 	WaitsFor func(q Queue, place int) []int
 
-	// Announces says that holders announce a release by a release marker where AnnouncesRelease says so. A waiter that sees it
-	// knows that the claims which the holder had to wait for have gone, too. With permits that would not be true.
-	Announces bool
+	// HasReleaseMarker says that holders announce their releases by a release marker, where others may need it; see
+	// NeedsReleaseMarker. A waiter that sees it knows that the claims which the holder had to wait for have gone, too. With
+	// permits that would not be true.
+	HasReleaseMarker bool
 
 	// Moves says that a holder may let another node take the place of its own (Hold.Downgrade). When a node with this Word
 	// goes, its holder may still hold the lock; only the release marker tells that it has left.
@@ -31,15 +32,15 @@ type Rules struct {
 var (
 	MutexRules = Rules{
 		Verb: "lock", Word: LockWord, Kind: Exclusive, Heeds: Exclusive | Shared,
-		WaitsFor: waitForConflict, Announces: true, Reenters: true,
+		WaitsFor: waitForConflict, HasReleaseMarker: true, Reenters: true,
 	}
 	WriteRules = Rules{
 		Verb: "lock", Word: writeWord, Kind: Exclusive, Heeds: Exclusive | Shared,
-		WaitsFor: waitForConflict, Announces: true, Moves: true, Reenters: true,
+		WaitsFor: waitForConflict, HasReleaseMarker: true, Moves: true, Reenters: true,
 	}
 	ReadRules = Rules{
 		Verb: "read lock", Word: ReadWord, Kind: Shared, Heeds: Exclusive | Shared,
-		WaitsFor: waitForConflict, Announces: true, Reenters: true,
+		WaitsFor: waitForConflict, HasReleaseMarker: true, Reenters: true,
 	}
 	PermitRules = Rules{Verb: "acquire", Word: PermitWord, Kind: Permit, Heeds: Permit, WaitsFor: waitForPermits}
 )
@@ -48,7 +49,7 @@ var (
 // claims in the directory neither wait for them nor are waited for.
 var ElectionRules = Rules{
 	Verb: "lock", Word: latchWord, Kind: Candidacy, Heeds: Candidacy,
-	WaitsFor: waitForConflict, Announces: true,
+	WaitsFor: waitForConflict, HasReleaseMarker: true,
 }
 
 // UnfairRules are those of a lock without a queue: its claim has no word, and waits for none.
@@ -102,9 +103,10 @@ func (r *Rules) FreedByEnd(q Queue, ended, place int) bool { return r.freedBy(q,
 
 // FreedByRelease reports whether the claim at place is granted once the claim at holder, which it waits for, has announced its
 // release. It has held the lock and left, so all claims that it had to wait for have left before it; or share the lock, after a
-// downgrade, if the holder was a reader.
+// downgrade, if the holder was a reader. Take a writer 1 that may have downgraded, a reader 2 and a writer 3: when 2 releases, 3 is
+// not granted, since 1 may still read.
 func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
-	return r.Announces && r.freedBy(q, holder, place, true)
+	return r.HasReleaseMarker && r.freedBy(q, holder, place, true)
 }
 
 // freedBy is FreedByRelease if the end of the node was announced, and otherwise FreedByEnd.
@@ -132,9 +134,9 @@ func (r *Rules) freedBy(q Queue, ended, place int, announced bool) bool {
 	return true
 }
 
-// AnnouncesRelease reports whether a holder announces its release: if it has waited, since another contender may have seen its
+// NeedsReleaseMarker reports whether a holder has to announce its release: if it has waited, since another contender may have seen its
 // claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a
 // downgrade.
-func (r *Rules) AnnouncesRelease(waited, downgraded bool) bool {
-	return r.Announces && (waited || r.Moves && !downgraded)
+func (r *Rules) NeedsReleaseMarker(waited, downgraded bool) bool {
+	return r.HasReleaseMarker && (waited || r.Moves && !downgraded)
 }

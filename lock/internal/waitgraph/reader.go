@@ -42,9 +42,10 @@ func NewReader(ctx context.Context, s *client.Session, earlier *Reader) *Reader 
 	return &Reader{ctx: ctx, s: s, earlier: earlier, queues: map[string]*queue.ReadQueue{}, mzxid: map[string]int64{}}
 }
 
-// Cycle returns a cycle of waits through the entry with that hold id in the queue at dir; nil if there is none. Entries that are
-// to be skipped are not taken for waiting: of each cycle one entry is the first.
-func (r *Reader) Cycle(dir, id string, skip func(p, other *queue.Entry) bool) (queue.Deadlock, error) {
+// Cycle returns a cycle of waits through the entry with that hold id in the queue at dir; nil if there is none. skip says which
+// entries count as not waiting when a cycle through self is looked for: those that answer for a cycle through both. So each cycle is
+// found from one of its entries alone.
+func (r *Reader) Cycle(dir, id string, skip func(e, self *queue.Entry) bool) (queue.Deadlock, error) {
 	if r.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
 		return nil, ending.Of(r.ctx)
 	}

@@ -30,7 +30,7 @@ var Mutations = []Mutation{
 	}},
 	// The answer's moment alone does not show: a late answer is a silence, too, which the other conditions of the lease count.
 	{Name: "deadlines are two thirds of the timeout behind the answer to a heartbeat", Entry: "F17", Within: 1000, Patches: []Patch{
-		{File: "client/conn.go", Old: "s.vouchLocked(proven, k.sent, c.in.heard)", New: "s.vouchLocked(proven, c.in.heard, c.in.heard)"},
+		{File: "client/conn.go", Old: "s.noteProofLocked(proven, k.sent, c.in.heard)", New: "s.noteProofLocked(proven, c.in.heard, c.in.heard)"},
 		{File: "internal/lease/lease.go", Old: "return min(Term(timeout), timeout*5/6-l.silence, timeout-l.known) - age", New: "return Term(timeout) - age"},
 	}},
 	{Name: "a sync vouches as much as a write", Entry: "F17", Within: 1000, Patches: []Patch{
@@ -58,7 +58,7 @@ var Mutations = []Mutation{
 		{File: "client/connect.go", Old: "	case s.ID() != 0 && resp.SessionID != s.ID():\n", New: "	case s.ID() < 0 && s.ID() > 0:\n"},
 	}},
 	{Name: "a predecessor that has gone is waited for", Entry: "F09", Within: 1000, Patches: []Patch{
-		{File: "lock/wait.go", Old: "		if _, err := w.got.Wait(ctx); err != nil {\n			return nil, watchError(err, nil)", New: "		if _, err := w.got.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {\n			return nil, watchError(err, nil)"},
+		{File: "lock/wait.go", Old: "		if _, err := w.got.Wait(ctx); err != nil {\n			return nil, relistOr(err, nil)", New: "		if _, err := w.got.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {\n			return nil, relistOr(err, nil)"},
 	}},
 	{Name: "the wrong predecessor", Entry: "F11", Within: 50, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "for i := place - 1; i >= 0; i-- {\n		if conflict", New: "for i := place - 2; i >= 0; i-- {\n		if conflict"},
@@ -70,11 +70,11 @@ var Mutations = []Mutation{
 		{File: "lock/internal/queue/queue.go", Old: "if Before(a.Number, b.Number) {", New: "if a.Name < b.Name {"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
-		{File: "lock/guard.go", Old: "if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) || now.Before(g.guarded.due) {", New: "if true {"},
+		{File: "lock/hold_guard.go", Old: "if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) || now.Before(g.guarded.due) {", New: "if true {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/deadline.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
-		{File: "lock/guard.go", Old: "l.Number == g.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == g.leaseNumber && l.Remaining > 0 || g.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
+		{File: "lock/hold_guard.go", Old: "l.Number == g.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == g.leaseNumber && l.Remaining > 0 || g.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
 		{File: "lock/release.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.fair.cleaner.add(g.leftovers())\n"},
