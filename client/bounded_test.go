@@ -160,8 +160,8 @@ func TestWatchTooLargeForTheNextConnection(t *testing.T) {
 		for bytes := most - 60; bytes <= most; bytes++ {
 			path := "/" + strings.Repeat("x", bytes-1)
 			_, _, _, err := s.WatchExists(short(t, 5*time.Second), path)
-			_, streamErr := s.AddWatch(short(t, 5*time.Second), path, true)
-			for _, err := range []error{err, streamErr} {
+			_, persistentErr := s.AddWatch(short(t, 5*time.Second), path, true)
+			for _, err := range []error{err, persistentErr} {
 				var size *client.SizeError
 				switch {
 				case err == nil:

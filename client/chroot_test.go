@@ -30,7 +30,7 @@ func TestChroot(t *testing.T) {
 				t.Errorf("%s is there: %v, %v, want %v", path, ok, err, want)
 			}
 		}
-		stream, err := s.AddWatch(ctx, "/", true)
+		watch, err := s.AddWatch(ctx, "/", true)
 		must(t, err)
 		for _, tt := range []struct {
 			mode zk.Mode
@@ -58,7 +58,7 @@ func TestChroot(t *testing.T) {
 				t.Errorf("create %s, %v: owner 0x%x", tt.path, tt.mode, got.Stat.EphemeralOwner)
 			}
 			wantThere("/team/app"+tt.want, true)
-			if ev, err := stream.Next(short(t, time.Second)); err != nil || ev.Type != zk.NodeCreated || ev.Path != tt.want {
+			if ev, err := watch.Next(short(t, time.Second)); err != nil || ev.Type != zk.NodeCreated || ev.Path != tt.want {
 				t.Errorf("event %+v, %v, want the creation of %s", ev, err, tt.want)
 			}
 		}

@@ -30,7 +30,7 @@ func TestF20_AnotherSessionIsExpiry(t *testing.T) {
 		s := open(t, n, fakeAddr, client.Options{})
 		_, _, w, err := s.WatchGet(t.Context(), "/n")
 		must(t, err)
-		stream, err := s.AddWatch(t.Context(), "/n", true)
+		watch, err := s.AddWatch(t.Context(), "/n", true)
 		must(t, err)
 		n.Link("client", "").Refuse()
 		n.Link("client", "").Cut()
@@ -50,9 +50,9 @@ func TestF20_AnotherSessionIsExpiry(t *testing.T) {
 		_, _, err = w.Event()
 		wantErr(t, "watch", err, zk.ErrSessionExpired)
 		for err = nil; err == nil; {
-			_, err = stream.Next(t.Context())
+			_, err = watch.Next(t.Context())
 		}
-		wantErr(t, "stream", err, zk.ErrSessionExpired)
+		wantErr(t, "watch", err, zk.ErrSessionExpired)
 		if st, _ := s.State(); st.Phase != client.Expired || !errors.Is(st.Cause, zk.ErrSessionExpired) {
 			t.Errorf("state %v, %v, want expired", st.Phase, st.Cause)
 		}

@@ -225,7 +225,7 @@ func (m *mixed) watch(ctx context.Context, r *rand.Rand) {
 	m.told("event", w.Fired(), path, w.Conn(), began)
 }
 
-func (m *mixed) stream(ctx context.Context, r *rand.Rand) {
+func (m *mixed) persistent(ctx context.Context, r *rand.Rand) {
 	path := fmt.Sprint("/s", m.paths.Add(1))
 	st, err := m.s.AddWatch(ctx, path, r.IntN(2) == 0)
 	if err != nil {
@@ -238,7 +238,7 @@ func (m *mixed) stream(ctx context.Context, r *rand.Rand) {
 	defer cancel()
 	ev, err := st.Next(ctx)
 	if !ev.Gap {
-		m.told("event of a stream", err == nil, path, state.Conn, began)
+		m.told("event of a persistent watch", err == nil, path, state.Conn, began)
 	}
 }
 
@@ -294,7 +294,7 @@ func (m *mixed) caller(r *rand.Rand) {
 		case 4, 5:
 			m.watch(ctx, r)
 		case 6:
-			m.stream(ctx, r)
+			m.persistent(ctx, r)
 		case 7:
 			m.refused()
 		case 8:

@@ -334,7 +334,7 @@ func TestF15_TraceMayBlock(t *testing.T) {
 }
 
 // A persistent watch reports what happens, in order, until it is closed; over a break it reports a gap.
-func TestStream(t *testing.T) {
+func TestPersistentWatch(t *testing.T) {
 	for _, recursive := range []bool{false, true} {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
 			withWords(t, n)
@@ -404,7 +404,7 @@ func TestStream(t *testing.T) {
 
 // What a closed watch asks the server to forget has a type that the server knows: any watch of the path if no other one is
 // there, the persistent one once an event has shown that the server is of 3.9 or later, and otherwise nothing.
-func TestRemovalOfAStream(t *testing.T) {
+func TestRemovalOfAPersistentWatch(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		beside, event bool
@@ -446,7 +446,7 @@ func TestRemovalOfAStream(t *testing.T) {
 }
 
 // A persistent watch whose reader is too slow gets a gap in place of what did not fit, and no more memory.
-func TestStreamOverflow(t *testing.T) {
+func TestPersistentWatchOverflow(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		serveFake(t, n, fakeAddr, func(p *peer) {
 			if p.open() {

@@ -89,9 +89,14 @@ func TestOptions(t *testing.T) {
 func TestARefusedOptionNamesTheElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.New(t, zktest.Options{}).Session(t, "s")
-		_, err := New(s, "/e", Options{Grace: -1})
-		if err == nil || !strings.HasPrefix(err.Error(), "election /e: option Grace") {
-			t.Errorf("error %v", err)
+		for option, opt := range map[string]Options{
+			"Grace":         {Grace: -1},
+			"Lock.Data":     {Lock: lock.Options{Data: []byte("x")}},
+			"Lock.Deadlock": {Lock: lock.Options{Deadlock: time.Minute}},
+		} {
+			if _, err := New(s, "/e", opt); err == nil || !strings.HasPrefix(err.Error(), "election /e: option "+option+": ") {
+				t.Errorf("option %s: error %v", option, err)
+			}
 		}
 	})
 }

@@ -36,8 +36,8 @@ type Options struct {
 	// timeout, a longer margin is cut to a third.
 	Margin time.Duration
 
-	// Lock has the options of the lock that a leader holds. Its Data must be nil, because ID and Data make it, and its
-	// Requeue is always on. Its Logger hears of terms, and why Run campaigns again.
+	// Lock has the options of the lock that a leader holds. Its Data must be nil, because ID and Data make it, its Deadlock must
+	// be 0, because candidates' znodes do not say what else they hold, and its Requeue is always on. Its Logger hears of terms, and why Run campaigns again.
 	Lock lock.Options
 }
 
@@ -64,6 +64,8 @@ func (o Options) withDefaults(timeout time.Duration) (Options, error) {
 		return o, fmt.Errorf("option Margin: %v is more than a third of the session timeout, %v (ask for a longer timeout, or for less margin)", o.Margin, timeout)
 	case o.Lock.Data != nil:
 		return o, errors.New("option Lock.Data: is for Data and ID to say")
+	case o.Lock.Deadlock != 0:
+		return o, errors.New("option Lock.Deadlock: the znode of a candidate does not say what else it holds")
 	case o.IDOnly && len(o.Data) > 0:
 		return o, errors.New("option IDOnly: leaves no room for Data")
 	}

@@ -127,13 +127,16 @@ func Join(ctx context.Context, k *client.Keeper, path, id string, items []string
 	}
 	p := &Partition{path: path, id: id, items: slices.Compact(slices.Sorted(slices.Values(items))), work: work, opt: opt, done: make(chan struct{}), turns: map[string]chan struct{}{}}
 	p.mu.own, p.mu.changed = map[string]bool{}, make(chan struct{})
-	if err := p.check(); err != nil {
+	s, err := k.Session(ctx)
+	if err == nil {
+		err = p.check(s)
+	}
+	if err != nil {
 		return nil, &client.OpError{Op: "partition", Path: path, Err: err}
 	}
 	var b [16]byte
 	rand.Read(b[:]) // never fails
 	joined := group.JoinOptions{ACL: opt.ACL, ParentACL: opt.ACL, Logger: opt.Logger}
-	var err error
 	if p.group, err = group.Open(ctx, k, zk.Join(path, "party"), group.Options{Logger: opt.Logger}); err != nil {
 		return nil, err
 	}
@@ -147,8 +150,8 @@ func Join(ctx context.Context, k *client.Keeper, path, id string, items []string
 	return p, nil
 }
 
-// check refuses what cannot be shared out.
-func (p *Partition) check() error {
+// check refuses what cannot be shared out, and options that no lock of the session can have.
+func (p *Partition) check(s *client.Session) error {
 	if p.id == "" || strings.Contains(p.id, "/") {
 		return fmt.Errorf("id %q is empty or contains a slash", p.id)
 	}
@@ -163,7 +166,16 @@ func (p *Partition) check() error {
 	if p.opt.Settle < 0 {
 		return fmt.Errorf("option Settle: %v is negative", p.opt.Settle)
 	}
-	return zk.ValidatePath(p.path)
+	if err := zk.ValidatePath(p.path); err != nil {
+		return err
+	}
+	_, err := p.lockOf(s, "items")
+	return err
+}
+
+// lockOf returns the lock of an item.
+func (p *Partition) lockOf(s *client.Session, item string) (*lock.Mutex, error) {
+	return lock.NewMutex(s, zk.Join(zk.Join(p.path, "locks"), item), p.opt.Lock)
 }
 
 // run shares items out until Close, with one session after the other.
@@ -295,7 +307,7 @@ func (p *Partition) keep(ctx context.Context, s *client.Session, item string) {
 
 // once works on an item under its lock, until ctx ends, the lock is lost or the work fails.
 func (p *Partition) once(ctx context.Context, s *client.Session, item string) error {
-	m, err := lock.NewMutex(s, zk.Join(zk.Join(p.path, "locks"), item), p.opt.Lock)
+	m, err := p.lockOf(s, item)
 	if err != nil {
 		return err
 	}

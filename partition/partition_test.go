@@ -373,6 +373,10 @@ func TestWhatCannotBeSharedOut(t *testing.T) {
 				_, err := partition.Join(context.Background(), k, "/p", "x", nil, nil, partition.Options{})
 				return err
 			},
+			"partition /p: lock /p/locks/items: option QueueMax: ": func() error {
+				_, err := partition.Join(context.Background(), k, "/p", "x", nil, work, partition.Options{Lock: lock.Options{QueueMax: -1}})
+				return err
+			},
 			"partition p: ": func() error {
 				_, err := partition.Join(context.Background(), k, "p", "x", nil, work, partition.Options{})
 				return err

@@ -49,7 +49,7 @@ const (
 	// ErrConnectionLoss is returned when the connection ended before the answer came. What became of the
 	// request is unknown.
 	ErrConnectionLoss Code = -4
-	// ErrClosed is returned after Close: of the session, or of the Keeper, stream, cache or member that was asked.
+	// ErrClosed is returned after Close: of the session, or of the Keeper, watch, cache or member that was asked.
 	ErrClosed Code = -1000
 )
 

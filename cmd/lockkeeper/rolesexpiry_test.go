@@ -39,15 +39,15 @@ func TestAMemberAndAnInstanceComeBackAfterAnExpiry(t *testing.T) {
 	} {
 		t.Run(command[0], func(t *testing.T) {
 			ctx := t.Context()
-			stream, err := observer.AddWatch(ctx, parent, true)
+			watch, err := observer.AddWatch(ctx, parent, true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer stream.Close()
+			defer watch.Close()
 			next := func(kind zk.EventType) { // waits for the next event of a child
 				t.Helper()
 				for {
-					ev, err := stream.Next(ctx)
+					ev, err := watch.Next(ctx)
 					switch {
 					case err != nil:
 						t.Fatal(err)

@@ -127,7 +127,7 @@ type CycleFinder struct {
 
 	reached []*Entry            // entries that may wait for Self, and what these hold; Self first
 	waits   map[*Entry]bool     // of these, the ones that wait for a stuck one
-	held    map[string][]*Entry // by hold id of what is held: those whose owner holds it, if they wait
+	held    map[string][]*Entry // by hold id of what is held: the entries of waits whose owner holds it
 }
 
 // Cycle returns a shortest cycle of waits through Self, nil if there is none.
@@ -139,7 +139,7 @@ func (f *CycleFinder) Cycle() (Deadlock, error) {
 		settled = true
 		for _, e := range f.reached {
 			if f.waits[e] && !e.isBlocked(f.stuck) {
-				delete(f.waits, e)
+				f.waitsNoMore(e)
 				settled = false
 			}
 		}
@@ -151,8 +151,14 @@ func (f *CycleFinder) Cycle() (Deadlock, error) {
 }
 
 // stuck reports whether an entry waits, or is held while its owner waits.
-func (f *CycleFinder) stuck(e *Entry) bool {
-	return f.waits[e] || slices.ContainsFunc(f.held[e.HoldID], func(other *Entry) bool { return f.waits[other] })
+func (f *CycleFinder) stuck(e *Entry) bool { return f.waits[e] || len(f.held[e.HoldID]) > 0 }
+
+// waitsNoMore notes that an entry does not wait for a stuck one.
+func (f *CycleFinder) waitsNoMore(e *Entry) {
+	delete(f.waits, e)
+	for _, id := range e.Under {
+		f.held[id] = slices.DeleteFunc(f.held[id], func(other *Entry) bool { return other == e })
+	}
 }
 
 // reach finds the entries that may be part of a cycle with Self: at first, all that are not granted wait.

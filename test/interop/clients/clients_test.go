@@ -99,15 +99,15 @@ func TestWatchesSurviveARestart(t *testing.T) {
 	must(t, err)
 	_, _, absent, err := s.WatchExists(within(t, patience), "/absent")
 	must(t, err)
-	stream, err := s.AddWatch(within(t, patience), "/tree", true)
+	watch, err := s.AddWatch(within(t, patience), "/tree", true)
 	must(t, err)
 	srv.Restart()
 	stat, ok, err := s.Exists(within(t, patience), "/held")
 	if !ok || err != nil || stat.Czxid != held.Stat.Czxid {
 		t.Errorf("the ephemeral after the restart: %v, %v", ok, err)
 	}
-	if ev, err := stream.Next(within(t, patience)); err != nil || !ev.Gap {
-		t.Errorf("stream after the restart: %+v, %v, want a gap", ev, err)
+	if ev, err := watch.Next(within(t, patience)); err != nil || !ev.Gap {
+		t.Errorf("watch after the restart: %+v, %v, want a gap", ev, err)
 	}
 	_, err = s.Set(within(t, patience), "/n", nil, -1)
 	must(t, err)
@@ -119,8 +119,8 @@ func TestWatchesSurviveARestart(t *testing.T) {
 	if ev := fired(t, absent); ev.Type != zk.NodeCreated || ev.Path != "/absent" {
 		t.Errorf("event %+v", ev)
 	}
-	if ev, err := stream.Next(within(t, patience)); err != nil || ev.Type != zk.NodeCreated || ev.Path != "/tree" {
-		t.Errorf("stream: %+v, %v", ev, err)
+	if ev, err := watch.Next(within(t, patience)); err != nil || ev.Type != zk.NodeCreated || ev.Path != "/tree" {
+		t.Errorf("watch: %+v, %v", ev, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestAbandonedWatchesAreRemoved(t *testing.T) {
 	must(t, s.Sync(within(t, patience), "/"))
 	create(t, s, "/n/below", zk.Ephemeral)
 	if ev := fired(t, children); ev.Type != zk.NodeChildrenChanged {
-		t.Errorf("the watch beside a stream that was closed: %+v", ev)
+		t.Errorf("the watch beside a persistent watch that was closed: %+v", ev)
 	}
 	if log := string(srv.Log()[began:]); strings.Contains(log, "Exception") { // a removal of a type that the server does not know
 		t.Errorf("the server has logged an error:\n%s", log[strings.Index(log, "Exception"):])

@@ -88,14 +88,14 @@ func (c *CLI) addWatch(ctx context.Context, in call) error {
 		c.status = failed
 		return nil
 	}
-	stream, err := c.session.AddWatch(ctx, path, recursive)
+	watch, err := c.session.AddWatch(ctx, path, recursive)
 	if err != nil {
 		return err
 	}
-	c.remember(path, &openWatch{kind: persistentWatch, stop: stream.Close})
+	c.remember(path, &openWatch{kind: persistentWatch, stop: watch.Close})
 	c.session.Go(func(ctx context.Context) {
 		for {
-			ev, err := stream.Next(ctx)
+			ev, err := watch.Next(ctx)
 			if err != nil {
 				return
 			}

@@ -20,16 +20,16 @@ type Change struct {
 // change comes with what the znode holds by the time that it is read. ready, which may be nil, is called once the
 // watch is set.
 func Watch(ctx context.Context, s *client.Session, path string, recursive, data bool, ready func(), tell func(Change) error) error {
-	stream, err := s.AddWatch(ctx, path, recursive)
+	watch, err := s.AddWatch(ctx, path, recursive)
 	if err != nil {
 		return err
 	}
-	defer stream.Close()
+	defer watch.Close()
 	if ready != nil {
 		ready()
 	}
 	for {
-		ev, err := stream.Next(ctx)
+		ev, err := watch.Next(ctx)
 		if err != nil {
 			return err
 		}
