@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (s Source) stopped() error {
 		return err
 	}
 	for _, p := range processes {
-		if filepath.Base(p) == strconv.Itoa(os.Getpid()) {
+		if isOurs(p) {
 			continue
 		}
 		if configuredFor(p, own) {
@@ -58,6 +59,19 @@ func (s Source) stopped() error {
 		}
 	}
 	return nil
+}
+
+// isOurs reports whether a process is this one, or a child of it that has not begun its own program yet, and has our files open until
+// then.
+func isOurs(process string) bool {
+	own := strconv.Itoa(os.Getpid())
+	if filepath.Base(process) == own {
+		return true
+	}
+	status, _ := os.ReadFile(filepath.Join(process, "status"))
+	theirs, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+	ours, err := os.ReadFile("/proc/self/cmdline")
+	return err == nil && bytes.Contains(status, []byte("\nPPid:\t"+own+"\n")) && bytes.Equal(theirs, ours)
 }
 
 // pidOf reads a file with the number of a process.

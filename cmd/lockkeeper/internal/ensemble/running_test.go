@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -38,19 +39,21 @@ func pid(t *testing.T, src *Source) {
 	}
 }
 
+// newSource returns a data directory with an empty log.
+func newSource(t *testing.T) Source {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, versionName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, versionName, "log.1"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return Source{Dir: dir}
+}
+
 // A server of Apache ZooKeeper's takes no lock: its command line, its configuration and its open files give it away.
 func TestAServerThatRuns(t *testing.T) {
 	t.Parallel()
-	newSource := func(t *testing.T) Source {
-		dir := t.TempDir()
-		if err := os.Mkdir(filepath.Join(dir, versionName), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, versionName, "log.1"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return Source{Dir: dir}
-	}
 	t.Run("stopped", func(t *testing.T) {
 		t.Parallel()
 		src := newSource(t)
@@ -125,4 +128,36 @@ func TestAServerThatRuns(t *testing.T) {
 			t.Errorf("Verify = %v", err)
 		}
 	})
+}
+
+// A child that has not begun its own program yet has our files open, and is us. One that has begun is not, nor is another process
+// with our arguments.
+func TestAChildIsOursUntilItsProgramBegins(t *testing.T) {
+	t.Parallel()
+	ours, err := os.ReadFile("/proc/self/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		parent  int
+		cmdline []byte
+		want    bool
+	}{
+		"not begun":     {os.Getpid(), ours, true},
+		"begun":         {os.Getpid(), []byte("java\x00"), false},
+		"another's":     {1, ours, false},
+		"of our number": {os.Getpid() * 10, ours, false},
+	} {
+		process := t.TempDir()
+		status := fmt.Sprintf("Name:\tx\nPPid:\t%d\nUid:\t0\n", tt.parent)
+		if err := errors.Join(os.WriteFile(filepath.Join(process, "status"), []byte(status), 0o644), os.WriteFile(filepath.Join(process, "cmdline"), tt.cmdline, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if got := isOurs(process); got != tt.want {
+			t.Errorf("%s: ours %v, want %v", name, got, tt.want)
+		}
+	}
+	if !isOurs(fmt.Sprintf("/proc/%d", os.Getpid())) {
+		t.Error("this process is not ours")
+	}
 }
