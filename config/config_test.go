@@ -417,6 +417,20 @@ func TestStoreStaysInDoubt(t *testing.T) {
 	}
 }
 
+// A session that ends before anything is written does not fail the call.
+func TestStoreGoesOnUnderTheNextSession(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.proxy.Before(faultproxy.Match{Ops: []wire.Op{wire.OpExists}}, func(faultproxy.Request) { w.srv.Link("a").Expire() })
+		must(t, config.Store(t.Context(), w.k, "/c", []byte("ours"), zk.AnyVersion, config.StoreOptions{}))
+		s, err := w.k.Session(t.Context())
+		must(t, err)
+		data, _, err := s.Get(t.Context(), "/c")
+		if err != nil || string(data) != "ours" {
+			t.Errorf("stored %q, %v", data, err)
+		}
+	})
+}
+
 func TestChanges(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.put("/c", `{"rate":1}`)

@@ -54,7 +54,8 @@ const NotThere int32 = -2
 // the znode if it is missing, or NotThere. Another version is zk.ErrBadVersion, and for NotThere zk.ErrNodeExists.
 //
 // A lost answer is resolved by looking, and the write is tried again if it is not there. client.MaybeApplied is true of an
-// error after an attempt that may have been carried out: another writer can have replaced what it wrote.
+// error after an attempt that may have been carried out: another writer can have replaced what it wrote. When the session ends,
+// Store goes on under the next one, unless there is such a doubt.
 func Store(ctx context.Context, k *client.Keeper, path string, data []byte, version int32, opt StoreOptions) error {
 	if err := operr.NoKeeper("store", path, k); err != nil {
 		return err
@@ -67,8 +68,18 @@ func Store(ctx context.Context, k *client.Keeper, path string, data []byte, vers
 		return &client.OpError{Op: "store", Path: path, Err: err}
 	}
 	w := storeCall{path: path, data: data, who: who, version: version, acl: opt.ACL}
-	if w.s, err = k.Session(ctx); err == nil {
-		err = w.run(ctx)
+	var inDoubt error
+	err = k.Run(ctx, func(ctx context.Context, s *client.Session) error {
+		w.s = s
+		err := w.run(ctx)
+		if w.doubt {
+			inDoubt = err
+			return nil
+		}
+		return err
+	})
+	if inDoubt != nil {
+		err = inDoubt
 	}
 	if err == nil {
 		return nil

@@ -139,11 +139,11 @@ func (c *Counter) Path() string { return c.path }
 
 // Get returns the value that the server we are connected to has; it may be behind the leader.
 func (c *Counter) Get(ctx context.Context) (Value, error) {
-	s, err := c.k.Session(ctx)
-	if err != nil {
-		return Value{}, c.opError("get", err)
-	}
-	v, err := c.read(ctx, s)
+	var v Value
+	err := c.k.Run(ctx, func(ctx context.Context, s *client.Session) (err error) {
+		v, err = c.read(ctx, s)
+		return err
+	})
 	if err != nil {
 		return Value{}, c.opError("get", err)
 	}
@@ -231,14 +231,31 @@ func (c *Counter) read(ctx context.Context, s *client.Session) (Value, error) {
 }
 
 // change replaces the value by what f makes of it. If f refuses, that is its error, and the value is the one that f refused: it
-// was read behind a sync, so the counter had it at some time since the call.
-func (c *Counter) change(ctx context.Context, op string, f func(int64) (int64, error)) (Value, error) {
-	s, err := c.k.Session(ctx)
-	if err != nil {
-		return Value{}, c.opError(op, err)
+// was read behind a sync, so the counter had it at some time since the call. When the session ends, it goes on under the next one,
+// unless the change may have been made.
+func (c *Counter) change(ctx context.Context, op string, f func(int64) (int64, error)) (v Value, err error) {
+	var inDoubt error
+	err = c.k.Run(ctx, func(ctx context.Context, s *client.Session) (err error) {
+		v, err = c.changeUnder(ctx, s, f)
+		if client.MaybeApplied(err) {
+			inDoubt = err
+			return nil
+		}
+		return err
+	})
+	if inDoubt != nil {
+		err = inDoubt
 	}
+	if err != nil {
+		return v, c.opError(op, err)
+	}
+	return v, nil
+}
+
+// changeUnder is change under one session.
+func (c *Counter) changeUnder(ctx context.Context, s *client.Session, f func(int64) (int64, error)) (Value, error) {
 	if err := c.ensure(ctx, s); err != nil {
-		return Value{}, c.opError(op, notSent(err))
+		return Value{}, notSent(err)
 	}
 	for {
 		refused := false
@@ -251,17 +268,17 @@ func (c *Counter) change(ctx context.Context, op string, f func(int64) (int64, e
 		case err == nil:
 			return v, nil
 		case !refused:
-			return Value{}, c.opError(op, err)
+			return Value{}, err
 		}
 		// The server that we read from may be behind.
 		if err := s.Sync(ctx, c.path); err != nil {
-			return Value{}, c.opError(op, err)
+			return Value{}, err
 		}
 		if v, err = c.read(ctx, s); err != nil {
-			return Value{}, c.opError(op, err)
+			return Value{}, err
 		}
 		if _, err = f(v.Number); err != nil {
-			return v, c.opError(op, err)
+			return v, err
 		}
 	}
 }

@@ -150,6 +150,13 @@ func TestSetHeader(t *testing.T) {
 	}
 }
 
+func TestSetHeaderWithoutAHolder(t *testing.T) {
+	r := request()
+	if err := SetHeader(r.Header, "a", nil); !errors.Is(err, ErrInvalid) || len(r.Header) > 0 {
+		t.Errorf("%v, header %v", err, r.Header)
+	}
+}
+
 // A request that was let in and then takes its time is over before the next holder's begins: F19 at an
 // HTTP server.
 func TestHandlerNewerWaitsForOlder(t *testing.T) {

@@ -194,6 +194,9 @@ func TestLostHoldEndsWhatGoesOnUnderIt(t *testing.T) {
 		if _, _, err := s.Get(h.Context(), "/"); !errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrSessionExpired) {
 			t.Errorf("Get = %v, want to find ErrLost, and not the other session's end", err)
 		}
+		if _, err := outer.Lock(h.Context()); !errors.Is(err, lock.ErrLost) || !errors.Is(err, context.Canceled) { // the lock that was lost
+			t.Errorf("Lock again = %v, want to find ErrLost and context.Canceled", err)
+		}
 		must(t, held, held.Release(t.Context()))
 	})
 }
@@ -261,6 +264,44 @@ func TestDoUnderAContextThatHasEnded(t *testing.T) {
 			t.Fatalf("Do = %v, want %v", err, why)
 		}
 	}
+}
+
+// Work has the deadline of the context that Do is called with, and its end: as an error, too, also in a context that is made of
+// the work's. It has the values of both contexts, and those of the hold's first.
+func TestDoHasTheDeadlineOfItsCaller(t *testing.T) {
+	type key string
+	synctest.Test(t, func(t *testing.T) {
+		m, err := lock.NewMutex(zktest.New(t, zktest.Options{}).Session(t, "a"), "/locks/a", lock.Options{Reentrant: true})
+		must(t, nil, err)
+		h, err := m.Lock(context.WithValue(t.Context(), key("both"), "of the hold"))
+		must(t, h, err)
+		why := errors.New("too late")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+		defer cancel()
+		ctx = context.WithValue(context.WithValue(ctx, key("both"), "of the caller"), key("own"), "of the caller")
+		due, _ := ctx.Deadline()
+		err = h.Do(ctx, func(ctx context.Context) error {
+			if at, ok := ctx.Deadline(); !ok || !at.Equal(due) {
+				t.Errorf("the work's deadline is %v, %v, want %v", at, ok, due)
+			}
+			if both, own := ctx.Value(key("both")), ctx.Value(key("own")); both != "of the hold" || own != "of the caller" {
+				t.Errorf("values %v, %v", both, own)
+			}
+			again, err := m.Lock(ctx)
+			must(t, again, err)
+			must(t, again, again.Release(ctx))
+			derived, end := context.WithCancel(ctx)
+			defer end()
+			<-derived.Done()
+			if derived.Err() != context.DeadlineExceeded || context.Cause(derived) != why {
+				t.Errorf("the context made of the work's ended with %v, %v", derived.Err(), context.Cause(derived))
+			}
+			return ctx.Err()
+		})
+		if err != context.DeadlineExceeded {
+			t.Errorf("Do = %v", err)
+		}
+	})
 }
 
 // Work that says why it was to end has said it: the loss is not told twice.

@@ -91,8 +91,8 @@ func (h *Hold) Remaining() time.Duration {
 	return max(h.g.remaining(), 0)
 }
 
-// Do runs f, and releases the hold when f returns or panics. f's context is the hold's, and also ends when ctx does,
-// with its cause. The error is f's, joined with the loss of the lock or the failure to release it, if there was one. If the
+// Do runs f, and releases the hold when f returns or panics. f's context ends when ctx does, at whose deadline for example, and
+// when the hold does, with the cause. It has the values of the hold's context, and else those of ctx. The error is f's, joined with the loss of the lock or the failure to release it, if there was one. If the
 // hold is over already, f does not run and the error is the hold's Cause.
 // Mutex.Do is the same for a lock that is not held yet.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
@@ -108,13 +108,10 @@ type releasable interface {
 
 // workUnder is Do for what may be one hold or several.
 func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) error) (err error) {
-	work, cancel := context.WithCancelCause(h.Context())
+	work, cancel := context.WithCancelCause(workContext{ctx, context.WithoutCancel(h.Context())})
 	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	stop := context.AfterFunc(h.Context(), func() { cancel(context.Cause(h.Context())) })
 	defer stop()
-	if ctx.Err() != nil { // AfterFunc may run a moment later, and f is to see the end at once
-		cancel(context.Cause(ctx))
-	}
 	defer func() {
 		if e := h.Release(context.WithoutCancel(ctx)); e != nil && !errors.Is(err, e) { // f may have told of the loss
 			err = ending.Join(err, e)
@@ -124,6 +121,20 @@ func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) er
 		return cause
 	}
 	return f(work)
+}
+
+// A workContext has the deadline and the end of the context that work is called with, and the values of the hold's.
+type workContext struct {
+	context.Context
+	values context.Context
+}
+
+// Value returns a value of the hold's context, or else of the caller's.
+func (w workContext) Value(key any) any {
+	if v := w.values.Value(key); v != nil {
+		return v
+	}
+	return w.Context.Value(key)
 }
 
 // A grant is what all holds of one claim share. A claim has several holds after re-entering. It ends once: by the release of the last

@@ -28,7 +28,8 @@ type Options struct {
 	// in which failures of the ensemble they cover, and in cost. Default: client.VouchSync.
 	Vouch client.Vouch
 
-	// ACL is the access control list of the znodes in the queue. Default: every client may do anything.
+	// ACL is the access control list of the znodes in the queue. Contenders have to be able to read each other's and their own:
+	// a Lock that has to wait for a znode that it must not read fails with zk.ErrNoAuth. Default: every client may do anything.
 	ACL []zk.ACL
 
 	// ParentACL is the access control list of the lock's directory and of those above it, where they have to be

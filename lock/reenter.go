@@ -62,8 +62,6 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case ctx.Err() != nil && g.mu.lost != nil: // which is why ctx has ended, and about this lock
-		return nil, &LockError{b.op(try), b.path, g.mu.lost}
 	case ctx.Err() != nil || len(g.mu.holds) == 0:
 		return nil, nil
 	case g.mu.kind == queue.Shared && b.rules.Kind == queue.Exclusive:
