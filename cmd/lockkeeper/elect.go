@@ -250,8 +250,9 @@ func standsAgain(restart string, out front.Outcome, heard []syscall.Signal) bool
 		return out.Status == exit.Unreachable || out.Status == exit.Internal
 	case front.Ran:
 		// The user's ^C, which reaches a command at a terminal without us, or the end of the terminal.
-		if out.Child.Exit == exit.SignalBase+int(syscall.SIGINT) ||
-			slices.ContainsFunc(heard, func(sig syscall.Signal) bool { return out.Child.Signal == unix.SignalName(sig) }) {
+		if out.Child.Exit == exit.SignalBase+int(syscall.SIGINT) || slices.ContainsFunc(heard, func(sig syscall.Signal) bool {
+			return (sig == syscall.SIGHUP || sig == syscall.SIGQUIT) && out.Child.Signal == unix.SignalName(sig)
+		}) {
 			return false
 		}
 	}

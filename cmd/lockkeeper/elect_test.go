@@ -354,6 +354,7 @@ func TestStandsAgain(t *testing.T) {
 		{"^C that was caught", ran(130), nil, ""},
 		{"a terminal that closes", bySignal(129, "SIGHUP"), []syscall.Signal{syscall.SIGHUP}, ""},
 		{"a reload, and then a crash", bySignal(139, "SIGSEGV"), []syscall.Signal{syscall.SIGHUP}, "always on-failure"},
+		{"ended by a signal that means something to it", bySignal(138, "SIGUSR1"), []syscall.Signal{syscall.SIGUSR1}, "always on-failure"},
 		{"lost", front.Outcome{Kind: front.Lost, Status: exit.Lost}, nil, "always on-failure never"},
 		{"lost, and told to end", front.Outcome{Kind: front.Lost, Status: exit.Lost}, []syscall.Signal{syscall.SIGINT}, ""},
 		{"left the line", front.Outcome{Kind: front.Signalled, Status: 129}, []syscall.Signal{syscall.SIGHUP}, ""},

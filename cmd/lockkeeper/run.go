@@ -118,15 +118,15 @@ func signalOf(name string) (syscall.Signal, error) {
 }
 
 func run(f runFlags, changed func(string) bool, names, argv []string) error {
-	status, err := openStatusFile(f.statusFile) // first, so that it does not tell of an earlier run
+	status, err := openStatusFile(f.statusFile, changed("status-file")) // first, so that it does not tell of an earlier run
 	if err != nil {
 		return err
 	}
 	cfg, err := f.config(changed, names, argv)
 	if err != nil {
-		out := front.Outcome{Kind: front.NotExecutable, Status: exit.StatusOf(err, exit.Usage), Text: err.Error()}
-		if out.Status == exit.Usage {
-			out.Kind = front.Failed
+		out := front.Outcome{Kind: front.Failed, Status: exit.StatusOf(err, exit.Usage), Text: err.Error()}
+		if out.Status == exit.NotExecutable || out.Status == exit.NotFound {
+			out.Kind = front.NotExecutable
 		}
 		status.tell(out)
 		return err

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -284,6 +285,27 @@ func TestF42_StatusFile(t *testing.T) {
 	if !strings.Contains(j.stdout.String(), `"outcome":"ran"`) {
 		t.Errorf("through a descriptor: %q", j.stdout)
 	}
+	// It goes where the descriptor stands: what is in its file stays.
+	log := filepath.Join(t.TempDir(), "log")
+	for _, script := range []string{
+		`exec 3>>` + log + `; echo before >&3; "$LK" run --status-file /dev/fd/3 demo -- sh -c 'echo command >&3'; echo after >&3`,
+		`exec >` + log + `; echo before; "$LK" run --status-file /dev/stdout demo -- echo command; echo after`,
+	} {
+		j := h.startWith(func(c *exec.Cmd) { c.Path, c.Args = "/bin/sh", []string{"sh", "-c", script} })
+		j.want(0)
+		b, err := os.ReadFile(log)
+		if lines := strings.Split(string(b), "\n"); err != nil || len(lines) != 5 || lines[0] != "before" || lines[1] != "command" ||
+			!strings.HasPrefix(lines[2], `{"outcome":"ran"`) || lines[3] != "after" {
+			t.Errorf("%s: %v, %q", script, err, b)
+		}
+		os.Remove(log)
+	}
+	h.run("run", "--status-file", "", "demo", "--", "true").want(64, "--status-file: is empty")
+	h.run("run", "--status-file", "/dev/fd/77", "demo", "--", "true").want(73, "/dev/fd/77: bad file descriptor")
+	h.startWith(func(c *exec.Cmd) { c.Env = append(c.Env, "LOCKKEEPER_CONFIG=/no/such/file") }, "run", "--status-file", path, "demo", "--", "true").want(78)
+	if o := outcome(); o.Outcome != "failed" || o.Status != 78 {
+		t.Errorf("a client configuration that is not there: %+v", o)
+	}
 }
 
 func TestF41_ASignalWhileWaitingLeavesTheLine(t *testing.T) {
@@ -497,6 +519,12 @@ func TestAWaitForTheLockOfAnOuterRunIsRefused(t *testing.T) {
 		}
 	}
 	h.run("run", "a", "--", "sh", "-c", `"$LK" run --wait 0 b -- "$LK" run --wait 0 c -- true`).want(0)
+	slots := h.start("run", "--slots", "2", "s", "--", "sh", "-c",
+		`"$LK" run --slots 2 s -- sh -c '"$LK" run --slots 2 s -- true; echo $?'; "$LK" run --slots 2 s -- echo one is free`)
+	slots.want(0, "lock /lockkeeper/locks/s is held by the lockkeeper that has started")
+	if slots.stdout.String() != "76\none is free\n" {
+		t.Errorf("slots: status %s and %s", slots.stdout, slots.stderr)
+	}
 }
 
 // A guard that is killed by the command before it has said that the command was started does not hide that it was.

@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
@@ -15,16 +19,40 @@ import (
 type statusFile struct{ *os.File }
 
 // openStatusFile opens the file before anything is run, so that it cannot fail afterwards for reasons
-// that could have been known.
-func openStatusFile(path string) (*statusFile, error) {
-	if path == "" {
+// that could have been known. Without a file it returns nil.
+func openStatusFile(path string, given bool) (*statusFile, error) {
+	switch {
+	case !given:
 		return nil, nil
+	case path == "":
+		return nil, exit.Errorf(exit.Usage, "run: --status-file: is empty")
+	}
+	if n, ok := descriptorOf(path); ok {
+		fd, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, exit.Errorf(exit.CannotCreate, "status file: %s: %w", path, err)
+		}
+		return &statusFile{os.NewFile(uintptr(fd), path)}, nil
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NOCTTY, 0o666)
 	if err != nil {
 		return nil, exit.Errorf(exit.CannotCreate, "status file: %w", err)
 	}
 	return &statusFile{f}, nil
+}
+
+// descriptorOf returns the number of the open descriptor that a path names. Linux would open its file anew, at the beginning, and
+// the outcome would overwrite what has been written through the descriptor.
+func descriptorOf(path string) (int, bool) {
+	switch path {
+	case "/dev/stdout":
+		return 1, true
+	case "/dev/stderr":
+		return 2, true
+	}
+	dir, name := filepath.Split(path)
+	n, err := strconv.Atoi(name)
+	return n, err == nil && n >= 0 && (dir == "/dev/fd/" || dir == "/proc/self/fd/")
 }
 
 // outcomeLine is the contract of the status file.

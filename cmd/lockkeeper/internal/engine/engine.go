@@ -222,10 +222,7 @@ func (e *engine) line(ctx context.Context) error {
 	defer stop()
 	ctx, refuse := context.WithCancelCause(ctx)
 	defer refuse(nil)
-	w := &watcher{refuse: refuse, session: e.session, notes: e.notes, report: e.open.Report}
-	if e.open.Slots <= 1 { // of several slots it may get another
-		w.under = e.open.Claims
-	}
+	w := &watcher{refuse: refuse, session: e.session, notes: e.notes, report: e.open.Report, under: e.open.Claims, slots: max(e.open.Slots, 1)}
 	acl := e.open.Access.MadeACL()
 	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, Vouch: vouch, Requeue: true}
 	opt = bridge.OnBehalf(opt, e.open.PID, e.open.User, e.open.Claims)

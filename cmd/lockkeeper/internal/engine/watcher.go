@@ -27,6 +27,7 @@ type watcher struct {
 	notes   *outbox
 	report  bool                    // the line is shown
 	under   []string                // znodes that are held by the runs under which this one was started
+	slots   int                     // how many can hold the lock at once
 	refuse  context.CancelCauseFunc // ends the wait
 	wg      sync.WaitGroup          // of the goroutines that look, once we are in line
 	once    sync.Once
@@ -72,15 +73,20 @@ func (w *watcher) tellConnection(ctx context.Context) {
 	}
 }
 
-// lookUnder ends the wait if a hold under which this run was started is ahead of the node own.
+// lookUnder ends the wait if holds under which this run was started are ahead of the node own and leave no slot for it.
 func (w *watcher) lookUnder(ctx context.Context, own string) {
 	dir := zk.Parent(own)
 	line, err := inspect.Contenders(ctx, w.session, dir)
 	at := slices.IndexFunc(line, func(c lock.Contender) bool { return c.Node == own })
-	if err != nil || !slices.ContainsFunc(line[:max(at, 0)], func(c lock.Contender) bool { return slices.Contains(w.under, c.Node) }) {
-		return
+	held := 0
+	for _, c := range line[:max(at, 0)] {
+		if slices.Contains(w.under, c.Node) {
+			held++
+		}
 	}
-	w.refuse(&ownLockError{dir})
+	if err == nil && held >= w.slots {
+		w.refuse(&ownLockError{dir})
+	}
 }
 
 func (w *watcher) look(ctx context.Context) {
