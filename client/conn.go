@@ -174,10 +174,10 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		*line = (*line)[:0] // which has room for the next request
 	}
 	s.mu.stats.Replies++
-	if h.Zxid > s.mu.lastZxid && h.Xid > 0 {
-		s.mu.lastZxid = h.Zxid
+	if h.Xid > 0 && !k.own { // a connection may break between the answer to the greeting's transaction and that to its watches
+		s.mu.lastZxid = max(s.mu.lastZxid, h.Zxid)
+		s.mu.ahead = false
 	}
-	s.mu.ahead = s.mu.ahead && h.Xid <= 0
 	proven := provenBy(k.op).limitTo(h.Err)
 	s.noteProofLocked(proven, k.sent, c.in.heard)
 	c.noteBeatLocked(proven, k.sent) // at the answer: a refusal may prove less than the request promised

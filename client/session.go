@@ -51,7 +51,7 @@ type Session struct {
 		closed   bool           // the ensemble has answered that the session is closed
 		conn     *conn          // the present connection, if one is established
 		xid      int32          // of the last request, on whichever connection
-		lastZxid int64          // newest transaction seen in an answer
+		lastZxid int64          // newest transaction seen in an answer to a caller: of all up to it, the watches have told
 		ahead    bool           // an event has come that is newer than lastZxid, or may be
 		auth     []Auth         // sent on each connection
 

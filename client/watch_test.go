@@ -537,6 +537,53 @@ func TestTransactionAfterAnEventThatNoAnswerFollowed(t *testing.T) {
 	}
 }
 
+// F10: a connection breaks between the answer to the transaction that goes ahead and the request that sets watches again. The next
+// connection asks what has happened since the watches were set, and not since that transaction.
+func TestF10_WatchesAreSetAgainSinceTheyWereSet(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		var since []int64
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if !p.open() {
+				return
+			}
+			p.zxid = 5
+			p.serve(func(h heard) bool {
+				switch h.Op {
+				case wire.OpExists:
+					p.answer(h.Xid, zk.OK, &wire.StatResponse{})
+					p.zxid = 7
+					p.event(zk.NodeDeleted, "/gone")
+					return true
+				case wire.OpMulti:
+					p.zxid = 9 // other clients have written meanwhile
+				case wire.OpSetWatches:
+					var req wire.SetWatchesRequest
+					must(t, wire.Unmarshal(h.Body, &req))
+					since = append(since, req.RelativeZxid)
+					if len(since) == 1 {
+						p.nc.Close()
+						return true
+					}
+				}
+				return false
+			})
+		})
+		s := open(t, n, fakeAddr, client.Options{})
+		_, _, _, err := s.WatchGet(t.Context(), "/kept")
+		must(t, err)
+		_, _, w, err := s.WatchExists(t.Context(), "/gone")
+		must(t, err)
+		fired(t, w)
+		n.Link("client", "").Cut()
+		await(t, s, client.Disconnected)
+		_, _, err = s.Get(t.Context(), "/n")
+		must(t, err)
+		if !slices.Equal(since, []int64{5, 5}) {
+			t.Errorf("watches were set again as of %d, want 5 both times", since)
+		}
+	})
+}
+
 // A server of before 3.6 answers the request for a persistent watch with "not implemented" and hangs up. If that answer
 // is lost, the request for the watch goes out again with the reconnect: it must not be refused for ever.
 func TestPersistentWatchAtAServerThatHasNone(t *testing.T) {
