@@ -41,9 +41,14 @@ func f01UnfairOverwritten(w *World, t *testing.T) {
 	u := a.Unfair()
 	for _, data := range []string{curatorsWord, "", "of another program"} {
 		w.MustRelease(must(w, u.Lock))
-		a.Proxy.After(w.unfairCreates(), func(faultproxy.Request, faultproxy.Reply) { w.overwrite(data) })
+		written, done := context.WithCancel(w.Context())
+		a.Proxy.After(w.unfairCreates(), func(faultproxy.Request, faultproxy.Reply) {
+			w.overwrite(data)
+			done()
+		})
 		a.Proxy.CutAfter(w.unfairCreates())
 		g := ask(w, u.Lock)
+		<-written.Done() // a busy machine may take its time for the create
 		w.stillPending("its znode does not say whose it is", g)
 		w.Delete(w.dir)
 		w.MustRelease(g.Granted())
