@@ -37,7 +37,8 @@ type Options struct {
 	Margin time.Duration
 
 	// Lock has the options of the lock that a leader holds. Its Data must be nil, because ID and Data make it, its Deadlock must
-	// be 0, because candidates' znodes do not say what else they hold, and its Requeue is always on. Its Logger hears of terms, and why Run campaigns again.
+	// be 0, because candidates' znodes do not say what else they hold, and its Requeue is always on. Its Logger hears of terms, and
+	// why Run campaigns again.
 	Lock lock.Options
 }
 

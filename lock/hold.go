@@ -92,9 +92,9 @@ func (h *Hold) Remaining() time.Duration {
 }
 
 // Do runs f, and releases the hold when f returns or panics. f's context ends when ctx does, at whose deadline for example, and
-// when the hold does, with the cause. It has the values of the hold's context, and else those of ctx. The error is f's, joined with the loss of the lock or the failure to release it, if there was one. If the
-// hold is over already, f does not run and the error is the hold's Cause.
-// Mutex.Do is the same for a lock that is not held yet.
+// when the hold does, with the cause. It has the values of the hold's context, and else those of ctx. The error is f's, joined
+// with the loss of the lock or the failure to release it, if there was one. If the hold is over already, f does not run and the
+// error is the hold's Cause. Mutex.Do is the same for a lock that is not held yet.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return workUnder(ctx, h, f)
 }

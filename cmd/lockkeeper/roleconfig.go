@@ -101,9 +101,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 			}
 			data := []byte(args[1])
 			if args[1] == "-" {
-				if err = checkInput(); err == nil {
-					data, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), dataBytesMax+1))
-				}
+				data, err = io.ReadAll(io.LimitReader(standardInput(), dataBytesMax+1))
 				if err != nil {
 					return exit.Errorf(exit.OS, "config set %s: standard input: %w", path, err)
 				}

@@ -49,7 +49,7 @@ func newZ() *cobra.Command {
 	env := &zEnv{
 		context: interruptible,
 		dir:     func() string { return "/" },
-		in:      os.Stdin, notes: os.Stderr,
+		in:      standardInput(), notes: os.Stderr,
 		keyboard: term.IsTerminal(int(os.Stdin.Fd())),
 		screen:   term.IsTerminal(int(os.Stdout.Fd())),
 		patience: func() time.Duration { return flags.connectTimeout },

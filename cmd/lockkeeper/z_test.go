@@ -556,8 +556,8 @@ func TestAClosedStandardInputIsNoData(t *testing.T) {
 	shell := func(script string) *job {
 		return h.startWith(func(c *exec.Cmd) { c.Path, c.Args = "/bin/sh", []string{"sh", "-c", script} })
 	}
-	for _, line := range []string{`"$LK" z set /kept`, `"$LK" config set kept -`, `"$LK" z import -`} {
-		shell(line+" <&-").want(71, "standard input is closed")
+	for _, line := range []string{`"$LK" z set /kept`, `"$LK" config set kept -`, `"$LK" z import -`, `"$LK" z rm --force -`} {
+		shell(line+" <&-").want(71, "read /dev/stdin: file already closed")
 	}
 	if got := h.run("z", "get", "/kept").want(0).stdout.String() + h.run("config", "get", "kept").want(0).stdout.String(); strings.Count(got, "old") != 2 {
 		t.Errorf("what is there now: %q", got)

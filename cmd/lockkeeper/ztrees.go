@@ -523,11 +523,6 @@ written by then stays: import says how much, and --existing skip goes on.` + roo
 			}
 			in := e.in
 			total := 0
-			if args[0] == "-" {
-				if err := checkInput(); err != nil {
-					return exit.Errorf(exit.OS, "import: %w", err)
-				}
-			}
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
 				if err != nil {

@@ -42,11 +42,6 @@ func (e *zEnv) readData(name string) ([]byte, error) {
 	if name == "-" && e.lasting {
 		return nil, exit.Errorf(exit.Usage, "in the shell the data is an argument, or in a file (--file): standard input has the lines that follow")
 	}
-	if name == "-" {
-		if err := checkInput(); err != nil {
-			return nil, exit.Errorf(exit.OS, "%w", err)
-		}
-	}
 	if name == "-" && e.keyboard {
 		e.notef("the data is read from standard input (Ctrl-D ends it)")
 	}

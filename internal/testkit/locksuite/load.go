@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,10 +47,16 @@ func (w *World) cycle(c *Client, take func(context.Context) (*lock.Hold, error))
 	mark := c.Proxy.Mark()
 	w.MustRelease(must(w, take))
 	asked, notified = work(c.Proxy.Since(mark))
-	if short := asked.But(wire.OpGetData); !w.Virtual && len(short) < len(asked) {
-		return short, nil
+	if w.Virtual {
+		return asked, notified
 	}
-	return asked, notified
+	ends := func(told faultproxy.Entry) bool { // of a node that was watched
+		return told.EventType == zk.NodeDeleted && slices.ContainsFunc(asked, func(e faultproxy.Entry) bool {
+			return e.Op == wire.OpGetData && e.Path == told.Path
+		})
+	}
+	notified = slices.DeleteFunc(notified, ends)
+	return asked.But(wire.OpGetData), notified
 }
 
 // A long queue: each release wakes the next and no other, with the same few requests all along.
