@@ -67,14 +67,14 @@ vet:
 staticcheck:
 	@for dir in $(MODULES); do (cd $$dir && $(TOOL) staticcheck ./...) || exit 1; done
 
-# Known vulnerabilities fail the run; a database out of reach does not.
+# Known vulnerabilities fail the run; a database out of reach does not. A small package comes first, to find that out.
 vulncheck:
-	@for dir in $(MODULES); do \
+	@for dir in zk $(MODULES); do \
 		(cd $$dir && $(TOOL) govulncheck ./...) >.vulncheck 2>&1; status=$$?; \
 		cat .vulncheck; \
 		if [ $$status -ne 0 ] && grep -q 'fetching vulnerabilities' .vulncheck; then \
-			echo "The vulnerability database is out of reach: $$dir was not checked against it."; \
-			status=0; \
+			echo "The vulnerability database is out of reach: from $$dir on, nothing was checked against it."; \
+			rm -f .vulncheck; exit 0; \
 		fi; \
 		rm -f .vulncheck; \
 		[ $$status -eq 0 ] || exit $$status; \
