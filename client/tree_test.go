@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -177,6 +179,48 @@ func TestDeleteAll(t *testing.T) {
 		}
 		must(t, s.DeleteAll(t.Context(), "/w"))
 		wantErr(t, "DeleteAll of the root", s.DeleteAll(t.Context(), "/"), zk.ErrBadArguments)
+	})
+}
+
+// A DeleteAll that has given up while there was no server deletes nothing once there is one.
+func TestDeleteAllThatGaveUpDeletesNothingLater(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		queued := make(chan struct{}) // closed when a read waits for room, ahead of the deletes
+		f := serveFake(t, n, fakeAddr, func(p *peer) {
+			if !p.open() {
+				return
+			}
+			p.serve(func(h heard) bool {
+				switch path := wire.NewDecoder(h.Body).String(); {
+				case h.Op == wire.OpGetChildren2 && path == "/w":
+					p.answer(h.Xid, zk.OK, &wire.ChildrenResponse{Children: []string{"a", "b", "c"}})
+					return true
+				case h.Op == wire.OpGetChildren2 && path == "/w/a":
+					<-queued
+				}
+				return h.Op == wire.OpGetData && p.number == 1 // is not answered
+			})
+		})
+		s := open(t, n, fakeAddr, client.Options{InFlightMax: 1})
+		deleted, read := make(chan error, 1), make(chan error, 1)
+		go func() { deleted <- s.DeleteAll(short(t, 5*time.Second), "/w") }()
+		synctest.Wait()
+		go func() {
+			_, _, err := s.Get(short(t, 10*time.Second), "/n")
+			read <- err
+		}()
+		synctest.Wait()
+		close(queued)
+		synctest.Wait()
+		n.Link("", "").Refuse()
+		n.Link("", "").Cut()
+		wantErr(t, "DeleteAll", <-deleted, context.DeadlineExceeded)
+		n.Link("", "").Heal()
+		must(t, <-read)
+		must(t, s.Sync(t.Context(), "/"))
+		if late := f.asked(wire.OpDelete); len(late) > 0 {
+			t.Errorf("%d deletes were sent after DeleteAll had given up", len(late))
+		}
 	})
 }
 
