@@ -61,6 +61,52 @@ func TestF06_TheConnectionBreaksBesideADelayMarker(t *testing.T) {
 	}
 }
 
+// F04: callers give up while there is no server. Once there is one, nothing is asked for them, and no claim of theirs comes up.
+func TestF04_NothingIsAskedForCallersThatGaveUpInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		proxy := faultproxy.New(srv.Link("s").Dial)
+		defer proxy.Close()
+		s, err := client.Open(t.Context(), zktest.Servers, clock.With(client.Options{Dial: proxy.Dial}, &clock.Clock{}))
+		must(t, nil, err)
+		defer s.Close(t.Context())
+		a, err := lock.NewMutex(s, "/l/a", lock.Options{})
+		must(t, nil, err)
+		b, err := lock.NewMutex(s, "/l/b", lock.Options{})
+		must(t, nil, err)
+		sem, err := lock.NewSemaphore(s, "/l/s", 2, lock.Options{})
+		must(t, nil, err)
+		all, err := lock.NewAll(a, b)
+		must(t, nil, err)
+		h, err := sem.Acquire(t.Context()) // its number of permits is known from then on
+		must(t, h, err)
+		must(t, nil, h.Release(t.Context()))
+		proxy.Refuse(true)
+		proxy.CutAll()
+		for st, changed := s.State(); st.Phase != client.Disconnected; st, changed = s.State() {
+			<-changed
+		}
+		for name, take := range map[string]func(context.Context) error{
+			"All":       func(ctx context.Context) error { _, err := all.Lock(ctx); return err },
+			"Mutex":     func(ctx context.Context) error { _, err := a.Lock(ctx); return err },
+			"Semaphore": func(ctx context.Context) error { _, err := sem.AcquireN(ctx, 2); return err },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := take(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+		mark := proxy.Mark()
+		proxy.Refuse(false)
+		must(t, nil, s.Sync(t.Context(), "/"))
+		time.Sleep(time.Second)
+		if asked := proxy.Since(mark).Asked().But(wire.OpCreateSession, wire.OpSync, wire.OpPing); len(asked) > 0 {
+			t.Errorf("asked for callers that had given up: %s", asked.Ops())
+		}
+	})
+}
+
 // F36: members of an All are taken in the order of their paths, those of Curator's semaphores too, whose queues are below the path.
 func TestF36_OrderOfACuratorSemaphore(t *testing.T) {
 	s := new(client.Session)
