@@ -40,12 +40,12 @@ func Orphans(names []string) []string {
 
 // markerData is the data of a delay marker.
 type markerData struct {
-	Delay int64 `json:"delay_ms"` // Options.Delay of the holder, in milliseconds
+	Delay int64 `json:"delay_ms"` // Options.Delay of the holder, in milliseconds that have begun
 }
 
 // EncodeDelay returns the data of a delay marker.
 func EncodeDelay(delay time.Duration) []byte {
-	b, _ := json.Marshal(markerData{Delay: max(1, delay.Milliseconds())}) // nothing in it can fail
+	b, _ := json.Marshal(markerData{Delay: (delay + time.Millisecond - 1).Milliseconds()}) // nothing in it can fail
 	return b
 }
 

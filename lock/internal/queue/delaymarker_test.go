@@ -55,6 +55,15 @@ func TestDelayOf(t *testing.T) {
 	}
 }
 
+// A marker never asks for less than the holder's delay.
+func TestEncodeDelay(t *testing.T) {
+	for _, delay := range []time.Duration{1, time.Millisecond, 1999 * time.Microsecond, DelayMax - 1, DelayMax} {
+		if got := DelayOf(EncodeDelay(delay), 0); got < delay || got >= delay+time.Millisecond {
+			t.Errorf("the marker of a delay of %v asks for %v", delay, got)
+		}
+	}
+}
+
 func FuzzOrphans(f *testing.F) {
 	f.Add("_c_00000000000000000000000000000001-held", "_c_00000000000000000000000000000001-lock-0000000001")
 	f.Fuzz(func(t *testing.T, x, y string) {
