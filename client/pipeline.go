@@ -35,9 +35,9 @@ func (p *Pipeline) Send(ctx context.Context) {
 	s.mu.Lock()
 	reason := s.refusalLocked(calls)
 	switch {
-	case reason != nil:
-	case ended:
+	case ended: // also if the session is over: both may have come of one cause, which only ctx has
 		reason = s.endOfLocked(ctx)
+	case reason != nil:
 	case len(s.mu.roomLine) > 0 || !s.roomLocked(len(calls)):
 		reason = s.waitForRoomLocked(ctx, calls)
 	}

@@ -176,7 +176,8 @@ func saysOfAnother(err error) bool {
 func TestLostHoldEndsWhatGoesOnUnderIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
-		outer, err := lock.NewMutex(srv.Session(t, "outer"), "/locks/outer", lock.Options{})
+		ended := srv.Session(t, "outer")
+		outer, err := lock.NewMutex(ended, "/locks/outer", lock.Options{})
 		must(t, nil, err)
 		s := srv.Session(t, "inner")
 		m, err := lock.NewMutex(s, "/locks/a", lock.Options{})
@@ -194,6 +195,8 @@ func TestLostHoldEndsWhatGoesOnUnderIt(t *testing.T) {
 		if _, _, err := s.Get(h.Context(), "/"); !errors.Is(err, lock.ErrLost) || errors.Is(err, zk.ErrSessionExpired) {
 			t.Errorf("Get = %v, want to find ErrLost, and not the other session's end", err)
 		}
+		// The deletion of the node may be heard before the end of its session.
+		<-ended.Done()
 		if _, err := outer.Lock(h.Context()); !errors.Is(err, lock.ErrLost) || !errors.Is(err, context.Canceled) { // the lock that was lost
 			t.Errorf("Lock again = %v, want to find ErrLost and context.Canceled", err)
 		}
