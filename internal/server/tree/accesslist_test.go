@@ -113,6 +113,21 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	}
 }
 
+// Two "auth" entries may leave a list that repeats itself. A client that asks for that list by its entries gets it without
+// the repetition, as from Apache ZooKeeper, also after a request for the two "auth" entries.
+func TestARepetitionIsTakenOutOfAKnownList(t *testing.T) {
+	own := zk.ACL{Perms: zk.PermAll, Scheme: SchemeDigest, ID: "bob:hash"}
+	s := newSite(t, Options{})
+	bob := &Request{Who: Identities{{SchemeDigest, own.ID}}}
+	list, code := s.d.settle(bob, []zk.ACL{own, {Perms: zk.PermAll, Scheme: SchemeAuth}})
+	if code != zk.OK || len(list.Entries()) != 2 {
+		t.Fatalf("the list with \"auth\": %v, %v", list.Entries(), code)
+	}
+	if list, code = s.d.settle(bob, []zk.ACL{own, own}); code != zk.OK || len(list.Entries()) != 1 {
+		t.Errorf("the list that repeats itself: %v, %v", list.Entries(), code)
+	}
+}
+
 // A list that came with a snapshot is checked like any other when a client asks for it.
 func TestAListOfAnotherServerIsChecked(t *testing.T) {
 	foreign := []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "u"}}

@@ -73,6 +73,17 @@ func repetitions(acl []zk.ACL) func(i int) bool {
 	return func(i int) bool { return first[acl[i]] < i }
 }
 
+// repeats reports whether an entry stands in acl twice.
+func repeats(acl []zk.ACL) bool {
+	repeated := repetitions(acl)
+	for i := range acl {
+		if repeated(i) {
+			return true
+		}
+	}
+	return false
+}
+
 // isAuthenticated reports whether an "auth" entry means id: an address is no proof of identity, and
 // super cannot stand in a list.
 func (id Identity) isAuthenticated() bool {
