@@ -91,17 +91,26 @@ func (u usage) appendTo(b []byte) []byte {
 }
 
 // quotaOver returns the top of the nearest subtree around path that has limits; ok is false if there
-// is none.
+// is none. It goes down the znodes of the quotas and looks at each part of the path once: a path may have thousands.
 func (t *Tree) quotaOver(path string) (top string, ok bool) {
 	if len(t.quotas) == 0 {
 		return "", false
 	}
-	for top = path; top != "/" && top != ""; top = zk.Parent(top) {
-		if _, ok := t.quotas[top]; ok {
-			return top, true
+	at := t.find(quotaRoot)
+	for start := 1; start < len(path); {
+		end := start
+		for end < len(path) && path[end] != '/' {
+			end++
 		}
+		if at = t.child(at, path[start:end]); at == 0 {
+			break
+		}
+		if t.child(at, limitName) != 0 {
+			top, ok = path[:end], true
+		}
+		start = end + 1
 	}
-	return "", false
+	return top, ok
 }
 
 // noteUsage adds to the usage that counts a change of the znode at path.

@@ -2,10 +2,12 @@ package tree
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -176,6 +178,25 @@ func TestNearestQuotaCounts(t *testing.T) {
 	s.put("/a/d", "1")
 	s.wantUsage("/a", "count=3,bytes=1")
 	s.wantUsage("/a/b", "count=2,bytes=3")
+}
+
+// A path of thousands of parts costs each change no more than one look at each part. To look up each path above it took
+// seconds, in which no other request was carried out.
+func TestALongPathIsLookedThroughOnce(t *testing.T) {
+	s := newSite(t, Options{})
+	for i := range 20 {
+		top := fmt.Sprint("/q", i)
+		s.put(top, "")
+		s.quota(top, "count=9")
+	}
+	below := "/q7" + strings.Repeat("/a", 300000)
+	began := time.Now()
+	if top, ok := s.tree.quotaOver(below); !ok || top != "/q7" {
+		t.Errorf("the quota over it: %q, %v", top, ok)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
 }
 
 // A quota of the root would end Apache ZooKeeper, and is refused. A quota whose usage is missing limits nothing.

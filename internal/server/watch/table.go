@@ -31,9 +31,10 @@ type Table struct {
 	byPath    map[string]uint32  // into paths
 	byWatcher map[Watcher]uint32 // into watchers
 
-	counts [kinds]int
-	bytes  int    // of all watches, as Bytes counts them
-	stamp  uint64 // of the last trigger
+	counts    [kinds]int
+	recursive map[int]int // how many recursive watches there are on paths of each length
+	bytes     int         // of all watches, as Bytes counts them
+	stamp     uint64      // of the last trigger
 }
 
 // kinds is how many kinds there are, 0 included: that is none, and WatchAny holds none.
@@ -72,6 +73,7 @@ func NewTable() *Table {
 		byKey:     map[key]uint32{},
 		byPath:    map[string]uint32{},
 		byWatcher: map[Watcher]uint32{},
+		recursive: map[int]int{},
 	}
 }
 
@@ -110,6 +112,9 @@ func (t *Table) Add(w Watcher, path string, kind zk.WatchKind) {
 	hold.bytes += Bytes + len(path)
 	t.bytes += Bytes + len(path)
 	t.counts[kind]++
+	if kind == zk.WatchPersistentRecursive {
+		t.recursive[len(path)]++
+	}
 }
 
 // Check returns zk.OK if w has a watch of that kind on path, else ErrNoWatcher. WatchAny asks for
@@ -184,6 +189,12 @@ func (t *Table) drop(i uint32) {
 	}
 	delete(t.byKey, v.key)
 	t.counts[v.kind]--
+	if zk.WatchKind(v.kind) == zk.WatchPersistentRecursive {
+		t.recursive[len(at.path)]--
+		if t.recursive[len(at.path)] == 0 {
+			delete(t.recursive, len(at.path))
+		}
+	}
 	hold.bytes -= Bytes + len(at.path)
 	t.bytes -= Bytes + len(at.path)
 	if at.first == [kinds]uint32{} {

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -65,6 +67,27 @@ func TestToldOnce(t *testing.T) {
 	}
 	if got := tab.Trigger(nil, zk.Event{Type: zk.NodeCreated, Path: "/x"}); len(got) != 1 {
 		t.Errorf("recursive on the root: told %v", got)
+	}
+}
+
+// An event of a path of thousands of parts looks up no more paths above it than there are recursive watches. To look all of
+// them up took seconds, in which no request was carried out.
+func TestALongPathIsLookedThroughOnce(t *testing.T) {
+	tab := NewTable()
+	tab.Add(1, "/", zk.WatchPersistentRecursive)
+	tab.Add(2, "/a/a", zk.WatchPersistentRecursive)
+	tab.Add(3, "/b/a", zk.WatchPersistentRecursive)
+	for i := range 20 {
+		tab.Add(1, fmt.Sprint("/", i), zk.WatchData)
+	}
+	ev := zk.Event{Type: zk.NodeDataChanged, Path: strings.Repeat("/a", 300000)}
+	began := time.Now()
+	got := sorted(tab.Trigger(nil, ev))
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if want := []Delivery{{1, ev}, {2, ev}}; !slices.Equal(got, want) {
+		t.Errorf("%d are told, want %d", len(got), len(want))
 	}
 }
 

@@ -31,9 +31,11 @@ var hearing = [...][]zk.WatchKind{
 
 // tellAbove tells the recursive watchers of the event's path and of all paths above it.
 func (t *Table) tellAbove(dst []Delivery, ev zk.Event) []Delivery {
-	for path := ev.Path; t.counts[zk.WatchPersistentRecursive] > 0; {
-		if p, ok := t.byPath[path]; ok {
-			dst = t.tell(dst, p, zk.WatchPersistentRecursive, ev)
+	for path := ev.Path; len(t.recursive) > 0; {
+		if t.recursive[len(path)] > 0 { // a path may have thousands of others above it, too many to look all of them up
+			if p, ok := t.byPath[path]; ok {
+				dst = t.tell(dst, p, zk.WatchPersistentRecursive, ev)
+			}
 		}
 		cut := strings.LastIndexByte(path, '/')
 		if cut < 0 || path == "/" {
