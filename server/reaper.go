@@ -18,19 +18,29 @@ func (s *Server) reap() {
 	for {
 		select {
 		case <-tick.C:
-			for s.ctx.Err() == nil && s.reapSome() == reapBatch {
-			}
+			s.reapAll()
 		case <-s.ctx.Done():
 			return
 		}
 	}
 }
 
-// reapSome deletes some, and returns how many.
-func (s *Server) reapSome() int {
-	s.state.RLock()
-	paths := s.tree.Reapable(s.opts.wall().UnixMilli(), s.opts.NeverUsed.Milliseconds(), reapBatch)
-	s.state.RUnlock()
+// reapAll looks at all containers and at all znodes with a time to live once, and deletes those whose time has come.
+func (s *Server) reapAll() {
+	r := s.tree.Reaper()
+	for more := true; more && s.ctx.Err() == nil; {
+		var paths []string
+		s.state.RLock()
+		paths, more = r.Next(s.opts.wall().UnixMilli(), s.opts.NeverUsed.Milliseconds(), pieceNames, reapBatch)
+		s.state.RUnlock()
+		if !s.reapThese(paths) {
+			return
+		}
+	}
+}
+
+// reapThese deletes znodes, and returns when that is on disk. It reports false if the server has ended.
+func (s *Server) reapThese(paths []string) bool {
 	for i, path := range paths {
 		r := requests.Get().(*request)
 		r.op, r.received, r.single.Path = wire.OpDeleteContainer, s.now(), path
@@ -40,11 +50,11 @@ func (s *Server) reapSome() int {
 			r.done = done
 		}
 		if !s.queue.put(r) {
-			return 0
+			return false
 		}
 		if done != nil {
 			<-done
 		}
 	}
-	return len(paths)
+	return true
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -207,8 +208,8 @@ func TestReaping(t *testing.T) {
 		{now + 9000, neverUsed, 9, []string{"/never", "/used", "/ttl"}},
 		{now + 9000, neverUsed, 0, nil},
 	} {
-		if got := s.tree.Reapable(c.now, c.neverUsed, c.max); !slices.Equal(got, c.want) {
-			t.Errorf("Reapable(now+%d, %d, %d) = %q, want %q", c.now-now, c.neverUsed, c.max, got, c.want)
+		if got, _ := s.tree.Reaper().Next(c.now, c.neverUsed, 9, c.max); !slices.Equal(got, c.want) {
+			t.Errorf("Next(now+%d, %d, 9, %d) = %q, want %q", c.now-now, c.neverUsed, c.max, got, c.want)
 		}
 	}
 	s.zxid = 100
@@ -222,6 +223,57 @@ func TestReaping(t *testing.T) {
 			t.Errorf("DeleteContainer(%s) = %+v, want %v", path, tx, want)
 		}
 	}
+}
+
+// The reaper looks at few znodes at a time, and at none twice: to look at a million containers kept all writes waiting for
+// tens of milliseconds, and that for each hundred that were deleted.
+func TestReapingGoesInStretches(t *testing.T) {
+	s := newSite(t, Options{ExtendedTypes: true})
+	busy := func(n int) {
+		for range n {
+			s.create(fmt.Sprint("/busy", s.zxid), zk.Container)
+		}
+	}
+	used := func(path string) {
+		s.create(path, zk.Container)
+		s.delete(s.create(path+"/kid", zk.Persistent))
+	}
+	busy(5)
+	used("/a")
+	busy(5)
+	used("/b")
+	used("/c")
+	used("/d")
+	busy(1)
+	s.op(wire.MultiOp{Op: wire.OpCreateTTL, Path: "/ttl", ACL: zk.OpenACL(), Mode: zk.PersistentTTL, TTL: 1})
+	r := s.tree.Reaper()
+	next := func(wantMore bool, want ...string) {
+		t.Helper()
+		got, more := r.Next(s.zxid*100+100, 0, 4, 2)
+		if more != wantMore || !slices.Equal(got, want) {
+			t.Errorf("found %q, more %t; want %q, %t", got, more, want, wantMore)
+		}
+		for _, path := range got {
+			s.delete(path)
+		}
+	}
+	next(true)       // 4 busy ones
+	next(true, "/a") // 1 and 2 around it
+	next(true, "/b") // behind the other 3
+	next(true, "/c", "/d")
+	next(false, "/ttl")
+	next(false)
+
+	// The one that was looked at last is gone, and another one in its place: the reaper begins again.
+	r = s.tree.Reaper()
+	next(true)
+	used("/e")
+	last := s.tree.nodes.at(r.last).name()
+	s.delete("/" + last)
+	s.create("/plain", zk.Persistent)
+	next(true)
+	next(true)
+	next(false, "/e")
 }
 
 func TestEphemeralsPrefix(t *testing.T) {
