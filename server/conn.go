@@ -79,11 +79,8 @@ func (c *conn) serve() {
 		defer close(sent)
 		c.out.run()
 	}()
-	c.nc.SetDeadline(time.Now().Add(c.s.opts.HandshakeTimeout))
+	c.setDeadline(time.Now().Add(c.s.opts.HandshakeTimeout))
 	if q, ok := c.greet(); ok && c.attach(q) {
-		if c.s.isDraining() { // the deadline that Shutdown set may be the one that attach took away
-			c.nc.SetReadDeadline(time.Now())
-		}
 		err := c.readRequests()
 		c.s.commitInline(c)
 		if c.s.isDraining() {
@@ -101,6 +98,15 @@ func (c *conn) serve() {
 	c.drain()
 	c.nc.Close()
 	c.s.detach(c)
+}
+
+// setDeadline sets the deadline of the connection, but to read nothing more if Shutdown has been called: it may have set the
+// deadline that is replaced here.
+func (c *conn) setDeadline(at time.Time) {
+	c.nc.SetDeadline(at)
+	if c.s.isDraining() {
+		c.nc.SetReadDeadline(time.Now())
+	}
 }
 
 // drain reads what the peer goes on to send, until it hangs up or the deadline that output.run has set: a connection that is

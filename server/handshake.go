@@ -133,7 +133,7 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 	}
 	// From here on the session's timeout is the limit. Not later: once the request
 	// is in the queue, the committer may set deadlines of its own, because another connection has taken the session.
-	c.nc.SetDeadline(time.Time{})
+	c.setDeadline(time.Time{})
 	s.queue.add(r)
 	s.commitInline(c)
 	<-done

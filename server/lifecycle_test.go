@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,6 +131,59 @@ func TestShutdownAnswersWhatItHasReceived(t *testing.T) {
 		}
 		if !errors.Is(r.Err(), ErrClosed) {
 			t.Errorf("Err() = %v, want %v", r.Err(), ErrClosed)
+		}
+	})
+}
+
+// lateConn is a connection whose first deadline is set only after Shutdown has set its own.
+type lateConn struct {
+	net.Conn
+	shut chan struct{}
+	once sync.Once
+}
+
+func (c *lateConn) SetDeadline(t time.Time) error {
+	<-c.shut
+	return c.Conn.SetDeadline(t)
+}
+
+func (c *lateConn) SetReadDeadline(t time.Time) error {
+	defer c.once.Do(func() { close(c.shut) })
+	return c.Conn.SetReadDeadline(t)
+}
+
+type lateListener struct{ net.Listener }
+
+func (l lateListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &lateConn{Conn: nc, shut: make(chan struct{})}, nil
+}
+
+// A connection that is accepted a moment before Shutdown, and says nothing, is not waited for: the deadline of its handshake
+// took the place of the one that Shutdown had set.
+func TestShutdownDoesNotWaitForAHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		l, err := r.net.Listen("late")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go r.Serve(lateListener{l})
+		nc, err := r.net.Dial(t.Context(), "late")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		synctest.Wait()
+		began := time.Now()
+		if err := r.Shutdown(t.Context()); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if took := time.Since(began); took > lingerTimeout {
+			t.Errorf("Shutdown took %v", took)
 		}
 	})
 }
