@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
@@ -254,6 +255,9 @@ func (t *turn) answerCount(count *tree.Count) {
 
 func (t *turn) ephemerals() {
 	prefix, _ := t.d.NullString()
+	if bare := strings.TrimFunc(prefix, func(r rune) bool { return r <= ' ' }); bare == "" || bare == "/" {
+		prefix = "" // all, as Java trims it
+	}
 	if !t.decodeOK() || !t.mayTake(t.c.s.tree.EphemeralBytes(t.c.session)) {
 		return
 	}

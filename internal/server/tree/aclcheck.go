@@ -97,7 +97,7 @@ func validEntry(a zk.ACL) bool {
 	case SchemeWorld:
 		return a.ID == "anyone"
 	case SchemeDigest:
-		_, hash, _ := strings.Cut(a.ID, ":")
+		_, hash, _ := strings.Cut(strings.TrimRight(a.ID, ":"), ":") // Java leaves out empty parts at the end
 		return hash != "" && !strings.Contains(hash, ":")
 	case SchemeIP:
 		_, ok := parseNetwork(a.ID)
