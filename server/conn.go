@@ -284,6 +284,7 @@ func (c *conn) submit(h wire.RequestHeader, n int) error {
 // else.
 func (c *conn) decodeWrite(r *request, body []byte) {
 	if len(body) > largeAnswerBytes {
+		defer c.keepSession()()
 		threads.Need()
 		c.s.large <- struct{}{}
 		defer func() { <-c.s.large }()

@@ -467,6 +467,26 @@ func TestASessionOutlivesTheWaitOfALargeRequest(t *testing.T) {
 	})
 }
 
+// The same holds for a large write that waits to be decoded: its session expired, and the write was dropped.
+func TestASessionOutlivesTheWaitOfALargeWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		p := r.connect("c")
+		r.large <- struct{}{}
+		xid := p.send(wire.OpSetData, &wire.SetDataRequest{Path: "/", Data: make([]byte, 2*largeAnswerBytes), Version: -1})
+		time.Sleep(5 * p.timeout)
+		<-r.large
+		if code := p.answerTo(xid, nil); code != zk.OK {
+			t.Errorf("the write that had waited: %v", code)
+		}
+		p.ping()
+		time.Sleep(5 * p.timeout)
+		if n := r.Stats().Sessions; n != 0 {
+			t.Errorf("%d sessions when the client has been silent for long", n)
+		}
+	})
+}
+
 // An unknown request behind an answer that was given up, for want of memory, is refused like any other. Giving up frees the
 // memory again, and the request was taken for the one whose answer now fits.
 func TestAnUnknownRequestBehindAnAnswerGivenUp(t *testing.T) {
