@@ -12,7 +12,9 @@ import (
 // answered.
 func (c *conn) answerBehind(r *request, h wire.RequestHeader, body []byte) error {
 	c.s.commitInline(c)
+	c.waits.Store(true)
 	c.out.settle()
+	c.waits.Store(false)
 	if c.out.isClosed() || c.ended {
 		return errSessionOver
 	}

@@ -52,6 +52,7 @@ type conn struct {
 	behind int  // how many of its requests are in queue.later; guarded by queue.mu
 	dirty  bool // owned by the committer: the connection has something to send at the end of the batch
 
+	waits    atomic.Bool  // its reader waits until the client's requests in the queue are answered
 	reading  atomic.Int64 // when it began to read a large request, on the server's clock; 0 if it reads none
 	counters connCounters
 	asking   atomic.Bool // a four-letter word
@@ -267,7 +268,9 @@ func (c *conn) submit(h wire.RequestHeader, n int) error {
 	}
 	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
 		c.s.commitInline(c) // there may be no other committer for what is waited for
+		c.waits.Store(true)
 		c.out.awaitRoom(limit)
+		c.waits.Store(false)
 	}
 	if !c.out.count(r.weight) {
 		return nil

@@ -51,11 +51,24 @@ func (s *Server) expire() (dead []int64, next time.Duration, any bool) {
 	defer s.sessions.Unlock()
 	table, now := s.sessions.table, s.now()
 	table.Renew(s.inlineSession.Load(), now)
+	s.renewWaiting(now)
 	if now >= s.expiry.spares {
 		dead = table.Expire(now)
 	}
 	next, any = table.NextExpiry()
 	return dead, max(next, s.expiry.spares), any
+}
+
+// renewWaiting notes that clients live whose connections are not read from for as long as the disk, or what others ask,
+// keeps their requests waiting. Server.state and sessions are locked.
+func (s *Server) renewWaiting(now time.Duration) {
+	s.conns.Lock()
+	defer s.conns.Unlock()
+	for _, c := range s.conns.byID {
+		if c.waits.Load() && c.out.pending.Load() > 0 {
+			s.sessions.table.Touch(c.session, c.id, now)
+		}
+	}
 }
 
 // expiredSaid is how many sessions that expire at the same time have a line in the log.

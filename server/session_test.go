@@ -452,6 +452,56 @@ func TestAHangingDiskCostsNoSessionWhoseReaderCommits(t *testing.T) {
 	})
 }
 
+// Nor is a client heard while its connection is not read from, because as many of its requests wait as may, or a large
+// answer waits for them.
+func TestAHangingDiskCostsNoSessionWhoseRequestsWait(t *testing.T) {
+	for name, last := range map[string][]byte{
+		"for room":           frameOf(9, wire.OpExists, &wire.WatchRequest{Path: "/"}),
+		"for a large answer": frameOf(9, wire.OpGetData, &wire.WatchRequest{Path: "/large"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, func(o *Options) { o.OutstandingMax = 2 })
+				w, p, silent := r.connect("w"), r.connect("c"), r.connect("silent")
+				w.put("/large", strings.Repeat("x", 2*largeAnswerBytes))
+				release := r.stall()
+				w.send(wire.OpCreate, createReq("/first", zk.Persistent)) // is committed by its reader
+				synctest.Wait()
+				silent.send(wire.OpCreate, createReq("/silent", zk.Ephemeral))
+				p.send(wire.OpCreate, createReq("/a", zk.Ephemeral))
+				p.send(wire.OpCreate, createReq("/b", zk.Ephemeral))
+				p.raw(last)
+				for range 9 {
+					p.raw(frameOf(wire.XidPing, wire.OpPing, nil))
+					time.Sleep(p.timeout / 3)
+				}
+				release()
+				for range 2 {
+					if a := p.receive(); a.Err != zk.OK {
+						t.Fatalf("create: %v", a.Err)
+					}
+				}
+				if a := p.receive(); a.Xid != 9 || a.Err != zk.OK {
+					t.Fatalf("the last request: %+v", a.ReplyHeader)
+				}
+				for range 9 {
+					p.receive()
+				}
+				for range 6 {
+					p.ping()
+					time.Sleep(p.timeout / 3)
+				}
+				if !p.exists("/a") || !p.exists("/b") {
+					t.Error("a client that was never silent has lost its session")
+				}
+				if _, ok := r.Sessions()[silent.session]; ok {
+					t.Error("a client that was silent still has its session")
+				}
+			})
+		})
+	}
+}
+
 // What a client has sent counts from when its turn comes, not from when the answer before it began to leave.
 func TestAClientThatTakesItsTimeKeepsItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
