@@ -52,6 +52,7 @@ type conn struct {
 	behind int  // how many of its requests are in queue.later; guarded by queue.mu
 	dirty  bool // owned by the committer: the connection has something to send at the end of the batch
 
+	asks     atomic.Int64 // the session that it has asked for and is waiting for; 0 if there is none
 	waits    atomic.Bool  // its reader waits until the client's requests in the queue are answered
 	reading  atomic.Int64 // when it began to read a large request, on the server's clock; 0 if it reads none
 	counters connCounters

@@ -60,11 +60,12 @@ func (s *Server) expire() (dead []int64, next time.Duration, any bool) {
 }
 
 // renewWaiting notes that clients live whose connections are not read from for as long as the disk, or what others ask,
-// keeps their requests waiting. Server.state and sessions are locked.
+// keeps their requests waiting, connect requests included. Server.state and sessions are locked.
 func (s *Server) renewWaiting(now time.Duration) {
 	s.conns.Lock()
 	defer s.conns.Unlock()
 	for _, c := range s.conns.byID {
+		s.sessions.table.Renew(c.asks.Load(), now)
 		if c.waits.Load() && c.out.pending.Load() > 0 {
 			s.sessions.table.Touch(c.session, c.id, now)
 		}

@@ -134,9 +134,11 @@ func (c *conn) attach(q *wire.ConnectRequest) bool {
 	// From here on the session's timeout is the limit. Not later: once the request
 	// is in the queue, the committer may set deadlines of its own, because another connection has taken the session.
 	c.setDeadline(time.Time{})
+	c.asks.Store(q.SessionID)
 	s.queue.add(r)
 	s.commitInline(c)
 	<-done
+	c.asks.Store(0)
 	return c.session != 0
 }
 

@@ -274,6 +274,37 @@ func TestAHangingDiskCostsNoSessionWhoseClientKeepsAsking(t *testing.T) {
 	})
 }
 
+// A client that has asked for its session once, and waits for the answer, lives too.
+func TestAHangingDiskCostsNoSessionWhoseClientWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		a, w := r.connect("a"), r.connect("w")
+		a.create("/e", zk.Ephemeral)
+		release := r.stall()
+		defer release()
+		w.send(wire.OpCreate, createReq("/n", zk.Persistent))
+		synctest.Wait()
+		a.nc.Close()
+		again := r.dial("a")
+		wire.WriteRecord(again.nc, &wire.ConnectRequest{Timeout: 10000, SessionID: a.session, Password: a.password})
+		time.Sleep(3 * a.timeout)
+		release()
+		var got wire.ConnectResponse
+		wire.Unmarshal(again.frame(), &got)
+		if got.SessionID != a.session {
+			t.Fatal("the session is gone though its client waited for it all the time")
+		}
+		if !again.exists("/e") {
+			t.Error("its ephemeral is gone")
+		}
+		again.nc.Close()
+		time.Sleep(a.timeout + 2*testTick)
+		if n := r.Stats().Sessions; n != 0 {
+			t.Errorf("%d sessions when all clients have been silent for long", n)
+		}
+	})
+}
+
 func TestF45_RequestsOfTheOldConnectionAreDroppedOnceTheSessionHasMoved(t *testing.T) {
 	parks := map[string]func(t *testing.T, r *rig, old *peer) (unpark func()){
 		"on the way to the server": func(t *testing.T, r *rig, old *peer) func() {
