@@ -123,7 +123,8 @@ func TestARepetitionIsTakenOutOfAKnownList(t *testing.T) {
 	if code != zk.OK || len(list.Entries()) != 2 {
 		t.Fatalf("the list with \"auth\": %v, %v", list.Entries(), code)
 	}
-	if list, code = s.d.settle(bob, []zk.ACL{own, own}); code != zk.OK || len(list.Entries()) != 1 {
+	list, code = s.d.settle(bob, []zk.ACL{own, own})
+	if code != zk.OK || len(list.Entries()) != 1 {
 		t.Errorf("the list that repeats itself: %v, %v", list.Entries(), code)
 	}
 }

@@ -102,7 +102,8 @@ func (t *Tree) quotaOver(path string) (top string, ok bool) {
 		for end < len(path) && path[end] != '/' {
 			end++
 		}
-		if at = t.child(at, path[start:end]); at == 0 {
+		at = t.child(at, path[start:end])
+		if at == 0 {
 			break
 		}
 		if t.child(at, limitName) != 0 {
