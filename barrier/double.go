@@ -258,7 +258,7 @@ func (d *Double) Leave(ctx context.Context) error {
 	}
 	err := d.k.Run(ctx, d.leave)
 	if err == nil {
-		d.entered, d.behind = false, false
+		d.came, d.entered, d.behind = 0, false, false
 	}
 	return operr.Wrap("leave", d.path, err, false)
 }

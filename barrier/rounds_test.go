@@ -305,6 +305,50 @@ func TestASessionEndsWhenTheBarrierOpens(t *testing.T) {
 	})
 }
 
+// A member whose Enter has failed and that has left what was left behind is a stranger to the round that the others do after
+// that, also when only one of them is still there.
+func TestAMemberLeavesAfterAFailedEnter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, ctx := zktest.New(t, zktest.Options{}), t.Context()
+		newDouble := func(label string) (*client.Keeper, *barrier.Double) {
+			k, _ := keep(t, srv, label)
+			d, err := barrier.NewDouble(k, "/x/d", 2, barrier.Options{CleanupTimeout: time.Second})
+			must(t, err)
+			return k, d
+		}
+		_, d := newDouble("d")
+		ka, a := newDouble("a")
+		_, b := newDouble("b")
+		entered := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			entered <- d.Enter(ctx)
+		}()
+		time.Sleep(500 * time.Millisecond)
+		srv.Link("d").Freeze()
+		if err := <-entered; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Enter without a connection: %v", err)
+		}
+		srv.Link("d").Heal()
+		must(t, d.Leave(ctx))
+
+		other := make(chan error, 1)
+		go func() { other <- a.Enter(ctx) }()
+		must(t, b.Enter(ctx))
+		must(t, <-other)
+		must(t, ka.Close(ctx)) // it dies
+		go func() { entered <- d.Enter(ctx) }()
+		time.Sleep(time.Minute)
+		if len(entered) > 0 {
+			t.Fatalf("it has entered a round that was on: %v", <-entered)
+		}
+		must(t, b.Leave(ctx))
+		must(t, b.Enter(ctx)) // the next round
+		must(t, <-entered)
+	})
+}
+
 // The others do a round without a member that waited before: its Enter has failed, or its session has ended. It enters neither
 // beside them, for they are complete, nor after they have died, which leaves ready behind.
 func TestARoundWithoutAMemberThatWaitedBefore(t *testing.T) {
