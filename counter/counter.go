@@ -267,6 +267,14 @@ func (c *Counter) changeUnder(ctx context.Context, s *client.Session, f func(int
 		switch {
 		case err == nil:
 			return v, nil
+		case !refused && errors.Is(err, zk.ErrNoNode): // another client has deleted the counter, and what we read from may be behind
+			if err := s.Sync(ctx, c.path); err != nil {
+				return Value{}, err
+			}
+			if err := c.ensure(ctx, s); err != nil {
+				return Value{}, notSent(err)
+			}
+			continue
 		case !refused:
 			return Value{}, err
 		}

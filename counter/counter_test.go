@@ -408,6 +408,37 @@ func TestExactAndWhatIsDeleted(t *testing.T) {
 	})
 }
 
+// A counter that is deleted while it is changed begins again.
+func TestDeletedMeanwhile(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		for _, op := range []wire.Op{wire.OpGetData, wire.OpSetData, wire.OpMulti} { // before which it is deleted
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				k, p := keep(t, srv, "a")
+				s := srv.Session(t, "s")
+				c := open(t, k, counter.Options{Exact: exact, Initial: 5})
+				_, err := c.Add(t.Context(), 100)
+				must(t, err)
+				deleted := false
+				p.Before(faultproxy.Match{Ops: []wire.Op{op}, Path: "/c/n"}, func(faultproxy.Request) {
+					deleted = true
+					if err := s.DeleteAll(context.Background(), "/c"); err != nil {
+						t.Error(err)
+					}
+				})
+				want := int64(6)
+				v, err := c.Add(t.Context(), 1)
+				if !deleted {
+					want = 106
+				}
+				if err != nil || v.Number != want {
+					t.Errorf("exact %v, deleted %v before %v: %v, %v, want %d", exact, deleted, op, v.Number, err, want)
+				}
+			})
+		}
+	}
+}
+
 // Update writes what the function makes of the value, and nothing if that fails.
 func TestUpdate(t *testing.T) {
 	for _, exact := range []bool{false, true} {
