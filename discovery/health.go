@@ -39,26 +39,26 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 	}
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
-	var p *presence.Presence // the newest one; nil while it is known that there is no znode
-	var over <-chan struct{} // p.Done; nil while the instance is not healthy
+	var p *presence.Presence    // the one that keeps the instance registered; nil while that is not healthy
+	var left *presence.Presence // the last one whose Close has failed; the znodes of those before it are gone
+	var over <-chan struct{}    // p.Done; nil if there is no p
 	for {
 		sick := runCheck(ctx, check, interval)
 		switch {
 		case ctx.Err() != nil:
-		case sick == nil && over == nil:
+		case sick == nil && p == nil:
 			log.Info("discovery: healthy, the registration begins", "path", path)
 			if p, err = presence.Begin(k, path, i.Encode(), opt.presence()); err != nil {
 				return err
 			}
 			over = p.Done()
-		case sick != nil && over != nil:
+		case sick != nil && p != nil:
 			log.Warn("discovery: not healthy, the registration ends", "path", path, "cause", sick)
-			over = nil
-			if err := p.Close(ctx); err == nil {
-				p = nil
-			} else { // it is closed again in the end, or another one takes the znode over
+			if err := p.Close(ctx); err != nil { // it is closed again in the end
 				log.Warn("discovery: the registration ends in the background", "path", path, "cause", err)
+				left = p
 			}
+			p, over = nil, nil
 		}
 		select {
 		case <-ticks.C:
@@ -68,10 +68,12 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 		case <-k.Done():
 			return &client.OpError{Op: "register", Path: path, Err: k.Err()}
 		case <-ctx.Done():
-			if p == nil {
-				return nil
+			for _, begun := range []*presence.Presence{p, left} {
+				if begun != nil {
+					err = errors.Join(err, begun.Close(context.WithoutCancel(ctx)))
+				}
 			}
-			return p.Close(context.WithoutCancel(ctx))
+			return err
 		}
 	}
 }
