@@ -309,6 +309,9 @@ func (v *Value[T]) Changes(ctx context.Context) iter.Seq2[State[T], error] {
 			case <-changed:
 				continue
 			case <-v.done:
+				if _, now := v.State(); now != changed {
+					continue
+				}
 				yield(State[T]{}, v.Err())
 			case <-ctx.Done():
 				yield(State[T]{}, &client.OpError{Op: "config", Path: v.layers[0], Err: ending.Of(ctx)})

@@ -461,6 +461,32 @@ type server struct {
 	Zones []string
 }
 
+// A reader that is slow is told the last state, although the Value has ended since.
+func TestTheLastStateIsTold(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: srv.Dial})
+			must(t, err)
+			v, err := config.Open(t.Context(), k, []string{"/c"}, config.Options[int]{Optional: true})
+			must(t, err)
+			var last config.State[int]
+			for st, err := range v.Changes(t.Context()) {
+				if err != nil {
+					break
+				}
+				last = st
+				must(t, k.Close(t.Context()))
+				<-v.Done()
+			}
+			if st, _ := v.State(); last.Stale == nil || st.Stale == nil {
+				t.Fatalf("the last state was stale because of %v, and was told as %v", st.Stale, last.Stale)
+			}
+			must(t, v.Close(t.Context()))
+		})
+	}
+}
+
 // A farm has all that a document can be decoded into and that a copy of the value would share.
 type farm struct {
 	Hosts   []string
