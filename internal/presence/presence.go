@@ -29,8 +29,8 @@ type Options struct {
 	// anything.
 	ACL, ParentACL []zk.ACL
 	// TakeOver puts the znode in the place of one that another session has when this Presence begins. One that comes
-	// later is waited for, or two would take it from each other for ever. Default: it is waited for in any case, as one of
-	// the same Keeper always is.
+	// later is waited for, or two would take it from each other for ever, and so is one that is not ephemeral. Default: it is
+	// waited for in any case, as one of the same Keeper always is.
 	TakeOver bool
 	// Container makes the znode's parent, if it is missing, as a container, which the server deletes some time after its
 	// last child, where the server knows containers.
@@ -306,7 +306,7 @@ func (p *Presence) mayTakeOver(owner int64) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.opt.TakeOver && *p.rival == owner && !p.mu.created
+	return p.opt.TakeOver && owner != 0 && *p.rival == owner && !p.mu.created
 }
 
 // takeOver puts the znode in the place of another session's, in one transaction: its owner has no chance to create it again.

@@ -303,6 +303,27 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// A znode that goes with no session is not taken over: it stays.
+func TestTakeOverLeavesPersistentZnodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, _ := keeper(t, srv, "a")
+		s := srv.Session(t, "s")
+		_, err := s.Put(t.Context(), "/x/n", []byte("kept"), nil)
+		must(t, err)
+		opt := options()
+		opt.TakeOver = true
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := presence.Keep(ctx, k, "/x/n", []byte("new"), opt); !errors.Is(err, errTaken) {
+			t.Errorf("Keep: %v", err)
+		}
+		if got := srv.Tree("/x/n").String(); got != "/x/n = \"kept\"\n" {
+			t.Errorf("the znode: %s", got)
+		}
+	})
+}
+
 // A take-over whose answer is lost, and one that comes too late, are looked after.
 func TestTakeOverThatFails(t *testing.T) {
 	take := faultproxy.Match{Ops: []wire.Op{wire.OpMulti}}
