@@ -257,6 +257,29 @@ func TestALeaveWithoutAConnection(t *testing.T) {
 	})
 }
 
+// A member that is closed while a request has no answer has ended with zk.ErrClosed.
+func TestTheErrOfAMemberThatIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, _ := keep(t, srv, "a")
+		m := join(t, k, "a", "1")
+		srv.Link("a").Freeze()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := m.Set(ctx, []byte("2")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Set: %v", err)
+		}
+		m.Close(t.Context())
+		if err := m.Err(); !errors.Is(err, zk.ErrClosed) {
+			t.Errorf("Err: %v", err)
+		}
+		if st, _ := m.State(); st.Present || !errors.Is(st.Err, zk.ErrClosed) {
+			t.Errorf("State: %+v", st)
+		}
+		srv.Link("a").Heal()
+	})
+}
+
 func TestWhatIsNoID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})

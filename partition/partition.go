@@ -184,7 +184,10 @@ func (p *Partition) run(ctx context.Context, k *client.Keeper) {
 	defer p.keeping.Wait()
 	for {
 		err := k.Run(ctx, p.share)
-		if ctx.Err() != nil || k.Err() != nil || p.group.Err() != nil {
+		if ctx.Err() != nil {
+			err = zk.ErrClosed // whatever has ended with ctx
+		}
+		if ctx.Err() != nil || k.Err() != nil || p.group.Err() != nil || p.member.Err() != nil {
 			p.mu.Lock()
 			p.mu.err = err
 			p.mu.Unlock()
@@ -246,6 +249,8 @@ func (p *Partition) share(ctx context.Context, s *client.Session) error {
 		case <-changed:
 		case <-p.group.Done():
 			return p.group.Err()
+		case <-p.member.Done():
+			return p.member.Err()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -271,6 +276,9 @@ func (p *Partition) awaitSettled(ctx context.Context) ([]string, <-chan struct{}
 		case <-p.group.Done():
 			t.Stop()
 			return nil, nil, p.group.Err()
+		case <-p.member.Done():
+			t.Stop()
+			return nil, nil, p.member.Err()
 		case <-ctx.Done():
 			t.Stop()
 			return nil, nil, context.Cause(ctx)
@@ -359,7 +367,8 @@ func (p *Partition) Items() ([]string, <-chan struct{}) {
 	return items, p.mu.changed
 }
 
-// Done is closed when the member works on nothing any more: after Close and after that of the Keeper.
+// Done is closed when the member works on nothing any more: after Close, after that of the Keeper, or because the server refuses
+// the member's znode or a look at those of the others.
 func (p *Partition) Done() <-chan struct{} { return p.done }
 
 // Err returns nil until Done is closed, and then why the member has ended.

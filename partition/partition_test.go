@@ -354,6 +354,44 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
+// A member whose znode the server refuses to make again, under a new session, has ended, and says so.
+func TestAMemberThatIsRefused(t *testing.T) {
+	in(t, func(w *world) {
+		p, _ := w.join("a")
+		time.Sleep(10 * time.Second)
+		_, err := w.srv.Session(w.t, "other").SetACL(w.t.Context(), "/p/party", zk.ReadOnlyACL(), zk.AnyVersion)
+		must(t, err)
+		w.srv.Link("a").Expire()
+		time.Sleep(time.Minute)
+		select {
+		case <-p.Done():
+		default:
+			t.Error("it has not ended")
+		}
+		if err := p.Err(); !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("Err: %v", err)
+		}
+		if n, sum := w.judge.shares(); sum != 0 {
+			t.Errorf("it works on %v", n)
+		}
+	})
+}
+
+// A Partition that is closed while there is no session has ended with zk.ErrClosed.
+func TestCloseWithoutASession(t *testing.T) {
+	in(t, func(w *world) {
+		p, proxy := w.join("a")
+		proxy.After(faultproxy.Match{Ops: []wire.Op{wire.OpCreateSession}}, func(faultproxy.Request, faultproxy.Reply) { proxy.Refuse(true) })
+		w.srv.Link("a").Expire()
+		time.Sleep(time.Minute)
+		p.Close(w.t.Context())
+		if err := p.Err(); !errors.Is(err, zk.ErrClosed) {
+			t.Errorf("Err: %v", err)
+		}
+		proxy.Refuse(false)
+	})
+}
+
 func TestWhatCannotBeSharedOut(t *testing.T) {
 	in(t, func(w *world) {
 		k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: w.srv.Dial})

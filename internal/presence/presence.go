@@ -195,6 +195,9 @@ func (p *Presence) run(ctx context.Context) {
 	defer close(p.done)
 	for {
 		err := p.k.Run(ctx, p.serve)
+		if ctx.Err() != nil {
+			err = zk.ErrClosed // whatever request that has ended
+		}
 		if ctx.Err() != nil || p.k.Err() != nil || permanent(err) || errors.Is(err, zk.ErrNoChildrenForEphemerals) {
 			p.update(func() { p.mu.err, p.mu.state = err, State{Err: err} })
 			if p.k.Err() != nil {
