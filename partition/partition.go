@@ -17,7 +17,12 @@
 // # Formats
 //
 // That of kazoo's SetPartitioner: members are those of its ShallowParty in PATH/party, and the lock of an item is
-// PATH/locks/ITEM. Members of both kinds share items safely; with the Slices allocation they also agree on which member
+// PATH/locks/ITEM. Members of both kinds share items safely if the locks of kazoo's clients wait for our claims, which has to
+// be said before a SetPartitioner is made:
+//
+//	client.Lock = functools.partial(client.Lock, extra_lock_patterns=["-lock-"])
+//
+// Otherwise kazoo takes items that are still worked on here. With the Slices allocation both kinds also agree on which member
 // gets what, unless an id is there twice.
 //
 // # Limits

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,13 +252,18 @@ func TestBarriers(t *testing.T) {
 	})
 }
 
-// kazoo's SetPartitioner and ours share a set: nothing is worked on twice, and each has the share that both expect.
+// kazoo's SetPartitioner and ours share a set: nothing is worked on twice, and each has the share that both expect. kazoo waits for
+// work that has not ended.
 func TestPartition(t *testing.T) {
 	p, k := setUp(t, "kazoo")
 	ctx := limited(t)
 	items := []string{"i1", "i2", "i3", "i4", "i5"}
+	var busy atomic.Int32 // how many items are worked on here
 	work := func(ctx context.Context, item string, _ *lock.Hold) error {
+		busy.Add(1)
+		defer busy.Add(-1)
 		<-ctx.Done()
+		time.Sleep(6 * time.Second) // longer than kazoo waits before it takes the locks of its share, and we see that it has them
 		return ctx.Err()
 	}
 	ours, err := partition.Join(ctx, k, "/p", "a-go", items, work, partition.Options{Allocate: partition.Slices})
@@ -280,6 +286,7 @@ func TestPartition(t *testing.T) {
 	}
 	await("i1,i2,i3,i4,i5")
 	want(t, "kazoo's share", p.ask("partition /p b-python %s", strings.Join(items, ",")), "i2,i4")
+	want(t, "what we worked on when kazoo had its share", fmt.Sprint(busy.Load()), "3")
 	await("i1,i3,i5")
 	p.ask("finish")
 	await("i1,i2,i3,i4,i5")

@@ -1,4 +1,5 @@
 """Does with kazoo what it reads, line by line, and answers each line with one."""
+import functools
 import sys
 import time
 
@@ -8,6 +9,7 @@ from kazoo.recipe.partitioner import SetPartitioner
 
 client = KazooClient(hosts=sys.argv[1], timeout=15)
 client.start()
+client.Lock = functools.partial(client.Lock, extra_lock_patterns=["-lock-"])  # SetPartitioner makes its locks with it
 kept = {}
 
 
