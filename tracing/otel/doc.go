@@ -26,7 +26,8 @@
 //	lockkeeper.session.name, lockkeeper.cache.name, lockkeeper.group.name
 //	                        the name that FollowKeeper, FollowCache, FollowGroup or FollowMember has been given
 //	error.type              busy, timeout, canceled, deadlock, queue-full, other; or, of lock.hold, a lock.LossReason;
-//	                        of an interruption: expired or auth-failed (the session is over), ended (the cache, group or member is over)
+//	                        of an interruption: expired, auth-failed or closed (the session is over), ended (the cache, group or
+//	                        member is over)
 //
 // A failed span has the status Error, except that a lock which is busy is no error. An event "lock.waiting" with the number
 // of contenders ahead is added whenever that is looked up.

@@ -24,10 +24,10 @@ func (t *Tracing) FollowKeeper(ctx context.Context, name string, k *client.Keepe
 	s, err := k.Session(ctx)
 	for err == nil {
 		st, passed := s.State()
-		switch st.Phase {
-		case client.Connected:
+		switch {
+		case st.Phase == client.Connected:
 			gap.over()
-		case client.Closed:
+		case st.Phase == client.Closed && k.Err() != nil:
 			return
 		default:
 			gap.begin(st.Since, st.Cause)
@@ -45,10 +45,13 @@ func (t *Tracing) FollowKeeper(ctx context.Context, name string, k *client.Keepe
 	}
 }
 
-// ended returns the word for the end of a session that was not closed.
+// ended returns the word for the end of a session that was not closed by its Keeper.
 func ended(p client.Phase) string {
-	if p == client.AuthFailed {
+	switch p {
+	case client.AuthFailed:
 		return "auth-failed"
+	case client.Closed:
+		return "closed"
 	}
 	return "expired"
 }
@@ -93,8 +96,16 @@ func (t *Tracing) follow(ctx context.Context, span string, name attribute.KeyVal
 	defer gap.over()
 	for {
 		passed, why := state()
+		since := time.Now()
+		if errors.Is(why, zk.ErrClosed) { // the source, and Done is closed next; or a session, and another one follows
+			select {
+			case <-passed:
+			case <-of.Done():
+			case <-ctx.Done():
+			}
+		}
 		switch {
-		case errors.Is(why, zk.ErrClosed) || errors.Is(of.Err(), zk.ErrClosed): // the state is told before Done is closed
+		case errors.Is(of.Err(), zk.ErrClosed):
 			return
 		case of.Err() != nil:
 			gap.begin(time.Now(), of.Err())
@@ -103,7 +114,7 @@ func (t *Tracing) follow(ctx context.Context, span string, name attribute.KeyVal
 		case why == nil:
 			gap.over()
 		default:
-			gap.begin(time.Now(), why)
+			gap.begin(since, why)
 		}
 		select {
 		case <-passed:

@@ -97,6 +97,54 @@ func TestInterruptions(t *testing.T) {
 	})
 }
 
+// A session that is closed while its Keeper goes on is an interruption as well, and what follows later ones goes on.
+func TestASessionThatIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recorder := tracetest.NewSpanRecorder()
+		tracing := locktracing.New(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test"), locktracing.Options{})
+		srv, ctx := zktest.New(t, zktest.Options{}), t.Context()
+		k, err := client.Keep(ctx, zktest.Servers, client.Options{Dial: srv.Link("a").Dial})
+		must(t, err)
+		c, err := cache.Open(ctx, k, "/c", cache.Options{})
+		must(t, err)
+		m, err := group.Join(ctx, k, "/g", "one", nil, group.JoinOptions{})
+		must(t, err)
+		var followers sync.WaitGroup
+		followers.Go(func() { tracing.FollowKeeper(ctx, "main", k) })
+		followers.Go(func() { tracing.FollowCache(ctx, "config", c) })
+		followers.Go(func() { tracing.FollowMember(ctx, "workers", m) })
+		synctest.Wait()
+
+		s, err := k.Session(ctx)
+		must(t, err)
+		srv.Link("a").Refuse() // for a moment
+		s.Close(ctx)
+		time.Sleep(4 * time.Second)
+		srv.Link("a").Heal()
+		time.Sleep(time.Minute)
+		closed := spans(recorder)
+		for _, name := range []string{"session.interruption main Error closed", "cache.stale config Unset", "group.absence workers Unset"} {
+			if !slices.Contains(closed, name) {
+				t.Errorf("after a session was closed there is no %q: %q", name, closed)
+			}
+		}
+
+		recorder.Reset()
+		srv.Link("a").Expire()
+		time.Sleep(time.Minute)
+		expired := spans(recorder)
+		for _, name := range []string{"session.interruption main Error expired", "cache.stale config Unset", "group.absence workers Unset"} {
+			if !slices.Contains(expired, name) {
+				t.Errorf("after an expiry later there is no %q: %q", name, expired)
+			}
+		}
+		must(t, m.Close(ctx))
+		must(t, c.Close(ctx))
+		must(t, k.Close(ctx))
+		followers.Wait()
+	})
+}
+
 // A cache that ends by itself is an error, and an ended context ends what follows.
 func TestACacheThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
