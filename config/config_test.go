@@ -325,6 +325,30 @@ func TestKeysOfEmbeddedStructs(t *testing.T) {
 	})
 }
 
+// Where the elements of a map have no keys of their own, the rest of the path is the name of one, whatever their type.
+func TestKeysOfMaps(t *testing.T) {
+	type conf struct {
+		Weights map[string]int
+		Flags   map[string]*bool
+		Waits   map[string]map[string]time.Duration
+		Since   map[string]time.Time
+		Hosts   map[string][]string
+		Pools   map[string]*struct{ Size int }
+	}
+	in(t, func(t *testing.T, w *world) {
+		for path, data := range map[string]string{"weights/www.example.com": "5", "weights/a/b": "6", "flags/new.checkout": "true", "waits/x/y.z": "1s",
+			"since/v1.2": "2026-01-02T03:04:05Z", "hosts/eu.west": "h1,h2", "pools/main.size": "7", "pools/other/size": "8"} {
+			w.put("/c/"+path, data)
+		}
+		v := open(w, config.Options[conf]{Keys: true, Strict: true}, "/c")
+		want := `{"Weights":{"a.b":6,"www.example.com":5},"Flags":{"new.checkout":true},"Waits":{"x":{"y.z":1000000000}},` +
+			`"Since":{"v1.2":"2026-01-02T03:04:05Z"},"Hosts":{"eu.west":["h1","h2"]},"Pools":{"main":{"Size":7},"other":{"Size":8}}}`
+		if got := text(v.Get()); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}
+
 func TestStore(t *testing.T) {
 	for i := -1; i < 20; i++ {
 		in(t, func(t *testing.T, w *world) {

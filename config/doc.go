@@ -20,7 +20,8 @@
 //
 // The data of a znode is JSON, or whatever Options.Decode reads. With Options.Keys, each znode below a layer is one key:
 // /config/orders/pool/size is the field "size" of the field "pool", and its data is the value as text. The fields of embedded
-// structs are named as in JSON.
+// structs are named as in JSON. In a map whose elements have no keys, the rest of the path is one name, with dots: the znode
+// /config/orders/weights/www.example.com is the element "www.example.com" of "weights".
 //
 // Several layers are laid over each other, the most specific first: a field that a layer does not set keeps the value of
 // the layers behind it, and of Options.Default. SpringLayers names those of Spring Cloud Zookeeper. A layer whose znode has no

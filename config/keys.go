@@ -76,7 +76,7 @@ func setKey(at reflect.Value, key []string, text string) error {
 func setInMap(at reflect.Value, key []string, text string) error {
 	name := reflect.ValueOf(key[0]).Convert(at.Type().Key())
 	rest := key[1:]
-	if at.Type().Elem().Kind() == reflect.String { // no further structure: the whole key is the name
+	if !hasKeys(at.Type().Elem()) { // the whole key is the name
 		name, rest = reflect.ValueOf(strings.Join(key, ".")).Convert(at.Type().Key()), nil
 	}
 	elem := reflect.New(at.Type().Elem()).Elem()
@@ -92,6 +92,17 @@ func setInMap(at reflect.Value, key []string, text string) error {
 	}
 	at.SetMapIndex(name, elem)
 	return err
+}
+
+// hasKeys reports whether the values of a type have keys of their own.
+func hasKeys(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return hasKeys(t.Elem())
+	case reflect.Struct:
+		return !showsNothing(t)
+	}
+	return t.Kind() == reflect.Map
 }
 
 // fieldFor returns the index of the field of a struct that a name stands for. As in JSON, the fields of an embedded struct are
