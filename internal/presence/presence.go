@@ -8,6 +8,7 @@
 package presence
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -279,7 +280,17 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 			p.present(wanted)
 		case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrConnectionLoss) || p.refuse(wanted, err):
 		case permanent(err):
-			return err
+			// It may have been created with that, and the answer was lost.
+			data, _, lookErr := s.Get(ctx, p.path)
+			switch {
+			case errors.Is(lookErr, zk.ErrNoNode):
+			case lookErr != nil:
+				return lookErr
+			case !bytes.Equal(data, wanted.data):
+				return err
+			default:
+				p.present(wanted)
+			}
 		default: // the znode is there all the same
 			rest(ctx)
 		}

@@ -264,6 +264,34 @@ func TestWhatCannotBeCreated(t *testing.T) {
 	})
 }
 
+// A znode that may not be written is there all the same after the answer to its creation was lost: at first, and after an expiry.
+func TestALostAnswerWithoutPermissionToWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, proxy := keeper(t, srv, "a")
+		must(t, srv.Session(t, "s").EnsurePath(t.Context(), "/x", nil))
+		opt := options()
+		opt.ACL = zk.ReadOnlyACL()
+		created := faultproxy.Match{Ops: faultproxy.Creates(), Path: "/x/n"}
+		proxy.CutAfter(created)
+		p, err := presence.Keep(t.Context(), k, "/x/n", []byte("data"), opt)
+		must(t, err)
+		defer p.Close(context.Background())
+		proxy.CutAfter(created)
+		srv.Link("a").Expire()
+		time.Sleep(time.Minute)
+		if st, _ := p.State(); !st.Present || p.Err() != nil {
+			t.Errorf("after an expiry: %+v, %v", st, p.Err())
+		}
+		if err := p.Set(t.Context(), []byte("new")); !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("Set: %v", err)
+		}
+		if got := srv.Tree("/x/n").String(); got != "/x/n = \"data\" (ephemeral of a)\n" {
+			t.Errorf("the znode: %s", got)
+		}
+	})
+}
+
 // The last of those that take over has the znode, and keeps it: the one before waits until it is gone.
 func TestTakeOver(t *testing.T) {
 	for _, takesOver := range []bool{true, false} { // the one before
