@@ -201,7 +201,6 @@ func (v *Value[T]) followLayer(c *cache.Cache, wake chan<- error) {
 func (v *Value[T]) look() error {
 	snapshot, bad := v.read()
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	next := State[T]{Snapshot: v.mu.state.Snapshot, Bad: bad}
 	for _, c := range v.caches {
 		if st, _ := c.State(); st.Stale != nil && next.Stale == nil {
@@ -210,18 +209,21 @@ func (v *Value[T]) look() error {
 	}
 	old := v.mu.state
 	fresh := bad == nil && (v.newest.Load() == nil || !sameSources(old.Sources, snapshot.Sources))
-	if bad == nil && fresh {
+	if fresh {
 		next.Snapshot = snapshot
 		v.newest.Store(&snapshot)
-		v.opt.Logger.Info("config: in force", "path", v.layers[0], "sources", len(snapshot.Sources))
-	}
-	if bad != nil && (old.Bad == nil || old.Bad.Error() != bad.Error()) {
-		v.opt.Logger.Error("config: refused, the last good value stays in force", "cause", bad)
 	}
 	if fresh || !sameError(old.Bad, bad) || !sameError(old.Stale, next.Stale) {
 		v.mu.state = next
 		close(v.mu.changed)
 		v.mu.changed = make(chan struct{})
+	}
+	v.mu.Unlock() // the handler of log lines may look at the Value
+	switch {
+	case fresh:
+		v.opt.Logger.Info("config: in force", "path", v.layers[0], "sources", len(snapshot.Sources))
+	case bad != nil && !sameError(old.Bad, bad):
+		v.opt.Logger.Error("config: refused, the last good value stays in force", "cause", bad)
 	}
 	return bad
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"math/big"
 	"strings"
 	"sync/atomic"
@@ -483,6 +485,39 @@ type server struct {
 	Name  string
 	Port  int
 	Zones []string
+}
+
+// A looker is a slog.Handler that looks at a Value.
+type looker struct {
+	slog.Handler
+	v    atomic.Pointer[config.Value[int]]
+	seen atomic.Pointer[config.State[int]] // at the last line
+}
+
+func (l *looker) Handle(context.Context, slog.Record) error {
+	if v := l.v.Load(); v != nil {
+		st, _ := v.State()
+		l.seen.Store(&st)
+	}
+	return nil
+}
+
+// What is logged is true already, and a handler of log lines may look at the Value.
+func TestALoggerLooksAtTheValue(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		l := &looker{Handler: slog.NewTextHandler(io.Discard, nil)}
+		w.put("/c", "1")
+		v := open(w, config.Options[int]{Logger: slog.New(l)}, "/c")
+		l.v.Store(v)
+		w.put("/c", "2")
+		if st := l.seen.Load(); st == nil || st.Value != 2 || st.Bad != nil {
+			t.Errorf("in force: the handler has seen %+v", st)
+		}
+		w.put("/c", "x")
+		if st := l.seen.Load(); st == nil || st.Value != 2 || st.Bad == nil {
+			t.Errorf("refused: the handler has seen %+v", st)
+		}
+	})
 }
 
 // A reader that is slow is told the last state, although the Value has ended since.
