@@ -26,7 +26,8 @@
 //
 // The members of a round are the znodes that are older than the last write of PATH/ready. A member whose session ended when
 // the barrier opened writes it again when it is back, if another one of the round is still there and no more znodes than the
-// barrier has members. PATH/ready is deleted when the last of the members has gone.
+// barrier has members. PATH/ready is deleted in one transaction with the znode of the last member, or by another client if that
+// member has died.
 //
 // # Limits
 //

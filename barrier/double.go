@@ -163,7 +163,7 @@ func (d *Double) pass(ctx context.Context, s *client.Session, ours int64, ready 
 		case err != nil:
 			return false, nil, err
 		case older == nil:
-			_, err = d.removeReady(ctx, s, ready.Version)
+			_, err = d.removeReady(ctx, s, ready)
 			return false, nil, err
 		case ready.Mzxid < d.came || len(names) > d.members:
 			return false, older, nil
@@ -238,16 +238,43 @@ func (d *Double) removeOwn(ctx context.Context, s *client.Session) error {
 	return err
 }
 
-// removeReady deletes ready. It is not gone if it has been written since it had that version.
-func (d *Double) removeReady(ctx context.Context, s *client.Session, version int32) (gone bool, err error) {
-	err = repeated(func() error { return s.Delete(ctx, d.ready(), version) })
+// endRound deletes our znode, the last one of the round, and ready, as it was, in one transaction: as long as our znode is there,
+// no other round begins, and behind that, another client finds no ready that it would have to remove, while a later round makes its
+// own. over is false if something was otherwise, or may have been: look again.
+func (d *Double) endRound(ctx context.Context, s *client.Session, ready zk.Stat) (over bool, err error) {
+	_, err = s.Multi(ctx, client.OpDelete(d.own(), zk.AnyVersion), client.OpDelete(d.ready(), ready.Version))
 	switch {
-	case err == nil || errors.Is(err, zk.ErrNoNode):
+	case err == nil:
 		return true, nil
-	case errors.Is(err, zk.ErrBadVersion):
+	case errors.Is(err, zk.ErrConnectionLoss):
+		return false, s.AwaitWrites(ctx)
+	case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion):
 		return false, nil
 	}
 	return false, err
+}
+
+// removeReady deletes ready as it was. It is not gone if it has been written since. If the answer is lost, the znode may be that
+// of a later round before the look, and that one stays.
+func (d *Double) removeReady(ctx context.Context, s *client.Session, was zk.Stat) (gone bool, err error) {
+	for {
+		err := s.Delete(ctx, d.ready(), was.Version)
+		switch {
+		case err == nil || errors.Is(err, zk.ErrNoNode):
+			return true, nil
+		case errors.Is(err, zk.ErrBadVersion):
+			return false, nil
+		case !errors.Is(err, zk.ErrConnectionLoss):
+			return false, err
+		}
+		if err := s.AwaitWrites(ctx); err != nil {
+			return false, err
+		}
+		now, there, err := s.Exists(ctx, d.ready())
+		if err != nil || !there || now.Czxid != was.Czxid {
+			return err == nil, err
+		}
+	}
 }
 
 // Leave returns nil once all members have left. After an error it is to be called again: until it returns nil, the member has
@@ -288,11 +315,18 @@ func (d *Double) leave(ctx context.Context, s *client.Session) error {
 			return err
 		}
 		here := slices.Contains(names, d.name)
-		if here && w != nil && d.name < first {
+		switch {
+		case here && w != nil && d.name < first:
 			w.Cancel()
 			slices.Reverse(names)
 			w, _, err = d.watchOther(ctx, s, names, written)
-		} else if here {
+		case here && w == nil && there:
+			over, err := d.endRound(ctx, s, ready)
+			if over || err != nil {
+				return err
+			}
+			continue
+		case here:
 			if err = d.removeOwn(ctx, s); err != nil && w != nil {
 				w.Cancel()
 			}
@@ -306,7 +340,7 @@ func (d *Double) leave(ctx context.Context, s *client.Session) error {
 		case w == nil:
 			over := !there
 			if there {
-				over, err = d.removeReady(ctx, s, ready.Version)
+				over, err = d.removeReady(ctx, s, ready)
 			}
 			if over || err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -303,6 +304,65 @@ func TestASessionEndsWhenTheBarrierOpens(t *testing.T) {
 			t.Errorf("left behind:\n%s", got)
 		}
 	})
+}
+
+// The next round begins as soon as ready is removed, while other members of the last one have not left yet, or while the answer to
+// that request is lost: the ready of the next round stays, so a member of it that is slow does not miss it.
+func TestTheReadyOfTheNextRoundStays(t *testing.T) {
+	type member struct {
+		d             *barrier.Double
+		p             *faultproxy.Proxy
+		entered, left chan error
+	}
+	for i := range 40 { // the order of names is by chance
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			newMember := func(label string) *member {
+				k, p := keep(t, srv, label)
+				d, err := barrier.NewDouble(k, "/x/d", 2, barrier.Options{})
+				must(t, err)
+				return &member{d, p, make(chan error, 1), make(chan error, 1)}
+			}
+			enter := func(m *member) { m.entered <- m.d.Enter(ctx) }
+			leave := func(m *member) { m.left <- m.d.Leave(ctx) }
+			a, b, slow, fast := newMember("a"), newMember("b"), newMember("c"), newMember("d")
+			go enter(a)
+			go enter(b)
+			must(t, <-a.entered)
+			must(t, <-b.entered)
+			go enter(slow)
+			go enter(fast)
+			time.Sleep(time.Second)
+			if tree := srv.Tree("/x/d").String(); strings.Index(tree, "of c") > strings.Index(tree, "of d") {
+				slow, fast = fast, slow // the member whose name comes first is the last one to remove its znode
+			}
+			slow.p.SetFlow(faultproxy.ToClient, faultproxy.Stall)
+			for _, m := range []*member{a, b} {
+				if i%2 > 0 {
+					removal := faultproxy.Match{Ops: []wire.Op{wire.OpDelete, wire.OpMulti}, Path: "/x/d/ready"}
+					m.p.After(removal, func(faultproxy.Request, faultproxy.Reply) { m.p.Refuse(true) })
+					m.p.CutAfter(removal)
+				}
+				go leave(m)
+			}
+			must(t, <-fast.entered)
+			go leave(fast)
+			time.Sleep(100 * time.Millisecond)
+			a.p.Refuse(false)
+			b.p.Refuse(false)
+			must(t, <-a.left)
+			must(t, <-b.left)
+			slow.p.SetFlow(faultproxy.ToClient, faultproxy.Pass)
+			must(t, <-slow.entered)
+			must(t, slow.d.Leave(ctx))
+			must(t, <-fast.left)
+			if got := srv.Tree("/x/d").String(); got != "/x/d\n" {
+				t.Errorf("left behind:\n%s", got)
+			}
+		})
+	}
 }
 
 // A member whose Enter has failed and that has left what was left behind is a stranger to the round that the others do after
