@@ -82,7 +82,13 @@ var errMaybeOpened = errors.New("the answer was lost, and another client may hav
 func (c *closing) run(ctx context.Context, s *client.Session) error {
 	path, parent := c.b.path, zk.Parent(c.b.path)
 	for {
-		if err := catchUp(ctx, s, path); err != nil {
+		var err error
+		if c.doubt { // it may still be carried out
+			err = s.AwaitWrites(ctx)
+		} else {
+			err = catchUp(ctx, s, path)
+		}
+		if err != nil {
 			return err
 		}
 		_, closed, err := s.Exists(ctx, path)

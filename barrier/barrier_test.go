@@ -150,7 +150,8 @@ func TestAnotherClientIsFasterThanALostAnswer(t *testing.T) {
 	}
 }
 
-// A request to close the barrier that is lost is repeated, although others create znodes beside it.
+// A request to close the barrier that is lost is repeated, although others create znodes beside it. The look before that comes behind
+// a transaction: the leader answers a sync at once, also while that request waits for a quorum.
 func TestALostSetIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
@@ -166,9 +167,13 @@ func TestALostSetIsRepeated(t *testing.T) {
 			}
 		})
 		p.CutBefore(m)
+		mark := p.Mark()
 		must(t, b.Set(t.Context()))
 		if len(srv.Tree("/x/b")) != 1 {
 			t.Error("Set has not closed it")
+		}
+		if ops := p.Since(mark).Asked().Ops(); !strings.Contains(ops, "createSession, multi, exists") {
+			t.Errorf("requests %s", ops)
 		}
 	})
 }
