@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -72,12 +73,18 @@ func (f *accessFlags) namesLike(ctx context.Context, home, typed string) (names 
 	}
 	for _, name := range children {
 		name = prefix + name
-		if strings.HasPrefix(name, typed) {
+		if strings.HasPrefix(name, typed) && plainWord(name) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names, more
+}
+
+// plainWord reports whether a name is one word and nothing else to a shell. Names are made by strangers; bash puts what several
+// candidates have in common on the line without quotes, and evaluates the line at the next Tab.
+func plainWord(name string) bool {
+	return name == ztree.Escape(name) && !strings.ContainsAny(name, " $`\\\"'&|;<>()[]{}*?!") && !strings.ContainsAny(name[:1], "-~#")
 }
 
 // completeValues completes the value of a flag.

@@ -51,6 +51,23 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// What a shell would take for more than a word is not offered: the line that bash makes of it would be a command of a stranger.
+func TestCompletionOffersPlainWordsAlone(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	const plain = "/p/a-1.0_é@b:1,2=%+^~#"
+	for _, name := range []string{plain, "/p/$(reboot)a", "/p/$(reboot)b", "/p/`reboot`", "/p/a;reboot", "/p/a b", "/p/a\u202eb", "/p/*", "/p/a!b",
+		"/lockkeeper/locks/--force", "/lockkeeper/locks/~root", "/lockkeeper/locks/demo"} {
+		h.run("z", "create", "-p", name).want(0)
+	}
+	for _, c := range []struct{ typed, want string }{{"/p/", plain}, {"/p/$", ""}, {"", "demo"}} {
+		got := h.run("__complete", "locks", c.typed).want(0).stdout.String()
+		if names := got[:strings.LastIndexByte(got, ':')]; strings.TrimSpace(names) != c.want {
+			t.Errorf("locks %q: %q, want %q", c.typed, names, c.want)
+		}
+	}
+}
+
 // Without a terminal, a wait that lasts is told of once, and not at all with --quiet.
 func TestAWaitIsToldOf(t *testing.T) {
 	t.Parallel()
