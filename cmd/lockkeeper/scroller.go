@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
 
 // A scroller shows a text at a terminal, again and again, as much of it as there is room for. The first line stays, and keys move
@@ -29,7 +32,7 @@ func newScroller(ctx context.Context, out *os.File) (s *scroller, done func()) {
 	s = &scroller{out: out}
 	in := int(os.Stdin.Fd())
 	mode, err := unix.IoctlGetTermios(in, getTermios)
-	if group, failed := unix.IoctlGetInt(in, unix.TIOCGPGRP); err != nil || failed != nil || group != unix.Getpgrp() {
+	if err != nil || !inForeground(in) {
 		return s, func() {}
 	}
 	byKey := *mode
@@ -41,17 +44,57 @@ func newScroller(ctx context.Context, out *os.File) (s *scroller, done func()) {
 	}
 	s.keys = make(chan string)
 	unix.IoctlSetTermios(in, setTermios, &byKey)
+	ctx, cancel := context.WithCancel(ctx)
 	ends := context.AfterFunc(ctx, func() { stop.Close() })
 	var wg sync.WaitGroup
 	wg.Go(func() { s.readKeys(ctx, in, int(stopped.Fd())) })
+	wg.Go(func() { suspend(ctx, in, mode, &byKey) })
 	return s, func() {
 		if ends() {
 			stop.Close()
 		}
+		cancel()
 		wg.Wait()
 		stopped.Close()
 		unix.IoctlSetTermios(in, setTermios, mode)
 	}
+}
+
+// suspend stops this process at ^Z, with the terminal in the mode that it had, and takes it back to byKey when the process goes on in the
+// foreground, until ctx ends. A shell does not know of byKey.
+func suspend(ctx context.Context, in int, mode, byKey *unix.Termios) {
+	stops, goesOn := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	if !signal.Ignored(unix.SIGTSTP) {
+		signal.Notify(stops, unix.SIGTSTP)
+		defer signal.Stop(stops)
+	}
+	signal.Notify(goesOn, unix.SIGCONT)
+	defer signal.Stop(goesOn)
+	for {
+		select {
+		case <-stops:
+			session, err := unix.Getsid(0)
+			if err != nil || proc.Orphaned(unix.Getpgrp(), session) { // nothing could continue us, and the kernel would not stop us either
+				continue
+			}
+			if inForeground(in) {
+				unix.IoctlSetTermios(in, setTermios, mode)
+			}
+			unix.Kill(os.Getpid(), unix.SIGSTOP)
+		case <-goesOn:
+			if inForeground(in) {
+				unix.IoctlSetTermios(in, setTermios, byKey)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// inForeground reports whether this process is in the foreground of the terminal.
+func inForeground(terminal int) bool {
+	group, err := unix.IoctlGetInt(terminal, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // readKeys reads keys until the other end of stopped is closed.

@@ -41,8 +41,16 @@ func TestAWatchOfManyLocksScrolls(t *testing.T) {
 	}
 	x.Type("\x1b[H")
 	x.WaitFor("rows 1 to 21 of 40")
-	x.Type("Gq")
+	x.Type("\x1a")
+	x.WaitFor("Stopped")
+	x.Type("fg\n")
+	x.WaitFor("locks --watch\r\n")
+	x.WaitFor("rows 1 to 21 of 40") // it has the terminal again
+	x.Type("G")
+	x.WaitFor("rows 20 to 40 of 40")
+	x.Type("qqq")
 	x.WaitFor("> ")
+	x.Type("\x15") // what was typed too much
 	x.Type("stty -a | grep -o -w -e '-*icanon' -e '-*echo' | tr '\\n' ' '; echo mo''des\n")
 	if shown := x.WaitFor("modes"); !strings.Contains(shown, "\nicanon echo ") {
 		t.Errorf("the terminal's modes afterwards are %q", shown)
