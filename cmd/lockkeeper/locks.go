@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -238,7 +239,7 @@ func (v view) noteMissing(ctx context.Context, s *client.Session) error {
 // noteHidden tells of locks that may not be read.
 func (v view) noteHidden(hidden error) {
 	if hidden != nil {
-		fmt.Fprintf(v.notes, "lockkeeper: not shown: %s\n", strings.ReplaceAll(hidden.Error(), "\n", "; "))
+		fmt.Fprintf(v.notes, "lockkeeper: not shown: %s\n", ztree.Escape(strings.ReplaceAll(hidden.Error(), "\n", "; ")))
 	}
 }
 
@@ -376,7 +377,7 @@ func (v view) watch(ctx context.Context, s *client.Session) error {
 		v.noteNone(s, v.screen != nil && len(all) == 0 && hidden == nil)
 		if hidden != nil && (v.screen != nil || hidden.Error() != told) {
 			told = hidden.Error()
-			fmt.Fprintf(v.notes, "lockkeeper: %s\n", told)
+			fmt.Fprintf(v.notes, "lockkeeper: %s\n", escaped(told))
 		}
 	}
 }

@@ -8,7 +8,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -42,7 +41,7 @@ func execute(args []string) int {
 		return ran.end()
 	}
 	if !errors.As(err, new(interrupt)) {
-		fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
+		notice(err.Error())
 	}
 	if outputFailed(err) {
 		return exit.OS

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 )
 
 // addJSONFlag adds the flag that every command with a table has.
@@ -101,4 +103,10 @@ func outputFailed(err error) bool {
 }
 
 // notice tells the user something.
-func notice(text string) { fmt.Fprintf(os.Stderr, "lockkeeper: %s\n", text) }
+func notice(text string) { fmt.Fprintf(os.Stderr, "lockkeeper: %s\n", escaped(text)) }
+
+// escaped returns a text as it can be shown at a terminal. There may be names in it that strangers have made, such as the path of a znode
+// in an error.
+func escaped(text string) string { return unbroken.ReplaceAllStringFunc(text, ztree.Escape) }
+
+var unbroken = regexp.MustCompile(`[^\n\t]+`)

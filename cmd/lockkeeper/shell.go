@@ -161,7 +161,7 @@ func (sh *shell) complain(err error) {
 		fmt.Fprintln(sh.out)
 		return
 	}
-	fmt.Fprintf(sh.out, "%s\n", sh.paint("31", err.Error()))
+	fmt.Fprintf(sh.out, "%s\n", sh.paint("31", escaped(err.Error())))
 }
 
 // paint colours text at a terminal.
@@ -437,7 +437,7 @@ func (sh *shell) watchInBackground(ctx context.Context, s *client.Session, path 
 		case !set:
 			begun <- err
 		case until.Err() == nil:
-			fmt.Fprintf(sh.out, "watch %s: %v\n", ztree.Escape(path), err)
+			fmt.Fprintf(sh.out, "watch %s: %s\n", ztree.Escape(path), escaped(err.Error()))
 		}
 	})
 	if !alive {

@@ -68,7 +68,7 @@ type outcomeLine struct {
 // tell writes the outcome, or says why it could not. It is too late for the exit status to do so.
 func (f *statusFile) tell(out front.Outcome) {
 	if err := f.write(out); err != nil {
-		fmt.Fprintf(os.Stderr, "lockkeeper: %v\n", err)
+		notice(err.Error())
 	}
 }
 

@@ -387,6 +387,30 @@ func TestDataThatIsNotTextIsDumpedAtATerminal(t *testing.T) {
 		}
 		j.want(test.status)
 	}
+	const hidden = "a line\rhidden"
+	h.startWith(input(hidden), "z", "set", "/red").want(0)
+	h.steps("z", []zStep{
+		{line: "grep hidden /red", out: "/red: binary data matches\n"},
+		{line: "set /red hidden\r\nshown\r\n"},
+		{line: "grep hidden /red", out: "/red:hidden\n"},
+	})
+}
+
+// Names stand in messages, too.
+func TestNamesAreEscapedInErrors(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.run("z", "create", "-p", "/q/c\u202ed", "x").want(0)
+	h.run("z", "acl", "set", "/q/c\u202ed", "digest:ops:J3yWlZr1LkwgEN4mCmjcnHIHnQ8=:cdrwa").want(0)
+	for _, line := range []string{"z export /q", "z cp /q /r", "zkcli get /q/c\u202ed", "locks /"} {
+		j := h.run(splitLine(t, line)...)
+		if said := j.stderr.String(); strings.Contains(said, "\u202e") || !strings.Contains(said, `/q/c\u202ed`) {
+			t.Errorf("%s says %q", line, said)
+		}
+	}
+	if said := h.startWith(input("export /q\n"), "shell").want(77).stderr.String(); strings.Contains(said, "\u202e") {
+		t.Errorf("the shell says %q", said)
+	}
 }
 
 func TestZWatchTellsOfEachChange(t *testing.T) {

@@ -153,7 +153,7 @@ func (e *zEnv) newGrep() *cobra.Command {
 					return true, e.line(j)
 				case names:
 					return true, e.printf("%s\n", shown)
-				case !ztree.IsText(bytes.ReplaceAll(n.Data, []byte("\r"), nil)):
+				case !ztree.IsText(bytes.ReplaceAll(n.Data, []byte("\r\n"), []byte("\n"))):
 					return true, e.printf("%s: binary data matches\n", shown)
 				}
 				for line := range bytes.Lines(n.Data) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 )
 
 // The exit statuses of a zkCli that was given its command as arguments.
@@ -242,7 +243,7 @@ func (c *CLI) do(ctx context.Context, words []string) error {
 		return err
 	}
 	if err != nil {
-		c.errf("%s\n", message(err))
+		c.errf("%s\n", ztree.Escape(message(err)))
 		c.status = failed
 	}
 	return nil
@@ -270,7 +271,7 @@ func (c *CLI) event(state, typ, path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.quiet {
-		fmt.Fprintf(c.Out, "\nWATCHER::\n\nWatchedEvent state:%s type:%s path:%s\n", state, typ, path)
+		fmt.Fprintf(c.Out, "\nWATCHER::\n\nWatchedEvent state:%s type:%s path:%s\n", state, typ, ztree.Escape(path))
 	}
 }
 

@@ -125,7 +125,7 @@ func (c *CLI) getACL(ctx context.Context, in call) error {
 		return err
 	}
 	for _, a := range acl {
-		c.outf("'%s,'%s\n: %s\n", a.Scheme, ztree.Escape(a.ID), ztree.FormatPerms(a.Perms))
+		c.outf("'%s,'%s\n: %s\n", ztree.Escape(a.Scheme), ztree.Escape(a.ID), ztree.FormatPerms(a.Perms))
 	}
 	if in.flags['s'] {
 		c.outf("%s", ztree.StatLines(&st))
@@ -171,7 +171,7 @@ func (c *CLI) whoAmI(ctx context.Context, _ call) error {
 	slices.SortFunc(ids, func(a, b client.Identity) int { return strings.Compare(a.Scheme+a.ID, b.Scheme+b.ID) })
 	c.outf("Auth scheme: User\n")
 	for _, id := range ids {
-		c.outf("%s: %s\n", id.Scheme, ztree.Escape(id.ID))
+		c.outf("%s: %s\n", ztree.Escape(id.Scheme), ztree.Escape(id.ID))
 	}
 	return nil
 }
