@@ -156,7 +156,7 @@ func (h *lineHistory) Add(line string) {
 	if len(h.lines) > historyMax {
 		h.lines = slices.Delete(h.lines, 0, len(h.lines)-historyMax)
 	}
-	if h.file == "" || strings.HasPrefix(strings.TrimSpace(line), "addauth") {
+	if h.file == "" || strings.HasPrefix(strings.TrimLeft(line, " \t\"'\\"), "addauth") {
 		return
 	}
 	if err := os.MkdirAll(filepath.Dir(h.file), 0o700); err != nil {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -67,6 +68,7 @@ func TestShellAtATerminal(t *testing.T) {
 		{"get 'x\r", "a quote is not closed", ":/> "},
 		{"whoami\r", "session 0x", ":/> "},
 		{"addauth digest ann:secret\r", "", ":/> "},
+		{" 'addauth' digest bob:secret\r", "", ":/> "},
 		{"whoami\r", "digest:ann", ":/> "},
 		{"watch -R /\r", "", ":/> "},
 		{"create -e -s /app/n- x\r", "created  /app/n-0000000001", ":/> "},
@@ -167,6 +169,20 @@ func TestShellAfterAnExpiredSession(t *testing.T) {
 	term.WaitFor("zookeeper")
 	term.Type("quit\r")
 	j.want(0)
+}
+
+// A line waits for a server as long as --connect-timeout says, also for one that was lost.
+func TestShellLooksForAServerAsLongAsItWasTold(t *testing.T) {
+	t.Parallel()
+	h, srv := newZHome(t)
+	lines, typed := io.Pipe()
+	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin = lines }, "shell", "--connect-timeout", "1s")
+	fmt.Fprintln(typed, "ls /")
+	j.see("zookeeper")
+	srv.Link("").Refuse()
+	fmt.Fprintln(typed, "ls /")
+	typed.Close()
+	j.want(69, "no server for 1s")
 }
 
 // BenchmarkCompletion is one Tab among 100,000 children that were not listed before.

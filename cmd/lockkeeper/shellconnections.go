@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -45,7 +46,7 @@ func (sh *shell) withSession(ctx context.Context, do func(context.Context, *clie
 			}
 		}
 	}
-	ctx, stop := whileServed(ctx, c.session, connectTimeoutDefault)
+	ctx, stop := whileServed(ctx, c.session, cmp.Or(c.to.ConnectTimeout, connectTimeoutDefault))
 	defer stop()
 	if err := do(ctx, c.session); err != nil {
 		return explained(err, c.to)
