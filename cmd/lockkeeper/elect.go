@@ -134,7 +134,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 	cfg.Standby = true
 	if f.http != "" {
 		cfg.Standing = &front.Standing{}
-		err := serveElection(f.http, path, candidateName(f.id, cfg.Open.Label), cfg.Standing)
+		err := serveElection(f.http, path, candidateName(f.id, cfg.Open.Label), cfg.Standing, f.log)
 		if err != nil {
 			return err
 		}

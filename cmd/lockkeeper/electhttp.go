@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -23,7 +24,7 @@ type electionAnswer struct {
 }
 
 // serveElection answers HTTP requests at addr from now on, until the process ends.
-func serveElection(addr, path, self string, standing *front.Standing) error {
+func serveElection(addr, path, self string, standing *front.Standing, told *roleLog) error {
 	_, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return exit.Errorf(exit.Usage, "elect: --http %s: not host:port, such as 127.0.0.1:8090", addr)
@@ -32,7 +33,7 @@ func serveElection(addr, path, self string, standing *front.Standing) error {
 	if err != nil {
 		return exit.Errorf(exit.OS, "elect: --http %s: %w", addr, err)
 	}
-	notice("elect: http://" + listener.Addr().String() + "/leader answers 200 while this candidate leads, and 503 otherwise")
+	told.say(slog.LevelWarn, "elect: http://"+listener.Addr().String()+"/leader answers 200 while this candidate leads, and 503 otherwise")
 	server := &http.Server{
 		Handler:           electionHandler(path, self, standing),
 		ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, IdleTimeout: time.Minute,
@@ -41,7 +42,7 @@ func serveElection(addr, path, self string, standing *front.Standing) error {
 	}
 	go func() { // ends with the process
 		err := server.Serve(listener)
-		notice(fmt.Sprintf("elect: --http %s: %v", addr, err))
+		told.say(slog.LevelError, fmt.Sprintf("elect: --http %s: %v", addr, err))
 	}()
 	return nil
 }

@@ -45,5 +45,13 @@ func TestMessagesOfJobsAsJSON(t *testing.T) {
 	if levels != "WARN WARN " || !strings.Contains(all, "exit status 5; standing for election again at once") {
 		t.Errorf("elect says %q: %q", levels, all)
 	}
+	levels, all = messages("elect", "--log-format", "json", "--http", "127.0.0.1:0", "--restart", "never", "e", "--", "true")
+	if levels != "WARN WARN " || !strings.Contains(all, "/leader answers 200") {
+		t.Errorf("elect --http says %q: %q", levels, all)
+	}
+	j := h.start("run", "--log-format", "json", "--on-lost", "exit 3", "other", "--", "sh", "-c", stay)
+	j.see("up")
+	h.run("break", "--force", "other").want(0)
+	j.want(74, `"msg":"--on-lost: exit status 3"`)
 	h.run("run", "--log-format", "xml", "demo", "--", "true").want(64, "--log-format xml: not one of text and json")
 }

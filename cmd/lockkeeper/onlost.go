@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -42,7 +43,7 @@ func (f *jobFlags) tellLost(out front.Outcome) {
 		killGroup(c.Process)
 	}
 	if err != nil {
-		notice(fmt.Sprintf("--on-lost: %v", err))
+		f.log.say(slog.LevelError, fmt.Sprintf("--on-lost: %v", err))
 	}
 }
 
