@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -306,12 +307,19 @@ func printConfig(w io.Writer, st config.State[[]byte], asJSON, screen bool) erro
 	return err
 }
 
-// execConfig runs a shell command with a configuration on its standard input.
+// execConfig runs a shell command with a configuration on its standard input. When ctx ends, all processes of the command are told to
+// end, and killed if they do not.
 func execConfig(ctx context.Context, command string, st config.State[[]byte]) error {
 	src := st.Sources[0]
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(st.Value), os.Stdout, os.Stderr
 	c.Env = append(os.Environ(), "LOCKKEEPER_CONFIG_PATH="+src.Path, "LOCKKEEPER_CONFIG_VERSION="+strconv.Itoa(int(src.Stat.Version)))
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
 	c.WaitDelay = roleCloseTimeout
-	return c.Run()
+	err := c.Run()
+	if ctx.Err() != nil {
+		killGroup(c.Process)
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -44,6 +45,23 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 	w.want(130)
 	x.signal(syscall.SIGINT)
 	x.want(130)
+}
+
+// A command of --exec that runs when config watch is ended is told to end, with all that it has started.
+func TestACommandOfAConfigurationEndsWithTheWatch(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	h.run("config", "set", "orders", "rate=1").want(0)
+	w := h.start("config", "watch", "orders", "--exec", `trap 'echo told; exit' TERM; sleep 1000 & echo $!; wait`)
+	w.see("\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(w.stdout.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.signal(syscall.SIGTERM)
+	w.see("told\n")
+	w.want(143)
+	wantGone(t, pid)
 }
 
 // What config get writes is what config set was given, whatever the bytes.
