@@ -62,7 +62,7 @@ admin port refuses the credentials.`,
   lockkeeper backup --admin http://zk1:8080 --auth-file /etc/lockkeeper/admin --to /backup/zk`,
 		Args: wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			src, err := f.source(args, cmd.Flags().Changed("log-dir"))
+			src, err := f.source(args, cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
@@ -88,8 +88,9 @@ admin port refuses the credentials.`,
 	return cmd
 }
 
-// source returns what is to be backed up.
-func (f *backupFlags) source(args []string, logs bool) (backup.Source, error) {
+// source returns what is to be backed up. given reports whether a flag has been given.
+func (f *backupFlags) source(args []string, given func(string) bool) (backup.Source, error) {
+	logs := given("log-dir")
 	fail := func(format string, words ...any) (backup.Source, error) {
 		return nil, exit.Errorf(exit.Usage, "backup: "+format, words...)
 	}
@@ -102,6 +103,11 @@ func (f *backupFlags) source(args []string, logs bool) (backup.Source, error) {
 		return fail("--every and --keep cannot be negative, and --timeout is more than 0")
 	case f.admin != "" && logs:
 		return fail("--log-dir is for a data directory")
+	}
+	for _, flag := range sessionFlags {
+		if f.admin == "" && given(flag.name) {
+			return fail("--%s is for --admin: files are read without the server", flag.name)
+		}
 	}
 	var err error
 	if f.to, err = filepath.Abs(f.to); err != nil {

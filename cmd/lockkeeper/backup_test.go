@@ -77,6 +77,14 @@ func TestBackupRefuses(t *testing.T) {
 	}
 }
 
+// What has no effect is not passed over.
+func TestBackupRefusesFlagsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("backup", h.dir, "--to", h.dir+"/backups", "--auth-file", "admin").want(64, "--auth-file is for --admin")
+	h.run("restore", "--check", h.dir, "--log-dir", h.dir).want(64, "leave out --log-dir")
+}
+
 // The credential comes from a file, and goes to the server that is named and to no other.
 func TestBackupShowsCredentialsToTheAdminPort(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,8 @@ restored), 64 wrong usage.`,
 			switch {
 			case check && len(args) == 2:
 				return exit.Errorf(exit.Usage, "restore: --check looks at a backup alone: leave out %s", args[1])
+			case check && cmd.Flags().Changed("log-dir"):
+				return exit.Errorf(exit.Usage, "restore: --check looks at a backup alone: leave out --log-dir")
 			case !check && len(args) == 1:
 				return exit.Errorf(exit.Usage, "restore: the directory to restore to is missing (or --check)")
 			case !check && filepath.Base(args[1]) == "version-2":
