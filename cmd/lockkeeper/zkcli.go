@@ -106,6 +106,10 @@ func zkcliFlags(args []string) (ours []string, timeout time.Duration, err error)
 func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, command []string, out io.Writer) error {
 	version := readVersion().String()
 	cli := &zkcli.CLI{Out: out, Err: os.Stderr, Screen: term.IsTerminal(int(os.Stdout.Fd())), Version: version, Begun: "Connecting to %s\n"}
+	limit := cmp.Or(to.ConnectTimeout, connectTimeoutDefault)
+	cli.WhileServed = func(ctx context.Context, s *client.Session) (context.Context, func()) {
+		return whileServed(ctx, s, limit)
+	}
 	cli.Open = func(ctx context.Context, servers string) (*client.Session, error) {
 		if servers != to.Servers {
 			if err := bridge.CheckServers(servers); err != nil {
@@ -114,7 +118,6 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 		}
 		to := to
 		to.Servers = servers
-		limit := cmp.Or(to.ConnectTimeout, connectTimeoutDefault)
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("no answer within "+limit.String()))
 		defer cancel()
 		s, _, err := openSession(ctx, to, client.Options{SessionTimeout: timeout}, limit, notice)
@@ -137,7 +140,7 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 		}
 		lines := bufio.NewReader(os.Stdin)
 		for {
-			line, err := lines.ReadString('\n')
+			line, err := lineUntil(ctx, func() (string, error) { return lines.ReadString('\n') })
 			if line != "" {
 				if quit := cli.Line(ctx, line); quit != nil || ctx.Err() != nil {
 					return nil
@@ -155,12 +158,31 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 		return err
 	}
 	for {
-		line, err := editor.readLine(fmt.Sprintf("[zk: %s(%s) %d] ", cli.Servers, cli.Connected(), cli.Lines()))
+		prompt := fmt.Sprintf("[zk: %s(%s) %d] ", cli.Servers, cli.Connected(), cli.Lines())
+		line, err := lineUntil(ctx, func() (string, error) { return editor.readLine(prompt) })
 		if err != nil {
+			editor.restore()
 			return nil
 		}
 		if quit := cli.Line(ctx, line); quit != nil {
 			return nil
 		}
+	}
+}
+
+// lineUntil returns the line that read returns, or an error when ctx ends. The reader is left behind then, and the process ends.
+func lineUntil(ctx context.Context, read func() (string, error)) (line string, err error) {
+	done := make(chan struct{})
+	var got string
+	var failed error
+	go func() {
+		defer close(done)
+		got, failed = read()
+	}()
+	select {
+	case <-done:
+		return got, failed
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
 	}
 }

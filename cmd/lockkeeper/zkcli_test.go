@@ -3,7 +3,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ptytest"
@@ -60,4 +63,30 @@ func TestZkcliAtATerminal(t *testing.T) {
 	term.WaitFor("(CONNECTED) 8] ")
 	term.Type("quit\r")
 	j.want(0)
+	j = h.startWith(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave }, "zkcli")
+	term.WaitFor("(CONNECTED) 0] ")
+	j.signal(syscall.SIGTERM)
+	j.want(143)
+}
+
+// It waits neither for a line that does not come, once it is told to end, nor for ever for a server that was lost.
+func TestZkcliEnds(t *testing.T) {
+	t.Parallel()
+	h, srv := newZHome(t)
+	lines, typed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer typed.Close()
+	j := h.startWith(func(cmd *exec.Cmd) { cmd.Stdin = lines }, "zkcli", "--connect-timeout", "1s")
+	lines.Close()
+	fmt.Fprintln(typed, "ls /")
+	j.see("[zookeeper]")
+	srv.Link("").Refuse()
+	fmt.Fprintln(typed, "ls /")
+	if err := j.stderr.see("no server for 1s"); err != nil {
+		t.Error(err)
+	}
+	j.signal(syscall.SIGTERM)
+	j.want(143)
 }

@@ -36,7 +36,9 @@ type CLI struct {
 	Version  string                                                             // printed by the verb version
 
 	Resolve func(path string) string // makes paths absolute; may be nil
-	Begun   string                   // printed before the first connection, with the servers for %s
+	// WhileServed returns a context for a verb that ends when there has been no server for long; may be nil.
+	WhileServed func(context.Context, *client.Session) (context.Context, func())
+	Begun       string // printed before the first connection, with the servers for %s
 
 	session *client.Session // nil when not connected
 	history []string
@@ -235,6 +237,11 @@ func (c *CLI) do(ctx context.Context, words []string) error {
 	default:
 		if len(in.args) > 0 && c.Resolve != nil && strings.Contains(v.usage, "path") {
 			in.args[0] = c.Resolve(in.args[0])
+		}
+		if c.WhileServed != nil && !v.alone {
+			served, stop := c.WhileServed(ctx, c.session)
+			defer stop()
+			ctx = served
 		}
 		err = v.run(c, ctx, in)
 	}
