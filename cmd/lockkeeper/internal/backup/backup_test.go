@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -210,17 +211,20 @@ func TestRestoreRefuses(t *testing.T) {
 		spoil func(dir string) error
 		want  string
 	}{
-		"no manifest":    {func(dir string) error { return os.Remove(filepath.Join(dir, manifestName)) }, "not finished"},
-		"half a file":    {func(dir string) error { return os.Truncate(filepath.Join(dir, log), 20) }, log + ": it has 20 bytes"},
-		"missing file":   {func(dir string) error { return os.Remove(filepath.Join(dir, log)) }, log + ": it is in manifest.json and is missing"},
-		"one more file":  {func(dir string) error { return os.WriteFile(filepath.Join(dir, versionDir, "log.99"), nil, filePerm) }, "log.99 is not in manifest.json"},
-		"newer format":   {change(func(m *Manifest) { m.Format = 9 }), "format 9"},
-		"leads out":      {change(func(m *Manifest) { m.Files[0].Path = "../etc/passwd" }), "leads out"},
-		"other count":    {change(func(m *Manifest) { m.Znodes++ }), "a server finds"},
-		"other zxid":     {change(func(m *Manifest) { m.Zxid++ }), "a server finds"},
-		"no JSON":        {func(dir string) error { return os.WriteFile(filepath.Join(dir, manifestName), []byte("{"), filePerm) }, "unexpected end"},
-		"no directory":   {os.RemoveAll, "no backup"},
-		"other sum":      {change(func(m *Manifest) { m.Files[0].SHA256 = "00" }), "SHA-256"},
+		"no manifest":   {func(dir string) error { return os.Remove(filepath.Join(dir, manifestName)) }, "not finished"},
+		"half a file":   {func(dir string) error { return os.Truncate(filepath.Join(dir, log), 20) }, log + ": it has 20 bytes"},
+		"missing file":  {func(dir string) error { return os.Remove(filepath.Join(dir, log)) }, log + ": it is in manifest.json and is missing"},
+		"one more file": {func(dir string) error { return os.WriteFile(filepath.Join(dir, versionDir, "log.99"), nil, filePerm) }, "log.99 is not in manifest.json"},
+		"newer format":  {change(func(m *Manifest) { m.Format = 9 }), "format 9"},
+		"leads out":     {change(func(m *Manifest) { m.Files[0].Path = "../etc/passwd" }), "leads out"},
+		"other count":   {change(func(m *Manifest) { m.Znodes++ }), "a server finds"},
+		"other zxid":    {change(func(m *Manifest) { m.Zxid++ }), "a server finds"},
+		"no JSON":       {func(dir string) error { return os.WriteFile(filepath.Join(dir, manifestName), []byte("{"), filePerm) }, "unexpected end"},
+		"no directory":  {os.RemoveAll, "no backup"},
+		"other sum":     {change(func(m *Manifest) { m.Files[0].SHA256 = "00" }), "SHA-256"},
+		"a pipe": {func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, log)), syscall.Mkfifo(filepath.Join(dir, log), filePerm))
+		}, log + ": is not a regular file"},
 		"unreadable log": {func(dir string) error { return os.Remove(filepath.Join(dir, versionDir, "snapshot.0")) }, "is missing"},
 		"one bit of the log": {func(dir string) error {
 			b, err := os.ReadFile(filepath.Join(dir, log))

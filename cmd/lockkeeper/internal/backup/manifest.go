@@ -26,6 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/load"
@@ -96,7 +97,7 @@ func (m *Manifest) Bytes() (sum int64) {
 
 // readManifest reads the manifest of a backup.
 func readManifest(dir string) (*Manifest, error) {
-	f, err := os.Open(filepath.Join(dir, manifestName))
+	f, err := open(filepath.Join(dir, manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no %s: this is no backup, or one that was not finished", dir, manifestName)
 	}
@@ -153,9 +154,26 @@ func (m *Manifest) strays(dir string) ([]string, error) {
 	return names, nil
 }
 
+// open opens a file for reading. A pipe would keep its reader waiting, whatever the user did.
+func open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: is not a regular file", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // copyFile copies n bytes, or all if n is negative, into a new file, durably, and returns the size and the sum.
 func copyFile(ctx context.Context, from, to string, n int64) (f File, err error) {
-	file, err := os.Open(from)
+	file, err := open(from)
 	if err != nil {
 		return f, err
 	}
@@ -193,7 +211,7 @@ func sum(r io.Reader) (f File, err error) {
 
 // sumFile returns those of a file.
 func sumFile(ctx context.Context, path string) (File, error) {
-	f, err := os.Open(path)
+	f, err := open(path)
 	if err != nil {
 		return File{}, err
 	}
