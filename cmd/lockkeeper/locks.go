@@ -106,11 +106,14 @@ type interrupt struct{ sig syscall.Signal }
 
 func (i interrupt) Error() string { return i.sig.String() }
 
-// interruptible returns a context that ends with INT or TERM.
+// interruptible returns a context that ends with INT, TERM or, unless that is ignored, as under nohup, HUP.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(c, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

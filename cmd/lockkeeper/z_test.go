@@ -247,6 +247,31 @@ func TestZCreateEndsWhenItsEphemeralIsDeleted(t *testing.T) {
 	shut.want(130)
 }
 
+// A terminal that goes away ends a command as ^C does: with nothing left behind.
+func TestAHangupIsAnInterruption(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	for _, c := range []struct {
+		trap   string
+		sig    syscall.Signal
+		status int
+	}{{"", syscall.SIGHUP, 129}, {"trap '' HUP; ", syscall.SIGTERM, 143}} {
+		j := h.startWith(func(cmd *exec.Cmd) {
+			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", c.trap + `exec "$LK" z create -e /mine`}
+		})
+		if err := j.stderr.see("/mine lives until"); err != nil {
+			t.Fatal(err)
+		}
+		j.signal(syscall.SIGHUP)
+		if c.sig != syscall.SIGHUP {
+			h.run("z", "stat", "/mine").want(0)
+			j.signal(c.sig)
+		}
+		j.want(c.status)
+		h.run("z", "stat", "/mine").want(1)
+	}
+}
+
 func TestAPersonIsToldThatDataIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	var told strings.Builder
