@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -9,7 +10,8 @@ import (
 )
 
 // standardInput returns standard input for data, or a reader that fails if it is closed. Go opens /dev/null in the place of a
-// closed one, for reading and writing, and the data would be empty without a word. A shell opens /dev/null for reading alone.
+// closed one, for reading and writing, and the data would be empty without a word. A shell opens /dev/null for
+// reading alone, and some programs as Go does.
 func standardInput() io.Reader {
 	var in, null unix.Stat_t
 	flags, err := unix.FcntlInt(0, unix.F_GETFL, 0)
@@ -25,5 +27,5 @@ func standardInput() io.Reader {
 type closedInput struct{}
 
 func (closedInput) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: os.Stdin.Name(), Err: os.ErrClosed}
+	return 0, &fs.PathError{Op: "read", Path: os.Stdin.Name(), Err: fmt.Errorf("%w, or is /dev/null", os.ErrClosed)}
 }
