@@ -72,7 +72,7 @@ func (p *Pending[T]) Done() <-chan struct{} { return p.observe() }
 // Wait returns the outcome as soon as it is known. If ctx ends first, that depends on how far the request has come:
 //
 //   - not handed over yet by Pipeline.Send: it still can be;
-//   - handed over, not sent: it is withdrawn and does nothing;
+//   - handed over, not sent: it is withdrawn, with all others of its pipeline, and they do nothing;
 //   - sent: it goes on, and a later Wait can learn what became of it. Of a write, MaybeApplied is true of the error.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	if ctx.Err() == nil {
@@ -114,13 +114,24 @@ func (s *Session) completeLocked(c *call) {
 	c.giveLocked()
 }
 
-// withdraw completes c if it has been handed over and not been sent. It reports whether c is completed.
+// withdraw completes c, and the others of its pipeline, if they have been handed over and not been sent. It reports whether c is
+// completed.
 func (s *Session) withdraw(c *call, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.mu.queue, c); i >= 0 {
-		s.mu.queue = slices.Delete(s.mu.queue, i, i+1) // or it would grow for as long as there is no server
-		s.failLocked(c, cause)
+	if first := slices.Index(s.mu.queue, c); first >= 0 {
+		end := first + 1
+		for s.mu.queue[first].joined {
+			first--
+		}
+		for end < len(s.mu.queue) && s.mu.queue[end].joined {
+			end++
+		}
+		pipeline := slices.Clone(s.mu.queue[first:end])
+		s.mu.queue = slices.Delete(s.mu.queue, first, end) // or it would grow for as long as there is no server
+		for _, k := range pipeline {
+			s.failLocked(k, cause)
+		}
 	}
 	return c.over
 }

@@ -144,6 +144,41 @@ func TestPipelineLeavesOnOneConnection(t *testing.T) {
 	})
 }
 
+// With a request that is withdrawn, before it has been sent, goes all of its pipeline, whichever it is, and nothing of others.
+func TestPipelineIsWithdrawnAsAWhole(t *testing.T) {
+	for _, which := range []int{0, 1, 2} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			f := serveFake(t, n, fakeAddr, well)
+			s := open(t, n, fakeAddr, client.Options{})
+			n.Link("", "").Refuse()
+			n.Link("", "").Cut()
+			await(t, s, client.Disconnected)
+			pipelines := make([][]*client.Pending[struct{}], 3)
+			for i := range pipelines {
+				p := s.Pipeline()
+				for range 3 {
+					pipelines[i] = append(pipelines[i], p.Sync("/"))
+				}
+				p.Send(t.Context())
+			}
+			_, err := pipelines[1][which].Wait(short(t, time.Second))
+			wantErr(t, "the one that is waited for", err, context.DeadlineExceeded)
+			for _, other := range pipelines[1] {
+				_, err := other.Wait(t.Context())
+				wantErr(t, "another of its pipeline", err, context.DeadlineExceeded)
+			}
+			n.Link("", "").Heal()
+			for _, synced := range append(pipelines[0], pipelines[2]...) {
+				_, err := synced.Wait(t.Context())
+				must(t, err)
+			}
+			if got := len(f.asked(wire.OpSync)); got != 6 {
+				t.Errorf("%d requests were sent, want those of the two other pipelines, 6", got)
+			}
+		})
+	}
+}
+
 // A pipeline that takes many writes goes through, and slowly if need be.
 func TestLargePipeline(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {

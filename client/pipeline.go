@@ -12,8 +12,8 @@ import (
 )
 
 // A Pipeline collects requests that are to leave together: on one connection, in one write unless they take
-// megabytes, in the order in which they were added, with no other request of the session between them. Nothing
-// happens before Send. A Pipeline is used by one goroutine, once.
+// megabytes, in the order in which they were added, with no other request of the session between them. If one is
+// withdrawn (Pending.Wait), none is sent. Nothing happens before Send. A Pipeline is used by one goroutine, once.
 type Pipeline struct {
 	s     *Session
 	calls []*call

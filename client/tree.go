@@ -135,7 +135,7 @@ func (s *Session) DeleteAll(ctx context.Context, path string) error {
 }
 
 // inBatches asks about each of paths, treeBatch of them at once, and hands what it learns to take, in order. A request whose
-// connection broke is repeated. With an error of take it returns, and what has not been sent by then never is.
+// connection broke is repeated.
 func inBatches[T any](ctx context.Context, s *Session, paths []string, ask func(*Pipeline, string) *Pending[T], take func(path string, v T, err error) error) error {
 	for batch := range slices.Chunk(paths, treeBatch) {
 		p := s.Pipeline()
@@ -150,9 +150,6 @@ func inBatches[T any](ctx context.Context, s *Session, paths []string, ask func(
 				v, err = again(ctx, s, func(p *Pipeline) *Pending[T] { return ask(p, at) })
 			}
 			if err := take(at, v, err); err != nil {
-				for _, k := range asked[i+1:] {
-					s.withdraw(&k.call, err)
-				}
 				return err
 			}
 		}

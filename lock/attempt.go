@@ -383,28 +383,17 @@ func (a *attempt) abandon() {
 		bridge.Of(a.s).Unvouch(int(a.lock.opt.Vouch))
 	}
 	a.removeDelayMarker()
-	a.withdraw()
+	if a.created != nil {
+		a.settle(noTime) // if it has not been sent: an outage may be long
+	}
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
 		a.lock.cleaner.add(a.ownNodes)
 	}
 	attemptIDs.drop(a.id)
 }
 
-// noTime is a context that has ended: a Wait with it withdraws a request that has not been sent.
+// noTime is a context that has ended: a Wait with it withdraws what has not been sent.
 var noTime = ending.Ended(context.Canceled)
-
-// withdraw withdraws what addTo has asked for and has not been sent: an outage may be long.
-func (a *attempt) withdraw() {
-	if a.created != nil {
-		a.settle(noTime)
-	}
-	if a.knownPermits.read != nil {
-		a.knownPermits.read.Wait(noTime)
-	}
-	if a.listed != nil {
-		a.listed.Wait(noTime)
-	}
-}
 
 // forget notes that a node of ours is gone. If it was one of several, the cleaner looks for the others.
 func (a *attempt) forget() { a.ownNodes = ownNodes{id: a.id, unknown: a.count > 1} }
