@@ -12,9 +12,7 @@ import (
 // answered.
 func (c *conn) answerBehind(r *request, h wire.RequestHeader, body []byte) error {
 	c.s.commitInline(c)
-	c.waits.Store(true)
-	c.out.settle()
-	c.waits.Store(false)
+	c.unheard(c.out.settle)
 	if c.out.isClosed() || c.ended {
 		return errSessionOver
 	}

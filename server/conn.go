@@ -269,9 +269,7 @@ func (c *conn) submit(h wire.RequestHeader, n int) error {
 	}
 	if limit := c.s.opts.OutstandingMax; c.out.full(limit) {
 		c.s.commitInline(c) // there may be no other committer for what is waited for
-		c.waits.Store(true)
-		c.out.awaitRoom(limit)
-		c.waits.Store(false)
+		c.unheard(func() { c.out.awaitRoom(limit) })
 	}
 	if !c.out.count(r.weight) {
 		return nil
@@ -282,6 +280,18 @@ func (c *conn) submit(h wire.RequestHeader, n int) error {
 		c.s.queue.put(r)
 	}
 	return nil
+}
+
+// unheard calls wait, which waits until requests of the client are answered. The session lives meanwhile (renewWaiting), and
+// after a long wait for as long as after a request: what the client has sent is read next.
+func (c *conn) unheard(wait func()) {
+	began := c.s.now()
+	c.waits.Store(true)
+	wait()
+	if c.s.now()-began > c.s.opts.TickTime/2 {
+		c.keepAlive()
+	}
+	c.waits.Store(false)
 }
 
 // decodeWrite decodes a write, of several large ones one at a time: many at once would keep the processors from everything

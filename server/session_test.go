@@ -533,6 +533,38 @@ func TestAHangingDiskCostsNoSessionWhoseRequestsWait(t *testing.T) {
 	}
 }
 
+// The disk hangs until right before the session would expire; then the large answer has to wait for others.
+func TestAHangingDiskCostsNoSessionWhoseAnswerWaitsAfterThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t)
+		w, p := r.connect("w"), r.connect("c")
+		w.put("/large", strings.Repeat("x", 2*largeAnswerBytes))
+		release := r.stall()
+		w.send(wire.OpCreate, createReq("/first", zk.Persistent)) // is committed by its reader
+		synctest.Wait()
+		p.send(wire.OpCreate, createReq("/a", zk.Ephemeral))
+		p.raw(frameOf(9, wire.OpGetData, &wire.WatchRequest{Path: "/large"}))
+		time.Sleep(2 * p.timeout)
+		r.sessions.Lock()
+		at, _ := r.sessions.table.Expiry(p.session)
+		r.sessions.Unlock()
+		time.Sleep(at - r.now() - time.Second)
+		r.large <- struct{}{}
+		release()
+		time.Sleep(p.timeout / 4)
+		<-r.large
+		if a := p.receive(); a.Err != zk.OK {
+			t.Fatalf("create: %v", a.Err)
+		}
+		if a := p.receive(); a.Xid != 9 || a.Err != zk.OK {
+			t.Fatalf("the large answer: %+v", a.ReplyHeader)
+		}
+		if !p.exists("/a") {
+			t.Error("the ephemeral is gone")
+		}
+	})
+}
+
 // What a client has sent counts from when its turn comes, not from when the answer before it began to leave.
 func TestAClientThatTakesItsTimeKeepsItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
