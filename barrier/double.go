@@ -255,11 +255,21 @@ func (d *Double) endRound(ctx context.Context, s *client.Session, ready zk.Stat)
 }
 
 // removeReady deletes ready as it was. It is not gone if it has been written since. If the answer is lost, the znode may be that
-// of a later round before the look, and that one stays.
+// of a later round before the look, and that one stays. So does one that has come before the request, with the same version: the
+// write in the transaction tells, and ready is made again for members that have not seen it.
 func (d *Double) removeReady(ctx context.Context, s *client.Session, was zk.Stat) (gone bool, err error) {
 	for {
-		err := s.Delete(ctx, d.ready(), was.Version)
+		results, err := s.Multi(ctx, client.OpSet(d.ready(), d.opt.Data, was.Version), client.OpDelete(d.ready(), was.Version+1))
 		switch {
+		case err == nil && results[0].Stat.Czxid != was.Czxid:
+			err = repeated(func() error {
+				_, err := s.Create(ctx, d.ready(), d.opt.Data, zk.Persistent, d.opt.ACL)
+				return err
+			})
+			if errors.Is(err, zk.ErrNodeExists) {
+				err = nil
+			}
+			return err == nil, err
 		case err == nil || errors.Is(err, zk.ErrNoNode):
 			return true, nil
 		case errors.Is(err, zk.ErrBadVersion):

@@ -365,6 +365,54 @@ func TestTheReadyOfTheNextRoundStays(t *testing.T) {
 	}
 }
 
+// Members have died, and two that have waited for that want to remove the ready that is left behind: the slow one does not remove
+// the ready of the round that they both enter by then, and that the other one wants to leave.
+func TestASlowMemberRemovesWhatWasLeftBehind(t *testing.T) {
+	type member struct {
+		d       *barrier.Double
+		p       *faultproxy.Proxy
+		entered chan error
+	}
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		dead := srv.Session(t, "dead")
+		must(t, dead.EnsurePath(ctx, "/x/d", nil))
+		_, err := dead.Create(ctx, "/x/d/0", nil, zk.Ephemeral, nil)
+		must(t, err)
+		must(t, dead.EnsurePath(ctx, "/x/d/ready", nil))
+		newMember := func(label string) *member {
+			k, p := keep(t, srv, label)
+			d, err := barrier.NewDouble(k, "/x/d", 2, barrier.Options{})
+			must(t, err)
+			m := &member{d, p, make(chan error, 1)}
+			go func() { m.entered <- m.d.Enter(ctx) }()
+			return m
+		}
+		slow, fast := newMember("a"), newMember("b")
+		time.Sleep(time.Second)
+		if tree := srv.Tree("/x/d").String(); strings.Index(tree, "of a") > strings.Index(tree, "of b") {
+			slow, fast = fast, slow // the member whose name comes first is the last one to remove its znode
+		}
+		removal := faultproxy.Match{Ops: []wire.Op{wire.OpDelete, wire.OpMulti}, Path: "/x/d/ready"}
+		slow.p.Before(removal, func(faultproxy.Request) { time.Sleep(2 * time.Second) })
+		fast.p.SetFlow(faultproxy.ToClient, faultproxy.Stall)
+		must(t, dead.Delete(ctx, "/x/d/0", zk.AnyVersion))
+		time.Sleep(100 * time.Millisecond)
+		fast.p.SetFlow(faultproxy.ToClient, faultproxy.Pass)
+		must(t, <-fast.entered)
+		left := make(chan error, 1)
+		go func() { left <- fast.d.Leave(ctx) }()
+		must(t, <-slow.entered)
+		must(t, slow.d.Leave(ctx))
+		must(t, <-left)
+		if got := srv.Tree("/x/d").String(); got != "/x/d\n" {
+			t.Errorf("left behind:\n%s", got)
+		}
+	})
+}
+
 // A member whose Enter has failed and that has left what was left behind is a stranger to the round that the others do after
 // that, also when only one of them is still there.
 func TestAMemberLeavesAfterAFailedEnter(t *testing.T) {
