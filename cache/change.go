@@ -73,29 +73,64 @@ func (c *Cache) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	}
 }
 
-// difference returns the changes from one version to another.
+// difference returns the changes from one version to another. It passes over the pieces that both share.
 func difference(before, after *chunks) []Change {
 	var gone, news []Change
-	next, stop := iter.Pull(before.from(""))
-	defer stop()
-	old, more := next()
-	for n := range after.from("") {
-		for more && compare(old.Path, n.Path) < 0 {
-			gone = append(gone, Change{Kind: Deleted, Node: *old})
-			old, more = next()
-		}
-		if !more || old.Path != n.Path {
-			news = append(news, Change{Kind: Created, Node: *n})
+	olds, nows := before.all(), after.all()
+	for {
+		if olds.sharePiece(nows) {
+			olds.pieces, nows.pieces = olds.pieces[1:], nows.pieces[1:]
 			continue
 		}
-		gone, news = appendDifferences(gone, news, old, n)
-		old, more = next()
+		switch old, n := olds.node(), nows.node(); {
+		case old == nil && n == nil:
+			return sortChanges(gone, news)
+		case n == nil || old != nil && compare(old.Path, n.Path) < 0:
+			gone = append(gone, Change{Kind: Deleted, Node: *old})
+			olds.next()
+		case old == nil || old.Path != n.Path:
+			news = append(news, Change{Kind: Created, Node: *n})
+			nows.next()
+		default:
+			gone, news = appendDifferences(gone, news, old, n)
+			olds.next()
+			nows.next()
+		}
 	}
-	for more {
-		gone = append(gone, Change{Kind: Deleted, Node: *old})
-		old, more = next()
+}
+
+// A cursor is a place in a version.
+type cursor struct {
+	pieces [][]*Node // from the place on
+	at     int       // in the first of them
+}
+
+// all returns the place of the first znode.
+func (c *chunks) all() *cursor {
+	if c == nil {
+		return &cursor{}
 	}
-	return sortChanges(gone, news)
+	return &cursor{pieces: c.pieces}
+}
+
+// node returns the znode at the place; nil at the end.
+func (c *cursor) node() *Node {
+	if len(c.pieces) == 0 {
+		return nil
+	}
+	return c.pieces[0][c.at]
+}
+
+func (c *cursor) next() {
+	if c.at++; c.at == len(c.pieces[0]) {
+		c.pieces, c.at = c.pieces[1:], 0
+	}
+}
+
+// sharePiece reports whether both are at the beginning of the same piece.
+func (c *cursor) sharePiece(d *cursor) bool {
+	return c.at == 0 && d.at == 0 && len(c.pieces) > 0 && len(d.pieces) > 0 && len(c.pieces[0]) == len(d.pieces[0]) &&
+		&c.pieces[0][0] == &d.pieces[0][0]
 }
 
 // appendDifferences adds what has happened to a znode that is in both versions.
