@@ -65,7 +65,9 @@ type Presence struct {
 	done   chan struct{} // closed when run has ended
 	turn   chan struct{} // closed when another Presence may keep the znode
 
-	rival *int64 // used by run: the session that had the znode at first, while it may be taken over; nil if none was seen
+	rival    *int64         // used by run: the session that had the znode at first, while it may be taken over; nil if none was seen
+	ours     map[int64]bool // the sessions under which it was this one's turn, that may own the znode; written by run alone
+	removing chan struct{}  // holds a token while the znode is removed
 
 	mu struct {
 		sync.Mutex
@@ -81,6 +83,7 @@ type Presence struct {
 		state   State         // as far as is known
 		changed chan struct{} // closed when anything here changes
 		err     error         // why run has ended
+		gone    bool          // the znode has been removed, for good
 	}
 }
 
@@ -114,7 +117,8 @@ func Begin(k *client.Keeper, path string, data []byte, opt Options) (*Presence, 
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Presence{k: k, path: path, opt: opt, done: make(chan struct{}), turn: make(chan struct{})}
+	p := &Presence{k: k, path: path, opt: opt, done: make(chan struct{}), turn: make(chan struct{}),
+		ours: map[int64]bool{}, removing: make(chan struct{}, 1)}
 	if err := zk.ValidatePath(path); err != nil {
 		return nil, p.failed(err)
 	}
@@ -164,13 +168,6 @@ func (e *sameKeeperError) Error() string {
 
 // Unwrap returns the error of a znode that another session owns, which callers look for.
 func (e *sameKeeperError) Unwrap() error { return e.taken }
-
-// hasTurn reports whether this Presence keeps the znode.
-func (p *Presence) hasTurn() bool {
-	turns.Lock()
-	defer turns.Unlock()
-	return turns.of[place{p.k, p.path}] == p.turn
-}
 
 // endTurn lets another Presence keep the znode.
 func (p *Presence) endTurn() {
@@ -249,6 +246,9 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 	wanted, written, _ := p.wish()
 	var changed <-chan struct{} // of the wish, where that matters
 	before := p.takeTurn()
+	if before == nil {
+		p.ours[s.ID()] = true
+	}
 	switch {
 	case before != nil:
 		p.lost(&sameKeeperError{p.opt.Taken(p.path, s.ID())})
@@ -473,12 +473,12 @@ func (p *Presence) Err() error {
 func (p *Presence) Close(ctx context.Context) error {
 	p.cancel(zk.ErrClosed)
 	<-p.done
-	if !p.hasTurn() && p.k.Err() == nil { // there never was a znode, or it is gone
+	if p.isGone() || len(p.ours) == 0 && p.k.Err() == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opt.CloseTimeout, fmt.Errorf("no answer within %v", p.opt.CloseTimeout))
 	defer cancel()
-	// A session that is over has taken its znode with it: a new one looks whether there is another of ours.
+	// A session that is over has taken its znode with it, unless it has ended on this side alone: a new one looks.
 	goesOn := false
 	err := p.k.Run(ctx, func(ctx context.Context, s *client.Session) error {
 		err := p.remove(ctx, s)
@@ -495,22 +495,47 @@ func (p *Presence) Close(ctx context.Context) error {
 	return nil
 }
 
-// removeAtLast deletes the znode if the session owns it, however often that fails, until ctx ends or another Close has done it.
+// removeAtLast deletes the znode if it is ours, however often that fails, until ctx ends.
 func (p *Presence) removeAtLast(ctx context.Context, s *client.Session) {
 	defer p.endTurn()
-	for p.hasTurn() && p.remove(ctx, s) != nil && ctx.Err() == nil {
+	for p.remove(ctx, s) != nil && ctx.Err() == nil {
 		rest(ctx)
 	}
 }
 
-// remove deletes the znode if the session owns it. A create may still be on its way.
+// remove deletes the znode if it is ours, unless another call has done so: then it may be that of the next Presence.
 func (p *Presence) remove(ctx context.Context, s *client.Session) error {
+	select {
+	case p.removing <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-p.removing }()
+	if p.isGone() {
+		return nil
+	}
+	err := p.removeOurs(ctx, s)
+	if err == nil {
+		p.update(func() { p.mu.gone = true })
+		p.endTurn()
+	}
+	return err
+}
+
+func (p *Presence) isGone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.gone
+}
+
+// removeOurs deletes the znode if a session of ours owns it. A create may still be on its way.
+func (p *Presence) removeOurs(ctx context.Context, s *client.Session) error {
 	for {
 		if err := s.AwaitWrites(ctx); err != nil {
 			return err
 		}
 		stat, there, err := s.Exists(ctx, p.path)
-		if err != nil || !there || stat.EphemeralOwner != s.ID() {
+		if err != nil || !there || !p.ours[stat.EphemeralOwner] {
 			return err
 		}
 		err = s.Delete(ctx, p.path, stat.Version)

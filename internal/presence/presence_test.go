@@ -394,3 +394,37 @@ func TestTakeOverThatFails(t *testing.T) {
 		})
 	}
 }
+
+// The session has ended on this side alone, and its znode is still there: Close removes it, also the second one, after the first
+// has found no server.
+func TestCloseAfterTheSessionHasEndedOnThisSideAlone(t *testing.T) {
+	for _, cut := range []bool{false, true} { // at the first Close
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			k, proxy := keeper(t, srv, "a")
+			p, err := presence.Keep(t.Context(), k, "/x/a", nil, options())
+			must(t, err)
+			s, err := k.Session(t.Context())
+			must(t, err)
+			proxy.Refuse(true)
+			proxy.CutAll()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := s.Close(ctx); err == nil {
+				t.Error("a session was closed without a server")
+			}
+			if cut {
+				if err := p.Close(ctx); err == nil {
+					t.Error("Close without a server says that the znode is gone")
+				}
+			}
+			proxy.Refuse(false)
+			_, err = k.Session(t.Context())
+			must(t, err)
+			must(t, p.Close(t.Context()))
+			if got := srv.Tree("/x/a").String(); got != "" {
+				t.Errorf("cut %v: after Close: %s", cut, got)
+			}
+		})
+	}
+}
