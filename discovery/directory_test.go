@@ -199,6 +199,26 @@ func TestPublishedWithLostAnswers(t *testing.T) {
 	}
 }
 
+// An instance that may not be written again is published all the same after the answer to its creation was lost.
+func TestPublishedReadOnlyWithALostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		proxy := faultproxy.New(srv.Link("a").Dial)
+		defer proxy.Close()
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: proxy.Dial})
+		must(t, err)
+		defer k.Close(context.Background())
+		proxy.CutAfter(faultproxy.Match{Ops: faultproxy.Creates(), Path: "/services/db/1"})
+		i := discovery.Instance{Name: "db", ID: "1", Address: "g"}
+		opt := discovery.RegisterOptions{ACL: zk.ReadOnlyACL()}
+		must(t, discovery.Publish(t.Context(), k, "/services", i, opt))
+		i.Address = "h"
+		if err := discovery.Publish(t.Context(), k, "/services", i, opt); !errors.Is(err, zk.ErrNoAuth) || client.MaybeApplied(err) {
+			t.Errorf("another one: %v", err)
+		}
+	})
+}
+
 // The ACL of a published instance is not that of what is made above it, so that others can register there.
 func TestPublishedWithACLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

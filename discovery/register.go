@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -161,8 +162,14 @@ func Publish(ctx context.Context, k *client.Keeper, base string, i Instance, opt
 	return change(ctx, k, "publish", path, func(ctx context.Context, s *client.Session, stat zk.Stat, there bool) error {
 		if there {
 			stat, err := s.Set(ctx, path, i.Encode(), stat.Version)
-			if err == nil && stat.EphemeralOwner != 0 { // it has come into the place of the other one meanwhile
+			switch {
+			case err == nil && stat.EphemeralOwner != 0: // it has come into the place of the other one meanwhile
 				err = &TakenError{path, stat.EphemeralOwner}
+			case errors.Is(err, zk.ErrNoAuth):
+				data, stat, lookErr := s.Get(ctx, path)
+				if lookErr == nil && stat.EphemeralOwner == 0 && bytes.Equal(data, i.Encode()) {
+					err = nil // it was created so, perhaps by this call, when the answer was lost
+				}
 			}
 			return err
 		}
