@@ -25,7 +25,8 @@ type Options struct {
 	NodesMax int
 
 	// BytesMax is the largest number of bytes of paths and data together. If there are more, the cache ends with a
-	// *LimitError. Each znode takes up to 300 bytes of memory beside them. Default 256 MiB.
+	// *LimitError. Each znode takes up to 300 bytes of memory beside them, and the changes that are kept for slow readers up to
+	// 40 MiB, or what the last ones need. Default 256 MiB.
 	BytesMax int64
 
 	// Logger gets a line for whatever an operator should know, such as a part that is read again. Default: silent.
@@ -39,8 +40,10 @@ const (
 	// OneShotNodesMax is the largest number of znodes that are cached from a server without persistent watches.
 	OneShotNodesMax = 20_000
 
-	// logMax is how many changes are kept for readers that are not up to date.
-	logMax = 4096
+	// logMax is how many changes are kept for readers that are not up to date, and logBytesMax how many bytes of paths and data
+	// they may have; twice as much between two clearings. The newest ones are kept in any case.
+	logMax      = 4096
+	logBytesMax = 16 << 20
 )
 
 func (o Options) withDefaults(path string) (Options, error) {
@@ -101,6 +104,7 @@ type Cache struct {
 		state   State
 		changed chan struct{} // closed when state is replaced
 		log     []Change      // the newest changes; never changed in place
+		bytes   int64         // of log
 		last    uint64        // number of the newest change; the first view is number 1
 		behind  error         // why the view may be behind until the next one is published; nil if it is not
 		cut     error         // why there is no connection, or was none since everything was read; nil if there is one
@@ -252,15 +256,7 @@ func (c *Cache) publish(now *chunks, news []Change, conn uint64) {
 		c.mu.last = 1
 	} else {
 		c.mu.last += uint64(len(news))
-		if cap(c.mu.log)-len(c.mu.log) < len(news) { // else what follows the log is not in use by readers
-			kept := c.mu.log[max(0, len(c.mu.log)-logMax):]
-			c.mu.log = append(make([]Change, 0, 2*logMax), kept...)
-		}
-		if len(news) > logMax { // readers compare the versions
-			c.mu.log = nil
-		} else {
-			c.mu.log = append(c.mu.log, news...)
-		}
+		c.logLocked(news)
 		if len(news) > 0 && news[0].Kind == Reread {
 			c.mu.state.Rereads++
 		}
@@ -277,6 +273,37 @@ func (c *Cache) publish(now *chunks, news []Change, conn uint64) {
 	c.mu.state.Stale = c.mu.cut
 	close(c.mu.changed)
 	c.mu.changed = make(chan struct{})
+}
+
+// logLocked adds changes to the log, and clears it of old ones when it has become too long or too large.
+func (c *Cache) logLocked(news []Change) {
+	if len(news) > logMax { // readers compare the versions
+		c.mu.log, c.mu.bytes = nil, 0
+		return
+	}
+	bytes := size(news)
+	c.mu.bytes += bytes
+	// What follows the log is not in use by readers, so there is nothing to copy while there is room.
+	if cap(c.mu.log)-len(c.mu.log) < len(news) || c.mu.bytes > 2*logBytesMax {
+		kept := len(c.mu.log)
+		for c.mu.bytes = bytes; kept > max(0, len(c.mu.log)-logMax); kept-- {
+			n := size(c.mu.log[kept-1 : kept])
+			if c.mu.bytes+n > logBytesMax {
+				break
+			}
+			c.mu.bytes += n
+		}
+		c.mu.log = append(make([]Change, 0, 2*logMax), c.mu.log[kept:]...)
+	}
+	c.mu.log = append(c.mu.log, news...)
+}
+
+// size returns how many bytes the paths and the data of changes have.
+func size(changes []Change) (bytes int64) {
+	for _, change := range changes {
+		bytes += change.Node.size() + change.Old.size()
+	}
+	return bytes
 }
 
 // stale notes why the view may be behind until the next one is published.
