@@ -33,5 +33,6 @@
 // # Limits
 //
 // Layers are cached with all that is below them (package cache). A list in a layer replaces the list of the layers behind
-// it; maps are merged.
+// it; maps are merged. Of an element that several layers have, JSON takes that of the most specific one as a whole, and with
+// Options.Keys each key counts by itself.
 package config

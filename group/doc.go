@@ -22,7 +22,8 @@
 // # Limits
 //
 // An id is the name of a znode, so it has no slash. Two members with the same id are one: the second waits until the first
-// has left or its session has ended, or takes over from another session if Options.TakeOver is set.
+// has left or its session has ended, or takes over from another session if
+// JoinOptions.TakeOver is set.
 //
 // Joining is linear: a member watches its own znode and nothing else, so a thousand that join at once cause some events
 // for each. A Group gets an event for each change of the group; not every member needs one.
