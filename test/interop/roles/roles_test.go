@@ -3,6 +3,7 @@ package roles
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,6 +24,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/partition"
 	"github.com/lockkeeper/lockkeeper/test/interop/apache"
 	"github.com/lockkeeper/lockkeeper/test/interop/proc"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 func TestMain(m *testing.M) { os.Exit(apache.Main(m)) }
@@ -170,6 +172,10 @@ func TestGroup(t *testing.T) {
 			must(t, err)
 			defer party.Close(context.Background())
 			want(t, "Party", party.Members()[0].ID, "python")
+			theirs, err := group.Join(ctx, k, "/party", strings.Repeat("0123456789abcdef", 2)+"__party__", []byte("go"), group.JoinOptions{})
+			must(t, err)
+			want(t, "kazoo's Party sees", p.ask("members /party"), "go python")
+			must(t, theirs.Close(ctx))
 		}
 		must(t, m.Close(ctx))
 		p.ask("leave /g")
@@ -250,6 +256,37 @@ func TestBarriers(t *testing.T) {
 			must(t, <-errs)
 		}
 	})
+}
+
+// A ready that was left behind is removed, after znodes have come and gone: Apache ZooKeeper, too, numbers znodes by how many were
+// created before, which tells the ready of one round from the next.
+func TestReadyThatWasLeftBehind(t *testing.T) {
+	ctx := limited(t)
+	srv := apache.Start(t, apache.Options{})
+	k, err := client.Keep(ctx, srv.Addr(), client.Options{})
+	must(t, err)
+	defer k.Close(context.Background())
+	s, err := k.Session(ctx)
+	must(t, err)
+	for round := range 3 {
+		must(t, s.EnsurePath(ctx, "/d/ready", nil))
+		for i := range round {
+			path := fmt.Sprintf("/d/%d", i)
+			must(t, s.EnsurePath(ctx, path, nil))
+			must(t, s.Delete(ctx, path, zk.AnyVersion))
+		}
+		errs := make(chan error, 2)
+		for range 2 {
+			d, err := barrier.NewDouble(k, "/d", 2, barrier.Options{})
+			must(t, err)
+			go func() { errs <- errors.Join(d.Enter(ctx), d.Leave(ctx)) }()
+		}
+		must(t, <-errs)
+		must(t, <-errs)
+		names, _, err := s.Children(ctx, "/d")
+		must(t, err)
+		want(t, "left behind", fmt.Sprint(names), "[]")
+	}
 }
 
 // kazoo's SetPartitioner and ours share a set: nothing is worked on twice, and each has the share that both expect. kazoo waits for
