@@ -258,8 +258,7 @@ func TestBarriers(t *testing.T) {
 	})
 }
 
-// A ready that was left behind is removed, after znodes have come and gone: Apache ZooKeeper, too, numbers znodes by how many were
-// created before, which tells the ready of one round from the next.
+// A ready that was left behind is removed, after znodes have come and gone.
 func TestReadyThatWasLeftBehind(t *testing.T) {
 	ctx := limited(t)
 	srv := apache.Start(t, apache.Options{})
