@@ -122,7 +122,8 @@ func (c *cursor) node() *Node {
 }
 
 func (c *cursor) next() {
-	if c.at++; c.at == len(c.pieces[0]) {
+	c.at++
+	if c.at == len(c.pieces[0]) {
 		c.pieces, c.at = c.pieces[1:], 0
 	}
 }
