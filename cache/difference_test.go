@@ -14,7 +14,7 @@ func TestDifferenceOfVersionsThatSharePieces(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	zxid := int64(0)
 	var c *chunks
-	for round := range 300 {
+	for round := range 60 {
 		before := c
 		e := c.edit()
 		for range rnd.IntN(1 + 40*(round%20)) {
