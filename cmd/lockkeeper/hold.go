@@ -144,7 +144,7 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	words := make(chan holderSays)
-	go func() { // ends with the connection, which has two words at most
+	go func() { // ends with the connection, which has three words at most
 		defer close(words)
 		for in := json.NewDecoder(h.said); ; {
 			var said holderSays
@@ -154,14 +154,17 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 			words <- said
 		}
 	}()
-	for {
+	for taking := false; ; taking = true { // hold has said that it takes the lock
 		var said holderSays
 		var heard bool
 		select {
 		case said, heard = <-words:
 		case sig := <-signals:
 			h.said.CloseWrite() // the holder gives the lock up, and ends
-			for range words {
+			for said := range words {
+				if taking && said.Status == 0 {
+					return said.Token, nil // the signal has come too late
+				}
 			}
 			return 0, &ranError{Outcome: front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig.(syscall.Signal))}}
 		}
@@ -171,11 +174,10 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 		case said.Status != 0:
 			return 0, &ranError{Outcome: front.Outcome{Kind: front.Failed, Status: said.Status, Text: said.Text}}
 		}
-		_, err := h.said.Write([]byte{takes})
-		if err == nil {
+		if taking {
 			return said.Token, nil
 		}
-		// The lock is gone already: the holder says why.
+		h.said.Write([]byte{takes}) // after an error the lock is gone already: the holder says why
 	}
 }
 

@@ -28,7 +28,8 @@ import (
 // commands, which are answered with a holderSays, as is "name PATH".
 //
 // The holder tells hold the token, and hold answers that it takes the lock, or gives up and closes its side. What hold says is
-// what counts: until it takes the lock the process of --pid does not know that it has one, and is left alone.
+// what counts: until it takes the lock the process of --pid does not know that it has one, and is left alone. When engine and
+// guard know that the lock is taken, and would end the process with the hold, the holder tells the token again, and hold returns.
 
 const (
 	holderCommand = "holder"
@@ -56,6 +57,7 @@ func newHolder() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h := &holder{lease: f.lease, watched: proc.Process{Pid: f.pid, Start: started}, name: args[0],
 				decided: make(chan struct{}), ended: make(chan struct{})}
+			h.aware = &front.Awareness{Decided: h.isTaken}
 			h.waiter = inherited(fdWaiter, "waiter")
 			var err error
 			if h.said, err = unixConn(inherited(fdSaid, "said")); err != nil {
@@ -89,12 +91,14 @@ type holder struct {
 	waiter  *os.File      // standard error of hold, until the lock is held
 	said    *net.UnixConn // to hold, until it has taken the lock
 	decided chan struct{} // closed when hold has taken the lock, or has given up
+	aware   *front.Awareness
 	answers sync.WaitGroup
 
 	mu      sync.Mutex
 	taken   bool        // hold has taken the lock
 	gaveUp  bool        // hold has given up
 	stay    net.Conn    // once the lock is held
+	token   int64       // likewise
 	expires *time.Timer // with a lease, once the lock is held
 	over    bool        // the hold is to end
 	out     holderSays  // valid when ended is closed
@@ -160,7 +164,7 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	if f.pid > 0 {
 		cfg.Work = fmt.Sprintf("process %d", f.pid)
 	}
-	cfg.Open.Wait, cfg.Open.Watched, cfg.Aware, cfg.Stderr = f.wait, h.watched, h.isTaken, h
+	cfg.Open.Wait, cfg.Open.Watched, cfg.Awareness, cfg.Stderr = f.wait, h.watched, h.aware, h
 	go h.serve(l, own)
 	out := front.Run(cfg)
 	h.stop()
@@ -184,6 +188,8 @@ func (h *holder) watchHold() {
 	close(h.decided)
 	stay, over := h.stay, h.over
 	if h.taken {
+		h.aware.Begin() // first: hold returns with the next word
+		json.NewEncoder(h.said).Encode(holderSays{Token: h.token})
 		h.said.Close()
 		io.WriteString(stay, saysTaken+"\n") // an error means that it has ended
 	}
@@ -260,7 +266,7 @@ func (h *holder) granted(stay net.Conn, own, text string) {
 		stay.Close()
 		return
 	}
-	h.stay = stay
+	h.stay, h.token = stay, token
 	if h.lease > 0 {
 		h.expires = time.AfterFunc(h.lease, func() { h.end("the lease was not renewed") })
 	}

@@ -121,7 +121,7 @@ func (e *engine) run() {
 	case interface{ Node() string }:
 		granted.Claims = []string{h.Node()}
 	}
-	e.workers.env, e.workers.watched = link.LockEnv(e.open, granted), e.open.Watched
+	e.workers.env, e.workers.watched, e.workers.aware = link.LockEnv(e.open, granted), e.open.Watched, e.cell.Aware
 	e.notes.send(granted)
 	lost := e.keep()
 	limit := releaseLimit

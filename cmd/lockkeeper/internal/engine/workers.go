@@ -15,6 +15,7 @@ type workers struct {
 	since uint64 // when the engine was started, in the process table's ticks: none of them is older
 
 	watched proc.Process // one that is no descendant of the front; with the Pid 0 there is none
+	aware   func() bool  // whether that one knows of the lock
 }
 
 // marked returns the live processes outside of the group that carry the lock's variables. It is not sure that these are
@@ -56,7 +57,7 @@ func (w *workers) kill() bool {
 		proc.SignalGroup(w.group, syscall.SIGKILL)
 	}
 	found, sure := w.marked()
-	if w.watched.Pid > 0 && proc.Lives(w.watched) {
+	if w.watched.Pid > 0 && w.aware() && proc.Lives(w.watched) {
 		found = append(found, w.watched)
 	}
 	for _, p := range found {

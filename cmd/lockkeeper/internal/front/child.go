@@ -412,6 +412,10 @@ func (f *front) work() string { return cmp.Or(f.cfg.Work, f.cfg.Argv[0]) }
 // lostOutcome makes of out the outcome of a child that was ended because the lock was lost.
 func (f *front) lostOutcome(out Outcome, why string) Outcome {
 	out.Kind, out.Status = Lost, f.cfg.LostStatus
-	out.Text = fmt.Sprintf("the lock on %s was lost, and %s was ended: %s", f.cfg.Name, f.work(), why)
+	ended := fmt.Sprintf(", and %s was ended", f.work())
+	if !f.aware() {
+		ended = "" // it works on, as if there had been no lock
+	}
+	out.Text = fmt.Sprintf("the lock on %s was lost%s: %s", f.cfg.Name, ended, why)
 	return out
 }

@@ -67,9 +67,9 @@ type Config struct {
 	// Standing learns whether the lock is held, and which process holds it otherwise. It may be nil.
 	Standing *Standing
 
-	// Aware reports whether the process of Open.Watched may know that the lock is held. One that does not is left
-	// alone. Nil: it knows.
-	Aware func() bool
+	// Awareness is told when the process of Open.Watched knows that the lock is held. Before that the process is left
+	// alone, whatever ends. Nil: it knows.
+	Awareness *Awareness
 
 	// Spare tells which descendants are never the child's, besides engine and guard.
 	Spare func(proc.Process) bool
@@ -211,7 +211,7 @@ func (f *front) run() Outcome {
 // endWatched kills the process of Open.Watched, and returns when it is gone, so that the lock is not given back before. A child
 // that ends with status 0 leaves it alone.
 func (f *front) endWatched() {
-	if f.cfg.Aware != nil && !f.cfg.Aware() {
+	if !f.aware() {
 		return
 	}
 	for n := 0; f.cfg.Open.Watched.Pid > 0 && proc.Lives(f.cfg.Open.Watched); n++ {
@@ -224,6 +224,9 @@ func (f *front) endWatched() {
 	}
 }
 
+// aware reports, once the lock is not held any more, whether the process of Open.Watched may know of it.
+func (f *front) aware() bool { return f.cfg.Awareness == nil || f.cfg.Awareness.Decided() }
+
 // open starts the engine and whatever we listen to.
 func (f *front) open() (err error) {
 	if err := proc.Adopt(); err != nil {
@@ -232,6 +235,10 @@ func (f *front) open() (err error) {
 	if f.cell, err = link.NewCell(); err != nil {
 		return err
 	}
+	if f.cfg.Awareness == nil {
+		f.cell.SetAware()
+	}
+	f.cfg.Awareness.use(f.cell)
 	if f.alarm, err = link.NewAlarm(); err != nil {
 		return err
 	}
@@ -275,6 +282,7 @@ func (f *front) close() {
 	f.guard.close()
 	f.engine.close()
 	f.alarm.Close()
+	f.cfg.Awareness.use(nil)
 	f.cell.Close()
 	if f.tty != nil {
 		f.tty.Close()

@@ -8,7 +8,7 @@
 //     gone, the guard kills the child and everything that descends from it, whatever group, session or
 //     environment it has made for itself: what its parent has left behind comes back to the guard (on
 //     Linux; elsewhere it knows the child's group only). It needs neither front nor engine for that.
-//     With them it kills the process of Task.Watched, which is no descendant.
+//     With them it kills the process of Task.Watched, which is no descendant, if that knows of the lock.
 //  3. It ends only when the front says so, by killing it, or when the front is dead and nothing is left.
 //
 // If the guard itself is killed, the kernel kills the child (on Linux), and all that it has started comes
@@ -235,7 +235,7 @@ func (g *guard) kill() bool {
 	if slices.ContainsFunc(live, func(p proc.Process) bool { return p.Group == g.child }) {
 		proc.SignalGroup(g.child, syscall.SIGKILL) // all at once, so that none of them can fork away
 	}
-	if g.watched.Pid > 0 && proc.Lives(g.watched) {
+	if g.watched.Pid > 0 && g.cell.Aware() && proc.Lives(g.watched) {
 		live = append(live, g.watched)
 	}
 	for _, p := range live {

@@ -14,13 +14,15 @@ import (
 const (
 	deadlineWord = iota
 	begunWord
+	awareWord
 	cellWords
 
 	cellBytes = 8 * cellWords
 )
 
 // A Cell is memory that the processes of a lock share: the latest deadline, which the engine stores and front and
-// guard load, and whether the guard has begun to start the child, so that the front knows after the guard's death.
+// guard load; whether the guard has begun to start the child, so that the front knows after the guard's death; and whether
+// the process of Open.Watched knows of the lock, so that the others know after the front's death.
 // The deadline starts at the beginning of time, when nothing was held.
 type Cell struct {
 	file *os.File
@@ -74,6 +76,12 @@ func (c *Cell) Begin() { atomic.StoreInt64(c.word(begunWord), 1) }
 
 // Begun reports whether the child may have been started.
 func (c *Cell) Begun() bool { return atomic.LoadInt64(c.word(begunWord)) != 0 }
+
+// SetAware notes that the process of Open.Watched knows of the lock.
+func (c *Cell) SetAware() { atomic.StoreInt64(c.word(awareWord), 1) }
+
+// Aware reports whether the process of Open.Watched may know of the lock. One that does not is left alone.
+func (c *Cell) Aware() bool { return atomic.LoadInt64(c.word(awareWord)) != 0 }
 
 // word is a word of the cell. A mapping begins at a page, so the alignment is right.
 func (c *Cell) word(i int) *int64 { return (*int64)(unsafe.Pointer(&c.mem[8*i])) }
