@@ -348,6 +348,12 @@ func (f *front) live() []proc.Process {
 			slices.ContainsFunc(f.strangers, func(s proc.Process) bool { return s.Pid == p.Pid && s.Start == p.Start }) ||
 			f.cfg.Spare != nil && f.cfg.Spare(p)
 	}
+	// All that descends from the child is below the guard while that lives. What else is below us has come from strangers.
+	if f.guard.pid != 0 {
+		if _, err := proc.Find(f.guard.pid); err == nil { // also when the table was read
+			return proc.Below(table, f.guard.pid, spare)
+		}
+	}
 	live := proc.Below(table, f.self, spare)
 	if f.guard.pid != 0 { // else what it had is ours
 		live = append(live, proc.Below(table, f.guard.pid, spare)...)

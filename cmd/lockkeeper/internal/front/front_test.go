@@ -428,6 +428,31 @@ func TestChildrenOfAShellThatExecutedUsAreNotOurs(t *testing.T) {
 	}
 }
 
+// A child of such a shell goes on starting processes; those that it leaves behind come to the front.
+func TestOrphansOfAShellThatExecutedUsAreNotOurs(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := playWith(t, func(c *exec.Cmd) {
+		c.Args = append([]string{"sh", "-c", `(until [ -e "$DIR/go" ]; do sleep 0.01; done
+			sleep 1000 & echo $! > "$DIR/new"; mv "$DIR/new" "$DIR/orphan") > /dev/null & exec "$0" "$@"`, self}, c.Args[1:]...)
+		c.Path, c.Env = "/bin/sh", append(c.Env, "DIR="+dir)
+	}, "sh", "-c", `touch "$DIR/go"; until [ -e "$DIR/orphan" ]; do sleep 0.01; done; cat "$DIR/orphan"`)
+	s.run()
+	orphan, err := strconv.Atoi(s.line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(orphan, syscall.SIGKILL)
+	s.release()
+	s.wantOutcome(0, Ran)
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", orphan)); err != nil || strings.Contains(string(b), ") Z ") {
+		t.Errorf("a process that is not the child's was ended: %v", err)
+	}
+}
+
 func TestF41_TheChildDiesWithTheFront(t *testing.T) {
 	s := play(t, "sh", "-c", "echo up; exec sleep 1000")
 	s.run()
