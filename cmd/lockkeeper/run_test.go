@@ -226,6 +226,16 @@ func TestALabelThatIsTooLong(t *testing.T) {
 	newHome(t).run("run", "--label", strings.Repeat("\x01", 60_000), "demo", "--", "true").want(64, "too long") // six bytes each, as JSON
 }
 
+// What an order just has room for has room in the answer, too, which has the znodes of the holds.
+func TestNamesThatAnOrderJustHasRoomFor(t *testing.T) {
+	t.Parallel()
+	args := []string{"run", "-q"}
+	for i := range 100 {
+		args = append(args, fmt.Sprintf("/%03d%s%s", i, strings.Repeat("<", 316), strings.Repeat("x", 681))) // six bytes for a <, as JSON
+	}
+	newHome(t).run(append(args, "--", "true")...).want(0)
+}
+
 func TestF41_ASignalWhileWaitingLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

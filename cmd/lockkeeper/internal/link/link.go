@@ -20,6 +20,7 @@ package link
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -42,8 +43,12 @@ const (
 	FDCondemn = 7 // written
 )
 
-// lineBytesMax limits one message. The longest are orders with a long command line in the label.
-const lineBytesMax = 256 << 10
+// Limits of one message. The longest orders have a long label, or many long names. What a note says about them, such as the
+// znodes of the holds, takes more, and has to get through: the front waits for it.
+const (
+	orderBytesMax = 256 << 10
+	lineBytesMax  = 4 << 20
+)
 
 // An Order is what the front tells the engine.
 type Order struct {
@@ -148,7 +153,7 @@ type Writer struct {
 }
 
 // ErrTooLong says that a message was not sent because it is too long.
-var ErrTooLong = fmt.Errorf("more than %d bytes", lineBytesMax)
+var ErrTooLong = errors.New("more than fits into a message")
 
 // NewWriter returns a Writer on w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
@@ -159,7 +164,11 @@ func (w *Writer) Send(message any) error {
 	if err != nil {
 		return err
 	}
-	if len(line) >= lineBytesMax {
+	limit := lineBytesMax
+	if _, isOrder := message.(Order); isOrder {
+		limit = orderBytesMax
+	}
+	if len(line) >= limit {
 		return ErrTooLong
 	}
 	w.mu.Lock()

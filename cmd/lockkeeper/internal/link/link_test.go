@@ -45,6 +45,9 @@ func TestMessagesHaveALimit(t *testing.T) {
 	if err := NewWriter(&bytes.Buffer{}).Send(Note{Text: strings.Repeat("x", lineBytesMax)}); err == nil {
 		t.Error("Send took a message beyond the limit")
 	}
+	if err := NewWriter(&bytes.Buffer{}).Send(Order{Do: strings.Repeat("x", orderBytesMax)}); err == nil {
+		t.Error("Send took an order beyond the limit")
+	}
 	long := strings.NewReader(strings.Repeat("x", lineBytesMax+1))
 	if err := Receive(long, func(Note) {}); err == nil {
 		t.Error("Receive took a line beyond the limit")
