@@ -131,10 +131,15 @@ func missing(program string, err error) string {
 	return " (the file is there; its interpreter or loader is not)"
 }
 
-// ExecStatus returns what a shell returns when a program cannot be executed.
+// ExecStatus returns what a shell returns when a program cannot be executed. If the system lacks what every program takes,
+// such as a process, that is not the program's fault.
 func ExecStatus(err error) int {
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	short := func(e syscall.Errno) bool { return errors.Is(err, e) }
+	switch {
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		return exit.NotFound
+	case slices.ContainsFunc([]syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}, short):
+		return exit.OS
 	}
 	return exit.NotExecutable
 }

@@ -78,6 +78,17 @@ func TestF42_WhatCannotBeExecuted(t *testing.T) {
 	}
 }
 
+func TestExecStatus(t *testing.T) {
+	for err, want := range map[syscall.Errno]int{
+		syscall.ENOENT: 127, syscall.ENOTDIR: 127, syscall.EACCES: 126, syscall.ENOEXEC: 126, syscall.E2BIG: 126,
+		syscall.EAGAIN: 71, syscall.ENOMEM: 71, syscall.EMFILE: 71,
+	} {
+		if got := ExecStatus(&os.PathError{Op: "fork/exec", Path: "x", Err: err}); got != want {
+			t.Errorf("%v: %d, want %d", err, got, want)
+		}
+	}
+}
+
 func TestF43_ArgumentsStreamsAndEnvironment(t *testing.T) {
 	blob := make([]byte, 10<<20)
 	seed := uint64(time.Now().UnixNano())
