@@ -382,7 +382,7 @@ goes on after a failure.
 
 func (e *zEnv) newExport() *cobra.Command {
 	var file string
-	var compress bool
+	var compress, openACL bool
 	cmd := &cobra.Command{
 		Use:     "export [PATH]",
 		Example: `  lockkeeper z export /app -o app.json.gz`,
@@ -398,6 +398,7 @@ data that is null; without "acl" all may do all. The last line is missing from h
 export. Ephemeral znodes, and with them the queues of locks, are left out, and counted.
 Containers, and znodes with a time to live, are written as persistent ones.
 The tree may change while it is read; each znode is as it was when it was read.
+An ACL with digests is shown whole only to clients that may change it; others need --open-acl.
 A file whose name ends with .gz is compressed.`,
 		Args: wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -410,21 +411,22 @@ A file whose name ends with .gz is compressed.`,
 					if e.screen && compress {
 						return exit.Errorf(exit.Usage, "export: compressed data is not for a terminal (-o FILE)")
 					}
-					_, _, err := e.export(ctx, s, paths[0], e.out, compress)
+					_, _, err := e.export(ctx, s, paths[0], openACL, e.out, compress)
 					return err
 				}
-				return e.exportFile(ctx, s, paths[0], file, compress || strings.HasSuffix(file, ".gz"))
+				return e.exportFile(ctx, s, paths[0], openACL, file, compress || strings.HasSuffix(file, ".gz"))
 			})
 		},
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this `file`, which appears only when it is whole")
 	cmd.Flags().BoolVarP(&compress, "gzip", "z", false, "compress")
+	cmd.Flags().BoolVar(&openACL, "open-acl", false, "leave out ACLs: an import then lets all do all")
 	return cmd
 }
 
 // exportFile writes an export to a file that takes its name when it is whole. What is there and no regular file, as a pipe or
 // /dev/stdout, is written to directly.
-func (e *zEnv) exportFile(ctx context.Context, s *client.Session, root, file string, compress bool) error {
+func (e *zEnv) exportFile(ctx context.Context, s *client.Session, root string, openACL bool, file string, compress bool) error {
 	target := file
 	if resolved, err := filepath.EvalSymlinks(file); err == nil {
 		target = resolved // or the link would be replaced
@@ -441,7 +443,7 @@ func (e *zEnv) exportFile(ctx context.Context, s *client.Session, root, file str
 	if err != nil {
 		return exit.Errorf(exit.OS, "export: %s: %w", file, errors.Unwrap(err))
 	}
-	n, left, err := e.export(ctx, s, root, f, compress)
+	n, left, err := e.export(ctx, s, root, openACL, f, compress)
 	if err == nil && whole {
 		err = f.Sync()
 	}
@@ -463,7 +465,7 @@ func (e *zEnv) exportFile(ctx context.Context, s *client.Session, root, file str
 // exportBuffer is how many bytes of an export are written at once.
 const exportBuffer = 1 << 18
 
-func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.Writer, compress bool) (n int, left ztree.LeftOut, err error) {
+func (e *zEnv) export(ctx context.Context, s *client.Session, root string, openACL bool, w io.Writer, compress bool) (n int, left ztree.LeftOut, err error) {
 	buffered := bufio.NewWriterSize(w, exportBuffer)
 	var into io.Writer = buffered
 	var z *gzip.Writer
@@ -471,7 +473,7 @@ func (e *zEnv) export(ctx context.Context, s *client.Session, root string, w io.
 		z, _ = gzip.NewWriterLevel(buffered, gzip.BestSpeed)
 		into = z
 	}
-	n, left, err = ztree.Export(ctx, s, root, into, e.progress("exported", 0))
+	n, left, err = ztree.Export(ctx, s, root, openACL, into, e.progress("exported", 0))
 	if err == nil && z != nil {
 		err = z.Close()
 	}

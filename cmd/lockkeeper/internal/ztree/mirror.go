@@ -62,15 +62,18 @@ func (m *Mirror) Run(ctx context.Context) (done int, left LeftOut, err error) {
 				deletes = append(deletes, &Node{Path: path, Stat: d.B.Stat})
 			}
 			return m.Tell(step)
-		case d.B == nil:
+		case m.OpenACL: // those of A do not matter
+			d.A.ACL = nil
+		case d.ACL || d.B == nil:
+			if err := whole(d.A); err != nil {
+				return err
+			}
+		}
+		if d.B == nil {
 			if err := m.Tell(Step{"create", path}); err != nil || !m.Apply {
 				return err
 			}
-			acl := d.A.ACL
-			if m.OpenACL {
-				acl = nil
-			}
-			return w.Create(ctx, Record{Path: path, Data: d.A.Data, ACL: acl})
+			return w.Create(ctx, Record{Path: path, Data: d.A.Data, ACL: d.A.ACL})
 		}
 		if d.Data {
 			if err := m.Tell(Step{"set", path}); err != nil {
@@ -128,6 +131,9 @@ func (m *Mirror) createRoot(ctx context.Context) error {
 		if acl, _, err = m.From.ACL(ctx, m.FromRoot); err != nil {
 			return err
 		}
+		if err := whole(&Node{Path: m.FromRoot, ACL: acl}); err != nil {
+			return err
+		}
 	}
 	if err := m.Tell(Step{"create", m.ToRoot}); err != nil {
 		return err
@@ -142,6 +148,11 @@ func (m *Mirror) createRoot(ctx context.Context) error {
 // plan tells what a mirror into a place that is not there would do.
 func (m *Mirror) plan(ctx context.Context) (left LeftOut, err error) {
 	err = lasting(ctx, m.From, m.FromRoot, &left, func(n *Node) error {
+		if !m.OpenACL {
+			if err := whole(n); err != nil {
+				return err
+			}
+		}
 		return m.Tell(Step{"create", Absolute(m.ToRoot, Relative(m.FromRoot, n.Path))})
 	})
 	return left, err

@@ -67,8 +67,24 @@ func lasting(ctx context.Context, s *client.Session, root string, left *LeftOut,
 	})
 }
 
-// Export writes a tree to w in the format of this package.
-func Export(ctx context.Context, s *client.Session, root string, w io.Writer, progress func(done int)) (znodes int, left LeftOut, err error) {
+// whole refuses an ACL without the hashes of its digests, which servers show only to clients that may change it. The same
+// ACL on a copy would shut out all users that it names.
+func whole(n *Node) error {
+	hidden := false
+	for _, a := range n.ACL {
+		if a.Scheme == "world" && a.Perms&zk.PermAdmin != 0 {
+			return nil // shown to all
+		}
+		hidden = hidden || a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x")
+	}
+	if !hidden {
+		return nil
+	}
+	return fmt.Errorf("%s: without the permission to change its ACL, the hashes in it are not shown: %w", Escape(n.Path), zk.ErrNoAuth)
+}
+
+// Export writes a tree to w in the format of this package, without ACLs if openACL says so.
+func Export(ctx context.Context, s *client.Session, root string, openACL bool, w io.Writer, progress func(done int)) (znodes int, left LeftOut, err error) {
 	e, err := NewExporter(w, root)
 	if err != nil {
 		return 0, left, err
@@ -76,6 +92,12 @@ func Export(ctx context.Context, s *client.Session, root string, w io.Writer, pr
 	err = lasting(ctx, s, root, &left, func(n *Node) error {
 		if progress != nil {
 			progress(e.znodes)
+		}
+		if openACL {
+			n.ACL = nil
+		}
+		if err := whole(n); err != nil {
+			return err
 		}
 		return e.Add(Record{Path: Relative(root, n.Path), Data: n.Data, ACL: n.ACL})
 	})
@@ -177,6 +199,12 @@ func Copy(ctx context.Context, from *client.Session, root string, to *Importer) 
 // copyTree is Copy, and shows each znode as it was copied.
 func copyTree(ctx context.Context, from *client.Session, root string, to *Importer, copied func(*Node)) (left LeftOut, err error) {
 	err = lasting(ctx, from, root, &left, func(n *Node) error {
+		if to.OpenACL {
+			n.ACL = nil
+		}
+		if err := whole(n); err != nil {
+			return err
+		}
 		copied(n)
 		return to.Add(ctx, Record{Path: Relative(root, n.Path), Data: n.Data, ACL: n.ACL})
 	})
@@ -202,6 +230,9 @@ func MoveAtOnce(ctx context.Context, s *client.Session, from, to string) (int, e
 	size := 0
 	left := LeftOut{}
 	err := lasting(ctx, s, from, &left, func(n *Node) error {
+		if err := whole(n); err != nil {
+			return err
+		}
 		creates = append(creates, client.OpCreate(Absolute(to, Relative(from, n.Path)), n.Data, zk.Persistent, n.ACL))
 		deletes = append(deletes, client.OpDelete(n.Path, n.Stat.Version))
 		size += len(n.Data) + 2*len(n.Path)

@@ -49,7 +49,7 @@ func mixed(t testing.TB, s *client.Session) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Create(t.Context(), "/t/acl", nil, zk.Persistent, append(zk.DigestACL(zk.PermAll, "ann", "secret"), zk.ReadOnlyACL()...)); err != nil {
+	if _, err := s.Create(t.Context(), "/t/acl", nil, zk.Persistent, append(zk.DigestACL(zk.PermAll, "ann", "secret"), zk.ACL{Perms: zk.PermRead | zk.PermAdmin, Scheme: "world", ID: "anyone"})); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"/t/alive", "/t/lock-"} {
@@ -82,7 +82,7 @@ func TestExportAndImport(t *testing.T) {
 	s := srv.Session(t, "s")
 	mixed(t, s)
 	var export bytes.Buffer
-	n, left, err := ztree.Export(t.Context(), s, "/t", &export, nil)
+	n, left, err := ztree.Export(t.Context(), s, "/t", false, &export, nil)
 	if err != nil || left != (ztree.LeftOut{Ephemerals: 2, Queued: 1}) {
 		t.Fatalf("export of %d znodes: %v, %v", n, left, err)
 	}
@@ -126,12 +126,59 @@ func TestExportAndImport(t *testing.T) {
 }
 
 // Whatever is cut off the end of an export, it is not taken for a whole one.
+// Servers hide the hashes of an ACL from clients that may not change it. No copy gets such an ACL, with which no password would do.
+func TestHiddenHashes(t *testing.T) {
+	s := zktest.New(t, zktest.Options{}).Session(t, "s")
+	fill(t, s, []string{"/h"})
+	hidden := append(zk.DigestACL(zk.PermAll, "ann", "secret"), zk.ReadOnlyACL()...)
+	if _, err := s.Create(t.Context(), "/h/acl", []byte("v"), zk.Persistent, hidden); err != nil {
+		t.Fatal(err)
+	}
+	mirror := func(openACL, apply bool) error {
+		m := ztree.Mirror{From: s, FromRoot: "/h", To: s, ToRoot: "/mirror", OpenACL: openACL, Apply: apply, Tell: func(ztree.Step) error { return nil }}
+		_, _, err := m.Run(t.Context())
+		return err
+	}
+	export := func(openACL bool) (string, error) {
+		var b bytes.Buffer
+		_, _, err := ztree.Export(t.Context(), s, "/h", openACL, &b, nil)
+		return b.String(), err
+	}
+	open := importer(s, "/copied")
+	open.OpenACL = true
+	_, exported := export(false)
+	_, copied := ztree.Copy(t.Context(), s, "/h", importer(s, "/copy"))
+	_, moved := ztree.MoveAtOnce(t.Context(), s, "/h/acl", "/moved")
+	_, movedByCopy := ztree.MoveByCopy(t.Context(), s, "/h/acl", "/moved", nil, nil)
+	for what, err := range map[string]error{"export": exported, "copy": copied, "move": moved, "move by copy": movedByCopy,
+		"plan of a mirror": mirror(false, false), "mirror": mirror(false, true)} {
+		if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "/h/acl: ") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	text, exported := export(true)
+	_, copied = ztree.Copy(t.Context(), s, "/h", open)
+	for what, err := range map[string]error{"export": exported, "copy": copied, "mirror": mirror(true, true)} {
+		if err != nil {
+			t.Errorf("%s without ACLs: %v", what, err)
+		}
+	}
+	if strings.Contains(text, "acl\":") {
+		t.Errorf("an export without ACLs: %s", text)
+	}
+	for _, path := range []string{"/copied/acl", "/mirror/acl"} {
+		if acl, _, err := s.ACL(t.Context(), path); err != nil || !ztree.IsOpen(acl) {
+			t.Errorf("%s: %v, %v", path, acl, err)
+		}
+	}
+}
+
 func TestHalfAnExport(t *testing.T) {
 	srv := zktest.New(t, zktest.Options{})
 	s := srv.Session(t, "s")
 	fill(t, s, []string{"/t", "/t/a", "/t/b"})
 	var export bytes.Buffer
-	if _, _, err := ztree.Export(t.Context(), s, "/t", &export, nil); err != nil {
+	if _, _, err := ztree.Export(t.Context(), s, "/t", false, &export, nil); err != nil {
 		t.Fatal(err)
 	}
 	whole := export.Bytes()
