@@ -79,7 +79,8 @@ func TestMembersThatCannotFormAnEnsemble(t *testing.T) {
 
 func TestSettingsThatLoseData(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"db.autocreate=true", "zookeeper.db.autocreate=true", "snapshot.trust.empty=true", "dataDir=/x", "server.4=d", "noValue", "a=b\nc=d", "=x"} {
+	for _, text := range []string{"db.autocreate=true", "zookeeper.db.autocreate=true", "snapshot.trust.empty=true", "dataDir=/x", "server.4=d", "noValue", "a=b\nc=d", "=x",
+		`a=b\`, `a\=b`, "a=é", "a:b=c", "a b=c", "#a=b", "!a=b"} { // of which Java reads something else, as nothing of the next line
 		if _, err := ParseSet([]string{text}); err == nil {
 			t.Errorf("--set %s is taken", text)
 		}

@@ -25,6 +25,9 @@ var numbers = []string{
 	"snapCount", "preAllocSize", "globalOutstandingLimit", "maxCnxns", "commitLogCount",
 }
 
+// misread reports whether Java reads something else in zoo.cfg: a backslash at the end of a line swallows the next one.
+func misread(c rune) bool { return (c < ' ' && c != '\t') || c > '~' || c == '\\' }
+
 // CheckSet refuses a setting that cannot be, that would be unsafe, or that follows from something else.
 func CheckSet(key, value string) error {
 	name := strings.TrimPrefix(key, "zookeeper.")
@@ -32,6 +35,8 @@ func CheckSet(key, value string) error {
 	switch safe, ok := unsafe[name]; {
 	case key == "" || strings.ContainsAny(key+value, "\n\r"):
 		return fmt.Errorf("--set %q: want KEY=VALUE", key+"="+value)
+	case strings.ContainsFunc(key+value, misread) || strings.ContainsAny(key, " \t:") || strings.ContainsAny(key[:1], "#!"):
+		return fmt.Errorf("--set %q: Java would read something else in zoo.cfg (letters of ASCII, without a backslash; in the key no blanks, colons, # and ! either)", key+"="+value)
 	case slices.Contains(numbers, name) && err != nil:
 		return fmt.Errorf("--set %s=%s: want a whole number", key, value)
 	case name == "tickTime" && number < 1:
