@@ -75,10 +75,14 @@ func ParseMember(key, value string) Member {
 	m := Member{ID: strings.TrimPrefix(key, "server.")}
 	servers, client, _ := strings.Cut(strings.TrimSpace(value), ";")
 	client, _, _ = strings.Cut(client, ";") // the secure one
-	if rest, ok := strings.CutSuffix(servers, ":observer"); ok {
-		servers, m.Observer = rest, true
+	places := strings.Split(servers, "|")
+	for i, place := range places {
+		last := strings.LastIndexByte(place, ':') + 1
+		switch role := strings.ToLower(strings.TrimSpace(place[last:])); role { // in capitals, too, as Apache ZooKeeper takes it
+		case "observer", "participant":
+			places[i], m.Observer = place[:max(0, last-1)], role == "observer"
+		}
 	}
-	places := strings.Split(strings.TrimSuffix(servers, ":participant"), "|")
 	slices.Sort(places)
 	m.Servers = strings.Join(places, "|")
 	if client == "" {
