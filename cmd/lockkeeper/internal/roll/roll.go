@@ -25,6 +25,7 @@ const (
 	leader   = "leader"
 	follower = "follower"
 	observer = "observer"
+	readOnly = "read-only" // of one without a majority, if it may serve reads
 )
 
 // A State is what a member says when it is looked at.

@@ -129,6 +129,46 @@ func TestRollBeginsWithObservers(t *testing.T) {
 	})
 }
 
+// haveGroups puts groups and weights into the configuration of all.
+func (w *fakeWorld) haveGroups(lines string) {
+	for _, m := range w.machines {
+		m.Members = strings.Replace(config, "version", lines+"version", 1)
+	}
+}
+
+func TestRollWithGroups(t *testing.T) {
+	for _, lines := range []string{"group.1=1:2:3\nweight.1=1\nweight.2=1\nweight.3=1\n", "group.1=1\ngroup.2=2\ngroup.3=3\nweight.1=9\nweight.2=1\nweight.3=1\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := threeMembers()
+			w.haveGroups(lines)
+			if err := Run(t.Context(), w, w.options()); err != nil || strings.Join(w.commands, "") != "acb" {
+				t.Errorf("%q: %v, after %q", lines, err, w.commands)
+			}
+		})
+	}
+}
+
+// A member may serve reads alone until there is a leader again (readonlymode.enabled).
+func TestRollWaitsForMembersThatServeReadsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := threeMembers()
+		w.restart = func(member string, m *machine) error {
+			w.goodRestart(m)
+			mode := m.Mode
+			m.Mode = readOnly
+			time.AfterFunc(8*time.Second, func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				m.Mode = mode
+			})
+			return nil
+		}
+		if err := Run(t.Context(), w, w.options()); err != nil || strings.Join(w.commands, "") != "acb" {
+			t.Errorf("Run: %v, after %q", err, w.commands)
+		}
+	})
+}
+
 func TestRollBeginsOnlyWhenAllIsWell(t *testing.T) {
 	two := strings.Replace(config, "server.3=c:2888:3888:participant\n", "", 1)
 	for name, tt := range map[string]struct {
@@ -149,6 +189,10 @@ func TestRollBeginsOnlyWhenAllIsWell(t *testing.T) {
 			o.Members = []string{"a", "b"}
 			w.machines["a"].Members, w.machines["b"].Members = two, two
 		}, "stops while one of them restarts"},
+		"one outweighs the others": {func(w *fakeWorld, o *Options) { w.haveGroups("group.1=1:2:3\nweight.1=5\nweight.2=1\nweight.3=1\n") }, "stops while server.1 restarts"},
+		"a group for each of two": {func(w *fakeWorld, o *Options) {
+			w.haveGroups("group.1=1:2\ngroup.2=3\nweight.1=1\nweight.2=1\nweight.3=1\n")
+		}, "the ensemble stops while server."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package roll
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -74,6 +75,8 @@ func (e ensemble) roles(members []string) doubt {
 			return doubtf("%s: %v", m, e.errs[m])
 		case mode == "":
 			return doubtf("%s: it does not serve", m)
+		case mode == readOnly:
+			return doubtf("%s: it serves reads alone", m)
 		case mode != leader && mode != follower && mode != observer:
 			return lastingf("%s is %s: it is no member of an ensemble", m, mode)
 		}
@@ -112,21 +115,59 @@ func (e ensemble) configuration(members []string) doubt {
 			return doubtf("%s and %s have different configurations: %q and %q", m, e.leader, theirs, ours)
 		}
 	}
-	servers, voters := 0, 0
+	servers := 0
+	var voters []string
+	settings := map[string]string{}
 	for line := range strings.Lines(ours) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		settings[key] = value
 		if !strings.HasPrefix(line, "server.") {
 			continue
 		}
 		servers++
 		if !strings.Contains(line, ":observer") {
-			voters++
+			voters = append(voters, strings.TrimPrefix(key, "server."))
 		}
 	}
 	switch {
 	case servers != len(members):
 		return lastingf("the ensemble has %d members, and %d were named: name all", servers, len(members))
-	case voters < votersLeast:
-		return lastingf("the ensemble has %d voting members: it stops while one of them restarts", voters)
+	case len(voters) < votersLeast:
+		return lastingf("the ensemble has %d voting members: it stops while one of them restarts", len(voters))
+	}
+	for _, v := range voters {
+		if !goesOnWithout(v, settings) {
+			return lastingf("by its groups and weights the ensemble stops while server.%s restarts", v)
+		}
 	}
 	return doubt{}
+}
+
+// goesOnWithout reports whether the other members have more than half of the weight in more than half of the groups. Without
+// groups all members weigh the same.
+func goesOnWithout(member string, settings map[string]string) bool {
+	groups, whole := 0, 0
+	for key, value := range settings {
+		if !strings.HasPrefix(key, "group.") {
+			continue
+		}
+		all, others := 0, 0
+		for id := range strings.SplitSeq(value, ":") {
+			weight, err := strconv.Atoi(settings["weight."+id])
+			if err != nil {
+				weight = 1
+			}
+			all += weight
+			if id != member {
+				others += weight
+			}
+		}
+		if all > 0 { // others do not count
+			groups++
+		}
+		if 2*others > all {
+			whole++
+		}
+	}
+	return groups == 0 || 2*whole > groups
 }
