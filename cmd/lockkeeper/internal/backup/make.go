@@ -140,8 +140,8 @@ func (d DataDir) copyOnce(ctx context.Context, to string) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(parts) == 1 && !d.NoLogs && filepath.Base(parts[0].Path) != "snapshot.0" {
-		return nil, fmt.Errorf("%s: there is a snapshot and no log: where are the logs (dataLogDir)?", d.Dir)
+	if len(parts) == 1 && !d.NoLogs { // also behind the snapshot.0 that Apache ZooKeeper begins with may be many
+		return nil, fmt.Errorf("%s: there is a snapshot and no log: where are the logs (dataLogDir)? --log-dir names them, or %s itself if there are none", d.Dir, d.Dir)
 	}
 	if err := os.RemoveAll(to); err != nil { // of the attempt before
 		return nil, err

@@ -149,6 +149,7 @@ func TestSourcesThatAreRefused(t *testing.T) {
 		"no snapshot":       {func(t *testing.T, src *Source) { remove(t, filepath.Join(src.Dir, versionName, "snapshot.*")) }, "no snapshot"},
 		"a log is missing":  {func(t *testing.T, src *Source) { remove(t, filepath.Join(src.Dir, versionName, "log.1")) }, "missing"},
 		"no logs":           {snapshotAlone, "--log-dir"},
+		"no logs yet":       {func(t *testing.T, src *Source) { remove(t, filepath.Join(src.Dir, versionName, "log.*")) }, "--log-dir"},
 		"half a snapshot":   {func(t *testing.T, src *Source) { halve(t, filepath.Join(src.Dir, versionName, "snapshot.*")) }, "snapshot"},
 		"other log-dir":     {func(_ *testing.T, src *Source) { src.LogDir = src.Dir + ".logs" }, "no data directory"},
 		"a server of ours":  {run, "a server is at work there"},

@@ -117,7 +117,7 @@ func (s Source) parts() ([]store.Part, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (lockkeeper server check %s shows all files)", err, shellPath(s.Dir))
 	}
-	if len(parts) == 1 && !s.NoLogs && filepath.Base(parts[0].Path) != "snapshot.0" {
+	if len(parts) == 1 && !s.NoLogs { // also behind the snapshot.0 that Apache ZooKeeper begins with may be many
 		return nil, fmt.Errorf("%s: there is a snapshot and no log, so the newest transactions may be missing (name the directory of the logs, dataLogDir, with --log-dir; if there never were logs, as in a backup, say --no-logs)", s.Dir)
 	}
 	return parts, nil
