@@ -115,8 +115,8 @@ func (e *FormatError) Error() string { return fmt.Sprintf("line %d: %s", e.Line,
 // ErrHalf is the error of an export that ends in the middle.
 var ErrHalf = errors.New("the file ends in the middle: it is half an export")
 
-// lineBytesMax is the longest line that is read: 16 MiB of data in base64, and an ACL.
-const lineBytesMax = 24 << 20
+// lineBytesMax is the longest line that is read: 16 MiB of data, of which each byte may take six as text (\u0000), and an ACL.
+const lineBytesMax = 6*16<<20 + 1<<20
 
 // ReadExport reads an export of any known format, which it finds out by itself, and calls see for each znode. It
 // returns the format's name. Foreign formats are read whole before the first znode is seen.

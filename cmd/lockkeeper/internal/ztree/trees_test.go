@@ -216,6 +216,25 @@ func TestHalfAnExport(t *testing.T) {
 	}
 }
 
+// Zeros are text, of six bytes each in JSON.
+func TestLargeDataOfControlCharacters(t *testing.T) {
+	var export bytes.Buffer
+	e, err := ztree.NewExporter(&export, "/")
+	data := make([]byte, 5<<20)
+	if err = errors.Join(err, e.Add(ztree.Record{Path: "/a", Data: data}), e.End()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = ztree.ReadExport(&export, func(r ztree.Record) error {
+		if !bytes.Equal(r.Data, data) {
+			t.Errorf("%d bytes are read", len(r.Data))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestExportsOfOthers(t *testing.T) {
 	world := `[{"perms":31,"id":{"scheme":"world","id":"anyone"}}]`
 	for format, text := range map[string]string{
