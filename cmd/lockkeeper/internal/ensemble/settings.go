@@ -35,8 +35,6 @@ func CheckSet(key, value string) error {
 	switch safe, ok := unsafe[name]; {
 	case key == "" || strings.ContainsAny(key+value, "\n\r"):
 		return fmt.Errorf("--set %q: want KEY=VALUE", key+"="+value)
-	case strings.ContainsFunc(key+value, misread) || strings.ContainsAny(key, " \t:") || strings.ContainsAny(key[:1], "#!"):
-		return fmt.Errorf("--set %q: Java would read something else in zoo.cfg (letters of ASCII, without a backslash; in the key no blanks, colons, # and ! either)", key+"="+value)
 	case slices.Contains(numbers, name) && err != nil:
 		return fmt.Errorf("--set %s=%s: want a whole number", key, value)
 	case name == "tickTime" && number < 1:
@@ -45,6 +43,8 @@ func CheckSet(key, value string) error {
 		return fmt.Errorf("--set %s=%s: with it members that have lost their data can take part in elections, and all data may be lost (it stays %s)", key, value, safe)
 	case slices.Contains(made, name) || strings.HasPrefix(name, "server.") || strings.HasPrefix(name, "ssl.keyStore") || strings.HasPrefix(name, "ssl.trustStore") || strings.HasPrefix(name, "ssl.quorum."):
 		return fmt.Errorf("--set %s: follows from the members and the format (name ports as HOST:CLIENTPORT:QUORUMPORT:ELECTIONPORT, directories with --data-dir and --conf-dir)", key)
+	case strings.ContainsFunc(key+value, misread) || strings.ContainsAny(key, " \t:") || strings.ContainsAny(key[:1], "#!"):
+		return fmt.Errorf("--set %q: Java would read something else in zoo.cfg (letters of ASCII, without a backslash; in the key no blanks, colons, # and ! either)", key+"="+value)
 	}
 	if reason := zoocfg.Refused(name, value); reason != "" {
 		return fmt.Errorf("--set %s=%s: %s", key, value, reason)
