@@ -16,6 +16,9 @@ const (
 	propertyAdminAddress = "zookeeper.admin.serverAddress"
 )
 
+// skipsACL is the one value that Apache ZooKeeper takes for a yes to skipACL.
+const skipsACL = "yes"
+
 // mends of findings that the network and the files both lead to.
 const (
 	mendSkipACL    = "take skipACL out of zoo.cfg and of the options of the JVM"
@@ -86,7 +89,7 @@ func (x *examination) properties() {
 		if s.Properties == nil {
 			continue
 		}
-		if v := s.Properties[propertySkipACL]; isOn(v) {
+		if v := s.Properties[propertySkipACL]; v == skipsACL {
 			x.find(Warning, "noacl", s.Name, mendSkipACL, "it runs with %s=%s: all clients may do everything, and, where reconfigEnabled=true, replace the members", propertySkipACL, v)
 		}
 		if v := s.Properties[propertyTrustEmpty]; isOn(v) {

@@ -232,6 +232,9 @@ func TestEachCheckIsListedAndTested(t *testing.T) {
 // What is healthy in its way has no finding.
 func TestWhatIsNoHarm(t *testing.T) {
 	for name, change := range map[string]func(*Ensemble, *Machine){
+		"skipACL, which only yes turns on": func(e *Ensemble, m *Machine) {
+			e.Servers[0].Properties[propertySkipACL], m.Settings["skipACL"] = "true", "true"
+		},
 		"an election a moment ago": func(e *Ensemble, _ *Machine) { // followers have the zxids of before until the first transaction
 			e.Servers[0].Status.Zxid, e.Servers[1].Status.Zxid, e.Servers[2].Status.Zxid = "0x0", "0x500000000", "0x400000009"
 		},

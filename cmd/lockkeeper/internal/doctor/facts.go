@@ -155,7 +155,7 @@ func lines(all []Member) string {
 // A Machine is what is known of the machine of a member, by its configuration file.
 type Machine struct {
 	Config   string            // path of zoo.cfg
-	Settings map[string]string // with those of the dynamic file, and without the prefix of properties
+	Settings map[string]string // with those of the dynamic file; for a server of ours without the prefix of properties
 	Faults   []Fault           // settings with which Apache ZooKeeper does not start or cannot work
 	Unread   []error           // why files cannot be read that the configuration names
 	DataDir  Dir

@@ -75,7 +75,7 @@ func (x *examination) files() {
 	if v, where := m.setting("snapshot.trust.empty"); isOn(v) {
 		x.find(Warning, "trustempty", where, mendTrustEmpty, "snapshot.trust.empty=%s", v)
 	}
-	if v, where := m.setting("skipACL"); isOn(v) {
+	if v, where := m.setting("skipACL"); v == skipsACL && !m.ours() {
 		if isOn(m.Settings["reconfigEnabled"]) {
 			x.find(Critical, "reconfig", where, mendSkipACL, "skipACL=%s with reconfigEnabled=true: any client can replace the members", v)
 		} else {

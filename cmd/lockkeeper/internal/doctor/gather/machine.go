@@ -60,6 +60,11 @@ func (d Disk) Machine(config string) (*doctor.Machine, error) {
 	if process != "" {
 		d.running(m, process)
 	}
+	if m.Process != nil && m.Process.Ours {
+		for _, s := range static { // Apache ZooKeeper would put the prefix in front once more, and not find the property
+			m.Settings[strings.TrimPrefix(s.Key, propertyPrefix)] = s.Value
+		}
+	}
 	return m, nil
 }
 
@@ -75,7 +80,7 @@ func addSettings(m *doctor.Machine, path string) ([]zoocfg.Setting, error) {
 		return nil, err
 	}
 	for _, s := range settings {
-		m.Settings[strings.TrimPrefix(s.Key, propertyPrefix)] = s.Value
+		m.Settings[s.Key] = s.Value
 	}
 	return settings, nil
 }

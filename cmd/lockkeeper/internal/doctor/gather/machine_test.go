@@ -54,7 +54,7 @@ func TestMachineOfFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Config != config || m.Settings["tickTime"] != "2000" || m.Settings["server.3"] == "" || m.Settings["snapshot.trust.empty"] != "true" || len(m.Unread) > 0 {
+	if m.Config != config || m.Settings["tickTime"] != "2000" || m.Settings["server.3"] == "" || m.Settings["snapshot.trust.empty"] != "" || len(m.Unread) > 0 {
 		t.Errorf("the settings are %v, unread %v", m.Settings, m.Unread)
 	}
 	if len(m.Faults) != 1 || m.Faults[0].Where != config+":7" || !strings.HasPrefix(m.Faults[0].Text, "initLimit=abc: is no whole number") {
@@ -84,7 +84,7 @@ func TestMachineOfAProcess(t *testing.T) {
 		"proc/7/cgroup":        "0::/system.slice/zk\n",
 		"proc/7/root/data/x":   "",
 		"proc/8/cmdline":       "/usr/bin/keeper\x00server\x00--config\x00ours.cfg\x00",
-		"proc/8/cwd/ours.cfg":  "dataDir=here\nserver.1=a:1:2",
+		"proc/8/cwd/ours.cfg":  "dataDir=here\nserver.1=a:1:2\nzookeeper.snapshot.trust.empty=true",
 		"proc/8/cwd/here/myid": "1",
 		"conf/java.env":        "JVMFLAGS=-Xmx1g",
 		"conf/zoo.cfg":         "dataDir=/data\ndataLogDir=/log\ndynamicConfigFile=/conf/dynamic",
@@ -104,7 +104,7 @@ func TestMachineOfAProcess(t *testing.T) {
 		t.Errorf("the machine is %+v", m)
 	}
 	m, err = disk.Machine(filepath.Join(root, "proc/8/cwd/ours.cfg"))
-	if err != nil || m.Process == nil || !m.Process.Ours || m.MyID != "1" {
+	if err != nil || m.Process == nil || !m.Process.Ours || m.MyID != "1" || m.Settings["snapshot.trust.empty"] != "true" {
 		t.Errorf("a server of ours: %+v, %v", m, err)
 	}
 }
