@@ -154,6 +154,7 @@ var harms = []harm{
 	{check: "config", machine: func(m *Machine) { // of what is no number it is not known what it would be
 		m.Faults, m.Settings["autopurge.purgeInterval"] = []Fault{{"autopurge.purgeInterval=24h: is no number", "/etc/zoo.cfg:9"}}, "24h"
 	}, severity: Critical, evidence: "24h: is no number"},
+	{check: "config", machine: func(m *Machine) { m.Process, m.Settings["server.2"] = nil, "b:2888:3888|e:2888:3888" }, severity: Critical, evidence: "server.2=b:2888:3888|e:2888:3888"},
 	{check: "myid", machine: func(m *Machine) { m.MyIDErr = fs.ErrNotExist }, severity: Critical, evidence: "missing"},
 	{check: "myid", machine: func(m *Machine) { m.MyIDErr = fs.ErrPermission }, severity: Note, evidence: "left out: permission denied"},
 	{check: "myid", machine: func(m *Machine) { m.MyIDErr = errors.New("is a directory") }, severity: Critical, evidence: "is a directory"},
@@ -234,6 +235,14 @@ func TestWhatIsNoHarm(t *testing.T) {
 	for name, change := range map[string]func(*Ensemble, *Machine){
 		"skipACL, which only yes turns on": func(e *Ensemble, m *Machine) {
 			e.Servers[0].Properties[propertySkipACL], m.Settings["skipACL"] = "true", "true"
+		},
+		"several addresses, as an option of the JVM allows": func(e *Ensemble, m *Machine) {
+			m.Process, m.Flags = nil, append(m.Flags, Flag{"-Dzookeeper.multiAddress.enabled=true", "java.env"})
+			e.Members[1] = ParseMember("server.2", "b:2888:3888|e:2888:3888;2181")
+			m.Settings["server.2"] = "b:2888:3888|e:2888:3888"
+			for _, s := range e.Servers {
+				s.Config["server.2"] = "b:2888:3888|e:2888:3888;2181"
+			}
 		},
 		"an election a moment ago": func(e *Ensemble, _ *Machine) { // followers have the zxids of before until the first transaction
 			e.Servers[0].Status.Zxid, e.Servers[1].Status.Zxid, e.Servers[2].Status.Zxid = "0x0", "0x500000000", "0x400000009"

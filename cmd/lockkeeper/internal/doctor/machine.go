@@ -58,6 +58,12 @@ func (x *examination) files() {
 	if len(x.Servers) == 0 {
 		x.size(members)
 	}
+	several := slices.IndexFunc(members, func(o Member) bool { return strings.Contains(o.Servers, "|") })
+	allowed := slices.ContainsFunc(m.Flags, func(f Flag) bool { return strings.EqualFold(f.Text, "-Dzookeeper.multiAddress.enabled=true") })
+	if several >= 0 && !allowed && m.Process == nil { // one that runs has it
+		x.find(Critical, "config", m.Config, "-Dzookeeper.multiAddress.enabled=true in SERVER_JVMFLAGS; a line in zoo.cfg does not do",
+			"%s: Apache ZooKeeper does not start with several addresses of a member without an option of the JVM", members[several])
+	}
 	var missing []string
 	for _, key := range []string{"initLimit", "syncLimit"} {
 		v, isSet := m.Settings[key]
