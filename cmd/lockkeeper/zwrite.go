@@ -344,6 +344,12 @@ func (e *zEnv) newQuota() *cobra.Command {
 				case dir != "":
 					return exit.Errorf(exit.Failure, "quota set %s: %s has a quota, and quotas are not nested", ztree.Escape(p), ztree.Escape(dir))
 				}
+				switch below, err := ztree.QuotaBelow(ctx, s, p); {
+				case err != nil:
+					return err
+				case below != "":
+					return exit.Errorf(exit.Failure, "quota set %s: %s has a quota, and quotas are not nested", ztree.Escape(p), ztree.Escape(below))
+				}
 				q, _, err := ztree.ReadQuota(ctx, s, p)
 				if errors.Is(err, zk.ErrNoNode) {
 					q, err = ztree.NoQuota(), nil

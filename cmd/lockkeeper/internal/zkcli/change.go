@@ -235,6 +235,14 @@ func (c *CLI) setQuota(ctx context.Context, in call) error {
 		c.status = failed
 		return nil
 	}
+	switch below, err := ztree.QuotaBelow(ctx, c.session, path); {
+	case err != nil:
+		return err
+	case below != "":
+		c.errf("%s has a child %s which has a quota\n", path, below)
+		c.status = failed
+		return nil
+	}
 	q, _, err := ztree.ReadQuota(ctx, c.session, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		q = ztree.NoQuota()

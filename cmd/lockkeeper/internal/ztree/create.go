@@ -166,6 +166,21 @@ func QuotaAbove(ctx context.Context, s *client.Session, path string) (string, er
 	return "", nil
 }
 
+// QuotaBelow returns a znode below path that has a quota, empty if there is none. Changes below it would count for it alone.
+func QuotaBelow(ctx context.Context, s *client.Session, path string) (below string, err error) {
+	own := QuotaPath(path)
+	err = Walk(ctx, s, own, WalkOptions{}, func(n *Node) error {
+		if dir := zk.Parent(n.Path); below == "" && zk.Base(n.Path) == limitsName && dir != own {
+			below = strings.TrimPrefix(dir, QuotaPath("/"))
+		}
+		return nil
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return below, err
+}
+
 // SetQuota makes or changes the quota of a znode. The root can have none: Apache ZooKeeper 3.8 takes such a quota, ends by
 // it, and does not start again.
 func SetQuota(ctx context.Context, s *client.Session, path string, q Quota) error {
