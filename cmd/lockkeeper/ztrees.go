@@ -34,7 +34,7 @@ are left out, and their number is shown.`
 // madeHelp says what copies do not keep.
 const madeHelp = `
 Containers, and znodes with a time to live, become persistent: servers show them like
-persistent ones.`
+persistent ones. The counters for sequential znodes begin anew.`
 
 // rootHelp says what becomes of the root of a copy or an import that is there already.
 const rootHelp = `
@@ -169,7 +169,7 @@ func (e *zEnv) newMv() *cobra.Command {
 others see it here or there, and a change meanwhile makes it fail. A larger one is copied,
 compared and then removed, as far as it has not changed since; if that fails, both are
 there, and mv says so. A tree with ephemeral znodes is not moved. Containers, and znodes
-with a time to live, become persistent.`,
+with a time to live, become persistent. The counters for sequential znodes begin anew.`,
 		Args: wantArgs(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			places, err := e.places(args)
