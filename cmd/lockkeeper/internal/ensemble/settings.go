@@ -44,7 +44,7 @@ func CheckSet(key, value string) error {
 	case slices.Contains(made, name) || strings.HasPrefix(name, "server.") || strings.HasPrefix(name, "ssl.keyStore") || strings.HasPrefix(name, "ssl.trustStore") || strings.HasPrefix(name, "ssl.quorum."):
 		return fmt.Errorf("--set %s: follows from the members and the format (name ports as HOST:CLIENTPORT:QUORUMPORT:ELECTIONPORT, directories with --data-dir and --conf-dir)", key)
 	case strings.ContainsFunc(key+value, misread) || strings.ContainsAny(key, " \t:") || strings.ContainsAny(key[:1], "#!"):
-		return fmt.Errorf("--set %q: Java would read something else in zoo.cfg (letters of ASCII, without a backslash; in the key no blanks, colons, # and ! either)", key+"="+value)
+		return fmt.Errorf("--set %q: Java would read another key or value in zoo.cfg (ASCII without a backslash; in the key no blanks, colons, # and ! either)", key)
 	}
 	if reason := zoocfg.Refused(name, value); reason != "" {
 		return fmt.Errorf("--set %s=%s: %s", key, value, reason)
