@@ -115,7 +115,7 @@ func (e *FormatError) Error() string { return fmt.Sprintf("line %d: %s", e.Line,
 // ErrHalf is the error of an export that ends in the middle.
 var ErrHalf = errors.New("the file ends in the middle: it is half an export")
 
-// lineBytesMax is the longest line that is read: 16 MiB of data, of which each byte may take six as text (\u0000), and an ACL.
+// lineBytesMax is the longest line that is read: an ACL, and 16 MiB of data, each byte as six characters at most (\u0000).
 const lineBytesMax = 6*16<<20 + 1<<20
 
 // ReadExport reads an export of any known format, which it finds out by itself, and calls see for each znode. It
