@@ -384,7 +384,7 @@ func (a *attempt) abandon() {
 	}
 	a.removeDelayMarker()
 	if a.created != nil {
-		a.settle(noTime) // if it has not been sent: an outage may be long
+		a.settle(noTime) // withdraws what has not been sent: an outage may be long
 	}
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
 		a.lock.cleaner.add(a.ownNodes)
