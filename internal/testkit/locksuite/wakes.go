@@ -89,6 +89,10 @@ func f34WatchesStay(w *World, t *testing.T) {
 	}
 	mark := c.Proxy.Mark()
 	w.revoke(lock.Contender{Node: held[2].Node()})
+	w.Within(patience, "the waiter has looked at what it is told of", func() bool {
+		asked, _ := work(c.Proxy.Since(mark))
+		return len(asked) >= 2
+	})
 	w.Quiet(c)
 	asked, told := work(c.Proxy.Since(mark))
 	if want := "children, get"; asked.Ops() != want || len(told) != 1 {
