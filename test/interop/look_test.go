@@ -15,6 +15,8 @@ import (
 func TestCuratorsLocksAreSeen(t *testing.T) {
 	t.Parallel()
 	onBothServers(t, func(t *testing.T, addr string) {
+		l := newTestLock(t, "/", addr, addr)
+		peers := l.startAll(peer.Curator, peer.Curator, peer.Curator)
 		for _, c := range []struct {
 			kind  lock.Kind
 			path  string
@@ -27,21 +29,23 @@ func TestCuratorsLocksAreSeen(t *testing.T) {
 			{inspect.KindCuratorSemaphore, "/semaphore", [3]peer.As{peer.Permit(2), peer.Permit(2), peer.Permit(2)}, 2, 2},
 			{inspect.KindElection, "/leader", [3]peer.As{peer.Leader, peer.Leader, peer.Leader}, 1, 1},
 		} {
-			t.Run(string(c.kind), func(t *testing.T) {
-				l := newTestLock(t, c.path, addr, addr)
-				shown := watchFrom(t, open(t, addr, client.Options{}), c.path)
-				peers := l.startAll(peer.Curator, peer.Curator, peer.Curator)
-				for i, p := range peers {
-					if i < c.alone {
-						p.Take(c.path, c.as[i])
-					} else {
-						p.Ask(c.path, c.as[i])
-					}
-					shown.wants(fmt.Sprintf("%s: %d held, %d waiting", c.kind, min(i+1, c.alone), max(0, i+1-c.alone)))
+			shown := watchFrom(t, open(t, addr, client.Options{}), c.path)
+			for i, p := range peers {
+				if i < c.alone {
+					p.Take(c.path, c.as[i])
+				} else {
+					p.Ask(c.path, c.as[i])
 				}
-				peers[0].Unlock()
-				shown.wants(fmt.Sprintf("%s: %d held, %d waiting", c.kind, c.after, 2-c.after))
-			})
+				shown.wants(fmt.Sprintf("%s: %d held, %d waiting", c.kind, min(i+1, c.alone), max(0, i+1-c.alone)))
+			}
+			peers[0].Unlock()
+			shown.wants(fmt.Sprintf("%s: %d held, %d waiting", c.kind, c.after, 2-c.after))
+			for i, p := range peers[1:] {
+				if i+1 >= c.alone {
+					p.ExpectHeld()
+				}
+				p.Unlock()
+			}
 		}
 	})
 }
