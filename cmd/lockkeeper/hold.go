@@ -343,16 +343,6 @@ func (p holdPlace) elsewhere() string {
 // askTimeout is how long a holder may take to answer; it has 8 seconds to give the lock back.
 const askTimeout = 30 * time.Second
 
-// dialHolder connects to a holder, which has the limit to answer.
-func dialHolder(socket string, limit time.Duration) (net.Conn, error) {
-	nc, err := net.DialTimeout("unix", socket, limit)
-	if err != nil {
-		return nil, err
-	}
-	nc.SetDeadline(time.Now().Add(limit))
-	return nc, nil
-}
-
 // request sends a line to a holder, and returns what it answers. The connection is closed.
 func request(nc net.Conn, line string) (said holderSays, err error) {
 	defer nc.Close()

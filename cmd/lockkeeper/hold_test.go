@@ -59,6 +59,20 @@ func (h *home) backgroundOf(is func(args []string) bool) int {
 	return 0
 }
 
+// The path of a socket has a limit that the path of a state directory does not have.
+func TestHoldInLongDirectory(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), strings.Repeat("d", 200))
+	h := newHome(t, "XDG_STATE_HOME="+state)
+	pid := strconv.Itoa(sleeper(t, "exec sleep 1000").Process.Pid)
+	h.run("hold", "--pid", pid, "--lease", "1h", "demo").want(0)
+	h.run("run", "--wait", "0", "demo", "--", "true").want(75, "hold for process "+pid)
+	h.run("renew", "demo").want(0)
+	h.run("release", "demo").want(0)
+	h.run("release", "demo").want(66, "no lockkeeper hold")
+	h.run("run", "--wait", "0", "demo", "--", "true").want(0)
+}
+
 func TestHoldAndRelease(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

@@ -140,11 +140,10 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	h.place = holdPlace{dir, to.Servers, path}
 	h.socket = h.place.socket()
 	own := filepath.Join(dir, fmt.Sprintf("%d.%x", os.Getpid(), time.Now().UnixNano()))
-	l, err := net.Listen("unix", own)
+	l, err := listenHolder(own)
 	if err != nil {
 		return failed(err)
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	defer os.Remove(own)
 	if h.own, err = os.Lstat(own); err != nil {
 		return failed(err)

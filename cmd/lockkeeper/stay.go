@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"strconv"
@@ -38,11 +37,12 @@ func newStay() *cobra.Command {
 			if err != nil {
 				return exit.Errorf(exit.Usage, "stay: %w (this command is started by lockkeeper hold)", err)
 			}
-			nc, err := net.Dial("unix", args[0])
+			nc, err := dialHolder(args[0], lineLimit)
 			if err != nil {
 				return exit.Errorf(exit.OS, "stay: %w", err)
 			}
 			defer nc.Close()
+			nc.SetDeadline(time.Time{}) // it stays
 			fmt.Fprintf(nc, "%s %s\n", doGranted, os.Getenv(link.TokenVariable))
 			said := make(chan string)
 			go func() {
