@@ -287,10 +287,14 @@ func openHoldsLog(path string) (*os.File, error) {
 // holdsDir returns the directory of the holders' sockets and log. It belongs to the user alone.
 func holdsDir() (string, error) {
 	places, err := localserver.FindPlaces(os.Getenv)
-	if err != nil {
-		return "", err
+	if err != nil { // which advises to name servers: a holder has a socket of its own with any
+		return "", errors.New("no place for the holder's socket: neither HOME nor XDG_STATE_HOME is set to an absolute path (set one)")
 	}
-	return places.Private("holds")
+	dir, err := places.Private("holds")
+	if err != nil {
+		return "", fmt.Errorf("%w (set XDG_STATE_HOME to a directory of your own)", err)
+	}
+	return dir, nil
 }
 
 // A holdPlace is where the holder of a lock of some servers listens.

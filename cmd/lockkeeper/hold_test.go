@@ -73,6 +73,18 @@ func TestHoldInLongDirectory(t *testing.T) {
 	h.run("run", "--wait", "0", "demo", "--", "true").want(0)
 }
 
+// Services that systemd starts as root have no HOME. Named servers do not help there.
+func TestHoldWithoutHome(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, "HOME=", "XDG_STATE_HOME=")
+	for _, args := range [][]string{{"hold", "--lease", "1h"}, {"release"}} {
+		errs := h.run(append(args, "--servers", "localhost:1", "demo")...).want(71, "neither HOME nor XDG_STATE_HOME is set").stderr.String()
+		if strings.Contains(errs, "local keeper") || strings.Contains(errs, "--servers") {
+			t.Errorf("%s with named servers asks for servers: %s", args[0], errs)
+		}
+	}
+}
+
 func TestHoldAndRelease(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
