@@ -1,17 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
+	"github.com/lockkeeper/lockkeeper/internal/server/admin"
 )
 
 // An electionAnswer is what elect --http answers to GET /.
@@ -34,14 +33,9 @@ func serveElection(addr, path, self string, standing *front.Standing, told *role
 		return exit.Errorf(exit.OS, "elect: --http %s: %w", addr, err)
 	}
 	told.say(slog.LevelWarn, "elect: http://"+listener.Addr().String()+"/leader answers 200 while this candidate leads, and 503 otherwise")
-	server := &http.Server{
-		Handler:           electionHandler(path, self, standing),
-		ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10,
-		ErrorLog:       log.New(io.Discard, "", 0), // what clients do wrong is told to them
-	}
 	go func() { // ends with the process
-		err := server.Serve(listener)
+		// Clients without end would take the descriptors with which this process starts and ends its command.
+		err := admin.Serve(context.Background(), listener, electionHandler(path, self, standing))
 		told.say(slog.LevelError, fmt.Sprintf("elect: --http %s: %v", addr, err))
 	}()
 	return nil

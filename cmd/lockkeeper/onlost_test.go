@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -151,4 +153,42 @@ func TestElectAnswersWhoLeads(t *testing.T) {
 	first.status()
 	second.status()
 	h.run("elect", "--http", "nonsense", "demo", "--", "true").want(64, "--http nonsense")
+}
+
+// A client that opens connections without end took all descriptors of the candidate, which ended then.
+func TestElectBoundsTheConnectionsOfHTTP(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	j := h.start("elect", "--http", "127.0.0.1:0", "demo", "--", "sleep", "1000")
+	err := j.stderr.see("/leader answers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(regexp.MustCompile(`http://[0-9.:]+`).FindString(j.stderr.String()), "http://")
+	const opened, placesMax = 100, 64
+	var all []net.Conn
+	for range opened {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		all = append(all, c)
+	}
+	closed := 0
+	for _, c := range all[:opened-placesMax] { // the eldest
+		c.SetReadDeadline(time.Now().Add(2 * time.Second))
+		_, err := c.Read(make([]byte, 1))
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			closed++
+		}
+		if closed == 0 {
+			break
+		}
+	}
+	if closed != opened-placesMax {
+		t.Errorf("%d of %d connections were closed", closed, opened-placesMax)
+	}
+	j.signal(syscall.SIGTERM)
+	j.status()
 }
