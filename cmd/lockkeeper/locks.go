@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -257,7 +258,7 @@ func (v view) print(ctx context.Context, s *client.Session, all []inspect.Snapsh
 		lines[i].Deadlocks = waitsThrough(snap.Path, cycles)
 	}
 	if v.stream {
-		return json.NewEncoder(v.out).Encode(locksChange{Time: time.Now(), Locks: lines})
+		return json.NewEncoder(printable.JSON(v.out)).Encode(locksChange{Time: time.Now(), Locks: lines})
 	}
 	out := v.out
 	var text strings.Builder

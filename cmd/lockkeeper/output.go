@@ -25,7 +25,7 @@ func addJSONFlag(cmd *cobra.Command, on *bool) {
 }
 
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(printable.JSON(w))
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }

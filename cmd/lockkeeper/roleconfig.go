@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 	"github.com/lockkeeper/lockkeeper/config"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -294,7 +295,7 @@ func printConfig(w io.Writer, st config.State[[]byte], asJSON, screen bool) erro
 		src := st.Sources[0]
 		line := configLine{Path: src.Path, Version: src.Stat.Version, Changed: time.UnixMilli(src.Stat.Mtime), Writer: src.Writer}
 		line.setData(st.Value)
-		return json.NewEncoder(w).Encode(line)
+		return json.NewEncoder(printable.JSON(w)).Encode(line)
 	}
 	data := st.Value
 	if screen && !ztree.IsText(data) {

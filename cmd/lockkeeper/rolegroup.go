@@ -14,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/group"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -115,7 +116,7 @@ func printMembers(w io.Writer, members []group.Info, asJSON, line bool) error {
 func printRole(w io.Writer, lines any, rows [][]string, asJSON, line bool) error {
 	switch {
 	case asJSON && line:
-		return json.NewEncoder(w).Encode(lines)
+		return json.NewEncoder(printable.JSON(w)).Encode(lines)
 	case asJSON:
 		return printJSON(w, lines)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/proc"
 )
 
@@ -204,7 +205,7 @@ func (f *logFormat) check() error {
 func (f *logFormat) logger() *slog.Logger {
 	opt := &slog.HandlerOptions{Level: f.level}
 	if f.format == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, opt))
+		return slog.New(slog.NewJSONHandler(printable.JSON(os.Stderr), opt))
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, opt))
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -274,7 +275,7 @@ func (e *zEnv) name(name string) string {
 }
 
 // line prints v as one line of JSON.
-func (e *zEnv) line(v any) error { return json.NewEncoder(e.out).Encode(v) }
+func (e *zEnv) line(v any) error { return json.NewEncoder(printable.JSON(e.out)).Encode(v) }
 
 // notef tells the user something that is not part of the answer.
 func (e *zEnv) notef(format string, args ...any) {

@@ -601,3 +601,17 @@ func BenchmarkZGet(b *testing.B) {
 	}
 	b.ReportMetric(float64(worst.Milliseconds()), "worst-ms")
 }
+
+// A terminal takes U+009B for the beginning of an escape sequence. JSON leaves it as it is unless it is told otherwise.
+func TestJSONHasNoEscapeSequences(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("z", "create", "-p", "/lockkeeper/locks/demo/_c_00000000000000000000000000000001-lock-0000000000", "\u009b31m").want(0)
+	for _, line := range []string{"z get --json /lockkeeper/locks/demo/_c_00000000000000000000000000000001-lock-0000000000", "z export /lockkeeper",
+		"locks --json demo", "members --json /lockkeeper/locks/demo", "config get --json /lockkeeper/locks/demo/_c_00000000000000000000000000000001-lock-0000000000"} {
+		got := h.run(strings.Fields(line)...).want(0).stdout.String()
+		if strings.Contains(got, "\u009b") || !strings.Contains(got, `\u009b31m`) {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}

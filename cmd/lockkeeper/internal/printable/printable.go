@@ -2,6 +2,9 @@
 package printable
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"strings"
 	"unicode"
 )
@@ -9,9 +12,40 @@ import (
 // Text replaces by question marks what in text could move the cursor, break a line or turn the direction of what follows.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+		if misleads(r) {
 			return '?'
 		}
 		return r
 	}, text)
 }
+
+func misleads(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// JSON returns a writer of JSON to w. What Text would replace is written as \u and its number, which means the same to a reader of
+// JSON: encoding/json does so with the characters below the blank alone, and a terminal may take one of the others for the
+// beginning of an escape sequence. No character may be divided between two calls of Write.
+func JSON(w io.Writer) io.Writer { return jsonWriter{w} }
+
+type jsonWriter struct{ w io.Writer }
+
+func (j jsonWriter) Write(b []byte) (int, error) {
+	if !bytes.ContainsFunc(b, misleadsInJSON) {
+		return j.w.Write(b)
+	}
+	var out bytes.Buffer
+	for _, r := range string(b) {
+		if misleadsInJSON(r) {
+			fmt.Fprintf(&out, `\u%04x`, r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	_, err := j.w.Write(out.Bytes())
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// misleadsInJSON leaves out what is between the values.
+func misleadsInJSON(r rune) bool { return r > ' ' && misleads(r) }

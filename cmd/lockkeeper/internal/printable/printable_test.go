@@ -1,6 +1,10 @@
 package printable
 
-import "testing"
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
 
 // A name or label of another user neither moves the cursor nor turns the direction of the line.
 func TestText(t *testing.T) {
@@ -12,6 +16,26 @@ func TestText(t *testing.T) {
 	} {
 		if got := Text(text); got != want {
 			t.Errorf("Text(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// In JSON the same characters are escaped, and mean what they meant.
+func TestJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain bäckup 夜":           `"plain bäckup 夜"`,
+		"a\x1b[31mb\u009b31mc\x7f": `"a\u001b[31mb\u009b31mc\u007f"`,
+		"rtl\u202eabc\u2066d":      `"rtl\u202eabc\u2066d"`,
+	} {
+		var out strings.Builder
+		err := json.NewEncoder(JSON(&out)).Encode(text)
+		if err != nil || out.String() != want+"\n" {
+			t.Errorf("%q as JSON: %q, %v, want %q", text, out.String(), err, want)
+		}
+		var back string
+		err = json.Unmarshal([]byte(out.String()), &back)
+		if err != nil || back != text {
+			t.Errorf("%q came back as %q, %v", text, back, err)
 		}
 	}
 }

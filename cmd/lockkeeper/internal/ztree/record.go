@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -67,7 +68,7 @@ type Exporter struct {
 
 // NewExporter writes the first line.
 func NewExporter(w io.Writer, root string) (*Exporter, error) {
-	e := &Exporter{json: json.NewEncoder(w)}
+	e := &Exporter{json: json.NewEncoder(printable.JSON(w))}
 	e.json.SetEscapeHTML(false)
 	return e, e.json.Encode(recordLine{Format: formatName, Version: formatVersion, Root: root})
 }
