@@ -9,8 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/term"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
 )
 
 // historyMax is how many lines of history are kept.
@@ -156,19 +159,19 @@ func (h *lineHistory) Add(line string) {
 	if len(h.lines) > historyMax {
 		h.lines = slices.Delete(h.lines, 0, len(h.lines)-historyMax)
 	}
-	if h.file == "" || strings.HasPrefix(strings.TrimLeft(line, " \t\"'\\"), "addauth") {
+	if h.file == "" || strings.Contains(strings.ToLower(unquoted.Replace(line)), "addauth") {
 		return
 	}
-	if err := os.MkdirAll(filepath.Dir(h.file), 0o700); err != nil {
-		return // a history that cannot be kept is no reason to fail
-	}
-	f, err := os.OpenFile(h.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(h.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return
+		return // a history that cannot be kept is no reason to fail
 	}
 	f.WriteString(line + "\n")
 	f.Close()
 }
+
+// unquoted takes away what may stand within a word of a line.
+var unquoted = strings.NewReplacer(`"`, "", "'", "", `\`, "")
 
 // Len implements term.History.
 func (h *lineHistory) Len() int { return len(h.lines) }
@@ -178,7 +181,7 @@ func (h *lineHistory) At(i int) string { return h.lines[len(h.lines)-1-i] }
 
 // load reads the file, and shortens it when it has grown to twice what is kept.
 func (h *lineHistory) load() {
-	f, err := os.Open(h.file)
+	f, err := os.OpenFile(h.file, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return
 	}
@@ -195,15 +198,16 @@ func (h *lineHistory) load() {
 	}
 }
 
-// historyFile returns where the history of a shell is kept between sessions.
+// historyFile returns where the history of a shell is kept between sessions. It is empty if the directory is not the user's alone, as
+// with sudo and the HOME of the user that has called it.
 func historyFile(name string) string {
-	dir := os.Getenv("XDG_STATE_HOME")
-	if dir == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		dir = filepath.Join(home, ".local", "state")
+	places, err := localserver.FindPlaces(os.Getenv)
+	if err != nil {
+		return ""
 	}
-	return filepath.Join(dir, "lockkeeper", name)
+	dir, err := places.Private("")
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, name)
 }
