@@ -47,5 +47,5 @@ func (j jsonWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// misleadsInJSON leaves out what is between the values.
-func misleadsInJSON(r rune) bool { return r > ' ' && misleads(r) }
+// misleadsInJSON leaves out the line feeds between the values. encoding/json has escaped the other characters below the tilde.
+func misleadsInJSON(r rune) bool { return r > '~' && misleads(r) }
