@@ -43,7 +43,7 @@ exec 9>>"$FIRE/$1.lock"
 flock -n 9 || { echo "$LOCKKEEPER_TOKEN runs beside what is left of another holder of $1" >>"$FIRE/violations"; exit 3; }
 last=$(cat "$FIRE/$1.token" 2>/dev/null || echo 0)
 [ "$LOCKKEEPER_TOKEN" -gt "$last" ] || echo "token $LOCKKEEPER_TOKEN of $1 comes after $last" >>"$FIRE/violations"
-echo "$LOCKKEEPER_TOKEN" >"$FIRE/$1.token"
+echo "$LOCKKEEPER_TOKEN" >"$FIRE/$1.new" && mv "$FIRE/$1.new" "$FIRE/$1.token" # whole or not at all, if the shell is killed
 echo "$1 $LOCKKEEPER_TOKEN" >>"$FIRE/grants"
 sleep 0.1 &
 setsid --wait sleep 0.1 &
