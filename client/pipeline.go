@@ -201,11 +201,10 @@ func (p *Pipeline) CreateTTL(path string, data []byte, mode zk.Mode, acl []zk.AC
 }
 
 func addCreate(p *Pipeline, op wire.Op, path string, mode zk.Mode, req wire.Record) *Pending[Created] {
-	k := add[Created](p, "create", op, path, req, nil)
-	k.decode = func(d *wire.Decoder) error {
-		k.value = Created{Path: k.s.clientPath(d.String()), Stat: d.Stat()}
-		return nil
-	}
+	s := p.s
+	k := add(p, "create", op, path, req, func(d *wire.Decoder) Created {
+		return Created{Path: s.clientPath(d.String()), Stat: d.Stat()}
+	})
 	k.check(path, mode)
 	return k
 }
@@ -226,54 +225,47 @@ func (p *Pipeline) Delete(path string, version int32) *Pending[struct{}] {
 }
 
 // Exists adds a request for the stat of a znode; one that is not there is zk.ErrNoNode.
-func (p *Pipeline) Exists(path string) *Pending[zk.Stat] { return p.exists(path, false) }
+func (p *Pipeline) Exists(path string) *Pending[zk.Stat] {
+	return add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path)}, (*wire.Decoder).Stat)
+}
 
 // WatchExists is Exists with a watch, which is also set if the znode is not there.
 func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
-	k, w := armed(p.exists(path, true), zk.WatchData)
+	k, w := arm(p.Exists(path), zk.WatchData)
 	w.exists = true
 	return k, w
 }
 
-func (p *Pipeline) exists(path string, watch bool) *Pending[zk.Stat] {
-	return add(p, "exists", wire.OpExists, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, (*wire.Decoder).Stat)
-}
-
-// armed returns a request that sets a watch of that kind, and the watch.
-func armed[T any](k *Pending[T], kind zk.WatchKind) (*Pending[T], *Watch) {
-	k.arm = &Watch{signal: signal{s: k.s}, key: watchKey{kind, k.s.serverPath(k.path)}}
+// arm makes a read set a watch of that kind, and returns both.
+func arm[T any](k *Pending[T], kind zk.WatchKind) (*Pending[T], *Watch) {
+	k.frame[len(k.frame)-1] = 1 // wire.WatchRequest ends with Watch
+	k.arm = &Watch{signal: signal{s: k.s, done: make(chan struct{})}, key: watchKey{kind, k.s.serverPath(k.path)}}
 	return k, k.arm
 }
 
 // Get adds a request for the data and stat of a znode.
-func (p *Pipeline) Get(path string) *Pending[Node] { return p.get(path, false) }
+func (p *Pipeline) Get(path string) *Pending[Node] {
+	return add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.serverPath(path)}, func(d *wire.Decoder) Node {
+		return Node{Data: bytes.Clone(d.Buffer()), Stat: d.Stat()} // the frame's bytes are used again
+	})
+}
 
 // WatchGet is Get with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchGet(path string) (*Pending[Node], *Watch) {
-	return armed(p.get(path, true), zk.WatchData)
-}
-
-func (p *Pipeline) get(path string, watch bool) *Pending[Node] {
-	return add(p, "get", wire.OpGetData, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, readNode)
-}
-
-func readNode(d *wire.Decoder) Node {
-	return Node{Data: bytes.Clone(d.Buffer()), Stat: d.Stat()} // the frame's bytes are used again
+	return arm(p.Get(path), zk.WatchData)
 }
 
 // Children adds a request for the children of a znode.
-func (p *Pipeline) Children(path string) *Pending[Listing] { return p.children(path, false) }
+func (p *Pipeline) Children(path string) *Pending[Listing] {
+	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.serverPath(path)}, func(d *wire.Decoder) Listing {
+		return Listing{Names: d.Strings(), Stat: d.Stat()}
+	})
+}
 
 // WatchChildren is Children with a watch, which is set only if the request succeeds.
 func (p *Pipeline) WatchChildren(path string) (*Pending[Listing], *Watch) {
-	return armed(p.children(path, true), zk.WatchChildren)
+	return arm(p.Children(path), zk.WatchChildren)
 }
-
-func (p *Pipeline) children(path string, watch bool) *Pending[Listing] {
-	return add(p, "children", wire.OpGetChildren2, path, &wire.WatchRequest{Path: p.s.serverPath(path), Watch: watch}, readListing)
-}
-
-func readListing(d *wire.Decoder) Listing { return Listing{Names: d.Strings(), Stat: d.Stat()} }
 
 // Set adds a request to replace the data of a znode, if it has that version; zk.AnyVersion is any.
 func (p *Pipeline) Set(path string, data []byte, version int32) *Pending[zk.Stat] {
@@ -300,10 +292,10 @@ var noChange = &wire.MultiRequest{Ops: []wire.MultiOp{{Op: wire.OpCheck, Path: "
 
 // ACL adds a request for the access control list of a znode.
 func (p *Pipeline) ACL(path string) *Pending[Access] {
-	return add(p, "getACL", wire.OpGetACL, path, &wire.PathRecord{Path: p.s.serverPath(path)}, readAccess)
+	return add(p, "getACL", wire.OpGetACL, path, &wire.PathRecord{Path: p.s.serverPath(path)}, func(d *wire.Decoder) Access {
+		return Access{ACL: d.ACL(), Stat: d.Stat()}
+	})
 }
-
-func readAccess(d *wire.Decoder) Access { return Access{ACL: d.ACL(), Stat: d.Stat()} }
 
 // Access is the access control list of a znode, with the stat of the znode.
 type Access struct {
