@@ -105,6 +105,14 @@ func (s *Session) failLocked(c *call, err error) {
 	}
 }
 
+// failQueueLocked completes what has not been sent.
+func (s *Session) failQueueLocked(err error) {
+	for _, c := range s.mu.queue {
+		s.failLocked(c, err)
+	}
+	s.mu.queue = nil
+}
+
 func (s *Session) completeLocked(c *call) {
 	c.frame = nil
 	if !c.own {

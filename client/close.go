@@ -78,15 +78,10 @@ func (s *Session) askToClose(ctx context.Context) error {
 			s.mu.Unlock()
 			return nil
 		}
-		log := s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
-		queued := s.mu.queue
-		s.mu.queue = nil
-		for _, q := range queued {
-			if q.op == wire.OpCloseSession { // of another Close
-				s.mu.queue = append(s.mu.queue, q)
-			} else {
-				s.failLocked(q, s.mu.state.Cause)
-			}
+		log := func() {}
+		if s.errLocked() == nil { // otherwise no request of a caller is queued but to close
+			log = s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
+			s.failQueueLocked(s.mu.state.Cause)
 		}
 		s.mu.inFlight++
 		s.mu.queue = append(s.mu.queue, &k.call)

@@ -167,12 +167,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		return fmt.Errorf("from %v: answer to xid %d, which is not the next one due", c.server, h.Xid)
 	}
 	k := (*line)[0]
-	(*line)[0] = nil // the array stays, and what k holds may be large
-	if len(*line) > 1 {
-		*line = (*line)[1:]
-	} else {
-		*line = (*line)[:0] // which has room for the next request
-	}
+	*line = slices.Delete(*line, 0, 1)
 	s.mu.stats.Replies++
 	if h.Xid > 0 && !k.own { // a connection may break between the answer to the greeting's transaction and that to its watches
 		s.mu.lastZxid = max(s.mu.lastZxid, h.Zxid)
@@ -203,7 +198,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	s.completeLocked(k)
 	if h.Xid == wire.XidSetWatches && h.Err != zk.OK { // a caller that waits for them would be blind
 		if h.Err == zk.ErrUnimplemented { // the next connection would be refused the same, again and again
-			s.watches.endPersistent(func(w *PersistentWatch) error { return w.wrap(zk.ErrUnimplemented) })
+			s.watches.endPersistent(zk.ErrUnimplemented)
 		}
 		return fmt.Errorf("from %v: %s: %w", c.server, k.name, h.Err)
 	}

@@ -279,13 +279,9 @@ func greet(a Auth) *call {
 
 // warnOfTimeout logs that a server has granted another session timeout than was asked for, or than the session had so far.
 func (s *Session) warnOfTimeout(srv server, granted time.Duration) {
-	before := s.granted
-	s.granted = granted
-	attrs := []any{"session", s.String(), "server", srv.String(), "asked", s.opt.SessionTimeout, "granted", granted}
-	switch {
-	case before == 0 && granted != s.opt.SessionTimeout:
-		s.opt.Logger.Warn("another session timeout is granted than was asked for (see the server's minSessionTimeout and maxSessionTimeout)", attrs...)
-	case before != 0 && granted != before:
-		s.opt.Logger.Warn("another session timeout is granted than before; the least counts", append(attrs, "before", before, "counts", s.Timeout())...)
+	if expected := cmp.Or(s.granted, s.opt.SessionTimeout); granted != expected {
+		s.opt.Logger.Warn("another session timeout is granted than was asked for, or than before; the least that was granted counts (see the server's minSessionTimeout and maxSessionTimeout)",
+			"session", s.String(), "server", srv.String(), "asked", s.opt.SessionTimeout, "before", s.granted, "granted", granted, "counts", s.Timeout())
 	}
+	s.granted = granted
 }

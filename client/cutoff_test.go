@@ -136,7 +136,7 @@ func TestLogOfTheSessionTimeout(t *testing.T) {
 				srv.up()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if !strings.Contains(log.String(), "level=WARN msg=\"another session timeout is granted than before") || s.Timeout() != tt.granted {
+				if !strings.Contains(log.String(), "before=20s granted=30s counts=20s") || s.Timeout() != tt.granted {
 					t.Errorf("the log does not say that more is granted than %v:\n%s", s.Timeout(), &log)
 				}
 			}

@@ -62,7 +62,7 @@ func (s *Session) AddWatch(ctx context.Context, path string, recursive bool) (*P
 }
 
 // Next returns the next event, and waits for it until ctx ends. After the session's end it returns the events that are
-// left and then the *SessionError. If the session has moved to a server without persistent watches, the error is
+// left and then why the session is over. If the session has moved to a server without persistent watches, the error is
 // zk.ErrUnimplemented.
 func (w *PersistentWatch) Next(ctx context.Context) (WatchEvent, error) {
 	for {
@@ -75,14 +75,15 @@ func (w *PersistentWatch) Next(ctx context.Context) (WatchEvent, error) {
 		}
 		err, more := w.err, w.more
 		w.s.mu.Unlock()
-		if err != nil {
-			return WatchEvent{}, err
+		if err == nil {
+			select {
+			case <-more:
+				continue
+			case <-ctx.Done():
+				err = w.s.endOf(ctx)
+			}
 		}
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return WatchEvent{}, w.wrap(w.s.endOf(ctx))
-		}
+		return WatchEvent{}, &OpError{Op: "watch", Path: w.s.clientPath(w.key.path), Err: err}
 	}
 }
 
@@ -100,11 +101,9 @@ func (w *PersistentWatch) Close() {
 	s.watches.persistent[w.key] = slices.Delete(all, i, i+1)
 	if len(all) == 1 {
 		delete(s.watches.persistent, w.key)
-		if s.mu.conn != nil {
-			s.watches.removePersistent(w.key)
-		}
+		s.watches.removePersistent(w.key)
 	}
-	w.endLocked(w.wrap(zk.ErrClosed))
+	w.endLocked(zk.ErrClosed)
 }
 
 // removePersistent has the server forget a persistent watch. Servers before 3.9 answer zk.ErrMarshalling to the kinds of persistent
@@ -142,18 +141,17 @@ func (t *watches) firePersistent(ev zk.Event) {
 
 func putEach(all []*PersistentWatch, ev zk.Event) {
 	for _, w := range all {
-		if len(w.events) >= watchEventsMax {
+		if len(w.events) < watchEventsMax {
+			w.putLocked(WatchEvent{Event: ev})
+		} else {
 			w.events = w.events[:0]
 			w.gapLocked()
-			continue
 		}
-		ev := ev
-		ev.Path = w.s.clientPath(ev.Path)
-		w.putLocked(WatchEvent{Event: ev})
 	}
 }
 
 func (w *PersistentWatch) putLocked(ev WatchEvent) {
+	ev.Path = w.s.clientPath(ev.Path)
 	w.events = append(w.events, ev)
 	w.tellLocked()
 }
@@ -165,17 +163,13 @@ func (w *PersistentWatch) gapLocked() {
 }
 
 // endPersistent ends all persistent watches.
-func (t *watches) endPersistent(why func(*PersistentWatch) error) {
+func (t *watches) endPersistent(why error) {
 	for _, all := range t.persistent {
 		for _, w := range all {
-			w.endLocked(why(w))
+			w.endLocked(why)
 		}
 	}
 	clear(t.persistent)
-}
-
-func (w *PersistentWatch) wrap(err error) error {
-	return &OpError{Op: "watch", Path: w.s.clientPath(w.key.path), Err: err}
 }
 
 func (w *PersistentWatch) endLocked(why error) {

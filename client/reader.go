@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"os"
 	"time"
 )
 
@@ -190,7 +190,7 @@ func (c *conn) readUntil(over func() bool) error {
 		c.nc.SetReadDeadline(c.in.deadline()) // with the lock, or it could undo what interrupt does
 		c.s.mu.Unlock()
 		if err := c.in.fill(); err != nil {
-			if isTimeout(err) && time.Now().Before(c.in.deadline()) {
+			if errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(c.in.deadline()) {
 				return nil // interrupted
 			}
 			return c.readError(err)
@@ -223,16 +223,11 @@ func (s *Session) addDependentsLocked(n int) {
 	}
 }
 
-func isTimeout(err error) bool {
-	var netErr net.Error
-	return errors.As(err, &netErr) && netErr.Timeout()
-}
-
 func (c *conn) readError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%v hung up", c.server)
-	case isTimeout(err):
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		if due := c.in.due; !due.IsZero() && !time.Now().Before(due) {
 			return fmt.Errorf("%v began a message and sent less than %d bytes a second of it", c.server, slowest)
 		}

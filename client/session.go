@@ -100,11 +100,17 @@ func begin(servers string, opt Options) (*Session, error) {
 		watches: watches{spots: map[watchKey]*watchSpot{}, persistent: map[watchKey][]*PersistentWatch{}},
 	}
 	s.watches.send = func(k *call) { // with mu held, as all of watches
-		s.mu.queue = append(s.mu.queue, k)
-		tell(s.wake)
+		if s.mu.conn != nil { // otherwise what the server is to forget went with the connection
+			s.mu.queue = append(s.mu.queue, k)
+			tell(s.wake)
+		}
 	}
 	if opt.Trace.State != nil || opt.Trace.Attempt != nil {
-		go s.runTraces()
+		go func() { // for whose end no call waits: a function of the user's may itself be waiting for Close
+			for f := range s.traces {
+				f()
+			}
+		}()
 	}
 	s.mu.changed = make(chan struct{})
 	s.mu.state.Since = time.Now()
@@ -117,15 +123,8 @@ func begin(servers string, opt Options) (*Session, error) {
 
 // awaitOpen returns when the session is established. With an error, the session is over.
 func (s *Session) awaitOpen(ctx context.Context) error {
-	for {
-		st, changed := s.State()
-		switch {
-		case st.Phase.Final():
-			s.wg.Wait()
-			return s.Err()
-		case st.Phase != Connecting:
-			return nil
-		}
+	st, changed := s.State()
+	if st.Phase == Connecting {
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -134,6 +133,11 @@ func (s *Session) awaitOpen(ctx context.Context) error {
 			return s.openError(ctx)
 		}
 	}
+	err := s.Err()
+	if err != nil {
+		s.wg.Wait()
+	}
+	return err
 }
 
 // openError says why there is no session although ctx has ended.
@@ -244,7 +248,6 @@ func (s *Session) settleConn(c *conn, cause error) {
 	// Of what is queued, the session's own requests made sense on this connection only: watches to be forgotten went with it,
 	// and the greeting is made anew for the next.
 	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool { return k.own })
-	s.watches.disarm()
 	log := s.setStateLocked(State{Phase: Disconnected, Conn: c.number, Cause: s.mu.noConn})
 	s.mu.Unlock()
 	log()
@@ -269,10 +272,7 @@ func (s *Session) end(why *SessionError) {
 		s.mu.conn = nil
 		c.failInFlightLocked(why)
 	}
-	for _, c := range s.mu.queue {
-		s.failLocked(c, why)
-	}
-	s.mu.queue = nil
+	s.failQueueLocked(why)
 	s.watches.end(why)
 	log := s.setStateLocked(State{Phase: phase, Conn: s.mu.state.Conn, Cause: why})
 	s.mu.Unlock()

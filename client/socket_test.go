@@ -39,7 +39,7 @@ func TestUntold(t *testing.T) {
 			}
 
 			near.SetReadDeadline(time.Unix(1, 0))
-			if n, err := rw.Read(got); n != 0 || !isTimeout(err) {
+			if n, err := rw.Read(got); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("Read behind its deadline = %d, %v; want a timeout", n, err)
 			}
 			near.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
@@ -49,7 +49,7 @@ func TestUntold(t *testing.T) {
 					t.Errorf("Write = %d of %d, %v", n, len(sent), err)
 				}
 			}
-			if !isTimeout(err) {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("Write until its deadline: %v, want a timeout", err)
 			}
 			near.SetDeadline(time.Time{})

@@ -117,14 +117,6 @@ func (s *Session) traceLocked(f func()) {
 	}
 }
 
-// runTraces runs what is traced. No call waits for its end, because what it runs is the user's, and may itself be waiting for
-// Close.
-func (s *Session) runTraces() {
-	for f := range s.traces {
-		f()
-	}
-}
-
 func (s *Session) traceAttempt(server string, err error) {
 	if told := s.opt.Trace.Attempt; told != nil {
 		s.mu.Lock()

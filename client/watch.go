@@ -64,16 +64,16 @@ type watchKey struct {
 type watchSpot struct {
 	watches []*Watch
 	pending int  // requests under way that will register here if they succeed
-	armed   bool // the server of the present connection has a registration
+	armed   bool // the server of the present connection, or of the last one, has a registration
 }
 
 // watches is what a session watches. Its methods are called with Session.mu held.
 type watches struct {
 	spots      map[watchKey]*watchSpot
 	persistent map[watchKey][]*PersistentWatch
-	send       func(*call) // queues a call of the session's own
+	send       func(*call) // queues a call of the session's own, if there is a connection
 
-	tellsKinds bool // the server of the present connection removes persistent watches by their kind
+	tellsKinds bool // the server of the last connection removes persistent watches by their kind
 }
 
 // expect notes that the request which will register w has been handed over; settle follows.
@@ -150,14 +150,6 @@ func (w *Watch) finish(ev zk.Event, err error) {
 	w.giveLocked()
 }
 
-// disarm notes that the server's registrations went with the connection.
-func (t *watches) disarm() {
-	t.tellsKinds = false
-	for _, spot := range t.spots {
-		spot.armed = false
-	}
-}
-
 // rearm returns the requests that register again, on a new connection, what was armed on the last
 // one. Each carries about bytesMax of paths: one frame with everything could be larger than the server
 // accepts, which would end the connection, again and again (samuel/go-zookeeper 167).
@@ -179,11 +171,12 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 		*list = append(*list, path)
 		bytes += len(path) + 4
 	}
+	t.tellsKinds = false
 	for key, spot := range t.spots {
-		if len(spot.watches) == 0 {
+		spot.armed = len(spot.watches) > 0
+		if !spot.armed {
 			continue
 		}
-		spot.armed = true
 		present, absent := false, false
 		for _, w := range spot.watches {
 			w.conn = conn
@@ -226,5 +219,5 @@ func (t *watches) end(why error) {
 		}
 	}
 	clear(t.spots)
-	t.endPersistent(func(*PersistentWatch) error { return why })
+	t.endPersistent(why)
 }
