@@ -112,6 +112,5 @@ func readResults(s *Session, ops []Op, answers []wire.MultiResult) ([]Result, er
 
 // Multi does all of ops in one transaction, or none; see Pipeline.Multi.
 func (s *Session) Multi(ctx context.Context, ops ...Op) ([]Result, error) {
-	p := s.Pipeline()
-	return wait(ctx, p, p.Multi(ops...))
+	return once(ctx, s, func(p *Pipeline) *Pending[[]Result] { return p.Multi(ops...) })
 }

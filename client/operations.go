@@ -14,33 +14,28 @@ import (
 // Create creates a znode and returns its final path and its stat. A nil acl lets every client do anything.
 // A lost answer is not resolved here: see MaybeApplied.
 func (s *Session) Create(ctx context.Context, path string, data []byte, mode zk.Mode, acl []zk.ACL) (Created, error) {
-	p := s.Pipeline()
-	return wait(ctx, p, p.Create(path, data, mode, acl))
+	return once(ctx, s, func(p *Pipeline) *Pending[Created] { return p.Create(path, data, mode, acl) })
 }
 
 // CreateTTL creates a znode with a time to live; see Pipeline.CreateTTL.
 func (s *Session) CreateTTL(ctx context.Context, path string, data []byte, mode zk.Mode, acl []zk.ACL, ttl time.Duration) (Created, error) {
-	p := s.Pipeline()
-	return wait(ctx, p, p.CreateTTL(path, data, mode, acl, ttl))
+	return once(ctx, s, func(p *Pipeline) *Pending[Created] { return p.CreateTTL(path, data, mode, acl, ttl) })
 }
 
 // Delete deletes a znode if its data has that version; zk.AnyVersion is any.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
-	p := s.Pipeline()
-	_, err := wait(ctx, p, p.Delete(path, version))
+	_, err := once(ctx, s, func(p *Pipeline) *Pending[struct{}] { return p.Delete(path, version) })
 	return err
 }
 
 // Set replaces the data of a znode if it has that version; zk.AnyVersion is any.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (zk.Stat, error) {
-	p := s.Pipeline()
-	return wait(ctx, p, p.Set(path, data, version))
+	return once(ctx, s, func(p *Pipeline) *Pending[zk.Stat] { return p.Set(path, data, version) })
 }
 
 // SetACL replaces the access control list of a znode if the list has that version; zk.AnyVersion is any.
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (zk.Stat, error) {
-	p := s.Pipeline()
-	return wait(ctx, p, p.SetACL(path, acl, version))
+	return once(ctx, s, func(p *Pipeline) *Pending[zk.Stat] { return p.SetACL(path, acl, version) })
 }
 
 // Exists returns the stat of a znode and whether it is there.
@@ -123,12 +118,19 @@ func (s *Session) AddAuth(ctx context.Context, a Auth) error {
 	return err
 }
 
-// again sends a request that is safe to repeat, and repeats it as long as its connection breaks. The
+// once sends a request and waits for its outcome.
+func once[T any](ctx context.Context, s *Session, make func(*Pipeline) *Pending[T]) (T, error) {
+	p := s.Pipeline()
+	k := make(p)
+	p.Send(ctx)
+	return k.Wait(ctx)
+}
+
+// again is once for a request that is safe to repeat, and repeats it as long as its connection breaks. The
 // session paces the reconnects, so this cannot spin.
 func again[T any](ctx context.Context, s *Session, make func(*Pipeline) *Pending[T]) (T, error) {
 	for {
-		p := s.Pipeline()
-		v, err := wait(ctx, p, make(p))
+		v, err := once(ctx, s, make)
 		if !isConnectionLoss(err) {
 			return v, err
 		}

@@ -31,14 +31,10 @@ func (p *Pipeline) Send(ctx context.Context) {
 	if len(calls) == 0 {
 		return
 	}
-	ended := ctx.Err() != nil // before the mutex is locked, since a nil context panics
+	_ = ctx.Err() // a nil context panics here, and not while the mutex is locked
 	s.mu.Lock()
-	reason := s.refusalLocked(calls)
-	switch {
-	case ended: // also if the session is over: both may have come of one cause, which only ctx has
-		reason = s.endOfLocked(ctx)
-	case reason != nil:
-	case len(s.mu.roomLine) > 0 || !s.roomLocked(len(calls)):
+	reason := s.refusalLocked(ctx, calls)
+	if reason == nil && (len(s.mu.roomLine) > 0 || !s.roomLocked(len(calls))) {
 		reason = s.waitForRoomLocked(ctx, calls)
 	}
 	s.mu.inFlight += len(calls)
@@ -111,14 +107,10 @@ func (s *Session) waitForRoomLocked(ctx context.Context, calls []*call) (reason 
 		case <-ctx.Done():
 		}
 		s.mu.Lock()
-		reason = s.refusalLocked(calls)
-		if reason == nil && ctx.Err() != nil {
-			reason = s.endOfLocked(ctx)
-		}
+		reason = s.refusalLocked(ctx, calls)
 	}
 	s.addDependentsLocked(-1)
-	i := slices.Index(s.mu.roomLine, turn)
-	s.mu.roomLine = slices.Delete(s.mu.roomLine, i, i+1)
+	s.mu.roomLine = slices.DeleteFunc(s.mu.roomLine, func(other chan struct{}) bool { return other == turn })
 	s.wakeNextLocked() // there may be room for the next one too
 	return reason
 }
@@ -131,7 +123,10 @@ func (s *Session) wakeNextLocked() {
 }
 
 // refusalLocked returns why the calls cannot be taken at all, or nil.
-func (s *Session) refusalLocked(calls []*call) error {
+func (s *Session) refusalLocked(ctx context.Context, calls []*call) error {
+	if ctx.Err() != nil { // also if the session is over: both may have come of one cause, which only ctx has
+		return s.endOfLocked(ctx)
+	}
 	if err := s.errLocked(); err != nil {
 		return err
 	}
@@ -148,12 +143,6 @@ func (s *Session) refusalLocked(calls []*call) error {
 		}
 	}
 	return nil
-}
-
-// wait is Send and Wait for a pipeline of one request.
-func wait[T any](ctx context.Context, p *Pipeline, k *Pending[T]) (T, error) {
-	p.Send(ctx)
-	return k.Wait(ctx)
 }
 
 // A Created is what a create made.

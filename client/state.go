@@ -71,18 +71,16 @@ func (s *Session) setStateLocked(st State) (log func()) {
 	if s.mu.id == 0 { // there never was one, as the error of Open says
 		return func() {}
 	}
-	return func() { s.logState(st) }
-}
-
-func (s *Session) logState(st State) {
-	attrs := []any{"session", s.String(), "state", st.Phase.String()}
-	if st.Phase == Connected {
-		attrs = append(attrs, "server", st.Server, "timeout", s.Timeout())
+	return func() {
+		attrs := []any{"session", s.String(), "state", st.Phase.String()}
+		if st.Phase == Connected {
+			attrs = append(attrs, "server", st.Server, "timeout", s.Timeout())
+		}
+		if st.Cause != nil {
+			attrs = append(attrs, "cause", st.Cause)
+		}
+		s.opt.Logger.Info("zookeeper session", attrs...)
 	}
-	if st.Cause != nil {
-		attrs = append(attrs, "cause", st.Cause)
-	}
-	s.opt.Logger.Info("zookeeper session", attrs...)
 }
 
 // A Trace is told what a session does. Every function may be nil. They run on a goroutine of their
