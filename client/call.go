@@ -41,7 +41,6 @@ type call struct {
 // xidOffset is where a request's xid stands in its frame.
 const xidOffset = 4
 
-// newCall makes a request.
 func newCall(op wire.Op, name, path string, req wire.Record) call {
 	buf, start := wire.BeginFrame(make([]byte, 0, 256)) // room for most requests
 	buf = (&wire.RequestHeader{Op: op}).AppendTo(buf)

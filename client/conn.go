@@ -28,10 +28,9 @@ type conn struct {
 	number  uint64
 	timeout time.Duration // of the session
 
-	out     writeTurn
-	in      frameReader  // owned by the goroutine that reads, but for what is fixed
-	decoder wire.Decoder // likewise
-	turn    readTurn
+	out  writeTurn
+	in   frameReader // owned by the goroutine that reads, but for what is fixed
+	turn readTurn
 
 	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
 	sent     [4][]*call               // see sentLine
@@ -109,8 +108,7 @@ func (c *conn) message(b []byte, skipped error) error {
 	if len(b) < replyHeaderBytes {
 		return fmt.Errorf("from %v: message of %d bytes is too short for a header", c.server, len(b))
 	}
-	d := &c.decoder
-	d.Reset(b)
+	d := wire.NewDecoder(b)
 	var h wire.ReplyHeader
 	h.DecodeFrom(d)
 	s := c.s

@@ -150,8 +150,7 @@ func (k *Keeper) Err() error { return context.Cause(k.ctx) }
 // Close ends the Keeper: the contexts of all functions end; when the functions of Go have returned, the session is
 // closed. A nil error says that the ephemeral znodes of the session are gone; see Session.Close. If ctx ends while
 // functions of Go are still running, the session is closed under them, for which the ensemble has a second to answer. Close
-// returns when all of them have returned.
-// Closing again is harmless.
+// returns when all of them have returned. Closing again is harmless.
 func (k *Keeper) Close(ctx context.Context) error {
 	k.mu.Lock() // after which Go adds nothing to running
 	k.cancel(zk.ErrClosed)

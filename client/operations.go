@@ -93,8 +93,7 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 	return err
 }
 
-// AwaitWrites waits until every write that the session has sent before is decided, also one whose answer was lost, and later reads
-// see what became of it; see Pipeline.AwaitWrites.
+// AwaitWrites waits until every write that the session has sent before is decided; see Pipeline.AwaitWrites.
 func (s *Session) AwaitWrites(ctx context.Context) error {
 	_, err := again(ctx, s, (*Pipeline).AwaitWrites)
 	return err

@@ -45,24 +45,6 @@ const (
 	restTime = 20 * time.Millisecond // how long it rests if no caller comes
 )
 
-// yieldTurn gives the turn back if the reader, which has read, may leave the reading to callers, and reports whether it has. busy
-// says that something depends on the reader, or is on its way.
-func (r *readTurn) yieldTurn(busy bool) bool {
-	if !r.served {
-		return false
-	}
-	r.served = false
-	r.alone++
-	if busy {
-		r.alone = 0
-	}
-	if r.alone < aloneMin {
-		return false
-	}
-	r.held = turnFree
-	return true
-}
-
 // takeTurn gives the reader, which rests, the turn if it is to read again, and reports whether it has: something depends on it, or
 // no caller has come for restTime.
 func (r *readTurn) takeTurn(ticked, depended bool) bool {
@@ -85,7 +67,7 @@ func (c *conn) readLoop(ctx context.Context) error {
 		if err := c.takeArrived(); err != nil {
 			return err
 		}
-		if c.tryRest() {
+		if c.yieldTurn() {
 			if err := c.rest(ctx); err != nil {
 				return err
 			}
@@ -114,11 +96,23 @@ func (c *conn) takeArrived() error {
 	}
 }
 
-// tryRest leaves the reading to callers if that may be, and reports whether it has.
-func (c *conn) tryRest() bool {
+// yieldTurn gives the turn back if the reader, which has read, may leave the reading to callers, and reports whether it has.
+func (c *conn) yieldTurn() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	return c.turn.yieldTurn(c.dependLocked() || !c.quietLocked())
+	if !c.turn.served {
+		return false
+	}
+	c.turn.served = false
+	c.turn.alone++
+	if c.dependLocked() || !c.quietLocked() {
+		c.turn.alone = 0
+	}
+	if c.turn.alone < aloneMin {
+		return false
+	}
+	c.turn.held = turnFree
+	return true
 }
 
 // rest returns when the reader is to read again.

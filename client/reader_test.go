@@ -4,14 +4,22 @@ import "testing"
 
 // When the reader rests and when it reads again, step by step.
 func TestWhenTheReaderRests(t *testing.T) {
-	var r readTurn
-	answer := func(busy bool) bool { r.served = true; return r.yieldTurn(busy) }
+	c := &conn{s: &Session{}}
+	r := &c.turn
+	answer := func(busy bool) bool {
+		r.served = true
+		c.s.mu.dependents = 0
+		if busy {
+			c.s.mu.dependents = 1
+		}
+		return c.yieldTurn()
+	}
 	for i := range aloneMin - 1 {
 		if answer(false) {
 			t.Fatalf("it rests after %d answers", i+1)
 		}
 	}
-	if r.yieldTurn(false) {
+	if c.yieldTurn() {
 		t.Fatal("it rests although no wait has ended")
 	}
 	if answer(true) || answer(false) {

@@ -90,8 +90,11 @@ func (b lockSession) Vouch(level int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.demand[Vouch(level).strength()]++
-	if b.mu.conn != nil && b.mu.conn.beatsSoonerLocked() {
-		tell(b.wake)
+	if c := b.mu.conn; c != nil {
+		proves, interval := c.rhythmLocked()
+		if c.out.look.After(c.lastBeat[proves].Add(interval)) { // the next heartbeat is due before the writer looks
+			tell(b.wake)
+		}
 	}
 }
 
@@ -188,12 +191,6 @@ func (c *conn) rhythmLocked() (proves strength, interval time.Duration) {
 		}
 	}
 	return proves, max(interval, time.Millisecond)
-}
-
-// beatsSoonerLocked reports whether the next heartbeat is due before the writer is going to look.
-func (c *conn) beatsSoonerLocked() bool {
-	proves, interval := c.rhythmLocked()
-	return c.out.look.After(c.lastBeat[proves].Add(interval))
 }
 
 // noteBeatLocked notes that the next heartbeat that proves no more than p is due an interval after sent.

@@ -46,12 +46,10 @@ func (w *Watch) Cancel() {
 		return
 	}
 	w.endLocked()
-	spot := s.watches.spots[w.key]
-	if spot == nil {
-		return
+	if spot := s.watches.spots[w.key]; spot != nil {
+		spot.watches = slices.DeleteFunc(spot.watches, func(other *Watch) bool { return other == w })
+		s.watches.tidy(w.key, spot)
 	}
-	spot.watches = slices.DeleteFunc(spot.watches, func(other *Watch) bool { return other == w })
-	s.watches.tidy(w.key, spot)
 }
 
 // A watchKey is what the server knows a watch of this connection by.
@@ -139,9 +137,7 @@ func (t *watches) fireAt(key watchKey, ev zk.Event) {
 		w.finish(ev, nil)
 	}
 	spot.watches = nil
-	if spot.pending == 0 {
-		delete(t.spots, key)
-	}
+	t.tidy(key, spot)
 }
 
 func (w *Watch) finish(ev zk.Event, err error) {
