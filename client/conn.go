@@ -32,8 +32,8 @@ type conn struct {
 	in   frameReader // owned by the goroutine that reads, but for what is fixed
 	turn readTurn
 
-	// Guarded by s.mu: what has been sent and not answered, each in the order of sending.
-	sent     [4][]*call               // see sentLine
+	// Guarded by s.mu.
+	sent     []*call                  // and not answered, in the order of sending
 	lastBeat [strengths]clock.Instant // by strength: when the last heartbeat was sent, or request that was answered like one
 }
 
@@ -97,10 +97,10 @@ func hangUp(nc net.Conn) {
 
 // failInFlightLocked completes what was sent: its outcome is unknown.
 func (c *conn) failInFlightLocked(err error) {
-	for _, k := range slices.Concat(c.sent[:]...) {
+	for _, k := range c.sent {
 		c.s.failLocked(k, err)
 	}
-	clear(c.sent[:])
+	c.sent = nil
 }
 
 // message handles an answer or an event. skipped says that b is no more of it than its header.
@@ -126,13 +126,6 @@ func (c *conn) message(b []byte, skipped error) error {
 	return c.answerLocked(&h, d, skipped)
 }
 
-// fixedXids are the xids that the answers to credentials, watches and pings have.
-var fixedXids = []int32{wire.XidAuth, wire.XidSetWatches, wire.XidPing}
-
-// sentLine returns the line of the sent requests with an xid: each fixed one has a line of its own, behind that of all others, for
-// which the index is -1.
-func (c *conn) sentLine(xid int32) *[]*call { return &c.sent[1+slices.Index(fixedXids, xid)] }
-
 // timedOut is what ClickHouse Keeper says, besides zk.ErrConnectionLoss, of a request that it has lost track of, and
 // that may yet be carried out. ZooKeeper hangs up instead.
 const timedOut zk.Code = -7
@@ -154,18 +147,19 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 	return nil
 }
 
-// answerLocked completes the oldest call of a line, which has to be the one that is answered, with what the server said. Its
-// error ends the connection.
+// answerLocked completes the call that is answered with what the server said. Answers come in the order of the requests, but those
+// to credentials, watches and pings, which have xids of their own, may overtake others. Its error ends the connection.
 func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
-	s, line := c.s, c.sentLine(h.Xid)
+	s := c.s
+	i := slices.IndexFunc(c.sent, func(k *call) bool { return k.xid == h.Xid || k.xid > 0 && h.Xid > 0 })
 	switch {
-	case len(*line) == 0 && h.Xid < 0:
+	case i < 0:
 		return fmt.Errorf("from %v: answer to xid %d, which was not sent", c.server, h.Xid)
-	case len(*line) == 0 || (*line)[0].xid != h.Xid:
+	case c.sent[i].xid != h.Xid:
 		return fmt.Errorf("from %v: answer to xid %d, which is not the next one due", c.server, h.Xid)
 	}
-	k := (*line)[0]
-	*line = slices.Delete(*line, 0, 1)
+	k := c.sent[i]
+	c.sent = slices.Delete(c.sent, i, i+1)
 	s.mu.stats.Replies++
 	if h.Xid > 0 && !k.own { // a connection may break between the answer to the greeting's transaction and that to its watches
 		s.mu.lastZxid = max(s.mu.lastZxid, h.Zxid)

@@ -25,7 +25,11 @@ func LeftoversOf(s *Session) Leftovers {
 	defer s.mu.Unlock()
 	l := Leftovers{Queued: len(s.mu.queue), Spots: len(s.watches.spots), Persistent: len(s.watches.persistent), Dependents: s.mu.dependents}
 	if c := s.mu.conn; c != nil {
-		l.InFlight = len(c.sent[0])
+		for _, k := range c.sent {
+			if k.xid > 0 {
+				l.InFlight++
+			}
+		}
 	}
 	return l
 }

@@ -158,17 +158,15 @@ type Identity struct {
 // WhoAmI returns the identities of the session on its present connection. Servers answer it since 3.7.0.
 func (s *Session) WhoAmI(ctx context.Context) ([]Identity, error) {
 	return again(ctx, s, func(p *Pipeline) *Pending[[]Identity] {
-		return add(p, "whoAmI", wire.OpWhoAmI, "", nil, readIdentities)
+		return add(p, "whoAmI", wire.OpWhoAmI, "", nil, func(d *wire.Decoder) (ids []Identity) {
+			var r wire.WhoAmIResponse
+			r.DecodeFrom(d)
+			for _, id := range r.Identities {
+				ids = append(ids, Identity(id))
+			}
+			return ids
+		})
 	})
-}
-
-func readIdentities(d *wire.Decoder) (ids []Identity) {
-	var r wire.WhoAmIResponse
-	r.DecodeFrom(d)
-	for _, id := range r.Identities {
-		ids = append(ids, Identity(id))
-	}
-	return ids
 }
 
 // Ephemerals returns the paths of the session's own ephemeral znodes at and below prefix. Servers answer it since 3.6.0.

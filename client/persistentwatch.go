@@ -113,9 +113,9 @@ func (w *PersistentWatch) Close() {
 func (t *watches) removePersistent(key watchKey) {
 	switch {
 	case !t.uses(key.path):
-		t.send(removeCall(watchKey{zk.WatchAny, key.path}))
+		t.forget(watchKey{zk.WatchAny, key.path})
 	case t.tellsKinds:
-		t.send(removeCall(key))
+		t.forget(key)
 	}
 }
 

@@ -97,14 +97,8 @@ func begin(servers string, opt Options) (*Session, error) {
 	s := &Session{
 		opt: opt, chroot: chroot, servers: list, password: make([]byte, 16),
 		wake: make(chan struct{}, 1), done: make(chan struct{}), traces: make(chan func(), traceQueueMax),
-		watches: watches{spots: map[watchKey]*watchSpot{}, persistent: map[watchKey][]*PersistentWatch{}},
 	}
-	s.watches.send = func(k *call) { // with mu held, as all of watches
-		if s.mu.conn != nil { // otherwise what the server is to forget went with the connection
-			s.mu.queue = append(s.mu.queue, k)
-			tell(s.wake)
-		}
-	}
+	s.watches = watches{s: s, spots: map[watchKey]*watchSpot{}, persistent: map[watchKey][]*PersistentWatch{}}
 	if opt.Trace.State != nil || opt.Trace.Attempt != nil {
 		go func() { // for whose end no call waits: a function of the user's may itself be waiting for Close
 			for f := range s.traces {

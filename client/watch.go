@@ -69,7 +69,7 @@ type watchSpot struct {
 type watches struct {
 	spots      map[watchKey]*watchSpot
 	persistent map[watchKey][]*PersistentWatch
-	send       func(*call) // queues a call of the session's own, if there is a connection
+	s          *Session
 
 	tellsKinds bool // the server of the last connection removes persistent watches by their kind
 }
@@ -108,12 +108,17 @@ func (t *watches) tidy(key watchKey, spot *watchSpot) {
 	}
 	delete(t.spots, key)
 	if spot.armed {
-		t.send(removeCall(key))
+		t.forget(key)
 	}
 }
 
-func removeCall(key watchKey) *call {
-	return ownCall(wire.OpRemoveWatches, "remove watch", key.path, &wire.WatchKindRequest{Path: key.path, Kind: key.kind})
+// forget has the server forget a watch, unless it went with the connection.
+func (t *watches) forget(key watchKey) {
+	if t.s.mu.conn != nil {
+		req := &wire.WatchKindRequest{Path: key.path, Kind: key.kind}
+		t.s.mu.queue = append(t.s.mu.queue, ownCall(wire.OpRemoveWatches, "remove watch", key.path, req))
+		tell(t.s.wake)
+	}
 }
 
 // fire delivers an event to the watches that it concerns.

@@ -55,7 +55,7 @@ func (s *Session) sendAloneLocked(calls []*call) bool {
 
 // quietLocked reports whether everything that was sent has been answered, but for pings.
 func (c *conn) quietLocked() bool {
-	return !slices.ContainsFunc(c.sent[:3], func(line []*call) bool { return len(line) > 0 })
+	return !slices.ContainsFunc(c.sent, func(k *call) bool { return k.op != wire.OpPing })
 }
 
 // writeLoop sends what is queued, all of it in one write, and heartbeats when they are due.
@@ -134,8 +134,7 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 		k.s = c.s
 		k.observeLocked()
 	}
-	line := c.sentLine(k.xid)
-	*line = append(*line, k)
+	c.sent = append(c.sent, k)
 	c.s.mu.stats.Requests++
 }
 
