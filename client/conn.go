@@ -179,10 +179,10 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		s.failLocked(k, fmt.Errorf("answer of %v: %w", c.server, err))
 		return fmt.Errorf("from %v: answer to %s %s: %w", c.server, k.name, k.path, err)
 	}
-	if k.arm != nil {
-		s.watches.settle(k.arm, c.number, h.Err)
-	}
 	k.conn = c.number
+	if k.arm != nil {
+		s.watches.settle(k, h.Err)
+	}
 	if failure != nil {
 		// An answer that was too large to be read may be that of a write that succeeded.
 		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: k.writes && h.Err == zk.OK && skipped != nil}

@@ -142,7 +142,7 @@ func watchAgain[T any](ctx context.Context, s *Session, make func(*Pipeline) (*P
 		k, w = make(p)
 		return k
 	})
-	if err != nil && !(w.exists && errors.Is(err, zk.ErrNoNode)) {
+	if err != nil && !(errors.Is(err, zk.ErrNoNode) && w.absent) {
 		w.Cancel()
 		w = nil
 	}

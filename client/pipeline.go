@@ -220,9 +220,7 @@ func (p *Pipeline) Exists(path string) *Pending[zk.Stat] {
 
 // WatchExists is Exists with a watch, which is also set if the znode is not there.
 func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
-	k, w := arm(p.Exists(path), zk.WatchData)
-	w.exists = true
-	return k, w
+	return arm(p.Exists(path), zk.WatchData)
 }
 
 // arm makes a read set a watch of that kind, and returns both.

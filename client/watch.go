@@ -11,8 +11,7 @@ import (
 // made by WatchChildren for a change of its list of children. It fires once. It survives reconnects, and a change that
 // came in between fires it then. Its Done is closed without an event when the session ends.
 type Watch struct {
-	key    watchKey
-	exists bool // its request is an exists, which registers also if the znode is not there
+	key watchKey
 
 	// Guarded by s.mu until the watch has fired, then fixed.
 	signal      // given when it fires or the session ends; over as well if it is cancelled, or was never set
@@ -84,15 +83,16 @@ func (t *watches) expect(w *Watch) {
 	spot.pending++
 }
 
-// settle is told what became of the request that was to register w.
-func (t *watches) settle(w *Watch, conn uint64, code zk.Code) {
+// settle is told what became of k, which was to register a watch. An exists registers it also if the znode is not there.
+func (t *watches) settle(k *call, code zk.Code) {
+	w := k.arm
 	spot := t.spots[w.key]
 	spot.pending--
-	missing := code == zk.ErrNoNode && w.exists
+	missing := code == zk.ErrNoNode && k.op == wire.OpExists
 	if code == zk.OK || missing {
 		spot.armed = true
 		if !w.over {
-			w.absent, w.conn = missing, conn
+			w.absent, w.conn = missing, k.conn
 			spot.watches = append(spot.watches, w)
 		}
 	} else {
