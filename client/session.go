@@ -221,14 +221,6 @@ func (s *Session) run() {
 	}
 }
 
-// nextXidLocked returns the xid of the next request. The count goes on from connection to connection: a
-// server of an ensemble finds the request that a commit belongs to by session and xid, so a new request
-// with the xid of one that is still on its way from the old connection could be given the other's answer.
-func (s *Session) nextXidLocked() int32 {
-	s.mu.xid = max(s.mu.xid+1, 1) // it wraps, and the special xids are negative
-	return s.mu.xid
-}
-
 // settleConn settles what the end of a connection leaves open.
 func (s *Session) settleConn(c *conn, cause error) {
 	s.mu.Lock()

@@ -124,7 +124,11 @@ func (c *conn) sendLocked(k *call, now clock.Instant) {
 	case wire.OpPing:
 		k.xid = wire.XidPing
 	default:
-		k.xid = c.s.nextXidLocked()
+		// The count goes on from connection to connection: a server of an ensemble finds the request that a commit belongs to by
+		// session and xid, so a new request with the xid of one that is still on its way from the old connection could be given
+		// the other's answer.
+		c.s.mu.xid = max(c.s.mu.xid+1, 1) // it wraps, and the special xids are negative
+		k.xid = c.s.mu.xid
 	}
 	binary.BigEndian.PutUint32(k.frame[xidOffset:], uint32(k.xid))
 	c.out.buf = append(c.out.buf, k.frame...)
