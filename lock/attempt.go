@@ -17,33 +17,62 @@ import (
 // An attempt takes one caller through the queue: join, wait, be granted. It is used by one goroutine. It makes one claim, or one for
 // each permit. The cleaner removes what abandon leaves behind.
 type attempt struct {
-	ownNodes
+	attemptBase
 	lock   *fairLock
 	s      *client.Session
-	count  int // how many nodes it needs
-	data   []byte
+	count  int                             // how many nodes it needs
 	listed *client.Pending[client.Listing] // the listing that was sent with the last create, until the answer is looked at
 
 	listedAt     clock.Instant          // when the request for the last listing was sent
 	waited       bool                   // we have waited in the queue: those behind us may have seen others ahead of us
 	own          []*client.Watch        // watches on our nodes, in their order; nil where none is set
 	revoked      []string               // those of our nodes whose data asks us to give up
-	vouches      bool                   // it asks for heartbeats, from when the nodes are known
 	claimWatches map[string]*claimWatch // of the last wait, by the names of the claims
 	knownPermits knownPermits
 	delayMarker  string // path of our delay marker, once it may have been made
 	try          bool   // it does not wait, not even for a delay to pass
 	yields       bool   // it gives up if it waits for itself
-	surplus      bool   // there were more nodes than it needs, which the cleaner removes
 	beforeWait   func() // called before it waits, if not nil
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says; nil says nothing.
 func newAttempt(f *fairLock, count int, try bool, r *queue.Record) *attempt {
-	a := &attempt{ownNodes: ownNodes{id: newAttemptID()}, lock: f, s: f.s, count: count, data: f.nodeData(r), try: try}
-	a.yields = r != nil && r.Yields
-	attemptIDs.add(a.id)
+	a := &attempt{attemptBase: newAttemptBase(&f.lockBase), lock: f, s: f.s, count: count, try: try}
+	a.data, a.yields = f.nodeData(r), r != nil && r.Yields
 	return a
+}
+
+// attemptBase is what attempts to get a lock with and without a queue have in common.
+type attemptBase struct {
+	ownNodes
+	base    *lockBase
+	data    []byte // of the nodes
+	vouches bool   // it asks for heartbeats, from when the nodes are known
+}
+
+func newAttemptBase(b *lockBase) attemptBase {
+	id := newAttemptID()
+	attemptIDs.add(id)
+	return attemptBase{ownNodes: ownNodes{id: id}, base: b}
+}
+
+// vouch asks for heartbeats until the attempt has ended.
+func (a *attemptBase) vouch() {
+	if !a.vouches {
+		bridge.Of(a.base.s).Vouch(int(a.base.opt.Vouch))
+		a.vouches = true
+	}
+}
+
+// end ends the attempt. What it has left of nodes is the cleaner's.
+func (a *attemptBase) end() {
+	if a.vouches {
+		bridge.Of(a.base.s).Unvouch(int(a.base.opt.Vouch))
+	}
+	if len(a.nodes) > 0 || a.unknown || a.created != nil {
+		a.base.cleaner.add(a.ownNodes)
+	}
+	attemptIDs.drop(a.id)
 }
 
 // ownNodes are the nodes that an attempt has made, or that an attempt or a hold has left. They are not made (nodes is empty), or made
@@ -73,11 +102,11 @@ func (c *ownNodes) settle(ctx context.Context) error {
 
 // A view is the queue as a listing showed it.
 type view struct {
-	queue *queue.Queue // nil if no claim is waited for
-	ahead int          // how many claims are ahead of our first
-	place int          // of our last
-	waits []int        // places of claims that we wait for; none: the lock is ours
-	conn  uint64       // connection that the listing came on
+	queue queue.Queue // empty if no claim is waited for
+	ahead int         // how many claims are ahead of our first
+	place int         // of our last
+	waits []int       // places of claims that we wait for; none: the lock is ours
+	conn  uint64      // connection that the listing came on
 }
 
 // ours reports whether the lock is ours, as the listing showed.
@@ -217,14 +246,6 @@ func (a *attempt) noteJoined() {
 	a.vouch()
 }
 
-// vouch asks for heartbeats until the attempt, or the grant that it makes next, has ended.
-func (a *attempt) vouch() {
-	if !a.vouches {
-		bridge.Of(a.s).Vouch(int(a.lock.opt.Vouch))
-		a.vouches = true
-	}
-}
-
 // errAbsent is the answer of list when a create that may have been applied turns out not to have been.
 var errAbsent = errors.New("the nodes were not made")
 
@@ -294,8 +315,7 @@ func (a *attempt) decide(ctx context.Context, q queue.Queue, listed *client.Pend
 		return view{}, nil
 	}
 	a.lock.removeStrays(q.Claims[:first])
-	kept := q // a view without waits costs no copy
-	return view{queue: &kept, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
+	return view{queue: q, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
 }
 
 // recognize looks at our nodes, which a listing has shown at these places, and notes their paths and token unless those are known.
@@ -308,10 +328,8 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 		}
 	}
 	if extra := nodes[a.count:]; len(extra) > 0 { // more than we need: see Queue.Of
-		if !a.surplus {
-			a.lock.cleaner.add(ownNodes{id: a.id, nodes: extra})
-		}
-		nodes, a.surplus = nodes[:a.count], true
+		a.lock.cleaner.add(ownNodes{id: a.id, nodes: extra})
+		nodes = nodes[:a.count]
 	}
 	if n := q.Claims[places[a.count-1]].Number; queue.Exhausting(n) {
 		a.lock.opt.Logger.Warn("lock directory's sequence counter nears its end; let it become empty and delete it",
@@ -360,16 +378,14 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	}
 	grants := make([]*grant, len(a.nodes))
 	for i, node := range a.nodes {
-		a.vouch()
 		grants[i] = &newQueueGrant(a, node, l.Number).grant
-		a.vouches = false // the grant's now
 	}
 	holds := beginHolds(ctx, grants, a.own)
 	if a.waited {
 		a.cancelWatches()
 	}
 	a.nodes, a.own, a.delayMarker = nil, nil, "" // the holds' now
-	attemptIDs.drop(a.id)
+	a.end()
 	return holds, nil
 }
 
@@ -379,17 +395,11 @@ func (a *attempt) abandon() {
 	if a.waited {
 		a.cancelWatches()
 	}
-	if a.vouches {
-		bridge.Of(a.s).Unvouch(int(a.lock.opt.Vouch))
-	}
 	a.removeDelayMarker()
 	if a.created != nil {
 		a.settle(noTime) // withdraws what has not been sent: an outage may be long
 	}
-	if len(a.nodes) > 0 || a.unknown || a.created != nil {
-		a.lock.cleaner.add(a.ownNodes)
-	}
-	attemptIDs.drop(a.id)
+	a.end()
 }
 
 // noTime is a context that has ended: a Wait with it withdraws what has not been sent.

@@ -173,16 +173,16 @@ type heldNode interface {
 	discard()                         // deletes the node in the background: the grant was lost, or a hook has panicked
 }
 
-// init makes g the grant of a claim. It lasts no longer than the session's lease of that number. giveUp says that the owner of the
-// node has been asked to give up.
-func (g *grant) init(held heldNode, lock *lockBase, id queue.ID, node string, token int64, data []byte, giveUp bool,
-	leaseNumber uint64) {
+// init makes g the grant of one of an attempt's nodes. It lasts no longer than the session's lease of that number. giveUp says that
+// the owner of the node has been asked to give up.
+func (g *grant) init(held heldNode, a *attemptBase, node string, giveUp bool, leaseNumber uint64) {
 	*g = grant{
-		lock: lock, held: held, s: lock.s, id: id, token: token, data: data,
+		lock: a.base, held: held, s: a.base.s, id: a.id, token: a.token, data: a.data,
 		leaseNumber: leaseNumber, revoked: make(chan struct{}),
 	}
-	attemptIDs.add(id)
-	g.mu.node, g.mu.kind = node, lock.rules.Kind
+	attemptIDs.add(g.id)
+	bridge.Of(g.s).Vouch(int(g.lock.opt.Vouch))
+	g.mu.node, g.mu.kind = node, g.lock.rules.Kind
 	if giveUp {
 		g.askToGiveUp()
 	}

@@ -117,7 +117,6 @@ func (k *guard) look() (next time.Time) {
 	k.collect()
 	now, over := time.Now(), k.s.Err()
 	pause := lease.Glance(k.s.Timeout())
-	leases := sync.OnceValue(k.leases) // to look at them takes system calls, which new grants do not need
 	var kept, lost []*grant
 	for _, g := range k.grants {
 		left, cause := guardTick, over
@@ -125,7 +124,7 @@ func (k *guard) look() (next time.Time) {
 		case g.hasEnded():
 			continue
 		case over == nil && !now.Before(g.guarded.due):
-			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.told)
+			left, cause = g.refresh(k.told)
 		}
 		switch {
 		case cause == nil:
@@ -139,14 +138,6 @@ func (k *guard) look() (next time.Time) {
 	k.tell(lost)
 	k.watch(now, pause)
 	return now.Add(pause)
-}
-
-// leases returns the session's leases, by level.
-func (k *guard) leases() (all [client.VouchWrite + 1]bridge.Lease) {
-	for level := range all {
-		all[level] = bridge.Of(k.s).Lease(level)
-	}
-	return all
 }
 
 // sleepOrEnd returns until when to sleep after a look that is to be followed by another one at next, or ends the guard if there is
@@ -186,9 +177,9 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 	}
 }
 
-// refresh takes in the events of the grant's node. l is the session's lease at the grant's level. It returns how long the grant is
-// good for, or why it is lost. From then on, told hears of events.
-func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duration, lost error) {
+// refresh takes in the events of the grant's node. It returns how long the grant is good for, or why it is lost. From then on, told
+// hears of events.
+func (g *grant) refresh(told chan<- struct{}) (left time.Duration, lost error) {
 	if own := g.guarded.own; own != nil && !g.guarded.due.IsZero() {
 		bridge.Notify(own, told)
 	}
@@ -209,10 +200,11 @@ func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duratio
 		}
 		return 0, ErrNodeDeleted
 	}
-	if l.Number == g.leaseNumber && l.Remaining > 0 {
-		return l.Remaining, nil
+	left = g.remaining()
+	if left <= 0 {
+		return 0, g.expiry()
 	}
-	return 0, g.expiry()
+	return left, nil
 }
 
 func (g *grant) takeEvent() {

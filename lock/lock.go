@@ -99,10 +99,12 @@ type lockBase struct {
 	rules *queue.Rules
 	owner Owner  // of its nodes
 	data  []byte // of a node that says no more than its owner, or Options.Data
+
+	cleaner *cleaner // removes what attempts and holds leave
 }
 
 func newBase(s *client.Session, dir string, opt Options, r *queue.Rules) lockBase {
-	b := lockBase{s, dir, dir, opt, r, opt.Owner(), opt.Data}
+	b := lockBase{s: s, path: dir, dir: dir, opt: opt, rules: r, owner: opt.Owner(), data: opt.Data}
 	if b.data == nil {
 		b.data = queue.Record{Owner: b.owner}.Encode()
 	}
@@ -143,7 +145,6 @@ type fairLock struct {
 	lockBase
 	permits *permitCount // a semaphore's number of permits; otherwise nil
 	gate    *fairLock    // a second lock, held while joining the queue and waiting in it (Curator's semaphore); otherwise nil
-	cleaner *cleaner     // removes what attempts and holds leave
 	orphans *orphanTimes // delay markers of holders that did not release
 }
 

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -114,8 +115,6 @@ type Place struct {
 	Delay time.Duration // what is left of the delay after the last holder (Options.Delay); 0 if there is none
 }
 
-const defaultCleanupTimeout = 5 * time.Second
-
 // forLock fills in what was left out and refuses contradictions, for a lock of that session at path.
 func (o Options) forLock(s *client.Session, path string) (Options, error) {
 	if s == nil {
@@ -143,19 +142,7 @@ func (o Options) forLock(s *client.Session, path string) (Options, error) {
 		return o, fmt.Errorf("lock %s: option Delay: %v, want 0 to %v", path, o.Delay, DelayMax)
 	}
 	o.Data, o.ACL, o.ParentACL = slices.Clone(o.Data), slices.Clone(o.ACL), slices.Clone(o.ParentACL) // the caller may use its slices again
-	if o.CleanupTimeout == 0 {
-		o.CleanupTimeout = defaultCleanupTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.CleanupTimeout = cmp.Or(o.CleanupTimeout, 5*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o, nil
-}
-
-// withoutDelay refuses a delay, for locks that have none.
-func (o Options) withoutDelay(path string) error {
-	if o.Delay != 0 {
-		return fmt.Errorf("lock %s: option Delay: a lock of this kind has none", path)
-	}
-	return nil
 }

@@ -134,7 +134,7 @@ type queueGrant struct {
 // newQueueGrant makes the grant of one of an attempt's nodes.
 func newQueueGrant(a *attempt, node string, leaseNumber uint64) *queueGrant {
 	g := &queueGrant{fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
-	g.init(g, &a.lock.lockBase, a.id, node, a.token, a.data, slices.Contains(a.revoked, node), leaseNumber)
+	g.init(g, &a.attemptBase, node, slices.Contains(a.revoked, node), leaseNumber)
 	return g
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -23,14 +22,9 @@ import (
 // it is the one that was got first, two if it was the second, and so on; never more than N, however many wait. One
 // of those woken gets the permit, and each of the others asks for the queue once more. It cannot be fewer: waitForPermits in
 // lock/internal/queue says why.
-type Semaphore struct{ fair *fairLock }
-
-// one returns the semaphore as a lock that gives one permit at a time.
-func (m *Semaphore) one() locker {
-	if m.fair == nil {
-		return locker{}
-	}
-	return locker{m.fair}
+type Semaphore struct {
+	fair *fairLock
+	one  locker // the same, as a lock that gives one permit at a time
 }
 
 // NewSemaphore returns the semaphore of n permits, at most PermitsMax, of the directory at path. The number is stored in the
@@ -65,15 +59,19 @@ func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*S
 // newSemaphore returns the semaphore that is known by path, and has its claims in dir.
 func newSemaphore(s *client.Session, path, dir string, permits *permitCount, opt Options) (*Semaphore, error) {
 	opt, err := opt.forLock(s, path)
-	if err == nil && (permits.n != 0 || !permits.stored) {
-		err = validPermits(path, permits.n)
-	}
-	if err = ending.Join(err, opt.withoutDelay(path)); err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case opt.Delay != 0:
+		return nil, fmt.Errorf("lock %s: option Delay: a semaphore has none", path)
+	case permits.n != 0 || !permits.stored:
+		if err := validPermits(path, permits.n); err != nil {
+			return nil, err
+		}
 	}
 	c := newFairLock(s, dir, opt, &queue.PermitRules)
 	c.path, c.permits = path, permits
-	return &Semaphore{c}, nil
+	return &Semaphore{c, locker{c}}, nil
 }
 
 func validPermits(path string, n int) error {
@@ -113,15 +111,15 @@ func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
 }
 
 // Path returns the path of the semaphore's directory.
-func (m *Semaphore) Path() string { return m.one().Path() }
+func (m *Semaphore) Path() string { return m.one.Path() }
 
 // Session returns the session that the semaphore belongs to.
-func (m *Semaphore) Session() *client.Session { return m.one().Session() }
+func (m *Semaphore) Session() *client.Session { return m.one.Session() }
 
 // Acquire waits for a permit and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of
 // hold and error is not nil. Under a hold of the same semaphore it takes another permit: with the last one held by the caller it
 // waits for itself, which Options.Deadlock finds.
-func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.one().Lock(ctx) }
+func (m *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return m.one.Lock(ctx) }
 
 // AcquireN waits for k permits and returns their holds, or none. It keeps its place in the queue until k are free, so those
 // behind that want fewer do not pass it. If the semaphore has fewer than k permits, or comes to have fewer while
@@ -133,7 +131,7 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
 // TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the holder that
 // has held a permit for longest. A semaphore of NewCuratorSemaphore is busy too while another contender is on the way in; the error
 // names that one.
-func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.one().TryLock(ctx) }
+func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.one.TryLock(ctx) }
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes
 // no contender: while one waits for more permits than are free, it fails even if k are free.
@@ -157,7 +155,7 @@ func (m *Semaphore) Permits(k int) Member {
 	if m == nil {
 		return member{err: errZero}
 	}
-	p := m.one().resolve()
+	p := m.one.resolve()
 	if p.err == nil {
 		p.count, p.err = k, m.mayAsk(k)
 	}
@@ -179,5 +177,5 @@ func (m *Semaphore) mayAsk(k int) error {
 
 // Do runs f while holding a permit; see Mutex.Do.
 func (m *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.one().Do(ctx, f)
+	return m.one.Do(ctx, f)
 }

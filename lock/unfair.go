@@ -46,10 +46,9 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := opt.withoutDelay(path); err != nil {
-		return nil, err
-	}
 	switch {
+	case opt.Delay != 0:
+		return nil, fmt.Errorf("lock %s: option Delay: an unfair lock has none", path)
 	case opt.Deadlock != 0:
 		return nil, fmt.Errorf("lock %s: option Deadlock: the waiters of an unfair lock have no znodes and are not known", path)
 	case opt.QueueMax != 0:
@@ -57,29 +56,24 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	case opt.Data != nil:
 		return nil, fmt.Errorf("lock %s: option Data: the data of an unfair lock's znode names its owner (leave it out)", path)
 	}
-	u := &unfairLock{lockBase: newBase(s, path, opt, &queue.UnfairRules)}
+	u := &unfairLock{newBase(s, path, opt, &queue.UnfairRules)}
 	u.cleaner = &cleaner{lock: &u.lockBase, clean: u.clean}
 	return &Unfair{locker{u}}, nil
 }
 
 // unfairLock is the state of an Unfair.
-type unfairLock struct {
-	lockBase
-	cleaner *cleaner
-}
+type unfairLock struct{ lockBase }
 
-// takeHolds makes a claim and returns its hold; count is 1. An attempt that ends without a hold is abandoned, also if
-// Options.Waiting panics.
-func (u *unfairLock) takeHolds(ctx context.Context, _ int, try bool) (holds []*Hold, err error) {
+// takeHolds makes a claim and returns its hold; count is 1. The attempt ends also if Options.Waiting panics. A watch on its own node
+// needs no cancelling: it fires when the node goes.
+func (u *unfairLock) takeHolds(ctx context.Context, _ int, try bool) ([]*Hold, error) {
 	if try {
 		u.cleaner.await(ctx)
 	}
 	a := newUnfairAttempt(u, u.opt.claimRecord(ctx, try))
 	defer func() {
 		cancelWatch(a.watch)
-		if holds == nil {
-			a.abandon()
-		}
+		a.end()
 	}()
 	h, err := a.run(ctx, try)
 	if err != nil {

@@ -14,21 +14,18 @@ import (
 
 // An unfairAttempt is one attempt to take an unfair lock. It is used by one goroutine. The claim is one znode at the lock's
 // path. Since all contenders' znodes have that name, an attempt knows its own by the creation zxid, or by its id in the data if
-// the create was not answered. The cleaner removes what abandon leaves behind.
+// the create was not answered.
 type unfairAttempt struct {
-	ownNodes // nodes is the lock's path if the node is there, and is ours
-	u        *unfairLock
-	data     []byte
-	lookedAt clock.Instant // when the last request was sent that showed our node
-	own      *client.Watch // on our node; nil where none is set
-	watch    *client.Watch // that the last look at the node has set; nil if there was none, or it is own now
-	revoked  bool          // the node asks us to give up
-	vouches  bool          // it asks for heartbeats, from when the node is known
+	attemptBase // nodes is the lock's path if the node is there, and is ours
+	u           *unfairLock
+	lookedAt    clock.Instant // when the last request was sent that showed our node
+	own         *client.Watch // on our node; nil where none is set
+	watch       *client.Watch // that the last look at the node has set; nil if there was none, or it is own now
+	revoked     bool          // the node asks us to give up
 }
 
 func newUnfairAttempt(u *unfairLock, r *queue.Record) *unfairAttempt {
-	a := &unfairAttempt{ownNodes: ownNodes{id: newAttemptID()}, u: u}
-	attemptIDs.add(a.id)
+	a := &unfairAttempt{attemptBase: newAttemptBase(&u.lockBase), u: u}
 	if r == nil {
 		r = &queue.Record{}
 	}
@@ -139,14 +136,6 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 	}
 }
 
-// vouch asks for heartbeats until the attempt, or the grant that it makes, has ended.
-func (a *unfairAttempt) vouch() {
-	if !a.vouches {
-		bridge.Of(a.u.s).Vouch(int(a.u.opt.Vouch))
-		a.vouches = true
-	}
-}
-
 // forget notes that the node, if we have made one, is gone.
 func (a *unfairAttempt) forget() {
 	cancelWatch(a.own) // on another contender's, perhaps
@@ -196,21 +185,8 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		return a.grant(ctx)
 	}
 	g := &unfairGrant{u: u}
-	g.init(g, &u.lockBase, a.id, u.dir, a.token, a.data, a.revoked, l.Number)
-	a.vouches = false // the grant's now
+	g.init(g, &a.attemptBase, u.dir, a.revoked, l.Number)
 	h := beginHolds(ctx, []*grant{&g.grant}, []*client.Watch{a.own})[0]
-	attemptIDs.drop(a.id) // the grant's use goes on
+	a.nodes = nil // the hold's now
 	return h, nil
-}
-
-// abandon hands what the attempt leaves to the cleaner. A watch on our own node needs no cancelling: it fires when the
-// node goes.
-func (a *unfairAttempt) abandon() {
-	if a.vouches {
-		bridge.Of(a.u.s).Unvouch(int(a.u.opt.Vouch))
-	}
-	if len(a.nodes) > 0 || a.unknown || a.created != nil {
-		a.u.cleaner.add(a.ownNodes)
-	}
-	attemptIDs.drop(a.id)
 }

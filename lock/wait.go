@@ -92,7 +92,7 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) 
 	if watched == nil {
 		return false, err
 	}
-	v.queue, v.waits = nil, nil
+	v.queue, v.waits = queue.Queue{}, nil
 	watches := append(slices.Clone(a.own), a.knownPermits.watch)
 	for _, w := range watched {
 		watches = append(watches, w.node)
@@ -215,7 +215,7 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*claimWatch {
 	for i, place := range v.waits {
 		name := v.queue.Claims[place].Name
 		if w := left[name]; w != nil && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
-			w.frees = a.lock.rules.FreedByEnd(*v.queue, place, v.place)
+			w.frees = a.lock.rules.FreedByEnd(v.queue, place, v.place)
 			all[i] = w
 			delete(left, name)
 		} else {
@@ -246,9 +246,9 @@ func (a *attempt) cancelClaimWatches() {
 // watchClaim adds the requests that watch the claim at place, and its release marker if only a release of that claim, and not
 // any deletion, gives us the lock.
 func (a *attempt) watchClaim(p *client.Pipeline, v view, place int) *claimWatch {
-	w := &claimWatch{frees: a.lock.rules.FreedByEnd(*v.queue, place, v.place)}
+	w := &claimWatch{frees: a.lock.rules.FreedByEnd(v.queue, place, v.place)}
 	name := v.queue.Claims[place].Name
-	if id, ok := queue.IDOf(name); ok && !w.frees && a.lock.rules.FreedByRelease(*v.queue, place, v.place) {
+	if id, ok := queue.IDOf(name); ok && !w.frees && a.lock.rules.FreedByRelease(v.queue, place, v.place) {
 		_, w.releaseMarker = p.WatchExists(zk.Join(a.lock.dir, id.ReleaseMarker())) // answered before what follows
 	}
 	w.got, w.node = p.WatchGet(zk.Join(a.lock.dir, name))
@@ -316,14 +316,12 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderLimit)
 	defer cancel()
-	p := a.s.Pipeline()
-	listed := p.Children(a.lock.dir)
-	p.Send(ctx)
-	q, failed := a.lock.queueOf(ctx, listed)
-	if failed != nil || len(q.Claims) == 0 || a.id.Made(q.Claims[0].Name) {
+	names, _, _ := a.s.Children(ctx, a.lock.dir) // none if that fails
+	claims := queue.Parse(names, a.lock.rules.Heeds).Claims
+	if len(claims) == 0 || a.id.Made(claims[0].Name) {
 		return err
 	}
-	node := zk.Join(a.lock.dir, q.Claims[0].Name)
+	node := zk.Join(a.lock.dir, claims[0].Name)
 	data, stat, failed := a.s.Get(ctx, node)
 	if failed != nil {
 		return err
