@@ -111,8 +111,7 @@ func (h *Holds) Release(ctx context.Context) error {
 	return releaseAll(ctx, h.flat)
 }
 
-// Do runs f and releases the whole when f returns and when it panics. f's context ends when ctx does and when the whole does, with
-// the cause; see Hold.Do. The error is f's, joined with the loss or the failure to release.
+// Do is Hold.Do for the whole.
 func (h *Holds) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return workUnder(ctx, h, f)
 }

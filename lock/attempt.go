@@ -205,7 +205,7 @@ func (c *creation) await(ctx context.Context) (nodes []string, czxid int64, err 
 	return nodes, results[0].Stat.Czxid, nil
 }
 
-// join waits until our nodes are made, and returns the queue with them. The requests of addTo may have been sent before.
+// join waits until our nodes are made, and returns the queue with them. addTo may have been called before.
 func (a *attempt) join(ctx context.Context) (view, error) {
 	for {
 		if a.created == nil {

@@ -42,7 +42,6 @@ func (e *DeadlockError) Error() string {
 	return fmt.Sprintf("waiting for %s would never end: deadlock of %d: %v", e.Path, len(e.Deadlock), e.Deadlock)
 }
 
-// Is makes errors.Is(err, ErrDeadlock) hold.
 func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
 // detectorRarest bounds the pause between two looks for a deadlock, in multiples of Options.Deadlock.

@@ -99,7 +99,6 @@ func (e *LockError) Error() string {
 	return at + ": " + why
 }
 
-// Unwrap returns the cause.
 func (e *LockError) Unwrap() error { return e.Err }
 
 // A BusyError says what has the lock. errors.Is(err, ErrBusy) holds. TryLock returns one, and the error of a Lock that ended
@@ -125,7 +124,6 @@ func (e *BusyError) Error() string {
 	return b.String()
 }
 
-// Is makes errors.Is(err, ErrBusy) hold.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
 // A waitError has the reason for which a wait ended, and the holder that was waited for.
@@ -152,29 +150,24 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("lock %s is in use as another kind of lock (%s); use another path", e.Path, e.Kind)
 }
 
-// Is makes errors.Is(err, ErrOtherKind) hold.
 func (e *KindError) Is(target error) bool { return target == ErrOtherKind }
 
-// A ConflictError says that the number of permits that a semaphore was made with is not the one that is
-// stored with it. errors.Is(err, ErrPermitsConflict) holds.
+// A ConflictError has the two numbers of an ErrPermitsConflict. errors.Is finds that in it.
 type ConflictError struct{ Want, Stored int }
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("asked for as a semaphore of %d permits, but %d are stored with it", e.Want, e.Stored)
 }
 
-// Is makes errors.Is(err, ErrPermitsConflict) hold.
 func (e *ConflictError) Is(target error) bool { return target == ErrPermitsConflict }
 
-// A TooManyError says that more permits were asked for at once than there are. errors.Is(err, ErrTooManyPermits)
-// holds.
+// A TooManyError has the two numbers of an ErrTooManyPermits. errors.Is finds that in it.
 type TooManyError struct{ Asked, Permits int }
 
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("%d permits asked for at once, there are %d", e.Asked, e.Permits)
 }
 
-// Is makes errors.Is(err, ErrTooManyPermits) hold.
 func (e *TooManyError) Is(target error) bool { return target == ErrTooManyPermits }
 
 // A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does errors.Is with the cause:
@@ -187,7 +180,6 @@ type LostError struct {
 
 func (e *LostError) Error() string { return fmt.Sprintf("lock %s lost: %v", e.Path, e.Cause) }
 
-// Unwrap returns the cause.
 func (e *LostError) Unwrap() error { return e.Cause }
 
 // A LossReason is one of a few reasons for which locks are lost, as a label for metrics.
@@ -218,7 +210,6 @@ func (e *LostError) Reason() LossReason {
 	return LossOther
 }
 
-// Is makes errors.Is(err, ErrLost) hold.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // withDisconnection returns err and, if s has no connection, why.

@@ -91,10 +91,9 @@ func (h *Hold) Remaining() time.Duration {
 	return max(h.g.remaining(), 0)
 }
 
-// Do runs f, and releases the hold when f returns or panics. f's context ends when ctx does, at whose deadline for example, and
-// when the hold does, with the cause. It has the values of the hold's context, and else those of ctx. The error is f's, joined
-// with the loss of the lock or the failure to release it, if there was one. If the hold is over already, f does not run and the
-// error is the hold's Cause. Mutex.Do is the same for a lock that is not held yet.
+// Do runs f, and releases the hold when f returns or panics. f's context ends with the cause when ctx does and when the hold does. It
+// has the values of the hold's context, and else those of ctx. The error is f's, joined with the loss of the lock or the failure
+// to release it. If the hold is over already, f does not run and the error is the hold's Cause.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return workUnder(ctx, h, f)
 }
@@ -199,8 +198,8 @@ func beginHolds(ctx context.Context, grants []*grant, own []*client.Watch) []*Ho
 	told := false
 	defer func() {
 		for _, g := range grants {
-			if !told { // the hook has panicked: the nodes are abandoned with the attempt
-				g.endUntold()
+			if !told && g.end(ErrReleased) { // the hook has panicked: no caller has the hold, and the nodes go with the attempt
+				attemptIDs.drop(g.id)
 			}
 		}
 	}()
@@ -271,13 +270,6 @@ func (g *grant) endLost(cause error) bool {
 	}
 	attemptIDs.drop(g.id)
 	return true
-}
-
-// endUntold ends the grant, unless it has ended, without a call of a hook: no caller has got a hold of it.
-func (g *grant) endUntold() {
-	if g.end(ErrReleased) {
-		attemptIDs.drop(g.id)
-	}
 }
 
 func (g *grant) end(cause error) bool {

@@ -53,9 +53,7 @@ func (l locker) Lock(ctx context.Context) (*Hold, error) { return l.take(ctx, fa
 // names the holder, if there is one. It never waits for others; ctx bounds the time that the servers may take to answer.
 func (l locker) TryLock(ctx context.Context) (*Hold, error) { return l.take(ctx, true) }
 
-// Do runs f while holding the lock. f's context ends when ctx does and when the hold is lost, with the
-// cause. The lock is released when f returns and when it panics. The error is f's, joined with the loss
-// of the lock or the failure to release it, if there was one.
+// Do takes the lock as Lock does, and runs f under it; see Hold.Do.
 func (l locker) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	h, err := l.take(ctx, false)
 	if err != nil {
@@ -87,7 +85,9 @@ var errZero = errors.New("lock: the zero value of a lock cannot be used (make on
 // A takeable is a fair or an unfair lock that holds can be taken from.
 type takeable interface {
 	base() *lockBase
-	takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error) // makes count claims and returns as many holds, or none
+
+	// takeHolds makes count claims and returns as many holds, or none. If try is set, it does not wait.
+	takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error)
 }
 
 // lockBase is what lock values of all kinds have, and what holds and grants need to know of their lock.
@@ -154,8 +154,7 @@ func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fa
 	return f
 }
 
-// takeHolds makes count claims and returns as many holds or none. If try is set, it does not wait. A semaphore first agrees on the
-// number of permits, and takes the gate.
+// takeHolds is that of a takeable. A semaphore first agrees on the number of permits, and takes the gate.
 func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error) {
 	if f.permits != nil && f.permits.isUndecided() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {
@@ -188,7 +187,6 @@ func (f *fairLock) requeues(ctx context.Context, err error) bool {
 	return f.opt.Requeue && errors.Is(err, ErrPlaceLost) && ctx.Err() == nil // the cause of ctx may be another lock's ErrPlaceLost
 }
 
-// leaveGate gives the gate back.
 func (f *fairLock) leaveGate(ctx context.Context, g *Hold) {
 	short, cancel := context.WithTimeout(ctx, f.opt.CleanupTimeout)
 	defer cancel()

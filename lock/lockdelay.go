@@ -22,9 +22,7 @@ import (
 // machines cannot be compared. So when the waiter dies, the delay begins anew for the next one.
 //
 // The attempt's own marker is made last, when nothing but the session's lease is between it and the hold. An attempt that gives up
-// then deletes it. One whose process or session ends in that moment leaves it, and the next contender waits for a delay that
-// protects nothing. No other marker can become an orphan in between, for no claim that excludes ours
-// is ahead any more.
+// then deletes it. No other marker can become an orphan in between, for no claim that excludes ours is ahead any more.
 func (a *attempt) passDelay(ctx context.Context) error {
 	for {
 		st, _ := a.s.State()

@@ -160,7 +160,6 @@ func (g *queueGrant) leftovers() ownNodes {
 	return left
 }
 
-// removeNode deletes the node, and returns nil when it is known to be gone.
 func (g *queueGrant) removeNode(ctx context.Context) error {
 	announced := g.announces()
 	for answerLost := false; ; {
@@ -200,10 +199,8 @@ func (g *queueGrant) announces() bool {
 	return g.mu.next == "" && g.fair.rules.NeedsReleaseMarker(g.waited, g.mu.kind != g.fair.rules.Kind)
 }
 
-// delete deletes the node. If the release is announced, the same transaction makes and deletes a znode,
-// the release marker, whose creation tells the waiter behind us that a holder has left and not a waiter:
-// a waiter that joined when others were still ahead of us would otherwise have to list the directory to know.
-// No listing ever shows it.
+// delete deletes the node. If the release is announced, the same transaction makes and deletes the release marker (see
+// queue.ID.ReleaseMarker), which no listing ever shows.
 //
 // The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
 // need it any more. It does no harm if the marker is gone already.

@@ -14,9 +14,8 @@ import (
 // a claim with fewer than N ahead holds one. No counter is kept anywhere, so a permit is never lost and
 // never given out twice.
 //
-// Each permit is a Hold of its own, with its own znode and its own loss. The tokens of a semaphore name
-// its holders but do not order them: one with a lower token may hold a permit as rightfully as one with
-// a higher. Nothing re-enters: a context derived from a Hold's asks for another permit.
+// Each permit is a Hold of its own, with its own znode and its own loss. Its token does not order the holders. Nothing re-enters: with
+// a context derived from a Hold's, the caller asks for another permit.
 //
 // What it costs: a waiter watches the N znodes nearest ahead of it. A permit that is given back wakes one waiter if
 // it is the one that was got first, two if it was the second, and so on; never more than N, however many wait. One

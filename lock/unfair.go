@@ -61,7 +61,6 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	return &Unfair{locker{u}}, nil
 }
 
-// unfairLock is the state of an Unfair.
 type unfairLock struct{ lockBase }
 
 // takeHolds makes a claim and returns its hold; count is 1. The attempt ends also if Options.Waiting panics. A watch on its own node

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -41,7 +42,9 @@ func Parse(names []string, kinds ClaimKind) Queue {
 			q.Other = Claim{number, k, name}
 		}
 	}
-	q.sort()
+	slices.SortFunc(q.Claims, func(a, b Claim) int {
+		return cmp.Or(int(a.Number-b.Number), strings.Compare(a.Name, b.Name)) // as Before; for equal numbers see Unsettled
+	})
 	return q
 }
 
@@ -51,22 +54,6 @@ func (q Queue) OtherAhead(place int) Kind {
 		return KindNone
 	}
 	return KindOf([]string{q.Other.Name}, 0)
-}
-
-// sort brings the queue into its order.
-func (q Queue) sort() {
-	if n := len(q.Claims); n > 1 && Before(q.Claims[n-1].Number, q.Claims[0].Number) { // our server lists the newest first
-		slices.Reverse(q.Claims)
-	}
-	slices.SortFunc(q.Claims, func(a, b Claim) int {
-		if a.Number == b.Number { // see Unsettled; the text only makes the order definite
-			return strings.Compare(a.Name, b.Name)
-		}
-		if Before(a.Number, b.Number) {
-			return -1
-		}
-		return 1
-	})
 }
 
 // Names returns the names of all claims, oldest first.

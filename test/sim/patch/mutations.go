@@ -67,7 +67,7 @@ var Mutations = []Mutation{
 		{File: "lock/wait.go", Old: "if !w.frees && !w.releaseMarkerFired(conn) {", New: "if false {"},
 	}},
 	{Name: "the line is ordered by the text of names", Entry: "F11", Within: 50, Patches: []Patch{
-		{File: "lock/internal/queue/queue.go", Old: "if Before(a.Number, b.Number) {", New: "if a.Name < b.Name {"},
+		{File: "lock/internal/queue/queue.go", Old: "cmp.Or(int(a.Number-b.Number), strings.Compare(a.Name, b.Name))", New: "cmp.Or(strings.Compare(a.Name, b.Name), int(a.Number-b.Number))"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
 		{File: "lock/hold_guard.go", Old: "if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) || now.Before(g.guarded.due) {", New: "if true {"},
