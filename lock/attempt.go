@@ -378,7 +378,9 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	}
 	grants := make([]*grant, len(a.nodes))
 	for i, node := range a.nodes {
-		grants[i] = &newQueueGrant(a, node, l.Number).grant
+		g := &queueGrant{fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
+		g.init(g, &a.attemptBase, node, slices.Contains(a.revoked, node), l.Number)
+		grants[i] = &g.grant
 	}
 	holds := beginHolds(ctx, grants, a.own)
 	if a.waited {

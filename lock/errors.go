@@ -171,8 +171,7 @@ func (e *TooManyError) Error() string {
 func (e *TooManyError) Is(target error) bool { return target == ErrTooManyPermits }
 
 // A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does errors.Is with the cause:
-// ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed. Where the ensemble expires the session of a client that is
-// connected, the client may hear of the deletion before it hears of the expiry: the cause is ErrNodeDeleted then.
+// ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed.
 type LostError struct {
 	Path  string
 	Cause error

@@ -131,13 +131,6 @@ type queueGrant struct {
 	downgradeOpen bool       // the last downgrade did not learn its outcome; guarded by downgrading
 }
 
-// newQueueGrant makes the grant of one of an attempt's nodes.
-func newQueueGrant(a *attempt, node string, leaseNumber uint64) *queueGrant {
-	g := &queueGrant{fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
-	g.init(g, &a.attemptBase, node, slices.Contains(a.revoked, node), leaseNumber)
-	return g
-}
-
 // owns returns true: no name of a node in a queue is ever used again.
 func (g *queueGrant) owns(zk.Stat) bool { return true }
 
