@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -47,8 +48,7 @@ func newCall(op wire.Op, name, path string, req wire.Record) call {
 	if req != nil {
 		buf = req.AppendTo(buf)
 	}
-	return call{op: op, name: name, path: path, frame: wire.EndFrame(buf, start), writes: provenBy(op) == provesWrite,
-		signal: signal{done: make(chan struct{})}}
+	return call{op: op, name: name, path: path, frame: wire.EndFrame(buf, start), writes: provenBy(op) == provesWrite}
 }
 
 // ownCall makes a request of the session's own.
@@ -149,7 +149,7 @@ type signal struct {
 	over     bool            // nothing more will come: it is given, cancelled or has failed
 	given    bool            // what it waits for has come
 	observed bool            // a goroutine waits for it and does not read, or it is that of a request of the session's own
-	done     chan struct{}   // closed when the signal is given
+	done     chan struct{}   // nil until it is needed
 	conn     uint64          // number of the connection on which the watch is set, or the answer came; 0 if none
 	told     chan<- struct{} // gets a token when the signal is given; may be nil
 }
@@ -159,8 +159,18 @@ func (g *signal) observe() <-chan struct{} {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	g.observeLocked()
+	switch {
+	case g.done != nil:
+	case g.given:
+		return given
+	default:
+		g.done = make(chan struct{})
+	}
 	return g.done
 }
+
+// given is the channel of the signals that nothing had waited for when they were given.
+var given = ending.Ended(nil).Done()
 
 func (g *signal) observeLocked() {
 	if !g.over && !g.observed {
@@ -184,7 +194,9 @@ func (g *signal) notify(told chan<- struct{}) {
 func (g *signal) giveLocked() {
 	g.endLocked()
 	g.given = true
-	close(g.done)
+	if g.done != nil {
+		close(g.done)
+	}
 	tell(g.told)
 }
 

@@ -28,9 +28,10 @@ type conn struct {
 	number  uint64
 	timeout time.Duration // of the session
 
-	out  writeTurn
-	in   frameReader // owned by the goroutine that reads, but for what is fixed
-	turn readTurn
+	out     writeTurn
+	in      frameReader  // owned by the goroutine that reads, but for what is fixed
+	decoder wire.Decoder // likewise
+	turn    readTurn
 
 	// Guarded by s.mu.
 	sent     []*call                  // and not answered, in the order of sending
@@ -108,7 +109,8 @@ func (c *conn) message(b []byte, skipped error) error {
 	if len(b) < replyHeaderBytes {
 		return fmt.Errorf("from %v: message of %d bytes is too short for a header", c.server, len(b))
 	}
-	d := wire.NewDecoder(b)
+	d := &c.decoder
+	d.Reset(b)
 	var h wire.ReplyHeader
 	h.DecodeFrom(d)
 	s := c.s

@@ -226,7 +226,7 @@ func (p *Pipeline) WatchExists(path string) (*Pending[zk.Stat], *Watch) {
 // arm makes a read set a watch of that kind, and returns both.
 func arm[T any](k *Pending[T], kind zk.WatchKind) (*Pending[T], *Watch) {
 	k.frame[len(k.frame)-1] = 1 // wire.WatchRequest ends with Watch
-	k.arm = &Watch{signal: signal{s: k.s, done: make(chan struct{})}, key: watchKey{kind, k.s.serverPath(k.path)}}
+	k.arm = &Watch{signal: signal{s: k.s}, key: watchKey{kind, k.s.serverPath(k.path)}}
 	return k, k.arm
 }
 
