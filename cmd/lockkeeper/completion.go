@@ -51,7 +51,7 @@ func (f *accessFlags) namesLike(ctx context.Context, home, typed string) (names 
 	if err != nil {
 		return nil, false
 	}
-	defer s.Close(context.WithoutCancel(ctx))
+	defer closeIdle(ctx, s)
 	if home == "/" && typed == "" {
 		typed = "/"
 	}

@@ -148,6 +148,16 @@ func asked(s *client.Session) string {
 	return " on " + printable.Text(st.Server)
 }
 
+// idleCloseLimit is how long the servers have to answer the goodbye of a session that owns nothing.
+const idleCloseLimit = time.Second
+
+// closeIdle closes a session that owns nothing: it may as well expire, and the command's user wants the prompt back.
+func closeIdle(ctx context.Context, s *client.Session) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), idleCloseLimit)
+	defer cancel()
+	s.Close(ctx)
+}
+
 // withSession is withSession with what the flags say.
 func (f *accessFlags) withSession(ctx context.Context, do func(context.Context, *client.Session) error) error {
 	to, err := f.settings()
@@ -164,7 +174,7 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 	if err != nil {
 		return err
 	}
-	defer s.Close(context.WithoutCancel(ctx)) // its own time limit is short, and nothing hangs on this session
+	defer closeIdle(ctx, s)
 	ctx, stop := whileServed(ctx, s, cmp.Or(to.ConnectTimeout, connectTimeoutDefault))
 	defer stop()
 	_, there, err := s.Exists(ctx, "/")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,5 +38,23 @@ func TestACommandWithoutAServerEnds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A session that owns nothing is not said goodbye to for long: it was five seconds after Ctrl-C.
+func TestACommandThatOwnsNothingEndsSoonWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	server, address := h.server("--data", h.dir+"/data", "--listen", "127.0.0.1:0")
+	h.run("run", "--servers", address, "demo", "--", "true").want(0)
+	watch := h.start("locks", "--watch", "--servers", address, "demo")
+	watch.see("free")
+	server.signal(syscall.SIGSTOP)
+	defer server.signal(syscall.SIGCONT)
+	began := time.Now()
+	watch.signal(syscall.SIGINT)
+	watch.want(128 + int(syscall.SIGINT))
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("locks --watch ends %v after INT", took)
 	}
 }

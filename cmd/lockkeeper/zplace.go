@@ -115,7 +115,7 @@ func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do
 		if err != nil {
 			return takenForAHost(p.servers, err)
 		}
-		defer s.Close(context.WithoutCancel(ctx))
+		defer closeIdle(ctx, s)
 		var stop func()
 		ctx, stop = whileServed(ctx, s, e.patience())
 		defer stop()
@@ -167,7 +167,7 @@ func (e *zEnv) sameEnsemble(ctx context.Context, a, b *client.Session, serversOf
 		if err != nil {
 			return err
 		}
-		s.Close(context.WithoutCancel(ctx))
+		closeIdle(ctx, s)
 		return nil
 	}
 	for _, step := range []func() error{look(a), look(b), transaction, look(b), look(a)} {
