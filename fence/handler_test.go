@@ -157,6 +157,13 @@ func TestSetHeaderWithoutAHolder(t *testing.T) {
 	}
 }
 
+// A nil header is an error, and no panic in what sends the request.
+func TestSetHeaderWithoutAHeader(t *testing.T) {
+	if err := SetHeader(nil, "a", holder{token: 7}); err == nil || !strings.Contains(err.Error(), "the header is nil") {
+		t.Errorf("SetHeader(nil, …) = %v", err)
+	}
+}
+
 // A request that was let in and then takes its time is over before the next holder's begins: F19 at an
 // HTTP server.
 func TestHandlerNewerWaitsForOlder(t *testing.T) {

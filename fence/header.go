@@ -31,6 +31,9 @@ type Holder interface {
 // as after a downgrade, because its token does not order the holders; a Holder of another type is believed. Send the request
 // with the hold's context, so that it ends with it.
 func SetHeader(h http.Header, resource string, holder Holder) error {
+	if h == nil {
+		return errors.New("fence: the header is nil, and nothing can be put into it (make one: http.Header{})")
+	}
 	if holder == nil {
 		return fmt.Errorf("%w: there is no holder", ErrInvalid)
 	}
