@@ -96,6 +96,14 @@ func NewTable(d Dialect, name string) (*Table, error) {
 // it (SQLSTATE 23505 or 42710) to a program that runs it at the very moment at which another creates the table.
 func (t *Table) Schema() string { return t.create }
 
+// made returns an error if t is not of NewTable: its statements are empty, and what a driver does with one is its own affair.
+func (t *Table) made() error {
+	if t == nil || t.check == "" {
+		return errors.New("fence: a table that NewTable did not return cannot be used (was the error of NewTable looked at?)")
+	}
+	return nil
+}
+
 // Check returns nil if no token above c.Token has been seen for c.Resource, and remembers it; then no
 // other token is accepted until the transaction of q ends. A *StaleError says that the caller has been
 // overtaken: roll back. Any other error is the database's, and says nothing about the lock.
@@ -103,6 +111,9 @@ func (t *Table) Schema() string { return t.create }
 // q must be a transaction. On its own, Check protects nothing that is written after it, so a *sql.DB is refused; of a
 // *sql.Conn it cannot be told whether a transaction has begun.
 func (t *Table) Check(ctx context.Context, q Querier, c Claim) error {
+	if err := t.made(); err != nil {
+		return err
+	}
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -130,6 +141,9 @@ func (t *Table) Check(ctx context.Context, q Querier, c Claim) error {
 // Newest returns the highest token that was committed for a resource, or checked in q; 0 if there was
 // none.
 func (t *Table) Newest(ctx context.Context, q Querier, resource string) (int64, error) {
+	if err := t.made(); err != nil {
+		return 0, err
+	}
 	var newest int64
 	err := q.QueryRowContext(ctx, t.query, resource).Scan(&newest)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -144,6 +158,9 @@ func (t *Table) Newest(ctx context.Context, q Querier, resource string) (int64, 
 // Do checks c and runs f in one transaction of db, at the database's default isolation level, and
 // commits it if f returns nil. An error of the commit leaves in doubt whether it took effect, as ever.
 func (t *Table) Do(ctx context.Context, db *sql.DB, c Claim, f func(tx *sql.Tx) error) error {
+	if err := t.made(); err != nil {
+		return err
+	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("fence %s: begin: %w", c.Resource, err)
