@@ -41,6 +41,16 @@ func TestTableNames(t *testing.T) {
 			}
 		}
 	}
+	for name, d := range map[string]Dialect{"temp.fences": SQLite, "pg_temp.fences": PostgreSQL} {
+		if _, err := NewTable(d, name); err == nil || !strings.Contains(err.Error(), "one connection") {
+			t.Errorf("NewTable(%v, %q): %v, want an error: another connection would let an older token in", d, name, err)
+		}
+	}
+	for name, d := range map[string]Dialect{"temp.fences": PostgreSQL, "temp": SQLite} {
+		if _, err := NewTable(d, name); err != nil {
+			t.Errorf("NewTable(%v, %q): %v, which is a name like others", d, name, err)
+		}
+	}
 	if _, err := NewTable(7, "a"); err == nil {
 		t.Error("a dialect that there is not")
 	}
