@@ -2,6 +2,7 @@ package lockmetrics
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,15 +117,18 @@ func (m *Metrics) label(path string) string {
 	if m.opt.LockName == nil {
 		return ""
 	}
-	return m.opt.LockName(path)
+	return text(m.opt.LockName(path))
 }
+
+// text returns s with a mark in place of what is not UTF-8, at which client_golang panics: a name may have been cut within a letter.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // labels returns the values of the labels of a lock's metric.
 func (m *Metrics) labels(path string, more ...string) []string {
 	if m.opt.LockName == nil {
 		return more
 	}
-	return append([]string{m.opt.LockName(path)}, more...)
+	return append([]string{m.label(path)}, more...)
 }
 
 // Trace returns a trace for client.Options. Any number of sessions may share it.
@@ -143,21 +147,21 @@ func (m *Metrics) Trace() client.Trace {
 func (m *Metrics) AddKeeper(name string, k *client.Keeper) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keepers[name] = k
+	m.mu.keepers[text(name)] = k
 }
 
 // AddCache shows a cache, with the label cache=name. A cache that has ended is left out.
 func (m *Metrics) AddCache(name string, c *cache.Cache) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.caches[name] = c
+	m.mu.caches[text(name)] = c
 }
 
 // AddGroup shows a group, with the label group=name. A group that has ended is left out.
 func (m *Metrics) AddGroup(name string, g *group.Group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.groups[name] = g
+	m.mu.groups[text(name)] = g
 }
 
 // Describe sends the descriptions of all metrics.

@@ -221,3 +221,24 @@ func TestSessionsCachesGroups(t *testing.T) {
 		wants(t, m, map[string]float64{}, "cache_", "group_", "session_connected", "session_timeout")
 	})
 }
+
+// A label that is no text is made one: client_golang panics at it, in a hook on the goroutine of the lock, or while it collects.
+func TestLabelsThatAreNoText(t *testing.T) {
+	srv, ctx := zktest.New(t, zktest.Options{}), t.Context()
+	m := lockmetrics.New(lockmetrics.Options{LockName: func(path string) string { return path[:4] }})
+	l, err := lock.NewMutex(srv.Session(t, "s"), "/größe", lock.Options{Hooks: m.Hooks()})
+	must(t, err)
+	must(t, l.Do(ctx, func(context.Context) error { return nil }))
+	k := srv.Keeper(t, "k")
+	c, err := cache.Open(ctx, k, "/c", cache.Options{})
+	must(t, err)
+	defer c.Close(ctx)
+	g, err := group.Open(ctx, k, "/g", group.Options{})
+	must(t, err)
+	defer g.Close(ctx)
+	m.AddKeeper("k\xff", k)
+	m.AddCache("c\xff", c)
+	m.AddGroup("g\xff", g)
+	wants(t, m, map[string]float64{"lock_held lock=/gr\uFFFD": 0, "session_connected session=k\uFFFD": 1, "cache_stale cache=c\uFFFD": 0,
+		"group_members group=g\uFFFD": 0}, "lock_held", "session_connected", "cache_stale", "group_members")
+}
