@@ -143,21 +143,21 @@ func (m *Metrics) Trace() client.Trace {
 	}
 }
 
-// AddKeeper shows the session of a Keeper, with the label session=name. A Keeper that has ended is left out.
+// AddKeeper shows the session of a Keeper, with the label session=name. A Keeper that has ended is left out, as nil is.
 func (m *Metrics) AddKeeper(name string, k *client.Keeper) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.keepers[text(name)] = k
 }
 
-// AddCache shows a cache, with the label cache=name. A cache that has ended is left out.
+// AddCache shows a cache, with the label cache=name. A cache that has ended is left out, as nil is.
 func (m *Metrics) AddCache(name string, c *cache.Cache) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.caches[text(name)] = c
 }
 
-// AddGroup shows a group, with the label group=name. A group that has ended is left out.
+// AddGroup shows a group, with the label group=name. A group that has ended is left out, as nil is.
 func (m *Metrics) AddGroup(name string, g *group.Group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,7 +199,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel() // Session returns at once then
 	for name, k := range m.mu.keepers {
-		if k.Err() != nil {
+		if k == nil || k.Err() != nil {
 			delete(m.mu.keepers, name)
 			continue
 		}
@@ -212,7 +212,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(m.connected, number(connected), name)
 	}
 	for name, c := range m.mu.caches {
-		if c.Err() != nil {
+		if c == nil || c.Err() != nil {
 			delete(m.mu.caches, name)
 			continue
 		}
@@ -223,7 +223,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(m.rereads, prometheus.CounterValue, float64(st.Rereads), name)
 	}
 	for name, g := range m.mu.groups {
-		if g.Err() != nil {
+		if g == nil || g.Err() != nil {
 			delete(m.mu.groups, name)
 			continue
 		}

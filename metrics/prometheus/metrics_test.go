@@ -242,3 +242,12 @@ func TestLabelsThatAreNoText(t *testing.T) {
 	wants(t, m, map[string]float64{"lock_held lock=/gr\uFFFD": 0, "session_connected session=k\uFFFD": 1, "cache_stale cache=c\uFFFD": 0,
 		"group_members group=g\uFFFD": 0}, "lock_held", "session_connected", "cache_stale", "group_members")
 }
+
+// What could not be opened is left out; it made the whole collection fail.
+func TestNilIsLeftOut(t *testing.T) {
+	m := lockmetrics.New(lockmetrics.Options{})
+	m.AddKeeper("main", nil)
+	m.AddCache("config", nil)
+	m.AddGroup("workers", nil)
+	wants(t, m, map[string]float64{"lock_oldest_hold_seconds": 0, "session_failures_total": 0}, "")
+}
