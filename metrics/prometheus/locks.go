@@ -162,15 +162,17 @@ func (a *ages) end(label string, r *request) {
 	delete(a.begun[label], r)
 }
 
-// oldest calls see with each label and the age of its oldest hold.
-func (a *ages) oldest(see func(label string, age time.Duration)) {
+// oldest returns the age of the oldest hold by label. The lock is not held while metrics are taken: hooks wait for it.
+func (a *ages) oldest() map[string]time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	oldest := make(map[string]time.Duration, len(a.begun))
 	for label, holds := range a.begun {
 		var age time.Duration
 		for _, at := range holds {
 			age = max(age, time.Since(at))
 		}
-		see(label, age)
+		oldest[label] = age
 	}
+	return oldest
 }

@@ -182,17 +182,13 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	none := true
-	m.ages.oldest(func(label string, age time.Duration) {
-		none = false
-		if m.opt.LockName == nil {
-			gauge(m.oldest, age.Seconds())
-		} else {
+	oldest := m.ages.oldest()
+	if m.opt.LockName == nil {
+		gauge(m.oldest, oldest[""].Seconds())
+	} else {
+		for label, age := range oldest {
 			gauge(m.oldest, age.Seconds(), label)
 		}
-	})
-	if none && m.opt.LockName == nil {
-		gauge(m.oldest, 0)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

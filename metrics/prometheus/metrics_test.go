@@ -251,3 +251,32 @@ func TestNilIsLeftOut(t *testing.T) {
 	m.AddGroup("workers", nil)
 	wants(t, m, map[string]float64{"lock_oldest_hold_seconds": 0, "session_failures_total": 0}, "")
 }
+
+// Locks are granted while a collection goes on: a hook waits for none of what takes the metrics.
+func TestNoHookWaitsForACollection(t *testing.T) {
+	m := lockmetrics.New(lockmetrics.Options{LockName: func(path string) string { return path }})
+	hooks := m.Hooks()
+	for _, path := range []string{"/a", "/b"} {
+		hooks.Granted(hooks.Asked(t.Context(), path), path, nil)
+	}
+	metrics := make(chan prometheus.Metric)
+	go func() {
+		defer close(metrics)
+		m.Collect(metrics)
+	}()
+	for metric := range metrics {
+		if !strings.Contains(metric.Desc().String(), "oldest_hold_seconds") {
+			continue
+		}
+		granted := make(chan struct{})
+		go func() {
+			defer close(granted)
+			hooks.Granted(hooks.Asked(t.Context(), "/c"), "/c", nil)
+		}()
+		select {
+		case <-granted:
+		case <-time.After(5 * time.Second):
+			t.Error("Granted waits for the rest of the metrics to be taken")
+		}
+	}
+}
