@@ -52,7 +52,7 @@ type Metrics struct {
 	}
 }
 
-// New returns Metrics, which are to be registered once.
+// New returns Metrics, which are to be registered once. It panics at Buckets that do not increase.
 func New(opt Options) *Metrics {
 	if opt.Namespace == "" {
 		opt.Namespace = "lockkeeper"
@@ -68,8 +68,9 @@ func New(opt Options) *Metrics {
 		names = []string{"lock"}
 	}
 	histogram := func(name, help string) *prometheus.HistogramVec {
-		return add(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: opt.Namespace, Subsystem: "lock", Name: name, Help: help, ConstLabels: opt.ConstLabels, Buckets: opt.Buckets}, names))
+		o := prometheus.HistogramOpts{Namespace: opt.Namespace, Subsystem: "lock", Name: name, Help: help, ConstLabels: opt.ConstLabels, Buckets: opt.Buckets}
+		prometheus.NewHistogram(o) // panics here, at what a HistogramVec panics at when the first lock is granted
+		return add(m, prometheus.NewHistogramVec(o, names))
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return add(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{

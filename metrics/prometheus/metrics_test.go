@@ -280,3 +280,13 @@ func TestNoHookWaitsForACollection(t *testing.T) {
 		}
 	}
 }
+
+// What client_golang does not take for buckets is seen when the program begins, and not at the first lock that is granted.
+func TestBucketsAreChecked(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("New took buckets that do not increase")
+		}
+	}()
+	lockmetrics.New(lockmetrics.Options{Buckets: []float64{2, 1}})
+}
