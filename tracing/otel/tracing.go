@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -24,8 +25,13 @@ type Tracing struct {
 	opt    Options
 }
 
-// New returns Tracing whose spans the tracer begins.
-func New(tracer trace.Tracer, opt Options) *Tracing { return &Tracing{tracer, opt} }
+// New returns Tracing whose spans the tracer begins; if it is nil, one of OpenTelemetry's global provider does.
+func New(tracer trace.Tracer, opt Options) *Tracing {
+	if tracer == nil {
+		tracer = otel.Tracer("github.com/lockkeeper/lockkeeper/tracing/otel")
+	}
+	return &Tracing{tracer, opt}
+}
 
 // requestKey is the key of a *request in a context. An All has a request for each path in one context.
 type requestKey struct {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -134,6 +135,21 @@ func TestSeveral(t *testing.T) {
 		}
 		if count["lock.acquire"] != 6 || count["lock.hold"] < 6 {
 			t.Errorf("spans: %v", count)
+		}
+	})
+}
+
+// Without a tracer, spans are those of the program's global provider.
+func TestNoTracer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recorder := tracetest.NewSpanRecorder()
+		otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)))
+		srv := zktest.New(t, zktest.Options{})
+		m, err := lock.NewMutex(srv.Session(t, "s"), "/l", lock.Options{Hooks: locktracing.New(nil, locktracing.Options{}).Hooks()})
+		must(t, err)
+		must(t, m.Do(t.Context(), func(context.Context) error { return nil }))
+		if n := len(recorder.Ended()); n != 2 {
+			t.Errorf("%d spans, want lock.acquire and lock.hold", n)
 		}
 	})
 }
