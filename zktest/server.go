@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
 	"github.com/lockkeeper/lockkeeper/server"
@@ -159,12 +160,13 @@ func (s *Server) Session(t testing.TB, label string) *client.Session {
 	return session
 }
 
-// Keeper opens a Keeper through the link with the given label and closes it at the end of the test.
+// Keeper opens a Keeper through the link with the given label and closes it at the end of the test. Heartbeats
+// are measured by package time alone, as those of Link.Open are.
 func (s *Server) Keeper(t testing.TB, label string) *client.Keeper {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	k, err := client.Keep(ctx, Servers, client.Options{Dial: s.Link(label).Dial})
+	k, err := client.Keep(ctx, Servers, clock.With(client.Options{Dial: s.Link(label).Dial}, &clock.Clock{}))
 	if err != nil {
 		t.Fatalf("zktest: keeper %s: %v", label, err)
 	}

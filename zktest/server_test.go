@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/server"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -296,6 +298,37 @@ func TestFourLetterWords(t *testing.T) {
 		}
 		if b, err := io.ReadAll(nc); err != nil || !strings.Contains(string(b), "standalone") {
 			t.Errorf("srvr: %q, %v", b, err)
+		}
+	})
+}
+
+// Time that passes outside a bubble, on a machine that is busy or was suspended, takes no hold from a Keeper in the bubble.
+func TestKeeperInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{TickTime: 10 * time.Millisecond, SessionTimeoutMax: 50 * time.Millisecond})
+		s, err := srv.Keeper(t, "a").Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := lock.NewMutex(s, "/l", lock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := func() int64 { // package time would say the bubble's
+			var tv syscall.Timeval
+			if err := syscall.Gettimeofday(&tv); err != nil {
+				t.Fatal(err)
+			}
+			return tv.Nano()
+		}
+		for start := now(); now()-start < int64(100*time.Millisecond); {
+		}
+		if err := h.Cause(); err != nil {
+			t.Errorf("%v, though no time has passed in the bubble", err)
 		}
 	})
 }
