@@ -175,6 +175,17 @@ func server(t *testing.T) *zktest.Server {
 	return zktest.New(t, zktest.Options{TickTime: 200 * time.Millisecond})
 }
 
+// A program that lacks arguments says which ones it wants.
+func TestUsage(t *testing.T) {
+	for name, arguments := range map[string]string{
+		"batch": "NAME PROCESSES", "cron": "HOST JOB…", "fencing": "DATABASE AMOUNT", "flags": "ADDRESS", "inspect": "ADDRESS DIRECTORY",
+		"leader": "NAME", "leaderonly": "NAME", "migrate": "DATABASE", "pool": "NAME FEED…", "ratelimit": "ADDRESS", "registry": "FILE",
+		"ring": "NAME", "service": "ADDRESS", "sidecar": "TEMPLATE FILE COMMAND…",
+	} {
+		startWith(t, nil, name).fail("usage: " + name + " " + arguments)
+	}
+}
+
 func TestCronguard(t *testing.T) {
 	t.Parallel()
 	srv := server(t)

@@ -18,6 +18,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("usage: batch NAME PROCESSES")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	processes, err := strconv.Atoi(os.Args[2])

@@ -21,6 +21,9 @@ import (
 const interval = time.Second // between two runs of a job
 
 func main() {
+	if len(os.Args) < 3 {
+		log.Fatal("usage: cron HOST JOB…")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	k, err := client.Keep(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{})

@@ -20,6 +20,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 2 && (len(os.Args) != 4 || os.Args[1] != "set") {
+		log.Fatal("usage: flags ADDRESS, or flags set FEATURE PERCENT")
+	}
 	k, err := client.Keep(context.Background(), os.Getenv("LOCKKEEPER_SERVERS"), client.Options{})
 	if err != nil {
 		log.Fatal("flags: ", err)

@@ -25,6 +25,9 @@ import (
 var term atomic.Pointer[election.Term]
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: leaderonly NAME")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	http.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {

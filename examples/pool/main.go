@@ -20,6 +20,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) < 3 {
+		log.Fatal("usage: pool NAME FEED…")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	k, err := client.Keep(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{Logger: slog.Default()})

@@ -24,6 +24,9 @@ const perMinute = 5
 var errTooMany = errors.New("too many requests")
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: ratelimit ADDRESS")
+	}
 	k, err := client.Keep(context.Background(), os.Getenv("LOCKKEEPER_SERVERS"), client.Options{})
 	if err != nil {
 		log.Fatal("ratelimit: ", err)

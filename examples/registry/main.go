@@ -21,6 +21,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: registry FILE")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	k, err := client.Keep(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{Logger: slog.Default()})

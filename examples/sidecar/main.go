@@ -22,6 +22,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) < 4 {
+		log.Fatal("usage: sidecar TEMPLATE FILE COMMAND…")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	tmpl := template.Must(template.ParseFiles(os.Args[1])).Option("missingkey=error")
