@@ -142,14 +142,14 @@ interop: packages build ## tests against Apache ZooKeeper, Curator, go-zookeeper
 	status=$$?; wait $$raced && exit $$status; }
 
 crash: packages ## kill -9 of the server under load: make crash KILLS=1000
-	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestKill9 ./crash -crash.kills=$(KILLS)
+	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestKill9 ./crash -crash.kills=$(KILLS) $(if $(SEED),-crash.seed=$(SEED))
 
 MINUTES ?= 10
 chaos: packages ## locks on three ZooKeeper servers, each on a host of its own, for MINUTES while servers, clients and the network fail, and for MINUTES while the servers' configuration changes; SEED=n repeats a schedule
 	cd $(INTEROP) && $(GO) test -race -v -count=1 -timeout 0 -run 'TestChaos|TestF17' ./chaos -chaos.rig=netns -chaos.minutes=$(MINUTES) -chaos.changing=$(MINUTES)m $(if $(SEED),-chaos.seed=$(SEED))
 
 fire: packages ## the command with its processes killed and frozen, until so many children have run: make fire GRANTS=1000
-	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestCommandUnderFire ./fire -fire.grants=$(GRANTS)
+	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestCommandUnderFire ./fire -fire.grants=$(GRANTS) $(if $(SEED),-fire.seed=$(SEED))
 
 systemd-check: build ## the units of packaging/ and docs/operations.md under a systemd of its own; wants root and systemd
 	cd $(INTEROP) && $(GO) run ./systemd -command $(CURDIR)/lockkeeper -packaging $(CURDIR)/packaging
