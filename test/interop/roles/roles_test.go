@@ -327,3 +327,26 @@ func TestPartition(t *testing.T) {
 	p.ask("finish")
 	await("i1,i2,i3,i4,i5")
 }
+
+// kazoo's Election is a lock of kazoo's, and with the pattern it and our mutex exclude each other.
+func TestElection(t *testing.T) {
+	p, k := setUp(t, "kazoo")
+	ctx := limited(t)
+	s, err := k.Session(ctx)
+	must(t, err)
+	m, err := lock.NewMutex(s, "/e", lock.Options{})
+	must(t, err)
+	h, err := m.Lock(ctx)
+	must(t, err)
+	p.ask("campaign /e python")
+	want(t, "kazoo leads beside our holder", p.ask("leads 1"), "False")
+	must(t, h.Release(ctx))
+	want(t, "kazoo leads after our release", p.ask("leads 30"), "True")
+	if _, err := m.TryLock(ctx); !errors.Is(err, lock.ErrBusy) {
+		t.Errorf("our try beside kazoo's leader: %v, want lock.ErrBusy", err)
+	}
+	p.ask("resign")
+	h, err = m.Lock(ctx)
+	must(t, err)
+	must(t, h.Release(ctx))
+}

@@ -1,6 +1,7 @@
 """Does with kazoo what it reads, line by line, and answers each line with one."""
 import functools
 import sys
+import threading
 import time
 
 from kazoo.client import KazooClient
@@ -53,7 +54,21 @@ def obey(f):
     if f[0] == "finish":
         kept["partition"].finish()
         return ""
+    if f[0] == "campaign":
+        kept["led"], kept["resigned"] = threading.Event(), threading.Event()
+        threading.Thread(target=client.Election(f[1], f[2]).run, args=(term,), daemon=True).start()
+        return ""
+    if f[0] == "leads":
+        return str(kept["led"].wait(float(f[1])))
+    if f[0] == "resign":
+        kept["resigned"].set()
+        return ""
     raise ValueError(f[0])
+
+
+def term():
+    kept["led"].set()
+    kept["resigned"].wait()
 
 
 def acquire():
