@@ -47,24 +47,11 @@ func reportByHand(ctx context.Context, m *lock.Mutex, steps []func(token int64) 
 }
 
 func increment(ctx context.Context, s *client.Session) error {
-	for {
-		data, stat, err := s.Get(ctx, "/counter") // repeated while connections break
-		if err != nil {
-			return err
-		}
-		n, err := strconv.Atoi(string(data))
-		if err != nil {
-			return err
-		}
-		_, err = s.Set(ctx, "/counter", []byte(strconv.Itoa(n+1)), stat.Version)
-		switch {
-		case errors.Is(err, zk.ErrBadVersion):
-			continue // another contender was faster
-		case client.MaybeApplied(err):
-			return err // written or not: look before you write again
-		}
-		return err
-	}
+	_, err := s.Update(ctx, "/counter", func(old []byte) ([]byte, error) { // again, if another contender was faster
+		n, err := strconv.Atoi(string(old))
+		return []byte(strconv.Itoa(n + 1)), err
+	})
+	return err // client.MaybeApplied(err): written or not
 }
 
 func follow(ctx context.Context, s *client.Session, changed func([]byte)) error {
@@ -81,27 +68,6 @@ func follow(ctx context.Context, s *client.Session, changed func([]byte)) error 
 			return context.Cause(ctx)
 		}
 	}
-}
-
-func everyNight(ctx context.Context, servers string, nights <-chan time.Time, work func(context.Context) error) error {
-	k, err := client.Keep(ctx, servers, client.Options{})
-	if err != nil {
-		return err
-	}
-	defer k.Close(context.WithoutCancel(ctx))
-	for range nights {
-		err := k.Run(ctx, func(ctx context.Context, s *client.Session) error { // with the next session, if this one expires
-			m, err := lock.NewMutex(s, "/locks/report", lock.Options{})
-			if err != nil {
-				return err
-			}
-			return m.Do(ctx, work)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // session opens a session over a socket, as readers of the guides do.
@@ -204,21 +170,5 @@ func TestFollow(t *testing.T) {
 	})
 	if want := []string{"a", "b"}; !errors.Is(err, context.Canceled) || !slices.Equal(seen, want) {
 		t.Errorf("follow = %v after %q, want the end of the context after %q", err, seen, want)
-	}
-}
-
-func TestEveryNight(t *testing.T) {
-	_, servers := session(t)
-	nights := make(chan time.Time, 2)
-	nights <- time.Now()
-	nights <- time.Now()
-	close(nights)
-	n := 0
-	must(t, everyNight(t.Context(), servers, nights, func(ctx context.Context) error {
-		n++
-		return ctx.Err()
-	}))
-	if n != 2 {
-		t.Errorf("worked %d times, want 2", n)
 	}
 }
