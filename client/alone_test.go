@@ -3,7 +3,9 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -18,7 +20,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A spied notes which goroutines read and write a connection.
+// A spied notes which goroutines read and write a connection. It says of a deadline only what net.Error has for that.
 type spied struct {
 	net.Conn
 	spy *spy
@@ -33,8 +35,18 @@ func (c spied) Read(b []byte) (int, error) {
 	c.spy.mu.Lock()
 	c.spy.readBy = append(c.spy.readBy, goroutine())
 	c.spy.mu.Unlock()
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = tooLate{}
+	}
+	return n, err
 }
+
+type tooLate struct{}
+
+func (tooLate) Error() string   { return "too late" }
+func (tooLate) Timeout() bool   { return true }
+func (tooLate) Temporary() bool { return true }
 
 func (c spied) Write(b []byte) (int, error) {
 	c.spy.mu.Lock()

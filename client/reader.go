@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"net"
 	"time"
 )
 
@@ -184,7 +184,7 @@ func (c *conn) readUntil(over func() bool) error {
 		c.nc.SetReadDeadline(c.in.deadline()) // with the lock, or it could undo what interrupt does
 		c.s.mu.Unlock()
 		if err := c.in.fill(); err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(c.in.deadline()) {
+			if isTimeout(err) && time.Now().Before(c.in.deadline()) {
 				return nil // interrupted
 			}
 			return c.readError(err)
@@ -217,11 +217,17 @@ func (s *Session) addDependentsLocked(n int) {
 	}
 }
 
+// isTimeout reports whether err says that a deadline has passed. Not every net.Conn says os.ErrDeadlineExceeded: gVisor's do not.
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
+}
+
 func (c *conn) readError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%v hung up", c.server)
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case isTimeout(err):
 		if due := c.in.due; !due.IsZero() && !time.Now().Before(due) {
 			return fmt.Errorf("%v began a message and sent less than %d bytes a second of it", c.server, slowest)
 		}
