@@ -113,6 +113,15 @@ func TestHoldAndRelease(t *testing.T) {
 	}
 }
 
+// What a name begins with is no flag, for the processes behind the hold either.
+func TestAHoldOfANameThatBeginsWithADash(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("hold", "--lease", "1h", "--", "-x").want(0)
+	h.run("run", "--wait", "0", "/lockkeeper/locks/-x", "--", "true").want(75, "held by hold")
+	h.run("release", "--", "-x").want(0)
+}
+
 // A hold whose token cannot be printed has failed, so it leaves no lock behind.
 func TestAHoldThatCannotPrintItsToken(t *testing.T) {
 	t.Parallel()

@@ -168,7 +168,7 @@ func (f *jobFlags) config(changed func(string) bool, what, name, path string, ar
 		Program:      program, Argv: argv, Env: f.passOn(os.Environ(), to),
 		RevokeSignal: revoke,
 		BusyStatus:   exit.Busy, LostStatus: exit.Lost,
-		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", name},
+		Engine: self(), EngineArgs: []string{"lockkeeper", "engine", "--", name},
 		Stderr: f.log.lines(), Quiet: f.log.silent(),
 		Spare: ownProcess,
 	}, nil
