@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -190,20 +191,41 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 	return nil
 }
 
-// whileServed returns a context that ends with ctx, or when s has been without a server for that time.
+// whileServed returns a context that ends with ctx, or when s has been without a server for that time. A server that takes the
+// session up again, and then answers nothing, as with a disk that hangs, does not count.
 func whileServed(ctx context.Context, s *client.Session, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		var lost time.Time           // when there was no server; zero if one has answered since
+		var answered <-chan struct{} // closed with the first answer of the next one; nil if none has been asked
 		for {
 			st, changed := s.State()
 			var patience <-chan time.Time
-			if st.Phase == client.Disconnected {
-				patience = time.After(limit)
+			switch {
+			case st.Phase == client.Disconnected:
+				if lost.IsZero() {
+					lost = time.Now()
+				}
+				patience = time.After(limit - time.Since(lost))
+			case st.Phase == client.Connected && !lost.IsZero() && answered == nil:
+				answer := make(chan struct{})
+				answered = answer
+				asking.Go(func() {
+					if _, _, err := s.Exists(ctx, "/"); err == nil { // asked again on each connection
+						close(answer)
+					}
+				})
+			}
+			select {
+			case <-answered:
+				lost, answered = time.Time{}, nil
+				continue
+			default:
 			}
 			select {
 			case <-changed:
+			case <-answered: // see above
 			case <-patience:
 				if st, _ := s.State(); st.Phase == client.Disconnected { // with what each server has answered since
 					cancel(fmt.Errorf("no server for %v: %w", limit, st.Cause))
@@ -212,10 +234,10 @@ func whileServed(ctx context.Context, s *client.Session, limit time.Duration) (c
 				return
 			}
 		}
-	}()
+	})
 	return ctx, func() {
 		cancel(nil)
-		<-done
+		asking.Wait()
 	}
 }
 

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
+	"io"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -56,5 +60,49 @@ func TestACommandThatOwnsNothingEndsSoonWithoutAnAnswer(t *testing.T) {
 	watch.want(128 + int(syscall.SIGINT))
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("locks --watch ends %v after INT", took)
+	}
+}
+
+// A server whose disk hangs may take sessions up again, and answer nothing else.
+func TestACommandWithAServerThatAnswersNothingEnds(t *testing.T) {
+	t.Parallel()
+	const timeout = 300 * time.Millisecond
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer nc.Close()
+				nc.Read(make([]byte, 1000)) // the request for a session
+				welcome := binary.BigEndian.AppendUint32(nil, 36)
+				welcome = binary.BigEndian.AppendUint32(welcome, 0) // the version of the protocol
+				welcome = binary.BigEndian.AppendUint32(welcome, uint32(timeout/time.Millisecond))
+				welcome = binary.BigEndian.AppendUint64(welcome, 1) // the session, and then its password
+				nc.Write(append(binary.BigEndian.AppendUint32(welcome, 16), make([]byte, 16)...))
+				io.Copy(io.Discard, nc)
+			}()
+		}
+	}()
+	s, err := client.Open(t.Context(), l.Addr().String(), client.Options{SessionTimeout: timeout, BackoffMax: timeout / 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing, cancel := context.WithCancel(context.Background())
+	cancel() // no answer is to be waited for
+	defer s.Close(closing)
+	ctx, stop := whileServed(t.Context(), s, 5*timeout)
+	defer stop()
+	waiting, cancel := context.WithTimeout(ctx, 40*timeout)
+	defer cancel()
+	_, _, err = s.Exists(waiting, "/")
+	if err == nil || !strings.Contains(err.Error(), "no server for 1.5s: nothing heard from") {
+		t.Errorf("without an answer: %v", err)
 	}
 }
