@@ -132,6 +132,12 @@ func self() string {
 	return path
 }
 
+// opening returns a context for what a command does at first under a Keeper, and the function that frees it. It ends when an answer is overdue.
+func (f *accessFlags) opening(ctx context.Context) (context.Context, func()) {
+	limit := cmp.Or(f.connectTimeout, connectTimeoutDefault)
+	return context.WithTimeoutCause(ctx, limit, errors.New("no answer within "+limit.String()))
+}
+
 // openCommand opens a session with the settings of commands that have none of their own for it.
 func openCommand(ctx context.Context, to access.Settings) (*client.Session, string, error) {
 	limit := cmp.Or(to.ConnectTimeout, connectTimeoutDefault)

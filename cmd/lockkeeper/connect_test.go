@@ -63,15 +63,14 @@ func TestACommandThatOwnsNothingEndsSoonWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A server whose disk hangs may take sessions up again, and answer nothing else.
-func TestACommandWithAServerThatAnswersNothingEnds(t *testing.T) {
-	t.Parallel()
-	const timeout = 300 * time.Millisecond
+// muteServer returns the address of a server that gives sessions with this timeout, and answers nothing else. One whose disk hangs
+// may take sessions up again like that.
+func muteServer(t *testing.T, timeout time.Duration) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			nc, err := l.Accept()
@@ -90,7 +89,13 @@ func TestACommandWithAServerThatAnswersNothingEnds(t *testing.T) {
 			}()
 		}
 	}()
-	s, err := client.Open(t.Context(), l.Addr().String(), client.Options{SessionTimeout: timeout, BackoffMax: timeout / 3})
+	return l.Addr().String()
+}
+
+func TestACommandWithAServerThatAnswersNothingEnds(t *testing.T) {
+	t.Parallel()
+	const timeout = 300 * time.Millisecond
+	s, err := client.Open(t.Context(), muteServer(t, timeout), client.Options{SessionTimeout: timeout, BackoffMax: timeout / 3})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 			ctx, stop := interruptible()
 			defer stop()
 			err = flags.withKeeper(ctx, func(ctx context.Context, k *client.Keeper) error {
-				ctx, cancel := context.WithTimeout(ctx, connectTimeoutDefault)
+				ctx, cancel := flags.opening(ctx)
 				defer cancel()
 				err := config.Store(ctx, k, path, data, expected, config.StoreOptions{Label: label, ACL: to.MadeACL()})
 				if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) {
@@ -253,7 +253,7 @@ func withConfig(flags *accessFlags, name string, do func(context.Context, string
 	ctx, stop := interruptible()
 	defer stop()
 	err = flags.withKeeper(ctx, func(ctx context.Context, k *client.Keeper) error {
-		opening, cancel := context.WithTimeout(ctx, connectTimeoutDefault)
+		opening, cancel := flags.opening(ctx)
 		defer cancel()
 		v, err := config.Open(opening, k, []string{path}, config.Options[[]byte]{
 			Decode:   func(data []byte, value *[]byte) error { *value = slices.Clone(data); return nil },

@@ -51,7 +51,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 			ctx, stop := interruptible()
 			defer stop()
 			err = flags.withKeeper(ctx, func(ctx context.Context, k *client.Keeper) error {
-				opening, cancel := context.WithTimeout(ctx, connectTimeoutDefault)
+				opening, cancel := flags.opening(ctx)
 				defer cancel()
 				g, err := group.Open(opening, k, path, group.Options{})
 				if err != nil {

@@ -247,3 +247,17 @@ func (h *home) discovered(name string, status int) {
 	}
 	h.t.Fatalf("discover %s has never ended with status %d", name, status)
 }
+
+// The error says what was waited for, and for how long.
+func TestAnAnswerThatIsOverdueIsNamed(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	servers := muteServer(t, time.Minute)
+	var jobs []*job
+	for _, args := range [][]string{{"config", "get", "x"}, {"config", "set", "x", "y"}, {"config", "watch", "x"}, {"members", "x"}, {"discover", "x"}} {
+		jobs = append(jobs, h.start(append(args, "--servers", servers, "--connect-timeout", "1s")...))
+	}
+	for _, j := range jobs {
+		j.want(69, "no answer within 1s")
+	}
+}

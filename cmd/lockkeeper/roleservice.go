@@ -57,7 +57,7 @@ reached, 77 the servers refuse.`,
 			ctx, stop := interruptible()
 			defer stop()
 			err = flags.withKeeper(ctx, func(ctx context.Context, k *client.Keeper) error {
-				opening, cancel := context.WithTimeout(ctx, connectTimeoutDefault)
+				opening, cancel := flags.opening(ctx)
 				defer cancel()
 				d, err := discovery.Open(opening, k, base, discovery.Options{})
 				if err != nil {
