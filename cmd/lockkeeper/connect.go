@@ -248,9 +248,13 @@ func whileServed(ctx context.Context, s *client.Session, limit time.Duration) (c
 }
 
 // explained gives an exit status to what has come of work with servers, and names the identities when the servers have refused them.
+// Data that is too large is not sent at all.
 func explained(err error, to access.Settings) error {
 	if access.Refused(err) {
 		return exit.Errorf(exit.StatusOf(err, exit.NotPermitted), "%w (%s)", err, to.AsWhom(err))
+	}
+	if errors.As(err, new(*client.SizeError)) {
+		return exit.Errorf(exit.StatusOf(err, exit.Usage), "%w", err)
 	}
 	return exit.Errorf(exit.StatusOf(err, exit.Unreachable), "%w", err)
 }

@@ -79,6 +79,15 @@ func TestAConfigurationThatIsNoTextIsReadAsItIsStored(t *testing.T) {
 	}
 }
 
+// No server has refused it, and none is missing.
+func TestAConfigurationThatIsTooLargeIsWrongUsage(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for _, size := range []int{1<<20 - 100, 3 << 20} {
+		h.startWith(input(strings.Repeat("x", size)), "config", "set", "large", "-").want(64, "store /lockkeeper/config/large: message of")
+	}
+}
+
 // A configuration goes with the name of its writer, and with nothing else.
 func TestAConfigurationIsDeleted(t *testing.T) {
 	t.Parallel()
