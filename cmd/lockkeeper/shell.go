@@ -143,7 +143,8 @@ func (sh *shell) run() error {
 func (sh *shell) script(in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, dataBytesMax)
-	for n := 1; lines.Scan(); n++ {
+	n := 1
+	for ; lines.Scan(); n++ {
 		err := sh.line(lines.Text())
 		if errors.Is(err, errQuit) {
 			return nil
@@ -152,7 +153,13 @@ func (sh *shell) script(in io.Reader) error {
 			return exit.Errorf(exit.StatusOf(err, exit.Failure), "line %d: %w", n, err)
 		}
 	}
-	return lines.Err()
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return exit.Errorf(exit.Usage, "line %d: it has %d bytes or more", n, dataBytesMax)
+	case err != nil:
+		return exit.Errorf(exit.OS, "%w", err)
+	}
+	return nil
 }
 
 // complain says what has come of a line. An interruption needs no words.

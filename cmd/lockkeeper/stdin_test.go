@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -27,4 +28,19 @@ func TestAClosedStandardInputIsNoData(t *testing.T) {
 	if got := h.run("z", "get", "/kept").want(0).stdout.String(); strings.TrimSpace(got) != "" {
 		t.Errorf("after an empty input: %q", got)
 	}
+}
+
+// A script that cannot be read is not one that has ended.
+func TestAScriptThatCannotBeReadFails(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	dir, err := os.Open(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	for _, command := range []string{"shell", "zkcli"} {
+		h.startWith(func(c *exec.Cmd) { c.Stdin = dir }, command).want(71, "read /dev/stdin: is a directory")
+	}
+	h.startWith(input("pwd\n"+strings.Repeat("x", dataBytesMax)), "shell").want(64, "line 2: it has 16777216 bytes or more")
 }

@@ -146,6 +146,9 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 					return nil
 				}
 			}
+			if path := (*os.PathError)(nil); errors.As(err, &path) {
+				return exit.Errorf(exit.OS, "%w", path)
+			}
 			if err != nil {
 				return nil
 			}
