@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -128,6 +129,7 @@ func follow(out string, ended <-chan error) error {
 
 // cage runs in the new namespaces. It mounts a view of the machine in which nothing that lasts can be changed, and becomes systemd.
 func cage(dir string) error {
+	runtime.LockOSThread()                    // the namespace is the thread's, and it has to be the one that becomes systemd
 	err := unix.Unshare(unix.CLONE_NEWCGROUP) // the cgroup of this process is the root from now on
 	if err != nil {
 		return fmt.Errorf("cgroup namespace: %w", err)
