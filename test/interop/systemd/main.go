@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -106,6 +107,8 @@ func follow(out string, ended <-chan error) error {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	deadline := time.After(limit)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM) // process 1 of a namespace outlives us unless we kill it
 	printed := 0
 	for {
 		text := read(out)
@@ -120,6 +123,8 @@ func follow(out string, ended <-chan error) error {
 		select {
 		case err := <-ended:
 			return fmt.Errorf("process 1 has ended: %w", err)
+		case sig := <-stop:
+			return fmt.Errorf("stopped: %v", sig)
 		case <-deadline:
 			return fmt.Errorf("no result within %v", limit)
 		case <-look.C:
