@@ -31,7 +31,7 @@ import (
 
 const holdHelp = `Take LOCK and keep it when this command has ended, for scripts and services that cannot be
 started by lockkeeper run. The fencing token is printed. A process in the background, the
-holder, keeps the lock until one of these:
+holder, keeps the lock until one of these; --pid or --lease has to be given:
 
   lockkeeper release LOCK
   the process of --pid has ended

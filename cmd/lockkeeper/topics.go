@@ -27,7 +27,8 @@ it, and otherwise with one of these. The other commands use the same numbers.
    70  a process of lockkeeper died before the command ran; release, renew: the holder
        does not answer
    71  the operating system refused something
-   73  the status file cannot be opened (if a later write fails, a message says so)
+   73  the status file cannot be opened (if a later write fails, a message says so);
+       server, ensemble: files that cannot be used
    74  the lock was lost, or a process of lockkeeper died, while the command ran
        (run --lost-code); release: it was lost before
    75  another holder has the lock, or the wait is over (run --busy-code); config set:
