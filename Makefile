@@ -32,7 +32,10 @@ export GORACE ?= atexit_sleep_ms=0
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-and-examples sim-roles examples interop model walk race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-permits bench-waiters bench-roles bench-z fmt clean
+.PHONY: help build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-and-examples sim-roles examples interop model walk race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-permits bench-waiters bench-roles bench-z fmt clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the command
 	CGO_ENABLED=0 $(GO) build -o lockkeeper ./cmd/lockkeeper

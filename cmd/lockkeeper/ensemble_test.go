@@ -47,6 +47,7 @@ func TestEnsembleRollRefuses(t *testing.T) {
 		{64, "--timeout is more than 0", []string{"--timeout", "0s", "--restart", "ssh {host}"}},
 		{1, srv.Addr() + " is standalone: it is no member of an ensemble", []string{"--restart", "touch " + h.dir + "/{port}"}},
 		{1, "would not begin: " + srv.Addr() + " is standalone", []string{"--plan", "--restart", "touch " + h.dir + "/{port}"}},
+		{1, "would not begin: " + srv.Addr() + " is standalone", []string{"--plan"}},
 	} {
 		h.run(append([]string{"ensemble", "roll"}, tt.args...)...).want(tt.status, tt.want)
 	}

@@ -42,7 +42,7 @@ the member has to be seen to go away and come back, with all that the leader had
 the first doubt the roll ends: it says what was restarted, what was not, which member may have
 been, and how to go on.
 
---plan shows the steps and restarts nothing.
+--plan shows the steps and restarts nothing; it needs no --restart.
 
 Exit status: 0 all were restarted, 1 there was a doubt, 64 wrong usage, 130 interrupted
 between or in a step.`,
@@ -71,11 +71,15 @@ func (f *rollFlags) run(cmd *cobra.Command) error {
 	if f.plan {
 		steps, doubt := roll.Plan(ctx, w, o)
 		for i, s := range steps {
-			text, err := w.Command.For(s.Member)
-			if err != nil {
-				return err
+			how := ""
+			if f.restart != "" {
+				text, err := w.Command.For(s.Member)
+				if err != nil {
+					return err
+				}
+				how = ": " + text
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%d. %s (%s): %s\n", i+1, s.Member, s.Mode, text); err != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%d. %s (%s)%s\n", i+1, s.Member, s.Mode, how); err != nil {
 				return err
 			}
 		}
@@ -149,7 +153,11 @@ func (f *rollFlags) settings() (o roll.Options, w *roll.Network, err error) {
 		return fail("%w", err)
 	}
 	w = &roll.Network{Dial: opt.Dial, Session: opt, Command: roll.Command(f.restart), Output: os.Stderr}
-	if f.restart == "" {
+	switch {
+	case f.restart != "":
+	case f.plan:
+		return o, w, nil // the order does not depend on it
+	default:
 		return fail("--restart is missing: the command that restarts a member")
 	}
 	for _, m := range o.Members {
