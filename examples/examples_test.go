@@ -184,6 +184,7 @@ func TestUsage(t *testing.T) {
 	} {
 		startWith(t, nil, name).fail("usage: " + name + " " + arguments)
 	}
+	startWith(t, nil, "sidecar", "nothing.tmpl", "file", "true").fail("sidecar: open nothing.tmpl")
 }
 
 func TestCronguard(t *testing.T) {

@@ -27,7 +27,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	tmpl := template.Must(template.ParseFiles(os.Args[1])).Option("missingkey=error")
+	tmpl, err := template.ParseFiles(os.Args[1])
+	if err != nil {
+		log.Fatal("sidecar: ", err)
+	}
+	tmpl.Option("missingkey=error")
 	k, err := client.Keep(ctx, os.Getenv("LOCKKEEPER_SERVERS"), client.Options{})
 	if err != nil {
 		log.Fatal("sidecar: ", err)
