@@ -222,7 +222,7 @@ func (v *Value[T]) look() error {
 	switch {
 	case fresh:
 		v.opt.Logger.Info("config: in force", "path", v.layers[0], "sources", len(snapshot.Sources))
-	case bad != nil && !sameError(old.Bad, bad):
+	case bad != nil && !sameError(old.Bad, bad) && v.newest.Load() != nil: // without a value, it is the error of Open
 		v.opt.Logger.Error("config: refused, the last good value stays in force", "cause", bad)
 	}
 	return bad

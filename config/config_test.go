@@ -157,6 +157,20 @@ func TestOpenFailsWithWhatIsBad(t *testing.T) {
 	})
 }
 
+// A first value that is bad is the error of Open alone: the log does not say that a good one stays in force.
+func TestOpenLogsNoValueThatThereIsNot(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		var log strings.Builder
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		if _, err := config.Open(t.Context(), w.k, []string{"/c"}, config.Options[int]{Logger: logger}); !errors.Is(err, zk.ErrNoNode) {
+			t.Errorf("Open = %v", err)
+		}
+		if strings.Contains(log.String(), "in force") {
+			t.Errorf("the log: %s", log.String())
+		}
+	})
+}
+
 // The parent that Store makes for a layer is there without data, and no layer.
 func TestALayerWithoutDataIsAbsent(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
