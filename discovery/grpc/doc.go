@@ -2,6 +2,7 @@
 //
 //	d, err := discovery.Open(ctx, keeper, "/services", discovery.Options{})
 //	conn, err := grpc.NewClient("lockkeeper:///orders", grpc.WithResolvers(grpcresolver.New(d)),
+//		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{})), // or insecure.NewCredentials(); gRPC wants one of them
 //		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`))
 //
 // The endpoint of the target is the name of the service; a port behind it is ignored. gRPC gets all instances that are not disabled and have an
