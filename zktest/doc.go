@@ -55,12 +55,13 @@
 //	})
 //
 // The rules are synctest's: make the server, its clients and everything that they share inside the
-// bubble, and close what you open, because a bubble fails its test if a goroutine is left. What
-// belongs to the server and to [Server.Session] goes by itself. Sockets know no virtual time, so
-// [Server.Addr] is for tests in real time; make the tick short there, or use [Link.Expire] instead of
-// waiting. A session that code under test opens itself also measures real time, and may lose its holds if a bubble
-// computes for longer than the session timeout; those of [Server.Session] and [Server.Keeper] do not. Time is exact: a session expires at the first multiple of the tick, counted from the
-// server's start, that is later than its timeout after the last that was heard of it.
+// bubble, and close what you open, because a bubble fails its test if a goroutine is left. What belongs
+// to the server and to [Server.Session] goes by itself. Sockets know no virtual time, so [Server.Addr]
+// is for tests in real time; make the tick short there, or use [Link.Expire] instead of waiting. A
+// session that code under test opens itself also measures real time, and may lose its holds if a bubble
+// computes for longer than the session timeout; those of [Server.Session] and [Server.Keeper] do not.
+// Time is exact: a session expires at the first multiple of the tick, counted from the server's start,
+// that is later than its timeout after the last that was heard of it.
 //
 // # Limits
 //
