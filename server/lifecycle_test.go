@@ -310,15 +310,22 @@ func TestWaitIdle(t *testing.T) {
 }
 
 func TestOpenRefusesNonsense(t *testing.T) {
-	for _, o := range []Options{
-		{},
-		{DataDir: "d", TickTime: time.Microsecond},
-		{DataDir: "d", MinSessionTimeout: time.Minute, MaxSessionTimeout: time.Second},
-		{DataDir: t.TempDir(), ReapInterval: -1},
+	for _, tt := range []struct {
+		opt  Options
+		want string
+	}{
+		{Options{}, "director"},
+		{Options{DataDir: "d", TickTime: time.Microsecond}, "the tick must be a millisecond or more"},
+		{Options{DataDir: "d", TickTime: 1000 * time.Hour}, "clients cannot be told of more"},
+		{Options{DataDir: "d", MinSessionTimeout: time.Minute, MaxSessionTimeout: time.Second}, "the timeouts in order"},
+		{Options{DataDir: t.TempDir(), ReapInterval: -1}, "it must not be negative"},
 	} {
-		if s, err := Open(o); err == nil {
+		s, err := Open(tt.opt)
+		if err == nil {
 			s.Close()
-			t.Errorf("Open(%+v) succeeded", o)
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("Open(%+v): %v, want it to say %q", tt.opt, err, tt.want)
 		}
 	}
 }

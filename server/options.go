@@ -193,8 +193,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.TickTime < time.Millisecond || o.MinSessionTimeout < time.Millisecond || o.MinSessionTimeout > o.MaxSessionTimeout ||
-		o.MinSessionTimeout > math.MaxInt32*time.Millisecond { // which clients cannot be told
+	if o.MinSessionTimeout > math.MaxInt32*time.Millisecond {
+		return o, fmt.Errorf("server: session timeouts are from %v: clients cannot be told of more than 2^31-1 ms", o.MinSessionTimeout)
+	}
+	if o.TickTime < time.Millisecond || o.MinSessionTimeout < time.Millisecond || o.MinSessionTimeout > o.MaxSessionTimeout {
 		return o, fmt.Errorf("server: the tick is %v and session timeouts are from %v to %v: the tick must be a millisecond or more, and the timeouts in order",
 			o.TickTime, o.MinSessionTimeout, o.MaxSessionTimeout)
 	}
