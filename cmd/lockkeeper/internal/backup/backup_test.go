@@ -289,6 +289,38 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// One of several restores into a directory at a time succeeds. The others leave its files alone, and ask for no deletion of them.
+func TestRestoresAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	good, _, err := Make(t.Context(), DataDir{Dir: filled(t, server.Options{}, 3)}, t.TempDir())
+	must(t, err)
+	for range 20 {
+		target := filepath.Join(t.TempDir(), "target")
+		errs := make(chan error)
+		for range 4 {
+			go func() {
+				_, err := Restore(t.Context(), good, target, "")
+				errs <- err
+			}()
+		}
+		done := 0
+		for range 4 {
+			switch err := <-errs; {
+			case err == nil:
+				done++
+			case !strings.Contains(err.Error(), "another restore is at work") && !strings.Contains(err.Error(), "holds data"):
+				t.Errorf("a restore beside others: %v", err)
+			}
+		}
+		if done != 1 {
+			t.Errorf("%d of 4 restores have succeeded, want 1", done)
+		}
+		if got := children(t, server.Options{DataDir: target}); len(got) != 3 {
+			t.Errorf("restored: %q", got)
+		}
+	}
+}
+
 func TestMakeRefuses(t *testing.T) {
 	t.Parallel()
 	backups := t.TempDir()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/store"
+	"github.com/lockkeeper/lockkeeper/internal/vfs"
 )
 
 // restoringName is the folder in which files are gathered before they get their names.
@@ -21,6 +23,7 @@ type target struct {
 	dir     string
 	prefix  string // of the files that belong there; empty: all
 	existed bool
+	lock    io.Closer
 }
 
 // Restore copies a backup into a data directory, and the logs into logDir unless that is empty. The directories may
@@ -35,11 +38,16 @@ func Restore(ctx context.Context, from, dir, logDir string) (*Manifest, error) {
 		targets = []target{{dir: logDir, prefix: "log."}, {dir: dir, prefix: "snapshot."}}
 	}
 	for i := range targets {
-		if targets[i].existed, err = unused(targets[i].dir); err != nil {
-			return nil, err
+		if err = targets[i].take(); err != nil {
+			targets = targets[:i]
+			break
 		}
+		defer targets[i].lock.Close()
 	}
-	if err := m.gather(ctx, from, targets); err != nil {
+	if err == nil {
+		err = m.gather(ctx, from, targets)
+	}
+	if err != nil {
 		for _, t := range targets {
 			err = errors.Join(err, t.clear())
 		}
@@ -58,14 +66,32 @@ func (m *Manifest) has(path string) bool {
 	return slices.ContainsFunc(m.Files, func(f File) bool { return f.Path == path })
 }
 
-// unused reports whether a directory exists, and refuses one with data.
-func unused(dir string) (existed bool, err error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+// take makes a directory if it is missing, keeps servers and other restores out of it, and refuses one with data.
+func (t *target) take() error {
+	_, err := os.Stat(t.dir)
+	t.existed = err == nil
+	if err := os.MkdirAll(t.dir, dirPerm); err != nil {
+		return err
+	}
+	t.lock, err = vfs.OS{}.LockDir(t.dir)
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("%s: a server or another restore is at work there", t.dir)
 	}
 	if err != nil {
-		return true, err
+		return err
+	}
+	if err := unused(t.dir); err != nil {
+		t.lock.Close()
+		return err
+	}
+	return nil
+}
+
+// unused refuses a directory with data.
+func unused(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
 	}
 	var data []string
 	for _, e := range entries {
@@ -75,21 +101,21 @@ func unused(dir string) (existed bool, err error) {
 		case versionDir:
 			inside, err := os.ReadDir(path)
 			if err != nil {
-				return true, err
+				return err
 			}
 			if len(inside) > 0 {
 				data = append(data, path)
 			}
 		case restoringName:
-			return true, fmt.Errorf("%s: a restore was cut off there: delete %s first", dir, path)
+			return fmt.Errorf("%s: a restore was cut off there: delete %s first", dir, path)
 		default:
 			data = append(data, path)
 		}
 	}
 	if len(data) > 0 {
-		return true, fmt.Errorf("%s holds data: move %s away first", dir, strings.Join(data, ", "))
+		return fmt.Errorf("%s holds data: move %s away first", dir, strings.Join(data, ", "))
 	}
-	return true, nil
+	return nil
 }
 
 // gather copies all files into the folders for it, compares them with the manifest, and reads them as a server would.
