@@ -24,9 +24,12 @@ type electionAnswer struct {
 
 // serveElection answers HTTP requests at addr from now on, until the process ends.
 func serveElection(addr, path, self string, standing *front.Standing, told *roleLog) error {
-	_, _, err := net.SplitHostPort(addr)
+	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return exit.Errorf(exit.Usage, "elect: --http %s: not host:port, such as 127.0.0.1:8090", addr)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return exit.Errorf(exit.Usage, "elect: --http %s: %q is no port", addr, port)
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -153,6 +153,7 @@ func TestElectAnswersWhoLeads(t *testing.T) {
 	first.status()
 	second.status()
 	h.run("elect", "--http", "nonsense", "demo", "--", "true").want(64, "--http nonsense")
+	h.run("elect", "--http", ":99999", "demo", "--", "true").want(64, `--http :99999: "99999" is no port`)
 }
 
 // A client that opens connections without end took all descriptors of the candidate, which ended then.
