@@ -101,6 +101,9 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 			if err != nil {
 				return err
 			}
+			if err := wantVersion("config set "+path, version); err != nil {
+				return err
+			}
 			data := []byte(args[1])
 			if args[1] == "-" {
 				data, err = io.ReadAll(io.LimitReader(standardInput(), dataBytesMax+1))
