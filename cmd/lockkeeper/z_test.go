@@ -253,6 +253,18 @@ func TestZCreateEndsWhenItsEphemeralIsDeleted(t *testing.T) {
 	shut.want(130)
 }
 
+// What has been made is named, also where the answer cannot be written.
+func TestZCreateThatCannotPrintThePathNamesIt(t *testing.T) {
+	t.Parallel()
+	h, _ := newZHome(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	h.startWith(func(c *exec.Cmd) { c.Stdout = full }, "z", "create", "-s", "/item-").want(71, "/item-0000000000 is there, but its path cannot be printed: write")
+}
+
 // A terminal that goes away ends a command as ^C does: with nothing left behind.
 func TestAHangupIsAnInterruption(t *testing.T) {
 	t.Parallel()

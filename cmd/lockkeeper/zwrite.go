@@ -244,7 +244,10 @@ func (e *zEnv) create(ctx context.Context, s *client.Session, p string, data []b
 	} else {
 		err = e.printf("%s\n", e.name(made.Path))
 	}
-	if err != nil || !mode.Ephemeral() || e.lasting {
+	switch ends := mode.Ephemeral() && !e.lasting; {
+	case err != nil && !ends: // the name of a sequential znode would be lost
+		return exit.Errorf(exit.OS, "create: %s is there, but its path cannot be printed: %w", ztree.Escape(made.Path), err)
+	case err != nil || !ends:
 		return err
 	}
 	e.notef("%s lives until this command ends", ztree.Escape(made.Path))
