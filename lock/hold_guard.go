@@ -117,6 +117,12 @@ func (k *guard) look() (next time.Time) {
 	k.collect()
 	now, over := time.Now(), k.s.Err()
 	pause := lease.Glance(k.s.Timeout())
+	leases := sync.OnceValue(func() (all [client.VouchWrite + 1]bridge.Lease) { // once, because that takes system calls
+		for level := range all {
+			all[level] = bridge.Of(k.s).Lease(level)
+		}
+		return all
+	})
 	var kept, lost []*grant
 	for _, g := range k.grants {
 		left, cause := guardTick, over
@@ -124,7 +130,7 @@ func (k *guard) look() (next time.Time) {
 		case g.hasEnded():
 			continue
 		case over == nil && !now.Before(g.guarded.due):
-			left, cause = g.refresh(k.told)
+			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.told)
 		}
 		switch {
 		case cause == nil:
@@ -177,9 +183,9 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 	}
 }
 
-// refresh takes in the events of the grant's node. It returns how long the grant is good for, or why it is lost. From then on, told
-// hears of events.
-func (g *grant) refresh(told chan<- struct{}) (left time.Duration, lost error) {
+// refresh takes in the events of the grant's node. l is the session's lease at the grant's level. It returns how long the grant is
+// good for, or why it is lost. From then on, told hears of events.
+func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duration, lost error) {
 	if own := g.guarded.own; own != nil && !g.guarded.due.IsZero() {
 		bridge.Notify(own, told)
 	}
@@ -200,11 +206,10 @@ func (g *grant) refresh(told chan<- struct{}) (left time.Duration, lost error) {
 		}
 		return 0, ErrNodeDeleted
 	}
-	left = g.remaining()
-	if left <= 0 {
-		return 0, g.expiry()
+	if l.Number == g.leaseNumber && l.Remaining > 0 {
+		return l.Remaining, nil
 	}
-	return left, nil
+	return 0, g.expiry()
 }
 
 func (g *grant) takeEvent() {

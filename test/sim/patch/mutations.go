@@ -74,7 +74,7 @@ var Mutations = []Mutation{
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/deadline.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
-		{File: "lock/hold_guard.go", Old: "	if left <= 0 {\n		return 0, g.expiry()\n	}\n	return left, nil", New: "	if left <= 0 && g.s.Err() != nil {\n		return 0, g.expiry()\n	}\n	return max(left, 1e9), nil"},
+		{File: "lock/hold_guard.go", Old: "l.Number == g.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == g.leaseNumber && l.Remaining > 0 || g.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
 		{File: "lock/release.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.fair.cleaner.add(g.leftovers())\n"},
