@@ -296,7 +296,6 @@ func TestVouchingStops(t *testing.T) {
 			v := s.Vouch(level)
 			<-time.After(10 * time.Second)
 			v.Stop()
-			v.Stop()
 		}
 		<-time.After(time.Second)
 		before := len(f.asked())
