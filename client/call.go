@@ -104,12 +104,12 @@ func (s *Session) failLocked(c *call, err error) {
 	}
 }
 
-// failQueueLocked completes what has not been sent.
-func (s *Session) failQueueLocked(err error) {
-	for _, c := range s.mu.queue {
+// failAllLocked completes what is queued, or what has been sent, without answers.
+func (s *Session) failAllLocked(calls *[]*call, err error) {
+	for _, c := range *calls {
 		s.failLocked(c, err)
 	}
-	s.mu.queue = nil
+	*calls = nil
 }
 
 func (s *Session) completeLocked(c *call) {

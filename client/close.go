@@ -81,7 +81,7 @@ func (s *Session) askToClose(ctx context.Context) error {
 		log := func() {}
 		if s.errLocked() == nil { // otherwise no request of a caller is queued but to close
 			log = s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
-			s.failQueueLocked(s.mu.state.Cause)
+			s.failAllLocked(&s.mu.queue, s.mu.state.Cause)
 		}
 		s.mu.inFlight++
 		s.mu.queue = append(s.mu.queue, &k.call)

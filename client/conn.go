@@ -96,14 +96,6 @@ func hangUp(nc net.Conn) {
 	nc.Close()
 }
 
-// failInFlightLocked completes what was sent: its outcome is unknown.
-func (c *conn) failInFlightLocked(err error) {
-	for _, k := range c.sent {
-		c.s.failLocked(k, err)
-	}
-	c.sent = nil
-}
-
 // message handles an answer or an event. skipped says that b is no more of it than its header.
 func (c *conn) message(b []byte, skipped error) error {
 	if len(b) < replyHeaderBytes {

@@ -230,7 +230,7 @@ func (s *Session) settleConn(c *conn, cause error) {
 	}
 	s.mu.conn = nil
 	s.mu.noConn = &disconnection{OpenError{Err: cause}}
-	c.failInFlightLocked(zk.ErrConnectionLoss)
+	s.failAllLocked(&c.sent, zk.ErrConnectionLoss)
 	// Of what is queued, the session's own requests made sense on this connection only: watches to be forgotten went with it,
 	// and the greeting is made anew for the next.
 	s.mu.queue = slices.DeleteFunc(s.mu.queue, func(k *call) bool { return k.own })
@@ -256,9 +256,9 @@ func (s *Session) end(why *SessionError) {
 	}
 	if c := s.mu.conn; c != nil {
 		s.mu.conn = nil
-		c.failInFlightLocked(why)
+		s.failAllLocked(&c.sent, why)
 	}
-	s.failQueueLocked(why)
+	s.failAllLocked(&s.mu.queue, why)
 	s.watches.end(why)
 	log := s.setStateLocked(State{Phase: phase, Conn: s.mu.state.Conn, Cause: why})
 	s.mu.Unlock()
