@@ -153,7 +153,13 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 		return fmt.Errorf("from %v: answer to xid %d, which is not the next one due", c.server, h.Xid)
 	}
 	k := c.sent[i]
-	c.sent = slices.Delete(c.sent, i, i+1)
+	copy(c.sent[1:], c.sent[:i]) // few, where many may be behind it
+	c.sent[0] = nil              // the array stays, and what k holds may be large
+	if len(c.sent) > 1 {
+		c.sent = c.sent[1:]
+	} else {
+		c.sent = c.sent[:0] // which has room for the next request
+	}
 	s.mu.stats.Replies++
 	if h.Xid > 0 && !k.own { // a connection may break between the answer to the greeting's transaction and that to its watches
 		s.mu.lastZxid = max(s.mu.lastZxid, h.Zxid)

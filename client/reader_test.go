@@ -1,6 +1,11 @@
 package client
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/wire"
+)
 
 // When the reader rests and when it reads again, step by step.
 func TestWhenTheReaderRests(t *testing.T) {
@@ -58,5 +63,31 @@ func TestWhenTheReaderRests(t *testing.T) {
 	}
 	if !r.takeTurn(false, true) || answer(false) {
 		t.Fatal("it does not read for a goroutine that depends on it, or rests at once again")
+	}
+}
+
+// What an answer costs does not depend on how many requests are on their way behind it.
+func TestAnswersToALongPipeline(t *testing.T) {
+	const requests = 1 << 17
+	s := &Session{}
+	c := &conn{s: s}
+	s.mu.conn = c
+	answered := func(pipeline int) (took time.Duration) {
+		for range requests / pipeline {
+			for i := range pipeline {
+				c.sent = append(c.sent, &call{op: wire.OpAuth, own: true, xid: int32(i + 1)})
+			}
+			began := time.Now()
+			for i := range pipeline {
+				if err := c.message((&wire.ReplyHeader{Xid: int32(i + 1)}).AppendTo(nil), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			took += time.Since(began)
+		}
+		return took
+	}
+	if short, long := answered(64), answered(requests); long > 8*short {
+		t.Errorf("%d answers took %v, and %v in pipelines of 64", requests, long, short)
 	}
 }
