@@ -25,6 +25,9 @@ import (
 // Modes with a time to live are refused. The ACL is for the znode and for those that are made above it; nil lets every client
 // do anything.
 func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode zk.Mode, acl []zk.ACL) (Created, error) {
+	if mode.TTL() {
+		return Created{}, &OpError{Op: "create", Path: path, Err: zk.ErrBadArguments}
+	}
 	if !mode.Ephemeral() { // the owner does not tell: only the zxid tells old from new
 		if err := s.Sync(ctx, "/"); err != nil { // path may be no znode's, but what the name of a sequential one begins with
 			return Created{}, &OpError{Op: "create", Path: path, Err: cause(err)}
