@@ -110,14 +110,14 @@ func (f *accessFlags) withRoleChild(what string, argv []string, do func(*roleChi
 	if err != nil {
 		return err
 	}
-	defer closeKeeper(k)
+	defer closeKeeper(k, roleCloseTimeout)
 	return do(child, k, to)
 }
 
-// roleCloseTimeout bounds the goodbye of a command with a Keeper.
+// roleCloseTimeout bounds the goodbye of a command whose znodes go with its session.
 const roleCloseTimeout = 5 * time.Second
 
-// withKeeper opens a Keeper, and closes it after do.
+// withKeeper opens a Keeper for what owns nothing, and closes it after do.
 func (f *accessFlags) withKeeper(ctx context.Context, do func(context.Context, *client.Keeper) error) error {
 	to, err := f.settings()
 	if err != nil {
@@ -127,7 +127,7 @@ func (f *accessFlags) withKeeper(ctx context.Context, do func(context.Context, *
 	if err != nil {
 		return err
 	}
-	defer closeKeeper(k)
+	defer closeKeeper(k, idleCloseLimit)
 	err = do(ctx, k)
 	if err != nil {
 		return explained(err, to)
@@ -135,8 +135,8 @@ func (f *accessFlags) withKeeper(ctx context.Context, do func(context.Context, *
 	return nil
 }
 
-func closeKeeper(k *client.Keeper) {
-	ctx, cancel := context.WithTimeout(context.Background(), roleCloseTimeout)
+func closeKeeper(k *client.Keeper, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	k.Close(ctx) // without an answer, the znodes go with the session
 }
