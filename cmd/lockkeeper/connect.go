@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -197,53 +196,36 @@ func withSession(ctx context.Context, to access.Settings, do func(context.Contex
 	return nil
 }
 
-// whileServed returns a context that ends with ctx, or when s has been without a server for that time. A server that takes the
-// session up again, and then answers nothing, as with a disk that hangs, does not count.
+// whileServed returns a context that ends with ctx, or when no server has answered for that time after a connection broke. One that
+// takes the session up again, and then answers nothing, as with a disk that hangs, has not answered.
 func whileServed(ctx context.Context, s *client.Session, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	var asking sync.WaitGroup
-	asking.Go(func() {
-		var lost time.Time           // when there was no server; zero if one has answered since
-		var answered <-chan struct{} // closed with the first answer of the next one; nil if none has been asked
-		for {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
 			st, changed := s.State()
-			var patience <-chan time.Time
-			switch {
-			case st.Phase == client.Disconnected:
-				if lost.IsZero() {
-					lost = time.Now()
+			if st.Phase != client.Disconnected {
+				select {
+				case <-changed:
+				case <-ctx.Done():
 				}
-				patience = time.After(limit - time.Since(lost))
-			case st.Phase == client.Connected && !lost.IsZero() && answered == nil:
-				answer := make(chan struct{})
-				answered = answer
-				asking.Go(func() {
-					if _, _, err := s.Exists(ctx, "/"); err == nil { // asked again on each connection
-						close(answer)
-					}
-				})
-			}
-			select {
-			case <-answered:
-				lost, answered = time.Time{}, nil
 				continue
-			default:
 			}
-			select {
-			case <-changed:
-			case <-answered: // see above
-			case <-patience:
-				if st, _ := s.State(); st.Phase == client.Disconnected { // with what each server has answered since
-					cancel(fmt.Errorf("no server for %v: %w", limit, st.Cause))
+			asking, stop := context.WithTimeout(ctx, limit)
+			s.Exists(asking, "/") // which asks again on each connection
+			if asking.Err() != nil {
+				if now, _ := s.State(); now.Phase == client.Disconnected { // with what each server has answered since
+					st = now
 				}
-			case <-ctx.Done():
-				return
+				cancel(fmt.Errorf("no server for %v: %w", limit, st.Cause)) // which does nothing if ctx has ended
 			}
+			stop()
 		}
-	})
+	}()
 	return ctx, func() {
 		cancel(nil)
-		asking.Wait()
+		<-done
 	}
 }
 
