@@ -49,10 +49,6 @@ func ensemble(t *testing.T, o apache.Options) *apache.Ensemble {
 	return e
 }
 
-// patient are servers that do not give each other up while a test has frozen or cut off some of them, however
-// slow the machine: after 30 seconds.
-var patient = apache.Options{Config: map[string]string{"syncLimit": "100"}}
-
 // silence is how long something that must not be answered is waited for.
 const silence = 300 * time.Millisecond
 
@@ -76,7 +72,7 @@ func (r *raw) answered(op wire.Op, record wire.Record, want bool) {
 // Without a quorum, what a server can answer by itself is no proof that a session lives.
 func TestWhatALeaderAnswersWithoutAQuorum(t *testing.T) {
 	t.Parallel()
-	e := ensemble(t, patient)
+	e := ensemble(t, apache.Options{})
 	r := connect(t, e.Leader().Addr(), watcherTimeout, nil)
 	r.create("/held", zk.Ephemeral)
 	followers := e.Followers()
@@ -98,7 +94,7 @@ func TestWhatALeaderAnswersWithoutAQuorum(t *testing.T) {
 // A follower whose leader is silent answers pings and reads by itself, and nothing else.
 func TestWhatAFollowerAnswersWithoutItsLeader(t *testing.T) {
 	t.Parallel()
-	e := ensemble(t, patient)
+	e := ensemble(t, apache.Options{})
 	leader := e.Leader()
 	r := connect(t, e.Followers()[0].Addr(), watcherTimeout, nil)
 	r.create("/held", zk.Ephemeral)
@@ -114,7 +110,7 @@ func TestWhatAFollowerAnswersWithoutItsLeader(t *testing.T) {
 // others. A sync closes the gap: it is not answered. F17 is about clients that believe the ping.
 func TestF17_ACutOffFollowerAnswersPingsForADeadSession(t *testing.T) {
 	t.Parallel()
-	e := ensemble(t, patient)
+	e := ensemble(t, apache.Options{})
 	leader, followers := e.Leader(), e.Followers()
 	looker := connect(t, followers[1].Addr(), watcherTimeout, nil)
 	holder := connect(t, followers[0].Addr(), sessionTimeout, nil)
@@ -286,7 +282,7 @@ func TestAStandaloneDirectorySeedsAnEnsemble(t *testing.T) {
 // decided, and answered, behind all that were proposed before.
 func TestSyncOnTheLeaderIsNotBehindWhatItHasProposed(t *testing.T) {
 	t.Parallel()
-	e := ensemble(t, patient)
+	e := ensemble(t, apache.Options{})
 	leader, followers := e.Leader(), e.Followers()
 	writer := connect(t, leader.Addr(), watcherTimeout, nil)
 	syncer := connect(t, leader.Addr(), watcherTimeout, nil)

@@ -227,7 +227,7 @@ func TestRequestBytesMax(t *testing.T) {
 // The session lives on while each server in turn is killed, the leader too, and again while each is frozen:
 // nothing that was acknowledged is lost, and the ephemeral is the same.
 func TestEnsembleLosesItsServers(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick})
+	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick, Config: map[string]string{"syncLimit": "5"}})
 	s := open(t, e.Connect(), client.Options{})
 	held := create(t, s, "/held", zk.Ephemeral)
 	create(t, s, "/count", zk.Persistent)

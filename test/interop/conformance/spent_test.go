@@ -18,7 +18,7 @@ import (
 // its last number to all that come once they are. A contender with such a number does not stand in front of those that come
 // later, and must not be granted the lock.
 func TestF13_NumbersFromBeyondTheEnd(t *testing.T) {
-	e := apache.StartEnsemble(t, 3, apache.Options{Seed: edges(t), Config: map[string]string{"syncLimit": "100"}})
+	e := apache.StartEnsemble(t, 3, apache.Options{Seed: edges(t)})
 	leader, followers := e.Leader(), e.Followers()
 	open := func() *client.Session {
 		s, err := client.Open(t.Context(), leader.Addr(), client.Options{})

@@ -70,7 +70,7 @@ func (f *fleet) running(pause time.Duration) bool {
 // Servers are killed and frozen, answers are lost, and every package keeps what it promises.
 func TestWhileServersFail(t *testing.T) {
 	const clients = 3
-	e := apache.StartEnsemble(t, 3, apache.Options{Tick: 500 * time.Millisecond})
+	e := apache.StartEnsemble(t, 3, apache.Options{Tick: 500 * time.Millisecond, Config: map[string]string{"syncLimit": "5"}})
 	ctx, cancel := context.WithTimeout(t.Context(), *turmoil+5*patience)
 	defer cancel()
 	f := &fleet{t: t, ctx: ctx, servers: e, did: map[string]int{}, end: time.Now().Add(*turmoil)}
