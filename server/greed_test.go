@@ -151,6 +151,42 @@ func TestACountIsOfOneMoment(t *testing.T) {
 	})
 }
 
+// So is a list, of a directory that changes all the time too, and it comes.
+func TestAListIsOfOneMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 2*pieceNames + 1000
+		r := start(t)
+		p, w := r.connect("c"), r.connect("w")
+		w.fill("/large", n)
+		over, done := make(chan struct{}), make(chan struct{})
+		go func() { // the last of n names changes
+			defer close(done)
+			for i := n - 1; ; i++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				w.call(wire.OpMulti, &wire.MultiRequest{Ops: []wire.MultiOp{
+					{Op: wire.OpDelete, Path: fmt.Sprint("/large/", i), Version: -1}, {Op: wire.OpCreate, Path: fmt.Sprint("/large/", i+1), ACL: zk.OpenACL()},
+				}}, nil)
+			}
+		}()
+		for range 20 {
+			var l wire.ChildrenResponse
+			if code := p.call(wire.OpGetChildren2, &wire.WatchRequest{Path: "/large"}, &l); code != zk.OK {
+				t.Fatal(code)
+			}
+			slices.Sort(l.Children)
+			if len(l.Children) != n || len(slices.Compact(l.Children)) != n || l.Stat.NumChildren != n {
+				t.Errorf("%d names and %d counted, want %d", len(l.Children), l.Stat.NumChildren, n)
+			}
+		}
+		close(over)
+		<-done
+	})
+}
+
 // The watches of a connection that ends go in pieces, and none is left.
 func TestManyWatchesGoInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -176,6 +212,35 @@ func TestManyWatchesGoInPieces(t *testing.T) {
 		r.state.Unlock()
 		p.wantClosed()
 		p.nc.Close()
+		synctest.Wait()
+		if got := r.Stats().Watches; got != 0 {
+			t.Errorf("%d watches are left", got)
+		}
+	})
+}
+
+// Many connections that end at once, each with many watches, do not lock the state by turns: their watches go one connection
+// after the other, as everything that takes long does.
+func TestWatchesOfEndedConnectionsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 3 * pieceReads
+		r := start(t)
+		other, p := r.connect("other"), r.connect("c")
+		var q wire.SetWatchesRequest
+		for i := range n {
+			q.Exist = append(q.Exist, fmt.Sprint("/", i))
+		}
+		if code := p.call(wire.OpSetWatches, &q, nil); code != zk.OK {
+			t.Fatal(code)
+		}
+		r.large <- struct{}{}
+		p.nc.Close()
+		synctest.Wait()
+		if got := r.Stats().Watches; got != n-pieceReads {
+			t.Errorf("%d watches while something else takes long, want %d", got, n-pieceReads)
+		}
+		other.create("/1", zk.Persistent) // waits for nothing
+		<-r.large
 		synctest.Wait()
 		if got := r.Stats().Watches; got != 0 {
 			t.Errorf("%d watches are left", got)

@@ -171,10 +171,10 @@ func (t *turn) listInPieces(withStat bool) {
 func (t *turn) tryList(path string, watch, withStat bool, names int) (done bool) {
 	s := t.c.s
 	var kids, rest tree.Kids
+	bytes, head, start := 0, 0, 0
 	var b []byte
-	var start, head int
-	first, more := true, true
-	for more {
+	whole := names == math.MaxInt
+	for more := true; more; {
 		alive := t.piece(func() {
 			now, stat, code := s.tree.Children(t.who, path)
 			t.h.Zxid = s.tree.LastZxid()
@@ -183,19 +183,22 @@ func (t *turn) tryList(path string, watch, withStat bool, names int) (done bool)
 				t.refuse(code)
 				done = true
 				return
-			case first:
-				bytes := s.tree.NamesBytes(path)
+			case b == nil:
+				kids, rest, bytes = now, now, s.tree.NamesBytes(path)
 				done = !t.mayTake(bytes)
+				return
+			case now != kids && !whole:
+				more = false
+				return
+			case now != kids:
+				rest = now
+				done = !t.mayTake(s.tree.NamesBytes(path))
 				if done {
 					return
 				}
-				kids, rest, first = now, now, false
-				b, start = wire.BeginFrame(make([]byte, 0, bytes+answerOverhead))
-				head = len(b)
+			}
+			if len(b) == head {
 				b = wire.AppendInt32(t.h.AppendTo(b), stat.NumChildren)
-			case now != kids:
-				more = false
-				return
 			}
 			b = appendNames(b, &rest, names)
 			more = !rest.Empty()
@@ -216,6 +219,10 @@ func (t *turn) tryList(path string, watch, withStat bool, names int) (done bool)
 		})
 		if !alive || done {
 			return true
+		}
+		if b == nil { // megabytes of memory take their time, in which nothing is locked
+			b, start = wire.BeginFrame(make([]byte, 0, bytes+answerOverhead))
+			head = len(b)
 		}
 	}
 	return false

@@ -8,6 +8,9 @@ import (
 	"reflect"
 	"syscall"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/server/threads"
+	"github.com/lockkeeper/lockkeeper/internal/server/watch"
 )
 
 // Serve answers connections from l until the server is closed or fails, and closes l. It may be
@@ -119,10 +122,13 @@ func (s *Server) accept(nc net.Conn) {
 
 // detach forgets a connection that is over.
 func (s *Server) detach(c *conn) {
-	for watches := c.session != 0; watches; { // in pieces: there may be a million
+	if c.session != 0 {
 		s.state.Lock()
-		watches = s.fence(c)
+		watches := s.fence(c)
 		s.state.Unlock()
+		if watches {
+			s.dropWatches(c)
+		}
 	}
 	s.conns.Lock()
 	defer s.conns.Unlock()
@@ -134,6 +140,22 @@ func (s *Server) detach(c *conn) {
 	if len(s.conns.byID) == 0 {
 		s.conns.idleSince = time.Now()
 		s.tellIdleLocked()
+	}
+}
+
+// dropWatches takes away the watches that a connection still has when it is over: in pieces, as there may be a million, and
+// those of one connection at a time. Many connections that lock the state by turns, for one piece each, keep every
+// other request waiting for all of them.
+func (s *Server) dropWatches(c *conn) {
+	threads.Need()
+	s.large <- struct{}{}
+	defer func() { <-s.large }()
+	for more := true; more; {
+		s.state.RLock()
+		s.watchMu.Lock()
+		more = s.watches.RemoveSome(watch.Watcher(c.id), pieceReads)
+		s.watchMu.Unlock()
+		s.state.RUnlock()
 	}
 }
 

@@ -39,7 +39,10 @@ type output struct {
 	wake sync.Cond  // for run: buf, writing or closing changed
 	room sync.Cond  // for the reader: pending, buf, sending or closing changed
 
-	// Guarded by mu.
+	// Guarded by mu. What waits is parts and buf behind them. Messages gather in buf until it is long; it is not copied then, nor
+	// is a large answer, because they are added while Server.state is locked.
+	parts        [][]byte
+	partsBytes   int
 	buf          []byte
 	spare        []byte
 	pendingBytes int
@@ -68,8 +71,28 @@ func (o *output) begin(h wire.ReplyHeader) (b []byte, start int) {
 // beginBare is begin for the one message without a header.
 func (o *output) beginBare() (b []byte, start int) {
 	o.mu.Lock()
+	if len(o.buf) > writeStep {
+		o.putLocked(nil)
+	}
 	return wire.BeginFrame(o.buf)
 }
+
+// putLocked puts a whole message in its frame behind what waits.
+func (o *output) putLocked(frame []byte) {
+	for _, part := range [][]byte{o.buf, frame} {
+		if len(part) > 0 {
+			o.parts = append(o.parts, part)
+			o.partsBytes += len(part)
+		}
+	}
+	o.buf = nil
+}
+
+// waitingLocked returns how many bytes wait.
+func (o *output) waitingLocked() int { return o.partsBytes + len(o.buf) }
+
+// dropLocked drops what waits.
+func (o *output) dropLocked() { o.parts, o.partsBytes, o.buf = nil, 0, nil }
 
 // end completes the message and unlocks. What was added leaves with the next flush.
 func (o *output) end(b []byte, start int) {
@@ -79,12 +102,10 @@ func (o *output) end(b []byte, start int) {
 		b = wire.EndFrame(b, start)
 	}
 	o.buf = b
-	if start > o.bytesMax { // a message may be as long as it needs to be, whatever little waits before it
-		o.broken, o.buf = true, nil
-	}
-	o.recountLocked()
+	o.checkLocked(o.partsBytes + start)
 	if o.counted > largeAnswerBytes && o.answers.farOver() {
-		o.broken, o.greedy, o.buf, o.cutOffAt = true, true, nil, int64(o.counted)
+		o.broken, o.greedy, o.cutOffAt = true, true, int64(o.counted)
+		o.dropLocked()
 		o.recountLocked()
 	}
 	o.mu.Unlock()
@@ -94,23 +115,25 @@ func (o *output) end(b []byte, start int) {
 func (o *output) add(frame []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	start := len(o.buf)
-	switch {
-	case o.closing || o.broken:
-	case start == 0:
-		o.buf = frame
-	default:
-		o.buf = append(o.buf, frame...)
+	before := o.waitingLocked()
+	if !o.closing && !o.broken {
+		o.putLocked(frame)
 	}
-	if start > o.bytesMax { // as in end
-		o.broken, o.buf = true, nil
+	o.checkLocked(before)
+}
+
+// checkLocked breaks the connection if so much waited before a message: the message itself may be as long as it needs to be.
+func (o *output) checkLocked(before int) {
+	if before > o.bytesMax {
+		o.broken = true
+		o.dropLocked()
 	}
 	o.recountLocked()
 }
 
 // recountLocked tells the budget what the output holds. A little is not counted.
 func (o *output) recountLocked() {
-	held := len(o.buf) + o.sending
+	held := o.waitingLocked() + o.sending
 	if held <= uncountedBytes {
 		held = 0
 	}
@@ -168,7 +191,7 @@ func (o *output) fullLocked(pendingMax int) bool {
 
 // muchLocked reports whether so much waits to leave that the client must not be read from.
 func (o *output) muchLocked() bool {
-	return len(o.buf) > o.bytesMax/2 || len(o.buf) > largeAnswerBytes && o.answers.isUsedUp()
+	return o.waitingLocked() > o.bytesMax/2 || o.waitingLocked() > largeAnswerBytes && o.answers.isUsedUp()
 }
 
 // awaitRoom waits while the output is full.
@@ -254,7 +277,7 @@ func (o *output) leaveLocked() bool {
 	if o.writing {
 		return o.muchLocked()
 	}
-	if len(o.buf) <= outputLeft {
+	if o.waitingLocked() <= outputLeft {
 		return false
 	}
 	o.wake.Signal()
@@ -263,32 +286,40 @@ func (o *output) leaveLocked() bool {
 
 // writeLocked sends the buffer, without the mutex, as the only writer.
 func (o *output) writeLocked() {
-	if len(o.buf) == 0 || o.broken {
+	if o.waitingLocked() == 0 || o.broken {
 		return
 	}
-	b := o.buf
+	parts, b := o.parts, o.buf
+	o.sending = o.waitingLocked()
+	o.dropLocked()
 	o.buf, o.spare, o.writing = o.spare[:0], nil, true
-	o.sending = len(b)
 	if o.sending > uncountedBytes { // for less it does not matter
 		o.progress = time.Now()
 	}
 	o.room.Signal()
-	var err error
-	for rest := b; len(rest) > 0 && err == nil && !o.broken; {
-		n := min(len(rest), writeStep)
-		o.mu.Unlock()
-		_, err = o.nc.Write(rest[:n])
-		rest = rest[n:]
-		if len(b) > outputLeft && err == nil {
-			o.taken()
+	sent, err := 0, error(nil)
+	for k := 0; k <= len(parts); k++ {
+		rest := b
+		if k < len(parts) {
+			rest, parts[k] = parts[k], nil
 		}
-		o.mu.Lock()
-		if len(rest) > 0 {
-			o.progress = time.Now()
+		for len(rest) > 0 && err == nil && !o.broken {
+			n := min(len(rest), writeStep)
+			o.mu.Unlock()
+			_, err = o.nc.Write(rest[:n])
+			rest, sent = rest[n:], sent+n
+			if o.sending > outputLeft && err == nil {
+				o.taken()
+			}
+			o.mu.Lock()
+			if sent < o.sending {
+				o.progress = time.Now()
+			}
 		}
 	}
+	much := o.sending > outputLeft
 	o.writing, o.sending = false, 0
-	if len(b) > outputLeft {
+	if much {
 		o.room.Signal()
 	}
 	o.recountLocked()
@@ -299,7 +330,7 @@ func (o *output) writeLocked() {
 		o.broken = true
 		o.room.Signal()
 	}
-	if len(o.buf) > 0 || o.closing || o.broken {
+	if o.waitingLocked() > 0 || o.closing || o.broken {
 		o.wake.Signal()
 	}
 }
@@ -319,7 +350,7 @@ func (o *output) finish() {
 func (o *output) size() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.buf)
+	return o.waitingLocked()
 }
 
 // isClosed reports whether finish or hangUp was called.
@@ -340,14 +371,16 @@ func (o *output) cutOff() (held int64, greedy bool) {
 func (o *output) giveUp(bytes int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.broken, o.greedy, o.buf, o.cutOffAt = true, true, nil, int64(len(o.buf)+bytes)
+	o.broken, o.greedy, o.cutOffAt = true, true, int64(o.waitingLocked()+bytes)
+	o.dropLocked()
 	o.recountLocked()
 }
 
 // hangUp ends the output at once.
 func (o *output) hangUp() {
 	o.mu.Lock()
-	o.broken, o.buf = true, nil
+	o.broken = true
+	o.dropLocked()
 	o.recountLocked()
 	o.wake.Signal()
 	o.room.Broadcast()
@@ -364,8 +397,8 @@ func (o *output) hangUp() {
 // the reader lingerTimeout to see the peer's end.
 func (o *output) run() {
 	o.mu.Lock()
-	for !o.broken && (len(o.buf) > 0 || o.writing || !o.closing) {
-		if len(o.buf) == 0 || o.writing {
+	for !o.broken && (o.waitingLocked() > 0 || o.writing || !o.closing) {
+		if o.waitingLocked() == 0 || o.writing {
 			o.wake.Wait()
 			continue
 		}

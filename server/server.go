@@ -59,7 +59,7 @@ type Server struct {
 
 	throttle throttle
 	answers  *budget
-	large    chan struct{} // holds a value while a request is carried out in pieces, or a large one decoded
+	large    chan struct{} // holds a value while something is carried out in pieces, or a large request decoded
 	gate     *gate
 	frames   *budget      // for requests that are being read
 	places   int          // connections that the process's descriptors allow; 0 if that is not known

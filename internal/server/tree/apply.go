@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"slices"
+
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -99,13 +101,13 @@ func (t *Tree) applyCreate(tx *txn.Txn, c *txn.Change, out *Outcome) (zk.Code, s
 	case parent == 0:
 		return zk.ErrNoNode, "", zk.Stat{}
 	}
-	up := t.nodes.at(parent)
+	up := t.nodes.At(parent)
 	a := t.attrs(up)
 	a.childCreated(c.ParentCversion, tx.Zxid)
 	t.setAttrs(up, &a)
 	if r := t.child(parent, name); r != 0 {
 		// The snapshot under this replay was ahead. It may have lacked the node's list.
-		n := t.nodes.at(r)
+		n := t.nodes.At(r)
 		slot := t.lists.intern(c.ACL)
 		t.lists.release(n.acl)
 		n.acl = slot
@@ -116,7 +118,7 @@ func (t *Tree) applyCreate(tx *txn.Txn, c *txn.Change, out *Outcome) (zk.Code, s
 	r := t.insert(parent, c.Path, c.Data, t.lists.intern(c.ACL), &na)
 	t.redigest(parent, parentPath)
 	t.quotaCreated(parentPath, name)
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	out.effect(zk.NodeCreated, c.Path, tx.Zxid, t.lists.acl(n.acl))
 	out.effect(zk.NodeChildrenChanged, parentPath, tx.Zxid, t.lists.acl(up.acl))
 	return zk.OK, c.Path, t.stat(n)
@@ -131,7 +133,7 @@ func (t *Tree) applyDelete(path string, zxid int64, out *Outcome) zk.Code {
 	case parent == 0:
 		return zk.ErrNoNode
 	}
-	up := t.nodes.at(parent)
+	up := t.nodes.At(parent)
 	a := t.attrs(up)
 	a.childDeleted(zxid) // also if the node is gone already: the snapshot may have been ahead
 	t.setAttrs(up, &a)
@@ -140,7 +142,7 @@ func (t *Tree) applyDelete(path string, zxid int64, out *Outcome) zk.Code {
 	if r == 0 {
 		return zk.ErrNoNode
 	}
-	acl := t.lists.acl(t.nodes.at(r).acl)
+	acl := t.lists.acl(t.nodes.At(r).acl)
 	t.remove(r)
 	out.effect(zk.NodeDeleted, path, zxid, acl)
 	out.effect(zk.NodeChildrenChanged, parentPath, zxid, t.lists.acl(up.acl))
@@ -152,7 +154,7 @@ func (t *Tree) applySet(tx *txn.Txn, c *txn.Change, out *Outcome) (zk.Code, stri
 	if r == 0 {
 		return zk.ErrNoNode, "", zk.Stat{}
 	}
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	grown := int64(len(c.Data) - n.dataLen())
 	t.bytes += grown
 	n.blob = pack(n.name(), c.Data)
@@ -170,7 +172,7 @@ func (t *Tree) applySetACL(c *txn.Change) (zk.Code, string, zk.Stat) {
 	if r == 0 {
 		return zk.ErrNoNode, "", zk.Stat{}
 	}
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	slot := t.lists.intern(c.ACL)
 	t.lists.release(n.acl)
 	n.acl, n.aversion = slot, c.Version
@@ -181,6 +183,7 @@ func (t *Tree) applySetACL(c *txn.Change) (zk.Code, string, zk.Stat) {
 // applyClose deletes what the transaction lists and then what is left of the session: all, if the
 // record is of a release that does not list.
 func (t *Tree) applyClose(tx *txn.Txn, c *txn.Change, out *Outcome) {
+	out.Effects = slices.Grow(out.Effects, 2*len(c.Paths)) // as in Draft.CloseSession
 	for _, path := range c.Paths {
 		t.applyDelete(path, tx.Zxid, out)
 	}

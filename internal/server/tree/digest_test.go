@@ -13,8 +13,8 @@ import (
 func (s *site) wantDigest() {
 	s.t.Helper()
 	want := uint64(0)
-	for i := uint32(1); i <= s.tree.nodes.used; i++ {
-		n := s.tree.nodes.at(i)
+	for i := uint32(1); i <= s.tree.nodes.Last(); i++ {
+		n := s.tree.nodes.At(i)
 		if n.blob == "" {
 			continue
 		}

@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"slices"
+
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -124,6 +126,7 @@ func (d *Draft) CreateSession(r *Request, timeout int32) txn.Txn {
 // are still pending. Later requests of the session are refused with ErrSessionExpired.
 func (d *Draft) CloseSession(r *Request) txn.Txn {
 	paths := d.ephemerals(r.Session)
+	d.nodes = slices.Grow(d.nodes, len(paths)) // tens of thousands at once would be copied a dozen times
 	for _, path := range paths {
 		d.delete(path, r.Zxid)
 	}

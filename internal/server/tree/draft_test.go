@@ -268,7 +268,7 @@ func TestReapingGoesInStretches(t *testing.T) {
 	r = s.tree.Reaper()
 	next(true)
 	used("/e")
-	last := s.tree.nodes.at(r.last).name()
+	last := s.tree.nodes.At(r.last).name()
 	s.delete("/" + last)
 	s.create("/plain", zk.Persistent)
 	next(true)

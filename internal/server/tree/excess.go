@@ -24,8 +24,8 @@ func (d *Draft) mayGrow(path string, change usage) bool {
 	if at == 0 || used == 0 {
 		return true
 	}
-	limit := parseLimits(d.tree.nodes.at(at).text())
-	now, pending := parseLimits(d.tree.nodes.at(used).text()).usage, d.usages[top]
+	limit := parseLimits(d.tree.nodes.At(at).text())
+	now, pending := parseLimits(d.tree.nodes.At(used).text()).usage, d.usages[top]
 	return d.within(Excess{Path: top, Reached: now.count + pending.count + change.count}, change.count, limit.count, limit.hard.count) &&
 		d.within(Excess{Path: top, Bytes: true, Reached: now.bytes + pending.bytes + change.bytes}, change.bytes, limit.bytes, limit.hard.bytes)
 }

@@ -29,7 +29,7 @@ func groupOf(owner int64) int64 {
 func isSession(key int64) bool { return txn.OwnerSession(key) != 0 }
 
 func (t *Tree) join(r ref, pathLen int) {
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	key := groupOf(n.owner)
 	if key == 0 {
 		return
@@ -41,7 +41,7 @@ func (t *Tree) join(r ref, pathLen int) {
 	x := t.extra(n)
 	x.older = g.last
 	if g.last != 0 {
-		t.extra(t.nodes.at(g.last)).younger = r
+		t.extra(t.nodes.At(g.last)).younger = r
 	} else {
 		g.first = r
 	}
@@ -52,7 +52,7 @@ func (t *Tree) join(r ref, pathLen int) {
 }
 
 func (t *Tree) quit(r ref, pathLen int) {
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	key := groupOf(n.owner)
 	if key == 0 {
 		return
@@ -63,12 +63,12 @@ func (t *Tree) quit(r ref, pathLen int) {
 	g := t.groups[key]
 	x := t.extra(n)
 	if x.older != 0 {
-		t.extra(t.nodes.at(x.older)).younger = x.younger
+		t.extra(t.nodes.At(x.older)).younger = x.younger
 	} else {
 		g.first = x.younger
 	}
 	if x.younger != 0 {
-		t.extra(t.nodes.at(x.younger)).older = x.older
+		t.extra(t.nodes.At(x.younger)).older = x.older
 	} else {
 		g.last = x.older
 	}
@@ -82,4 +82,4 @@ func (t *Tree) quit(r ref, pathLen int) {
 }
 
 // younger returns the next node of r's group, or 0.
-func (t *Tree) younger(r ref) ref { return t.extras.at(t.nodes.at(r).extra).younger }
+func (t *Tree) younger(r ref) ref { return t.extras.At(t.nodes.At(r).extra).younger }

@@ -23,7 +23,7 @@ func (x *index) bucket(hash uint32) *ref { return &x.buckets[hash&uint32(len(x.b
 func (t *Tree) child(parent ref, name string) ref {
 	h := t.index.hash(parent, name)
 	for r := *t.index.bucket(h); r != 0; {
-		n := t.nodes.at(r)
+		n := t.nodes.At(r)
 		if n.hash == h && n.parent == parent && n.name() == name {
 			return r
 		}
@@ -37,17 +37,17 @@ func (t *Tree) enter(r ref) {
 	if t.count >= len(t.index.buckets) {
 		t.growIndex()
 	}
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	n.hash = t.index.hash(n.parent, n.name())
 	b := t.index.bucket(n.hash)
 	n.chain, *b = *b, r
 }
 
 func (t *Tree) leave(r ref) {
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	at := t.index.bucket(n.hash)
 	for *at != r {
-		at = &t.nodes.at(*at).chain
+		at = &t.nodes.At(*at).chain
 	}
 	*at = n.chain
 }
@@ -59,7 +59,7 @@ func (t *Tree) growIndex() {
 	t.index.buckets = make([]ref, 2*len(old))
 	for _, r := range old {
 		for r != 0 {
-			n := t.nodes.at(r)
+			n := t.nodes.At(r)
 			rest := n.chain
 			b := t.index.bucket(n.hash)
 			n.chain, *b = *b, r
@@ -101,7 +101,7 @@ func (t *Tree) path(r ref) string {
 	}
 	b := make([]byte, t.pathLen(r))
 	for at := len(b); r != rootRef; {
-		n := t.nodes.at(r)
+		n := t.nodes.At(r)
 		name := n.name()
 		at -= len(name)
 		copy(b[at:], name)
@@ -116,7 +116,7 @@ func (t *Tree) path(r ref) string {
 func (t *Tree) pathLen(r ref) int {
 	size := 0
 	for r != rootRef {
-		n := t.nodes.at(r)
+		n := t.nodes.At(r)
 		size += 1 + len(n.name())
 		r = n.parent
 	}

@@ -148,7 +148,7 @@ func (t *Tree) attrs(n *node) attrs {
 		version: n.version, aversion: n.aversion, owner: n.owner,
 	}
 	if n.extra != 0 {
-		x := t.extras.at(n.extra)
+		x := t.extras.At(n.extra)
 		a.pzxid, a.cversion = x.pzxid, x.cversion
 	}
 	return a
@@ -166,10 +166,10 @@ func (t *Tree) setAttrs(n *node, a *attrs) {
 // extra returns the extra of n, which gets one if it has none.
 func (t *Tree) extra(n *node) *extra {
 	if n.extra == 0 {
-		n.extra = t.extras.take()
-		t.extras.at(n.extra).pzxid = n.czxid
+		n.extra = t.extras.Take()
+		t.extras.At(n.extra).pzxid = n.czxid
 	}
-	return t.extras.at(n.extra)
+	return t.extras.At(n.extra)
 }
 
 // head returns the head that is kept with n.
@@ -177,12 +177,12 @@ func (t *Tree) head(n *node) head {
 	if n.extra == 0 {
 		return head{}
 	}
-	return t.extras.at(n.extra).head
+	return t.extras.At(n.extra).head
 }
 
 func (t *Tree) forgetHead(n *node) {
 	if n.extra != 0 {
-		t.extras.at(n.extra).head = head{}
+		t.extras.At(n.extra).head = head{}
 	}
 }
 
@@ -190,14 +190,14 @@ func (t *Tree) children(n *node) int32 {
 	if n.extra == 0 {
 		return 0
 	}
-	return t.extras.at(n.extra).children
+	return t.extras.At(n.extra).children
 }
 
 func (t *Tree) firstChild(n *node) ref {
 	if n.extra == 0 {
 		return 0
 	}
-	return t.extras.at(n.extra).first
+	return t.extras.At(n.extra).first
 }
 
 // stat returns what clients are shown: of the counter of creates, creates and deletes together;

@@ -118,7 +118,7 @@ func (o *overlay) at(path string) int {
 	if r == 0 {
 		return -1
 	}
-	n := o.tree.nodes.at(r)
+	n := o.tree.nodes.At(r)
 	return o.add(pending{
 		attrs: o.tree.attrs(n), path: path, alive: true, children: o.tree.children(n),
 		digest: n.digest, head: o.tree.head(n), acl: o.tree.lists.acl(n.acl), data: n.data(),

@@ -287,8 +287,8 @@ func checkSound(t *Tree) error {
 	uses[slotOpen], uses[slotReadOnly] = 1, 1
 	nodes, extras := 0, 0
 	groups := map[int64]int{}
-	for r := ref(1); r <= t.nodes.used; r++ {
-		n := t.nodes.at(r)
+	for r := ref(1); r <= t.nodes.Last(); r++ {
+		n := t.nodes.At(r)
 		if n.blob == "" {
 			continue
 		}
@@ -309,10 +309,10 @@ func checkSound(t *Tree) error {
 			return fmt.Errorf("list %v counts %d uses, has %d", t.lists.slots[slot].acl, t.lists.slots[slot].uses, n)
 		}
 	}
-	if held := int(t.extras.used) - len(t.extras.free); held != extras {
+	if held := t.extras.Len(); held != extras {
 		return fmt.Errorf("%d extras are held, %d used", held, extras)
 	}
-	if held := int(t.nodes.used) - len(t.nodes.free); held != nodes || nodes != t.count {
+	if held := t.nodes.Len(); held != nodes || nodes != t.count {
 		return fmt.Errorf("%d nodes are held, %d used, %d counted", held, nodes, t.count)
 	}
 	for k, g := range t.groups {

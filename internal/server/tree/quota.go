@@ -121,14 +121,14 @@ func (t *Tree) noteUsage(path string, change usage) {
 		return
 	}
 	if r := t.find(quotaRoot + top + "/" + statName); r != 0 {
-		u := parseLimits(t.nodes.at(r).text()).usage
+		u := parseLimits(t.nodes.At(r).text()).usage
 		t.setUsage(r, usage{u.count + change.count, u.bytes + change.bytes})
 	}
 }
 
 // setUsage writes a usage into its znode, and touches nothing else of it.
 func (t *Tree) setUsage(r ref, u usage) {
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	data := u.appendTo(nil)
 	t.bytes += int64(len(data) - n.dataLen())
 	n.blob = pack(n.name(), data)
@@ -222,7 +222,7 @@ func (t *Tree) measure(top ref, counts map[ref]usage) {
 	var tops []ref // around r, the outermost first
 	var sums []usage
 	for r := top; ; {
-		n := t.nodes.at(r)
+		n := t.nodes.At(r)
 		if _, ok := counts[r]; ok {
 			tops, sums = append(tops, r), append(sums, usage{})
 		}
@@ -244,7 +244,7 @@ func (t *Tree) measure(top ref, counts map[ref]usage) {
 				sums[last-1].count += u.count
 				sums[last-1].bytes += u.bytes
 			}
-			n := t.nodes.at(r)
+			n := t.nodes.At(r)
 			if n.next != 0 {
 				r = n.next
 				break
@@ -257,7 +257,7 @@ func (t *Tree) measure(top ref, counts map[ref]usage) {
 // findQuotas finds the quotas of a tree that was restored.
 func (t *Tree) findQuotas() {
 	for r := range t.below(t.find(quotaRoot)) {
-		if n := t.nodes.at(r); n.name() == limitName {
+		if n := t.nodes.At(r); n.name() == limitName {
 			if top, ok := quotaSubtree(t.path(n.parent)); ok {
 				addTop(&t.quotas, top)
 			}

@@ -161,7 +161,7 @@ func TestNestedSubtreesAreCounted(t *testing.T) {
 			var want usage
 			for r := range s.tree.below(s.tree.find(top)) {
 				want.count++
-				want.bytes += int64(s.tree.nodes.at(r).dataLen())
+				want.bytes += int64(s.tree.nodes.At(r).dataLen())
 			}
 			s.wantUsage(top, string(want.appendTo(nil)))
 		}

@@ -17,7 +17,7 @@ func (t *Tree) Exists(who Identities, path string) (zk.Stat, zk.Code) {
 	if code != zk.OK {
 		return zk.Stat{}, code
 	}
-	return t.stat(t.nodes.at(r)), zk.OK
+	return t.stat(t.nodes.At(r)), zk.OK
 }
 
 // Get returns the data of a znode; nil is null.
@@ -26,7 +26,7 @@ func (t *Tree) Get(who Identities, path string) ([]byte, zk.Stat, zk.Code) {
 	if code != zk.OK {
 		return nil, zk.Stat{}, code
 	}
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	return n.data(), t.stat(n), zk.OK
 }
 
@@ -36,7 +36,7 @@ func (t *Tree) Children(who Identities, path string) (kids Kids, stat zk.Stat, c
 	if code != zk.OK {
 		return Kids{}, zk.Stat{}, code
 	}
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	return Kids{t, t.firstChild(n), t.attrs(n), t.children(n)}, t.stat(n), zk.OK
 }
 
@@ -62,7 +62,7 @@ func (k *Kids) Next() (name string, ok bool) {
 	if k.first == 0 {
 		return "", false
 	}
-	n := k.t.nodes.at(k.first)
+	n := k.t.nodes.At(k.first)
 	k.first = n.next
 	return n.name(), true
 }
@@ -77,7 +77,7 @@ func (t *Tree) ACL(who Identities, path string) ([]zk.ACL, zk.Stat, zk.Code) {
 	if code != zk.OK {
 		return nil, zk.Stat{}, code
 	}
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	list := t.lists.acl(n.acl)
 	acl := list.entries
 	if !who.May(list, zk.PermAdmin) {
@@ -137,16 +137,16 @@ func (t *Tree) below(top ref) iter.Seq[ref] {
 
 // after returns the node behind r in the subtree at top, or 0. Parents come first.
 func (t *Tree) after(r, top ref) ref {
-	if kid := t.firstChild(t.nodes.at(r)); kid != 0 {
+	if kid := t.firstChild(t.nodes.At(r)); kid != 0 {
 		return kid
 	}
-	for r != top && t.nodes.at(r).next == 0 {
-		r = t.nodes.at(r).parent
+	for r != top && t.nodes.At(r).next == 0 {
+		r = t.nodes.At(r).parent
 	}
 	if r == top {
 		return 0
 	}
-	return t.nodes.at(r).next
+	return t.nodes.At(r).next
 }
 
 // Lookup returns the stat of a znode, without a check of permissions. Setting watches again needs it.
@@ -155,17 +155,17 @@ func (t *Tree) Lookup(path string) (stat zk.Stat, ok bool) {
 	if r == 0 {
 		return zk.Stat{}, false
 	}
-	return t.stat(t.nodes.at(r)), true
+	return t.stat(t.nodes.At(r)), true
 }
 
 // NamesBytes returns how many bytes the list of a znode's children takes in an answer; that of none takes 0.
 func (t *Tree) NamesBytes(path string) int {
 	r := t.find(path)
-	if r == 0 || t.nodes.at(r).extra == 0 {
+	if r == 0 || t.nodes.At(r).extra == 0 {
 		return 0
 	}
 	const length = 4 // in front of each name
-	x := t.extras.at(t.nodes.at(r).extra)
+	x := t.extras.At(t.nodes.At(r).extra)
 	return length*int(x.children) + int(x.names)
 }
 
@@ -175,7 +175,7 @@ func (t *Tree) ACLBytes(path string) int {
 	if r == 0 {
 		return 0
 	}
-	return len(t.lists.slots[t.nodes.at(r).acl].key)
+	return len(t.lists.slots[t.nodes.At(r).acl].key)
 }
 
 // EphemeralBytes returns how many bytes the paths of a session's ephemerals take in an answer.
@@ -214,7 +214,7 @@ func (t *Tree) open(who Identities, path string, perm zk.Perm) (ref, zk.Code) {
 	if r == 0 {
 		return 0, zk.ErrNoNode
 	}
-	if !who.May(t.lists.acl(t.nodes.at(r).acl), perm) {
+	if !who.May(t.lists.acl(t.nodes.At(r).acl), perm) {
 		return 0, zk.ErrNoAuth
 	}
 	return r, zk.OK

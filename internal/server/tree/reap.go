@@ -29,7 +29,7 @@ func (r *Reaper) Next(now, neverUsed int64, n, max int) (paths []string, more bo
 				return paths, true
 			}
 			n--
-			node := t.nodes.at(at)
+			node := t.nodes.At(at)
 			a := t.attrs(node)
 			if a.reapable(t.children(node), now, neverUsed) {
 				paths = append(paths, t.path(at))
@@ -45,7 +45,7 @@ func (r *Reaper) Next(now, neverUsed int64, n, max int) (paths []string, more bo
 func (r *Reaper) next() ref {
 	t, key := r.tree, r.groups[0]
 	if r.last != 0 {
-		if n := t.nodes.at(r.last); n.blob != "" && n.czxid == r.czxid && groupOf(n.owner) == key {
+		if n := t.nodes.At(r.last); n.blob != "" && n.czxid == r.czxid && groupOf(n.owner) == key {
 			return t.younger(r.last)
 		}
 	}

@@ -59,7 +59,7 @@ func (c *Cursor) Next(dst []txn.Node, max int) []txn.Node {
 		top.kids = top.kids[1:]
 		// If the node has been deleted since, its place may hold another: a younger one. If it has
 		// not, everything above it is still there as well.
-		if n := c.tree.nodes.at(r); n.blob != "" && n.czxid <= top.listed {
+		if n := c.tree.nodes.At(r); n.blob != "" && n.czxid <= top.listed {
 			dst = c.visit(dst, r, top.path+"/"+n.name())
 		}
 	}
@@ -68,7 +68,7 @@ func (c *Cursor) Next(dst []txn.Node, max int) []txn.Node {
 
 func (c *Cursor) visit(dst []txn.Node, r ref, path string) []txn.Node {
 	t := c.tree
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	id := t.lists.slots[n.acl].id
 	if id > c.lastID {
 		if n.czxid > c.zxid {
@@ -84,7 +84,7 @@ func (c *Cursor) visit(dst []txn.Node, r ref, path string) []txn.Node {
 	})
 	if t.children(n) > 0 {
 		kids := make([]ref, 0, t.children(n))
-		for kid := t.firstChild(n); kid != 0; kid = t.nodes.at(kid).next {
+		for kid := t.firstChild(n); kid != 0; kid = t.nodes.At(kid).next {
 			kids = append(kids, kid)
 		}
 		c.stack = append(c.stack, level{path: path, kids: kids, listed: t.youngest})

@@ -89,7 +89,7 @@ func TestStatEffects(t *testing.T) {
 		if got := s.stat(path).EphemeralOwner; got != owner.shown {
 			t.Errorf("%s shows owner %x, want %x", path, got, owner.shown)
 		}
-		if got := s.tree.nodes.at(s.tree.find(path)).owner; got != owner.stored {
+		if got := s.tree.nodes.At(s.tree.find(path)).owner; got != owner.stored {
 			t.Errorf("%s stores owner %x, want %x", path, got, owner.stored)
 		}
 	}

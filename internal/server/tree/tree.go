@@ -3,14 +3,15 @@ package tree
 import (
 	"hash/maphash"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/slab"
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A Tree holds the znodes. Make one with New or a Restorer.
 type Tree struct {
-	nodes  slab[node]
-	extras slab[extra]
+	nodes  slab.Slab[node]
+	extras slab.Slab[extra]
 	index  index
 	lists  lists
 	groups map[int64]group     // by groupOf of the owner
@@ -93,8 +94,8 @@ func (t *Tree) Digest() (d txn.Digest, ok bool) {
 // insert adds a node below parent, which has none of that name, and takes over one use of the
 // slot. The parent's own attributes are left alone.
 func (t *Tree) insert(parent ref, path string, data []byte, slot int32, a *attrs) ref {
-	r := t.nodes.take()
-	n := t.nodes.at(r)
+	r := t.nodes.Take()
+	n := t.nodes.At(r)
 	n.parent = parent
 	n.blob = pack(zk.Base(path), data)
 	n.acl = slot
@@ -104,10 +105,10 @@ func (t *Tree) insert(parent ref, path string, data []byte, slot int32, a *attrs
 	if parent != 0 {
 		pathLen = len(path)
 		t.enter(r)
-		x := t.extra(t.nodes.at(parent))
+		x := t.extra(t.nodes.At(parent))
 		n.next = x.first
 		if n.next != 0 {
-			t.nodes.at(n.next).prev = r
+			t.nodes.At(n.next).prev = r
 		}
 		x.first = r
 		x.children++
@@ -125,11 +126,11 @@ func (t *Tree) insert(parent ref, path string, data []byte, slot int32, a *attrs
 // snapshot that is ahead of the log, which is going to create it again.
 func (t *Tree) remove(r ref) {
 	for {
-		kid := t.firstChild(t.nodes.at(r))
+		kid := t.firstChild(t.nodes.At(r))
 		if kid == 0 {
 			break
 		}
-		for below := kid; below != 0; below = t.firstChild(t.nodes.at(kid)) {
+		for below := kid; below != 0; below = t.firstChild(t.nodes.At(kid)) {
 			kid = below
 		}
 		t.removeLeaf(kid)
@@ -138,7 +139,7 @@ func (t *Tree) remove(r ref) {
 }
 
 func (t *Tree) removeLeaf(r ref) {
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	pathLen := t.pathLen(r)
 	if len(t.quotas)+len(t.uncounted) > 0 {
 		t.quotaDeleted(t.path(n.parent), n.name())
@@ -146,14 +147,14 @@ func (t *Tree) removeLeaf(r ref) {
 	}
 	t.quit(r, pathLen)
 	t.leave(r)
-	x := t.extra(t.nodes.at(n.parent))
+	x := t.extra(t.nodes.At(n.parent))
 	if n.prev != 0 {
-		t.nodes.at(n.prev).next = n.next
+		t.nodes.At(n.prev).next = n.next
 	} else {
 		x.first = n.next
 	}
 	if n.next != 0 {
-		t.nodes.at(n.next).prev = n.prev
+		t.nodes.At(n.next).prev = n.prev
 	}
 	x.children--
 	x.names -= uint32(len(n.name()))
@@ -162,9 +163,9 @@ func (t *Tree) removeLeaf(r ref) {
 	t.digest -= uint64(n.digest)
 	t.lists.release(n.acl)
 	if n.extra != 0 {
-		t.extras.give(n.extra)
+		t.extras.Give(n.extra)
 	}
-	t.nodes.give(r)
+	t.nodes.Give(r)
 }
 
 // redigest brings the tree's digest up to date after a change of the node at path. After a change of its data the head is
@@ -173,12 +174,12 @@ func (t *Tree) redigest(r ref, path string) {
 	if !t.digests {
 		return
 	}
-	n := t.nodes.at(r)
+	n := t.nodes.At(r)
 	a := t.attrs(n)
 	var h head
 	kept := &h
 	if n.extra != 0 {
-		kept = &t.extras.at(n.extra).head
+		kept = &t.extras.At(n.extra).head
 	}
 	sum := t.pad.sum(kept, path, n.data(), &a)
 	t.digest += uint64(sum) - uint64(n.digest)

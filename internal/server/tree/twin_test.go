@@ -342,7 +342,7 @@ func (t *twin) diff(tr *Tree) string {
 		if acl, _, _ := tr.ACL(super, path); !slices.Equal(acl, n.acl) {
 			return fmt.Sprintf("ACL(%s) = %v, want %v", path, acl, n.acl)
 		}
-		if a := tr.attrs(tr.nodes.at(tr.find(path))); a != n.attrs {
+		if a := tr.attrs(tr.nodes.At(tr.find(path))); a != n.attrs {
 			return fmt.Sprintf("%s stores\n     %+v\nwant %+v", path, a, n.attrs)
 		}
 		below := int32(0)

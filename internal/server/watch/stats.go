@@ -18,7 +18,7 @@ func (t *Table) CountOf(w Watcher) int {
 	if !ok {
 		return 0
 	}
-	return int(t.watchers.at(h).count)
+	return int(t.watchers.At(h).count)
 }
 
 // Bytes is about what a watch takes besides the text of its path, which may belong to several.
@@ -33,7 +33,7 @@ func (t *Table) BytesOf(w Watcher) int {
 	if !ok {
 		return 0
 	}
-	return t.watchers.at(h).bytes
+	return t.watchers.At(h).bytes
 }
 
 // Summary returns the numbers of ZooKeeper's wchs: watchers, paths and watches of the data table.
@@ -65,9 +65,9 @@ func (t *Table) dataTable(do func(w Watcher, path string)) {
 	for path, p := range t.byPath {
 		t.stamp++
 		for _, kind := range []zk.WatchKind{zk.WatchData, zk.WatchPersistent, zk.WatchPersistentRecursive} {
-			for i := t.paths.at(p).first[kind]; i != 0; {
-				v := t.watches.at(i)
-				if h := t.watchers.at(v.holder); h.stamp != t.stamp {
+			for i := t.paths.At(p).first[kind]; i != 0; {
+				v := t.watches.At(i)
+				if h := t.watchers.At(v.holder); h.stamp != t.stamp {
 					h.stamp = t.stamp
 					do(h.id, path)
 				}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/lockkeeper/lockkeeper/internal/server/slab"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -23,9 +24,9 @@ type Delivery struct {
 // map that finds it. What the lists are made of are numbers into slices, so that a waiting lock
 // contender costs little more than the text of its paths.
 type Table struct {
-	watches  store[watch]
-	paths    store[place]
-	watchers store[holder]
+	watches  slab.Slab[watch]
+	paths    slab.Slab[place]
+	watchers slab.Slab[holder]
 
 	byKey     map[key]uint32     // into watches
 	byPath    map[string]uint32  // into paths
@@ -82,30 +83,30 @@ func NewTable() *Table {
 func (t *Table) Add(w Watcher, path string, kind zk.WatchKind) {
 	h, ok := t.byWatcher[w]
 	if !ok {
-		h = t.watchers.take()
-		t.watchers.at(h).id = w
+		h = t.watchers.Take()
+		t.watchers.At(h).id = w
 		t.byWatcher[w] = h
 	}
 	p, ok := t.byPath[path]
 	if !ok {
-		p = t.paths.take()
+		p = t.paths.Take()
 		path = strings.Clone(path) // which may be a part of something large
-		t.paths.at(p).path = path
+		t.paths.At(p).path = path
 		t.byPath[path] = p
 	}
 	k := key{h, p, uint8(kind)}
 	if _, ok := t.byKey[k]; ok {
 		return
 	}
-	i := t.watches.take()
+	i := t.watches.Take()
 	t.byKey[k] = i
-	at, hold := t.paths.at(p), t.watchers.at(h)
-	*t.watches.at(i) = watch{key: k, placeNext: at.first[kind], holderNext: hold.first}
+	at, hold := t.paths.At(p), t.watchers.At(h)
+	*t.watches.At(i) = watch{key: k, placeNext: at.first[kind], holderNext: hold.first}
 	if next := at.first[kind]; next != 0 {
-		t.watches.at(next).placePrev = i
+		t.watches.At(next).placePrev = i
 	}
 	if next := hold.first; next != 0 {
-		t.watches.at(next).holderPrev = i
+		t.watches.At(next).holderPrev = i
 	}
 	at.first[kind], hold.first = i, i
 	hold.count++
@@ -156,11 +157,11 @@ func (t *Table) RemoveSome(w Watcher, n int) (more bool) {
 	if !ok {
 		return false
 	}
-	for i := t.watchers.at(h).first; i != 0; n-- {
+	for i := t.watchers.At(h).first; i != 0; n-- {
 		if n == 0 {
 			return true
 		}
-		next := t.watches.at(i).holderNext
+		next := t.watches.At(i).holderNext
 		t.drop(i)
 		i = next
 	}
@@ -169,23 +170,23 @@ func (t *Table) RemoveSome(w Watcher, n int) (more bool) {
 
 // drop takes a watch out, and its path and its watcher with the last of theirs.
 func (t *Table) drop(i uint32) {
-	v := *t.watches.at(i)
-	at, hold := t.paths.at(v.place), t.watchers.at(v.holder)
+	v := *t.watches.At(i)
+	at, hold := t.paths.At(v.place), t.watchers.At(v.holder)
 	if v.placePrev != 0 {
-		t.watches.at(v.placePrev).placeNext = v.placeNext
+		t.watches.At(v.placePrev).placeNext = v.placeNext
 	} else {
 		at.first[v.kind] = v.placeNext
 	}
 	if v.placeNext != 0 {
-		t.watches.at(v.placeNext).placePrev = v.placePrev
+		t.watches.At(v.placeNext).placePrev = v.placePrev
 	}
 	if v.holderPrev != 0 {
-		t.watches.at(v.holderPrev).holderNext = v.holderNext
+		t.watches.At(v.holderPrev).holderNext = v.holderNext
 	} else {
 		hold.first = v.holderNext
 	}
 	if v.holderNext != 0 {
-		t.watches.at(v.holderNext).holderPrev = v.holderPrev
+		t.watches.At(v.holderNext).holderPrev = v.holderPrev
 	}
 	delete(t.byKey, v.key)
 	t.counts[v.kind]--
@@ -199,12 +200,12 @@ func (t *Table) drop(i uint32) {
 	t.bytes -= Bytes + len(at.path)
 	if at.first == [kinds]uint32{} {
 		delete(t.byPath, at.path)
-		t.paths.give(v.place)
+		t.paths.Give(v.place)
 	}
 	hold.count--
 	if hold.count == 0 {
 		delete(t.byWatcher, hold.id)
-		t.watchers.give(v.holder)
+		t.watchers.Give(v.holder)
 	}
-	t.watches.give(i)
+	t.watches.Give(i)
 }

@@ -49,10 +49,10 @@ func (t *Table) tellAbove(dst []Delivery, ev zk.Event) []Delivery {
 // tell appends the deliveries for the watches of one kind on one path. Dropping the last watch gives the place back,
 // so that it is not looked at again.
 func (t *Table) tell(dst []Delivery, p uint32, kind zk.WatchKind, ev zk.Event) []Delivery {
-	for i := t.paths.at(p).first[kind]; i != 0; {
-		v := t.watches.at(i)
+	for i := t.paths.At(p).first[kind]; i != 0; {
+		v := t.watches.At(i)
 		next := v.placeNext
-		if h := t.watchers.at(v.holder); h.stamp != t.stamp {
+		if h := t.watchers.At(v.holder); h.stamp != t.stamp {
 			h.stamp = t.stamp
 			dst = append(dst, Delivery{h.id, ev})
 		}

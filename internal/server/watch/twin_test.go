@@ -114,13 +114,13 @@ func (t twin) diff(tab *Table) string {
 	if a, b, c := tab.Summary(); a != len(summary) || b != len(paths) || c != pairs {
 		return fmt.Sprintf("Summary = %d, %d, %d, want %d, %d, %d", a, b, c, len(summary), len(paths), pairs)
 	}
-	if held := len(tab.watches.values) - len(tab.watches.free); held != len(t) {
+	if held := tab.watches.Len(); held != len(t) {
 		return fmt.Sprintf("holds %d watches, want %d", held, len(t))
 	}
-	if held := len(tab.watchers.values) - len(tab.watchers.free); held != len(of) || held != len(tab.byWatcher) {
+	if held := tab.watchers.Len(); held != len(of) || held != len(tab.byWatcher) {
 		return fmt.Sprintf("holds %d watchers, want %d", held, len(of))
 	}
-	if held := len(tab.paths.values) - len(tab.paths.free); held != len(tab.byPath) {
+	if held := tab.paths.Len(); held != len(tab.byPath) {
 		return fmt.Sprintf("holds %d paths, %d indexed", held, len(tab.byPath))
 	}
 	return ""
