@@ -55,6 +55,8 @@ func (t *Tree) Apply(tx *txn.Txn, out *Outcome) {
 // applyMulti applies all parts of a multi or, if one of them is an error, none.
 func (t *Tree) applyMulti(tx *txn.Txn, out *Outcome) {
 	failed := tx.Failed()
+	out.Multi = slices.Grow(out.Multi, len(tx.Subs)) // as in Draft.CloseSession
+	out.Effects = slices.Grow(out.Effects, 2*len(tx.Subs))
 	for i := range tx.Subs {
 		sub := &tx.Subs[i]
 		if failed {

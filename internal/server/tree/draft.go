@@ -88,6 +88,7 @@ func (d *Draft) Multi(r *Request, ops []wire.MultiOp) txn.Txn {
 	}
 	subs := make([]txn.Change, len(ops))
 	d.begin()
+	d.undo = slices.Grow(d.undo, 2*len(ops)) // as in CloseSession
 	failed := false
 	for i := range ops {
 		code := zk.ErrRuntimeInconsistency
