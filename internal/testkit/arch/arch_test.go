@@ -165,8 +165,10 @@ func TestWhoMayLeanOnWhom(t *testing.T) {
 		{in: []string{"server", "internal/server"}, allow: func(f string) bool { return !under(f, "client", "lock", "election", "cmd") && !under(f, roles...) },
 			why: "the server does not know its clients"},
 		{in: []string{"internal/server/tree", "internal/server/session", "internal/server/watch", "internal/server/txn"},
-			allow: func(f string) bool { return under(f, "zk", "internal/wire", "internal/server/txn", "internal/server/slab") },
-			why:   "the pure parts of the server know the words and the transactions, not each other"},
+			allow: func(f string) bool {
+				return under(f, "zk", "internal/wire", "internal/server/txn", "internal/server/slab")
+			},
+			why: "the pure parts of the server know the words and the transactions, not each other"},
 		{in: []string{"internal/server/store"}, allow: func(f string) bool { return under(f, "zk", "internal/wire", "internal/vfs", "internal/server/txn") },
 			why: "the store keeps transactions and snapshots; what they mean is the tree's"},
 		{in: []string{"."}, except: []string{"internal/testkit", "zktest", "test", "cmd/lockkeeper/internal/ptytest"},
