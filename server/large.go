@@ -221,7 +221,7 @@ func (t *turn) tryList(path string, watch, withStat bool, names int) (done bool)
 			return true
 		}
 		if b == nil { // megabytes of memory take their time, in which nothing is locked
-			b, start = wire.BeginFrame(make([]byte, 0, bytes+answerOverhead))
+			b, start = wire.BeginFrame(make([]byte, 0, bytes+bytes/8+answerOverhead)) // with room for what is created meanwhile
 			head = len(b)
 		}
 	}

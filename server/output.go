@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -72,20 +73,22 @@ func (o *output) begin(h wire.ReplyHeader) (b []byte, start int) {
 func (o *output) beginBare() (b []byte, start int) {
 	o.mu.Lock()
 	if len(o.buf) > writeStep {
-		o.putLocked(nil)
+		o.closeBufLocked()
 	}
 	return wire.BeginFrame(o.buf)
 }
 
-// putLocked puts a whole message in its frame behind what waits.
-func (o *output) putLocked(frame []byte) {
-	for _, part := range [][]byte{o.buf, frame} {
-		if len(part) > 0 {
-			o.parts = append(o.parts, part)
-			o.partsBytes += len(part)
-		}
+// closeBufLocked makes a part of what is in buf.
+func (o *output) closeBufLocked() {
+	if len(o.buf) > 0 {
+		o.putLocked(o.buf)
+		o.buf = nil
 	}
-	o.buf = nil
+}
+
+func (o *output) putLocked(part []byte) {
+	o.parts = append(o.parts, part)
+	o.partsBytes += len(part)
 }
 
 // waitingLocked returns how many bytes wait.
@@ -111,12 +114,21 @@ func (o *output) end(b []byte, start int) {
 	o.mu.Unlock()
 }
 
-// add adds a whole message in its frame, which the output keeps. The bytes must have been reserved.
+// add adds a whole message in its frame, which the output keeps if it is large. The bytes must have been reserved.
 func (o *output) add(frame []byte) {
+	if len(frame) <= largeAnswerBytes {
+		b, start := o.beginBare()
+		o.end(append(b, frame[4:]...), start) // behind its length
+		return
+	}
+	if cap(frame) > 2*len(frame) {
+		frame = bytes.Clone(frame) // what is counted is its length
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.waitingLocked()
 	if !o.closing && !o.broken {
+		o.closeBufLocked()
 		o.putLocked(frame)
 	}
 	o.checkLocked(before)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"testing"
 
@@ -58,5 +59,123 @@ func TestWhatWaitsIsNotCopied(t *testing.T) {
 	}
 	if o.counted != 0 {
 		t.Errorf("%d bytes are counted in the end", o.counted)
+	}
+}
+
+// What lies in parts counts against the limit of an output, and is let go and uncounted when the output breaks, also in the
+// middle of a write.
+func TestAnOutputThatBreaksHoldsNothing(t *testing.T) {
+	const limit = 8 << 20
+	frame := func() []byte {
+		b, start := wire.BeginFrame(nil)
+		return wire.EndFrame(append(b, make([]byte, 1<<20)...), start)
+	}
+	small := func(o *output) { o.reply(wire.ReplyHeader{}) }
+	for name, breakIt := range map[string]func(*output){
+		"add": func(o *output) {
+			for range 10 {
+				o.add(frame())
+			}
+		},
+		"end": func(o *output) {
+			for range limit >> 20 { // the last of them goes beyond the limit
+				o.add(frame())
+			}
+			small(o)
+		},
+		"small": func(o *output) {
+			for !o.isClosed() && o.size() <= 2*limit {
+				small(o)
+			}
+		},
+		"give up": func(o *output) {
+			o.add(frame())
+			o.giveUp(1)
+			if held, greedy := o.cutOff(); held < 1<<20 || !greedy {
+				t.Errorf("given up with %d bytes, %v", held, greedy)
+			}
+		},
+		"farOver": func(o *output) {
+			o.add(frame())
+			o.answers.add(limit * 8)
+			small(o)
+			o.answers.add(-limit * 8)
+		},
+		"hang up": func(o *output) {
+			o.add(frame())
+			o.hangUp()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := net.Pipe()
+			defer far.Close()
+			o := newOutput(near, limit, new(throttle), newBudget(4*limit))
+			o.taken = func() {}
+			small(o)
+			o.add(frame())
+			small(o)
+			o.add(frame())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				o.run()
+			}()
+			if _, err := far.Read(make([]byte, 1)); err != nil { // the first of several parts is being written
+				t.Fatal(err)
+			}
+			if used := o.answers.used.Load(); used < 2<<20 {
+				t.Errorf("%d bytes are counted while they are written", used)
+			}
+			if o.full(1) {
+				t.Error("full")
+			}
+			if name == "add" { // muchLocked sees what lies in parts
+				for range limit/2>>20 + 1 {
+					o.add(frame())
+				}
+				if !o.full(1) {
+					t.Error("not full")
+				}
+			}
+			breakIt(o)
+			if !o.isClosed() {
+				t.Fatalf("not broken with %d bytes", o.size())
+			}
+			if o.size() != 0 || o.parts != nil {
+				t.Errorf("holds %d bytes in %d parts", o.size(), len(o.parts))
+			}
+			small(o)
+			o.add(frame())
+			o.flush()
+			<-ended
+			if used := o.answers.used.Load(); used != 0 || o.size() != 0 || o.counted != 0 {
+				t.Errorf("%d bytes are counted in the end, %d by itself, and %d wait", used, o.counted, o.size())
+			}
+		})
+	}
+}
+
+// Once an output is closing it takes nothing more, and what lies in its parts goes out.
+func TestAClosingOutputTakesNothing(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	o := newOutput(near, 8<<20, new(throttle), newBudget(8<<20))
+	o.taken = func() {}
+	b, start := wire.BeginFrame(nil)
+	frame := wire.EndFrame(append(b, make([]byte, 1<<20)...), start)
+	o.add(frame)
+	for o.size() < 2<<20 {
+		o.reply(wire.ReplyHeader{})
+	}
+	want := o.size()
+	o.finish()
+	o.add(bytes.Clone(frame))
+	o.reply(wire.ReplyHeader{})
+	go o.run()
+	if got, err := io.Copy(io.Discard, far); int(got) != want || err != nil {
+		t.Errorf("%d bytes left, %v, want %d", got, err, want)
+	}
+	if used := o.answers.used.Load(); used != 0 {
+		t.Errorf("%d bytes are counted in the end", used)
 	}
 }
