@@ -3,6 +3,7 @@ package locksuite
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,14 +128,14 @@ func f06UnfairDeletedBehindALateCreate(w *World, t *testing.T) {
 	ahead := a.Session.Pipeline()
 	ahead.Children("/")
 	ahead.Send(w.Context())
-	deleted := false
+	var deleted atomic.Bool // the attempt may end while the answer waits
 	a.Proxy.After(faultproxy.Match{Ops: faultproxy.Creates(), Path: w.dir}, func(faultproxy.Request, faultproxy.Reply) {
 		w.Delete(w.dir)
-		deleted = true
+		deleted.Store(true)
 		time.Sleep(late)
 	})
 	h := must(w, a.Unfair().Lock)
-	if !deleted {
+	if !deleted.Load() {
 		t.Fatal("the node was not deleted: the test proves nothing")
 	}
 	if there, err := w.Exists(w.dir); !there {

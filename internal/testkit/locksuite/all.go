@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,17 +248,17 @@ func f06DeletedBehindALateListingOfSeveral(w *World, t *testing.T) {
 		w.MustRelease(must(w, all.Lock)) // the directories are there
 		late := w.Timeout * 9 / 20
 		a.Proxy.Hold(faultproxy.Match{Ops: faultproxy.Creates(), Prefix: paths[0] + "/"}, late)
-		deleted := 0
+		var deleted atomic.Int32 // the attempt may end while the answer waits
 		a.Proxy.After(faultproxy.Match{Ops: faultproxy.Lists(), Path: paths[2]}, func(faultproxy.Request, faultproxy.Reply) {
 			for _, name := range w.QueueAt(paths[1]) {
 				w.Delete(zk.Join(paths[1], name))
-				deleted++
+				deleted.Add(1)
 			}
 			time.Sleep(late)
 		})
 		h, err := all.Lock(w.Context())
-		if deleted != 1 {
-			t.Fatalf("%d nodes were deleted, want 1: the test proves nothing", deleted)
+		if n := deleted.Load(); n != 1 {
+			t.Fatalf("%d nodes were deleted, want 1: the test proves nothing", n)
 		}
 		if requeue != (err == nil) || err != nil && !errors.Is(err, lock.ErrPlaceLost) {
 			t.Errorf("Requeue %v: Lock = %v", requeue, err)
