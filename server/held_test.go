@@ -103,7 +103,8 @@ func TestAListInOnePieceIsWhole(t *testing.T) {
 			}
 			c.out.flush()
 			var l wire.ChildrenResponse
-			if p.answerTo(i, &l); len(l.Children) != n || l.Stat.NumChildren != n {
+			p.answerTo(i, &l)
+			if len(l.Children) != n || l.Stat.NumChildren != n {
 				t.Fatalf("list %d: %d names and %d counted, want %d", i, len(l.Children), l.Stat.NumChildren, n)
 			}
 		}
