@@ -151,42 +151,6 @@ func TestACountIsOfOneMoment(t *testing.T) {
 	})
 }
 
-// So is a list, of a directory that changes all the time too, and it comes.
-func TestAListIsOfOneMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 2*pieceNames + 1000
-		r := start(t)
-		p, w := r.connect("c"), r.connect("w")
-		w.fill("/large", n)
-		over, done := make(chan struct{}), make(chan struct{})
-		go func() { // the last of n names changes
-			defer close(done)
-			for i := n - 1; ; i++ {
-				select {
-				case <-over:
-					return
-				default:
-				}
-				w.call(wire.OpMulti, &wire.MultiRequest{Ops: []wire.MultiOp{
-					{Op: wire.OpDelete, Path: fmt.Sprint("/large/", i), Version: -1}, {Op: wire.OpCreate, Path: fmt.Sprint("/large/", i+1), ACL: zk.OpenACL()},
-				}}, nil)
-			}
-		}()
-		for range 20 {
-			var l wire.ChildrenResponse
-			if code := p.call(wire.OpGetChildren2, &wire.WatchRequest{Path: "/large"}, &l); code != zk.OK {
-				t.Fatal(code)
-			}
-			slices.Sort(l.Children)
-			if len(l.Children) != n || len(slices.Compact(l.Children)) != n || l.Stat.NumChildren != n {
-				t.Errorf("%d names and %d counted, want %d", len(l.Children), l.Stat.NumChildren, n)
-			}
-		}
-		close(over)
-		<-done
-	})
-}
-
 // The watches of a connection that ends go in pieces, and none is left.
 func TestManyWatchesGoInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

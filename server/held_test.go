@@ -1,8 +1,6 @@
 package server
 
 import (
-	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -64,51 +62,5 @@ func answersThatWait(t *testing.T, n int, reads wire.MultiRequest) {
 		if took > 2*counts+1<<20 {
 			t.Errorf("%d bytes are counted, and %d are held", counts, took)
 		}
-	})
-}
-
-// A list made in one piece is whole also if the directory changes after room was made for it.
-func TestAListInOnePieceIsWhole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 2*pieceNames + 1000
-		r := start(t)
-		p, w := r.connect("c"), r.connect("w")
-		w.fill("/large", n)
-		over, done := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(done)
-			for i := n - 1; ; i++ {
-				select {
-				case <-over:
-					return
-				default:
-				}
-				w.call(wire.OpMulti, &wire.MultiRequest{Ops: []wire.MultiOp{ // in this order, so that the znode that is first does not stay where it was
-					{Op: wire.OpCreate, Path: fmt.Sprint("/large/", i+1), ACL: zk.OpenACL()}, {Op: wire.OpDelete, Path: fmt.Sprint("/large/", i), Version: -1},
-				}}, nil)
-			}
-		}()
-		var c *conn
-		r.conns.Lock()
-		for _, one := range r.conns.byID {
-			if one.session == p.session {
-				c = one
-			}
-		}
-		r.conns.Unlock()
-		for i := range int32(300) {
-			one := turn{c: c, who: c.who, h: wire.ReplyHeader{Xid: i}, granted: math.MaxInt}
-			if !one.tryList("/large", false, true, math.MaxInt) {
-				t.Fatal("no list came of one piece")
-			}
-			c.out.flush()
-			var l wire.ChildrenResponse
-			p.answerTo(i, &l)
-			if len(l.Children) != n || l.Stat.NumChildren != n {
-				t.Fatalf("list %d: %d names and %d counted, want %d", i, len(l.Children), l.Stat.NumChildren, n)
-			}
-		}
-		close(over)
-		<-done
 	})
 }

@@ -3,8 +3,8 @@ package slab
 
 // A Slab keeps values in blocks that never move and refers to them by number, which is half of a pointer and nothing for the
 // garbage collector to follow. 0 is no value. A place given back is used again; blocks are never given back, so a slab
-// stays as large as it has ever been. It grows by one block, in a time that does not depend on its size: slabs grow
-// while the server's state is locked, and to copy a million values would keep all clients waiting.
+// stays as large as it has ever been. It grows by one block and copies no value: slabs grow while the server's state is locked,
+// and to copy a million values would keep all clients waiting.
 type Slab[T any] struct {
 	blocks []*[block]T
 	used   uint32 // places ever taken
