@@ -38,7 +38,8 @@ var promises = []promise{
 const processRounds = 4
 
 // locks measures all libraries under all workloads, by turns, and writes what came of it. The speed of disk and processors
-// changes within minutes on a machine that is shared, so turns are short, and their order is another one in each round.
+// changes within minutes on a machine that is shared. So turns are short, what is compared runs in turns that follow each other, and
+// their order is another one in each round.
 func locks(dir string, each time.Duration, rounds int, out io.Writer) ([]*cell, error) {
 	if rounds < processRounds {
 		return nil, fmt.Errorf("%d rounds are too few: processes are measured in one of %d", rounds, processRounds)
@@ -52,7 +53,6 @@ func locks(dir string, each time.Duration, rounds int, out io.Writer) ([]*cell, 
 			cells = append(cells, &cell{library: l, workload: w})
 		}
 	}
-	turns := slices.Clone(cells)
 	servers := map[peers.Engine]*server{}
 	for _, l := range peers.Libraries {
 		if servers[l.Engine] != nil {
@@ -70,8 +70,7 @@ func locks(dir string, each time.Duration, rounds int, out io.Writer) ([]*cell, 
 	}
 	for round := range 1 + rounds { // the first to warm up
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round, rounds)
-		rand.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
-		for _, c := range turns {
+		for _, c := range turns(cells) {
 			long := each
 			if c.library.Process {
 				if round%processRounds != 0 {
@@ -94,6 +93,17 @@ func locks(dir string, each time.Duration, rounds int, out io.Writer) ([]*cell, 
 	return cells, nil
 }
 
+// turns returns the cells in the order of a round: the workloads one after the other, and the libraries under each, by chance.
+func turns(cells []*cell) []*cell {
+	var order []*cell
+	for _, w := range rand.Perm(len(peers.Workloads)) {
+		for _, l := range rand.Perm(len(peers.Libraries)) {
+			order = append(order, find(cells, peers.Libraries[l].Name, peers.Workloads[w]))
+		}
+	}
+	return order
+}
+
 // median returns the run whose rate is in the middle.
 func (c *cell) median() peers.Result {
 	sorted := slices.Clone(c.runs)
@@ -108,6 +118,16 @@ func (c *cell) spread() (low, high float64) {
 		low, high = min(low, r.Rate()), max(high, r.Rate())
 	}
 	return low, high
+}
+
+// ratio returns the median of the rounds' ratios of c's rate to that of another cell.
+func (c *cell) ratio(to *cell) float64 {
+	ratios := make([]float64, len(c.runs))
+	for round, r := range c.runs {
+		ratios[round] = r.Rate() / to.runs[round].Rate()
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
 }
 
 // find returns the cell of a library under a workload.
@@ -127,20 +147,20 @@ func writeCells(out io.Writer, cells []*cell) {
 			fmt.Fprintf(out, "| %s | %.0f | %.0f to %.0f | %.0f µs | %.0f µs |\n", l.Name, m.Rate(), low, high, m.P50, m.P99)
 		}
 	}
-	fmt.Fprintf(out, "\n### Ratios\n\nThe last column is what the requests of a lock reach on the same server, without a lock.\n\n"+
+	fmt.Fprintf(out, "\n### Ratios\n\nMedians of the rounds' ratios. The last column is what the requests of a lock reach on the same server, without a lock.\n\n"+
 		"| of | to | workload | ratio | wanted | | at most |\n|---|---|---|--:|--:|---|--:|\n")
 	for _, p := range promises {
 		for i, w := range peers.Workloads {
 			if p.least[i] == 0 {
 				continue
 			}
-			to := find(cells, p.to, w).median().Rate()
-			ratio := find(cells, p.of, w).median().Rate() / to
+			to := find(cells, p.to, w)
+			ratio := find(cells, p.of, w).ratio(to)
 			met := "met"
 			if ratio < p.least[i] {
 				met = "**missed**"
 			}
-			fmt.Fprintf(out, "| %s | %s | %s | %.2f | %.2f | %s | %.2f |\n", p.of, p.to, w.Name, ratio, p.least[i], met, find(cells, p.floor, w).median().Rate()/to)
+			fmt.Fprintf(out, "| %s | %s | %s | %.2f | %.2f | %s | %.2f |\n", p.of, p.to, w.Name, ratio, p.least[i], met, find(cells, p.floor, w).ratio(to))
 		}
 	}
 }

@@ -15,11 +15,7 @@ import (
 // while it has, or waits for, one that comes later. So callers of an All cannot wait for each other in a
 // cycle, nor can callers that take the same locks one after the other in that order.
 //
-// If all are free, taking them takes one round trip, as one lock does: the requests leave in one write for each
-// session. Each lock that has to be waited for costs its wait, and one more round trip for those after it, whose
-// places in the queue are given up meanwhile. Until they are, another contender's TryLock may find such a lock busy that is
-// free a moment later. Some members are asked for one at a time: unfair locks, locks with Options.Delay, Curator
-// semaphores, and semaphores that are used for the first time.
+// Taking them takes as many round trips as taking each by itself, and giving them back takes one.
 type All struct{ members []member }
 
 // NewAll returns an All of the given locks. They may be of different sessions, but no two may have the same path:
@@ -96,6 +92,82 @@ func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 	return newHolds(t.ctx, slices.Concat(t.holds...)), nil
 }
 
+// An allAttempt takes the members of an All, one after the other. It is used by one goroutine.
+type allAttempt struct {
+	members []member
+	holds   [][]*Hold // of each member; nil if not yet
+
+	ctx    context.Context // ends with the caller's, and with each of the holds; carries their heldChain
+	cancel context.CancelCauseFunc
+	stops  []func() bool
+}
+
+// takeMembers takes all members or none. If try is set, it does not wait. With an error it returns t, too, which has what had been
+// taken.
+func takeMembers(ctx context.Context, members []member, try bool) (t *allAttempt, err error) {
+	t = &allAttempt{members: members, holds: make([][]*Hold, len(members))}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	all := false
+	defer func() {
+		for _, stop := range t.stops {
+			stop()
+		}
+		t.cancel(nil)
+		if !all { // or a function of the user's has panicked; deletions that ctx cuts short go on in the background
+			releaseAll(ctx, slices.Concat(t.holds...))
+		}
+	}()
+	missing, err := t.reenter(ctx, try)
+	for _, i := range missing {
+		t.ctx = members[i].lock.tellAsked(t.ctx)
+	}
+	for len(missing) > 0 && err == nil {
+		err = t.takeMember(ctx, missing[0], try)
+		missing = missing[1:]
+	}
+	all = err == nil
+	return t, err
+}
+
+// reenter takes what ctx says is held already, and returns the places of the other members.
+func (t *allAttempt) reenter(ctx context.Context, try bool) (missing []int, err error) {
+	for i, m := range t.members {
+		h, err := m.lock.reenter(ctx, try)
+		switch {
+		case err != nil:
+			return nil, err
+		case h == nil:
+			missing = append(missing, i)
+		default:
+			t.add(i, h)
+		}
+	}
+	return missing, nil
+}
+
+// takeMember takes a member under the holds of the others. The loss of one of these ends the wait, and is the error then.
+func (t *allAttempt) takeMember(ctx context.Context, i int, try bool) error {
+	m := t.members[i]
+	holds, err := m.from.takeHolds(t.ctx, m.count, try)
+	lost := context.Cause(t.ctx)
+	switch {
+	case err == nil:
+		t.add(i, holds...)
+	case ctx.Err() == nil && lost != nil:
+		return &LockError{m.lock.op(try), m.lock.path, lost}
+	}
+	return err
+}
+
+// add notes holds of a member. If one of them ends, the way to the others is over.
+func (t *allAttempt) add(i int, holds ...*Hold) {
+	t.holds[i] = holds
+	for _, h := range holds {
+		t.ctx = h.g.withHold(t.ctx)
+		t.stops = append(t.stops, context.AfterFunc(h.Context(), func() { t.cancel(h.Cause()) }))
+	}
+}
+
 // A Member is what an All takes together with others: a Locker, or permits of a Semaphore.
 type Member interface{ resolve() member }
 
@@ -103,8 +175,7 @@ type Member interface{ resolve() member }
 type member struct {
 	lock  *lockBase // nil if err says that there is none
 	from  takeable
-	fair  *fairLock // in which the claims can be made together with those of other members; nil if there is no queue
-	count int       // of claims
+	count int // of claims
 	err   error
 }
 
@@ -114,12 +185,5 @@ func (l locker) resolve() member {
 	if l.from == nil {
 		return member{err: errZero}
 	}
-	fair, _ := l.from.(*fairLock)
-	return member{lock: l.from.base(), from: l.from, fair: fair, count: 1}
-}
-
-// isSeparate reports whether the claim is made by itself: more has to happen before or after it than to join the
-// queue and to find that no claim is ahead.
-func (m member) isSeparate() bool {
-	return m.fair == nil || m.lock.opt.Delay > 0 || m.fair.gate != nil || m.fair.permits != nil && m.fair.permits.isUndecided()
+	return member{lock: l.from.base(), from: l.from, count: 1}
 }

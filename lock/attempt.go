@@ -18,10 +18,9 @@ import (
 // each permit. The cleaner removes what abandon leaves behind.
 type attempt struct {
 	attemptBase
-	lock   *fairLock
-	s      *client.Session
-	count  int                             // how many nodes it needs
-	listed *client.Pending[client.Listing] // the listing that was sent with the last create, until the answer is looked at
+	lock  *fairLock
+	s     *client.Session
+	count int // how many nodes it needs
 
 	listedAt     clock.Instant          // when the request for the last listing was sent
 	waited       bool                   // we have waited in the queue: those behind us may have seen others ahead of us
@@ -32,7 +31,6 @@ type attempt struct {
 	delayMarker  string // path of our delay marker, once it may have been made
 	try          bool   // it does not wait, not even for a delay to pass
 	yields       bool   // it gives up if it waits for itself
-	beforeWait   func() // called before it waits, if not nil
 }
 
 // newAttempt makes an attempt to get count claims, with nodes that say what r says; nil says nothing.
@@ -158,16 +156,6 @@ func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 	}
 }
 
-// addTo adds the requests that make our nodes and list the queue with them. They leave in one write, so that a free lock costs one
-// round trip.
-func (a *attempt) addTo(p *client.Pipeline) {
-	a.created = a.create(p)
-	if a.lock.permits != nil {
-		a.requestPermits(p)
-	}
-	a.listed = p.Children(a.lock.dir)
-}
-
 // A creation is the request that makes the nodes of an attempt, all of them or none. Several are made in
 // one transaction, so their numbers follow each other: no claim stands between them, and two attempts for
 // several permits at once cannot wait for each other.
@@ -205,20 +193,21 @@ func (c *creation) await(ctx context.Context) (nodes []string, czxid int64, err 
 	return nodes, results[0].Stat.Czxid, nil
 }
 
-// join waits until our nodes are made, and returns the queue with them. addTo may have been called before.
+// join makes our nodes, and returns the queue with them. The requests that make the nodes and list the queue leave in one write, so
+// that a free lock costs one round trip.
 func (a *attempt) join(ctx context.Context) (view, error) {
 	for {
-		if a.created == nil {
-			p := a.s.Pipeline()
-			a.addTo(p)
-			p.Send(ctx)
+		p := a.s.Pipeline()
+		a.created = a.create(p)
+		if a.lock.permits != nil {
+			a.requestPermits(p)
 		}
+		listed := p.Children(a.lock.dir)
+		p.Send(ctx)
 		err := a.settle(ctx)
 		switch {
 		case err == nil:
 			a.noteJoined()
-			listed := a.listed
-			a.listed = nil // its answer may be long
 			q, err := a.lock.queueOf(ctx, listed)
 			if err != nil {
 				return a.list(ctx, 0)

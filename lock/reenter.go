@@ -73,12 +73,12 @@ func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 }
 
 // claimRecord returns what the node of a new claim says, nil if nothing. A waiter names the holds that it works under: those of
-// ctx, and earlier ones by their ids, which it will have by then. A try names none, because it does not wait.
-func (o *Options) claimRecord(ctx context.Context, try bool, earlier ...string) *queue.Record {
+// ctx. A try names none, because it does not wait.
+func (o *Options) claimRecord(ctx context.Context, try bool) *queue.Record {
 	if try {
 		return &queue.Record{Passing: true}
 	}
-	ids := slices.Concat(earlier, heldChainOf(ctx).holdIDs())
+	ids := heldChainOf(ctx).holdIDs()
 	for _, node := range o.underNodes {
 		if zk.ValidatePath(node) != nil {
 			continue

@@ -18,9 +18,6 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 	if a.try {
 		return a.decline(ctx, v)
 	}
-	if a.beforeWait != nil {
-		a.beforeWait()
-	}
 	waitCtx := ctx
 	if a.yields {
 		var stop func()
