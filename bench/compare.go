@@ -24,7 +24,7 @@ var connectionKinds = []connectionKind{
 }
 
 const legend = `Beside the rates: processor time of server and of client for one operation, and the share of all processors that they
-and everybody else had meanwhile. Null is a server that keeps nothing: it answers reads at once, and writes when as many
+and the other processes had meanwhile. Null is a server that keeps nothing: it answers reads at once, and writes when as many
 bytes as they take in a log are written and synced. What this client reaches with it is what it can reach here: where ours
 is within a tenth of that, the client is the limit.
 Ratios: of the rates, and of the servers' processor time for one operation, which is what is left of it when the client is
