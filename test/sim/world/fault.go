@@ -111,6 +111,14 @@ func planSnip(d *dice, s *Step) {
 func runSnip(w *World, s Step) {
 	p := w.procs[s.Who]
 	m := faultproxy.Match{Prefix: "/sim", Skip: s.Key}
+	over := false                         // guarded by w.mu
+	begin := func(f func(*World, Step)) { // while this step goes on, or the world might no longer wait for it
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !over {
+			w.steps.Go(func() { w.fault(func() { f(w, s) }) })
+		}
+	}
 	var rule *faultproxy.Rule
 	switch s.N {
 	case 0:
@@ -120,12 +128,15 @@ func runSnip(w *World, s Step) {
 	case 2:
 		rule = p.proxy.Before(m, func(faultproxy.Request) { runExpire(w, s) })
 	case 3:
-		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { w.steps.Go(func() { w.fault(func() { runCrash(w, s) }) }) })
+		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { begin(runCrash) })
 	case 4:
-		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { w.steps.Go(func() { w.fault(func() { runPause(w, s) }) }) })
+		rule = p.proxy.After(m, func(faultproxy.Request, faultproxy.Reply) { begin(runPause) })
 	}
 	w.spell(turmoil)
 	rule.Remove()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	over = true
 }
 
 func planBreak(d *dice, s *Step) {
