@@ -120,7 +120,7 @@ func (c *cell) spread() (low, high float64) {
 	return low, high
 }
 
-// ratio returns the median of the rounds' ratios of c's rate to that of another cell.
+// ratio returns the median of the rounds' ratios of c's rate to that of another cell. Both are measured in every round.
 func (c *cell) ratio(to *cell) float64 {
 	ratios := make([]float64, len(c.runs))
 	for round, r := range c.runs {
