@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// changing makes a directory of n children, of which one gives its place to another all the time until stop is called.
+// changing makes a directory of n children. Until stop is called, a child is created and another deleted, again and again.
 func (p *peer) changing(path string, n int) (stop func()) {
 	p.fill(path, n)
 	over, done := make(chan struct{}), make(chan struct{})

@@ -173,7 +173,7 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
 	return cmd
 }
 
-// checkID refuses an id of which no znode below path can be made.
+// checkID refuses an id that cannot be the name of a znode below path.
 func checkID(command, path, id string) error {
 	if strings.Contains(id, "/") {
 		return exit.Errorf(exit.Usage, "%s: --id %s: a name has no slash", command, id)

@@ -131,7 +131,7 @@ func (e *zEnv) at(ctx context.Context, usual *client.Session, places []place, do
 	return do(ctx, sessions[0], sessions[1])
 }
 
-// apart refuses to copy between two places of which one lies in the other.
+// apart refuses to copy between two places if one lies in the other.
 func (e *zEnv) apart(ctx context.Context, op string, from, to place, a, b *client.Session) error {
 	if !nested(bridge.ServerPath(a, from.path), bridge.ServerPath(b, to.path)) {
 		return nil
