@@ -133,8 +133,12 @@ func unfairRandomSiblings(w *World, _ *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var vandal sync.WaitGroup
 		vandal.Go(func() {
-			for r := rand.New(rand.NewPCG(seed, 0)); overwritten && ctx.Err() == nil; time.Sleep(time.Duration(r.IntN(5)+1) * time.Millisecond) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			for overwritten && ctx.Err() == nil {
+				began := time.Now()
 				w.overwrite([]string{curatorsWord, "of another program"}[r.IntN(2)])
+				// A release reads the znode and deletes that version. A slow server needs longer for both, and so the pause is longer.
+				time.Sleep(2*time.Since(began) + time.Duration(r.IntN(5)+1)*time.Millisecond)
 			}
 		})
 		for i := range w.reps(4, 2) {
