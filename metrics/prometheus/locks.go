@@ -25,6 +25,7 @@ type requestKey struct {
 // A request is what is known of one request for a lock, from Asked to the end of the hold.
 type request struct {
 	asked time.Time
+	label string // of the lock, for the whole request: LockName may return another one later
 
 	mu      sync.Mutex
 	waits   bool        // counted as waiting
@@ -32,13 +33,21 @@ type request struct {
 }
 
 func (m *Metrics) asked(ctx context.Context, path string) context.Context {
-	return context.WithValue(ctx, requestKey{m, path}, &request{asked: time.Now()})
+	return context.WithValue(ctx, requestKey{m, path}, &request{asked: time.Now(), label: m.label(path)})
 }
 
 // of returns the request that a hook is told of. There is none if a lock was refused before it was asked for.
 func (m *Metrics) of(ctx context.Context, path string) *request {
 	r, _ := ctx.Value(requestKey{m, path}).(*request)
 	return r
+}
+
+// labelOf returns the label of the lock that a hook is told of.
+func (m *Metrics) labelOf(ctx context.Context, path string) string {
+	if r := m.of(ctx, path); r != nil {
+		return r.label
+	}
+	return m.label(path)
 }
 
 func (m *Metrics) waiting(ctx context.Context, path string, at lock.Place) {
@@ -50,16 +59,16 @@ func (m *Metrics) waiting(ctx context.Context, path string, at lock.Place) {
 	defer r.mu.Unlock()
 	if !r.waits {
 		r.waits = true
-		m.locks.waiting.WithLabelValues(m.labels(path)...).Inc()
-		m.locks.contended.WithLabelValues(m.labels(path)...).Inc()
+		m.locks.waiting.WithLabelValues(m.labels(r.label)...).Inc()
+		m.locks.contended.WithLabelValues(m.labels(r.label)...).Inc()
 	}
 }
 
 // stopWaiting counts a request as waiting no more. Its caller holds r.mu.
-func (m *Metrics) stopWaiting(r *request, path string) {
+func (m *Metrics) stopWaiting(r *request) {
 	if r.waits {
 		r.waits = false
-		m.locks.waiting.WithLabelValues(m.labels(path)...).Dec()
+		m.locks.waiting.WithLabelValues(m.labels(r.label)...).Dec()
 	}
 }
 
@@ -71,20 +80,20 @@ func (m *Metrics) granted(ctx context.Context, path string, _ *lock.Hold) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m.stopWaiting(r, path)
+	m.stopWaiting(r)
 	if len(r.granted) == 0 {
-		m.locks.wait.WithLabelValues(m.labels(path)...).Observe(now.Sub(r.asked).Seconds())
+		m.locks.wait.WithLabelValues(m.labels(r.label)...).Observe(now.Sub(r.asked).Seconds())
 	}
 	r.granted = append(r.granted, now)
-	m.locks.held.WithLabelValues(m.labels(path)...).Inc()
-	m.ages.begin(m.label(path), r, now)
+	m.locks.held.WithLabelValues(m.labels(r.label)...).Inc()
+	m.ages.begin(r, now)
 }
 
 func (m *Metrics) released(ctx context.Context, path string) { m.ended(ctx, path) }
 
 func (m *Metrics) lost(ctx context.Context, path string, err *lock.LostError) {
 	m.ended(ctx, path)
-	m.locks.lost.WithLabelValues(m.labels(path, string(err.Reason()))...).Inc()
+	m.locks.lost.WithLabelValues(m.labels(m.labelOf(ctx, path), string(err.Reason()))...).Inc()
 }
 
 // ended notes the end of a hold. Permits that were acquired together end one by one, and are not told apart.
@@ -98,21 +107,21 @@ func (m *Metrics) ended(ctx context.Context, path string) {
 	if len(r.granted) == 0 {
 		return
 	}
-	m.locks.hold.WithLabelValues(m.labels(path)...).Observe(time.Since(r.granted[0]).Seconds())
-	m.locks.held.WithLabelValues(m.labels(path)...).Dec()
+	m.locks.hold.WithLabelValues(m.labels(r.label)...).Observe(time.Since(r.granted[0]).Seconds())
+	m.locks.held.WithLabelValues(m.labels(r.label)...).Dec()
 	r.granted = r.granted[1:]
 	if len(r.granted) == 0 {
-		m.ages.end(m.label(path), r)
+		m.ages.end(r)
 	}
 }
 
 func (m *Metrics) refused(ctx context.Context, path string, err error) {
 	if r := m.of(ctx, path); r != nil {
 		r.mu.Lock()
-		m.stopWaiting(r, path)
+		m.stopWaiting(r)
 		r.mu.Unlock()
 	}
-	m.locks.refused.WithLabelValues(m.labels(path, reason(err))...).Inc()
+	m.locks.refused.WithLabelValues(m.labels(m.labelOf(ctx, path), reason(err))...).Inc()
 }
 
 // reason returns one of a few words for an error.
@@ -145,21 +154,21 @@ type ages struct {
 	begun map[string]map[*request]time.Time // by the label of the lock
 }
 
-func (a *ages) begin(label string, r *request, at time.Time) {
+func (a *ages) begin(r *request, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.begun[label] == nil {
-		a.begun[label] = map[*request]time.Time{}
+	if a.begun[r.label] == nil {
+		a.begun[r.label] = map[*request]time.Time{}
 	}
-	if _, there := a.begun[label][r]; !there {
-		a.begun[label][r] = at
+	if _, there := a.begun[r.label][r]; !there {
+		a.begun[r.label][r] = at
 	}
 }
 
-func (a *ages) end(label string, r *request) {
+func (a *ages) end(r *request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.begun[label], r)
+	delete(a.begun[r.label], r)
 }
 
 // oldest returns the age of the oldest hold by label. The lock is not held while metrics are taken: hooks wait for it.

@@ -18,7 +18,8 @@ type Options struct {
 	// Namespace is the first word of all names. Default "lockkeeper".
 	Namespace string
 
-	// LockName returns the value of the label "lock" for the path of a lock. Default: locks have no label.
+	// LockName returns the value of the label "lock" for the path of a lock. It is called when a lock is asked for. Default: locks
+	// have no label.
 	LockName func(path string) string
 
 	// Buckets are those of both histograms, in seconds. Default: 1 ms to about 17 minutes, each four times the one before.
@@ -124,12 +125,12 @@ func (m *Metrics) label(path string) string {
 // text returns s with a mark in place of what is not UTF-8, at which client_golang panics: a name may have been cut within a letter.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// labels returns the values of the labels of a lock's metric.
-func (m *Metrics) labels(path string, more ...string) []string {
+// labels returns the values of the labels of a lock's metric, where the lock has that label.
+func (m *Metrics) labels(label string, more ...string) []string {
 	if m.opt.LockName == nil {
 		return more
 	}
-	return append([]string{m.label(path)}, more...)
+	return append([]string{label}, more...)
 }
 
 // Trace returns a trace for client.Options. Any number of sessions may share it.

@@ -243,6 +243,16 @@ func TestLabelsThatAreNoText(t *testing.T) {
 		"group_members group=g\uFFFD": 0}, "lock_held", "session_connected", "cache_stale", "group_members")
 }
 
+// A request keeps the label that it began with, also if LockName says something else by the time the hold ends.
+func TestARequestKeepsItsLabel(t *testing.T) {
+	label := "before"
+	m := lockmetrics.New(lockmetrics.Options{LockName: func(string) string { return label }})
+	l, err := lock.NewMutex(zktest.New(t, zktest.Options{}).Session(t, "s"), "/l", lock.Options{Hooks: m.Hooks()})
+	must(t, err)
+	must(t, l.Do(t.Context(), func(context.Context) error { label = "after"; return nil }))
+	wants(t, m, map[string]float64{"lock_held lock=before": 0, "lock_oldest_hold_seconds lock=before": 0}, "lock_held", "lock_oldest")
+}
+
 // What could not be opened is left out; it made the whole collection fail.
 func TestNilIsLeftOut(t *testing.T) {
 	m := lockmetrics.New(lockmetrics.Options{})
