@@ -234,8 +234,9 @@ func (w *World) reps(full, few int) int {
 	return full
 }
 
-// Quiet waits until the clients have nothing under way: for a while nothing but heartbeats passes their proxies, which with
-// many clients never cease for that long. The while is longer than an answer of a busy machine takes.
+// Quiet waits until the clients have nothing under way: no request is unanswered, and for a while nothing but heartbeats passes their
+// proxies, which with many clients never cease for that long. A while in which the machine was late for us does not count: it may
+// have been late for a client that is about to ask.
 func (w *World) Quiet(clients ...*Client) {
 	w.t.Helper()
 	marks := make([]faultproxy.Mark, len(clients))
@@ -243,15 +244,47 @@ func (w *World) Quiet(clients ...*Client) {
 		marks[i] = c.Proxy.Mark()
 	}
 	w.Within(patience, "the clients come to rest", func() bool {
-		time.Sleep(max(w.moment(), 150*time.Millisecond))
-		rest := true
+		rest := sleepInTime(max(w.moment(), 150*time.Millisecond))
 		for i, c := range clients {
 			passed := c.Proxy.Since(marks[i])
 			marks[i] += faultproxy.Mark(len(passed))
-			rest = rest && !slices.ContainsFunc(passed, isWork)
+			rest = rest && !slices.ContainsFunc(passed, isWork) && !hasUnanswered(c.Proxy.Since(0))
 		}
 		return rest
 	})
+}
+
+// sleepInTime sleeps in steps, and reports whether the machine was in time at the end of each.
+func sleepInTime(d time.Duration) bool {
+	const steps = 5
+	inTime := true
+	for range steps {
+		began := time.Now()
+		time.Sleep(d / steps)
+		inTime = inTime && time.Since(began) < 2*d/steps
+	}
+	return inTime
+}
+
+// hasUnanswered reports whether a request that is no heartbeat waits for its answer.
+func hasUnanswered(log faultproxy.Log) bool {
+	unanswered := map[int]int{} // by connection
+	for _, e := range log {
+		switch {
+		case e.Kind == faultproxy.Closed:
+			delete(unanswered, e.Conn)
+		case e.Kind == faultproxy.Asked && isWork(e):
+			unanswered[e.Conn]++
+		case e.Kind == faultproxy.Answered && isWork(e):
+			unanswered[e.Conn]--
+		}
+	}
+	for _, n := range unanswered {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Delete removes a node as an administrator would.
