@@ -170,7 +170,7 @@ func TestMixedHandOversWithCrashes(t *testing.T) {
 			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
 				l := newTestLock(t, m.members[0].path, addr, addr)
-				l.timeout = sessionTimeout
+				l.timeout = crashTimeout
 				peers := m.start(l)
 				spin := func(i int) { peers[i].Spin(m.members[i].path, time.Hour, m.inside(0), m.members[i].as...) }
 				for i := range peers {
@@ -345,7 +345,7 @@ func TestMixedCrashes(t *testing.T) {
 				dirs = []string{path + "/locks", path + "/leases"}
 			}
 			others := l.startAll(c.makes...)
-			l.timeout = sessionTimeout
+			l.timeout = crashTimeout
 			for _, victim := range c.makes {
 				crashed := l.startAll(victim, victim)
 				holder, waiter := crashed[0], crashed[1]
@@ -362,7 +362,7 @@ func TestMixedCrashes(t *testing.T) {
 				for i, p := range others {
 					p.ExpectHeld()
 					// Both crashed sessions expire, and with them both nodes.
-					if d, most := time.Since(begin), sessionTimeout+2*tick+5*time.Second; i == 0 && d > most {
+					if d, most := time.Since(begin), crashTimeout+2*tick+5*time.Second; i == 0 && d > most {
 						t.Errorf("%s: granted %v after the holder's crash, want at most %v", victim, d, most)
 					}
 					if c.others != peer.Read {

@@ -191,7 +191,7 @@ func TestKazoosReadLockWaitsForWritersBehindIt(t *testing.T) {
 			if writers == peer.Kazoo {
 				reader = peer.Kazoo
 			}
-			l.timeout = sessionTimeout
+			l.timeout = crashTimeout
 			peers := l.startAll(writers, reader, writers)
 			w1, r, w2 := peers[0], peers[1], peers[2]
 			w1.Take(l.path, peer.Write)

@@ -57,15 +57,19 @@ func f02StaleListing(w *World, t *testing.T) {
 }
 
 // beforeSecondLook calls f between the client's create and the listing that its attempt goes by: the first,
-// which leaves in one write with the create, is lost. What f has done is known to the server that lists.
-func (w *World) beforeSecondLook(c *Client, f func()) {
+// which leaves in one write with the create, is lost. What f has done is known to the server that lists. done is closed after that, which
+// may be later than the end of what f has ended.
+func (w *World) beforeSecondLook(c *Client, f func()) (done <-chan struct{}) {
 	c.Proxy.CutBefore(w.lists())
 	second := w.lists()
 	second.Skip = 1
+	ran := make(chan struct{})
 	c.Proxy.Before(second, func(faultproxy.Request) {
+		defer close(ran)
 		f()
 		w.heardBy(c)
 	})
+	return ran
 }
 
 // heardBy lets the server that a client is connected to, if there is one, catch up with all others.
@@ -287,7 +291,7 @@ func f05Step(w *World, t *testing.T, step string, plant, meanwhile func(b *Clien
 func f06Expired(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	w.MustRelease(must(w, b.Mutex(lock.Options{}).Lock))
-	w.beforeSecondLook(a, func() { w.Expire(a.Session) })
+	expired := w.beforeSecondLook(a, func() { w.Expire(a.Session) })
 	h, err := a.Mutex(lock.Options{}).Lock(w.Context())
 	switch {
 	case h != nil && !w.Virtual:
@@ -297,6 +301,11 @@ func f06Expired(w *World, t *testing.T) {
 	}
 	other := ask(w, b.Mutex(lock.Options{}).Lock)
 	w.MustRelease(other.Granted())
+	select {
+	case <-expired:
+	case <-time.After(patience):
+		t.Error("the queue was not listed a second time")
+	}
 }
 
 // An administrator deletes the node between create and listing.
