@@ -86,7 +86,7 @@ func (g *queueGrant) beginDowngrade(h *Hold) (write, read string, err error) {
 		g.downgradeOpen = false
 		return "", "", nil
 	}
-	if !g.fair.rules.Moves || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.downgradeOpen {
+	if !g.fair.rules.Moves() || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.downgradeOpen {
 		return "", "", ErrNotWriter
 	}
 	write = g.mu.node

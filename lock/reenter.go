@@ -55,7 +55,7 @@ func (c *heldChain) holdIDs() []string {
 // which could never be granted.
 func (b *lockBase) reenter(ctx context.Context, try bool) (*Hold, error) {
 	g := heldChainOf(ctx).of(b)
-	if g == nil || !b.rules.Reenters {
+	if g == nil || !b.rules.Reenters() {
 		return nil, nil
 	}
 	g.checkDeadline() // it may have passed while the machine was suspended

@@ -81,7 +81,7 @@ func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) 
 	defer func() {
 		// A waiter of a mutex or a read/write lock watches one claim, and whether it needs the release marker depends on this view.
 		// The many watches of a semaphore's waiter are kept for the next wait.
-		if ours || err != nil || a.lock.rules.HasReleaseMarker {
+		if ours || err != nil || a.lock.rules.Kind != queue.Permit {
 			a.cancelClaimWatches()
 		}
 	}()

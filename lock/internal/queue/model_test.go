@@ -412,7 +412,7 @@ func (m *modelRun) stepsOf(s modelState, who byte, step func(string, modelState)
 		step("has waited for the delay", set(next, isMarking, upToDate))
 	case isHolding:
 		m.endHold(s, who, step, set)
-		if s.downgrades > 0 && m.w.kinds[who].rules().Moves && !c.moved {
+		if s.downgrades > 0 && m.w.kinds[who].rules().Moves() && !c.moved {
 			next := s.with(txnDowngrade, who)
 			next.downgrades--
 			step("downgrades", set(next, isHolding, func(c *modelContender, _ *modelState) { c.moved = true }))

@@ -9,54 +9,42 @@ type Rules struct {
 	Word  string    // in the names of its claims; see name.go
 	Kind  ClaimKind // of its claims
 	Heeds ClaimKind // the kinds of claims that stand in its queue; all others in the directory are passed over
-
-	// WaitsFor returns the places of claims that the one at place has to wait for, none if it is granted. It looks at no claim
-	// behind place. It may leave some out: the claim stays ungranted as long as those that it returns are there, and when one
-	// of them leaves, it is called again.
-	WaitsFor func(q Queue, place int) []int
-
-	// HasReleaseMarker says that holders announce their releases by a release marker, where others may need it; see
-	// NeedsReleaseMarker. A waiter that sees it knows that the claims which the holder had to wait for have gone, too. With
-	// permits that would not be true.
-	HasReleaseMarker bool
-
-	// Moves says that a holder may let another node take the place of its own (Hold.Downgrade). When a node with this Word
-	// goes, its holder may still hold the lock; only the release marker tells that it has left.
-	Moves bool
-
-	// Reenters says that Lock under a hold's context returns another hold of the same node, and takes no second place in
-	// queue.
-	Reenters bool
 }
 
 var (
-	MutexRules = Rules{
-		Verb: "lock", Word: LockWord, Kind: Exclusive, Heeds: Exclusive | Shared,
-		WaitsFor: waitForConflict, HasReleaseMarker: true, Reenters: true,
-	}
-	WriteRules = Rules{
-		Verb: "lock", Word: writeWord, Kind: Exclusive, Heeds: Exclusive | Shared,
-		WaitsFor: waitForConflict, HasReleaseMarker: true, Moves: true, Reenters: true,
-	}
-	ReadRules = Rules{
-		Verb: "read lock", Word: ReadWord, Kind: Shared, Heeds: Exclusive | Shared,
-		WaitsFor: waitForConflict, HasReleaseMarker: true, Reenters: true,
-	}
-	PermitRules = Rules{Verb: "acquire", Word: PermitWord, Kind: Permit, Heeds: Permit, WaitsFor: waitForPermits}
+	MutexRules  = Rules{Verb: "lock", Word: LockWord, Kind: Exclusive, Heeds: Exclusive | Shared}
+	WriteRules  = Rules{Verb: "lock", Word: writeWord, Kind: Exclusive, Heeds: Exclusive | Shared}
+	ReadRules   = Rules{Verb: "read lock", Word: ReadWord, Kind: Shared, Heeds: Exclusive | Shared}
+	PermitRules = Rules{Verb: "acquire", Word: PermitWord, Kind: Permit, Heeds: Permit}
 )
 
 // ElectionRules are those of a mutex with the names of Curator's LeaderLatch. Only candidates stand in its queue: other
 // claims in the directory neither wait for them nor are waited for.
-var ElectionRules = Rules{
-	Verb: "lock", Word: latchWord, Kind: Candidacy, Heeds: Candidacy,
-	WaitsFor: waitForConflict, HasReleaseMarker: true,
-}
+var ElectionRules = Rules{Verb: "lock", Word: latchWord, Kind: Candidacy, Heeds: Candidacy}
 
 // UnfairRules are those of a lock without a queue: its claim has no word, and waits for none.
-var UnfairRules = Rules{Verb: "lock", Kind: Exclusive, Heeds: Exclusive, Reenters: true}
+var UnfairRules = Rules{Verb: "lock", Kind: Exclusive, Heeds: Exclusive}
+
+// Reenters reports whether Lock under a hold's context returns another hold of the same node, and takes no second place in the
+// queue. A semaphore gives another permit, and an election another candidacy.
+func (r *Rules) Reenters() bool { return r.Kind&(Exclusive|Shared) != 0 }
+
+// Moves reports whether a holder may let another node take the place of its own (Hold.Downgrade). When its node goes, such a
+// holder may still hold the lock; only the release marker tells that it has left.
+func (r *Rules) Moves() bool { return mayMove(r.Word) }
 
 // mayMove reports whether the holder of the claim called name may have let a shared claim take its place.
 func mayMove(name string) bool { return strings.Contains(name, writeWord) }
+
+// WaitsFor returns the places of claims that the one at place has to wait for, none if it is granted. It looks at no claim
+// behind place. It may leave some out: the claim stays ungranted as long as those that it returns are there, and when one
+// of them leaves, it is called again.
+func (r *Rules) WaitsFor(q Queue, place int) []int {
+	if r.Kind == Permit {
+		return waitForPermits(q, place)
+	}
+	return waitForConflict(q, place)
+}
 
 // waitForConflict is the rule of mutexes and read/write locks: a claim waits for the nearest claim ahead that it cannot
 // share the lock with. That one waits for those further ahead.
@@ -106,7 +94,7 @@ func (r *Rules) FreedByEnd(q Queue, ended, place int) bool { return r.freedBy(q,
 // downgrade, if the holder was a reader. Take a writer 1 that may have downgraded, a reader 2 and a writer 3: when 2 releases, 3 is
 // not granted, since 1 may still read.
 func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
-	return r.HasReleaseMarker && r.freedBy(q, holder, place, true)
+	return r.freedBy(q, holder, place, true)
 }
 
 // freedBy is FreedByRelease if the end of the node was announced, and otherwise FreedByEnd.
@@ -136,7 +124,7 @@ func (r *Rules) freedBy(q Queue, ended, place int, announced bool) bool {
 
 // NeedsReleaseMarker reports whether a holder has to announce its release: if it has waited, since another contender may have seen its
 // claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a
-// downgrade.
+// downgrade. The marker says that the claims which the holder had to wait for have gone, too. With permits that would not be true.
 func (r *Rules) NeedsReleaseMarker(waited, downgraded bool) bool {
-	return r.HasReleaseMarker && (waited || r.Moves && !downgraded)
+	return r.Kind != Permit && (waited || r.Moves() && !downgraded)
 }
