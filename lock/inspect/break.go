@@ -19,7 +19,7 @@ func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	}
 	for unknown := false; ; {
 		version := int32(-1)
-		if _, _, named := queue.ParseName(zk.Base(c.Node)); !named && c.Token != 0 { // another's may have taken its place
+		if _, _, claim := queue.ParseName(zk.Base(c.Node)); !claim && c.Token != 0 { // an unfair lock's: another may have its name
 			stat, ok, err := s.Exists(ctx, c.Node)
 			if err != nil || !ok || stat.Czxid != c.Token {
 				return unknown && err == nil, err
@@ -30,14 +30,12 @@ func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 		switch {
 		case err == nil:
 			return true, nil
-		case errors.Is(err, zk.ErrBadVersion): // written to, or another's
-			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return unknown, nil
 		case errors.Is(err, zk.ErrConnectionLoss):
 			unknown = true
-			continue
+		case !errors.Is(err, zk.ErrBadVersion): // which means: written to, or another's
+			return false, err
 		}
-		return false, err
 	}
 }

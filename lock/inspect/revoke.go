@@ -24,24 +24,21 @@ func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	for {
 		data, stat, err := s.Get(ctx, c.Node)
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return false, nil
 		case err != nil:
-			return false, err
 		case c.Token != 0 && stat.Czxid != c.Token: // another has taken its place
 			return false, nil
 		case queue.Revoked(data):
 			return true, nil
+		default:
+			_, err = s.Set(ctx, c.Node, queue.Revocation(data), stat.Version)
 		}
-		_, err = s.Set(ctx, c.Node, queue.Revocation(data), stat.Version)
 		switch {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, zk.ErrNoNode):
 			return false, nil
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss): // look what is there now
-			continue
+		case !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrConnectionLoss): // after these, look what is there now
+			return false, err
 		}
-		return false, err
 	}
 }
