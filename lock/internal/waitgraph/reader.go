@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 
@@ -165,28 +164,23 @@ func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 	return queue.NewReadQueue(there, of), nil
 }
 
-// readBatch is how many nodes are read with one write.
+// readBatch is how many nodes are read with one write, and on their way at once: other requests of the session need room, too.
 const readBatch = 100
 
-// ReadNodes reads the children of dir that are called names, with the requests that get makes, and yields these by the places of
-// the names.
+// ReadNodes reads the children of dir that are called names, with the requests that get makes. It returns these, with their answers,
+// by the places of the names.
 func ReadNodes(ctx context.Context, s *client.Session, dir string, names []string,
-	get func(*client.Pipeline, string) *client.Pending[client.Node]) iter.Seq2[int, *client.Pending[client.Node]] {
-	return func(yield func(int, *client.Pending[client.Node]) bool) {
-		reads := make([]*client.Pending[client.Node], len(names))
-		for i := range names {
-			if i%readBatch == 0 {
-				p := s.Pipeline()
-				for j := i; j < min(i+readBatch, len(names)); j++ {
-					reads[j] = get(p, zk.Join(dir, names[j]))
-				}
-				p.Send(ctx)
-			}
-			if !yield(i, reads[i]) {
-				return
-			}
+	get func(*client.Pipeline, string) *client.Pending[client.Node]) []*client.Pending[client.Node] {
+	reads := make([]*client.Pending[client.Node], 0, len(names))
+	for batch := range slices.Chunk(names, readBatch) {
+		p := s.Pipeline()
+		for _, name := range batch {
+			reads = append(reads, get(p, zk.Join(dir, name)))
 		}
+		p.Send(ctx)
+		reads[len(reads)-1].Wait(ctx) // its error is for the caller
 	}
+	return reads
 }
 
 // Deadlocks returns the cycles that touch one of the queues at paths, each beginning with the waiter that came last. A
