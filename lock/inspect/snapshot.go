@@ -50,8 +50,8 @@ func assign(permits int, all []Contender) {
 		q.Permits = permits
 		for place, claim := range q.Claims {
 			last := place
-			if rules.Kind == queue.Permit && place < permits {
-				last = q.LastOf(place)
+			if id, ok := queue.IDOf(claim.Name); ok && rules.Kind == queue.Permit && place < permits {
+				last = slices.Max(q.Of(id)) // all permits of an attempt are granted together: when there is one for the last
 			}
 			c := called[claim.Name]
 			c.Place, c.Held = place, len(rules.WaitsFor(q, last)) == 0

@@ -104,14 +104,3 @@ const nearEnd = 1 << 24
 
 // Exhausting reports whether a counter that stands at number comes to its end before long.
 func Exhausting(number int32) bool { return number > math.MaxInt32-nearEnd }
-
-// LastOf returns the last place of the attempt that has made the claim at place. Several permits are granted
-// together: when there is a permit for the last of them.
-func (q Queue) LastOf(place int) int {
-	id, ok := IDOf(q.Claims[place].Name)
-	if !ok {
-		return place
-	}
-	all := q.Of(id)
-	return all[len(all)-1]
-}
