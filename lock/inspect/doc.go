@@ -31,9 +31,6 @@ const (
 	KindUnfair           = queue.KindUnfair           // lock.Unfair
 )
 
-// A Wait is one contender that waits for another; see lock.Wait.
-type Wait = queue.Wait
-
 // A Deadlock is a cycle of waits; see lock.Deadlock.
 type Deadlock = queue.Deadlock
 

@@ -12,16 +12,15 @@ import (
 // A Kind says what a lock is, as its znodes tell.
 type Kind string
 
-// The kinds of locks. What several of them share, such as a path where a mutex and read/write locks exclude
-// each other, is named after the contenders that are there.
+// The kinds of locks, which package inspect describes.
 const (
-	KindNone             Kind = ""                  // nothing is there, or no contender whose znode would tell
-	KindMutex            Kind = "mutex"             // Mutex, and those of Curator, go-zookeeper and kazoo
-	KindReadWrite        Kind = "read-write"        // RWMutex, Curator's and kazoo's
-	KindSemaphore        Kind = "semaphore"         // Semaphore of NewSemaphore
-	KindCuratorSemaphore Kind = "curator-semaphore" // Semaphore of NewCuratorSemaphore, and Curator's
-	KindElection         Kind = "election"          // candidates of a leader latch, ours and Curator's
-	KindUnfair           Kind = "unfair"            // Unfair
+	KindNone             Kind = ""
+	KindMutex            Kind = "mutex"
+	KindReadWrite        Kind = "read-write"
+	KindSemaphore        Kind = "semaphore"
+	KindCuratorSemaphore Kind = "curator-semaphore"
+	KindElection         Kind = "election"
+	KindUnfair           Kind = "unfair"
 )
 
 // KindOf tells what a directory is from the names in it, and how many permits are stored with it.

@@ -15,20 +15,16 @@ type Wait struct {
 	For    Contender // ahead in the same queue, that it waits for; a holder, or one that waits itself
 }
 
-// A Deadlock is a cycle of waits: the For of each cannot go on before the next wait is over, and the For of the last not
-// before the first is. Either For is itself the Waiter of the next wait, or it holds the lock, and its owner waits elsewhere
-// as that Waiter. Where the cycle goes through a semaphore, For is one of several that are all stuck.
+// A Deadlock is a cycle of waits, as lock.Deadlock says. Either For is itself the Waiter of the next wait, or it holds the lock, and
+// its owner waits elsewhere as that Waiter. Where the cycle goes through a semaphore, For is one of several that are all stuck.
 type Deadlock []Wait
 
 func (d Deadlock) String() string {
-	var b strings.Builder
+	waits := make([]string, len(d))
 	for i, w := range d {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "%s waits for %s behind %s", describe(w.Waiter), w.Path, describe(w.For))
+		waits[i] = fmt.Sprintf("%s waits for %s behind %s", describe(w.Waiter), w.Path, describe(w.For))
 	}
-	return b.String()
+	return strings.Join(waits, "; ")
 }
 
 func describe(c Contender) string { return fmt.Sprintf("%s [%s]", c.Describe(), zk.Base(c.Node)) }

@@ -6,10 +6,9 @@ import (
 )
 
 // A holder that may write, and whose lock has a delay, has a delay marker in the directory: a persistent znode whose name
-// is that of its claim but for the end. A transaction that checks the claim makes the marker, after the claim has reached
-// the head of the queue and no delay of an earlier holder is left, and before Lock returns. The release deletes it ahead of the
-// claim. So a marker without its claim stands for a hold that ended in any other way, or for an attempt that died right before its
-// hold began. It stays for the next contender, which in the last case waits for a delay that protects nothing.
+// is that of its claim but for the end. It is made right before Lock returns, and the release deletes it ahead of the claim. So a
+// marker without its claim stands for a hold that ended in any other way, or for an attempt that died right before its hold began. It
+// stays for the next contender, which in the last case waits for a delay that protects nothing.
 //
 // Readers have no marker: a delay protects what is written under the lock.
 const markerWord = "-held"
