@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,9 +125,7 @@ func (l *looker) directory(ctx context.Context, path string) (directory, error) 
 		node, err := got.Wait(ctx)
 		list, listErr := listed.Wait(ctx)
 		d := directory{node, list.Names}
-		if err == nil {
-			err = listErr
-		}
+		err = cmp.Or(err, listErr)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue

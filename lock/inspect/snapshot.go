@@ -33,9 +33,6 @@ func (s Snapshot) pick(held bool) []Contender {
 	return slices.DeleteFunc(slices.Clone(s.Contenders), func(c Contender) bool { return c.Held != held })
 }
 
-// queues are the rules of the queues that one directory can have. Claims in one do not heed those in another.
-var queues = [...]queue.Rules{queue.MutexRules, queue.PermitRules, queue.ElectionRules}
-
 // assign sets Place and Held of a directory's contenders: where each stands in the queue of its kind, and whether it holds
 // the lock by the rules that grant it. permits is 0 if it is not known, and then all of a semaphore's contenders hold it.
 func assign(permits int, all []Contender) {
@@ -45,7 +42,8 @@ func assign(permits int, all []Contender) {
 		names[i] = zk.Base(all[i].Node)
 		called[names[i]] = &all[i]
 	}
-	for _, rules := range queues {
+	// The queues that one directory can have: claims in one do not heed those in another.
+	for _, rules := range []*queue.Rules{&queue.MutexRules, &queue.PermitRules, &queue.ElectionRules} {
 		q := queue.Parse(names, rules.Heeds)
 		q.Permits = permits
 		for place, claim := range q.Claims {

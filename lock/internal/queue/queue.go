@@ -9,14 +9,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A claim is one node in the queue.
+// A Claim is one node in the queue.
 type Claim struct {
 	Number int32
 	Kind   ClaimKind
 	Name   string // of its node
 }
 
-// A queue holds the claims of one lock, the oldest first. It is a pure function of a listing, and of the
+// A Queue holds the claims of one lock, the oldest first. It is a pure function of a listing, and of the
 // number of permits.
 // Guarantees:
 //  1. the queue is ordered by number, never by the text of names, and a counter that wraps does not

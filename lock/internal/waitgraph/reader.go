@@ -2,6 +2,7 @@
 package waitgraph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,16 +109,15 @@ func (r *Reader) read(dir string) (*queue.ReadQueue, error) {
 	got, listed := p.Get(dir), p.Children(dir)
 	p.Send(r.ctx)
 	node, err := got.Wait(r.ctx)
-	if err == nil {
-		var l client.Listing
-		if l, err = listed.Wait(r.ctx); err == nil {
-			return r.readClaims(dir, node, queue.Parse(l.Names, ^queue.ClaimKind(0)))
-		}
-	}
-	if unseen(err) {
+	list, listErr := listed.Wait(r.ctx)
+	err = cmp.Or(err, listErr)
+	switch {
+	case unseen(err):
 		return &queue.ReadQueue{}, nil
+	case err != nil:
+		return nil, err
 	}
-	return nil, err
+	return r.readClaims(dir, node, queue.Parse(list.Names, ^queue.ClaimKind(0)))
 }
 
 // unseen reports whether a read has failed because there is nothing, or nothing that may be read.
