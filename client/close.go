@@ -79,7 +79,7 @@ func (s *Session) askToClose(ctx context.Context) error {
 			return nil
 		}
 		log := func() {}
-		if s.errLocked() == nil { // otherwise no request of a caller is queued but to close
+		if s.Err() == nil { // otherwise no request of a caller is queued but to close
 			log = s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
 			s.failAllLocked(&s.mu.queue, s.mu.state.Cause)
 		}

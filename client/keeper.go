@@ -129,15 +129,8 @@ func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 func (k *Keeper) invoke(ctx context.Context, s *Session, f func(context.Context, *Session) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() {
-		select {
-		case <-s.Done():
-			cancel(s.Err())
-		case <-k.Done():
-			cancel(k.Err())
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(s.final, func() { cancel(s.Err()) })()
+	defer context.AfterFunc(k.ctx, func() { cancel(k.Err()) })()
 	return f(ctx, s)
 }
 

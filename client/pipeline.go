@@ -103,7 +103,7 @@ func (s *Session) waitForRoomLocked(ctx context.Context, calls []*call) (reason 
 		s.mu.Unlock()
 		select {
 		case <-turn:
-		case <-s.done: // refused below
+		case <-s.final.Done(): // refused below
 		case <-ctx.Done():
 		}
 		s.mu.Lock()
@@ -127,7 +127,7 @@ func (s *Session) refusalLocked(ctx context.Context, calls []*call) error {
 	if ctx.Err() != nil { // also if the session is over: both may have come of one cause, which only ctx has
 		return s.endOfLocked(ctx)
 	}
-	if err := s.errLocked(); err != nil {
+	if err := s.Err(); err != nil {
 		return err
 	}
 	for _, c := range calls {

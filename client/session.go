@@ -23,10 +23,12 @@ type Session struct {
 	traces  chan func() // calls of functions of opt.Trace that wait; closed by run, after which there are none
 
 	wake   chan struct{}      // callers → writer: the queue or the demand has changed, or it may send; one token is enough
-	done   chan struct{}      // closed when the state becomes final
 	cancel context.CancelFunc // ends run
 	ctx    context.Context    // of run and of everything that belongs to the session
 	wg     sync.WaitGroup     // run and what Go started
+
+	final  context.Context // ends when the state becomes final, with its cause
+	finish context.CancelCauseFunc
 
 	tellers sync.WaitGroup // what calls functions of the user's that are told of losses; only goroutines of wg begin any
 
@@ -96,7 +98,7 @@ func begin(servers string, opt Options) (*Session, error) {
 	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	s := &Session{
 		opt: opt, chroot: chroot, servers: list, password: make([]byte, 16),
-		wake: make(chan struct{}, 1), done: make(chan struct{}), traces: make(chan func(), traceQueueMax),
+		wake: make(chan struct{}, 1), traces: make(chan func(), traceQueueMax),
 	}
 	s.watches = watches{s: s, spots: map[watchKey]*watchSpot{}, persistent: map[watchKey][]*PersistentWatch{}}
 	if opt.Trace.State != nil || opt.Trace.Attempt != nil {
@@ -111,6 +113,7 @@ func begin(servers string, opt Options) (*Session, error) {
 	s.mu.noConn = &disconnection{}
 	s.mu.auth = slices.Clone(opt.Auth)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.final, s.finish = context.WithCancelCause(context.Background())
 	s.wg.Go(s.run)
 	return s, nil
 }
@@ -157,22 +160,11 @@ func (s *Session) Timeout() time.Duration {
 // Done is closed when the session is over: expired, refused its credentials, or closed. It is closed
 // when Close begins, not when it returns, because from then on the ensemble may free what the session
 // holds at any moment.
-func (s *Session) Done() <-chan struct{} { return s.done }
+func (s *Session) Done() <-chan struct{} { return s.final.Done() }
 
 // Err returns nil until Done is closed and then, for ever, a *SessionError that says why the session
 // ended.
-func (s *Session) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.errLocked()
-}
-
-func (s *Session) errLocked() error {
-	if s.mu.state.Phase.Final() {
-		return s.mu.state.Cause
-	}
-	return nil
-}
+func (s *Session) Err() error { return context.Cause(s.final) }
 
 // Stats returns what the session has done so far.
 func (s *Session) Stats() Stats {
@@ -254,13 +246,13 @@ func (s *Session) end(why *SessionError) {
 	case errors.Is(why, zk.ErrAuthFailed):
 		phase = AuthFailed
 	}
+	log := s.setStateLocked(State{Phase: phase, Conn: s.mu.state.Conn, Cause: why}) // sets what Err returns, before calls and watches hear of the end
 	if c := s.mu.conn; c != nil {
 		s.mu.conn = nil
 		s.failAllLocked(&c.sent, why)
 	}
 	s.failAllLocked(&s.mu.queue, why)
 	s.watches.end(why)
-	log := s.setStateLocked(State{Phase: phase, Conn: s.mu.state.Conn, Cause: why})
 	s.mu.Unlock()
 	s.cancel()
 	log()

@@ -54,11 +54,6 @@ func (s *Session) setStateLocked(st State) (log func()) {
 	}
 	st.Since = time.Now()
 	s.mu.state = st
-	close(s.mu.changed)
-	s.mu.changed = make(chan struct{})
-	if told := s.opt.Trace.State; told != nil {
-		s.traceLocked(func() { told(st) })
-	}
 	if st.Phase.Final() {
 		if s.mu.conn != nil {
 			s.mu.conn.interruptLocked()
@@ -66,7 +61,12 @@ func (s *Session) setStateLocked(st State) (log func()) {
 		for i, l := range s.mu.leases {
 			s.mu.leases[i] = sessionLease{number: l.number}
 		}
-		close(s.done)
+		s.finish(st.Cause) // before anything else tells of it: a caller that hears of the end may call Err
+	}
+	close(s.mu.changed)
+	s.mu.changed = make(chan struct{})
+	if told := s.opt.Trace.State; told != nil {
+		s.traceLocked(func() { told(st) })
 	}
 	if s.mu.id == 0 { // there never was one, as the error of Open says
 		return func() {}
