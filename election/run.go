@@ -36,15 +36,33 @@ func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work W
 		return operr.NoFunction("election", path, "work")
 	}
 	log := cmp.Or(opt.Lock.Logger, slog.New(slog.DiscardHandler))
-	c := &campaigner{k: k, path: path, opt: opt, work: work}
-	for {
-		again, err := c.campaign(ctx)
+	for rounds := 0; ; rounds++ { // campaigns since the last term of termGood
+		s, err := k.Session(ctx)
+		if err != nil {
+			return err
+		}
+		opt := opt
+		if rounds > 0 { // New has found the margin right before; a later session, or a later server, may grant a shorter timeout
+			opt.Margin = min(opt.Margin, s.Timeout()/3)
+		}
+		e, err := New(s, path, opt)
+		if err != nil {
+			return err
+		}
+		t, err := e.Campaign(ctx)
+		again := s.Err() != nil && ctx.Err() == nil
+		if err == nil {
+			began := time.Now()
+			again, err = t.run(ctx, work).next(ctx)
+			if time.Since(began) >= termGood {
+				rounds = 0
+			}
+		}
 		if !again {
 			return err
 		}
 		log.Info("campaigning again", "election", path, "cause", err)
-		d := min(pauseMax, pauseMin<<min(c.rounds, 16)) // which does not overflow
-		c.rounds++
+		d := min(pauseMax, pauseMin<<min(rounds, 16)) // which does not overflow
 		select {
 		case <-time.After(d - rand.N(d/2+1)): // shortened by a random part, so that candidates do not march in step
 		case <-ctx.Done():
@@ -53,47 +71,17 @@ func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work W
 	}
 }
 
-// A campaigner is one call of Run, and used by its goroutine alone.
-type campaigner struct {
-	k      *client.Keeper
-	path   string
-	opt    Options
-	work   Work
-	rounds int // campaigns since the last term of termGood
-}
-
-// campaign campaigns once and leads. It reports whether to do so again, and why or why not.
-func (c *campaigner) campaign(ctx context.Context) (again bool, err error) {
-	s, err := c.k.Session(ctx)
-	if err != nil {
-		return false, err
-	}
-	opt := c.opt
-	if c.rounds > 0 { // New has found the margin right before; a later session, or a later server, may grant a shorter timeout
-		opt.Margin = min(opt.Margin, s.Timeout()/3)
-	}
-	e, err := New(s, c.path, opt)
-	if err != nil {
-		return false, err
-	}
-	t, err := e.Campaign(ctx)
-	if err != nil {
-		return s.Err() != nil && ctx.Err() == nil, err
-	}
-	began := time.Now()
-	done := t.run(ctx, c.work)
-	if time.Since(began) >= termGood {
-		c.rounds = 0
-	}
+// next reports whether Run campaigns again after the term, and why or why not. ctx is that of Run.
+func (r termResult) next(ctx context.Context) (again bool, err error) {
 	switch {
-	case errors.Is(done.handedOver, ErrOverran):
-		return false, done.err()
-	case done.inTerm && errors.Is(done.worked, ErrResigned) && ctx.Err() == nil:
-		return true, done.worked
-	case done.inTerm, ctx.Err() != nil && done.worked != nil:
-		return false, done.worked // what of the hand-over may be pending is removed in the background
+	case errors.Is(r.handedOver, ErrOverran):
+		return false, r.err()
+	case r.inTerm && errors.Is(r.worked, ErrResigned) && ctx.Err() == nil:
+		return true, r.worked
+	case r.inTerm, ctx.Err() != nil && r.worked != nil:
+		return false, r.worked // what of the hand-over may be pending is removed in the background
 	case ctx.Err() != nil:
 		return false, ending.Of(ctx) // as for a candidate that does not lead
 	}
-	return true, done.err()
+	return true, r.err()
 }
