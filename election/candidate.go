@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/lock"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A Candidate is a contender in an election. The zero value stands for none.
@@ -34,14 +32,4 @@ func candidateOf(c lock.Contender) Candidate {
 		r = record{ID: string(c.Data)}
 	}
 	return Candidate{Node: c.Node, Session: c.Session, Token: c.Token, Since: c.Since, ID: r.ID, Owner: r.Owner, Data: r.Data}
-}
-
-// first returns the path of the znode at the head of the queue in a directory with these children, empty if
-// there is none.
-func first(dir string, names []string) string {
-	queue := bridge.Candidates(names)
-	if len(queue) == 0 {
-		return ""
-	}
-	return zk.Join(dir, queue[0])
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
@@ -89,14 +90,15 @@ func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
 		names, _, err := e.s.Children(ctx, e.dir)
 		var w *client.Watch
 		come := false // a candidate, between the two requests
-		switch node := first(e.dir, names); {
+		switch queue := bridge.Candidates(names); {
 		case errors.Is(err, zk.ErrNoNode):
 			_, come, w, err = e.s.WatchExists(ctx, e.dir)
 		case err != nil:
-		case node == "":
+		case len(queue) == 0:
 			names, _, w, err = e.s.WatchChildren(ctx, e.dir)
-			come = first(e.dir, names) != ""
+			come = len(bridge.Candidates(names)) > 0
 		default: // it was ahead of all others, so as long as it is there it still is
+			node := zk.Join(e.dir, queue[0])
 			data, stat, w, getErr := e.s.WatchGet(ctx, node)
 			if getErr == nil {
 				since := time.UnixMilli(stat.Ctime)
