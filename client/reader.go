@@ -54,7 +54,7 @@ func (r *readTurn) takeTurn(ticked, depended bool) bool {
 	if r.held != turnFree || !depended && !quiet {
 		return false
 	}
-	r.held = heldByReader
+	r.held, r.interrupted = heldByReader, false
 	if depended { // otherwise it rests again as soon as a caller comes
 		r.alone = 0
 	}
@@ -64,18 +64,11 @@ func (r *readTurn) takeTurn(ticked, depended bool) bool {
 // readLoop is the connection's reader: it reads while it has the turn, until the connection ends.
 func (c *conn) readLoop(ctx context.Context) error {
 	for {
-		if err := c.takeArrived(); err != nil {
+		if err := c.readUntil(c.yieldLocked); err != nil {
 			return err
 		}
-		if c.yieldTurn() {
-			if err := c.rest(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		c.nc.SetReadDeadline(c.in.deadline())
-		if err := c.in.fill(); err != nil {
-			return c.readError(err)
+		if err := c.rest(ctx); err != nil {
+			return err
 		}
 	}
 }
@@ -96,10 +89,8 @@ func (c *conn) takeArrived() error {
 	}
 }
 
-// yieldTurn gives the turn back if the reader, which has read, may leave the reading to callers, and reports whether it has.
-func (c *conn) yieldTurn() bool {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
+// yieldLocked gives the turn back if the reader, which has read, may leave the reading to callers, and reports whether it has.
+func (c *conn) yieldLocked() bool {
 	if !c.turn.served {
 		return false
 	}
@@ -170,7 +161,7 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 	}
 }
 
-// readUntil reads until over reports true, or the caller that reads is interrupted.
+// readUntil reads until over, which is called with Session.mu held, reports true, or the caller that reads is interrupted.
 func (c *conn) readUntil(over func() bool) error {
 	for {
 		if err := c.takeArrived(); err != nil {
@@ -185,7 +176,7 @@ func (c *conn) readUntil(over func() bool) error {
 		c.s.mu.Unlock()
 		if err := c.in.fill(); err != nil {
 			if isTimeout(err) && time.Now().Before(c.in.deadline()) {
-				return nil // interrupted
+				continue // interrupted has been set before
 			}
 			return c.readError(err)
 		}

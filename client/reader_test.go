@@ -17,14 +17,14 @@ func TestWhenTheReaderRests(t *testing.T) {
 		if busy {
 			c.s.mu.dependents = 1
 		}
-		return c.yieldTurn()
+		return c.yieldLocked()
 	}
 	for i := range aloneMin - 1 {
 		if answer(false) {
 			t.Fatalf("it rests after %d answers", i+1)
 		}
 	}
-	if c.yieldTurn() {
+	if c.yieldLocked() {
 		t.Fatal("it rests although no wait has ended")
 	}
 	if answer(true) || answer(false) {
