@@ -33,9 +33,6 @@ func (s *Session) Close(ctx context.Context) error {
 	if s.Gone(ctx) {
 		return nil
 	}
-	if why == nil {
-		why = s.mu.over // which no longer changes
-	}
 	return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
 }
 
@@ -64,8 +61,8 @@ func (s *Session) Gone(ctx context.Context) bool {
 	return s.mu.closed || s.mu.over != nil && errors.Is(s.mu.over, zk.ErrSessionExpired) && !s.mu.over.presumed
 }
 
-// askToClose fails what has not been sent, and has the ensemble end the session. It returns nil when the session is over, or
-// another Close is about to end it, and otherwise why there was no answer.
+// askToClose fails what has not been sent, and has the ensemble end the session. It returns nil when that has answered, and
+// otherwise why there was no answer: the session may be over.
 func (s *Session) askToClose(ctx context.Context) error {
 	for {
 		k := add[struct{}](s.Pipeline(), "close session", wire.OpCloseSession, "", nil, nil)
@@ -74,10 +71,6 @@ func (s *Session) askToClose(ctx context.Context) error {
 			return nil
 		}
 		s.mu.Lock()
-		if s.mu.over != nil {
-			s.mu.Unlock()
-			return nil
-		}
 		log := func() {}
 		if s.Err() == nil { // otherwise no request of a caller is queued but to close
 			log = s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
@@ -85,14 +78,14 @@ func (s *Session) askToClose(ctx context.Context) error {
 		}
 		s.mu.inFlight++
 		s.mu.queue = append(s.mu.queue, &k.call)
+		if s.mu.over != nil {
+			s.failAllLocked(&s.mu.queue, s.mu.over)
+		}
 		s.mu.Unlock()
 		tell(s.wake)
 		log()
 		_, err := k.Wait(ctx)
-		switch {
-		case err == nil, errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrClosed):
-			return nil
-		case !isConnectionLoss(err): // otherwise ask again on the next connection; it may turn out that the session is gone
+		if !isConnectionLoss(err) { // otherwise ask again on the next connection; it may turn out that the session is gone
 			return cause(err)
 		}
 	}
