@@ -239,14 +239,8 @@ func (s *Session) end(why *SessionError) {
 		return
 	}
 	s.mu.over = why
-	phase := Expired
-	switch {
-	case errors.Is(why, zk.ErrClosed):
-		phase = Closed
-	case errors.Is(why, zk.ErrAuthFailed):
-		phase = AuthFailed
-	}
-	log := s.setStateLocked(State{Phase: phase, Conn: s.mu.state.Conn, Cause: why}) // sets what Err returns, before calls and watches hear of the end
+	phases := map[error]Phase{zk.ErrSessionExpired: Expired, zk.ErrClosed: Closed, zk.ErrAuthFailed: AuthFailed}
+	log := s.setStateLocked(State{Phase: phases[why.Err], Conn: s.mu.state.Conn, Cause: why}) // sets what Err returns, before calls and watches hear of the end
 	if c := s.mu.conn; c != nil {
 		s.mu.conn = nil
 		s.failAllLocked(&c.sent, why)
