@@ -76,38 +76,33 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 		path = ops[0].op.Path
 	}
 	k := add[[]Result](p, "multi", wire.OpMulti, path, &req, nil)
-	k.decode = func(d *wire.Decoder) (err error) {
+	k.decode = func(d *wire.Decoder) error {
 		r := wire.MultiResponse{Max: max(len(ops), 1)}
 		r.DecodeFrom(d)
 		if len(r.Results) != len(ops) {
 			d.Fail(fmt.Errorf("%d results for %d operations", len(r.Results), len(ops)))
 			return nil
 		}
-		k.value, err = readResults(k.s, ops, r.Results)
-		return err
+		// In a failed multi every result is an error: OK before the culprit, its own code, and
+		// RuntimeInconsistency behind it.
+		for i, a := range r.Results {
+			if a.Op == wire.OpError && a.Err != zk.OK && a.Err != zk.ErrRuntimeInconsistency {
+				return &MultiError{Index: i, Op: ops[i].name, Path: ops[i].op.Path, Err: a.Err}
+			}
+		}
+		k.value = make([]Result, len(ops))
+		for i, a := range r.Results {
+			if a.Op == wire.OpError {
+				return zk.ErrRuntimeInconsistency
+			}
+			k.value[i] = Result{Path: k.s.clientPath(a.Path), Stat: a.Stat}
+		}
+		return nil
 	}
 	for _, o := range ops {
 		k.check(o.op.Path, o.op.Mode)
 	}
 	return k
-}
-
-func readResults(s *Session, ops []Op, answers []wire.MultiResult) ([]Result, error) {
-	// In a failed multi every result is an error: OK before the culprit, its own code, and
-	// RuntimeInconsistency behind it.
-	for i, a := range answers {
-		if a.Op == wire.OpError && a.Err != zk.OK && a.Err != zk.ErrRuntimeInconsistency {
-			return nil, &MultiError{Index: i, Op: ops[i].name, Path: ops[i].op.Path, Err: a.Err}
-		}
-	}
-	results := make([]Result, len(ops))
-	for i, a := range answers {
-		if a.Op == wire.OpError {
-			return nil, zk.ErrRuntimeInconsistency
-		}
-		results[i] = Result{Path: s.clientPath(a.Path), Stat: a.Stat}
-	}
-	return results, nil
 }
 
 // Multi does all of ops in one transaction, or none; see Pipeline.Multi.
