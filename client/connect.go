@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -182,7 +183,8 @@ func (s *Session) handshake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse,
 		return nil, errBehind
 	case errors.As(err, &size):
 		head := binary.BigEndian.AppendUint32(nil, uint32(size.Length)) // the length was these bytes
-		if head[0] == tlsAlert && head[1] == tlsMajor {
+		// Some servers answer a client without TLS with an alert of TLS, which begins with its type and version.
+		if bytes.HasPrefix(head, []byte{21, 3}) {
 			return nil, errors.New("handshake: the server wants TLS")
 		}
 		return nil, fmt.Errorf("handshake: answer is not ZooKeeper's: it begins with %q", head)
@@ -195,12 +197,6 @@ func (s *Session) handshake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse,
 	}
 	return &resp, nil
 }
-
-// An alert of TLS, which is what some servers answer to a client without TLS, begins with its type and the version.
-const (
-	tlsAlert = 21
-	tlsMajor = 3
-)
 
 // adopt makes nc the session's connection if the answer lets it. An answer for another session than
 // ours says that ours is over, whatever else it offers (ClickHouse 116690: a server answered a resume
