@@ -42,15 +42,10 @@ type Options struct {
 	Lock lock.Options
 }
 
-// margin returns the margin of a term under a session whose timeout is this now: a reconnect may have shortened it.
+// margin returns the margin of a term under a session whose timeout is this now: a reconnect may have shortened it. A negative
+// option means none.
 func (o Options) margin(timeout time.Duration) time.Duration {
-	switch {
-	case o.Margin == 0:
-		return timeout / 6
-	case o.Margin < 0:
-		return 0
-	}
-	return min(o.Margin, timeout/3)
+	return max(min(cmp.Or(o.Margin, timeout/6), timeout/3), 0)
 }
 
 // dataBytesMax is how much a candidate's znode may say: each look at the election reads it.
