@@ -50,7 +50,7 @@ func SentByCallers(s *Session) uint64 {
 // What package lock does with a session over internal/bridge.
 
 func (s *Session) Vouch(level Vouch) vouching {
-	bridge.Of(s).Vouch(int(level))
+	bridge.Of(s).Vouch(int(level), 1)
 	return vouching{s, level}
 }
 
@@ -60,7 +60,7 @@ type vouching struct {
 	level Vouch
 }
 
-func (v vouching) Stop()                                         { bridge.Of(v.s).Unvouch(int(v.level)) }
+func (v vouching) Stop()                                         { bridge.Of(v.s).Vouch(int(v.level), -1) }
 func (s *Session) Age(level Vouch) time.Duration                 { return bridge.Of(s).Lease(int(level)).Age }
 func (s *Session) Lease(level Vouch) Lease                       { return bridge.Of(s).Lease(int(level)) }
 func (s *Session) Listen(ctx context.Context, watches ...*Watch) { bridge.Of(s).Listen(ctx, watches) }

@@ -86,22 +86,16 @@ func (p strength) limitTo(code zk.Code) strength {
 	return min(p, provesPing)
 }
 
-func (b lockSession) Vouch(level int) {
+func (b lockSession) Vouch(level, more int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.demand[Vouch(level).strength()]++
+	b.mu.demand[Vouch(level).strength()] += more
 	if c := b.mu.conn; c != nil {
 		proves, interval := c.rhythmLocked()
 		if c.out.look.After(c.lastBeat[proves].Add(interval)) { // the next heartbeat is due before the writer looks
 			tell(b.wake)
 		}
 	}
-}
-
-func (b lockSession) Unvouch(level int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.mu.demand[Vouch(level).strength()]--
 }
 
 // A sessionLease is what the answered requests of one level amount to. Guarded by Session.mu.

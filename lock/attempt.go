@@ -57,7 +57,7 @@ func newAttemptBase(b *lockBase) attemptBase {
 // vouch asks for heartbeats until the attempt has ended.
 func (a *attemptBase) vouch() {
 	if !a.vouches {
-		bridge.Of(a.base.s).Vouch(int(a.base.opt.Vouch))
+		bridge.Of(a.base.s).Vouch(int(a.base.opt.Vouch), 1)
 		a.vouches = true
 	}
 }
@@ -65,7 +65,7 @@ func (a *attemptBase) vouch() {
 // end ends the attempt. What it has left of nodes is the cleaner's.
 func (a *attemptBase) end() {
 	if a.vouches {
-		bridge.Of(a.base.s).Unvouch(int(a.base.opt.Vouch))
+		bridge.Of(a.base.s).Vouch(int(a.base.opt.Vouch), -1)
 	}
 	if len(a.nodes) > 0 || a.unknown || a.created != nil {
 		a.base.cleaner.add(a.ownNodes)

@@ -180,7 +180,7 @@ func (g *grant) init(held heldNode, a *attemptBase, node string, giveUp bool, le
 		leaseNumber: leaseNumber, revoked: make(chan struct{}),
 	}
 	attemptIDs.add(g.id)
-	bridge.Of(g.s).Vouch(int(g.lock.opt.Vouch))
+	bridge.Of(g.s).Vouch(int(g.lock.opt.Vouch), 1)
 	g.mu.node, g.mu.kind = node, g.lock.rules.Kind
 	if giveUp {
 		g.askToGiveUp()
@@ -289,7 +289,7 @@ func (g *grant) endLocked(cause error) bool {
 	}
 	g.mu.holds = nil
 	g.mu.lost, _ = cause.(*LostError)
-	bridge.Of(g.s).Unvouch(int(g.lock.opt.Vouch))
+	bridge.Of(g.s).Vouch(int(g.lock.opt.Vouch), -1)
 	return true
 }
 

@@ -12,11 +12,10 @@ import (
 
 // A Session is what package lock does with a *client.Session besides what its methods offer. Levels are those of client.Vouch.
 type Session interface {
-	// Vouch asks for heartbeats of the given level, a sixth of the granted session timeout apart at most, until Unvouch has been
-	// called as often. Ordinary requests whose answers prove as much count as heartbeats. A level that is not valid is taken for
-	// client.VouchWrite.
-	Vouch(level int)
-	Unvouch(level int)
+	// Vouch adds more, 1 or -1, to how often heartbeats of the given level are asked for: as long as they are at all, they are a
+	// sixth of the granted session timeout apart at most. Ordinary requests whose answers prove as much count as heartbeats. A
+	// level that is not valid is taken for client.VouchWrite.
+	Vouch(level, more int)
 
 	// Lease returns the session's lease at a level: until its end the ensemble does not free what the session holds. Package
 	// internal/lease has the rule.

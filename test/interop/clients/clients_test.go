@@ -283,8 +283,8 @@ func TestEnsembleWithoutQuorum(t *testing.T) {
 	e := apache.StartEnsemble(t, 3, apache.Options{Tick: tick})
 	s := open(t, e.Connect(), client.Options{})
 	create(t, s, "/held", zk.Ephemeral)
-	bridge.Of(s).Vouch(int(client.VouchWrite))
-	defer bridge.Of(s).Unvouch(int(client.VouchWrite))
+	bridge.Of(s).Vouch(int(client.VouchWrite), 1)
+	defer bridge.Of(s).Vouch(int(client.VouchWrite), -1)
 	leader := e.Leader()
 	leader.Kill()
 	follower := e.Servers[0]
