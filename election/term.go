@@ -191,24 +191,18 @@ func (t *Term) lossCause() error {
 
 // handOver waits until all work has stopped, and gives the lock back.
 func (t *Term) handOver(lost bool, cause error) error {
-	patience := time.After(t.e.opt.Grace)
+	patience, stop := context.WithTimeout(context.Background(), t.e.opt.Grace)
+	defer stop()
 	var overran error
-	// There may be work that we do not know of, for which Resign speaks; while the lock is ours to keep.
-	working, silent, ours := t.idle(), t.resigned.Done(), t.hold.Done()
-	for working != nil || silent != nil {
-		select {
-		case <-working:
-			working = nil
-		case <-silent:
-			silent = nil
-		case <-ours:
-			silent, ours = nil, nil
-		case <-patience:
-			if working != nil {
-				overran = &lock.LockError{Op: "hand over", Path: t.e.dir, Err: ErrOverran}
-			}
-			working, silent = nil, nil
-		}
+	select {
+	case <-t.idle():
+	case <-patience.Done():
+		overran = &lock.LockError{Op: "hand over", Path: t.e.dir, Err: ErrOverran}
+	}
+	select { // there may be work that we do not know of, for which Resign speaks; while the lock is ours to keep
+	case <-t.resigned.Done():
+	case <-t.hold.Done():
+	case <-patience.Done():
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), t.e.opt.Lock.CleanupTimeout)
 	defer cancel()
