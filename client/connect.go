@@ -265,7 +265,7 @@ func (c *conn) greetingLocked() []*call {
 	if c.s.mu.ahead {
 		calls = append(calls, ownCall(wire.OpMulti, "await writes", "/", noChange))
 	}
-	return append(calls, c.s.watches.rearm(c.number, c.s.mu.lastZxid, c.s.opt.WatchBytesMax)...)
+	return append(calls, c.s.watches.rearm(c.number, c.s.mu.lastZxid, min(rearmBytesMax, c.s.opt.RequestBytesMax/2))...)
 }
 
 // greet returns the request that shows a credential.

@@ -62,10 +62,6 @@ type Options struct {
 	// room, or their context ends. Default 1,000.
 	InFlightMax int
 
-	// WatchBytesMax is how many bytes of paths one frame carries when watches are registered again
-	// after a reconnect. Default 128 KiB.
-	WatchBytesMax int
-
 	// Logger gets one line for each change of the session's state, and one when every server has been tried in vain,
 	// at the beginning or since the connection broke. Default: silent.
 	Logger *slog.Logger
@@ -116,7 +112,6 @@ func (o Options) withDefaults() (Options, error) {
 		fill("RequestBytesMax", &o.RequestBytesMax, wire.FrameBytesMax, messageBytesLeast),
 		fill("ReplyBytesMax", &o.ReplyBytesMax, 64<<20, messageBytesLeast),
 		fill("InFlightMax", &o.InFlightMax, 1000, 1),
-		fill("WatchBytesMax", &o.WatchBytesMax, 128<<10, 1),
 	)
 	if err != nil {
 		return o, err
@@ -137,7 +132,6 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("client option Auth: credential of scheme %q: %w", a.Scheme, &SizeError{Bytes: int64(n), Max: o.RequestBytesMax})
 		}
 	}
-	o.WatchBytesMax = min(o.WatchBytesMax, o.RequestBytesMax/2) // they travel in a request too
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{}).DialContext
 	}

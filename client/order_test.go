@@ -394,7 +394,6 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		{client.Options{RequestBytesMax: 100}, "RequestBytesMax"},
 		{client.Options{ReplyBytesMax: 15}, "ReplyBytesMax"},
 		{client.Options{InFlightMax: -1}, "InFlightMax"},
-		{client.Options{WatchBytesMax: -1}, "WatchBytesMax"},
 	} {
 		s, err := client.Open(t.Context(), "zk", tt.opt)
 		if s != nil || err == nil || !contains(err.Error(), tt.says) {

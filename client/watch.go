@@ -205,6 +205,10 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 	return calls
 }
 
+// rearmBytesMax is how many bytes of paths one request carries that registers watches again. It may have to be less: half of
+// Options.RequestBytesMax at most.
+const rearmBytesMax = 128 << 10
+
 // rearmBytes is how much longer than the request that set a watch a request can be that registers this watch again and no
 // other.
 const rearmBytes = 27
