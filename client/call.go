@@ -136,9 +136,7 @@ func (s *Session) withdraw(c *call, cause error) bool {
 		}
 		pipeline := slices.Clone(s.mu.queue[first:end])
 		s.mu.queue = slices.Delete(s.mu.queue, first, end) // or it would grow for as long as there is no server
-		for _, k := range pipeline {
-			s.failLocked(k, cause)
-		}
+		s.failAllLocked(&pipeline, cause)
 	}
 	return c.over
 }

@@ -111,11 +111,8 @@ func (s *Session) lastZxid() int64 {
 // connectTimeout returns how long one attempt may take. A server that is starting may take a connection and never answer on it:
 // by default one such attempt does not take so long that the session expires meanwhile.
 func (s *Session) connectTimeout() time.Duration {
-	if s.opt.ConnectTimeout > 0 {
-		return s.opt.ConnectTimeout
-	}
 	timeout := cmp.Or(s.Timeout(), s.opt.SessionTimeout)
-	return max(timeout/time.Duration(max(len(s.servers), 3)), time.Millisecond)
+	return cmp.Or(s.opt.ConnectTimeout, max(timeout/time.Duration(max(len(s.servers), 3)), time.Millisecond))
 }
 
 // attempt connects to one server and shakes hands with it as a session that has seen lastZxid. asked is when the

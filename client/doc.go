@@ -22,12 +22,4 @@
 // Requests go out in the order in which they were handed over, and answers come back in that order.
 // A [Pipeline] hands over several at once: they leave in one write, with no other request between them.
 // An event of a watch is delivered before the answer of any request that was processed after the change.
-//
-// # State
-//
-// The state of a session is a level, not a stream of events that could overflow: [Session.State]
-// returns what is true now and a channel that is closed when it no longer is. [Session.Done] is
-// closed when the session is over and [Session.Err] says why.
-//
-// A Session is safe for use by many goroutines.
 package client

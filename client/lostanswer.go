@@ -61,8 +61,6 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 	}
 }
 
-var errAmbiguous = errors.New("the answer was lost, and several znodes could be the one that was created")
-
 // findCreated looks for a znode whose creation is in doubt, and that is newer than the zxid after; for a sequential one among
 // the newest names, until they are older.
 func (s *Session) findCreated(ctx context.Context, path string, data []byte, mode zk.Mode, after int64) (own Created, found bool, err error) {
@@ -96,7 +94,7 @@ func (s *Session) findCreated(ctx context.Context, path string, data []byte, mod
 			return own, found, nil
 		case !bytes.Equal(there, data) || mode != zk.Container && stat.EphemeralOwner != owner: // another's
 		case found:
-			return Created{}, false, errAmbiguous
+			return Created{}, false, errors.New("the answer was lost, and several znodes could be the one that was created")
 		default:
 			own, found = Created{Path: path, Stat: stat}, true
 		}
@@ -146,16 +144,12 @@ func (s *Session) Update(ctx context.Context, path string, change func(old []byt
 		switch {
 		case err == nil:
 			return Node{Data: next, Stat: made}, nil
-		case errors.Is(err, zk.ErrBadVersion):
-			// The server that we read from may be behind.
-			if err := s.Sync(ctx, path); err != nil {
-				return Node{}, err
-			}
+		case errors.Is(err, zk.ErrBadVersion): // the server that we read from may be behind
+			err = s.Sync(ctx, path)
 		case isConnectionLoss(err):
-			if err := s.wasSet(ctx, path, stat, next, err); err != nil {
-				return Node{}, err
-			}
-		default:
+			err = s.wasSet(ctx, path, stat, next, err)
+		}
+		if err != nil {
 			return Node{}, err
 		}
 	}

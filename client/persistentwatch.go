@@ -20,7 +20,7 @@ type PersistentWatch struct {
 
 	// Guarded by s.mu.
 	events []WatchEvent
-	more   chan struct{} // closed when events or err are set; replaced when they are taken
+	more   chan struct{} // closed when events or err are set; replaced after an event
 	err    error         // why there will be no more
 }
 
@@ -144,7 +144,8 @@ func putEach(all []*PersistentWatch, ev zk.Event) {
 func (w *PersistentWatch) putLocked(ev WatchEvent) {
 	ev.Path = w.s.clientPath(ev.Path)
 	w.events = append(w.events, ev)
-	w.tellLocked()
+	close(w.more)
+	w.more = make(chan struct{})
 }
 
 func (w *PersistentWatch) gapLocked() {
@@ -165,10 +166,5 @@ func (t *watches) endPersistent(why error) {
 
 func (w *PersistentWatch) endLocked(why error) {
 	w.err = why
-	w.tellLocked()
-}
-
-func (w *PersistentWatch) tellLocked() {
 	close(w.more)
-	w.more = make(chan struct{})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Session is one session with a ZooKeeper ensemble, from its first connection to its end.
+// A Session is one session with a ZooKeeper ensemble, from its first connection to its end. It is safe for use by many goroutines.
 type Session struct {
 	// Fixed by Open.
 	opt     Options

@@ -43,8 +43,7 @@ var errVanished = errors.New("the work has ended its goroutine")
 
 // run does the work, and ends the term with it, or when ctx ends.
 func (t *Term) run(ctx context.Context, work Work) termResult {
-	stop := context.AfterFunc(ctx, func() { t.end(context.Cause(ctx)) })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { t.end(context.Cause(ctx)) })()
 	returned := make(chan termResult, 1)
 	go func() { // ends with the work; ErrOverran says that it has not
 		p := termResult{worked: errVanished}

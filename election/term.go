@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/lock"
 )
 
@@ -114,9 +115,6 @@ func (t *Term) Remaining() time.Duration {
 // Work runs f under the term, and returns its error. No other candidate leads before f has returned, within the limits
 // that the package documentation names. If the term is over, f is not run and the error is the term's Cause.
 func (t *Term) Work(f func(ctx context.Context) error) error {
-	if t.lock() == nil {
-		return errNoTerm
-	}
 	if cause := t.Cause(); cause != nil { // before the mutex is locked, since a hook that hears of a loss may call Work
 		return cause
 	}
@@ -156,10 +154,6 @@ func (t *Term) Resign(ctx context.Context) error {
 	}
 }
 
-// glanceMax is how often at least a leader looks at the clock: timers stand still while the machine is
-// suspended.
-const glanceMax = time.Second
-
 // keep returns when the term is over, and reports whether that is a loss: the reason of one that is ended may be the loss of
 // another lock.
 func (t *Term) keep() (lost bool) {
@@ -171,7 +165,7 @@ func (t *Term) keep() (lost bool) {
 				t.cancel(context.Cause(t.resigned))
 				return false
 			}
-		case <-time.After(min(t.Remaining(), glanceMax)):
+		case <-time.After(min(t.Remaining(), lease.Glance(t.e.s.Timeout()))):
 		}
 	}
 	return true
