@@ -32,8 +32,8 @@ func NewAll(members ...Member) (*All, error) {
 		}
 		c := m.resolve()
 		switch {
-		case c.lock == nil:
-			return nil, c.err
+		case c.lock.algorithm == nil:
+			return nil, errZero
 		case c.err != nil:
 			return nil, &LockError{"hold together", c.lock.path, c.err}
 		}
@@ -148,7 +148,7 @@ func (t *allAttempt) reenter(ctx context.Context, try bool) (missing []int, err 
 // takeMember takes a member under the holds of the others. The loss of one of these ends the wait, and is the error then.
 func (t *allAttempt) takeMember(ctx context.Context, i int, try bool) error {
 	m := t.members[i]
-	holds, err := m.from.takeHolds(t.ctx, m.count, try)
+	holds, err := m.lock.algorithm.takeHolds(t.ctx, m.count, try)
 	lost := context.Cause(t.ctx)
 	switch {
 	case err == nil:
@@ -173,17 +173,11 @@ type Member interface{ resolve() member }
 
 // member is the resolved form of a Member.
 type member struct {
-	lock  *lockBase // nil if err says that there is none
-	from  takeable
-	count int // of claims
+	lock  *lockBase // noLock if there is none
+	count int       // of claims
 	err   error
 }
 
 func (m member) resolve() member { return m }
 
-func (l locker) resolve() member {
-	if l.from == nil {
-		return member{err: errZero}
-	}
-	return member{lock: l.from.base(), from: l.from, count: 1}
-}
+func (l locker) resolve() member { return member{lock: l.base(), count: 1} }

@@ -367,9 +367,9 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	}
 	grants := make([]*grant, len(a.nodes))
 	for i, node := range a.nodes {
-		g := &queueGrant{fair: a.lock, waited: a.waited, delayMarker: a.delayMarker}
-		g.init(g, &a.attemptBase, node, slices.Contains(a.revoked, node), l.Number)
-		grants[i] = &g.grant
+		g := newGrant(&a.attemptBase, node, slices.Contains(a.revoked, node), l.Number)
+		g.waited, g.delayMarker = a.waited, a.delayMarker
+		grants[i] = g
 	}
 	holds := beginHolds(ctx, grants, a.own)
 	if a.waited {

@@ -37,7 +37,7 @@ func newLatch(session any, path string, options any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return locker{newFairLock(s, path, opt, &queue.ElectionRules)}, nil
+	return locker{&newFairLock(s, path, opt, &queue.ElectionRules).lockBase}, nil
 }
 
 func candidates(names []string) []string { return queue.Parse(names, queue.Candidacy).Names() }

@@ -31,9 +31,9 @@ func TestCleanerPause(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m.from.(*fairLock).cleaner.add(ownNodes{nodes: []string{"/a/full"}})
+		m.lock.cleaner.add(ownNodes{nodes: []string{"/a/full"}})
 		time.Sleep(2 * time.Minute) // the pause is as long as it gets
-		m.from.(*fairLock).cleaner.add(ownNodes{nodes: []string{"/a/later"}})
+		m.lock.cleaner.add(ownNodes{nodes: []string{"/a/later"}})
 		synctest.Wait()
 		if left := srv.Tree("/a/later"); len(left) > 0 {
 			t.Errorf("left: %v", left)
@@ -66,8 +66,8 @@ func TestCleanerMayNotList(t *testing.T) {
 			}
 		}
 		allow(zk.PermAll &^ zk.PermRead)
-		m.from.(*fairLock).cleaner.add(ownNodes{id: id, unknown: true})
-		m.from.(*fairLock).cleaner.add(ownNodes{nodes: []string{"/a/known"}})
+		m.lock.cleaner.add(ownNodes{id: id, unknown: true})
+		m.lock.cleaner.add(ownNodes{nodes: []string{"/a/known"}})
 		synctest.Wait()
 		if left := srv.Tree("/a/known"); len(left) > 0 {
 			t.Errorf("left: %v", left)

@@ -24,17 +24,13 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 		return errNoHold
 	}
 	_ = ctx.Err() // a nil context panics before anything has begun
-	err := ErrNotWriter
-	if g, queued := h.g.held.(*queueGrant); queued {
-		err = g.downgrade(ctx, h)
-	}
-	if err != nil {
+	if err := h.g.downgrade(ctx, h); err != nil {
 		return &LockError{"downgrade", h.g.lock.path, err}
 	}
 	return nil
 }
 
-func (g *queueGrant) downgrade(ctx context.Context, h *Hold) error {
+func (g *grant) downgrade(ctx context.Context, h *Hold) error {
 	if !g.downgrading.TryLock() {
 		return ErrNotWriter
 	}
@@ -76,7 +72,7 @@ func (g *queueGrant) downgrade(ctx context.Context, h *Hold) error {
 
 // beginDowngrade returns the path of the write node and that of the read node to be. If an earlier downgrade, of unknown outcome,
 // has succeeded, the second is empty and nothing is left to do. From then on the claim counts as a shared one.
-func (g *queueGrant) beginDowngrade(h *Hold) (write, read string, err error) {
+func (g *grant) beginDowngrade(h *Hold) (write, read string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if h.ctx.Err() != nil {
@@ -86,20 +82,20 @@ func (g *queueGrant) beginDowngrade(h *Hold) (write, read string, err error) {
 		g.downgradeOpen = false
 		return "", "", nil
 	}
-	if !g.fair.rules.Moves() || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.downgradeOpen {
+	if !g.lock.rules.Moves() || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.downgradeOpen {
 		return "", "", ErrNotWriter
 	}
 	write = g.mu.node
 	number, _, _ := queue.ParseName(zk.Base(write))
-	read = zk.Join(g.fair.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
+	read = zk.Join(g.lock.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
 	g.mu.next, g.mu.kind = read, queue.Shared
 	return write, read, nil
 }
 
 // replace puts a read node in the place of the write node. known reports whether the outcome is known: without an error it is done,
 // with one it is not. look has it find out first whether that has been done already.
-func (g *queueGrant) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
-	data := g.fair.data
+func (g *grant) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
+	data := g.lock.data
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
 		if look {
@@ -113,7 +109,7 @@ func (g *queueGrant) replace(ctx context.Context, write, read string, look bool)
 			}
 		}
 		_, err := g.s.Multi(ctx,
-			client.OpCreate(read, data, zk.Ephemeral, g.fair.opt.ACL),
+			client.OpCreate(read, data, zk.Ephemeral, g.lock.opt.ACL),
 			client.OpDelete(write, version))
 		switch {
 		case err == nil:

@@ -33,7 +33,7 @@ func TestF31_ReenteredWhileReleased(t *testing.T) {
 		var wg sync.WaitGroup
 		var again *Hold
 		under := context.WithoutCancel(h.Context())
-		wg.Go(func() { again, _ = m.from.base().reenter(under, false) })
+		wg.Go(func() { again, _ = m.lock.reenter(under, false) })
 		if err := h.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
-	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // A Hold is a lock that we hold, as far as we know. It is a loan, which may end before it is released: work under
@@ -137,22 +136,26 @@ func (w workContext) Value(key any) any {
 }
 
 // A grant is what all holds of one claim share. A claim has several holds after re-entering. It ends once: by the release of the last
-// hold, or by a loss. What depends on the kind of lock is its heldNode.
+// hold, or by a loss.
 type grant struct {
 	// Fixed when made.
 	lock        *lockBase
-	held        heldNode
 	s           *client.Session
 	id          queue.ID
 	token       int64
 	data        []byte          // of the node, as it was made
 	leaseNumber uint64          // number of the session's lease that it rests on; see bridge.Lease
 	hookCtx     context.Context // with the values of the context that the lock was asked for with
+	waited      bool            // others may have seen the node behind another's
+	delayMarker string          // path of the delay marker; empty if there is none
 
 	revoked    chan struct{} // closed when its owner is asked to give it up
 	revokeOnce sync.Once
 
 	guarded guarded // from putUnderGuard on used by the session's guard alone
+
+	downgrading   sync.Mutex // held by a downgrade
+	downgradeOpen bool       // the last downgrade did not learn its outcome; guarded by downgrading
 
 	mu struct {
 		sync.Mutex
@@ -164,19 +167,11 @@ type grant struct {
 	}
 }
 
-// A heldNode is what is particular to the node of a grant, a claim in a queue or the znode of an unfair lock: how it is recognized
-// and deleted.
-type heldNode interface {
-	owns(zk.Stat) bool                // whether the stat, read at the path of the grant's node, is that of the node
-	removeNode(context.Context) error // deletes the node, because the grant was released, and returns nil when it is known to be gone
-	discard()                         // deletes the node in the background: the grant was lost, or a hook has panicked
-}
-
-// init makes g the grant of one of an attempt's nodes. It lasts no longer than the session's lease of that number. giveUp says that
-// the owner of the node has been asked to give up.
-func (g *grant) init(held heldNode, a *attemptBase, node string, giveUp bool, leaseNumber uint64) {
-	*g = grant{
-		lock: a.base, held: held, s: a.base.s, id: a.id, token: a.token, data: a.data,
+// newGrant returns the grant of one of an attempt's nodes. It lasts no longer than the session's lease of that number. giveUp says
+// that the owner of the node has been asked to give up.
+func newGrant(a *attemptBase, node string, giveUp bool, leaseNumber uint64) *grant {
+	g := &grant{
+		lock: a.base, s: a.base.s, id: a.id, token: a.token, data: a.data,
 		leaseNumber: leaseNumber, revoked: make(chan struct{}),
 	}
 	attemptIDs.add(g.id)
@@ -185,6 +180,7 @@ func (g *grant) init(held heldNode, a *attemptBase, node string, giveUp bool, le
 	if giveUp {
 		g.askToGiveUp()
 	}
+	return g
 }
 
 // beginHolds makes the first hold of each grant, with the values of ctx but not its end. own are watches on their nodes that are
@@ -266,7 +262,7 @@ func (g *grant) endLost(cause error) bool {
 		return false
 	}
 	if !errors.Is(cause, ErrNodeDeleted) {
-		g.held.discard()
+		g.discard()
 	}
 	attemptIDs.drop(g.id)
 	return true

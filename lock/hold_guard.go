@@ -225,7 +225,7 @@ func (g *grant) takeAnswer() {
 	node, err := g.guarded.arming.Wait(context.Background())
 	g.guarded.arming = nil
 	switch {
-	case err == nil && !g.held.owns(node.Stat): // another contender's, in its place
+	case err == nil && g.guarded.node == g.lock.dir && node.Stat.Czxid != g.token: // of an unfair lock, and another contender's
 		g.guarded.own.Cancel()
 		g.guarded.own, g.guarded.node = nil, g.otherPath(g.guarded.node)
 	case err == nil:

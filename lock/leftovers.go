@@ -14,9 +14,8 @@ import (
 // A cleaner removes what attempts and holds of one lock value have left. Each add has a goroutine of the session's, which
 // tries until the nodes are known to be gone or the session is over. The end of the session removes all but a delay marker.
 type cleaner struct {
-	lock  *lockBase
-	clean func(context.Context, *ownNodes) error // removes what an attempt or a hold has left
-	mu    struct {
+	lock *lockBase
+	mu   struct {
 		sync.Mutex
 		blocking int           // how much is left that has not been refused
 		idle     chan struct{} // closed when that falls to 0
@@ -88,7 +87,7 @@ func (c *cleaner) remove(ctx context.Context, d *ownNodes, unblock func()) {
 		if d.created != nil && ctx.Err() == nil { // its answer cannot be read
 			d.created, d.unknown = nil, true
 		}
-		err := c.clean(ctx, d)
+		err := c.lock.algorithm.clean(ctx, d)
 		switch {
 		case err == nil, c.lock.s.Err() != nil:
 			return

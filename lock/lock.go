@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -24,23 +25,18 @@ type Locker interface {
 // A locker is a fair or an unfair lock that one hold is taken of at a time: a mutex, a side of a read/write lock, an unfair
 // lock, a semaphore's single permit, or the lock under an election. The zero value is that of a lock that was not made by a
 // function such as NewMutex.
-type locker struct{ from takeable }
+type locker struct{ lock *lockBase }
+
+// noLock is the lock of a zero locker.
+var noLock = &lockBase{}
+
+func (l locker) base() *lockBase { return cmp.Or(l.lock, noLock) }
 
 // Path returns the path of the lock's directory, or of an unfair lock's znode.
-func (l locker) Path() string {
-	if l.from == nil {
-		return ""
-	}
-	return l.from.base().path
-}
+func (l locker) Path() string { return l.base().path }
 
 // Session returns the session that the lock belongs to.
-func (l locker) Session() *client.Session {
-	if l.from == nil {
-		return nil
-	}
-	return l.from.base().s
-}
+func (l locker) Session() *client.Session { return l.base().s }
 
 // Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one
 // of hold and error is not nil.
@@ -64,30 +60,33 @@ func (l locker) Do(ctx context.Context, f func(ctx context.Context) error) error
 
 // take re-enters if ctx derives from a hold of this lock, and otherwise makes a claim. If try is set, it does not wait.
 func (l locker) take(ctx context.Context, try bool) (*Hold, error) {
-	if l.from == nil {
+	if l.lock == nil {
 		return nil, errZero
 	}
-	b := l.from.base()
-	h, err := b.reenter(ctx, try)
+	h, err := l.lock.reenter(ctx, try)
 	if h == nil && err == nil {
-		ctx = b.tellAsked(ctx)
+		ctx = l.lock.tellAsked(ctx)
 		var holds []*Hold
-		if holds, err = l.from.takeHolds(ctx, 1, try); err == nil {
+		if holds, err = l.lock.algorithm.takeHolds(ctx, 1, try); err == nil {
 			h = holds[0]
 		}
 	}
-	return h, b.tellRefused(ctx, err)
+	return h, l.lock.tellRefused(ctx, err)
 }
 
 // errZero is the error of a lock that was not made by a function such as NewMutex.
 var errZero = errors.New("lock: the zero value of a lock cannot be used (make one with NewMutex, NewRWMutex, NewSemaphore or NewUnfair)")
 
-// A takeable is a fair or an unfair lock that holds can be taken from.
-type takeable interface {
-	base() *lockBase
-
+// An algorithm is what fair and unfair locks do differently.
+type algorithm interface {
 	// takeHolds makes count claims and returns as many holds, or none. If try is set, it does not wait.
 	takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error)
+
+	// removeNode deletes the node of a grant that was released, and returns nil when the node is known to be gone.
+	removeNode(ctx context.Context, g *grant) error
+
+	// clean removes what an attempt or a hold has left.
+	clean(ctx context.Context, left *ownNodes) error
 }
 
 // lockBase is what lock values of all kinds have, and what holds and grants need to know of their lock.
@@ -100,7 +99,8 @@ type lockBase struct {
 	owner Owner  // of its nodes
 	data  []byte // of a node that says no more than its owner, or Options.Data
 
-	cleaner *cleaner // removes what attempts and holds leave
+	algorithm algorithm // nil in noLock
+	cleaner   *cleaner  // removes what attempts and holds leave
 }
 
 func newBase(s *client.Session, dir string, opt Options, r *queue.Rules) lockBase {
@@ -120,8 +120,6 @@ func (b *lockBase) nodeData(r *queue.Record) []byte {
 	said.Owner = b.owner
 	return said.Encode()
 }
-
-func (b *lockBase) base() *lockBase { return b }
 
 func (b *lockBase) op(try bool) string {
 	if try {
@@ -150,11 +148,11 @@ type fairLock struct {
 
 func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fairLock {
 	f := &fairLock{lockBase: newBase(s, dir, opt, r), orphans: &orphanTimes{}}
-	f.cleaner = &cleaner{lock: &f.lockBase, clean: f.clean}
+	f.algorithm, f.cleaner = f, &cleaner{lock: &f.lockBase}
 	return f
 }
 
-// takeHolds is that of a takeable. A semaphore first agrees on the number of permits, and takes the gate.
+// takeHolds is that of an algorithm. A semaphore first agrees on the number of permits, and takes the gate.
 func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error) {
 	if f.permits != nil && f.permits.isUndecided() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {
@@ -162,7 +160,7 @@ func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold,
 		}
 	}
 	if f.gate != nil {
-		g, err := locker{f.gate}.take(ctx, try)
+		g, err := locker{&f.gate.lockBase}.take(ctx, try)
 		if err != nil {
 			if said, ok := err.(*LockError); ok { // of the gate, which is no lock of the caller's
 				err = said.Err

@@ -17,5 +17,5 @@ func NewMutex(s *client.Session, path string, opt Options) (*Mutex, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Mutex{locker{newFairLock(s, path, opt, &queue.MutexRules)}}, nil
+	return &Mutex{locker{&newFairLock(s, path, opt, &queue.MutexRules).lockBase}}, nil
 }

@@ -80,11 +80,11 @@ func TestAHoldThatHasJustBegunIsLost(t *testing.T) {
 		end    func(t *testing.T, m *Mutex, h *Hold)
 	}{
 		{"its node is deleted", ErrNodeDeleted, 2 * guardTick, func(t *testing.T, m *Mutex, h *Hold) {
-			if err := m.from.(*fairLock).s.Delete(t.Context(), h.Node(), zk.AnyVersion); err != nil {
+			if err := m.lock.s.Delete(t.Context(), h.Node(), zk.AnyVersion); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"its session is closed", zk.ErrClosed, 0, func(t *testing.T, m *Mutex, h *Hold) { m.from.(*fairLock).s.Close(t.Context()) }},
+		{"its session is closed", zk.ErrClosed, 0, func(t *testing.T, m *Mutex, h *Hold) { m.lock.s.Close(t.Context()) }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, _, m := abandoning(t)

@@ -33,7 +33,7 @@ func releaseAll(ctx context.Context, holds []*Hold) error {
 	defer func() {
 		if !told { // a hook of the user's has panicked
 			for _, g := range r.ended {
-				g.held.discard()
+				g.discard()
 				attemptIDs.drop(g.id)
 			}
 		}
@@ -95,7 +95,7 @@ func (g *grant) remove(ctx context.Context) error {
 	defer attemptIDs.drop(g.id)
 	bounded, cancel := context.WithTimeout(ctx, g.lock.opt.CleanupTimeout)
 	defer cancel()
-	return g.held.removeNode(bounded)
+	return g.lock.algorithm.removeNode(bounded, g)
 }
 
 // releasePending returns the error of a release that was not confirmed because of err.
@@ -120,29 +120,17 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 	return g.endLocked(ErrReleased), nil // false if a hook has panicked: the node went with its attempt
 }
 
-// A queueGrant is a grant of a fair lock with its claim, a place in the queue.
-type queueGrant struct {
-	grant
-	fair        *fairLock
-	waited      bool   // others may have seen the node behind another's
-	delayMarker string // path of the delay marker; empty if there is none
-
-	downgrading   sync.Mutex // held by a downgrade
-	downgradeOpen bool       // the last downgrade did not learn its outcome; guarded by downgrading
-}
-
-// owns returns true: no name of a node in a queue is ever used again.
-func (g *queueGrant) owns(zk.Stat) bool { return true }
-
-func (g *queueGrant) discard() { g.fair.cleaner.add(g.leftovers()) }
+// discard has the cleaner remove what is left of a grant: it was lost, a hook has panicked, or its release was not confirmed.
+func (g *grant) discard() { g.lock.cleaner.add(g.leftovers()) }
 
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
 // holder to see. While the outcome of a downgrade is open there are two nodes, the write node first: if they are deleted in this
-// order, neither is left, even if the downgrade is carried out in between or later.
-func (g *queueGrant) leftovers() ownNodes {
+// order, neither is left, even if the downgrade is carried out in between or later. The token tells the node of an unfair lock from
+// another contender's.
+func (g *grant) leftovers() ownNodes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	left := ownNodes{id: g.id}
+	left := ownNodes{id: g.id, token: g.token}
 	if g.delayMarker != "" && g.mu.lost == nil {
 		left.nodes = append(left.nodes, g.delayMarker)
 	}
@@ -153,7 +141,8 @@ func (g *queueGrant) leftovers() ownNodes {
 	return left
 }
 
-func (g *queueGrant) removeNode(ctx context.Context) error {
+// removeNode is that of an algorithm.
+func (f *fairLock) removeNode(ctx context.Context, g *grant) error {
 	announced := g.announces()
 	for answerLost := false; ; {
 		node := g.nodePath()
@@ -175,10 +164,10 @@ func (g *queueGrant) removeNode(ctx context.Context) error {
 			if answerLost { // by us, in the request whose answer was lost
 				return nil
 			}
-			return &LostError{Path: g.fair.path, Cause: ErrNodeDeleted}
+			return &LostError{Path: f.path, Cause: ErrNodeDeleted}
 		default:
-			g.fair.cleaner.add(g.leftovers())
-			return releasePending(g.fair.path, err)
+			g.discard()
+			return releasePending(f.path, err)
 		}
 	}
 }
@@ -186,10 +175,10 @@ func (g *queueGrant) removeNode(ctx context.Context) error {
 // announces reports whether the release has to be announced: if another contender may have seen the node behind another one, or if
 // the node's end alone could be a downgrade. While the outcome of a downgrade is open there is no announcement, and the
 // contenders behind list the directory.
-func (g *queueGrant) announces() bool {
+func (g *grant) announces() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.next == "" && g.fair.rules.NeedsReleaseMarker(g.waited, g.mu.kind != g.fair.rules.Kind)
+	return g.mu.next == "" && g.lock.rules.NeedsReleaseMarker(g.waited, g.mu.kind != g.lock.rules.Kind)
 }
 
 // delete deletes the node. If the release is announced, the same transaction makes and deletes the release marker (see
@@ -197,7 +186,7 @@ func (g *queueGrant) announces() bool {
 //
 // The delay marker goes ahead of the node, in a request of its own: in between, the holder does not
 // need it any more. It does no harm if the marker is gone already.
-func (g *queueGrant) delete(ctx context.Context, node string, announced bool) error {
+func (g *grant) delete(ctx context.Context, node string, announced bool) error {
 	p := g.s.Pipeline()
 	if g.delayMarker != "" {
 		p.Delete(g.delayMarker, -1)
@@ -208,9 +197,9 @@ func (g *queueGrant) delete(ctx context.Context, node string, announced bool) er
 		_, err := deleted.Wait(ctx)
 		return err
 	}
-	marker := zk.Join(g.fair.dir, g.id.ReleaseMarker())
+	marker := zk.Join(g.lock.dir, g.id.ReleaseMarker())
 	deleted := p.Multi(
-		client.OpCreate(marker, nil, zk.Ephemeral, g.fair.opt.ACL),
+		client.OpCreate(marker, nil, zk.Ephemeral, g.lock.opt.ACL),
 		client.OpDelete(marker, -1),
 		client.OpDelete(node, -1))
 	p.Send(ctx)

@@ -21,7 +21,7 @@ func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
 	}
 	read, write := newFairLock(s, path, opt, &queue.ReadRules), newFairLock(s, path, opt, &queue.WriteRules)
 	write.cleaner, write.orphans = read.cleaner, read.orphans // what one side has left or seen concerns the other too
-	return &RWMutex{locker{read}, locker{write}}, nil
+	return &RWMutex{locker{&read.lockBase}, locker{&write.lockBase}}, nil
 }
 
 // Path returns the path of the lock's directory.

@@ -70,7 +70,7 @@ func newSemaphore(s *client.Session, path, dir string, permits *permitCount, opt
 	}
 	c := newFairLock(s, dir, opt, &queue.PermitRules)
 	c.path, c.permits = path, permits
-	return &Semaphore{c, locker{c}}, nil
+	return &Semaphore{c, locker{&c.lockBase}}, nil
 }
 
 func validPermits(path string, n int) error {
@@ -151,14 +151,10 @@ func (m *Semaphore) acquireN(ctx context.Context, k int, try bool) (*Holds, erro
 
 // Permits returns k permits, to be held together with other locks.
 func (m *Semaphore) Permits(k int) Member {
-	if m == nil {
-		return member{err: errZero}
+	if m == nil || m.fair == nil {
+		return member{lock: noLock}
 	}
-	p := m.one.resolve()
-	if p.err == nil {
-		p.count, p.err = k, m.mayAsk(k)
-	}
-	return p
+	return member{&m.fair.lockBase, k, m.mayAsk(k)}
 }
 
 // mayAsk refuses numbers that the semaphore can never grant at once.

@@ -57,8 +57,8 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 		return nil, fmt.Errorf("lock %s: option Data: the data of an unfair lock's znode names its owner (leave it out)", path)
 	}
 	u := &unfairLock{newBase(s, path, opt, &queue.UnfairRules)}
-	u.cleaner = &cleaner{lock: &u.lockBase, clean: u.clean}
-	return &Unfair{locker{u}}, nil
+	u.algorithm, u.cleaner = u, &cleaner{lock: &u.lockBase}
+	return &Unfair{locker{&u.lockBase}}, nil
 }
 
 type unfairLock struct{ lockBase }

@@ -184,9 +184,8 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		}
 		return a.grant(ctx)
 	}
-	g := &unfairGrant{u: u}
-	g.init(g, &a.attemptBase, u.dir, a.revoked, l.Number)
-	h := beginHolds(ctx, []*grant{&g.grant}, []*client.Watch{a.own})[0]
+	g := newGrant(&a.attemptBase, u.dir, a.revoked, l.Number)
+	h := beginHolds(ctx, []*grant{g}, []*client.Watch{a.own})[0]
 	a.nodes = nil // the hold's now
 	return h, nil
 }

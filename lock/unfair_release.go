@@ -9,38 +9,27 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// An unfairGrant is a grant of an unfair lock with its claim, the znode at the path of the lock.
-type unfairGrant struct {
-	grant
-	u *unfairLock
-}
-
-// owns reports whether the node at the lock's path is the one that the grant rests on.
-func (g *unfairGrant) owns(stat zk.Stat) bool { return stat.Czxid == g.token }
-
-func (g *unfairGrant) discard() { g.u.cleaner.add(ownNodes{id: g.id, token: g.token}) }
-
 // removeNode deletes the node, and finds out whether it is gone, and whether it was ours at all, if the answer leaves that open.
-func (g *unfairGrant) removeNode(ctx context.Context) error {
-	left := ownNodes{id: g.id, token: g.token}
-	err := g.s.Delete(ctx, g.u.dir, 0)
+func (u *unfairLock) removeNode(ctx context.Context, g *grant) error {
+	left := g.leftovers()
+	err := u.s.Delete(ctx, u.dir, 0)
 	ours := err == nil || client.MaybeApplied(err) // the node that we have deleted, or may have, was ours
 
 	// A broken connection leaves open whether it is gone. A wrong version says that its data was written, or that
 	// it is another's by now.
 	for errors.Is(err, zk.ErrConnectionLoss) || errors.Is(err, zk.ErrBadVersion) {
 		var found bool
-		found, err = g.u.removeOwn(ctx, &left)
+		found, err = u.removeOwn(ctx, &left)
 		ours = ours || found
 	}
 	switch {
-	case err == nil && ours, g.s.Err() != nil && g.s.Gone(ctx): // the node has gone, perhaps with the session
+	case err == nil && ours, u.s.Err() != nil && u.s.Gone(ctx): // the node has gone, perhaps with the session
 		return nil
 	case err == nil, errors.Is(err, zk.ErrNoNode):
-		return &LostError{Path: g.u.dir, Cause: ErrNodeDeleted}
+		return &LostError{Path: u.dir, Cause: ErrNodeDeleted}
 	}
 	g.discard()
-	return releasePending(g.u.dir, err)
+	return releasePending(u.dir, err)
 }
 
 // removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells, or its data where the create was

@@ -77,10 +77,10 @@ var Mutations = []Mutation{
 		{File: "lock/hold_guard.go", Old: "l.Number == g.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == g.leaseNumber && l.Remaining > 0 || g.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
-		{File: "lock/release.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.fair.cleaner.add(g.leftovers())\n"},
+		{File: "lock/release.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.discard()\n"},
 	}},
 	{Name: "a release that was not confirmed is forgotten", Entry: "F23", Within: 100, Patches: []Patch{
-		{File: "lock/release.go", Old: "			g.fair.cleaner.add(g.leftovers())\n			return releasePending(g.fair.path, err)\n", New: "			return releasePending(g.fair.path, err)\n"},
+		{File: "lock/release.go", Old: "			g.discard()\n			return releasePending(f.path, err)\n", New: "			return releasePending(f.path, err)\n"},
 	}},
 	{Name: "the end of a write node counts as the end of its holder", Entry: "F33", Within: 1000, Patches: []Patch{
 		{File: "lock/internal/queue/rules.go", Old: "return strings.Contains(name, writeWord)", New: "return strings.Contains(name, writeWord+writeWord)"},
