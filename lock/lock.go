@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Locker is a lock that one hold is taken of at a time: a *Mutex, a side of an RWMutex or an *Unfair. Functions that work
+// A Locker is a lock that one hold is taken of at a time: a *Mutex, an *Unfair, an *RWMutex (the write side), or its Reader. Functions that work
 // with any of them take a Locker, and so does NewAll. A wrapper is a Locker if it embeds one; an All uses the lock that is
 // embedded, and calls no method of the wrapper.
 type Locker interface {

@@ -11,7 +11,15 @@ import (
 // waits for the nearest writer ahead of it, a writer for the nearest claim of any kind, so a stream of
 // readers does not starve a writer. Its node names are those of Curator's InterProcessReadWriteLock. A
 // Mutex of the same path is a writer to it.
-type RWMutex struct{ read, write locker }
+//
+// Lock, TryLock and Do take the write side, as does an All that the RWMutex itself is a member of. A hold of the write side may
+// be downgraded (Hold.Downgrade). With a context derived from that of a hold of the write side, Lock fails with ErrReentered, or
+// re-enters if Options.Reentrant is set. With one from a hold of the read side, or of one whose downgrade has begun and not failed,
+// it fails with ErrUpgrade.
+type RWMutex struct {
+	locker // the write side
+	read   locker
+}
 
 // NewRWMutex returns the read/write lock of the directory at path; see NewMutex.
 func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
@@ -21,35 +29,15 @@ func NewRWMutex(s *client.Session, path string, opt Options) (*RWMutex, error) {
 	}
 	read, write := newFairLock(s, path, opt, &queue.ReadRules), newFairLock(s, path, opt, &queue.WriteRules)
 	write.cleaner, write.orphans = read.cleaner, read.orphans // what one side has left or seen concerns the other too
-	return &RWMutex{locker{&read.lockBase}, locker{&write.lockBase}}, nil
+	return &RWMutex{locker{&write.lockBase}, locker{&read.lockBase}}, nil
 }
-
-// Path returns the path of the lock's directory.
-func (m *RWMutex) Path() string { return m.write.Path() }
-
-// Session returns the session that the lock belongs to.
-func (m *RWMutex) Session() *client.Session { return m.write.Session() }
-
-// Lock waits until no other contender holds the lock and returns a hold of its write side, which may be
-// downgraded. ctx bounds the waiting, not the hold. With a context derived from that of a hold of the
-// write side it fails with ErrReentered, or re-enters if Options.Reentrant is set. With one from a hold of the read side,
-// or of one whose downgrade has begun and not failed, it fails with ErrUpgrade.
-func (m *RWMutex) Lock(ctx context.Context) (*Hold, error) { return m.write.Lock(ctx) }
 
 // RLock waits until no writer holds the lock or is ahead, and returns a hold of its read side. With a
 // context derived from that of a hold of either side it fails with ErrReentered, or re-enters if Options.Reentrant is set.
 func (m *RWMutex) RLock(ctx context.Context) (*Hold, error) { return m.read.Lock(ctx) }
 
-// TryLock is Lock if that takes no waiting, and otherwise returns a *BusyError.
-func (m *RWMutex) TryLock(ctx context.Context) (*Hold, error) { return m.write.TryLock(ctx) }
-
 // TryRLock is RLock if that takes no waiting, and otherwise returns a *BusyError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) { return m.read.TryLock(ctx) }
-
-// Do runs f while holding the write side; see Mutex.Do.
-func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return m.write.Do(ctx, f)
-}
 
 // RDo runs f while holding the read side; see Mutex.Do.
 func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) error {
@@ -60,4 +48,4 @@ func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) er
 func (m *RWMutex) Reader() Locker { return m.read }
 
 // Writer returns the write side as a Locker.
-func (m *RWMutex) Writer() Locker { return m.write }
+func (m *RWMutex) Writer() Locker { return m.locker }

@@ -60,6 +60,7 @@ func TestLocksThatWereNotMade(t *testing.T) {
 		"Unfair.Lock":          single(u.Lock),
 		"Unfair.TryLock":       single(u.TryLock),
 		"NewAll of a mutex":    func(context.Context) error { _, err := lock.NewAll(&m); return err },
+		"NewAll of a writer":   func(context.Context) error { _, err := lock.NewAll(&rw); return err },
 		"NewAll of a reader":   func(context.Context) error { _, err := lock.NewAll(rw.Reader()); return err },
 		"NewAll of permits":    func(context.Context) error { _, err := lock.NewAll(sem.Permits(2)); return err },
 		"NewAll of an unfair":  func(context.Context) error { _, err := lock.NewAll(&u); return err },

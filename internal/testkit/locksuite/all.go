@@ -188,6 +188,9 @@ func f36Duplicate(w *World, t *testing.T) {
 	if _, err := lock.NewAll(rw.Reader(), a.MutexAt(w.beside(1)[0], lock.Options{}), rw.Writer()); !errors.Is(err, lock.ErrDuplicate) {
 		t.Errorf("both sides of one lock: %v, want ErrDuplicate", err)
 	}
+	if _, err := lock.NewAll(rw.Reader(), rw); !errors.Is(err, lock.ErrDuplicate) {
+		t.Errorf("a read/write lock and its read side: %v, want ErrDuplicate", err)
+	}
 	if _, err := lock.NewAll(rw.Reader(), a.CuratorSemaphore(2).Permits(1)); !errors.Is(err, lock.ErrDuplicate) {
 		t.Errorf("two locks of one path, in two directories: %v, want ErrDuplicate", err)
 	}
