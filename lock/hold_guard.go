@@ -117,12 +117,10 @@ func (k *guard) look() (next time.Time) {
 	k.collect()
 	now, over := time.Now(), k.s.Err()
 	pause := lease.Glance(k.s.Timeout())
-	leases := sync.OnceValue(func() (all [client.VouchWrite + 1]bridge.Lease) { // once, because that takes system calls
-		for level := range all {
-			all[level] = bridge.Of(k.s).Lease(level)
-		}
-		return all
-	})
+	var leases [client.VouchWrite + 1]bridge.Lease // once for all grants, because that takes system calls
+	for level := range leases {
+		leases[level] = bridge.Of(k.s).Lease(level)
+	}
 	var kept, lost []*grant
 	for _, g := range k.grants {
 		left, cause := guardTick, over
@@ -130,7 +128,7 @@ func (k *guard) look() (next time.Time) {
 		case g.hasEnded():
 			continue
 		case over == nil && !now.Before(g.guarded.due):
-			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.told)
+			left, cause = g.refresh(leases[g.lock.opt.Vouch], k.told)
 		}
 		switch {
 		case cause == nil:
@@ -165,15 +163,11 @@ func (k *guard) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
 
 // watch asks for watches on the nodes that have none. patience bounds how long it waits for room in the session.
 func (k *guard) watch(now time.Time, patience time.Duration) {
-	var ctx context.Context
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	for _, g := range k.grants {
 		if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) || now.Before(g.guarded.due) {
 			continue
-		}
-		if ctx == nil {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(context.Background(), patience)
-			defer cancel()
 		}
 		p := k.s.Pipeline()
 		g.guarded.arming, g.guarded.own = p.WatchGet(g.guarded.node)
@@ -198,7 +192,11 @@ func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duratio
 		}
 	}
 	if g.guarded.own != nil && g.guarded.arming == nil && g.guarded.own.Fired() {
-		g.takeEvent()
+		ev, _, err := g.guarded.own.Event()
+		g.guarded.own = nil
+		if err == nil && ev.Type == zk.NodeDeleted {
+			g.guarded.node = g.otherPath(g.guarded.node)
+		} // otherwise the node has been written to, and is watched again, or the session has ended
 	}
 	if g.guarded.node == "" {
 		if err := g.s.Err(); err != nil { // the node went with the session, which may be heard first
@@ -210,14 +208,6 @@ func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duratio
 		return l.Remaining, nil
 	}
 	return 0, g.expiry()
-}
-
-func (g *grant) takeEvent() {
-	ev, _, err := g.guarded.own.Event()
-	g.guarded.own = nil
-	if err == nil && ev.Type == zk.NodeDeleted {
-		g.guarded.node = g.otherPath(g.guarded.node)
-	} // otherwise the node has been written to, and is watched again, or the session has ended
 }
 
 // takeAnswer takes the answer to the request that sets the watch.
