@@ -154,9 +154,9 @@ func (t *allAttempt) takeMember(ctx context.Context, i int, try bool) error {
 	case err == nil:
 		t.add(i, holds...)
 	case ctx.Err() == nil && lost != nil:
-		return &LockError{m.lock.op(try), m.lock.path, lost}
+		err = lost
 	}
-	return err
+	return m.lock.withOp(err, try)
 }
 
 // add notes holds of a member. If one of them ends, the way to the others is over.

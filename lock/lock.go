@@ -71,7 +71,7 @@ func (l locker) take(ctx context.Context, try bool) (*Hold, error) {
 			h = holds[0]
 		}
 	}
-	return h, l.lock.tellRefused(ctx, err)
+	return h, l.lock.tellRefused(ctx, l.lock.withOp(err, try))
 }
 
 // errZero is the error of a lock that was not made by a function such as NewMutex.
@@ -156,40 +156,29 @@ func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fa
 func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error) {
 	if f.permits != nil && f.permits.isUndecided() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {
-			return nil, f.withOp(err, try)
+			return nil, err
 		}
 	}
 	if f.gate != nil {
-		g, err := locker{&f.gate.lockBase}.take(ctx, try)
+		gate, err := f.gate.takeHolds(ctx, 1, try)
 		if err != nil {
-			if said, ok := err.(*LockError); ok { // of the gate, which is no lock of the caller's
-				err = said.Err
-			}
-			return nil, f.withOp(err, try)
+			return nil, err
 		}
-		defer f.leaveGate(ctx, g)
+		defer func() {
+			if err := gate[0].Release(ctx); err != nil && ctx.Err() == nil { // it goes in the background, or has gone
+				f.opt.Logger.Warn("the lock on the way in was not released in time", "lock", f.gate.dir, "error", err)
+			}
+		}()
 	}
 	if try {
 		f.cleaner.await(ctx)
 	}
 	for {
 		holds, err := newAttempt(f, count, try, f.opt.claimRecord(ctx, try)).run(ctx)
-		if try || !f.requeues(ctx, err) {
-			return holds, f.withOp(err, try)
+		again := f.opt.Requeue && errors.Is(err, ErrPlaceLost) && ctx.Err() == nil // the cause of ctx may be another lock's ErrPlaceLost
+		if try || !again {
+			return holds, err
 		}
-	}
-}
-
-// requeues reports whether a waiter whose attempt has failed with err joins the queue again.
-func (f *fairLock) requeues(ctx context.Context, err error) bool {
-	return f.opt.Requeue && errors.Is(err, ErrPlaceLost) && ctx.Err() == nil // the cause of ctx may be another lock's ErrPlaceLost
-}
-
-func (f *fairLock) leaveGate(ctx context.Context, g *Hold) {
-	short, cancel := context.WithTimeout(ctx, f.opt.CleanupTimeout)
-	defer cancel()
-	if err := g.Release(short); err != nil && ctx.Err() == nil { // it goes in the background, or has gone
-		f.opt.Logger.Warn("the lock on the way in was not released in time", "lock", f.gate.dir, "error", err)
 	}
 }
 

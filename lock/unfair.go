@@ -76,7 +76,7 @@ func (u *unfairLock) takeHolds(ctx context.Context, _ int, try bool) ([]*Hold, e
 	}()
 	h, err := a.run(ctx, try)
 	if err != nil {
-		return nil, u.withOp(err, try)
+		return nil, err
 	}
 	return []*Hold{h}, nil
 }
