@@ -261,11 +261,9 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		p.Send(ctx)
 		q, err := a.lock.queueOf(ctx, listed)
 		switch {
-		case errors.Is(err, zk.ErrConnectionLoss):
-			lastConn = 0 // the session paces its reconnects
-			continue
-		case err == nil && lastConn != 0 && bridge.Conn(listed) != lastConn:
-			lastConn = 0 // reconnected meanwhile: this listing had no sync ahead of it
+		case errors.Is(err, zk.ErrConnectionLoss), // the session paces its reconnects
+			err == nil && lastConn != 0 && bridge.Conn(listed) != lastConn: // reconnected meanwhile: no sync was ahead of the listing
+			lastConn = 0
 			continue
 		case err != nil && !errors.Is(err, zk.ErrNoNode): // without a directory the queue is empty
 			return view{}, err
@@ -347,7 +345,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	if a.knownPermits.open { // another contender may have stored another number meanwhile
+	if c := a.lock.permits; c != nil && c.stored && a.knownPermits.n == 0 { // none was stored: another contender may have since
 		if n, err := a.lock.permits.agree(ctx, a.lock, a.count, true); err != nil || n != a.lock.permits.n {
 			return nil, err
 		}
@@ -380,7 +378,7 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	return holds, nil
 }
 
-// abandon hands what the attempt leaves to the cleaner. It waits for the deletion of a delay marker, delayMarkerLimit at most. The
+// abandon hands what the attempt leaves to the cleaner. It waits for the deletion of a delay marker, overtime at most. The
 // watches on our own nodes need no cancelling: they fire when the nodes go.
 func (a *attempt) abandon() {
 	if a.waited {
@@ -388,13 +386,10 @@ func (a *attempt) abandon() {
 	}
 	a.removeDelayMarker()
 	if a.created != nil {
-		a.settle(noTime) // withdraws what has not been sent: an outage may be long
+		a.settle(ending.Ended(context.Canceled)) // withdraws what has not been sent: an outage may be long
 	}
 	a.end()
 }
-
-// noTime is a context that has ended: a Wait with it withdraws what has not been sent.
-var noTime = ending.Ended(context.Canceled)
 
 // forget notes that a node of ours is gone. If it was one of several, the cleaner looks for the others.
 func (a *attempt) forget() { a.ownNodes = ownNodes{id: a.id, unknown: a.count > 1} }

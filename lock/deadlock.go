@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
@@ -51,16 +52,15 @@ const detectorRarest = 16
 // cycle and is the one to give up, the context ends with a *DeadlockError as its cause.
 func (f *fairLock) detect(ctx context.Context, id queue.ID) (waitCtx context.Context, stop func()) {
 	waitCtx, end := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var looking sync.WaitGroup
+	looking.Go(func() {
 		if found := f.awaitDeadlock(waitCtx, id); found != nil {
 			end(found)
 		}
-	}()
+	})
 	return waitCtx, func() {
 		end(nil)
-		<-done
+		looking.Wait()
 	}
 }
 

@@ -1,4 +1,4 @@
 package lock
 
 // HolderLimit is for tests.
-const HolderLimit = holderLimit
+const HolderLimit = overtime

@@ -212,8 +212,7 @@ func beginHolds(ctx context.Context, grants []*grant, own []*client.Watch) []*Ho
 // holdLocked returns another hold of the grant, which has not ended.
 func (g *grant) holdLocked(parent context.Context) *Hold {
 	h := &Hold{g: g}
-	ctx, cancel := context.WithCancelCause(g.withHold(parent))
-	h.ctx, h.cancel = ctx, cancel
+	h.ctx, h.cancel = context.WithCancelCause(g.withHold(parent))
 	g.mu.holds = append(g.mu.holds, h)
 	return h
 }

@@ -81,9 +81,9 @@ func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
 	}
 }
 
-// delayMarkerLimit is how much longer than its context a Lock takes at most, to delete the delay marker of an attempt that has
-// failed.
-const delayMarkerLimit = 100 * time.Millisecond
+// overtime is how much longer than its context a Lock takes at most for a last request: to delete the delay marker of an attempt
+// that has failed, or to learn which holder it has waited for.
+const overtime = 100 * time.Millisecond
 
 // removeDelayMarker deletes the delay marker of an attempt that has failed, if possible while its claim is there: without the
 // claim it would be taken for that of a holder. The session may be closed next, which deletes the claim. What takes longer is the
@@ -92,7 +92,7 @@ func (a *attempt) removeDelayMarker() {
 	if a.delayMarker == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), delayMarkerLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), overtime)
 	defer cancel()
 	if err := a.s.Delete(ctx, a.delayMarker, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		a.nodes = append([]string{a.delayMarker}, a.nodes...)

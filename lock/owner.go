@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -38,10 +39,7 @@ type Kind = queue.Kind
 // Owner returns what the znodes of a lock with these options say about this process, or about the process on whose
 // behalf it takes the lock.
 func (o *Options) Owner() Owner {
-	who := Owner{Host: hostname(), PID: o.pid, User: o.user, Space: pidSpace(), Label: o.Label}
-	if who.PID == 0 {
-		who.PID = os.Getpid()
-	}
+	who := Owner{Host: hostname(), PID: cmp.Or(o.pid, os.Getpid()), User: o.user, Space: pidSpace(), Label: o.Label}
 	if len(os.Args) > 0 {
 		who.Program = filepath.Base(os.Args[0])
 	}

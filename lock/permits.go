@@ -115,7 +115,6 @@ func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored in
 // knownPermits is what an attempt knows of the number of permits.
 type knownPermits struct {
 	n     int                          // as last read; 0 if none is stored
-	open  bool                         // none is stored
 	read  *client.Pending[client.Node] // a read of the directory whose answer is yet to be looked at; nil if there is none
 	watch *client.Watch                // on the directory's data, set by that read or an earlier one; nil if there is none
 }
@@ -146,7 +145,6 @@ func (a *attempt) readPermits(ctx context.Context) (int, error) {
 		if a.knownPermits.n, err = queue.ParsePermits(node.Data); err != nil {
 			return 0, err
 		}
-		a.knownPermits.open = a.knownPermits.n == 0
 	}
 	return a.lock.permits.accept(a.knownPermits.n, a.count)
 }

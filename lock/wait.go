@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -35,13 +34,12 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 			v, err = a.list(ctx, v.conn)
 		}
 	}
-	var found *DeadlockError
-	switch {
+	switch found, isDeadlock := errors.AsType[*DeadlockError](context.Cause(waitCtx)); {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return a.addHolder(ctx, err)
-	case errors.As(context.Cause(waitCtx), &found):
+	case isDeadlock:
 		return found
 	}
 	return err
@@ -57,14 +55,12 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 	}
 	holder := p.Get(first)
 	p.Send(ctx)
-	gone := 0
-	for _, d := range deletes {
-		if _, err := d.Wait(ctx); err == nil || errors.Is(err, zk.ErrNoNode) {
-			gone++
+	made := a.nodes
+	a.nodes = nil
+	for i, d := range deletes {
+		if _, err := d.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			a.nodes = append(a.nodes, made[i])
 		}
-	}
-	if gone == len(deletes) {
-		a.nodes = nil
 	}
 	busy := &BusyError{Path: a.lock.path}
 	if n, err := holder.Wait(ctx); err == nil {
@@ -302,16 +298,13 @@ func (a *attempt) checkClaim(listedOn uint64, w *claimWatch) (ours bool, err err
 	return !a.lock.permits.varies() || a.knownPermits.current(conn), nil
 }
 
-// holderLimit is how much longer than its context a Lock takes at most, to learn which holder it has waited for.
-const holderLimit = 100 * time.Millisecond
-
 // addHolder returns err, with which a wait ended, together with the present holder if a server says quickly which one
 // that is.
 func (a *attempt) addHolder(ctx context.Context, err error) error {
 	if st, _ := a.s.State(); st.Phase != client.Connected {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), overtime)
 	defer cancel()
 	names, _, _ := a.s.Children(ctx, a.lock.dir) // none if that fails
 	claims := queue.Parse(names, a.lock.rules.Heeds).Claims
