@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -69,7 +70,10 @@ func (u *unfairLock) takeHolds(ctx context.Context, _ int, try bool) ([]*Hold, e
 	if try {
 		u.cleaner.await(ctx)
 	}
-	a := newUnfairAttempt(u, u.opt.claimRecord(ctx, try))
+	a := &unfairAttempt{attemptBase: newAttemptBase(&u.lockBase), u: u}
+	said := cmp.Or(u.opt.claimRecord(ctx, try), &queue.Record{})
+	said.ID = a.id
+	a.data = u.nodeData(said)
 	defer func() {
 		cancelWatch(a.watch)
 		a.end()

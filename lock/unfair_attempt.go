@@ -21,17 +21,6 @@ type unfairAttempt struct {
 	lookedAt    clock.Instant // when the last request was sent that showed our node
 	own         *client.Watch // on our node; nil where none is set
 	watch       *client.Watch // that the last look at the node has set; nil if there was none, or it is own now
-	revoked     bool          // the node asks us to give up
-}
-
-func newUnfairAttempt(u *unfairLock, r *queue.Record) *unfairAttempt {
-	a := &unfairAttempt{attemptBase: newAttemptBase(&u.lockBase), u: u}
-	if r == nil {
-		r = &queue.Record{}
-	}
-	r.ID = a.id
-	a.data = u.nodeData(r)
-	return a
 }
 
 // run returns when the node is ours. If try is set, it does not wait, and a node in the way is a *BusyError.
@@ -118,9 +107,7 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 			a.lookedAt = bridge.Sent(got)
 			a.nodes, a.token, a.unknown = []string{a.u.dir}, node.Stat.Czxid, false
 			a.vouch()
-			if queue.Revoked(node.Data) { // the guard is to look for itself, and to write the owner again
-				a.revoked = true
-			} else {
+			if !queue.Revoked(node.Data) { // otherwise the guard is to look for itself, and to write the owner again
 				a.own, a.watch = watch, nil
 			}
 			return nil, nil
@@ -139,7 +126,7 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 // forget notes that the node, if we have made one, is gone.
 func (a *unfairAttempt) forget() {
 	cancelWatch(a.own) // on another contender's, perhaps
-	a.ownNodes, a.own, a.revoked = ownNodes{id: a.id}, nil, false
+	a.ownNodes, a.own = ownNodes{id: a.id}, nil
 }
 
 // awaitRival waits until something happens to the node in the way. It returns that node again if it is still there, or the one
@@ -184,7 +171,7 @@ func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
 		}
 		return a.grant(ctx)
 	}
-	g := newGrant(&a.attemptBase, u.dir, a.revoked, l.Number)
+	g := newGrant(&a.attemptBase, u.dir, false, l.Number)
 	h := beginHolds(ctx, []*grant{g}, []*client.Watch{a.own})[0]
 	a.nodes = nil // the hold's now
 	return h, nil
