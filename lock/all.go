@@ -76,17 +76,38 @@ func (a *All) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return h.Do(ctx, f)
 }
 
-func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
+// take takes all members or none. If try is set, it does not wait.
+func (a *All) take(ctx context.Context, try bool) (all *Holds, err error) {
 	if len(a.members) == 0 {
 		return nil, errZero
 	}
-	t, err := takeMembers(ctx, a.members, try)
-	if err != nil {
-		for i, m := range a.members {
+	t := &allAttempt{members: a.members, holds: make([][]*Hold, len(a.members))}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	defer func() {
+		for _, stop := range t.stops {
+			stop()
+		}
+		t.cancel(nil)
+		if all != nil {
+			return
+		}
+		releaseAll(ctx, slices.Concat(t.holds...)) // deletions that ctx cuts short go on in the background
+		for i, m := range t.members {
 			if t.holds[i] == nil {
-				m.lock.tellRefused(t.ctx, err)
+				m.lock.tellRefused(t.ctx, err) // nil if a function of the user's has panicked
 			}
 		}
+	}()
+	missing, err := t.reenter(ctx, try)
+	for _, i := range missing {
+		t.ctx = t.members[i].lock.tellAsked(t.ctx)
+	}
+	for _, i := range missing {
+		if err = t.takeMember(ctx, i, try); err != nil {
+			break
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	return newHolds(t.ctx, slices.Concat(t.holds...)), nil
@@ -100,33 +121,6 @@ type allAttempt struct {
 	ctx    context.Context // ends with the caller's, and with each of the holds; carries their heldChain
 	cancel context.CancelCauseFunc
 	stops  []func() bool
-}
-
-// takeMembers takes all members or none. If try is set, it does not wait. With an error it returns t, too, which has what had been
-// taken.
-func takeMembers(ctx context.Context, members []member, try bool) (t *allAttempt, err error) {
-	t = &allAttempt{members: members, holds: make([][]*Hold, len(members))}
-	t.ctx, t.cancel = context.WithCancelCause(ctx)
-	all := false
-	defer func() {
-		for _, stop := range t.stops {
-			stop()
-		}
-		t.cancel(nil)
-		if !all { // or a function of the user's has panicked; deletions that ctx cuts short go on in the background
-			releaseAll(ctx, slices.Concat(t.holds...))
-		}
-	}()
-	missing, err := t.reenter(ctx, try)
-	for _, i := range missing {
-		t.ctx = members[i].lock.tellAsked(t.ctx)
-	}
-	for len(missing) > 0 && err == nil {
-		err = t.takeMember(ctx, missing[0], try)
-		missing = missing[1:]
-	}
-	all = err == nil
-	return t, err
 }
 
 // reenter takes what ctx says is held already, and returns the places of the other members.
