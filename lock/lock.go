@@ -10,9 +10,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Locker is a lock that one hold is taken of at a time: a *Mutex, an *Unfair, an *RWMutex (the write side), or its Reader. Functions that work
-// with any of them take a Locker, and so does NewAll. A wrapper is a Locker if it embeds one; an All uses the lock that is
-// embedded, and calls no method of the wrapper.
+// A Locker is a lock that one hold is taken of at a time: a *Mutex, an *Unfair, an *RWMutex (its write side), or the Reader of one.
+// Functions that work with any of them take a Locker, and so does NewAll. A wrapper is a Locker if it embeds one; an All uses the
+// lock that is embedded, and calls no method of the wrapper.
 type Locker interface {
 	Member
 	Path() string
