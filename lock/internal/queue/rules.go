@@ -31,7 +31,7 @@ func (r *Rules) Reenters() bool { return r.Kind&(Exclusive|Shared) != 0 }
 
 // Moves reports whether a holder may let another node take the place of its own (Hold.Downgrade). When its node goes, such a
 // holder may still hold the lock; only the release marker tells that it has left.
-func (r *Rules) Moves() bool { return mayMove(r.Word) }
+func (r *Rules) Moves() bool { return r.Word == writeWord }
 
 // mayMove reports whether the holder of the claim called name may have let a shared claim take its place.
 func mayMove(name string) bool { return strings.Contains(name, writeWord) }
