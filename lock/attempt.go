@@ -81,6 +81,7 @@ type ownNodes struct {
 	token   int64     // creation zxid of the nodes; 0 if unknown
 	created *creation // the create that is under way; nil if none is
 	unknown bool      // there may be nodes that we do not know of: look for the id
+	stray   bool      // there is one node; it is removed only if it is the session's
 }
 
 // settle waits for the outcome of the create that is under way, and notes it. The outcome comes, or the connection ends: both

@@ -109,6 +109,9 @@ func (c *cleaner) remove(ctx context.Context, d *ownNodes, unblock func()) {
 // it deletes the known nodes and returns the error of the listing. A transaction goes ahead of the listing, which then shows
 // everything that was applied before.
 func (f *fairLock) clean(ctx context.Context, d *ownNodes) error {
+	if err := f.checkStray(ctx, d); err != nil {
+		return err
+	}
 	p := f.s.Pipeline()
 	nodes := slices.Clone(d.nodes)
 	var failed error

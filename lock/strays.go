@@ -18,28 +18,31 @@ import (
 // removed shows one, too: then the cleaner finds the node gone.
 func isStray(id queue.ID) bool { return ofThisProcess(id) && !attemptIDs.has(id) }
 
-// removeStrays has the cleaner remove the strays among the claims ahead that the session owns. The id is in use meanwhile, so that of
-// many waiters one looks. A look that fails is made again at the next listing.
+// removeStrays has the cleaner remove the strays among the claims ahead.
 func (f *fairLock) removeStrays(ahead []queue.Claim) {
 	for _, claim := range ahead {
-		id, ok := queue.IDOf(claim.Name)
-		if !ok || !isStray(id) {
-			continue
-		}
-		id = queue.ID(strings.Clone(string(id))) // it would keep the whole listing
-		node := zk.Join(f.dir, claim.Name)
-		attemptIDs.add(id)
-		looks := f.s.Go(func(ctx context.Context) {
-			defer attemptIDs.drop(id)
-			stat, ok, err := f.s.Exists(ctx, node)
-			if err == nil && ok && stat.EphemeralOwner == f.s.ID() {
-				f.opt.Logger.Warn("removing a claim of ours that had been removed before: the ensemble has lost a transaction",
-					"lock", f.dir, "node", node)
-				f.cleaner.add(ownNodes{id: id, nodes: []string{node}})
-			}
-		})
-		if !looks {
-			attemptIDs.drop(id)
+		if id, ok := queue.IDOf(claim.Name); ok && isStray(id) {
+			id = queue.ID(strings.Clone(string(id))) // it would keep the whole listing
+			f.cleaner.add(ownNodes{id: id, nodes: []string{zk.Join(f.dir, claim.Name)}, stray: true})
 		}
 	}
+}
+
+// checkStray forgets the node of claims that are a stray unless the session owns it.
+func (f *fairLock) checkStray(ctx context.Context, d *ownNodes) error {
+	if !d.stray {
+		return nil
+	}
+	stat, ok, err := f.s.Exists(ctx, d.nodes[0])
+	if err != nil {
+		return err
+	}
+	d.stray = false
+	if !ok || stat.EphemeralOwner != f.s.ID() {
+		d.nodes = nil
+		return nil
+	}
+	f.opt.Logger.Warn("removing a claim of ours that had been removed before: the ensemble has lost a transaction",
+		"lock", f.dir, "node", d.nodes[0])
+	return nil
 }
