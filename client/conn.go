@@ -131,6 +131,9 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 		return fmt.Errorf("from %v: watch event: %w", c.server, err)
 	}
 	c.s.mu.stats.Events++
+	if h.Zxid > 0 { // since ZooKeeper 3.9, which knows the kinds too (ZOOKEEPER-4472)
+		c.s.watches.tellsKinds = true
+	}
 	if h.Zxid <= 0 || h.Zxid > c.s.mu.lastZxid {
 		c.s.mu.ahead = true
 	}

@@ -87,8 +87,8 @@ func (w *PersistentWatch) Next(ctx context.Context) (WatchEvent, error) {
 	}
 }
 
-// Close ends the watch. If nothing else of the session watches the path, the server is told to forget it; Close does not wait
-// for that. Otherwise the server keeps it until the connection ends, at most one for each path, and its events are passed over.
+// Close ends the watch. If no other persistent watch of the session needs it, the server is told to
+// forget it; Close does not wait for that.
 func (w *PersistentWatch) Close() {
 	s := w.s
 	s.mu.Lock()
@@ -101,13 +101,22 @@ func (w *PersistentWatch) Close() {
 	s.watches.persistent[w.key] = slices.Delete(all, i, i+1)
 	if len(all) == 1 {
 		delete(s.watches.persistent, w.key)
-		// Servers before 3.9 answer zk.ErrMarshalling to the kinds of persistent watches, with a stack trace in their log.
-		// WatchAny, which all servers know, takes every watch of the session on the path.
-		if !s.watches.uses(w.key.path) {
-			s.watches.forget(watchKey{zk.WatchAny, w.key.path})
-		}
+		s.watches.removePersistent(w.key)
 	}
 	w.endLocked(zk.ErrClosed)
+}
+
+// removePersistent has the server forget a persistent watch. Servers before 3.9 answer zk.ErrMarshalling to the kinds of persistent
+// watches, with a stack trace in their log. WatchAny, which all servers know, takes every watch of the session on the path.
+// Between the two, where another watch is on the path and no event has shown yet that the server is new enough, the
+// server keeps the watch until the connection ends; its events are passed over.
+func (t *watches) removePersistent(key watchKey) {
+	switch {
+	case !t.uses(key.path):
+		t.forget(watchKey{zk.WatchAny, key.path})
+	case t.tellsKinds:
+		t.forget(key)
+	}
 }
 
 // uses reports whether anything watches path, or is about to.

@@ -69,6 +69,8 @@ type watches struct {
 	spots      map[watchKey]*watchSpot
 	persistent map[watchKey][]*PersistentWatch
 	s          *Session
+
+	tellsKinds bool // the server of the last connection removes persistent watches by their kind
 }
 
 // expect notes that the request which will register w has been handed over; settle follows.
@@ -170,6 +172,7 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 		*list = append(*list, path)
 		bytes += len(path) + 4
 	}
+	t.tellsKinds = false
 	for key, spot := range t.spots {
 		spot.armed = len(spot.watches) > 0
 		if !spot.armed {
