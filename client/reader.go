@@ -175,8 +175,11 @@ func (c *conn) readUntil(over func() bool) error {
 		c.nc.SetReadDeadline(c.in.deadline()) // with the lock, or it could undo what interrupt does
 		c.s.mu.Unlock()
 		if err := c.in.fill(); err != nil {
-			if isTimeout(err) && time.Now().Before(c.in.deadline()) {
-				continue // interrupted has been set before
+			c.s.mu.Lock()
+			interrupted := c.turn.interrupted
+			c.s.mu.Unlock()
+			if interrupted && isTimeout(err) {
+				return nil
 			}
 			return c.readError(err)
 		}

@@ -71,6 +71,9 @@ func (u *unfairLock) isOf(id queue.ID, node client.Node) bool {
 
 // clean deletes the node that d stands for, if there is one.
 func (u *unfairLock) clean(ctx context.Context, d *ownNodes) error {
+	if d.token == 0 && !d.unknown {
+		return nil
+	}
 	_, err := u.removeOwn(ctx, d)
 	return err
 }

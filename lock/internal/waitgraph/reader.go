@@ -168,7 +168,7 @@ func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 const readBatch = 100
 
 // ReadNodes reads the children of dir that are called names, with the requests that get makes. It returns these, with their answers,
-// by the places of the names.
+// by the places of the names; once the connection has broken, those up to there.
 func ReadNodes(ctx context.Context, s *client.Session, dir string, names []string,
 	get func(*client.Pipeline, string) *client.Pending[client.Node]) []*client.Pending[client.Node] {
 	reads := make([]*client.Pending[client.Node], 0, len(names))
@@ -178,7 +178,10 @@ func ReadNodes(ctx context.Context, s *client.Session, dir string, names []strin
 			reads = append(reads, get(p, zk.Join(dir, name)))
 		}
 		p.Send(ctx)
-		reads[len(reads)-1].Wait(ctx) // its error is for the caller
+		_, err := reads[len(reads)-1].Wait(ctx)
+		if errors.Is(err, zk.ErrConnectionLoss) { // which the caller sees too
+			break
+		}
 	}
 	return reads
 }
