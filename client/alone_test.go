@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -421,6 +422,49 @@ func (c *blocking) Write(b []byte) (int, error) {
 func (c *blocking) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Conn.Close()
+}
+
+// A connection of Options.Dial's may say that it is over with an error that reports a timeout. It is given up at once then, whichever
+// goroutine reads.
+func TestATimeoutBeforeTheDeadlineEndsTheConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, well)
+		dial := n.Dialer("client")
+		var idle atomic.Bool
+		var reads atomic.Int64
+		s := open(t, n, fakeAddr, client.Options{SessionTimeout: 30 * time.Second, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := dial(ctx, network, addr)
+			if idle.Load() {
+				return nc, err // the next one is in order
+			}
+			return timingOut{nc, &idle, &reads}, err
+		}})
+		alone(t, s)
+		idle.Store(true)
+		s.Get(short(t, time.Second), "/a")
+		synctest.Wait()
+		if n, conns := reads.Load(), s.Stats().Connections; n > 2 || conns != 2 { // read by a caller, and by the reader
+			t.Errorf("read %d times after it was over, and %d connections were made", n, conns)
+		}
+	})
+}
+
+// A timingOut connection is over once it is idle, and says so with an error that reports a timeout.
+type timingOut struct {
+	net.Conn
+	idle  *atomic.Bool
+	reads *atomic.Int64
+}
+
+func (c timingOut) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.idle.Load() {
+		return n, err
+	}
+	if c.reads.Add(1) > 100 {
+		return 0, io.EOF
+	}
+	return 0, os.ErrDeadlineExceeded
 }
 
 // A caller that is alone writes to a socket by itself.
