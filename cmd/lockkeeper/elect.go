@@ -65,8 +65,8 @@ Exit status: COMMAND's own, 128+n if signal n ended it, and
    64  wrong usage, or settings that cannot work
    71  the operating system refused something
    77  the servers refuse access
-  126  COMMAND cannot be executed, 127 it cannot be found, before the first term; later
-       lockkeeper tries again
+  126  COMMAND cannot be executed, 127 it cannot be found, when lockkeeper starts; it is
+       looked for again in each term
 128+n  signal n came while there was no COMMAND`
 
 // electFlags are the flags of elect.
