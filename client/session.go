@@ -240,7 +240,8 @@ func (s *Session) end(why *SessionError) {
 	}
 	s.mu.over = why
 	phases := map[error]Phase{zk.ErrSessionExpired: Expired, zk.ErrClosed: Closed, zk.ErrAuthFailed: AuthFailed}
-	log := s.setStateLocked(State{Phase: phases[why.Err], Conn: s.mu.state.Conn, Cause: why}) // sets what Err returns, before calls and watches hear of the end
+	// First, because a call or a watch that hears of the end may ask Err.
+	log := s.setStateLocked(State{Phase: phases[why.Err], Conn: s.mu.state.Conn, Cause: why})
 	if c := s.mu.conn; c != nil {
 		s.mu.conn = nil
 		s.failAllLocked(&c.sent, why)

@@ -57,8 +57,8 @@ func f02StaleListing(w *World, t *testing.T) {
 }
 
 // beforeSecondLook calls f between the client's create and the listing that its attempt goes by: the first,
-// which leaves in one write with the create, is lost. What f has done is known to the server that lists. done is closed after that, which
-// may be later than the end of what f has ended.
+// which leaves in one write with the create, is lost. What f has done is known to the server that lists. done is closed after that,
+// which may be later than the end of the attempt.
 func (w *World) beforeSecondLook(c *Client, f func()) (done <-chan struct{}) {
 	c.Proxy.CutBefore(w.lists())
 	second := w.lists()
