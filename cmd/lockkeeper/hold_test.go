@@ -281,8 +281,11 @@ func TestAHoldThatHasNotTakenTheLock(t *testing.T) {
 		"the holder gets TERM": {func(h *home, _ string, _ *job) { syscall.Kill(h.holderOf("demo"), syscall.SIGTERM) }, 143},
 		"stay is killed":       {func(h *home, pid string, _ *job) { syscall.Kill(h.stayOf(pid), syscall.SIGKILL) }, 137},
 		"the holder is killed": {func(h *home, _ string, _ *job) { syscall.Kill(h.holderOf("demo"), syscall.SIGKILL) }, 70},
-		"the lock is broken":   {func(h *home, _ string, _ *job) { h.run("break", "--force", "demo").want(0) }, 74},
-		"hold is killed":       {func(_ *home, _ string, hold *job) { hold.signal(syscall.SIGKILL) }, 0},
+		"the lock is broken": {func(h *home, _ string, _ *job) {
+			h.run("break", "--force", "demo").want(0)
+			h.wantHoldsLog("was lost") // the holder has heard of it
+		}, 74},
+		"hold is killed": {func(_ *home, _ string, hold *job) { hold.signal(syscall.SIGKILL) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
