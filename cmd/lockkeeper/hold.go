@@ -141,7 +141,7 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 	}
 	defer h.said.Close()
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	words := make(chan holderSays)
 	go func() { // ends with the connection, which has three words at most

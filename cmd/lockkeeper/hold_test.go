@@ -244,31 +244,38 @@ func TestAHoldThatIsEndedWhileItWaits(t *testing.T) {
 	p := sleeper(t, "exec sleep 1000")
 	pid := strconv.Itoa(p.Process.Pid)
 	h.run("hold", "--pid", pid, "demo").want(0)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT} {
+		j := h.start("hold", "--lease", "1h", "demo")
+		j.seeError("waiting")
+		holder := h.waitingHolder()
+		j.signal(sig)
+		j.want(128 + int(sig))
+		wantGone(t, holder)
+	}
 	j := h.start("hold", "--lease", "1h", "demo")
 	j.seeError("waiting")
-	holder := 0
+	j.signal(syscall.SIGKILL)
+	j.status()
+	h.run("release", "demo").want(0)
+	h.run("run", "--wait", "20s", "demo", "--", "true").want(0) // the other holder gives the lock back when it has it
+}
+
+// waitingHolder returns the process of the holder with a lease of an hour.
+func (h *home) waitingHolder() int {
+	h.t.Helper()
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
 		b, _ := os.ReadFile(path)
 		if strings.Contains(string(b), "\x00"+holderCommand+"\x00--lease=1h0m0s\x00") {
 			env, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
 			if strings.Contains(string(env), "DIR="+h.dir+"\x00") {
-				holder, _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+				return pid
 			}
 		}
 	}
-	if holder == 0 {
-		t.Fatal("the holder that waits was not found")
-	}
-	j.signal(syscall.SIGTERM)
-	j.want(143)
-	wantGone(t, holder)
-	j = h.start("hold", "--lease", "1h", "demo")
-	j.seeError("waiting")
-	j.signal(syscall.SIGKILL)
-	j.status()
-	h.run("release", "demo").want(0)
-	h.run("run", "--wait", "20s", "demo", "--", "true").want(0) // the other holder gives the lock back when it has it
+	h.t.Fatal("the holder that waits was not found")
+	return 0
 }
 
 // Between the grant and the moment in which hold takes the lock, the process of --pid is left alone, whatever ends the hold.
