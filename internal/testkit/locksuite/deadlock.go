@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -322,8 +323,9 @@ func deadlockLongWaits(w *World, t *testing.T) {
 	paths := w.beside(n)
 	var holds []*lock.Hold
 	var grants []*Grant
+	patient := client.Options{SessionTimeout: 4 * w.Timeout} // a machine that stands still for a moment ends no hold
 	for i := range n {
-		c := w.Client(fmt.Sprint("c", i))
+		c := w.ClientWith(fmt.Sprint("c", i), patient)
 		holds = append(holds, must(w, c.MutexAt(paths[i], w.watchful()).Lock))
 		if i > 0 {
 			grants = append(grants, askUnder(holds[i].Context(), w, c.MutexAt(paths[i-1], w.watchful()).Lock))
@@ -331,7 +333,7 @@ func deadlockLongWaits(w *World, t *testing.T) {
 		}
 	}
 	for i := range 3 { // and strangers behind them
-		grants = append(grants, ask(w, w.Client("x").MutexAt(paths[2], w.watchful()).Lock))
+		grants = append(grants, ask(w, w.ClientWith("x", patient).MutexAt(paths[2], w.watchful()).Lock))
 		w.Within(patience, "the stranger waits", func() bool { return len(w.QueueAt(paths[2])) == 3+i })
 	}
 	time.Sleep(20 * w.suspicion())
