@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,6 +173,46 @@ func TestF29_ReplyBytesMax(t *testing.T) {
 		}
 		if c := s.Stats().Connections; c != 1 {
 			t.Errorf("%d connections, want 1: the connection goes on", c)
+		}
+	})
+}
+
+// A watch that was set by a read whose answer was too large is forgotten, here and at the server: WatchGet returns none.
+func TestAWatchOfAnAnswerThatIsTooLarge(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		var removed atomic.Int32
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			if p.open() {
+				p.serve(func(h heard) bool {
+					switch h.Op {
+					case wire.OpGetData:
+						p.answer(h.Xid, zk.OK, &wire.DataResponse{Data: make([]byte, 1<<10)})
+					case wire.OpRemoveWatches:
+						removed.Add(1)
+						p.answer(h.Xid, zk.OK, nil)
+					default:
+						return false
+					}
+					return true
+				})
+			}
+		})
+		s := open(t, n, fakeAddr, client.Options{ReplyBytesMax: 1 << 10})
+		p := s.Pipeline()
+		got, watch := p.WatchGet("/n")
+		p.Send(t.Context())
+		var size *client.SizeError
+		if _, err := got.Wait(t.Context()); !errors.As(err, &size) {
+			t.Fatalf("get: %v, want a *SizeError", err)
+		}
+		synctest.Wait()
+		if removed.Load() != 1 {
+			t.Errorf("the server was asked %d times to forget the watch, want once", removed.Load())
+		}
+		watch.Cancel()
+		synctest.Wait()
+		if removed.Load() != 1 || watch.Fired() {
+			t.Error("a watch that was not set can be cancelled or has fired")
 		}
 	})
 }

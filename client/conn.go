@@ -181,6 +181,9 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	}
 	k.conn = c.number
 	if k.arm != nil {
+		if h.Err == zk.OK && failure != nil { // the server has set the watch, but the read that set it has failed
+			k.arm.endLocked()
+		}
 		s.watches.settle(k, h.Err)
 	}
 	if failure != nil {

@@ -54,7 +54,7 @@ func (r *readTurn) takeTurn(ticked, depended bool) bool {
 	if r.held != turnFree || !depended && !quiet {
 		return false
 	}
-	r.held, r.interrupted = heldByReader, false
+	r.held, r.interrupted, r.served = heldByReader, false, false
 	if depended { // otherwise it rests again as soon as a caller comes
 		r.alone = 0
 	}
@@ -172,7 +172,7 @@ func (c *conn) readUntil(over func() bool) error {
 			c.s.mu.Unlock()
 			return nil
 		}
-		c.nc.SetReadDeadline(c.in.deadline()) // with the lock, or it could undo what interrupt does
+		c.nc.SetReadDeadline(c.in.deadline()) // with the lock, or it could undo what interruptLocked does
 		c.s.mu.Unlock()
 		if err := c.in.fill(); err != nil {
 			c.s.mu.Lock()

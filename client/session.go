@@ -180,7 +180,7 @@ func (s *Session) String() string { return idText(s.ID()) }
 func idText(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
 // Go runs f on a goroutine that belongs to the session: its context ends with the session, and Close
-// waits for it. It reports false, and runs nothing, if the session is over.
+// waits for it. It reports false, and runs nothing, if the session is over. While Close asks the ensemble, f is still run.
 func (s *Session) Go(f func(ctx context.Context)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

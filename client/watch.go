@@ -36,8 +36,11 @@ func (w *Watch) Event() (ev zk.Event, conn uint64, err error) { return w.event, 
 
 // Cancel ends the watch. If no other watch of the session needs it, the server is told to forget it;
 // Cancel does not wait for that. Cancel a watch that is no longer waited for, or it takes memory, here and at the
-// server, until its znode changes.
+// server, until its znode changes. A nil watch needs no Cancel, and takes it.
 func (w *Watch) Cancel() {
+	if w == nil {
+		return
+	}
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,7 @@ func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work W
 			return err
 		}
 		opt := opt
-		if rounds > 0 { // New has found the margin right before; a later session, or a later server, may grant a shorter timeout
+		if rounds > 0 { // New has found that the margin is right; a later session, or a later server, may grant a shorter timeout
 			opt.Margin = min(opt.Margin, s.Timeout()/3)
 		}
 		e, err := New(s, path, opt)

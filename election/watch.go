@@ -19,9 +19,7 @@ import (
 // soon as it hears of it. One that is cut off may have stopped leading before the ensemble knows.
 func (e *Election) Leader(ctx context.Context) (Candidate, error) {
 	leader, w, err := e.look(ctx)
-	if w != nil {
-		w.Cancel()
-	}
+	w.Cancel()
 	return leader, err
 }
 

@@ -33,7 +33,7 @@ type attempt struct {
 	yields       bool   // it gives up if it waits for itself
 }
 
-// newAttempt makes an attempt to get count claims, with nodes that say what r says; nil says nothing.
+// newAttempt makes an attempt to get count claims. r is what their nodes say besides the owner; nil if nothing.
 func newAttempt(f *fairLock, count int, try bool, r *queue.Record) *attempt {
 	a := &attempt{attemptBase: newAttemptBase(&f.lockBase), lock: f, s: f.s, count: count, try: try}
 	a.data, a.yields = f.nodeData(r), r != nil && r.Yields
@@ -73,8 +73,7 @@ func (a *attemptBase) end() {
 	attemptIDs.drop(a.id)
 }
 
-// ownNodes are the nodes that an attempt has made, or that an attempt or a hold has left. They are not made (nodes is empty), or made
-// (nodes are their paths), or it is unknown whether there are others.
+// ownNodes are the nodes that an attempt has made, or that an attempt or a hold has left.
 type ownNodes struct {
 	id      queue.ID
 	nodes   []string  // their paths, first one first, as far as they are known; a delay marker that is left is ahead of them
@@ -238,7 +237,7 @@ func (a *attempt) noteJoined() {
 // errAbsent is the answer of list when a create that may have been applied turns out not to have been.
 var errAbsent = errors.New("the nodes were not made")
 
-// list returns the queue as it is now. lastConn is the connection of the last listing, 0 if there is none. If the
+// list returns the queue as it is now. lastConn is the connection of the last listing; 0 stands for none that counts. If the
 // connection is another now, the server may be one that lags behind, so a sync goes ahead of the listing, which then
 // shows all that was true when the sync was sent. If the answer to our create was lost, a transaction goes ahead in its place, so
 // that the listing shows what became of it.

@@ -14,9 +14,9 @@
 //
 // A [Hold] is a loan. It ends once, with a cause: released, session expired, own znode deleted,
 // deadline passed, session closed, credentials refused. Work runs under [Hold.Context], which ends with it.
-// The deadline counts from the moment when the newest heartbeat that was answered, or other request that proves as much, was
-// sent: it is at most two thirds of the session timeout after that. So it passes before the ensemble can give the lock to
-// another contender, even if we no longer hear from it. What an answered heartbeat proves is up to Options.Vouch.
+// The deadline counts from when the newest answered heartbeat, or request that proves as much, was sent. It is at most two
+// thirds of the session timeout later. So it passes before the ensemble can give the lock to another contender, even if we no
+// longer hear from it. What an answered heartbeat proves is up to Options.Vouch.
 //
 // No client can exclude that it is paused between looking at its hold and writing somewhere. A resource that
 // must not accept a late write compares [Hold.Token], which grows from holder to holder.
@@ -59,7 +59,7 @@
 // sees), attempt.go (create, list, decide, be granted) and wait.go; reenter.go is where a lock is asked for under its own hold. A hold
 // and the grant behind it are hold.go. What ends it is deadline.go, hold_guard.go and release.go, with leftovers.go after an error.
 // The rule of the deadline is the package internal/lease at the root of the module, and client/vouch.go keeps the session's lease.
-// The unfair lock is unfair.go, with its attempt and its release; several locks at once are all.go and all_holds.go. A free mutex
+// The unfair lock is unfair.go, with its attempt and its release; several locks at once are all.go and holds.go. A free mutex
 // goes through twelve files of this package and its queue from Lock to Release, which "make walk" lists.
 //
 // # What is left behind

@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	// ErrBusy is returned by TryLock when another contender holds the lock or waits for it. The error is a *BusyError.
+	// ErrBusy is returned by TryLock when another contender holds the lock or waits for it. The error is a *BusyError, which
+	// the error of a Lock that ended with its context wraps too: errors.Is finds the context's error there as well.
 	ErrBusy = errors.New("lock is busy")
 	// ErrLost is returned when a hold has ended before it was released. The error is a *LostError, which has the cause.
 	ErrLost = errors.New("lock lost")
@@ -171,7 +172,7 @@ func (e *TooManyError) Error() string {
 func (e *TooManyError) Is(target error) bool { return target == ErrTooManyPermits }
 
 // A LostError says why a hold ended before it was released. errors.Is(err, ErrLost) holds, and so does errors.Is with the cause:
-// ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired or zk.ErrClosed.
+// ErrNodeDeleted, ErrDeadline, zk.ErrSessionExpired, zk.ErrClosed or zk.ErrAuthFailed.
 type LostError struct {
 	Path  string
 	Cause error

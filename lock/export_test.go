@@ -1,4 +1,4 @@
 package lock
 
-// HolderLimit is for tests.
-const HolderLimit = overtime
+// Overtime is for tests.
+const Overtime = overtime

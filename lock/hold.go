@@ -26,7 +26,7 @@ type Hold struct {
 
 // Context returns a context that ends with the hold; context.Cause of it is then what Cause returns. It carries the
 // values of the context that the lock was asked for with, but does not end with that one. A Lock of the same path
-// with a context derived from it re-enters, if the lock does that.
+// with a context derived from it re-enters if Options.Reentrant is set.
 func (h *Hold) Context() context.Context {
 	if h.isZero() {
 		return noHold

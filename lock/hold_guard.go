@@ -117,10 +117,12 @@ func (k *guard) look() (next time.Time) {
 	k.collect()
 	now, over := time.Now(), k.s.Err()
 	pause := lease.Glance(k.s.Timeout())
-	var leases [client.VouchWrite + 1]bridge.Lease // once for all grants, because that takes system calls
-	for level := range leases {
-		leases[level] = bridge.Of(k.s).Lease(level)
-	}
+	leases := sync.OnceValue(func() (all [client.VouchWrite + 1]bridge.Lease) { // once, and only if a grant is due: system calls
+		for level := range all {
+			all[level] = bridge.Of(k.s).Lease(level)
+		}
+		return all
+	})
 	var kept, lost []*grant
 	for _, g := range k.grants {
 		left, cause := guardTick, over
@@ -128,7 +130,7 @@ func (k *guard) look() (next time.Time) {
 		case g.hasEnded():
 			continue
 		case over == nil && !now.Before(g.guarded.due):
-			left, cause = g.refresh(leases[g.lock.opt.Vouch], k.told)
+			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.told)
 		}
 		switch {
 		case cause == nil:

@@ -27,7 +27,8 @@ type Hooks struct {
 	Released func(ctx context.Context, path string)
 
 	// Lost is called when a lock is lost, which the end of its session is too: before Session.Close returns, unless that takes
-	// more than a tenth of a second. A panic of it ends the process.
+	// more than a tenth of a second. A panic of it ends the process. A loss that Release is the first to find out has been told as
+	// Released; only the error of Release tells of it.
 	Lost func(ctx context.Context, path string, err *LostError)
 
 	// Refused is called with the error of a Lock, TryLock or Acquire that fails. When an All fails, the hook of each member

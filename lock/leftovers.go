@@ -17,7 +17,7 @@ type cleaner struct {
 	lock *lockBase
 	mu   struct {
 		sync.Mutex
-		blocking int           // how much is left that has not been refused
+		blocking int           // how many adds are neither removed nor refused
 		idle     chan struct{} // closed when that falls to 0
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Locker is a lock that one hold is taken of at a time: a *Mutex, an *Unfair, an *RWMutex (its write side), or the Reader of one.
+// A Locker is a lock whose Lock returns one hold: a *Mutex, an *Unfair, an *RWMutex (its write side), or the Reader of one.
 // Functions that work with any of them take a Locker, and so does NewAll. A wrapper is a Locker if it embeds one; an All uses the
 // lock that is embedded, and calls no method of the wrapper.
 type Locker interface {
@@ -22,7 +22,7 @@ type Locker interface {
 	Do(ctx context.Context, f func(ctx context.Context) error) error
 }
 
-// A locker is a fair or an unfair lock that one hold is taken of at a time: a mutex, a side of a read/write lock, an unfair
+// A locker is a fair or an unfair lock whose Lock returns one hold: a mutex, a side of a read/write lock, an unfair
 // lock, a semaphore's single permit, or the lock under an election. The zero value is that of a lock that was not made by a
 // function such as NewMutex.
 type locker struct{ lock *lockBase }
@@ -111,7 +111,7 @@ func newBase(s *client.Session, dir string, opt Options, r *queue.Rules) lockBas
 	return b
 }
 
-// nodeData returns the data of a node: its owner, and what r says besides. With Options.Data it is that.
+// nodeData returns the data of a node: its owner, and what r says besides. Options.Data replaces both.
 func (b *lockBase) nodeData(r *queue.Record) []byte {
 	if b.opt.Data != nil || r == nil {
 		return b.data
@@ -128,7 +128,7 @@ func (b *lockBase) op(try bool) string {
 	return b.rules.Verb
 }
 
-// withOp returns err with the operation and the lock, unless it says them already.
+// withOp returns err with the operation and the lock. A *BusyError and a *LockError say already which lock it is.
 func (b *lockBase) withOp(err error, try bool) error {
 	switch err.(type) {
 	case nil, *BusyError, *LockError:
@@ -138,7 +138,7 @@ func (b *lockBase) withOp(err error, try bool) error {
 }
 
 // A fairLock is the part that all fair locks have in common: the queue of one directory, and claims by one set of rules. An
-// RWMutex has two, one for each side.
+// RWMutex has two fairLocks, one for each side.
 type fairLock struct {
 	lockBase
 	permits *permitCount // a semaphore's number of permits; otherwise nil
@@ -152,7 +152,7 @@ func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fa
 	return f
 }
 
-// takeHolds is that of an algorithm. A semaphore first agrees on the number of permits, and takes the gate.
+// takeHolds implements algorithm. A semaphore whose number of permits is stored agrees on it first; Curator's takes the gate.
 func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error) {
 	if f.permits != nil && f.permits.isUndecided() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {

@@ -155,6 +155,6 @@ func (p *knownPermits) current(conn uint64) bool {
 }
 
 func (p *knownPermits) cancel() {
-	cancelWatch(p.watch)
+	p.watch.Cancel()
 	p.watch = nil
 }

@@ -141,7 +141,7 @@ func (g *grant) leftovers() ownNodes {
 	return left
 }
 
-// removeNode is that of an algorithm.
+// removeNode implements algorithm.
 func (f *fairLock) removeNode(ctx context.Context, g *grant) error {
 	announced := g.announces()
 	for answerLost := false; ; {

@@ -147,7 +147,7 @@ func TestAWaitThatEndedNamesTheHolder(t *testing.T) {
 				began := time.Now()
 				_, err = waiter.Lock(ctx)
 				stop()
-				if took := time.Since(began); took > time.Second+lock.HolderLimit {
+				if took := time.Since(began); took > time.Second+lock.Overtime {
 					t.Errorf("%s: it returned after %v", name, took)
 				}
 				busy, ok := errors.AsType[*lock.BusyError](err)

@@ -75,7 +75,7 @@ func (u *unfairLock) takeHolds(ctx context.Context, _ int, try bool) ([]*Hold, e
 	said.ID = a.id
 	a.data = u.nodeData(said)
 	defer func() {
-		cancelWatch(a.watch)
+		a.watch.Cancel()
 		a.end()
 	}()
 	h, err := a.run(ctx, try)

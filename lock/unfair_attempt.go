@@ -81,16 +81,16 @@ func (a *unfairAttempt) create(ctx context.Context) (rival *client.Node, err err
 	}
 }
 
-// readNode reads the node, and watches it. If it is ours the attempt is joined; if it is another's, that is returned. After a create of unknown
-// outcome a transaction goes ahead of the look: what the create did is then seen, and if it did nothing it never will, for the
-// ensemble takes nothing more from a connection that the session has left.
+// readNode reads the node, and watches it. It notes the path and the token of a node of ours, and returns another's. After a
+// create of unknown outcome a transaction goes ahead of the look: what the create did is then seen, and if it did nothing it never
+// will, for the ensemble takes nothing more from a connection that the session has left.
 func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err error) {
 	for {
 		p := a.u.s.Pipeline()
 		if a.unknown {
 			p.AwaitWrites()
 		}
-		cancelWatch(a.watch)
+		a.watch.Cancel()
 		got, watch := p.WatchGet(a.u.dir)
 		a.watch = watch
 		p.Send(ctx)
@@ -125,7 +125,7 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 
 // forget notes that the node, if we have made one, is gone.
 func (a *unfairAttempt) forget() {
-	cancelWatch(a.own) // on another contender's, perhaps
+	a.own.Cancel() // on another contender's, perhaps
 	a.ownNodes, a.own = ownNodes{id: a.id}, nil
 }
 

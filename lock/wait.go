@@ -250,7 +250,7 @@ func (a *attempt) watchClaim(p *client.Pipeline, v view, place int) *claimWatch 
 
 func (w *claimWatch) cancel() {
 	w.node.Cancel()
-	cancelWatch(w.releaseMarker)
+	w.releaseMarker.Cancel()
 }
 
 // releaseMarkerFired reports whether the claim's release marker was seen on a connection.
@@ -317,11 +317,4 @@ func (a *attempt) addHolder(ctx context.Context, err error) error {
 		return err
 	}
 	return &waitError{err, &BusyError{Path: a.lock.path, Holder: queue.NewHolder(node, data, stat)}}
-}
-
-// cancelWatch cancels a watch, if there is one.
-func cancelWatch(w *client.Watch) {
-	if w != nil {
-		w.Cancel()
-	}
 }

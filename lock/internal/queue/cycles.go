@@ -52,15 +52,15 @@ type ReadQueue struct {
 
 // NewReadQueue returns the queue q, where of has the entry of each claim.
 func NewReadQueue(q Queue, of []*Entry) *ReadQueue {
-	l := &ReadQueue{Queue: q, Of: of}
+	r := &ReadQueue{Queue: q, Of: of}
 	for i, e := range of {
 		if e.queue == nil {
-			e.queue, e.first, e.kind = l, i, q.Claims[i].Kind
-			l.Entries = append(l.Entries, e)
+			e.queue, e.first, e.kind = r, i, q.Claims[i].Kind
+			r.Entries = append(r.Entries, e)
 		}
 		e.last = i
 	}
-	return l
+	return r
 }
 
 // Find returns the entry with that hold id, nil if it is not in the queue.

@@ -3,7 +3,7 @@ package queue
 import "strings"
 
 // Rules make a kind of lock of a queue: how its claims are named, which claims stand in its queue, and for which of them a
-// claim has to wait. Apart from permits, a gate and downgrades, the fair locks differ in nothing else.
+// claim has to wait. Permits, a gate and downgrades are all else that fair locks differ in.
 type Rules struct {
 	Verb  string    // what its Lock is called in errors
 	Word  string    // in the names of its claims; see name.go

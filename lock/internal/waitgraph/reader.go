@@ -38,6 +38,7 @@ const (
 // ErrTooManyWaits is returned when a search for deadlocks would have to read too much.
 var ErrTooManyWaits = fmt.Errorf("more than %d locks or %d contenders to look at", queuesMax, nodesMax)
 
+// NewReader returns a Reader that has read nothing; earlier is nil for the first one.
 func NewReader(ctx context.Context, s *client.Session, earlier *Reader) *Reader {
 	return &Reader{ctx: ctx, s: s, earlier: earlier, queues: map[string]*queue.ReadQueue{}, mzxid: map[string]int64{}}
 }
@@ -57,8 +58,8 @@ func (r *Reader) Cycle(dir, id string, skip func(e, self *queue.Entry) bool) (qu
 	if self == nil {
 		return nil, nil
 	}
-	k := queue.CycleFinder{Load: r.load, Skip: func(p *queue.Entry) bool { return skip(p, self) }, Self: self}
-	return k.Cycle()
+	f := queue.CycleFinder{Load: r.load, Skip: func(p *queue.Entry) bool { return skip(p, self) }, Self: self}
+	return f.Cycle()
 }
 
 // loadFrom loads the queues at paths, and those of what is held by the waiters of each queue that it loads.
@@ -168,7 +169,7 @@ func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 const readBatch = 100
 
 // ReadNodes reads the children of dir that are called names, with the requests that get makes. It returns these, with their answers,
-// by the places of the names; once the connection has broken, those up to there.
+// by the places of the names; once one has failed, those up to there.
 func ReadNodes(ctx context.Context, s *client.Session, dir string, names []string,
 	get func(*client.Pipeline, string) *client.Pending[client.Node]) []*client.Pending[client.Node] {
 	reads := make([]*client.Pending[client.Node], 0, len(names))
@@ -179,7 +180,7 @@ func ReadNodes(ctx context.Context, s *client.Session, dir string, names []strin
 		}
 		p.Send(ctx)
 		_, err := reads[len(reads)-1].Wait(ctx)
-		if errors.Is(err, zk.ErrConnectionLoss) { // which the caller sees too
+		if err != nil && !unseen(err) { // which the caller sees too
 			break
 		}
 	}
