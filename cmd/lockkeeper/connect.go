@@ -107,7 +107,7 @@ func newStarter(notice func(string)) (localserver.Starter, error) {
 		idle = idleDefault.String()
 	}
 	if d, err := time.ParseDuration(idle); err != nil || d < 0 {
-		return localserver.Starter{}, exit.Errorf(exit.Usage, "%s=%s: not a duration", idleVariable, idle)
+		return localserver.Starter{}, exit.Errorf(exit.Usage, "%s=%s: not a duration (it has a unit: 10m, or 0 for ever)", idleVariable, idle)
 	}
 	return localserver.Starter{
 		Places: places, Notice: notice,

@@ -197,6 +197,13 @@ func (j *job) wantEndedBy(sig syscall.Signal) {
 	}
 }
 
+// wantInterrupted is want for a job that has got INT: it ends by that signal, so that the script or loop around it ends.
+func (j *job) wantInterrupted(words ...string) {
+	j.t.Helper()
+	j.wantEndedBy(syscall.SIGINT)
+	j.want(-1, words...) // ended by a signal
+}
+
 func (j *job) signal(sig syscall.Signal) {
 	j.t.Helper()
 	if err := j.cmd.Process.Signal(sig); err != nil {

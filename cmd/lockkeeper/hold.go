@@ -38,8 +38,8 @@ holder, keeps the lock until one of these; --pid or --lease has to be given:
   the time of --lease is over, and lockkeeper renew LOCK has not let it begin anew
 
 If the lock is lost, the process of --pid gets TERM, and KILL before another client can get
-the lock. With --lease alone nothing is ended: what works under the lock has to renew
-often enough, and to stop when that fails.
+the lock. When the time of --lease is over nothing is ended: what works under the lock has
+to renew often enough, and to stop when that fails.
 
 run is safer wherever it can be used: it ends all processes of its command, and the lock
 cannot be forgotten.
@@ -133,6 +133,9 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 		if watched, err = proc.Find(f.pid); err != nil {
 			return 0, exit.Errorf(exit.Usage, "hold: --pid %d: %w", f.pid, err)
 		}
+		if errors.Is(syscall.Kill(f.pid, 0), syscall.EPERM) {
+			return 0, exit.Errorf(exit.Usage, "hold: --pid %d: the process is another user's, and could not be ended if the lock were lost", f.pid)
+		}
 	}
 	f.noticeLocal("lock")
 	h, err := startHolder(holderArgs(flags, watched, name))
@@ -154,19 +157,29 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 			words <- said
 		}
 	}()
-	for taking := false; ; taking = true { // hold has said that it takes the lock
+	look := time.NewTicker(pidInterval)
+	defer look.Stop()
+	for taking := false; ; { // hold has said that it takes the lock
+		giveUp := func(err error) (int64, error) {
+			h.said.CloseWrite() // the holder gives the lock up, and ends
+			for said := range words {
+				if taking && said.Status == 0 {
+					return said.Token, nil // it is too late for that
+				}
+			}
+			return 0, err
+		}
 		var said holderSays
 		var heard bool
 		select {
 		case said, heard = <-words:
 		case sig := <-signals:
-			h.said.CloseWrite() // the holder gives the lock up, and ends
-			for said := range words {
-				if taking && said.Status == 0 {
-					return said.Token, nil // the signal has come too late
-				}
+			return giveUp(&ranError{Outcome: front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig.(syscall.Signal))}})
+		case <-look.C:
+			if f.pid > 0 && !proc.Lives(watched) {
+				return giveUp(exit.Errorf(exit.Usage, "hold %s: process %d has ended while the lock was waited for", name, f.pid))
 			}
-			return 0, &ranError{Outcome: front.Outcome{Kind: front.Signalled, Status: exit.SignalBase + int(sig.(syscall.Signal))}}
+			continue
 		}
 		switch {
 		case !heard:
@@ -178,6 +191,7 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 			return said.Token, nil
 		}
 		h.said.Write([]byte{takes}) // after an error the lock is gone already: the holder says why
+		taking = true
 	}
 }
 
@@ -364,6 +378,7 @@ func (f *accessFlags) askHolder(name, do string) (said holderSays, err error) {
 		return said, err
 	}
 	socket := place.socket()
+	file, _ := os.Lstat(socket)
 	nc, err := dialHolder(socket, askTimeout)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
@@ -372,6 +387,12 @@ func (f *accessFlags) askHolder(name, do string) (said holderSays, err error) {
 				os.Remove(socket + lossSuffix)
 			}
 			return said, exit.Errorf(said.Status, "%s %s: %s", do, name, said.Text)
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			if now, err := os.Lstat(socket); do == doRelease && err == nil && os.SameFile(file, now) {
+				os.Remove(socket)
+			}
+			return said, exit.Errorf(exit.Lost, "%s %s: the hold has ended with its holder, which was killed, or went with the machine", do, name)
 		}
 		return said, exit.Errorf(exit.NoSuchLock, "%s %s: no lockkeeper hold of this user on this machine has it with --servers %s%s", do, name, place.servers, place.elsewhere())
 	case err != nil:
@@ -392,15 +413,15 @@ func newRelease() *cobra.Command {
 	return newAsk(doRelease, "End a hold that lockkeeper hold has begun", `Give the lock back that lockkeeper hold has taken, and return when that is known. The servers
 have to be the same as for hold, written in the same way, and the user too.
 
-Exit status: 0 given back, 66 there is no such hold, 70 the holder does not answer, 74 the lock
-was lost before (told once).`, func(io.Writer, holderSays) error { return nil })
+Exit status: 0 given back, 66 there is no such hold, 70 the holder does not answer, 74 the hold
+had ended before: the lock was lost, the lease was over, or the holder was ended (told once).`, func(io.Writer, holderSays) error { return nil })
 }
 
 func newRenew() *cobra.Command {
 	return newAsk(doRenew, "Prolong a hold that has a lease", `Let the time of lockkeeper hold --lease begin anew.
 
-Exit status: 0 renewed, 66 there is no such hold: the lock is held no more, 70 the holder does not
-answer, 74 the lock was lost.`, func(out io.Writer, said holderSays) error {
+Exit status: 0 renewed, 66 there is no such hold, 70 the holder does not answer, 74 the hold has
+ended: the lock was lost, the lease was over, or the holder was ended.`, func(out io.Writer, said holderSays) error {
 		_, err := fmt.Fprintln(out, said.Remaining)
 		return err
 	})

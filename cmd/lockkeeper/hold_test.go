@@ -170,7 +170,80 @@ func TestAHoldWithALease(t *testing.T) {
 	if held := time.Since(renewed); held < 2500*time.Millisecond {
 		t.Errorf("the lock was free %v after the renewal, %v after the hold began", held, time.Since(begin))
 	}
+	h.run("renew", "demo").want(74, "the lease of 3s was over")
+	h.run("release", "demo").want(74, "the lease of 3s was over")
+	h.run("release", "demo").want(66) // it has been told
 	h.run("renew", "demo").want(66)
+}
+
+// A hold that has ended with its holder does not look to release like one that never was.
+func TestAHoldWhoseHolderIsEnded(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		sig  syscall.Signal
+		says string
+	}{{syscall.SIGTERM, "the holder was ended by a signal"}, {syscall.SIGKILL, "the hold has ended with its holder"}} {
+		h := newHome(t)
+		h.run("hold", "--lease", "1h", "demo").want(0)
+		syscall.Kill(h.holderOf("demo"), test.sig)
+		h.run("run", "--wait", "20s", "demo", "--", "true").want(0)
+		h.run("renew", "demo").want(74, test.says)
+		h.run("release", "demo").want(74, test.says)
+		h.run("release", "demo").want(66)
+		h.run("hold", "--lease", "1h", "demo").want(0)
+		h.run("release", "demo").want(0)
+	}
+}
+
+// A hold whose process ends while the lock is waited for takes no lock.
+func TestAHoldWhoseProcessEndsWhileItWaits(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	p := sleeper(t, "exec sleep 1000")
+	h.run("hold", "--lease", "1h", "demo").want(0)
+	j := h.start("hold", "--pid", strconv.Itoa(p.Process.Pid), "demo")
+	j.seeError("waiting")
+	p.Process.Kill()
+	j.want(64, fmt.Sprintf("process %d has ended while the lock was waited for", p.Process.Pid))
+	if j.stdout.String() != "" {
+		t.Errorf("a token is printed: %s", j.stdout)
+	}
+	h.run("release", "demo").want(0)
+	h.run("run", "--wait", "20s", "demo", "--", "true").want(0)
+}
+
+// A process that hold could not end is refused: it would work on when the lock is lost.
+func TestAHoldOfAnotherUsersProcess(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	pid := os.Getpid()
+	another := func(cmd *exec.Cmd) {}
+	if os.Getuid() == 0 { // as another user, this process is another user's
+		another = func(cmd *exec.Cmd) {
+			cmd.Path = "/proc/self/exe" // the directory of the test's binary is closed to others
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			cmd.Dir = "/"
+		}
+	} else {
+		pid = processOfRoot(t)
+	}
+	h.startWith(another, "hold", "--pid", strconv.Itoa(pid), "demo").want(64, "the process is another user's")
+}
+
+// processOfRoot returns the number of a process of the super-user that is not the first one.
+func processOfRoot(t *testing.T) int {
+	table, err := proc.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range table {
+		info, err := os.Stat(fmt.Sprintf("/proc/%d", p.Pid))
+		if err == nil && p.Pid > 1 && info.Sys().(*syscall.Stat_t).Uid == 0 {
+			return p.Pid
+		}
+	}
+	t.Fatal("there is no process of another user")
+	return 0
 }
 
 // What works under a hold must not go on when the lock is lost.

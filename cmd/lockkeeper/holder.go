@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -101,6 +102,7 @@ type holder struct {
 	token   int64       // likewise
 	expires *time.Timer // with a lease, once the lock is held
 	over    bool        // the hold is to end
+	ending  bool        // it is to end because that was asked for, or its time is over
 	out     holderSays  // valid when ended is closed
 	ended   chan struct{}
 }
@@ -167,8 +169,11 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	go h.serve(l, own)
 	out := front.Run(cfg)
 	h.stop()
-	if out.Kind == front.Lost {
-		h.keepLoss(holderSays{Status: exit.Lost, Text: out.Text})
+	switch {
+	case out.Kind == front.Lost:
+		h.keepLoss(out.Text)
+	case h.taken && !h.ending: // mu is not needed any more
+		h.keepLoss(cmp.Or(out.Text, "the holder was ended by a signal, and the lock was given back"))
 	}
 	if out.Text != "" {
 		h.log("%s", out.Text)
@@ -267,7 +272,7 @@ func (h *holder) granted(stay net.Conn, own, text string) {
 	}
 	h.stay, h.token = stay, token
 	if h.lease > 0 {
-		h.expires = time.AfterFunc(h.lease, func() { h.end("the lease was not renewed") })
+		h.expires = time.AfterFunc(h.lease, h.expire)
 	}
 	if err == nil {
 		err = os.Rename(own, h.socket) // in place of that of an earlier holder
@@ -317,13 +322,28 @@ func (h *holder) renew() holderSays {
 	return holderSays{Remaining: h.lease}
 }
 
+// expire ends the hold because its lease is over, and leaves what release and renew are to say.
+func (h *holder) expire() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over && h.taken {
+		h.keepLoss(fmt.Sprintf("the lease of %v was over, and the lock was given back", h.lease))
+	}
+	h.endLocked("the lease was not renewed")
+}
+
 // end ends the hold: stay ends, and then the lock is given back.
 func (h *holder) end(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.endLocked(why)
+}
+
+func (h *holder) endLocked(why string) {
 	if h.over || h.stay == nil {
 		return
 	}
+	h.ending = true
 	h.finish()
 	h.removeSocket()
 	h.log("%s", why)
@@ -358,19 +378,19 @@ func (h *holder) ownsSocket() bool {
 	return err == nil && os.SameFile(now, h.own)
 }
 
-// lossSuffix ends the name of the file beside the socket that tells of a loss, until release has told it or the lock
-// is held again.
+// lossSuffix ends the name of the file beside the socket that tells how a hold has ended that was not released, until release has
+// told it or the lock is held again.
 const lossSuffix = ".lost"
 
 // keepLoss leaves what release is to say after this process has ended. Without that a lock that was lost would look to
 // release like one that was never held.
-func (h *holder) keepLoss(says holderSays) {
-	text, err := json.Marshal(says)
+func (h *holder) keepLoss(why string) {
+	text, err := json.Marshal(holderSays{Status: exit.Lost, Text: why})
 	if err == nil && h.ownsSocket() {
 		err = os.WriteFile(h.socket+lossSuffix, text, 0o600)
 	}
 	if err != nil {
-		h.log("release will not tell that the lock was lost: %v", err)
+		h.log("release will not tell how the hold has ended: %v", err)
 	}
 }
 

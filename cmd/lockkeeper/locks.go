@@ -21,7 +21,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
-	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -62,7 +62,7 @@ through a long list, and q ends it. It goes on while no server is there, and say
 standard error. Locks that may not be read are named there, too, and the others are shown.
 
 Exit status: 0, 64 wrong usage, 66 there is no such lock, 69 no server could be reached,
-77 the servers refuse access, 130 interrupted.`,
+77 the servers refuse access, also to a part of the list, 130 interrupted.`,
 		Args: wantArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v := view{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), asJSON: asJSON, stream: asJSON && watch}
@@ -107,13 +107,15 @@ type interrupt struct{ sig syscall.Signal }
 
 func (i interrupt) Error() string { return i.sig.String() }
 
-// interruptible returns a context that ends with INT, TERM or, unless that is ignored, as under nohup, HUP.
+// interruptible returns a context that ends with INT, TERM or, unless they are ignored, as under nohup, HUP and QUIT.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(c, syscall.SIGHUP)
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(sig) {
+			signal.Notify(c, sig)
+		}
 	}
 	done := make(chan struct{})
 	go func() {
@@ -131,8 +133,8 @@ func interruptible() (context.Context, func()) {
 	}
 }
 
-// orInterrupted returns err, or if a signal has ended ctx, the exit status that shells give to that. A
-// user that has pressed ^C need not be told so.
+// orInterrupted returns err, or if a signal has ended ctx, the exit status that shells give to that; with INT the process dies
+// by the signal in the end (execute). A user that has pressed ^C need not be told so.
 func orInterrupted(ctx context.Context, err error) error {
 	var i interrupt
 	if errors.As(context.Cause(ctx), &i) {
@@ -177,14 +179,13 @@ func (v view) show(ctx context.Context, s *client.Session) error {
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return err
 		}
-		all, hidden = append(all, some...), errors.Join(hidden, err)
+		all, hidden = append(all, some...), ending.Join(hidden, err)
 	}
 	if err := v.print(ctx, s, all); err != nil {
 		return err
 	}
 	v.noteNone(s, len(all) == 0 && hidden == nil && !v.asJSON)
-	v.noteHidden(hidden) // an unreadable lock does not make the list of the others fail
-	return nil
+	return notShown(hidden)
 }
 
 // showOne shows the lock at a path, and all locks below it that are in use.
@@ -216,8 +217,7 @@ func (v view) showOne(ctx context.Context, s *client.Session) error {
 		return err
 	}
 	v.noteNone(s, len(below) == 0 && hidden == nil && !v.asJSON)
-	v.noteHidden(hidden)
-	return nil
+	return notShown(hidden)
 }
 
 // noteNone tells that there are no locks, if there are none.
@@ -240,11 +240,12 @@ func (v view) noteMissing(ctx context.Context, s *client.Session) error {
 	return nil
 }
 
-// noteHidden tells of locks that may not be read.
-func (v view) noteHidden(hidden error) {
-	if hidden != nil {
-		fmt.Fprintf(v.notes, "lockkeeper: not shown: %s\n", ztree.Escape(strings.ReplaceAll(hidden.Error(), "\n", "; ")))
+// notShown is the error of locks that may not be read, when the others have been shown.
+func notShown(hidden error) error {
+	if hidden == nil {
+		return nil
 	}
+	return fmt.Errorf("not shown: %w", hidden)
 }
 
 func (v view) print(ctx context.Context, s *client.Session, all []inspect.Snapshot) error {

@@ -47,7 +47,7 @@ func TestLocksShowsHolderAndWaitersInOrder(t *testing.T) {
 	holder.signal(syscall.SIGTERM)
 	watch.see(`"contenders":[]`)
 	watch.signal(syscall.SIGINT)
-	watch.want(130)
+	watch.wantInterrupted()
 	if h.run("locks", "--json").want(0).stdout.String() != "[]\n" {
 		t.Error("no locks are not an empty list")
 	}
@@ -115,7 +115,7 @@ func TestLocksShowsWhatItMayRead(t *testing.T) {
 	if _, err := s.Create(ctx, locksPath+"/a", nil, zk.Persistent, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if j := h.run("locks").want(0, locksPath+"/a", "not authorised"); !strings.Contains(j.stdout.String(), "held") {
+	if j := h.run("locks").want(77, "not shown: ", locksPath+"/a", "not authorised", "without credentials"); !strings.Contains(j.stdout.String(), "held") {
 		t.Errorf("the lock that may be read is not shown:\n%s", j.stdout)
 	}
 	watch := h.start("locks", "--watch")
@@ -123,7 +123,7 @@ func TestLocksShowsWhatItMayRead(t *testing.T) {
 	h.start("run", "c", "--label", "the third", "--", "sh", "-c", stay)
 	watch.see("the third")
 	watch.signal(syscall.SIGINT)
-	watch.want(130, locksPath+"/a")
+	watch.wantInterrupted(locksPath + "/a")
 	if strings.Count(watch.stderr.String(), locksPath+"/a") != 1 {
 		t.Errorf("locks --watch says %q", watch.stderr)
 	}
@@ -185,11 +185,15 @@ func TestAWatchEndsWithoutAWord(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.run("run", "demo", "--", "true").want(0) // so that the keeper is not told of
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
 		j := h.start("locks", "--watch", "demo")
 		j.see("free")
 		j.signal(sig)
-		j.want(128 + int(sig))
+		if sig == syscall.SIGINT {
+			j.wantInterrupted()
+		} else {
+			j.want(128 + int(sig))
+		}
 		if j.stderr.String() != "" {
 			t.Errorf("%v: it says %q", sig, j.stderr)
 		}
@@ -204,7 +208,7 @@ func TestAWatchOfNoLockSaysSo(t *testing.T) {
 	j := h.start("locks", "--watch", "nihgtly")
 	j.see("free")
 	j.signal(syscall.SIGINT)
-	j.want(130, "nihgtly: no such lock", "did you mean nightly?", "until it is used")
+	j.wantInterrupted("nihgtly: no such lock", "did you mean nightly?", "until it is used")
 }
 
 // A watch says that there is no server, once, and goes on when there is one. What it has shown stays where it is.
@@ -320,7 +324,7 @@ func TestAWatchOutlivesItsSession(t *testing.T) {
 	h.run("run", "--slots", "2", "demo", "--", "true").want(0)
 	watch.see("semaphore of 2")
 	watch.signal(syscall.SIGINT)
-	watch.want(130)
+	watch.wantInterrupted()
 }
 
 // Elections are shown with the locks, and the leader as the holder.

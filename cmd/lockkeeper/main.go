@@ -46,19 +46,26 @@ func execute(args []string) int {
 	if outputFailed(err) {
 		return exit.OS
 	}
-	return exit.StatusOf(err, exit.Usage) // without a status it is cobra's word on the command line
+	status := exit.StatusOf(err, exit.Usage) // without a status it is cobra's word on the command line
+	if status == exit.SignalBase+int(syscall.SIGINT) {
+		interruptSelf()
+	}
+	return status
 }
 
 // interruptSelf ends the process by SIGINT. A shell that runs a script or a loop goes on after a status of 130, and
-// stops after a command that was ended by the signal. The first process of a container cannot be ended so.
+// stops after a command that was ended by the signal. The first process of a container cannot be ended so, nor can one that was
+// started with INT ignored, as the jobs in the background of a script are.
 func interruptSelf() {
-	if os.Getpid() == 1 {
+	if interruptIgnored || os.Getpid() == 1 {
 		return
 	}
 	signal.Reset(syscall.SIGINT)
 	syscall.Kill(os.Getpid(), syscall.SIGINT)
 	select {} // the signal is on its way
 }
+
+var interruptIgnored = signal.Ignored(syscall.SIGINT) // before anything listens to it
 
 // interruptJob ends the process and whatever else is in its job, as ^C does. A script around us would go
 // on if we just returned a status. A command that ignores the key cannot be ended so, nor can the first process of a container.

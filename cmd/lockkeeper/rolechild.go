@@ -68,9 +68,11 @@ func (c *roleChild) run() error {
 	}
 	done := make(chan error, 1)
 	go func() { done <- c.cmd.Wait() }()
+	interrupted := false
 	for {
 		select {
 		case sig := <-c.signals:
+			interrupted = interrupted || sig == syscall.SIGINT
 			if (sig == syscall.SIGINT || sig == syscall.SIGQUIT) && term.IsTerminal(syscall.Stdin) {
 				continue // the terminal has sent it to the command as well
 			}
@@ -80,12 +82,29 @@ func (c *roleChild) run() error {
 			if err != nil && !errors.As(err, &failed) {
 				return exit.Errorf(exit.OS, "%s: %w", c.cmd.Args[0], err)
 			}
-			status := c.cmd.ProcessState.ExitCode()
-			ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
-			if ok && ws.Signaled() {
-				status = exit.SignalBase + int(ws.Signal())
+			out := front.Outcome{Kind: front.Ran, Status: c.cmd.ProcessState.ExitCode()}
+			if ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+				out.Status = exit.SignalBase + int(ws.Signal())
+				if ws.Signal() == syscall.SIGINT && (interrupted || c.isInterrupted()) { // this process ends by the signal, too
+					out.Kind = front.Signalled
+				}
 			}
-			return &ranError{Outcome: front.Outcome{Kind: front.Ran, Status: status}}
+			return &ranError{Outcome: out}
+		}
+	}
+}
+
+// isInterrupted reports whether INT has come to this process as well: ^C is for all processes of the job, and the command may
+// have heard of it first.
+func (c *roleChild) isInterrupted() bool {
+	for limit := time.After(100 * time.Millisecond); ; {
+		select {
+		case sig := <-c.signals:
+			if sig == syscall.SIGINT {
+				return true
+			}
+		case <-limit:
+			return false
 		}
 	}
 }

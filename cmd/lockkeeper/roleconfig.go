@@ -138,7 +138,7 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 	}
 	flags.addTo(cmd, makingFlags)
 	flags.completeNames(cmd, configsPath, 1)
-	cmd.Flags().Int32Var(&version, "version", 0, "write only if the configuration has version `N`")
+	cmd.Flags().Int32Var(&version, "version", 0, "write only if the configuration has version `N`; -1 is any")
 	cmd.Flags().StringVar(&label, "label", "lockkeeper config set", "name of the writer, which config get --json shows")
 	return cmd
 }

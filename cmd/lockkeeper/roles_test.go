@@ -33,6 +33,7 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 	x.see("/lockkeeper/config/orders:1:rate=2\n")
 	h.run("config", "set", "orders", "rate=3", "--version", "0").want(75, "does not have version 0")
 	h.run("config", "set", "new", "rate=3", "--version", "-2").want(64, "--version -2: a version is a number from 0, and -1 is any")
+	h.run("config", "set", "new", "-5").want(64, "a value that begins with a dash stands behind --")
 	h.run("config", "get", "orders/a").want(64, "write /lockkeeper/config/orders/a for a configuration below the named ones")
 	h.run("config", "watch", "orders", "--json", "--exec", "true").want(64, "--json and --exec")
 	var line configLine
@@ -43,9 +44,9 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 		t.Errorf("config get --json: %+v, writer %+v", line, line.Writer)
 	}
 	w.signal(syscall.SIGINT)
-	w.want(130)
+	w.wantInterrupted()
 	x.signal(syscall.SIGINT)
-	x.want(130)
+	x.wantInterrupted()
 }
 
 // A command of --exec that runs when config watch is ended is told to end, with all that it has started.
@@ -125,7 +126,7 @@ func TestAConfigurationIsFollowedAcrossARestartOfTheServer(t *testing.T) {
 		want += change
 	}
 	x.signal(syscall.SIGINT)
-	x.want(130)
+	x.wantInterrupted()
 	if got := x.stdout.String(); got != want {
 		t.Errorf("the command has printed %q, want %q", got, want)
 	}
@@ -146,7 +147,7 @@ func TestALogOfACommandThatRunsForLong(t *testing.T) {
 	loud.see("1\n")
 	for _, j := range []*job{quiet, loud} {
 		j.signal(syscall.SIGINT)
-		j.want(130)
+		j.wantInterrupted()
 	}
 	said := map[string]string{} // the level of each message
 	for line := range strings.Lines(loud.stderr.String()) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"time"
 
@@ -14,6 +15,9 @@ const connectTimeoutDefault = 10 * time.Second
 
 // suggestionsMax is in how many letters a command may differ from what it is suggested for.
 const suggestionsMax = 2
+
+// dashedNumber matches what is said of an argument such as -5.
+var dashedNumber = regexp.MustCompile(`^unknown shorthand flag: '\d' in -`)
 
 // newRoot makes the command with its subcommands. Every call makes a new one, without state shared
 // between them.
@@ -51,6 +55,8 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 			hint = "lockkeeper z watch PATH shows changes"
 		case strings.HasPrefix(name, "z ") && strings.HasSuffix(err.Error(), " in -s"):
 			hint = "lockkeeper z stat PATH shows the stat"
+		case dashedNumber.MatchString(err.Error()):
+			hint += "; a value that begins with a dash stands behind --"
 		case cmd.Name() == "run" || cmd.Name() == "elect":
 			hint += "; the command to run, with its own flags, stands behind --"
 		}

@@ -202,6 +202,8 @@ func TestBreakAsks(t *testing.T) {
 	x.Type("$LK break demo; echo status $?\n")
 	x.WaitFor("; none waits. Put the holder out? [y/N] ")
 	x.Type("\x03")
+	x.WaitFor("> ") // ^C has ended the whole line
+	x.Type("echo status $?\n")
 	x.WaitFor("\r\nstatus 130\r\n")
 	x.Type("$LK break demo; echo status $?\n")
 	x.WaitFor("[y/N] ")
@@ -239,4 +241,19 @@ func TestAWatchedListSaysThatItIsEmpty(t *testing.T) {
 	x.WaitFor("lockkeeper: no lock is in use on ")
 	x.Type("\x03")
 	x.WaitFor("> ")
+}
+
+// ^C ends a loop around a command that joins a group, as it ends one around the command alone.
+func TestInterruptEndsALoopAroundJoin(t *testing.T) {
+	t.Parallel()
+	h, x := newHome(t), ptytest.Open(t)
+	h.shellOn(x)
+	x.Type("for i in 1 2; do $LK join workers -- sh -c 'echo up; exec sleep 1000'; echo after; done\n")
+	x.WaitFor("\r\nup\r\n")
+	x.Type("\x03")
+	if shown := x.WaitFor("> "); strings.Contains(shown, "after") {
+		t.Errorf("the loop went on: %q", shown)
+	}
+	x.Type("echo status $?\n")
+	x.WaitFor("status 130\r\n")
 }

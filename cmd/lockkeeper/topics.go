@@ -30,7 +30,7 @@ it, and otherwise with one of these. The other commands use the same numbers.
    73  the status file cannot be opened (if a later write fails, a message says so);
        server, ensemble: files that cannot be used
    74  the lock was lost, or a process of lockkeeper died, while the command ran
-       (run --lost-code); release: it was lost before
+       (run --lost-code); release, renew: the hold had ended before
    75  another holder has the lock, or the wait is over (run --busy-code); config set:
        the configuration has another version
    76  the run was started under the lock that it asks for, and would wait for itself
@@ -38,8 +38,8 @@ it, and otherwise with one of these. The other commands use the same numbers.
    78  a configuration file cannot be used
   126  the command cannot be executed
   127  the command cannot be found
-128+n  signal n came before there was a command. After INT (Ctrl-C) run and elect do
-       not return: they end by the signal, so that a script or loop around them ends
+128+n  signal n came before there was a command, or has ended another one of ours. After
+       INT (Ctrl-C) lockkeeper ends by the signal, so that a script or loop around it ends
 
 A command may use the same numbers. run --status-file FILE tells them apart. The file
 gets a line of JSON with the outcome (ran, busy, lost, signalled, not-executable,
@@ -58,8 +58,9 @@ ends too, except on USR1 and USR2, which it ignores. While there is no server, i
 place in the queue lasts until its session expires. A run that is stopped (Ctrl-Z)
 keeps its place, or its lock.
 
-A hold that waits is ended by INT, TERM and HUP. A hold that is held ends by lockkeeper
-release, not by a signal. join and register pass signals on to their command alone.
+A hold that waits is ended by INT, TERM, HUP and QUIT. A hold that is held ends by
+lockkeeper release; a signal to its holder ends it, too, and release says so. join and
+register pass signals on to their command alone.
 
 run --revocable SIGNAL sends that signal to the command, once, when another contender
 asks for the lock (lockkeeper revoke LOCK). The command keeps the lock while it runs.

@@ -78,7 +78,7 @@ func newZ() *cobra.Command {
     lockkeeper z ls -l /app
     lockkeeper z get /app/config | jq .
     lockkeeper z set /app/config < config.json
-    lockkeeper z find / --name '*lock*' | lockkeeper z rm -
+    lockkeeper z find /app --name '*.tmp' | lockkeeper z rm -
 
 get writes the bytes of a znode and nothing else; set reads any bytes. A terminal
 shows names with what does not print escaped (\u202e); pipes and --json have them as

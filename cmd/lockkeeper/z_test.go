@@ -188,6 +188,8 @@ func TestZVerbs(t *testing.T) {
 		{line: "rm -r -f /app", err: "5 znodes deleted"},
 		{line: "create /a", out: "/a\n"}, {line: "create /b", out: "/b\n"},
 		{line: "rm -", in: "/a\n/b\n/new/deep\n"},
+		{line: "create -p /c/d/e", out: "/c/d/e\n"},
+		{line: "rm -", in: "/c\n/c/d\n/c/d/e\n"}, // as find writes them
 		{line: "create -p /a/x", out: "/a/x\n"}, {line: "create /b", out: "/b\n"},
 		{line: "rm -", in: "/b\n/a\n/new\n", status: 1, err: "1 of 3 paths are deleted, 2 remain\nlockkeeper: delete /a: it has 1 child"},
 		{line: "rm -r -f /a", err: "2 znodes deleted"},
@@ -250,7 +252,7 @@ func TestZCreateEndsWhenItsEphemeralIsDeleted(t *testing.T) {
 	})
 	made.want(1, "lockkeeper: /here is gone: another client has deleted it\n")
 	shut.signal(syscall.SIGINT)
-	shut.want(130)
+	shut.wantInterrupted()
 }
 
 // What has been made is named, also where the answer cannot be written.
@@ -412,11 +414,11 @@ func TestDataThatIsNotTextIsDumpedAtATerminal(t *testing.T) {
 	defer slave.Close()
 	for _, test := range []struct {
 		line, in string
-		status   int
+		watches  bool
 	}{
 		{line: "z get /red"},
 		{line: "config get /red"},
-		{line: "config watch /red", status: 130},
+		{line: "config watch /red", watches: true},
 		{line: "zkcli get /red"},
 		{line: "shell", in: "get /red\n"},
 		{line: "shell", in: "get /red true\n"}, // as zkCli has it
@@ -425,10 +427,12 @@ func TestDataThatIsNotTextIsDumpedAtATerminal(t *testing.T) {
 		if before := term.WaitFor(dump); strings.Contains(before, "\x1b") {
 			t.Errorf("%s prints %q", test.line, before)
 		}
-		if test.status == 130 {
+		if test.watches {
 			j.signal(syscall.SIGINT)
+			j.wantInterrupted()
+		} else {
+			j.want(0)
 		}
-		j.want(test.status)
 	}
 	const hidden = "a line\rhidden"
 	h.startWith(input(hidden), "z", "set", "/red").want(0)

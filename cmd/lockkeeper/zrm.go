@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,8 +41,8 @@ func (e *zEnv) newRm() *cobra.Command {
 		Long: `Delete znodes. A tree (-r), and an ephemeral znode, is deleted only after a look at it:
 rm says how many znodes go, which live sessions lose ephemerals and which locks lose their
 holders, and asks at a terminal. Elsewhere it wants --force. The path - is a list of paths
-on standard input, one a line, as find writes them. What cannot be deleted ends rm, which
-says how many of several paths remain.`,
+on standard input, one a line, as find writes them; children go before their parents.
+What cannot be deleted ends rm, which says how many of several paths remain.`,
 		Args: wantArgs(1, pathsMax),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			paths, err := e.removals(args)
@@ -97,7 +98,9 @@ func (e *zEnv) removals(args []string) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return e.paths(names)
+	paths, err := e.paths(names)
+	slices.SortStableFunc(paths, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") }) // children first
+	return paths, err
 }
 
 func (e *zEnv) remove(ctx context.Context, s *client.Session, p string, r removal) error {

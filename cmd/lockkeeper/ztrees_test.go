@@ -276,7 +276,7 @@ func TestAMirrorThatIsCutOffSaysWhatWasDone(t *testing.T) {
 			}
 			if interrupt {
 				j.signal(syscall.SIGINT)
-				j.want(130, "mirrored", "the same command goes on")
+				j.wantInterrupted("mirrored", "the same command goes on")
 				return
 			}
 			target.signal(syscall.SIGKILL)
