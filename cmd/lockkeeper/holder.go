@@ -169,12 +169,11 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	go h.serve(l, own)
 	out := front.Run(cfg)
 	h.stop()
-	switch {
-	case out.Kind == front.Lost:
-		h.keepLoss(out.Text)
-	case h.taken && !h.ending: // mu is not needed any more
+	h.mu.Lock()
+	if out.Kind == front.Lost || h.taken && !h.ending {
 		h.keepLoss(cmp.Or(out.Text, "the holder was ended by a signal, and the lock was given back"))
 	}
+	h.mu.Unlock()
 	if out.Text != "" {
 		h.log("%s", out.Text)
 	}

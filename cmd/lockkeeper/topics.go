@@ -34,12 +34,13 @@ it, and otherwise with one of these. The other commands use the same numbers.
    75  another holder has the lock, or the wait is over (run --busy-code); config set:
        the configuration has another version
    76  the run was started under the lock that it asks for, and would wait for itself
-   77  the servers refuse access; z: also to a part of the tree, and the rest is shown
+   77  the servers refuse access; z, locks: also to a part, and the rest is shown
    78  a configuration file cannot be used
   126  the command cannot be executed
   127  the command cannot be found
-128+n  signal n came before there was a command, or has ended another one of ours. After
-       INT (Ctrl-C) lockkeeper ends by the signal, so that a script or loop around it ends
+128+n  signal n came before there was a command, or has ended lockkeeper. After INT
+       (Ctrl-C) it does not return: it ends by the signal, so that a script or loop
+       around it ends
 
 A command may use the same numbers. run --status-file FILE tells them apart. The file
 gets a line of JSON with the outcome (ran, busy, lost, signalled, not-executable,
