@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,6 +174,17 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 		}
 		if l := client.LeftoversOf(s); l != (client.Leftovers{}) {
 			t.Errorf("left: %+v", l)
+		}
+	})
+}
+
+// An error of what is below a chroot that is missing names the chroot: "/: no such znode" would be a riddle.
+func TestAMissingChrootIsNamed(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		startWith(t, n, fakeAddr, server.Options{})
+		s := open(t, n, fakeAddr+"/team/app", client.Options{})
+		if _, err := s.Put(t.Context(), "/a", nil, nil); !errors.Is(err, zk.ErrNoNode) || !strings.Contains(err.Error(), "the chroot /team/app is missing") {
+			t.Errorf("put = %v", err)
 		}
 	})
 }

@@ -85,8 +85,8 @@ func (k *Keeper) Session(ctx context.Context) (*Session, error) {
 // does. It returns the error of f if f fails while the session lives or after ctx has ended, the reason of ctx if that ends while
 // there is no session, and zk.ErrClosed after Close. The context of f ends with ctx, with the session and with the Keeper.
 //
-// A lock is lost before its session is known to be over. If the error of f is such a loss (lock.ErrLost), Run asks the servers
-// whether the session lives, which lasts until one can be reached or ctx ends.
+// Close does not wait for f; see there. A lock is lost before its session is known to be over. If the error of f is such a loss
+// (lock.ErrLost), Run asks the servers whether the session lives, which lasts until one can be reached or ctx ends.
 func (k *Keeper) Run(ctx context.Context, f func(ctx context.Context, s *Session) error) error {
 	for {
 		s, err := k.Session(ctx)
@@ -143,7 +143,10 @@ func (k *Keeper) Err() error { return context.Cause(k.ctx) }
 // Close ends the Keeper: the contexts of all functions end; when the functions of Go have returned, the session is
 // closed. A nil error says that the ephemeral znodes of the session are gone; see Session.Close. If ctx ends while
 // functions of Go are still running, the session is closed under them, for which the ensemble has a second to answer. Close
-// returns when all of them have returned. Closing again is harmless.
+// returns when all of them have returned, so no function of Go may call it. Closing again is harmless.
+//
+// Close does not wait for functions of Run: work under a lock that is still stopping there overlaps with the next holder's. End the
+// context of Run and wait until Run has returned, then close the Keeper.
 func (k *Keeper) Close(ctx context.Context) error {
 	k.mu.Lock() // after which Go adds nothing to running
 	k.cancel(zk.ErrClosed)

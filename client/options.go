@@ -38,7 +38,8 @@ type Options struct {
 	// Default 5 s.
 	CloseTimeout time.Duration
 
-	// Auth are credentials, sent on every connection before anything else.
+	// Auth are credentials, sent on every connection before anything else. Servers answer them after the session is open: one that
+	// they refuse ends the session then, with zk.ErrAuthFailed.
 	Auth []Auth
 
 	// TLS, if not nil, encrypts connections to TCP servers. The server's name is verified as it

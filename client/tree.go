@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -32,7 +33,7 @@ func (s *Session) ensure(ctx context.Context, path string, acl []zk.ACL) error {
 	if path == "/" {
 		_, ok, err := s.Exists(ctx, path)
 		if err == nil && !ok { // the chroot is missing
-			err = &OpError{Op: "create", Path: path, Err: zk.ErrNoNode}
+			err = &OpError{Op: "create", Path: path, Err: fmt.Errorf("the chroot %s is missing (a session without chroot can make it): %w", s.chroot, zk.ErrNoNode)}
 		}
 		return err
 	}

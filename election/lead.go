@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/internal/ending"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 )
 
 // Work is what a leader does. ctx ends with the term, and then the work must return.
@@ -17,6 +18,9 @@ type Work func(ctx context.Context, t *Term) error
 // goes on. In that last case another may lead while it does, and the process should end. The work runs on a goroutine
 // of its own.
 func (e *Election) Lead(ctx context.Context, work Work) error {
+	if work == nil {
+		return operr.NoFunction("election", e.dir, "work")
+	}
 	t, err := e.Campaign(ctx)
 	if err != nil {
 		return err

@@ -26,8 +26,10 @@ const (
 //
 // Work that returns ErrResigned during its term gives leadership up, and Run campaigns again. Otherwise the error is the work's
 // if the work returned during its term, or if ctx had ended and the work failed. In all other cases it says why Run gives up:
-// that ctx has ended, whether it led then or not, that the Keeper has, ErrOverran if the work goes on after its term, or what the
-// servers refuse. The claim of a candidate that stops waiting is removed in the background, by Keeper.Close at the latest.
+// that ctx has ended, whether it led then or not, that the Keeper has, ErrOverran if the work goes on after its term, or what
+// the servers refuse. To shut down, end ctx, wait until Run has returned, and close the Keeper then: Keeper.Close ends the
+// session while the work is still stopping, and another candidate leads. The claim of a candidate that stops waiting is removed
+// in the background, by Keeper.Close at the latest.
 func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work Work) error {
 	if err := operr.NoKeeper("election", path, k); err != nil {
 		return err

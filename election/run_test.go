@@ -495,3 +495,14 @@ func TestF46_TermsLastUnderAShorterTimeout(t *testing.T) {
 		}
 	})
 }
+
+// Lead without work is refused at once, and not when it leads.
+func TestLeadWithoutWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		err := mustElection(t, srv.Session(t, "a"), election.Options{}).Lead(t.Context(), nil)
+		if err == nil || !strings.Contains(err.Error(), "there is no function work") {
+			t.Errorf("Lead = %v", err)
+		}
+	})
+}

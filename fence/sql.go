@@ -71,11 +71,11 @@ type Table struct {
 var tableName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?$`)
 
 // NewTable returns the register in the table of that name, which may have a schema in front:
-// lower-case letters, digits and underscores, at most 63 of them. The schema of temporary tables is refused, since each
+// lower-case letters, digits and underscores, at most 63 of them, no digit first, and no word of SQL's. The schema of temporary tables is refused, since each
 // connection has one of its own.
 func NewTable(d Dialect, name string) (*Table, error) {
 	if !tableName.MatchString(name) {
-		return nil, fmt.Errorf("fence: %q is not a plain name of a table", name)
+		return nil, fmt.Errorf("fence: %q is not a plain name of a table (lower-case letters, digits and underscores, no digit first)", name)
 	}
 	if d == PostgreSQL && strings.HasPrefix(name, "pg_temp.") || d == SQLite && strings.HasPrefix(name, "temp.") {
 		return nil, fmt.Errorf("fence: %q is a table of one connection alone, and the others would not see its tokens (use a schema that lasts)", name)

@@ -15,10 +15,10 @@ import (
 // write node, which keeps the place in the queue, and deletes the write node. The hold, its context and its
 // token stay as they are. Readers behind it are granted.
 //
-// It must be the only hold of its node: otherwise the error is ErrNotWriter, as it is for any hold but
-// that of a write side. Downgrade returns when the outcome is known. If ctx ends before that, the error is
-// ErrDowngradeUnknown: the hold is good for reading in any case, and Downgrade can be called again. If the hold ends
-// before that, errors.Is finds its Cause.
+// It must be the only hold of its node: otherwise the error is ErrNotWriter, as it is for any hold but that of a write side.
+// Downgrade returns when the outcome is known. If ctx ends before that, the error is ErrDowngradeUnknown: the hold is good for
+// reading in any case, and Downgrade can be called again. If ctx ends before anything is sent, the error is that of ctx, and
+// the hold is what it was. If the hold ends before the outcome is known, errors.Is finds its Cause.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold

@@ -82,7 +82,8 @@ func validPermits(path string, n int) error {
 
 // SetPermits changes the number of permits that is stored with the semaphore at path, and makes the semaphore if it
 // is not there. It takes effect at once for the waiters. A smaller number takes no permit from the holders,
-// nor from a waiter that is being granted one just now; it is reached when enough of them have released theirs.
+// nor from a waiter that is being granted one just now; it is reached when enough of them have released theirs. The path must
+// not be that of a lock of another kind: its directory would become a semaphore's.
 func SetPermits(ctx context.Context, s *client.Session, path string, n int) error {
 	m, err := NewSemaphore(s, path, 0, Options{})
 	if err != nil {

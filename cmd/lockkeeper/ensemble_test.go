@@ -25,6 +25,10 @@ func TestEnsembleRollSaysHowToGoOn(t *testing.T) {
 	if got != want {
 		t.Errorf("goOn = %s, want %s", got, want)
 	}
+	got = f.goOn(cmd.Flags(), roll.Options{Members: []string{"a:1", "b:1"}}, &roll.Error{Unknown: "a:1", Left: []string{"b:1"}})
+	if strings.Contains(got, "--skip") {
+		t.Errorf("goOn = %s, and nothing is to be skipped", got)
+	}
 }
 
 // The roll itself is tested in package roll, and with Apache ZooKeeper in test/interop/care.

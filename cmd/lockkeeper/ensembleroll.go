@@ -94,14 +94,14 @@ func (f *rollFlags) run(cmd *cobra.Command) error {
 		return nil
 	}
 	var how *roll.Error
-	if errors.As(err, &how) && len(how.Restarted) > 0 && (how.Unknown != "" || len(how.Left) > 0) {
+	if errors.As(err, &how) && (how.Unknown != "" || len(how.Restarted) > 0 && len(how.Left) > 0) {
 		notice("when all is well again, go on with: " + f.goOn(cmd.Flags(), o, how))
 	}
 	status := exit.Failure
 	if ctx.Err() != nil {
 		status = exit.StatusOf(orInterrupted(ctx, err), status)
 	}
-	return exit.Errorf(status, "ensemble roll: %w", err)
+	return exit.Errorf(status, "ensemble roll: %s", err) // what was done is to be known also after an interrupt
 }
 
 // goOn returns the command that restarts the members that were not, and the one that may have been.
@@ -112,7 +112,10 @@ func (f *rollFlags) goOn(flags *pflag.FlagSet, o roll.Options, how *roll.Error) 
 			words = append(words, "--"+given.Name, given.Value.String())
 		}
 	})
-	words = append(words, "--skip", strings.Join(append(slices.Clone(o.Skip), how.Restarted...), ","), "--restart", f.restart)
+	if skip := append(slices.Clone(o.Skip), how.Restarted...); len(skip) > 0 {
+		words = append(words, "--skip", strings.Join(skip, ","))
+	}
+	words = append(words, "--restart", f.restart)
 	for i, w := range words {
 		words[i] = ensemble.ShellWord(w)
 	}

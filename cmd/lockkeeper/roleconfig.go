@@ -110,6 +110,9 @@ Exit status: 64 wrong usage, 69 no server could be reached, 75 it has another ve
 				if err != nil {
 					return exit.Errorf(exit.OS, "config set %s: standard input: %w", path, err)
 				}
+				if len(data) == 0 {
+					return exit.Errorf(exit.Usage, "config set %s: standard input is empty (the value '' empties a configuration)", path)
+				}
 				if len(data) > dataBytesMax {
 					return exit.Errorf(exit.Usage, "config set %s: standard input has more than %d bytes, which no server takes", path, dataBytesMax)
 				}
@@ -162,6 +165,9 @@ Exit status: 64 wrong usage, 69 no server could be reached, 77 the servers refus
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON && command != "" {
 				return exit.Errorf(exit.Usage, "config watch: --json and --exec: nothing is printed while a command runs instead")
+			}
+			if command == "" && cmd.Flags().Changed("exec") {
+				return exit.Errorf(exit.Usage, "config watch: --exec: is empty")
 			}
 			if command == "" {
 				endWithReader(cmd.OutOrStdout())

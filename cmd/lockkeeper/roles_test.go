@@ -33,6 +33,8 @@ func TestConfigIsWrittenReadAndFollowed(t *testing.T) {
 	x.see("/lockkeeper/config/orders:1:rate=2\n")
 	h.run("config", "set", "orders", "rate=3", "--version", "0").want(75, "does not have version 0")
 	h.run("config", "set", "new", "rate=3", "--version", "-2").want(64, "--version -2: a version is a number from 0, and -1 is any")
+	h.startWith(input(""), "config", "set", "orders", "-").want(64, "standard input is empty")
+	h.run("config", "watch", "orders", "--exec", "").want(64, "--exec: is empty")
 	h.run("config", "set", "new", "-5").want(64, "a value that begins with a dash stands behind --")
 	h.run("config", "get", "orders/a").want(64, "write /lockkeeper/config/orders/a for a configuration below the named ones")
 	h.run("config", "watch", "orders", "--json", "--exec", "true").want(64, "--json and --exec")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ensemble"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/notify"
 	"github.com/lockkeeper/lockkeeper/internal/server/admin"
@@ -47,6 +48,11 @@ func serve(f serverFlags) error {
 	defer cancel()
 	helpers.Go(func() { threads.Run(beside) })
 	helpers.Go(func() { gcpace.Run(beside) }) // while the data is read, too, which is when most is thrown away
+	if !f.local {
+		if err := ensemble.ApacheAt(c.Server.DataDir); err != nil { // it takes no lock on its directory that ours would find
+			return exit.Errorf(exit.CannotCreate, "data directory %w", err)
+		}
+	}
 	srv, err := server.Open(c.Server)
 	if err != nil {
 		return exit.Errorf(exit.CannotCreate, "data directory %s: %w", c.Server.DataDir, err)

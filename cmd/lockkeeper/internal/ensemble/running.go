@@ -22,8 +22,9 @@ import (
 // all that gives it away is looked at: the file with its process number, the configuration that its process was started with, and
 // the files that processes have open. Processes on other machines are not seen, nor, without root, the open files of other users.
 func (s Source) stopped() error {
-	if pid, ok := pidOf(filepath.Join(s.Dir, "zookeeper_server.pid")); ok && serverProcess(pid) {
-		return fmt.Errorf("%s: Apache ZooKeeper is at work there, as process %d (stop it first)", s.Dir, pid)
+	err := ApacheAt(s.Dir)
+	if err != nil {
+		return err
 	}
 	files := map[string]bool{}
 	var infos []fs.FileInfo
@@ -39,10 +40,6 @@ func (s Source) stopped() error {
 			}
 		}
 	}
-	own, err := os.Stat(s.Dir)
-	if err != nil {
-		return err
-	}
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return err
@@ -51,11 +48,33 @@ func (s Source) stopped() error {
 		if isOurs(p) {
 			continue
 		}
-		if configuredFor(p, own) {
-			return fmt.Errorf("%s: Apache ZooKeeper is at work there, as process %s (stop it first)", s.Dir, filepath.Base(p))
-		}
 		if name := opened(p, files, infos); name != "" {
 			return fmt.Errorf("%s: process %s has %s open (stop it first)", s.Dir, filepath.Base(p), name)
+		}
+	}
+	return nil
+}
+
+// ApacheAt returns an error if a process of Apache ZooKeeper on this machine has that data directory. A directory that is not there
+// has none.
+func ApacheAt(dir string) error {
+	own, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if pid, ok := pidOf(filepath.Join(dir, "zookeeper_server.pid")); ok && serverProcess(pid) {
+		return fmt.Errorf("%s: Apache ZooKeeper is at work there, as process %d (stop it first)", dir, pid)
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return err
+	}
+	for _, p := range processes {
+		if configuredFor(p, own) {
+			return fmt.Errorf("%s: Apache ZooKeeper is at work there, as process %s (stop it first)", dir, filepath.Base(p))
 		}
 	}
 	return nil

@@ -84,6 +84,12 @@ func TestAServerThatRuns(t *testing.T) {
 			t.Errorf("stopped = %v", err)
 		}
 	})
+	t.Run("a new directory", func(t *testing.T) {
+		t.Parallel()
+		if err := ApacheAt(filepath.Join(t.TempDir(), "new")); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("open file", func(t *testing.T) {
 		t.Parallel()
 		src := newSource(t)
