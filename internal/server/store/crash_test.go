@@ -1,10 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
@@ -182,6 +185,8 @@ func TestF44_CrashAtEveryOperation(t *testing.T) {
 				}
 				what = fmt.Sprintf("%s, %s", what, op)
 				killed := fs.KillClone()
+				wantHeaders(t, what+", killed", killed, o)
+				wantHeaders(t, what+", power lost", fs.CrashClone(nil), o)
 				shown := h.check(t, what+", killed", killed, o, h.acked)
 				h.check(t, what+", killed, started, power lost", killed.CrashClone(nil), o, shown)
 				h.check(t, what+", power lost", fs.CrashClone(nil), o, h.acked)
@@ -193,5 +198,29 @@ func TestF44_CrashAtEveryOperation(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// wantHeaders checks that all logs have their headers: without one, Apache ZooKeeper does not start on the directory.
+func wantHeaders(t *testing.T, what string, fs vfs.FS, o Options) {
+	t.Helper()
+	_, dir := o.dirs()
+	names, err := fs.ReadDir(dir)
+	if err != nil { // the directory was not made yet
+		return
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, logPrefix) {
+			continue
+		}
+		f, err := fs.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := make([]byte, len(logHeader))
+		if _, err := f.ReadAt(head, 0); err != nil || !bytes.Equal(head, logHeader) {
+			t.Errorf("%s: %s has no header: %x, %v", what, name, head, err)
+		}
+		f.Close()
 	}
 }

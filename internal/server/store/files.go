@@ -27,12 +27,13 @@ type file struct {
 func logName(zxid int64) string      { return logPrefix + strconv.FormatInt(zxid, 16) }
 func snapshotName(zxid int64) string { return snapshotPrefix + strconv.FormatInt(zxid, 16) }
 
-// tempName is the name of a snapshot while it is written. ZooKeeper takes everything that begins
-// with "snapshot." for a candidate, so this does not.
-func tempName(zxid int64) string { return fmt.Sprintf("snapshot-%x.tmp", zxid) }
+// tempName is the name of a snapshot while it is written, and logTempName that of a log until it has its header. ZooKeeper takes
+// everything that begins with "snapshot." or "log." for one of its files, so these do not.
+func tempName(zxid int64) string    { return fmt.Sprintf("snapshot-%x.tmp", zxid) }
+func logTempName(zxid int64) string { return fmt.Sprintf("log-%x.tmp", zxid) }
 
 func isTempName(name string) bool {
-	return strings.HasPrefix(name, "snapshot-") && strings.HasSuffix(name, ".tmp")
+	return (strings.HasPrefix(name, "snapshot-") || strings.HasPrefix(name, "log-")) && strings.HasSuffix(name, ".tmp")
 }
 
 // parseName splits a name with this prefix; names of other shapes are none of ours.

@@ -223,39 +223,51 @@ func (s *Store) syncLog() error {
 	return nil
 }
 
-// beginLog makes the log whose first transaction is zxid. Its header and its name are durable
-// before it is used.
+// beginLog makes the log whose first transaction is zxid. Its header and its name are durable before it is used. It gets its name
+// when it has its header: a log without one, which a crash could leave otherwise, would keep ZooKeeper from starting.
 func (s *Store) beginLog(zxid int64) error {
 	_, dir := s.o.dirs()
 	path := filepath.Join(dir, logName(zxid))
 	if err := s.checkUnused(path); err != nil {
 		return err
 	}
-	f, err := s.fs.Create(path)
+	l := &logFile{path: path, end: fileHeaderBytes, size: fileHeaderBytes + s.o.PreAllocBytes, zeroed: fileHeaderBytes}
+	temp := filepath.Join(dir, logTempName(zxid))
+	err := s.makeLog(temp, l.size)
+	if err == nil {
+		err = s.fs.Rename(temp, path)
+	}
+	if err != nil {
+		s.fs.Remove(temp)
+		return err
+	}
+	l.f, err = s.fs.OpenWrite(path)
 	if err != nil {
 		return err
 	}
-	l := &logFile{f: f, path: path, end: fileHeaderBytes, size: fileHeaderBytes + s.o.PreAllocBytes, zeroed: fileHeaderBytes}
-	if err = l.begin(s.o.SyncDisabled); err == nil {
-		err = s.syncDir(dir)
-	}
-	if err != nil {
-		f.Close()
-		s.fs.Remove(path) // a log without a header would keep ZooKeeper from starting
+	if err = s.syncDir(dir); err != nil {
+		l.f.Close()
+		s.fs.Remove(path)
 		return err
 	}
 	s.log = l
 	return nil
 }
 
-func (l *logFile) begin(syncDisabled bool) error {
-	if _, err := l.f.WriteAt(logHeader, 0); err != nil {
+// makeLog makes a durable log of that size without a record.
+func (s *Store) makeLog(path string, size int64) error {
+	f, err := s.fs.Create(path)
+	if err != nil {
 		return err
 	}
-	if err := l.f.Preallocate(l.size); err != nil || syncDisabled {
-		return err
+	_, err = f.WriteAt(logHeader, 0)
+	if err == nil {
+		err = f.Preallocate(size)
 	}
-	return l.f.Datasync()
+	if err == nil && !s.o.SyncDisabled {
+		err = f.Datasync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 func (s *Store) syncDir(dir string) error {

@@ -320,17 +320,19 @@ func syncFile(fs vfs.FS, path string) error {
 	return f.Datasync()
 }
 
-// removeTemps deletes what was left of snapshots that were being written.
+// removeTemps deletes what was left of snapshots and logs that were being made.
 func (r *recovery) removeTemps() error {
-	dir, _ := r.o.dirs()
-	names, err := r.fs.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if isTempName(name) {
-			if err := r.fs.Remove(filepath.Join(dir, name)); err != nil {
-				return err
+	dir, logs := r.o.dirs()
+	for _, dir := range slices.Compact([]string{dir, logs}) {
+		names, err := r.fs.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if isTempName(name) {
+				if err := r.fs.Remove(filepath.Join(dir, name)); err != nil {
+					return err
+				}
 			}
 		}
 	}
