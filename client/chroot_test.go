@@ -178,7 +178,7 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 	})
 }
 
-// An error of what is below a chroot that is missing names the chroot: "/: no such znode" would be a riddle.
+// An error that comes of a missing chroot names the chroot, and does not only say that / is missing.
 func TestAMissingChrootIsNamed(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		startWith(t, n, fakeAddr, server.Options{})

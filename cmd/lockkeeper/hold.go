@@ -159,16 +159,17 @@ func hold(f holdFlags, flags *pflag.FlagSet, name string) (token int64, err erro
 	}()
 	look := time.NewTicker(pidInterval)
 	defer look.Stop()
-	for taking := false; ; { // hold has said that it takes the lock
-		giveUp := func(err error) (int64, error) {
-			h.said.CloseWrite() // the holder gives the lock up, and ends
-			for said := range words {
-				if taking && said.Status == 0 {
-					return said.Token, nil // it is too late for that
-				}
+	taking := false // hold has said that it takes the lock
+	giveUp := func(err error) (int64, error) {
+		h.said.CloseWrite() // the holder gives the lock up, and ends
+		for said := range words {
+			if taking && said.Status == 0 {
+				return said.Token, nil // it is too late for that
 			}
-			return 0, err
 		}
+		return 0, err
+	}
+	for {
 		var said holderSays
 		var heard bool
 		select {
