@@ -15,6 +15,9 @@ func init() {
 		o.clock = cmp.Or(o.clock, c)
 	}
 	bridge.Of = func(session any) bridge.Session { return lockSession{session.(*Session)} }
+	bridge.Join = func(keeper any, ctx context.Context) (context.Context, func(), error) {
+		return keeper.(*Keeper).join(ctx)
+	}
 	bridge.Notify = func(source any, told chan<- struct{}) { source.(bridgedSource).notify(told) }
 	bridge.Conn = func(source any) uint64 { return source.(bridgedSource).connection() }
 	bridge.ServerPath = func(session any, path string) string { return session.(*Session).serverPath(path) }

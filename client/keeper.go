@@ -25,7 +25,9 @@ type Keeper struct {
 	ctx     context.Context // ends with Close, or with a refused credential; its cause says which
 	cancel  context.CancelCauseFunc
 
-	running sync.WaitGroup // replace and what Go started; nothing is added once ctx has ended
+	// Nothing is added to these once ctx has ended.
+	running sync.WaitGroup // replace and what Go started
+	joined  sync.WaitGroup // calls of Run, and of what else has joined
 
 	// mu is never held across I/O or a call of the user's.
 	mu struct {
@@ -85,17 +87,22 @@ func (k *Keeper) Session(ctx context.Context) (*Session, error) {
 // does. It returns the error of f if f fails while the session lives or after ctx has ended, the reason of ctx if that ends while
 // there is no session, and zk.ErrClosed after Close. The context of f ends with ctx, with the session and with the Keeper.
 //
-// Close does not wait for f; see there. A lock is lost before its session is known to be over. If the error of f is such a loss
-// (lock.ErrLost), Run asks the servers whether the session lives, which lasts until one can be reached or ctx ends.
+// A lock is lost before its session is known to be over. If the error of f is such a loss (lock.ErrLost), Run asks the servers
+// whether the session lives, which lasts until one can be reached, or ctx or the Keeper ends.
 func (k *Keeper) Run(ctx context.Context, f func(ctx context.Context, s *Session) error) error {
+	work, leave, err := k.join(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	for {
 		s, err := k.Session(ctx)
 		if err != nil {
 			return err
 		}
-		err = k.invoke(ctx, s, f)
+		err = invoke(work, s, f)
 		if err != nil && bridge.IsLoss(err) {
-			s.Sync(ctx, "/") // its own outcome does not matter
+			s.Sync(work, "/") // its own outcome does not matter
 		}
 		if err == nil || ctx.Err() != nil || s.Err() == nil && k.Err() == nil {
 			return err
@@ -125,12 +132,24 @@ func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 	return true
 }
 
-// invoke calls f with a context that ends with ctx, the session and the Keeper.
-func (k *Keeper) invoke(ctx context.Context, s *Session, f func(context.Context, *Session) error) error {
+// join has Close wait for the caller until it calls leave, and returns a context for it, which ends with ctx and with the Keeper.
+func (k *Keeper) join(ctx context.Context) (joined context.Context, leave func(), err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.Err(); err != nil {
+		return nil, nil, &OpError{Op: "session", Err: err}
+	}
+	k.joined.Add(1)
+	joined, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(k.ctx, func() { cancel(k.Err()) })
+	return joined, func() { stop(); cancel(nil); k.joined.Done() }, nil
+}
+
+// invoke calls f with a context that ends with ctx and the session.
+func invoke(ctx context.Context, s *Session, f func(context.Context, *Session) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.final, func() { cancel(s.Err()) })()
-	defer context.AfterFunc(k.ctx, func() { cancel(k.Err()) })()
 	return f(ctx, s)
 }
 
@@ -140,17 +159,22 @@ func (k *Keeper) Done() <-chan struct{} { return k.ctx.Done() }
 // Err returns nil until Done is closed, and then why the Keeper has ended.
 func (k *Keeper) Err() error { return context.Cause(k.ctx) }
 
-// Close ends the Keeper: the contexts of all functions end; when the functions of Go have returned, the session is
+// Close ends the Keeper: the contexts of all functions end; when Run and the functions of Go have returned, the session is
 // closed. A nil error says that the ephemeral znodes of the session are gone; see Session.Close. If ctx ends while
-// functions of Go are still running, the session is closed under them, for which the ensemble has a second to answer. Close
-// returns when all of them have returned, so no function of Go may call it. Closing again is harmless.
+// functions are still running, the session is closed under them, for which the ensemble has a second to answer. Closing again is
+// harmless.
 //
-// Close does not wait for functions of Run: work under a lock that is still stopping there overlaps with the next holder's. End the
-// context of Run and wait until Run has returned, then close the Keeper.
+// For Run, and for what is built on it such as election.Run, Close waits for Options.CloseTimeout at most, because a function of
+// Run may have called Close. It returns when all functions of Go have returned, so none of them may call it.
 func (k *Keeper) Close(ctx context.Context) error {
-	k.mu.Lock() // after which Go adds nothing to running
+	k.mu.Lock() // after which nothing is added to running and joined
 	k.cancel(zk.ErrClosed)
 	k.mu.Unlock()
+	select {
+	case <-allEnded(&k.joined):
+	case <-time.After(k.opt.CloseTimeout):
+	case <-ctx.Done():
+	}
 	idle := allEnded(&k.running)
 	select {
 	case <-idle:

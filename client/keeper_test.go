@@ -187,6 +187,38 @@ func TestKeeperGoRunsOncePerSessionAndTidiesUpBeforeClose(t *testing.T) {
 	})
 }
 
+// What Run calls may have to tidy up under its session, and mostly works under a lock: the session lives until Run has returned.
+func TestKeeperCloseWaitsForRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, zktest.New(t, zktest.Options{}))
+		ran := make(chan error)
+		go func() {
+			ran <- k.Run(t.Context(), func(ctx context.Context, s *client.Session) error {
+				<-ctx.Done()
+				time.Sleep(3 * time.Second) // the work stops
+				wantErr(t, "the cause of the function's end", context.Cause(ctx), zk.ErrClosed)
+				return s.Sync(context.WithoutCancel(ctx), "/")
+			})
+		}()
+		synctest.Wait()
+		must(t, k.Close(t.Context()))
+		must(t, <-ran)
+	})
+}
+
+// A function of Run may call Close, which then waits for it no longer than CloseTimeout.
+func TestKeeperCloseByAFunctionOfRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, zktest.New(t, zktest.Options{}))
+		began := time.Now()
+		must(t, k.Run(t.Context(), func(ctx context.Context, s *client.Session) error { return k.Close(context.WithoutCancel(ctx)) }))
+		if took := time.Since(began); took > 5*time.Second+100*time.Millisecond {
+			t.Errorf("Close took %v", took)
+		}
+		wantErr(t, "Run after Close", k.Run(t.Context(), nil), zk.ErrClosed)
+	})
+}
+
 func TestKeeperCloseEndsTheSessionUnderAFunctionThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})

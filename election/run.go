@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/operr"
 )
@@ -27,9 +28,8 @@ const (
 // Work that returns ErrResigned during its term gives leadership up, and Run campaigns again. Otherwise the error is the work's
 // if the work returned during its term, or if ctx had ended and the work failed. In all other cases it says why Run gives up:
 // that ctx has ended, whether it led then or not, that the Keeper has, ErrOverran if the work goes on after its term, or what
-// the servers refuse. To shut down, end ctx, wait until Run has returned, and close the Keeper then: Keeper.Close ends the
-// session while the work is still stopping, and another candidate leads. The claim of a candidate that stops waiting is removed
-// in the background, by Keeper.Close at the latest.
+// the servers refuse. Keeper.Close ends the work's context too, and the session once Run has returned, within the limits of that
+// Close. The claim of a candidate that stops waiting is removed in the background, by Keeper.Close at the latest.
 func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work Work) error {
 	if err := operr.NoKeeper("election", path, k); err != nil {
 		return err
@@ -37,6 +37,11 @@ func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work W
 	if work == nil {
 		return operr.NoFunction("election", path, "work")
 	}
+	ctx, leave, err := bridge.Join(k, ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	log := cmp.Or(opt.Lock.Logger, slog.New(slog.DiscardHandler))
 	for rounds := 0; ; rounds++ { // campaigns since the last term of termGood
 		s, err := k.Session(ctx)

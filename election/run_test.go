@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,6 +222,42 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Keeper.Close ends the work, and the session when the work has stopped: another candidate does not lead before.
+func TestKeeperCloseHandsOver(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *zktest.Server) {
+		var working atomic.Int32
+		work := func(ctx context.Context, _ *election.Term) error {
+			if working.Add(1) > 1 {
+				t.Error("two work at the same time")
+			}
+			<-ctx.Done()
+			time.Sleep(2 * time.Second) // the work stops
+			working.Add(-1)
+			return context.Cause(ctx)
+		}
+		leaders := []*client.Keeper{srv.Keeper(t, "a"), srv.Keeper(t, "b")}
+		ran := make(chan error)
+		for _, k := range leaders {
+			go func() { ran <- election.Run(t.Context(), k, path, election.Options{}, work) }()
+			synctest.Wait()
+		}
+		for i, k := range leaders {
+			if working.Load() != 1 {
+				t.Errorf("before Close %d: %d work", i, working.Load())
+			}
+			closed := make(chan error, 1)
+			go func() { closed <- k.Close(t.Context()) }()
+			if err := <-ran; !errors.Is(err, zk.ErrClosed) {
+				t.Errorf("Run %d = %v", i, err)
+			}
+			if err := <-closed; err != nil {
+				t.Errorf("Close %d = %v", i, err)
+			}
+			time.Sleep(time.Second) // the next one leads
+		}
+	})
 }
 
 // What another attempt would not cure ends Run.

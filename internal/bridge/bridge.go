@@ -57,6 +57,10 @@ var (
 	// Of returns the other side of a *client.Session.
 	Of func(session any) Session
 
+	// Join has the Close of a *client.Keeper wait for the caller until it calls leave, within the limits of that Close. The
+	// context it returns ends with ctx and with the Keeper.
+	Join func(keeper any, ctx context.Context) (joined context.Context, leave func(), err error)
+
 	// Notify puts a token into told when a *client.Watch has fired or a *client.Pending is completed, at once if it is already.
 	// If told is full it puts none, so a channel with room for one token serves for any number of sources. A source tells one
 	// channel, the last one. A watch that is cancelled or was never set tells nothing.
