@@ -165,6 +165,13 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 					t.Errorf("%s %q: %v, want a *zk.PathError", name, path, err)
 				}
 			}
+			if want := "operation 1, delete: "; !strings.Contains(errs["multi"].Error(), want) {
+				t.Errorf("multi %q: %v, want it to say %q", path, errs["multi"], want)
+			}
+		}
+		_, err := s.Multi(ctx, client.OpCreate("/a", nil, zk.PersistentTTL, nil))
+		if !errors.Is(err, zk.ErrBadArguments) || !strings.Contains(err.Error(), "operation 0, create: ") {
+			t.Errorf("multi with a time to live: %v", err)
 		}
 		if _, err := s.Create(ctx, "/a//", nil, zk.PersistentSequential, nil); !errors.Is(err, zk.ErrBadArguments) {
 			t.Errorf("create /a//: %v", err)

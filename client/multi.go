@@ -99,8 +99,15 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 		}
 		return nil
 	}
-	for _, o := range ops {
+	for i, o := range ops {
 		k.check(o.op.Path, o.op.Mode)
+		if o.op.Mode.TTL() {
+			k.refuse = fmt.Errorf("%w: mode %v has a time to live", zk.ErrBadArguments, o.op.Mode)
+		}
+		if k.refuse != nil {
+			k.refuse = fmt.Errorf("operation %d, %s: %w", i, o.name, k.refuse)
+			break
+		}
 	}
 	return k
 }

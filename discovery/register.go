@@ -248,7 +248,7 @@ func (r *Registration) Path() string { return r.p.Path() }
 func (r *Registration) Set(ctx context.Context, i Instance) error {
 	i.Name, i.ID, i.Type, i.Registered = r.inst.Name, r.inst.ID, r.inst.Type, r.inst.Registered
 	if path, err := writable(r.base, i); err != nil {
-		return &client.OpError{Op: "register", Path: path, Err: err}
+		return &client.OpError{Op: "set", Path: path, Err: err}
 	}
 	return r.p.Set(ctx, i.Encode())
 }

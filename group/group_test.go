@@ -266,7 +266,7 @@ func TestTheErrOfAMemberThatIsClosed(t *testing.T) {
 		srv.Link("a").Freeze()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := m.Set(ctx, []byte("2")); !errors.Is(err, context.DeadlineExceeded) {
+		if err := m.Set(ctx, []byte("2")); !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "set /") {
 			t.Errorf("Set: %v", err)
 		}
 		m.Close(t.Context())

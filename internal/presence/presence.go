@@ -100,7 +100,7 @@ func Keep(ctx context.Context, k *client.Keeper, path string, data []byte, opt O
 	if err != nil {
 		return nil, err
 	}
-	if err := p.await(ctx, 1); err != nil {
+	if err := p.await(ctx, opt.Op, 1); err != nil {
 		return nil, errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 	}
 	return p, nil
@@ -120,7 +120,7 @@ func Begin(k *client.Keeper, path string, data []byte, opt Options) (*Presence, 
 	p := &Presence{k: k, path: path, opt: opt, done: make(chan struct{}), turn: make(chan struct{}),
 		ours: map[int64]bool{}, removing: make(chan struct{}, 1)}
 	if err := zk.ValidatePath(path); err != nil {
-		return nil, p.failed(err)
+		return nil, p.failed(opt.Op, err)
 	}
 	p.mu.sets, p.mu.wanted, p.mu.changed = 1, version{data, 1}, make(chan struct{})
 	p.mu.good = p.mu.wanted
@@ -179,13 +179,13 @@ func (p *Presence) endTurn() {
 	}
 }
 
-// failed wraps an error.
-func (p *Presence) failed(err error) error {
+// failed wraps an error of an operation.
+func (p *Presence) failed(name string, err error) error {
 	var op *client.OpError
 	if errors.As(err, &op) && op.Path == p.path {
 		err = op.Err
 	}
-	return &client.OpError{Op: p.opt.Op, Path: p.path, Err: err}
+	return &client.OpError{Op: name, Path: p.path, Err: err}
 }
 
 // run keeps the znode there, with one session after the other.
@@ -406,8 +406,8 @@ func (p *Presence) lost(why error) {
 	p.update(func() { p.mu.state = State{Err: why} })
 }
 
-// await waits until the znode is there with the version of the given number, or a later one.
-func (p *Presence) await(ctx context.Context, number uint64) error {
+// await waits until the znode is there with the version of the given number, or a later one. op is the operation's name.
+func (p *Presence) await(ctx context.Context, op string, number uint64) error {
 	for {
 		p.mu.Lock()
 		state, written, refused, changed, err := p.mu.state, p.mu.written, p.mu.refused, p.mu.changed, p.mu.err
@@ -416,9 +416,9 @@ func (p *Presence) await(ctx context.Context, number uint64) error {
 		case state.Present && written >= number:
 			return nil
 		case refused.number >= number:
-			return p.failed(refused.err)
+			return p.failed(op, refused.err)
 		case err != nil:
-			return p.failed(err)
+			return p.failed(op, err)
 		}
 		select {
 		case <-changed:
@@ -426,7 +426,7 @@ func (p *Presence) await(ctx context.Context, number uint64) error {
 			if state.Err == nil {
 				state.Err = errors.New("the znode does not have the new data yet")
 			}
-			return p.failed(fmt.Errorf("%w (%w)", ending.Of(ctx), state.Err))
+			return p.failed(op, fmt.Errorf("%w (%w)", ending.Of(ctx), state.Err))
 		}
 	}
 }
@@ -440,7 +440,7 @@ func (p *Presence) Set(ctx context.Context, data []byte) error {
 		number = p.mu.sets
 		p.mu.wanted = version{data, number}
 	})
-	return p.await(ctx, number)
+	return p.await(ctx, "set", number)
 }
 
 // Path returns the znode's path.
@@ -462,7 +462,7 @@ func (p *Presence) Err() error {
 	case <-p.done:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.failed(p.mu.err)
+		return p.failed(p.opt.Op, p.mu.err)
 	default:
 		return nil
 	}
