@@ -3,6 +3,7 @@ package barrier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
@@ -34,6 +35,9 @@ func (o Options) withDefaults(k *client.Keeper, path string) (Options, error) {
 	}
 	if err != nil {
 		return o, &client.OpError{Op: "barrier", Path: path, Err: err}
+	}
+	if o.CleanupTimeout < 0 {
+		return o, &client.OpError{Op: "barrier", Path: path, Err: fmt.Errorf("option CleanupTimeout: %v is negative", o.CleanupTimeout)}
 	}
 	if o.CleanupTimeout == 0 {
 		o.CleanupTimeout = defaultCleanupTimeout

@@ -377,5 +377,8 @@ func TestWhatIsNoBarrier(t *testing.T) {
 		if _, err := barrier.NewDouble(k, "/x", 0, barrier.Options{}); err == nil {
 			t.Error("no members")
 		}
+		if _, err := barrier.New(k, "/x", barrier.Options{CleanupTimeout: -1}); err == nil || !strings.Contains(err.Error(), "CleanupTimeout: -1ns is negative") {
+			t.Errorf("CleanupTimeout below 0: %v", err)
+		}
 	})
 }

@@ -39,8 +39,8 @@ type Double struct {
 	behind  bool   // an Enter has failed, and its znode may still be there
 }
 
-// NewDouble returns a member of the double barrier at path, which opens when that many members have entered. It asks the
-// server nothing.
+// NewDouble returns a member of the double barrier at path, which opens when that many members have entered. All members have to be
+// given the same number: the least one opens the barrier for all. It asks the server nothing.
 func NewDouble(k *client.Keeper, path string, members int, opt Options) (*Double, error) {
 	opt, err := opt.withDefaults(k, path)
 	if err != nil {

@@ -212,7 +212,8 @@ func (c *Cache) Err() error {
 	}
 }
 
-// Close ends the cache and returns when its goroutines are over. Closing again is harmless. The error is always nil.
+// Close ends the cache and returns when its goroutines are over, which is at once. ctx has no effect, closing again is harmless, and the
+// error is always nil.
 func (c *Cache) Close(ctx context.Context) error {
 	c.cancel(zk.ErrClosed)
 	<-c.done

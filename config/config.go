@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -35,7 +37,8 @@ type Options[T any] struct {
 	// program's own has to do that itself, and so has a type with a method UnmarshalJSON. Default: they are passed over.
 	Strict bool
 
-	// Validate refuses a value that must not come into force.
+	// Validate refuses a value that must not come into force. A panic of Validate or Decode refuses it as well: what is stored must not
+	// end all programs that read it.
 	Validate func(T) error
 
 	// Optional takes Default where no layer is there, or none has data. Default: that is an error, and the last good value
@@ -126,7 +129,8 @@ func Open[T any](ctx context.Context, k *client.Keeper, layers []string, opt Opt
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	v := &Value[T]{layers: layers, opt: opt, done: make(chan struct{})}
+	opt.Default = detached(opt.Default) // the caller may change its own
+	v := &Value[T]{layers: slices.Clone(layers), opt: opt, done: make(chan struct{})}
 	v.ctx, v.cancel = context.WithCancelCause(context.Background())
 	v.mu.changed = make(chan struct{})
 	for _, path := range layers {
@@ -262,7 +266,7 @@ func (v *Value[T]) read() (Snapshot[T], error) {
 	if v.opt.Validate == nil {
 		return s, nil
 	}
-	if err := v.opt.Validate(s.Value); err != nil {
+	if err := v.safely(func() error { return v.opt.Validate(s.Value) }); err != nil {
 		bad := &BadError{Path: v.layers[0], Version: -1, Err: err}
 		if len(s.Sources) > 0 {
 			bad.Path, bad.Version = s.Sources[0].Path, s.Sources[0].Stat.Version
@@ -281,10 +285,21 @@ func (v *Value[T]) apply(view cache.View, layer string, value *T) ([]Source, err
 	if !ok || len(n.Data) == 0 {
 		return nil, nil
 	}
-	if err := v.opt.Decode(n.Data, value); err != nil {
+	if err := v.safely(func() error { return v.opt.Decode(n.Data, value) }); err != nil {
 		return nil, &BadError{Path: layer, Version: n.Stat.Version, Err: err}
 	}
 	return []Source{{Path: layer, Stat: n.Stat, Writer: writerOf(view, n)}}, nil
+}
+
+// safely calls f, which calls a function of the user's, and returns its panic as an error.
+func (v *Value[T]) safely(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+			v.opt.Logger.Error("config: Decode or Validate has panicked", "path", v.layers[0], "panic", r, "stack", string(debug.Stack()))
+		}
+	}()
+	return f()
 }
 
 // Get returns the value that is in force.
@@ -338,7 +353,8 @@ func (v *Value[T]) Err() error {
 	}
 }
 
-// Close ends the Value and returns when its goroutines are over. Closing again is harmless. The error is always nil.
+// Close ends the Value and returns when its goroutines are over, and with them a call of Options.Validate that is under way, so that
+// must not call it. ctx has no effect, closing again is harmless, and the error is always nil.
 func (v *Value[T]) Close(ctx context.Context) error {
 	v.cancel(zk.ErrClosed)
 	<-v.done

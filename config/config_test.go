@@ -121,6 +121,61 @@ func TestTheLastGoodValueStays(t *testing.T) {
 	})
 }
 
+// A panic of the program's functions is one of the ways to refuse what is stored: it does not end the program.
+func TestAPanicRefuses(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		type pooled struct{ Pool *struct{ Size int } }
+		var log strings.Builder
+		opt := config.Options[pooled]{
+			Validate: func(p pooled) error { _ = p.Pool.Size; return nil },
+			Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+		}
+		w.put("/c", `{"pool":{"size":5}}`)
+		v := open(w, opt, "/c")
+		w.put("/c", `{"pool":null}`)
+		synctest.Wait()
+		st, _ := v.State()
+		if v.Get().Pool.Size != 5 || st.Bad == nil || !strings.HasPrefix(st.Bad.Error(), "config /c, version 1: panic: runtime error: ") {
+			t.Errorf("%+v, bad: %v", v.Get(), st.Bad)
+		}
+		_, err := config.Open(t.Context(), w.k, []string{"/c"}, opt)
+		var bad *config.BadError
+		if !errors.As(err, &bad) || !strings.Contains(log.String(), "TestAPanicRefuses") {
+			t.Errorf("Open: %v; the log does not say where: %s", err, &log)
+		}
+	})
+}
+
+// What the caller does with the layers and the default afterwards does not matter.
+func TestOptionsAreCopied(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		layers, names := []string{"/c"}, map[string]string{"a": "1"}
+		v := open(w, config.Options[limits]{Optional: true, Default: limits{Names: names}}, layers...)
+		layers[0], names["a"] = "/other", "changed"
+		w.put("/c", `{"rate":5}`)
+		synctest.Wait()
+		if got := v.Get(); got.Rate != 5 || got.Names["a"] != "1" {
+			t.Errorf("%+v", got)
+		}
+		must(t, v.Close(t.Context()))
+		if err := v.Err(); err == nil || !strings.HasPrefix(err.Error(), "config /c: ") {
+			t.Errorf("Err: %v", err)
+		}
+	})
+}
+
+// Store needs to create a znode below that of the configuration. An error says that it is the other znode that was refused.
+func TestStoreNamesTheZnodeThatIsRefused(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		_, err := w.s.Create(t.Context(), "/c", nil, zk.Persistent, []zk.ACL{{Perms: zk.PermRead | zk.PermWrite, Scheme: "world", ID: "anyone"}})
+		must(t, err)
+		err = config.Store(t.Context(), w.k, "/c", []byte("{}"), zk.AnyVersion, config.StoreOptions{})
+		if !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "create /c/_writer: ") {
+			t.Error(err)
+		}
+	})
+}
+
 func TestOpenFailsWithWhatIsBad(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.put("/bad", "x")

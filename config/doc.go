@@ -27,12 +27,14 @@
 // the layers behind it, and of Options.Default. SpringLayers names those of Spring Cloud Zookeeper. A layer whose znode has no
 // data counts as absent: it may be there only because something below it is.
 //
-// Store also writes the name of the writer into the znode _writer below the znode, in the same transaction. What other programs
+// Store also writes the name of the writer into the znode _writer below the znode, in the same transaction, so it needs the permission to
+// create there. What other programs
 // write has no name of a writer. Names that begin with "_" are no keys.
 //
 // # Limits
 //
-// Layers are cached with all that is below them (package cache). A list in a layer replaces the list of the layers behind
+// Layers are cached with all that is below them (package cache), within its default limits: what is not configuration belongs
+// elsewhere. A list in a layer replaces the list of the layers behind
 // it; maps are merged. Of an element that several layers have, JSON takes that of the most specific one as a whole, and with
 // Options.Keys each key counts by itself.
 package config

@@ -90,7 +90,7 @@ func Store(ctx context.Context, k *client.Keeper, path string, data []byte, vers
 		out.Err = op.Err
 	}
 	var failed *client.MultiError
-	if errors.As(err, &failed) {
+	if errors.As(err, &failed) && failed.Path == path { // otherwise the error names the other znode
 		out.Err = failed.Err
 	}
 	return out

@@ -1,6 +1,7 @@
 package discovery_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/discovery"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -152,5 +155,62 @@ func TestInstancesThatCannotBeDialled(t *testing.T) {
 			must(t, post())
 		}
 		want(t, "asked", strings.Join(asked, ", "), "h:443 stream, h:443 stream, h:443 stream")
+	})
+}
+
+// A host that drops all packets takes a part of a caller's time, and is left out after two such attempts.
+func TestAHostThatDropsPackets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv, "a")
+		publish(t, k, "s", 3)
+		var dead string
+		var tried atomic.Int32
+		dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+			if address == dead {
+				tried.Add(1)
+				select {
+				case <-ctx.Done():
+				case <-time.After(30 * time.Second): // http.Transport dials on without the request
+				}
+				return nil, errDead
+			}
+			near, far := net.Pipe()
+			go func() {
+				defer far.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(far)); err == nil {
+					io.WriteString(far, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+				}
+			}()
+			return near, nil
+		}
+		for _, byHTTP := range []bool{false, true} {
+			d := open(t, k, discovery.Options{})
+			dead = hostPort(d.Instances("s")[1])
+			tried.Store(0)
+			client := &http.Client{Timeout: 100 * time.Millisecond, Transport: d.Transport(&http.Transport{DialContext: dial})}
+			failed := 0
+			for range 12 {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				if byHTTP {
+					resp, err := client.Get("http://s/")
+					if err != nil {
+						failed++
+					} else {
+						resp.Body.Close()
+					}
+				} else if conn, err := d.Dial(ctx, "tcp", "s", dial); err != nil {
+					failed++
+				} else {
+					conn.Close()
+				}
+				cancel()
+			}
+			if want := map[bool]int{false: 0, true: 2}[byHTTP]; failed != want || tried.Load() != 2 {
+				t.Errorf("http %v: %d of 12 failed, and the host was tried %d times; want %d, and 2 times", byHTTP, failed, tried.Load(), want)
+			}
+			time.Sleep(time.Minute)
+			client.CloseIdleConnections()
+		}
 	})
 }

@@ -3,6 +3,7 @@ package discovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 
 // RegisterWhile keeps an instance registered while it is healthy, until ctx ends, and returns when it is registered no
 // more. It calls check at once and then every interval, with a context that ends after the interval, or after a second if
-// that is longer. The first error ends the registration, and the first nil begins it again; check is also called while the
-// registration waits for the server, or for another owner of the id. What tolerates single failures is the check's own
-// affair.
+// that is longer. The first error ends the registration, and the first nil begins it again; a check that has not returned when its
+// context ends counts as an error, and is not called again before it has. check is also called while the registration waits for the
+// server, or for another owner of the id. What tolerates single failures is the check's own affair.
 //
 // The error is nil once ctx has ended and the instance is known to be gone. RegisterWhile also ends when the Keeper does,
 // or when the server refuses the instance.
@@ -42,8 +43,9 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 	var p *presence.Presence    // the one that keeps the instance registered; nil while that is not healthy
 	var left *presence.Presence // the last one whose Close has failed; the znodes of those before it are gone
 	var over <-chan struct{}    // p.Done; nil if there is no p
+	c := checker{check: check, limit: max(interval, time.Second)}
 	for {
-		sick := runCheck(ctx, check, interval)
+		sick := c.run(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case sick == nil && p == nil:
@@ -78,9 +80,27 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 	}
 }
 
-// runCheck calls check with a limit of time.
-func runCheck(ctx context.Context, check func(context.Context) error, interval time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, max(interval, time.Second))
+// A checker calls a health check on a goroutine that ends with it, one at a time.
+type checker struct {
+	check  func(context.Context) error
+	limit  time.Duration // of one call
+	result chan error    // of the call under way; nil if none is
+}
+
+// run returns what a call of the check says of the instance.
+func (c *checker) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	return check(ctx)
+	if c.result == nil {
+		result := make(chan error, 1)
+		c.result = result
+		go func() { result <- c.check(ctx) }()
+	}
+	select {
+	case err := <-c.result:
+		c.result = nil
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the health check has not returned: %w", ctx.Err())
+	}
 }

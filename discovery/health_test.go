@@ -74,6 +74,53 @@ func TestRegisterWhile(t *testing.T) {
 	})
 }
 
+// A check that does not return counts as an error, and keeps RegisterWhile from nothing.
+func TestACheckThatDoesNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv, "a")
+		var hangs atomic.Bool
+		var calls atomic.Int32
+		returns := make(chan struct{})
+		check := func(context.Context) error {
+			calls.Add(1)
+			if hangs.Load() {
+				<-returns
+			}
+			return nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			i := discovery.Instance{Name: "worker", ID: "1", Address: "10.0.0.1", Port: 8080}
+			done <- discovery.RegisterWhile(ctx, k, "/services", i, check, time.Second, discovery.RegisterOptions{})
+		}()
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			if len(srv.Tree(workerPath)) == 0 {
+				t.Error("a healthy instance is not registered")
+			}
+			hangs.Store(true)
+			time.Sleep(1500 * time.Millisecond) // the check hangs
+			before := calls.Load()
+			time.Sleep(10 * time.Second)
+			if n := calls.Load() - before; len(srv.Tree(workerPath)) > 0 || n > 0 {
+				t.Errorf("%d more checks beside one that hangs; registered: %v", n, srv.Tree(workerPath))
+			}
+			hangs.Store(false)
+			returns <- struct{}{}
+		}
+		hangs.Store(true)
+		time.Sleep(1500 * time.Millisecond)
+		stop()
+		must(t, <-done)
+		if len(srv.Tree(workerPath)) > 0 {
+			t.Error("it is registered after the end")
+		}
+		close(returns)
+	})
+}
+
 // A run is a RegisterWhile of the instance worker/1, which is healthy from the beginning.
 type run struct {
 	sick atomic.Bool

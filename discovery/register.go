@@ -255,7 +255,7 @@ func (r *Registration) Set(ctx context.Context, i Instance) error {
 
 // A State is what is true of a registration at one moment.
 type State struct {
-	Present bool  // the instance's znode is there, as far as is known
+	Present bool  // the instance's znode is there, as far as is known; false once no server could be reached for the session timeout
 	Err     error // why it is not; nil if it is
 }
 

@@ -289,6 +289,9 @@ func TestWhatIsNoID(t *testing.T) {
 				t.Errorf("id %q: %v", id, err)
 			}
 		}
+		if _, err := group.Join(t.Context(), k, "/g", "a", nil, group.JoinOptions{CloseTimeout: -1}); err == nil || !strings.Contains(err.Error(), "CloseTimeout: -1ns is negative") {
+			t.Errorf("CloseTimeout below 0: %v", err)
+		}
 		s := srv.Session(t, "s")
 		_, err := s.Create(t.Context(), "/shut", nil, zk.Persistent, zk.ReadOnlyACL())
 		must(t, err)

@@ -52,7 +52,7 @@ func (e *TakenError) Is(target error) bool { return target == ErrTaken }
 
 // A State is what is true of a member at one moment.
 type State struct {
-	Present bool  // the member's znode is there, as far as is known
+	Present bool  // the member's znode is there, as far as is known; false once no server could be reached for the session timeout
 	Err     error // why it is not; nil if it is
 }
 
@@ -62,7 +62,8 @@ type Member struct {
 	p  *presence.Presence
 }
 
-// Join makes id a member of the group at path, with data for others to read, and returns once it is one. ctx bounds
+// Join makes id a member of the group at path, with data for others to read, and returns once it is one. An id that is 32 hexadecimal
+// digits, "-" and more is shown as what is behind the "-", since kazoo's names are so; see the package's formats. ctx bounds
 // that only. If the id is in use for as long as ctx lasts, errors.As finds a *TakenError. Close must be called.
 func Join(ctx context.Context, k *client.Keeper, path, id string, data []byte, opt JoinOptions) (*Member, error) {
 	node := zk.Join(path, id)

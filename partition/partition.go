@@ -45,6 +45,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/group"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -186,6 +187,14 @@ func (p *Partition) lockOf(s *client.Session, item string) (*lock.Mutex, error) 
 // run shares items out until Close, with one session after the other.
 func (p *Partition) run(ctx context.Context, k *client.Keeper) {
 	defer close(p.done)
+	_, leave, err := bridge.Join(k, ctx) // so that Keeper.Close waits for the work
+	if err != nil {
+		p.mu.Lock()
+		p.mu.err = err
+		p.mu.Unlock()
+		return
+	}
+	defer leave()
 	defer p.keeping.Wait()
 	for {
 		err := k.Run(ctx, p.share)
@@ -295,7 +304,9 @@ func (p *Partition) awaitSettled(ctx context.Context) ([]string, <-chan struct{}
 func (p *Partition) ids() []string {
 	var ids []string
 	for _, m := range p.group.Members() {
-		ids = append(ids, m.ID)
+		if m.Stat.EphemeralOwner != 0 { // otherwise no process may be behind it, and its items would not be worked on
+			ids = append(ids, m.ID)
+		}
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)

@@ -378,6 +378,46 @@ func TestAMemberThatIsRefused(t *testing.T) {
 }
 
 // A Partition that is closed while there is no session has ended with zk.ErrClosed.
+// The Keeper's Close, too, gives no item up before the work on it has returned.
+func TestKeeperCloseWaitsForTheWork(t *testing.T) {
+	in(t, func(w *world) {
+		k, err := client.Keep(w.t.Context(), zktest.Servers, client.Options{Dial: w.srv.Link("a").Dial})
+		must(t, err)
+		a, err := partition.Join(w.t.Context(), k, "/p", "a", w.items, w.judge.work("a"), w.opt)
+		must(t, err)
+		w.join("b")
+		time.Sleep(10 * time.Second)
+		if n, sum := w.judge.shares(); sum != 24 || n["a"] == 0 {
+			t.Fatalf("before: %v", n)
+		}
+		must(t, k.Close(w.t.Context()))
+		if n, _ := w.judge.shares(); n["a"] != 0 {
+			t.Errorf("after Close: %v", n)
+		}
+		a.Close(w.t.Context())
+		if err := a.Err(); !errors.Is(err, zk.ErrClosed) {
+			t.Errorf("Err: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if n, _ := w.judge.shares(); n["b"] != 24 {
+			t.Errorf("later: %v", n)
+		}
+	})
+}
+
+// A persistent znode among the members is no member: no process works on its share.
+func TestAPersistentZnodeIsNoMember(t *testing.T) {
+	in(t, func(w *world) {
+		w.join("a")
+		_, err := w.srv.Session(w.t, "admin").Create(w.t.Context(), "/p/party/left", nil, zk.Persistent, nil)
+		must(t, err)
+		time.Sleep(10 * time.Second)
+		if n, sum := w.judge.shares(); sum != 24 {
+			t.Errorf("shares: %v", n)
+		}
+	})
+}
+
 func TestCloseWithoutASession(t *testing.T) {
 	in(t, func(w *world) {
 		p, proxy := w.join("a")

@@ -38,7 +38,7 @@ type Lease struct {
 	At clock.Instant
 
 	// Age is how long ago the newest proof was sent: the server that answered has heard from the session since then. It is longer
-	// than any timeout if the session is over or being closed. Only tests ask.
+	// than any timeout if the session is over or being closed.
 	Age time.Duration
 
 	// Remaining is how long the lease lasts without another proof; 0 or less once it is over.

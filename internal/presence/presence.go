@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -111,6 +112,9 @@ func Begin(k *client.Keeper, path string, data []byte, opt Options) (*Presence, 
 	if err := operr.NoKeeper(opt.Op, path, k); err != nil {
 		return nil, err
 	}
+	if opt.CloseTimeout < 0 {
+		return nil, &client.OpError{Op: opt.Op, Path: path, Err: fmt.Errorf("option CloseTimeout: %v is negative", opt.CloseTimeout)}
+	}
 	if opt.CloseTimeout == 0 {
 		opt.CloseTimeout = defaultCloseTimeout
 	}
@@ -122,7 +126,7 @@ func Begin(k *client.Keeper, path string, data []byte, opt Options) (*Presence, 
 	if err := zk.ValidatePath(path); err != nil {
 		return nil, p.failed(opt.Op, err)
 	}
-	p.mu.sets, p.mu.wanted, p.mu.changed = 1, version{data, 1}, make(chan struct{})
+	p.mu.sets, p.mu.wanted, p.mu.changed = 1, version{bytes.Clone(data), 1}, make(chan struct{})
 	p.mu.good = p.mu.wanted
 	p.mu.state.Err = errors.New("not yet created")
 	life, cancel := context.WithCancelCause(context.Background())
@@ -303,13 +307,28 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 			return nil
 		}
 	}
-	select {
-	case <-w.Done():
-		return nil
-	case <-changed:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for {
+		st, moved := s.State()
+		var gone <-chan time.Time
+		if st.Phase == client.Disconnected {
+			gone = time.After(s.Timeout() - bridge.Of(s).Lease(int(client.VouchPing)).Age)
+		}
+		select {
+		case <-gone:
+			p.lost(fmt.Errorf("no server has answered for %v, so the session may be over: %w", s.Timeout(), st.Cause))
+			select {
+			case <-moved:
+			case <-ctx.Done():
+			}
+			return nil
+		case <-moved:
+		case <-w.Done():
+			return nil
+		case <-changed:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
@@ -438,7 +457,7 @@ func (p *Presence) Set(ctx context.Context, data []byte) error {
 	p.update(func() {
 		p.mu.sets++
 		number = p.mu.sets
-		p.mu.wanted = version{data, number}
+		p.mu.wanted = version{bytes.Clone(data), number}
 	})
 	return p.await(ctx, "set", number)
 }

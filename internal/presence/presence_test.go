@@ -331,6 +331,70 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// While no server can be reached, the znode counts as present for as long as the ensemble keeps the session, and no longer.
+func TestStateWhileCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: srv.Link("a").Dial})
+		must(t, err)
+		defer k.Close(t.Context())
+		p, err := presence.Keep(t.Context(), k, "/x", nil, options())
+		must(t, err)
+		defer p.Close(t.Context())
+		for range 2 { // the session ends in the first outage
+			time.Sleep(time.Minute)
+			srv.Link("a").Freeze()
+			for range 20 {
+				time.Sleep(time.Second)
+				there := len(srv.Tree("/x")) > 0
+				if st, _ := p.State(); st.Present && !there || !st.Present && st.Err == nil {
+					t.Errorf("the znode is there: %v; the state says %+v", there, st)
+				}
+			}
+			srv.Link("a").Heal()
+			time.Sleep(5 * time.Second)
+			if st, _ := p.State(); !st.Present || len(srv.Tree("/x")) == 0 {
+				t.Errorf("after the outage: %+v", st)
+			}
+		}
+		srv.Link("a").Refuse()
+		srv.Link("a").Cut()
+		time.Sleep(5 * time.Second)
+		if st, _ := p.State(); !st.Present {
+			t.Errorf("in an outage that the session outlives: %+v", st)
+		}
+		srv.Link("a").Heal()
+		time.Sleep(5 * time.Second)
+		if st, _ := p.State(); !st.Present {
+			t.Errorf("after it: %+v", st)
+		}
+	})
+}
+
+// What the caller does with its slice afterwards does not matter.
+func TestDataIsCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k, _ := keeper(t, srv, "a")
+		buf := []byte("first")
+		p, err := presence.Keep(t.Context(), k, "/x", buf, options())
+		must(t, err)
+		expire := func(want string) {
+			copy(buf, "-----")
+			srv.Link("a").Expire()
+			time.Sleep(time.Minute)
+			if data, _, err := srv.Session(t, "reader").Get(t.Context(), "/x"); string(data) != want {
+				t.Errorf("after an expiry: %q, %v; want %q", data, err, want)
+			}
+		}
+		expire("first")
+		copy(buf, "other")
+		must(t, p.Set(t.Context(), buf))
+		expire("other")
+		must(t, p.Close(t.Context()))
+	})
+}
+
 // A znode that goes with no session is not taken over: it stays.
 func TestTakeOverLeavesPersistentZnodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

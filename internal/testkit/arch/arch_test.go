@@ -152,7 +152,7 @@ func TestWhoMayLeanOnWhom(t *testing.T) {
 			return under(f, "zk", "client", "cache", "internal/ending", "internal/operr", "internal/presence")
 		}, except: []string{"partition"}, why: "each role stands on the client, and at most on the cache"},
 		{in: []string{"partition"}, allow: func(f string) bool {
-			return under(f, "zk", "client", "cache", "group", "lock", "internal/ending", "internal/operr")
+			return under(f, "zk", "client", "cache", "group", "lock", "internal/bridge", "internal/ending", "internal/operr")
 		}, why: "items are shared out among members of a group, each under its lock"},
 		{in: []string{"fence"}, allow: func(f string) bool { return f == "internal/ending" || f == "internal/bridge" },
 			why: "a resource that checks tokens needs no client"},

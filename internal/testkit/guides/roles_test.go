@@ -97,8 +97,11 @@ func shares(ctx context.Context, k *client.Keeper, me string, shards []string, i
 	if err != nil {
 		return err
 	}
-	<-ctx.Done()
-	return p.Close(context.Background()) // the others have the shards then
+	select {
+	case <-ctx.Done():
+	case <-p.Done(): // p.Err says why
+	}
+	return errors.Join(p.Err(), p.Close(context.Background())) // the others have the shards then
 }
 
 // Limits is the configuration that the guide shows.
