@@ -66,11 +66,10 @@ func (s *Session) Gone(ctx context.Context) bool {
 // otherwise why there was no answer: the session may be over.
 func (s *Session) askToClose(ctx context.Context) error {
 	for {
-		k := add[struct{}](s.Pipeline(), "close session", wire.OpCloseSession, "", nil, nil)
-		k.decode = func(*wire.Decoder) error {
+		k := add(s.Pipeline(), "close session", wire.OpCloseSession, "", nil, func(*wire.Decoder) (none struct{}) {
 			s.mu.closed = true
-			return nil
-		}
+			return none
+		})
 		s.mu.Lock()
 		log := func() {}
 		if s.Err() == nil { // otherwise no request of a caller is queued but to close

@@ -61,9 +61,9 @@ func (s *Session) newConnLocked(nc net.Conn, srv server, asked clock.Instant) *c
 func (c *conn) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	hungUp := make(chan struct{})
-	context.AfterFunc(ctx, func() { hangUp(c.nc); close(hungUp) }) // a blocked Read listens to nothing else
 	var wg sync.WaitGroup
+	wg.Add(1)
+	context.AfterFunc(ctx, func() { hangUp(c.nc); wg.Done() }) // a blocked Read listens to nothing else
 	wg.Go(func() { cancel(c.readLoop(ctx)) })
 	wg.Go(func() {
 		err := c.writeLoop(ctx)
@@ -75,7 +75,6 @@ func (c *conn) serve(ctx context.Context) error {
 		cancel(err)
 	})
 	wg.Wait()
-	<-hungUp
 	return context.Cause(ctx)
 }
 

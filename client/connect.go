@@ -39,7 +39,6 @@ func (s *Session) connect() (*conn, *SessionError) {
 			s.noteAttempt(srv.String(), errUnanswered)
 			return nil, nil
 		}
-		s.traceAttempt(srv.String(), err)
 		s.noteAttempt(srv.String(), err)
 		s.opt.Logger.Debug("zookeeper connect", "server", srv.String(), "error", err)
 		tried++
@@ -108,17 +107,13 @@ func (s *Session) lastZxid() int64 {
 	return s.mu.lastZxid
 }
 
-// connectTimeout returns how long one attempt may take. A server that is starting may take a connection and never answer on it:
-// by default one such attempt does not take so long that the session expires meanwhile.
-func (s *Session) connectTimeout() time.Duration {
-	timeout := cmp.Or(s.Timeout(), s.opt.SessionTimeout)
-	return cmp.Or(s.opt.ConnectTimeout, max(timeout/time.Duration(max(len(s.servers), 3)), time.Millisecond))
-}
-
 // attempt connects to one server and shakes hands with it as a session that has seen lastZxid. asked is when the
 // request left.
 func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.ConnectResponse, asked clock.Instant, err error) {
-	timeout := s.connectTimeout()
+	// A server that is starting may take a connection and never answer on it: by default, one such attempt does not take so long that
+	// the session expires meanwhile.
+	share := cmp.Or(s.Timeout(), s.opt.SessionTimeout) / time.Duration(max(len(s.servers), 3))
+	timeout := cmp.Or(s.opt.ConnectTimeout, max(share, time.Millisecond))
 	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
 	nc, err := s.dial(ctx, srv)
@@ -144,11 +139,8 @@ func (s *Session) dial(ctx context.Context, srv server) (net.Conn, error) {
 	if err != nil || s.opt.TLS == nil || srv.network == "unix" {
 		return nc, err
 	}
-	cfg := s.opt.TLS
-	if cfg.ServerName == "" {
-		cfg = cfg.Clone()
-		cfg.ServerName = srv.host
-	}
+	cfg := s.opt.TLS.Clone()
+	cfg.ServerName = cmp.Or(cfg.ServerName, srv.host)
 	tc := tls.Client(nc, cfg)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
@@ -230,9 +222,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 		proves = provesWrite // a quorum has agreed to it
 	}
 	s.mu.id = resp.SessionID
-	if s.mu.timeout == 0 || granted < s.mu.timeout {
-		s.mu.timeout = granted
-	}
+	s.mu.timeout = min(granted, cmp.Or(s.mu.timeout, granted))
 	s.password = resp.Password
 	s.renewLeasesLocked(proves, asked, s.opt.clock.Now(), s.mu.history.Restart(asked)) // the leader hears of a handshake at once
 	c := s.newConnLocked(nc, srv, asked)
@@ -240,7 +230,7 @@ func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, ask
 	s.mu.queue = append(c.greetingLocked(), s.mu.queue...)
 	log := s.setStateLocked(State{Phase: Connected, Server: srv.String(), Conn: c.number})
 	s.mu.Unlock()
-	s.traceAttempt(srv.String(), nil)
+	s.noteAttempt(srv.String(), nil)
 	log()
 	s.warnOfTimeout(srv, granted)
 	return c, nil

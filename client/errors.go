@@ -28,16 +28,15 @@ type OpError struct {
 }
 
 func (e *OpError) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Op)
+	text := e.Op
 	if e.Path != "" {
-		b.WriteString(" " + e.Path)
+		text += " " + e.Path
 	}
-	fmt.Fprintf(&b, ": %v", e.Err)
+	text += fmt.Sprintf(": %v", e.Err)
 	if e.Maybe {
-		b.WriteString(" (outcome unknown)")
+		text += " (outcome unknown)"
 	}
-	return b.String()
+	return text
 }
 
 // Unwrap returns the cause.
@@ -169,11 +168,14 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// noteAttempt notes that an attempt to connect has failed, in place of the last one at the same server.
+// noteAttempt tells what came of an attempt to connect, and notes a failed one in place of the last one at the same server.
 func (s *Session) noteAttempt(server string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.noConn == nil {
+	if told := s.opt.Trace.Attempt; told != nil {
+		s.traceLocked(func() { told(server, err) })
+	}
+	if s.mu.noConn == nil { // the server has taken the session
 		return
 	}
 	cut := &disconnection{OpenError{Err: s.mu.noConn.Err, Attempts: slices.Clone(s.mu.noConn.Attempts)}}

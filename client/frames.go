@@ -37,19 +37,19 @@ const (
 // replyHeaderBytes is what every message begins with.
 const replyHeaderBytes = 16
 
-// next takes the next message that has arrived as a whole; it is valid until the next fill. Without one, ok is false.
+// next takes the next message that has arrived as a whole; it is valid until the next fill. Nil: there is none.
 // Of a message that is longer than bytesMax it returns the header and a *SizeError: a listing that is too long must not
 // end the connection, again and again.
-func (in *frameReader) next() (message []byte, skipped error, ok bool, err error) {
+func (in *frameReader) next() (message []byte, skipped, err error) {
 	here := in.buf[in.r:in.w]
 	if len(here) < frameHeadBytes {
-		return nil, nil, false, nil
+		return nil, nil, nil
 	}
 	length := int(int32(binary.BigEndian.Uint32(here)))
 	keep, err := wire.FrameLength([frameHeadBytes]byte(here), in.bytesMax)
 	if err != nil {
 		if length < replyHeaderBytes {
-			return nil, nil, false, err
+			return nil, nil, err
 		}
 		keep, skipped = replyHeaderBytes, &SizeError{Bytes: int64(length), Max: in.bytesMax}
 	}
@@ -64,11 +64,11 @@ func (in *frameReader) next() (message []byte, skipped error, ok bool, err error
 		if in.due.IsZero() {
 			in.due = time.Now().Add(in.patience + time.Duration(missing)*time.Second/slowest)
 		}
-		return nil, nil, false, nil
+		return nil, nil, nil
 	}
 	in.r += end
 	in.due, in.dropped = time.Time{}, 0
-	return here[frameHeadBytes:end], skipped, true, nil
+	return here[frameHeadBytes:end], skipped, nil
 }
 
 // deadline returns until when the next bytes have to come.

@@ -34,11 +34,11 @@ func TestFrames(t *testing.T) {
 		in := frameReader{from: r, patience: time.Minute, bytesMax: most}
 		var got []int
 		for {
-			m, skipped, ok, err := in.next()
+			m, skipped, err := in.next()
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if ok {
+			if m != nil {
 				i := len(got)
 				if n := len(m); skipped != nil && n != replyHeaderBytes || slices.ContainsFunc(m, func(b byte) bool { return b != byte(i) }) {
 					t.Fatalf("%s: message %d: %d bytes, some of them not its own", name, i, n)
@@ -74,8 +74,8 @@ func TestFramesOfAMessageThatBreaksOff(t *testing.T) {
 			in := frameReader{from: bytes.NewReader(whole[:cut]), patience: time.Minute, bytesMax: most}
 			var err error
 			for err == nil {
-				if _, _, ok, e := in.next(); ok || e != nil {
-					t.Fatalf("%d of %d bytes: message %v, error %v", cut, len(whole), ok, e)
+				if m, _, e := in.next(); m != nil || e != nil {
+					t.Fatalf("%d of %d bytes: message %v, error %v", cut, len(whole), m != nil, e)
 				}
 				err = in.fill()
 			}
@@ -90,8 +90,8 @@ func TestFramesOfAMessageThatBreaksOff(t *testing.T) {
 func TestFramesBelievesBytes(t *testing.T) {
 	in := frameReader{from: io.MultiReader(bytes.NewReader([]byte{0x3f, 0, 0, 0}), bytes.NewReader(make([]byte, 40<<10))), patience: time.Minute, bytesMax: 1 << 30}
 	for in.fill() == nil {
-		if _, _, ok, err := in.next(); ok || err != nil {
-			t.Fatal(ok, err)
+		if m, _, err := in.next(); m != nil || err != nil {
+			t.Fatal(m != nil, err)
 		}
 		if len(in.buf) > 2*(in.w-in.r)+framesRead {
 			t.Fatalf("%d bytes of memory for %d that have come", len(in.buf), in.w-in.r)
@@ -105,7 +105,7 @@ func TestFramesRefusesALengthBelowZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	var size *wire.FrameSizeError
-	if _, _, ok, err := in.next(); ok || !errors.As(err, &size) {
-		t.Errorf("message %v, error %v", ok, err)
+	if m, _, err := in.next(); m != nil || !errors.As(err, &size) {
+		t.Errorf("message %v, error %v", m != nil, err)
 	}
 }

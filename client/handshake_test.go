@@ -482,3 +482,32 @@ func TestF50_NamesAreResolvedAgain(t *testing.T) {
 		}
 	})
 }
+
+// An attempt that a server refuses is told to Trace.Attempt as well.
+func TestTraceTellsOfARefusal(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		serveFake(t, n, fakeAddr, func(p *peer) {
+			p.hello()
+			if p.number == 1 {
+				p.grant(fakeSession, 10*time.Second)
+				p.serve(nil)
+				return
+			}
+			p.grant(0, 0) // no longer knows it
+		})
+		var ok, failed atomic.Int64
+		s := open(t, n, fakeAddr, client.Options{Trace: client.Trace{Attempt: func(_ string, err error) {
+			if err == nil {
+				ok.Add(1)
+			} else {
+				failed.Add(1)
+			}
+		}}})
+		n.Link("client", "").Cut()
+		<-s.Done()
+		time.Sleep(time.Second)
+		if ok.Load() != 1 || failed.Load() != 1 {
+			t.Errorf("two attempts: told of %d that succeeded and %d that failed", ok.Load(), failed.Load())
+		}
+	})
+}

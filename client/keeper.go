@@ -64,20 +64,20 @@ func Keep(ctx context.Context, servers string, opt Options) (*Keeper, error) {
 // moment; Keeper.Run is for work that has to begin again then.
 func (k *Keeper) Session(ctx context.Context) (*Session, error) {
 	for {
-		s, changed := k.newest()
+		k.mu.Lock()
+		s, opening, changed := k.mu.session, k.mu.opening, k.mu.changed
+		k.mu.Unlock()
 		switch {
 		case k.Err() != nil:
 			return nil, &OpError{Op: "session", Err: k.Err()}
 		case s.Err() == nil:
 			return s, nil
+		case ctx.Err() != nil:
+			return nil, opening.openError(ctx)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			k.mu.Lock()
-			opening := k.mu.opening
-			k.mu.Unlock()
-			return nil, opening.openError(ctx)
 		case <-k.Done():
 		}
 	}
@@ -114,8 +114,7 @@ func (k *Keeper) Run(ctx context.Context, f func(ctx context.Context, s *Session
 // over and f has returned, until Close. A call of f that returns earlier is not repeated on the same session. The
 // context of f ends with its session. Go reports false, and calls nothing, after Close.
 //
-// Close ends the contexts of all functions first, waits for those functions, and ends the session then: while a function
-// returns, it may still use the session for what it has to tidy away.
+// While a function returns because of Close, it may still use the session for what it has to tidy away.
 func (k *Keeper) Go(f func(ctx context.Context, s *Session)) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -184,17 +183,15 @@ func (k *Keeper) Close(ctx context.Context) error {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keeperCloseLimit)
 		defer cancel()
-		s, _ := k.newest()
-		s.Close(ctx) // so that functions that still run return
+		k.newest().Close(ctx) // so that functions that still run return
 		<-idle
 	}
-	s, _ := k.newest() // replace may have opened another one meanwhile
-	return s.Close(ctx)
+	return k.newest().Close(ctx) // replace may have opened another one meanwhile
 }
 
 // replace opens a session whenever the last one is over, until the Keeper ends.
 func (k *Keeper) replace() {
-	s, _ := k.newest()
+	s := k.newest()
 	for {
 		select {
 		case <-s.Done():
@@ -228,9 +225,9 @@ func (k *Keeper) replace() {
 	}
 }
 
-// newest returns the newest session and the channel that is closed when another one replaces it.
-func (k *Keeper) newest() (*Session, <-chan struct{}) {
+// newest returns the newest session.
+func (k *Keeper) newest() *Session {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.mu.session, k.mu.changed
+	return k.mu.session
 }

@@ -36,16 +36,11 @@ func (s *Session) CreateOnce(ctx context.Context, path string, data []byte, mode
 	after := s.lastZxid()
 	doubt := false // a create was sent, and its answer was lost
 	for {
-		made, err := s.Create(ctx, path, data, mode, acl)
+		made, err := s.withParents(ctx, path, acl, func() (Created, error) { return s.Create(ctx, path, data, mode, acl) })
 		switch {
 		case isConnectionLoss(err):
 			doubt = true
 		case errors.Is(err, zk.ErrNodeExists) && doubt: // perhaps ours
-		case errors.Is(err, zk.ErrNoNode):
-			if err := s.EnsurePath(ctx, zk.Parent(path), acl); err != nil {
-				return Created{}, err
-			}
-			continue
 		default:
 			return made, err
 		}
@@ -163,13 +158,10 @@ func (s *Session) wasSet(ctx context.Context, path string, before zk.Stat, data 
 		return unknown
 	}
 	now, stat, err := s.Get(ctx, path)
-	switch {
-	case err != nil || stat.Czxid != before.Czxid:
-		return unknown
-	case stat.Version == before.Version:
+	unchanged := stat.Version == before.Version
+	others := stat.Version == before.Version+1 && !bytes.Equal(now, data) // so ours would have found the wrong version
+	if err == nil && stat.Czxid == before.Czxid && (unchanged || others) {
 		return nil
-	case stat.Version == before.Version+1 && !bytes.Equal(now, data):
-		return nil // the change is another writer's, so ours would have found the wrong version
 	}
 	return unknown
 }

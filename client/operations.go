@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -107,7 +108,7 @@ func (s *Session) AddAuth(ctx context.Context, a Auth) error {
 	}
 	a = a.clone()
 	s.mu.Lock()
-	if !slices.ContainsFunc(s.mu.auth, a.equal) {
+	if !slices.ContainsFunc(s.mu.auth, func(b Auth) bool { return a.Scheme == b.Scheme && bytes.Equal(a.Credential, b.Credential) }) {
 		s.mu.auth = append(s.mu.auth, a)
 	}
 	s.mu.Unlock()

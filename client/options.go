@@ -82,10 +82,6 @@ type Auth struct {
 // clone returns a credential that stays when the caller wipes its own.
 func (a Auth) clone() Auth { return Auth{a.Scheme, bytes.Clone(a.Credential)} }
 
-func (a Auth) equal(b Auth) bool {
-	return a.Scheme == b.Scheme && bytes.Equal(a.Credential, b.Credential)
-}
-
 // messageBytesLeast leaves room for headers and whatever the session itself has to say.
 const messageBytesLeast = 1 << 10
 

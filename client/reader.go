@@ -12,24 +12,22 @@ import (
 // A readTurn decides which goroutine reads a connection. One does at a time: the connection's reader, or a caller that waits
 // for an answer or an event and finds the turn free. The goroutine that reads takes all messages, those for others too.
 //
-// A caller that reads inline needs no other goroutine to wake it. Waking one costs more than all else that the client does: Go
-// wakes a thread, most often on another processor, which the server may need at that moment. So the reader rests once it has
-// seen that callers are alone. It reads again when something waits that does not read (conn.dependLocked), and when no
-// caller has come for a while.
+// A caller that reads inline needs no other goroutine to wake it, which costs more than all else that the client does
+// (docs/speed.md). So the reader rests once it has seen that callers are alone. It reads again when something waits that does
+// not read (conn.dependLocked), and when no caller has come for a while.
 type readTurn struct {
 	wake chan struct{} // for the reader while it rests: look again; one token is enough
 
 	// Guarded by Session.mu.
 	held        turnHolder
-	number      uint64 // how often a caller has begun to read
-	interrupted bool   // the caller that reads shall stop
-	err         error  // of a caller that has read: the connection is over
+	came        bool  // a caller has begun to read since the reader last looked
+	interrupted bool  // the caller that reads shall stop
+	err         error // of a caller that has read: the connection is over
 
 	// What the reader goes by.
-	served bool   // something that a goroutine waited for has come while it read
-	alone  int    // how often in a row nothing else was on its way then
-	seen   uint64 // number when it last looked, while it rests
-	asleep bool   // it does not look by itself: the caller that reads calls it when it stops
+	served bool // something that a goroutine waited for has come while it read
+	alone  int  // how often in a row nothing else was on its way then
+	asleep bool // it does not look by itself: the caller that reads calls it when it stops
 }
 
 type turnHolder uint8
@@ -48,8 +46,8 @@ const (
 // takeTurn gives the reader, which rests, the turn if it is to read again, and reports whether it has: something depends on it, or
 // no caller has come for restTime.
 func (r *readTurn) takeTurn(ticked, depended bool) bool {
-	quiet := ticked && r.number == r.seen
-	r.seen = r.number
+	quiet := ticked && !r.came
+	r.came = false
 	r.asleep = quiet && r.held == heldByCaller
 	if r.held != turnFree || !depended && !quiet {
 		return false
@@ -68,22 +66,6 @@ func (c *conn) readLoop(ctx context.Context) error {
 			return err
 		}
 		if err := c.rest(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// takeArrived takes all messages that have arrived as a whole.
-func (c *conn) takeArrived() error {
-	for {
-		m, skipped, ok, err := c.in.next()
-		if err != nil {
-			return fmt.Errorf("from %v: %w", c.server, err)
-		}
-		if !ok {
-			return nil
-		}
-		if err := c.message(m, skipped); err != nil {
 			return err
 		}
 	}
@@ -141,8 +123,7 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 		s.mu.Unlock()
 		return
 	}
-	c.turn.held, c.turn.interrupted = heldByCaller, false
-	c.turn.number++
+	c.turn.held, c.turn.interrupted, c.turn.came = heldByCaller, false, true
 	s.mu.Unlock()
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { // if it runs late it may interrupt another caller, which then waits without reading
@@ -164,8 +145,15 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 // readUntil reads until over, which is called with Session.mu held, reports true, or the caller that reads is interrupted.
 func (c *conn) readUntil(over func() bool) error {
 	for {
-		if err := c.takeArrived(); err != nil {
-			return err
+		message, skipped, err := c.in.next()
+		if err != nil {
+			return fmt.Errorf("from %v: %w", c.server, err)
+		}
+		if message != nil {
+			if err := c.message(message, skipped); err != nil {
+				return err
+			}
+			continue
 		}
 		c.s.mu.Lock()
 		if over() || c.turn.interrupted {

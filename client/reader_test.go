@@ -37,7 +37,7 @@ func TestWhenTheReaderRests(t *testing.T) {
 		t.Fatal("it does not rest although callers are alone")
 	}
 
-	call := func() { r.held = heldByCaller; r.number++ }
+	call := func() { r.held, r.came = heldByCaller, true }
 	leave := func() { r.held = turnFree }
 	call()
 	leave()

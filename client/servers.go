@@ -113,10 +113,7 @@ func (o *Options) backoff(rounds int) time.Duration {
 
 // serverPath returns the server's name for a path of ours.
 func (s *Session) serverPath(path string) string {
-	switch {
-	case s.chroot == "":
-		return path
-	case path == "/":
+	if path == "/" && s.chroot != "" {
 		return s.chroot
 	}
 	return s.chroot + path

@@ -114,11 +114,3 @@ func (s *Session) traceLocked(f func()) {
 		s.mu.stats.TraceDropped++
 	}
 }
-
-func (s *Session) traceAttempt(server string, err error) {
-	if told := s.opt.Trace.Attempt; told != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.traceLocked(func() { told(server, err) })
-	}
-}

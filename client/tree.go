@@ -18,14 +18,21 @@ const deleteRounds = 20
 // EnsurePath creates a persistent znode at path, and at every missing place above it. A znode that is there already is
 // success, whatever it holds. A nil acl lets every client do anything.
 func (s *Session) EnsurePath(ctx context.Context, path string, acl []zk.ACL) error {
-	err := s.ensure(ctx, path, acl)
-	for errors.Is(err, zk.ErrNoNode) && zk.Parent(path) != "/" {
-		if err := s.EnsurePath(ctx, zk.Parent(path), acl); err != nil {
-			return err
-		}
-		err = s.ensure(ctx, path, acl) // another client may have deleted the parent meanwhile
-	}
+	_, err := s.withParents(ctx, path, acl, func() (Created, error) { return Created{}, s.ensure(ctx, path, acl) })
 	return err
+}
+
+// withParents calls create, which is to make the znode at path, and makes what is missing above it.
+func (s *Session) withParents(ctx context.Context, path string, acl []zk.ACL, create func() (Created, error)) (Created, error) {
+	for {
+		made, err := create()
+		if path == "/" || !errors.Is(err, zk.ErrNoNode) {
+			return made, err
+		}
+		if err := s.EnsurePath(ctx, zk.Parent(path), acl); err != nil { // if it is deleted at once, all begins again
+			return Created{}, err
+		}
+	}
 }
 
 // ensure creates one persistent znode, if it is missing.
@@ -59,14 +66,8 @@ func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.AC
 		if !errors.Is(err, zk.ErrNoNode) {
 			return stat, err
 		}
-		made, err := s.Create(ctx, path, data, zk.Persistent, acl)
-		switch {
-		case isConnectionLoss(err) || errors.Is(err, zk.ErrNodeExists):
-		case errors.Is(err, zk.ErrNoNode):
-			if err := s.EnsurePath(ctx, zk.Parent(path), acl); err != nil {
-				return zk.Stat{}, err
-			}
-		default:
+		made, err := s.withParents(ctx, path, acl, func() (Created, error) { return s.Create(ctx, path, data, zk.Persistent, acl) })
+		if !isConnectionLoss(err) && !errors.Is(err, zk.ErrNodeExists) {
 			return made.Stat, err
 		}
 	}

@@ -22,7 +22,7 @@ var Mutations = []Mutation{
 		{File: "internal/lease/lease.go", Old: "sent.Sub(h.proofs[known].answered)", New: "sent.Sub(h.proofs[known].sent)"},
 	}},
 	{Name: "the newest timeout counts", Entry: "F46", Within: 5000, Patches: []Patch{
-		{File: "client/connect.go", Old: "if s.mu.timeout == 0 || granted < s.mu.timeout {", New: "if true {"},
+		{File: "client/connect.go", Old: "s.mu.timeout = min(granted, cmp.Or(s.mu.timeout, granted))", New: "s.mu.timeout = granted"},
 	}},
 	{Name: "a ping vouches as much as a sync", Entry: "F17", Within: 1000, Patches: []Patch{
 		{File: "client/vouch.go", Old: "	case provesPing:\n		beat = ", New: "	case provesPing, provesSync:\n		beat = "},
