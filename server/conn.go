@@ -49,8 +49,10 @@ type conn struct {
 	fenced atomic.Bool
 	events int // how many have been sent; guarded by Server.state
 
-	behind int  // how many of its requests are in queue.later; guarded by queue.mu
-	dirty  bool // owned by the committer: the connection has something to send at the end of the batch
+	behind    int  // how many of its requests are in queue.later; guarded by queue.mu, as the next two are
+	work      int  // what its requests of several operations are worth that came since items was taken last
+	workTaken int  // queue.taken then
+	dirty     bool // owned by the committer: the connection has something to send at the end of the batch
 
 	asks     atomic.Int64 // the session that it has asked for and is waiting for; 0 if there is none
 	waits    atomic.Bool  // its reader waits until the client's requests in the queue are answered

@@ -273,6 +273,7 @@ func TestAuthEntriesAreMuchWork(t *testing.T) {
 		"a create":                 {work(wire.OpCreate, one), 1, 2},
 		"a multi":                  {work(wire.OpMulti, &ones), 100, 200},
 		"a create with many":       {work(wire.OpCreate, many), 99 * identitiesMax / entriesPerOp, math.MaxInt},
+		"a set far down":           {work(wire.OpSetData, &wire.SetDataRequest{Path: strings.Repeat("/a", 100*levelsPerOp)}), 100, 110},
 		"a list to set, with many": {work(wire.OpSetACL, &wire.SetACLRequest{Path: "/a", ACL: list(100)}), 99 * identitiesMax / entriesPerOp, math.MaxInt},
 	} {
 		if c.got < c.least || c.got > c.most {
@@ -341,6 +342,41 @@ func TestMuchWorkTakesTurns(t *testing.T) {
 	want := [][]int32{{1, 10}, {2}, {11}, {3}, {4}}
 	if !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("taken %v, want %v", got, want)
+	}
+}
+
+// Many requests of a connection that are each not much work wait apart like one that is, and in order. Requests of one operation do
+// not, however many.
+func TestMuchWorkInPiecesWaitsApart(t *testing.T) {
+	q := newQueue()
+	busy, other := new(conn), new(conn)
+	ask := func(c *conn, xid int32, work int) { q.add(&request{conn: c, xid: xid, work: work}) }
+	for i := range int32(4) {
+		ask(busy, i, muchWork/2)
+	}
+	for i := range int32(2 * muchWork) {
+		ask(other, 100+i, 1)
+	}
+	var got [][2]int
+	for range 2 {
+		items := q.takeInline()
+		apart := 0
+		for _, r := range items {
+			if r.conn == busy {
+				apart++
+			}
+		}
+		got = append(got, [2]int{apart, len(items) - apart})
+		q.mu.Lock()
+		q.committer, q.last = none, 0
+		q.mu.Unlock()
+	}
+	if want := [][2]int{{2, 2 * muchWork}, {2, 0}}; !slices.Equal(got, want) {
+		t.Errorf("of the busy one and of the other were taken %v, want %v", got, want)
+	}
+	ask(busy, 9, muchWork/2)
+	if items := q.takeInline(); len(items) != 1 {
+		t.Errorf("%d taken at last, want 1", len(items))
 	}
 }
 

@@ -62,7 +62,15 @@ func (q *queue) add(r *request) {
 
 func (q *queue) appendLocked(r *request) {
 	c := r.conn
-	if r.attach == nil && (r.work > muchWork || c != nil && c.behind > 0) {
+	work := r.work
+	if c != nil {
+		if c.workTaken != q.taken {
+			c.work, c.workTaken = 0, q.taken
+		}
+		c.work += max(r.work-1, 0) // a request of one operation counts only as one of a connection's requests
+		work = max(work, c.work)
+	}
+	if r.attach == nil && (work > muchWork || c != nil && c.behind > 0) {
 		r.taken = q.taken
 		q.later = append(q.later, r)
 		if c != nil {
@@ -168,8 +176,8 @@ func (q *queue) takeLaterLocked() []*request {
 	return items
 }
 
-// A request worth more operations than muchWork waits apart from others. About laterWork of them are carried out at a
-// time.
+// A request worth more operations than muchWork waits apart from others, and so does what a connection sends in addition when its
+// requests in items are worth more. About laterWork operations are carried out at a time.
 const (
 	muchWork  = 256
 	laterWork = 2000

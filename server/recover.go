@@ -11,6 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/server/session"
 	"github.com/lockkeeper/lockkeeper/internal/server/store"
 	"github.com/lockkeeper/lockkeeper/internal/server/tree"
+	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 )
 
 // load brings back what the disk has kept.
@@ -30,6 +31,11 @@ func (s *Server) load() error {
 	found := s.store.Recovery()
 	s.tree, s.lastPlaced = l.Tree, found.Zxid
 	for id, timeout := range l.Sessions {
+		if txn.OwnerSession(id) == 0 {
+			s.store.Close()
+			return fmt.Errorf("server: %s has session 0x%x, of a server with myid 255: a stored owner that begins so is taken for a time to live, "+
+				"so its ephemeral znodes would stay (start the old server, wait until its clients have closed their sessions, and stop it again)", s.opts.DataDir, uint64(id))
+		}
 		// The disk remembers what was granted first. A client that came back to a longer minimum since has that.
 		granted := max(time.Duration(timeout)*time.Millisecond, s.opts.MinSessionTimeout)
 		s.sessions.table.Add(id, granted, session.NoOwner, 0)

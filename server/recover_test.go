@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -51,6 +52,37 @@ func TestF44_OrphansGoForGood(t *testing.T) {
 			t.Errorf("after another restart: %v, %q of %x; want the persistent znode", code, got.Data, got.Stat.EphemeralOwner)
 		}
 	})
+}
+
+// A server with myid 255 gives out sessions whose ids look like stored times to live. Their ephemeral znodes would outlive them, so the
+// data are refused.
+func TestSessionsOfAServer255AreRefused(t *testing.T) {
+	for _, top := range []int64{254, 255} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t)
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			st, err := store.Open(r.fs, store.Options{DataDir: "/data"}, load.New(false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			opens := &txn.Txn{Session: top<<56 | 0x1234, Zxid: 1 << 32, Time: 1, Change: txn.Change{Type: wire.OpCreateSession, Timeout: 4000}}
+			if err := st.Append([]store.Record{{Txn: opens}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := st.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Open(r.opts)
+			if refused := err != nil && strings.Contains(err.Error(), "of a server with myid 255"); refused != (top == 255) {
+				t.Errorf("server %d: %v", top, err)
+			}
+			if s != nil {
+				s.Close()
+			}
+		})
+	}
 }
 
 // Logs without a snapshot, if they are to be trusted, get one before anything is appended.

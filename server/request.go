@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,11 +117,19 @@ func (r *request) decodeWrite(body []byte, opsMax int, reconfigCode zk.Code) {
 // howMuchWork is about how many operations the request is worth.
 func (r *request) howMuchWork() int {
 	entries := entriesOf(r.single.ACL) + entriesOf(r.acl.ACL)
+	levels := levelsOf(r.single.Path) + levelsOf(r.acl.Path)
 	for i := range r.multi {
 		entries += entriesOf(r.multi[i].ACL)
+		levels += levelsOf(r.multi[i].Path)
 	}
-	return max(len(r.multi), 1) + entries/entriesPerOp + r.workOfCounting()
+	return max(len(r.multi), 1) + entries/entriesPerOp + levels/levelsPerOp + r.workOfCounting()
 }
+
+// levelsPerOp is how many levels of paths cost about as much as an operation.
+const levelsPerOp = 32
+
+// levelsOf returns how many znodes are above the one at path.
+func levelsOf(path string) int { return strings.Count(path, "/") }
 
 // workOfCounting is about how many operations it is worth to count the usages that the request may create. They are counted
 // in one walk, which may take in all znodes.

@@ -19,12 +19,16 @@ func (f osFile) sameAsNamed() (bool, error) {
 }
 
 func (f osFile) preallocate(size int64) error {
-	err := retry(func() error { return syscall.Fallocate(int(f.Fd()), 0, 0, size) })
+	before, err := f.Size()
+	if err != nil {
+		return err
+	}
+	err = retry(func() error { return syscall.Fallocate(int(f.Fd()), 0, 0, size) })
 	if err == syscall.EOPNOTSUPP || err == syscall.ENOSYS {
 		return f.Truncate(size) // a system that cannot reserve; zeros will do
 	}
 	if err == syscall.ENOSPC {
-		return nil
+		return f.Truncate(before) // ext4 keeps what it could reserve: all that was free
 	}
 	return f.pathError("fallocate", err)
 }

@@ -156,3 +156,47 @@ func TestATornRecordThatLooksWhole(t *testing.T) {
 		t.Error("a torn record is refused for what a client has chosen")
 	}
 }
+
+// zeroSum returns what follows the first 8 bytes of a record whose checksum is 0, so that these bytes are 0 as well.
+func zeroSum() []byte {
+	const modulus = 65521 // of Adler-32
+	p := bytes.Repeat([]byte{93}, 700)
+	binary.BigEndian.PutUint64(p[12:], 1<<40) // the zxid
+	for i := 0; adler32.Checksum(p)&0xffff != 0; i++ {
+		p[40+i%600]++
+	}
+	for i := 0; adler32.Checksum(p)>>16 != 0; i++ {
+		d := min(modulus-int(adler32.Checksum(p)>>16), 500)
+		p[100+i%100]++ // the same sum of bytes, and d more of their sums
+		p[100+i%100+d]--
+	}
+	return append(append(binary.BigEndian.AppendUint32(nil, uint32(len(p))), p...), recordEnd)
+}
+
+// A lost sector may be followed by more zeros than a record mostly begins with, if a client has chosen a record whose checksum is 0.
+func TestATornRecordWithAForgedChecksumOfZero(t *testing.T) {
+	const lost = 3 // the sector in which the second operation begins, and behind whose end the forged record begins
+	log, at := logBytes(1, 3, 10)
+	start := at[3]
+	record := func(first, second []byte) []byte {
+		return appendRecord(nil, &Record{Txn: &txn.Txn{Session: 1, Cxid: 4, Zxid: 4, Time: 1004, Change: txn.Change{Type: wire.OpMulti, Subs: []txn.Change{
+			{Type: wire.OpSetData, Path: "/n1", Data: first, Version: 1},
+			{Type: wire.OpSetData, Path: "/n1", Data: second, Version: 2},
+		}}}})
+	}
+	mark := []byte("here the data of the second operation begin")
+	begin := start + bytes.Index(record(nil, mark), mark)
+	filler := func(n int) []byte { return bytes.Repeat([]byte{0xd5}, n) }
+	second := append(filler(sectorBytes-100-8), make([]byte, 8)...) // to the end of the sector
+	second = append(append(second, zeroSum()...), filler(3000)...)
+	whole := pad(append(bytes.Clone(log[:start]), record(filler(lost*sectorBytes+100-begin), second)...))
+	clear(whole[lost*sectorBytes : (lost+1)*sectorBytes])
+	s, err := Open(memWith(t, map[string][]byte{"snapshot.0": snapshotBytes(t, 0), "log.1": whole}), testOptions(), discard{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, s)
+	if zxid := s.Recovery().Zxid; zxid != 3 {
+		t.Errorf("found 0x%x, want 0x3", zxid)
+	}
+}

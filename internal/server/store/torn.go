@@ -53,7 +53,8 @@ func (t tail) torn() bool {
 		return len(t.bytes) < fileHeaderBytes && bytes.HasPrefix(logHeader, t.bytes)
 	}
 	if follower := t.nextRecord(); follower >= 0 {
-		return t.hasHole(follower + leadingZeros)
+		head := t.bytes[follower:]
+		return t.hasHole(follower + len(head) - len(bytes.TrimLeft(head, "\x00"))) // the record's own zeros are no hole
 	}
 	if len(t.bytes) <= recordHeaderBytes {
 		return true // the end of the write is missing, from within the first record's header

@@ -13,9 +13,9 @@ type Restorer struct {
 	tree  *Tree
 	slots map[int64]int32 // by the snapshot's ids
 
-	// The parent of the last znode added: most come one sibling after the other.
-	dir     ref
-	dirPath string
+	// The last znode added, or one above it. A snapshot is a walk down and up again, so the next one's parent is one of these.
+	at     ref
+	atPath string
 }
 
 // sealed is the list of a znode whose snapshot does not hold its list, because the znode or the
@@ -62,10 +62,10 @@ func (r *Restorer) Add(n *txn.Node) error {
 	default:
 		slot = t.lists.intern(sealed)
 	}
-	t.insert(parent, path, n.Data, slot, &attrs{
+	r.at, r.atPath = t.insert(parent, path, n.Data, slot, &attrs{
 		czxid: n.Czxid, mzxid: n.Mzxid, pzxid: n.Pzxid, ctime: n.Ctime, mtime: n.Mtime,
 		version: n.Version, cversion: n.Cversion, aversion: n.Aversion, owner: n.Owner,
-	})
+	}), path
 	return nil
 }
 
@@ -78,16 +78,20 @@ func (r *Restorer) place(path string) (parent ref, err error) {
 	if path[0] != '/' || name == "" {
 		return 0, fmt.Errorf("snapshot: znode path %q is malformed", path)
 	}
-	if dirPath := zk.Parent(path); r.dir == 0 || dirPath != r.dirPath {
-		r.dir, r.dirPath = r.tree.find(dirPath), dirPath
+	dirPath := zk.Parent(path)
+	for r.at != 0 && r.atPath != dirPath {
+		r.at, r.atPath = r.tree.nodes.At(r.at).parent, zk.Parent(r.atPath)
+	}
+	if r.at == 0 { // the snapshot has another order
+		r.at, r.atPath = r.tree.find(dirPath), dirPath
 	}
 	switch {
-	case r.dir == 0:
+	case r.at == 0:
 		return 0, fmt.Errorf("snapshot: znode %q comes before its parent", path)
-	case r.tree.child(r.dir, name) != 0:
+	case r.tree.child(r.at, name) != 0:
 		return 0, fmt.Errorf("snapshot: znode %q comes twice", path)
 	}
-	return r.dir, nil
+	return r.at, nil
 }
 
 // Finish returns the tree as of transaction zxid, a new one if it has no znodes; the Restorer is used up. Built-in

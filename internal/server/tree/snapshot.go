@@ -19,12 +19,13 @@ type Cursor struct {
 	acls   []txn.ACLEntry
 	lastID int64 // no list in the table has a larger id
 	stack  []level
+	path   []byte // of the directory on top of the stack
 	begun  bool
 }
 
 // A level is a directory that the walk is in.
 type level struct {
-	path   string
+	size   int   // of its path: kept whole for each level, the paths of a deep tree would take more memory than the tree
 	kids   []ref // left to visit, as they were when the walk came here
 	listed int64 // no node was younger then
 }
@@ -53,6 +54,9 @@ func (c *Cursor) Next(dst []txn.Node, max int) []txn.Node {
 		if len(top.kids) == 0 {
 			c.stack[len(c.stack)-1] = level{}
 			c.stack = c.stack[:len(c.stack)-1]
+			if len(c.stack) > 0 {
+				c.path = c.path[:c.stack[len(c.stack)-1].size]
+			}
 			continue
 		}
 		r := top.kids[0]
@@ -60,7 +64,7 @@ func (c *Cursor) Next(dst []txn.Node, max int) []txn.Node {
 		// If the node has been deleted since, its place may hold another: a younger one. If it has
 		// not, everything above it is still there as well.
 		if n := c.tree.nodes.At(r); n.blob != "" && n.czxid <= top.listed {
-			dst = c.visit(dst, r, top.path+"/"+n.name())
+			dst = c.visit(dst, r, string(c.path)+"/"+n.name())
 		}
 	}
 	return dst
@@ -87,7 +91,8 @@ func (c *Cursor) visit(dst []txn.Node, r ref, path string) []txn.Node {
 		for kid := t.firstChild(n); kid != 0; kid = t.nodes.At(kid).next {
 			kids = append(kids, kid)
 		}
-		c.stack = append(c.stack, level{path: path, kids: kids, listed: t.youngest})
+		c.stack = append(c.stack, level{size: len(path), kids: kids, listed: t.youngest})
+		c.path = append(c.path[:0], path...)
 	}
 	return dst
 }

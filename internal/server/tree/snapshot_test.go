@@ -1,9 +1,11 @@
 package tree
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/txn"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -45,6 +47,54 @@ func TestCursorMeetsYoungLists(t *testing.T) {
 	}
 	if none := s.tree.Snapshot().Next(nil, 0); len(none) != 0 {
 		t.Errorf("Next(0) gave %+v", none)
+	}
+}
+
+// A deep tree costs a walk no more memory than its levels, and a restore no more time than its znodes: the paths are as long as the
+// tree is deep.
+func TestDeepTrees(t *testing.T) {
+	const depth = 20000
+	was := New(false)
+	add := func(parent ref, path string) ref {
+		was.lists.use(slotOpen)
+		return was.insert(parent, path, nil, slotOpen, &attrs{czxid: 1})
+	}
+	at := ref(rootRef)
+	for n := range depth {
+		if n == depth/2 { // to which the walk comes back
+			add(at, strings.Repeat("/a", n)+"/b")
+		}
+		at = add(at, strings.Repeat("/a", n+1))
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	began, before := time.Now(), heap()
+	restored := NewRestorer(false)
+	cursor := was.Snapshot()
+	count := 0
+	for nodes := cursor.Next(nil, 100); len(nodes) > 0; nodes = cursor.Next(nodes[:0], 100) {
+		for i := range nodes {
+			if err := restored.Add(&nodes[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		count += len(nodes)
+		clear(nodes)
+		if count > depth-200 && count <= depth-100 { // the walk is near the bottom
+			if used := int64(heap() - before); used > 20<<20 {
+				t.Errorf("at the bottom the walk and the new tree have %d bytes", used)
+			}
+		}
+	}
+	if now := restored.Finish(1); now.Count() != was.Count() {
+		t.Errorf("%d znodes are restored of %d", now.Count(), was.Count())
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 

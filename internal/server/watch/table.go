@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"hash/maphash"
 	"math"
 	"strings"
 
@@ -33,9 +34,10 @@ type Table struct {
 	byWatcher map[Watcher]uint32 // into watchers
 
 	counts    [kinds]int
-	recursive map[int]int // how many recursive watches there are on paths of each length
-	bytes     int         // of all watches, as Bytes counts them
-	stamp     uint64      // of the last trigger
+	recursive map[uint64]int // how many recursive watches there are on paths of each hash
+	seed      maphash.Seed   // of these hashes: a client that knew it could choose paths
+	bytes     int            // of all watches, as Bytes counts them
+	stamp     uint64         // of the last trigger
 }
 
 // kinds is how many kinds there are, 0 included: that is none, and WatchAny holds none.
@@ -74,7 +76,8 @@ func NewTable() *Table {
 		byKey:     map[key]uint32{},
 		byPath:    map[string]uint32{},
 		byWatcher: map[Watcher]uint32{},
-		recursive: map[int]int{},
+		recursive: map[uint64]int{},
+		seed:      maphash.MakeSeed(),
 	}
 }
 
@@ -114,7 +117,7 @@ func (t *Table) Add(w Watcher, path string, kind zk.WatchKind) {
 	t.bytes += Bytes + len(path)
 	t.counts[kind]++
 	if kind == zk.WatchPersistentRecursive {
-		t.recursive[len(path)]++
+		t.recursive[maphash.String(t.seed, path)]++
 	}
 }
 
@@ -191,9 +194,10 @@ func (t *Table) drop(i uint32) {
 	delete(t.byKey, v.key)
 	t.counts[v.kind]--
 	if zk.WatchKind(v.kind) == zk.WatchPersistentRecursive {
-		t.recursive[len(at.path)]--
-		if t.recursive[len(at.path)] == 0 {
-			delete(t.recursive, len(at.path))
+		hash := maphash.String(t.seed, at.path)
+		t.recursive[hash]--
+		if t.recursive[hash] == 0 {
+			delete(t.recursive, hash)
 		}
 	}
 	hold.bytes -= Bytes + len(at.path)

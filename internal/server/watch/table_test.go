@@ -91,6 +91,29 @@ func TestALongPathIsLookedThroughOnce(t *testing.T) {
 	}
 }
 
+// Nor does it cost more when there is a recursive watch on some other path of each length.
+func TestManyRecursiveWatchesCostOthersNothing(t *testing.T) {
+	const depth = 4000
+	cost := func(tab *Table, ev zk.Event) (least time.Duration) {
+		least = time.Hour
+		for range 20 {
+			began := time.Now()
+			tab.Trigger(nil, ev)
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	few, many := NewTable(), NewTable()
+	few.Add(1, "/b", zk.WatchPersistentRecursive)
+	for n := range depth {
+		many.Add(1, strings.Repeat("/b", n+1), zk.WatchPersistentRecursive)
+	}
+	ev := zk.Event{Type: zk.NodeDataChanged, Path: strings.Repeat("/a", depth)}
+	if one, all := cost(few, ev), cost(many, ev); all > 4*one {
+		t.Errorf("an event takes %v beside %d recursive watches on other paths, and %v beside one", all, depth, one)
+	}
+}
+
 // Removing takes away the kind that is named and no other.
 func TestRemove(t *testing.T) {
 	all := []zk.WatchKind{zk.WatchChildren, zk.WatchData, zk.WatchPersistent, zk.WatchPersistentRecursive}

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"hash/maphash"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -29,21 +30,30 @@ var hearing = [...][]zk.WatchKind{
 	zk.NodeChildrenChanged: {zk.WatchChildren, zk.WatchPersistent},
 }
 
-// tellAbove tells the recursive watchers of the event's path and of all paths above it.
+// tellAbove tells the recursive watchers of the event's path and of all paths above it. A path may have thousands of others above it,
+// too many to look each of them up from its first byte, so one hash goes along the path.
 func (t *Table) tellAbove(dst []Delivery, ev zk.Event) []Delivery {
-	for path := ev.Path; len(t.recursive) > 0; {
-		if t.recursive[len(path)] > 0 { // a path may have thousands of others above it, too many to look all of them up
-			if p, ok := t.byPath[path]; ok {
+	if len(t.recursive) == 0 {
+		return dst
+	}
+	var hash maphash.Hash
+	hash.SetSeed(t.seed)
+	from, to := 0, min(len("/"), len(ev.Path))
+	for {
+		hash.WriteString(ev.Path[from:to])
+		if t.recursive[hash.Sum64()] > 0 {
+			if p, ok := t.byPath[ev.Path[:to]]; ok {
 				dst = t.tell(dst, p, zk.WatchPersistentRecursive, ev)
 			}
 		}
-		cut := strings.LastIndexByte(path, '/')
-		if cut < 0 || path == "/" {
-			break
+		if to == len(ev.Path) {
+			return dst
 		}
-		path = path[:max(cut, 1)]
+		from, to = to, len(ev.Path)
+		if cut := strings.IndexByte(ev.Path[from+1:], '/'); cut >= 0 {
+			to = from + 1 + cut
+		}
 	}
-	return dst
 }
 
 // tell appends the deliveries for the watches of one kind on one path. Dropping the last watch gives the place back,
