@@ -1,8 +1,8 @@
 package watch
 
 import (
-	"hash/maphash"
 	"math"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/slab"
@@ -35,7 +35,7 @@ type Table struct {
 
 	counts    [kinds]int
 	recursive map[uint64]int // how many recursive watches there are on paths of each hash
-	seed      maphash.Seed   // of these hashes: a client that knew it could choose paths
+	seed      uint64         // of these hashes: a client that knew it could choose paths of one hash
 	bytes     int            // of all watches, as Bytes counts them
 	stamp     uint64         // of the last trigger
 }
@@ -77,7 +77,7 @@ func NewTable() *Table {
 		byPath:    map[string]uint32{},
 		byWatcher: map[Watcher]uint32{},
 		recursive: map[uint64]int{},
-		seed:      maphash.MakeSeed(),
+		seed:      rand.Uint64(),
 	}
 }
 
@@ -117,7 +117,7 @@ func (t *Table) Add(w Watcher, path string, kind zk.WatchKind) {
 	t.bytes += Bytes + len(path)
 	t.counts[kind]++
 	if kind == zk.WatchPersistentRecursive {
-		t.recursive[maphash.String(t.seed, path)]++
+		t.recursive[extend(t.seed, path)]++
 	}
 }
 
@@ -194,7 +194,7 @@ func (t *Table) drop(i uint32) {
 	delete(t.byKey, v.key)
 	t.counts[v.kind]--
 	if zk.WatchKind(v.kind) == zk.WatchPersistentRecursive {
-		hash := maphash.String(t.seed, at.path)
+		hash := extend(t.seed, at.path)
 		t.recursive[hash]--
 		if t.recursive[hash] == 0 {
 			delete(t.recursive, hash)

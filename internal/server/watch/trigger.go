@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"hash/maphash"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -36,12 +35,11 @@ func (t *Table) tellAbove(dst []Delivery, ev zk.Event) []Delivery {
 	if len(t.recursive) == 0 {
 		return dst
 	}
-	var hash maphash.Hash
-	hash.SetSeed(t.seed)
+	hash := t.seed
 	from, to := 0, min(len("/"), len(ev.Path))
 	for {
-		hash.WriteString(ev.Path[from:to])
-		if t.recursive[hash.Sum64()] > 0 {
+		hash = extend(hash, ev.Path[from:to])
+		if t.recursive[hash] > 0 {
 			if p, ok := t.byPath[ev.Path[:to]]; ok {
 				dst = t.tell(dst, p, zk.WatchPersistentRecursive, ev)
 			}
@@ -54,6 +52,14 @@ func (t *Table) tellAbove(dst []Delivery, ev zk.Event) []Delivery {
 			to = from + 1 + cut
 		}
 	}
+}
+
+// extend returns the hash of a text and what follows it (FNV-1a), from the hash of the text; that of no text is any number.
+func extend(hash uint64, more string) uint64 {
+	for i := range len(more) {
+		hash = (hash ^ uint64(more[i])) * 0x100000001b3
+	}
+	return hash
 }
 
 // tell appends the deliveries for the watches of one kind on one path. Dropping the last watch gives the place back,

@@ -49,6 +49,14 @@ var attacks = []attack{
 	{name: "multi of creates and deletes", run: func(ctx context.Context, addr string) {
 		repeat(ctx, addr, greedy, nil, createsAndDeletes())
 	}},
+	{name: "multis of 250 sets", prepare: prepareData, run: func(ctx context.Context, addr string) {
+		sets := slices.Repeat([]wire.MultiOp{{Op: wire.OpSetData, Path: "/data", Version: -1}}, 250)
+		repeat(ctx, addr, 2*greedy, nil, slices.Repeat(frame(1, wire.OpMulti, &wire.MultiRequest{Ops: sets}), 16))
+	}},
+	{name: "sets far down, recursive watches", prepare: prepareDeep, run: func(ctx context.Context, addr string) {
+		sets := slices.Repeat([]wire.MultiOp{{Op: wire.OpSetData, Path: deepPath(levels), Version: -1}}, frameBytes/2/len(deepPath(levels)))
+		repeat(ctx, addr, greedy, watchAllDepths, frame(1, wire.OpMulti, &wire.MultiRequest{Ops: sets}))
+	}},
 	{name: "names of a large directory, unread", prepare: prepareNames, run: func(ctx context.Context, addr string) {
 		ask := frame(1, wire.OpGetChildren, &wire.WatchRequest{Path: "/names"})
 		ignore(ctx, addr, slices.Repeat(ask, 4))
@@ -219,6 +227,43 @@ func manyIdentities(s *stranger) error {
 
 func prepareData(ctx context.Context, addr string) error {
 	return prepareNode(ctx, addr, "/data", make([]byte, frameBytes), zk.OpenACL())
+}
+
+// levels is how deep the deepest znode is.
+const levels = 4000
+
+func deepPath(n int) string { return strings.Repeat("/d", n) }
+
+func prepareDeep(ctx context.Context, addr string) error {
+	s, err := open(ctx, addr, 1)
+	if err != nil {
+		return err
+	}
+	defer s.nc.Close()
+	var q wire.MultiRequest
+	bytes := 0
+	for n := 1; n <= levels; n++ {
+		q.Ops = append(q.Ops, wire.MultiOp{Op: wire.OpCreate, Path: deepPath(n), ACL: zk.OpenACL()})
+		bytes += len(deepPath(n)) + 100
+		if bytes < frameBytes*3/4 && n < levels {
+			continue
+		}
+		if err := s.must(wire.OpMulti, &q); err != nil {
+			return err
+		}
+		q.Ops, bytes = nil, 0
+	}
+	return nil
+}
+
+// watchAllDepths sets recursive watches on paths of all lengths that a path above the deepest znode has, and on none of these paths.
+func watchAllDepths(s *stranger) error {
+	for n := 1; n < levels; n++ {
+		if err := s.must(wire.OpAddWatch, &wire.AddWatchRequest{Path: "/x" + deepPath(n-1), Mode: 1}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func prepareNode(ctx context.Context, addr, path string, data []byte, acl []zk.ACL) error {
