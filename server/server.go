@@ -109,6 +109,12 @@ type Server struct {
 	done         chan struct{}
 }
 
+func randomNumber() uint64 {
+	var random [8]byte
+	rand.Read(random[:]) // never fails, by its documentation
+	return binary.BigEndian.Uint64(random[:])
+}
+
 // Open recovers the state from opts.DataDir, which it creates if it is not there, and starts the
 // server: sessions that were open have their full timeout from now on. Clients come with Serve.
 func Open(opts Options) (*Server, error) {
@@ -118,7 +124,7 @@ func Open(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: opts, log: opts.Logger,
-		queue: newQueue(), expiry: newExpirer(), watches: watch.NewTable(),
+		queue: newQueue(), expiry: newExpirer(), watches: watch.NewTable(randomNumber()),
 		committed: make(chan struct{}), ending: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.large = make(chan struct{}, 1)
@@ -145,9 +151,7 @@ func Open(opts Options) (*Server, error) {
 	s.started = time.Now() // what was read may have taken longer than a session's timeout
 	first := session.ApacheFirst(opts.wall().UnixMilli())
 	if !opts.ApachePasswords {
-		var random [8]byte
-		rand.Read(random[:]) // the clock may say the same as at an earlier start
-		first = binary.BigEndian.Uint64(random[:])
+		first = randomNumber() // the clock may say the same as at an earlier start
 	}
 	s.issuer = session.NewIssuer(secret, opts.ApachePasswords, first)
 	s.conns.idleSince = s.started

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"math"
-	"math/rand/v2"
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/slab"
@@ -35,7 +34,7 @@ type Table struct {
 
 	counts    [kinds]int
 	recursive map[uint64]int // how many recursive watches there are on paths of each hash
-	seed      uint64         // of these hashes: a client that knew it could choose paths of one hash
+	seed      uint64         // of these hashes
 	bytes     int            // of all watches, as Bytes counts them
 	stamp     uint64         // of the last trigger
 }
@@ -70,14 +69,14 @@ type holder struct {
 	stamp uint64 // the last trigger that reached it
 }
 
-// NewTable returns an empty table.
-func NewTable() *Table {
+// NewTable returns an empty table. seed is any number that clients do not know: otherwise they could choose paths of one hash.
+func NewTable(seed uint64) *Table {
 	return &Table{
 		byKey:     map[key]uint32{},
 		byPath:    map[string]uint32{},
 		byWatcher: map[Watcher]uint32{},
 		recursive: map[uint64]int{},
-		seed:      rand.Uint64(),
+		seed:      seed,
 	}
 }
 

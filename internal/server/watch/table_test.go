@@ -34,7 +34,7 @@ func TestTriggers(t *testing.T) {
 		{zk.WatchPersistentRecursive, "/", nil, true},
 	} {
 		for _, typ := range []zk.EventType{created, deleted, data, children} {
-			tab := NewTable()
+			tab := NewTable(1)
 			tab.Add(7, "/p", c.kind)
 			ev := zk.Event{Type: typ, Path: c.path, Zxid: 3}
 			got := tab.Trigger(nil, ev)
@@ -52,7 +52,7 @@ func TestTriggers(t *testing.T) {
 // However many reasons a watcher has to hear of an event, it is told once, and all that can be used
 // up is.
 func TestToldOnce(t *testing.T) {
-	tab := NewTable()
+	tab := NewTable(1)
 	for _, kind := range []zk.WatchKind{zk.WatchData, zk.WatchChildren, zk.WatchPersistent, zk.WatchPersistentRecursive} {
 		tab.Add(1, "/a/b", kind)
 		tab.Add(1, "/a/b", kind)
@@ -73,7 +73,7 @@ func TestToldOnce(t *testing.T) {
 // An event of a path of thousands of parts looks up no more paths above it than there are recursive watches. To look all of
 // them up took seconds, in which no request was carried out.
 func TestALongPathIsLookedThroughOnce(t *testing.T) {
-	tab := NewTable()
+	tab := NewTable(1)
 	tab.Add(1, "/", zk.WatchPersistentRecursive)
 	tab.Add(2, "/a/a", zk.WatchPersistentRecursive)
 	tab.Add(3, "/b/a", zk.WatchPersistentRecursive)
@@ -103,7 +103,7 @@ func TestManyRecursiveWatchesCostOthersNothing(t *testing.T) {
 		}
 		return least
 	}
-	few, many := NewTable(), NewTable()
+	few, many := NewTable(1), NewTable(1)
 	few.Add(1, "/b", zk.WatchPersistentRecursive)
 	for n := range depth {
 		many.Add(1, strings.Repeat("/b", n+1), zk.WatchPersistentRecursive)
@@ -118,7 +118,7 @@ func TestManyRecursiveWatchesCostOthersNothing(t *testing.T) {
 func TestRemove(t *testing.T) {
 	all := []zk.WatchKind{zk.WatchChildren, zk.WatchData, zk.WatchPersistent, zk.WatchPersistentRecursive}
 	for kind := zk.WatchKind(-1); kind <= 6; kind++ {
-		tab := NewTable()
+		tab := NewTable(1)
 		for _, k := range all {
 			tab.Add(1, "/p", k)
 		}
@@ -147,7 +147,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("Remove(%d) twice found something", kind)
 		}
 	}
-	tab := NewTable()
+	tab := NewTable(1)
 	if tab.Check(1, "/p", zk.WatchAny) != zk.ErrNoWatcher {
 		t.Error("an empty table has a watch")
 	}
@@ -155,7 +155,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestWatchesAreRemovedInPieces(t *testing.T) {
-	tab := NewTable()
+	tab := NewTable(1)
 	for i := range 10 {
 		tab.Add(1, fmt.Sprint("/", i), zk.WatchData)
 		tab.Add(2, fmt.Sprint("/", i), zk.WatchData)
@@ -184,7 +184,7 @@ func TestSetWatches(t *testing.T) {
 		"/children": {Mzxid: seen, Pzxid: seen + 1},
 	}
 	paths := []string{"/same", "/data", "/children", "/gone"}
-	tab := NewTable()
+	tab := NewTable(1)
 	got := tab.SetWatches(1, &wire.SetWatchesRequest{
 		RelativeZxid: seen, Data: paths, Exist: paths, Child: paths, Persistent: paths, Recursive: paths,
 	}, func(path string) (zk.Stat, bool) { s, ok := nodes[path]; return s, ok })
@@ -213,7 +213,7 @@ func TestSetWatches(t *testing.T) {
 func BenchmarkTrigger(b *testing.B) {
 	for _, others := range []int{0, 100000} {
 		b.Run(fmt.Sprint(others), func(b *testing.B) {
-			tab := NewTable()
+			tab := NewTable(1)
 			for i := range others {
 				tab.Add(Watcher(i), "/lock", zk.WatchChildren)
 				tab.Add(Watcher(i), fmt.Sprintf("/lock/n%d", i), zk.WatchData)
@@ -240,7 +240,7 @@ func BenchmarkMemory(b *testing.B) {
 			return fmt.Sprintf("/lockkeeper/locks/nightly-backup/_c_0123456789abcdef0123456789abcdef-lock-%010d", i)
 		}
 		before := heapInUse()
-		tab := NewTable()
+		tab := NewTable(1)
 		for i := range n {
 			tab.Add(Watcher(i), name(i), zk.WatchData)
 			tab.Add(Watcher(i), name(i+1), zk.WatchData)

@@ -130,7 +130,7 @@ func TestLikeTwin(t *testing.T) {
 	base := rand.Uint64N(1 << 40)
 	for seed := base; seed < base+25; seed++ {
 		g := rand.New(rand.NewPCG(seed, 2))
-		tab, tw := NewTable(), twin{}
+		tab, tw := NewTable(1), twin{}
 		paths := []string{"/", "/a", "/a/b", "/a/b/c", "/ab", "/a/bc", "/d"}
 		kinds := []zk.WatchKind{zk.WatchChildren, zk.WatchData, zk.WatchPersistent, zk.WatchPersistentRecursive}
 		for i := range 400 {

@@ -11,7 +11,7 @@ import (
 // Seed 60000071311: a read that waited behind a write was answered after the client had hung up, and its watch stayed.
 func TestNoWatchIsSetAfterTheClientHasHungUp(t *testing.T) {
 	for _, gone := range []bool{false, true} {
-		r := &Replica{tree: tree.New(false), watches: watch.NewTable()}
+		r := &Replica{tree: tree.New(false), watches: watch.NewTable(1)}
 		body := wire.AppendBool(wire.AppendString(nil, "/a"), true)
 		k := &conn{r: r, id: 1, down: newOutbox(nil), up: newOutbox(nil), gone: gone}
 		k.pending = []*request{{RequestHeader: wire.RequestHeader{Xid: 1, Op: wire.OpExists}, body: body}}

@@ -56,7 +56,7 @@ type due struct {
 func New(name string, ln net.Listener, dial func() (net.Conn, error), tick, lag time.Duration) *Replica {
 	r := &Replica{
 		Name: name, tick: tick, dial: dial, ln: ln, done: make(chan struct{}), fed: make(chan struct{}, 1),
-		tree: tree.New(false), watches: watch.NewTable(), conns: map[watch.Watcher]*conn{}, lag: lag,
+		tree: tree.New(false), watches: watch.NewTable(1), conns: map[watch.Watcher]*conn{}, lag: lag,
 	}
 	r.wg.Go(r.accept)
 	r.wg.Go(r.follow)
