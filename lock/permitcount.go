@@ -84,7 +84,7 @@ func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored in
 		case err != nil && !missing:
 			return 0, err
 		}
-		stored, err := queue.ParsePermits(node.Data)
+		stored, err := f.storedPermits(node.Data)
 		if err != nil {
 			return 0, err
 		}
@@ -110,6 +110,14 @@ func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored in
 			return 0, err
 		}
 	}
+}
+
+// storedPermits reads the data of the directory.
+func (f *fairLock) storedPermits(data []byte) (int, error) {
+	if queue.KazooPermits(data) > 0 {
+		return 0, &KindError{f.path, queue.KindKazooSemaphore}
+	}
+	return queue.ParsePermits(data)
 }
 
 // knownPermits is what an attempt knows of the number of permits.
@@ -142,7 +150,7 @@ func (a *attempt) readPermits(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		a.knownPermits.read = nil
-		if a.knownPermits.n, err = queue.ParsePermits(node.Data); err != nil {
+		if a.knownPermits.n, err = a.lock.storedPermits(node.Data); err != nil {
 			return 0, err
 		}
 	}

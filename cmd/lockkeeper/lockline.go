@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -91,7 +92,7 @@ func printLocks(w io.Writer, lines []lockLine, asJSON bool) error {
 	rows := [][]string{{"LOCK", "KIND", "STATE", "IN QUEUE", "HOST", "PID", "USER", "PROGRAM", "LABEL"}}
 	for _, l := range lines {
 		kind := l.Kind
-		if l.Permits > 0 && l.Kind == string(inspect.KindSemaphore) {
+		if l.Permits > 0 && strings.HasSuffix(l.Kind, string(inspect.KindSemaphore)) {
 			kind += " of " + strconv.Itoa(l.Permits)
 		}
 		if len(l.Contenders) == 0 {

@@ -213,6 +213,7 @@ func (v view) showOne(ctx context.Context, s *client.Session) error {
 	if len(snap.Contenders) > 0 || len(below) == 0 && !slices.Contains(homes, v.path) && v.path != "/" { // a home is no lock
 		below = append([]inspect.Snapshot{snap}, below...)
 	}
+	below = withoutParts(below)
 	if err := v.print(ctx, s, below); err != nil {
 		return err
 	}
@@ -223,7 +224,11 @@ func (v view) showOne(ctx context.Context, s *client.Session) error {
 // noteNone tells that there are no locks, if there are none.
 func (v view) noteNone(s *client.Session, none bool) {
 	if none {
-		fmt.Fprintf(v.notes, "lockkeeper: no lock is in use%s\n", asked(s))
+		where := " (lockkeeper locks / shows those of other paths)"
+		if v.path != "" {
+			where = ""
+		}
+		fmt.Fprintf(v.notes, "lockkeeper: no lock is in use%s%s\n", asked(s), where)
 	}
 }
 

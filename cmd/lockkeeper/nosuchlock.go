@@ -95,6 +95,15 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// withoutParts leaves out the two directories of a semaphore of Curator that is shown itself.
+func withoutParts(all []inspect.Snapshot) []inspect.Snapshot {
+	semaphores := map[string]bool{}
+	for _, snap := range all {
+		semaphores[snap.Path] = snap.Kind == inspect.KindCuratorSemaphore
+	}
+	return slices.DeleteFunc(all, func(snap inspect.Snapshot) bool { return semaphores[zk.Parent(snap.Path)] })
+}
+
 // locksBelow returns the locks below a path that are in use, sorted by path. If some of the znodes may not be read,
 // the error is zk.ErrNoAuth and names them, and the others are returned.
 func locksBelow(ctx context.Context, s *client.Session, above string) ([]inspect.Snapshot, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/engine"
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/lock/inspect"
 )
 
@@ -54,10 +56,13 @@ func revokeLock(ctx context.Context, s *client.Session, path string, out io.Writ
 		return err
 	}
 	name := lockName(path)
+	var deaf error
 	for _, c := range snap.Holders() {
 		who := engine.Describe(c)
 		there, err := inspect.Revoke(ctx, s, c)
 		switch {
+		case errors.Is(err, inspect.ErrCannotHear):
+			deaf = exit.Errorf(exit.Failure, "revoke %s: held by %s: %w", name, who, inspect.ErrCannotHear)
 		case err != nil:
 			return err
 		case !there:
@@ -66,5 +71,5 @@ func revokeLock(ctx context.Context, s *client.Session, path string, out io.Writ
 			fmt.Fprintf(out, "lockkeeper: asked %s to give %s up\n", who, name)
 		}
 	}
-	return nil
+	return deaf
 }

@@ -25,7 +25,8 @@ holder to holder, in LOCKKEEPER_TOKEN. The lock is given back when COMMAND and a
 that it has started have ended. If the lock is lost, they are ended in time.
 
 With --shared any number of runs hold LOCK together, but none while a run without
---shared holds it. Runs are served in order, so none waits for ever.
+--shared holds it. Runs are served in order, so none waits for ever. Read/write locks of
+Curator and kazoo wait for --exclusive, the write side, and not for a run without it.
 With --slots N up to N runs hold LOCK at once. N is stored with the lock. A lock is used
 always with --slots, or always without: a run of the other form is refused while the lock
 is held, and not noticed while it is free.
@@ -43,6 +44,7 @@ const runExamples = `  lockkeeper run nightly-backup -- ./backup.sh
 type runFlags struct {
 	jobFlags
 	shared     bool
+	exclusive  bool
 	slots      int
 	wait       time.Duration
 	statusFile string
@@ -70,6 +72,7 @@ func newRun() *cobra.Command {
 	f.completeNames(cmd, locksPath, locksMax)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.shared, "shared", false, "hold the lock together with other --shared runs")
+	flags.BoolVar(&f.exclusive, "exclusive", false, "hold the lock alone, as the write side of a read/write lock")
 	flags.IntVar(&f.slots, "slots", 0, "hold one of `N` slots of the lock")
 	flags.DurationVar(&f.wait, "wait", link.WaitForEver, "give up after this wait; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
@@ -92,8 +95,8 @@ func (f runFlags) check(changed func(string) bool) error {
 	switch {
 	case changed("slots") && (f.slots < 1 || f.slots > lock.PermitsMax):
 		return exit.Errorf(exit.Usage, "--slots %d: not a number from 1 to %d", f.slots, lock.PermitsMax)
-	case f.slots > 0 && f.shared:
-		return exit.Errorf(exit.Usage, "--slots and --shared: it is one or the other")
+	case f.slots > 0 && (f.shared || f.exclusive), f.shared && f.exclusive:
+		return exit.Errorf(exit.Usage, "--slots, --shared and --exclusive: it is one or the other")
 	}
 	return f.jobFlags.check(changed)
 }
@@ -157,7 +160,7 @@ func (f runFlags) config(changed func(string) bool, names, argv []string) (cfg f
 		return cfg, err
 	}
 	cfg.Open.Also, cfg.Open.Slots = paths[1:], f.slots
-	cfg.Open.Shared, cfg.Open.Wait = f.shared, f.wait
+	cfg.Open.Shared, cfg.Open.Exclusive, cfg.Open.Wait = f.shared, f.exclusive, f.wait
 	cfg.BusyStatus, cfg.LostStatus = f.busyCode, f.lostCode
 	return cfg, nil
 }

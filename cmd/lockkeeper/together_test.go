@@ -84,6 +84,43 @@ func TestSlots(t *testing.T) {
 	third.see("up")
 }
 
+// With --exclusive the claim is that of a writer, for which the read/write locks of other clients wait.
+func TestExclusive(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.start("run", "--exclusive", "demo", "--", "sh", "-c", stay).see("up")
+	if line := h.held("demo", 1)[0]; line.Kind != "read-write" || !strings.Contains(line.Contenders[0].Node, "-__WRIT__") || line.Contenders[0].Shared {
+		t.Errorf("locks --json: %+v", line)
+	}
+	for _, form := range []string{"--exclusive", "--shared", "--session-timeout=30s"} {
+		h.run("run", form, "--wait", "0", "demo", "--", "true").want(75, "busy")
+	}
+	h.run("run", "--exclusive", "--shared", "demo", "--", "true").want(64, "--exclusive")
+}
+
+// Semaphores of other libraries are shown once, and are no locks of ours.
+func TestForeignSemaphores(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for _, node := range [][]string{
+		{"/curator/locks"}, {"/curator/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-0000000000", "10.0.0.7"},
+		{"/kazoo", "2"}, {"/kazoo/0123456789abcdef0123456789abcdef", "ident"},
+	} {
+		h.run(append([]string{"z", "create", "-p"}, node...)...).want(0)
+	}
+	table := h.run("locks", "/").want(0).stdout.String()
+	if n := strings.Count(table, "/curator"); n != 1 || !strings.Contains(table, "kazoo-semaphore of 2") {
+		t.Errorf("locks:\n%s", table)
+	}
+	for _, path := range []string{"/curator", "/kazoo"} {
+		h.run("run", "--slots", "2", "--wait", "0", path, "--", "true").want(64, "it is in use as a semaphore of ")
+		h.run("locks", path).want(0)
+	}
+	h.run("run", "--wait", "0", "/curator", "--", "true").want(64, "a semaphore of Curator")
+	h.run("revoke", "/kazoo").want(1, "cannot be asked")
+	h.run("break", "--force", "/kazoo").want(0, "put \"ident\"")
+}
+
 // A run that asks for a lock in another form than it is in use in would not be kept out by its holder.
 func TestTwoFormsOfOneLock(t *testing.T) {
 	t.Parallel()

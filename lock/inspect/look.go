@@ -86,16 +86,25 @@ func (l *looker) look(ctx context.Context, path string) (Snapshot, error) {
 	}
 	permits, _ := queue.ParsePermits(d.node.Data) // 0 for data of another program
 	snap.Kind, snap.Permits = queue.KindOf(d.names, permits), permits
+	if n := queue.KazooPermits(d.node.Data); snap.Kind == queue.KindNone && n > 0 {
+		if snap.Contenders, err = l.contenders(ctx, path, queue.KazooHolders); len(snap.Contenders) > 0 {
+			snap.Kind, snap.Permits = queue.KindKazooSemaphore, n
+		}
+		for i := range snap.Contenders {
+			snap.Contenders[i].Held = true
+		}
+		return snap, err
+	}
 	if snap.Kind != queue.KindCuratorSemaphore {
-		snap.Contenders, err = l.contenders(ctx, path)
+		snap.Contenders, err = l.contenders(ctx, path, claims)
 		assign(permits, snap.Contenders)
 		return snap, err
 	}
-	leases, err := l.contenders(ctx, zk.Join(path, queue.LeasesName))
+	leases, err := l.contenders(ctx, zk.Join(path, queue.LeasesName), claims)
 	if err != nil {
 		return snap, err
 	}
-	gate, err := l.contenders(ctx, zk.Join(path, queue.GateName))
+	gate, err := l.contenders(ctx, zk.Join(path, queue.GateName), claims)
 	assign(0, leases)
 	snap.Contenders = joinGate(leases, gate)
 	return snap, err
@@ -157,14 +166,16 @@ func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Li
 	return listed
 }
 
-// contenders returns the contenders among a directory's children, in order. Those that have left
-// since are left out.
-func (l *looker) contenders(ctx context.Context, dir string) ([]Contender, error) {
+// claims returns those of names that are claims, in their order.
+func claims(names []string) []string { return queue.Parse(names, ^queue.ClaimKind(0)).Names() }
+
+// contenders returns the contenders that choose finds among a directory's children. Those that have left since are left out.
+func (l *looker) contenders(ctx context.Context, dir string, choose func(names []string) []string) ([]Contender, error) {
 	d, err := l.directory(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	queued := queue.Parse(d.names, ^queue.ClaimKind(0)).Names()
+	queued := choose(d.names)
 	known := func(name string) bool { _, ok := l.nodes[zk.Join(dir, name)]; return ok }
 	for again := true; again; {
 		again = false

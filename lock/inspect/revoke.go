@@ -3,11 +3,15 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
+
+// ErrCannotHear is returned by Revoke of a contender of kazoo: that has no way to hear of it, and its node's data are its name.
+var ErrCannotHear = errors.New("kazoo's contenders cannot be asked to give up (Break deletes the node)")
 
 // Revoke asks a contender to give up what it holds, or will. It is a request and no more: a hold that has
 // been revoked goes on being held, and its owner decides whether to listen to lock.Hold.Revoked and to release it.
@@ -15,11 +19,14 @@ import (
 //
 // The request is written into the contender's node. One of ours keeps its Owner and gets a word added; of
 // any other the data becomes what Curator's Revoker writes, which Curator's holders listen for once they
-// have been made revocable. Asking again changes nothing. It reports false if the contender had left by
+// have been made revocable. Asking again changes nothing. A contender of kazoo is ErrCannotHear. It reports false if the contender had left by
 // itself, and needs the permission to read and to write the node.
 func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	if s == nil {
 		return false, noSession(c.Node)
+	}
+	if queue.MadeByKazoo(zk.Base(c.Node)) {
+		return false, fmt.Errorf("revoke %s: %w", c.Node, ErrCannotHear)
 	}
 	for {
 		data, stat, err := s.Get(ctx, c.Node)

@@ -3,8 +3,10 @@ package queue
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -19,6 +21,7 @@ const (
 	KindReadWrite        Kind = "read-write"
 	KindSemaphore        Kind = "semaphore"
 	KindCuratorSemaphore Kind = "curator-semaphore"
+	KindKazooSemaphore   Kind = "kazoo-semaphore"
 	KindElection         Kind = "election"
 	KindUnfair           Kind = "unfair"
 )
@@ -43,12 +46,35 @@ func KindOf(names []string, permits int) Kind {
 		return KindMutex
 	case kinds&Candidacy != 0:
 		return KindElection
+	case isCuratorSemaphore(names):
+		return KindCuratorSemaphore
 	case permits > 0: // and there is no contender just now
 		return KindSemaphore
 	case slices.Contains(names, LeasesName):
 		return KindCuratorSemaphore
 	}
 	return KindNone
+}
+
+// isCuratorSemaphore reports whether names are those of both directories of Curator's semaphore, among others.
+func isCuratorSemaphore(names []string) bool {
+	return slices.Contains(names, LeasesName) && slices.Contains(names, GateName)
+}
+
+// KazooPermits returns the number of permits of kazoo's Semaphore, which is all that its directory's data say; 0 for other data.
+func KazooPermits(data []byte) int {
+	n, _ := strconv.Atoi(string(data)) // 0 with an error
+	return max(n, 0)
+}
+
+// KazooHolders returns those of names that holders of kazoo's Semaphore have: an id and nothing else.
+func KazooHolders(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return len(name) != IDDigits || !MadeByKazoo(name) })
+}
+
+// MadeByKazoo reports whether a node has a name that kazoo gives to contenders.
+func MadeByKazoo(name string) bool {
+	return len(name) >= IDDigits && strings.Trim(name[:IDDigits], "0123456789abcdef") == "" && (len(name) == IDDigits || name[IDDigits] == '_')
 }
 
 // A Contender is a process that holds a lock or waits for it, as its znode shows it.
@@ -66,6 +92,9 @@ type Contender struct {
 	Place   int  // how many are ahead of it in the queue, 0 for the first; readers ahead of a reader count too
 	Revoked bool // it was asked to give the lock up; see inspect.Revoke
 }
+
+// dataDescribed is up to how many bytes of another library's data describe a contender.
+const dataDescribed = 60
 
 // Describe returns words that describe the contender, "backup pid 4711 on host7 (nightly)" for example; empty if Node is.
 func (c Contender) Describe() string {
@@ -86,6 +115,9 @@ func (c Contender) Describe() string {
 		parts = append(parts, fmt.Sprintf("(%s)", c.Owner.Label))
 	}
 	if len(parts) == 0 {
+		if text := string(c.Data); text != "" && len(text) <= dataDescribed && utf8.ValidString(text) {
+			parts = append(parts, strconv.Quote(text)) // kazoo's identifier, and Curator's
+		}
 		parts = append(parts, fmt.Sprintf("session 0x%x", uint64(c.Session)))
 	}
 	return strings.Join(parts, " ")

@@ -56,6 +56,8 @@ func TestKindOf(t *testing.T) {
 		{[]string{name(writeWord), name(LockWord)}, 0, KindReadWrite},
 		{[]string{name(latchWord)}, 0, KindElection},
 		{[]string{LeasesName}, 0, KindCuratorSemaphore},
+		{[]string{LeasesName, GateName}, 2, KindCuratorSemaphore},
+		{[]string{LeasesName, GateName, name(LockWord)}, 0, KindMutex},
 	} {
 		if got := KindOf(tt.names, tt.permits); got != tt.want {
 			t.Errorf("kindOf(%q, %d) = %q, want %q", tt.names, tt.permits, got, tt.want)

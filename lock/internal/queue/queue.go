@@ -25,13 +25,14 @@ type Claim struct {
 type Queue struct {
 	Claims  []Claim
 	Other   Claim // the oldest claim of a kind that was not asked for; its name is empty if there is none
+	Curator bool  // it is the path of Curator's semaphore, whose claims are in two directories below
 	Permits int   // how many claims may be granted at once, where the lock has a number for that; otherwise 0
 	Spent   bool  // the directory's counter stands at its end
 }
 
 // Parse makes the queue of a directory from its listing, of the claims that are of one of kinds.
 func Parse(names []string, kinds ClaimKind) Queue {
-	q := Queue{Claims: make([]Claim, 0, len(names))}
+	q := Queue{Claims: make([]Claim, 0, len(names)), Curator: isCuratorSemaphore(names)}
 	for _, name := range names {
 		number, k, ok := ParseName(name)
 		switch {
@@ -50,6 +51,9 @@ func Parse(names []string, kinds ClaimKind) Queue {
 
 // OtherAhead returns the kind of lock whose claim is ahead of the one at place, but not in this queue; KindNone if there is none.
 func (q Queue) OtherAhead(place int) Kind {
+	if q.Curator {
+		return KindCuratorSemaphore
+	}
 	if q.Other.Name == "" || !Before(q.Other.Number, q.Claims[place].Number) {
 		return KindNone
 	}

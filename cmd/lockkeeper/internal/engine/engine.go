@@ -322,6 +322,10 @@ func usedAs(k lock.Kind) string {
 		return "it is in use as a lock with --slots"
 	case inspect.KindElection:
 		return "it is in use as an election"
+	case inspect.KindCuratorSemaphore:
+		return "it is in use as a semaphore of Curator, whose permits a run cannot take"
+	case inspect.KindKazooSemaphore:
+		return "it is in use as a semaphore of kazoo, whose permits a run cannot take"
 	}
 	return "it is in use as a " + string(k) + " lock, without --slots"
 }

@@ -76,12 +76,15 @@ func (e *engine) way(path string, opt lock.Options) (way, error) {
 			return way{}, err
 		}
 		return way{m.Acquire, m.TryAcquire, m.Permits(1)}, nil
-	case e.open.Shared:
+	case e.open.Shared, e.open.Exclusive:
 		m, err := lock.NewRWMutex(e.session, path, opt)
-		if err != nil {
+		switch {
+		case err != nil:
 			return way{}, err
+		case e.open.Shared:
+			return way{m.RLock, m.TryRLock, m.Reader()}, nil
 		}
-		return way{m.RLock, m.TryRLock, m.Reader()}, nil
+		return way{m.Lock, m.TryLock, m}, nil
 	}
 	m, err := lock.NewMutex(e.session, path, opt)
 	if err != nil {

@@ -73,13 +73,14 @@ const (
 type Open struct {
 	Access access.Settings `json:"access"` // how to get to the servers
 
-	Lock           string        `json:"lock"`               // path of the znode
-	Also           []string      `json:"also,omitempty"`     // paths of others that are to be held together with it
-	Slots          int           `json:"slots,omitempty"`    // each is one of so many permits; 0 is a lock
-	Shared         bool          `json:"shared,omitempty"`   // the read side of a read/write lock
-	Election       *Election     `json:"election,omitempty"` // the lock is leadership
-	PID            int           `json:"pid"`                // the process that waits or holds, as others see it
-	User           string        `json:"user,omitempty"`     // that it belongs to, likewise
+	Lock           string        `json:"lock"`                // path of the znode
+	Also           []string      `json:"also,omitempty"`      // paths of others that are to be held together with it
+	Slots          int           `json:"slots,omitempty"`     // each is one of so many permits; 0 is a lock
+	Shared         bool          `json:"shared,omitempty"`    // the read side of a read/write lock
+	Exclusive      bool          `json:"exclusive,omitempty"` // its write side
+	Election       *Election     `json:"election,omitempty"`  // the lock is leadership
+	PID            int           `json:"pid"`                 // the process that waits or holds, as others see it
+	User           string        `json:"user,omitempty"`      // that it belongs to, likewise
 	SessionTimeout time.Duration `json:"session_timeout"`
 	ConnectTimeout time.Duration `json:"connect_timeout"`
 	Wait           time.Duration `json:"wait"`             // WaitForEver, 0 for one try, or a limit
