@@ -184,6 +184,9 @@ func (c *CLI) deleteAll(ctx context.Context, in call) error {
 			return fmt.Errorf("batch size %q is not a positive number", text)
 		}
 	}
+	if err := c.session.Walk(ctx, in.args[0], func(string, zk.Stat) error { return nil }); err != nil {
+		return err // before anything is deleted
+	}
 	_, err := ztree.Remove(ctx, c.session, in.args[0], nil)
 	var part *ztree.PartError
 	if errors.As(err, &part) && part.Done > 0 {

@@ -29,10 +29,11 @@ func (c *CLI) ls(ctx context.Context, in call) error {
 	path := in.args[0]
 	watch := c.legacy("ls", in)
 	if in.flags['R'] {
-		return ztree.Walk(ctx, c.session, path, ztree.WalkOptions{}, func(n *ztree.Node) error {
-			c.outf("%s\n", ztree.Escape(n.Path))
-			return nil
-		})
+		if _, _, err := c.session.Children(ctx, path); err != nil {
+			return err
+		}
+		c.outf("%s\n", ztree.Escape(path))
+		return c.lsBelow(ctx, path)
 	}
 	var names []string
 	var st zk.Stat
@@ -55,6 +56,27 @@ func (c *CLI) ls(ctx context.Context, in call) error {
 	c.outf("[%s]\n", strings.Join(names, ", "))
 	if in.flags['s'] {
 		c.outf("%s", ztree.StatLines(&st))
+	}
+	return nil
+}
+
+// lsBelow prints what is below a path: all children first, and then what is below each of them.
+func (c *CLI) lsBelow(ctx context.Context, path string) error {
+	names, _, err := c.session.Children(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // deleted meanwhile
+		return nil
+	case err != nil:
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		c.outf("%s\n", ztree.Escape(zk.Join(path, name)))
+	}
+	for _, name := range names {
+		if err := c.lsBelow(ctx, zk.Join(path, name)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -168,7 +190,6 @@ func (c *CLI) whoAmI(ctx context.Context, _ call) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(ids, func(a, b client.Identity) int { return strings.Compare(a.Scheme+a.ID, b.Scheme+b.ID) })
 	c.outf("Auth scheme: User\n")
 	for _, id := range ids {
 		c.outf("%s: %s\n", ztree.Escape(id.Scheme), ztree.Escape(id.ID))
