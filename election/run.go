@@ -1,10 +1,8 @@
 package election
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -42,7 +40,6 @@ func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work W
 		return err
 	}
 	defer leave()
-	log := cmp.Or(opt.Lock.Logger, slog.New(slog.DiscardHandler))
 	for rounds := 0; ; rounds++ { // campaigns since the last term of termGood
 		s, err := k.Session(ctx)
 		if err != nil {
@@ -68,7 +65,7 @@ func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work W
 		if !again {
 			return err
 		}
-		log.Info("campaigning again", "election", path, "cause", err)
+		e.opt.Lock.Logger.Info("campaigning again", "election", path, "cause", err)
 		d := min(pauseMax, pauseMin<<min(rounds, 16)) // which does not overflow
 		select {
 		case <-time.After(d - rand.N(d/2+1)): // shortened by a random part, so that candidates do not march in step

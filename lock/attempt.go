@@ -22,15 +22,10 @@ type attempt struct {
 	s     *client.Session
 	count int // how many nodes it needs
 
-	listedAt     clock.Instant          // when the request for the last listing was sent
-	waited       bool                   // we have waited in the queue: those behind us may have seen others ahead of us
-	own          []*client.Watch        // watches on our nodes, in their order; nil where none is set
-	revoked      []string               // those of our nodes whose data asks us to give up
 	claimWatches map[string]*claimWatch // of the last wait, by the names of the claims
 	knownPermits knownPermits
-	delayMarker  string // path of our delay marker, once it may have been made
-	try          bool   // it does not wait, not even for a delay to pass
-	yields       bool   // it gives up if it waits for itself
+	try          bool // it does not wait, not even for a delay to pass
+	yields       bool // it gives up if it waits for itself
 }
 
 // newAttempt makes an attempt to get count claims. r is what their nodes say besides the owner; nil if nothing.
@@ -46,6 +41,12 @@ type attemptBase struct {
 	base    *lockBase
 	data    []byte // of the nodes
 	vouches bool   // it asks for heartbeats, from when the nodes are known
+
+	shownAt     clock.Instant   // when the last request was sent whose answer has shown our nodes
+	own         []*client.Watch // watches on our nodes, in their order; nil where none is set
+	revoked     []string        // those of our nodes whose data asks us to give up
+	waited      bool            // we have waited in a queue: those behind us may have seen others ahead of us
+	delayMarker string          // path of our delay marker, once it may have been made
 }
 
 func newAttemptBase(b *lockBase) attemptBase {
@@ -54,8 +55,9 @@ func newAttemptBase(b *lockBase) attemptBase {
 	return attemptBase{ownNodes: ownNodes{id: id}, base: b}
 }
 
-// vouch asks for heartbeats until the attempt has ended.
-func (a *attemptBase) vouch() {
+// noteJoined notes that our nodes are known now. It asks for heartbeats until the attempt has ended.
+func (a *attemptBase) noteJoined() {
+	a.own = make([]*client.Watch, len(a.nodes))
 	if !a.vouches {
 		bridge.Of(a.base.s).Vouch(int(a.base.opt.Vouch), 1)
 		a.vouches = true
@@ -228,12 +230,6 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 	}
 }
 
-// noteJoined notes that our nodes are known now.
-func (a *attempt) noteJoined() {
-	a.own = make([]*client.Watch, len(a.nodes))
-	a.vouch()
-}
-
 // errAbsent is the answer of list when a create that may have been applied turns out not to have been.
 var errAbsent = errors.New("the nodes were not made")
 
@@ -273,7 +269,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 
 // decide finds our place in a listing that shows every change up to our create.
 func (a *attempt) decide(ctx context.Context, q queue.Queue, listed *client.Pending[client.Listing]) (view, error) {
-	a.listedAt = bridge.Sent(listed)
+	a.shownAt = bridge.Sent(listed)
 	places := q.Of(a.id)
 	switch {
 	case len(places) == 0 && a.unknown && len(a.nodes) == 0:
@@ -336,8 +332,7 @@ func (a *attempt) recognize(ctx context.Context, q queue.Queue, places []int) er
 	return nil
 }
 
-// grant makes the holds, one of each node. It returns none, and no error, if the queue has to be listed again. A place at the
-// head of the queue is ours only if the session is known to live; after a long wait without an answer that has to be asked first.
+// grant makes the holds, one of each node. It returns none, and no error, if the queue has to be listed again.
 func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 	if a.lock.opt.Delay > 0 {
 		if err := a.passDelay(ctx); err != nil {
@@ -349,30 +344,13 @@ func (a *attempt) grant(ctx context.Context) ([]*Hold, error) {
 			return nil, err
 		}
 	}
-	l, err := awaitLease(ctx, a.s, a.lock.opt.Vouch)
-	if err != nil {
+	holds, err := a.beginHolds(ctx)
+	if holds == nil {
 		return nil, err
 	}
-	if err := a.checkOwn(); err != nil { // meanwhile
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, ending.Of(ctx)
-	}
-	if isOutdated(a.s, a.listedAt, l.At, a.own...) {
-		return nil, nil
-	}
-	grants := make([]*grant, len(a.nodes))
-	for i, node := range a.nodes {
-		g := newGrant(&a.attemptBase, node, slices.Contains(a.revoked, node), l.Number)
-		g.waited, g.delayMarker = a.waited, a.delayMarker
-		grants[i] = g
-	}
-	holds := beginHolds(ctx, grants, a.own)
 	if a.waited {
 		a.cancelWatches()
 	}
-	a.nodes, a.own, a.delayMarker = nil, nil, "" // the holds' now
 	a.end()
 	return holds, nil
 }
@@ -394,32 +372,25 @@ func (a *attempt) abandon() {
 func (a *attempt) forget() { a.ownNodes = ownNodes{id: a.id, unknown: a.count > 1} }
 
 // checkOwn returns what a change of our own nodes means: nil if one was only written to, which is then to be watched again.
-func (a *attempt) checkOwn() error {
+func (a *attemptBase) checkOwn() error {
 	for i, w := range a.own {
 		if w == nil || !w.Fired() {
 			continue
 		}
 		a.own[i] = nil
-		if err := ownEvent(w); err != nil {
+		switch ev, _, err := w.Event(); {
+		case err != nil:
 			return err
+		case ev.Type == zk.NodeDeleted:
+			return ErrPlaceLost
 		}
 	}
 	return nil
 }
 
-// ownEvent returns what the event of a watch on a node of ours means: nil if the node was only written to.
-func ownEvent(w *client.Watch) error {
-	ev, _, err := w.Event()
-	if err == nil && ev.Type == zk.NodeDeleted {
-		return ErrPlaceLost
-	}
-	return err
-}
-
-// isOutdated reports whether the last listing, whose request was sent at that time, is too old now to show that our nodes are still
-// there: an operator may have deleted them since. The limit is the time for which a hold is believed without an answer. With a
-// watch on each node it does not matter how old the listing is: the event of a deletion comes before the answer that the session's
-// lease rests on.
-func isOutdated(s *client.Session, sent, now clock.Instant, own ...*client.Watch) bool {
-	return slices.Contains(own, nil) && now.Sub(sent) >= lease.Term(s.Timeout())
+// isOutdated reports whether it is too long ago now that our nodes were shown for them to be still there: an operator may have
+// deleted them since. The limit is the time for which a hold is believed without an answer. With a watch on each node it does not
+// matter how long ago that was: the event of a deletion comes before the answer that the session's lease rests on.
+func (a *attemptBase) isOutdated(now clock.Instant) bool {
+	return slices.Contains(a.own, nil) && now.Sub(a.shownAt) >= lease.Term(a.base.s.Timeout())
 }

@@ -64,9 +64,8 @@ func (f *fairLock) detect(ctx context.Context, id queue.ID) (waitCtx context.Con
 	}
 }
 
-// awaitDeadlock looks for a cycle that an attempt waits in and is the one to give up, until it has found one or ctx ends; then it
-// returns nil. It looks first when the attempt has waited for Options.Deadlock, and then ever more rarely. A cycle that it finds
-// twice in a row, Options.Deadlock apart, is a deadlock. A look that fails proves nothing.
+// awaitDeadlock looks for a cycle that an attempt waits in and is the one to give up, as often as Options.Deadlock says, until it
+// has found one twice in a row or ctx ends; then it returns nil. A look that fails proves nothing.
 func (f *fairLock) awaitDeadlock(ctx context.Context, id queue.ID) *DeadlockError {
 	pause := f.opt.Deadlock
 	var seen *waitgraph.Reader // of the last look, if it found a cycle

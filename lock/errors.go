@@ -114,15 +114,13 @@ type BusyError struct {
 }
 
 func (e *BusyError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "lock %s is busy", e.Path)
-	if who := e.Holder.Describe(); who != "" {
-		b.WriteString(": held by " + who)
+	switch who := e.Holder.Describe(); {
+	case e.Delay > 0:
+		return fmt.Sprintf("lock %s is busy: its last holder did not release it; free in %v", e.Path, e.Delay)
+	case who != "":
+		return fmt.Sprintf("lock %s is busy: held by %s", e.Path, who)
 	}
-	if e.Delay > 0 {
-		fmt.Fprintf(&b, ": its last holder did not release it; free in %v", e.Delay)
-	}
-	return b.String()
+	return fmt.Sprintf("lock %s is busy", e.Path)
 }
 
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
@@ -196,16 +194,15 @@ const (
 
 // Reason returns the reason of the loss.
 func (e *LostError) Reason() LossReason {
-	for _, r := range []struct {
-		cause  error
-		reason LossReason
-	}{
-		{ErrNodeDeleted, LossNodeDeleted}, {ErrDeadline, LossDeadline},
-		{zk.ErrSessionExpired, LossSessionExpired}, {zk.ErrClosed, LossSessionClosed},
-	} {
-		if errors.Is(e.Cause, r.cause) {
-			return r.reason
-		}
+	switch {
+	case errors.Is(e.Cause, ErrNodeDeleted):
+		return LossNodeDeleted
+	case errors.Is(e.Cause, ErrDeadline):
+		return LossDeadline
+	case errors.Is(e.Cause, zk.ErrSessionExpired):
+		return LossSessionExpired
+	case errors.Is(e.Cause, zk.ErrClosed):
+		return LossSessionClosed
 	}
 	return LossOther
 }

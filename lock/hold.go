@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,29 +168,44 @@ type grant struct {
 	}
 }
 
-// newGrant returns the grant of one of an attempt's nodes. It lasts no longer than the session's lease of that number. giveUp says
-// that the owner of the node has been asked to give up.
-func newGrant(a *attemptBase, node string, giveUp bool, leaseNumber uint64) *grant {
+// newGrant returns the grant of one of an attempt's nodes. It lasts no longer than the session's lease of that number.
+func newGrant(a *attemptBase, node string, leaseNumber uint64) *grant {
 	g := &grant{
-		lock: a.base, s: a.base.s, id: a.id, token: a.token, data: a.data,
+		lock: a.base, s: a.base.s, id: a.id, token: a.token, data: a.data, waited: a.waited, delayMarker: a.delayMarker,
 		leaseNumber: leaseNumber, revoked: make(chan struct{}),
 	}
 	attemptIDs.add(g.id)
 	bridge.Of(g.s).Vouch(int(g.lock.opt.Vouch), 1)
 	g.mu.node, g.mu.kind = node, g.lock.rules.Kind
-	if giveUp {
+	if slices.Contains(a.revoked, node) {
 		g.askToGiveUp()
 	}
 	return g
 }
 
-// beginHolds makes the first hold of each grant, with the values of ctx but not its end. own are watches on their nodes that are
-// armed already, or nil. The guard takes over a grant when the hook has been told of it, because it may tell of a loss at once.
-func beginHolds(ctx context.Context, grants []*grant, own []*client.Watch) []*Hold {
-	holds := make([]*Hold, len(grants))
-	for i, g := range grants {
+// beginHolds makes the holds of an attempt whose turn it is, one of each node, with the values of ctx but not its end. It returns
+// none, and no error, if the nodes have to be looked at again. The lock is ours only if the session is known to live; after a long
+// wait without an answer that has to be asked first. The guard takes over a grant when the hook has been told of it, because it may
+// tell of a loss at once.
+func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
+	l, err := awaitLease(ctx, a.base.s, a.base.opt.Vouch)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.checkOwn(); err != nil { // meanwhile
+		return nil, err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ending.Of(ctx)
+	case a.isOutdated(l.At):
+		return nil, nil
+	}
+	grants, holds := make([]*grant, len(a.nodes)), make([]*Hold, len(a.nodes))
+	for i, node := range a.nodes {
+		g := newGrant(a, node, l.Number)
 		g.hookCtx = context.WithoutCancel(ctx)
-		holds[i] = g.holdLocked(g.hookCtx) // no other goroutine knows of the grant
+		grants[i], holds[i] = g, g.holdLocked(g.hookCtx) // no other goroutine knows of the grant
 	}
 	told := false
 	defer func() {
@@ -203,10 +219,11 @@ func beginHolds(ctx context.Context, grants []*grant, own []*client.Watch) []*Ho
 		if granted := g.lock.opt.Hooks.Granted; granted != nil {
 			granted(ctx, g.lock.path, holds[i])
 		}
-		g.putUnderGuard(own[i])
+		g.putUnderGuard(a.own[i])
 	}
 	told = true
-	return holds
+	a.nodes, a.own, a.delayMarker = nil, nil, "" // the holds' now
+	return holds, nil
 }
 
 // holdLocked returns another hold of the grant, which has not ended.

@@ -141,7 +141,13 @@ func (k *guard) look() (next time.Time) {
 		}
 	}
 	k.grants = kept
-	k.tell(lost)
+	if len(lost) > 0 { // all have ended by now, because a hook may take its time
+		bridge.Of(k.s).Tell(func() {
+			for _, g := range lost {
+				g.tellLoss()
+			}
+		})
+	}
 	k.watch(now, pause)
 	return now.Add(pause)
 }
@@ -217,32 +223,17 @@ func (g *grant) takeAnswer() {
 	node, err := g.guarded.arming.Wait(context.Background())
 	g.guarded.arming = nil
 	switch {
-	case err == nil && g.guarded.node == g.lock.dir && node.Stat.Czxid != g.token: // of an unfair lock, and another contender's
+	case errors.Is(err, zk.ErrNoNode),
+		err == nil && g.guarded.node == g.lock.dir && node.Stat.Czxid != g.token: // of an unfair lock, and another contender's
 		g.guarded.own.Cancel()
 		g.guarded.own, g.guarded.node = nil, g.otherPath(g.guarded.node)
 	case err == nil:
 		g.noteMoved(g.guarded.node)
 		g.noteRevoked(g.guarded.node, node)
-	case errors.Is(err, zk.ErrNoNode):
-		g.guarded.own, g.guarded.node = nil, g.otherPath(g.guarded.node)
 	default:
 		g.guarded.own = nil
 		if !errors.Is(err, zk.ErrConnectionLoss) {
 			g.guarded.again = time.Now().Add(lease.Glance(g.s.Timeout()))
 		}
 	}
-}
-
-// tell tells the hooks and the log of the grants that one look found to be lost. All of them have ended by then, because a hook
-// may take its time. It does so on a goroutine that is not the session's: a hook keeps the guard from no other grant, and Close
-// from its end for a moment at most.
-func (k *guard) tell(lost []*grant) {
-	if len(lost) == 0 {
-		return
-	}
-	bridge.Of(k.s).Tell(func() {
-		for _, g := range lost {
-			g.tellLoss()
-		}
-	})
 }

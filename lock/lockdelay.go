@@ -18,8 +18,7 @@ import (
 //
 // The listing shows the marker of each holder whose claim this session has seen disappear: the marker is older than the
 // end of the claim, and no server that the session connects to is behind what the session has seen. The delay counts by the
-// waiter's clock from when the waiter saw that the claim is gone: no server notes when a hold ended, and clocks of several
-// machines cannot be compared. So when the waiter dies, the delay begins anew for the next one.
+// waiter's clock (see Options.Delay): no server notes when a hold ended, and clocks of several machines cannot be compared.
 //
 // The attempt's own marker is made last, when nothing but the session's lease is between it and the hold. An attempt that gives up
 // then deletes it. No other marker can become an orphan in between, for no claim that excludes ours is ahead any more.

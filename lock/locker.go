@@ -82,7 +82,8 @@ type algorithm interface {
 	// takeHolds makes count claims and returns as many holds, or none. If try is set, it does not wait.
 	takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error)
 
-	// removeNode deletes the node of a grant that was released, and returns nil when the node is known to be gone.
+	// removeNode deletes the node of a grant that was released, and returns nil when the node is known to be gone. The error is
+	// zk.ErrNoNode if another client has deleted it.
 	removeNode(ctx context.Context, g *grant) error
 
 	// clean removes what an attempt or a hold has left.
@@ -154,7 +155,7 @@ func newFairLock(s *client.Session, dir string, opt Options, r *queue.Rules) *fa
 
 // takeHolds implements algorithm. A semaphore whose number of permits is stored agrees on it first; Curator's takes the gate.
 func (f *fairLock) takeHolds(ctx context.Context, count int, try bool) ([]*Hold, error) {
-	if f.permits != nil && f.permits.isUndecided() {
+	if f.permits != nil && f.permits.stored && !f.permits.agreed.Load() {
 		if _, err := f.permits.agree(ctx, f, count, false); err != nil {
 			return nil, err
 		}

@@ -27,9 +27,6 @@ type permitCount struct {
 // varies reports whether the number has to be asked for.
 func (p *permitCount) varies() bool { return p != nil && p.stored }
 
-// isUndecided reports whether the number has to be asked for and none has been accepted yet.
-func (p *permitCount) isUndecided() bool { return p.stored && !p.agreed.Load() }
-
 // accept returns how many permits there are for an attempt that needs count of them, where that number is stored; 0 if none is.
 // Or it returns why the attempt is refused. Another number than the semaphore was made with is refused, unless that is to be
 // adopted or a number has been accepted before: an operator may change it.
@@ -93,22 +90,16 @@ func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored in
 			return n, err
 		}
 		if missing {
-			_, err = f.s.Create(ctx, f.dir, queue.EncodePermits(n), zk.Persistent, f.opt.ParentACL)
+			_, err = f.s.CreateOnce(ctx, f.dir, queue.EncodePermits(n), zk.Persistent, f.opt.ParentACL)
 		} else {
 			_, err = f.s.Set(ctx, f.dir, queue.EncodePermits(n), node.Stat.Version)
 		}
 		switch {
-		case err == nil:
-			return n, nil
-		case missing && errors.Is(err, zk.ErrNoNode):
-			if err := f.s.EnsurePath(ctx, zk.Parent(f.dir), f.opt.ParentACL); err != nil {
-				return 0, err
-			}
 		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode),
 			errors.Is(err, zk.ErrConnectionLoss): // another write was faster, perhaps an earlier one of this call: look again
-		default:
-			return 0, err
+			continue
 		}
+		return n, err
 	}
 }
 

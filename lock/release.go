@@ -93,14 +93,17 @@ func (r *release) remove(ctx context.Context) {
 // remove deletes the node of a grant that has ended. It returns after Options.CleanupTimeout at the latest.
 func (g *grant) remove(ctx context.Context) error {
 	defer attemptIDs.drop(g.id)
-	bounded, cancel := context.WithTimeout(ctx, g.lock.opt.CleanupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, g.lock.opt.CleanupTimeout)
 	defer cancel()
-	return g.lock.algorithm.removeNode(bounded, g)
-}
-
-// releasePending returns the error of a release that was not confirmed because of err.
-func releasePending(path string, err error) error {
-	return &LockError{"release", path, fmt.Errorf("%w: %w", ErrReleasePending, err)}
+	err := g.lock.algorithm.removeNode(ctx, g)
+	switch {
+	case err == nil, g.s.Err() != nil && g.s.Gone(ctx): // the node has gone, perhaps with the session
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		return &LostError{Path: g.lock.path, Cause: ErrNodeDeleted}
+	}
+	g.discard()
+	return &LockError{"release", g.lock.path, fmt.Errorf("%w: %w", ErrReleasePending, err)}
 }
 
 // leave ends a hold, and reports whether it was the last of the grant, which has ended then: its node is to
@@ -152,22 +155,19 @@ func (f *fairLock) removeNode(ctx context.Context, g *grant) error {
 			return nil
 		case errors.Is(err, zk.ErrConnectionLoss):
 			answerLost = true
-		case g.s.Err() != nil && g.s.Gone(ctx):
-			return nil // the node has gone with the session
 		case announced && !client.MaybeApplied(err) && ctx.Err() == nil:
 			announced = false // whatever is wrong with the marker, the node must go
 		case errors.Is(err, zk.ErrNoNode):
-			if other := g.otherPath(node); other != "" { // put in its place by a downgrade of unknown outcome
-				g.noteMoved(other)
-				continue
-			}
-			if answerLost { // by us, in the request whose answer was lost
+			other := g.otherPath(node)     // put in its place by a downgrade of unknown outcome
+			if other == "" && answerLost { // deleted by us, in the request whose answer was lost
 				return nil
 			}
-			return &LostError{Path: f.path, Cause: ErrNodeDeleted}
+			if other == "" {
+				return err
+			}
+			g.noteMoved(other)
 		default:
-			g.discard()
-			return releasePending(f.path, err)
+			return err
 		}
 	}
 }

@@ -78,9 +78,5 @@ func (u *unfairLock) takeHolds(ctx context.Context, _ int, try bool) ([]*Hold, e
 		a.watch.Cancel()
 		a.end()
 	}()
-	h, err := a.run(ctx, try)
-	if err != nil {
-		return nil, err
-	}
-	return []*Hold{h}, nil
+	return a.run(ctx, try)
 }

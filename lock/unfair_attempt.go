@@ -6,8 +6,6 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
-	"github.com/lockkeeper/lockkeeper/internal/clock"
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -18,33 +16,33 @@ import (
 type unfairAttempt struct {
 	attemptBase // nodes is the lock's path if the node is there, and is ours
 	u           *unfairLock
-	lookedAt    clock.Instant // when the last request was sent that showed our node
-	own         *client.Watch // on our node; nil where none is set
-	watch       *client.Watch // that the last look at the node has set; nil if there was none, or it is own now
+	watch       *client.Watch // that the last look at the node has set; nil if there was none, or it is in own now
 }
 
 // run returns when the node is ours. If try is set, it does not wait, and a node in the way is a *BusyError.
-func (a *unfairAttempt) run(ctx context.Context, try bool) (*Hold, error) {
+func (a *unfairAttempt) run(ctx context.Context, try bool) ([]*Hold, error) {
 	for {
 		rival, err := a.create(ctx)
 		switch {
 		case err != nil:
 			return nil, err
 		case rival == nil:
-			h, err := a.grant(ctx)
-			if err != ErrPlaceLost { // of ours, and not of another lock's attempt, as the cause of ctx may be
-				return h, err
+			holds, err := a.beginHolds(ctx)
+			switch {
+			case err == ErrPlaceLost: // of ours, and not of another lock's attempt, as the cause of ctx may be
+				a.forget() // deleted before the session was known to live
+			case holds != nil || err != nil:
+				return holds, err
 			}
-			a.forget() // deleted before the session was known to live
-			continue
+			continue // a node that has to be looked at again is in the way of a create
 		case try:
 			return nil, a.u.busy(rival)
 		}
 		a.u.tellWaiting(ctx, Place{Ahead: 1, First: a.u.dir})
-		for rival != nil {
-			if rival, err = a.awaitRival(ctx, rival); err != nil {
-				return nil, err
-			}
+		select {
+		case <-a.watch.Done(): // or the session is over, which the next request finds out
+		case <-ctx.Done():
+			return nil, &waitError{endOf(ctx, a.u.s), a.u.busy(rival)}
 		}
 	}
 }
@@ -64,8 +62,8 @@ func (a *unfairAttempt) create(ctx context.Context) (rival *client.Node, err err
 		err := a.settle(ctx)
 		switch {
 		case err == nil:
-			a.lookedAt = bridge.Sent(made)
-			a.vouch()
+			a.shownAt = bridge.Sent(made)
+			a.noteJoined()
 			return nil, nil
 		case errors.Is(err, zk.ErrNoNode):
 			if err := a.u.s.EnsurePath(ctx, zk.Parent(a.u.dir), a.u.opt.ParentACL); err != nil {
@@ -104,11 +102,11 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 		case err != nil:
 			return nil, err
 		case node.Stat.Czxid == a.token, a.unknown && a.u.isOf(a.id, node):
-			a.lookedAt = bridge.Sent(got)
+			a.shownAt = bridge.Sent(got)
 			a.nodes, a.token, a.unknown = []string{a.u.dir}, node.Stat.Czxid, false
-			a.vouch()
+			a.noteJoined()
 			if !queue.Revoked(node.Data) { // otherwise the guard is to look for itself, and to write the owner again
-				a.own, a.watch = watch, nil
+				a.own[0], a.watch = watch, nil
 			}
 			return nil, nil
 		}
@@ -125,54 +123,8 @@ func (a *unfairAttempt) readNode(ctx context.Context) (rival *client.Node, err e
 
 // forget notes that the node, if we have made one, is gone.
 func (a *unfairAttempt) forget() {
-	a.own.Cancel() // on another contender's, perhaps
+	for _, w := range a.own {
+		w.Cancel() // on another contender's, perhaps
+	}
 	a.ownNodes, a.own = ownNodes{id: a.id}, nil
-}
-
-// awaitRival waits until something happens to the node in the way. It returns that node again if it is still there, or the one
-// after it, and none if there is no node.
-func (a *unfairAttempt) awaitRival(ctx context.Context, rival *client.Node) (next *client.Node, err error) {
-	select {
-	case <-a.watch.Done():
-	case <-ctx.Done():
-		return nil, &waitError{endOf(ctx, a.u.s), a.u.busy(rival)}
-	}
-	switch ev, _, err := a.watch.Event(); {
-	case err != nil:
-		return nil, err
-	case ev.Type == zk.NodeDeleted:
-		return nil, nil
-	}
-	return a.readNode(ctx)
-}
-
-// grant makes the hold, once the session is known to live.
-func (a *unfairAttempt) grant(ctx context.Context) (*Hold, error) {
-	u := a.u
-	l, err := awaitLease(ctx, u.s, u.opt.Vouch)
-	if err != nil {
-		return nil, err
-	}
-	if a.own != nil && a.own.Fired() { // meanwhile
-		if err := ownEvent(a.own); err != nil {
-			return nil, err
-		}
-		a.own = nil // written to; the guard looks
-	}
-	if ctx.Err() != nil {
-		return nil, ending.Of(ctx)
-	}
-	if isOutdated(a.u.s, a.lookedAt, l.At, a.own) {
-		if _, err := a.readNode(ctx); err != nil {
-			return nil, err
-		}
-		if len(a.nodes) == 0 {
-			return nil, ErrPlaceLost
-		}
-		return a.grant(ctx)
-	}
-	g := newGrant(&a.attemptBase, u.dir, false, l.Number)
-	h := beginHolds(ctx, []*grant{g}, []*client.Watch{a.own})[0]
-	a.nodes = nil // the hold's now
-	return h, nil
 }

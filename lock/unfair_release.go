@@ -22,14 +22,10 @@ func (u *unfairLock) removeNode(ctx context.Context, g *grant) error {
 		found, err = u.removeOwn(ctx, &left)
 		ours = ours || found
 	}
-	switch {
-	case err == nil && ours, u.s.Err() != nil && u.s.Gone(ctx): // the node has gone, perhaps with the session
-		return nil
-	case err == nil, errors.Is(err, zk.ErrNoNode):
-		return &LostError{Path: u.dir, Cause: ErrNodeDeleted}
+	if err == nil && !ours {
+		return zk.ErrNoNode
 	}
-	g.discard()
-	return releasePending(u.dir, err)
+	return err
 }
 
 // removeOwn deletes the node if it is the one that d stands for, which its creation zxid tells, or its data where the create was
@@ -63,8 +59,7 @@ func (u *unfairLock) removeOwn(ctx context.Context, d *ownNodes) (was bool, err 
 	}
 }
 
-// isOf reports whether the attempt with that id has made the node. Its data says so; a client that writes over the data before
-// an attempt whose create was not answered has looked leaves a node that no attempt knows (see [Unfair]).
+// isOf reports whether the attempt with that id has made the node. Its data says so, unless it was written over (see [Unfair]).
 func (u *unfairLock) isOf(id queue.ID, node client.Node) bool {
 	return node.Stat.EphemeralOwner == u.s.ID() && queue.ParseRecord(node.Data).ID == id
 }

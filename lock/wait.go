@@ -74,13 +74,6 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 // over. It never sleeps without a watch on a node that was there when the watch was set. It drops the
 // view's queue, which may be long.
 func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) {
-	defer func() {
-		// A waiter of a mutex or a read/write lock watches one claim, and whether it needs the release marker depends on this view.
-		// The many watches of a semaphore's waiter are kept for the next wait.
-		if ours || err != nil || a.lock.rules.Kind != queue.Permit {
-			a.cancelClaimWatches()
-		}
-	}()
 	watched, err := a.arm(ctx, *v)
 	if watched == nil {
 		return false, err
@@ -198,16 +191,17 @@ type claimWatch struct {
 	releaseMarker *client.Watch // on the claim's release marker, if that gives us the lock and the end of the claim alone does not
 }
 
-// watchClaims returns watches for the claims that v waits for, and adds the requests that set them. One that
-// is left from the wait before is as good as a new one if its watch is of the connection on which v was listed and has
-// not fired: the claim was there when it was set, and is in the listing. The others end.
+// watchClaims returns watches for the claims that v waits for, and adds the requests that set them. Of the many of a semaphore's
+// waiter, one that is left from the wait before is as good as a new one if its watch is of the connection on which v was listed and
+// has not fired: the claim was there when it was set, and is in the listing. The others end. A waiter of a mutex or a read/write
+// lock watches one claim, and whether it needs the release marker depends on v.
 func (a *attempt) watchClaims(p *client.Pipeline, v view) []*claimWatch {
 	left := a.claimWatches
 	a.claimWatches = make(map[string]*claimWatch, len(v.waits))
 	all := make([]*claimWatch, len(v.waits))
 	for i, place := range v.waits {
 		name := v.queue.Claims[place].Name
-		if w := left[name]; w != nil && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
+		if w := left[name]; w != nil && a.lock.rules.Kind == queue.Permit && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
 			w.frees = a.lock.rules.FreedByEnd(v.queue, place, v.place)
 			all[i] = w
 			delete(left, name)
@@ -224,16 +218,10 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*claimWatch {
 
 // cancelWatches ends all watches but those on our own nodes.
 func (a *attempt) cancelWatches() {
-	a.cancelClaimWatches()
-	a.knownPermits.cancel()
-}
-
-// cancelClaimWatches ends the watches on claims ahead that are left.
-func (a *attempt) cancelClaimWatches() {
-	for _, l := range a.claimWatches {
-		l.cancel()
+	for _, w := range a.claimWatches {
+		w.cancel()
 	}
-	a.claimWatches = nil
+	a.knownPermits.cancel()
 }
 
 // watchClaim adds the requests that watch the claim at place, and its release marker if only a release of that claim, and not

@@ -96,10 +96,9 @@ func (l *listener) wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rest, stop := context.WithCancel(ctx)
-	stop() // the rest is what is there already
+	ended := ending.Ended(context.Canceled) // with it Next returns what is there already, and does not wait
 	gap := false
-	for ; err == nil; ev, err = l.events.Next(rest) {
+	for ; err == nil; ev, err = l.events.Next(ended) {
 		gap = gap || ev.Gap
 		delete(l.nodes, ev.Path)
 		delete(l.dirs, ev.Path)

@@ -3,6 +3,7 @@ package locksuite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,27 +120,39 @@ func f06DeletedBehindALateListing(w *World, t *testing.T) {
 }
 
 // As before with the unfair lock, whose attempt knows from the answer to its create alone that the node is there. The attempt
-// begins anew.
+// looks again: it makes the node anew, or finds the one that it has made.
 func f06UnfairDeletedBehindALateCreate(w *World, t *testing.T) {
-	a := w.Client("a")
-	w.MustRelease(must(w, a.Unfair().Lock)) // the directory is there
-	late := w.Timeout * 9 / 20
-	a.Proxy.Hold(faultproxy.Match{Ops: faultproxy.Lists(), Path: "/"}, late)
-	ahead := a.Session.Pipeline()
-	ahead.Children("/")
-	ahead.Send(w.Context())
-	var deleted atomic.Bool // the attempt may end while the answer waits
-	a.Proxy.After(faultproxy.Match{Ops: faultproxy.Creates(), Path: w.dir}, func(faultproxy.Request, faultproxy.Reply) {
-		w.Delete(w.dir)
-		deleted.Store(true)
-		time.Sleep(late)
-	})
-	h := must(w, a.Unfair().Lock)
-	if !deleted.Load() {
-		t.Fatal("the node was not deleted: the test proves nothing")
+	for _, deletes := range []bool{true, false} {
+		a := w.Client(fmt.Sprint("deletes ", deletes))
+		w.MustRelease(must(w, a.Unfair().Lock)) // the directory is there
+		late := w.Timeout * 9 / 20
+		a.Proxy.Hold(faultproxy.Match{Ops: faultproxy.Lists(), Path: "/"}, late)
+		ahead := a.Session.Pipeline()
+		ahead.Children("/")
+		ahead.Send(w.Context())
+		var made atomic.Bool // the attempt may end while the answer waits
+		var creates atomic.Int32
+		a.Proxy.After(faultproxy.Match{Ops: faultproxy.Creates(), Path: w.dir}, func(faultproxy.Request, faultproxy.Reply) {
+			if creates.Add(1) > 1 {
+				return
+			}
+			if deletes {
+				w.Delete(w.dir)
+			}
+			made.Store(true)
+			time.Sleep(late)
+		})
+		h := must(w, a.Unfair().Lock)
+		if !made.Load() {
+			t.Fatal("the answer was not late: the test proves nothing")
+		}
+		if n := creates.Load(); n != 2 {
+			t.Errorf("deleted %v: %d creates, want 2", deletes, n)
+		}
+		stat, there, err := a.Session.Exists(w.Context(), w.dir)
+		if !there || stat.Czxid != h.Token() {
+			t.Errorf("deleted %v: a hold with token 0x%x began on the node with 0x%x, there %v (%v)", deletes, h.Token(), stat.Czxid, there, err)
+		}
+		w.MustRelease(h)
 	}
-	if there, err := w.Exists(w.dir); !there {
-		t.Errorf("a hold began on a node that had been deleted (%v)", err)
-	}
-	w.MustRelease(h)
 }

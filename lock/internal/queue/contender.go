@@ -56,11 +56,6 @@ func KindOf(names []string, permits int) Kind {
 	return KindNone
 }
 
-// isCuratorSemaphore reports whether names are those of both directories of Curator's semaphore, among others.
-func isCuratorSemaphore(names []string) bool {
-	return slices.Contains(names, LeasesName) && slices.Contains(names, GateName)
-}
-
 // KazooPermits returns the number of permits of kazoo's Semaphore, which is all that its directory's data say; 0 for other data.
 func KazooPermits(data []byte) int {
 	n, _ := strconv.Atoi(string(data)) // 0 with an error

@@ -9,8 +9,6 @@ import (
 // is that of its claim but for the end. It is made right before Lock returns, and the release deletes it ahead of the claim. So a
 // marker without its claim stands for a hold that ended in any other way, or for an attempt that died right before its hold began. It
 // stays for the next contender, which in the last case waits for a delay that protects nothing.
-//
-// Readers have no marker: a delay protects what is written under the lock.
 const markerWord = "-held"
 
 // DelayMax is the largest Options.Delay.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,6 +35,11 @@ const (
 	LeasesName = "leases"
 	GateName   = "locks"
 )
+
+// isCuratorSemaphore reports whether names are those of both directories of Curator's semaphore, among others.
+func isCuratorSemaphore(names []string) bool {
+	return slices.Contains(names, LeasesName) && slices.Contains(names, GateName)
+}
 
 // A ClaimKind says what a claim asks for. Several kinds or-ed together are a set.
 type ClaimKind uint8
