@@ -206,7 +206,10 @@ func (c *Cache) Done() <-chan struct{} { return c.done }
 func (c *Cache) Err() error {
 	select {
 	case <-c.done:
-		return c.mu.err
+		if errors.Is(c.mu.err, ErrLimit) { // it says the path
+			return c.mu.err
+		}
+		return operr.Wrap("cache", c.path, c.mu.err, false)
 	default:
 		return nil
 	}

@@ -260,7 +260,7 @@ func (d *Directory) Stale() error {
 func (d *Directory) Done() <-chan struct{} { return d.c.Done() }
 
 // Err returns nil until Done is closed, and then why the Directory follows no more.
-func (d *Directory) Err() error { return d.c.Err() }
+func (d *Directory) Err() error { return operr.Wrap("discovery", d.base, d.c.Err(), false) }
 
 // Close ends the Directory. Closing again is harmless.
 func (d *Directory) Close(ctx context.Context) error { return d.c.Close(ctx) }

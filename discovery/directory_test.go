@@ -278,6 +278,8 @@ func TestWhatCannotBeRegistered(t *testing.T) {
 		}
 		err := discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "a", ID: "x", Port: 80}, discovery.RegisterOptions{})
 		want(t, "no address", fmt.Sprint(err), "publish /services/a/x: the instance has no address, by which clients could reach it")
+		err = discovery.Publish(t.Context(), k, "/services", discovery.Instance{Name: "a", ID: "x", Address: "[::1]", Port: 80}, discovery.RegisterOptions{})
+		want(t, "brackets", fmt.Sprint(err), "publish /services/a/x: address [::1]: an IPv6 address is written without brackets")
 		if len(srv.Tree("/services")) > 0 {
 			t.Errorf("tree:\n%s", srv.Tree("/services"))
 		}

@@ -137,6 +137,9 @@ func writable(base string, i Instance) (string, error) {
 	if i.Address == "" {
 		return path, errors.New("the instance has no address, by which clients could reach it")
 	}
+	if strings.HasPrefix(i.Address, "[") {
+		return path, fmt.Errorf("address %s: an IPv6 address is written without brackets", i.Address)
+	}
 	for _, p := range []int{i.Port, i.SSLPort} {
 		if p < 0 || p > 65535 {
 			return path, fmt.Errorf("port %d is out of range", p)

@@ -143,7 +143,7 @@ func (g *Group) Stale() error {
 func (g *Group) Done() <-chan struct{} { return g.c.Done() }
 
 // Err returns nil until Done is closed, and then why the Group follows no more.
-func (g *Group) Err() error { return g.c.Err() }
+func (g *Group) Err() error { return operr.Wrap("group", g.c.Path(), g.c.Err(), false) }
 
 // Close ends the Group. Closing again is harmless.
 func (g *Group) Close(ctx context.Context) error { return g.c.Close(ctx) }

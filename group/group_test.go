@@ -394,7 +394,13 @@ func TestAThousandMembers(t *testing.T) {
 func TestOpenOfAClosedKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, _ := keep(t, zktest.New(t, zktest.Options{}), "a")
+		g, err := group.Open(t.Context(), k, "/g", group.Options{})
+		must(t, err)
 		must(t, k.Close(t.Context()))
+		<-g.Done()
+		if err := g.Err(); !errors.Is(err, zk.ErrClosed) || !strings.HasPrefix(err.Error(), "group /g: ") {
+			t.Errorf("Err: %v", err)
+		}
 		if _, err := group.Open(t.Context(), k, "/g", group.Options{}); !errors.Is(err, zk.ErrClosed) || !strings.HasPrefix(err.Error(), "group /g: ") {
 			t.Errorf("Open: %v", err)
 		}
