@@ -42,8 +42,6 @@ type looker struct {
 	s     *client.Session
 	nodes map[string]client.Node // contenders' as they are known to be, by path
 	dirs  map[string]directory   // directories, likewise
-	watch bool                   // leave a watch on whatever is read
-	armed []*client.Watch        // those that were left
 }
 
 func newLooker(s *client.Session) *looker {
@@ -125,11 +123,7 @@ func (l *looker) directory(ctx context.Context, path string) (directory, error) 
 	}
 	for {
 		p := l.s.Pipeline()
-		if l.watch { // first: the others leave no watch where there is nothing, and this one tells what comes between them
-			_, w := p.WatchExists(path)
-			l.armed = append(l.armed, w)
-		}
-		got, listed := p.Get(path), l.list(p, path)
+		got, listed := p.Get(path), p.Children(path)
 		p.Send(ctx)
 		node, err := got.Wait(ctx)
 		list, listErr := listed.Wait(ctx)
@@ -148,24 +142,6 @@ func (l *looker) directory(ctx context.Context, path string) (directory, error) 
 	}
 }
 
-func (l *looker) get(p *client.Pipeline, path string) *client.Pending[client.Node] {
-	if !l.watch {
-		return p.Get(path)
-	}
-	got, w := p.WatchGet(path)
-	l.armed = append(l.armed, w)
-	return got
-}
-
-func (l *looker) list(p *client.Pipeline, path string) *client.Pending[client.Listing] {
-	if !l.watch {
-		return p.Children(path)
-	}
-	listed, w := p.WatchChildren(path)
-	l.armed = append(l.armed, w)
-	return listed
-}
-
 // claims returns those of names that are claims, in their order.
 func claims(names []string) []string { return queue.Parse(names, ^queue.ClaimKind(0)).Names() }
 
@@ -180,7 +156,7 @@ func (l *looker) contenders(ctx context.Context, dir string, choose func(names [
 	for again := true; again; {
 		again = false
 		unknown := slices.DeleteFunc(slices.Clone(queued), known)
-		for i, read := range waitgraph.ReadNodes(ctx, l.s, dir, unknown, l.get) {
+		for i, read := range waitgraph.ReadNodes(ctx, l.s, dir, unknown) {
 			n, err := read.Wait(ctx)
 			switch {
 			case err == nil:

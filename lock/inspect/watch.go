@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -17,12 +17,12 @@ import (
 // the last thing that it yields is the error that says so. A lock that is not there has no holder.
 //
 // What is yielded is the present state and not each change: a caller that is slow, or has lost the connection for a
-// while, misses what happened in between, but always gets the latest state. Nothing is polled, nothing piles up, and
-// only what has changed is read again.
+// while, misses what happened in between, but always gets the latest state. Nothing piles up, and only what has changed is read
+// again.
 //
-// At servers that have persistent watches (3.6 and later) it takes one of these, at others a watch on each znode,
-// and all are read again at every change. At servers before 3.9 a persistent watch disturbs one-shot watches of
-// the same session on the same path, which locks use: use another session for Watch than the one that takes the lock.
+// It takes a persistent watch. Servers before 3.6 have none: there it looks twice a second. At servers before 3.9 a persistent
+// watch disturbs one-shot watches of the same session on the same path, which locks use: use another session for Watch than the
+// one that takes the lock.
 func Watch(ctx context.Context, s *client.Session, path string) iter.Seq2[Snapshot, error] {
 	return watch(ctx, s, path, (*looker).look, nil)
 }
@@ -68,10 +68,12 @@ func watch[T any](ctx context.Context, s *client.Session, path string, look func
 // A listener is a looker that learns when there is something new to see.
 type listener struct {
 	*looker
-	path     string
-	events   *client.PersistentWatch // on path and below; nil where the server has no such watches
-	waitedOn []*client.Watch         // those that were left before the present ones, without a persistent watch
+	path   string
+	events *client.PersistentWatch // on path and below; nil where the server has no such watches
 }
+
+// lookPause is between two looks where the server has no persistent watches.
+const lookPause = time.Second / 2
 
 func listen(ctx context.Context, s *client.Session, path string) (*listener, error) {
 	if s == nil {
@@ -80,8 +82,7 @@ func listen(ctx context.Context, s *client.Session, path string) (*listener, err
 	l := &listener{looker: newLooker(s), path: path}
 	var err error
 	l.events, err = s.AddWatch(ctx, path, true)
-	l.watch = errors.Is(err, zk.ErrUnimplemented)
-	if err != nil && !l.watch {
+	if err != nil && !errors.Is(err, zk.ErrUnimplemented) {
 		return nil, err
 	}
 	return l, nil
@@ -89,8 +90,16 @@ func listen(ctx context.Context, s *client.Session, path string) (*listener, err
 
 // wait returns when something has changed since the last look began.
 func (l *listener) wait(ctx context.Context) error {
-	if l.watch {
-		return l.waitOneShot(ctx)
+	if l.events == nil {
+		clear(l.nodes)
+		clear(l.dirs)
+		select {
+		case <-time.After(lookPause):
+		case <-l.s.Done():
+		case <-ctx.Done():
+			return ending.Of(ctx)
+		}
+		return l.s.Err()
 	}
 	ev, err := l.events.Next(ctx)
 	if err != nil {
@@ -116,32 +125,8 @@ func (l *listener) wait(ctx context.Context) error {
 	return err
 }
 
-// waitOneShot is wait with the watches that the last look has left. They stay until the next has left its
-// own, so that the server is not asked to forget what it is about to be asked for.
-func (l *listener) waitOneShot(ctx context.Context) error {
-	for _, w := range l.waitedOn {
-		w.Cancel()
-	}
-	l.waitedOn, l.armed = l.armed, nil
-	clear(l.nodes)
-	clear(l.dirs)
-	told := make(chan struct{}, 1)
-	for _, w := range l.waitedOn {
-		bridge.Notify(w, told)
-	}
-	select {
-	case <-told:
-		return l.s.Err()
-	case <-ctx.Done():
-		return ending.Of(ctx)
-	}
-}
-
 func (l *listener) close() {
 	if l.events != nil {
 		l.events.Close()
-	}
-	for _, w := range append(l.waitedOn, l.armed...) {
-		w.Cancel()
 	}
 }

@@ -132,7 +132,7 @@ func f06UnfairDeletedBehindALateCreate(w *World, t *testing.T) {
 		ahead.Send(w.Context())
 		var made atomic.Bool // the attempt may end while the answer waits
 		var creates atomic.Int32
-		a.Proxy.After(faultproxy.Match{Ops: faultproxy.Creates(), Path: w.dir}, func(faultproxy.Request, faultproxy.Reply) {
+		a.Proxy.After(faultproxy.Match{Ops: faultproxy.Creates(), Path: w.dir, Times: faultproxy.Always}, func(faultproxy.Request, faultproxy.Reply) {
 			if creates.Add(1) > 1 {
 				return
 			}

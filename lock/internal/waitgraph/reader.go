@@ -144,7 +144,7 @@ func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 	}
 	var of []*queue.Entry
 	entries := map[string]*queue.Entry{}
-	for i, read := range ReadNodes(r.ctx, r.s, dir, q.Names(), (*client.Pipeline).Get) {
+	for i, read := range ReadNodes(r.ctx, r.s, dir, q.Names()) {
 		path := zk.Join(dir, q.Claims[i].Name)
 		n, err := read.Wait(r.ctx)
 		if err != nil && !unseen(err) {
@@ -168,15 +168,14 @@ func (r *Reader) readClaims(dir string, directory client.Node, q queue.Queue) (*
 // readBatch is how many nodes are read with one write, and on their way at once: other requests of the session need room, too.
 const readBatch = 100
 
-// ReadNodes reads the children of dir that are called names, with the requests that get makes. It returns these, with their answers,
-// by the places of the names; once one has failed, those up to there.
-func ReadNodes(ctx context.Context, s *client.Session, dir string, names []string,
-	get func(*client.Pipeline, string) *client.Pending[client.Node]) []*client.Pending[client.Node] {
+// ReadNodes reads the children of dir that are called names. It returns the requests, with their answers, by the places of the names;
+// once one has failed, those up to there.
+func ReadNodes(ctx context.Context, s *client.Session, dir string, names []string) []*client.Pending[client.Node] {
 	reads := make([]*client.Pending[client.Node], 0, len(names))
 	for batch := range slices.Chunk(names, readBatch) {
 		p := s.Pipeline()
 		for _, name := range batch {
-			reads = append(reads, get(p, zk.Join(dir, name)))
+			reads = append(reads, p.Get(zk.Join(dir, name)))
 		}
 		p.Send(ctx)
 		_, err := reads[len(reads)-1].Wait(ctx)
