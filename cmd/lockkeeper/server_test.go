@@ -119,7 +119,7 @@ func TestServerReadsZooCfg(t *testing.T) {
 			t.Errorf("the log has no %q: %s", want, j.stderr)
 		}
 	}
-	h.run("run", "--servers", address+"/chroot", "demo", "--", "sh", "-c", "exit 3").want(64, "lockkeeper: lock /lockkeeper/locks/demo: create /lockkeeper: ", "chroot")
+	h.run("run", "--servers", address+"/chroot", "demo", "--", "sh", "-c", "exit 3").want(64, "lockkeeper: lock /lockkeeper/locks/demo: create /: the chroot /chroot is missing")
 	h.run("slots", "--servers", address+"/chroot", "demo", "3").want(64, address+"/chroot: the chroot does not exist")
 	for _, command := range []string{"locks", "locks --watch", "locks demo", "revoke demo", "break --force demo"} {
 		h.run(append(strings.Fields(command), "--servers", address+"/chroot")...).want(64, "the chroot does not exist")

@@ -308,7 +308,7 @@ func (e *engine) refusal(err error) link.Note {
 	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: text + " (does the chroot in the server list exist?)"}
+		return link.Note{Is: link.IsFailed, Status: exit.Usage, Text: text}
 	case errors.Is(err, errNoAnswer), errors.Is(err, zk.ErrConnectionLoss):
 		return link.Note{Is: link.IsFailed, Status: exit.Unreachable, Text: text}
 	}
