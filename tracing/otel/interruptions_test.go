@@ -57,7 +57,10 @@ func TestInterruptions(t *testing.T) {
 		}
 
 		recorder.Reset()
+		srv.Link("a").Refuse() // longer than the session timeout: of a state that passes at once a follower may not hear
 		srv.Link("a").Expire()
+		time.Sleep(20 * time.Second)
+		srv.Link("a").Heal()
 		time.Sleep(time.Minute)
 		expired := spans(recorder)
 		for _, name := range []string{"session.interruption main Error expired", "cache.stale config Unset", "group.absence workers Unset"} {
@@ -130,7 +133,10 @@ func TestASessionThatIsClosed(t *testing.T) {
 		}
 
 		recorder.Reset()
+		srv.Link("a").Refuse() // longer than the session timeout: of a state that passes at once a follower may not hear
 		srv.Link("a").Expire()
+		time.Sleep(20 * time.Second)
+		srv.Link("a").Heal()
 		time.Sleep(time.Minute)
 		expired := spans(recorder)
 		for _, name := range []string{"session.interruption main Error expired", "cache.stale config Unset", "group.absence workers Unset"} {
