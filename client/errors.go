@@ -172,7 +172,7 @@ func withoutAddress(err error) error {
 func (s *Session) noteAttempt(server string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if told := s.opt.Trace.Attempt; told != nil {
+	if told := s.opt.Trace.Attempt; told != nil && err != errUnanswered { // that one was broken off by the session's end
 		s.traceLocked(func() { told(server, err) })
 	}
 	if s.mu.noConn == nil { // the server has taken the session

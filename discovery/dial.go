@@ -50,6 +50,9 @@ func (d *Directory) DialContext(ctx context.Context, network, address string) (n
 // serviceName returns the name of the service in an address, without a port.
 func serviceName(address string) string { return (&url.URL{Host: address}).Hostname() }
 
+// leastAttempt is how long an attempt has to last for its end by a deadline to say something of the instance.
+const leastAttempt = 10 * time.Millisecond
+
 // each tries the instances of a service in turn, each once at most, until use, which gets the instance's address by
 // addressOf and how many instances are left, returns no error. If it reports an instance as dead, that is noted, unless the caller has
 // given up, and with retry the next one is tried. One without such an address is dead, and the next one is tried in any case, because
@@ -69,13 +72,19 @@ func (d *Directory) each(ctx context.Context, name string, retry bool, addressOf
 			d.Failed(i)
 			continue
 		}
+		if err := ctx.Err(); err != nil {
+			errs = append(errs, err)
+			break
+		}
+		began := time.Now()
 		dead, err := use(address, left)
 		if err == nil {
 			d.Worked(i)
 			return nil
 		}
+		hasty := errors.Is(err, context.DeadlineExceeded) && time.Since(began) < leastAttempt
 		errs = append(errs, fmt.Errorf("instance %s of %s at %s: %w", i.ID, name, address, err))
-		if dead && (ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded)) {
+		if dead && !hasty && (ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded)) {
 			d.Failed(i)
 		}
 		if !dead || !retry || ctx.Err() != nil {
@@ -101,6 +110,12 @@ type transport struct {
 	next http.RoundTripper
 }
 
+// queues reports whether a request may wait until others give a connection back, which says nothing of the instance.
+func (t *transport) queues() bool {
+	h, ok := t.next.(*http.Transport)
+	return ok && h.MaxConnsPerHost > 0
+}
+
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	first := true
@@ -109,8 +124,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	err := t.d.each(req.Context(), req.URL.Hostname(), replayable, addressOf, func(address string, _ int) (dead bool, err error) {
 		var connecting atomic.Bool
 		trace := &httptrace.ClientTrace{
-			GetConn: func(string) { connecting.Store(true) },
-			GotConn: func(httptrace.GotConnInfo) { connecting.Store(false) },
+			GetConn:           func(string) { connecting.Store(!t.queues()) },
+			DNSStart:          func(httptrace.DNSStartInfo) { connecting.Store(true) },
+			ConnectStart:      func(string, string) { connecting.Store(true) },
+			TLSHandshakeStart: func() { connecting.Store(true) },
+			GotConn:           func(httptrace.GotConnInfo) { connecting.Store(false) },
 		}
 		out := req.Clone(httptrace.WithClientTrace(req.Context(), trace))
 		if !first && req.GetBody != nil {

@@ -158,6 +158,57 @@ func TestInstancesThatCannotBeDialled(t *testing.T) {
 	})
 }
 
+// What ends an attempt at once, or a wait for connections that are in use, says nothing of an instance.
+func TestInstancesThatAreNotToBlame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv, "a")
+		publish(t, k, "s", 2)
+		d := open(t, k, discovery.Options{FailuresMax: 1})
+		allUsable := func(when string) {
+			t.Helper()
+			for _, wanted := range d.Instances("s") {
+				found := false
+				for range 4 {
+					got, err := d.RoundRobin("s")
+					found = found || err == nil && got.ID == wanted.ID
+				}
+				if !found {
+					t.Errorf("%s: instance %s is left out", when, wanted.ID)
+				}
+			}
+		}
+		for _, left := range []time.Duration{-time.Second, time.Millisecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), left)
+			conn, err := d.Dial(ctx, "tcp", "s", func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v left: %v, %v", left, conn, err)
+			}
+			allUsable(fmt.Sprint(left, " left"))
+		}
+		next := &http.Transport{MaxConnsPerHost: 1, DialContext: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			go func() { // a server that is slow
+				http.ReadRequest(bufio.NewReader(far))
+				time.Sleep(time.Minute)
+				far.Close()
+			}()
+			return near, nil
+		}}
+		for range 4 { // the first two take the connections
+			go (&http.Client{Timeout: 10 * time.Second, Transport: d.Transport(next)}).Get("http://s/")
+		}
+		time.Sleep(20 * time.Second)
+		allUsable("connections in use")
+		time.Sleep(time.Hour)
+		next.CloseIdleConnections()
+	})
+}
+
 // A host that drops all packets takes a part of a caller's time, and is left out after two such attempts.
 func TestAHostThatDropsPackets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 // RegisterWhile keeps an instance registered while it is healthy, until ctx ends, and returns when it is registered no
 // more. It calls check at once and then every interval, with a context that ends after the interval, or after a second if
-// that is longer. The first error ends the registration, and the first nil begins it again; a check that has not returned when its
+// that is longer. The first error, or panic, ends the registration, and the first nil begins it again; a check that has not returned when its
 // context ends counts as an error, and is not called again before it has. check is also called while the registration waits for the
 // server, or for another owner of the id. What tolerates single failures is the check's own affair.
 //
@@ -84,23 +84,39 @@ func RegisterWhile(ctx context.Context, k *client.Keeper, base string, i Instanc
 type checker struct {
 	check  func(context.Context) error
 	limit  time.Duration // of one call
-	result chan error    // of the call under way; nil if none is
+	result chan error    // of a call that has not returned in its time; nil if there is none
 }
 
 // run returns what a call of the check says of the instance.
 func (c *checker) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	if c.result == nil {
-		result := make(chan error, 1)
-		c.result = result
-		go func() { result <- c.check(ctx) }()
+	if c.result != nil {
+		select {
+		case <-c.result: // which says nothing of the instance as it is now
+		case <-ctx.Done():
+			return errNotReturned
+		}
 	}
+	result := make(chan error, 1)
+	c.result = result
+	go func() {
+		err := errors.New("the health check has ended its goroutine")
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("the health check has panicked: %v", r)
+			}
+			result <- err
+		}()
+		err = c.check(ctx)
+	}()
 	select {
-	case err := <-c.result:
+	case err := <-result:
 		c.result = nil
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("the health check has not returned: %w", ctx.Err())
+		return errNotReturned
 	}
 }
+
+var errNotReturned = errors.New("the health check has not returned in its time")

@@ -121,6 +121,39 @@ func TestACheckThatDoesNotReturn(t *testing.T) {
 	})
 }
 
+// The answer of a check that comes late says nothing of the instance as it is by then, and a panic is an answer.
+func TestChecksThatAreLateOrPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		k := keep(t, srv, "a")
+		var calls atomic.Int32
+		check := func(context.Context) error {
+			if calls.Add(1) == 1 {
+				time.Sleep(11 * time.Second) // healthy at that time
+				return nil
+			}
+			panic("sick")
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			i := discovery.Instance{Name: "worker", ID: "1", Address: "10.0.0.1", Port: 8080}
+			done <- discovery.RegisterWhile(ctx, k, "/services", i, check, 10*time.Second, discovery.RegisterOptions{})
+		}()
+		for range 30 {
+			time.Sleep(time.Second)
+			if len(srv.Tree(workerPath)) > 0 {
+				t.Error("it is registered")
+			}
+		}
+		if n := calls.Load(); n < 3 {
+			t.Errorf("%d checks in 30 s", n)
+		}
+		stop()
+		must(t, <-done)
+	})
+}
+
 // A run is a RegisterWhile of the instance worker/1, which is healthy from the beginning.
 type run struct {
 	sick atomic.Bool

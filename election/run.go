@@ -35,7 +35,7 @@ func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work W
 	if work == nil {
 		return operr.NoFunction("election", path, "work")
 	}
-	ctx, leave, err := bridge.Join(k, ctx)
+	joined, leave, err := bridge.Join(k, ctx) // ends with the Keeper too
 	if err != nil {
 		return err
 	}
@@ -53,24 +53,29 @@ func Run(ctx context.Context, k *client.Keeper, path string, opt Options, work W
 		if err != nil {
 			return err
 		}
-		t, err := e.Campaign(ctx)
-		again := s.Err() != nil && ctx.Err() == nil
+		t, err := e.Campaign(joined)
+		again := ctx.Err() == nil && (s.Err() != nil || k.Err() != nil)
 		if err == nil {
 			began := time.Now()
-			again, err = t.run(ctx, work).next(ctx)
+			again, err = t.run(joined, work).next(ctx)
 			if time.Since(began) >= termGood {
 				rounds = 0
 			}
 		}
-		if !again {
+		switch {
+		case !again:
 			return err
+		case k.Err() != nil:
+			continue // Session says why
 		}
 		e.opt.Lock.Logger.Info("campaigning again", "election", path, "cause", err)
 		d := min(pauseMax, pauseMin<<min(rounds, 16)) // which does not overflow
 		select {
 		case <-time.After(d - rand.N(d/2+1)): // shortened by a random part, so that candidates do not march in step
-		case <-ctx.Done():
-			return ending.Of(ctx)
+		case <-joined.Done():
+			if ctx.Err() != nil {
+				return ending.Of(ctx)
+			}
 		}
 	}
 }

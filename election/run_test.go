@@ -235,13 +235,24 @@ func TestKeeperCloseHandsOver(t *testing.T) {
 			<-ctx.Done()
 			time.Sleep(2 * time.Second) // the work stops
 			working.Add(-1)
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 		leaders := []*client.Keeper{srv.Keeper(t, "a"), srv.Keeper(t, "b")}
 		ran := make(chan error)
-		for _, k := range leaders {
+		waits := srv.Keeper(t, "c")
+		for _, k := range append(leaders, waits) {
 			go func() { ran <- election.Run(t.Context(), k, path, election.Options{}, work) }()
 			synctest.Wait()
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		must(waits.Close(t.Context()))
+		if err := <-ran; !errors.Is(err, zk.ErrClosed) {
+			t.Errorf("Run of a candidate that waits = %v", err)
 		}
 		for i, k := range leaders {
 			if working.Load() != 1 {

@@ -281,7 +281,17 @@ func (a *attempt) decide(ctx context.Context, q queue.Queue, listed *client.Pend
 		return view{}, err
 	}
 	first, last := places[0], places[a.count-1]
-	if other := q.OtherAhead(first); other != queue.KindNone && !a.lock.opt.AllowOtherKinds { // those behind see us
+	other := q.OtherAhead(first) // those behind see us
+	if q.Curator {
+		leases, _, err := a.s.Children(ctx, zk.Join(a.lock.dir, queue.LeasesName))
+		switch {
+		case err == nil && len(queue.Parse(leases, queue.Permit).Claims) > 0:
+			other = queue.KindCuratorSemaphore
+		case err != nil && !errors.Is(err, zk.ErrNoNode):
+			return view{}, err
+		}
+	}
+	if other != queue.KindNone && !a.lock.opt.AllowOtherKinds {
 		return view{}, &KindError{a.lock.path, other}
 	}
 	if a.lock.permits != nil {

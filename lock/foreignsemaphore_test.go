@@ -70,6 +70,22 @@ func testForeignSemaphores(t *testing.T) {
 	}
 }
 
+// Locks at /a/locks and /a/leases do not make a semaphore of a lock at /a.
+func TestLocksWithTheNamesOfASemaphoresParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		for _, path := range []string{"/a", "/a/locks", "/a/leases", "/a"} {
+			m, err := lock.NewMutex(s, path, lock.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.TryLock(t.Context()); path != "/a" && err != nil || path == "/a" && err != nil && errors.Is(err, lock.ErrOtherKind) {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	})
+}
+
 // A client of kazoo cannot hear that it is asked to give up, and its data would be lost.
 func TestRevokeOfKazoos(t *testing.T) {
 	s := zktest.New(t, zktest.Options{}).Session(t, "s")

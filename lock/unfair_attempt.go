@@ -21,11 +21,15 @@ type unfairAttempt struct {
 
 // run returns when the node is ours. If try is set, it does not wait, and a node in the way is a *BusyError.
 func (a *unfairAttempt) run(ctx context.Context, try bool) ([]*Hold, error) {
+	look := a.create
 	for {
-		rival, err := a.create(ctx)
+		rival, err := look(ctx)
+		look = a.create
 		switch {
 		case err != nil:
 			return nil, err
+		case rival == nil && len(a.nodes) == 0: // gone since
+			continue
 		case rival == nil:
 			holds, err := a.beginHolds(ctx)
 			switch {
@@ -43,6 +47,9 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) ([]*Hold, error) {
 		case <-a.watch.Done(): // or the session is over, which the next request finds out
 		case <-ctx.Done():
 			return nil, &waitError{endOf(ctx, a.u.s), a.u.busy(rival)}
+		}
+		if ev, _, err := a.watch.Event(); err == nil && ev.Type != zk.NodeDeleted {
+			look = a.readNode // only written to: a create would cost the ensemble more
 		}
 	}
 }

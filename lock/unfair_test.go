@@ -2,6 +2,8 @@ package lock_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"runtime/debug"
 	"sync/atomic"
 	"testing"
@@ -10,7 +12,9 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
@@ -78,6 +82,52 @@ func TestAWaitOfAnUnfairLockThatPanicsLeavesNoWatch(t *testing.T) {
 		time.Sleep(time.Second)
 		if after := srv.Stats().Watches; after != before || before == 0 {
 			t.Errorf("%d watches at the server, want the %d of the holder", after, before)
+		}
+	})
+}
+
+// A write to the holder's znode costs each waiter a read and no create, which the ensemble would have to agree on.
+func TestWritesToTheHolderCostWaitersOfAnUnfairLockReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		a, err := lock.NewUnfair(srv.Session(t, "a"), "/u", lock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := a.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := faultproxy.New(srv.Link("b").Dial)
+		defer p.Close()
+		s, err := client.Open(t.Context(), zktest.Servers, client.Options{Dial: p.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(t.Context())
+		var creates atomic.Int32
+		p.Before(faultproxy.Match{Ops: faultproxy.Creates(), Path: "/u", Times: faultproxy.Always}, func(faultproxy.Request) { creates.Add(1) })
+		b, err := lock.NewUnfair(s, "/u", lock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error)
+		go func() { got <- b.Do(t.Context(), func(context.Context) error { return nil }) }()
+		synctest.Wait()
+		for n := range 5 {
+			if _, err := srv.Session(t, "writer").Set(t.Context(), "/u", fmt.Append(nil, n), zk.AnyVersion); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if n := creates.Load(); n != 1 {
+			t.Errorf("%d creates while the lock was held", n)
+		}
+		if err := h.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-got; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -377,7 +377,6 @@ func TestAMemberThatIsRefused(t *testing.T) {
 	})
 }
 
-// A Partition that is closed while there is no session has ended with zk.ErrClosed.
 // The Keeper's Close, too, gives no item up before the work on it has returned.
 func TestKeeperCloseWaitsForTheWork(t *testing.T) {
 	in(t, func(w *world) {
@@ -418,6 +417,7 @@ func TestAPersistentZnodeIsNoMember(t *testing.T) {
 	})
 }
 
+// A Partition that is closed while there is no session has ended with zk.ErrClosed.
 func TestCloseWithoutASession(t *testing.T) {
 	in(t, func(w *world) {
 		p, proxy := w.join("a")

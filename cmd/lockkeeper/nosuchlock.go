@@ -101,7 +101,10 @@ func withoutParts(all []inspect.Snapshot) []inspect.Snapshot {
 	for _, snap := range all {
 		semaphores[snap.Path] = snap.Kind == inspect.KindCuratorSemaphore
 	}
-	return slices.DeleteFunc(all, func(snap inspect.Snapshot) bool { return semaphores[zk.Parent(snap.Path)] })
+	return slices.DeleteFunc(all, func(snap inspect.Snapshot) bool {
+		name := zk.Base(snap.Path)
+		return (name == "leases" || name == "locks") && semaphores[zk.Parent(snap.Path)]
+	})
 }
 
 // locksBelow returns the locks below a path that are in use, sorted by path. If some of the znodes may not be read,

@@ -104,12 +104,13 @@ func TestForeignSemaphores(t *testing.T) {
 	h := newHome(t)
 	for _, node := range [][]string{
 		{"/curator/locks"}, {"/curator/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-0000000000", "10.0.0.7"},
+		{"/curator/nightly/_c_0123456789abcdef0123456789abcdef-lock-0000000000"},
 		{"/kazoo", "2"}, {"/kazoo/0123456789abcdef0123456789abcdef", "ident"},
 	} {
 		h.run(append([]string{"z", "create", "-p"}, node...)...).want(0)
 	}
 	table := h.run("locks", "/").want(0).stdout.String()
-	if n := strings.Count(table, "/curator"); n != 1 || !strings.Contains(table, "kazoo-semaphore of 2") {
+	if n := strings.Count(table, "/curator"); n != 2 || !strings.Contains(table, "/curator/nightly") || !strings.Contains(table, "kazoo-semaphore of 2") {
 		t.Errorf("locks:\n%s", table)
 	}
 	for _, path := range []string{"/curator", "/kazoo"} {

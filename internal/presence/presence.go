@@ -231,6 +231,10 @@ func rest(ctx context.Context) {
 // serve keeps the znode there with one session.
 func (p *Presence) serve(ctx context.Context, s *client.Session) error {
 	p.update(func() { p.mu.written = 0 })
+	watching, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { p.watchServer(watching, s) })
+	defer func() { stop(); watcher.Wait() }()
 	for {
 		err := p.check(ctx, s)
 		if err != nil {
@@ -303,10 +307,23 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 		p.present(wanted)
 		var newest version
 		newest, _, changed = p.wish()
-		if newest.number != wanted.number {
+		if st, _ := p.State(); newest.number != wanted.number || !st.Present { // set, or watchServer was here
 			return nil
 		}
 	}
+	select {
+	case <-w.Done():
+		return nil
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// watchServer notes whenever no server has answered for so long that the session may be over, until ctx ends. Whatever request check
+// waits for meanwhile.
+func (p *Presence) watchServer(ctx context.Context, s *client.Session) {
 	for {
 		st, moved := s.State()
 		var gone <-chan time.Time
@@ -315,19 +332,19 @@ func (p *Presence) check(ctx context.Context, s *client.Session) error {
 		}
 		select {
 		case <-gone:
-			p.lost(fmt.Errorf("no server has answered for %v, so the session may be over: %w", s.Timeout(), st.Cause))
+			p.update(func() {
+				if p.mu.state.Present {
+					p.mu.state = State{Err: fmt.Errorf("no server has answered for %v, so the session may be over: %w", s.Timeout(), st.Cause)}
+				}
+			})
 			select {
 			case <-moved:
 			case <-ctx.Done():
+				return
 			}
-			return nil
 		case <-moved:
-		case <-w.Done():
-			return nil
-		case <-changed:
-			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return
 		}
 	}
 }

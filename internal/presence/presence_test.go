@@ -371,6 +371,40 @@ func TestStateWhileCutOff(t *testing.T) {
 	})
 }
 
+// That holds also while the Presence waits for an answer: here because the data was set just before or in the outage.
+func TestStateWhileCutOffInTheMiddleOfALook(t *testing.T) {
+	for _, frozen := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			k, _ := keeper(t, srv, "a")
+			p, err := presence.Keep(t.Context(), k, "/x", nil, options())
+			must(t, err)
+			time.Sleep(time.Minute)
+			if frozen {
+				srv.Link("a").Freeze()
+			} else {
+				srv.Link("a").Refuse()
+				srv.Link("a").Cut()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := p.Set(ctx, []byte("new")); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Set: %v", err)
+			}
+			time.Sleep(time.Minute)
+			if st, _ := p.State(); st.Present || st.Err == nil {
+				t.Errorf("frozen %v: after a minute: %+v", frozen, st)
+			}
+			srv.Link("a").Heal()
+			time.Sleep(10 * time.Second)
+			if st, _ := p.State(); !st.Present || !strings.Contains(srv.Tree("/x").String(), "/x") {
+				t.Errorf("frozen %v: after the outage: %+v", frozen, st)
+			}
+			must(t, p.Close(t.Context()))
+		})
+	}
+}
+
 // What the caller does with its slice afterwards does not matter.
 func TestDataIsCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

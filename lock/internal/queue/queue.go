@@ -25,7 +25,7 @@ type Claim struct {
 type Queue struct {
 	Claims  []Claim
 	Other   Claim // the oldest claim of a kind that was not asked for; its name is empty if there is none
-	Curator bool  // it is the path of Curator's semaphore, whose claims are in two directories below
+	Curator bool  // it may be the path of Curator's semaphore, whose claims are in two directories below
 	Permits int   // how many claims may be granted at once, where the lock has a number for that; otherwise 0
 	Spent   bool  // the directory's counter stands at its end
 }
@@ -51,9 +51,6 @@ func Parse(names []string, kinds ClaimKind) Queue {
 
 // OtherAhead returns the kind of lock whose claim is ahead of the one at place, but not in this queue; KindNone if there is none.
 func (q Queue) OtherAhead(place int) Kind {
-	if q.Curator {
-		return KindCuratorSemaphore
-	}
 	if q.Other.Name == "" || !Before(q.Other.Number, q.Claims[place].Number) {
 		return KindNone
 	}

@@ -42,12 +42,12 @@ var mutations = []mutation{
 	{name: "a bad configuration comes into force", scenario: "cache", seeds: 20, patches: []patch.Patch{
 		{File: "config/config.go", Old: "if err := v.opt.Validate(s.Value); err != nil {", New: "if err := v.opt.Validate(s.Value); false {"}}},
 	{name: "a member does not notice that its znode is deleted", scenario: "group", seeds: 20, patches: []patch.Patch{
-		{File: "internal/presence/presence.go", Old: "		case <-w.Done():\n			return nil\n", New: ""}}},
+		{File: "internal/presence/presence.go", Old: "	case <-w.Done():\n		return nil\n", New: ""}}},
 	{name: "a member does not look for its znode when it leaves", scenario: "group", seeds: 60, short: true, patches: []patch.Patch{
 		{File: "internal/presence/presence.go", Old: "err != nil || !there || !p.ours[stat.EphemeralOwner] {", New: "err != nil || !there || there {"}}},
 	{name: "a member takes the znode of its last session for its own", scenario: "group", seeds: 60, patches: []patch.Patch{
 		{File: "internal/presence/presence.go", Old: "	case stat.EphemeralOwner != s.ID():\n		p.lost", New: "	case false:\n		p.lost"},
-		{File: "internal/presence/presence.go", Old: "		case <-w.Done():\n			return nil\n", New: ""}}},
+		{File: "internal/presence/presence.go", Old: "	case <-w.Done():\n		return nil\n", New: ""}}},
 	{name: "an increment without an answer is made again", scenario: "counter", seeds: 60, patches: []patch.Patch{
 		{File: "client/lostanswer.go", Old: "unchanged := stat.Version == before.Version\n", New: "unchanged := true\n"}}},
 	{name: "an increment without an answer counts as made", scenario: "counter", seeds: 60, patches: []patch.Patch{

@@ -29,11 +29,12 @@ func (c *CLI) ls(ctx context.Context, in call) error {
 	path := in.args[0]
 	watch := c.legacy("ls", in)
 	if in.flags['R'] {
-		if _, _, err := c.session.Children(ctx, path); err != nil {
+		names, _, err := c.session.Children(ctx, path)
+		if err != nil {
 			return err
 		}
 		c.outf("%s\n", ztree.Escape(path))
-		return c.lsBelow(ctx, path)
+		return c.lsBelow(ctx, path, names)
 	}
 	var names []string
 	var st zk.Stat
@@ -60,22 +61,30 @@ func (c *CLI) ls(ctx context.Context, in call) error {
 	return nil
 }
 
-// lsBelow prints what is below a path: all children first, and then what is below each of them.
-func (c *CLI) lsBelow(ctx context.Context, path string) error {
-	names, _, err := c.session.Children(ctx, path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode): // deleted meanwhile
-		return nil
-	case err != nil:
-		return err
-	}
+// lsBatch is how many znodes are asked for their children at a time.
+const lsBatch = 500
+
+// lsBelow prints the children of path, and then what is below each of them.
+func (c *CLI) lsBelow(ctx context.Context, path string, names []string) error {
 	slices.Sort(names)
 	for _, name := range names {
 		c.outf("%s\n", ztree.Escape(zk.Join(path, name)))
 	}
-	for _, name := range names {
-		if err := c.lsBelow(ctx, zk.Join(path, name)); err != nil {
-			return err
+	for batch := range slices.Chunk(names, lsBatch) {
+		p := c.session.Pipeline()
+		listed := make([]*client.Pending[client.Listing], len(batch))
+		for i, name := range batch {
+			listed[i] = p.Children(zk.Join(path, name))
+		}
+		p.Send(ctx)
+		for i, name := range batch {
+			list, err := listed[i].Wait(ctx)
+			if err == nil {
+				err = c.lsBelow(ctx, zk.Join(path, name), list.Names)
+			}
+			if err != nil && !errors.Is(err, zk.ErrNoNode) { // otherwise deleted meanwhile
+				return err
+			}
 		}
 	}
 	return nil
