@@ -40,7 +40,7 @@ var mutations = []mutation{
 	{name: "a change is told twice", scenario: "cache", seeds: 60, patches: []patch.Patch{
 		{File: "cache/follow.go", Old: "f.c.publish(now, news, conn.Conn)", New: "f.c.publish(now, append(news, news...), conn.Conn)"}}},
 	{name: "a bad configuration comes into force", scenario: "cache", seeds: 20, patches: []patch.Patch{
-		{File: "config/config.go", Old: "if err := v.opt.Validate(s.Value); err != nil {", New: "if err := v.opt.Validate(s.Value); false {"}}},
+		{File: "config/config.go", Old: "if err := v.safely(func() error { return v.opt.Validate(s.Value) }); err != nil {", New: "if err := v.opt.Validate(s.Value); false {"}}},
 	{name: "a member does not notice that its znode is deleted", scenario: "group", seeds: 20, patches: []patch.Patch{
 		{File: "internal/presence/presence.go", Old: "	case <-w.Done():\n		return nil\n", New: ""}}},
 	{name: "a member does not look for its znode when it leaves", scenario: "group", seeds: 60, short: true, patches: []patch.Patch{
