@@ -71,7 +71,7 @@ restored), 64 wrong usage.`,
 
 // restoreAdvice is what is left to do.
 const restoreAdvice = `Before the server starts:
-  - The files belong to the user that ran this command: chown them to the server's user.
+  - The files belong to the owner of the directory, if root ran this command: is that the server's user?
   - On an ensemble, stop all members, move version-2 of every member (and of its dataLogDir) away, and restore this
     backup on every member. A member with other data may lead, and its data then replaces the restored data.
   - What was written after the backup is gone, and zxids begin again there: restart all clients, and have

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -97,8 +98,21 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("Check = %+v, %v", again, err)
 	}
 	target := filepath.Join(t.TempDir(), "below", "new")
+	must(t, os.MkdirAll(target, 0o700))
+	owner := os.Geteuid()
+	if owner == 0 { // what root restores is for the server's user, whose directory it is
+		owner = 4711
+		must(t, os.Chown(target, owner, owner))
+	}
 	_, err = Restore(t.Context(), path, target, "")
 	must(t, err)
+	must(t, filepath.WalkDir(target, func(path string, e fs.DirEntry, err error) error {
+		info, err := os.Lstat(path)
+		if err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != owner && e.Name() != ".lock" {
+			t.Errorf("%s belongs to %d, want %d", path, info.Sys().(*syscall.Stat_t).Uid, owner)
+		}
+		return err
+	}))
 	was, err := os.ReadFile(filepath.Join(dir, secretName))
 	must(t, err)
 	is, err := os.ReadFile(filepath.Join(target, secretName))

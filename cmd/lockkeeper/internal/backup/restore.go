@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/lockkeeper/lockkeeper/internal/server/store"
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
@@ -196,6 +198,9 @@ func (f File) compare(dir string, got File, err error) error {
 // settle gives the gathered files their names.
 func (t target) settle(secret bool) error {
 	gathered := filepath.Join(t.dir, restoringName)
+	if err := giveTo(t.dir, gathered); err != nil {
+		return err
+	}
 	if err := syncDir(filepath.Join(gathered, versionDir)); err != nil {
 		return err
 	}
@@ -215,6 +220,18 @@ func (t target) settle(secret bool) error {
 		return err
 	}
 	return syncDir(t.dir)
+}
+
+// giveTo gives files to the owner of dir, if this process may: root restores for a server that is not root.
+func giveTo(dir, files string) error {
+	info, err := os.Stat(dir)
+	if err != nil || os.Geteuid() != 0 {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	return filepath.WalkDir(files, func(path string, _ fs.DirEntry, err error) error {
+		return cmp.Or(err, os.Lchown(path, int(owner.Uid), int(owner.Gid)))
+	})
 }
 
 // clear takes back what gather has made.
