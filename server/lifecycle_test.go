@@ -319,6 +319,9 @@ func TestOpenRefusesNonsense(t *testing.T) {
 		{Options{DataDir: "d", TickTime: 1000 * time.Hour}, "clients cannot be told of more"},
 		{Options{DataDir: "d", MinSessionTimeout: time.Minute, MaxSessionTimeout: time.Second}, "the timeouts in order"},
 		{Options{DataDir: t.TempDir(), ReapInterval: -1}, "it must not be negative"},
+		{Options{DataDir: t.TempDir(), FrameBytesMax: 1}, "FrameBytesMax 1"},
+		{Options{DataDir: t.TempDir(), HandshakeTimeout: -1}, "no client could connect"},
+		{Options{DataDir: t.TempDir(), SuperDigest: "super:secret"}, "the base64 of a SHA-1"},
 	} {
 		s, err := Open(tt.opt)
 		if err == nil {

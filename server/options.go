@@ -1,10 +1,13 @@
 package server
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
@@ -202,6 +205,14 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.ReapInterval < 0 {
 		return o, fmt.Errorf("server: the interval for reaping containers is %v: it must not be negative", o.ReapInterval)
+	}
+	if o.FrameBytesMax < 1<<10 || o.OutputBytesMax < 1<<10 || o.HandshakeTimeout < time.Millisecond {
+		return o, fmt.Errorf("server: FrameBytesMax %d, OutputBytesMax %d, HandshakeTimeout %v: no client could connect and ask", o.FrameBytesMax, o.OutputBytesMax, o.HandshakeTimeout)
+	}
+	if sum, ok := strings.CutPrefix(o.SuperDigest, "super:"); o.SuperDigest != "" {
+		if b, err := base64.StdEncoding.DecodeString(sum); !ok || err != nil || len(b) != sha1.Size {
+			return o, errors.New(`server: SuperDigest is not "super:" and the base64 of a SHA-1: it would let no client in`)
+		}
 	}
 	return o, nil
 }

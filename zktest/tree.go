@@ -25,13 +25,16 @@ type Node struct {
 // A Tree is a part of what the server keeps: parents before their children, children by name.
 type Tree []Node
 
-// Tree returns the znode at dir and all below it; nothing if there is none. What ZooKeeper keeps for
+// Tree returns the znode at dir and all below it; nothing if there is none. It panics if dir is not a path. What ZooKeeper keeps for
 // itself in /zookeeper is left out, unless dir is there.
 //
 // Looking is not a request. It needs no session and no permission, changes neither zxid nor
 // statistics, and shows what is durable: everything that has been acknowledged. While the server is
 // down, it shows what the disk has kept.
 func (s *Server) Tree(dir string) Tree {
+	if err := zk.ValidatePath(dir); err != nil {
+		panic("zktest: Tree: " + err.Error()) // a test that something is not there would pass for nothing
+	}
 	s.mu.Lock()
 	disk := s.mu.disk
 	s.mu.Unlock()

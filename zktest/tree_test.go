@@ -14,6 +14,22 @@ import (
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
 
+// A path that is none would make a test that something is not there pass for nothing.
+func TestTreeRefusesWhatIsNoPath(t *testing.T) {
+	bubble(t, zktest.Options{}, func(t *testing.T, srv *zktest.Server) {
+		for _, dir := range []string{"", "app", "/app/"} {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("Tree(%q) returns", dir)
+					}
+				}()
+				srv.Tree(dir)
+			}()
+		}
+	})
+}
+
 func TestTreeShowsEveryKindOfZnode(t *testing.T) {
 	bubble(t, zktest.Options{
 		Server: func(o *server.Options) { o.ExtendedTypes = true },

@@ -14,7 +14,8 @@
 //	lockkeeper_lock_waiting              requests that wait behind another contender
 //	lockkeeper_lock_oldest_hold_seconds  age of the oldest hold, 0 without one: alert on it
 //	lockkeeper_lock_contended_total      requests that had to wait
-//	lockkeeper_lock_refused_total        requests that failed, by reason: busy, canceled, timeout, deadlock, queue-full, other
+//	lockkeeper_lock_refused_total        requests that failed, by reason: busy, canceled, timeout, deadlock, queue-full,
+//	                                     reentered, session-expired, session-closed, not-authorised, other
 //	lockkeeper_lock_lost_total           locks that were lost, by reason; see lock.LossReason
 //	lockkeeper_session_phases_total      changes of sessions, by phase: connected, disconnected, expired, closed, …
 //	lockkeeper_session_failures_total    attempts to connect that failed
@@ -29,5 +30,6 @@
 // # Names of locks
 //
 // The paths of locks are no label, because names with ids in them make a time series each. Options.LockName says which
-// label a path gets, and it should collapse what varies.
+// label a path gets, and it should collapse what varies. Without it, all series of locks are there from the beginning; with it, a label's
+// counters begin with its first event, so an alert on an increase does not see that one.
 package lockmetrics

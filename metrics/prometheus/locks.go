@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // Hooks returns hooks for lock.Options. Any number of locks may share them.
@@ -126,14 +127,7 @@ func (m *Metrics) refused(ctx context.Context, path string, err error) {
 
 // reason returns one of a few words for an error.
 func reason(err error) string {
-	for _, r := range []struct {
-		is   error
-		word string
-	}{
-		{lock.ErrDeadlock, "deadlock"}, {lock.ErrQueueFull, "queue-full"},
-		{context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}, // which also say that the lock is busy
-		{lock.ErrBusy, "busy"},
-	} {
+	for _, r := range reasons {
 		if errors.Is(err, r.is) {
 			return r.word
 		}
@@ -141,11 +135,35 @@ func reason(err error) string {
 	return "other"
 }
 
+var reasons = []struct {
+	is   error
+	word string
+}{
+	{lock.ErrDeadlock, "deadlock"}, {lock.ErrQueueFull, "queue-full"},
+	{context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}, // which also say that the lock is busy
+	{lock.ErrBusy, "busy"}, {lock.ErrReentered, "reentered"},
+	{zk.ErrSessionExpired, "session-expired"}, {zk.ErrClosed, "session-closed"}, {zk.ErrNoAuth, "not-authorised"},
+}
+
 // lockMetrics are those that hooks write.
 type lockMetrics struct {
 	wait, hold               *prometheus.HistogramVec
 	held, waiting            *prometheus.GaugeVec
 	contended, refused, lost *prometheus.CounterVec
+}
+
+// begin makes the series of locks that share one, so that the first event of each kind is an increase from 0.
+func (m *lockMetrics) begin() {
+	m.held.WithLabelValues()
+	m.waiting.WithLabelValues()
+	m.contended.WithLabelValues()
+	m.refused.WithLabelValues("other")
+	for _, r := range reasons {
+		m.refused.WithLabelValues(r.word)
+	}
+	for _, r := range []lock.LossReason{lock.LossNodeDeleted, lock.LossDeadline, lock.LossSessionExpired, lock.LossSessionClosed, lock.LossOther} {
+		m.lost.WithLabelValues(string(r))
+	}
 }
 
 // ages are the beginnings of the holds that there are.

@@ -93,6 +93,9 @@ func New(opt Options) *Metrics {
 		refused:   counter("lock", "refused_total", "Requests that failed.", append(names, "reason")...),
 		lost:      counter("lock", "lost_total", "Locks that were lost.", append(names, "reason")...),
 	}
+	if opt.LockName == nil {
+		m.locks.begin()
+	}
 	m.oldest = desc("lock", "oldest_hold_seconds", "Age of the oldest hold; 0 without one.", names...)
 	m.phases = counter("session", "phases_total", "Changes of sessions.", "phase")
 	m.failures = add(m, prometheus.NewCounter(prometheus.CounterOpts{Namespace: opt.Namespace, Subsystem: "session",

@@ -25,11 +25,12 @@
 //	lockkeeper.lock.token   of lock.hold: the fencing token
 //	lockkeeper.session.name, lockkeeper.cache.name, lockkeeper.group.name
 //	                        the name that FollowKeeper, FollowCache, FollowGroup or FollowMember has been given
-//	error.type              busy, timeout, canceled, deadlock, queue-full, other; or, of lock.hold, a lock.LossReason;
+//	error.type              busy, timeout, canceled, deadlock, queue-full, reentered, session-expired, session-closed,
+//	                        not-authorised, other; or, of lock.hold, a lock.LossReason;
 //	                        of an interruption: expired, auth-failed or closed (the session is over), ended (the cache, group or
 //	                        member is over)
 //
-// A failed span has the status Error, except that a lock which is busy is no error. An event "lock.waiting" with the number
+// A failed span has the status Error, with the error's text if Options.Paths is set, and else with its type, except that a lock which is busy is no error. An event "lock.waiting" with the number
 // of contenders ahead is added whenever that is looked up.
 //
 // OpenTelemetry has no convention for locks; error.type is the one of its general conventions.

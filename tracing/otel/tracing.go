@@ -11,11 +11,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // Options configure Tracing. The zero value of every field means its default.
 type Options struct {
-	// Paths puts the path of the lock into each span. Default: spans do not say which lock it was.
+	// Paths puts the path of the lock into each span, and the text of errors, which names the lock and what holds it. Default: spans
+	// do not say which lock it was.
 	Paths bool
 }
 
@@ -109,8 +111,7 @@ func (t *Tracing) released(ctx context.Context, path string) {
 func (t *Tracing) lost(ctx context.Context, path string, err *lock.LostError) {
 	t.of(ctx, path, func(r *request) {
 		span := r.next()
-		span.SetAttributes(attribute.String("error.type", string(err.Reason())))
-		span.SetStatus(codes.Error, err.Error())
+		t.fail(span, string(err.Reason()), err)
 		span.End()
 	})
 }
@@ -118,12 +119,23 @@ func (t *Tracing) lost(ctx context.Context, path string, err *lock.LostError) {
 func (t *Tracing) refused(ctx context.Context, path string, err error) {
 	t.of(ctx, path, func(r *request) {
 		kind := reason(err)
-		r.acquire.SetAttributes(attribute.String("error.type", kind))
-		if kind != "busy" {
-			r.acquire.SetStatus(codes.Error, err.Error())
+		if kind == "busy" {
+			r.acquire.SetAttributes(attribute.String("error.type", kind))
+		} else {
+			t.fail(r.acquire, kind, err)
 		}
 		r.acquire.End()
 	})
+}
+
+// fail ends a span's work with an error. The error's text names the lock and who holds it, so it is for those that want paths.
+func (t *Tracing) fail(span trace.Span, kind string, err error) {
+	why := kind
+	if t.opt.Paths {
+		why = err.Error()
+	}
+	span.SetAttributes(attribute.String("error.type", kind))
+	span.SetStatus(codes.Error, why)
 }
 
 // reason returns one of a few words for an error.
@@ -134,7 +146,8 @@ func reason(err error) string {
 	}{
 		{lock.ErrDeadlock, "deadlock"}, {lock.ErrQueueFull, "queue-full"},
 		{context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}, // which also say that the lock is busy
-		{lock.ErrBusy, "busy"},
+		{lock.ErrBusy, "busy"}, {lock.ErrReentered, "reentered"},
+		{zk.ErrSessionExpired, "session-expired"}, {zk.ErrClosed, "session-closed"}, {zk.ErrNoAuth, "not-authorised"},
 	} {
 		if errors.Is(err, r.is) {
 			return r.word

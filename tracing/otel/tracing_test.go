@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -24,6 +25,42 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Without Options.Paths a span does not name the lock or what holds it, not in the text of an error either.
+func TestSpansWithoutPaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recorder := tracetest.NewSpanRecorder()
+		tracing := locktracing.New(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("test"), locktracing.Options{})
+		srv := zktest.New(t, zktest.Options{})
+		ours, theirs := srv.Session(t, "ours"), srv.Session(t, "theirs")
+		a, err := lock.NewMutex(ours, "/customer", lock.Options{Hooks: tracing.Hooks()})
+		must(t, err)
+		b, err := lock.NewMutex(theirs, "/customer", lock.Options{Label: "alice"})
+		must(t, err)
+		held, err := b.Lock(t.Context())
+		must(t, err)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := a.Lock(short); err == nil {
+			t.Fatal("granted although it is held")
+		}
+		must(t, held.Release(t.Context()))
+		h, err := a.Lock(t.Context())
+		must(t, err)
+		must(t, theirs.Delete(t.Context(), h.Node(), zk.AnyVersion))
+		<-h.Done()
+		synctest.Wait()
+		var got []string
+		for _, span := range recorder.Ended() {
+			if span.Status().Code == codes.Error {
+				got = append(got, span.Name()+" "+span.Status().Description)
+			}
+		}
+		if want := []string{"lock.acquire timeout", "lock.hold node-deleted"}; !slices.Equal(got, want) {
+			t.Errorf("failed spans: %q, want %q", got, want)
+		}
+	})
 }
 
 // Each request is a span, and each hold is one, both beside the work in the caller's span.
