@@ -36,6 +36,43 @@ type Hooks struct {
 	Refused func(ctx context.Context, path string, err error)
 }
 
+// JoinHooks returns hooks that call those of all, in this order: metrics and spans of one lock, for example. Each Asked gets the context
+// that the one before has returned.
+func JoinHooks(all ...Hooks) Hooks {
+	return Hooks{
+		Asked: func(ctx context.Context, path string) context.Context {
+			for _, h := range all {
+				if h.Asked != nil {
+					ctx = cmp.Or(h.Asked(ctx, path), ctx)
+				}
+			}
+			return ctx
+		},
+		Waiting: joined(all, func(h Hooks) func(context.Context, string, Place) { return h.Waiting }),
+		Granted: joined(all, func(h Hooks) func(context.Context, string, *Hold) { return h.Granted }),
+		Lost:    joined(all, func(h Hooks) func(context.Context, string, *LostError) { return h.Lost }),
+		Refused: joined(all, func(h Hooks) func(context.Context, string, error) { return h.Refused }),
+		Released: func(ctx context.Context, path string) {
+			for _, h := range all {
+				if h.Released != nil {
+					h.Released(ctx, path)
+				}
+			}
+		},
+	}
+}
+
+// joined returns a function that calls the functions that pick finds, where there are any.
+func joined[T any](all []Hooks, pick func(Hooks) func(context.Context, string, T)) func(context.Context, string, T) {
+	return func(ctx context.Context, path string, what T) {
+		for _, h := range all {
+			if told := pick(h); told != nil {
+				told(ctx, path, what)
+			}
+		}
+	}
+}
+
 // tellAsked tells that the lock is asked for, and returns the context to go on with.
 func (b *lockBase) tellAsked(ctx context.Context) context.Context {
 	if b.opt.Hooks.Asked == nil {

@@ -110,8 +110,10 @@ func TestHooks(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.New(t, zktest.Options{})
 			ours, theirs := srv.Session(t, "ours"), srv.Session(t, "theirs")
-			var told heard
-			a, err := make(ours, "/"+name, lock.Options{Hooks: told.hooks(t, "/"+name)})
+			var told, second heard
+			only := func(h lock.Hooks) lock.Hooks { return lock.Hooks{Asked: h.Asked, Lost: h.Lost} } // any may be nil
+			hooks := lock.JoinHooks(told.hooks(t, "/"+name), only(second.hooks(t, "/"+name)))
+			a, err := make(ours, "/"+name, lock.Options{Hooks: hooks})
 			must(t, nil, err)
 			b, err := make(theirs, "/"+name, lock.Options{})
 			must(t, nil, err)
@@ -135,6 +137,9 @@ func TestHooks(t *testing.T) {
 			want := []string{"asked", "refused, busy true", "asked", "waiting behind 1", "granted true", "released", "asked", "granted true", "lost node-deleted"}
 			if !slices.Equal(told.events, want) {
 				t.Errorf("%s: told of %q, want %q", name, told.events, want)
+			}
+			if want := []string{"asked", "asked", "asked", "lost node-deleted"}; !slices.Equal(second.events, want) {
+				t.Errorf("%s: the second hooks were told of %q, want %q", name, second.events, want)
 			}
 		})
 	}
