@@ -40,7 +40,7 @@ func (x *examination) access() {
 	}
 	for _, a := range x.RootACL {
 		if !x.onSockets() && a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 {
-			x.find(Warning, "open", "", "lockkeeper z acl set / world:anyone:r,SCHEME:ID:cdrwa, with an identity of yours", "any client may change the root: %s:%s", a.Scheme, a.ID)
+			x.find(Warning, "open", "", "lockkeeper z create /lockkeeper, which commands need and could not make any more, and then lockkeeper z acl set / world:anyone:r,SCHEME:ID:cdrwa, with an identity of yours", "any client may change the root: %s:%s", a.Scheme, a.ID)
 		}
 	}
 	for _, a := range x.ConfigACL {
