@@ -106,12 +106,14 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	_, err = Restore(t.Context(), path, target, "")
 	must(t, err)
-	must(t, filepath.WalkDir(target, func(path string, e fs.DirEntry, err error) error {
+	must(t, filepath.WalkDir(target, func(path string, _ fs.DirEntry, err error) error {
+		must(t, err)
 		info, err := os.Lstat(path)
-		if err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != owner && e.Name() != ".lock" {
-			t.Errorf("%s belongs to %d, want %d", path, info.Sys().(*syscall.Stat_t).Uid, owner)
+		must(t, err)
+		if is := int(info.Sys().(*syscall.Stat_t).Uid); is != owner {
+			t.Errorf("%s belongs to %d, want %d", path, is, owner)
 		}
-		return err
+		return nil
 	}))
 	was, err := os.ReadFile(filepath.Join(dir, secretName))
 	must(t, err)
