@@ -55,7 +55,7 @@ const leastAttempt = 10 * time.Millisecond
 
 // each tries the instances of a service in turn, each once at most, until use, which gets the instance's address by
 // addressOf and how many instances are left, returns no error. If it reports an instance as dead, that is noted, unless the caller has
-// given up, and with retry the next one is tried. One without such an address is dead, and the next one is tried in any case, because
+// given up or its time was too short to tell, and with retry the next one is tried. One without such an address is dead, and the next one is tried in any case, because
 // nothing has been used.
 func (d *Directory) each(ctx context.Context, name string, retry bool, addressOf func(Instance) (string, error), use func(address string, left int) (dead bool, err error)) error {
 	l := d.listing()
@@ -122,13 +122,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	replayable := req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 	addressOf := func(i Instance) (string, error) { return hostPort(i, req.URL.Scheme) }
 	err := t.d.each(req.Context(), req.URL.Hostname(), replayable, addressOf, func(address string, _ int) (dead bool, err error) {
-		var connecting atomic.Bool
+		var connecting, connected atomic.Bool // connected stays: a connection that was begun for the request may come later
 		trace := &httptrace.ClientTrace{
 			GetConn:           func(string) { connecting.Store(!t.queues()) },
 			DNSStart:          func(httptrace.DNSStartInfo) { connecting.Store(true) },
 			ConnectStart:      func(string, string) { connecting.Store(true) },
 			TLSHandshakeStart: func() { connecting.Store(true) },
-			GotConn:           func(httptrace.GotConnInfo) { connecting.Store(false) },
+			GotConn:           func(httptrace.GotConnInfo) { connected.Store(true) },
 		}
 		out := req.Clone(httptrace.WithClientTrace(req.Context(), trace))
 		if !first && req.GetBody != nil {
@@ -142,7 +142,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			out.Host = req.URL.Host
 		}
 		resp, err = t.next.RoundTrip(out)
-		return notConnected(err) || connecting.Load(), err
+		return notConnected(err) || connecting.Load() && !connected.Load(), err
 	})
 	if first && req.Body != nil { // a RoundTripper closes the body in any case
 		req.Body.Close()
