@@ -86,7 +86,7 @@ func writeUnits(dir, packaging string) error {
 	delete(files, "units/zoo.cfg")
 	lock := strings.Replace(files["units/lockkeeper-lock@.service"], "ExecStart=/usr/bin/lockkeeper run ", "ExecStart=/usr/bin/lockkeeper run --session-timeout "+sessionTimeout.String()+" ", 1)
 	files["units/lockkeeper-lock@.service"] = lock
-	files["units/lock-elsewhere.service"] = strings.ReplaceAll(lock, "%I", "orders")
+	files["units/lock-elsewhere.service"] = strings.ReplaceAll(lock, "%i", "orders")
 	here := strings.NewReplacer("/usr/bin/lockkeeper", inside+"/lockkeeper", "/etc/lockkeeper/", inside+"/")
 	for name, text := range files {
 		path := filepath.Join(dir, name)
