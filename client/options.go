@@ -34,8 +34,8 @@ type Options struct {
 	// proved good. Defaults 50 ms and 2 s.
 	BackoffMin, BackoffMax time.Duration
 
-	// CloseTimeout bounds how long Close waits for the server's answer, besides its context.
-	// Default 5 s.
+	// CloseTimeout bounds how long Close waits for the server's answer, besides its context, and how long Keeper.Close waits
+	// for Run. Default 5 s.
 	CloseTimeout time.Duration
 
 	// Auth are credentials, sent on every connection before anything else. Servers answer them after the session is open: one that

@@ -158,14 +158,15 @@ func (f *fairLock) removeNode(ctx context.Context, g *grant) error {
 		case announced && !client.MaybeApplied(err) && ctx.Err() == nil:
 			announced = false // whatever is wrong with the marker, the node must go
 		case errors.Is(err, zk.ErrNoNode):
-			other := g.otherPath(node)     // put in its place by a downgrade of unknown outcome
-			if other == "" && answerLost { // deleted by us, in the request whose answer was lost
+			other := g.otherPath(node)
+			switch {
+			case other != "": // put in its place by a downgrade of unknown outcome
+				g.noteMoved(other)
+			case answerLost: // deleted by us, in the request whose answer was lost
 				return nil
-			}
-			if other == "" {
+			default:
 				return err
 			}
-			g.noteMoved(other)
 		default:
 			return err
 		}

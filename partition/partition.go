@@ -188,13 +188,9 @@ func (p *Partition) lockOf(s *client.Session, item string) (*lock.Mutex, error) 
 func (p *Partition) run(ctx context.Context, k *client.Keeper) {
 	defer close(p.done)
 	_, leave, err := bridge.Join(k, ctx) // so that Keeper.Close waits for the work
-	if err != nil {
-		p.mu.Lock()
-		p.mu.err = err
-		p.mu.Unlock()
-		return
+	if err == nil {                      // otherwise the Keeper has ended, as Run says below
+		defer leave()
 	}
-	defer leave()
 	defer p.keeping.Wait()
 	for {
 		err := k.Run(ctx, p.share)

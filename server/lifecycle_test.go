@@ -322,6 +322,7 @@ func TestOpenRefusesNonsense(t *testing.T) {
 		{Options{DataDir: t.TempDir(), FrameBytesMax: 1}, "FrameBytesMax 1"},
 		{Options{DataDir: t.TempDir(), HandshakeTimeout: -1}, "no client could connect"},
 		{Options{DataDir: t.TempDir(), SuperDigest: "super:secret"}, "the base64 of a SHA-1"},
+		{Options{DataDir: t.TempDir(), SuperDigest: "admin"}, "the base64 of a SHA-1"},
 	} {
 		s, err := Open(tt.opt)
 		if err == nil {
@@ -405,4 +406,15 @@ func TestRestartsChangeNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The user of a SuperDigest may have any name, as in Apache ZooKeeper.
+func TestSuperMayHaveAnyName(t *testing.T) {
+	s, err := Open(Options{DataDir: t.TempDir(), SuperDigest: zk.DigestACL(zk.PermAll, "admin", "secret")[0].ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -209,9 +209,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FrameBytesMax < 1<<10 || o.OutputBytesMax < 1<<10 || o.HandshakeTimeout < time.Millisecond {
 		return o, fmt.Errorf("server: FrameBytesMax %d, OutputBytesMax %d, HandshakeTimeout %v: no client could connect and ask", o.FrameBytesMax, o.OutputBytesMax, o.HandshakeTimeout)
 	}
-	if sum, ok := strings.CutPrefix(o.SuperDigest, "super:"); o.SuperDigest != "" {
-		if b, err := base64.StdEncoding.DecodeString(sum); !ok || err != nil || len(b) != sha1.Size {
-			return o, errors.New(`server: SuperDigest is not "super:" and the base64 of a SHA-1: it would let no client in`)
+	if o.SuperDigest != "" {
+		_, digest, _ := strings.Cut(o.SuperDigest, ":") // the user may have any name
+		sum, err := base64.StdEncoding.DecodeString(digest)
+		if err != nil || len(sum) != sha1.Size {
+			return o, errors.New(`server: SuperDigest is not a user, as in "super:", and the base64 of a SHA-1: it would let no client in`)
 		}
 	}
 	return o, nil

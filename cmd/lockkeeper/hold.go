@@ -38,8 +38,8 @@ holder, keeps the lock until one of these; --pid or --lease has to be given:
   the time of --lease is over, and lockkeeper renew LOCK has not let it begin anew
 
 If the lock is lost, the process of --pid gets TERM, and KILL before another client can get
-the lock; KILL at once if the lock was broken. When the time of --lease is over nothing is ended: what works under the lock has
-to renew often enough, and to stop when that fails.
+the lock; KILL at once if the lock was broken. When the time of --lease is over nothing is
+ended: what works under the lock has to renew often enough, and to stop when that fails.
 
 run is safer wherever it can be used: it ends all processes of its command, and the lock
 cannot be forgotten.

@@ -27,7 +27,7 @@ const (
 	KindReadWrite        = queue.KindReadWrite        // lock.RWMutex, Curator's and kazoo's
 	KindSemaphore        = queue.KindSemaphore        // lock.Semaphore of NewSemaphore
 	KindCuratorSemaphore = queue.KindCuratorSemaphore // lock.Semaphore of NewCuratorSemaphore, and Curator's
-	KindKazooSemaphore   = queue.KindKazooSemaphore   // kazoo's Semaphore, which has nothing that waits for it in order
+	KindKazooSemaphore   = queue.KindKazooSemaphore   // kazoo's Semaphore; what waits for it is not shown
 	KindElection         = queue.KindElection         // candidates of a leader latch, ours and Curator's
 	KindUnfair           = queue.KindUnfair           // lock.Unfair
 )

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,7 +229,10 @@ func giveTo(dir, files string) error {
 	}
 	owner := info.Sys().(*syscall.Stat_t)
 	return filepath.WalkDir(files, func(path string, _ fs.DirEntry, err error) error {
-		return cmp.Or(err, os.Lchown(path, int(owner.Uid), int(owner.Gid)))
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(owner.Uid), int(owner.Gid))
 	})
 }
 
