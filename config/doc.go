@@ -28,8 +28,7 @@
 // data counts as absent: it may be there only because something below it is.
 //
 // Store also writes the name of the writer into the znode _writer below the znode, in the same transaction, so it needs the permission to
-// create there. What other programs
-// write has no name of a writer. Names that begin with "_" are no keys.
+// create there. What other programs write has no name of a writer. Names that begin with "_" are no keys.
 //
 // # Limits
 //

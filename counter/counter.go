@@ -168,7 +168,8 @@ func (c *Counter) Set(ctx context.Context, number int64) (Value, error) {
 
 // Update replaces the value by what change makes of it. change is called again if another client was quicker, and after a sync
 // if it has returned an error, since the value may have been an old one: so it must depend on nothing but the old value and
-// what stays the same; it must not use the counter itself. If it returns an error then too, nothing is written, and errors.Is finds that error in the one of Update.
+// what stays the same; it must not use the counter itself. If it returns an error then too, nothing is written, and errors.Is finds
+// that error in the one of Update.
 func (c *Counter) Update(ctx context.Context, change func(old int64) (int64, error)) (Value, error) {
 	if change == nil {
 		return Value{}, operr.NoFunction("update", c.path, "change")

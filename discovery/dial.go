@@ -55,8 +55,8 @@ const leastAttempt = 10 * time.Millisecond
 
 // each tries the instances of a service in turn, each once at most, until use, which gets the instance's address by
 // addressOf and how many instances are left, returns no error. If it reports an instance as dead, that is noted, unless the caller has
-// given up or its time was too short to tell, and with retry the next one is tried. One without such an address is dead, and the next one is tried in any case, because
-// nothing has been used.
+// given up or its time was too short to tell, and with retry the next one is tried. One without such an address is dead, and the next
+// one is tried in any case, because nothing has been used.
 func (d *Directory) each(ctx context.Context, name string, retry bool, addressOf func(Instance) (string, error), use func(address string, left int) (dead bool, err error)) error {
 	l := d.listing()
 	if len(l.usable[name]) == 0 {

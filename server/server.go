@@ -109,6 +109,7 @@ type Server struct {
 	done         chan struct{}
 }
 
+// randomNumber returns a number that no client can guess.
 func randomNumber() uint64 {
 	var random [8]byte
 	rand.Read(random[:]) // never fails, by its documentation

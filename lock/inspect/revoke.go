@@ -19,8 +19,8 @@ var ErrCannotHear = errors.New("kazoo's contenders cannot be asked to give up (B
 //
 // The request is written into the contender's node. One of ours keeps its Owner and gets a word added; of
 // any other the data becomes what Curator's Revoker writes, which Curator's holders listen for once they
-// have been made revocable. Asking again changes nothing. A contender of kazoo is ErrCannotHear. It reports false if the contender had left by
-// itself, and needs the permission to read and to write the node.
+// have been made revocable. Asking again changes nothing. For a contender of kazoo the error is ErrCannotHear. Revoke reports false
+// if the contender had left by itself, and needs the permission to read and to write the node.
 func Revoke(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 	if s == nil {
 		return false, noSession(c.Node)

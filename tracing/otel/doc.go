@@ -30,8 +30,8 @@
 //	                        of an interruption: expired, auth-failed or closed (the session is over), ended (the cache, group or
 //	                        member is over)
 //
-// A failed span has the status Error, with the error's text if Options.Paths is set, and else with its type, except that a lock which is busy is no error. An event "lock.waiting" with the number
-// of contenders ahead is added whenever that is looked up.
+// A failed span has the status Error, with the error's text if Options.Paths is set, and else with its type, except that a lock which
+// is busy is no error. An event "lock.waiting" with the number of contenders ahead is added whenever that is looked up.
 //
 // OpenTelemetry has no convention for locks; error.type is the one of its general conventions.
 package locktracing
