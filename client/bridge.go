@@ -22,10 +22,6 @@ func init() {
 	bridge.Conn = func(source any) uint64 { return source.(bridgedSource).connection() }
 	bridge.ServerPath = func(session any, path string) string { return session.(*Session).serverPath(path) }
 	bridge.Zxid = func(session any) int64 { return session.(*Session).lastZxid() }
-	bridge.CheckServers = func(list string) error {
-		_, _, err := parseServers(list)
-		return err
-	}
 	bridge.Sent = func(pending any) clock.Instant { return pending.(interface{ sentAt() clock.Instant }).sentAt() }
 }
 

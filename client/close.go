@@ -16,11 +16,10 @@ import (
 // locks are free. If no answer comes before ctx ends or Options.CloseTimeout has passed, the session is over on this
 // side all the same, and the error says for how long the ensemble may keep it.
 //
-// Close returns only after all goroutines of the session have ended, those of Session.Go included, whether ctx has ended or
-// not: a function of Session.Go that calls it waits for itself. A trace function may still be running. For functions that are
-// told of the loss of a lock (lock.Hooks.Lost) it waits a tenth of a second at most, because one of them may have called Close.
-// Several calls, at once or one after the other, return nil or an error alike: nil says that the ensemble is known to have
-// ended the session.
+// Close returns only after all goroutines of the session have ended, those of Session.Go included, whether ctx has ended or not: a
+// function of Session.Go that calls it waits for itself. A trace function may still be running. For functions that are told of the
+// loss of a lock (lock.Hooks.Lost) it waits a tenth of a second at most, because one of them may have called Close. Several calls,
+// at once or one after the other, return nil or an error alike: nil says that the ensemble is known to have ended the session.
 func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)
 	defer cancel()

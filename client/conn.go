@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/serverlist"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -24,7 +25,7 @@ type conn struct {
 	nc      net.Conn
 	rw      io.ReadWriter // reads and writes nc
 	kernel  bool          // nc is a socket of the kernel's: a few kilobytes never wait for the other end
-	server  server
+	server  serverlist.Server
 	number  uint64
 	timeout time.Duration // of the session
 
@@ -40,7 +41,7 @@ type conn struct {
 
 // newConnLocked makes the session's next connection, whose handshake was sent at asked. Heartbeats are counted from then, as the
 // age of the session is: a server may have taken most of the timeout for its answer.
-func (s *Session) newConnLocked(nc net.Conn, srv server, asked clock.Instant) *conn {
+func (s *Session) newConnLocked(nc net.Conn, srv serverlist.Server, asked clock.Instant) *conn {
 	s.mu.stats.Connections++
 	c := &conn{s: s, nc: nc, rw: nc, server: srv, number: s.mu.stats.Connections, timeout: s.mu.timeout}
 	switch nc.(type) {
@@ -56,8 +57,7 @@ func (s *Session) newConnLocked(nc net.Conn, srv server, asked clock.Instant) *c
 	return c
 }
 
-// serve keeps the connection until it breaks or ctx ends, and says why. When it returns, its goroutines
-// have ended.
+// serve keeps the connection until it breaks or ctx ends, and says why. When it returns, its goroutines have ended.
 func (c *conn) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/serverlist"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -63,7 +65,7 @@ type refusals struct {
 // A server that has lost its data refuses, without a word, a session that has seen more than the server has. So does a server
 // without a leader, which may have one again. Once all servers have done nothing else for longer than the session could live,
 // the client asks each as a session that has seen nothing. A server without a leader leaves that without an answer too.
-func (s *Session) judge(r *refusals, srv server, err error) *SessionError {
+func (s *Session) judge(r *refusals, srv serverlist.Server, err error) *SessionError {
 	if !errors.Is(err, errBehind) || s.ID() == 0 {
 		*r = refusals{}
 		return nil
@@ -101,15 +103,32 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// goodAfter is how long a connection must have lasted to count as good.
+const goodAfter = time.Second
+
+// backoff returns how long to pause before a round through the servers, after so many in vain: not at all before the first, then
+// BackoffMin, doubling up to BackoffMax, each shortened by a random part of up to a half so that clients do not march in step.
+// Only a connection that proved good starts the count again: a server that accepts and hangs up at once is no better than one
+// that refuses.
+func (o *Options) backoff(rounds int) time.Duration {
+	if rounds == 0 {
+		return 0
+	}
+	d := o.BackoffMax
+	if o.BackoffMin <= d>>(rounds-1) { // or it could overflow
+		d = o.BackoffMin << (rounds - 1)
+	}
+	return d - rand.N(d/2+1)
+}
+
 func (s *Session) lastZxid() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.lastZxid
 }
 
-// attempt connects to one server and shakes hands with it as a session that has seen lastZxid. asked is when the
-// request left.
-func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.ConnectResponse, asked clock.Instant, err error) {
+// attempt connects to one server and shakes hands with it as a session that has seen lastZxid. asked is when the request left.
+func (s *Session) attempt(srv serverlist.Server, lastZxid int64) (_ net.Conn, _ *wire.ConnectResponse, asked clock.Instant, err error) {
 	// A server that is starting may take a connection and never answer on it: by default, one such attempt does not take so long that
 	// the session expires meanwhile.
 	share := cmp.Or(s.Timeout(), s.opt.SessionTimeout) / time.Duration(max(len(s.servers), 3))
@@ -134,13 +153,13 @@ func (s *Session) attempt(srv server, lastZxid int64) (_ net.Conn, _ *wire.Conne
 	return nil, nil, asked, err
 }
 
-func (s *Session) dial(ctx context.Context, srv server) (net.Conn, error) {
-	nc, err := s.opt.Dial(ctx, srv.network, srv.address)
-	if err != nil || s.opt.TLS == nil || srv.network == "unix" {
+func (s *Session) dial(ctx context.Context, srv serverlist.Server) (net.Conn, error) {
+	nc, err := s.opt.Dial(ctx, srv.Network, srv.Address)
+	if err != nil || s.opt.TLS == nil || srv.Network == "unix" {
 		return nc, err
 	}
 	cfg := s.opt.TLS.Clone()
-	cfg.ServerName = cmp.Or(cfg.ServerName, srv.host)
+	cfg.ServerName = cmp.Or(cfg.ServerName, srv.Host)
 	tc := tls.Client(nc, cfg)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
@@ -187,10 +206,9 @@ func (s *Session) handshake(nc net.Conn, lastZxid int64) (*wire.ConnectResponse,
 	return &resp, nil
 }
 
-// adopt makes nc the session's connection if the answer lets it. An answer for another session than
-// ours says that ours is over, whatever else it offers (ClickHouse 116690: a server answered a resume
-// with a fresh session). It returns what connect does.
-func (s *Session) adopt(srv server, nc net.Conn, resp *wire.ConnectResponse, asked clock.Instant) (*conn, *SessionError) {
+// adopt makes nc the session's connection if the answer lets it. An answer for another session than ours says that ours is over,
+// whatever else it offers (ClickHouse 116690: a server answered a resume with a fresh session). It returns what connect does.
+func (s *Session) adopt(srv serverlist.Server, nc net.Conn, resp *wire.ConnectResponse, asked clock.Instant) (*conn, *SessionError) {
 	refuse := func(code zk.Code, detail string) *SessionError {
 		hangUp(nc)
 		s.noteAttempt(srv.String(), errors.New(detail)) // not zk.ErrClosed, which is a Keeper's own end
@@ -261,7 +279,7 @@ func greet(a Auth) *call {
 }
 
 // warnOfTimeout logs that a server has granted another session timeout than was asked for, or than the session had so far.
-func (s *Session) warnOfTimeout(srv server, granted time.Duration) {
+func (s *Session) warnOfTimeout(srv serverlist.Server, granted time.Duration) {
 	if expected := cmp.Or(s.granted, s.opt.SessionTimeout); granted != expected {
 		s.opt.Logger.Warn("another session timeout is granted than was asked for, or than before; the least that was granted counts (see the server's minSessionTimeout and maxSessionTimeout)",
 			"session", s.String(), "server", srv.String(), "asked", s.opt.SessionTimeout, "before", s.granted, "granted", granted, "counts", s.Timeout())

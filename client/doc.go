@@ -1,9 +1,8 @@
 // Package client keeps one session with a ZooKeeper ensemble.
 //
-// One [Session] value is one ZooKeeper session, for ever. It finds a server, keeps its heartbeat
-// going, moves to another server when a connection breaks, and when the ensemble says that the
-// session is over, the value is over too: no request, watch or lock of one session ever continues
-// under another. To go on, open a new one.
+// One [Session] value is one ZooKeeper session, for ever. It finds a server, keeps its heartbeat going, moves to another server
+// when a connection breaks, and when the ensemble says that the session is over, the value is over too: no request, watch or lock
+// of one session ever continues under another. To go on, open a new one.
 //
 // # What an error means
 //

@@ -58,8 +58,7 @@ func MaybeApplied(err error) bool {
 	return false
 }
 
-// A SizeError is the error of a request or an answer that is larger than Options.RequestBytesMax or
-// ReplyBytesMax.
+// A SizeError is the error of a request or an answer that is larger than Options.RequestBytesMax or ReplyBytesMax.
 type SizeError struct {
 	Bytes int64
 	Max   int
@@ -69,8 +68,7 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("message of %d bytes, limit is %d", e.Bytes, e.Max)
 }
 
-// A SessionError says why a session is over. Its cause is zk.ErrSessionExpired, zk.ErrClosed or
-// zk.ErrAuthFailed.
+// A SessionError says why a session is over. Its cause is zk.ErrSessionExpired, zk.ErrClosed or zk.ErrAuthFailed.
 type SessionError struct {
 	ID     int64
 	Err    error
@@ -92,8 +90,7 @@ func (e *SessionError) Error() string {
 // Unwrap returns the cause.
 func (e *SessionError) Unwrap() error { return e.Err }
 
-// An OpenError says why no session could be established in the time given: for each server, what
-// came of the last attempt.
+// An OpenError says why no session could be established in the time given: for each server, what came of the last attempt.
 type OpenError struct {
 	Attempts []Attempt
 	Err      error // the context's error

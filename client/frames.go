@@ -32,10 +32,9 @@ const (
 	framesKept     = 64 << 10 // a larger buffer is not kept from one message to the next
 	slowest        = 64 << 10 // bytes a second: the slowest rate at which a message that has begun may come
 	frameHeadBytes = 4
-)
 
-// replyHeaderBytes is what every message begins with.
-const replyHeaderBytes = 16
+	replyHeaderBytes = 16 // what every message begins with
+)
 
 // next takes the next message that has arrived as a whole; it is valid until the next fill. Nil: there is none.
 // Of a message that is longer than bytesMax it returns the header and a *SizeError: a listing that is too long must not

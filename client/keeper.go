@@ -38,12 +38,13 @@ type Keeper struct {
 	}
 }
 
-// keeperPause is how long a Keeper waits after an attempt to open a session that failed for another reason than time,
-// such as a granted timeout outside the bounds of the options.
-const keeperPause = time.Second
-
-// keeperCloseLimit is how long the ensemble has to answer a Close that has no time left.
-const keeperCloseLimit = time.Second
+const (
+	// keeperPause is how long a Keeper waits after an attempt to open a session that failed for another reason than time,
+	// such as a granted timeout outside the bounds of the options.
+	keeperPause = time.Second
+	// keeperCloseLimit is how long the ensemble has to answer a Close that has no time left.
+	keeperCloseLimit = time.Second
+)
 
 // Keep opens a session with the ensemble of a server list, as Open does, and keeps one open until Close. ctx bounds the
 // first opening only. Close must be called.
@@ -158,10 +159,9 @@ func (k *Keeper) Done() <-chan struct{} { return k.ctx.Done() }
 // Err returns nil until Done is closed, and then why the Keeper has ended.
 func (k *Keeper) Err() error { return context.Cause(k.ctx) }
 
-// Close ends the Keeper: the contexts of all functions end; when Run and the functions of Go have returned, the session is
-// closed. A nil error says that the ephemeral znodes of the session are gone; see Session.Close. If ctx ends while
-// functions are still running, the session is closed under them, for which the ensemble has a second to answer. Closing again is
-// harmless.
+// Close ends the Keeper: the contexts of all functions end; when Run and the functions of Go have returned, the session is closed.
+// A nil error says that the ephemeral znodes of the session are gone; see Session.Close. If ctx ends while functions are still
+// running, the session is closed under them, for which the ensemble has a second to answer. Closing again is harmless.
 //
 // For Run, and for what is built on it such as election.Run, Close waits for Options.CloseTimeout at most, because a function of
 // Run may have called Close. It returns when all functions of Go have returned, so none of them may call it.

@@ -33,8 +33,7 @@ func OpSet(path string, data []byte, version int32) Op {
 	return Op{"set", wire.MultiOp{Op: wire.OpSetData, Path: path, Data: data, Version: version}}
 }
 
-// OpCheck does nothing, and fails the multi unless the znode is there and its data has that version;
-// zk.AnyVersion is any.
+// OpCheck does nothing, and fails the multi unless the znode is there and its data has that version; zk.AnyVersion is any.
 func OpCheck(path string, version int32) Op {
 	return Op{"check", wire.MultiOp{Op: wire.OpCheck, Path: path, Version: version}}
 }
@@ -83,8 +82,7 @@ func (p *Pipeline) Multi(ops ...Op) *Pending[[]Result] {
 			d.Fail(fmt.Errorf("%d results for %d operations", len(r.Results), len(ops)))
 			return nil
 		}
-		// In a failed multi every result is an error: OK before the culprit, its own code, and
-		// RuntimeInconsistency behind it.
+		// In a failed multi every result is an error: OK before the culprit, its own code, and RuntimeInconsistency behind it.
 		for i, a := range r.Results {
 			if a.Op == wire.OpError && a.Err != zk.OK && a.Err != zk.ErrRuntimeInconsistency {
 				return &MultiError{Index: i, Op: ops[i].name, Path: ops[i].op.Path, Err: a.Err}

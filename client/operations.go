@@ -48,8 +48,7 @@ func (s *Session) Exists(ctx context.Context, path string) (stat zk.Stat, ok boo
 	return stat, err == nil, err
 }
 
-// WatchExists is Exists with a watch, which is also set if the znode is not there. The watch is nil
-// if err is not.
+// WatchExists is Exists with a watch, which is also set if the znode is not there. The watch is nil if err is not.
 func (s *Session) WatchExists(ctx context.Context, path string) (stat zk.Stat, ok bool, w *Watch, err error) {
 	stat, w, err = watchAgain(ctx, s, func(p *Pipeline) (*Pending[zk.Stat], *Watch) { return p.WatchExists(path) })
 	if errors.Is(err, zk.ErrNoNode) {

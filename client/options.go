@@ -29,9 +29,8 @@ type Options struct {
 	// session timeout divided by the number of servers, and at most a third of it; before the first grant, of SessionTimeout.
 	ConnectTimeout time.Duration
 
-	// BackoffMin and BackoffMax bound the pause between rounds through the server list. The pause
-	// doubles from one to the other with jitter, and starts again only after a connection has
-	// proved good. Defaults 50 ms and 2 s.
+	// BackoffMin and BackoffMax bound the pause between rounds through the server list. The pause doubles from one to the other
+	// with jitter, and starts again only after a connection has proved good. Defaults 50 ms and 2 s.
 	BackoffMin, BackoffMax time.Duration
 
 	// CloseTimeout bounds how long Close waits for the server's answer, besides its context, and how long Keeper.Close waits

@@ -61,9 +61,8 @@ func (s *Session) AddWatch(ctx context.Context, path string, recursive bool) (*P
 	return w, nil
 }
 
-// Next returns the next event, and waits for it until ctx ends. After the session's end it returns the events that are
-// left and then why the session is over. If the session has moved to a server without persistent watches, the error is
-// zk.ErrUnimplemented.
+// Next returns the next event, and waits for it until ctx ends. After the session's end it returns the events that are left and
+// then why the session is over. If the session has moved to a server without persistent watches, the error is zk.ErrUnimplemented.
 func (w *PersistentWatch) Next(ctx context.Context) (WatchEvent, error) {
 	for {
 		w.s.mu.Lock()

@@ -164,8 +164,7 @@ type Listing struct {
 	Stat  zk.Stat  // of the parent
 }
 
-// Create adds a request to create a znode. A nil acl lets every client do anything. Modes with a time to
-// live go through CreateTTL.
+// Create adds a request to create a znode. A nil acl lets every client do anything. Modes with a time to live go through CreateTTL.
 func (p *Pipeline) Create(path string, data []byte, mode zk.Mode, acl []zk.ACL) *Pending[Created] {
 	op := wire.OpCreate2
 	if mode == zk.Container {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
+	"github.com/lockkeeper/lockkeeper/internal/serverlist"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -18,9 +19,9 @@ import (
 type Session struct {
 	// Fixed by Open.
 	opt     Options
-	chroot  string      // "" or "/a/b"
-	servers []server    // in an order of its own, so that the clients of an ensemble spread over it
-	traces  chan func() // calls of functions of opt.Trace that wait; closed by run, after which there are none
+	chroot  string              // "" or "/a/b"
+	servers []serverlist.Server // in an order of its own, so that the clients of an ensemble spread over it
+	traces  chan func()         // calls of functions of opt.Trace that wait; closed by run, after which there are none
 
 	wake   chan struct{}      // callers → writer: the queue or the demand has changed, or it may send; one token is enough
 	cancel context.CancelFunc // ends run
@@ -88,7 +89,7 @@ func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
 
 // begin makes a session that looks for a server.
 func begin(servers string, opt Options) (*Session, error) {
-	list, chroot, err := parseServers(servers)
+	list, chroot, err := serverlist.Parse(servers)
 	if err != nil {
 		return nil, fmt.Errorf("server list %q: %w", servers, err)
 	}
@@ -157,13 +158,11 @@ func (s *Session) Timeout() time.Duration {
 	return s.mu.timeout
 }
 
-// Done is closed when the session is over: expired, refused its credentials, or closed. It is closed
-// when Close begins, not when it returns, because from then on the ensemble may free what the session
-// holds at any moment.
+// Done is closed when the session is over: expired, refused its credentials, or closed. It is closed when Close begins, not when it
+// returns, because from then on the ensemble may free what the session holds at any moment.
 func (s *Session) Done() <-chan struct{} { return s.final.Done() }
 
-// Err returns nil until Done is closed and then, for ever, a *SessionError that says why the session
-// ended.
+// Err returns nil until Done is closed and then, for ever, a *SessionError that says why the session ended.
 func (s *Session) Err() error { return context.Cause(s.final) }
 
 // Stats returns what the session has done so far.

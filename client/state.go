@@ -83,10 +83,9 @@ func (s *Session) setStateLocked(st State) (log func()) {
 	}
 }
 
-// A Trace is told what a session does. Every function may be nil. They run on a goroutine of their
-// own, in order, so they may block and may use the session; while one blocks, up to 256
-// calls wait, and further ones are dropped (Stats.TraceDropped counts them). What must not be
-// missed is in Session.State. The last of them may run after Close has returned.
+// A Trace is told what a session does. Every function may be nil. They run on a goroutine of their own, in order, so they may block
+// and may use the session; while one blocks, up to 256 calls wait, and further ones are dropped (Stats.TraceDropped counts them).
+// What must not be missed is in Session.State. The last of them may run after Close has returned.
 type Trace struct {
 	State   func(State)                    // the state has changed
 	Attempt func(server string, err error) // an attempt to connect ended; nil: a session is established

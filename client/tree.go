@@ -9,11 +9,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// treeBatch is how many requests about the znodes of a subtree are on their way at once.
-const treeBatch = 256
-
-// deleteRounds is how often DeleteAll lists a subtree in which others keep creating znodes.
-const deleteRounds = 20
+const (
+	treeBatch    = 256 // requests about the znodes of a subtree that are on their way at once
+	deleteRounds = 20  // how often DeleteAll lists a subtree in which others keep creating znodes
+)
 
 // EnsurePath creates a persistent znode at path, and at every missing place above it. A znode that is there already is
 // success, whatever it holds. A nil acl lets every client do anything.

@@ -20,9 +20,8 @@ const (
 	// the session, that would have been heard first. A follower that is cut off from its leader cannot give it; a
 	// leader that is cut off from its quorum still can, until it notices.
 	VouchSync Vouch = iota
-	// VouchPing: the server we are connected to has answered. A follower passes the news on to the leader up to half
-	// a tick later, and one that is cut off goes on answering for a while, although the leader may have expired the
-	// session.
+	// VouchPing: the server we are connected to has answered. A follower passes the news on to the leader up to half a tick later,
+	// and one that is cut off goes on answering for a while, although the leader may have expired the session.
 	VouchPing
 	// VouchWrite: a quorum has answered. Neither a follower nor a leader that is cut off can give it.
 	VouchWrite
@@ -148,9 +147,8 @@ func (s *Session) renewLeasesLocked(p strength, sent, answered clock.Instant, re
 	}
 }
 
-// An idle session sends a ping every third of its timeout, which keeps it alive and lets a dead
-// connection show within two thirds. While vouching is asked for it is every lease.Beat, and what is
-// sent proves as much as was asked for.
+// An idle session sends a ping every third of its timeout, which keeps it alive and lets a dead connection show within two thirds.
+// While vouching is asked for it is every lease.Beat, and what is sent proves as much as was asked for.
 const idleBeats = 3
 
 // heartbeatLocked queues a heartbeat if one is due, and returns how long to wait before the next look: until the next one, but no

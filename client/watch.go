@@ -215,8 +215,7 @@ func (t *watches) rearm(conn uint64, lastZxid int64, bytesMax int) []*call {
 // Options.RequestBytesMax at most.
 const rearmBytesMax = 128 << 10
 
-// rearmBytes is how much longer than the request that set a watch a request can be that registers this watch again and no
-// other.
+// rearmBytes is how much longer than the request that set a watch a request can be that registers this watch again and no other.
 const rearmBytes = 27
 
 // end tells every watch that the session is over.

@@ -2,11 +2,10 @@
 //
 // # Leadership is a held lock
 //
-// An election is a directory in which candidates queue as for a lock of package lock. The holder of the lock
-// leads. Everything that is true of a lock.Hold is true of a [Term]: it ends once, with a
-// cause, before the ensemble can let another candidate lead; its Token grows from leader to leader; and no
-// client can exclude that it is paused between looking at its term and writing somewhere. Candidates have
-// the names of Curator's LeaderLatch, so Java and Go exclude each other on one path.
+// An election is a directory in which candidates queue as for a lock of package lock. The holder of the lock leads. Everything that
+// is true of a lock.Hold is true of a [Term]: it ends once, with a cause, before the ensemble can let another candidate lead; its
+// Token grows from leader to leader; and no client can exclude that it is paused between looking at its term and writing somewhere.
+// Candidates have the names of Curator's LeaderLatch, so Java and Go exclude each other on one path.
 //
 // # Work and hand-over
 //
@@ -14,13 +13,11 @@
 // next leader is let in only after it has returned:
 //
 //   - A leader that resigns keeps its znode until its work has returned, for Options.Grace at most.
-//   - A leader that hears nothing from the ensemble any more is told to stop Options.Margin before the deadline of
-//     its lock.
+//   - A leader that hears nothing from the ensemble any more is told to stop Options.Margin before the deadline of its lock.
 //   - If another client has deleted the leader's znode or ended its session, another may lead before it hears of that;
 //     then only the token protects.
 //
-// Work that goes on after the grace is reported as [ErrOverran]. There is no way to stop it but to end the
-// process.
+// Work that goes on after the grace is reported as [ErrOverran]. There is no way to stop it but to end the process.
 //
 // # After a loss
 //

@@ -14,9 +14,8 @@ type Work func(ctx context.Context, t *Term) error
 // Lead campaigns, does the work under the term, and hands over when the work has returned. When ctx ends, or the term
 // is lost, the work's context ends, and Lead waits for the work to return, for Options.Grace at most.
 //
-// The error is the work's, joined with the loss of leadership, the failure to hand over, or ErrOverran if the work
-// goes on. In that last case another may lead while it does, and the process should end. The work runs on a goroutine
-// of its own.
+// The error is the work's, joined with the loss of leadership, the failure to hand over, or ErrOverran if the work goes on. In that
+// last case another may lead while it does, and the process should end. The work runs on a goroutine of its own.
 func (e *Election) Lead(ctx context.Context, work Work) error {
 	if work == nil {
 		return operr.NoFunction("election", e.dir, "work")

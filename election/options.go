@@ -20,13 +20,11 @@ type Options struct {
 	// Data is whatever else others may want to know of the leader. They see it as Candidate.Data.
 	Data []byte
 
-	// IDOnly makes the ID the whole content of the candidate's znode, as Curator's LeaderLatch writes it and expects to
-	// read it. Without IDOnly the content is JSON, which Java programs see in place of an id. With it, Data must be
-	// empty.
+	// IDOnly makes the ID the whole content of the candidate's znode, as Curator's LeaderLatch writes it and expects to read it.
+	// Without IDOnly the content is JSON, which Java programs see in place of an id. With it, Data must be empty.
 	IDOnly bool
 
-	// Grace is how long the work of a leader that resigns may go on before another is let lead. Default
-	// 5 s.
+	// Grace is how long the work of a leader that resigns may go on before another is let lead. Default 5 s.
 	Grace time.Duration
 
 	// Margin is how long a term ends before the deadline of its lock (see lock.Hold.Remaining), if nothing is heard from the

@@ -90,8 +90,7 @@ func (t *Term) Cause() error {
 	return context.Cause(ctx)
 }
 
-// Token returns the fencing token: it grows from leader to leader for the life of the ensemble. See
-// lock.Hold.Token.
+// Token returns the fencing token: it grows from leader to leader for the life of the ensemble. See lock.Hold.Token.
 func (t *Term) Token() int64 { return t.lock().Token() }
 
 // Node returns the path of our znode: the Candidate with this Node is us.

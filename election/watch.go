@@ -49,13 +49,15 @@ func (e *Election) Candidates(ctx context.Context) ([]Candidate, error) {
 func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		var last *Candidate
-		// next waits for the end of what is, and reports whether there is more to come.
-		next := func() bool {
-			leader, w, err := e.look(ctx)
+		var w *client.Watch
+		defer func() { w.Cancel() }() // also if yield panics
+		for {
+			var leader Candidate
+			var err error
+			leader, w, err = e.look(ctx) // the watch before has fired
 			if err == nil {
-				defer w.Cancel() // also if yield panics
 				if (last == nil || !reflect.DeepEqual(leader, *last)) && !yield(leader, nil) {
-					return false
+					return
 				}
 				last = &leader
 				select { // the watch survives reconnects, and tells what came meanwhile
@@ -67,16 +69,13 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[Candidate, error] {
 			}
 			if err != nil {
 				yield(Candidate{}, err)
+				return
 			}
-			return err == nil
-		}
-		for next() {
 		}
 	}
 }
 
-// look returns the leader, and a watch that fires when that may have changed. It sees everything that was
-// true when it was called.
+// look returns the leader, and a watch that fires when that may have changed. It sees everything that was true when it was called.
 func (e *Election) look(ctx context.Context) (Candidate, *client.Watch, error) {
 	if e.s == nil {
 		return Candidate{}, nil, errZero

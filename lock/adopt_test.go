@@ -69,7 +69,9 @@ func TestAnotherNumberIsStoredAfterADeletion(t *testing.T) {
 		a := newAttempt(m.fair, 1, false, nil)
 		v, err := a.join(t.Context())
 		must(t, err)
-		must(t, SetPermits(t.Context(), admin, "/l/s", 5))
+		other, err := NewSemaphore(admin, "/l/s", 0, Options{})
+		must(t, err)
+		must(t, other.SetPermits(t.Context(), 5))
 		holds, err := a.proceed(t.Context(), v)
 		if err != nil {
 			t.Fatalf("%v, want a permit of the five", err)

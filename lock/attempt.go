@@ -115,7 +115,7 @@ func (v view) ours() bool { return len(v.waits) == 0 }
 func (v view) first(dir string) string { return zk.Join(dir, v.queue.Claims[0].Name) }
 
 // run joins the queue, and returns the holds when the lock is ours. An attempt that
-// returns no holds is abandoned, also when a function of the user's, such as Options.Waiting, has panicked. A node of ours may have
+// returns no holds is abandoned, also when a function of the user's, such as Hooks.Waiting, has panicked. A node of ours may have
 // gone because the session has expired. A sync finds that out, and the error is then the session's.
 func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 	defer func() {
@@ -157,9 +157,8 @@ func (a *attempt) proceed(ctx context.Context, v view) ([]*Hold, error) {
 	}
 }
 
-// A creation is the request that makes the nodes of an attempt, all of them or none. Several are made in
-// one transaction, so their numbers follow each other: no claim stands between them, and two attempts for
-// several permits at once cannot wait for each other.
+// A creation is the request that makes the nodes of an attempt, all of them or none. Several are made in one transaction, so their
+// numbers follow each other: no claim stands between them, and two attempts for several permits at once cannot wait for each other.
 type creation struct {
 	one  *client.Pending[client.Created]  // nil if there are several
 	many *client.Pending[[]client.Result] // nil if there is one
@@ -177,8 +176,7 @@ func (a *attempt) create(p *client.Pipeline) *creation {
 	return &creation{many: p.Multi(ops...)}
 }
 
-// await returns the paths of the nodes, first one first, and their creation zxid; 0 if the server does not
-// tell.
+// await returns the paths of the nodes, first one first, and their creation zxid; 0 if the server does not tell.
 func (c *creation) await(ctx context.Context) (nodes []string, czxid int64, err error) {
 	if c.one != nil {
 		made, err := c.one.Wait(ctx)

@@ -25,18 +25,14 @@ func awaitLease(ctx context.Context, s *client.Session, level client.Vouch) (bri
 				return l, ending.Of(ctx)
 			}
 		}
-		if err := prove(ctx, s, level); err != nil {
+		prove := func() error { return s.Sync(ctx, "/") }
+		if level == client.VouchWrite {
+			prove = func() error { return s.AwaitWrites(ctx) }
+		}
+		if err := prove(); err != nil {
 			return l, err
 		}
 	}
-}
-
-// prove asks for an answer that proves as much as level demands.
-func prove(ctx context.Context, s *client.Session, level client.Vouch) error {
-	if level == client.VouchWrite {
-		return s.AwaitWrites(ctx)
-	}
-	return s.Sync(ctx, "/")
 }
 
 // remaining returns how long the grant is good for without another answered heartbeat. An answer that comes after

@@ -18,10 +18,9 @@ type Wait = queue.Wait
 // not before the first is.
 type Deadlock = queue.Deadlock
 
-// A DeadlockError says that a waiter gave up because it stood in a cycle of contenders that waited for each other,
-// and was the last to come of those in it that look for cycles (Options.Deadlock). The caller should release
-// what it holds and begin again; to lock the same path again would only close the cycle again.
-// errors.Is(err, ErrDeadlock) holds.
+// A DeadlockError says that a waiter gave up because it stood in a cycle of contenders that waited for each other, and was the last
+// to come of those in it that look for cycles (Options.Deadlock). The caller should release what it holds and begin again; to lock
+// the same path again would only close the cycle again. errors.Is(err, ErrDeadlock) holds.
 //
 // Cycles are found from the znodes alone: the node of a waiter names the holds that it waits under, those whose
 // contexts the context of its Lock derives from, and those that the command names for a run within a run. Locks that are

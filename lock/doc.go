@@ -2,10 +2,9 @@
 //
 // # How a lock works
 //
-// A lock is a directory in ZooKeeper. A contender creates an ephemeral sequential znode there, its
-// claim; the lowest number holds the lock. The others watch the claim ahead and their own,
-// so that one release wakes one waiter. The znodes are named as Curator's InterProcessMutex and
-// go-zookeeper's Lock name them, and all of these exclude each other on one path. A read/write lock and a
+// A lock is a directory in ZooKeeper. A contender creates an ephemeral sequential znode there, its claim; the lowest number holds
+// the lock. The others watch the claim ahead and their own, so that one release wakes one waiter. The znodes are named as Curator's
+// InterProcessMutex and go-zookeeper's Lock name them, and all of these exclude each other on one path. A read/write lock and a
 // semaphore are the same queue with other rules. An [Unfair] lock has no queue.
 //
 // Package inspect shows holders and waiters of any of these locks. It asks a holder to give up, and breaks a lock.
@@ -66,7 +65,6 @@
 // # What is left behind
 //
 // Nothing, except where a lock has a delay (Options.Delay) and the session of a hold ended before its release: then one znode, the
-// delay marker, waits for the next holder. When the answer to a request was lost, its outcome is looked up after the
-// reconnect. Abandoned znodes, as of a caller whose context has ended, are deleted in the background, at the latest when the
-// session ends.
+// delay marker, waits for the next holder. When the answer to a request was lost, its outcome is looked up after the reconnect.
+// Abandoned znodes, as of a caller whose context has ended, are deleted in the background, at the latest when the session ends.
 package lock

@@ -10,15 +10,13 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Downgrade turns a hold of the write side of an RWMutex into one of the read side, with no instant in
-// between in which another contender could get in: one transaction makes a read node with the number of the
-// write node, which keeps the place in the queue, and deletes the write node. The hold, its context and its
-// token stay as they are. Readers behind it are granted.
+// Downgrade turns a hold of the write side of an RWMutex into one of the read side, with no instant in between in which another
+// contender could get in: one transaction makes a read node with the number of the write node, which keeps the place in the queue,
+// and deletes the write node. The hold, its context and its token stay as they are. Readers behind it are granted.
 //
-// It must be the only hold of its node: otherwise the error is ErrNotWriter, as it is for any hold but that of a write side.
-// Downgrade returns when the outcome is known. If ctx ends before that, the error is ErrDowngradeUnknown: the hold is good for
-// reading in any case, and Downgrade can be called again. If ctx ends before anything is sent, the error is that of ctx, and
-// the hold is what it was. If the hold ends before the outcome is known, errors.Is finds its Cause.
+// It must be the only hold of its node, of a write side that is not downgraded yet: otherwise the error is ErrNotWriter. If ctx ends
+// before the request has left, the error is that of ctx, and the hold is what it was. Once it has left, Downgrade returns when the
+// outcome is known, whatever ctx: at the latest when the hold ends, whose Cause errors.Is finds then.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
@@ -31,38 +29,23 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 }
 
 func (g *grant) downgrade(ctx context.Context, h *Hold) error {
-	if !g.downgrading.TryLock() {
-		return ErrNotWriter
-	}
-	defer g.downgrading.Unlock()
 	g.checkDeadline()
 	write, read, err := g.beginDowngrade(h)
-	if err != nil || read == "" {
+	if err != nil {
 		return err
 	}
-	work, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
-	defer stop()
-	known, err := g.replace(work, write, read, g.downgradeOpen)
-	g.downgradeOpen = !known
+	known, err := g.replace(ctx, h.ctx, write, read)
 	switch {
 	case err == nil:
 		g.noteMoved(read)
 		return nil
-	case known: // the node is the write node
+	case known:
 		g.mu.Lock()
-		if g.mu.next != "" {
-			g.mu.next, g.mu.kind = "", queue.Exclusive
-		}
+		g.mu.next, g.mu.kind = "", queue.Exclusive
 		g.mu.Unlock()
 		if errors.Is(err, zk.ErrNoNode) { // neither the write node nor the read node is there
 			g.lose(ErrNodeDeleted)
 		}
-	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, endOf(ctx, g.s))
-	default:
-		err = fmt.Errorf("%w: %w", ErrDowngradeUnknown, err)
 	}
 	if h.ctx.Err() != nil {
 		return context.Cause(h.ctx)
@@ -70,19 +53,14 @@ func (g *grant) downgrade(ctx context.Context, h *Hold) error {
 	return err
 }
 
-// beginDowngrade returns the path of the write node and that of the read node to be. If an earlier downgrade, of unknown outcome,
-// has succeeded, the second is empty and nothing is left to do. From then on the claim counts as a shared one.
+// beginDowngrade returns the path of the write node and that of the read node to be. From then on the claim counts as a shared one.
 func (g *grant) beginDowngrade(h *Hold) (write, read string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if h.ctx.Err() != nil {
+	switch {
+	case h.ctx.Err() != nil:
 		return "", "", context.Cause(h.ctx)
-	}
-	if g.downgradeOpen && g.mu.next == "" { // the guard has found the read node
-		g.downgradeOpen = false
-		return "", "", nil
-	}
-	if !g.lock.rules.Moves() || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive && !g.downgradeOpen {
+	case !g.lock.rules.Moves() || len(g.mu.holds) > 1 || g.mu.kind != queue.Exclusive:
 		return "", "", ErrNotWriter
 	}
 	write = g.mu.node
@@ -93,42 +71,40 @@ func (g *grant) beginDowngrade(h *Hold) (write, read string, err error) {
 }
 
 // replace puts a read node in the place of the write node. known reports whether the outcome is known: without an error it is done,
-// with one it is not. look has it find out first whether that has been done already.
-func (g *grant) replace(ctx context.Context, write, read string, look bool) (known bool, err error) {
+// with one it is not. held is the context of the hold, under which the outcome of a request whose answer did not come is looked up.
+func (g *grant) replace(ctx, held context.Context, write, read string) (known bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
+	defer stop()
 	data := g.lock.data
 	version := int32(0) // of the write node: what is written there has to be read before it goes
 	for {
-		if look {
-			err := g.s.AwaitWrites(ctx)
-			done := false
-			if err == nil {
-				_, done, err = g.s.Exists(ctx, read)
-			}
-			if done || err != nil {
-				return done, err
-			}
-		}
 		_, err := g.s.Multi(ctx,
 			client.OpCreate(read, data, zk.Ephemeral, g.lock.opt.ACL),
 			client.OpDelete(write, version))
 		switch {
-		case err == nil:
-			return true, nil
 		case client.MaybeApplied(err):
-			look = true
-			continue
-		case !errors.Is(err, zk.ErrBadVersion):
+			err := g.s.AwaitWrites(held)
+			done := false
+			if err == nil {
+				_, done, err = g.s.Exists(held, read)
+			}
+			if done || err != nil {
+				return done, err
+			}
+		case errors.Is(err, zk.ErrBadVersion):
+			said, stat, err := g.s.Get(ctx, write)
+			if err != nil {
+				return true, err
+			}
+			version = stat.Version
+			if queue.Revoked(said) {
+				g.askToGiveUp()
+				data = queue.Revocation(data)
+			}
+		default:
 			return true, err
-		}
-		look = false
-		said, stat, err := g.s.Get(ctx, write)
-		if err != nil {
-			return true, err
-		}
-		version = stat.Version
-		if queue.Revoked(said) {
-			g.askToGiveUp()
-			data = queue.Revocation(data)
 		}
 	}
 }

@@ -59,64 +59,75 @@ func TestDowngradeBesideRelease(t *testing.T) {
 	})
 }
 
-// A Downgrade that ends with its context says that its outcome is not known. The hold goes on, for reading, and the next
-// Downgrade tells what became of the first, or does what it did not.
-func TestDowngradeOfUnknownOutcome(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		lost  bool
-		pause time.Duration // before the next Downgrade
-	}{
-		{"carried out", false, 3 * time.Second},
-		{"carried out, not seen yet", false, 0},
-		{"lost", true, 3 * time.Second},
-		{"lost, not seen yet", true, 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.New(t, zktest.Options{})
-				m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				h, err := m.Lock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				write := h.Node()
-				link := srv.Link("s")
-				link.Freeze()
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				if err := h.Downgrade(ctx); !errors.Is(err, ErrDowngradeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Downgrade = %v, want ErrDowngradeUnknown for its deadline", err)
-				}
-				if tt.lost {
-					link.Cut()
-				}
-				link.Heal()
-				time.Sleep(tt.pause)
-				if moved := h.Node() != write; moved == (tt.lost || tt.pause == 0) || h.Cause() != nil {
-					t.Errorf("the hold ended with %v, its node has moved: %v", h.Cause(), moved)
-				}
-				if err := h.Downgrade(t.Context()); err != nil {
-					t.Errorf("Downgrade again: %v", err)
-				}
-				if err := h.Downgrade(t.Context()); !errors.Is(err, ErrNotWriter) {
-					t.Errorf("a third Downgrade = %v, want ErrNotWriter", err)
-				}
-				r, err := m.TryRLock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, h := range []*Hold{r, h} {
-					if err := h.Release(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
+// A Downgrade whose request has left returns when its outcome is known, also if its context has ended before. If the request was
+// lost, the hold is what it was, and can be downgraded.
+func TestDowngradeOutlastsItsContext(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{})
+			must(t, err)
+			h, err := m.Lock(t.Context())
+			must(t, err)
+			write := h.Node()
+			link := srv.Link("s")
+			link.Freeze()
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			downgraded := make(chan error, 1)
+			go func() { downgraded <- h.Downgrade(ctx) }()
+			time.Sleep(time.Second)
+			select {
+			case err := <-downgraded:
+				t.Errorf("Downgrade has returned %v although its outcome is open", err)
+				return
+			default:
+			}
+			if lost {
+				link.Cut()
+			}
+			link.Heal()
+			err = <-downgraded
+			if lost != errors.Is(err, context.DeadlineExceeded) || !lost && err != nil {
+				t.Errorf("the request was lost: %v; Downgrade = %v", lost, err)
+			}
+			if moved := h.Node() != write; moved == lost || h.Cause() != nil {
+				t.Errorf("the hold ended with %v, its node has moved: %v", h.Cause(), moved)
+			}
+			if lost {
+				must(t, h.Downgrade(t.Context()))
+			}
+			if err := h.Downgrade(t.Context()); !errors.Is(err, ErrNotWriter) {
+				t.Errorf("a second Downgrade = %v, want ErrNotWriter", err)
+			}
+			r, err := m.TryRLock(t.Context())
+			must(t, err)
+			for _, h := range []*Hold{r, h} {
+				must(t, h.Release(t.Context()))
+			}
 		})
 	}
+}
+
+// The wait for the outcome of a downgrade ends with the hold.
+func TestDowngradeThatIsNeverAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "s")
+		m, err := NewRWMutex(s, "/locks/a", Options{})
+		must(t, err)
+		h, err := m.Lock(t.Context())
+		must(t, err)
+		srv.Link("s").Freeze()
+		began := time.Now()
+		if err := h.Downgrade(t.Context()); !errors.Is(err, ErrLost) || !errors.Is(err, ErrDeadline) {
+			t.Errorf("Downgrade = %v, want the loss", err)
+		}
+		if took := time.Since(began); took > s.Timeout() {
+			t.Errorf("Downgrade took %v", took)
+		}
+		srv.Link("s").Heal()
+	})
 }
 
 // A downgrade of a hold whose node was deleted finds that out, and ends the hold.

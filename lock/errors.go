@@ -37,42 +37,29 @@ var (
 	ErrDeadlock = errors.New("deadlock")
 	// ErrDuplicate is returned when a lock is named twice among those that are to be held together.
 	ErrDuplicate = errors.New("named twice")
-
 	// ErrNoPermits is returned when the semaphore was made with 0 permits, which means "as many as are stored with it", and
 	// no number is stored.
 	ErrNoPermits = errors.New("no number of permits is stored with the semaphore")
-
 	// ErrPermitsConflict is returned when the number of permits that is stored with the semaphore is not the one that it was
 	// made with. The error is a *ConflictError, which has both numbers.
 	ErrPermitsConflict = errors.New("another number of permits is stored with the semaphore")
-
 	// ErrTooManyPermits is returned when more permits are asked for at once than there are. The error is a *TooManyError.
 	ErrTooManyPermits = errors.New("more permits asked for at once than there are")
-
 	// ErrReentered is returned when the lock is asked for with a context that derives from a hold of the same lock, without
 	// Options.Reentrant. The caller would wait for itself, or several goroutines that were started under the hold would
 	// all be let in.
 	ErrReentered = errors.New("its context derives from a hold of this lock: pass another context, or set Options.Reentrant")
-
 	// ErrUpgrade is returned when the write side is asked for under a hold of the read side. Two readers that did so would
 	// wait for each other for ever: release the read side first.
 	ErrUpgrade = errors.New("a read lock cannot be upgraded; release it first")
-
 	// ErrOtherKind is returned when the directory is in use as another kind of lock. The error is a *KindError.
 	ErrOtherKind = errors.New("the path is in use as another kind of lock")
-
 	// ErrNotEphemeral is returned when the znode at the path of an unfair lock belongs to no session, so that waiting for
 	// its end could take for ever. It may be the directory of another kind of lock.
 	ErrNotEphemeral = errors.New("a znode is there that belongs to no session: perhaps the directory of another kind of lock")
-
-	// ErrNotWriter is returned by Downgrade of a hold that is not of a write side, or not the only one of its znode, or that is
-	// being downgraded by another call.
+	// ErrNotWriter is returned by Downgrade of a hold that is not of a write side, or not the only one of its znode, or that has been
+	// downgraded or is being downgraded by another call.
 	ErrNotWriter = errors.New("not the only hold of a write lock")
-
-	// ErrDowngradeUnknown is returned when Downgrade ended with its context before the outcome was known. The hold is good for
-	// reading in any case, and Downgrade can be called again.
-	ErrDowngradeUnknown = errors.New("not known whether the write lock is a read lock now")
-
 	// ErrNodeDeleted is the cause of a loss when the holder's znode was deleted: by an operator, perhaps with Break of package
 	// inspect, or by the ensemble when the session expired, which the client may hear of a moment later.
 	ErrNodeDeleted = errors.New("the holder's znode was deleted")

@@ -57,11 +57,10 @@ func (h *Hold) Cause() error {
 	return context.Cause(ctx)
 }
 
-// Token returns the fencing token: the creation zxid of the node that the lock was got with. Tokens of one lock grow from
-// holder to holder for the life of the ensemble, even if the directory is deleted in between. Whatever is written
-// to (a database, a service) can remember the highest token it has seen and refuse a holder that has been
-// overtaken; package fence does so. Tokens of a semaphore or of readers name the holders but do not order them, and permits that
-// were acquired together share theirs.
+// Token returns the fencing token: the creation zxid of the node that the lock was got with. Tokens of one lock grow from holder to
+// holder for the life of the ensemble, even if the directory is deleted in between. Whatever is written to (a database, a service)
+// can remember the highest token it has seen and refuse a holder that has been overtaken; package fence does so. Tokens of a
+// semaphore or of readers name the holders but do not order them, and permits that were acquired together share theirs.
 func (h *Hold) Token() int64 {
 	if h.isZero() {
 		return 0
@@ -77,9 +76,8 @@ func (h *Hold) Node() string {
 	return h.g.nodePath()
 }
 
-// Check returns an operation that makes a Multi fail unless the holder's node is still there: a write
-// inside ZooKeeper that carries it takes effect only while the lock has not passed on. That of an unfair
-// lock proves less; see Unfair.
+// Check returns an operation that makes a Multi fail unless the holder's node is still there: a write inside ZooKeeper that carries
+// it takes effect only while the lock has not passed on. That of an unfair lock proves less; see Unfair.
 func (h *Hold) Check() client.Op { return client.OpCheck(h.Node(), -1) }
 
 // Remaining returns how long the hold lasts if no further heartbeat is answered: work that cannot be stopped should not
@@ -150,13 +148,10 @@ type grant struct {
 	waited      bool            // others may have seen the node behind another's
 	delayMarker string          // path of the delay marker; empty if there is none
 
-	revoked    chan struct{} // closed when its owner is asked to give it up
-	revokeOnce sync.Once
+	revoked context.Context // ends when its owner is asked to give it up
+	revoke  context.CancelFunc
 
 	guarded guarded // from putUnderGuard on used by the session's guard alone
-
-	downgrading   sync.Mutex // held by a downgrade
-	downgradeOpen bool       // the last downgrade did not learn its outcome; guarded by downgrading
 
 	mu struct {
 		sync.Mutex
@@ -172,8 +167,9 @@ type grant struct {
 func newGrant(a *attemptBase, node string, leaseNumber uint64) *grant {
 	g := &grant{
 		lock: a.base, s: a.base.s, id: a.id, token: a.token, data: a.data, waited: a.waited, delayMarker: a.delayMarker,
-		leaseNumber: leaseNumber, revoked: make(chan struct{}),
+		leaseNumber: leaseNumber,
 	}
+	g.revoked, g.revoke = context.WithCancel(context.Background())
 	attemptIDs.add(g.id)
 	bridge.Of(g.s).Vouch(int(g.lock.opt.Vouch), 1)
 	g.mu.node, g.mu.kind = node, g.lock.rules.Kind

@@ -50,39 +50,34 @@ type guarded struct {
 	again  time.Time                    // when to ask again at the earliest, after the server has refused a watch
 }
 
-// putUnderGuard hands the grant to its session's guard. own is a watch on its node that is armed already, or nil.
+// putUnderGuard hands the grant to its session's guard. own is a watch on its node that is armed already, or nil. If the session is
+// over, the grant is lost.
 func (g *grant) putUnderGuard(own *client.Watch) {
 	g.guarded.due, g.guarded.node, g.guarded.own = time.Now(), g.nodePath(), own // the node as it is before a downgrade
 	short := lease.Term(g.s.Timeout()) < shortTerm
 	if !short {
 		g.guarded.due = g.guarded.due.Add(guardTick)
 	}
-	if !g.enter(short) {
-		g.lose(g.s.Err())
-	}
-}
-
-// enter hands the grant to the guard. It reports false if the session is over.
-func (g *grant) enter(now bool) bool {
 	guards.Lock()
-	defer guards.Unlock()
 	k := guards.of[g.s]
 	if k == nil {
 		k = &guard{s: g.s, told: make(chan struct{}, 1), awake: true}
 		if !g.s.Go(k.run) {
-			return false
+			guards.Unlock()
+			g.lose(g.s.Err())
+			return
 		}
 		guards.of[g.s] = k
 	}
+	defer guards.Unlock()
 	k.begun = append(k.begun, g)
-	if now || !k.awake {
+	if short || !k.awake {
 		k.awake = true
 		select {
 		case k.told <- struct{}{}:
 		default: // a signal is there already
 		}
 	}
-	return true
 }
 
 // run looks until the session is over or the guard has had nothing to do for a while.
@@ -171,12 +166,18 @@ func (k *guard) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
 
 // watch asks for watches on the nodes that have none. patience bounds how long it waits for room in the session.
 func (k *guard) watch(now time.Time, patience time.Duration) {
+	var due []*grant
+	for _, g := range k.grants {
+		if g.guarded.own == nil && g.guarded.arming == nil && !now.Before(g.guarded.again) && !now.Before(g.guarded.due) {
+			due = append(due, g)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for _, g := range k.grants {
-		if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) || now.Before(g.guarded.due) {
-			continue
-		}
+	for _, g := range due {
 		p := k.s.Pipeline()
 		g.guarded.arming, g.guarded.own = p.WatchGet(g.guarded.node)
 		p.Send(ctx)

@@ -3,27 +3,27 @@ package lock
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 )
 
 // Holds are several locks held at once. They are one loan: the loss of one is the loss of the whole. The
 // others are kept then until Release, so that the work can be stopped in order. Zero Holds, and nil ones, are over.
 type Holds struct {
-	flat   []*Hold // of each member
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
-	listening sync.Once     // for revoked
-	revoked   chan struct{} // closed when the owner of one of them is asked to give up; nil until Revoked is called
+	flat    []*Hold // of each member
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	revoked context.Context // ends when the owner of one of them is asked to give up
+	revoke  context.CancelFunc
 }
 
 // newHolds makes the whole of the holds of each member. ctx already carries the heldChain of all of them.
 func newHolds(ctx context.Context, flat []*Hold) *Holds {
 	h := &Holds{flat: flat}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	h.revoked, h.revoke = context.WithCancel(context.Background())
 	for _, one := range h.flat {
 		context.AfterFunc(one.Context(), func() { h.cancel(one.Cause()) }) // by then the cause of one is known
+		context.AfterFunc(one.g.revoked, h.revoke)
 	}
 	return h
 }
@@ -99,9 +99,8 @@ func (h *Holds) Tokens() map[string]int64 {
 	return tokens
 }
 
-// Release gives all of them back, in one round trip. The holds are over at once.
-// The error joins those that Hold.Release would return for each: nil says that all nodes are known to be gone.
-// Releasing again does nothing and returns nil.
+// Release gives all of them back, in one round trip. The holds are over at once. The error joins those that Hold.Release would
+// return for each: nil says that all nodes are known to be gone. Releasing again does nothing and returns nil.
 func (h *Holds) Release(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold

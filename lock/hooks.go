@@ -17,7 +17,8 @@ type Hooks struct {
 	// one before has returned, and the hooks of all members get the last one: what belongs to one lock needs a key with its path.
 	Asked func(ctx context.Context, path string) context.Context
 
-	// Waiting is called whenever the place in the queue of a waiter is looked up, as Options.Waiting is.
+	// Waiting is called whenever the place in the queue of a waiter is looked up: when the wait begins, and again when the one ahead
+	// has gone or something else calls for another look, such as a reconnect.
 	Waiting func(ctx context.Context, path string, at Place)
 
 	// Granted is called with each hold that is granted, before Lock returns it. A re-entered hold is not granted anew.
@@ -82,9 +83,6 @@ func (b *lockBase) tellAsked(ctx context.Context) context.Context {
 }
 
 func (b *lockBase) tellWaiting(ctx context.Context, at Place) {
-	if b.opt.Waiting != nil {
-		b.opt.Waiting(at)
-	}
 	if b.opt.Hooks.Waiting != nil {
 		b.opt.Hooks.Waiting(ctx, b.path, at)
 	}

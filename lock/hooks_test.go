@@ -90,7 +90,7 @@ func TestHooks(t *testing.T) {
 		"write": func(s *client.Session, path string, opt lock.Options) (takes, error) {
 			m, err := lock.NewRWMutex(s, path, opt)
 			must(t, nil, err)
-			return locker(m.Writer(), nil)
+			return locker(m, nil)
 		},
 		"unfair": func(s *client.Session, path string, opt lock.Options) (takes, error) {
 			return locker(lock.NewUnfair(s, path, opt))

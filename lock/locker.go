@@ -38,8 +38,7 @@ func (l locker) Path() string { return l.base().path }
 // Session returns the session that the lock belongs to.
 func (l locker) Session() *client.Session { return l.base().s }
 
-// Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one
-// of hold and error is not nil.
+// Lock waits for the lock and returns a hold of it. ctx bounds the waiting, not the hold. Exactly one of hold and error is not nil.
 //
 // If ctx derives from the Context of a hold of this lock, by the same session, Lock fails with ErrReentered, or
 // re-enters if Options.Reentrant is set. Only the context tells.

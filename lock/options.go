@@ -43,8 +43,7 @@ type Options struct {
 	// such a call fails with ErrReentered. Semaphores do not re-enter: such a call asks for another permit.
 	Reentrant bool
 
-	// Requeue makes a waiter whose znode was deleted join the queue again, at its end. Default: Lock
-	// fails with ErrPlaceLost.
+	// Requeue makes a waiter whose znode was deleted join the queue again, at its end. Default: Lock fails with ErrPlaceLost.
 	Requeue bool
 
 	// AllowOtherKinds lets a lock be used although contenders of another kind are ahead in the directory, such as those of
@@ -89,11 +88,6 @@ type Options struct {
 
 	// CleanupTimeout bounds how long Release and Do wait for the release to be confirmed, whatever their context. Default 5 s.
 	CleanupTimeout time.Duration
-
-	// Waiting, if not nil, is called with the place in the queue whenever it is looked up: when the wait begins, and again when the
-	// one ahead has gone or something else calls for another look, such as a reconnect. It runs on the goroutine that waits, which
-	// goes on when it returns.
-	Waiting func(Place)
 
 	// Hooks are told of each wait, grant, release, loss and refusal. Default: none.
 	Hooks Hooks

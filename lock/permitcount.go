@@ -65,8 +65,7 @@ func (p *permitCount) agree(ctx context.Context, f *fairLock, count int, granted
 }
 
 // updateStoredPermits stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
-// whether there is not even a directory; and returns it. The directory is persistent, so that the number outlives the
-// claims.
+// whether there is not even a directory; and returns it. The directory is persistent, so that the number outlives the claims.
 func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored int, missing bool) (int, error)) (int, error) {
 	for {
 		p := f.s.Pipeline()

@@ -121,7 +121,7 @@ func TestAWaitThatEndedNamesTheHolder(t *testing.T) {
 			},
 			"write side": func(s *client.Session, label string) (lock.Locker, error) {
 				m, err := lock.NewRWMutex(s, "/rw", lock.Options{Label: label})
-				return m.Writer(), err
+				return m, err
 			},
 			"unfair": func(s *client.Session, label string) (lock.Locker, error) {
 				return lock.NewUnfair(s, "/u", lock.Options{Label: label})
@@ -313,7 +313,7 @@ func TestF25_ANilContextEndsNothing(t *testing.T) {
 		must(t, nil, err)
 		rw, err := lock.NewRWMutex(s, "/locks/b", lock.Options{})
 		must(t, nil, err)
-		all, err := lock.NewAll(m, rw.Writer())
+		all, err := lock.NewAll(m, rw)
 		must(t, nil, err)
 		both, err := all.Lock(t.Context())
 		must(t, nil, err)

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"sync"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
@@ -17,7 +16,7 @@ func (h *Hold) Revoked() <-chan struct{} {
 	if h.isZero() {
 		return nil
 	}
-	return h.g.revoked
+	return h.g.revoked.Done()
 }
 
 // Revoked is closed when the owner of one of them was asked to give up; see Hold.Revoked. Which of them it
@@ -26,28 +25,15 @@ func (h *Holds) Revoked() <-chan struct{} {
 	if h.isZero() {
 		return nil
 	}
-	h.listening.Do(func() {
-		h.revoked = make(chan struct{})
-		asked := sync.OnceFunc(func() { close(h.revoked) })
-		for _, one := range h.flat {
-			go func() {
-				select {
-				case <-one.g.revoked:
-					asked()
-				case <-h.ctx.Done():
-				}
-			}()
-		}
-	})
-	return h.revoked
+	return h.revoked.Done()
 }
 
 // askToGiveUp notes that the grant's owner is asked to give up.
 func (g *grant) askToGiveUp() {
-	g.revokeOnce.Do(func() {
-		close(g.revoked)
+	if g.revoked.Err() == nil {
+		g.revoke()
 		g.lock.opt.Logger.Info("asked to give the lock up", "lock", g.lock.dir, "node", g.nodePath())
-	})
+	}
 }
 
 // noteRevoked looks for a request to give up in what the grant's node says. Curator's Revoker leaves nothing else

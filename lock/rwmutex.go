@@ -7,10 +7,9 @@ import (
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 )
 
-// An RWMutex is a lock that either any number of readers hold, or one writer. No contender overtakes: a reader
-// waits for the nearest writer ahead of it, a writer for the nearest claim of any kind, so a stream of
-// readers does not starve a writer. Its node names are those of Curator's InterProcessReadWriteLock. A
-// Mutex of the same path is a writer to it.
+// An RWMutex is a lock that either any number of readers hold, or one writer. No contender overtakes: a reader waits for the
+// nearest writer ahead of it, a writer for the nearest claim of any kind, so a stream of readers does not starve a writer. Its node
+// names are those of Curator's InterProcessReadWriteLock. A Mutex of the same path is a writer to it.
 //
 // Lock, TryLock and Do take the write side, as does an All that the RWMutex itself is a member of. A hold of the write side may
 // be downgraded (Hold.Downgrade). With a context derived from that of a hold of the write side, Lock fails with ErrReentered, or
@@ -44,8 +43,5 @@ func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context) error) er
 	return m.read.Do(ctx, f)
 }
 
-// Reader returns the read side as a Locker.
+// Reader returns the read side as a Locker; the RWMutex itself is one of the write side.
 func (m *RWMutex) Reader() Locker { return m.read }
-
-// Writer returns the write side as a Locker.
-func (m *RWMutex) Writer() Locker { return m.locker }

@@ -10,17 +10,15 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A Semaphore is a lock that up to N hold at a time, in the order of arrival: N is its number of permits, and
-// a claim with fewer than N ahead holds one. No counter is kept anywhere, so a permit is never lost and
-// never given out twice.
+// A Semaphore is a lock that up to N hold at a time, in the order of arrival: N is its number of permits, and a claim with fewer
+// than N ahead holds one. No counter is kept anywhere, so a permit is never lost and never given out twice.
 //
 // Each permit is a Hold of its own, with its own znode and its own loss. Its token does not order the holders. Nothing re-enters: with
 // a context derived from a Hold's, the caller asks for another permit.
 //
-// What it costs: a waiter watches the N znodes nearest ahead of it. A permit that is given back wakes one waiter if
-// it is the one that was got first, two if it was the second, and so on; never more than N, however many wait. One
-// of those woken gets the permit, and each of the others asks for the queue once more. It cannot be fewer: waitForPermits in
-// lock/internal/queue says why.
+// What it costs: a waiter watches the N znodes nearest ahead of it. A permit that is given back wakes one waiter if it is the one
+// that was got first, two if it was the second, and so on; never more than N, however many wait. One of those woken gets the
+// permit, and each of the others asks for the queue once more. It cannot be fewer: waitForPermits in lock/internal/queue says why.
 type Semaphore struct {
 	fair *fairLock
 	one  locker // the same, as a lock that gives one permit at a time
@@ -38,11 +36,10 @@ func NewSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphor
 	return newSemaphore(s, path, path, &permitCount{n: n, stored: true, adopts: opt.AdoptPermits}, opt)
 }
 
-// NewCuratorSemaphore returns a semaphore that is shared with Curator's InterProcessSemaphoreV2 of the same
-// path. All clients must be made with the same number of permits, for it is not stored. Permits are znodes in
-// "leases" below path, and a contender that waits for one holds the lock in "locks" below path meanwhile. Only Curator needs
-// that lock, because it takes all claims in "leases" for holders and could otherwise deadlock; among clients of this
-// package the place in the queue decides.
+// NewCuratorSemaphore returns a semaphore that is shared with Curator's InterProcessSemaphoreV2 of the same path. All clients must
+// be made with the same number of permits, for it is not stored. Permits are znodes in "leases" below path, and a contender that
+// waits for one holds the lock in "locks" below path meanwhile. Only Curator needs that lock, because it takes all claims in
+// "leases" for holders and could otherwise deadlock; among clients of this package the place in the queue decides.
 func NewCuratorSemaphore(s *client.Session, path string, n int, opt Options) (*Semaphore, error) {
 	m, err := newSemaphore(s, path, zk.Join(path, queue.LeasesName), &permitCount{n: n}, opt)
 	if err != nil {
@@ -80,20 +77,10 @@ func validPermits(path string, n int) error {
 	return nil
 }
 
-// SetPermits changes the number of permits that is stored with the semaphore at path, and makes the semaphore if it
-// is not there. It takes effect at once for the waiters. A smaller number takes no permit from the holders,
-// nor from a waiter that is being granted one just now; it is reached when enough of them have released theirs. The path must
-// not be that of a lock of another kind: its directory would become a semaphore's.
-func SetPermits(ctx context.Context, s *client.Session, path string, n int) error {
-	m, err := NewSemaphore(s, path, 0, Options{})
-	if err != nil {
-		return err
-	}
-	return m.SetPermits(ctx, n)
-}
-
-// SetPermits is the function of that name, for a directory that has to be made with Options.ParentACL. The number of
-// Curator's semaphores is stored nowhere.
+// SetPermits changes the number of permits that is stored with the semaphore, whatever number it was made with, and makes its
+// directory if that is not there. It takes effect at once for the waiters. A smaller number takes no permit from the holders, nor from
+// a waiter that is being granted one just now; it is reached when enough of them have released theirs. The path must not be that of a
+// lock of another kind: its directory would become a semaphore's. The number of Curator's semaphores is stored nowhere.
 func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
 	if m.fair == nil {
 		return errZero
@@ -128,9 +115,8 @@ func (m *Semaphore) AcquireN(ctx context.Context, k int) (*Holds, error) {
 	return m.acquireN(ctx, k, false)
 }
 
-// TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the holder that
-// has held a permit for longest. A semaphore of NewCuratorSemaphore is busy too while another contender is on the way in; the error
-// names that one.
+// TryAcquire is Acquire if that takes no waiting, and otherwise returns a *BusyError that names the holder that has held a permit
+// for longest. A semaphore of NewCuratorSemaphore is busy too while another contender is on the way in; the error names that one.
 func (m *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return m.one.TryLock(ctx) }
 
 // TryAcquireN is AcquireN if that takes no waiting, and otherwise returns a *BusyError, as TryAcquire does. It passes

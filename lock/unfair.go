@@ -12,23 +12,20 @@ import (
 // An Unfair is a lock without a queue: one ephemeral znode, at the path itself, that names its owner. The contender
 // that makes it holds the lock; the others wait until it is gone and then try to make it.
 //
-//   - It costs the least there is: a free lock is one request and one round trip, and nothing but the
-//     holder's znode is ever there.
-//   - Each release wakes all waiters, and all but one come in vain: with n waiters it is n notifications, and n
-//     creates and n reads. With 1,000 of them a hand-over takes 2,003 requests, where a Mutex takes 6 with as many as
-//     you like (BenchmarkHerd).
+//   - It costs the least there is: a free lock is one request and one round trip, and nothing but the holder's znode is ever there.
+//   - Each release wakes all waiters, and all but one come in vain: with n waiters it is n notifications, and n creates and n
+//     reads. With 1,000 of them a hand-over takes 2,003 requests, where a Mutex takes 6 with as many as you like (BenchmarkHerd).
 //   - There is no order: a contender that comes now may pass one that has waited for an hour, and nothing keeps a
 //     waiter from starving.
 //
 // It is for locks that are rarely wanted by many: take a [Mutex] unless the number of znodes matters.
 //
-// A hold of it is like that of a Mutex, with one weakness. All holders' znodes have the same name, and
-// ZooKeeper can neither check nor delete "the znode that transaction x has made". If the first holder's
-// znode is deleted by hand and a second one takes the lock, then a release that the first one sends before it
-// has heard of the deletion deletes the second one's znode, and the second one is told that it has lost the lock.
-// For the same reason [Hold.Check] proves that the lock is held, not by which contender. In a multi of the holder's own session
-// that is enough, since it fails once the session has ended; but not after a deletion by hand, and not in multis of
-// other sessions. Tokens have no such weakness.
+// A hold of it is like that of a Mutex, with one weakness. All holders' znodes have the same name, and ZooKeeper can neither check
+// nor delete "the znode that transaction x has made". If the first holder's znode is deleted by hand and a second one takes the
+// lock, then a release that the first one sends before it has heard of the deletion deletes the second one's znode, and the second
+// one is told that it has lost the lock. For the same reason [Hold.Check] proves that the lock is held, not by which contender. In
+// a multi of the holder's own session that is enough, since it fails once the session has ended; but not after a deletion by hand,
+// and not in multis of other sessions. Tokens have no such weakness.
 //
 // Writing over the znode's data, as Curator's Revoker does, does not cost the holder its lock. But if the answer to its create
 // was lost, and the data is written over before the attempt has looked, no attempt knows the znode for its own: the lock is
@@ -39,9 +36,8 @@ type Unfair struct{ locker }
 // is needed, and stays. The path cannot be that of another kind of lock as well: where that has its directory, Lock
 // fails with ErrNotEphemeral, and where this one has its znode, the other's Lock fails.
 //
-// Options.Data must be nil, because the data names the owner of the znode. Options.QueueMax and
-// Options.Deadlock must be 0, because waiters have no znode. Options.Delay must be 0. Options.Requeue
-// means nothing, since there is no place in the queue to lose.
+// Options.Data must be nil, because the data names the owner of the znode. Options.QueueMax and Options.Deadlock must be 0, because
+// waiters have no znode. Options.Delay must be 0. Options.Requeue means nothing, since there is no place in the queue to lose.
 func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 	opt, err := opt.forLock(s, path)
 	if err != nil {
@@ -64,7 +60,7 @@ func NewUnfair(s *client.Session, path string, opt Options) (*Unfair, error) {
 
 type unfairLock struct{ lockBase }
 
-// takeHolds makes a claim and returns its hold; count is 1. The attempt ends also if Options.Waiting panics. A watch on its own node
+// takeHolds makes a claim and returns its hold; count is 1. The attempt ends also if a hook panics. A watch on its own node
 // needs no cancelling: it fires when the node goes.
 func (u *unfairLock) takeHolds(ctx context.Context, _ int, try bool) ([]*Hold, error) {
 	if try {

@@ -68,7 +68,7 @@ func TestAWaitOfAnUnfairLockThatPanicsLeavesNoWatch(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		a, err := lock.NewUnfair(srv.Session(t, "a"), "/locks/a", lock.Options{})
 		must(t, nil, err)
-		b, err := lock.NewUnfair(srv.Session(t, "b"), "/locks/a", lock.Options{Waiting: func(lock.Place) { panic("of the user's") }})
+		b, err := lock.NewUnfair(srv.Session(t, "b"), "/locks/a", lock.Options{Hooks: lock.Hooks{Waiting: func(context.Context, string, lock.Place) { panic("of the user's") }}})
 		must(t, nil, err)
 		held, err := a.Lock(t.Context())
 		must(t, held, err)

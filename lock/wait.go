@@ -69,10 +69,9 @@ func (a *attempt) decline(ctx context.Context, v view) error {
 	return busy
 }
 
-// waitOnce sleeps until the queue has changed in a way that matters to this attempt. It returns true if the lock is
-// known to be ours, and otherwise asks for a new listing, by returning false, or says why the wait is
-// over. It never sleeps without a watch on a node that was there when the watch was set. It drops the
-// view's queue, which may be long.
+// waitOnce sleeps until the queue has changed in a way that matters to this attempt. It returns true if the lock is known to be
+// ours, and otherwise asks for a new listing, by returning false, or says why the wait is over. It never sleeps without a watch on
+// a node that was there when the watch was set. It drops the view's queue, which may be long.
 func (a *attempt) waitOnce(ctx context.Context, v *view) (ours bool, err error) {
 	watched, err := a.arm(ctx, *v)
 	if watched == nil {
@@ -202,7 +201,7 @@ func (a *attempt) watchClaims(p *client.Pipeline, v view) []*claimWatch {
 	for i, place := range v.waits {
 		name := v.queue.Claims[place].Name
 		if w := left[name]; w != nil && a.lock.rules.Kind == queue.Permit && w.got == nil && bridge.Conn(w.node) == v.conn && !w.node.Fired() {
-			w.frees = a.lock.rules.FreedByEnd(v.queue, place, v.place)
+			w.frees = a.lock.rules.FreedBy(v.queue, place, v.place, false)
 			all[i] = w
 			delete(left, name)
 		} else {
@@ -227,9 +226,9 @@ func (a *attempt) cancelWatches() {
 // watchClaim adds the requests that watch the claim at place, and its release marker if only a release of that claim, and not
 // any deletion, gives us the lock.
 func (a *attempt) watchClaim(p *client.Pipeline, v view, place int) *claimWatch {
-	w := &claimWatch{frees: a.lock.rules.FreedByEnd(v.queue, place, v.place)}
+	w := &claimWatch{frees: a.lock.rules.FreedBy(v.queue, place, v.place, false)}
 	name := v.queue.Claims[place].Name
-	if id, ok := queue.IDOf(name); ok && !w.frees && a.lock.rules.FreedByRelease(v.queue, place, v.place) {
+	if id, ok := queue.IDOf(name); ok && !w.frees && a.lock.rules.FreedBy(v.queue, place, v.place, true) {
 		_, w.releaseMarker = p.WatchExists(zk.Join(a.lock.dir, id.ReleaseMarker())) // answered before what follows
 	}
 	w.got, w.node = p.WatchGet(zk.Join(a.lock.dir, name))
@@ -286,8 +285,7 @@ func (a *attempt) checkClaim(listedOn uint64, w *claimWatch) (ours bool, err err
 	return !a.lock.permits.varies() || a.knownPermits.current(conn), nil
 }
 
-// addHolder returns err, with which a wait ended, together with the present holder if a server says quickly which one
-// that is.
+// addHolder returns err, with which a wait ended, together with the present holder if a server says quickly which one that is.
 func (a *attempt) addHolder(ctx context.Context, err error) error {
 	if st, _ := a.s.State(); st.Phase != client.Connected {
 		return err

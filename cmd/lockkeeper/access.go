@@ -15,7 +15,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/localserver"
-	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/serverlist"
 )
 
 // serversVariable names the servers if no flag does.
@@ -86,7 +86,7 @@ func (l *serverList) Set(s string) error {
 		return errors.New(`it names no server; "local" is the keeper on this machine`)
 	}
 	*l = serverList(s)
-	return bridge.CheckServers(s)
+	return serverlist.Check(s)
 }
 
 func (l *serverList) String() string { return string(*l) }
@@ -116,14 +116,14 @@ func (f *accessFlags) named(config clientConfig) (string, error) {
 	case set && named == "":
 		return "", exit.Errorf(exit.Usage, `%s is set, and names no server; "local" is the keeper on this machine`, serversVariable)
 	case set:
-		err := bridge.CheckServers(named)
+		err := serverlist.Check(named)
 		if err != nil {
 			return "", exit.Errorf(exit.Usage, "%s=%s: %w", serversVariable, named, err)
 		}
 		return named, nil
 	}
 	if v, ok := config["servers"]; ok {
-		err := bridge.CheckServers(v.text)
+		err := serverlist.Check(v.text)
 		if err != nil {
 			return "", exit.Errorf(exit.Config, "%s: servers = %s: %w", v.where, v.text, err)
 		}

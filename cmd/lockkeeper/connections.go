@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
-	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/serverlist"
 )
 
 // connectionsFile is where a user gives names to servers.
@@ -41,7 +41,7 @@ func namedConnections() (map[string]string, error) {
 		if len(words) != 2 {
 			return nil, exit.Errorf(exit.Config, "%s:%d: want NAME SERVERS, as in prod zk1:2181,zk2:2181", file, number)
 		}
-		err := bridge.CheckServers(words[1])
+		err := serverlist.Check(words[1])
 		if err != nil {
 			return nil, exit.Errorf(exit.Config, "%s:%d: %s: %w", file, number, words[0], err)
 		}

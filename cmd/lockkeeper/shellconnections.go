@@ -11,7 +11,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
-	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/serverlist"
 )
 
 // A connection is one of the shell's.
@@ -88,7 +88,7 @@ func (sh *shell) connect(ctx context.Context, args []string) error {
 	}
 	to := sh.initial
 	to.Servers = servers
-	if err := bridge.CheckServers(to.Servers); err != nil {
+	if err := serverlist.Check(to.Servers); err != nil {
 		return exit.Errorf(exit.Usage, "connect %s: %w", args[0], err)
 	}
 	return takenForAHost(args[0], sh.open(ctx, name, to))

@@ -49,7 +49,11 @@ interrupted.`,
 					_, err = fmt.Fprintln(cmd.OutOrStdout(), had)
 					return err
 				}
-				if err := lock.SetPermits(ctx, s, path, n); err != nil {
+				m, err := lock.NewSemaphore(s, path, 0, lock.Options{})
+				if err != nil {
+					return err
+				}
+				if err := m.SetPermits(ctx, n); err != nil {
 					return err
 				}
 				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "lockkeeper: %s has %s, it had %d\n", lockName(path), counted(n, "slot"), had)

@@ -20,7 +20,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zkcli"
-	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/serverlist"
 )
 
 func newZkcli() *cobra.Command {
@@ -112,7 +112,7 @@ func runZkcli(ctx context.Context, to access.Settings, timeout time.Duration, co
 	}
 	cli.Open = func(ctx context.Context, servers string) (*client.Session, error) {
 		if servers != to.Servers {
-			if err := bridge.CheckServers(servers); err != nil {
+			if err := serverlist.Check(servers); err != nil {
 				return nil, err
 			}
 		}

@@ -27,8 +27,8 @@ func main() {
 	}
 	defer s.Close(context.Background())
 	m, err := lock.NewMutex(s, "/examples/singleton", lock.Options{
-		Label:   "the only worker",
-		Waiting: func(p lock.Place) { fmt.Println("waiting,", p.Ahead, "ahead") },
+		Label: "the only worker",
+		Hooks: lock.Hooks{Waiting: func(_ context.Context, _ string, p lock.Place) { fmt.Println("waiting,", p.Ahead, "ahead") }},
 	})
 	if err != nil {
 		log.Fatal("singleton: ", err)

@@ -77,9 +77,6 @@ var (
 	// Zxid returns the newest transaction that a *client.Session has seen in an answer.
 	Zxid func(session any) int64
 
-	// CheckServers says what is wrong with a server list.
-	CheckServers func(list string) error
-
 	// Sent returns when the request of a *client.Pending that is completed was sent, by the clock of Lease.At; the zero Instant if
 	// it never was.
 	Sent func(pending any) clock.Instant

@@ -25,9 +25,8 @@ func Contenders(ctx context.Context, s *client.Session, path string) ([]Contende
 	return snap.Contenders, err
 }
 
-// LookAll returns the locks directly below dir that have a holder or waiters, in the order of their paths.
-// If the session may not read some of them, it returns the others, and an error that names those and is
-// [zk.ErrNoAuth].
+// LookAll returns the locks directly below dir that have a holder or waiters, in the order of their paths. If the session may not
+// read some of them, it returns the others, and an error that names those and is [zk.ErrNoAuth].
 func LookAll(ctx context.Context, s *client.Session, dir string) ([]Snapshot, error) {
 	return newLooker(s).lookAll(ctx, dir)
 }

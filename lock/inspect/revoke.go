@@ -13,9 +13,8 @@ import (
 // ErrCannotHear is returned by Revoke of a contender of kazoo: that has no way to hear of it, and its node's data are its name.
 var ErrCannotHear = errors.New("kazoo's contenders cannot be asked to give up (Break deletes the node)")
 
-// Revoke asks a contender to give up what it holds, or will. It is a request and no more: a hold that has
-// been revoked goes on being held, and its owner decides whether to listen to lock.Hold.Revoked and to release it.
-// [Break] deletes the contender's node.
+// Revoke asks a contender to give up what it holds, or will. It is a request and no more: a hold that has been revoked goes on
+// being held, and its owner decides whether to listen to lock.Hold.Revoked and to release it. [Break] deletes the contender's node.
 //
 // The request is written into the contender's node. One of ours keeps its Owner and gets a word added; of
 // any other the data becomes what Curator's Revoker writes, which Curator's holders listen for once they

@@ -17,9 +17,8 @@ type Snapshot struct {
 	// its queue are shown as holders, except one that is known to be waiting still.
 	Permits int
 
-	// Contenders are in the order in which they came. If a directory is in use as several kinds of locks, all are
-	// here, and Held and Place of each are those in the queue of its kind. Of an unfair lock only the holder is known:
-	// its waiters have no znode.
+	// Contenders are in the order in which they came. If a directory is in use as several kinds of locks, all are here, and Held
+	// and Place of each are those in the queue of its kind. Of an unfair lock only the holder is known: its waiters have no znode.
 	Contenders []Contender
 }
 
@@ -57,9 +56,8 @@ func assign(permits int, all []Contender) {
 	}
 }
 
-// joinGate puts the contenders at the gate of Curator's semaphore behind those in its queue. The first at the gate is the
-// one that may join the queue, and stays at the gate until it is granted: if its claim is
-// there already, that is the last one.
+// joinGate puts the contenders at the gate of Curator's semaphore behind those in its queue. The first at the gate is the one that
+// may join the queue, and stays at the gate until it is granted: if its claim is there already, that is the last one.
 func joinGate(queued, gate []Contender) []Contender {
 	if len(gate) > 0 && len(queued) > 0 {
 		if last := &queued[len(queued)-1]; last.Session == gate[0].Session && last.Token > gate[0].Token {

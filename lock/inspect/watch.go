@@ -16,9 +16,8 @@ import (
 // Watch yields the lock at path as it is, and again whenever that has changed, until ctx or the session ends;
 // the last thing that it yields is the error that says so. A lock that is not there has no holder.
 //
-// What is yielded is the present state and not each change: a caller that is slow, or has lost the connection for a
-// while, misses what happened in between, but always gets the latest state. Nothing piles up, and only what has changed is read
-// again.
+// What is yielded is the present state and not each change: a caller that is slow, or has lost the connection for a while, misses
+// what happened in between, but always gets the latest state. Nothing piles up, and only what has changed is read again.
 //
 // It takes a persistent watch. Servers before 3.6 have none: there it looks twice a second. At servers before 3.9 a persistent
 // watch disturbs one-shot watches of the same session on the same path, which locks use: use another session for Watch than the
@@ -33,8 +32,7 @@ func WatchAll(ctx context.Context, s *client.Session, dir string) iter.Seq2[[]Sn
 	return watch(ctx, s, dir, (*looker).lookAll, zk.ErrNoAuth)
 }
 
-// watch yields what look returns for path, whenever it is something else. An error ends it, but for one that is
-// partial.
+// watch yields what look returns for path, whenever it is something else. An error ends it, but for one that is partial.
 func watch[T any](ctx context.Context, s *client.Session, path string, look func(*looker, context.Context, string) (T, error),
 	partial error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {

@@ -56,7 +56,7 @@ func f36MixedKinds(w *World, t *testing.T) {
 	paths := w.beside(4)
 	rw := func(c *Client, path string) *lock.RWMutex { return c.RWMutexAt(path, lock.Options{}) }
 	sem := func(c *Client) *lock.Semaphore { return c.SemaphoreAt(paths[3], 3, lock.Options{}) }
-	all := w.AllOf(sem(a).Permits(2), rw(a, paths[2]).Writer(), a.MutexAt(paths[0], lock.Options{}), rw(a, paths[1]).Reader())
+	all := w.AllOf(sem(a).Permits(2), rw(a, paths[2]), a.MutexAt(paths[0], lock.Options{}), rw(a, paths[1]).Reader())
 	if got := all.Paths(); !slices.Equal(got, paths) {
 		t.Errorf("taken in the order %v, want that of their paths", got)
 	}
@@ -140,7 +140,7 @@ func f36Reentered(w *World, t *testing.T) {
 	w.CleanAt(paths)
 
 	reader := must(w, a.RWMutexAt(paths[0], lock.Options{}).RLock)
-	_, err = w.AllOf(a.MutexAt(paths[1], lock.Options{}), a.RWMutexAt(paths[0], lock.Options{}).Writer()).Lock(reader.Context())
+	_, err = w.AllOf(a.MutexAt(paths[1], lock.Options{}), a.RWMutexAt(paths[0], lock.Options{})).Lock(reader.Context())
 	if !errors.Is(err, lock.ErrUpgrade) {
 		t.Errorf("the write side under the read side = %v, want ErrUpgrade", err)
 	}
@@ -185,7 +185,7 @@ func f36Unfair(w *World, t *testing.T) {
 func f36Duplicate(w *World, t *testing.T) {
 	a := w.Client("a")
 	rw := a.RWMutexAt(w.dir, lock.Options{})
-	if _, err := lock.NewAll(rw.Reader(), a.MutexAt(w.beside(1)[0], lock.Options{}), rw.Writer()); !errors.Is(err, lock.ErrDuplicate) {
+	if _, err := lock.NewAll(rw.Reader(), a.MutexAt(w.beside(1)[0], lock.Options{}), rw); !errors.Is(err, lock.ErrDuplicate) {
 		t.Errorf("both sides of one lock: %v, want ErrDuplicate", err)
 	}
 	if _, err := lock.NewAll(rw.Reader(), rw); !errors.Is(err, lock.ErrDuplicate) {

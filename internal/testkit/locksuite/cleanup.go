@@ -213,7 +213,7 @@ func f28TryReplyLost(w *World, t *testing.T) {
 func f25WaitingPanics(w *World, t *testing.T) {
 	a, b := w.Client("a"), w.Client("b")
 	held := must(w, a.Mutex(lock.Options{}).Lock)
-	opt := lock.Options{Waiting: func(lock.Place) { panic("out of the queue") }}
+	opt := lock.Options{Hooks: lock.Hooks{Waiting: func(context.Context, string, lock.Place) { panic("out of the queue") }}}
 	others := w.beside(1)
 	reader := b.RWMutexAt(w.dir+"!", lock.Options{}).Reader() // in front
 	for what, ask := range map[string]func(){

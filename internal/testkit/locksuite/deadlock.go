@@ -190,7 +190,7 @@ func deadlockPermits(w *World, t *testing.T) {
 	w.MustRelease(first)
 
 	// A number that has been changed may not be what it was when permits were granted: it proves nothing.
-	if err := lock.SetPermits(w.Context(), w.fresh(), paths[0], 1); err != nil {
+	if err := setPermits(w.Context(), w.fresh(), paths[0], 1); err != nil {
 		t.Fatal(err)
 	}
 	sem = func(c *Client) *lock.Semaphore { return c.SemaphoreAt(paths[0], 0, w.watchful()) }

@@ -51,7 +51,7 @@ func (w *World) delayed() lock.Options { return lock.Options{Delay: w.delay()} }
 func (w *World) delayWaiter() (opt lock.Options, waits func()) {
 	opt = w.delayed()
 	var told atomic.Bool
-	opt.Waiting = func(p lock.Place) {
+	opt.Hooks.Waiting = func(_ context.Context, _ string, p lock.Place) {
 		if p.Delay > 0 {
 			told.Store(true)
 		}

@@ -288,7 +288,7 @@ func watchEveryChange(w *World, t *testing.T) {
 		v = view(w, inspect.Watch, c, w.dir, told)
 		waits := ask(w, b.Semaphore(1).Acquire)
 		w.sees(v, "semaphore 1 a (b)")
-		if err := lock.SetPermits(w.Context(), w.fresh(), w.dir, 2); err != nil {
+		if err := setPermits(w.Context(), w.fresh(), w.dir, 2); err != nil {
 			t.Fatal(err)
 		}
 		w.sees(v, "semaphore 2 a b")

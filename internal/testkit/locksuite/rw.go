@@ -214,12 +214,14 @@ func f33DowngradeAndRelease(w *World, t *testing.T) {
 	a := w.Client("a")
 	h := must(w, a.RWMutex().Lock)
 	a.Proxy.Hold(faultproxy.Match{Ops: []wire.Op{wire.OpMulti}, Prefix: w.dir}, 300*time.Millisecond)
-	ctx, cancel := context.WithTimeout(w.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := h.Downgrade(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Downgrade = %v, want the context's error", err)
-	}
+	mark := a.Proxy.Mark()
+	downgraded := make(chan error, 1)
+	go func() { downgraded <- h.Downgrade(w.Context()) }()
+	w.Within(time.Second, "the downgrade is on its way", func() bool { return len(a.Proxy.Since(mark).Asked(wire.OpMulti)) > 0 })
 	w.MustRelease(h)
+	if err := <-downgraded; !errors.Is(err, lock.ErrReleased) {
+		t.Errorf("Downgrade = %v, want ErrReleased", err)
+	}
 	if names := w.Queue(); len(names) != 0 {
 		t.Errorf("after the release the queue is %v", names)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/faultproxy"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -306,7 +307,7 @@ func f34Changes(w *World, t *testing.T) {
 		w.WaitQueue(i + 2)
 	}
 	set := func(n int) {
-		if err := lock.SetPermits(w.Context(), w.fresh(), w.dir, n); err != nil {
+		if err := setPermits(w.Context(), w.fresh(), w.dir, n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -584,4 +585,13 @@ func f35TrySeveral(w *World, t *testing.T) {
 		}
 	}
 	w.Clean()
+}
+
+// setPermits changes the number that is stored with the semaphore at path.
+func setPermits(ctx context.Context, s *client.Session, path string, n int) error {
+	m, err := lock.NewSemaphore(s, path, 0, lock.Options{})
+	if err != nil {
+		return err
+	}
+	return m.SetPermits(ctx, n)
 }

@@ -309,12 +309,12 @@ func f15CallbackBlocks(w *World, t *testing.T) {
 	held := must(w, a.Mutex(lock.Options{}).Lock)
 	waiting := make(chan struct{})
 	var first sync.Once
-	blocked := ask(w, c.Mutex(lock.Options{Waiting: func(lock.Place) {
+	blocked := ask(w, c.Mutex(lock.Options{Hooks: lock.Hooks{Waiting: func(context.Context, string, lock.Place) {
 		first.Do(func() {
 			close(waiting)
 			time.Sleep(w.Timeout + w.Timeout/2)
 		})
-	}}).Lock)
+	}}}).Lock)
 	<-waiting
 	other := ask(w, c.Mutex(lock.Options{}).Lock)
 	w.WaitQueue(3)

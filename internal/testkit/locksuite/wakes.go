@@ -58,7 +58,7 @@ func f34WatchesStay(w *World, t *testing.T) {
 	}
 	set := func(n int) {
 		t.Helper()
-		if err := lock.SetPermits(w.Context(), w.admin, w.dir, n); err != nil {
+		if err := setPermits(w.Context(), w.admin, w.dir, n); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -134,8 +134,11 @@ func (f *CycleFinder) Cycle() (Deadlock, error) {
 	for settled := false; !settled; {
 		settled = true
 		for _, e := range f.reached {
-			if f.waits[e] && !e.isBlocked(f.stuck) {
-				f.waitsNoMore(e)
+			if f.waits[e] && !e.isBlocked(f.stuck) { // it does not wait for a stuck one
+				delete(f.waits, e)
+				for _, id := range e.Under {
+					f.held[id] = slices.DeleteFunc(f.held[id], func(other *Entry) bool { return other == e })
+				}
 				settled = false
 			}
 		}
@@ -148,14 +151,6 @@ func (f *CycleFinder) Cycle() (Deadlock, error) {
 
 // stuck reports whether an entry waits, or is held while its owner waits.
 func (f *CycleFinder) stuck(e *Entry) bool { return f.waits[e] || len(f.held[e.HoldID]) > 0 }
-
-// waitsNoMore notes that an entry does not wait for a stuck one.
-func (f *CycleFinder) waitsNoMore(e *Entry) {
-	delete(f.waits, e)
-	for _, id := range e.Under {
-		f.held[id] = slices.DeleteFunc(f.held[id], func(other *Entry) bool { return other == e })
-	}
-}
 
 // reach finds the entries that may be part of a cycle with Self: at first, all that are not granted wait.
 func (f *CycleFinder) reach() error {

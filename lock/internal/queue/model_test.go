@@ -270,7 +270,7 @@ func (m *modelRun) view(t modelTree, who byte) modelView {
 			waits = waits[:1]
 		}
 		for _, at := range waits {
-			w := modelWatch{frees: rules.FreedByEnd(q, at, place)}
+			w := modelWatch{frees: rules.FreedBy(q, at, place, false)}
 			if m.r.endIsRelease && !w.frees {
 				rest := q
 				rest.Claims = slices.Delete(slices.Clone(q.Claims), at, at+1)
@@ -278,7 +278,7 @@ func (m *modelRun) view(t modelTree, who byte) modelView {
 			}
 			w.frees = w.frees || m.r.endFrees
 			if _, ours := IDOf(q.Claims[at].Name); ours && !w.frees {
-				w.marker = rules.FreedByRelease(q, at, place)
+				w.marker = rules.FreedBy(q, at, place, true)
 			}
 			for i := range t.n {
 				if m.name(t.claims[i]) == q.Claims[at].Name {

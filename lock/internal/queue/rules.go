@@ -85,20 +85,13 @@ func waitForPermits(q Queue, place int) []int {
 // conflict reports whether two claims cannot hold the lock at once.
 func conflict(a, b ClaimKind) bool { return a != Shared || b != Shared }
 
-// FreedByEnd reports whether the claim at place is granted, without another listing, once the node of the claim at ended has
-// gone, which it waits for.
-func (r *Rules) FreedByEnd(q Queue, ended, place int) bool { return r.freedBy(q, ended, place, false) }
-
-// FreedByRelease reports whether the claim at place is granted once the claim at holder, which it waits for, has announced its
-// release. It has held the lock and left, so all claims that it had to wait for have left before it; or share the lock, after a
-// downgrade, if the holder was a reader. Take a writer 1 that may have downgraded, a reader 2 and a writer 3: when 2 releases, 3 is
-// not granted, since 1 may still read.
-func (r *Rules) FreedByRelease(q Queue, holder, place int) bool {
-	return r.freedBy(q, holder, place, true)
-}
-
-// freedBy is FreedByRelease if the end of the node was announced, and otherwise FreedByEnd.
-func (r *Rules) freedBy(q Queue, ended, place int, announced bool) bool {
+// FreedBy reports whether the claim at place is granted, without another listing, once the node of the claim at ended has gone, which
+// it waits for.
+//
+// If a release marker has announced the end, that claim has held the lock and left. So all claims that it had to wait for have left
+// before it; or share the lock, after a downgrade, if the holder was a reader. Take a writer 1 that may have downgraded, a reader 2 and
+// a writer 3: when 2 releases, 3 is not granted, since 1 may still read.
+func (r *Rules) FreedBy(q Queue, ended, place int, announced bool) bool {
 	if r.Kind == Permit {
 		return place <= q.Permits
 	}

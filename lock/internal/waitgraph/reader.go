@@ -100,8 +100,7 @@ func (r *Reader) load(dir string) (*queue.ReadQueue, error) {
 	return read, err
 }
 
-// read reads the queue at dir, which may not be there. One that may not be read is taken for empty, so that nothing is
-// said of it.
+// read reads the queue at dir, which may not be there. One that may not be read is taken for empty, so that nothing is said of it.
 func (r *Reader) read(dir string) (*queue.ReadQueue, error) {
 	p := r.s.Pipeline()
 	if len(r.queues) == 0 {
@@ -124,8 +123,7 @@ func (r *Reader) read(dir string) (*queue.ReadQueue, error) {
 // unseen reports whether a read has failed because there is nothing, or nothing that may be read.
 func unseen(err error) bool { return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) }
 
-// isSame notes the node at path as it was read, and reports whether the earlier reader, if there is one, has found it as it is
-// now.
+// isSame notes the node at path as it was read, and reports whether the earlier reader, if there is one, has found it as it is now.
 func (r *Reader) isSame(path string, stat zk.Stat) bool {
 	r.mzxid[path] = stat.Mzxid
 	return r.earlier == nil || r.earlier.mzxid[path] == stat.Mzxid

@@ -70,7 +70,7 @@ var Mutations = []Mutation{
 		{File: "lock/internal/queue/queue.go", Old: "cmp.Or(int(a.Number-b.Number), strings.Compare(a.Name, b.Name))", New: "cmp.Or(strings.Compare(a.Name, b.Name), int(a.Number-b.Number))"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
-		{File: "lock/hold_guard.go", Old: "if g.guarded.own != nil || g.guarded.arming != nil || now.Before(g.guarded.again) || now.Before(g.guarded.due) {", New: "if true {"},
+		{File: "lock/hold_guard.go", Old: "if g.guarded.own == nil && g.guarded.arming == nil && !now.Before(g.guarded.again) && !now.Before(g.guarded.due) {", New: "if false {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/deadline.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},

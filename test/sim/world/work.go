@@ -52,7 +52,7 @@ func planLock(d *dice, s *Step) {
 func (w *World) options(s Step) lock.Options {
 	opt := bridge.OnBehalf(lock.Options{Label: "sim", Vouch: w.plan.Vouch, Reentrant: true, Requeue: (w.plan.Seed+uint64(s.ID))%2 == 0}, 1, "", nil)
 	if s.Do != "all" && s.Do != "do" {
-		opt.Waiting = func(at lock.Place) { w.witness.waits(s, at.Node) }
+		opt.Hooks.Waiting = func(_ context.Context, _ string, at lock.Place) { w.witness.waits(s, at.Node) }
 	}
 	return opt
 }

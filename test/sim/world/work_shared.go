@@ -88,7 +88,10 @@ func runResize(w *World, s Step) {
 	p.bounded(s.Do, s.Wait, func(ctx context.Context) {
 		var cs *client.Session
 		if cs, err = p.open(ctx); err == nil {
-			err = lock.SetPermits(ctx, cs, dirOf("sem", s.Key), s.N)
+			var m *lock.Semaphore
+			if m, err = lock.NewSemaphore(cs, dirOf("sem", s.Key), 0, lock.Options{}); err == nil {
+				err = m.SetPermits(ctx, s.N)
+			}
 		}
 	})
 	w.note(s.Who, "#%d %d permits: %v", s.ID, s.N, err)

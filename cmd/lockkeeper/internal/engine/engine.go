@@ -227,7 +227,7 @@ func (e *engine) line(ctx context.Context) error {
 	opt := lock.Options{ACL: acl, ParentACL: acl, Label: e.open.Label, Vouch: vouch, Requeue: true}
 	opt = bridge.OnBehalf(opt, e.open.PID, e.open.User, e.open.Claims)
 	if w.report || len(w.under) > 0 {
-		opt.Waiting = w.start(look)
+		opt.Hooks.Waiting = w.start(look)
 		defer func() { stop(); w.wg.Wait() }()
 	}
 	if w.report {

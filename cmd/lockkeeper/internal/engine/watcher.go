@@ -38,8 +38,8 @@ type watcher struct {
 
 // start returns what to call with a place in line. From the first call on the line is looked at until
 // ctx ends, if the line is shown.
-func (w *watcher) start(ctx context.Context) func(lock.Place) {
-	return func(p lock.Place) {
+func (w *watcher) start(ctx context.Context) func(context.Context, string, lock.Place) {
+	return func(_ context.Context, _ string, p lock.Place) {
 		w.mu.Lock()
 		w.own = p.Node
 		w.mu.Unlock()
