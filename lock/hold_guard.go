@@ -30,8 +30,8 @@ type guard struct {
 }
 
 const (
-	guardTick = 10 * time.Millisecond // how often the guard looks while there are new grants; a grant is watched at this age
-	shortTerm = 100 * guardTick       // where a hold lasts no longer than this without a heartbeat, it is watched at once
+	guardTick = 25 * time.Millisecond // how often the guard looks while there are new grants; a grant is watched at this age
+	shortTerm = time.Second           // where a hold lasts no longer than this without a heartbeat, it is watched at once
 )
 
 // guards are those of all sessions. They belong to sessions and not to locks, because a session may use many lock values, each of
