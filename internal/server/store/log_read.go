@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/lockkeeper/lockkeeper/internal/vfs"
+	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
 const (
@@ -127,6 +128,11 @@ func (r *logReader) next() ([]byte, error) {
 	}
 	r.offset += recordHeaderBytes + length + 1
 	return payload, nil
+}
+
+// isRefusal reports whether a payload that is long enough for a header is that of a refused write.
+func isRefusal(payload []byte) bool {
+	return wire.Op(binary.BigEndian.Uint32(payload[txnHeaderBytes-4:])) == wire.OpError
 }
 
 // payloadZxid returns the zxid in a payload that is long enough for a header.

@@ -42,7 +42,9 @@ func scanLog(fs vfs.FS, path string, visit func(at int64, payload []byte) error)
 		case scan.txns == 0:
 			scan.first = zxid
 		case zxid <= scan.last:
-			scan.repeats++
+			if !isRefusal(payload) {
+				scan.repeats++
+			}
 		case !follows(scan.last, zxid):
 			scan.gaps++
 		}

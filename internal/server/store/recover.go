@@ -219,6 +219,8 @@ func (r *recovery) replayRecord(log file, at int64, payload []byte) error {
 	switch last := r.found.Zxid; {
 	case zxid <= r.found.SnapshotZxid:
 		return nil
+	case zxid <= last && isRefusal(payload): // changes nothing, and ZooKeeper 3.9 gives it the zxid before if it cannot read the request
+		return nil
 	case zxid <= last:
 		i, ok := slices.BinarySearchFunc(r.seen, zxid, func(s replayedTxn, zxid int64) int { return cmp.Compare(s.zxid, zxid) })
 		if !ok || r.seen[i].sum != crc32.ChecksumIEEE(payload) {

@@ -71,6 +71,7 @@ func TestF44_DamagedLogs(t *testing.T) {
 	other, _ := logBytes(3, 4, 500)
 	epoch, _ := logBytes(1<<32+1, 1<<32+2, 10)
 	gap, _ := logBytes(5, 6, 600)
+	refused := appendRecord(nil, &Record{Txn: &txn.Txn{Session: 1, Cxid: 9, Zxid: 3, Change: txn.Change{Type: wire.OpError, Err: zk.ErrMarshalling}}})
 	bigLog, bigAt := logBytes(1, 20, 600)
 	last, end := at[2], at[3]
 	hole := func(b []byte, sector int) []byte { return with(b, sector*sectorBytes, make([]byte, sectorBytes)...) }
@@ -118,6 +119,7 @@ func TestF44_DamagedLogs(t *testing.T) {
 		{"transactions once more", files{"log.1": joined(log, log[at[1]:], next[16:])}, 5, 0, -1, ""},
 		{"transactions once more, at the end", files{"log.1": joined(log, log[at[1]:])}, 3, 0, -1, ""},
 		{"transactions once more, the last one torn", files{"log.1": joined(log, log[at[1]:last+100])}, 3, 100, -1, ""},
+		{"a refusal with the zxid before", files{"log.1": joined(log, refused, next[16:])}, 5, 0, -1, ""}, // ZooKeeper 3.9, of a request cut short
 		{"another transaction of the same zxid", files{"log.1": joined(log, other[16:])}, 0, 0, int64(end), "log.1"},
 
 		{"torn, next takes up", files{"log.1": log[:last+100], "log.3": restarted}, 4, 0, -1, ""},
