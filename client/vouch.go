@@ -119,7 +119,7 @@ func (b lockSession) Lease(level int) bridge.Lease {
 	}
 }
 
-// noteProofLocked notes that a request which proves so much was sent, and had been answered, at these moments.
+// noteProofLocked records an answered request that proves p: when it was sent, and when the answer had come.
 func (s *Session) noteProofLocked(p strength, sent, answered clock.Instant) {
 	if p == provesNothing {
 		return
@@ -130,7 +130,7 @@ func (s *Session) noteProofLocked(p strength, sent, answered clock.Instant) {
 	}
 }
 
-// renewLeasesLocked renews the leases of a level and of those below by a proof that was sent, and had come, at these moments.
+// renewLeasesLocked renews the leases of level p and of those below, by an answered request as noteProofLocked has it.
 func (s *Session) renewLeasesLocked(p strength, sent, answered clock.Instant, renewed lease.Lease) {
 	if s.mu.state.Phase.Final() {
 		return
@@ -185,7 +185,7 @@ func (c *conn) rhythmLocked() (proves strength, interval time.Duration) {
 	return proves, max(interval, time.Millisecond)
 }
 
-// noteBeatLocked notes that the next heartbeat that proves no more than p is due an interval after sent.
+// noteBeatLocked records a request sent then as a heartbeat that proves p, and what is weaker.
 func (c *conn) noteBeatLocked(p strength, sent clock.Instant) {
 	for i := range c.lastBeat[:p+1] {
 		if sent.After(c.lastBeat[i]) {

@@ -64,7 +64,6 @@ func (o Options) withDefaults(timeout time.Duration) (Options, error) {
 		return o, errors.New("option IDOnly: leaves no room for Data")
 	}
 	o.Grace = cmp.Or(o.Grace, 5*time.Second)
-	o.Lock.CleanupTimeout = cmp.Or(o.Lock.CleanupTimeout, 5*time.Second)
 	o.Lock.Logger = cmp.Or(o.Lock.Logger, slog.New(slog.DiscardHandler))
 	o.Lock.Requeue = true
 	o.Lock.Data = []byte(o.ID)

@@ -138,8 +138,8 @@ func (t *Term) Work(f func(ctx context.Context) error) error {
 // ErrOverran if work goes on, and lock.ErrLost if the term was lost before. If ctx ends first, errors.Is finds
 // lock.ErrReleasePending, as after lock.Hold.Release, and the hand-over goes on without it.
 //
-// What Work runs must not call Resign, which waits for it and, with the work's own context, for nothing: it returns instead, with
-// ErrResigned if Run is to campaign again.
+// Do not call it from what Work runs: Resign waits for that, so it would wait for its own caller, or not at all with the work's own
+// context, which ends with the term. Return from the work instead, with ErrResigned if Run is to campaign again.
 func (t *Term) Resign(ctx context.Context) error {
 	if t.lock() == nil {
 		return errNoTerm
@@ -197,9 +197,7 @@ func (t *Term) handOver(lost bool, cause error) error {
 	case <-t.hold.Done():
 	case <-patience.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), t.e.opt.Lock.CleanupTimeout)
-	defer cancel()
-	err := t.hold.Release(ctx)
+	err := t.hold.Release(context.Background())
 	if lost && !errors.Is(err, lock.ErrLost) {
 		err = ending.Join(cause, err) // given up before it was lost
 	}

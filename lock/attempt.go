@@ -231,10 +231,9 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 // errAbsent is the answer of list when a create that may have been applied turns out not to have been.
 var errAbsent = errors.New("the nodes were not made")
 
-// list returns the queue as it is now. lastConn is the connection of the last listing; 0 stands for none that counts. If the
-// connection is another now, the server may be one that lags behind, so a sync goes ahead of the listing, which then
-// shows all that was true when the sync was sent. If the answer to our create was lost, a transaction goes ahead in its place, so
-// that the listing shows what became of it.
+// list returns the queue as it is now. lastConn is the connection of the last listing; with 0, or if the connection is another now, a
+// sync goes ahead of the listing, because the server may lag behind: the listing shows all that was true when the sync was sent. If the
+// answer to our create was lost, a transaction goes ahead in its place, so that the listing shows what became of the create.
 func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 	for {
 		p := a.s.Pipeline()
@@ -396,9 +395,9 @@ func (a *attemptBase) checkOwn() error {
 	return nil
 }
 
-// isOutdated reports whether it is too long ago now that our nodes were shown for them to be still there: an operator may have
-// deleted them since. The limit is the time for which a hold is believed without an answer. With a watch on each node it does not
-// matter how long ago that was: the event of a deletion comes before the answer that the session's lease rests on.
+// isOutdated reports whether our nodes have to be looked at again. Without a watch on each, an operator may have deleted one unnoticed,
+// so they must have been seen within the time for which a hold is believed without an answer. With watches it does not matter when:
+// the event of a deletion comes before the answer that the session's lease rests on.
 func (a *attemptBase) isOutdated(now clock.Instant) bool {
 	return slices.Contains(a.own, nil) && now.Sub(a.shownAt) >= lease.Term(a.base.s.Timeout())
 }

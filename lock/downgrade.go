@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 //
 // It must be the only hold of its node, of a write side that is not downgraded yet: otherwise the error is ErrNotWriter. If ctx ends
 // before the request has left, the error is that of ctx, and the hold is what it was. Once it has left, Downgrade returns when the
-// outcome is known, whatever ctx: at the latest when the hold ends, whose Cause errors.Is finds then.
+// outcome is known, whatever ctx: at the latest when the lock is lost, or all its holds are released. errors.Is finds the Cause then.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	if h.isZero() {
 		return errNoHold
@@ -30,11 +31,13 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 
 func (g *grant) downgrade(ctx context.Context, h *Hold) error {
 	g.checkDeadline()
-	write, read, err := g.beginDowngrade(h)
+	held, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	write, read, err := g.beginDowngrade(h, stop)
 	if err != nil {
 		return err
 	}
-	known, err := g.replace(ctx, h.ctx, write, read)
+	known, err := g.replace(ctx, held, write, read)
 	switch {
 	case err == nil:
 		g.noteMoved(read)
@@ -47,14 +50,12 @@ func (g *grant) downgrade(ctx context.Context, h *Hold) error {
 			g.lose(ErrNodeDeleted)
 		}
 	}
-	if h.ctx.Err() != nil {
-		return context.Cause(h.ctx)
-	}
-	return err
+	return cmp.Or(h.Cause(), err) // the session's end may be known sooner than the hold's
 }
 
-// beginDowngrade returns the path of the write node and that of the read node to be. From then on the claim counts as a shared one.
-func (g *grant) beginDowngrade(h *Hold) (write, read string, err error) {
+// beginDowngrade returns the path of the write node and that of the read node to be. From then on the claim counts as a shared one, and
+// the end of the grant calls stop.
+func (g *grant) beginDowngrade(h *Hold, stop context.CancelCauseFunc) (write, read string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -66,12 +67,12 @@ func (g *grant) beginDowngrade(h *Hold) (write, read string, err error) {
 	write = g.mu.node
 	number, _, _ := queue.ParseName(zk.Base(write))
 	read = zk.Join(g.lock.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
-	g.mu.next, g.mu.kind = read, queue.Shared
+	g.mu.next, g.mu.kind, g.mu.stopDowngrade = read, queue.Shared, stop
 	return write, read, nil
 }
 
-// replace puts a read node in the place of the write node. known reports whether the outcome is known: without an error it is done,
-// with one it is not. held is the context of the hold, under which the outcome of a request whose answer did not come is looked up.
+// replace puts a read node in the place of the write node. known reports whether the outcome is certain: done without an error, and not
+// done with one. held ends with the grant: under it the outcome of a request whose answer did not come is looked up.
 func (g *grant) replace(ctx, held context.Context, write, read string) (known bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

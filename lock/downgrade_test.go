@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -125,6 +126,64 @@ func TestDowngradeThatIsNeverAnswered(t *testing.T) {
 		}
 		if took := time.Since(began); took > s.Timeout() {
 			t.Errorf("Downgrade took %v", took)
+		}
+		srv.Link("s").Heal()
+	})
+}
+
+// A downgrade goes on when its hold is released and another hold of the same node lives: the lock is not left to readers that cannot
+// come in.
+func TestDowngradeOfAHoldThatIsReleasedMeanwhile(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{Reentrant: true})
+			must(t, err)
+			other, err := NewRWMutex(srv.Session(t, "other"), "/locks/a", Options{})
+			must(t, err)
+			h, err := m.Lock(t.Context())
+			must(t, err)
+			link := srv.Link("s")
+			link.Freeze()
+			downgraded := make(chan error, 1)
+			go func() { downgraded <- h.Downgrade(t.Context()) }()
+			synctest.Wait()
+			entered, err := m.RLock(h.Context())
+			must(t, err)
+			must(t, h.Release(t.Context()))
+			if lost {
+				link.Cut()
+			}
+			link.Heal()
+			must(t, <-downgraded)
+			reader, err := other.TryRLock(t.Context())
+			must(t, err)
+			must(t, reader.Release(t.Context()))
+			must(t, entered.Release(t.Context()))
+		})
+	}
+}
+
+// A downgrade that ends with its session says that the lock is lost, also if the guard has not looked yet.
+func TestDowngradeWhoseSessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s := srv.Session(t, "s")
+		m, err := NewRWMutex(s, "/locks/a", Options{})
+		must(t, err)
+		h, err := m.Lock(t.Context())
+		must(t, err)
+		time.Sleep(time.Second)
+		srv.Link("s").Freeze()
+		downgraded := make(chan error, 1)
+		go func() { downgraded <- h.Downgrade(t.Context()) }()
+		synctest.Wait()
+		guards.Lock() // the guard cannot end its look
+		go s.Close(ending.Ended(context.Canceled))
+		err = <-downgraded
+		guards.Unlock()
+		if !errors.Is(err, ErrLost) || !errors.Is(err, zk.ErrClosed) {
+			t.Errorf("Downgrade = %v, want the loss by the session's end", err)
 		}
 		srv.Link("s").Heal()
 	})

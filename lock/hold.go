@@ -160,6 +160,8 @@ type grant struct {
 		node  string          // path of the node
 		next  string          // path of the node that a downgrade puts in its place; empty unless that is open
 		kind  queue.ClaimKind // of the claim: shared from when a downgrade begins
+
+		stopDowngrade context.CancelCauseFunc // ends what a downgrade waits for; nil until there is one
 	}
 }
 
@@ -180,9 +182,8 @@ func newGrant(a *attemptBase, node string, leaseNumber uint64) *grant {
 }
 
 // beginHolds makes the holds of an attempt whose turn it is, one of each node, with the values of ctx but not its end. It returns
-// none, and no error, if the nodes have to be looked at again. The lock is ours only if the session is known to live; after a long
-// wait without an answer that has to be asked first. The guard takes over a grant when the hook has been told of it, because it may
-// tell of a loss at once.
+// none, and no error, if the nodes have to be looked at again. The lock is ours only if the session is known to live: where nothing was
+// heard for long, awaitLease asks first. The guard gets a grant after the hook Granted was called, because it may tell of a loss at once.
 func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 	l, err := awaitLease(ctx, a.base.s, a.base.opt.Vouch)
 	if err != nil {
@@ -296,6 +297,9 @@ func (g *grant) endLocked(cause error) bool {
 		h.cancel(cause)
 	}
 	g.mu.holds = nil
+	if g.mu.stopDowngrade != nil {
+		g.mu.stopDowngrade(cause)
+	}
 	g.mu.lost, _ = cause.(*LostError)
 	bridge.Of(g.s).Vouch(int(g.lock.opt.Vouch), -1)
 	return true

@@ -23,7 +23,8 @@ func newHolds(ctx context.Context, flat []*Hold) *Holds {
 	h.revoked, h.revoke = context.WithCancel(context.Background())
 	for _, one := range h.flat {
 		context.AfterFunc(one.Context(), func() { h.cancel(one.Cause()) }) // by then the cause of one is known
-		context.AfterFunc(one.g.revoked, h.revoke)
+		stop := context.AfterFunc(one.g.revoked, h.revoke)
+		context.AfterFunc(h.ctx, func() { stop() }) // a grant that was entered anew lasts longer
 	}
 	return h
 }

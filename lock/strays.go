@@ -28,7 +28,7 @@ func (f *fairLock) removeStrays(ahead []queue.Claim) {
 	}
 }
 
-// checkStray forgets the node of claims that are a stray unless the session owns it.
+// checkStray takes a stray out of d, so that it is not deleted, unless the session owns it.
 func (f *fairLock) checkStray(ctx context.Context, d *ownNodes) error {
 	if !d.stray {
 		return nil

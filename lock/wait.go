@@ -190,10 +190,10 @@ type claimWatch struct {
 	releaseMarker *client.Watch // on the claim's release marker, if that gives us the lock and the end of the claim alone does not
 }
 
-// watchClaims returns watches for the claims that v waits for, and adds the requests that set them. Of the many of a semaphore's
-// waiter, one that is left from the wait before is as good as a new one if its watch is of the connection on which v was listed and
-// has not fired: the claim was there when it was set, and is in the listing. The others end. A waiter of a mutex or a read/write
-// lock watches one claim, and whether it needs the release marker depends on v.
+// watchClaims returns watches for the claims that v waits for, and adds the requests that set them. A semaphore's waiter keeps a watch
+// of the wait before if it was set on the connection of the listing v and has not fired: the claim was there then, and is in the
+// listing. The others end. A waiter of a mutex or a read/write lock has one watch and sets it anew, because v decides whether it needs
+// the release marker.
 func (a *attempt) watchClaims(p *client.Pipeline, v view) []*claimWatch {
 	left := a.claimWatches
 	a.claimWatches = make(map[string]*claimWatch, len(v.waits))

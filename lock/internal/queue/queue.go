@@ -81,10 +81,10 @@ func (q Queue) Of(id ID) []int {
 	return places
 }
 
-// Unsettled reports whether the order of the claim at place is unknown. Another one has the same number: on servers whose
-// counter stops at its end (3.8.0 has been observed to) that is how it ends. Or it has a number from beyond the end of a counter
-// that stops there: 3.8.0 has been observed to give out such numbers, as if the counter wrapped, as long as creates before are
-// not yet committed, and then the last number again: a claim that comes later would be ahead.
+// Unsettled reports whether the order of the claim at place is unknown. It is if another claim has the same number, as at servers
+// whose counter stops at its end (observed with 3.8.0). It is also if the counter stands there and the number is from beyond its end:
+// 3.8.0 gives out such numbers, as if the counter wrapped, while creates before are not yet committed, and the last number again after
+// that, so that a claim that comes later would be ahead.
 func (q Queue) Unsettled(place int) bool {
 	n := q.Claims[place].Number
 	tied := place > 0 && q.Claims[place-1].Number == n || place+1 < len(q.Claims) && q.Claims[place+1].Number == n
@@ -92,7 +92,7 @@ func (q Queue) Unsettled(place int) bool {
 }
 
 // CounterSpent reports whether the counter of a directory with that stat stands at its end. Cversion is the number of creates and
-// deletes, and NumChildren that of creates less deletes: together they are twice the creates, which for 2^31-1 wraps around.
+// deletes, and NumChildren that of creates less deletes: their sum is twice the creates, and both sides wrap around at 2^31-1 creates.
 func CounterSpent(stat zk.Stat) bool {
 	last := int32(math.MaxInt32)
 	return stat.Cversion+stat.NumChildren == 2*last

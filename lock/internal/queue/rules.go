@@ -88,9 +88,9 @@ func conflict(a, b ClaimKind) bool { return a != Shared || b != Shared }
 // FreedBy reports whether the claim at place is granted, without another listing, once the node of the claim at ended has gone, which
 // it waits for.
 //
-// If a release marker has announced the end, that claim has held the lock and left. So all claims that it had to wait for have left
-// before it; or share the lock, after a downgrade, if the holder was a reader. Take a writer 1 that may have downgraded, a reader 2 and
-// a writer 3: when 2 releases, 3 is not granted, since 1 may still read.
+// A release marker (announced) proves that the claim at ended held the lock. So every claim ahead of it that it conflicts with had left
+// before, with one exception: ahead of a reader, a writer may have downgraded instead, and still read. Take a writer 1 that may have
+// downgraded, a reader 2 and a writer 3: when 2 releases, 3 is not granted.
 func (r *Rules) FreedBy(q Queue, ended, place int, announced bool) bool {
 	if r.Kind == Permit {
 		return place <= q.Permits
@@ -115,9 +115,9 @@ func (r *Rules) FreedBy(q Queue, ended, place int, announced bool) bool {
 	return true
 }
 
-// NeedsReleaseMarker reports whether a holder has to announce its release: if it has waited, since another contender may have seen its
-// claim behind another one then; or if its claim can be downgraded and was not, since the deletion could be taken for a
-// downgrade. The marker says that the claims which the holder had to wait for have gone, too. With permits that would not be true.
+// NeedsReleaseMarker reports whether a holder has to announce its release. It does if it has waited: a contender that listed the queue
+// then cannot tell from the deletion whether a holder has released or a waiter has died. It does if its claim could be downgraded and
+// was not: the deletion alone could be a downgrade. A semaphore's does not: there the claims ahead of a holder need not have gone.
 func (r *Rules) NeedsReleaseMarker(waited, downgraded bool) bool {
 	return r.Kind != Permit && (waited || r.Moves() && !downgraded)
 }
