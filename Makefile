@@ -32,7 +32,7 @@ export GORACE ?= atexit_sleep_ms=0
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: help build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-and-examples sim-roles examples interop model walk race sim teeth systemd-check crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-permits bench-waiters bench-roles bench-z fmt clean
+.PHONY: help build test packages fmt-check vet staticcheck vulncheck unit adapters sim-short sim-and-examples sim-roles examples interop model walk race sim teeth systemd-check newer crash chaos fire peers soak attack fuzz bench bench-packages bench-locks bench-micro bench-compare bench-server bench-versions bench-curves bench-readers bench-permits bench-waiters bench-roles bench-z fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -143,6 +143,10 @@ interop: packages build ## tests against Apache ZooKeeper, Curator, go-zookeeper
 	$(GO) test $(UNVETTED) -race -count=1 -p 2 -parallel 6 -timeout $(TIMEOUT) $(RACED) & raced=$$!; \
 	LOCKKEEPER_TEST_COMMAND=$(CURDIR)/lockkeeper $(GO) test $(UNVETTED) -count=1 -p 2 -parallel 5 -timeout $(TIMEOUT) . ./crash ./fire $$($(GO) list ./... | grep -v $(patsubst .%,-e '/interop%$$',. ./crash ./fire $(RACED))); \
 	status=$$?; wait $$raced && exit $$status; }
+
+newer: ## suites of locks and of other clients on the ZooKeeper, Curator and kazoo of a newer Debian, installed in DIR; needs root and debootstrap
+	@[ "$(DIR)" ] || { echo "where? make newer DIR=/var/tmp/newer" >&2; exit 64; }
+	$(INTEROP)/newer.sh "$(DIR)" ./locks ./leases ./roles ./clients ./tour
 
 crash: packages ## kill -9 of the server under load: make crash KILLS=1000
 	cd $(INTEROP) && $(GO) test -v -count=1 -timeout 2h -run TestKill9 ./crash -crash.kills=$(KILLS) $(if $(SEED),-crash.seed=$(SEED))
