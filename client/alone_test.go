@@ -234,7 +234,7 @@ func TestAnswersThatNobodyWaitsForAreTaken(t *testing.T) {
 		p.Set("/a", nil, -1)
 		before := s.Stats().Replies
 		p.Send(t.Context())
-		time.Sleep(150 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 		if got := s.Stats().Replies - before; got != 1 {
 			t.Errorf("%d answers were taken, want 1", got)
 		}
@@ -314,7 +314,7 @@ func TestAHangUpIsNoticedWhileTheReaderRests(t *testing.T) {
 		_, changed := s.State()
 		(<-ready).nc.Close()
 		<-changed
-		if took := time.Since(began); took > 100*time.Millisecond {
+		if took := time.Since(began); took > 50*time.Millisecond {
 			t.Errorf("noticed after %v", took)
 		}
 	})

@@ -40,7 +40,7 @@ const (
 
 const (
 	aloneMin = 4                     // answers in a row after which the reader rests
-	restTime = 50 * time.Millisecond // how long it rests if no caller comes
+	restTime = 20 * time.Millisecond // how long it rests if no caller comes
 )
 
 // takeTurn gives the reader, which rests, the turn if it is to read again, and reports whether it has: something depends on it, or
