@@ -60,16 +60,22 @@ func TestDowngradeBesideRelease(t *testing.T) {
 	})
 }
 
+// heldWriter returns a read/write lock of session "s" and a hold of its write side.
+func heldWriter(t *testing.T, opt Options) (*zktest.Server, *RWMutex, *Hold) {
+	srv := zktest.New(t, zktest.Options{})
+	m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", opt)
+	must(t, err)
+	h, err := m.Lock(t.Context())
+	must(t, err)
+	return srv, m, h
+}
+
 // A Downgrade whose request has left returns when its outcome is known, also if its context has ended before. If the request was
 // lost, the hold is what it was, and can be downgraded.
 func TestDowngradeOutlastsItsContext(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.New(t, zktest.Options{})
-			m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{})
-			must(t, err)
-			h, err := m.Lock(t.Context())
-			must(t, err)
+			srv, m, h := heldWriter(t, Options{})
 			write := h.Node()
 			link := srv.Link("s")
 			link.Freeze()
@@ -88,7 +94,7 @@ func TestDowngradeOutlastsItsContext(t *testing.T) {
 				link.Cut()
 			}
 			link.Heal()
-			err = <-downgraded
+			err := <-downgraded
 			if lost != errors.Is(err, context.DeadlineExceeded) || !lost && err != nil {
 				t.Errorf("the request was lost: %v; Downgrade = %v", lost, err)
 			}
@@ -113,18 +119,13 @@ func TestDowngradeOutlastsItsContext(t *testing.T) {
 // The wait for the outcome of a downgrade ends with the hold.
 func TestDowngradeThatIsNeverAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.New(t, zktest.Options{})
-		s := srv.Session(t, "s")
-		m, err := NewRWMutex(s, "/locks/a", Options{})
-		must(t, err)
-		h, err := m.Lock(t.Context())
-		must(t, err)
+		srv, m, h := heldWriter(t, Options{})
 		srv.Link("s").Freeze()
 		began := time.Now()
 		if err := h.Downgrade(t.Context()); !errors.Is(err, ErrLost) || !errors.Is(err, ErrDeadline) {
 			t.Errorf("Downgrade = %v, want the loss", err)
 		}
-		if took := time.Since(began); took > s.Timeout() {
+		if took := time.Since(began); took > m.Session().Timeout() {
 			t.Errorf("Downgrade took %v", took)
 		}
 		srv.Link("s").Heal()
@@ -136,12 +137,8 @@ func TestDowngradeThatIsNeverAnswered(t *testing.T) {
 func TestDowngradeOfAHoldThatIsReleasedMeanwhile(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.New(t, zktest.Options{})
-			m, err := NewRWMutex(srv.Session(t, "s"), "/locks/a", Options{Reentrant: true})
-			must(t, err)
+			srv, m, h := heldWriter(t, Options{Reentrant: true})
 			other, err := NewRWMutex(srv.Session(t, "other"), "/locks/a", Options{})
-			must(t, err)
-			h, err := m.Lock(t.Context())
 			must(t, err)
 			link := srv.Link("s")
 			link.Freeze()
@@ -167,20 +164,15 @@ func TestDowngradeOfAHoldThatIsReleasedMeanwhile(t *testing.T) {
 // A downgrade that ends with its session says that the lock is lost, also if the guard has not looked yet.
 func TestDowngradeWhoseSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.New(t, zktest.Options{})
-		s := srv.Session(t, "s")
-		m, err := NewRWMutex(s, "/locks/a", Options{})
-		must(t, err)
-		h, err := m.Lock(t.Context())
-		must(t, err)
+		srv, m, h := heldWriter(t, Options{})
 		time.Sleep(time.Second)
 		srv.Link("s").Freeze()
 		downgraded := make(chan error, 1)
 		go func() { downgraded <- h.Downgrade(t.Context()) }()
 		synctest.Wait()
 		guards.Lock() // the guard cannot end its look
-		go s.Close(ending.Ended(context.Canceled))
-		err = <-downgraded
+		go m.Session().Close(ending.Ended(context.Canceled))
+		err := <-downgraded
 		guards.Unlock()
 		if !errors.Is(err, ErrLost) || !errors.Is(err, zk.ErrClosed) {
 			t.Errorf("Downgrade = %v, want the loss by the session's end", err)

@@ -103,6 +103,7 @@ type holder struct {
 	expires *time.Timer // with a lease, once the lock is held
 	over    bool        // the hold is to end
 	ending  bool        // it is to end because that was asked for, or its time is over
+	lost    string      // how it has ended without a release; empty if it has not
 	out     holderSays  // valid when ended is closed
 	ended   chan struct{}
 }
@@ -169,9 +170,13 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	go h.serve(l, own)
 	out := front.Run(cfg)
 	h.stop()
+	said := holderSays{Token: out.Token, Status: out.Status, Text: out.Text}
 	h.mu.Lock()
 	if out.Kind == front.Lost || h.taken && !h.ending {
 		h.keepLoss(cmp.Or(out.Text, "the holder was ended by a signal, and the lock was given back"))
+	}
+	if h.taken && h.lost != "" {
+		said.Status, said.Text = exit.Lost, h.lost
 	}
 	h.mu.Unlock()
 	if out.Text != "" {
@@ -180,7 +185,7 @@ func (h *holder) run(f holdFlags, changed func(string) bool) holderSays {
 	f.tellLost(out)
 	h.removeSocket()
 	l.Close()
-	return holderSays{Token: out.Token, Status: out.Status, Text: out.Text}
+	return said
 }
 
 // watchHold waits for what hold decides. If it gives up, or is killed, this process gives up, too.
@@ -250,6 +255,12 @@ func (h *holder) answer(nc net.Conn, own string) {
 		said = h.out
 	case doRenew:
 		said = h.renew()
+		if said.Status == exit.NoSuchLock { // the lock may be free, and what became of the hold not known yet
+			<-h.ended
+			if h.out.Status == exit.Lost {
+				said = h.out
+			}
+		}
 	case doName:
 		said = holderSays{}
 		if arg == h.place.path {
@@ -384,6 +395,7 @@ const lossSuffix = ".lost"
 // keepLoss leaves what release is to say after this process has ended. Without that a lock that was lost would look to
 // release like one that was never held.
 func (h *holder) keepLoss(why string) {
+	h.lost = why
 	text, err := json.Marshal(holderSays{Status: exit.Lost, Text: why})
 	if err == nil && h.ownsSocket() {
 		err = os.WriteFile(h.socket+lossSuffix, text, 0o600)
