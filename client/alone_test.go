@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/testkit/memnet"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -164,6 +165,66 @@ func TestTheEndOfAContextEndsTheWaitOfWhoReads(t *testing.T) {
 			t.Errorf("connection %d, want the first", st.Conn)
 		}
 	})
+}
+
+// A limit of ending.Within ends the wait for an answer, whichever goroutine reads. A caller that reads by itself needs no timer for it.
+func TestALimitOfTimeEndsTheWait(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		anotherRead bool
+		answer      time.Duration // comes after it
+	}{
+		{"read by the caller and answered", false, time.Second / 2},
+		{"read by the caller", false, 2 * time.Second},
+		{"read by another goroutine", true, 2 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *memnet.Network) {
+				goOn := make(chan struct{})
+				serveFake(t, n, fakeAddr, slow(goOn))
+				s := open(t, n, fakeAddr, client.Options{})
+				alone(t, s)
+				p := s.Pipeline()
+				got := p.Get("/slow")
+				p.Send(t.Context())
+				time.AfterFunc(tt.answer, func() { close(goOn) })
+				if tt.anotherRead {
+					got.Done()
+					synctest.Wait()
+				}
+				parent := &askedForDeadline{Context: t.Context()}
+				ctx, stop := ending.Within(parent, time.Second)
+				defer stop()
+				parent.times = 0
+				began := time.Now()
+				_, err := got.Wait(ctx)
+				if took := time.Since(began); took != min(tt.answer, time.Second) {
+					t.Errorf("the wait took %v", took)
+				}
+				if tt.answer < time.Second {
+					must(t, err)
+					if parent.times > 0 {
+						t.Error("a timer was set")
+					}
+					return
+				}
+				wantErr(t, "wait", err, context.DeadlineExceeded)
+				_, err = got.Wait(t.Context()) // the connection is as it was
+				must(t, err)
+			})
+		})
+	}
+}
+
+// askedForDeadline counts how often it is asked for its deadline, as it is whenever a timer is set for a context below it.
+type askedForDeadline struct {
+	context.Context
+	times int
+}
+
+func (a *askedForDeadline) Deadline() (time.Time, bool) {
+	a.times++
+	return a.Context.Deadline()
 }
 
 // While a caller reads, what is for others reaches them at once, and after it has left, too.

@@ -36,6 +36,8 @@ func (b lockSession) Listen(ctx context.Context, watches any) {
 
 func (b lockSession) Tell(f func()) { b.tellers.Go(f) }
 
+func (b lockSession) CutOff(err error) error { return b.cutOff(err) }
+
 // A bridgedSource is a *Watch or a *Pending.
 type bridgedSource interface {
 	notify(told chan<- struct{})

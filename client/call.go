@@ -78,12 +78,14 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 		p.s.readInline(ctx, func() bool { return p.over })
 	}
 	var none T
-	select {
-	case <-p.observe():
-	case <-ctx.Done():
-		why := p.s.endOf(ctx)
-		if !p.s.withdraw(&p.call, why) {
-			return none, &OpError{Op: p.name, Path: p.path, Err: why, Maybe: p.writes}
+	if done := p.observe(); done != given { // or ctx.Done might set a timer (ending.Within)
+		select {
+		case <-done:
+		case <-ctx.Done():
+			why := p.s.cutOff(ending.Of(ctx))
+			if !p.s.withdraw(&p.call, why) {
+				return none, &OpError{Op: p.name, Path: p.path, Err: why, Maybe: p.writes}
+			}
 		}
 	}
 	if p.err != nil {

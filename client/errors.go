@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -199,16 +198,16 @@ func (s *Session) attempts() []Attempt {
 	return s.mu.noConn.Attempts
 }
 
-// endOf says why ctx has ended, and why there is no connection, if there is none.
-func (s *Session) endOf(ctx context.Context) error {
+// cutOff returns err, by which something has ended, and why there is no connection, if there is none.
+func (s *Session) cutOff(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.endOfLocked(ctx)
+	return s.cutOffLocked(err)
 }
 
-func (s *Session) endOfLocked(ctx context.Context) error {
+func (s *Session) cutOffLocked(err error) error {
 	if s.mu.noConn == nil {
-		return ending.Of(ctx)
+		return err
 	}
-	return ending.CutOff(ending.Of(ctx), s.mu.noConn)
+	return ending.CutOff(err, s.mu.noConn)
 }

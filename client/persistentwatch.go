@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -79,7 +80,7 @@ func (w *PersistentWatch) Next(ctx context.Context) (WatchEvent, error) {
 			case <-more:
 				continue
 			case <-ctx.Done():
-				err = w.s.endOf(ctx)
+				err = w.s.cutOff(ending.Of(ctx))
 			}
 		}
 		return WatchEvent{}, &OpError{Op: "watch", Path: w.s.clientPath(w.key.path), Err: err}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -125,7 +126,7 @@ func (s *Session) wakeNextLocked() {
 // refusalLocked returns why the calls cannot be taken at all, or nil.
 func (s *Session) refusalLocked(ctx context.Context, calls []*call) error {
 	if ctx.Err() != nil { // also if the session is over: both may have come of one cause, which only ctx has
-		return s.endOfLocked(ctx)
+		return s.cutOffLocked(ending.Of(ctx))
 	}
 	if err := s.Err(); err != nil {
 		return err

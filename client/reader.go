@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 )
 
 // A readTurn decides which goroutine reads a connection. One does at a time: the connection's reader, or a caller that waits
@@ -62,7 +64,7 @@ func (r *readTurn) takeTurn(ticked, depended bool) bool {
 // readLoop is the connection's reader: it reads while it has the turn, until the connection ends.
 func (c *conn) readLoop(ctx context.Context) error {
 	for {
-		if err := c.readUntil(c.yieldLocked); err != nil {
+		if err := c.readUntil(time.Time{}, c.yieldLocked); err != nil {
 			return err
 		}
 		if err := c.rest(ctx); err != nil {
@@ -115,7 +117,8 @@ func (c *conn) rest(ctx context.Context) error {
 }
 
 // readInline reads the connection on the caller's goroutine until over reports true, unless the turn is taken. It may also
-// return sooner: when ctx ends, or the connection or the session does. over is called with Session.mu held.
+// return sooner: when ctx ends, or the connection or the session does. over is called with Session.mu held. The deadline of ctx is
+// kept by that of the socket, which costs no timer.
 func (s *Session) readInline(ctx context.Context, over func() bool) {
 	s.mu.Lock()
 	c := s.mu.conn
@@ -125,15 +128,16 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 	}
 	c.turn.held, c.turn.interrupted, c.turn.came = heldByCaller, false, true
 	s.mu.Unlock()
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() { // if it runs late it may interrupt another caller, which then waits without reading
+	if cancelled := ending.Untimed(ctx); cancelled.Done() != nil {
+		stop := context.AfterFunc(cancelled, func() { // if it runs late it may interrupt another caller, which then waits without reading
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			c.interruptLocked()
 		})
 		defer stop()
 	}
-	err := c.readUntil(over)
+	limit, _ := ctx.Deadline()
+	err := c.readUntil(limit, over)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.turn.held, c.turn.err = turnFree, err
@@ -142,8 +146,9 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 	}
 }
 
-// readUntil reads until over, which is called with Session.mu held, reports true, or the caller that reads is interrupted.
-func (c *conn) readUntil(over func() bool) error {
+// readUntil reads until over, which is called with Session.mu held, reports true, or the caller that reads is interrupted, or limit has
+// passed, if that is not zero.
+func (c *conn) readUntil(limit time.Time, over func() bool) error {
 	for {
 		message, skipped, err := c.in.next()
 		if err != nil {
@@ -160,13 +165,17 @@ func (c *conn) readUntil(over func() bool) error {
 			c.s.mu.Unlock()
 			return nil
 		}
-		c.nc.SetReadDeadline(c.in.deadline()) // with the lock, or it could undo what interruptLocked does
+		deadline := c.in.deadline()
+		if !limit.IsZero() && limit.Before(deadline) {
+			deadline = limit
+		}
+		c.nc.SetReadDeadline(deadline) // with the lock, or it could undo what interruptLocked does
 		c.s.mu.Unlock()
 		if err := c.in.fill(); err != nil {
 			c.s.mu.Lock()
 			interrupted := c.turn.interrupted
 			c.s.mu.Unlock()
-			if interrupted && isTimeout(err) {
+			if isTimeout(err) && (interrupted || deadline == limit && !time.Now().Before(limit)) {
 				return nil
 			}
 			return c.readError(err)

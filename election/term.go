@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/lock"
@@ -175,11 +176,7 @@ func (t *Term) lossCause() error {
 	if cause := t.hold.Cause(); cause != nil {
 		return cause
 	}
-	cause := lock.ErrDeadline
-	if st, _ := t.e.s.State(); st.Phase == client.Disconnected {
-		cause = ending.CutOff(cause, st.Cause)
-	}
-	return &lock.LostError{Path: t.e.dir, Cause: cause}
+	return &lock.LostError{Path: t.e.dir, Cause: bridge.Of(t.e.s).CutOff(lock.ErrDeadline)}
 }
 
 // handOver waits until all work has stopped, and gives the lock back.

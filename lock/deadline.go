@@ -58,5 +58,5 @@ func (g *grant) expiry() error {
 	if err := g.s.Err(); err != nil {
 		return err
 	}
-	return withDisconnection(g.s, ErrDeadline)
+	return bridge.Of(g.s).CutOff(ErrDeadline)
 }

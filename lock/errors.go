@@ -1,14 +1,11 @@
 package lock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/client"
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -195,15 +192,3 @@ func (e *LostError) Reason() LossReason {
 }
 
 func (e *LostError) Is(target error) bool { return target == ErrLost }
-
-// withDisconnection returns err and, if s has no connection, why.
-func withDisconnection(s *client.Session, err error) error {
-	st, _ := s.State()
-	if st.Phase != client.Disconnected {
-		return err
-	}
-	return ending.CutOff(err, st.Cause)
-}
-
-// endOf returns why ctx has ended, while an attempt waited, and why nothing was heard if there is no connection.
-func endOf(ctx context.Context, s *client.Session) error { return withDisconnection(s, ending.Of(ctx)) }

@@ -93,8 +93,8 @@ func (r *release) remove(ctx context.Context) {
 // remove deletes the node of a grant that has ended. It returns after Options.CleanupTimeout at the latest.
 func (g *grant) remove(ctx context.Context) error {
 	defer attemptIDs.drop(g.id)
-	ctx, cancel := context.WithTimeout(ctx, g.lock.opt.CleanupTimeout)
-	defer cancel()
+	ctx, stop := ending.Within(ctx, g.lock.opt.CleanupTimeout)
+	defer stop()
 	err := g.lock.algorithm.removeNode(ctx, g)
 	switch {
 	case err == nil, g.s.Err() != nil && g.s.Gone(ctx): // the node has gone, perhaps with the session

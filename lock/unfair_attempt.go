@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -46,7 +47,7 @@ func (a *unfairAttempt) run(ctx context.Context, try bool) ([]*Hold, error) {
 		select {
 		case <-a.watch.Done(): // or the session is over, which the next request finds out
 		case <-ctx.Done():
-			return nil, &waitError{endOf(ctx, a.u.s), a.u.busy(rival)}
+			return nil, &waitError{bridge.Of(a.u.s).CutOff(ending.Of(ctx)), a.u.busy(rival)}
 		}
 		if ev, _, err := a.watch.Event(); err == nil && ev.Type != zk.NodeDeleted {
 			look = a.readNode // only written to: a create would cost the ensemble more

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -123,7 +124,7 @@ func (a *attempt) sleep(ctx context.Context, conn uint64, watches []*client.Watc
 		case <-a.s.Done():
 			return false, a.s.Err()
 		case <-ctx.Done():
-			return false, endOf(ctx, a.s)
+			return false, bridge.Of(a.s).CutOff(ending.Of(ctx))
 		}
 	}
 }

@@ -30,6 +30,9 @@ type Session interface {
 	// Tell runs f, which calls functions of the user's, on a goroutine of its own. Close waits for it a moment and no longer: f
 	// may call Close, and take its time.
 	Tell(f func())
+
+	// CutOff returns err, by which something has ended, and why there is no connection, if there is none.
+	CutOff(err error) error
 }
 
 // A Lease is a session's lease at a level, at one moment.
