@@ -216,6 +216,39 @@ func TestALimitOfTimeEndsTheWait(t *testing.T) {
 	}
 }
 
+// A connection of Options.Dial's may end a wait a little before the deadline. It is not given up for the limit of one caller.
+func TestALimitOfTimeAndCoarseDeadlines(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		goOn := make(chan struct{})
+		defer close(goOn)
+		serveFake(t, n, fakeAddr, slow(goOn))
+		dial := n.Dialer("client")
+		s := open(t, n, fakeAddr, client.Options{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := dial(ctx, network, addr)
+			return coarse{nc}, err
+		}})
+		alone(t, s)
+		const limit = time.Second + time.Millisecond/2
+		began := time.Now()
+		_, _, err := s.Get(short(t, limit), "/slow")
+		wantErr(t, "get", err, context.DeadlineExceeded)
+		if took := time.Since(began); took != limit {
+			t.Errorf("the wait took %v, want %v", took, limit)
+		}
+		synctest.Wait()
+		if st, _ := s.State(); st.Conn != 1 || st.Phase != client.Connected {
+			t.Errorf("the connection was given up: %+v", st)
+		}
+	})
+}
+
+// A coarse connection knows deadlines to the millisecond.
+type coarse struct{ net.Conn }
+
+func (c coarse) SetReadDeadline(t time.Time) error {
+	return c.Conn.SetReadDeadline(t.Truncate(time.Millisecond))
+}
+
 // askedForDeadline counts how often it is asked for its deadline, as it is whenever a timer is set for a context below it.
 type askedForDeadline struct {
 	context.Context
@@ -518,9 +551,10 @@ type timingOut struct {
 }
 
 func (c timingOut) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
 	if !c.idle.Load() {
-		return n, err
+		if n, err := c.Conn.Read(b); !c.idle.Load() {
+			return n, err
+		}
 	}
 	if c.reads.Add(1) > 100 {
 		return 0, io.EOF

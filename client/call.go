@@ -78,7 +78,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 		p.s.readInline(ctx, func() bool { return p.over })
 	}
 	var none T
-	if done := p.observe(); done != given { // or ctx.Done might set a timer (ending.Within)
+	if done := p.observe(); done != given { // otherwise ctx.Done would set a timer for nothing (ending.Within)
 		select {
 		case <-done:
 		case <-ctx.Done():

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -27,7 +27,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
 	s.wg.Wait()
 	select {
-	case <-allEnded(&s.tellers):
+	case <-ending.AllEnded(&s.tellers):
 	case <-time.After(tellLimit):
 	}
 	if s.Gone(ctx) {
@@ -38,16 +38,6 @@ func (s *Session) Close(ctx context.Context) error {
 
 // tellLimit is how long Close waits for functions that are told of losses.
 const tellLimit = 100 * time.Millisecond
-
-// allEnded returns a channel that is closed when the goroutines of wg have ended.
-func allEnded(wg *sync.WaitGroup) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		wg.Wait()
-		close(done)
-	}()
-	return done
-}
 
 // Gone waits until the session is over on this side, and reports whether the ensemble is known to have ended it: every
 // ephemeral znode of the session is gone then. It reports false as well if ctx ends first.

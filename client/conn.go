@@ -36,7 +36,7 @@ type conn struct {
 
 	// Guarded by s.mu.
 	sent     []*call                  // and not answered, in the order of sending
-	lastBeat [strengths]clock.Instant // by strength: when the last heartbeat was sent, or request that was answered like one
+	lastBeat [strengths]clock.Instant // by strength: when the newest request was sent that counts as a heartbeat
 }
 
 // newConnLocked makes the session's next connection, whose handshake was sent at asked. Heartbeats are counted from then, as the

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/serverlist"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -26,7 +27,7 @@ func (s *Session) connect() (*conn, *SessionError) {
 	tried := 0
 	for {
 		if s.next == 0 { // a round begins
-			if !pause(s.ctx, s.opt.backoff(s.rounds)) {
+			if !ending.Pause(s.ctx, s.opt.backoff(s.rounds)) {
 				return nil, nil
 			}
 			s.rounds++
@@ -91,16 +92,6 @@ func (s *Session) judge(r *refusals, srv serverlist.Server, err error) *SessionE
 	}
 	return &SessionError{ID: s.ID(), Err: zk.ErrSessionExpired, presumed: true,
 		Detail: "every server refuses it: they are behind what this session has seen"}
-}
-
-// pause waits and reports whether ctx still lives.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // goodAfter is how long a connection must have lasted to count as good.

@@ -6,7 +6,9 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -28,7 +30,10 @@ type OpError struct {
 
 func (e *OpError) Error() string {
 	text := e.Op
-	if e.Path != "" {
+	switch {
+	case strings.ContainsFunc(e.Path, unicode.IsControl): // no ZooKeeper has such a znode, but another server may say so
+		text += " " + strconv.Quote(e.Path)
+	case e.Path != "":
 		text += " " + e.Path
 	}
 	text += fmt.Sprintf(": %v", e.Err)
@@ -198,7 +203,7 @@ func (s *Session) attempts() []Attempt {
 	return s.mu.noConn.Attempts
 }
 
-// cutOff returns err, by which something has ended, and why there is no connection, if there is none.
+// cutOff adds to err, by which something has ended, why there is no connection, if there is none.
 func (s *Session) cutOff(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

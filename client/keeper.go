@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -39,8 +40,8 @@ type Keeper struct {
 }
 
 const (
-	// keeperPause is how long a Keeper waits after an attempt to open a session that failed for another reason than time,
-	// such as a granted timeout outside the bounds of the options.
+	// keeperPause is how long a Keeper waits after an attempt to open a session that failed for another reason than time, such as a
+	// granted timeout outside the bounds of the options, and after a session that has not lasted for so long.
 	keeperPause = time.Second
 	// keeperCloseLimit is how long the ensemble has to answer a Close that has no time left.
 	keeperCloseLimit = time.Second
@@ -140,16 +141,14 @@ func (k *Keeper) join(ctx context.Context) (joined context.Context, leave func()
 		return nil, nil, &OpError{Op: "session", Err: err}
 	}
 	k.joined.Add(1)
-	joined, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(k.ctx, func() { cancel(k.Err()) })
-	return joined, func() { stop(); cancel(nil); k.joined.Done() }, nil
+	joined, stop := ending.Either(ctx, k.ctx)
+	return joined, func() { stop(); k.joined.Done() }, nil
 }
 
 // invoke calls f with a context that ends with ctx and the session.
 func invoke(ctx context.Context, s *Session, f func(context.Context, *Session) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.final, func() { cancel(s.Err()) })()
+	ctx, stop := ending.Either(ctx, s.final)
+	defer stop()
 	return f(ctx, s)
 }
 
@@ -170,11 +169,11 @@ func (k *Keeper) Close(ctx context.Context) error {
 	k.cancel(zk.ErrClosed)
 	k.mu.Unlock()
 	select {
-	case <-allEnded(&k.joined):
+	case <-ending.AllEnded(&k.joined):
 	case <-time.After(k.opt.CloseTimeout):
 	case <-ctx.Done():
 	}
-	idle := allEnded(&k.running)
+	idle := ending.AllEnded(&k.running)
 	select {
 	case <-idle:
 	case <-ctx.Done():
@@ -191,7 +190,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 
 // replace opens a session whenever the last one is over, until the Keeper ends.
 func (k *Keeper) replace() {
-	s := k.newest()
+	s, opened := k.newest(), time.Now()
 	for {
 		select {
 		case <-s.Done():
@@ -203,9 +202,9 @@ func (k *Keeper) replace() {
 		case errors.Is(err, zk.ErrAuthFailed):
 			k.cancel(err)
 			return
-		case s.ID() == 0: // it was never open
+		case s.ID() == 0, time.Since(opened) < keeperPause: // it was never open, or not for long
 			k.opt.Logger.Warn("no session, trying again", "pause", keeperPause, "cause", err)
-			if !pause(k.ctx, keeperPause) {
+			if !ending.Pause(k.ctx, keeperPause) {
 				return
 			}
 		}
@@ -218,7 +217,7 @@ func (k *Keeper) replace() {
 			continue
 		}
 		k.mu.Lock()
-		k.mu.session = s
+		k.mu.session, opened = s, time.Now()
 		close(k.mu.changed)
 		k.mu.changed = make(chan struct{})
 		k.mu.Unlock()

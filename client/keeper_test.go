@@ -276,6 +276,31 @@ func TestKeeperSaysWhyALaterGrantIsRefused(t *testing.T) {
 	})
 }
 
+// Servers that end every session at once are not asked for another one again and again: a session is a write of a quorum's.
+func TestKeeperPausesWhenSessionsDoNotLast(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		brief := func(p *peer) {
+			if p.number > 100 { // too many: the test has failed, and shall end
+				p.open()
+				p.serve(nil)
+			}
+			if req, ok := p.hello(); ok && req.SessionID == 0 {
+				p.grant(fakeSession+int64(p.number), 10*time.Second)
+			} else {
+				p.grant(0, 0) // the session has expired
+			}
+		}
+		servers := []*fake{serveFake(t, n, fakeAddr, brief), serveFake(t, n, "other:2181", brief)}
+		k, err := client.Keep(t.Context(), fakeAddr+",other:2181", client.Options{Dial: n.Dialer("client")})
+		must(t, err)
+		defer k.Close(t.Context())
+		time.Sleep(20 * time.Second)
+		if asked := servers[0].connections() + servers[1].connections(); asked < 20 || asked > 50 {
+			t.Errorf("%d connections in 20 s, want two for a session and a second", asked)
+		}
+	})
+}
+
 func TestKeeperEndsWithRefusedCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})

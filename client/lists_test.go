@@ -152,3 +152,42 @@ func TestF49_RearmPacks(t *testing.T) {
 		}
 	}
 }
+
+// What an event costs does not depend on how deep its path is: a server, or a client of an honest one, could otherwise hold up the
+// session, and with it the end of every hold.
+func TestEventsOfDeepPaths(t *testing.T) {
+	s := &Session{}
+	w := watches{s: s, persistent: map[watchKey][]*PersistentWatch{}}
+	key := watchKey{zk.WatchPersistentRecursive, "/a"}
+	st := &PersistentWatch{s: s, key: key, more: make(chan struct{})}
+	w.persistent[key] = []*PersistentWatch{st}
+	took := func(levels int) time.Duration {
+		path := strings.Repeat("/a", levels)
+		began := time.Now()
+		for range 10 {
+			w.firePersistent(zk.Event{Type: zk.NodeDataChanged, Path: path})
+		}
+		return time.Since(began)
+	}
+	if few, many := took(1000), took(500_000); many > 100*few+100*time.Millisecond {
+		t.Errorf("ten events of 1,000 levels took %v, and of 500,000 levels %v", few, many)
+	}
+	// Their paths have taken more room than the watch has: the last ones are left, behind a gap.
+	if !st.events[0].Gap || st.bytes > watchBytesMax || len(st.events) > 5 {
+		t.Errorf("%d events with paths of %d bytes, the first one %+v", len(st.events), st.bytes, st.events[0].Type)
+	}
+	for range st.events {
+		if _, err := st.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st.bytes != 0 {
+		t.Errorf("%d bytes are counted when no event is left", st.bytes)
+	}
+	for _, other := range []string{"/ab", "/", "/b/a"} {
+		w.firePersistent(zk.Event{Type: zk.NodeDataChanged, Path: other})
+	}
+	if len(st.events) > 0 {
+		t.Errorf("an event of %s reached a watch on /a", st.events[0].Path)
+	}
+}

@@ -3,15 +3,16 @@ package client
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A PersistentWatch goes on reporting events until it is closed. Up to 1024 events wait for the
-// reader. If there are more, or the connection was lost for a while, events are missing; then the reader gets a gap in
-// their place, and should read again what it watches.
+// A PersistentWatch goes on reporting events until it is closed. Up to 1024 events wait for the reader, with paths of 4 MiB together. If
+// there are more, or the connection was lost for a while, events are missing; then the reader gets a gap in their place, and should
+// read again what it watches.
 //
 // Servers before 3.9 keep only one kind of watch for each path and connection: there, a persistent watch and a
 // one-shot watch of the same session on the same path disturb each other.
@@ -21,6 +22,7 @@ type PersistentWatch struct {
 
 	// Guarded by s.mu.
 	events []WatchEvent
+	bytes  int           // of their paths
 	more   chan struct{} // closed when events or err are set; replaced after an event
 	err    error         // why there will be no more
 }
@@ -31,8 +33,10 @@ type WatchEvent struct {
 	Gap bool // events may have been missed before this point; Event is empty
 }
 
-// watchEventsMax is how many events wait for the reader of a persistent watch.
-const watchEventsMax = 1024
+const (
+	watchEventsMax = 1024    // events wait for the reader of a persistent watch
+	watchBytesMax  = 4 << 20 // are the paths of these events long, together
+)
 
 // AddWatch sets a persistent watch on path (server 3.6 or later): on the znode and its list of children or, if recursive,
 // on the znode and everything below it. A recursive one does not report that a list of children has changed, but the
@@ -69,7 +73,7 @@ func (w *PersistentWatch) Next(ctx context.Context) (WatchEvent, error) {
 		w.s.mu.Lock()
 		if len(w.events) > 0 {
 			ev := w.events[0]
-			w.events = w.events[1:]
+			w.events, w.bytes = w.events[1:], w.bytes-len(ev.Path)
 			w.s.mu.Unlock()
 			return ev, nil
 		}
@@ -131,20 +135,19 @@ func (t *watches) firePersistent(ev zk.Event) {
 	if ev.Type == zk.NodeChildrenChanged {
 		return // meant for another watch below a recursive one
 	}
-	for path := ev.Path; ; path = zk.Parent(path) {
-		putEach(t.persistent[watchKey{zk.WatchPersistentRecursive, path}], ev)
-		if path == "/" {
-			return
+	for key, all := range t.persistent { // not the levels of the path: these may be many, and each would be hashed with all above it
+		if key.kind == zk.WatchPersistentRecursive && (key.path == "/" || ev.Path == key.path || strings.HasPrefix(ev.Path, key.path+"/")) {
+			putEach(all, ev)
 		}
 	}
 }
 
 func putEach(all []*PersistentWatch, ev zk.Event) {
 	for _, w := range all {
-		if len(w.events) < watchEventsMax {
+		if len(w.events) < watchEventsMax && w.bytes+len(ev.Path) <= watchBytesMax {
 			w.putLocked(WatchEvent{Event: ev})
 		} else {
-			w.events = w.events[:0]
+			w.events, w.bytes = nil, 0
 			w.gapLocked()
 		}
 	}
@@ -152,7 +155,7 @@ func putEach(all []*PersistentWatch, ev zk.Event) {
 
 func (w *PersistentWatch) putLocked(ev WatchEvent) {
 	ev.Path = w.s.clientPath(ev.Path)
-	w.events = append(w.events, ev)
+	w.events, w.bytes = append(w.events, ev), w.bytes+len(ev.Path)
 	close(w.more)
 	w.more = make(chan struct{})
 }

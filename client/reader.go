@@ -11,12 +11,14 @@ import (
 	"github.com/lockkeeper/lockkeeper/internal/ending"
 )
 
-// A readTurn decides which goroutine reads a connection. One does at a time: the connection's reader, or a caller that waits
-// for an answer or an event and finds the turn free. The goroutine that reads takes all messages, those for others too.
+// A readTurn says which goroutine reads a connection. It is in one of three states:
 //
-// A caller that reads inline needs no other goroutine to wake it, which costs more than all else that the client does
-// (docs/speed.md). So the reader rests once it has seen that callers are alone. It reads again when something waits that does
-// not read (conn.dependLocked), and when no caller has come for a while.
+//   - The connection's reader has the turn. After aloneMin answers in a row with nothing else on its way it frees it (yieldLocked).
+//   - The turn is free. The next caller that waits takes it (readInline). The reader takes it back (takeTurn) when something waits
+//     that does not read (dependLocked), or when no caller has come for restTime.
+//   - A caller has the turn, and reads messages for others too, until it has its own. Then the turn is free.
+//
+// A caller that reads wakes no other goroutine, which would cost more than all else that the client does (docs/speed.md).
 type readTurn struct {
 	wake chan struct{} // for the reader while it rests: look again; one token is enough
 
@@ -117,8 +119,8 @@ func (c *conn) rest(ctx context.Context) error {
 }
 
 // readInline reads the connection on the caller's goroutine until over reports true, unless the turn is taken. It may also
-// return sooner: when ctx ends, or the connection or the session does. over is called with Session.mu held. The deadline of ctx is
-// kept by that of the socket, which costs no timer.
+// return sooner: when ctx ends, or the connection or the session does. over is called with Session.mu held. The
+// socket's read deadline keeps that of ctx, so that a limit of ending.Within needs no timer.
 func (s *Session) readInline(ctx context.Context, over func() bool) {
 	s.mu.Lock()
 	c := s.mu.conn
@@ -128,8 +130,8 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 	}
 	c.turn.held, c.turn.interrupted, c.turn.came = heldByCaller, false, true
 	s.mu.Unlock()
-	if cancelled := ending.Untimed(ctx); cancelled.Done() != nil {
-		stop := context.AfterFunc(cancelled, func() { // if it runs late it may interrupt another caller, which then waits without reading
+	if untimed := ending.Untimed(ctx); untimed.Done() != nil {
+		stop := context.AfterFunc(untimed, func() { // if it runs late it may interrupt another caller, which then waits without reading
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			c.interruptLocked()
@@ -146,8 +148,8 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 	}
 }
 
-// readUntil reads until over, which is called with Session.mu held, reports true, or the caller that reads is interrupted, or limit has
-// passed, if that is not zero.
+// readUntil reads until over, which is called with Session.mu held, reports true, the caller that reads is interrupted, or limit, unless
+// it is zero, has passed.
 func (c *conn) readUntil(limit time.Time, over func() bool) error {
 	for {
 		message, skipped, err := c.in.next()
@@ -175,7 +177,7 @@ func (c *conn) readUntil(limit time.Time, over func() bool) error {
 			c.s.mu.Lock()
 			interrupted := c.turn.interrupted
 			c.s.mu.Unlock()
-			if isTimeout(err) && (interrupted || deadline == limit && !time.Now().Before(limit)) {
+			if isTimeout(err) && (interrupted || deadline == limit) { // if the server is silent as well, the next read shows it
 				return nil
 			}
 			return c.readError(err)

@@ -1,8 +1,6 @@
 package client
 
 import (
-	"time"
-
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/lease"
@@ -72,7 +70,7 @@ func provenBy(op wire.Op) strength {
 	return provesPing
 }
 
-// limitTo returns how much of p is left if the answer has this code. Some codes can only come from where
+// limitTo returns what an answer with this code proves, where a success would prove p. Some codes can only come from where
 // transactions are decided, so that they prove what a success would; some say that the session is
 // gone; all others may come from the first server that sees a request.
 func (p strength) limitTo(code zk.Code) strength {
@@ -144,52 +142,5 @@ func (s *Session) renewLeasesLocked(p strength, sent, answered clock.Instant, re
 			l.number++
 		}
 		l.lease, l.newest = renewed, sent
-	}
-}
-
-// An idle session sends a ping every third of its timeout, which keeps it alive and lets a dead connection show within two thirds.
-// While vouching is asked for it is every lease.Beat, and what is sent proves as much as was asked for.
-const idleBeats = 3
-
-// heartbeatLocked queues a heartbeat if one is due, and returns how long to wait before the next look: until the next one, but no
-// longer than a glance, because a timer stands still while the machine is suspended.
-func (c *conn) heartbeatLocked(now clock.Instant) time.Duration {
-	s := c.s
-	proves, interval := c.rhythmLocked()
-	if wait := interval - now.Sub(c.lastBeat[proves]); wait > 0 || s.mu.over != nil {
-		return max(min(wait, lease.Glance(c.timeout)), time.Millisecond)
-	}
-	s.mu.stats.Heartbeats++
-	c.noteBeatLocked(proves, now)
-	var beat *call
-	switch proves {
-	case provesPing:
-		beat = ownCall(wire.OpPing, "ping", "", nil)
-	case provesWrite:
-		beat = ownCall(wire.OpMulti, "vouch", "/", noChange)
-	default:
-		beat = ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"})
-	}
-	s.mu.queue = append(s.mu.queue, beat)
-	return min(interval, lease.Glance(c.timeout))
-}
-
-// rhythmLocked returns how much the next heartbeat has to prove, and how long after the last one of its kind it is due.
-func (c *conn) rhythmLocked() (proves strength, interval time.Duration) {
-	proves, interval = provesPing, c.timeout/idleBeats
-	for p, demands := range c.s.mu.demand {
-		if demands > 0 {
-			proves, interval = strength(p), lease.Beat(c.timeout)
-		}
-	}
-	return proves, max(interval, time.Millisecond)
-}
-
-// noteBeatLocked records a request sent then as a heartbeat that proves p, and what is weaker.
-func (c *conn) noteBeatLocked(p strength, sent clock.Instant) {
-	for i := range c.lastBeat[:p+1] {
-		if sent.After(c.lastBeat[i]) {
-			c.lastBeat[i] = sent
-		}
 	}
 }

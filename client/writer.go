@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
+	"github.com/lockkeeper/lockkeeper/internal/lease"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 )
 
@@ -97,6 +98,53 @@ func (c *conn) sendDue() (wait time.Duration, err error) {
 			return wait, nil
 		}
 		c.writeLocked()
+	}
+}
+
+// An idle session sends a ping every third of its timeout, which keeps it alive and lets a dead connection show within two thirds.
+// While vouching is asked for it is every lease.Beat, and what is sent proves as much as was asked for.
+const idleBeats = 3
+
+// heartbeatLocked queues a heartbeat if one is due, and returns how long to wait before the next look: until the next one, but no
+// longer than a glance, because a timer stands still while the machine is suspended.
+func (c *conn) heartbeatLocked(now clock.Instant) time.Duration {
+	s := c.s
+	proves, interval := c.rhythmLocked()
+	if wait := interval - now.Sub(c.lastBeat[proves]); wait > 0 || s.mu.over != nil {
+		return max(min(wait, lease.Glance(c.timeout)), time.Millisecond)
+	}
+	s.mu.stats.Heartbeats++
+	c.noteBeatLocked(proves, now)
+	var beat *call
+	switch proves {
+	case provesPing:
+		beat = ownCall(wire.OpPing, "ping", "", nil)
+	case provesWrite:
+		beat = ownCall(wire.OpMulti, "vouch", "/", noChange)
+	default:
+		beat = ownCall(wire.OpSync, "sync", "/", &wire.PathRecord{Path: "/"})
+	}
+	s.mu.queue = append(s.mu.queue, beat)
+	return min(interval, lease.Glance(c.timeout))
+}
+
+// rhythmLocked returns how much the next heartbeat has to prove, and how long after the last one of its kind it is due.
+func (c *conn) rhythmLocked() (proves strength, interval time.Duration) {
+	proves, interval = provesPing, c.timeout/idleBeats
+	for p, demands := range c.s.mu.demand {
+		if demands > 0 {
+			proves, interval = strength(p), lease.Beat(c.timeout)
+		}
+	}
+	return proves, max(interval, time.Millisecond)
+}
+
+// noteBeatLocked records a request sent then as a heartbeat that proves p, and what is weaker.
+func (c *conn) noteBeatLocked(p strength, sent clock.Instant) {
+	for i := range c.lastBeat[:p+1] {
+		if sent.After(c.lastBeat[i]) {
+			c.lastBeat[i] = sent
+		}
 	}
 }
 

@@ -183,9 +183,12 @@ func (t *Term) lossCause() error {
 func (t *Term) handOver(lost bool, cause error) error {
 	patience, stop := context.WithTimeout(context.Background(), t.e.opt.Grace)
 	defer stop()
+	t.mu.Lock() // from here on Work adds nothing: the term is over
+	idle := ending.AllEnded(&t.working)
+	t.mu.Unlock()
 	var overran error
 	select {
-	case <-t.idle():
+	case <-idle:
 	case <-patience.Done():
 		overran = &lock.LockError{Op: "hand over", Path: t.e.dir, Err: ErrOverran}
 	}
@@ -199,16 +202,4 @@ func (t *Term) handOver(lost bool, cause error) error {
 		err = ending.Join(cause, err) // given up before it was lost
 	}
 	return ending.Join(overran, err)
-}
-
-// idle returns a channel that is closed when no work is under way. The term must be over, so that no more is begun.
-func (t *Term) idle() <-chan struct{} {
-	idle := make(chan struct{})
-	t.mu.Lock() // from here on Work adds nothing
-	defer t.mu.Unlock()
-	go func() { // ends with the work
-		t.working.Wait()
-		close(idle)
-	}()
-	return idle
 }

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -132,9 +133,7 @@ func (a *attempt) run(ctx context.Context) (holds []*Hold, err error) {
 			a.forget()
 		}
 		a.s.Sync(ctx, a.lock.dir)
-		if over := a.s.Err(); over != nil {
-			err = over
-		}
+		err = cmp.Or(a.s.Err(), err)
 	}
 	return holds, err
 }
@@ -207,7 +206,7 @@ func (a *attempt) join(ctx context.Context) (view, error) {
 		switch {
 		case err == nil:
 			a.noteJoined()
-			q, err := a.lock.queueOf(ctx, listed)
+			q, err := a.lock.awaitQueue(ctx, listed)
 			if err != nil {
 				return a.list(ctx, 0)
 			}
@@ -251,7 +250,7 @@ func (a *attempt) list(ctx context.Context, lastConn uint64) (view, error) {
 		}
 		listed := p.Children(a.lock.dir)
 		p.Send(ctx)
-		q, err := a.lock.queueOf(ctx, listed)
+		q, err := a.lock.awaitQueue(ctx, listed)
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss), // the session paces its reconnects
 			err == nil && lastConn != 0 && bridge.Conn(listed) != lastConn: // reconnected meanwhile: no sync was ahead of the listing
@@ -277,34 +276,43 @@ func (a *attempt) decide(ctx context.Context, q queue.Queue, listed *client.Pend
 	if err := a.recognize(ctx, q, places); err != nil {
 		return view{}, err
 	}
-	first, last := places[0], places[a.count-1]
-	other := q.OtherAhead(first) // those behind see us
+	v := view{ahead: places[0], place: places[a.count-1], conn: bridge.Conn(listed)}
+	err := a.refuseOtherKind(ctx, q, v.ahead)
+	if err == nil && a.lock.permits != nil {
+		q.Permits, err = a.readPermits(ctx)
+	}
+	if err != nil {
+		return view{}, err
+	}
+	v.waits = a.lock.rules.WaitsFor(q, v.place)
+	v.waits = slices.DeleteFunc(v.waits, func(i int) bool { return i >= v.ahead }) // our own leave with us
+	if !v.ours() {
+		v.queue = q
+		a.lock.removeStrays(q.Claims[:v.ahead])
+	}
+	return v, nil
+}
+
+// refuseOtherKind returns a *KindError if a claim of another kind is ahead of our first, unless Options.AllowOtherKinds is set. The
+// contenders behind us see our claim, and refuse.
+func (a *attempt) refuseOtherKind(ctx context.Context, q queue.Queue, first int) error {
+	if a.lock.opt.AllowOtherKinds {
+		return nil
+	}
+	other := q.OtherAhead(first)
 	if q.Curator {
-		leases, _, err := a.s.Children(ctx, zk.Join(a.lock.dir, queue.LeasesName))
-		switch {
-		case err == nil && len(queue.Parse(leases, queue.Permit).Claims) > 0:
+		leases, _, err := a.s.Children(ctx, zk.Join(a.lock.dir, queue.LeasesName)) // none if that is missing
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		if len(queue.Parse(leases, queue.Permit).Claims) > 0 {
 			other = queue.KindCuratorSemaphore
-		case err != nil && !errors.Is(err, zk.ErrNoNode):
-			return view{}, err
 		}
 	}
-	if other != queue.KindNone && !a.lock.opt.AllowOtherKinds {
-		return view{}, &KindError{a.lock.path, other}
+	if other != queue.KindNone {
+		return &KindError{a.lock.path, other}
 	}
-	if a.lock.permits != nil {
-		n, err := a.readPermits(ctx)
-		if err != nil {
-			return view{}, err
-		}
-		q.Permits = n
-	}
-	waits := a.lock.rules.WaitsFor(q, last)
-	waits = slices.DeleteFunc(waits, func(i int) bool { return i >= first }) // our own leave with us
-	if len(waits) == 0 {
-		return view{}, nil
-	}
-	a.lock.removeStrays(q.Claims[:first])
-	return view{queue: q, ahead: first, place: last, waits: waits, conn: bridge.Conn(listed)}, nil
+	return nil
 }
 
 // recognize looks at our nodes, which a listing has shown at these places, and notes their paths and token unless those are known.
@@ -395,9 +403,9 @@ func (a *attemptBase) checkOwn() error {
 	return nil
 }
 
-// isOutdated reports whether our nodes have to be looked at again. Without a watch on each, an operator may have deleted one unnoticed,
+// needsListing reports whether our nodes have to be looked at again. Without a watch on each, an operator may have deleted one unnoticed,
 // so they must have been seen within the time for which a hold is believed without an answer. With watches it does not matter when:
 // the event of a deletion comes before the answer that the session's lease rests on.
-func (a *attemptBase) isOutdated(now clock.Instant) bool {
+func (a *attemptBase) needsListing(now clock.Instant) bool {
 	return slices.Contains(a.own, nil) && now.Sub(a.shownAt) >= lease.Term(a.base.s.Timeout())
 }

@@ -22,7 +22,7 @@ import (
 //	Owner   Owner     // which process it is; zero if another library made the znode
 //	Data    []byte    // the znode's data as it is
 //	Held    bool      // it holds the lock, going by the queue: its process may not have heard of that yet
-//	Place   int       // how many are ahead of it in the queue, 0 for the first
+//	Place   int       // how many are ahead of it in the queue, 0 for the first; readers ahead of a reader count too
 //	Revoked bool      // it was asked to give the lock up; see inspect.Revoke
 //
 // Its method Describe returns words such as "backup pid 4711 on host7 (nightly)".

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -55,8 +56,5 @@ func (g *grant) checkDeadline() {
 
 // expiry returns the cause of a loss by the clock.
 func (g *grant) expiry() error {
-	if err := g.s.Err(); err != nil {
-		return err
-	}
-	return bridge.Of(g.s).CutOff(ErrDeadline)
+	return cmp.Or(g.s.Err(), bridge.Of(g.s).CutOff(ErrDeadline))
 }

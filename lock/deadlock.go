@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/lock/internal/waitgraph"
 )
@@ -47,8 +47,8 @@ func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 // detectorRarest bounds the pause between two looks for a deadlock, in multiples of Options.Deadlock.
 const detectorRarest = 16
 
-// detect returns a context for the wait of an attempt, which knows nothing of what goes on beside it. If the attempt waits in a
-// cycle and is the one to give up, the context ends with a *DeadlockError as its cause.
+// detect returns a context for an attempt's wait. A goroutine looks for deadlocks meanwhile; if the attempt is the one to give up, the
+// context ends with a *DeadlockError as its cause.
 func (f *fairLock) detect(ctx context.Context, id queue.ID) (waitCtx context.Context, stop func()) {
 	waitCtx, end := context.WithCancelCause(ctx)
 	var looking sync.WaitGroup
@@ -68,12 +68,7 @@ func (f *fairLock) detect(ctx context.Context, id queue.ID) (waitCtx context.Con
 func (f *fairLock) awaitDeadlock(ctx context.Context, id queue.ID) *DeadlockError {
 	pause := f.opt.Deadlock
 	var seen *waitgraph.Reader // of the last look, if it found a cycle
-	for {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil
-		}
+	for ending.Pause(ctx, pause) {
 		now := waitgraph.NewReader(ctx, f.s, seen)
 		found, err := now.Cycle(f.dir, id.HoldID(f.dir), (*queue.Entry).YieldsBefore)
 		switch {
@@ -89,4 +84,5 @@ func (f *fairLock) awaitDeadlock(ctx context.Context, id queue.ID) *DeadlockErro
 			return &DeadlockError{Path: f.path, Deadlock: found}
 		}
 	}
+	return nil
 }

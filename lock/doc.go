@@ -36,7 +36,7 @@
 //
 //   - A claim is a contender's znode in a lock's queue. Its name says what is claimed, and ends in its number.
 //   - An attempt takes one caller through the queue: join, wait, be granted.
-//   - A grant is a claim of ours that holds the lock, and what all holds of it share.
+//   - A grant is a claim of this process that holds the lock. All holds of the claim share it.
 //   - A [Hold] is the caller's handle of a grant. A grant has several after re-entering.
 //   - The queue is the claims of one lock in the order of their numbers, as a listing showed them.
 //   - Rules say which claims a claim waits for. Each kind of lock has its own.
@@ -44,8 +44,8 @@
 //   - Vouching asks for heartbeats of a level, whose answers renew the lease.
 //   - A release marker is a znode that a release creates and deletes in its transaction. It tells the next waiter that the claim
 //     ahead was the holder's.
-//   - A delay marker is a persistent znode beside a claim that may write, where Options.Delay is set. A release deletes it. Without
-//     its claim it tells of a hold that was lost, and is an orphan.
+//   - A delay marker is a persistent znode beside a claim that may write, where Options.Delay is set. A release deletes it. One
+//     whose claim is gone is an orphan: its hold was lost.
 //   - Leftovers are znodes that an attempt, a lost hold or an unconfirmed release left. The cleaner deletes them.
 //   - A stray is a claim that the ensemble brings back after its deletion, by losing a transaction. Its session deletes it
 //     again when an attempt of the session waits behind it.
@@ -56,7 +56,7 @@
 //
 // The queue is lock/internal/queue/queue.go, and its rules are in rules.go beside it. The way to a hold is locker.go (what a caller
 // sees), attempt.go (create, list, decide, be granted) and wait.go; reenter.go is where a lock is asked for under its own hold. A
-// hold and the grant behind it are hold.go. It ends there, because of what deadline.go, hold_guard.go and release.go find, with
+// hold and the grant behind it are hold.go. It ends there, because of what deadline.go, guard.go and release.go find, with
 // leftovers.go after an error. The rule of the deadline is the package internal/lease at the root of the module, and
 // client/vouch.go keeps the session's lease. The unfair lock is unfair.go, with its attempt and its release; several locks at once
 // are all.go and holds.go; Options.Delay is lockdelay.go; bridge.go is for the module's other packages. A free mutex goes through

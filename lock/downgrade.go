@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -44,7 +45,7 @@ func (g *grant) downgrade(ctx context.Context, h *Hold) error {
 		return nil
 	case known:
 		g.mu.Lock()
-		g.mu.next, g.mu.kind = "", queue.Exclusive
+		g.mu.readNode, g.mu.kind = "", queue.Exclusive
 		g.mu.Unlock()
 		if errors.Is(err, zk.ErrNoNode) { // neither the write node nor the read node is there
 			g.lose(ErrNodeDeleted)
@@ -67,16 +68,14 @@ func (g *grant) beginDowngrade(h *Hold, stop context.CancelCauseFunc) (write, re
 	write = g.mu.node
 	number, _, _ := queue.ParseName(zk.Base(write))
 	read = zk.Join(g.lock.dir, fmt.Sprintf("%s%010d", g.id.Prefix(queue.ReadWord), number))
-	g.mu.next, g.mu.kind, g.mu.stopDowngrade = read, queue.Shared, stop
+	g.mu.readNode, g.mu.kind, g.mu.stopDowngrade = read, queue.Shared, stop
 	return write, read, nil
 }
 
 // replace puts a read node in the place of the write node. known reports whether the outcome is certain: done without an error, and not
 // done with one. held ends with the grant: under it the outcome of a request whose answer did not come is looked up.
 func (g *grant) replace(ctx, held context.Context, write, read string) (known bool, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
+	ctx, stop := ending.Either(ctx, held)
 	defer stop()
 	data := g.lock.data
 	version := int32(0) // of the write node: what is written there has to be read before it goes

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -68,6 +69,35 @@ func testForeignSemaphores(t *testing.T) {
 			t.Errorf("a mutex there, AllowOtherKinds %v: %v", allow, err)
 		}
 	}
+}
+
+// With AllowOtherKinds it does not matter whose the directories are, nor whether they may be read.
+func TestAMutexBesideASemaphoreThatMayNotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		for _, path := range []string{"/curator", "/curator/locks", "/curator/leases"} {
+			acl := zk.OpenACL()
+			acl[0].Perms &^= zk.PermRead
+			if path == "/curator" {
+				acl = nil
+			}
+			_, err := s.Create(t.Context(), path, nil, zk.Persistent, acl)
+			must(t, nil, err)
+		}
+		for _, allow := range []bool{false, true} {
+			m, err := lock.NewMutex(s, "/curator", lock.Options{AllowOtherKinds: allow})
+			must(t, nil, err)
+			h, err := m.Lock(t.Context())
+			switch {
+			case allow && err != nil:
+				t.Errorf("with AllowOtherKinds: %v", err)
+			case allow:
+				must(t, nil, h.Release(t.Context()))
+			case !errors.Is(err, zk.ErrNoAuth) || !strings.Contains(err.Error(), "/curator/leases"):
+				t.Errorf("without AllowOtherKinds: %v", err)
+			}
+		}
+	})
 }
 
 // Locks at /a/locks and /a/leases do not make a semaphore of a lock at /a.

@@ -105,9 +105,7 @@ type releasable interface {
 
 // workUnder is Do for what may be one hold or several.
 func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) error) (err error) {
-	work, cancel := context.WithCancelCause(workContext{ctx, context.WithoutCancel(h.Context())})
-	defer cancel(nil)
-	stop := context.AfterFunc(h.Context(), func() { cancel(context.Cause(h.Context())) })
+	work, stop := ending.Either(workContext{ctx, context.WithoutCancel(h.Context())}, h.Context())
 	defer stop()
 	defer func() {
 		if e := h.Release(context.WithoutCancel(ctx)); e != nil && !errors.Is(err, e) { // f may have told of the loss
@@ -155,11 +153,11 @@ type grant struct {
 
 	mu struct {
 		sync.Mutex
-		holds []*Hold         // not released; none once the grant has ended
-		lost  *LostError      // why it ended, if it was lost
-		node  string          // path of the node
-		next  string          // path of the node that a downgrade puts in its place; empty unless that is open
-		kind  queue.ClaimKind // of the claim: shared from when a downgrade begins
+		holds    []*Hold         // not released; none once the grant has ended
+		lost     *LostError      // why it ended, if it was lost
+		node     string          // path of the node
+		readNode string          // path of the node that a downgrade puts in its place; empty unless that is open
+		kind     queue.ClaimKind // of the claim: shared from when a downgrade begins
 
 		stopDowngrade context.CancelCauseFunc // ends what a downgrade waits for; nil until there is one
 	}
@@ -195,7 +193,7 @@ func (a *attemptBase) beginHolds(ctx context.Context) ([]*Hold, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ending.Of(ctx)
-	case a.isOutdated(l.At):
+	case a.needsListing(l.At):
 		return nil, nil
 	}
 	grants, holds := make([]*grant, len(a.nodes)), make([]*Hold, len(a.nodes))
@@ -245,8 +243,8 @@ func (g *grant) otherPath(node string) string {
 	defer g.mu.Unlock()
 	switch node {
 	case g.mu.node:
-		return g.mu.next
-	case g.mu.next:
+		return g.mu.readNode
+	case g.mu.readNode:
 		return ""
 	}
 	return g.mu.node
@@ -256,8 +254,8 @@ func (g *grant) otherPath(node string) string {
 func (g *grant) noteMoved(node string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if node == g.mu.next {
-		g.mu.node, g.mu.next = node, ""
+	if node == g.mu.readNode {
+		g.mu.node, g.mu.readNode = node, ""
 	}
 }
 

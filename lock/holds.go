@@ -78,13 +78,7 @@ func (h *Holds) Remaining() time.Duration {
 // Of returns the holds of the lock at path: one, or one for each permit; none if path is not that of a member.
 // Releasing one of them ends the context of the whole.
 func (h *Holds) Of(path string) []*Hold {
-	var of []*Hold
-	for _, one := range h.holds() {
-		if one.g.lock.path == path {
-			of = append(of, one)
-		}
-	}
-	return of
+	return slices.DeleteFunc(h.All(), func(one *Hold) bool { return one.g.lock.path != path })
 }
 
 // All returns all holds, in the order in which the locks are taken. Releasing one of them ends the context of the whole.

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -96,12 +98,10 @@ func (c *cleaner) remove(ctx context.Context, d *ownNodes, unblock func()) {
 		}
 		unblock()
 		c.lock.opt.Logger.Warn("cannot remove an abandoned lock node yet", "lock", c.lock.dir, "error", err, "retry in", pause)
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, cleanerPauseMax)
-		case <-ctx.Done():
+		if !ending.Pause(ctx, pause) {
 			return
 		}
+		pause = min(2*pause, cleanerPauseMax)
 	}
 }
 
@@ -119,7 +119,7 @@ func (f *fairLock) clean(ctx context.Context, d *ownNodes) error {
 		p.AwaitWrites()
 		listed := p.Children(f.dir)
 		p.Send(ctx)
-		q, err := f.queueOf(ctx, listed)
+		q, err := f.awaitQueue(ctx, listed)
 		if !errors.Is(err, zk.ErrNoNode) { // no directory, no nodes
 			failed = err
 		}
@@ -128,15 +128,25 @@ func (f *fairLock) clean(ctx context.Context, d *ownNodes) error {
 		}
 		p = f.s.Pipeline()
 	}
+	answers := deleteAll(p, nodes)
+	p.Send(ctx)
+	_, err := answers(ctx)
+	return cmp.Or(err, failed)
+}
+
+// deleteAll adds the requests that delete nodes. The function that it returns waits for the answers, and returns the nodes that may
+// still be there, with the last error.
+func deleteAll(p *client.Pipeline, nodes []string) (answers func(context.Context) (left []string, failed error)) {
 	deletes := make([]*client.Pending[struct{}], len(nodes))
 	for i, node := range nodes {
 		deletes[i] = p.Delete(node, -1)
 	}
-	p.Send(ctx)
-	for _, k := range deletes {
-		if _, err := k.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			failed = err
+	return func(ctx context.Context) (left []string, failed error) {
+		for i, deleted := range deletes {
+			if _, err := deleted.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
+				left, failed = append(left, nodes[i]), err
+			}
 		}
+		return left, failed
 	}
-	return failed
 }

@@ -33,6 +33,9 @@ func (a *attempt) passDelay(ctx context.Context) error {
 			return err
 		}
 		orphans := queue.Orphans(names)
+		for i, name := range orphans {
+			orphans[i] = zk.Join(a.lock.dir, name)
+		}
 		over := len(orphans) == 0
 		if !over {
 			if over, err = a.waitOutOrphans(ctx, orphans, st.Conn); err != nil {
@@ -58,10 +61,7 @@ func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
 	}
 	for {
 		p := a.s.Pipeline()
-		deletes := make([]*client.Pending[struct{}], len(orphans))
-		for i, name := range orphans {
-			deletes[i] = p.Delete(zk.Join(a.lock.dir, name), -1) // answered before what follows
-		}
+		answers := deleteAll(p, orphans) // before the marker is made
 		made := p.Multi(ops...)
 		p.Send(ctx)
 		_, err := made.Wait(ctx)
@@ -71,10 +71,8 @@ func (a *attempt) makeDelayMarker(ctx context.Context, orphans []string) error {
 		case err != nil && !errors.Is(err, zk.ErrNodeExists): // exists: made by a request whose answer was lost
 			return relistOr(err, ErrPlaceLost)
 		}
-		for i, k := range deletes {
-			if _, err := k.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
-				a.lock.opt.Logger.Warn("cannot remove what a lost hold left", "lock", a.lock.dir, "node", orphans[i], "error", err)
-			}
+		if left, err := answers(ctx); err != nil {
+			a.lock.opt.Logger.Warn("cannot remove what lost holds left", "lock", a.lock.dir, "nodes", left, "error", err)
 		}
 		return nil
 	}
@@ -104,8 +102,8 @@ func (a *attempt) waitOutOrphans(ctx context.Context, orphans []string, conn uin
 	p := a.s.Pipeline()
 	reads := make([]*client.Pending[client.Node], len(orphans))
 	watches := make([]*client.Watch, len(orphans))
-	for i, name := range orphans {
-		reads[i], watches[i] = p.WatchGet(zk.Join(a.lock.dir, name))
+	for i, node := range orphans {
+		reads[i], watches[i] = p.WatchGet(node)
 		defer watches[i].Cancel()
 	}
 	ownAnswers := a.watchOwn(p)
@@ -143,7 +141,7 @@ func (a *attempt) waitOutOrphans(ctx context.Context, orphans []string, conn uin
 // the next one with the same lock value continues its wait.
 type orphanTimes struct {
 	mu    sync.Mutex
-	since map[string]time.Time // by name
+	since map[string]time.Time // by path
 }
 
 // update notes which orphans there are, and returns for how long each has been known.
@@ -153,9 +151,9 @@ func (o *orphanTimes) update(orphans []string) []time.Duration {
 	now := time.Now()
 	since := make(map[string]time.Time, len(orphans))
 	known := make([]time.Duration, len(orphans))
-	for i, name := range orphans {
-		since[name] = cmp.Or(o.since[name], now)
-		known[i] = now.Sub(since[name])
+	for i, node := range orphans {
+		since[node] = cmp.Or(o.since[node], now)
+		known[i] = now.Sub(since[node])
 	}
 	o.since = since
 	return known

@@ -202,8 +202,8 @@ func (f *fairLock) makeDirectory(ctx context.Context) error {
 	return err
 }
 
-// queueOf waits for a listing of the directory, and returns the queue that it shows. With an error, nothing is in it.
-func (f *fairLock) queueOf(ctx context.Context, listed *client.Pending[client.Listing]) (queue.Queue, error) {
+// awaitQueue waits for a listing of the directory, and returns the queue that it shows. With an error, nothing is in it.
+func (f *fairLock) awaitQueue(ctx context.Context, listed *client.Pending[client.Listing]) (queue.Queue, error) {
 	children, err := listed.Wait(ctx)
 	if err != nil {
 		return queue.Queue{}, err

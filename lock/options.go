@@ -78,8 +78,8 @@ type Options struct {
 	// may go through. Not with Data, which replaces what the znodes of waiters say for it. Default: never.
 	Deadlock time.Duration
 
-	// AdoptPermits makes a semaphore take the number of permits that is stored with it, whatever number it was made with:
-	// that one is stored only where there is none. Default: another number is a *ConflictError.
+	// AdoptPermits makes a semaphore take the number of permits that is stored with it, whatever number it was made with. Its own
+	// is stored only where none is. Default: another number is a *ConflictError.
 	AdoptPermits bool
 
 	// QueueMax is the largest number of claims, the holder's included, that Lock waits behind; AcquireN(k) makes k. With more ahead it

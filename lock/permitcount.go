@@ -27,8 +27,8 @@ type permitCount struct {
 // varies reports whether the number has to be asked for.
 func (p *permitCount) varies() bool { return p != nil && p.stored }
 
-// accept returns how many permits there are for an attempt that needs count of them, where that number is stored; 0 if none is.
-// Or it returns why the attempt is refused. Another number than the semaphore was made with is refused, unless that is to be
+// accept returns the number of permits in force, where stored is the number that is stored, or 0 for none. The error says why an
+// attempt that needs count permits is refused. Another number than the semaphore was made with is refused, unless that is to be
 // adopted or a number has been accepted before: an operator may change it.
 func (p *permitCount) accept(stored, count int) (int, error) {
 	n := cmp.Or(stored, p.n)

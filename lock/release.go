@@ -127,8 +127,8 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 func (g *grant) discard() { g.lock.cleaner.add(g.leftovers()) }
 
 // leftovers returns what is to be removed of a grant that has ended. If it was lost, its delay marker stays: that is for the next
-// holder to see. While the outcome of a downgrade is open there are two nodes, the write node first: if they are deleted in this
-// order, neither is left, even if the downgrade is carried out in between or later. The token tells the node of an unfair lock from
+// holder to see. While the outcome of a downgrade is unknown, both paths are listed, the write node first: deleted in this order neither
+// node stays, whether the downgrade is applied before, between or after the deletions. The token tells the node of an unfair lock from
 // another contender's.
 func (g *grant) leftovers() ownNodes {
 	g.mu.Lock()
@@ -138,8 +138,8 @@ func (g *grant) leftovers() ownNodes {
 		left.nodes = append(left.nodes, g.delayMarker)
 	}
 	left.nodes = append(left.nodes, g.mu.node)
-	if g.mu.next != "" {
-		left.nodes = append(left.nodes, g.mu.next)
+	if g.mu.readNode != "" {
+		left.nodes = append(left.nodes, g.mu.readNode)
 	}
 	return left
 }
@@ -179,7 +179,7 @@ func (f *fairLock) removeNode(ctx context.Context, g *grant) error {
 func (g *grant) announces() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.next == "" && g.lock.rules.NeedsReleaseMarker(g.waited, g.mu.kind != g.lock.rules.Kind)
+	return g.mu.readNode == "" && g.lock.rules.NeedsReleaseMarker(g.waited, g.mu.kind != g.lock.rules.Kind)
 }
 
 // delete deletes the node. If the release is announced, the same transaction makes and deletes the release marker (see

@@ -39,7 +39,7 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return a.addHolder(ctx, err)
+		return a.withHolder(ctx, err)
 	case isDeadlock:
 		return found
 	}
@@ -50,19 +50,10 @@ func (a *attempt) waitForTurn(ctx context.Context, v view) (err error) {
 func (a *attempt) decline(ctx context.Context, v view) error {
 	first := v.first(a.lock.dir)
 	p := a.s.Pipeline()
-	deletes := make([]*client.Pending[struct{}], len(a.nodes))
-	for i, node := range a.nodes {
-		deletes[i] = p.Delete(node, -1)
-	}
+	answers := deleteAll(p, a.nodes)
 	holder := p.Get(first)
 	p.Send(ctx)
-	made := a.nodes
-	a.nodes = nil
-	for i, d := range deletes {
-		if _, err := d.Wait(ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			a.nodes = append(a.nodes, made[i])
-		}
-	}
+	a.nodes, _ = answers(ctx)
 	busy := &BusyError{Path: a.lock.path}
 	if n, err := holder.Wait(ctx); err == nil {
 		busy.Holder = queue.NewHolder(first, n.Data, n.Stat)
@@ -286,8 +277,8 @@ func (a *attempt) checkClaim(listedOn uint64, w *claimWatch) (ours bool, err err
 	return !a.lock.permits.varies() || a.knownPermits.current(conn), nil
 }
 
-// addHolder returns err, with which a wait ended, together with the present holder if a server says quickly which one that is.
-func (a *attempt) addHolder(ctx context.Context, err error) error {
+// withHolder returns err, with which a wait ended, together with the present holder if a server says quickly which one that is.
+func (a *attempt) withHolder(ctx context.Context, err error) error {
 	if st, _ := a.s.State(); st.Phase != client.Connected {
 		return err
 	}

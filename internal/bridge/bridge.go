@@ -12,8 +12,8 @@ import (
 
 // A Session is what package lock does with a *client.Session besides what its methods offer. Levels are those of client.Vouch.
 type Session interface {
-	// Vouch adds more, 1 or -1, to how often heartbeats of the given level are asked for: as long as they are at all, they are a
-	// sixth of the granted session timeout apart at most. Ordinary requests whose answers prove as much count as heartbeats. A
+	// Vouch adds more, 1 or -1, to the number of users of heartbeats of that level. While there is one, heartbeats are at most a
+	// sixth of the granted session timeout apart. Ordinary requests whose answers prove as much count as heartbeats. A
 	// level that is not valid is taken for client.VouchWrite.
 	Vouch(level, more int)
 
@@ -31,7 +31,7 @@ type Session interface {
 	// may call Close, and take its time.
 	Tell(f func())
 
-	// CutOff returns err, by which something has ended, and why there is no connection, if there is none.
+	// CutOff adds to err, by which something has ended, why there is no connection, if there is none.
 	CutOff(err error) error
 }
 
@@ -132,9 +132,9 @@ func NewLatch[L any](session any, path string, options any) (latch L, err error)
 func Candidates(names []string) []string { return candidates(names) }
 
 // OnBehalf returns lock.Options for a process that takes a lock on behalf of another, whose process id is stored in the znode in
-// place of its own, with the name of its user; 0 means its own. under are paths of znodes of holds (Hold.Node) that the contender works under although its
-// context does not derive from theirs, because another process has them and waits for this one. They count for finding
-// deadlocks, behind those of the context, and for nothing else.
+// place of its own, with the name of its user; 0 means its own. under are paths of znodes of holds (Hold.Node) that the contender
+// works under although its context does not derive from theirs, because another process has them and waits for this one. They count
+// for finding deadlocks, behind those of the context, and for nothing else.
 func OnBehalf[Options any](options Options, pid int, user string, under []string) Options {
 	onBehalf(&options, pid, user, under)
 	return options

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Within returns a context that ends with ctx, and once d has passed. In place of context.WithTimeout it serves calls that are nearly
-// always over before anything waits for that: it has no timer before Done is called. For a timer that is set Go wakes a thread, which
-// takes longer than some requests. stop frees the timer.
+// Within is context.WithTimeout for calls that are nearly always over before anything waits: there is no timer until Done is called,
+// because Go wakes a thread for each timer, which takes longer than some requests. Call stop when the call is over, and nothing of the
+// context afterwards.
 func Within(ctx context.Context, d time.Duration) (limited context.Context, stop func()) {
-	w := &within{Context: ctx, until: time.Now().Add(d), stop: func() {}}
-	if sooner, ok := ctx.Deadline(); ok && sooner.Before(w.until) {
-		w.until = sooner
+	limit := time.Now().Add(d)
+	w := &within{Context: ctx, limit: limit, deadline: limit, stop: func() {}}
+	if own, ok := ctx.Deadline(); ok && own.Before(limit) {
+		w.deadline = own
 	}
 	return w, func() {
 		w.mu.Lock()
@@ -21,8 +22,7 @@ func Within(ctx context.Context, d time.Duration) (limited context.Context, stop
 	}
 }
 
-// Untimed returns a context that ends as ctx does, but not by a limit of Within. A caller that keeps ctx.Deadline by other means waits
-// for this one.
+// Untimed returns ctx without the limit of Within, for a caller that keeps ctx.Deadline by other means.
 func Untimed(ctx context.Context) context.Context {
 	if w, ok := ctx.(*within); ok {
 		return w.Context
@@ -32,20 +32,21 @@ func Untimed(ctx context.Context) context.Context {
 
 type within struct {
 	context.Context // as it is without the limit
-	until           time.Time
+	limit           time.Time
+	deadline        time.Time // the limit, or that of the context if it is sooner: the context keeps it, and may have a cause for it
 
 	mu    sync.Mutex
 	timed context.Context // as it is with the limit; nil before Done has been called
 	stop  func()
 }
 
-func (w *within) Deadline() (time.Time, bool) { return w.until, true }
+func (w *within) Deadline() (time.Time, bool) { return w.deadline, true }
 
 func (w *within) Done() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timed == nil {
-		w.timed, w.stop = context.WithDeadline(w.Context, w.until)
+		w.timed, w.stop = context.WithDeadline(w.Context, w.limit)
 	}
 	return w.timed.Done()
 }
@@ -57,7 +58,7 @@ func (w *within) Err() error {
 	if w.timed != nil {
 		return w.timed.Err()
 	}
-	if err := w.Context.Err(); err != nil || time.Now().Before(w.until) {
+	if err := w.Context.Err(); err != nil || time.Now().Before(w.limit) {
 		return err
 	}
 	return context.DeadlineExceeded

@@ -23,6 +23,7 @@ func TestWithin(t *testing.T) {
 		{"the limit", context.Background, 2 * time.Second, context.DeadlineExceeded},
 		{"a parent's earlier deadline", func() context.Context { return deadline(time.Second) }, time.Second, context.DeadlineExceeded},
 		{"a parent's later deadline", func() context.Context { return deadline(3 * time.Second) }, 2 * time.Second, context.DeadlineExceeded},
+		{"a parent's deadline with a cause", func() context.Context { return deadlineCause(time.Second, own) }, time.Second, own},
 		{"a parent's end", func() context.Context { return cancelled(time.Second, own) }, time.Second, own},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,6 +38,7 @@ func TestWithin(t *testing.T) {
 					t.Fatalf("over after %v: %v, %v", time.Since(began), asked.Err(), waited.Err())
 				}
 				<-waited.Done()
+				synctest.Wait() // for the timer of the other's parent
 				if took := time.Since(began); took != tt.after {
 					t.Errorf("done after %v, want %v", took, tt.after)
 				}
@@ -58,6 +60,12 @@ func TestWithin(t *testing.T) {
 
 func deadline(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
+	context.AfterFunc(ctx, cancel)
+	return ctx
+}
+
+func deadlineCause(d time.Duration, cause error) context.Context {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), d, cause)
 	context.AfterFunc(ctx, cancel)
 	return ctx
 }

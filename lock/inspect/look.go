@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,13 +120,8 @@ func (l *looker) directory(ctx context.Context, path string) (directory, error) 
 		return d, nil
 	}
 	for {
-		p := l.s.Pipeline()
-		got, listed := p.Get(path), p.Children(path)
-		p.Send(ctx)
-		node, err := got.Wait(ctx)
-		list, listErr := listed.Wait(ctx)
-		d := directory{node, list.Names}
-		err = cmp.Or(err, listErr)
+		node, names, err := waitgraph.ReadDirectory(ctx, l.s.Pipeline(), path)
+		d := directory{node, names}
 		switch {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			continue

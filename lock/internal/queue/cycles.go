@@ -73,7 +73,8 @@ func (r *ReadQueue) Find(id string) *Entry {
 	return nil
 }
 
-// mayWaitFor reports whether e has to wait for other, of the same queue, or has while too many like it are there.
+// mayWaitFor reports whether other is ahead of e in the same queue and of a kind that e waits for. A claim to a permit waits only if
+// enough of them are ahead.
 func (e *Entry) mayWaitFor(other *Entry) bool {
 	claims := e.queue.Queue.Claims
 	return e != other && Before(claims[other.first].Number, claims[e.first].Number) && rivals(e.kind, other.kind)

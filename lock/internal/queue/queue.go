@@ -68,9 +68,9 @@ func (q Queue) Names() []string {
 // counter is a signed 32-bit number that has been seen to wrap, and the queue is never 2^31 long.
 func Before(a, b int32) bool { return a-b < 0 }
 
-// Of returns the places of the nodes that an attempt made, first one first. There are more than it has asked for if a server has
-// carried out a create after it had told the attempt, behind a transaction, that there was none. ZooKeeper does not; other
-// servers of the protocol do not promise that.
+// Of returns the places of the nodes that an attempt made, first one first. There are more than it has asked for if
+// a server applies a create late: a listing behind a transaction has shown no node, so the attempt has created again. ZooKeeper never
+// does that; other servers of the protocol may.
 func (q Queue) Of(id ID) []int {
 	var places []int
 	for i, c := range q.Claims {

@@ -37,8 +37,8 @@ func (r *Rules) Moves() bool { return r.Word == writeWord }
 func mayMove(name string) bool { return strings.Contains(name, writeWord) }
 
 // WaitsFor returns the places of claims that the one at place has to wait for, none if it is granted. It looks at no claim
-// behind place. It may leave some out: the claim stays ungranted as long as those that it returns are there, and when one
-// of them leaves, it is called again.
+// behind place. It need not return all of them: while those that it returns are there, the claim is not granted, and when one leaves,
+// WaitsFor is called again.
 func (r *Rules) WaitsFor(q Queue, place int) []int {
 	if r.Kind == Permit {
 		return waitForPermits(q, place)
@@ -85,11 +85,11 @@ func waitForPermits(q Queue, place int) []int {
 // conflict reports whether two claims cannot hold the lock at once.
 func conflict(a, b ClaimKind) bool { return a != Shared || b != Shared }
 
-// FreedBy reports whether the claim at place is granted, without another listing, once the node of the claim at ended has gone, which
-// it waits for.
+// FreedBy reports whether the claim at place, which waits for the claim at ended, is granted once that one's node is deleted. No
+// listing is needed for it.
 //
-// A release marker (announced) proves that the claim at ended held the lock. So every claim ahead of it that it conflicts with had left
-// before, with one exception: ahead of a reader, a writer may have downgraded instead, and still read. Take a writer 1 that may have
+// If the holder has made its release marker (announced), the claim at ended held the lock. So every claim ahead of it that it conflicts
+// with has left, with one exception: ahead of a reader, a writer may have downgraded instead, and still read. Take a writer 1 that may have
 // downgraded, a reader 2 and a writer 3: when 2 releases, 3 is not granted.
 func (r *Rules) FreedBy(q Queue, ended, place int, announced bool) bool {
 	if r.Kind == Permit {
@@ -97,15 +97,12 @@ func (r *Rules) FreedBy(q Queue, ended, place int, announced bool) bool {
 	}
 	gone := q.Claims[ended]
 	for i, c := range q.Claims[:place] {
+		hasLeft := i == ended || announced && i < ended && conflict(c.Kind, gone.Kind)
+		mayRead := mayMove(c.Name) && (i == ended && !announced || i < ended && gone.Kind == Shared) // by a downgrade instead
 		switch {
-		case i == ended && (announced || !mayMove(c.Name)):
-			continue // it has left
-		case i == ended: // perhaps by a downgrade
-			c.Kind = Shared
-		case announced && i < ended && conflict(c.Kind, gone.Kind): // it has left before, or shares the lock
-			if gone.Kind != Shared || !mayMove(c.Name) {
-				continue
-			}
+		case hasLeft && !mayRead:
+			continue
+		case hasLeft:
 			c.Kind = Shared
 		}
 		if conflict(c.Kind, q.Claims[place].Kind) {

@@ -43,9 +43,8 @@ func NewReader(ctx context.Context, s *client.Session, earlier *Reader) *Reader 
 	return &Reader{ctx: ctx, s: s, earlier: earlier, queues: map[string]*queue.ReadQueue{}, mzxid: map[string]int64{}}
 }
 
-// Cycle returns a cycle of waits through the entry with that hold id in the queue at dir; nil if there is none. skip says which
-// entries count as not waiting when a cycle through self is looked for: those that answer for a cycle through both. So each cycle is
-// found from one of its entries alone.
+// Cycle returns a cycle of waits through the entry with that hold id in the queue at dir; nil if there is none. skip(e, self)
+// reports that e is passed over, because a cycle through both is reported by e. So each cycle is reported once.
 func (r *Reader) Cycle(dir, id string, skip func(e, self *queue.Entry) bool) (queue.Deadlock, error) {
 	if r.ctx.Err() != nil { // which need not have been noticed: what has been read may take long to look at
 		return nil, ending.Of(r.ctx)
@@ -106,18 +105,23 @@ func (r *Reader) read(dir string) (*queue.ReadQueue, error) {
 	if len(r.queues) == 0 {
 		p.Sync(dir)
 	}
-	got, listed := p.Get(dir), p.Children(dir)
-	p.Send(r.ctx)
-	node, err := got.Wait(r.ctx)
-	list, listErr := listed.Wait(r.ctx)
-	err = cmp.Or(err, listErr)
+	node, names, err := ReadDirectory(r.ctx, p, dir)
 	switch {
 	case unseen(err):
 		return &queue.ReadQueue{}, nil
 	case err != nil:
 		return nil, err
 	}
-	return r.readClaims(dir, node, queue.Parse(list.Names, ^queue.ClaimKind(0)))
+	return r.readClaims(dir, node, queue.Parse(names, ^queue.ClaimKind(0)))
+}
+
+// ReadDirectory sends p with the requests for the znode at dir and the names of its children, and returns the answers.
+func ReadDirectory(ctx context.Context, p *client.Pipeline, dir string) (client.Node, []string, error) {
+	got, listed := p.Get(dir), p.Children(dir)
+	p.Send(ctx)
+	node, err := got.Wait(ctx)
+	list, listErr := listed.Wait(ctx)
+	return node, list.Names, cmp.Or(err, listErr)
 }
 
 // unseen reports whether a read has failed because there is nothing, or nothing that may be read.

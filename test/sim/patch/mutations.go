@@ -25,7 +25,7 @@ var Mutations = []Mutation{
 		{File: "client/connect.go", Old: "s.mu.timeout = min(granted, cmp.Or(s.mu.timeout, granted))", New: "s.mu.timeout = granted"},
 	}},
 	{Name: "a ping vouches as much as a sync", Entry: "F17", Within: 1000, Patches: []Patch{
-		{File: "client/vouch.go", Old: "	case provesPing:\n		beat = ", New: "	case provesPing, provesSync:\n		beat = "},
+		{File: "client/writer.go", Old: "	case provesPing:\n		beat = ", New: "	case provesPing, provesSync:\n		beat = "},
 		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync, wire.OpPing:\n		return provesSync\n"},
 	}},
 	// The answer's moment alone does not show: a late answer is a silence, too, which the other conditions of the lease count.
@@ -34,7 +34,7 @@ var Mutations = []Mutation{
 		{File: "internal/lease/lease.go", Old: "return min(Term(timeout), timeout*5/6-l.silence, timeout-l.known) - age", New: "return Term(timeout) - age"},
 	}},
 	{Name: "a sync vouches as much as a write", Entry: "F17", Within: 1000, Patches: []Patch{
-		{File: "client/vouch.go", Old: "	var beat *call\n	switch proves {", New: "	if proves == provesWrite {\n		proves = provesSync\n	}\n	var beat *call\n	switch proves {"},
+		{File: "client/writer.go", Old: "	var beat *call\n	switch proves {", New: "	if proves == provesWrite {\n		proves = provesSync\n	}\n	var beat *call\n	switch proves {"},
 		{File: "client/vouch.go", Old: "	case wire.OpSync:\n		return provesSync\n", New: "	case wire.OpSync:\n		return provesWrite\n"},
 	}},
 	{Name: "nothing ahead of the recovery listing", Entry: "F02", Within: 20000, Patches: []Patch{
@@ -70,11 +70,11 @@ var Mutations = []Mutation{
 		{File: "lock/internal/queue/queue.go", Old: "cmp.Or(int(a.Number-b.Number), strings.Compare(a.Name, b.Name))", New: "cmp.Or(strings.Compare(a.Name, b.Name), int(a.Number-b.Number))"},
 	}},
 	{Name: "the holder's node is not watched", Entry: "F16", Within: 2000, Patches: []Patch{
-		{File: "lock/hold_guard.go", Old: "if g.guarded.own == nil && g.guarded.arming == nil && !now.Before(g.guarded.again) && !now.Before(g.guarded.due) {", New: "if false {"},
+		{File: "lock/guard.go", Old: "if g.guarded.own == nil && g.guarded.arming == nil && !now.Before(g.guarded.notBefore) && !now.Before(g.guarded.due) {", New: "if false {"},
 	}},
 	{Name: "a hold outlives its deadline", Entry: "F20", Within: 1000, Patches: []Patch{
 		{File: "lock/deadline.go", Old: "	if g.remaining() <= 0 {", New: "	if g.remaining() <= 0 && g.s.Err() != nil {"},
-		{File: "lock/hold_guard.go", Old: "l.Number == g.leaseNumber && l.Remaining > 0 {\n		return l.Remaining, nil", New: "l.Number == g.leaseNumber && l.Remaining > 0 || g.s.Err() == nil {\n		return max(l.Remaining, 1e9), nil"},
+		{File: "lock/guard.go", Old: "	case l.Number != g.leaseNumber || l.Remaining <= 0:\n		return 0, g.expiry()\n	}\n	return l.Remaining, nil", New: "	case g.s.Err() != nil:\n		return 0, g.expiry()\n	}\n	return max(l.Remaining, 1e9), nil"},
 	}},
 	{Name: "release does not wait", Entry: "F23", Within: 50, Patches: []Patch{
 		{File: "lock/release.go", Old: "		err := g.delete(ctx, node, announced)\n", New: "		var err error\n		g.discard()\n"},

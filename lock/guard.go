@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -43,11 +44,11 @@ var guards = struct {
 
 // guarded is what the guard knows of a grant's node. The watch need not be cancelled when the grant ends: it fires when the node goes.
 type guarded struct {
-	due    time.Time                    // when to begin watching it; zero once that has begun
-	node   string                       // path at which the node is, as far as the guard knows; empty if the node is gone
-	own    *client.Watch                // on node; nil if there is none
-	arming *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
-	again  time.Time                    // when to ask again at the earliest, after the server has refused a watch
+	due       time.Time                    // when to begin watching it; zero once that has begun
+	node      string                       // path at which the node is, as far as the guard knows; empty if the node is gone
+	own       *client.Watch                // on node; nil if there is none
+	arming    *client.Pending[client.Node] // the request that sets own, until it is answered; otherwise nil
+	notBefore time.Time                    // when to ask again at the earliest, after the server has refused a watch
 }
 
 // putUnderGuard hands the grant to its session's guard. own is a watch on its node that is armed already, or nil. If the session is
@@ -98,18 +99,13 @@ func (k *guard) run(context.Context) {
 	}
 }
 
-// collect takes over the grants that have begun since the last look.
-func (k *guard) collect() {
+// look looks at every grant once, and returns when the next look is due at the latest.
+func (k *guard) look() (next time.Time) {
 	guards.Lock()
-	defer guards.Unlock()
 	k.grants = append(k.grants, k.begun...)
 	clear(k.begun)
 	k.begun = k.begun[:0]
-}
-
-// look looks at every grant once, and returns when the next look is due at the latest.
-func (k *guard) look() (next time.Time) {
-	k.collect()
+	guards.Unlock()
 	now, over := time.Now(), k.s.Err()
 	pause := lease.Glance(k.s.Timeout())
 	leases := sync.OnceValue(func() (all [client.VouchWrite + 1]bridge.Lease) { // once, and only if a grant is due: system calls
@@ -120,11 +116,11 @@ func (k *guard) look() (next time.Time) {
 	})
 	var kept, lost []*grant
 	for _, g := range k.grants {
-		left, cause := guardTick, over
-		switch {
-		case g.hasEnded():
+		if g.hasEnded() {
 			continue
-		case over == nil && !now.Before(g.guarded.due):
+		}
+		left, cause := guardTick, over
+		if over == nil && !now.Before(g.guarded.due) {
 			left, cause = g.refresh(leases()[g.lock.opt.Vouch], k.told)
 		}
 		switch {
@@ -168,7 +164,7 @@ func (k *guard) sleepOrEnd(next time.Time) (_ time.Time, over bool) {
 func (k *guard) watch(now time.Time, patience time.Duration) {
 	var due []*grant
 	for _, g := range k.grants {
-		if g.guarded.own == nil && g.guarded.arming == nil && !now.Before(g.guarded.again) && !now.Before(g.guarded.due) {
+		if g.guarded.own == nil && g.guarded.arming == nil && !now.Before(g.guarded.notBefore) && !now.Before(g.guarded.due) {
 			due = append(due, g)
 		}
 	}
@@ -186,37 +182,41 @@ func (k *guard) watch(now time.Time, patience time.Duration) {
 	}
 }
 
-// refresh takes in the events of the grant's node. l is the session's lease at the grant's level. It returns how long the grant is
-// good for, or why it is lost. From then on, told hears of events.
+// refresh returns how long the grant is good for, or why it is lost: by what has become of its node, and by l, the session's lease at
+// the grant's level. From then on, told gets a token when something becomes of the node.
 func (g *grant) refresh(l bridge.Lease, told chan<- struct{}) (left time.Duration, lost error) {
-	if own := g.guarded.own; own != nil && !g.guarded.due.IsZero() {
-		bridge.Notify(own, told)
+	g.takeEvents(told)
+	switch {
+	case g.guarded.node == "":
+		return 0, cmp.Or(g.s.Err(), ErrNodeDeleted) // the session may have ended, and the node with it
+	case l.Number != g.leaseNumber || l.Remaining <= 0:
+		return 0, g.expiry()
 	}
-	g.guarded.due = time.Time{}
-	if g.guarded.arming != nil {
+	return l.Remaining, nil
+}
+
+// takeEvents notes what the watch on the grant's node, or the request that sets it, has told since the last look.
+func (g *grant) takeEvents(told chan<- struct{}) {
+	w := &g.guarded
+	if !w.due.IsZero() && w.own != nil { // the first look at a watch that the attempt has set
+		bridge.Notify(w.own, told)
+	}
+	w.due = time.Time{}
+	if w.arming != nil {
 		select {
-		case <-g.guarded.arming.Done():
+		case <-w.arming.Done():
 			g.takeAnswer()
 		default:
+			return
 		}
 	}
-	if g.guarded.own != nil && g.guarded.arming == nil && g.guarded.own.Fired() {
-		ev, _, err := g.guarded.own.Event()
-		g.guarded.own = nil
+	if w.own != nil && w.own.Fired() {
+		ev, _, err := w.own.Event()
+		w.own = nil // the guard sets another one unless the node or the session has gone
 		if err == nil && ev.Type == zk.NodeDeleted {
-			g.guarded.node = g.otherPath(g.guarded.node)
-		} // otherwise the node has been written to, and is watched again, or the session has ended
-	}
-	if g.guarded.node == "" {
-		if err := g.s.Err(); err != nil { // the node went with the session, which may be heard first
-			return 0, err
+			w.node = g.otherPath(w.node)
 		}
-		return 0, ErrNodeDeleted
 	}
-	if l.Number == g.leaseNumber && l.Remaining > 0 {
-		return l.Remaining, nil
-	}
-	return 0, g.expiry()
 }
 
 // takeAnswer takes the answer to the request that sets the watch.
@@ -234,7 +234,7 @@ func (g *grant) takeAnswer() {
 	default:
 		g.guarded.own = nil
 		if !errors.Is(err, zk.ErrConnectionLoss) {
-			g.guarded.again = time.Now().Add(lease.Glance(g.s.Timeout()))
+			g.guarded.notBefore = time.Now().Add(lease.Glance(g.s.Timeout()))
 		}
 	}
 }
