@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/exit"
 )
@@ -61,6 +62,9 @@ func userFile(getenv func(string) string, name string) string {
 // read adds what a file says.
 func (c clientConfig) read(file string, required bool) error {
 	text, err := os.ReadFile(file)
+	if err == nil {
+		err = checkWriters(file, required)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !required:
 		return nil
@@ -93,6 +97,23 @@ func (c clientConfig) read(file string, required bool) error {
 			value = filepath.Join(filepath.Dir(file), value)
 		}
 		c[key] = clientValue{value, where}
+	}
+	return nil
+}
+
+// checkWriters refuses a file that other users can write: it says where locks and credentials go. Whose it is does not matter if the user
+// has named it.
+func checkWriters(file string, named bool) error {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	if mode := info.Mode().Perm(); mode&0o002 != 0 {
+		return fmt.Errorf("%s can be written by every user (mode %04o): chmod o-w %s", file, mode, file)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if ok && !named && owner.Uid != 0 && int(owner.Uid) != os.Getuid() {
+		return fmt.Errorf("%s belongs to user %d, and not to this one (%d) or root: chown it, or name it in %s", file, owner.Uid, os.Getuid(), configVariable)
 	}
 	return nil
 }

@@ -55,6 +55,11 @@ func TestClientConfiguration(t *testing.T) {
 			t.Errorf("%q: exit status %d, %s; want %q", text, j.status(), j.stderr.String(), want)
 		}
 	}
+	h.put("config/lockkeeper/client.conf", "servers = "+address+"\n")
+	if err := os.Chmod(file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	h.run("locks").want(78, "client.conf can be written by every user (mode 0666): chmod o-w")
 	other.env = append(slices.Clone(h.env), configVariable+"="+file+".none")
 	other.run("locks").want(78, file+".none")
 }

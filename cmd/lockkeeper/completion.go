@@ -84,7 +84,7 @@ func (f *accessFlags) namesLike(ctx context.Context, home, typed string) (names 
 // plainWord reports whether a name is one word and nothing else to a shell. Names are made by strangers; bash puts what several
 // candidates have in common on the line without quotes, and evaluates the line at the next Tab.
 func plainWord(name string) bool {
-	return name == ztree.Escape(name) && !strings.ContainsAny(name, " $`\\\"'&|;<>()[]{}*?!") && !strings.ContainsAny(name[:1], "-~#")
+	return name != "" && name == ztree.Escape(name) && !strings.ContainsAny(name, " $`\\\"'&|;<>()[]{}*?!") && !strings.ContainsAny(name[:1], "-~#")
 }
 
 // completeValues completes the value of a flag.

@@ -102,3 +102,12 @@ func TestLogFormat(t *testing.T) {
 	h.run("server", "--data", h.dir+"/other", "--log-format", "xml").want(64, "--log-format xml: not one of text and json")
 	h.run("server", "--data", h.dir+"/other", "--log-level", "loud").want(64, "--log-level", "not one of debug, info, warn and error")
 }
+
+// Names are made by strangers, and servers may send names that no ZooKeeper has.
+func TestPlainWords(t *testing.T) {
+	for name, want := range map[string]bool{"nightly": true, "a/b.c-1": true, "": false, "-x": false, "~a": false, "a b": false, "$(x)": false, "a\u202e": false} {
+		if plainWord(name) != want {
+			t.Errorf("plainWord(%q) = %v", name, !want)
+		}
+	}
+}

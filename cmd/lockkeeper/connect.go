@@ -55,6 +55,10 @@ func openWith[S any](ctx context.Context, to access.Settings, opt client.Options
 	}
 	hint := " (is a server running there? lockkeeper status " + servers + ")"
 	if servers == access.Local {
+		notice := notice
+		if to.Quiet {
+			notice = nil
+		}
 		starter, err := newStarter(notice)
 		if err != nil {
 			return none, "", exit.Errorf(exit.StatusOf(err, exit.OS), "%w", err)

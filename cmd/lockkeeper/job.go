@@ -61,7 +61,7 @@ func (f *jobFlags) addLog(cmd *cobra.Command) {
 	f.addLogTo(cmd)
 	for name, usage := range map[string]string{
 		"log-format": "how lockkeeper's own messages are written: text, or json, one object a line",
-		"log-level":  "the least `level` that is told, of debug, info, warn and error",
+		"log-level":  "the least `level` that is told: info (with when the lock is taken and given back), warn or error",
 		"quiet":      quietUsage,
 	} {
 		cmd.Flags().Lookup(name).Usage = usage

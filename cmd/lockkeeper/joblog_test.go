@@ -49,6 +49,14 @@ func TestMessagesOfJobsAsJSON(t *testing.T) {
 	if levels != "WARN WARN " || !strings.Contains(all, "/leader answers 200") {
 		t.Errorf("elect --http says %q: %q", levels, all)
 	}
+	levels, all = messages("run", "--log-format", "json", "--log-level", "info", "--servers", "local", "told", "--", "true")
+	if levels != "INFO INFO " || !strings.Contains(all, "told: the lock is held, token ") || !strings.Contains(all, "told: the lock is given back") {
+		t.Errorf("run --log-level info says %q: %q", levels, all)
+	}
+	levels, all = messages("elect", "--log-format", "json", "--log-level", "info", "--servers", "local", "--restart", "never", "e", "--", "true")
+	if levels != "INFO " || !strings.Contains(all, "e: this candidate leads, token ") {
+		t.Errorf("elect --log-level info says %q: %q", levels, all)
+	}
 	j := h.start("run", "--log-format", "json", "--on-lost", "exit 3", "other", "--", "sh", "-c", stay)
 	j.see("up")
 	h.run("break", "--force", "other").want(0)

@@ -156,13 +156,16 @@ type view struct {
 // homes are where the locks are that have a name.
 var homes = []string{locksPath, electionsPath}
 
-// locksPathOf is lockPath, with the root for all locks. The root is no lock, and a watch is of one.
+// locksPathOf is lockPath, and takes a path that is no lock for all locks below it. A watch is of a lock.
 func locksPathOf(name string, watch bool) (string, error) {
+	if path := "/" + strings.Trim(name, "/"); strings.HasPrefix(name, "/") {
+		name = path
+	}
 	switch {
-	case name != "/":
+	case name != "/" && name != zk.Parent(locksPath) && !slices.Contains(homes, name):
 		return lockPath(name)
 	case watch:
-		return "", exit.Errorf(exit.Usage, "locks --watch /: the root is no lock (name one, or leave the path out for all that have a name)")
+		return "", exit.Errorf(exit.Usage, "locks --watch %s: it is no lock (name one, or leave the path out for all that have a name)", name)
 	}
 	return name, nil
 }

@@ -46,8 +46,11 @@ func pathOf(name, what, home string) (string, error) {
 	if err := zk.ValidatePath(path); err != nil {
 		return "", exit.Errorf(exit.Usage, "%s name %q cannot be used: %w", what, name, err)
 	}
-	if path == "/" || path == reservedPath || strings.HasPrefix(path, reservedPath+"/") {
+	switch {
+	case path == "/" || path == reservedPath || strings.HasPrefix(path, reservedPath+"/"):
 		return "", exit.Errorf(exit.Usage, "%s %s: the path is reserved by ZooKeeper", what, path)
+	case path == zk.Parent(locksPath) || path == locksPath || path == electionsPath:
+		return "", exit.Errorf(exit.Usage, "%s %s: the locks and elections that have names are below that path", what, path)
 	}
 	return path, nil
 }

@@ -49,6 +49,7 @@ func TestLocksBelowAPathAreShown(t *testing.T) {
 		{"/apps", "/apps/mail /apps/web/deploy /apps/web/jobs/1"},
 		{"/apps/web", "/apps/web/deploy /apps/web/jobs/1"},
 		{"/apps/mail", "/apps/mail"},
+		{"/apps/", "/apps/mail /apps/web/deploy /apps/web/jobs/1"},
 		{"/", "/apps/mail /apps/web/deploy /apps/web/jobs/1"},
 	} {
 		j := h.run("locks", "--json", c.path)
@@ -66,7 +67,7 @@ func TestLocksBelowAPathAreShown(t *testing.T) {
 			t.Errorf("locks %s shows %v, want %s", c.path, got, c.want)
 		}
 	}
-	h.run("locks", "--watch", "/").want(64, "the root is no lock")
+	h.run("locks", "--watch", "/").want(64, "locks --watch /: it is no lock")
 	h.run("locks", "/zookeeper").want(64, "reserved by ZooKeeper")
 }
 

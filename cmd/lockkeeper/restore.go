@@ -54,7 +54,7 @@ restored), 64 wrong usage.`,
 				return printJSON(cmd.OutOrStdout(), m)
 			}
 			if check {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is whole: %s, made %s of %s\n", args[0], contentText(m), m.Made.Format("2006-01-02 15:04:05Z"), m.Source)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is whole: %s, made %s of %s\n", args[0], contentText(m), m.Made.Format("2006-01-02 15:04:05Z"), escaped(m.Source))
 				return err
 			}
 			if _, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", args[1], contentText(m)); err == nil {

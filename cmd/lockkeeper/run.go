@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -21,8 +22,9 @@ const runHelp = `Run COMMAND while holding LOCK, or several locks at once.
 
 COMMAND is executed without a shell, with the arguments, streams and terminal that it
 would have without lockkeeper. It finds the fencing token, a number that grows from
-holder to holder, in LOCKKEEPER_TOKEN. The lock is given back when COMMAND and all
-that it has started have ended. If the lock is lost, they are ended in time.
+holder to holder, in LOCKKEEPER_TOKEN. When COMMAND has ended, what it has left
+running is ended too, and the lock is given back; what has a session of its own (setsid)
+stays, without the lock. If the lock is lost, all of them are ended in time.
 
 With --shared any number of runs hold LOCK together, but none while a run without
 --shared holds it. Runs are served in order, so none waits for ever. Read/write locks of
@@ -134,7 +136,13 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 		status.tell(out)
 		return err
 	}
+	cfg.Granted = func(token int64) {
+		f.log.say(slog.LevelInfo, fmt.Sprintf("%s: the lock is held, token %d", cfg.Name, token))
+	}
 	out := front.Run(cfg)
+	if out.Token != 0 && out.Kind != front.Lost {
+		f.log.say(slog.LevelInfo, cfg.Name+": the lock is given back")
+	}
 	status.tell(out)
 	if out.Kind == front.Busy && out.Status == exit.OK {
 		out.Text = "" // where that is a success, as in cron, there is nothing to tell

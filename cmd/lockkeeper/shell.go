@@ -443,8 +443,8 @@ func (sh *shell) watchInBackground(ctx context.Context, s *client.Session, path 
 		switch {
 		case !set:
 			begun <- err
-		case until.Err() == nil:
-			fmt.Fprintf(sh.out, "watch %s: %s\n", ztree.Escape(path), escaped(err.Error()))
+		case until.Err() == nil && !errors.Is(err, zk.ErrClosed): // as when the shell ends
+			fmt.Fprintln(sh.out, escaped(err.Error()))
 		}
 	})
 	if !alive {

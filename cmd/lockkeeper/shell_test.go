@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/access"
@@ -183,6 +184,26 @@ func TestShellLooksForAServerAsLongAsItWasTold(t *testing.T) {
 	fmt.Fprintln(typed, "ls /")
 	typed.Close()
 	j.want(69, "no server for 1s")
+}
+
+// Names are made by strangers. Tab puts nothing on the line that is not seen there as it is, and nothing that the terminal would obey.
+func TestTabPutsOnlyVisibleTextOnTheLine(t *testing.T) {
+	sh := &shell{now: &connection{name: "x", dir: "/"}}
+	var out strings.Builder
+	sh.out = &out
+	for name, want := range map[string]string{
+		"bid\u202ecod": "ls /bid", "e\x1b]0;title\a": "ls /e", "z\u200b": "ls /z", "half\xff": "ls /half",
+	} {
+		sh.now.listings = listingCache{dir: "/", names: []string{name, "other"}, at: time.Now()}
+		line, pos, ok := sh.complete("ls /"+name[:1], 5)
+		if !ok && len(want) > 5 || ok && (line != want || pos != len(want)) {
+			t.Errorf("%q was completed to %q", name, line)
+		}
+		line, _, _ = sh.complete(want, len(want))
+		if strings.ContainsFunc(line+out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+			t.Errorf("%q: Tab wrote %q and %q", name, line, out.String())
+		}
+	}
 }
 
 // BenchmarkCompletion is one Tab among 100,000 children that were not listed before.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -159,11 +161,13 @@ func (sh *shell) paths(word string) (candidates, shown []string) {
 		}
 	}
 	slices.Sort(shown)
+	whole := true
 	for i, name := range shown {
-		candidates = append(candidates, quoteWord(dirTyped+name))
-		shown[i] = ztree.Escape(name)
+		visible := beforeHidden(name)
+		candidates = append(candidates, quoteWord(dirTyped+visible))
+		shown[i], whole = ztree.Escape(name), whole && visible == name
 	}
-	if len(candidates) == 1 {
+	if len(candidates) == 1 && whole {
 		st, there, err := sh.now.session.Exists(ctx, zk.Join(dir, names[slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, prefix) })]))
 		if err == nil && there && st.NumChildren > 0 {
 			candidates[0] += "/"
@@ -186,6 +190,17 @@ func (sh *shell) listing(ctx context.Context, dir string) ([]string, error) {
 	}
 	*cache = listingCache{dir: dir, names: names, at: time.Now()}
 	return names, nil
+}
+
+// beforeHidden returns a name up to the first character that does not print. Names are made by strangers: what is put on the line has
+// to be what is seen there, and the terminal must not take it for a command.
+func beforeHidden(name string) string {
+	for i, r := range name {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return name[:i]
+		}
+	}
+	return name
 }
 
 // quoteWord writes a name so that Words reads it as one word.

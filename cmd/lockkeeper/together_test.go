@@ -45,7 +45,8 @@ func TestSlotsCanBeChanged(t *testing.T) {
 	}
 	h.run("slots", "demmo").want(66, "demmo: no such lock on", "did you mean demo?")
 
-	for none, says := range map[string]string{"fresh": "no such lock", "/lockkeeper": "it has no slots", locksPath: "it has no slots"} {
+	h.run("z", "create", "/app", "").want(0)
+	for none, says := range map[string]string{"fresh": "no such lock", "/app": "it has no slots"} {
 		h.run("slots", none, "3").want(66, none+": "+says)
 		h.run("run", "--slots", "2", "--wait", "0", none, "--", "true").want(0)
 	}

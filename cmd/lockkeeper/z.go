@@ -316,7 +316,7 @@ type zACLJSON struct {
 	Perms  string `json:"perms"`
 }
 
-func hexID(n int64) string { return fmt.Sprintf("0x%x", n) }
+func hexID(n int64) string { return fmt.Sprintf("0x%x", uint64(n)) }
 
 func newStatJSON(path string, st *zk.Stat) statJSON {
 	j := statJSON{

@@ -41,7 +41,7 @@ func Handler(s *server.Server, o Options) http.Handler {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.MethodGet) })
 	mux.HandleFunc("GET /metrics", h.metrics)
 	mux.HandleFunc("GET /healthz", h.healthz)
-	return checkHost(http.NewCrossOriginProtection().Handler(mux))
+	return http.NewCrossOriginProtection().Handler(mux)
 }
 
 func (h *handler) listCommands(w http.ResponseWriter, path string) {

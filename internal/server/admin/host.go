@@ -14,7 +14,7 @@ func checkHost(h http.Handler) http.Handler {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 		if local != nil && local.IP.IsLoopback() && !isLocalName(r.Host) {
 			write(w, http.StatusForbidden, "text/plain; charset=utf-8",
-				[]byte("this port is for this machine only: ask for it by its address or as localhost (admin.serverAddress opens it to others)\n"))
+				[]byte("this port is for this machine only: ask for it by its address or as localhost (a server at another address is open to others: admin.serverAddress, elect --http)\n"))
 			return
 		}
 		h.ServeHTTP(w, r)

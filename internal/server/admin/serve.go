@@ -22,12 +22,12 @@ const (
 	farewellTimeout = time.Second      // for answers that are being given when Serve ends
 )
 
-// Serve answers on l with h until ctx ends, and closes l. The error is nil if ctx was the reason.
+// Serve answers on l with h until ctx ends, and closes l. At a loopback address it refuses requests for other hosts. The error is nil if ctx was the reason.
 // When it returns, h answers no request any more.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	guests := newGuests(l)
 	srv := &http.Server{
-		Handler: guests.trackRequests(h), ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout,
+		Handler: guests.trackRequests(checkHost(h)), ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout,
 		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
 		ConnState: guests.connState, ConnContext: guests.label,
 	}

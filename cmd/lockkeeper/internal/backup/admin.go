@@ -64,9 +64,19 @@ func (a Admin) copyTo(ctx context.Context, dir string) ([]File, error) {
 		return nil, err
 	}
 	body := bufio.NewReader(answer.Body)
+	announced, limited := int64(0), false
+	if size := answer.Header.Get("snapshot_size"); size != "" {
+		if announced, err = strconv.ParseInt(size, 10, 64); err != nil {
+			return nil, fmt.Errorf("%s: the size of the snapshot: %w", a.URL, err)
+		}
+		limited, body = true, bufio.NewReader(io.LimitReader(answer.Body, announced+1)) // one more shows that there is more
+	}
 	name := fmt.Sprintf("snapshot.%x", zxid)
-	if magic, _ := body.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // snapshot.compression.method=gz
+	switch magic, _ := body.Peek(4); {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}): // snapshot.compression.method=gz
 		name += ".gz"
+	case string(magic) != "ZKSN":
+		return nil, fmt.Errorf("%s: what it sends is no snapshot: it begins with %q", a.URL, magic)
 	}
 	if err := os.Mkdir(filepath.Join(dir, versionDir), dirPerm); err != nil {
 		return nil, err
@@ -75,11 +85,19 @@ func (a Admin) copyTo(ctx context.Context, dir string) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: the snapshot broke off after %d bytes: %w", a.URL, f.Bytes, err)
 	}
-	if want := answer.Header.Get("snapshot_size"); want != "" && want != strconv.FormatInt(f.Bytes, 10) {
-		return nil, fmt.Errorf("%s: the snapshot has %d bytes, and the server announced %s", a.URL, f.Bytes, want)
+	if limited && f.Bytes != announced {
+		return nil, fmt.Errorf("%s: the server announced a snapshot of %d bytes, and sent %s", a.URL, announced, sentText(f.Bytes, announced))
 	}
 	f.Path = versionDir + "/" + name
 	return []File{f}, nil
+}
+
+// sentText says how much was sent where another size was announced.
+func sentText(bytes, announced int64) string {
+	if bytes > announced {
+		return "more"
+	}
+	return strconv.FormatInt(bytes, 10)
 }
 
 // accept looks at the head of an answer and returns the zxid of the snapshot that follows.

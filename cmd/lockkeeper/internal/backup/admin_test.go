@@ -59,18 +59,27 @@ func TestAdmin(t *testing.T) {
 		want    string // empty: a backup
 		refused bool
 	}{
-		"plain":       {answer(200, head(len(snapshot)), snapshot), "", false},
-		"packed":      {answer(200, head(packed.Len()), packed.Bytes()), "", false},
-		"limited":     {answer(429, nil, nil), "admin.rateLimiterIntervalInMS", false},
-		"disabled":    {answer(503, nil, []byte(`{"error": "Snapshot command is disabled"}`)), "admin.snapshot.enabled", false},
-		"no zxid":     {answer(500, nil, nil), "serializeLastProcessedZxid.enabled=true", false},
-		"forbidden":   {answer(403, nil, nil), "all permissions on /", true},
-		"3.8":         {answer(200, map[string]string{"Content-Type": "application/json"}, []byte(`{"error": "Unknown command"}`)), "since 3.9", false},
-		"not found":   {http.NotFound, "since 3.9", false},
-		"cut short":   {answer(200, head(len(snapshot)), snapshot[:len(snapshot)-5]), "the server announced", false},
-		"broken off":  {answer(200, map[string]string{"last_zxid": "0x" + zxid, "Content-Length": fmt.Sprint(len(snapshot))}, snapshot[:100]), "broke off after 100 bytes", false},
-		"half in all": {answer(200, head(len(snapshot)/2), snapshot[:len(snapshot)/2]), "cannot be read", false},
-		"teapot":      {answer(418, nil, []byte("short and stout")), "short and stout", false},
+		"plain":      {answer(200, head(len(snapshot)), snapshot), "", false},
+		"packed":     {answer(200, head(packed.Len()), packed.Bytes()), "", false},
+		"limited":    {answer(429, nil, nil), "admin.rateLimiterIntervalInMS", false},
+		"disabled":   {answer(503, nil, []byte(`{"error": "Snapshot command is disabled"}`)), "admin.snapshot.enabled", false},
+		"no zxid":    {answer(500, nil, nil), "serializeLastProcessedZxid.enabled=true", false},
+		"forbidden":  {answer(403, nil, nil), "all permissions on /", true},
+		"3.8":        {answer(200, map[string]string{"Content-Type": "application/json"}, []byte(`{"error": "Unknown command"}`)), "since 3.9", false},
+		"not found":  {http.NotFound, "since 3.9", false},
+		"cut short":  {answer(200, head(len(snapshot)), snapshot[:len(snapshot)-5]), "the server announced", false},
+		"broken off": {answer(200, map[string]string{"last_zxid": "0x" + zxid, "Content-Length": fmt.Sprint(len(snapshot))}, snapshot[:100]), "broke off after 100 bytes", false},
+		"without end": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("last_zxid", "0x"+zxid)
+			w.Header().Set("snapshot_size", fmt.Sprint(len(snapshot)))
+			for err := error(nil); err == nil; {
+				_, err = w.Write(snapshot)
+			}
+		}, "and sent more", false},
+		"another size": {answer(200, map[string]string{"last_zxid": "0x" + zxid, "snapshot_size": "many"}, snapshot), `parsing "many"`, false},
+		"no snapshot":  {answer(200, head(6), []byte("<html>")), `it begins with "<htm"`, false},
+		"half in all":  {answer(200, head(len(snapshot)/2), snapshot[:len(snapshot)/2]), "cannot be read", false},
+		"teapot":       {answer(418, nil, []byte("short and stout")), "short and stout", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := httptest.NewServer(tt.handler)

@@ -236,11 +236,17 @@ func TestRestoreRefuses(t *testing.T) {
 		"one more file": {func(dir string) error { return os.WriteFile(filepath.Join(dir, versionDir, "log.99"), nil, filePerm) }, "log.99 is not in manifest.json"},
 		"newer format":  {change(func(m *Manifest) { m.Format = 9 }), "format 9"},
 		"leads out":     {change(func(m *Manifest) { m.Files[0].Path = "../etc/passwd" }), "leads out"},
-		"other count":   {change(func(m *Manifest) { m.Znodes++ }), "a server finds"},
-		"other zxid":    {change(func(m *Manifest) { m.Zxid++ }), "a server finds"},
-		"no JSON":       {func(dir string) error { return os.WriteFile(filepath.Join(dir, manifestName), []byte("{"), filePerm) }, "unexpected end"},
-		"no directory":  {os.RemoveAll, "no backup"},
-		"other sum":     {change(func(m *Manifest) { m.Files[0].SHA256 = "00" }), "SHA-256"},
+		"another file":  {change(func(m *Manifest) { m.Files[0].Path = "myid" }), `"myid" is no log, no snapshot`},
+		"another log":   {change(func(m *Manifest) { m.Files[0].Path = versionDir + "/evil.sh" }), "evil.sh"},
+		"named twice":   {change(func(m *Manifest) { m.Files = append(m.Files, m.Files[0]) }), "is named twice"},
+		"one above": {func(dir string) error {
+			return errors.Join(os.Mkdir(filepath.Join(dir, "20260101T000000Z"), dirPerm), os.Rename(filepath.Join(dir, manifestName), filepath.Join(dir, "20260101T000000Z", manifestName)))
+		}, "the last one by name is"},
+		"other count":  {change(func(m *Manifest) { m.Znodes++ }), "a server finds"},
+		"other zxid":   {change(func(m *Manifest) { m.Zxid++ }), "a server finds"},
+		"no JSON":      {func(dir string) error { return os.WriteFile(filepath.Join(dir, manifestName), []byte("{"), filePerm) }, "unexpected end"},
+		"no directory": {os.RemoveAll, "no backup"},
+		"other sum":    {change(func(m *Manifest) { m.Files[0].SHA256 = "00" }), "SHA-256"},
 		"a pipe": {func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, log)), syscall.Mkfifo(filepath.Join(dir, log), filePerm))
 		}, log + ": is not a regular file"},

@@ -26,6 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -99,6 +100,9 @@ func (m *Manifest) Bytes() (sum int64) {
 func readManifest(dir string) (*Manifest, error) {
 	f, err := open(filepath.Join(dir, manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
+		if all, _ := filepath.Glob(filepath.Join(dir, "*", manifestName)); len(all) > 0 {
+			return nil, fmt.Errorf("%s: the backups are in directories of it; the last one by name is %s", dir, filepath.Dir(all[len(all)-1]))
+		}
 		return nil, fmt.Errorf("%s: no %s: this is no backup, or one that was not finished", dir, manifestName)
 	}
 	if err != nil {
@@ -116,10 +120,19 @@ func readManifest(dir string) (*Manifest, error) {
 	if m.Format != formatVersion {
 		return nil, fmt.Errorf("%s: format %d, and this program knows %d (a newer one may have written it)", f.Name(), m.Format, formatVersion)
 	}
+	seen := map[string]bool{}
 	for _, file := range m.Files {
-		if !filepath.IsLocal(filepath.FromSlash(file.Path)) {
+		name, below := strings.CutPrefix(file.Path, versionDir+"/")
+		isData := below && !strings.Contains(name, "/") && (strings.HasPrefix(name, "log.") || strings.HasPrefix(name, "snapshot."))
+		switch {
+		case !filepath.IsLocal(filepath.FromSlash(file.Path)):
 			return nil, fmt.Errorf("%s: %q leads out of the backup", f.Name(), file.Path)
+		case !isData && file.Path != secretName:
+			return nil, fmt.Errorf("%s: %q is no log, no snapshot and not %s", f.Name(), file.Path, secretName)
+		case seen[file.Path]:
+			return nil, fmt.Errorf("%s: %q is named twice", f.Name(), file.Path)
 		}
+		seen[file.Path] = true
 	}
 	return &m, nil
 }

@@ -80,6 +80,9 @@ func parse(text string) (Status, error) {
 			s.Mode = value
 		case "Latency min/avg/max":
 			_, err = fmt.Sscanf(strings.ReplaceAll(value, "/", " "), "%g %g %g", &s.LatencyMin, &s.LatencyAvg, &s.LatencyMax)
+			if sum := s.LatencyMin + s.LatencyAvg + s.LatencyMax; err == nil && sum-sum != 0 { // not a number, or infinite
+				err = strconv.ErrRange
+			}
 		case "Connections":
 			s.Connections, err = strconv.Atoi(value)
 		case "Outstanding":

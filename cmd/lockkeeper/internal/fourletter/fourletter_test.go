@@ -34,6 +34,8 @@ func TestParse(t *testing.T) {
 		"srvr is not executed because it is not in the whitelist.\n":  "4lw.commands.whitelist",
 		"HTTP/1.1 400 Bad Request\n":                                  "HTTP/1.1 400",
 		"Mode: leader\nConnections: many\n":                           "many",
+		"Latency min/avg/max: 0/NaN/15\n":                             "NaN",
+		"Latency min/avg/max: 0/1/+Inf\n":                             "Inf",
 	} {
 		if _, err := parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parse(%q) = %v, want an error with %q", text, err, want)

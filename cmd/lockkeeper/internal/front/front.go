@@ -67,6 +67,9 @@ type Config struct {
 	// Standing learns whether the lock is held, and which process holds it otherwise. It may be nil.
 	Standing *Standing
 
+	// Granted is called when the lock has been granted, with its token. It may be nil.
+	Granted func(token int64)
+
 	// Awareness is told when the process of Open.Watched knows that the lock is held. Before that the process is left
 	// alone, whatever ends. Nil: it knows.
 	Awareness *Awareness
@@ -317,6 +320,10 @@ func (f *front) await() (Outcome, bool) {
 				// Whatever it says has crossed our order to leave; the answer to that comes.
 			case n.Is == link.IsGranted:
 				f.granted = n
+				if f.cfg.Granted != nil {
+					f.line.clear()
+					f.cfg.Granted(n.Token)
+				}
 				if asked := f.cfg.TimeoutAsked; n.Timeout < asked {
 					f.say("the servers grant a session timeout of %v, less than the %v of --session-timeout", n.Timeout, asked)
 				}

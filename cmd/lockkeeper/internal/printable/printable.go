@@ -9,7 +9,8 @@ import (
 	"unicode"
 )
 
-// Text replaces by question marks what in text could move the cursor, break a line or turn the direction of what follows.
+// Text replaces by question marks what in text could move the cursor, break a line or turn the direction of what follows, and what is
+// not seen: two names that differ must not look the same.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if misleads(r) {
@@ -19,7 +20,7 @@ func Text(text string) string {
 	}, text)
 }
 
-func misleads(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+func misleads(r rune) bool { return !unicode.IsPrint(r) }
 
 // JSON returns a writer of JSON to w. What Text would replace is written as \u and its number, which means the same to a reader of
 // JSON: encoding/json does so with the characters below the blank alone, and a terminal may take one of the others for the

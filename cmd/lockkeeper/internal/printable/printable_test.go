@@ -13,6 +13,7 @@ func TestText(t *testing.T) {
 		"a\x1b[31mb\r\nc\x7f": "a?[31mb??c?",
 		"rtl\u202eabc\u2066d": "rtl?abc?d",
 		"\u0085next\u200f":    "?next?",
+		"deploy\u200b\u2028":  "deploy??",
 	} {
 		if got := Text(text); got != want {
 			t.Errorf("Text(%q) = %q, want %q", text, got, want)

@@ -113,6 +113,24 @@ func TestRollInOrder(t *testing.T) {
 	})
 }
 
+// A member that was elected to lead with data of another server has an empty configuration until it restarts, as after ensemble grow.
+func TestRollWithALeaderWithoutAConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := threeMembers()
+		w.machines["b"].Members = "\n"
+		if err := Run(t.Context(), w, w.options()); err != nil || strings.Join(w.commands, "") != "acb" {
+			t.Errorf("Run: %v, after %q", err, w.commands)
+		}
+		w = threeMembers()
+		for _, m := range w.machines {
+			m.Members = "\n"
+		}
+		if err := Run(t.Context(), w, w.options()); err == nil || !strings.Contains(err.Error(), "name all") || len(w.commands) > 0 {
+			t.Errorf("where none is known: %v, after %q", err, w.commands)
+		}
+	})
+}
+
 // Observers come first, and count neither as voters nor as followers.
 func TestRollBeginsWithObservers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -107,12 +107,17 @@ func (e ensemble) examine(members []string) doubt {
 	return doubt{}
 }
 
-// configuration compares what the members have for the configuration, with each other and with the list of them.
+// configuration compares what the members have for the configuration, with each other and with the list of them. An empty one says
+// nothing: that is what a member has that was elected to lead with data of another server, as after ensemble grow, until it restarts.
 func (e ensemble) configuration(members []string) doubt {
-	ours := e.states[e.leader].Members
-	for _, m := range members {
-		if theirs := e.states[m].Members; theirs != ours {
-			return doubtf("%s and %s have different configurations: %q and %q", m, e.leader, theirs, ours)
+	ours, whose := "", ""
+	for _, m := range append([]string{e.leader}, members...) {
+		switch theirs := e.states[m].Members; {
+		case strings.TrimSpace(theirs) == "":
+		case ours == "":
+			ours, whose = theirs, m
+		case theirs != ours:
+			return doubtf("%s and %s have different configurations: %q and %q", m, whose, theirs, ours)
 		}
 	}
 	servers := 0

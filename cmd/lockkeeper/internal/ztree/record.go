@@ -119,9 +119,17 @@ var ErrHalf = errors.New("the file ends in the middle: it is half an export")
 // lineBytesMax is the longest line that is read: an ACL, and 16 MiB of data, each byte as six characters at most (\u0000).
 const lineBytesMax = 6*16<<20 + 1<<20
 
+// foreignBytesMax is how long an export of another program may be, unpacked: it is read whole, and a few kilobytes may unpack to
+// gigabytes.
+const foreignBytesMax = 1 << 30
+
 // ReadExport reads an export of any known format, which it finds out by itself, and calls see for each znode. It
 // returns the format's name. Foreign formats are read whole before the first znode is seen.
 func ReadExport(r io.Reader, see func(Record) error) (format string, err error) {
+	return readExport(r, foreignBytesMax, see)
+}
+
+func readExport(r io.Reader, foreignMax int64, see func(Record) error) (format string, err error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(in)
@@ -140,7 +148,11 @@ func ReadExport(r io.Reader, see func(Record) error) (format string, err error) 
 		}
 		return "", halved(err)
 	}
-	format, records, err := readForeign(in)
+	unpacked := &io.LimitedReader{R: in, N: foreignMax}
+	format, records, err := readForeign(bufio.NewReaderSize(unpacked, 1<<16))
+	if unpacked.N == 0 {
+		return format, fmt.Errorf("an export of another program that is %d bytes or longer is not read, since it would be in memory as a whole (divide it)", foreignMax)
+	}
 	if err != nil {
 		return format, halved(err)
 	}

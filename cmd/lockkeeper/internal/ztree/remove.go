@@ -40,7 +40,7 @@ func Count(ctx context.Context, s *client.Session, root string) (Census, error) 
 		case n.Err != nil:
 			c.Unreadable++
 		case Ephemeral(&n.Stat) && len(c.Ephemerals) < namesMax:
-			c.Ephemerals = append(c.Ephemerals, Owned{n.Path, fmt.Sprintf("0x%x", n.Stat.EphemeralOwner)})
+			c.Ephemerals = append(c.Ephemerals, Owned{n.Path, fmt.Sprintf("0x%x", uint64(n.Stat.EphemeralOwner))})
 		case Ephemeral(&n.Stat):
 			c.More++
 		}

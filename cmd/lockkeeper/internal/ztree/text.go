@@ -158,7 +158,7 @@ func StatLines(st *zk.Stat) string {
 	fmt.Fprintf(&b, "cversion = %d\n", st.Cversion)
 	fmt.Fprintf(&b, "dataVersion = %d\n", st.Version)
 	fmt.Fprintf(&b, "aclVersion = %d\n", st.Aversion)
-	fmt.Fprintf(&b, "ephemeralOwner = 0x%x\n", st.EphemeralOwner)
+	fmt.Fprintf(&b, "ephemeralOwner = 0x%x\n", uint64(st.EphemeralOwner))
 	fmt.Fprintf(&b, "dataLength = %d\n", st.DataLength)
 	fmt.Fprintf(&b, "numChildren = %d\n", st.NumChildren)
 	return b.String()
