@@ -44,13 +44,13 @@ func programIn(script string) string {
 	for part := range strings.FieldsFuncSeq(script, func(r rune) bool { return strings.ContainsRune(";&|\n", r) }) {
 		for word := range strings.FieldsSeq(part) {
 			switch {
-			case slices.Contains([]string{"if", "while", "until", "for", "case", "exit", "return", "eval", ":", "."}, word):
+			case slices.Contains([]string{"if", "while", "until", "for", "case", "exit", "return", "eval", ":", ".", "source"}, word):
 				return ""
 			case strings.ContainsAny(word, "$`\"'(){}[]<>!#*?\\"):
 				return ""
 			case word == "exec" || strings.Contains(word, "="):
 				continue
-			case !slices.Contains([]string{"cd", "set", "export", "umask", "trap", "echo", "printf", "read", "test"}, word):
+			case !slices.Contains([]string{"cd", "set", "export", "umask", "trap", "echo", "printf", "read", "test", "mkdir", "rm", "touch", "date", "true"}, word):
 				return filepath.Base(word)
 			}
 			if strings.Count(part, "'")%2 == 1 || strings.Count(part, `"`)%2 == 1 { // what ended the part is in quotes

@@ -30,6 +30,8 @@ func TestProgramOf(t *testing.T) {
 		{[]string{"sh", "-c", `trap "echo asked; exit 9" USR1; while :; do sleep 1; done`}, "sh"},
 		{[]string{"sh", "-c", "trap 'rm x' EXIT; ./backup"}, "backup"},
 		{[]string{"sh", "-c", "while :; do sleep 1; done"}, "sh"},
+		{[]string{"bash", "-c", "mkdir -p /srv/x && date > /srv/x/began && ./report"}, "report"},
+		{[]string{"bash", "-c", "source ./env; ./report"}, "bash"},
 		{[]string{"sh", "-c", ""}, "sh"},
 		{[]string{"sh", "-c"}, "sh"},
 		{[]string{"sh"}, "sh"},
