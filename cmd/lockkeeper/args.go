@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -71,6 +72,23 @@ func wantCommand(parent *cobra.Command, args []string) error {
 	}
 	words := strings.TrimSpace(strings.TrimPrefix(parent.CommandPath(), parent.Root().Name()) + " " + args[0])
 	return exit.Errorf(exit.Usage, "there is no command %q (%s)", words, hint)
+}
+
+// similarFlags returns the flags that may have been meant where there is no such flag: with a longer or shorter name, or with one dash
+// in place of two.
+func similarFlags(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	name, similar := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName()), []string(nil)
+	name, _, _ = strings.Cut(name, "=")
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if len(name) > 2 && !f.Hidden && (strings.HasPrefix(f.Name, name) || strings.HasPrefix(name, f.Name)) {
+			similar = append(similar, "--"+f.Name)
+		}
+	})
+	return strings.Join(similar, " or ")
 }
 
 // durationForm is the form of a duration, of whatever length.

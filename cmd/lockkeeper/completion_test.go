@@ -111,3 +111,11 @@ func TestPlainWords(t *testing.T) {
 		}
 	}
 }
+
+func TestFlagsThatMayHaveBeenMeant(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.run("run", "--slot", "2", "demo", "--", "true").want(64, "unknown flag: --slot (did you mean --slots?)")
+	h.run("run", "-wait", "0", "demo", "--", "true").want(64, "did you mean --wait?")
+	h.run("run", "--xyz", "demo", "--", "true").want(64, "see lockkeeper run --help")
+}

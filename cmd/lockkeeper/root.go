@@ -55,6 +55,8 @@ LOCK is a name, or the absolute path of a znode, which is used as it is.`,
 			hint = "lockkeeper z watch PATH shows changes"
 		case strings.HasPrefix(name, "z ") && strings.HasSuffix(err.Error(), " in -s"):
 			hint = "lockkeeper z stat PATH shows the stat"
+		case similarFlags(cmd, err) != "":
+			hint = "did you mean " + similarFlags(cmd, err) + "?"
 		case dashedNumber.MatchString(err.Error()):
 			hint += "; a value that begins with a dash stands behind --"
 		case cmd.Name() == "run" || cmd.Name() == "elect":

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,12 @@ func (e *HandshakeError) Error() string {
 	text := printable.Text(e.Err.Error()) // there are names in it from a certificate of any origin
 	if errors.As(e.Err, new(tls.RecordHeaderError)) || errors.Is(e.Err, io.EOF) || errors.Is(e.Err, syscall.ECONNRESET) {
 		return fmt.Sprintf("TLS: %s (is this the server's port for TLS?)", text)
+	}
+	switch {
+	case errors.As(e.Err, new(x509.UnknownAuthorityError)):
+		text += " (--tls-ca names a file with the authority)"
+	case errors.As(e.Err, new(x509.HostnameError)):
+		text += " (--tls-server-name says which name to expect)"
 	}
 	return "TLS: " + text
 }
