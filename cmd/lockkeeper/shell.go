@@ -268,6 +268,11 @@ func (sh *shell) do(words []string) error {
 	if !isLegacyWatch(words) && (sh.isZ(words) || !zkcli.Understands(words)) {
 		root := sh.zRoot()
 		root.SetArgs(words)
+		if sh.editor == nil { // at a terminal the verbs do so
+			out := &endedLines{w: sh.out}
+			root.SetOut(out)
+			defer out.end()
+		}
 		return root.Execute()
 	}
 	ctx, stop := interruptible()
@@ -280,6 +285,25 @@ func (sh *shell) do(words []string) error {
 		return nil
 	})
 	return orInterrupted(ctx, err)
+}
+
+// endedLines passes on what is written to it. end adds the newline that the last line lacks, so that the next verb's output begins a line.
+type endedLines struct {
+	w    io.Writer
+	last byte
+}
+
+func (e *endedLines) Write(b []byte) (int, error) {
+	if len(b) > 0 {
+		e.last = b[len(b)-1]
+	}
+	return e.w.Write(b)
+}
+
+func (e *endedLines) end() {
+	if e.last != 0 && e.last != '\n' {
+		fmt.Fprintln(e.w)
+	}
 }
 
 // isLegacyWatch reports whether a line is zkCli's old way to ask for a watch, as in ls /a true.
