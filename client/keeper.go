@@ -213,11 +213,13 @@ func (k *Keeper) replace() {
 		k.mu.Lock()
 		k.mu.opening = s
 		k.mu.Unlock()
-		if s.awaitOpen(k.ctx) != nil {
+		err := s.awaitOpen(k.ctx)
+		opened = time.Now()
+		if err != nil {
 			continue
 		}
 		k.mu.Lock()
-		k.mu.session, opened = s, time.Now()
+		k.mu.session = s
 		close(k.mu.changed)
 		k.mu.changed = make(chan struct{})
 		k.mu.Unlock()

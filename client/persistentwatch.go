@@ -73,6 +73,7 @@ func (w *PersistentWatch) Next(ctx context.Context) (WatchEvent, error) {
 		w.s.mu.Lock()
 		if len(w.events) > 0 {
 			ev := w.events[0]
+			w.events[0] = WatchEvent{} // its path is not kept
 			w.events, w.bytes = w.events[1:], w.bytes-len(ev.Path)
 			w.s.mu.Unlock()
 			return ev, nil
@@ -136,7 +137,8 @@ func (t *watches) firePersistent(ev zk.Event) {
 		return // meant for another watch below a recursive one
 	}
 	for key, all := range t.persistent { // not the levels of the path: these may be many, and each would be hashed with all above it
-		if key.kind == zk.WatchPersistentRecursive && (key.path == "/" || ev.Path == key.path || strings.HasPrefix(ev.Path, key.path+"/")) {
+		rest, within := strings.CutPrefix(ev.Path, strings.TrimSuffix(key.path, "/"))
+		if key.kind == zk.WatchPersistentRecursive && within && (rest == "" || rest[0] == '/') {
 			putEach(all, ev)
 		}
 	}

@@ -285,7 +285,7 @@ func TestWhatIsNoID(t *testing.T) {
 		srv := zktest.New(t, zktest.Options{})
 		k, _ := keep(t, srv, "a")
 		for _, id := range []string{"", "a/b", ".", "..", "a\x00"} {
-			if _, err := group.Join(t.Context(), k, "/g", id, nil, group.JoinOptions{}); !errors.Is(err, zk.ErrBadArguments) || !strings.HasPrefix(err.Error(), "join /g/"+id) {
+			if _, err := group.Join(t.Context(), k, "/g", id, nil, group.JoinOptions{}); !errors.Is(err, zk.ErrBadArguments) || !strings.HasPrefix(err.Error(), "join ") || !strings.Contains(err.Error(), "/g/") {
 				t.Errorf("id %q: %v", id, err)
 			}
 		}

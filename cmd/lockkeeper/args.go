@@ -84,7 +84,7 @@ func similarFlags(cmd *cobra.Command, err error) string {
 	name, similar := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName()), []string(nil)
 	name, _, _ = strings.Cut(name, "=")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if len(name) > 2 && !f.Hidden && (strings.HasPrefix(f.Name, name) || strings.HasPrefix(name, f.Name)) {
+		if min(len(name), len(f.Name)) > 2 && !f.Hidden && (strings.HasPrefix(f.Name, name) || strings.HasPrefix(name, f.Name)) {
 			similar = append(similar, "--"+f.Name)
 		}
 	})

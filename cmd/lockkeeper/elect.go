@@ -134,7 +134,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 	cfg.Open.Election = &link.Election{ID: f.id, Only: f.idOnly}
 	cfg.Standby = true
 	cfg.Granted = func(token int64) {
-		f.log.say(slog.LevelInfo, fmt.Sprintf("%s: this candidate leads, token %d", name, token))
+		f.log.inform(fmt.Sprintf("%s: this candidate leads, token %d", name, token))
 	}
 	if f.http != "" {
 		cfg.Standing = &front.Standing{}

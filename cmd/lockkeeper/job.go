@@ -61,7 +61,7 @@ func (f *jobFlags) addLog(cmd *cobra.Command) {
 	f.addLogTo(cmd)
 	for name, usage := range map[string]string{
 		"log-format": "how lockkeeper's own messages are written: text, or json, one object a line",
-		"log-level":  "the least `level` that is told: info (with when the lock is taken and given back), warn or error",
+		"log-level":  "the least `level` that is told: info (with when the lock is taken, and its token), warn or error",
 		"quiet":      quietUsage,
 	} {
 		cmd.Flags().Lookup(name).Usage = usage
@@ -129,6 +129,9 @@ func atLeast(changed func(string) bool, flag string, d, least time.Duration) err
 // config says what to run under the lock at path, which the user calls name, and how to wait for it. changed
 // reports whether a flag was given; what is "lock" or "election", or empty if the user has been told.
 func (f *jobFlags) config(changed func(string) bool, what, name, path string, argv []string) (front.Config, error) {
+	if err := refuseHome(path); err != nil {
+		return front.Config{}, err
+	}
 	program, err := exec.LookPath(argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) { // no waiting in line for what cannot run
 		return front.Config{}, notRunnable(argv, err)

@@ -46,13 +46,18 @@ func pathOf(name, what, home string) (string, error) {
 	if err := zk.ValidatePath(path); err != nil {
 		return "", exit.Errorf(exit.Usage, "%s name %q cannot be used: %w", what, name, err)
 	}
-	switch {
-	case path == "/" || path == reservedPath || strings.HasPrefix(path, reservedPath+"/"):
+	if path == "/" || path == reservedPath || strings.HasPrefix(path, reservedPath+"/") {
 		return "", exit.Errorf(exit.Usage, "%s %s: the path is reserved by ZooKeeper", what, path)
-	case path == zk.Parent(locksPath) || path == locksPath || path == electionsPath:
-		return "", exit.Errorf(exit.Usage, "%s %s: the locks and elections that have names are below that path", what, path)
 	}
 	return path, nil
+}
+
+// refuseHome refuses the paths below which things are that have names: a claim there would look like one of them.
+func refuseHome(path string) error {
+	if home := zk.Parent(locksPath); path == home || zk.Parent(path) == home {
+		return exit.Errorf(exit.Usage, "%s: what has a name is below that path, so it cannot be a lock or an election itself", path)
+	}
+	return nil
 }
 
 // slashHint says what to write instead of a name with a slash.

@@ -27,9 +27,6 @@ func TestLockPath(t *testing.T) {
 		"/a/":                    "",
 		"/zookeeper":             "",
 		"/zookeeper/config":      "",
-		"/lockkeeper":            "",
-		"/lockkeeper/locks":      "",
-		"/lockkeeper/elections":  "",
 	} {
 		got, err := lockPath(name)
 		if got != want || (err != nil) != (want == "") {

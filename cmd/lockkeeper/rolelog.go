@@ -33,6 +33,13 @@ func (l *roleLog) notice(text string) {
 	}
 }
 
+// inform tells the user something that is told at the level info alone.
+func (l *roleLog) inform(text string) {
+	if !l.silent() {
+		l.say(slog.LevelInfo, text)
+	}
+}
+
 // say tells the user something that --quiet does not leave out.
 func (l *roleLog) say(level slog.Level, text string) {
 	switch {

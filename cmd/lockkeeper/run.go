@@ -136,13 +136,8 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 		status.tell(out)
 		return err
 	}
-	cfg.Granted = func(token int64) {
-		f.log.say(slog.LevelInfo, fmt.Sprintf("%s: the lock is held, token %d", cfg.Name, token))
-	}
+	cfg.Granted = func(token int64) { f.log.inform(fmt.Sprintf("%s: the lock is held, token %d", cfg.Name, token)) }
 	out := front.Run(cfg)
-	if out.Token != 0 && out.Kind != front.Lost {
-		f.log.say(slog.LevelInfo, cfg.Name+": the lock is given back")
-	}
 	status.tell(out)
 	if out.Kind == front.Busy && out.Status == exit.OK {
 		out.Text = "" // where that is a success, as in cron, there is nothing to tell
@@ -157,7 +152,10 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 func (f runFlags) config(changed func(string) bool, names, argv []string) (cfg front.Config, err error) {
 	paths := make([]string, len(names))
 	for i, name := range names {
-		if paths[i], err = lockPath(name); err != nil {
+		if paths[i], err = lockPath(name); err == nil {
+			err = refuseHome(paths[i])
+		}
+		if err != nil {
 			return cfg, err
 		}
 	}

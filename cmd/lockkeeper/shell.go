@@ -74,7 +74,7 @@ type shell struct {
 }
 
 func newShellState(to access.Settings) *shell {
-	sh := &shell{out: os.Stdout, screen: term.IsTerminal(int(os.Stdout.Fd())), initial: to}
+	sh := &shell{out: &verbLines{w: os.Stdout}, screen: term.IsTerminal(int(os.Stdout.Fd())), initial: to}
 	if sh.screen && term.IsTerminal(int(os.Stdin.Fd())) {
 		sh.editor = newLineEditor(historyFile("shell-history"))
 		sh.editor.complete(sh.complete)
@@ -247,6 +247,9 @@ func shellVerbs() map[string]shellVerb {
 }
 
 func (sh *shell) do(words []string) error {
+	if out, ok := sh.out.(*verbLines); ok { // at a terminal the verbs end their lines
+		out.begins = true
+	}
 	if slices.Contains([]string{"deleteall", "rmr"}, words[0]) && sh.editor != nil { // rm asks
 		if len(words) > 2 {
 			return exit.Errorf(exit.Usage, "%s: it is %s PATH", words[0], words[0])
@@ -268,11 +271,6 @@ func (sh *shell) do(words []string) error {
 	if !isLegacyWatch(words) && (sh.isZ(words) || !zkcli.Understands(words)) {
 		root := sh.zRoot()
 		root.SetArgs(words)
-		if sh.editor == nil { // at a terminal the verbs do so
-			out := &endedLines{w: sh.out}
-			root.SetOut(out)
-			defer out.end()
-		}
 		return root.Execute()
 	}
 	ctx, stop := interruptible()
@@ -287,23 +285,25 @@ func (sh *shell) do(words []string) error {
 	return orInterrupted(ctx, err)
 }
 
-// endedLines passes on what is written to it. end adds the newline that the last line lacks, so that the next verb's output begins a line.
-type endedLines struct {
-	w    io.Writer
-	last byte
+// verbLines passes on what verbs write. It adds the newline that the last line of one lacks before the next one writes: what is written by
+// one verb alone is left as it is.
+type verbLines struct {
+	w      io.Writer
+	last   byte
+	begins bool // another verb does, and has not written yet
 }
 
-func (e *endedLines) Write(b []byte) (int, error) {
-	if len(b) > 0 {
-		e.last = b[len(b)-1]
+func (v *verbLines) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
 	}
-	return e.w.Write(b)
-}
-
-func (e *endedLines) end() {
-	if e.last != 0 && e.last != '\n' {
-		fmt.Fprintln(e.w)
+	if v.begins && v.last != 0 && v.last != '\n' {
+		if _, err := v.w.Write([]byte{'\n'}); err != nil {
+			return 0, err
+		}
 	}
+	v.begins, v.last = false, b[len(b)-1]
+	return v.w.Write(b)
 }
 
 // isLegacyWatch reports whether a line is zkCli's old way to ask for a watch, as in ls /a true.

@@ -129,13 +129,13 @@ func TestShellScript(t *testing.T) {
 	t.Parallel()
 	h, _ := newZHome(t)
 	h.steps("shell", []zStep{
-		{in: "create -p /a/b x\ncd a\nget b\n# nothing\nset b 'y z'\nget b\nquit\nget /nope\n", out: "/a/b\nx\ny z\n"},
+		{in: "create -p /a/b x\ncd a\nget b\n# nothing\nset b 'y z'\nget b\nquit\nget /nope\n", out: "/a/b\nx\ny z"},
 		{in: "get /nope\ncreate /never\n", status: 1, err: "line 1: get /nope: no such znode"},
 		{in: "ls /never\n", status: 1, err: "line 1"},
 		{in: "deleteall /a\nls /\n", out: "zookeeper\n"},
 		{in: "create -p /e x\nset /e\nls /\n", status: 64, out: "/e\n", err: "in the shell the data is an argument"},
 		{in: "rm -\n/e\n", status: 64, err: "in the shell the paths are arguments"},
-		{in: "get /e\nrm /e\n", out: "x\n"},
+		{in: "get /e\nrm /e\n", out: "x"},
 		{in: "cd /missing", status: 1, err: "cd /missing: no such znode"},
 		{in: "cd a b", status: 64, err: "it is cd [PATH]"},
 		{in: " addauth digest ann:secret\n'addauth' digest bob:secret\nhistory\n", out: "   0  addauth …\n   1  addauth …\n   2  history\n"},

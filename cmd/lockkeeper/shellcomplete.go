@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/zkcli"
 	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/ztree"
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -47,7 +47,7 @@ func (sh *shell) complete(line string, pos int) (string, int, bool) {
 		}
 	}
 	common = strings.ToValidUTF8(common, "") // not half a character
-	if len(candidates) > 1 && len(common) <= len(word) {
+	if len(common) <= len(word) {            // also of one name: what does not print is not put on the line
 		text := strings.Join(shown[:min(len(shown), candidatesMax)], "  ")
 		if more := len(shown) - candidatesMax; more > 0 {
 			text += fmt.Sprintf("  … and %d more", more)
@@ -196,7 +196,7 @@ func (sh *shell) listing(ctx context.Context, dir string) ([]string, error) {
 // to be what is seen there, and the terminal must not take it for a command.
 func beforeHidden(name string) string {
 	for i, r := range name {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
+		if r == utf8.RuneError || !printable.Visible(r) {
 			return name[:i]
 		}
 	}

@@ -50,6 +50,9 @@ func TestSlotsCanBeChanged(t *testing.T) {
 		h.run("slots", none, "3").want(66, none+": "+says)
 		h.run("run", "--slots", "2", "--wait", "0", none, "--", "true").want(0)
 	}
+	for _, home := range []string{"/lockkeeper", locksPath, electionsPath} {
+		h.run("run", home, "--", "true").want(64, home+": what has a name is below that path")
+	}
 	alone := h.start("run", "mutex", "--", "sh", "-c", stay)
 	alone.see("up")
 	h.run("slots", "mutex", "2").want(64, "mutex: it is in use without slots")

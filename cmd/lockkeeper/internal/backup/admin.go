@@ -66,13 +66,15 @@ func (a Admin) copyTo(ctx context.Context, dir string) ([]File, error) {
 	body := bufio.NewReader(answer.Body)
 	announced, limited := int64(0), false
 	if size := answer.Header.Get("snapshot_size"); size != "" {
-		if announced, err = strconv.ParseInt(size, 10, 64); err != nil {
-			return nil, fmt.Errorf("%s: the size of the snapshot: %w", a.URL, err)
+		if announced, err = strconv.ParseInt(size, 10, 62); err != nil || announced < 0 {
+			return nil, fmt.Errorf("%s: %q is no size of a snapshot", a.URL, size)
 		}
 		limited, body = true, bufio.NewReader(io.LimitReader(answer.Body, announced+1)) // one more shows that there is more
 	}
 	name := fmt.Sprintf("snapshot.%x", zxid)
-	switch magic, _ := body.Peek(4); {
+	switch magic, err := body.Peek(4); {
+	case err != nil && err != io.EOF:
+		return nil, fmt.Errorf("%s: the snapshot broke off: %w", a.URL, err)
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}): // snapshot.compression.method=gz
 		name += ".gz"
 	case string(magic) != "ZKSN":

@@ -76,7 +76,7 @@ func TestAdmin(t *testing.T) {
 				_, err = w.Write(snapshot)
 			}
 		}, "and sent more", false},
-		"another size": {answer(200, map[string]string{"last_zxid": "0x" + zxid, "snapshot_size": "many"}, snapshot), `parsing "many"`, false},
+		"another size": {answer(200, map[string]string{"last_zxid": "0x" + zxid, "snapshot_size": "many"}, snapshot), `"many" is no size`, false},
 		"no snapshot":  {answer(200, head(6), []byte("<html>")), `it begins with "<htm"`, false},
 		"half in all":  {answer(200, head(len(snapshot)/2), snapshot[:len(snapshot)/2]), "cannot be read", false},
 		"teapot":       {answer(418, nil, []byte("short and stout")), "short and stout", false},

@@ -7,10 +7,11 @@ import (
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 )
 
 // Text replaces by question marks what in text could move the cursor, break a line or turn the direction of what follows, and what is
-// not seen: two names that differ must not look the same.
+// not seen: a name with such a character must not look like the name without it.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		if misleads(r) {
@@ -20,7 +21,14 @@ func Text(text string) string {
 	}, text)
 }
 
-func misleads(r rune) bool { return !unicode.IsPrint(r) }
+func misleads(r rune) bool { return !Visible(r) }
+
+// Visible reports whether a character is seen where it stands.
+func Visible(r rune) bool {
+	return unicode.IsPrint(r) && r != blankBraille && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+const blankBraille = '\u2800'
 
 // JSON returns a writer of JSON to w. What Text would replace is written as \u and its number, which means the same to a reader of
 // JSON: encoding/json does so with the characters below the blank alone, and a terminal may take one of the others for the
@@ -36,7 +44,9 @@ func (j jsonWriter) Write(b []byte) (int, error) {
 	var out bytes.Buffer
 	for _, r := range string(b) {
 		if misleadsInJSON(r) {
-			fmt.Fprintf(&out, `\u%04x`, r)
+			for _, unit := range utf16.AppendRune(nil, r) {
+				fmt.Fprintf(&out, `\u%04x`, unit)
+			}
 		} else {
 			out.WriteRune(r)
 		}

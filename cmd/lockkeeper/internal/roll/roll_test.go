@@ -118,10 +118,19 @@ func TestRollWithALeaderWithoutAConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := threeMembers()
 		w.machines["b"].Members = "\n"
+		w.restart = func(_ string, m *machine) error {
+			w.goodRestart(m)
+			m.Members = config
+			return nil
+		}
 		if err := Run(t.Context(), w, w.options()); err != nil || strings.Join(w.commands, "") != "acb" {
 			t.Errorf("Run: %v, after %q", err, w.commands)
 		}
 		w = threeMembers()
+		w.machines["a"].Members = "\n"
+		if err := Run(t.Context(), w, w.options()); err == nil || !strings.Contains(err.Error(), "different configurations") || len(w.commands) > 0 {
+			t.Errorf("of a follower: %v, after %q", err, w.commands)
+		}
 		for _, m := range w.machines {
 			m.Members = "\n"
 		}

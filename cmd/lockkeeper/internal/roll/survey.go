@@ -107,14 +107,14 @@ func (e ensemble) examine(members []string) doubt {
 	return doubt{}
 }
 
-// configuration compares what the members have for the configuration, with each other and with the list of them. An empty one says
-// nothing: that is what a member has that was elected to lead with data of another server, as after ensemble grow, until it restarts.
+// configuration compares what the members have for the configuration, with each other and with the list of them. That of the
+// leader may be empty, which says nothing: it was elected with data of another server then, as after ensemble grow, and has not restarted.
 func (e ensemble) configuration(members []string) doubt {
 	ours, whose := "", ""
 	for _, m := range append([]string{e.leader}, members...) {
 		switch theirs := e.states[m].Members; {
-		case strings.TrimSpace(theirs) == "":
-		case ours == "":
+		case m == e.leader && strings.TrimSpace(theirs) == "":
+		case whose == "":
 			ours, whose = theirs, m
 		case theirs != ours:
 			return doubtf("%s and %s have different configurations: %q and %q", m, whose, theirs, ours)

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/printable"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
@@ -19,7 +20,7 @@ import (
 func Escape(s string) string {
 	plain := true
 	for _, r := range s {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
+		if r == utf8.RuneError || !printable.Visible(r) {
 			plain = false
 			break
 		}
@@ -34,7 +35,7 @@ func Escape(s string) string {
 			_, size := utf8.DecodeRuneInString(s[i:])
 			q := strconv.Quote(s[i : i+size])
 			b.WriteString(q[1 : len(q)-1])
-		case unicode.IsPrint(r):
+		case printable.Visible(r):
 			b.WriteRune(r)
 		default:
 			q := strconv.QuoteToASCII(string(r))
