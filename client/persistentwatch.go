@@ -35,7 +35,7 @@ type WatchEvent struct {
 
 const (
 	watchEventsMax = 1024    // events wait for the reader of a persistent watch
-	watchBytesMax  = 4 << 20 // are the paths of these events long, together
+	watchBytesMax  = 4 << 20 // bytes are in the paths of these events, together
 )
 
 // AddWatch sets a persistent watch on path (server 3.6 or later): on the znode and its list of children or, if recursive,

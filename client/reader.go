@@ -13,7 +13,7 @@ import (
 
 // A readTurn says which goroutine reads a connection. It is in one of three states:
 //
-//   - The connection's reader has the turn. After aloneMin answers in a row with nothing else on its way it frees it (yieldLocked).
+//   - The connection's reader has the turn. After aloneMin answers in a row with nothing else under way it gives it up (yieldLocked).
 //   - The turn is free. The next caller that waits takes it (readInline). The reader takes it back (takeTurn) when something waits
 //     that does not read (dependLocked), or when no caller has come for restTime.
 //   - A caller has the turn, and reads messages for others too, until it has its own. Then the turn is free.
@@ -148,8 +148,8 @@ func (s *Session) readInline(ctx context.Context, over func() bool) {
 	}
 }
 
-// readUntil reads until over, which is called with Session.mu held, reports true, the caller that reads is interrupted, or limit, unless
-// it is zero, has passed.
+// readUntil reads until over, which is called with Session.mu held, reports true, the caller that reads is interrupted, or limit,
+// unless it is zero, has passed.
 func (c *conn) readUntil(limit time.Time, over func() bool) error {
 	for {
 		message, skipped, err := c.in.next()

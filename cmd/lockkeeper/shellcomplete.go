@@ -32,7 +32,7 @@ type listingCache struct {
 	at    time.Time
 }
 
-// complete is what Tab does. If there are several ways to go on, it shows them.
+// complete is what Tab does. If there are several ways to go on, or one that cannot be put on the line, it shows them.
 func (sh *shell) complete(line string, pos int) (string, int, bool) {
 	begin := wordBegin(line[:pos])
 	word := line[begin:pos]
@@ -47,7 +47,7 @@ func (sh *shell) complete(line string, pos int) (string, int, bool) {
 		}
 	}
 	common = strings.ToValidUTF8(common, "") // not half a character
-	if len(common) <= len(word) {            // also of one name: what does not print is not put on the line
+	if len(common) <= len(word) {
 		text := strings.Join(shown[:min(len(shown), candidatesMax)], "  ")
 		if more := len(shown) - candidatesMax; more > 0 {
 			text += fmt.Sprintf("  … and %d more", more)

@@ -101,7 +101,7 @@ func (sh *shell) connections(context.Context, []string) error {
 			mark = "*"
 		}
 		st, _ := c.session.State()
-		fmt.Fprintf(sh.out, "%s %-20s %s, %s, session 0x%x\n", mark, ztree.Escape(c.name), ztree.Escape(c.to.Servers), st.Phase, uint64(c.session.ID()))
+		fmt.Fprintf(sh.out, "%s %-20s %s, %s, session %s\n", mark, ztree.Escape(c.name), ztree.Escape(c.to.Servers), st.Phase, hexID(c.session.ID()))
 	}
 	return nil
 }

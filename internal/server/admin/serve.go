@@ -22,8 +22,8 @@ const (
 	farewellTimeout = time.Second      // for answers that are being given when Serve ends
 )
 
-// Serve answers on l with h until ctx ends, and closes l. At a loopback address it refuses requests for other hosts. The error is nil if ctx was the reason.
-// When it returns, h answers no request any more.
+// Serve answers on l with h until ctx ends, and closes l. At a loopback address it refuses requests for other hosts. The error is nil
+// if ctx was the reason. When it returns, h answers no request any more.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	guests := newGuests(l)
 	srv := &http.Server{
