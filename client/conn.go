@@ -106,17 +106,32 @@ func (c *conn) message(b []byte, skipped error) error {
 	h.DecodeFrom(d)
 	s := c.s
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.mu.conn != c {
+		s.mu.Unlock()
 		return nil // the session has ended meanwhile
 	}
-	if h.Err == zk.ErrConnectionLoss || h.Err == timedOut {
-		return fmt.Errorf("%v does not know the outcome of xid %d: %w", c.server, h.Xid, h.Err)
-	}
 	if h.Xid == wire.XidEvent {
+		defer s.mu.Unlock()
 		return c.eventLocked(&h, d, skipped)
 	}
-	return c.answerLocked(&h, d, skipped)
+	k, err := c.dueLocked(&h)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	failure := skipped
+	switch {
+	case h.Err != zk.OK:
+		failure = h.Err
+	case skipped == nil && k.decode != nil:
+		failure = k.decode(d)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.conn != c {
+		return nil // and the call with it
+	}
+	return c.answerLocked(k, &h, d.Err(), failure, skipped != nil)
 }
 
 // timedOut is what ClickHouse Keeper says, besides zk.ErrConnectionLoss, of a request that it has lost track of, and
@@ -140,25 +155,23 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 	return nil
 }
 
-// answerLocked completes the call that is answered with what the server said. Answers come in the order of the requests, but those
-// to credentials, watches and pings, which have xids of their own, may overtake others. Its error ends the connection.
-func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) error {
-	s := c.s
+// dueLocked returns the call that is answered, and notes what the answer proves of the session. Answers come in the order of the
+// requests, but those to credentials, watches and pings, which have xids of their own, may overtake others. Its error ends the
+// connection.
+func (c *conn) dueLocked(h *wire.ReplyHeader) (*call, error) {
+	if h.Err == zk.ErrConnectionLoss || h.Err == timedOut {
+		return nil, fmt.Errorf("%v does not know the outcome of xid %d: %w", c.server, h.Xid, h.Err)
+	}
 	i := slices.IndexFunc(c.sent, func(k *call) bool { return k.xid == h.Xid || k.xid > 0 && h.Xid > 0 })
 	switch {
 	case i < 0:
-		return fmt.Errorf("from %v: answer to xid %d, which was not sent", c.server, h.Xid)
+		return nil, fmt.Errorf("from %v: answer to xid %d, which was not sent", c.server, h.Xid)
 	case c.sent[i].xid != h.Xid:
-		return fmt.Errorf("from %v: answer to xid %d, which is not the next one due", c.server, h.Xid)
+		return nil, fmt.Errorf("from %v: answer to xid %d, which is not the next one due", c.server, h.Xid)
 	}
-	k := c.sent[i]
+	k, s := c.sent[i], c.s
 	copy(c.sent[1:], c.sent[:i]) // few, where many may be behind it
-	c.sent[0] = nil              // the array stays, and what k holds may be large
-	if len(c.sent) > 1 {
-		c.sent = c.sent[1:]
-	} else {
-		c.sent = c.sent[:0] // which has room for the next request
-	}
+	c.sent[0] = k
 	s.mu.stats.Replies++
 	if h.Xid > 0 && !k.own { // a connection may break between the answer to the greeting's transaction and that to its watches
 		s.mu.lastZxid = max(s.mu.lastZxid, h.Zxid)
@@ -167,16 +180,22 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	proven := provenBy(k.op).limitTo(h.Err)
 	s.noteProofLocked(proven, k.sent, c.in.heard)
 	c.noteBeatLocked(proven, k.sent) // at the answer: a refusal may prove less than the request promised
-	failure := skipped
-	switch {
-	case h.Err != zk.OK:
-		failure = h.Err
-	case skipped == nil && k.decode != nil:
-		failure = k.decode(d)
+	return k, nil
+}
+
+// answerLocked completes the call, the first of those that are sent, by its answer: unreadable says that it breaks the protocol,
+// failure that the call has failed, skipped that it was too long to be read. Its error ends the connection.
+func (c *conn) answerLocked(k *call, h *wire.ReplyHeader, unreadable, failure error, skipped bool) error {
+	s := c.s
+	c.sent[0] = nil // the array stays, and what k holds may be large
+	if len(c.sent) > 1 {
+		c.sent = c.sent[1:]
+	} else {
+		c.sent = c.sent[:0] // which has room for the next request
 	}
-	if err := d.Err(); err != nil {
-		s.failLocked(k, fmt.Errorf("answer of %v: %w", c.server, err))
-		return fmt.Errorf("from %v: answer to %s %s: %w", c.server, k.name, k.path, err)
+	if unreadable != nil {
+		s.failLocked(k, fmt.Errorf("answer of %v: %w", c.server, unreadable))
+		return fmt.Errorf("from %v: answer to %s %s: %w", c.server, k.name, k.path, unreadable)
 	}
 	k.conn = c.number
 	if k.arm != nil {
@@ -187,7 +206,7 @@ func (c *conn) answerLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error)
 	}
 	if failure != nil {
 		// An answer that was too large to be read may be that of a write that succeeded.
-		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: k.writes && h.Err == zk.OK && skipped != nil}
+		k.err = &OpError{Op: k.name, Path: k.path, Err: failure, Maybe: k.writes && h.Err == zk.OK && skipped}
 	}
 	s.completeLocked(k)
 	if h.Xid == wire.XidSetWatches && h.Err != zk.OK { // a caller that waits for them would be blind

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/lockkeeper/lockkeeper/internal/wire"
+	"github.com/lockkeeper/lockkeeper/zk"
 )
 
 // When the reader rests and when it reads again, step by step.
@@ -89,5 +91,49 @@ func TestAnswersToALongPipeline(t *testing.T) {
 	}
 	if short, long := answered(64), answered(requests); long > 8*short {
 		t.Errorf("%d answers took %v, and %v in pipelines of 64", requests, long, short)
+	}
+}
+
+// A listing of megabytes takes a while to be decoded, and the ends of holds are told under the session's mutex.
+func TestAnswersAreDecodedWithoutTheMutex(t *testing.T) {
+	s := &Session{}
+	c := &conn{s: s}
+	s.mu.conn = c
+	read := func(decode func(*wire.Decoder) error) *call {
+		t.Helper()
+		k := &call{op: wire.OpExists, xid: 1, decode: decode}
+		k.s = s
+		s.mu.inFlight++
+		c.sent = append(c.sent, k)
+		err := c.message((&wire.ReplyHeader{Xid: 1}).AppendTo(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !k.over || len(c.sent) > 0 {
+			t.Fatalf("the call is over: %v; and %d others are on their way", k.over, len(c.sent))
+		}
+		return k
+	}
+	free := false
+	k := read(func(*wire.Decoder) error {
+		free = s.mu.TryLock()
+		if free {
+			s.mu.Unlock()
+		}
+		return nil
+	})
+	if !free || k.err != nil {
+		t.Errorf("the mutex is free while an answer is decoded: %v; the error is %v", free, k.err)
+	}
+
+	k = read(func(*wire.Decoder) error { // and the session ends meanwhile
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.conn = nil
+		s.failAllLocked(&c.sent, zk.ErrClosed)
+		return nil
+	})
+	if !errors.Is(k.err, zk.ErrClosed) {
+		t.Errorf("the error of a call whose session has ended is %v", k.err)
 	}
 }
