@@ -69,9 +69,7 @@ func (f *accessFlags) addTo(cmd *cobra.Command, flags []accessFlag) {
 	for _, flag := range flags {
 		cmd.Flags().Var((*accessValue)(flag.of(&f.given)), flag.name, fmt.Sprintf("%s (default $%s, else %s)", flag.usage, flag.variable, flag.otherwise))
 	}
-	if len(flags) > len(tlsFlags) { // it has a session
-		cmd.Flags().DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
-	}
+	cmd.Flags().DurationVar(&f.connectTimeout, "connect-timeout", connectTimeoutDefault, "how long to look for a server")
 	f.has = flags
 	completeValues(cmd, "servers", access.Local)
 	completeValues(cmd, "acl", access.World, access.Creator)
@@ -156,7 +154,7 @@ func (f *accessFlags) settings() (s access.Settings, err error) {
 	}
 	f.unnamed = named == ""
 	s.Servers, s.ConnectTimeout = chooseServers(named), f.connectTimeout
-	if len(f.has) > len(tlsFlags) && f.connectTimeout < time.Millisecond {
+	if f.connectTimeout < time.Millisecond {
 		return s, exit.Errorf(exit.Usage, "--connect-timeout %v: not a duration of at least %v", f.connectTimeout, time.Millisecond)
 	}
 	said := map[string]saidValue{}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,16 @@ func TestEachCommandTakesAConnectTimeout(t *testing.T) {
 	h := newHome(t)
 	h.run("locks", "--servers=127.0.0.1:1", "--connect-timeout=200ms").want(69, "within 200ms")
 	h.run("members", "a", "--servers=127.0.0.1:1", "--connect-timeout=200ms").want(69, "within 200ms")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close() // nothing is accepted, and nothing is answered
+	out := h.run("status", silent.Addr().String(), "--connect-timeout=200ms").want(69, "no server has answered").stdout.String()
+	if !strings.Contains(out, "no answer within 200ms") {
+		t.Errorf("status prints %s", out)
+	}
+	h.run("status", silent.Addr().String(), "--connect-timeout=0s").want(64, "--connect-timeout 0s")
 	h.run("locks", "--connect-timeout=0s").want(64, "--connect-timeout 0s")
 	h.run("run", "--connect-timeout=0s", "a", "--", "true").want(64, "--connect-timeout 0s")
 }

@@ -275,4 +275,7 @@ func TestStatusOfTheLocalKeeper(t *testing.T) {
 	if out := h.run("status").want(0).stdout.String(); !strings.Contains(out, "standalone") {
 		t.Errorf("status: %s", out)
 	}
+	if out := h.run("doctor").want(0).stdout.String(); !strings.Contains(out, "single server") || strings.Contains(out, "zoo.cfg") {
+		t.Errorf("doctor of a keeper, which has no configuration file: %s", out)
+	}
 }

@@ -22,8 +22,6 @@ import (
 )
 
 const (
-	// statusTimeout is how long a server may take to say how it is.
-	statusTimeout = 5 * time.Second
 	// statusParallelMax is how many are asked at a time.
 	statusParallelMax = 16
 	defaultPort       = "2181"
@@ -60,7 +58,7 @@ Exit status: 0 if all have answered and serve, 69 if none does, 1 if some do not
 			if err != nil {
 				return exit.Errorf(exit.Usage, "status: %w", err)
 			}
-			rows := askAll(strings.Split(list, ","), dial)
+			rows := askAll(strings.Split(list, ","), dial, flags.connectTimeout)
 			if asJSON {
 				if err := printJSON(cmd.OutOrStdout(), rows); err != nil {
 					return err
@@ -106,7 +104,7 @@ type serverStatus struct {
 	idle bool // it runs, and serves no requests
 }
 
-func askAll(servers []string, dial access.Dialer) []serverStatus {
+func askAll(servers []string, dial access.Dialer, timeout time.Duration) []serverStatus {
 	rows := make([]serverStatus, len(servers))
 	room := make(chan struct{}, statusParallelMax)
 	var wg sync.WaitGroup
@@ -114,16 +112,16 @@ func askAll(servers []string, dial access.Dialer) []serverStatus {
 		room <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-room }()
-			rows[i] = ask(strings.TrimSpace(server), dial)
+			rows[i] = ask(strings.TrimSpace(server), dial, timeout)
 		})
 	}
 	wg.Wait()
 	return rows
 }
 
-func ask(server string, dial access.Dialer) serverStatus {
+func ask(server string, dial access.Dialer, timeout time.Duration) serverStatus {
 	network, address := gather.Place(server)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), statusTimeout, fmt.Errorf("no answer within %v", statusTimeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
 	s, err := fourletter.Ask(ctx, dial, network, address)
 	if err != nil {

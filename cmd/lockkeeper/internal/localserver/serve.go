@@ -78,7 +78,7 @@ func (p Places) serve(ctx context.Context, lock *os.File, idle time.Duration, re
 	}
 	srv, err := server.Open(server.Options{
 		DataDir: p.data(), TickTime: tick, MinSessionTimeout: sessionTimeoutMin, MaxSessionTimeout: sessionTimeoutMax,
-		PreAllocBytes: logStepBytes, Logger: log,
+		PreAllocBytes: logStepBytes, Words: []string{"mntr", "conf"}, Logger: log, // the words for status and doctor
 	})
 	if err != nil {
 		return err
