@@ -56,6 +56,8 @@ func (s *Session) Gone(ctx context.Context) bool {
 func (s *Session) askToClose(ctx context.Context) error {
 	for {
 		k := add(s.Pipeline(), "close session", wire.OpCloseSession, "", nil, func(*wire.Decoder) (none struct{}) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			s.mu.closed = true
 			return none
 		})
