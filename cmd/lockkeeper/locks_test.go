@@ -178,6 +178,16 @@ func TestPrintTable(t *testing.T) {
 	if err := printTable(&out, rows); err != nil || out.String() != want {
 		t.Errorf("printTable: %v\n%s", err, &out)
 	}
+
+	out.Reset()
+	long := strings.Repeat("é", 1000)
+	rows = [][]string{{"A", "B"}, {long, "x"}, {"y", long}, {long}}
+	err := printTable(&out, rows)
+	lines := strings.Split(out.String(), "\n")
+	cut := long[:2*(cellMax-1)] + "…"
+	if err != nil || lines[1] != cut+"  x" || !strings.HasSuffix(lines[2], " "+cut) || lines[3] != long {
+		t.Errorf("printTable of long cells: %v\n%s", err, &out)
+	}
 }
 
 // A watch that is ended with ^C says nothing about it.

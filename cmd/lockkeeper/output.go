@@ -30,8 +30,12 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// cellMax is how many characters of a cell a table shows: one client's long name must not spread the lines of all others. JSON has
+// all of it.
+const cellMax = 250
+
 // printTable prints rows in columns, the first row being the headings. The last cell of a row that is shorter runs on
-// over the columns that it lacks.
+// over the columns that it lacks, as a whole.
 func printTable(w io.Writer, rows [][]string) error {
 	const runsOn = "\x00" // stands for such a cell, which is to make no column wider
 	var out bytes.Buffer
@@ -40,6 +44,9 @@ func printTable(w io.Writer, rows [][]string) error {
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = printable.Text(cell)
+			if runes := []rune(row[i]); len(runes) > cellMax && (i < len(row)-1 || len(row) == len(rows[0])) {
+				row[i] = string(runes[:cellMax-1]) + "…"
+			}
 		}
 		line := strings.Join(row, "\t")
 		if lacks := len(rows[0]) - len(row); lacks > 0 { // a column would end where a row has no cell for it
