@@ -147,20 +147,22 @@ func writeCells(out io.Writer, cells []*cell) {
 			fmt.Fprintf(out, "| %s | %.0f | %.0f to %.0f | %.0f µs | %.0f µs |\n", l.Name, m.Rate(), low, high, m.P50, m.P99)
 		}
 	}
-	fmt.Fprintf(out, "\n### Ratios\n\nMedians of the rounds' ratios. The last column is what the requests of a lock reach on the same server, without a lock.\n\n"+
-		"| of | to | workload | ratio | wanted | | at most |\n|---|---|---|--:|--:|---|--:|\n")
+	fmt.Fprintf(out, "\n### Ratios\n\nMedians of the rounds' ratios. The column \"at most\" is what the requests of a lock reach on the same server, without a\n"+
+		"lock, and the last one how much of that the lock reaches: the median of the rounds, too.\n\n"+
+		"| of | to | workload | ratio | wanted | | at most | of that |\n|---|---|---|--:|--:|---|--:|--:|\n")
 	for _, p := range promises {
 		for i, w := range peers.Workloads {
 			if p.least[i] == 0 {
 				continue
 			}
 			to := find(cells, p.to, w)
-			ratio := find(cells, p.of, w).ratio(to)
+			of, most := find(cells, p.of, w), find(cells, p.floor, w)
+			ratio := of.ratio(to)
 			met := "met"
 			if ratio < p.least[i] {
 				met = "**missed**"
 			}
-			fmt.Fprintf(out, "| %s | %s | %s | %.2f | %.2f | %s | %.2f |\n", p.of, p.to, w.Name, ratio, p.least[i], met, find(cells, p.floor, w).ratio(to))
+			fmt.Fprintf(out, "| %s | %s | %s | %.2f | %.2f | %s | %.2f | %.0f %% |\n", p.of, p.to, w.Name, ratio, p.least[i], met, most.ratio(to), 100*of.ratio(most))
 		}
 	}
 }
