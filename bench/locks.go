@@ -35,7 +35,7 @@ var promises = []promise{
 
 // processRounds is how many rounds there are to one in which libraries are measured that are processes of their own. They take
 // seconds to start, so they run longer then.
-const processRounds = 4
+const processRounds = 12
 
 // locks measures all libraries under all workloads, by turns, and writes what came of it. The speed of disk and processors
 // changes within minutes on a machine that is shared. So turns are short, what is compared runs in turns that follow each other, and

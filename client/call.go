@@ -19,9 +19,9 @@ type call struct {
 	path  string // as the caller named it
 	frame []byte // the request with its length, room for the xid at xidOffset; nil once it has been sent
 
-	// decode takes the response, on the goroutine that reads the connection, before any later message is looked at. Session.mu is
-	// not held, because a listing of megabytes takes a while, and the ends of holds are told under that mutex. What cannot be read
-	// is the error of d; what the response says has failed is the one returned. Nil if there is nothing to decode.
+	// decode takes the response, on the goroutine that reads the connection, before any later message is looked at. Session.mu is not
+	// held: a long listing takes a while, and would hold up the ends of holds. What cannot be read is the error of d; what the
+	// response says has failed is the one returned. Nil if there is nothing to decode.
 	decode func(d *wire.Decoder) error
 
 	arm    *Watch // the watch that the request registers, if any

@@ -16,9 +16,8 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// A conn is one connection of a session, from handshake to hang-up. Two goroutines serve it: one writes what is queued
-// and keeps the heartbeat (writer.go), the other reads answers and events (reader.go). A caller that is alone does
-// either on its own goroutine.
+// A conn is one connection of a session, from handshake to hang-up. Two goroutines serve it: one writes what is queued and keeps the
+// heartbeat (writer.go), the other reads answers and events (reader.go). A caller that is alone does either on its own goroutine.
 type conn struct {
 	// Fixed when made.
 	s       *Session
@@ -155,9 +154,8 @@ func (c *conn) eventLocked(h *wire.ReplyHeader, d *wire.Decoder, skipped error) 
 	return nil
 }
 
-// dueLocked returns the call that is answered, and notes what the answer proves of the session. Answers come in the order of the
-// requests, but those to credentials, watches and pings, which have xids of their own, may overtake others. Its error ends the
-// connection.
+// dueLocked returns the call that is answered, and notes what the answer proves. Answers come in the order of the requests, but those
+// to credentials, watches and pings, which have xids of their own, may overtake others. Its error ends the connection.
 func (c *conn) dueLocked(h *wire.ReplyHeader) (*call, error) {
 	if h.Err == zk.ErrConnectionLoss || h.Err == timedOut {
 		return nil, fmt.Errorf("%v does not know the outcome of xid %d: %w", c.server, h.Xid, h.Err)

@@ -98,9 +98,8 @@ func (s *Session) judge(r *refusals, srv serverlist.Server, err error) *SessionE
 const goodAfter = time.Second
 
 // backoff returns how long to pause before a round through the servers, after so many in vain: not at all before the first, then
-// BackoffMin, doubling up to BackoffMax, each shortened by a random part of up to a half so that clients do not march in step.
-// Only a connection that proved good starts the count again: a server that accepts and hangs up at once is no better than one
-// that refuses.
+// BackoffMin, doubling up to BackoffMax, each shortened by a random part of up to a half so that clients do not march in step. Only a
+// connection that proved good starts the count again: a server that accepts and hangs up at once is no better than one that refuses.
 func (o *Options) backoff(rounds int) time.Duration {
 	if rounds == 0 {
 		return 0

@@ -46,9 +46,8 @@ func (e *OpError) Error() string {
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// MaybeApplied reports whether the write behind err could have taken effect, now or later: the request left, or is still to be
-// sent, and the answer did not come. Look before writing again. It is false for an error that proves that
-// nothing happened, and for reads.
+// MaybeApplied reports whether the write behind err could have taken effect, now or later: the request left, or is still to be sent,
+// and the answer did not come. Look before writing again. It is false for an error that proves that nothing happened, and for reads.
 func MaybeApplied(err error) bool {
 	if op, ok := err.(*OpError); ok && op.Maybe {
 		return true

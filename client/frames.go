@@ -36,9 +36,8 @@ const (
 	replyHeaderBytes = 16 // what every message begins with
 )
 
-// next takes the next message that has arrived as a whole; it is valid until the next fill. Nil: there is none.
-// Of a message that is longer than bytesMax it returns the header and a *SizeError: a listing that is too long must not
-// end the connection, again and again.
+// next takes the next message that has arrived as a whole; it is valid until the next fill. Nil: there is none. Of a message that is
+// longer than bytesMax it returns the header and a *SizeError: a listing that is too long must not end the connection, again and again.
 func (in *frameReader) next() (message []byte, skipped, err error) {
 	here := in.buf[in.r:in.w]
 	if len(here) < frameHeadBytes {

@@ -140,8 +140,8 @@ func (k *Keeper) join(ctx context.Context) (joined context.Context, leave func()
 	if err := k.Err(); err != nil {
 		return nil, nil, &OpError{Op: "session", Err: err}
 	}
-	k.joined.Add(1)
 	joined, stop := ending.Either(ctx, k.ctx)
+	k.joined.Add(1)
 	return joined, func() { stop(); k.joined.Done() }, nil
 }
 

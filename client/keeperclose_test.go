@@ -138,3 +138,32 @@ func TestKeeperFunctionsEndWhenTheirSessionCloses(t *testing.T) {
 		k.Close(t.Context())
 	})
 }
+
+// A nil context panics before anything has begun: where the panic is recovered, no session and no caller is left behind.
+func TestANilContextBeginsNothing(t *testing.T) {
+	panics := func(t *testing.T, what string, f func()) {
+		defer func() {
+			if recover() == nil {
+				t.Errorf("%s with a nil context did not panic", what)
+			}
+		}()
+		f()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		var none context.Context
+		panics(t, "Open", func() { client.Open(none, zktest.Servers, client.Options{Dial: srv.Link("a").Dial}) })
+		time.Sleep(time.Minute)
+		if n := srv.Stats().Sessions; n != 0 {
+			t.Errorf("Open left %d sessions", n)
+		}
+		k, err := client.Keep(t.Context(), zktest.Servers, client.Options{Dial: srv.Link("b").Dial})
+		must(t, err)
+		panics(t, "Run", func() { k.Run(none, func(context.Context, *client.Session) error { return nil }) })
+		began := time.Now()
+		must(t, k.Close(t.Context()))
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}

@@ -125,15 +125,23 @@ func once[T any](ctx context.Context, s *Session, make func(*Pipeline) *Pending[
 	return k.Wait(ctx)
 }
 
-// again is once for a request that is safe to repeat, and repeats it as long as its connection breaks. The
-// session paces the reconnects, so this cannot spin.
+// again is once for a request that is safe to repeat, and repeats it while its connection breaks. The session paces the reconnects.
 func again[T any](ctx context.Context, s *Session, make func(*Pipeline) *Pending[T]) (T, error) {
-	for {
+	for doubt := false; ; {
 		v, err := once(ctx, s, make)
 		if !isConnectionLoss(err) {
-			return v, err
+			return v, withDoubt(err, doubt)
 		}
+		doubt = doubt || MaybeApplied(err)
 	}
+}
+
+// withDoubt returns the error of a request that repeats another one: if there is a doubt about that one, there still is.
+func withDoubt(err error, doubt bool) error {
+	if op, ok := err.(*OpError); ok {
+		op.Maybe = op.Maybe || doubt
+	}
+	return err
 }
 
 // watchAgain is again for a read that sets a watch, which is nil if it is not set.

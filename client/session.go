@@ -71,12 +71,12 @@ type Session struct {
 	}
 }
 
-// Open establishes a session with the ensemble of a server list, "host:port,host:port/chroot" or
-// "unix:/path/of/socket". A chroot is not made: as long as there is none, what is asked for below it is not there either.
-// Open returns when the session is established, and goes on looking for a server until then. If ctx ends first, the error
-// is an *OpenError that says what became of the attempt at each server; if it never ends, only Options.Logger hears of
-// that. ctx bounds the opening only: the session lives until Close or expiry.
+// Open establishes a session with the ensemble of a server list, "host:port,host:port/chroot" or "unix:/path/of/socket". A chroot is
+// not made: as long as there is none, what is asked for below it is not there either. Open returns when the session is established, and
+// goes on looking for a server until then. If ctx ends first, the error is an *OpenError that says what became of the attempt at each
+// server; if it never ends, only Options.Logger hears of that. ctx bounds the opening only: the session lives until Close or expiry.
 func Open(ctx context.Context, servers string, opt Options) (*Session, error) {
+	_ = ctx.Err() // a nil context panics before anything has begun
 	s, err := begin(servers, opt)
 	if err != nil {
 		return nil, err

@@ -60,15 +60,17 @@ func (s *Session) ensure(ctx context.Context, path string, acl []zk.ACL) error {
 // is for znodes that Put creates; nil lets every client do anything. The last of several writers wins; Update is for values
 // that depend on what is there. A lost answer is resolved by writing again, so the version can grow by two.
 func (s *Session) Put(ctx context.Context, path string, data []byte, acl []zk.ACL) (zk.Stat, error) {
-	for {
+	for doubt := false; ; {
 		stat, err := again(ctx, s, func(p *Pipeline) *Pending[zk.Stat] { return p.Set(path, data, zk.AnyVersion) })
 		if !errors.Is(err, zk.ErrNoNode) {
-			return stat, err
+			return stat, withDoubt(err, doubt)
 		}
+		doubt = doubt || MaybeApplied(err)
 		made, err := s.withParents(ctx, path, acl, func() (Created, error) { return s.Create(ctx, path, data, zk.Persistent, acl) })
 		if !isConnectionLoss(err) && !errors.Is(err, zk.ErrNodeExists) {
-			return made.Stat, err
+			return made.Stat, withDoubt(err, doubt)
 		}
+		doubt = doubt || MaybeApplied(err)
 	}
 }
 
@@ -148,7 +150,9 @@ func inBatches[T any](ctx context.Context, s *Session, paths []string, ask func(
 		for i, at := range batch {
 			v, err := asked[i].Wait(ctx)
 			if isConnectionLoss(err) {
+				doubt := MaybeApplied(err)
 				v, err = again(ctx, s, func(p *Pipeline) *Pending[T] { return ask(p, at) })
+				err = withDoubt(err, doubt)
 			}
 			if err := take(at, v, err); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -495,3 +496,50 @@ func TestCreateWithoutItsTTL(t *testing.T) {
 		}
 	})
 }
+
+// F01: the answer to a write is lost, and no server can be reached until the context ends: the outcome is unknown.
+func TestF01_ADoubtStaysWhenTheRepetitionFails(t *testing.T) {
+	for name, write := range map[string]func(context.Context, *client.Session) error{
+		"Put of a znode that is there": func(ctx context.Context, s *client.Session) error {
+			_, err := s.Put(ctx, "/x", []byte("new"), nil)
+			return err
+		},
+		"Put of a new znode": func(ctx context.Context, s *client.Session) error {
+			_, err := s.Put(ctx, "/y", []byte("new"), nil)
+			return err
+		},
+		"DeleteAll": func(ctx context.Context, s *client.Session) error { return s.DeleteAll(ctx, "/x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.New(t, zktest.Options{})
+				blocked := false
+				p := faultproxy.New(srv.Link("proxied").Dial)
+				defer p.Close()
+				s, err := client.Open(t.Context(), zktest.Servers, client.Options{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if blocked {
+						return nil, errors.New("blocked")
+					}
+					return p.Dial(ctx, network, addr)
+				}})
+				must(t, err)
+				defer s.Close(context.Background())
+				_, err = s.Create(t.Context(), "/x", []byte("old"), zk.Persistent, nil)
+				must(t, err)
+				before := srv.Tree("/")
+				p.CutAfter(faultproxy.Match{Ops: writes(), Skip: lostWrite[name]})
+				blocked = true
+				err = write(short(t, time.Second), s)
+				if !errors.Is(err, context.DeadlineExceeded) || !client.MaybeApplied(err) {
+					t.Errorf("%v; MaybeApplied says %v", err, client.MaybeApplied(err))
+				}
+				if fmt.Sprint(srv.Tree("/")) == fmt.Sprint(before) {
+					t.Error("nothing was written: the test shows nothing")
+				}
+			})
+		})
+	}
+}
+
+// lostWrite is which of the writes changes something, where the first does not.
+var lostWrite = map[string]int{"Put of a new znode": 1}

@@ -43,8 +43,7 @@ var (
 	// ErrTooManyPermits is returned when more permits are asked for at once than there are. The error is a *TooManyError.
 	ErrTooManyPermits = errors.New("more permits asked for at once than there are")
 	// ErrReentered is returned when the lock is asked for with a context that derives from a hold of the same lock, without
-	// Options.Reentrant. The caller would wait for itself, or several goroutines that were started under the hold would
-	// all be let in.
+	// Options.Reentrant. The caller would wait for itself, or several goroutines that were started under the hold would all be let in.
 	ErrReentered = errors.New("its context derives from a hold of this lock: pass another context, or set Options.Reentrant")
 	// ErrUpgrade is returned when the write side is asked for under a hold of the read side. Two readers that did so would
 	// wait for each other for ever: release the read side first.

@@ -22,9 +22,8 @@ type Locker interface {
 	Do(ctx context.Context, f func(ctx context.Context) error) error
 }
 
-// A locker is a fair or an unfair lock whose Lock returns one hold: a mutex, a side of a read/write lock, an unfair
-// lock, a semaphore's single permit, or the lock under an election. The zero value is that of a lock that was not made by a
-// function such as NewMutex.
+// A locker is a fair or an unfair lock whose Lock returns one hold: a mutex, a side of a read/write lock, an unfair lock, a semaphore's
+// single permit, or the lock under an election. The zero value is that of a lock that was not made by a function such as NewMutex.
 type locker struct{ lock *lockBase }
 
 // noLock is the lock of a zero locker.

@@ -94,8 +94,8 @@ func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored in
 			_, err = f.s.Set(ctx, f.dir, queue.EncodePermits(n), node.Stat.Version)
 		}
 		switch {
-		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode),
-			errors.Is(err, zk.ErrConnectionLoss): // another write was faster, perhaps an earlier one of this call: look again
+		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss),
+			errors.Is(err, zk.ErrNoNode) && !missing: // otherwise the chroot is missing. Another write was faster, perhaps an earlier one of this call: look again
 			continue
 		}
 		return n, err

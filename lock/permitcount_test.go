@@ -2,11 +2,14 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -62,6 +65,30 @@ func TestSetPermits(t *testing.T) {
 		}
 		if err := c.SetPermits(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "/locks/c") {
 			t.Errorf("Curator's: %v", err)
+		}
+	})
+}
+
+// A semaphore below a chroot that is missing says so, as other locks do: it asked again and again.
+func TestASemaphoreBelowAMissingChroot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		s, err := client.Open(t.Context(), zktest.Servers+"/app", client.Options{Dial: srv.Dial})
+		must(t, err)
+		defer s.Close(context.Background())
+		sem, err := NewSemaphore(s, "/s", 2, Options{})
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		before := srv.Stats().Received
+		_, err = sem.Acquire(ctx)
+		for what, err := range map[string]error{"Acquire": err, "SetPermits": sem.SetPermits(ctx, 3)} {
+			if !errors.Is(err, zk.ErrNoNode) || !strings.Contains(err.Error(), "the chroot /app is missing") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if n := srv.Stats().Received - before; n > 50 {
+			t.Errorf("%d requests", n)
 		}
 	})
 }
