@@ -17,8 +17,7 @@ import (
 // A Keeper never moves anything from one session to the next: locks, watches and ephemeral znodes end with their
 // session. What is to be there again is made again by the function, on the session that it is called with.
 //
-// A refused credential ends the Keeper, because the next session would be refused as well. A Keeper is safe for use by
-// many goroutines.
+// A refused credential ends the Keeper, because the next session would be refused as well. A Keeper is safe for use by many goroutines.
 type Keeper struct {
 	// Fixed by Keep.
 	servers string

@@ -27,11 +27,10 @@ type Options struct {
 	// Grace is how long the work of a leader that resigns may go on before another is let lead. Default 5 s.
 	Grace time.Duration
 
-	// Margin is how long a term ends before the deadline of its lock (see lock.Hold.Remaining), if nothing is heard from the
-	// ensemble any more: so long the work has to stop before the lock is given up. The larger it is, the sooner late
-	// heartbeats end a term: once an answer is late by half the session timeout, less the margin. Default a sixth of
-	// the session timeout that is in force, at most a third; negative means none. If a reconnect shortens the session
-	// timeout, a longer margin is cut to a third.
+	// Margin is how long a term ends before the deadline of its lock (see lock.Hold.Remaining), if nothing is heard from the ensemble
+	// any more: so long the work has to stop before the lock is given up. The larger it is, the sooner late heartbeats end a term: once
+	// an answer is late by half the session timeout, less the margin. Default a sixth of the session timeout that is in force, at most
+	// a third; negative means none. If a reconnect shortens the session timeout, a longer margin is cut to a third.
 	Margin time.Duration
 
 	// Lock has the options of the lock that a leader holds. Its Data must be nil, because ID and Data make it, its Deadlock must

@@ -90,8 +90,8 @@ func (h *Hold) Remaining() time.Duration {
 }
 
 // Do runs f, and releases the hold when f returns or panics. f's context ends with the cause when ctx does and when the hold does. It
-// has the values of the hold's context, and else those of ctx. The error is f's, joined with the loss of the lock or the failure
-// to release it. If the hold is over already, f does not run and the error is the hold's Cause.
+// has the values of the hold's context, and else those of ctx, and derives from the holds of both. The error is f's, joined with the
+// loss of the lock or the failure to release it. If the hold is over already, f does not run and the error is the hold's Cause.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return workUnder(ctx, h, f)
 }
@@ -105,7 +105,9 @@ type releasable interface {
 
 // workUnder is Do for what may be one hold or several.
 func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) error) (err error) {
-	work, stop := ending.Either(workContext{ctx, context.WithoutCancel(h.Context())}, h.Context())
+	chain := heldChainOf(h.Context()).before(heldChainOf(ctx))
+	values := context.WithValue(context.WithoutCancel(h.Context()), heldChainKey{}, chain)
+	work, stop := ending.Either(workContext{ctx, values}, h.Context())
 	defer stop()
 	defer func() {
 		if e := h.Release(context.WithoutCancel(ctx)); e != nil && !errors.Is(err, e) { // f may have told of the loss

@@ -28,6 +28,14 @@ func (g *grant) withHold(ctx context.Context) context.Context {
 	return context.WithValue(ctx, heldChainKey{}, &heldChain{g, heldChainOf(ctx)})
 }
 
+// before returns the chain with the other one behind it, unless that is its end already.
+func (c *heldChain) before(other *heldChain) *heldChain {
+	if c == nil || c == other {
+		return other
+	}
+	return &heldChain{c.g, c.outer.before(other)}
+}
+
 // of returns the newest grant of a lock in the chain, nil if there is none. One directory may have several queues, and each
 // is a lock of its own.
 func (c *heldChain) of(b *lockBase) *grant {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockkeeper/lockkeeper/lock"
 	"github.com/lockkeeper/lockkeeper/zktest"
@@ -61,5 +62,49 @@ func TestF31_ReentrantByOptionOnly(t *testing.T) {
 				must(t, nil, outer.Release(t.Context()))
 			}
 		}
+	})
+}
+
+// F31: work under a hold derives from the holds of its caller, too, however deep: it waited for itself.
+func TestF31_WorkUnderTwoHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(t, zktest.Options{}).Session(t, "s")
+		mutex := func(path string) *lock.Mutex {
+			m, err := lock.NewMutex(s, path, lock.Options{})
+			must(t, nil, err)
+			return m
+		}
+		a, b, c := mutex("/a"), mutex("/b"), mutex("/c")
+		both, err := lock.NewAll(a, c)
+		must(t, nil, err)
+		again := func(ctx context.Context) error {
+			for _, m := range []*lock.Mutex{b, a} {
+				limited, cancel := context.WithTimeout(ctx, time.Minute)
+				_, err := m.Lock(limited)
+				cancel()
+				if !errors.Is(err, lock.ErrReentered) {
+					t.Errorf("%s under its own hold: %v; want ErrReentered", m.Path(), err)
+				}
+			}
+			return nil
+		}
+		holdB, err := b.Lock(t.Context())
+		must(t, holdB, err)
+		holdA, err := a.Lock(t.Context())
+		must(t, holdA, err)
+		must(t, nil, holdA.Do(holdB.Context(), again))
+
+		all, err := both.Lock(t.Context())
+		must(t, nil, err)
+		must(t, nil, all.Do(holdB.Context(), again))
+
+		must(t, nil, holdB.Do(t.Context(), func(ctx context.Context) error {
+			return c.Do(ctx, func(ctx context.Context) error {
+				holdA, err := a.Lock(context.Background())
+				must(t, holdA, err)
+				return holdA.Do(ctx, again)
+			})
+		}))
+		must(t, nil, b.Do(t.Context(), func(context.Context) error { return nil })) // not held any more
 	})
 }

@@ -193,8 +193,7 @@ func (f *CycleFinder) reach() error {
 	return nil
 }
 
-// A step is one wait on the way around: the entry at its end waits, or holds what the one before waits for
-// while it waits elsewhere.
+// A step is one wait on the way around: the entry at its end waits, or holds what the one before waits for while it waits elsewhere.
 type step struct {
 	from *step
 	e    *Entry

@@ -16,8 +16,7 @@ type Claim struct {
 	Name   string // of its node
 }
 
-// A Queue holds the claims of one lock, the oldest first. It is a pure function of a listing, and of the number of permits.
-// Guarantees:
+// A Queue holds the claims of one lock, the oldest first. It is a pure function of a listing, and of the number of permits. Guarantees:
 //  1. the queue is ordered by number, never by the text of names, and a counter that wraps does not disturb the order;
 //  2. children that are not claims of the kinds asked for were set aside, never an error.
 type Queue struct {

@@ -66,11 +66,10 @@ func waitForConflict(q Queue, place int) []int {
 // watches on N holders, so (N+1)/2 waiters are woken in the mean. The nearest claims are the best choice: they fall
 // least on the oldest holders, which are the likeliest to leave. A waiter that wants k permits watches N-k+1.
 //
-// Four cheaper schemes fail. Only the first waiter watches holders, and the others watch the waiter ahead: a granted claim
-// stays in place, so the next waiter does not hear that it is first now. Each waiter watches the one claim N places ahead:
-// another permit comes back and it does not hear. The holder that leaves names the next one: that costs a listing and write
-// permission on claims of others, and a holder that dies names none. A mutex is held while waiting, as in Curator: that costs
-// two more transactions for each permit.
+// Four cheaper schemes fail. Only the first waiter watches holders, and the others watch the waiter ahead: a granted claim stays in
+// place, so the next waiter does not hear that it is first now. Each waiter watches the one claim N places ahead: another permit comes
+// back and it does not hear. The holder that leaves names the next one: that costs a listing and write permission on claims of others,
+// and a holder that dies names none. A mutex is held while waiting, as in Curator: that costs two more transactions for each permit.
 func waitForPermits(q Queue, place int) []int {
 	if place < q.Permits {
 		return nil
