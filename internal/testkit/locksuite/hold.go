@@ -503,9 +503,10 @@ func unreadableHold(w *World, t *testing.T) {
 // A hold at rest sends no more than one request a sixth of the timeout, and its watch on the own node.
 func idleHold(w *World, t *testing.T) {
 	a := w.Client("a")
-	h := must(w, a.Mutex(lock.Options{}).Lock)
-	time.Sleep(w.moment())
 	mark := a.Proxy.Mark()
+	h := must(w, a.Mutex(lock.Options{}).Lock)
+	w.Within(w.Timeout, "a watch on the node", func() bool { return len(a.Proxy.Since(mark).Asked(wire.OpGetData)) > 0 })
+	mark = a.Proxy.Mark()
 	const beats = 12
 	time.Sleep(w.Timeout / 6 * beats)
 	sent := a.Proxy.Since(mark).Asked()
