@@ -34,6 +34,17 @@ func (b lockSession) Listen(ctx context.Context, watches any) {
 	})
 }
 
+func (b lockSession) Guard(f func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.state.Phase.Final() {
+		return false
+	}
+	b.guards.Add(1)
+	b.wg.Go(func() { defer b.guards.Done(); f() })
+	return true
+}
+
 func (b lockSession) Tell(f func()) { b.tellers.Go(f) }
 
 func (b lockSession) CutOff(err error) error { return b.cutOff(err) }

@@ -11,10 +11,10 @@ import (
 	"github.com/lockkeeper/lockkeeper/zk"
 )
 
-// Close ends the session. First Done is closed, and requests that have not been sent fail with zk.ErrClosed. Then the
-// ensemble is asked to end the session; when it has answered, every ephemeral znode of the session is gone and its
-// locks are free. If no answer comes before ctx ends or Options.CloseTimeout has passed, the session is over on this
-// side all the same, and the error says for how long the ensemble may keep it.
+// Close ends the session. First Done is closed, the holds of its locks end with the loss, and requests that have not been sent fail
+// with zk.ErrClosed. Then the ensemble is asked to end the session; when it has answered, every ephemeral znode of the session is gone
+// and its locks are free. If no answer comes before ctx ends or Options.CloseTimeout has passed, the session is over on this side all
+// the same, and the error says for how long the ensemble may keep it.
 //
 // Close returns only after all goroutines of the session have ended, those of Session.Go included, whether ctx has ended or not: a
 // function of Session.Go that calls it waits for itself. A trace function may still be running. For functions that are told of the
@@ -23,6 +23,8 @@ import (
 func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)
 	defer cancel()
+	s.refuseRequests()
+	s.guards.Wait()
 	why := s.askToClose(ctx)
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
 	s.wg.Wait()
@@ -51,8 +53,20 @@ func (s *Session) Gone(ctx context.Context) bool {
 	return s.mu.closed || s.mu.over != nil && errors.Is(s.mu.over, zk.ErrSessionExpired) && !s.mu.over.presumed
 }
 
-// askToClose fails what has not been sent, and has the ensemble end the session. It returns nil when that has answered, and
-// otherwise why there was no answer: the session may be over.
+// refuseRequests closes Done, and fails the requests of callers that have not been sent.
+func (s *Session) refuseRequests() {
+	s.mu.Lock()
+	log := func() {}
+	if s.Err() == nil { // otherwise no request of a caller is queued but to close
+		log = s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
+		s.failAllLocked(&s.mu.queue, s.mu.state.Cause)
+	}
+	s.mu.Unlock()
+	log()
+}
+
+// askToClose has the ensemble end the session. It returns nil when that has answered, and otherwise why there was no answer: the
+// session may be over.
 func (s *Session) askToClose(ctx context.Context) error {
 	for {
 		k := add(s.Pipeline(), "close session", wire.OpCloseSession, "", nil, func(*wire.Decoder) (none struct{}) {
@@ -62,11 +76,6 @@ func (s *Session) askToClose(ctx context.Context) error {
 			return none
 		})
 		s.mu.Lock()
-		log := func() {}
-		if s.Err() == nil { // otherwise no request of a caller is queued but to close
-			log = s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
-			s.failAllLocked(&s.mu.queue, s.mu.state.Cause)
-		}
 		s.mu.inFlight++
 		s.mu.queue = append(s.mu.queue, &k.call)
 		if s.mu.over != nil {
@@ -74,7 +83,6 @@ func (s *Session) askToClose(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 		tell(s.wake)
-		log()
 		_, err := k.Wait(ctx)
 		if !isConnectionLoss(err) { // otherwise ask again on the next connection; it may turn out that the session is gone
 			return cause(err)

@@ -37,7 +37,7 @@ func (e *OpError) Error() string {
 		text += " " + e.Path
 	}
 	text += fmt.Sprintf(": %v", e.Err)
-	if e.Maybe {
+	if e.Maybe && !MaybeApplied(e.Err) { // which says so itself
 		text += " (outcome unknown)"
 	}
 	return text

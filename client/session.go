@@ -27,6 +27,7 @@ type Session struct {
 	cancel context.CancelFunc // ends run
 	ctx    context.Context    // of run and of everything that belongs to the session
 	wg     sync.WaitGroup     // run and what Go started
+	guards sync.WaitGroup     // those of wg that end holds, which Close waits for before it asks the ensemble
 
 	final  context.Context // ends when the state becomes final, with its cause
 	finish context.CancelCauseFunc

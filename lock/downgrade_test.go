@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockkeeper/lockkeeper/internal/ending"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -164,20 +163,21 @@ func TestDowngradeOfAHoldThatIsReleasedMeanwhile(t *testing.T) {
 // A downgrade that ends with its session says that the lock is lost, also if the guard has not looked yet.
 func TestDowngradeWhoseSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv, m, h := heldWriter(t, Options{})
+		srv, _, h := heldWriter(t, Options{})
 		time.Sleep(time.Second)
-		srv.Link("s").Freeze()
+		link := srv.Link("s")
+		link.Freeze()
 		downgraded := make(chan error, 1)
 		go func() { downgraded <- h.Downgrade(t.Context()) }()
 		synctest.Wait()
 		guards.Lock() // the guard cannot end its look
-		go m.Session().Close(ending.Ended(context.Canceled))
+		link.Expire()
+		link.Heal()
 		err := <-downgraded
 		guards.Unlock()
-		if !errors.Is(err, ErrLost) || !errors.Is(err, zk.ErrClosed) {
+		if !errors.Is(err, ErrLost) || !errors.Is(err, zk.ErrSessionExpired) {
 			t.Errorf("Downgrade = %v, want the loss by the session's end", err)
 		}
-		srv.Link("s").Heal()
 	})
 }
 

@@ -63,7 +63,7 @@ func (g *grant) putUnderGuard(own *client.Watch) {
 	k := guards.of[g.s]
 	if k == nil {
 		k = &guard{s: g.s, told: make(chan struct{}, 1), awake: true}
-		if !g.s.Go(k.run) {
+		if !bridge.Of(g.s).Guard(k.run) {
 			guards.Unlock()
 			g.lose(g.s.Err())
 			return
@@ -82,7 +82,7 @@ func (g *grant) putUnderGuard(own *client.Watch) {
 }
 
 // run looks until the session is over or the guard has had nothing to do for a while.
-func (k *guard) run(context.Context) {
+func (k *guard) run() {
 	timer := time.NewTimer(guardTick)
 	defer timer.Stop()
 	for {

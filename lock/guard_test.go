@@ -1,8 +1,10 @@
 package lock_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -110,4 +112,41 @@ func TestAGuardOfManyHoldsSparesTheClock(t *testing.T) {
 			t.Errorf("%d holds: the clock was read %d times in %d looks", holds, n, looks)
 		}
 	})
+}
+
+// The contexts of all holds have ended before the ensemble is asked to free the locks of a session that is closed: another holder can
+// begin as soon as it has heard.
+func TestHoldsEndBeforeTheirSessionIsClosed(t *testing.T) {
+	const holds = 300
+	srv := zktest.New(t, zktest.Options{})
+	ours, theirs := srv.Session(t, "ours"), srv.Session(t, "theirs")
+	var held []*lock.Hold
+	for i := range holds {
+		m, err := lock.NewMutex(ours, fmt.Sprintf("/locks/%d", i), lock.Options{})
+		must(t, nil, err)
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		held = append(held, h)
+	}
+	waits, still := make(chan struct{}), make(chan int, 1)
+	began := sync.OnceFunc(func() { close(waits) })
+	next, err := lock.NewMutex(theirs, "/locks/0", lock.Options{Hooks: lock.Hooks{
+		Waiting: func(context.Context, string, lock.Place) { began() },
+		Granted: func(context.Context, string, *lock.Hold) {
+			n := 0
+			for _, h := range held {
+				if h.Context().Err() == nil {
+					n++
+				}
+			}
+			still <- n
+		},
+	}})
+	must(t, nil, err)
+	go next.Lock(t.Context())
+	<-waits
+	must(t, nil, ours.Close(t.Context()))
+	if n := <-still; n > 0 {
+		t.Errorf("%d of %d holds still lived when the next holder began", n, holds)
+	}
 }

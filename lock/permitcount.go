@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/bridge"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -66,7 +67,13 @@ func (p *permitCount) agree(ctx context.Context, f *fairLock, count int, granted
 
 // updateStoredPermits stores the number that choose returns when it is given the one that is stored, 0 if there is none, and
 // whether there is not even a directory; and returns it. The directory is persistent, so that the number outlives the claims.
-func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored int, missing bool) (int, error)) (int, error) {
+func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored int, missing bool) (int, error)) (_ int, err error) {
+	doubt := false // a number was sent, and the answer was lost
+	defer func() {
+		if doubt {
+			err = operr.Wrap("store permits", f.dir, err, true)
+		}
+	}()
 	for {
 		p := f.s.Pipeline()
 		p.Sync(f.dir)
@@ -93,6 +100,7 @@ func updateStoredPermits(ctx context.Context, f *fairLock, choose func(stored in
 		} else {
 			_, err = f.s.Set(ctx, f.dir, queue.EncodePermits(n), node.Stat.Version)
 		}
+		doubt = doubt || client.MaybeApplied(err)
 		switch {
 		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrConnectionLoss),
 			errors.Is(err, zk.ErrNoNode) && !missing: // otherwise the chroot is missing. Another write was faster, perhaps an earlier one of this call: look again

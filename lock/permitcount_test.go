@@ -56,8 +56,9 @@ func TestSetPermits(t *testing.T) {
 		if got, _, err := s.ACL(t.Context(), "/locks/a"); err != nil || !slices.Equal(got, acl) {
 			t.Errorf("the ACL is %v, %v; want %v", got, err, acl)
 		}
-		if err := m.SetPermits(t.Context(), PermitsMax+1); err == nil {
-			t.Error("more permits than there may be")
+		const tooMany = "set permits /locks/a: 501 permits, want 1 to 500"
+		if err := m.SetPermits(t.Context(), PermitsMax+1); err == nil || err.Error() != tooMany {
+			t.Errorf("more permits than there may be: %v, want %s", err, tooMany)
 		}
 		c, err := NewCuratorSemaphore(s, "/locks/c", 2, Options{})
 		if err != nil {

@@ -61,8 +61,8 @@ func newSemaphore(s *client.Session, path, dir string, permits *permitCount, opt
 	case opt.Delay != 0:
 		return nil, fmt.Errorf("lock %s: option Delay: a semaphore has none", path)
 	case permits.n != 0 || !permits.stored:
-		if err := validPermits(path, permits.n); err != nil {
-			return nil, err
+		if err := validPermits(permits.n); err != nil {
+			return nil, fmt.Errorf("semaphore %s: %w", path, err)
 		}
 	}
 	c := newFairLock(s, dir, opt, &queue.PermitRules)
@@ -70,9 +70,9 @@ func newSemaphore(s *client.Session, path, dir string, permits *permitCount, opt
 	return &Semaphore{c, locker{&c.lockBase}}, nil
 }
 
-func validPermits(path string, n int) error {
+func validPermits(n int) error {
 	if n < 1 || n > PermitsMax {
-		return fmt.Errorf("semaphore %s: %d permits, want 1 to %d", path, n, PermitsMax)
+		return fmt.Errorf("%d permits, want 1 to %d", n, PermitsMax)
 	}
 	return nil
 }
@@ -85,13 +85,15 @@ func (m *Semaphore) SetPermits(ctx context.Context, n int) error {
 	if m.fair == nil {
 		return errZero
 	}
-	if err := validPermits(m.fair.path, n); err != nil {
-		return err
+	err := validPermits(n)
+	switch {
+	case err != nil:
+	case !m.fair.permits.stored:
+		err = errors.New("the number of permits of Curator's semaphore is not stored")
+	default:
+		_, err = updateStoredPermits(ctx, m.fair, func(int, bool) (int, error) { return n, nil })
 	}
-	if !m.fair.permits.stored {
-		return &LockError{"set permits", m.fair.path, errors.New("the number of permits of Curator's semaphore is not stored")}
-	}
-	if _, err := updateStoredPermits(ctx, m.fair, func(int, bool) (int, error) { return n, nil }); err != nil {
+	if err != nil {
 		return &LockError{"set permits", m.fair.path, err}
 	}
 	return nil

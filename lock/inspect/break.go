@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockkeeper/lockkeeper/client"
+	"github.com/lockkeeper/lockkeeper/internal/operr"
 	"github.com/lockkeeper/lockkeeper/lock/internal/queue"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -21,7 +22,7 @@ func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 		if _, _, claim := queue.ParseName(zk.Base(c.Node)); !claim && c.Token != 0 { // an unfair lock's: another may have its name
 			stat, ok, err := s.Exists(ctx, c.Node)
 			if err != nil || !ok || stat.Czxid != c.Token {
-				return unknown && err == nil, err
+				return unknown && err == nil, operr.Wrap("break", c.Node, err, unknown)
 			}
 			version = stat.Version
 		}
@@ -34,7 +35,7 @@ func Break(ctx context.Context, s *client.Session, c Contender) (bool, error) {
 		case errors.Is(err, zk.ErrConnectionLoss):
 			unknown = true
 		case !errors.Is(err, zk.ErrBadVersion): // which means: written to, or another's
-			return false, err
+			return false, operr.Wrap("break", c.Node, err, unknown)
 		}
 	}
 }

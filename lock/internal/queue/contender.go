@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/lockkeeper/lockkeeper/zk"
@@ -91,23 +92,24 @@ type Contender struct {
 // dataDescribed is up to how many bytes of another library's data describe a contender.
 const dataDescribed = 60
 
-// Describe returns words that describe the contender, "backup pid 4711 on host7 (nightly)" for example; empty if Node is.
+// Describe returns words that describe the contender, "backup pid 4711 on host7 (nightly)" for example; empty if Node is. They are what
+// its client has written, with escapes for what cannot be printed.
 func (c Contender) Describe() string {
 	if c.Node == "" {
 		return ""
 	}
 	var parts []string
 	if c.Owner.Program != "" {
-		parts = append(parts, c.Owner.Program)
+		parts = append(parts, printable(c.Owner.Program))
 	}
 	if c.Owner.PID != 0 {
 		parts = append(parts, fmt.Sprintf("pid %d", c.Owner.PID))
 	}
 	if c.Owner.Host != "" {
-		parts = append(parts, "on "+c.Owner.Host)
+		parts = append(parts, "on "+printable(c.Owner.Host))
 	}
 	if c.Owner.Label != "" {
-		parts = append(parts, fmt.Sprintf("(%s)", c.Owner.Label))
+		parts = append(parts, "("+printable(c.Owner.Label)+")")
 	}
 	if len(parts) == 0 {
 		if text := string(c.Data); text != "" && len(text) <= dataDescribed && utf8.ValidString(text) {
@@ -116,6 +118,15 @@ func (c Contender) Describe() string {
 		parts = append(parts, fmt.Sprintf("session 0x%x", uint64(c.Session)))
 	}
 	return strings.Join(parts, " ")
+}
+
+// printable returns text with escapes for what cannot be printed, such as the control characters of a terminal.
+func printable(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
 }
 
 // NewContender returns the contender whose node has that data and stat.
