@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/internal/serverlist"
+	"github.com/lockkeeper/lockkeeper/internal/socket"
 	"github.com/lockkeeper/lockkeeper/internal/wire"
 	"github.com/lockkeeper/lockkeeper/zk"
 )
@@ -45,7 +46,7 @@ func (s *Session) newConnLocked(nc net.Conn, srv serverlist.Server, asked clock.
 	c := &conn{s: s, nc: nc, rw: nc, server: srv, number: s.mu.stats.Connections, timeout: s.mu.timeout}
 	switch nc.(type) {
 	case *net.TCPConn, *net.UnixConn:
-		c.kernel, c.rw = true, directIO(nc)
+		c.kernel, c.rw = true, socket.Direct(nc)
 	}
 	// A connection is given up when nothing has been heard for two thirds of the session timeout, so that
 	// there is time to find another server before the session expires.

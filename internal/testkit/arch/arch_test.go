@@ -144,8 +144,10 @@ func TestWhoMayLeanOnWhom(t *testing.T) {
 		{in: []string{"internal/wire"}, allow: func(f string) bool { return f == "zk" },
 			why: "the wire format knows only the words"},
 		{in: library, allow: func(f string) bool {
-			return under(f, library...) || f == "internal/wire" || f == "internal/clock" || f == "internal/lease" || f == "internal/serverlist" || f == "internal/ending" || f == "internal/bridge"
+			return under(f, library...) || f == "internal/wire" || f == "internal/clock" || f == "internal/lease" || f == "internal/serverlist" || f == "internal/ending" || f == "internal/bridge" || f == "internal/socket"
 		}, why: "the library does not import the server, the command or what is for tests: users link it alone"},
+		{in: []string{"internal/socket"}, allow: func(string) bool { return false },
+			why: "how a socket is read has nothing to do with what is sent"},
 		{in: []string{"client"}, allow: func(f string) bool { return !under(f, "lock", "election") && !under(f, roles...) },
 			why: "the client does not know the locks"},
 		{in: roles, allow: func(f string) bool {
@@ -200,6 +202,15 @@ func TestLibrariesUseTheStandardLibrary(t *testing.T) {
 			if _, ok := ours(p); !ok && !standard(p) {
 				t.Errorf("%s imports %s: outside cmd/, packages need nothing but Go", f.path, p)
 			}
+		}
+	}
+}
+
+// A mistake with unsafe corrupts memory far away, so a reviewer knows where to look: system calls, and what holds many strings.
+func TestWhoMayBeUnsafe(t *testing.T) {
+	for _, f := range sources(t) {
+		if !f.test && !under(f.pkg, "internal/socket", "internal/clock", "internal/wire", "internal/server/tree", "cmd") && slices.Contains(f.imports, "unsafe") {
+			t.Errorf("%s imports unsafe: only system calls and what holds many strings need it", f.path)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package socket
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 // client that mostly waits pays as much for this as for all of its own work.
 type socket struct{ raw syscall.RawConn }
 
-// directIO returns a socket that reads and writes nc, which is one of package net, or nc itself if calls on it may block.
-func directIO(nc net.Conn) io.ReadWriter {
+// Direct returns a socket that reads and writes nc, which is one of package net, or nc itself if calls on it may block.
+func Direct(nc net.Conn) io.ReadWriter {
 	raw, err := nc.(syscall.Conn).SyscallConn()
 	if err != nil || mayBlock(raw) {
 		return nc

@@ -1,4 +1,4 @@
-package client
+package socket
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ func TestUntold(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			near, far := sockets(t, network)
-			rw := directIO(near)
+			rw := Direct(near)
 			sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<19) // more than the kernel has room for
 			echoed := make(chan error, 1)
 			go func() {
@@ -85,7 +85,7 @@ func TestUntoldOfASocketThatBlocks(t *testing.T) {
 		}
 		f.Fd() // shares its flags with near
 		f.Close()
-		if rw := directIO(near); rw != io.ReadWriter(near) {
+		if rw := Direct(near); rw != io.ReadWriter(near) {
 			t.Errorf("%s: a socket that blocks is read and written by a %T", network, rw)
 		}
 	}
