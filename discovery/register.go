@@ -276,5 +276,6 @@ func (r *Registration) Done() <-chan struct{} { return r.p.Done() }
 func (r *Registration) Err() error { return r.p.Err() }
 
 // Close ends the registration. A nil error says that the znode is gone and does not come back. With an error, it is
-// removed in the background, and goes with the session at the latest.
+// removed in the background, and goes with the session at the latest. After the Close of the Keeper, which takes the znode along, the
+// error is zk.ErrClosed: close the registration first.
 func (r *Registration) Close(ctx context.Context) error { return r.p.Close(ctx) }

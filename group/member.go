@@ -114,5 +114,6 @@ func (m *Member) Done() <-chan struct{} { return m.p.Done() }
 func (m *Member) Err() error { return m.p.Err() }
 
 // Close leaves the group. A nil error says that the znode is gone and does not come back. With an error, it is removed in
-// the background, and goes with the session at the latest.
+// the background, and goes with the session at the latest. After the Close of the Keeper, which takes the znode along, the error is
+// zk.ErrClosed: close the member first.
 func (m *Member) Close(ctx context.Context) error { return m.p.Close(ctx) }

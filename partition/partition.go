@@ -397,7 +397,8 @@ func (p *Partition) Err() error {
 
 // Close ends the work on all items, waits until every Work has returned, and leaves. A nil error says that the member's
 // znode is gone. If ctx ends first, the member leaves all the same, and the error says which items are still worked on: they
-// keep their locks, or go on without, until their Work returns. Closing again is harmless, and waits again.
+// keep their locks, or go on without, until their Work returns. Closing again is harmless, and waits again. After the Close of the
+// Keeper, which takes the znode along, the error is zk.ErrClosed: close the partition first.
 func (p *Partition) Close(ctx context.Context) error {
 	p.cancel(zk.ErrClosed)
 	select {
