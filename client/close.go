@@ -24,7 +24,10 @@ func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)
 	defer cancel()
 	s.refuseRequests()
-	s.guards.Wait()
+	select {
+	case <-ending.AllEnded(&s.guards):
+	case <-time.After(holdsEndLimit):
+	}
 	why := s.askToClose(ctx)
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
 	s.wg.Wait()
@@ -37,6 +40,10 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
 }
+
+// holdsEndLimit is how long Close waits for the holds of its locks to end before it asks the ensemble. It takes milliseconds, unless
+// Options.Logger of a lock blocks.
+const holdsEndLimit = time.Second
 
 // tellLimit is how long Close waits for functions that are told of losses.
 const tellLimit = 100 * time.Millisecond

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/lockkeeper/lockkeeper/client"
 	"github.com/lockkeeper/lockkeeper/internal/clock"
 	"github.com/lockkeeper/lockkeeper/lock"
+	"github.com/lockkeeper/lockkeeper/lock/inspect"
 	"github.com/lockkeeper/lockkeeper/zk"
 	"github.com/lockkeeper/lockkeeper/zktest"
 )
@@ -149,4 +151,44 @@ func TestHoldsEndBeforeTheirSessionIsClosed(t *testing.T) {
 	if n := <-still; n > 0 {
 		t.Errorf("%d of %d holds still lived when the next holder began", n, holds)
 	}
+}
+
+// A Logger that blocks keeps the guard from ending the holds. The ensemble is asked to free the locks all the same, a second later.
+func TestASessionIsClosedThoughItsLoggerBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(t, zktest.Options{})
+		ours, theirs := srv.Session(t, "ours"), srv.Session(t, "theirs")
+		blocks := &blockingHandler{Handler: slog.DiscardHandler, blocked: make(chan struct{})}
+		m, err := lock.NewMutex(ours, "/locks/a", lock.Options{Logger: slog.New(blocks)})
+		must(t, nil, err)
+		h, err := m.Lock(t.Context())
+		must(t, h, err)
+		_, err = inspect.Revoke(t.Context(), theirs, inspect.Contender{Node: h.Node()})
+		must(t, h, err)
+		time.Sleep(time.Second)
+		closed := make(chan error, 1)
+		go func() { closed <- ours.Close(t.Context()) }()
+		next, err := lock.NewMutex(theirs, "/locks/a", lock.Options{})
+		must(t, nil, err)
+		began := time.Now()
+		h, err = next.Lock(t.Context())
+		must(t, h, err)
+		if took := time.Since(began); took < time.Second || took > 2*time.Second {
+			t.Errorf("the next holder began after %v, want a second: what blocks the guard, or what ends the wait for it?", took)
+		}
+		close(blocks.blocked)
+		must(t, h, <-closed)
+	})
+}
+
+type blockingHandler struct {
+	slog.Handler
+	blocked chan struct{}
+}
+
+func (h *blockingHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *blockingHandler) Handle(context.Context, slog.Record) error {
+	<-h.blocked
+	return nil
 }
