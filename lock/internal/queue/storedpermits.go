@@ -26,7 +26,7 @@ func ParsePermits(data []byte) (int, error) {
 	}
 	var r storedPermits
 	if err := json.Unmarshal(data, &r); err != nil || r.Permits < 1 || r.Permits > PermitsMax {
-		return 0, fmt.Errorf("the directory's data is not a number of permits: %.40q", data)
+		return 0, fmt.Errorf("the directory's data is not a number of permits, such as {\"permits\":2}: %.40q", data)
 	}
 	return r.Permits, nil
 }
