@@ -153,6 +153,7 @@ func elect(f electFlags, changed func(string) bool, name string, argv []string) 
 		began := time.Now()
 		cfg.Engine = self() // the program may have been replaced meanwhile
 		out := front.Run(cfg)
+		f.log.informOfEnd(name, out)
 		if out.Token != 0 {
 			cfg.TimeoutAsked = 0 // it was said
 		}

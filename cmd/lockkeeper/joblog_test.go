@@ -49,12 +49,12 @@ func TestMessagesOfJobsAsJSON(t *testing.T) {
 	if levels != "WARN WARN " || !strings.Contains(all, "/leader answers 200") {
 		t.Errorf("elect --http says %q: %q", levels, all)
 	}
-	levels, all = messages("run", "--log-format", "json", "--log-level", "info", "--servers", "local", "told", "--", "true")
-	if levels != "INFO " || !strings.Contains(all, "told: the lock is held, token ") {
+	levels, all = messages("run", "--log-format", "json", "--log-level", "info", "--servers", "local", "told", "--", "sh", "-c", "exit 3")
+	if levels != "INFO INFO " || !strings.Contains(all, "told: the lock is held, token ") || !strings.Contains(all, "told: the command has ended with status 3") {
 		t.Errorf("run --log-level info says %q: %q", levels, all)
 	}
 	levels, all = messages("elect", "--log-format", "json", "--log-level", "info", "--servers", "local", "--restart", "never", "e", "--", "true")
-	if levels != "INFO " || !strings.Contains(all, "e: this candidate leads, token ") {
+	if levels != "INFO INFO " || !strings.Contains(all, "e: this candidate leads, token ") || !strings.Contains(all, "e: the command has ended with status 0") {
 		t.Errorf("elect --log-level info says %q: %q", levels, all)
 	}
 	j := h.start("run", "--log-format", "json", "--on-lost", "exit 3", "other", "--", "sh", "-c", stay)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockkeeper/lockkeeper/cmd/lockkeeper/internal/front"
 )
 
 // A roleLog says what a command that runs for long tells on standard error. What the user should know is a warning; the
@@ -37,6 +40,13 @@ func (l *roleLog) notice(text string) {
 func (l *roleLog) inform(text string) {
 	if !l.silent() {
 		l.say(slog.LevelInfo, text)
+	}
+}
+
+// informOfEnd is inform of the end of the command that has run while name was held.
+func (l *roleLog) informOfEnd(name string, out front.Outcome) {
+	if out.Child != nil {
+		l.inform(fmt.Sprintf("%s: the command has ended with status %d", name, out.Child.Exit))
 	}
 }
 

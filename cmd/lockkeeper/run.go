@@ -138,6 +138,7 @@ func run(f runFlags, changed func(string) bool, names, argv []string) error {
 	}
 	cfg.Granted = func(token int64) { f.log.inform(fmt.Sprintf("%s: the lock is held, token %d", cfg.Name, token)) }
 	out := front.Run(cfg)
+	f.log.informOfEnd(cfg.Name, out)
 	status.tell(out)
 	if out.Kind == front.Busy && out.Status == exit.OK {
 		out.Text = "" // where that is a success, as in cron, there is nothing to tell
