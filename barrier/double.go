@@ -95,6 +95,7 @@ func (d *Double) enter(ctx context.Context, s *client.Session) error {
 	if err := catchUp(ctx, s, d.path); err != nil {
 		return err
 	}
+	var seen int64 // creation zxid of our znode when ready came; 0 before
 	for {
 		_, err := s.CreateOnce(ctx, d.own(), d.opt.Data, zk.Ephemeral, d.opt.ACL)
 		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
@@ -118,7 +119,12 @@ func (d *Double) enter(ctx context.Context, s *client.Session) error {
 			own.Cancel()
 			return err
 		}
-		opened, older, err := d.pass(ctx, s, stat.Czxid, was, opened)
+		var older *client.Watch
+		if !opened && seen == stat.Czxid { // kazoo's first member to leave has taken ready along
+			opened, err = true, d.noteOpenedBefore(ctx, s)
+		} else {
+			opened, older, err = d.pass(ctx, s, stat.Czxid, was, opened)
+		}
 		if opened || err != nil {
 			own.Cancel()
 			ready.Cancel()
@@ -134,7 +140,21 @@ func (d *Double) enter(ctx context.Context, s *client.Session) error {
 		if err := await(ctx, ready, own); err != nil {
 			return err
 		}
+		if ready.Fired() {
+			if ev, _, _ := ready.Event(); ev.Type == zk.NodeCreated {
+				seen = stat.Czxid
+			}
+		}
 	}
+}
+
+// noteOpenedBefore notes that the barrier was opened, at the last change of its list of children at the latest.
+func (d *Double) noteOpenedBefore(ctx context.Context, s *client.Session) error {
+	_, stat, err := s.Children(ctx, d.path)
+	if err == nil {
+		d.opened = stat.Pzxid
+	}
+	return err
 }
 
 // replace waits until a znode of an earlier session of ours is gone.

@@ -520,3 +520,38 @@ func TestARoundWithoutAMemberThatWaitedBefore(t *testing.T) {
 		}
 	}
 }
+
+// A member of kazoo's deletes ready when it begins to leave, which may be before we have seen it: that it came is enough.
+func TestAMemberOfKazooLeavesAtOnce(t *testing.T) {
+	for _, name := range []string{"0", "~"} { // ahead of ours and behind
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			k, _ := keep(t, srv, "a")
+			d, err := barrier.NewDouble(k, "/d", 2, barrier.Options{})
+			must(t, err)
+			for range 2 {
+				errs := make(chan error)
+				go func() { errs <- d.Enter(t.Context()) }()
+				synctest.Wait()
+				p := srv.Session(t, "kazoo").Pipeline()
+				p.Create("/d/"+name, nil, zk.Ephemeral, nil)
+				p.Create("/d/ready", nil, zk.Persistent, nil)
+				p.Delete("/d/ready", zk.AnyVersion)
+				left := p.Sync("/d")
+				if name == "~" {
+					left = p.Delete("/d/"+name, zk.AnyVersion)
+				}
+				p.Send(t.Context())
+				_, err := left.Wait(t.Context())
+				must(t, err)
+				must(t, <-errs)
+				go func() { errs <- d.Leave(t.Context()) }()
+				synctest.Wait()
+				if name == "0" { // it waits for us, the first by name, and goes last
+					srv.Link("kazoo").Expire()
+				}
+				must(t, <-errs)
+			}
+		})
+	}
+}
