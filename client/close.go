@@ -23,13 +23,11 @@ import (
 func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.CloseTimeout)
 	defer cancel()
-	s.refuseRequests()
-	select {
-	case <-ending.AllEnded(&s.guards):
-	case <-time.After(holdsEndLimit):
-	}
+	log := s.refuseRequests()
+	s.guards.Wait()
 	why := s.askToClose(ctx)
 	s.end(&SessionError{ID: s.ID(), Err: zk.ErrClosed})
+	log() // which may block
 	s.wg.Wait()
 	select {
 	case <-ending.AllEnded(&s.tellers):
@@ -40,10 +38,6 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	return fmt.Errorf("close session %v: no answer, the ensemble keeps it for up to %v: %w", s, s.Timeout(), why)
 }
-
-// holdsEndLimit is how long Close waits for the holds of its locks to end before it asks the ensemble. It takes milliseconds, unless
-// Options.Logger of a lock blocks.
-const holdsEndLimit = time.Second
 
 // tellLimit is how long Close waits for functions that are told of losses.
 const tellLimit = 100 * time.Millisecond
@@ -60,16 +54,16 @@ func (s *Session) Gone(ctx context.Context) bool {
 	return s.mu.closed || s.mu.over != nil && errors.Is(s.mu.over, zk.ErrSessionExpired) && !s.mu.over.presumed
 }
 
-// refuseRequests closes Done, and fails the requests of callers that have not been sent.
-func (s *Session) refuseRequests() {
+// refuseRequests closes Done, and fails the requests of callers that have not been sent. The function that it returns logs that.
+func (s *Session) refuseRequests() (log func()) {
 	s.mu.Lock()
-	log := func() {}
+	defer s.mu.Unlock()
+	log = func() {}
 	if s.Err() == nil { // otherwise no request of a caller is queued but to close
 		log = s.setStateLocked(State{Phase: Closed, Conn: s.mu.state.Conn, Cause: &SessionError{ID: s.mu.id, Err: zk.ErrClosed}})
 		s.failAllLocked(&s.mu.queue, s.mu.state.Cause)
 	}
-	s.mu.Unlock()
-	log()
+	return log
 }
 
 // askToClose has the ensemble end the session. It returns nil when that has answered, and otherwise why there was no answer: the

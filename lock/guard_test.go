@@ -116,19 +116,36 @@ func TestAGuardOfManyHoldsSparesTheClock(t *testing.T) {
 	})
 }
 
-// The contexts of all holds have ended before the ensemble is asked to free the locks of a session that is closed: another holder can
-// begin as soon as it has heard.
+// The contexts of all holds, and of work under them, have ended before the ensemble is asked to free the locks of a session that is
+// closed: another holder can begin as soon as it has heard.
 func TestHoldsEndBeforeTheirSessionIsClosed(t *testing.T) {
 	const holds = 300
 	srv := zktest.New(t, zktest.Options{})
 	ours, theirs := srv.Session(t, "ours"), srv.Session(t, "theirs")
-	var held []*lock.Hold
+	var held []context.Context
 	for i := range holds {
 		m, err := lock.NewMutex(ours, fmt.Sprintf("/locks/%d", i), lock.Options{})
 		must(t, nil, err)
-		h, err := m.Lock(t.Context())
-		must(t, h, err)
-		held = append(held, h)
+		a, err := lock.NewAll(m)
+		must(t, nil, err)
+		works := make(chan context.Context)
+		work := func(ctx context.Context) error {
+			works <- ctx
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		switch i % 3 {
+		case 0:
+			h, err := m.Lock(t.Context())
+			must(t, h, err)
+			held = append(held, h.Context())
+		case 1:
+			go m.Do(t.Context(), work)
+			held = append(held, <-works)
+		case 2:
+			go a.Do(t.Context(), work)
+			held = append(held, <-works)
+		}
 	}
 	waits, still := make(chan struct{}), make(chan int, 1)
 	began := sync.OnceFunc(func() { close(waits) })
@@ -136,8 +153,8 @@ func TestHoldsEndBeforeTheirSessionIsClosed(t *testing.T) {
 		Waiting: func(context.Context, string, lock.Place) { began() },
 		Granted: func(context.Context, string, *lock.Hold) {
 			n := 0
-			for _, h := range held {
-				if h.Context().Err() == nil {
+			for _, ctx := range held {
+				if ctx.Err() == nil {
 					n++
 				}
 			}
@@ -153,42 +170,67 @@ func TestHoldsEndBeforeTheirSessionIsClosed(t *testing.T) {
 	}
 }
 
-// A Logger that blocks keeps the guard from ending the holds. The ensemble is asked to free the locks all the same, a second later.
-func TestASessionIsClosedThoughItsLoggerBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.New(t, zktest.Options{})
-		ours, theirs := srv.Session(t, "ours"), srv.Session(t, "theirs")
-		blocks := &blockingHandler{Handler: slog.DiscardHandler, blocked: make(chan struct{})}
-		m, err := lock.NewMutex(ours, "/locks/a", lock.Options{Logger: slog.New(blocks)})
-		must(t, nil, err)
-		h, err := m.Lock(t.Context())
-		must(t, h, err)
-		_, err = inspect.Revoke(t.Context(), theirs, inspect.Contender{Node: h.Node()})
-		must(t, h, err)
-		time.Sleep(time.Second)
-		closed := make(chan error, 1)
-		go func() { closed <- ours.Close(t.Context()) }()
-		next, err := lock.NewMutex(theirs, "/locks/a", lock.Options{})
-		must(t, nil, err)
-		began := time.Now()
-		h, err = next.Lock(t.Context())
-		must(t, h, err)
-		if took := time.Since(began); took < time.Second || took > 2*time.Second {
-			t.Errorf("the next holder began after %v, want a second: what blocks the guard, or what ends the wait for it?", took)
-		}
-		close(blocks.blocked)
-		must(t, h, <-closed)
-	})
+// A Logger that blocks, of the session or of a lock, keeps neither the ensemble from being asked to free the locks nor the hold of
+// another lock from ending.
+func TestALoggerBlocks(t *testing.T) {
+	for _, end := range []string{"close", "freeze"} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(t, zktest.Options{})
+			blocks := &blockingHandler{Handler: slog.DiscardHandler, blocked: make(chan struct{})}
+			ours, err := srv.Link("ours").Open(t.Context(), client.Options{Logger: slog.New(blocks)})
+			must(t, nil, err)
+			theirs := srv.Session(t, "theirs")
+			holds := map[string]*lock.Hold{}
+			for path, logger := range map[string]*slog.Logger{"/locks/a": slog.New(blocks), "/locks/b": nil} {
+				m, err := lock.NewMutex(ours, path, lock.Options{Logger: logger})
+				must(t, nil, err)
+				holds[path], err = m.Lock(t.Context())
+				must(t, nil, err)
+			}
+			blocks.on.Store(true)
+			_, err = inspect.Revoke(t.Context(), theirs, inspect.Contender{Node: holds["/locks/a"].Node()})
+			must(t, nil, err)
+			time.Sleep(time.Second)
+			closed := make(chan error, 1)
+			if end == "freeze" {
+				srv.Link("ours").Freeze()
+			} else {
+				go func() { closed <- ours.Close(t.Context()) }()
+			}
+			next, err := lock.NewMutex(theirs, "/locks/b", lock.Options{})
+			must(t, nil, err)
+			began := time.Now()
+			h, err := next.Lock(t.Context())
+			must(t, h, err)
+			if took := time.Since(began); end == "close" && took > time.Second {
+				t.Errorf("the next holder began %v after Close", took)
+			}
+			for path, h := range holds {
+				if h.Context().Err() == nil {
+					t.Errorf("%s: the hold of %s still lives when the next holder begins", end, path)
+				}
+			}
+			close(blocks.blocked)
+			srv.Link("ours").Heal()
+			if end == "close" {
+				must(t, h, <-closed)
+			}
+			ours.Close(t.Context())
+		})
+	}
 }
 
 type blockingHandler struct {
 	slog.Handler
+	on      atomic.Bool
 	blocked chan struct{}
 }
 
 func (h *blockingHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h *blockingHandler) Handle(context.Context, slog.Record) error {
-	<-h.blocked
+	if h.on.Load() {
+		<-h.blocked
+	}
 	return nil
 }

@@ -23,6 +23,8 @@ type Hold struct {
 	cancel context.CancelCauseFunc
 
 	released atomic.Bool // Release of this hold has been called
+
+	enders []context.CancelCauseFunc // of contexts that end with the hold; guarded by g.mu
 }
 
 // Context returns a context that ends with the hold; context.Cause of it is then what Cause returns. It carries the
@@ -101,14 +103,39 @@ type releasable interface {
 	Context() context.Context
 	Cause() error
 	Release(context.Context) error
+	endWith(context.CancelCauseFunc)
+}
+
+// endWith has cancel called with the cause when the hold ends, or at once if it has ended. context.AfterFunc would call it on another
+// goroutine, when the lock may have another holder.
+func (h *Hold) endWith(cancel context.CancelCauseFunc) {
+	if h.isZero() {
+		cancel(errNoHold)
+		return
+	}
+	h.g.mu.Lock()
+	defer h.g.mu.Unlock()
+	h.enders = append(h.enders, cancel)
+	if h.ctx.Err() != nil {
+		cancel(context.Cause(h.ctx))
+	}
+}
+
+// endLocked ends the hold, and what ends with it.
+func (h *Hold) endLocked(cause error) {
+	h.cancel(cause)
+	for _, cancel := range h.enders {
+		cancel(cause)
+	}
 }
 
 // workUnder is Do for what may be one hold or several.
 func workUnder(ctx context.Context, h releasable, f func(ctx context.Context) error) (err error) {
 	chain := heldChainOf(h.Context()).before(heldChainOf(ctx))
 	values := context.WithValue(context.WithoutCancel(h.Context()), heldChainKey{}, chain)
-	work, stop := ending.Either(workContext{ctx, values}, h.Context())
-	defer stop()
+	work, stop := context.WithCancelCause(workContext{ctx, values})
+	defer stop(nil)
+	h.endWith(stop)
 	defer func() {
 		if e := h.Release(context.WithoutCancel(ctx)); e != nil && !errors.Is(err, e) { // f may have told of the loss
 			err = ending.Join(err, e)
@@ -294,7 +321,7 @@ func (g *grant) endLocked(cause error) bool {
 		return false
 	}
 	for _, h := range g.mu.holds {
-		h.cancel(cause)
+		h.endLocked(cause)
 	}
 	g.mu.holds = nil
 	if g.mu.stopDowngrade != nil {

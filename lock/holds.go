@@ -22,7 +22,7 @@ func newHolds(ctx context.Context, flat []*Hold) *Holds {
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	h.revoked, h.revoke = context.WithCancel(context.Background())
 	for _, one := range h.flat {
-		context.AfterFunc(one.Context(), func() { h.cancel(one.Cause()) }) // by then the cause of one is known
+		one.endWith(h.cancel)
 		stop := context.AfterFunc(one.g.revoked, h.revoke)
 		context.AfterFunc(h.ctx, func() { stop() }) // a grant that was entered anew lasts longer
 	}
@@ -103,6 +103,12 @@ func (h *Holds) Release(ctx context.Context) error {
 	_ = ctx.Err() // as in releaseAll
 	h.cancel(ErrReleased)
 	return releaseAll(ctx, h.flat)
+}
+
+func (h *Holds) endWith(cancel context.CancelCauseFunc) {
+	for _, one := range h.holds() {
+		one.endWith(cancel)
+	}
 }
 
 // Do is Hold.Do for the whole.

@@ -21,7 +21,8 @@ type Hooks struct {
 	// has gone or something else calls for another look, such as a reconnect.
 	Waiting func(ctx context.Context, path string, at Place)
 
-	// Granted is called with each hold that is granted, before Lock returns it. A re-entered hold is not granted anew.
+	// Granted is called with each hold that is granted, before Lock returns it. A re-entered hold is not granted anew. The context of
+	// the hold does not end before it returns; Hold.Cause tells the truth meanwhile.
 	Granted func(ctx context.Context, path string, h *Hold)
 
 	// Released is called when the last hold of a znode is released, before the znode is deleted.

@@ -115,7 +115,7 @@ func (g *grant) leave(h *Hold) (last bool, err error) {
 	switch {
 	case len(g.mu.holds) > 1:
 		g.mu.holds = slices.DeleteFunc(g.mu.holds, func(other *Hold) bool { return other == h })
-		h.cancel(ErrReleased)
+		h.endLocked(ErrReleased)
 		return false, nil
 	case g.mu.lost != nil:
 		return false, g.mu.lost

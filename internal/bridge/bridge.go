@@ -28,7 +28,7 @@ type Session interface {
 	Listen(ctx context.Context, watches any)
 
 	// Guard runs f, which ends the holds of the session's locks, on a goroutine of its own. f has to return soon after the session's
-	// Done is closed: Close asks the ensemble to free the locks after that. Guard reports false, and runs nothing, if Done is closed.
+	// Done is closed, and must call nothing that may block: Close asks the ensemble to free the locks after that. Guard reports false, and runs nothing, if Done is closed.
 	Guard(f func()) bool
 
 	// Tell runs f, which calls functions of the user's, on a goroutine of its own. Close waits for it a moment and no longer: f
